@@ -235,6 +235,11 @@ impl<'a> Tangents<'a> {
         self.store.lock().arguments.clear();
     }
 
+    /// Makes all arguments of the kernels of this name constants again.
+    pub fn clear_arguments_of(&self, kernel: &str) {
+        self.store.lock().arguments.remove(kernel);
+    }
+
     /// Makes all memory constant.
     pub fn clear(&self) {
         self.store.lock().clear(0, u64::MAX);

@@ -145,3 +145,14 @@ fn the_documentation_is_up_to_date() {
     let written = std::fs::read_to_string(&path).expect("SUPPORT.md");
     assert!(written == text, "SUPPORT.md is stale: run this test with CUDA_EMU_BLESS=1");
 }
+
+#[test]
+fn tangents_that_are_not_tracked_are_not_supported() {
+    common::context();
+    type Get = unsafe extern "C" fn(u64, u32, usize, *mut f64) -> CUresult;
+    let address = of_another_header(c"cuEmuTangentsGet");
+    // SAFETY: the address is this function's.
+    let get: Get = unsafe { std::mem::transmute(address) };
+    // SAFETY: no place is needed for nothing.
+    assert_eq!(unsafe { get(0, 2, 0, ptr::null_mut()) }, CUresult::CUDA_ERROR_NOT_SUPPORTED);
+}

@@ -1,5 +1,6 @@
 //! A loaded and initialised driver, and the state that all its users share.
 
+use std::ffi::{CStr, c_void};
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -122,6 +123,30 @@ impl Driver {
     #[must_use]
     pub fn supports(&self, name: &str) -> bool {
         self.shared.sys.supports(name)
+    }
+
+    /// Returns the address of a function that this driver has beside those of `cuda.h`, such as one of a software device;
+    /// null if it has none of this name. [`Error::driver`] makes errors of its return codes.
+    ///
+    /// # Errors
+    /// The error that the driver returns.
+    #[doc(alias = "cuGetProcAddress")]
+    pub fn extension(&self, name: &CStr) -> Result<*const c_void> {
+        let version = self.version()?;
+        let (name, mut address) = (name.as_ptr(), std::ptr::null_mut());
+        let (sys, place) = (self.shared.sys, &raw mut address);
+        // SAFETY: the name ends in NUL, `address` is valid for the write, and no status is wanted.
+        let newer =
+            unsafe { sys.cuGetProcAddress_v2(name, place, version, 0, std::ptr::null_mut()) };
+        let found = match newer {
+            // SAFETY: as above.
+            Err(_) => unsafe { sys.cuGetProcAddress(name, place, version, 0) },
+            known => known,
+        };
+        match found {
+            Ok(CUresult::CUDA_ERROR_NOT_FOUND) | Err(_) => Ok(std::ptr::null()),
+            other => answer("cuGetProcAddress", other).map(|()| address.cast_const()),
+        }
     }
 
     /// Returns the newest CUDA version that the driver supports, as 1000 × major + 10 × minor.

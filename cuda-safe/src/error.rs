@@ -108,8 +108,11 @@ impl Error {
         }))
     }
 
+    /// Creates the error of a driver function that returned this code: for functions that are called by their addresses,
+    /// such as those of [`Driver::extension`](crate::Driver::extension).
     #[cold]
-    pub(crate) fn driver(call: &'static str, code: CUresult) -> Self {
+    #[must_use]
+    pub fn driver(call: &'static str, code: CUresult) -> Self {
         Self::new(ErrorKind::Driver(code)).with_call(call).edit(|inner| {
             inner.asynchronous = is_fatal_code(code);
             inner.hint = hint_for(code);

@@ -52,6 +52,10 @@ pub struct Element {
     pub(crate) real: Option<FloatType>,
     /// Whether members that are no numbers may lie between the numbers.
     pub(crate) mixed: bool,
+    /// Bit i: whether the i-th part of a number's size is a number. 0 if this was not said.
+    pub(crate) numbers: u64,
+    /// Whether numbers were said to lie where none can.
+    pub(crate) misplaced: bool,
 }
 
 impl Element {
@@ -67,20 +71,70 @@ impl Element {
     /// Describes `count` numbers one after the other, such as `float3`.
     #[must_use]
     pub const fn vector(real: FloatType, count: usize) -> Self {
-        Self { size: real.size() * count, real: Some(real), mixed: false }
+        Self::of(real.size() * count, Some(real), false)
     }
 
     /// Describes a structure of `size` bytes whose real members all are of one type; other members may lie
-    /// between them. Structures with 16-bit floats consist of nothing else.
+    /// between them. Structures with 16-bit floats consist of nothing else. [`gradcheck`](crate::gradcheck()) needs
+    /// [`numbers_at`](Self::numbers_at), too.
     #[must_use]
     pub const fn structure(size: usize, real: FloatType) -> Self {
-        Self { size, real: Some(real), mixed: true }
+        Self::of(size, Some(real), true)
+    }
+
+    /// Says where the real members of a [`structure`](Self::structure) lie, in bytes. Each is aligned to its size, and is
+    /// among the first 64 members of that size. Other offsets are an error when an operation is registered.
+    ///
+    /// ```
+    /// use cuda_tape::{Element, FloatType};
+    /// // struct Hit { float t; int face; float u, v; };
+    /// const HIT: Element = Element::structure(16, FloatType::F32).numbers_at(&[0, 8, 12]);
+    /// ```
+    #[must_use]
+    pub const fn numbers_at(mut self, offsets: &[usize]) -> Self {
+        let Some(real) = self.real else {
+            self.misplaced = true;
+            return self;
+        };
+        let mut at = 0;
+        while at < offsets.len() {
+            let (offset, size) = (offsets[at], real.size());
+            let fits = offset < self.size && self.size - offset >= size;
+            if fits && offset % size == 0 && offset / size < 64 {
+                self.numbers |= 1 << (offset / size);
+            } else {
+                self.misplaced = true;
+            }
+            at += 1;
+        }
+        self
+    }
+
+    const fn of(size: usize, real: Option<FloatType>, mixed: bool) -> Self {
+        Self { size, real, mixed, numbers: 0, misplaced: false }
+    }
+
+    /// Returns `count` of them, one behind the other.
+    const fn repeated(mut self, count: usize) -> Self {
+        let (one, each) = (self.numbers, self.size);
+        (self.size, self.numbers) = (each * count, 0);
+        if let Some(real) = self.real
+            && one != 0
+            && self.size / real.size() <= 64
+        {
+            let mut at = 0;
+            while at < count {
+                self.numbers |= one << (at * (each / real.size()));
+                at += 1;
+            }
+        }
+        self
     }
 
     /// Describes elements of `size` bytes without a gradient: integers, flags.
     #[must_use]
     pub const fn bytes(size: usize) -> Self {
-        Self { size, real: None, mixed: false }
+        Self::of(size, None, false)
     }
 
     /// Returns the size in bytes.
@@ -142,5 +196,5 @@ where
     [T::Gradient; N]: Pod,
 {
     type Gradient = [T::Gradient; N];
-    const ELEMENT: Element = Element { size: T::ELEMENT.size * N, ..T::ELEMENT };
+    const ELEMENT: Element = T::ELEMENT.repeated(N);
 }

@@ -87,6 +87,7 @@ pub mod check;
 mod custom;
 mod element;
 mod frame;
+mod gradcheck;
 mod kernels;
 mod marker;
 pub mod prelude;
@@ -105,6 +106,9 @@ pub use crate::tape::Tape;
 pub use custom::{Adjoint, CustomBuilder, CustomOp, Gradient, Handle};
 pub use element::{Differentiable, Element, FloatType};
 pub use frame::{ABI, COUNT, DETERMINISTIC, Frame, RESUME};
+pub use gradcheck::{
+    Compared, Finding, Gradcheck, Oracle, Place, Problem, Report, Variation, Verdict, gradcheck,
+};
 #[cfg(feature = "internals")]
 pub use kernels::ptx;
 pub use kernels::{HEADER, headers, program};

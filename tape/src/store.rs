@@ -37,6 +37,8 @@ pub(crate) struct Store {
     kept: Vec<DeviceBuffer<u8>>,
     /// Where the status of graphs is read from.
     heard: Option<DeviceBuffer<u8>>,
+    /// Whether memory is handed out with NaNs in it; `None` as for all tapes.
+    pub(crate) poisoned: Option<bool>,
 }
 
 /// The index in `Store::work`.
@@ -48,7 +50,7 @@ pub(crate) enum Work {
     Sums,
 }
 
-/// Whether memory is handed out with NaNs in it.
+/// Whether all tapes hand memory out with NaNs in it.
 static POISONED: AtomicBool = AtomicBool::new(false);
 
 /// Fills the memory that tapes take from now on, new or used before, with NaNs, so that unwritten gradients show. For
@@ -74,6 +76,7 @@ impl Store {
             graphs_raise: false,
             kept: Vec::new(),
             heard: None,
+            poisoned: None,
         }
     }
 
@@ -124,7 +127,7 @@ impl Store {
                 buffer
             }
         };
-        if POISONED.load(Ordering::Relaxed) {
+        if self.poisoned.unwrap_or_else(|| POISONED.load(Ordering::Relaxed)) {
             buffer.fill(&self.home, 0xff)?;
         }
         Ok(buffer)

@@ -4,9 +4,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_safe::{Allocation, DeviceSlice, Error, Result, Stream};
+use cuda_safe::{Allocation, DeviceBuffer, DeviceSlice, Error, Result, Stream};
 
-use crate::backward::{Pass, Plan, Workplace, failed};
+use crate::backward::{Pass, Place, Plan, Workplace, failed};
 use crate::element::{Differentiable, FloatType};
 use crate::frame::{FINE, Status, TAPE_OVERFLOW};
 use crate::kernels::{self, Kernels};
@@ -409,6 +409,30 @@ impl Tape {
         let buffer = buffer.ok_or_else(|| Error::invalid("the gradient's memory is gone"))?;
         // SAFETY: any bits are a `T::Gradient`, which is Pod.
         unsafe { buffer.allocation().view(part) }
+    }
+
+    /// Returns the bytes of the gradient of what was watched at this place of the list, and `None` if no path leads to
+    /// it. Waits.
+    pub(crate) fn gradient_bytes(&self, stream: &Stream, watch: usize) -> Result<Option<Vec<u8>>> {
+        let place = self.plan.results.get(watch).copied().filter(|_| self.passed);
+        let found =
+            place.and_then(|place| Some((place, self.plan.buffers.get(place.buffer as usize)?)));
+        let bytes = |(place, buffer): (Place, &DeviceBuffer<u8>)| {
+            buffer.slice(place.range())?.to_vec(stream)
+        };
+        found.map(bytes).transpose()
+    }
+
+    /// Returns the type of the numbers in some memory that was recorded.
+    pub(crate) fn number_of(&self, allocation: &Arc<Allocation>) -> Option<FloatType> {
+        let memories = &self.recording.memories;
+        memories.get(memories.find(allocation)?)?.real
+    }
+
+    /// Returns whether gradients can come to some of this memory.
+    pub(crate) fn is_active(&self, allocation: &Arc<Allocation>, range: Range<usize>) -> bool {
+        let memories = &self.recording.memories;
+        memories.find(allocation).is_some_and(|memory| memories.is_active(memory, range))
     }
 
     /// Waits, and returns the errors of passes that were captured, or that could not wait: adjoints that had too little

@@ -45,6 +45,7 @@ mod refused_more;
 mod refused_other;
 mod stream;
 mod table;
+mod tangents;
 mod userobject;
 mod watch;
 mod work;

@@ -36,6 +36,7 @@ static FILES: &[(&str, &[Entry])] = &[
     ("Executable graphs", super::graph_exec::TABLE),
     ("User objects", super::userobject::TABLE),
     ("Profilers", super::profiler::TABLE),
+    ("Tangents (functions of this device alone)", super::tangents::TABLE),
     ("Variants for per-thread default streams", super::per_thread::TABLE),
     ("Not supported", super::refused::TABLE),
     ("Not supported (continued)", super::refused_more::TABLE),
@@ -43,13 +44,18 @@ static FILES: &[(&str, &[Entry])] = &[
 ];
 
 /// Functions that `cuda.h` does not declare, without their versions, and the releases that have them.
-const OTHERS: [(&str, &str, c_int); 6] = [
+const OTHERS: [(&str, &str, c_int); 11] = [
     ("cuProfilerInitialize", "cuProfilerInitialize", 4000),
     ("cuProfilerStart", "cuProfilerStart", 4000),
     ("cuProfilerStop", "cuProfilerStop", 4000),
     ("cuGLGetDevices_v2", "cuGLGetDevices", 6050),
     ("cuGraphicsGLRegisterBuffer", "cuGraphicsGLRegisterBuffer", 3000),
     ("cuGraphicsGLRegisterImage", "cuGraphicsGLRegisterImage", 3000),
+    ("cuEmuTangentsSet", "cuEmuTangentsSet", 0),
+    ("cuEmuTangentsGet", "cuEmuTangentsGet", 0),
+    ("cuEmuTangentsSetArgument", "cuEmuTangentsSetArgument", 0),
+    ("cuEmuTangentsClearArguments", "cuEmuTangentsClearArguments", 0),
+    ("cuEmuTangentsLost", "cuEmuTangentsLost", 0),
 ];
 
 fn entries() -> &'static HashMap<&'static str, &'static Entry> {

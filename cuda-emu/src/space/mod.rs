@@ -14,11 +14,11 @@ pub(crate) mod written;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use reserve::{PAGE, Reserve};
 use table::Table;
-use tangent::TangentStore;
+use tangent::{Held, TangentStore};
 use written::Written;
 
 /// Bytes between two regions, at the least: an index that is off by one is off every region.
@@ -200,6 +200,11 @@ impl Space {
         self.tangents.get()
     }
 
+    /// Locks the tangents, while they are tracked. Before the table: kernels look regions up while they hold them.
+    fn lock_tangents(&self) -> Option<MutexGuard<'_, Held>> {
+        self.tangent_store().map(TangentStore::lock)
+    }
+
     /// Bytes were written by other means than a kernel.
     pub fn wrote(&self, start: u64, bytes: u64) {
         if let Some(store) = self.tangent_store() {
@@ -211,9 +216,9 @@ impl Space {
     }
 
     /// A region is new. The host writes its own memory unseen, and PTX gives variables a value.
-    fn begin(&self, region: &Region) {
-        if let Some(store) = self.tangent_store() {
-            store.lock().clear(region.start, region.bytes());
+    fn begin(&self, region: &Region, tangents: Option<MutexGuard<'_, Held>>) {
+        if let Some(mut tangents) = tangents {
+            tangents.clear(region.start, region.bytes());
         }
         let Some(written) = self.written() else { return };
         match region.kind {
@@ -235,6 +240,7 @@ impl Space {
     ) -> Result<u64, OutOfMemory> {
         let bytes = bytes.max(1);
         let limit = self.limit.load(Ordering::Relaxed);
+        let tangents = self.lock_tangents();
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let free = limit.saturating_sub(table.used(device));
         let full = OutOfMemory { asked: bytes, free };
@@ -246,7 +252,7 @@ impl Space {
         let start = reserve.take(bytes, align).ok_or(full)?;
         drop(reserve);
         let region = self.region(start, bytes, kind, device);
-        self.begin(&region);
+        self.begin(&region, tangents);
         table.insert(region);
         Ok(start)
     }
@@ -290,11 +296,12 @@ impl Space {
 
     /// Maps a region that was set aside, filled with poison. Returns whether it was not mapped.
     pub fn map(&self, region: &Region) -> bool {
+        let tangents = self.lock_tangents();
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let away = !table.overlaps(region.start, region.end);
         if away {
             Reserve::poison(region);
-            self.begin(region);
+            self.begin(region, tangents);
             table.insert(*region);
         }
         away
@@ -345,13 +352,14 @@ impl Space {
         if bytes == 0 || start.checked_add(bytes).is_none() {
             return Err(Overlap);
         }
+        let tangents = self.lock_tangents();
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let region = self.region(start, bytes, kind, device);
         if table.overlaps(region.start, region.end) {
             return Err(Overlap);
         }
-        if let Some(store) = self.tangent_store() {
-            store.lock().clear(region.start, region.bytes());
+        if let Some(mut tangents) = tangents {
+            tangents.clear(region.start, region.bytes());
         }
         table.insert(region);
         Ok(region)

@@ -168,7 +168,7 @@ impl Collect<'_> {
 }
 
 /// Writes bytes into those of launches, if they lie there.
-fn write(chunks: &mut [Chunk], at: usize, bytes: &[MaybeUninit<u8>]) {
+pub(crate) fn write(chunks: &mut [Chunk], at: usize, bytes: &[MaybeUninit<u8>]) {
     let room = chunks.len() * 16;
     if at.checked_add(bytes.len()).is_none_or(|end| end > room) {
         return;

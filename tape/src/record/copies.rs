@@ -54,12 +54,24 @@ impl Recorder<'_> {
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the memory was used with numbers of
     /// another type.
     pub fn watch<'a, T: Differentiable>(&mut self, what: impl Watched<'a, T>) -> Result<()> {
-        let (view, scope) = (memory_of(what)?, self.scope);
-        let used = self.recording.use_of(&view, Effect::Reads)?;
-        self.recording.memories.holds(used.memory, T::ELEMENT.real)?;
+        let view = memory_of(what)?;
+        self.watch_bytes(view.allocation(), view.byte_range(), T::ELEMENT)
+    }
+
+    /// As [`watch`](Self::watch), for memory with elements of a type that is known when the program runs.
+    pub(crate) fn watch_bytes(
+        &mut self,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        element: Element,
+    ) -> Result<()> {
+        let scope = self.scope;
+        let used = self.recording.own_use(allocation, range, element, Effect::Reads)?;
+        self.recording.memories.holds(used.memory, element.real)?;
         if self.recording.memories.is_stale(used.memory, used.range()) {
             // Paths begin at memory that unrecorded work has written.
-            self.stop_gradient(view)?;
+            let old = Use { effect: Effect::Overwrites, ..used };
+            self.recording.overwritten(old, Kind::Stop, scope)?;
         }
         let recording = &mut *self.recording;
         let number = index(recording.watches.len())?;

@@ -57,14 +57,7 @@ impl Recorder<'_> {
         before: &Before,
     ) -> Result<bool> {
         let Self { recording, store, stream, scope } = self;
-        let room = before.bytes + op.inner.bytes / 16;
-        recording.bytes.resize(room, Chunk([std::mem::MaybeUninit::new(0); 16]));
-        recording.found.clear();
-        recording.typed.clear();
-        args.each(&mut Collect { recording, op, base: before.bytes })?;
-        recording.no_two_write(op, A::TYPES)?;
-        recording.measure(op, before, &launch)?;
-        recording.covers(op, before.uses, &launch)?;
+        recording.collect(op, &launch, &args, before)?;
         for used in recording.uses.iter_mut().skip(before.uses) {
             // The old contents count as constant; the new ones may depend on something watched.
             if op.inner.cuts(used) {
@@ -118,6 +111,48 @@ impl Recorder<'_> {
 }
 
 impl Recording {
+    /// Collects the arguments of a launch, and checks them.
+    fn collect<A: EachArg>(
+        &mut self,
+        op: &Op,
+        launch: &LaunchConfig,
+        args: &A,
+        before: &Before,
+    ) -> Result<()> {
+        let room = before.bytes + op.inner.bytes / 16;
+        self.bytes.resize(room, Chunk([std::mem::MaybeUninit::new(0); 16]));
+        self.found.clear();
+        self.typed.clear();
+        args.each(&mut Collect { recording: self, op, base: before.bytes })?;
+        self.no_two_write(op, A::TYPES)?;
+        self.measure(op, before, launch)?;
+        self.covers(op, before.uses, launch)
+    }
+
+    /// Returns a recording with the arguments of one launch, checked as if gradients came through all of them. Nothing
+    /// is enqueued.
+    pub(crate) fn of_arguments<A: EachArg>(
+        op: &Op,
+        launch: &LaunchConfig,
+        args: &A,
+    ) -> Result<Self> {
+        op.check(launch, A::TYPES)?;
+        may_be_recorded(op, false)?;
+        let mut this = Self::default();
+        this.collect(op, launch, args, &Before { uses: 0, bytes: 0, counted: 0 })?;
+        for number in 0..this.uses.len() {
+            let Some(used) = this.uses.get(number).copied().filter(|used| used.active) else {
+                continue;
+            };
+            this.memories.holds(used.memory, used.element.real)?;
+            if used.effect != Effect::Overwrites {
+                this.memories.set_active(used.memory, used.range(), true);
+            }
+        }
+        this.comes_through(op, 0)?;
+        Ok(this)
+    }
+
     /// Forgets a launch that failed, or that need not be remembered.
     fn roll_back(&mut self, before: &Before) {
         for used in self.uses.drain(before.uses..) {

@@ -16,7 +16,7 @@ use cuda_safe::{DeviceBuffer, Error, LaunchConfig, Result};
 
 pub use recorder::Recorder;
 
-pub(crate) use args::write_address;
+pub(crate) use args::{Found, read, write, write_address};
 pub(crate) use memory::Memories;
 
 use crate::custom::CustomOp;
@@ -48,7 +48,7 @@ pub(crate) struct Recording {
     pub(crate) watches: Vec<Watch>,
     pub(crate) scopes: Vec<Scope>,
     /// Of the launch that is being recorded.
-    found: Vec<args::Found>,
+    pub(crate) found: Vec<Found>,
     refreshed: Vec<u32>,
     /// Memory whose type this launch is the first to set.
     typed: Vec<u32>,

@@ -315,7 +315,7 @@ impl OpSpec {
     }
 
     fn pointer(&self, pointer: &Pointer) -> Result<ptx_ad::Pointer, &'static str> {
-        let Element { size, real: numbers, mixed } = pointer.element;
+        let Element { size, real: numbers, mixed, .. } = pointer.element;
         let known = numbers.and_then(real);
         if pointer.active && known.is_none() {
             return Err("an active buffer must have elements of float or double");

@@ -168,7 +168,7 @@ impl Made {
             scalar = Some(self.scalars.len());
             self.slots.push(Slot::Partials(self.scalars.len()));
             let real = param.scalars.iter().find_map(|(_, element)| element.real);
-            let element = Element { size, real, mixed: true };
+            let element = Element { real, mixed: true, ..Element::bytes(size) };
             // They don't overlap.
             let all: usize = param.scalars.iter().map(|(_, element)| element.size).sum();
             let covers = all == size;
@@ -203,6 +203,11 @@ impl Made {
         }
         if active && element.real.is_none() {
             return Err(format!("`{name}`: active, but its elements are not real numbers"));
+        }
+        if element.misplaced {
+            return Err(format!(
+                "`{name}`: a number of its elements is misaligned, outside, or behind the first 64"
+            ));
         }
         let length = match &pointer.length {
             None => None,

@@ -3,7 +3,7 @@
 use cuda_emu::{Real, TangentError, Tangents};
 
 use super::Tracked;
-use crate::device::Device;
+use crate::device::{Device, shape};
 
 const REALS: [Real; 4] = [Real::F16, Real::Bf16, Real::F32, Real::F64];
 
@@ -48,6 +48,41 @@ fn memory_that_comes_again_is_constant() {
         assert!(space.unmap(&region));
         assert!(tracked.tangents().get(region.start, Real::F64, 1).is_err());
     }
+}
+
+/// Atomics look memory up while they hold the tangents, and allocation clears tangents while it holds the memory.
+#[test]
+fn memory_is_allocated_while_kernels_run() {
+    let (done, wait) = std::sync::mpsc::channel();
+    let work = std::thread::spawn(move || {
+        let tracked = Tracked::new();
+        let program = tracked.load(
+            ".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 x) {\n\
+             .reg .b64 %w<3>; .reg .b32 %r; .reg .f64 %d<3>;\n\
+             ld.param.u64 %w1, [x]; mov.u32 %r, %tid.x; mul.wide.u32 %w2, %r, 8; add.u64 %w1, %w1, %w2;\n\
+             mov.f64 %d1, 0d3FF0000000000000; atom.global.add.f64 %d2, [%w1], %d1;\nret;\n}\n",
+        );
+        let sums = tracked.upload(&[0f64; 256], Real::F64, &[1.0; 256]);
+        let space = &tracked.device.space;
+        let running = std::sync::atomic::AtomicBool::new(true);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while running.load(std::sync::atomic::Ordering::Relaxed) {
+                    let kind = cuda_emu::space::Kind::Device;
+                    let start = space.allocate(4096, 256, kind, 0).expect("memory");
+                    space.free(start);
+                }
+            });
+            for _ in 0..1000 {
+                tracked.launch(&program, "k", shape(4, 256), &[sums]);
+            }
+            running.store(false, std::sync::atomic::Ordering::Relaxed);
+        });
+        assert_eq!(tracked.get(sums, Real::F64, 256), [1.0; 256]);
+        done.send(()).expect("somebody waits");
+    });
+    wait.recv_timeout(std::time::Duration::from_secs(60)).expect("neither waits for the other");
+    work.join().expect("no panic");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod chains;
 mod custom;
 mod fresh;
 mod generated;
+mod gradcheck;
 mod graphs;
 mod loops;
 mod masks;
@@ -54,6 +55,7 @@ pub(crate) fn cases() -> Vec<Case> {
         twins::cases(),
         unseen::cases(),
         loops::cases(),
+        gradcheck::cases(),
     ]
     .concat()
 }

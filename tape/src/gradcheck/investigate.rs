@@ -1,0 +1,602 @@
+//! Products differ: is the adjoint wrong, or is it the point? Which numbers disagree?
+
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use cuda_safe::{Result, arg::EachArg};
+
+use super::check::{Check, Products, is_known, place, typical_of, used, whole};
+use super::differences::{self, Estimate, Sides};
+use super::numbers::{Field, power_of_two};
+use super::pass::Pass;
+use super::report::{Finding, Problem, Variation};
+use crate::spec::Effect;
+
+/// So many points near the given one are tried.
+const NEAR: usize = 5;
+/// All numbers of a parameter are compared if there are no more.
+const SMALL: usize = 64;
+/// So many parts of a larger one are compared.
+const PARTS: usize = 200;
+
+/// Differences at several points.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bias {
+    mean: f64,
+    /// Eight standard errors of the mean: there are few points.
+    uncertain: f64,
+    spread: f64,
+    size: f64,
+}
+
+impl Bias {
+    fn of(all: &[Products]) -> Self {
+        let count = all.len().max(1) as f64;
+        let mean_of = |what: &dyn Fn(&Products) -> f64| all.iter().map(what).sum::<f64>() / count;
+        let mean = mean_of(&Products::difference);
+        let variance = mean_of(&|one| (one.difference() - mean).powi(2)) / (count - 1.0).max(1.0);
+        let (spread, size) = (mean_of(&|one| one.spread), mean_of(&|one| one.size));
+        Self { mean, uncertain: 8.0 * variance.sqrt(), spread, size }
+    }
+
+    /// Returns whether there is a difference that neither chance nor the oracle explains.
+    fn persists(&self, tolerance: f64) -> bool {
+        self.mean.abs() > self.uncertain + self.spread + tolerance * self.size
+    }
+}
+
+/// A number, and how many numbers differ of how many that were tried, if all were.
+type Located = (Option<usize>, Option<(usize, usize)>);
+
+/// A number of an input and one of an output, at one point.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    input: usize,
+    output: usize,
+    /// How many numbers of the input differ, and how many were looked at.
+    numbers: Option<(usize, usize)>,
+}
+
+/// What points nearby say.
+enum Nearby {
+    /// The adjoint is wrong, which is noted.
+    Wrong,
+    /// It is right there.
+    Right,
+    Unknown,
+}
+
+impl<A: EachArg> Check<'_, A> {
+    /// Finds out why products differ at a point.
+    pub(super) fn investigate(
+        &mut self,
+        point: &[f64],
+        input: &Field,
+        output: &Field,
+        direction: &[f64],
+        weights: &[f64],
+        products: Products,
+    ) -> Result<()> {
+        let before = self.findings.len();
+        match self.nearby(point, input, output, direction, weights)? {
+            Nearby::Wrong => return Ok(()),
+            Nearby::Unknown => {}
+            Nearby::Right => {
+                if let Some(entry) = self.locate(point, input, output, direction, weights)? {
+                    self.doubt(point, input, output, entry)?;
+                }
+            }
+        }
+        // What differs by much and is not explained is not right.
+        let most = self.tolerance * products.size + products.spread;
+        let much = !(products.difference().abs() <= most);
+        if much && self.findings.len() == before {
+            self.unknown(input, output);
+        }
+        Ok(())
+    }
+
+    /// Finds out why derivatives of some outputs are not known at a point, and whether they are right nearby.
+    pub(super) fn explain(
+        &mut self,
+        point: &[f64],
+        input: &Field,
+        output: &Field,
+        direction: &[f64],
+        derivatives: &[Estimate],
+        compared: bool,
+    ) -> Result<()> {
+        let typical = typical_of(output, derivatives);
+        let mut weights = vec![0.0; derivatives.len()];
+        let mut first = None;
+        for at in output.range() {
+            let known =
+                derivatives.get(at).is_some_and(|known| is_known(known, typical, self.known));
+            let weight = self.random.sign() * (0.5 + self.random.fraction());
+            if let Some(place) = weights.get_mut(at).filter(|_| !known && self.is_steady(at)) {
+                *place = f64::from(weight as f32);
+                first = first.or(Some(at));
+            }
+        }
+        let Some(first) = first else {
+            if !compared {
+                self.unknown(input, output);
+            }
+            return Ok(());
+        };
+        match self.nearby(point, input, output, direction, &weights)? {
+            Nearby::Wrong => return Ok(()),
+            Nearby::Right => {}
+            // Others have been compared.
+            Nearby::Unknown if compared => return Ok(()),
+            Nearby::Unknown => {
+                self.unknown(input, output);
+                return Ok(());
+            }
+        }
+        // Which number of the input it is.
+        let moving = |at: &usize| direction.get(*at).is_some_and(|by| *by != 0.0);
+        let mut numbers: Vec<usize> = input.range().filter(moving).collect();
+        let smooth = |check: &mut Self, part: &[usize]| -> Result<bool> {
+            let some = only(direction, part);
+            Ok(differences::sides(&mut check.rig, point, &some, first)? == Sides::Smooth)
+        };
+        while numbers.len() > 1 {
+            let rest = numbers.split_off(numbers.len() / 2);
+            if smooth(self, &numbers)? {
+                numbers = rest;
+            }
+        }
+        match numbers.first() {
+            Some(number) => {
+                let entry = Entry { input: *number, output: first, numbers: None };
+                self.doubt(point, input, output, entry)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Compares products at points near one: first to one side of it, then to the other.
+    fn nearby(
+        &mut self,
+        point: &[f64],
+        input: &Field,
+        output: &Field,
+        direction: &[f64],
+        weights: &[f64],
+    ) -> Result<Nearby> {
+        let mut side: Vec<f64> = point.iter().map(|_| self.random.sign()).collect();
+        let mut result = Nearby::Unknown;
+        for _ in 0..2 {
+            match self.beside(point, &side, input, output, direction, weights)? {
+                Nearby::Wrong => return Ok(Nearby::Wrong),
+                Nearby::Right => result = Nearby::Right,
+                Nearby::Unknown => {}
+            }
+            side.iter_mut().for_each(|sign| *sign = -*sign);
+        }
+        Ok(result)
+    }
+
+    fn beside(
+        &mut self,
+        point: &[f64],
+        side: &[f64],
+        input: &Field,
+        output: &Field,
+        direction: &[f64],
+        weights: &[f64],
+    ) -> Result<Nearby> {
+        let near: Vec<Vec<f64>> = (0..NEAR).map(|_| self.near(point, side)).collect();
+        let mut all = Vec::new();
+        let mut broken = 0;
+        for point in &near {
+            match self.products_at(point, output, direction, weights)? {
+                Some(found) if found.got.is_finite() => all.push(found),
+                Some(_) => broken += 1,
+                None => {}
+            }
+        }
+        if broken == 0 && all.len() < 3 {
+            return Ok(Nearby::Unknown);
+        }
+        let bias = Bias::of(&all);
+        // Small differences of large sums are looked into, and judged by single numbers.
+        let least = (32.0 * self.rig.rounding()).min(self.tolerance);
+        let suspicious = all.len() >= 3 && bias.persists(least);
+        if let Some(beside) = near.first().filter(|_| suspicious || broken > NEAR / 2) {
+            if let Some(entry) = self.locate(beside, input, output, direction, weights)?
+                && self.is_wrong(&near, entry)?
+            {
+                self.blame(point, beside, input, output, entry)?;
+                return Ok(Nearby::Wrong);
+            }
+            // A few percent may be the rounding of terms that cancel.
+            let several = input.count > 1 || output.count > 1;
+            if several && bias.persists(self.tolerance.max(0.05)) {
+                self.blame_all(input, output, &all);
+                return Ok(Nearby::Wrong);
+            }
+        }
+        Ok(Nearby::Right)
+    }
+
+    /// A point near another, to some side of it: all numbers are moved a little. What is not finite becomes so.
+    fn near(&mut self, point: &[f64], side: &[f64]) -> Vec<f64> {
+        let by = if self.rig.rounding() < 1e-6 { 1.0 / 16.0 } else { 1.0 / 8.0 };
+        let scales = self.rig.scales().to_vec();
+        let each = point.iter().zip(side).zip(&scales);
+        let move_one = |((at, side), scale): ((&f64, &f64), &f64)| {
+            let at = if at.is_finite() { *at } else { *scale };
+            at + side * (0.5 + 0.5 * self.random.fraction()) * by * scale
+        };
+        each.map(move_one).collect()
+    }
+
+    /// Both products at another point, of weights that are scaled at random; `None` if they can't be known.
+    fn products_at(
+        &mut self,
+        point: &[f64],
+        output: &Field,
+        direction: &[f64],
+        weights: &[f64],
+    ) -> Result<Option<Products>> {
+        let derivatives = self.derivatives(point, direction)?;
+        let (weights, scale) = self.scaled(output, &derivatives, weights);
+        if used(&weights) == 0 {
+            return Ok(None);
+        }
+        let gradients = self.rig.backward(point, &weights, &Pass::plain())?;
+        let Products { expected, got, size, spread, compensation } =
+            self.products(&derivatives, &weights, &gradients, direction);
+        let (expected, got, size) = (expected / scale, got / scale, size / scale);
+        Ok(Some(Products { expected, got, size, spread: spread / scale, compensation }))
+    }
+
+    /// The weights of outputs whose derivatives are known, times a random factor: adjoints round differently then.
+    fn scaled(
+        &mut self,
+        output: &Field,
+        derivatives: &[Estimate],
+        weights: &[f64],
+    ) -> (Vec<f64>, f64) {
+        let scale = f64::from((0.5 + self.random.fraction()) as f32);
+        let typical = typical_of(output, derivatives);
+        let each = weights.iter().zip(derivatives).map(|(weight, known)| {
+            let weight = if is_known(known, typical, self.known) { weight * scale } else { 0.0 };
+            f64::from(weight as f32)
+        });
+        (each.collect(), scale)
+    }
+
+    /// Finds the numbers that differ most at a point.
+    fn locate(
+        &mut self,
+        point: &[f64],
+        input: &Field,
+        output: &Field,
+        direction: &[f64],
+        weights: &[f64],
+    ) -> Result<Option<Entry>> {
+        let derivatives = self.derivatives(point, direction)?;
+        let (weights, _) = self.scaled(output, &derivatives, weights);
+        let gradients = self.rig.backward(point, &weights, &Pass::plain())?;
+        let moving = |at: &usize| direction.get(*at).is_some_and(|by| *by != 0.0);
+        let numbers: Vec<usize> = input.range().filter(moving).collect();
+        let broken = |at: &&usize| gradients.get(**at).is_some_and(|value| !value.is_finite());
+        let count = numbers.iter().filter(broken).count();
+        let (chosen, count) = match numbers.iter().find(broken) {
+            Some(number) => (Some(*number), Some((count, numbers.len()))),
+            None => self.search(&numbers, |check, part| {
+                let some = only(direction, part);
+                let derivatives = check.derivatives(point, &some)?;
+                let known = check.known(output, &derivatives, &weights);
+                let of = check.products(&derivatives, &known, &gradients, &some);
+                // Without some outputs the gradients are others.
+                let same = known == weights;
+                Ok(if same { of } else { check.again(point, &derivatives, &known, &some)? })
+            })?,
+        };
+        let Some(chosen) = chosen else { return Ok(None) };
+        // The derivatives of all outputs by that number, and its gradient by parts of the outputs.
+        let unit = only(direction, &[chosen]);
+        let derivatives = self.derivatives(point, &unit)?;
+        let known = self.known(output, &derivatives, &weights);
+        let outputs: Vec<usize> =
+            output.range().filter(|at| known.get(*at).is_some_and(|w| *w != 0.0)).collect();
+        let (found, _) = self.search(&outputs, |check, part| {
+            check.again(point, &derivatives, &only(&known, part), &unit)
+        })?;
+        Ok(found.map(|output| Entry { input: chosen, output, numbers: count }))
+    }
+
+    fn again(
+        &mut self,
+        point: &[f64],
+        derivatives: &[Estimate],
+        weights: &[f64],
+        direction: &[f64],
+    ) -> Result<Products> {
+        let gradients = self.rig.backward(point, weights, &Pass::plain())?;
+        Ok(self.products(derivatives, weights, &gradients, direction))
+    }
+
+    /// The weights of outputs whose derivatives are known.
+    fn known(&self, output: &Field, derivatives: &[Estimate], weights: &[f64]) -> Vec<f64> {
+        let typical = typical_of(output, derivatives);
+        let each = weights.iter().zip(derivatives);
+        each.map(|(weight, known)| if is_known(known, typical, self.known) { *weight } else { 0.0 })
+            .collect()
+    }
+
+    /// Finds the number whose products differ most: tries all, or the parts that differ most. If all were tried, also how
+    /// many differ.
+    fn search(
+        &mut self,
+        numbers: &[usize],
+        mut compare: impl FnMut(&mut Self, &[usize]) -> Result<Products>,
+    ) -> Result<Located> {
+        let excess = |of: &Products| match of.difference().is_finite() {
+            true => (of.difference().abs() - of.spread).max(0.0),
+            // What has a derivative says more.
+            false => 1e300 * (1.0 + of.expected.abs()),
+        };
+        if numbers.len() <= SMALL {
+            let (mut best, mut most, mut count) = (None, -1.0, 0);
+            for number in numbers {
+                let found = compare(self, &[*number])?;
+                let differs = excess(&found);
+                if !found.agree(self.tolerance, 0.0) {
+                    count += 1;
+                }
+                if differs > most {
+                    (best, most) = (Some(*number), differs);
+                }
+            }
+            return Ok((best, Some((count, numbers.len()))));
+        }
+        let mut parts = BinaryHeap::new();
+        parts.push(Part { excess: f64::INFINITY, range: 0..numbers.len() });
+        for _ in 0..PARTS {
+            let Some(part) = parts.pop() else { break };
+            let Range { start, end } = part.range;
+            if end - start <= 1 {
+                return Ok((numbers.get(start).copied(), None));
+            }
+            let middle = start.midpoint(end);
+            for range in [start..middle, middle..end] {
+                let some = numbers.get(range.clone()).unwrap_or_default();
+                let excess = excess(&compare(self, some)?);
+                parts.push(Part { excess, range });
+            }
+        }
+        Ok((parts.pop().and_then(|part| numbers.get(part.range.start).copied()), None))
+    }
+
+    /// Returns whether an entry is wrong at several points.
+    fn is_wrong(&mut self, near: &[Vec<f64>], entry: Entry) -> Result<bool> {
+        let (mut all, mut broken) = (Vec::new(), 0);
+        for point in near {
+            let weight = f64::from((0.5 + self.random.fraction()) as f32);
+            let found = self.entry_at(point, entry, weight)?;
+            if found.got.is_finite() && found.expected.is_finite() {
+                all.push(found);
+            } else if found.expected.is_finite() {
+                broken += 1;
+            }
+        }
+        let biased = all.len() >= 3 && Bias::of(&all).persists(self.tolerance);
+        Ok(broken > NEAR / 2 || biased || !self.is_linear(near, entry)?)
+    }
+
+    /// Returns whether a gradient of twice the weight is twice the gradient, as it is in spite of rounding. A gradient
+    /// that is not linear differs from the derivative by something else for each weight.
+    fn is_linear(&mut self, near: &[Vec<f64>], entry: Entry) -> Result<bool> {
+        let mut weights = vec![0.0; self.rig.output_count()];
+        for point in near {
+            let mut got = [0.0; 3];
+            for (got, weight) in got.iter_mut().zip([1.0, 1.0, -2.0]) {
+                if let Some(place) = weights.get_mut(entry.output) {
+                    *place = weight;
+                }
+                let gradients = self.rig.backward(point, &weights, &Pass::plain())?;
+                *got = gradients.get(entry.input).copied().unwrap_or(f64::NAN) / weight;
+            }
+            let [one, again, twice] = got;
+            // Sums in another order are not the same either.
+            let noise = 64.0 * (one - again).abs();
+            if (one - twice).abs() <= noise + self.tolerance * (one.abs() + twice.abs()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The derivative of one output by one number, and its gradient where the output's is `weight`, relative to that.
+    fn entry_at(&mut self, point: &[f64], entry: Entry, weight: f64) -> Result<Products> {
+        let mut unit = vec![0.0; point.len()];
+        let step = self.step(entry.input);
+        if let Some(place) = unit.get_mut(entry.input) {
+            *place = step;
+        }
+        let derivatives = self.derivatives(point, &unit)?;
+        let mut weights = vec![0.0; derivatives.len()];
+        if let Some(place) = weights.get_mut(entry.output) {
+            *place = weight;
+        }
+        let Products { expected, got, size, spread, .. } =
+            self.again(point, &derivatives, &weights, &unit)?;
+        let by = weight * step;
+        let (expected, got, size) = (expected / by, got / by, size / by);
+        Ok(Products { expected, got, size, spread: spread / by, compensation: 1.0 })
+    }
+
+    fn blame(
+        &mut self,
+        point: &[f64],
+        near: &[f64],
+        input: &Field,
+        output: &Field,
+        entry: Entry,
+    ) -> Result<()> {
+        let (mut found, mut nearby) = (self.entry_at(point, entry, 1.0)?, false);
+        let mut problem = Problem::Wrong;
+        if found.agree(self.tolerance, 0.0) && !self.is_linear(&[point.to_vec()], entry)? {
+            (found, problem) = (self.entry_at(point, entry, 2.0)?, Problem::NotLinear);
+        } else if found.agree(self.tolerance, 0.0) || !found.expected.is_finite() {
+            (found, nearby) = (self.entry_at(near, entry, 1.0)?, true);
+        }
+        if !found.got.is_finite() {
+            let here = if nearby { near } else { point };
+            problem = match self.is_unwritten(here, entry)? {
+                true => Problem::Unwritten,
+                false => Problem::NotFinite,
+            };
+        }
+        if input.effect == Effect::Overwrites && problem == Problem::Wrong {
+            problem = match found.expected == 0.0 {
+                true => Problem::NotCleared,
+                false => Problem::NotOverwritten,
+            };
+        }
+        self.findings.push(Finding {
+            problem,
+            variation: Variation::Plain,
+            input: place(input, entry.input),
+            output: Some(place(output, entry.output)),
+            expected: found.expected,
+            got: found.got,
+            error: found.error(),
+            nearby,
+            numbers: entry.numbers,
+        });
+        Ok(())
+    }
+
+    /// Returns whether a gradient is a number if its memory is zero before the adjoint runs.
+    fn is_unwritten(&mut self, point: &[f64], entry: Entry) -> Result<bool> {
+        let mut weights = vec![0.0; self.rig.output_count()];
+        if let Some(place) = weights.get_mut(entry.output) {
+            *place = 1.0;
+        }
+        let pass = Pass { poison: false, ..Pass::plain() };
+        let gradients = self.rig.backward(point, &weights, &pass)?;
+        Ok(gradients.get(entry.input).is_some_and(|gradient| gradient.is_finite()))
+    }
+
+    /// The products differ, and no single number shows it.
+    fn blame_all(&mut self, input: &Field, output: &Field, all: &[Products]) {
+        let Some(found) = all.first() else { return };
+        self.findings.push(Finding {
+            problem: Problem::Wrong,
+            variation: Variation::Plain,
+            input: whole(input),
+            output: Some(whole(output)),
+            expected: found.expected,
+            got: found.got,
+            error: found.error(),
+            nearby: true,
+            numbers: None,
+        });
+    }
+
+    /// No derivative is known.
+    pub(super) fn unknown(&mut self, input: &Field, output: &Field) {
+        self.findings.push(Finding {
+            problem: Problem::Unknown,
+            variation: Variation::Plain,
+            input: whole(input),
+            output: Some(whole(output)),
+            expected: f64::NAN,
+            got: f64::NAN,
+            error: f64::NAN,
+            nearby: false,
+            numbers: None,
+        });
+    }
+
+    /// Says what is special about a point at which an entry is wrong or not known, while it is right nearby.
+    fn doubt(&mut self, point: &[f64], input: &Field, output: &Field, entry: Entry) -> Result<()> {
+        let found = self.entry_at(point, entry, 1.0)?;
+        let known = found.spread <= 0.1 * found.size;
+        if known && found.agree(self.tolerance, 0.0) {
+            return Ok(());
+        }
+        let step = self.step(entry.input);
+        let mut unit = vec![0.0; point.len()];
+        if let Some(place) = unit.get_mut(entry.input) {
+            *place = step;
+        }
+        let finite = found.got.is_finite();
+        let problem = match differences::sides(&mut self.rig, point, &unit, entry.output)? {
+            // Zero times infinity, of what was left out.
+            Sides::Kink { .. } | Sides::Smooth if !finite && !self.finite => Problem::Undefined,
+            Sides::Kink { .. } | Sides::Smooth if !finite => Problem::NotFinite,
+            Sides::Kink { left, right } => Problem::Kink { left: left / step, right: right / step },
+            Sides::Jump => Problem::Discontinuity,
+            Sides::Undefined => Problem::Undefined,
+            // Only the derivative was not known well.
+            Sides::Smooth if !known => return Ok(()),
+            Sides::Smooth => Problem::OnlyHere,
+        };
+        self.findings.push(Finding {
+            problem,
+            variation: Variation::Plain,
+            input: place(input, entry.input),
+            output: Some(place(output, entry.output)),
+            expected: found.expected,
+            got: found.got,
+            error: found.error(),
+            nearby: false,
+            numbers: entry.numbers,
+        });
+        Ok(())
+    }
+
+    /// By how much a number is moved.
+    fn step(&self, input: usize) -> f64 {
+        power_of_two(self.rig.scales().get(input).copied().unwrap_or(1.0))
+    }
+}
+
+/// A direction, or weights, of some numbers alone.
+fn only(all: &[f64], some: &[usize]) -> Vec<f64> {
+    let mut only = vec![0.0; all.len()];
+    for at in some {
+        if let (Some(to), Some(from)) = (only.get_mut(*at), all.get(*at)) {
+            *to = *from;
+        }
+    }
+    only
+}
+
+/// A part of the numbers that are searched.
+struct Part {
+    excess: f64,
+    range: Range<usize>,
+}
+
+impl Ord for Part {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        // Of equals, the smaller part, then the first.
+        let size = |part: &Self| part.range.len();
+        self.excess
+            .total_cmp(&other.excess)
+            .then(size(other).cmp(&size(self)))
+            .then(other.range.start.cmp(&self.range.start))
+    }
+}
+
+impl PartialOrd for Part {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Part {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Part {}

@@ -1,0 +1,174 @@
+//! Whether an operation's adjoint is right, at one launch.
+
+mod args;
+mod backward;
+mod check;
+mod differences;
+mod investigate;
+mod list;
+mod numbers;
+mod pass;
+mod report;
+mod rig;
+mod tangents;
+mod variations;
+
+use cuda_safe::{Error, IntoLaunchConfig, Result, Stream, arg::EachArg};
+
+pub use report::{Compared, Finding, Oracle, Place, Problem, Report, Variation, Verdict};
+
+use crate::spec::Op;
+use check::Check;
+use numbers::Random;
+use rig::Rig;
+use tangents::Tangents;
+
+/// Checks the adjoint of an operation at one launch: compares the gradients that a tape takes with derivatives of the
+/// kernel.
+///
+/// The arguments are those of [`Recorder::launch`](crate::Recorder::launch). Numbers that have a gradient may be given as
+/// values or as [`Variable`](crate::Variable)s. The check works on copies: all memory is afterwards as it was. It waits.
+///
+/// ```no_run
+/// # use cuda_safe::{DeviceBuffer, LaunchConfig, Result, Stream};
+/// # fn test(stream: &Stream, scale: &cuda_tape::Op) -> Result<()> {
+/// let x = DeviceBuffer::from_slice(stream, &[2.0f32, 5.0, -1.0])?;
+/// let mut out = DeviceBuffer::<f32>::zeroed(stream, 3)?;
+/// let launch = LaunchConfig::cover(3, 256);
+/// let report = cuda_tape::gradcheck(stream, scale, launch, (0.5f32, &x, &mut out, 3u32))?;
+/// assert!(report.is_right(), "{report}");
+/// # Ok(()) }
+/// ```
+///
+/// A report of a wrong adjoint names the parameter, the element and the output:
+/// ```text
+/// the adjoint of `scale` is wrong, compared with tangents in f64 (seed 0)
+///   a            1 numbers  error   3.1e-8  right
+///   x            3 numbers  error   3.3e-1  WRONG
+///   out          3 numbers  error   0.0e0   right
+///   x[1] -> out[1]: expected 0.5, got -0.5 (1 of 3 numbers)
+/// ```
+///
+/// # What is compared
+/// For random directions ẋ of each active parameter and random weights ȳ of each output, ⟨ȳ, J ẋ⟩ is compared with
+/// ⟨Jᵀ ȳ, ẋ⟩, relative to the sum of the terms' magnitudes. J ẋ comes from an oracle that knows nothing of the adjoint:
+/// - *tangents* of the software device, if it tracks them (`CUDA_EMU_TANGENTS=1`): derivatives of each executed
+///   instruction, in f64;
+/// - else *central differences* of the kernel with several steps. Each output has the step at which its derivative is
+///   known best, and an estimate of its error. Outputs whose derivative is not known to 2% are left out.
+///
+/// Where the products differ, the point is moved a little several times. If the difference stays, the search goes on to
+/// the number of the input and that of the output that disagree. If not, the point is special: [`Problem::Kink`] and so on
+/// are no fault of the adjoint. Rounding and nondeterministic sums change from point to point, and are not blamed either.
+///
+/// Old contents of overwritten memory are inputs, too: their gradient must be zero afterwards. (Random numbers take the
+/// place of the contents.)
+///
+/// Then the gradients are taken in all ways in which passes want them: see [`Variation`].
+///
+/// # Limits
+/// The kernel is run some dozen times for each parameter, with differences some hundred times. A mistake is found if it shows
+/// at the given point and launch. One in a single number of a large parameter may be lost in the rounding of the others.
+/// Other launches of kernels of the same name must not run on the software device at the same time as a check with
+/// tangents.
+///
+/// # Errors
+/// As [`Recorder::launch`](crate::Recorder::launch), before anything is enqueued; also if the operation has no adjoint, if
+/// an element is a structure whose numbers' places are not known
+/// ([`Element::numbers_at`](crate::Element::numbers_at)), or if the kernel writes to memory by pointers that the
+/// specification does not list. Otherwise if the driver returns an error: a faulty adjoint may fault.
+pub fn gradcheck<A: EachArg>(
+    stream: &Stream,
+    op: &Op,
+    launch: impl IntoLaunchConfig,
+    args: A,
+) -> Result<Report> {
+    Gradcheck::new().run(stream, op, launch, args)
+}
+
+/// A check with other settings than [`gradcheck`]'s.
+///
+/// ```no_run
+/// # fn test<A: cuda_safe::arg::EachArg>(stream: &cuda_safe::Stream, op: &cuda_tape::Op, launch: cuda_safe::LaunchConfig, args: A) -> cuda_safe::Result<()> {
+/// let report = cuda_tape::Gradcheck::new().seed(7).directions(10).run(stream, op, launch, args)?;
+/// report.ensure()
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Gradcheck {
+    seed: u64,
+    directions: usize,
+    tolerance: Option<f64>,
+    oracle: Option<Oracle>,
+}
+
+impl Default for Gradcheck {
+    fn default() -> Self {
+        Self { seed: 0, directions: 3, tolerance: None, oracle: None }
+    }
+}
+
+impl Gradcheck {
+    /// Creates the settings of [`gradcheck`]: seed 0, three directions for each parameter.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the seed of directions and weights. The same seed gives the same check.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Sets the number of directions for each active parameter. The first moves all of its numbers, the next ones fewer and
+    /// fewer.
+    pub fn directions(mut self, directions: usize) -> Self {
+        self.directions = directions;
+        self
+    }
+
+    /// Sets the relative difference at which a gradient is wrong. By default 1e-9 if all numbers are `double`, 1e-4 if
+    /// some are `float`, 5e-3 with `__half` and 2e-2 with `__nv_bfloat16`.
+    pub fn tolerance(mut self, tolerance: f64) -> Self {
+        self.tolerance = Some(tolerance);
+        self
+    }
+
+    /// Sets what to compare with. By default tangents where there are such.
+    pub fn oracle(mut self, oracle: Oracle) -> Self {
+        self.oracle = Some(oracle);
+        self
+    }
+
+    /// Runs the check; see [`gradcheck`].
+    ///
+    /// # Errors
+    /// As [`gradcheck`]. [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the tolerance is no positive number, or if
+    /// [`Oracle::Tangents`] was asked for and the device tracks none.
+    pub fn run<A: EachArg>(
+        &self,
+        stream: &Stream,
+        op: &Op,
+        launch: impl IntoLaunchConfig,
+        args: A,
+    ) -> Result<Report> {
+        if stream.is_recording() {
+            return Err(Error::invalid("a gradient can't be checked on a stream that captures"));
+        }
+        if self.tolerance.is_some_and(|most| !most.is_finite() || most <= 0.0) {
+            return Err(Error::invalid("the tolerance is not a positive number"));
+        }
+        let mut random = Random::new(self.seed);
+        let rig = Rig::new(stream, op, launch.into_launch_config(), &args, &mut random)?;
+        let tangents = match self.oracle {
+            Some(Oracle::Differences) => None,
+            _ => Tangents::find(stream.context().driver())?,
+        };
+        if self.oracle == Some(Oracle::Tangents) && tangents.is_none() {
+            return Err(Error::invalid("the device does not track tangents")
+                .with_hint("the software device does, with CUDA_EMU_TANGENTS=1"));
+        }
+        Check::new(rig, tangents, random, self).run()
+    }
+}
