@@ -189,9 +189,14 @@ pub(crate) fn meaning(instr: &Instr) -> Meaning {
             Meaning::Copy(pairs)
         }
         // Compilers take the upper half of 64 bits so.
-        Op::Binary { op: BinaryOp::Shr, ty, d: Some(d), a, b: Operand::Imm(32), .. }
-            if matches!(ty, Type::U64 | Type::B64) =>
-        {
+        Op::Binary {
+            op: BinaryOp::Shr,
+            ty: Type::U64 | Type::B64,
+            d: Some(d),
+            a,
+            b: Operand::Imm(32),
+            ..
+        } => {
             let high = Slot::of(a).map(|low| Slot::high(low.reg()));
             Meaning::Copy(vec![(Slot::low(*d), high), (Slot::high(*d), None)])
         }

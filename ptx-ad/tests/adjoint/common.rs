@@ -415,7 +415,8 @@ impl Device {
             match arg {
                 Arg::Buffer { bytes, active: true, .. } => {
                     // What is not finite has no derivative.
-                    let wanted = |at: usize, finite: bool| finite && (at + 1) % self.zeros != 0;
+                    let wanted =
+                        |at: usize, finite: bool| finite && !(at + 1).is_multiple_of(self.zeros);
                     let chosen: Vec<f64> = finite
                         .iter()
                         .enumerate()

@@ -89,7 +89,8 @@ impl<A: EachArg> Check<'_, A> {
         }
         // What differs by much and is not explained is not right.
         let most = self.tolerance * products.size + products.spread;
-        let much = !(products.difference().abs() <= most);
+        let difference = products.difference();
+        let much = difference.is_nan() || difference.abs() > most;
         if much && self.findings.len() == before {
             self.unknown(input, output);
         }

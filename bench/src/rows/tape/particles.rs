@@ -213,8 +213,8 @@ pub(super) fn measure(gpu: &Gpu, samples: usize, n: usize) -> Result<Vec<Row>, S
         // So that the pass that is captured has enough scratch memory.
         set.backward(stream)?;
     }
-    let (times, mut sets) = replays
-        .run(sets, |stream, sets: &mut Vec<Set>, number| sets[number].backward(stream))?;
+    let (times, mut sets) =
+        replays.run(sets, |stream, sets: &mut Vec<Set>, number| sets[number].backward(stream))?;
     let check = gradients(&sets)?;
     let once_median = median(&times);
     rows.push(row(NAMES[8], &times, check).at_most("ms", once_median, 0.40));

@@ -7,7 +7,7 @@ use tape::{
 
 use super::super::awkward::refused;
 use super::super::generated::{differentiate, failure};
-use super::super::ops::{Number, Ops, Table, numbers, threads};
+use super::super::ops::{Ops, Table, numbers, threads};
 use super::TANGENTS;
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 

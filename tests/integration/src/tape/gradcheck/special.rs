@@ -74,7 +74,7 @@ fn kinks<T: Number>(device: &TestDevice) -> TestResult {
         let op = op::<T>(device, body)?;
         for n in [1, 40] {
             let random: Vec<T> = numbers(&mut rng, n);
-            let small = |i: usize| T::of(if i % 2 == 0 { 1e-7 } else { -3e-7 });
+            let small = |i: usize| T::of(if i.is_multiple_of(2) { 1e-7 } else { -3e-7 });
             let points: [(Vec<T>, Vec<T>); 5] = [
                 (vec![T::of(0.0); n], vec![T::of(0.0); n]),
                 (vec![T::of(0.0); n], random.clone()),

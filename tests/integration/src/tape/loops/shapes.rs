@@ -395,7 +395,7 @@ fn two_parameters(device: &TestDevice) -> TestResult {
     })?;
     let ones = DeviceBuffer::from_slice(&stream, &vec![1.0f64; n])?;
     tape.backward_with(&stream, &Seeds::new().with(&out, &ones)?)?;
-    let turns_of_z = |i: usize| (0..7).filter(|k| (i + k) % 3 == 0).count() as f64;
+    let turns_of_z = |i: usize| (0..7).filter(|k| (i + k).is_multiple_of(3)).count() as f64;
     let wanted = |of: &[f64], turns: &dyn Fn(usize) -> f64| -> Vec<f64> {
         let one = |(i, v): (usize, &[f64])| [v[3] * turns(i), 0.0, 0.0, v[0] * turns(i)];
         of.chunks_exact(4).enumerate().flat_map(one).collect()
