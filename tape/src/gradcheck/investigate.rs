@@ -8,6 +8,7 @@ use cuda_safe::{Result, arg::EachArg};
 use super::check::{Check, Products, is_known, place, typical_of, used, whole};
 use super::differences::{self, Estimate, Sides};
 use super::numbers::{Field, power_of_two};
+use super::part::Part;
 use super::pass::Pass;
 use super::report::{Finding, Problem, Variation};
 use crate::spec::Effect;
@@ -570,34 +571,3 @@ fn only(all: &[f64], some: &[usize]) -> Vec<f64> {
     }
     only
 }
-
-/// A part of the numbers that are searched.
-struct Part {
-    excess: f64,
-    range: Range<usize>,
-}
-
-impl Ord for Part {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        // Of equals, the smaller part, then the first.
-        let size = |part: &Self| part.range.len();
-        self.excess
-            .total_cmp(&other.excess)
-            .then(size(other).cmp(&size(self)))
-            .then(other.range.start.cmp(&self.range.start))
-    }
-}
-
-impl PartialOrd for Part {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Part {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Part {}

@@ -7,6 +7,7 @@ mod differences;
 mod investigate;
 mod list;
 mod numbers;
+mod part;
 mod pass;
 mod report;
 mod rig;
