@@ -21,10 +21,10 @@ pub(super) const NAMES: [&str; 9] = [
     "tape_backward_graph/1000000x64",
     "tape_backward_graph/1000000x64/accumulate",
     "tape_backward_graph/1000000x64/generated",
-    "tape_forward_uncaptured/1000000x64",
-    "tape_backward_uncaptured/1000000x64",
     "tape_forward_one_kernel/1000000x64",
     "tape_backward_one_kernel/1000000x64",
+    "tape_forward_uncaptured/1000000x64",
+    "tape_backward_uncaptured/1000000x64",
 ];
 
 const PARTICLES: usize = 1_000_000;
@@ -207,7 +207,7 @@ pub(super) fn measure(gpu: &Gpu, samples: usize, n: usize) -> Result<Vec<Row>, S
     let (times, mut sets) = replays.run(sets, |stream, sets: &mut Vec<Set>, number| {
         sets[number].forward_at_once(stream, &ops.steps, None)
     })?;
-    rows.push(row(NAMES[7], &times, ends(&sets)?));
+    rows.push(row(NAMES[5], &times, ends(&sets)?));
     for set in &mut sets {
         set.forward_at_once(stream, &ops.steps, Some(&ops.energy))?;
         // So that the pass that is captured has enough scratch memory.
@@ -217,7 +217,7 @@ pub(super) fn measure(gpu: &Gpu, samples: usize, n: usize) -> Result<Vec<Row>, S
         replays.run(sets, |stream, sets: &mut Vec<Set>, number| sets[number].backward(stream))?;
     let check = gradients(&sets)?;
     let once_median = median(&times);
-    rows.push(row(NAMES[8], &times, check).at_most("ms", once_median, 0.40));
+    rows.push(row(NAMES[6], &times, check).at_most("ms", once_median, 0.40));
 
     let (mut there, mut back) = (Vec::new(), Vec::new());
     // The same launches by the driver alone, which no recorder can be faster than.
@@ -256,8 +256,8 @@ pub(super) fn measure(gpu: &Gpu, samples: usize, n: usize) -> Result<Vec<Row>, S
         set.backward(stream)?;
     }
     for (name, times, raw, captured, check) in [
-        (NAMES[5], &there, &raw_there, forward, ends(&sets)?),
-        (NAMES[6], &back, &raw_back, backward, gradients(&sets)?),
+        (NAMES[7], &there, &raw_there, forward, ends(&sets)?),
+        (NAMES[8], &back, &raw_back, backward, gradients(&sets)?),
     ] {
         let times = times.get(1..).unwrap_or_default();
         let ratio = median(times) / captured;

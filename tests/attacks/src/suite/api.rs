@@ -56,6 +56,11 @@ const NOT_TARGETS: &[(&str, &str)] = &[
     ),
     ("KernelSource::load_with_lines", "as `load_kernels`, with another option of the compiler"),
     ("Launches::context", "returns the context that the caller has passed"),
+    (
+        "Gradcheck::run",
+        "takes an `Op`, which comes from an unsafe function; a report holds numbers",
+    ),
+    ("Op::derivation", "text and numbers, of an `Op`, which comes from an unsafe function"),
     ("Op::detach", "an `Op` comes from `OpSpec::register`, which is unsafe"),
     ("Op::kernel", "an `Op` comes from `OpSpec::register`, which is unsafe"),
     ("FaceTree::new", "hidden in the documentation: for the crate's own tests and benchmarks"),
