@@ -18,8 +18,12 @@ pub fn ptx() -> PackedPtx<'static> {
 /// The device header `geom/tape.cuh`: the name under which it is included, and its text.
 pub const HEADER: (&str, &str) = ("geom/tape.cuh", include_str!("../device/geom/tape.cuh"));
 
-/// The headers that adjoints need.
-const HEADERS: &[(&str, &str)] = &[cuda_safe::arg::LAYOUT_HEADER, HEADER];
+/// The device header `geom/ad.cuh`, with `geom::ad::{rule, stop, lost}`: the name under which it is included, and its
+/// text. See [`OpSpec::differentiate`](crate::OpSpec::differentiate).
+pub const AD_HEADER: (&str, &str) = ("geom/ad.cuh", include_str!("../device/geom/ad.cuh"));
+
+/// The headers for kernels that are differentiated, and for adjoints.
+const HEADERS: &[(&str, &str)] = &[cuda_safe::arg::LAYOUT_HEADER, AD_HEADER, HEADER];
 
 /// Returns the device headers of this crate: the names under which they are included, and their texts. They need no
 /// header of CUDA.
@@ -28,7 +32,7 @@ pub fn headers() -> &'static [(&'static str, &'static str)] {
     HEADERS
 }
 
-/// Creates a program from this CUDA C++ text, which can `#include <geom/tape.cuh>`.
+/// Creates a program from this CUDA C++ text, which can `#include <geom/tape.cuh>` and `<geom/ad.cuh>`.
 pub fn program(source: impl Into<String>) -> Program {
     HEADERS.iter().fold(Program::new(source), |program, (name, text)| program.header(*name, *text))
 }

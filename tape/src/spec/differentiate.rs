@@ -9,6 +9,7 @@ use ptx_ad::{Kept, NotDifferentiable, Real, Reals, Spec};
 use super::param::{Param, Pointer, Shape};
 use super::{Effect, Kernels, Op, OpSpec, Primal, Scratch, Settings, register};
 use crate::element::{Element, FloatType};
+use crate::kernels::AD_HEADER;
 
 /// For so many turns of each loop there is scratch memory at first.
 const TURNS: usize = 32;
@@ -146,9 +147,9 @@ impl OpSpec {
         let (major, minor) = context.device().compute_capability()?;
         let driver = context.driver().version()?;
         let arch = Arch::compute(major, minor);
-        let copy = program
-            .clone()
-            .with_options(|options| options.lineinfo(true).define("__noinline__", ""));
+        let copy = program.clone().header(AD_HEADER.0, AD_HEADER.1).with_options(|options| {
+            options.lineinfo(true).define_flag("GEOM_AD").define("__noinline__", "")
+        });
         // Side by side: each takes as long as the other.
         let (module, image) = std::thread::scope(|scope| {
             let read = || copy.compile_for_driver(arch, driver);
