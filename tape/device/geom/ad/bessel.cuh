@@ -21,33 +21,33 @@ struct Orders {
 // J of a number of at least 8, and Y.
 __device__ __forceinline__ void hankel(double x, Orders<double>& j, Orders<double>& y) {
     // P and x Q of orders 0 and 1: Chebyshev interpolants, computed with 50 digits, as sums of powers.
-    constexpr double P0[] = {
+    constexpr double p0_table[] = {
         0.9994572757882519, -0.0005363673192129672, 6.137416080109497e-06, -2.0527448261170675e-07,
         1.280376144080092e-08, -1.2121098178951377e-09, 1.5500565496632596e-10, -2.491146535471666e-11,
         4.786995821368028e-12, -1.0157485021065676e-12, 2.4531772967345006e-13, -1.0251790052831013e-13,
         3.339452259070809e-14,
     };
-    constexpr double Q0[] = {
+    constexpr double q0_table[] = {
         -0.12444091103610815, 0.0005466519279475266, -1.1817110661200976e-05, 5.684971881753781e-07,
         -4.534972837363434e-08, 5.146231602705606e-09, -7.5763304988972e-10, 1.3623497617833053e-10,
         -2.8707211071105146e-11, 6.951785915752245e-12, -1.873640743543296e-12, 4.605060470396763e-13,
         -1.3137515498826537e-13, 1.0185094098694355e-13, -4.0574096424030336e-14,
     };
-    constexpr double P1[] = {
+    constexpr double p1_table[] = {
         1.0009070262780821, 0.0008988049416705183, -7.9596946984383e-06, 2.453676633366693e-07,
         -1.4708512991275258e-08, 1.3602969253877949e-09, -1.713107485294131e-10, 2.72345126828134e-11,
         -5.191158004646548e-12, 1.0954826479277623e-12, -2.6335760672461096e-13, 1.0923713653079462e-13,
         -3.5455617466606254e-14,
     };
-    constexpr double Q1[] = {
+    constexpr double q1_table[] = {
         0.3742149922195918, -0.0007697167057643706, 1.4569614809851411e-05, -6.633568561050814e-07,
         5.136105997071193e-08, -5.720890888840857e-09, 8.316077350038262e-10, -1.4816588916791194e-10,
         3.100364837230575e-11, -7.465104477698295e-12, 2.002728774766585e-12, -4.91574062967655e-13,
         1.3996264453471973e-13, -1.0759215471978615e-13, 4.275621822194818e-14,
     };
     double z = 8.0 / x, s = ::fma(2.0 * z, z, -1.0);
-    double p0 = polynomial(s, P0), q0 = polynomial(s, Q0) / x;
-    double p1 = polynomial(s, P1), q1 = polynomial(s, Q1) / x;
+    double p0 = polynomial(s, p0_table), q0 = polynomial(s, q0_table) / x;
+    double p1 = polynomial(s, p1_table), q1 = polynomial(s, q1_table) / x;
     double sine, cosine;
     ::sincos(x, &sine, &cosine);
     double plus = sine + cosine, minus = sine - cosine, scale = 1.0 / ::sqrt(GEOM_AD_PI * x);
@@ -93,12 +93,12 @@ __device__ __forceinline__ Num d_j1(Num x) {
 }
 template <typename Num>
 __device__ __forceinline__ Num d_y0(Num x) {
-    return is_infinite(x) ? Num(0) : -bessel_y(x).one;
+    return x == infinity(x) ? Num(0) : -bessel_y(x).one;
 }
 template <typename Num>
 __device__ __forceinline__ Num d_y1(Num x) {
     Orders<Num> y = bessel_y(x);
-    return is_infinite(x) ? Num(0) : x == Num(0) ? infinity(x) : y.zero - y.one / x;
+    return x == infinity(x) ? Num(0) : x == Num(0) ? infinity(x) : y.zero - y.one / x;
 }
 // Where I0 overflows, infinite.
 template <typename Num>

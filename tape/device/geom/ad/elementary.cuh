@@ -48,18 +48,18 @@ __device__ __forceinline__ Num d_acosh(Num x) {
 
 template <typename Num>
 __device__ __forceinline__ Num d_atanh(Num x, Num y) {
-    return y == y ? Num(1) / ::fma(-x, x, Num(1)) : y;
+    return unless_nan(y, Num(1) / ::fma(-x, x, Num(1)));
 }
 
-// Of logarithms: the factor / x.
+// Of logarithms: the factor / x, from the right at 0.
 template <typename Num>
 __device__ __forceinline__ Num d_log(Num x, Num y, Num factor) {
-    return y == y ? factor / x : y;
+    return unless_nan(y, factor / ::fabs(x));
 }
 
 template <typename Num>
 __device__ __forceinline__ Num d_log1p(Num x, Num y) {
-    return y == y ? Num(1) / (Num(1) + x) : y;
+    return unless_nan(y, Num(1) / (Num(1) + x));
 }
 
 // y / (3x) = 1 / (3y²). Infinite at 0.
@@ -84,10 +84,10 @@ __device__ __forceinline__ Num d_norm(Num x, Num r) {
     return r == Num(0) ? Num(0) : is_infinite(x) ? ::copysign(Num(1), x) : x / r;
 }
 
-// Of y = 1 / r by x: -x y³. NaN at the origin.
+// Of y = 1 / r by x: -x y³. At the origin 0.
 template <typename Num>
 __device__ __forceinline__ Num d_rnorm(Num x, Num y) {
-    return y == Num(0) ? Num(0) : -(x * y * y * y);
+    return x == Num(0) || y == Num(0) ? Num(0) : -(x * y * y * y);
 }
 
 // Of atan2(y, x) by y, and with -y for x by x: x / (x² + y²). At the origin 0.
@@ -103,7 +103,7 @@ __device__ __forceinline__ Num d_pow_base(Num x, Num y, Num p) {
     Num q = p / x;
     Num d = ::fabs(y) <= Num(1) || !is_normal(q) ? p * y / x : y * q;
     d = is_normal(p) ? d : y * ::pow(x, y - Num(1));
-    return y == Num(0) ? Num(0) : d;
+    return y == Num(0) || (p == Num(0) && is_infinite(y)) ? Num(0) : d;
 }
 
 // Of p = x^y by y: p log x. NaN for a negative x. At x = 0: 0, or -inf for a negative y.

@@ -35,6 +35,12 @@ __device__ __forceinline__ bool is_normal(Num x) {
     return ::fabs(x) >= smallest_normal(x) && ::fabs(x) < infinity(x);
 }
 
+// The derivative d where the value y is a number.
+template <typename Num>
+__device__ __forceinline__ Num unless_nan(Num y, Num d) {
+    return y == y ? d : y;
+}
+
 // Sum of c[k] x^k.
 template <typename Num, int count>
 __device__ __forceinline__ Num polynomial(Num x, const double (&c)[count]) {

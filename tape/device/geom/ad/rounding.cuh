@@ -12,17 +12,17 @@ namespace libm {
 template <typename Num>
 __device__ __forceinline__ Num d_modulus(Num a, Num b, Num r) {
     Num n = is_infinite(b) ? (a - r) / b : ::rint((a - r) / b);
-    return r == r ? -n : r;
+    return unless_nan(r, -n);
 }
 
 }  // namespace libm
 }  // namespace ad
 }  // namespace geom
 
-GEOM_AD_TWO(fmod, Num(1), d_modulus(a, b, y))
-GEOM_AD_TWO(remainder, Num(1), d_modulus(a, b, y))
+GEOM_AD_TWO(fmod, unless_nan(y, Num(1)), d_modulus(a, b, y))
+GEOM_AD_TWO(remainder, unless_nan(y, Num(1)), d_modulus(a, b, y))
 // At a tie, 0.
-GEOM_AD_TWO(fdim, a > b ? Num(1) : Num(0), a > b ? Num(-1) : Num(0))
+GEOM_AD_TWO(fdim, unless_nan(y, Num(a > b)), unless_nan(y, -Num(a > b)))
 GEOM_AD_TWO(copysign, ::copysign(Num(1), a) * ::copysign(Num(1), b), Num(0))
 __device__ __forceinline__ double geom_ad_copysign(double a, float b) {
     return geom_ad_copysign(a, (double)b);
@@ -37,7 +37,7 @@ __device__ __forceinline__ double geom_ad_copysign(float a, double b) {
         using namespace geom::ad::libm;                                                             \
         const Num a = stop(active_a), b = stop(active_b);                                           \
         const Num y = ::remquo##f(a, b, quotient);                                                  \
-        return rule(y, active_a, Num(1), active_b, d_modulus(a, b, y));                             \
+        return rule(y, active_a, unless_nan(y, Num(1)), active_b, d_modulus(a, b, y));                             \
     }                                                                                               \
     __device__ __forceinline__ Num geom_ad_modf##f(Num x, Num* whole) {                             \
         using namespace geom::ad::libm;                                                             \

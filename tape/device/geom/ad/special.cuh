@@ -20,16 +20,16 @@ __device__ __forceinline__ Num gaussian(Num x, Num factor) {
 
 // (1 / sqrt(pi) - x erfcx(x)) (1 + 2x²) for x >= 1/2, where s grows from -1 at 1/2 to 1 at infinity.
 __device__ __forceinline__ float erfcx_tail(float s) {
-    constexpr double TABLE[] = {
+    constexpr double coefficients[] = {
         0.5343278500251357, 0.08896126315518035, -0.09943942281454882, 0.04632418796683819,
         0.009435930008319066, -0.03302201766371692, 0.027628658927899764, -0.012962828659813044,
         0.0028393741534838606, 0.0005005592936398616, -0.00047928388576981974, 4.3477465312477484e-05,
         3.9994458296780304e-05, -8.158459226825971e-06,
     };
-    return polynomial(s, TABLE);
+    return polynomial(s, coefficients);
 }
 __device__ __forceinline__ double erfcx_tail(double s) {
-    constexpr double TABLE[] = {
+    constexpr double coefficients[] = {
         0.534327850567854, 0.08896126173184468, -0.09943947652524972, 0.04632424181701405, 0.009436800819456347,
         -0.03302260974337559, 0.027623335110681418, -0.012959937124948273, 0.002855026239060478,
         0.0004932159368120742, -0.0005033809549011424, 5.372538506885139e-05, 5.932613916528908e-05,
@@ -37,7 +37,7 @@ __device__ __forceinline__ double erfcx_tail(double s) {
         -4.76990847899711e-07, -1.990172260539505e-07, 7.1347574280021e-08, 3.839684045962562e-08,
         -8.696803486202643e-09, -6.214141276314703e-09, 6.258360299633587e-10, 5.704824371599844e-10,
     };
-    return polynomial(s, TABLE);
+    return polynomial(s, coefficients);
 }
 
 // 2xy - 2 / sqrt(pi), without its cancellation.
@@ -73,15 +73,15 @@ __device__ __forceinline__ Num d_normcdfinv(Num x, Num y) {
 
 // psi of a number of 1 to 2: its distance from the root, which is a sum of two parts, times a polynomial.
 __device__ __forceinline__ float digamma_near_root(float x) {
-    constexpr double TABLE[] = {
+    constexpr double coefficients[] = {
         0.9510558754198685, -0.21181370928212218, 0.060135664668828505, -0.018550653007758756,
         0.005936293768405676, -0.0019347702134239469, 0.0006389825080534076, -0.00021174199105253354,
         6.605143475494368e-05, -2.166338893603302e-05, 1.096960477304805e-05, -3.761455020610743e-06,
     };
-    return ((x - 1.4616321325302124f) - 1.243815006546356e-08f) * polynomial(2.0f * x - 3.0f, TABLE);
+    return ((x - 1.4616321325302124f) - 1.243815006546356e-08f) * polynomial(2.0f * x - 3.0f, coefficients);
 }
 __device__ __forceinline__ double digamma_near_root(double x) {
-    constexpr double TABLE[] = {
+    constexpr double coefficients[] = {
         0.951055876031833, -0.2118137106407303, 0.060135621060193475, -0.018550615381735008,
         0.005936795278436479, -0.0019350666648613071, 0.0006368880282849916, -0.00021074841138175561,
         6.995020506384849e-05, -2.3258242519113285e-05, 7.741156049273805e-06, -2.578093954045772e-06,
@@ -89,7 +89,7 @@ __device__ __forceinline__ double digamma_near_root(double x) {
         1.1039363482759935e-08, -3.7083753242807277e-09, 8.657533672812613e-10, -2.7580994814377e-10,
         2.478695345606839e-10, -8.50550766013261e-11,
     };
-    return ((x - 1.4616321449683622) - 9.549995429965697e-17) * polynomial(2.0 * x - 3.0, TABLE);
+    return ((x - 1.4616321449683622) - 9.549995429965697e-17) * polynomial(2.0 * x - 3.0, coefficients);
 }
 
 // psi of a large number: its logarithm, and Bernoulli's numbers over powers.
@@ -99,11 +99,11 @@ __device__ __forceinline__ float digamma_of_large(float x) {
     return ::logf(x) - ::fmaf(z, sum, 0.5f * r);
 }
 __device__ __forceinline__ double digamma_of_large(double x) {
-    constexpr double SERIES[] = {1.0 / 12,         -1.0 / 120, 1.0 / 252,         -1.0 / 240,
+    constexpr double series[] = {1.0 / 12,         -1.0 / 120, 1.0 / 252,         -1.0 / 240,
                                  1.0 / 132,        -691.0 / 32760, 1.0 / 12,      -3617.0 / 8160,
                                  43867.0 / 14364};
     double r = 1.0 / x, z = r * r;
-    return ::log(x) - ::fma(z, polynomial(z, SERIES), 0.5 * r);
+    return ::log(x) - ::fma(z, polynomial(z, series), 0.5 * r);
 }
 
 // psi of a positive number.
