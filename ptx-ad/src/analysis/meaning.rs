@@ -404,12 +404,13 @@ fn registers(operands: &[Piece]) -> Option<Vec<RegId>> {
     Some(registers)
 }
 
-/// Returns type, result and source of the marker `ad.lost`: a copy, where nothing but comparisons depends on it.
+/// Returns type, result and source of the marker `ad.lost.TYPE`, or `ad.lost.TYPE.NAME` of a function: a copy, where nothing but comparisons depends on it.
 pub(crate) fn lost(op: &Op) -> Option<(Real, RegId, Operand)> {
     let Op::Other { opcode, operands } = op else { return None };
-    let real = match &**opcode {
-        "ad.lost.f32" => Real::F32,
-        "ad.lost.f64" => Real::F64,
+    let mut words = opcode.strip_prefix("ad.lost.")?.split('.');
+    let real = match words.next()? {
+        "f32" => Real::F32,
+        "f64" => Real::F64,
         _ => return None,
     };
     match registers(operands)?[..] {

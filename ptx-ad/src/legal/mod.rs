@@ -88,7 +88,10 @@ impl Check<'_> {
                     "an exchange between the threads of a warp depends on active inputs".to_owned()
                 }
                 Reason::Half => "16-bit floats depend on active inputs".to_owned(),
-                Reason::Lost => "the derivative of this value is not known".to_owned(),
+                Reason::Lost => match lost_function(instr) {
+                    Some(name) => format!("the derivative of `{name}` is not known"),
+                    None => "the derivative of this value is not known".to_owned(),
+                },
                 Reason::Unknown(what) => format!("the derivative of `{what}` is not known"),
                 other => format!("{other:?} can't be differentiated"),
             };
@@ -489,5 +492,15 @@ impl Check<'_> {
             })
         });
         Some((text, used.or(loads.first().copied()).cloned()))
+    }
+}
+
+/// Returns the function that the marker `ad.lost.TYPE.NAME` names.
+fn lost_function(instr: &Instr) -> Option<&str> {
+    match &instr.op {
+        Op::Other { opcode, .. } => {
+            opcode.strip_prefix("ad.lost.")?.split_once('.').map(|(_, name)| name)
+        }
+        _ => None,
     }
 }
