@@ -62,7 +62,8 @@ fn rules(device: &TestDevice) -> TestResult {
         ("rule(v, real(1), 7, a, 7, v, 2)", 2.0),
     ] {
         let body = format!("{begin} out[i] = {rule};");
-        let both = [gradient::<f32>(device, &body, &[1.5])?, gradient::<f64>(device, &body, &[1.5])?];
+        let both =
+            [gradient::<f32>(device, &body, &[1.5])?, gradient::<f64>(device, &body, &[1.5])?];
         ensure_eq!(both.concat(), [wanted, wanted], "{rule}");
     }
     Ok(())
@@ -116,7 +117,8 @@ fn stopped(device: &TestDevice) -> TestResult {
     ensure!(found.iter().all(|refusal| refusal.reason == Reason::NoPath), "{found:?}");
     let found = refusals(device, "float y = a * x[i];\nout[i] = geom::ad::lost(y) * 2;")?;
     ensure!(is_refused(&found, &Reason::Lost, 8, "not known"), "{found:?}");
-    let found = refusals(device, "float4 y = {x[i], a, 0, 0};\nout[i] = geom::ad::lost(y).y + x[i];")?;
+    let found =
+        refusals(device, "float4 y = {x[i], a, 0, 0};\nout[i] = geom::ad::lost(y).y + x[i];")?;
     ensure!(is_refused(&found, &Reason::Lost, 8, "not known"), "{found:?}");
     Ok(())
 }

@@ -36,7 +36,8 @@ fn is_intrinsic(name: &str) -> bool {
 }
 
 fn is_special(name: &str) -> bool {
-    let families = ["erf", "normcdf", "lgamma", "tgamma", "j0", "j1", "jn", "y0", "y1", "yn", "cyl_bessel"];
+    let families =
+        ["erf", "normcdf", "lgamma", "tgamma", "j0", "j1", "jn", "y0", "y1", "yn", "cyl_bessel"];
     families.iter().any(|family| name.starts_with(family))
 }
 
