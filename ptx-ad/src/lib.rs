@@ -178,7 +178,7 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
     let emit::Written { function, loaded, private, apart: stored, kept, scratch } =
         emit::adjoint(&body, &analysis, &private, &name);
     apart.extend(stored);
-    let function = emit::shorten(module, function);
+    let function = emit::early(emit::shorten(module, function));
     let globals = globals::check(module, &body, &function).map_err(refused)?;
     let accesses = analysis.pointers.iter().enumerate().map(|(index, pointer)| Access {
         param: pointer.param,

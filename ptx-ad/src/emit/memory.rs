@@ -250,19 +250,14 @@ impl Emit<'_> {
                 .places()
                 .filter_map(|(place, slot)| Some((place, self.gradient(slot?)?)))
                 .collect();
+            if own.is_some() {
+                let pieces: Vec<_> =
+                    with.into_iter().map(|(place, g)| (place, vec![Some(g)])).collect();
+                self.plain_adds(pointer, access, group.real, &pieces);
+                continue;
+            }
             for (place, g) in with {
-                let Some((base, offset, some)) = self.shadow(pointer, access.address, place) else {
-                    continue;
-                };
-                if own.is_some() {
-                    self.plain_add(
-                        access.space,
-                        group.real,
-                        at(base, offset),
-                        &[Some(g)],
-                        holds(some),
-                    );
-                } else {
+                if let Some((base, offset, some)) = self.shadow(pointer, access.address, place) {
                     self.sum_add(access.space, group.real, at(base, offset), g, some);
                 }
             }
@@ -275,34 +270,6 @@ impl Emit<'_> {
         let any = (BoolOp::And, holds(some));
         let any = self.b.setp_with(Cmp::Neu, ty, Operand::Reg(g), number(real, 0.0), any);
         self.b.add_to(holds(any), space, ty, addr, Operand::Reg(g));
-    }
-
-    /// Adds to numbers in memory that belong to the thread.
-    fn plain_add(
-        &mut self,
-        space: Space,
-        real: Real,
-        addr: Address,
-        parts: &[Option<RegId>],
-        when: Pred,
-    ) {
-        let ty = type_of(real);
-        let before: Vec<RegId> =
-            parts.iter().map(|_| self.b.moved(ty, number(real, 0.0))).collect();
-        let loaded: Vec<Option<RegId>> = before.iter().copied().map(Some).collect();
-        self.b.load_to(Some(when), space, ty, &loaded, addr);
-        let sums: Vec<Operand> = before
-            .iter()
-            .zip(parts)
-            .map(|(&before, part)| match part {
-                Some(part) => {
-                    let (a, b) = (Operand::Reg(*part), Operand::Reg(before));
-                    Operand::Reg(self.b.binary(BinaryOp::Add, ty, a, b))
-                }
-                None => Operand::Reg(before),
-            })
-            .collect();
-        self.b.store(Some(when), space, ty, addr, &sums);
     }
 
     fn own_add(&mut self, pointer: usize, place: i64, real: Real, g: RegId) {
@@ -333,8 +300,7 @@ impl Emit<'_> {
         let from = if covers { 0 } else { sums.keys().next().copied().unwrap_or(0) };
         let to = if covers { size } else { sums.keys().next_back().map_or(0, |last| last + step) };
         let width = own.sites.iter().map(|site| i64::from(site.bytes)).min().unwrap_or(step);
-        let assign = self.assigns.get(pointer).copied().flatten();
-        let mut place = from;
+        let (mut pieces, mut place) = (Vec::new(), from);
         while place < to {
             // As wide as the kernel's own accesses: their alignment is known.
             let room = to - place;
@@ -346,30 +312,54 @@ impl Emit<'_> {
             let parts: Vec<Option<RegId>> = (0..bytes / step)
                 .map(|at| sums.get(&(place + at * step)).map(|(_, sum)| *sum))
                 .collect();
-            let Some((base, offset, some)) = self.shadow(pointer, access.address, place - first)
-            else {
+            pieces.push((place - first, parts));
+            place += bytes;
+        }
+        self.plain_adds(pointer, access, real, &pieces);
+    }
+
+    /// Adds to numbers in memory that belong to the thread, or stores them where the frame says so. All are loaded before
+    /// one is stored: loads that wait for no store overlap.
+    fn plain_adds(
+        &mut self,
+        pointer: usize,
+        access: &Access<'_>,
+        real: Real,
+        pieces: &[(i64, Vec<Option<RegId>>)],
+    ) {
+        let (ty, zero) = (type_of(real), number(real, 0.0));
+        let adds = self.adds.get(pointer).copied().flatten();
+        let mut stores = Vec::new();
+        for (place, parts) in pieces {
+            let Some((base, offset, some)) = self.shadow(pointer, access.address, *place) else {
                 return;
             };
-            let (addr, ty) = (at(base, offset), type_of(real));
-            match assign.filter(|_| covers) {
-                Some(assign) => {
-                    let store = self.both(holds(some), holds(assign));
-                    let values: Vec<Operand> = parts
-                        .iter()
-                        .map(|part| part.map_or(number(real, 0.0), Operand::Reg))
-                        .collect();
-                    self.b.store(Some(holds(store)), access.space, ty, addr, &values);
-                    if parts.iter().any(Option::is_some) {
-                        let add = self.both(holds(some), fails(assign));
-                        self.plain_add(access.space, real, addr, &parts, holds(add));
-                    }
+            let addr = at(base, offset);
+            if parts.iter().all(Option::is_none) {
+                // What the kernel does not load gets zeros, but none are added.
+                if let Some(adds) = adds {
+                    let stored = self.both(holds(some), fails(adds));
+                    stores.push((stored, addr, vec![zero; parts.len()]));
                 }
-                None if parts.iter().any(Option::is_some) => {
-                    self.plain_add(access.space, real, addr, &parts, holds(some));
-                }
-                None => {}
+                continue;
             }
-            place += bytes;
+            let before: Vec<RegId> = parts.iter().map(|_| self.b.moved(ty, zero)).collect();
+            let loaded: Vec<Option<RegId>> = before.iter().copied().map(Some).collect();
+            let when = holds(adds.unwrap_or(some));
+            self.b.load_to(Some(when), access.space, ty, &loaded, addr);
+            let mut sums = Vec::new();
+            for (before, part) in before.into_iter().map(Operand::Reg).zip(parts) {
+                sums.push(match *part {
+                    Some(part) => {
+                        Operand::Reg(self.b.binary(BinaryOp::Add, ty, Operand::Reg(part), before))
+                    }
+                    None => before,
+                });
+            }
+            stores.push((some, addr, sums));
+        }
+        for (when, addr, values) in stores {
+            self.b.store(Some(holds(when)), access.space, ty, addr, &values);
         }
     }
 
@@ -383,22 +373,24 @@ impl Emit<'_> {
     ) {
         let taken = taken.or_else(|| self.shadow_load(pointer, access, group));
         let Some((addr, taken, some)) = taken else { return };
-        let ty = type_of(group.real);
+        let (ty, zero) = (type_of(group.real), number(group.real, 0.0));
+        let clears = self.clears.get(pointer).copied().flatten().unwrap_or(some);
         let mut any: Option<RegId> = None;
-        for g in &taken {
-            let (g, zero) = (Operand::Reg(*g), number(group.real, 0.0));
-            any = Some(match any {
-                None => self.b.setp(Cmp::Neu, ty, g, zero),
-                Some(any) => self.b.setp_with(Cmp::Neu, ty, g, zero, (BoolOp::Or, holds(any))),
-            });
+        if let [g] = *taken {
+            let with = (BoolOp::And, holds(clears));
+            any = Some(self.b.setp_with(Cmp::Neu, ty, Operand::Reg(g), zero, with));
+        } else {
+            for g in &taken {
+                let g = Operand::Reg(*g);
+                any = Some(match any {
+                    None => self.b.setp(Cmp::Neu, ty, g, zero),
+                    Some(any) => self.b.setp_with(Cmp::Neu, ty, g, zero, (BoolOp::Or, holds(any))),
+                });
+            }
+            any = any.map(|any| self.both(holds(clears), holds(any)));
         }
         if let Some(any) = any {
-            let mut clear = self.both(holds(some), holds(any));
-            if let Some(drop) = self.drops.get(pointer).copied().flatten() {
-                clear = self.both(holds(clear), fails(drop));
-            }
-            let zeros = vec![number(group.real, 0.0); taken.len()];
-            self.b.store(Some(holds(clear)), access.space, ty, addr, &zeros);
+            self.b.store(Some(holds(any)), access.space, ty, addr, &vec![zero; taken.len()]);
         }
         self.taken(group, &taken);
     }
@@ -442,9 +434,11 @@ impl Emit<'_> {
         if found.len() < 2 {
             return;
         }
-        let pointers: Vec<usize> = found.iter().map(|(.., pointer)| *pointer).collect();
+        let mut pointers: Vec<usize> = found.iter().map(|(.., pointer)| *pointer).collect();
+        pointers.sort_unstable();
+        pointers.dedup();
         for (at, a) in pointers.iter().enumerate() {
-            let pairs = pointers.iter().skip(at + 1).filter(|b| *b != a).map(|b| (*a, *b));
+            let pairs = pointers.iter().skip(at + 1).map(|b| (*a, *b));
             let new: Vec<_> = pairs.filter(|pair| !self.apart.contains(pair)).collect();
             self.apart.extend(new);
         }

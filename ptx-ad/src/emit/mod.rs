@@ -6,6 +6,7 @@
 
 mod builder;
 mod dead;
+mod early;
 mod forward;
 mod frame;
 mod local;
@@ -30,6 +31,7 @@ use plan::Plan;
 use reverse::Open;
 use stack::Stack;
 
+pub(crate) use early::early;
 pub(crate) use thread::shorten;
 
 /// What is needed to write an adjoint.
@@ -64,10 +66,11 @@ struct Emit<'a> {
     chosen: HashMap<RegId, (RegId, RegId)>,
     /// From variables of local memory to their gradients, in bytes, and their numbers in the adjoint.
     local_shadows: HashMap<VarId, (RegId, VarId)>,
-    /// Whether gradients are stored instead of added to, for each pointer of which the adjoint says that it covers it.
-    assigns: Vec<Option<RegId>>,
-    /// Whether gradients need not be cleared, for each pointer of which that is obeyed.
-    drops: Vec<Option<RegId>>,
+    /// Whether gradients are added to, for each pointer of which the adjoint says that it covers it: else they are stored,
+    /// or there are none.
+    adds: Vec<Option<RegId>>,
+    /// Whether gradients are cleared once they are taken, for each pointer for which the frame may say that they are not.
+    clears: Vec<Option<RegId>>,
     /// The sums for numbers that were passed by value, by parameter and offset.
     scalars: HashMap<(usize, u64), RegId>,
     /// Addresses of gradients in the block, by what they are the gradients of and register.
@@ -141,8 +144,8 @@ fn write(
         shadows: vec![None; pointers],
         chosen: HashMap::new(),
         local_shadows: HashMap::new(),
-        assigns: vec![None; pointers],
-        drops: vec![None; pointers],
+        adds: vec![None; pointers],
+        clears: vec![None; pointers],
         scalars: HashMap::new(),
         addresses: HashMap::new(),
         own: HashMap::new(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cuda_emu::exec::{DeviceInfo, Env, ExecConfig, Heap, Launch, Program, run};
 use cuda_emu::space::{Kind, Space};
 use cuda_emu::{Real as Number, Tangents};
-use ptx_ad::{Adjoint, NotDifferentiable, Param, Pointer, Real, Reals, Spec, abi, differentiate};
+use ptx_ad::{Access, Adjoint, Effect, NotDifferentiable, Param, Pointer, Real, Reals, Spec, abi, differentiate};
 use test_support::Rng;
 
 /// An argument of a kernel.
@@ -155,6 +155,8 @@ pub(crate) struct Device {
     pub(crate) zeros: usize,
     /// How many bytes of scratch memory adjoints get at first.
     pub(crate) scratch: usize,
+    /// Whether frames say ASSIGN and DROP where they may.
+    pub(crate) masks: bool,
 }
 
 const PARTIALS: usize = 8;
@@ -167,7 +169,7 @@ impl Device {
         config.workers = 1;
         config.timeout = Some(Duration::from_secs(20));
         let info = DeviceInfo { tangents: true, ..DeviceInfo::default() };
-        Self { space, info, config, heap: Heap::new(0, 1 << 20), zeros: usize::MAX, scratch: 0 }
+        Self { space, info, config, heap: Heap::new(0, 1 << 20), zeros: usize::MAX, scratch: 0, masks: false }
     }
 
     pub(crate) fn tangents(&self) -> Tangents<'_> {
@@ -230,6 +232,7 @@ impl Device {
         shape: Shape,
         arguments: &mut Vec<Vec<u8>>,
         copies: &[(u64, &[u8])],
+        (assign, drop): (u64, u64),
         used: &mut Vec<u64>,
     ) -> Result<(), String> {
         let threads: u32 = shape.grid.iter().chain(&shape.block).product();
@@ -237,6 +240,8 @@ impl Device {
         let mut frame = vec![0; abi::FRAME_BYTES];
         let mut put = |at: usize, bytes: &[u8]| frame[at..at + bytes.len()].copy_from_slice(bytes);
         put(abi::PARTIALS_LOG2, &PARTIALS.ilog2().to_le_bytes());
+        put(abi::ASSIGN, &assign.to_le_bytes());
+        put(abi::DROP, &drop.to_le_bytes());
         let status = self.upload(&[0; 8]);
         used.push(status);
         let mut bytes = marks + self.scratch;
@@ -410,9 +415,34 @@ impl Device {
         }
         let mut gradients = Vec::new();
         let mut weights: Vec<Vec<f64>> = Vec::new();
-        for (arg, finite) in args.iter().zip(&finite) {
+        let [assigns, drops] = [Effect::Reads, Effect::Overwrites].map(|effect| {
+            let may = |access: &&Access| self.masks && access.covers && access.effect == effect;
+            adjoint.accesses.iter().filter(may).map(|access| access.param).collect::<Vec<_>>()
+        });
+        let (mut assign, mut drop, mut slot) = (0, 0, 1u64);
+        for (at, (arg, finite)) in args.iter().zip(&finite).enumerate() {
             let numbers = arg.numbers();
+            let active = matches!(
+                arg,
+                Arg::Buffer { active: true, .. } | Arg::Value { active: true, .. }
+            );
+            let bit = if active { slot } else { 0 };
+            slot <<= u32::from(active);
+            drop |= if drops.contains(&at) { bit } else { 0 };
             match arg {
+                Arg::Buffer { bytes, active: true, .. } if assigns.contains(&at) => {
+                    // Nothing is there yet.
+                    assign |= bit;
+                    let mut image = vec![0; bytes.len()];
+                    for (at, real) in &numbers {
+                        write(&mut image, *at, *real, f64::NAN);
+                    }
+                    let start = self.upload(&image);
+                    used.push(start);
+                    gradients.push(start);
+                    arguments.push(start.to_le_bytes().to_vec());
+                    weights.push(vec![0.0; numbers.len()]);
+                }
                 Arg::Buffer { bytes, active: true, .. } => {
                     // What is not finite has no derivative.
                     let wanted =
@@ -463,12 +493,16 @@ impl Device {
                 Arg::Value { .. } => None,
             })
             .collect();
-        let result = self.reverse(&reverse, adjoint, shape, &mut arguments, &copies, &mut used);
+        let masks = (assign, drop);
+        let result =
+            self.reverse(&reverse, adjoint, shape, &mut arguments, &copies, masks, &mut used);
         let mut gradient: Vec<Vec<f64>> = Vec::new();
-        for (arg, start) in args.iter().zip(&gradients) {
+        for (at, (arg, start)) in args.iter().zip(&gradients).enumerate() {
             let numbers = arg.numbers();
             let got: Vec<f64> = match arg {
                 _ if *start == 0 => Vec::new(),
+                // Nobody reads it.
+                _ if drop != 0 && drops.contains(&at) => vec![0.0; numbers.len()],
                 Arg::Buffer { bytes, .. } => {
                     let image = self.download(*start, bytes.len());
                     numbers.iter().map(|(at, real)| read(&image, *at, *real)).collect()
