@@ -4,6 +4,7 @@
 //! a predicate behind, by which their reverse is passed over. The reverse of a loop goes back turn by turn: it restores
 //! what the turn began with, repeats it, and reverses it.
 
+mod batch;
 mod builder;
 mod dead;
 mod early;
@@ -11,6 +12,7 @@ mod forward;
 mod frame;
 mod local;
 mod memory;
+mod own;
 mod plan;
 mod reverse;
 mod rules;
@@ -25,8 +27,10 @@ use ptx::ir::{Base, Function, Op, Pred, RegId, Type, VarId};
 use crate::analysis::{Analysis, Origin, Slot};
 use crate::body::Body;
 use crate::spec::Effect;
+use batch::Batch;
 use builder::{Builder, Link};
-use memory::{OwnSums, Taken};
+use memory::Taken;
+use own::OwnSums;
 use plan::Plan;
 use reverse::Open;
 use stack::Stack;
@@ -76,6 +80,8 @@ struct Emit<'a> {
     /// Addresses of gradients in the block, by what they are the gradients of and register.
     addresses: HashMap<(Origin, Base), RegId>,
     own: HashMap<usize, OwnSums>,
+    /// Gradients of the block whose addresses are the same in all threads of a warp.
+    batches: Vec<Batch>,
     /// What the stores of the block take, by their positions, where that was loaded first.
     taken: HashMap<usize, Vec<Taken>>,
     /// Pairs of pointers whose gradients are loaded in another order than the kernel stores: they must not lead to the same
@@ -149,6 +155,7 @@ fn write(
         scalars: HashMap::new(),
         addresses: HashMap::new(),
         own: HashMap::new(),
+        batches: Vec::new(),
         taken: HashMap::new(),
         apart: Vec::new(),
     };

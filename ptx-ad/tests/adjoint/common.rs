@@ -7,7 +7,10 @@ use std::time::Duration;
 use cuda_emu::exec::{DeviceInfo, Env, ExecConfig, Heap, Launch, Program, run};
 use cuda_emu::space::{Kind, Space};
 use cuda_emu::{Real as Number, Tangents};
-use ptx_ad::{Access, Adjoint, Effect, NotDifferentiable, Param, Pointer, Real, Reals, Spec, abi, differentiate};
+use ptx_ad::{
+    Access, Adjoint, Effect, NotDifferentiable, Param, Pointer, Real, Reals, Spec, abi,
+    differentiate,
+};
 use test_support::Rng;
 
 /// An argument of a kernel.
@@ -169,7 +172,15 @@ impl Device {
         config.workers = 1;
         config.timeout = Some(Duration::from_secs(20));
         let info = DeviceInfo { tangents: true, ..DeviceInfo::default() };
-        Self { space, info, config, heap: Heap::new(0, 1 << 20), zeros: usize::MAX, scratch: 0, masks: false }
+        Self {
+            space,
+            info,
+            config,
+            heap: Heap::new(0, 1 << 20),
+            zeros: usize::MAX,
+            scratch: 0,
+            masks: false,
+        }
     }
 
     pub(crate) fn tangents(&self) -> Tangents<'_> {
@@ -422,10 +433,8 @@ impl Device {
         let (mut assign, mut drop, mut slot) = (0, 0, 1u64);
         for (at, (arg, finite)) in args.iter().zip(&finite).enumerate() {
             let numbers = arg.numbers();
-            let active = matches!(
-                arg,
-                Arg::Buffer { active: true, .. } | Arg::Value { active: true, .. }
-            );
+            let active =
+                matches!(arg, Arg::Buffer { active: true, .. } | Arg::Value { active: true, .. });
             let bit = if active { slot } else { 0 };
             slot <<= u32::from(active);
             drop |= if drops.contains(&at) { bit } else { 0 };

@@ -8,4 +8,5 @@ mod reasons;
 mod robust;
 mod scan;
 mod smooth;
+mod sums;
 mod table;
