@@ -230,6 +230,14 @@ impl Analysis {
         self.uniform.get(reg.index()).copied().unwrap_or(false)
     }
 
+    /// Returns whether gradients may be read, by the reverse of stores, to which threads add that may not be alone.
+    pub(crate) fn takes_sums(&self) -> bool {
+        self.pointers.iter().enumerate().any(|(index, pointer)| {
+            let used = self.used.get(index).copied().unwrap_or_default();
+            pointer.slot.is_some() && used.loaded && used.stored && self.own.get(index).is_none()
+        })
+    }
+
     /// Returns whether some variable of local memory holds numbers with gradients.
     pub(crate) fn has_active_locals(&self, body: &Body) -> bool {
         let count = u32::try_from(body.function.variables.len()).unwrap_or(u32::MAX);

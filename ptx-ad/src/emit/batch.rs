@@ -161,6 +161,17 @@ impl Emit<'_> {
         values.sort_unstable();
         let Some(&(first, _)) = values.first() else { return };
         let Some((base, start, some)) = self.shadow(pointer, &at(base, 0), first) else { return };
+        let places = |values: Vec<(i64, RegId)>| {
+            let at = move |offset: i64| start.saturating_add(offset.saturating_sub(first));
+            values.into_iter().map(move |(offset, g)| (at(offset), g))
+        };
+        if self.log.is_some() {
+            // Who comes together is left to chance.
+            for (offset, g) in places(values) {
+                self.shared_add(space, real, (base, offset), g, some);
+            }
+            return;
+        }
         let (over, apart) = (self.b.label(), self.b.label());
         self.b.jump_if(fails(some), over);
         let mask = self.b.reg(Type::B32);
@@ -195,9 +206,8 @@ impl Emit<'_> {
             self.b.jump(over);
         }
         self.b.place(apart);
-        for (offset, g) in values {
-            let addr = at(base, start.saturating_add(offset.saturating_sub(first)));
-            self.sum_add(space, real, addr, g, some);
+        for (offset, g) in places(values) {
+            self.shared_add(space, real, (base, offset), g, some);
         }
         self.b.place(over);
     }

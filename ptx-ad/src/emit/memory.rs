@@ -116,7 +116,7 @@ impl Emit<'_> {
         let base = self.b.binary(BinaryOp::Add, Type::S64, a, b);
         for (real, place, g) in places {
             let offset = access.address.offset.saturating_add(place);
-            self.sum_add(access.space, real, at(base, offset), g, some);
+            self.shared_add(access.space, real, (base, offset), g, some);
         }
     }
 
@@ -252,25 +252,10 @@ impl Emit<'_> {
                     continue;
                 }
                 if let Some((base, offset, some)) = self.shadow(pointer, access.address, place) {
-                    self.sum_add(access.space, group.real, at(base, offset), g, some);
+                    self.shared_add(access.space, group.real, (base, offset), g, some);
                 }
             }
         }
-    }
-
-    /// Adds to a gradient to which other threads may add.
-    pub(super) fn sum_add(
-        &mut self,
-        space: Space,
-        real: Real,
-        addr: Address,
-        g: RegId,
-        some: RegId,
-    ) {
-        let ty = type_of(real);
-        let any = (BoolOp::And, holds(some));
-        let any = self.b.setp_with(Cmp::Neu, ty, Operand::Reg(g), number(real, 0.0), any);
-        self.b.add_to(holds(any), space, ty, addr, Operand::Reg(g));
     }
 
     /// The gradient of what was stored, which is zero before it was.

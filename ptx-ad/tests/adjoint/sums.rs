@@ -64,6 +64,13 @@ fn right(text: &str, args: &[Arg], shape: Shape) -> (Compared, Adjoint) {
     let again = checked.compare_with(text, NAME, args, shape, 5, &adjoint);
     assert!(again.is_ok(), "{again:?}");
     let of_the_adjoint = format!("{NAME}_adjoint");
+    if let Some(made) = &adjoint.deterministic {
+        assert!(!made.text.contains(".add.f"), "{}", made.text);
+        checked.logs = true;
+        let got = checked.compare_with(text, NAME, args, shape, 5, &adjoint);
+        let got = got.unwrap_or_else(|error| panic!("{error:?}\n{}", made.text));
+        assert!(got.error < 2e-6, "{got:?}\n{text}\n{}", made.text);
+    }
     let races = findings()
         .into_iter()
         .filter(|found| found.check == Check::Race && found.access.kernel == of_the_adjoint);
