@@ -109,10 +109,9 @@ fn ends_run(op: &Op) -> bool {
 fn may_move(instr: &Instr) -> bool {
     let is_integer = |ty: Type| !ty.is_float();
     match &instr.op {
-        Op::Ld { kind: LdKind::Plain | LdKind::NonCoherent, access, .. } => matches!(
-            access.space,
-            Space::Global | Space::Param | Space::ParamEntry | Space::Const
-        ),
+        Op::Ld { kind: LdKind::Plain | LdKind::NonCoherent, access, .. } => {
+            matches!(access.space, Space::Global | Space::Param | Space::ParamEntry | Space::Const)
+        }
         Op::Mov { .. } | Op::Cvta { .. } | Op::Pack { .. } | Op::Unpack { .. } => true,
         Op::Selp { .. } | Op::Bfe { .. } | Op::Lop3 { .. } | Op::Shf { .. } => true,
         Op::Binary { op, ty, .. } => {
@@ -204,7 +203,8 @@ fn needs(run: &[Instr], last: &mut [Last]) -> Vec<Needs> {
         if loads(instr).is_some() {
             own.moves &= !stored;
         }
-        let is_private = |space: Space| matches!(space, Space::Local | Space::Shared | Space::SharedCta);
+        let is_private =
+            |space: Space| matches!(space, Space::Local | Space::Shared | Space::SharedCta);
         stored |= match &instr.op {
             Op::St { access, .. } | Op::Atom { access, .. } => !is_private(access.space),
             _ => false,

@@ -355,6 +355,7 @@ fn tried(set: Set, total: u64, bars: [f64; 2]) -> BTreeMap<String, u64> {
         .map(|(scratch, zeros, masks)| {
             let mut device = Device::new();
             (device.scratch, device.zeros, device.masks) = (scratch, zeros, masks);
+            device.logs = zeros < most;
             device
         })
         .into();
