@@ -427,10 +427,14 @@ fn sizes() {
         let args = [floats(&values).len(1, 2), floats(&values).len(1, 2), word(n), scalar(0.75)];
         for block in [1, 33, 1024] {
             let grid = n.div_ceil(block).clamp(1, 1000);
-            let got = Device::new().compare(&text, "k", &args, shape(grid, block), 9);
-            let (got, adjoint) = got.unwrap_or_else(|error| panic!("{error:?}"));
-            assert!(got.error < 2e-6, "{n} in {block}: {got:?}");
-            assert!(adjoint.accesses.iter().all(|access| access.own));
+            for masks in [false, true] {
+                let mut device = Device::new();
+                device.masks = masks;
+                let got = device.compare(&text, "k", &args, shape(grid, block), 9);
+                let (got, adjoint) = got.unwrap_or_else(|error| panic!("{error:?}"));
+                assert!(got.error < 2e-6, "{n} in {block}: {got:?}");
+                assert!(adjoint.accesses.iter().all(|access| access.own));
+            }
         }
     }
 }
