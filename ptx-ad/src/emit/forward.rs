@@ -232,7 +232,9 @@ impl Emit<'_> {
             mode.rounding = Some(Rounding::Rn);
         }
         // A marker is a copy.
-        if let Meaning::Rule { real, d, value, .. } = meaning(&instr) {
+        if let Meaning::Rule { real, d, value, .. } | Meaning::Loaded { real, d, value } =
+            meaning(&instr)
+        {
             instr.op = Op::Mov { ty: builder::type_of(real), d: Some(d), a: value };
         }
         Some(instr)

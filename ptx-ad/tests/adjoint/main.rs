@@ -4,6 +4,7 @@ mod accepted;
 mod common;
 mod loops;
 mod programs;
+mod queries;
 mod reasons;
 mod robust;
 mod scan;
