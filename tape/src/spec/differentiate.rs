@@ -293,7 +293,7 @@ impl OpSpec {
             let mut made = ptx_ad::Param {
                 name: param.name.to_string(),
                 active: param.active && !param.scalars.is_empty(),
-                structure: param.shape == Shape::Structure,
+                structure: param.shape.is_structure(),
                 ..ptx_ad::Param::default()
             };
             for pointer in &param.pointers {
