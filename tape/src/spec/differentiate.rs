@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cuda_safe::{Context, Error, Module, Result, nvrtc::Arch, nvrtc::Program};
 use ptx_ad::{Kept, NotDifferentiable, Real, Reals, Spec};
 
-use super::param::{Param, Pointer, Shape};
+use super::param::{Param, Pointer};
 use super::{Effect, Kernels, Op, OpSpec, Primal, Scratch, Settings, register};
 use crate::element::{Element, FloatType};
 use crate::kernels::AD_HEADER;

@@ -475,7 +475,7 @@ fn changed(device: &TestDevice) -> TestResult {
     let done = tape.backward_with(&stream, &Seeds::new().with(&out, &seeds)?);
     refused(done, "was overwritten after it was recorded")?;
     let moved: Vec<[f32; 3]> = soup.points.iter().map(|p| p.map(|x| 2.0 * x)).collect();
-    let points = mesh.points_mut().ok_or_else(|| Failure::new("the mesh has its points"))?;
+    let mut points = mesh.points_mut().ok_or_else(|| Failure::new("the mesh has its points"))?;
     points.upload(&stream, &moved)?;
     refused(record(&mesh, &mut out).map(drop), "were changed since it was built")?;
     mesh.refit(&stream)?;

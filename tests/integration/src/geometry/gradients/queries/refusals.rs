@@ -7,7 +7,7 @@ use tape::ptx_ad::Reason;
 use tape::{DifferentiateError, Element, Param};
 
 use super::{POINT, each, spec, try_differentiate};
-use crate::harness::{Case, TestDevice, TestResult, ensure};
+use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -45,7 +45,7 @@ fn refused(device: &TestDevice, a: Param, text: &str, reason: &Reason, part: &st
             ensure!(message.contains(part), "{text}: {message:?} lacks {part:?}");
             Ok(())
         }
-        other => ensure!(false, "{text}: {other:?}"),
+        other => Err(Failure::new(format!("{text}: {other:?}"))),
     }
 }
 
