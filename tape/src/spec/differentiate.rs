@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cuda_safe::{Context, Error, Module, Result, nvrtc::Arch, nvrtc::Program};
 use ptx_ad::{Kept, NotDifferentiable, Real, Reals, Spec};
 
-use super::param::{Param, Pointer, Shape};
+use super::param::{Param, Pointer};
 use super::{Effect, Kernels, Op, OpSpec, Primal, Scratch, Settings, register};
 use crate::element::{Element, FloatType};
 use crate::kernels::{AD_HEADER, LIBM_HEADER, LIBM_HEADERS};
@@ -314,7 +314,7 @@ impl OpSpec {
             let mut made = ptx_ad::Param {
                 name: param.name.to_string(),
                 active: param.active && !param.scalars.is_empty(),
-                structure: param.shape == Shape::Structure,
+                structure: param.shape.is_structure(),
                 ..ptx_ad::Param::default()
             };
             for pointer in &param.pointers {
