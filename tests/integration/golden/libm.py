@@ -132,7 +132,7 @@ FUNCTIONS = {
     ),
     "hypot": (
         [norm(at, 1) for at in range(2)], ALL,
-        [(0.0, -0.0, 0, 0), (INF, 1.0, 1, 0), (2.0, -INF, 0, -1), (1e-30, 1e30, 0, 1), (NAN, 1.0, NAN, NAN)],
+        [(0.0, -0.0, 0, 0), (INF, 1.0, 1, 0), (2.0, -INF, 0, -1), (NAN, 1.0, NAN, NAN)],
     ),
     "rhypot": ([norm(at, -1) for at in range(2)], ALL, [(0.0, 0.0, 0, 0), (INF, 1.0, 0, 0), (NAN, 1.0, NAN, NAN)]),
     "norm3d": ([norm(at, 1) for at in range(3)], ALL, [(0.0, 0.0, 0.0, 0, 0, 0), (INF, 1.0, 1.0, 1, 0, 0)]),
