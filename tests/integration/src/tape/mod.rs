@@ -9,6 +9,7 @@ mod fresh;
 mod generated;
 mod gradcheck;
 mod graphs;
+mod logs;
 mod loops;
 mod masks;
 pub(crate) mod ops;
@@ -55,6 +56,7 @@ pub(crate) fn cases() -> Vec<Case> {
         twins::cases(),
         unseen::cases(),
         loops::cases(),
+        logs::cases(),
         gradcheck::cases(),
     ]
     .concat()
