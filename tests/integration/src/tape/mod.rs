@@ -25,6 +25,7 @@ mod unfinished;
 mod unseen;
 mod unwritten;
 mod values;
+mod withheld;
 
 use crate::harness::Case;
 
@@ -56,6 +57,7 @@ pub(crate) fn cases() -> Vec<Case> {
         unseen::cases(),
         loops::cases(),
         gradcheck::cases(),
+        withheld::cases(),
     ]
     .concat()
 }
