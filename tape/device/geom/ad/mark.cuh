@@ -8,7 +8,6 @@ namespace geom {
 namespace ad {
 namespace libm {
 
-using detail::lost;
 using detail::rule;
 using detail::stop;
 
@@ -82,3 +81,16 @@ __device__ __forceinline__ Num polynomial(Num x, const double (&c)[count]) {
     GEOM_AD_TWO_OF(float, name##f, by_a, by_b)                                                      \
     GEOM_AD_TWO_OF(float, name, by_a, by_b)                                                         \
     GEOM_AD_TWO_OF(double, name, by_a, by_b)
+
+// The marker of a function, by name, without a known derivative by x.
+#define GEOM_AD_LOST_OF(type, constraint, suffix, name)                                             \
+    __device__ __forceinline__ type lost_##name(type y, type x) {                                   \
+        type z;                                                                                     \
+        y = detail::rule(y, x, type(1));                                                            \
+        asm("ad.lost." suffix "." #name " %0, %1;" : "=" constraint(z) : constraint(y));            \
+        return z;                                                                                   \
+    }
+#define GEOM_AD_LOST(name)                                                                          \
+    GEOM_AD_LOST_OF(float, "f", "f32", name##f)                                                     \
+    GEOM_AD_LOST_OF(double, "d", "f64", name)                                                       \
+    __device__ __forceinline__ float lost_##name(float y, float x) { return lost_##name##f(y, x); }

@@ -9,6 +9,7 @@ mod fresh;
 mod generated;
 mod gradcheck;
 mod graphs;
+mod libm;
 mod loops;
 mod masks;
 pub(crate) mod ops;
@@ -55,6 +56,7 @@ pub(crate) fn cases() -> Vec<Case> {
         generated::cases(),
         twins::cases(),
         unseen::cases(),
+        libm::cases(),
         loops::cases(),
         gradcheck::cases(),
         withheld::cases(),
