@@ -27,6 +27,7 @@ mod unfinished;
 mod unseen;
 mod unwritten;
 mod values;
+mod withheld;
 
 use crate::harness::Case;
 
@@ -60,6 +61,7 @@ pub(crate) fn cases() -> Vec<Case> {
         loops::cases(),
         logs::cases(),
         gradcheck::cases(),
+        withheld::cases(),
     ]
     .concat()
 }
