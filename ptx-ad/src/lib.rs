@@ -66,6 +66,7 @@ mod closed;
 mod doubles;
 mod emit;
 mod globals;
+mod halves;
 mod legal;
 mod prepare;
 mod refusal;
@@ -165,6 +166,7 @@ impl std::error::Error for NotDifferentiable {}
 pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDifferentiable> {
     let refused = |refusals| NotDifferentiable { kernel: spec.kernel.clone(), refusals };
     let mut body = prepare::prepare(module, spec).map_err(refused)?;
+    halves::widen(&mut body, spec);
     let mut analysis = Analysis::new(&body, spec);
     if doubles::widen(&mut body, &analysis.kinds) {
         analysis = Analysis::new(&body, spec);

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use ptx::ir::{Instr, Operand, RegId, Space, VarId};
 
 use super::certain::certain;
-use super::form::{Forms, Origin};
+use super::form::{Form, Forms, Origin};
 use super::kind::{Kind, Kinds};
-use super::meaning::{Arithmetic, Meaning, Slot, Smooth, meaning, sign_mask};
+use super::meaning::{Arithmetic, Meaning, Slot, Smooth, meaning, real, sign_mask};
 use super::{Access, Pointers};
 use crate::Reason;
 use crate::body::Body;
@@ -297,7 +297,13 @@ impl Activity {
                     }
                     continue;
                 }
-                if access.ty.bits() < 32 {
+                let is_number = real(access.ty).is_some();
+                if !is_number && self.takes_halves(pointers, &access, &form, at + more) {
+                    let lost = lose(self, Reason::Bits);
+                    self.set(slot, false, Some(lost));
+                    continue;
+                }
+                if access.ty.bits() < 32 && !is_number {
                     // A part of a number's bits.
                     let Origin::Pointer(index) = form.origin else { continue };
                     if is_part_of_number(pointers, kinds, index, &form, at, access.ty.bytes()) {
@@ -348,6 +354,32 @@ impl Activity {
                     }
                 }
             }
+        }
+    }
+
+    /// Returns whether the bits of active 16-bit floats are loaded as other than floats.
+    fn takes_halves(
+        &self,
+        pointers: &Pointers,
+        access: &Access<'_>,
+        form: &Form,
+        at: i64,
+    ) -> bool {
+        match form.origin {
+            Origin::Param(param) => {
+                let place = form.param_offset().and_then(|place| place.checked_add_signed(at));
+                let Some(place) = place else { return false };
+                let end = place.saturating_add(u64::from(access.ty.bytes().min(4)));
+                (place.saturating_sub(1)..end).any(|place| {
+                    pointers.number(param, place).is_some_and(|(real, active)| {
+                        active && real.scale() > 1
+                    })
+                })
+            }
+            Origin::Pointer(index) => {
+                pointers.get(index).is_some_and(|p| p.slot.is_some() && p.half.is_some())
+            }
+            _ => false,
         }
     }
 
@@ -533,7 +565,7 @@ pub(crate) fn is_part_of_number(
     pointers: &Pointers,
     kinds: &Kinds,
     index: usize,
-    form: &super::form::Form,
+    form: &Form,
     at: i64,
     bytes: u32,
 ) -> bool {

@@ -169,12 +169,11 @@ impl Emit<'_> {
             let some = self.b.setp(Cmp::Ne, Type::U64, Operand::Reg(gradients), Operand::Imm(0));
             let [values, gradients] =
                 [values, gradients].map(|address| self.b.global_address(address));
-            let delta = self.b.binary(
-                BinaryOp::Sub,
-                Type::S64,
-                Operand::Reg(gradients),
-                Operand::Reg(values),
-            );
+            let mut delta = gradients;
+            for _ in 0..self.analysis.pointers.scale(index) {
+                let (a, b) = (Operand::Reg(delta), Operand::Reg(values));
+                delta = self.b.binary(BinaryOp::Sub, Type::S64, a, b);
+            }
             let bit = |this: &mut Self, mask: RegId| {
                 let bit =
                     Operand::Imm(1u64.checked_shl(u32::try_from(slot).unwrap_or(64)).unwrap_or(0));

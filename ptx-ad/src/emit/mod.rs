@@ -8,6 +8,7 @@ mod builder;
 mod dead;
 mod forward;
 mod frame;
+mod half;
 mod local;
 mod memory;
 mod plan;

@@ -45,12 +45,13 @@ impl Emit<'_> {
             }
             Meaning::Bits => {
                 let Some((op, real, d, a)) = sign_mask(instr) else { return };
-                let (precision, clamped) = (Precision::Exact, Clamped::No);
+                let (precision, clamped, rounded) = (Precision::Exact, Clamped::No, false);
                 self.reverse_arithmetic(&Arithmetic {
                     op,
                     real,
                     precision,
                     clamped,
+                    rounded,
                     d,
                     args: vec![a],
                 });
@@ -93,7 +94,7 @@ impl Emit<'_> {
     }
 
     fn reverse_arithmetic(&mut self, arithmetic: &Arithmetic) {
-        let Arithmetic { op, real, precision, clamped, d, ref args } = *arithmetic;
+        let Arithmetic { op, real, precision, clamped, rounded, d, ref args } = *arithmetic;
         let Some(g) = self.gradient(Slot::low(d)) else { return };
         let ty = type_of(real);
         let y = Operand::Reg(d);
@@ -172,7 +173,11 @@ impl Emit<'_> {
             }
             _ => {
                 let Some(slot) = to_a else { return };
-                let derivative = self.derivative(op, real, precision, a, d);
+                let derivative = if rounded && matches!(op, Smooth::Ex2 | Smooth::Tanh) {
+                    self.derivative_of_rounded(op, a)
+                } else {
+                    self.derivative(op, real, precision, a, d)
+                };
                 self.add_product(real, d, slot, g, Operand::Reg(derivative), false);
             }
         }
@@ -231,6 +236,27 @@ impl Emit<'_> {
             // The others have more operands or no factor.
             _ => self.b.moved(ty, number(real, 0.0)),
         }
+    }
+
+    /// Returns the derivative of `ex2` or `tanh` of a 16-bit float. The result has too few bits to be used for it.
+    fn derivative_of_rounded(&mut self, op: Smooth, a: Operand) -> RegId {
+        let ty = Type::F32;
+        let constant = |value: f64| number(Real::F32, value);
+        let approximate = Mode { precision: Precision::Approx, ..Mode::default() };
+        if op == Smooth::Ex2 {
+            let y = self.b.unary(UnaryOp::Ex2, ty, approximate, a);
+            return self.b.mul(ty, Operand::Reg(y), constant(std::f64::consts::LN_2));
+        }
+        // Of tanh: 4 t / (1 + t)², with t = exp(-2 |a|).
+        let abs = self.b.unary(UnaryOp::Abs, ty, Mode::default(), a);
+        let factor = constant(-2.0 * std::f64::consts::LOG2_E);
+        let power = self.b.mul(ty, Operand::Reg(abs), factor);
+        let t = self.b.unary(UnaryOp::Ex2, ty, approximate, Operand::Reg(power));
+        let t = Operand::Reg(t);
+        let sum = self.b.binary(BinaryOp::Add, ty, t, constant(1.0));
+        let square = self.b.mul(ty, Operand::Reg(sum), Operand::Reg(sum));
+        let four = self.b.mul(ty, t, constant(4.0));
+        self.b.div(Real::F32, Precision::Exact, Operand::Reg(four), Operand::Reg(square))
     }
 
     fn converted(&mut self, from: Real, to: Real, g: RegId) -> RegId {

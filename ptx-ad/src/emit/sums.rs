@@ -64,6 +64,9 @@ impl Emit<'_> {
             else {
                 continue;
             };
+            // From here on it is a gradient.
+            let offset = offset.saturating_mul(i64::from(real.scale()));
+            let real = real.gradient();
             let partials = self.b.load(Space::Param, Type::U64, param(partials, 0));
             let some = self.b.setp(Cmp::Ne, Type::U64, Operand::Reg(partials), Operand::Imm(0));
             let partials = self.b.global_address(partials);
@@ -128,7 +131,7 @@ impl Emit<'_> {
         for step in [16, 8, 4, 2, 1] {
             let mask = Operand::Reg(thread.mask);
             let other = match real {
-                Real::F32 => {
+                Real::F32 | Real::F16 | Real::Bf16 => {
                     let bits = self.b.moved(Type::B32, Operand::Reg(value));
                     let moved = self.b.shuffle_down(Operand::Reg(bits), step, mask);
                     self.b.moved(Type::B32, Operand::Reg(moved))

@@ -38,6 +38,18 @@ pub(crate) fn doubles(values: &[f64]) -> Arg {
     Arg::Buffer { bytes, size: 8, layout: Layout::All(Real::F64), active: true, length: None }
 }
 
+/// 16-bit floats near these values.
+pub(crate) fn halves(real: Real, values: &[f32]) -> Arg {
+    let bytes = values.iter().flat_map(|value| to_half(real, *value).to_le_bytes()).collect();
+    Arg::Buffer { bytes, size: 2, layout: Layout::All(real), active: true, length: None }
+}
+
+/// A 16-bit float near a value.
+pub(crate) fn half_scalar(real: Real, value: f32) -> Arg {
+    let bytes = to_half(real, value).to_le_bytes().to_vec();
+    Arg::Value { bytes, reals: vec![(0, real)], active: true }
+}
+
 pub(crate) fn words(values: &[u32]) -> Arg {
     let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     Arg::Buffer { bytes, size: 4, layout: Layout::None, active: false, length: None }
@@ -424,9 +436,10 @@ impl Device {
                             f64::from(rng.float()) * f64::from(u8::from(wanted(at, *finite)))
                         })
                         .collect();
-                    let mut image = vec![0; bytes.len()];
+                    let scale = numbers.first().map_or(1, |(_, real)| real.scale() as usize);
+                    let mut image = vec![0; bytes.len() * scale];
                     for ((at, real), weight) in numbers.iter().zip(&chosen) {
-                        write(&mut image, *at, *real, *weight);
+                        write(&mut image, at * scale, real.gradient(), *weight);
                     }
                     let start = self.upload(&image);
                     used.push(start);
@@ -470,13 +483,18 @@ impl Device {
             let got: Vec<f64> = match arg {
                 _ if *start == 0 => Vec::new(),
                 Arg::Buffer { bytes, .. } => {
-                    let image = self.download(*start, bytes.len());
-                    numbers.iter().map(|(at, real)| read(&image, *at, *real)).collect()
+                    let scale = numbers.first().map_or(1, |(_, real)| real.scale() as usize);
+                    let image = self.download(*start, bytes.len() * scale);
+                    let gradient =
+                        |(at, real): &(usize, Real)| read(&image, at * scale, real.gradient());
+                    numbers.iter().map(gradient).collect()
                 }
                 Arg::Value { .. } => {
                     let image = self.download(*start, PARTIALS * 128);
                     let sum = |(at, real): &(usize, Real)| {
-                        (0..PARTIALS).map(|part| read(&image, part * 128 + at, *real)).sum()
+                        let at = at * real.scale() as usize;
+                        let part = |part| read(&image, part * 128 + at, real.gradient());
+                        (0..PARTIALS).map(part).sum()
                     };
                     numbers.iter().map(sum).collect()
                 }
@@ -513,6 +531,8 @@ impl Device {
 
 pub(crate) fn number(real: Real) -> Number {
     match real {
+        Real::F16 => Number::F16,
+        Real::Bf16 => Number::Bf16,
         Real::F32 => Number::F32,
         Real::F64 => Number::F64,
     }
@@ -522,6 +542,7 @@ fn write(image: &mut [u8], at: usize, real: Real, value: f64) {
     match real {
         Real::F32 => image[at..at + 4].copy_from_slice(&(value as f32).to_le_bytes()),
         Real::F64 => image[at..at + 8].copy_from_slice(&value.to_le_bytes()),
+        Real::F16 | Real::Bf16 => panic!("gradients are `float`"),
     }
 }
 
@@ -529,7 +550,40 @@ pub(crate) fn read(image: &[u8], at: usize, real: Real) -> f64 {
     match real {
         Real::F32 => f32::from_le_bytes(image[at..at + 4].try_into().expect("4 bytes")).into(),
         Real::F64 => f64::from_le_bytes(image[at..at + 8].try_into().expect("8 bytes")),
+        Real::F16 | Real::Bf16 => {
+            let bits = u16::from_le_bytes(image[at..at + 2].try_into().expect("2 bytes"));
+            from_half(real, bits)
+        }
     }
+}
+
+/// The value of a 16-bit float.
+pub(crate) fn from_half(real: Real, bits: u16) -> f64 {
+    if real == Real::Bf16 {
+        return f32::from_bits(u32::from(bits) << 16).into();
+    }
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 0x3ff));
+    let magnitude = match exponent {
+        0 => fraction * 2f64.powi(-24),
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
+    };
+    if bits >> 15 == 0 { magnitude } else { -magnitude }
+}
+
+/// A 16-bit float near a value of at most 1000: the highest bits of it.
+pub(crate) fn to_half(real: Real, value: f32) -> u16 {
+    let bits = value.to_bits();
+    if real == Real::Bf16 {
+        return (bits >> 16) as u16;
+    }
+    let sign = (bits >> 16) & 0x8000;
+    let magnitude = match bits & 0x7fff_ffff {
+        small if small < 0x3880_0000 => 0,
+        magnitude => (magnitude - 0x3800_0000) >> 13,
+    };
+    (sign | magnitude) as u16
 }
 
 /// A kernel with these parameters and this code, in a module of its own.

@@ -2,6 +2,7 @@
 
 mod accepted;
 mod common;
+mod halves;
 mod loops;
 mod programs;
 mod reasons;
