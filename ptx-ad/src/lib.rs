@@ -46,10 +46,17 @@
 //! ```
 //!
 //! # What is differentiated
-//! Kernels of `float` and `double` without barriers and shared memory, with branches, loops and local arrays. Comparisons, conversions to integers and
+//! Kernels of `float`, `double` and 16-bit floats without barriers and shared memory, with branches, loops and local arrays. Comparisons, conversions to integers and
 //! rounding to integral values are constants. `sqrt` has the derivative 0 at 0, `fabs` that of the side of the sign
 //! bit. `min` and `max` pass the gradient to their first operand at ties, and to the one that is returned if the other is
 //! NaN. What is not chosen gets no gradient, even if its derivative is infinite.
+//!
+//! # 16-bit floats
+//! Gradients of [`Real::F16`] and [`Real::Bf16`] are `float`, at twice the offset of the number. Values round as in the
+//! kernel; derivatives are those of the same functions of `float`. Packed instructions are differentiated lane by lane.
+//! Integer instructions may move 16 bits and change their sign bit. If they make other bits of an active number, and those
+//! come back to one, the kernel is refused ([`Reason::Bits`]). So is what else is not arithmetic ([`Reason::Half`]): 16-bit
+//! floats in local memory, in structures with other members, converted to 8 bits.
 //!
 //! # Loops
 //! The adjoint first repeats the kernel. Each turn of an outermost loop keeps the values that the loop carries, as far as

@@ -135,6 +135,11 @@ fn fits(kernel: &Function, spec: &Spec) -> Result<(), Vec<Refusal>> {
             Some(reals) => pointer.size > 0 && pointer.size.is_multiple_of(reals.real().bytes()),
             None => !pointer.active,
         };
+        let halves = param.reals.iter().filter(|(_, real)| real.scale() > 1).count();
+        if param.active && halves > 0 && halves < param.reals.len() {
+            let text = format!("`{}` has 16-bit floats beside other active numbers", param.name);
+            wrong.push(Refusal::new(Reason::Half, text));
+        }
         let mixed = |pointer: &crate::spec::Pointer| {
             matches!(pointer.reals, Some(Reals::Some(real)) if pointer.active && real.scale() > 1)
         };

@@ -138,6 +138,18 @@ impl Pointers {
         }
     }
 
+    /// Returns whether there are numbers of 32 or 64 bits behind an address.
+    pub(crate) fn are_wide(&self, forms: &Forms, origin: Origin) -> bool {
+        let is_wide = |index: usize| {
+            self.get(index).is_some_and(|known| known.half.is_none() && known.spec.reals.is_some())
+        };
+        match origin {
+            Origin::Pointer(index) => is_wide(index),
+            Origin::Choice(_) => forms.pointers(origin).iter().any(|&index| is_wide(index)),
+            _ => false,
+        }
+    }
+
     /// Returns whether there are 16-bit floats behind a pointer or in a parameter.
     pub(crate) fn has_halves(&self) -> bool {
         self.list.iter().any(|pointer| pointer.half.is_some())

@@ -238,7 +238,8 @@ fn typed_registers(instr: &Instr, f: &mut dyn FnMut(RegId, Type)) {
         found.for_each(|reg| f(reg, ty));
     };
     match &instr.op {
-        Op::Unary { ty, d, a, .. } => all(*ty, &[*a], &[*d]),
+        Op::Unary { ty, d, a, .. } | Op::Mov { ty, d, a } => all(*ty, &[*a], &[*d]),
+        Op::Selp { ty, d, a, b, .. } => all(*ty, &[*a, *b], &[*d]),
         Op::Binary { ty, d, a, b, .. } | Op::Mul { ty, part: None, d, a, b, .. } => {
             all(*ty, &[*a, *b], &[*d]);
         }

@@ -138,11 +138,12 @@ impl Widen<'_> {
                 .is_some_and(|access| moves_halves(instr, &access) && self.is_outside(&access))
     }
 
-    /// Returns whether an access goes neither to local nor to shared memory.
+    /// Returns whether an access goes neither to local nor to shared memory, nor to memory of other numbers.
     pub(super) fn is_outside(&self, access: &Access<'_>) -> bool {
         let origin = self.forms.address(self.body, access.address).origin;
         !matches!(access.space, Space::Local | Space::Shared | Space::SharedCta | Space::SharedCluster)
             && !matches!(origin, Origin::Local(_) | Origin::Variable(Space::Shared))
+            && !self.pointers.are_wide(&self.forms, origin)
     }
 
     fn fresh(&mut self) -> RegId {

@@ -88,7 +88,7 @@ impl Check<'_> {
                 Reason::Warp => {
                     "an exchange between the threads of a warp depends on active inputs".to_owned()
                 }
-                Reason::Half => "16-bit floats depend on active inputs".to_owned(),
+                Reason::Half => "16-bit floats that depend on active inputs are used other than by arithmetic".to_owned(),
                 Reason::Lost => "the derivative of this value is not known".to_owned(),
                 Reason::Unknown(what) => format!("the derivative of `{what}` is not known"),
                 other => format!("{other:?} can't be differentiated"),

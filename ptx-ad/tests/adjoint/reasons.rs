@@ -249,7 +249,7 @@ fn atomics() {
     refused(
         "mov.f32 %f2, %f1; cvt.rn.f16.f32 %h1, %f1; mov.b32 %r2, {%h1, %h1};\n\
         red.global.add.noftz.f16x2 [%w5], %r2; // !",
-        &Reason::Half,
+        &Reason::Parameter,
     );
 }
 
@@ -308,8 +308,8 @@ fn control() {
 fn other_instructions() {
     refused("shfl.sync.down.b32 %f2, %f1, 1, 31, -1; // !", &Reason::Warp);
     refused(
-        "cvt.rn.f16.f32 %h1, %f1; add.f16 %h1, %h1, %h1; cvt.f32.f16 %f2, %h1; // !",
-        &Reason::Half,
+        "cvt.rn.f16.f32 %h1, %f1; add.u16 %h1, %h1, %h1; cvt.f32.f16 %f2, %h1; // !",
+        &Reason::Bits,
     );
     refused("cvt.rna.tf32.f32 %r2, %f1; mov.b32 %f2, %r2; // !", &Reason::Half);
     refused("mov.f32 %f2, %f1;\ncp.async.wait_all; // !", &Reason::Async);

@@ -9,6 +9,7 @@ mod fresh;
 mod generated;
 mod gradcheck;
 mod graphs;
+mod halves;
 mod loops;
 mod masks;
 pub(crate) mod ops;
@@ -52,6 +53,7 @@ pub(crate) fn cases() -> Vec<Case> {
         streams::cases(),
         chains::cases(),
         generated::cases(),
+        halves::cases(),
         twins::cases(),
         unseen::cases(),
         loops::cases(),
