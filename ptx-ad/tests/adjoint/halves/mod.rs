@@ -1,5 +1,7 @@
 //! 16-bit floats: one by one, packed, in vectors, and what is refused.
 
+mod random;
+
 use ptx_ad::{Adjoint, Reason, Real};
 
 use crate::common::{
