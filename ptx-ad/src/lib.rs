@@ -74,6 +74,7 @@ mod doubles;
 mod emit;
 mod globals;
 mod halves;
+mod integral;
 mod legal;
 mod prepare;
 mod refusal;
@@ -173,6 +174,7 @@ impl std::error::Error for NotDifferentiable {}
 pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDifferentiable> {
     let refused = |refusals| NotDifferentiable { kernel: spec.kernel.clone(), refusals };
     let mut body = prepare::prepare(module, spec).map_err(refused)?;
+    integral::mark(&mut body);
     halves::widen(&mut body, spec);
     let mut analysis = Analysis::new(&body, spec);
     if doubles::widen(&mut body, &analysis.kinds) {

@@ -271,6 +271,9 @@ pub(crate) fn meaning(instr: &Instr) -> Meaning {
         Op::Other { opcode, operands } => match halves::marker(&instr.op) {
             Some(Marker::Widen { .. }) => Meaning::Opaque(Reason::Bits),
             Some(Marker::Narrow { reason, .. }) => Meaning::Opaque(reason),
+            Some(Marker::Rounded { .. }) => {
+                Meaning::Opaque(Reason::Unknown("rounding by a large constant".to_owned()))
+            }
             None => marker(opcode, operands),
         },
         Op::Shfl { .. } | Op::Redux { .. } => Meaning::Opaque(Reason::Warp),

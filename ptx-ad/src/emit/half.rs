@@ -29,6 +29,10 @@ impl Builder {
         match marker(&instr.op) {
             Some(Marker::Widen { half, d, a, at }) => self.widen_part(half, d, a, at),
             Some(Marker::Narrow { d, a, .. }) => self.narrow_parts(d, &a),
+            Some(Marker::Rounded { d, a }) => {
+                let ty = self.function.registers.get(d.index()).copied();
+                self.copy(ty.unwrap_or(Type::B32), d, Operand::Reg(a));
+            }
             None => match half_of(&instr.op) {
                 Some(half) => self.half(half, instr),
                 None => self.instr(instr),

@@ -1,4 +1,5 @@
-//! Opcodes between the registers that hold 16-bit floats as `float` and those that hold their bits.
+//! Opcodes that only this crate has: between the registers that hold 16-bit floats as `float` and those that hold their
+//! bits, and behind roundings.
 
 use ptx::ir::{Op, Operand, Piece, RegId, Type};
 
@@ -18,11 +19,16 @@ pub(crate) enum Marker {
     Widen { half: Type, d: RegId, a: RegId, at: u32 },
     /// `d` is the bits of these, the lowest first. The reason says what they are for.
     Narrow { reason: Reason, d: RegId, a: Vec<Narrowed> },
+    /// `d` is `a`, of which only the part before the point is left.
+    Rounded { d: RegId, a: RegId },
 }
 
 impl Marker {
     pub(crate) fn op(&self) -> Op {
         let (opcode, operands) = match self {
+            Self::Rounded { d, a } => {
+                ("ad.rounded".to_owned(), vec![Piece::Dst(*d), Piece::Src(*a)])
+            }
             Self::Widen { half, d, a, at } => {
                 let opcode = format!("ad.widen.{}.{at}", half.name());
                 (opcode, vec![Piece::Dst(*d), Piece::Src(*a)])
@@ -60,6 +66,7 @@ pub(crate) fn marker(op: &Op) -> Option<Marker> {
             let (half, at) = (half(words.next()?)?, words.next()?.parse().ok()?);
             Some(Marker::Widen { half, d: *d, a: *a, at })
         }
+        ("rounded", [Piece::Dst(d), Piece::Src(a)]) => Some(Marker::Rounded { d: *d, a: *a }),
         ("narrow", [Piece::Dst(d), rest @ ..]) => {
             let reason = match words.next()? {
                 "warp" => Reason::Warp,

@@ -1,7 +1,9 @@
 //! Generated adjoints of kernels of `__half` and `__nv_bfloat16`: against tangents, and against the same kernel of `double`.
 
 use bytemuck::Pod;
-use cuda_safe::{DeviceBuffer, DeviceRepr, LaunchConfig, Result, Stream, nvrtc::Program};
+use cuda_safe::{
+    DeviceBuffer, DeviceRepr, Kernel, LaunchConfig, Module, Result, Stream, nvrtc::Program,
+};
 use half::{bf16, f16};
 use tape::check::{Jacobian, differences, jacobian};
 use tape::ptx_ad::Reason;
@@ -10,7 +12,7 @@ use tape::{
 };
 
 use super::generated::{differentiate, failure};
-use crate::harness::{Case, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -58,12 +60,12 @@ impl Half for bf16 {
 
 /// A kernel `f(real a, const real* x, const real* y, real* out, unsigned n)`: its name, what thread i does, and what thread
 /// i of the kernel of `double` does; `None` if it is the same text.
-type Kernel = (&'static str, &'static str, Option<&'static str>);
+type Row = (&'static str, &'static str, Option<&'static str>);
 
 const SAXPY: &str = "if (i < n) out[i] = a * x[i] + y[i];";
 
 /// All but these are of `float` inside.
-const KERNELS: [Kernel; 12] = [
+const KERNELS: [Row; 12] = [
     ("saxpy", SAXPY, None),
     (
         "packed saxpy",
@@ -216,7 +218,7 @@ fn values<H: Half>(rng: &mut Rng, n: usize) -> Vec<H> {
     (0..n).map(|_| H::of(0.875 + 0.625 * rng.float())).collect()
 }
 
-fn kernels<H: Half>(device: &TestDevice) -> Result<Vec<Kernel>> {
+fn kernels<H: Half>(device: &TestDevice) -> Result<Vec<Row>> {
     let sums = has_sums::<H>(device)?;
     Ok(KERNELS.into_iter().filter(|(name, ..)| sums || *name != "packed sums").collect())
 }
@@ -230,8 +232,8 @@ fn twins_of<H: Half>(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(2701));
     for (name, body, twin) in kernels::<H>(device)? {
         let op = differentiate(device, spec(H::ELEMENT), &of_halves::<H>(body)).map_err(failure)?;
-        let twin = of_doubles(twin.unwrap_or(body));
-        let twin = differentiate(device, spec(Element::F64), &twin).map_err(failure)?;
+        let twin = Module::compile(device.context(), of_doubles(twin.unwrap_or(body)))?;
+        let twin = twin.kernel("f")?;
         for n in [1, 2, 31, 33] {
             let [x, y, out] = [(); 3].map(|()| values::<H>(&mut rng, n));
             let given = by_x(&stream, &op, [&x, &y, &out])?;
@@ -258,15 +260,15 @@ fn by_x<H: Half>(stream: &Stream, op: &Op, [x, y, out]: [&[H]; 3]) -> Result<Jac
     jacobian(&mut tape, stream, &x, &out)
 }
 
-fn by_differences(stream: &Stream, op: &Op, [x, y, out]: [&[f64]; 3]) -> Result<Jacobian> {
+fn by_differences(stream: &Stream, kernel: &Kernel, [x, y, out]: [&[f64]; 3]) -> Result<Jacobian> {
     let n = x.len();
     let mut x = DeviceBuffer::from_slice(stream, x)?;
     let y = DeviceBuffer::from_slice(stream, y)?;
     differences(stream, &mut x, 1e-6, |x| {
         let mut out = DeviceBuffer::from_slice(stream, out)?;
-        Tape::record(stream, |t| {
-            t.launch(op, LaunchConfig::cover(n, 32), (0.75, x, &y, &mut out, n as u32))
-        })?;
+        let args = (0.75, x, &y, &mut out, n as u32);
+        // SAFETY: no element is accessed at n or above.
+        unsafe { kernel.launch(stream, LaunchConfig::cover(n, 32), args) }?;
         out.to_vec(stream)
     })
 }
@@ -306,8 +308,7 @@ fn tangents_of<H: Half>(device: &TestDevice) -> TestResult {
 /// Gradients of a thread's own elements need no atomics, and lie where the values lie.
 fn derived(device: &TestDevice) -> TestResult {
     let op = differentiate(device, spec(Element::F16), &of_halves::<f16>(SAXPY)).map_err(failure)?;
-    let derivation = op.derivation();
-    let Some(derivation) = derivation else { return Err("no derivation".into()) };
+    let derivation = op.derivation().ok_or_else(|| Failure::new("it was generated"))?;
     ensure!(derivation.accesses.iter().all(|access| access.own && access.covers_all), "{op:?}");
     let eight = KERNELS.iter().find(|(name, ..)| *name == "eight at once").map_or("", |k| k.1);
     let op = differentiate(device, spec(Element::F16), &of_halves::<f16>(eight)).map_err(failure)?;
@@ -344,7 +345,7 @@ fn refused(device: &TestDevice) -> TestResult {
                 let found = why.refusals.iter().any(|refusal| refusal.reason == reason);
                 ensure!(found && why.to_string().contains(line), "{body}: {why}");
             }
-            other => return Err(format!("{body}: {other:?}").into()),
+            other => return Err(Failure::new(format!("{body}: {other:?}"))),
         }
     }
     // The type that was said is another one.
@@ -354,7 +355,7 @@ fn refused(device: &TestDevice) -> TestResult {
             let found = why.refusals.iter().any(|refusal| refusal.reason == Reason::Parameter);
             ensure!(found, "{why}");
         }
-        other => return Err(format!("{other:?}").into()),
+        other => return Err(Failure::new(format!("{other:?}"))),
     }
     Ok(())
 }
