@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use ptx::ir::{Instr, Operand, RegId, Space, VarId};
 
 use super::certain::certain;
-use super::form::{Form, Forms, Origin};
+use super::form::{Forms, Origin};
 use super::kind::{Kind, Kinds};
 use super::meaning::{Arithmetic, Meaning, Slot, Smooth, meaning, real, sign_mask};
 use super::{Access, Pointers};
@@ -107,6 +107,13 @@ impl Activity {
     /// Returns whether a number reaches an output whatever is chosen on the way.
     pub(crate) fn is_certain(&self, slot: Slot) -> bool {
         self.certain.get(slot.index()).copied().unwrap_or(false)
+    }
+
+    /// Returns whether bits were made from those of a number that depends on active inputs.
+    pub(crate) fn is_of_bits(&self, slot: Slot) -> bool {
+        let lost = self.lost.get(slot.index()).copied().flatten();
+        let reason = lost.and_then(|at| self.losses.get(at)).map(|lost| &lost.reason);
+        matches!(reason, Some(Reason::Bits | Reason::Half | Reason::Warp))
     }
 
     /// Returns the losses that outputs depend on.
@@ -298,7 +305,7 @@ impl Activity {
                     continue;
                 }
                 let is_number = real(access.ty).is_some();
-                if !is_number && self.takes_halves(pointers, &access, &form, at + more) {
+                if !is_number && pointers.takes_halves(&access, &form, at + more) {
                     let lost = lose(self, Reason::Bits);
                     self.set(slot, false, Some(lost));
                     continue;
@@ -354,32 +361,6 @@ impl Activity {
                     }
                 }
             }
-        }
-    }
-
-    /// Returns whether the bits of active 16-bit floats are loaded as other than floats.
-    fn takes_halves(
-        &self,
-        pointers: &Pointers,
-        access: &Access<'_>,
-        form: &Form,
-        at: i64,
-    ) -> bool {
-        match form.origin {
-            Origin::Param(param) => {
-                let place = form.param_offset().and_then(|place| place.checked_add_signed(at));
-                let Some(place) = place else { return false };
-                let end = place.saturating_add(u64::from(access.ty.bytes().min(4)));
-                (place.saturating_sub(1)..end).any(|place| {
-                    pointers.number(param, place).is_some_and(|(real, active)| {
-                        active && real.scale() > 1
-                    })
-                })
-            }
-            Origin::Pointer(index) => {
-                pointers.get(index).is_some_and(|p| p.slot.is_some() && p.half.is_some())
-            }
-            _ => false,
         }
     }
 
@@ -565,7 +546,7 @@ pub(crate) fn is_part_of_number(
     pointers: &Pointers,
     kinds: &Kinds,
     index: usize,
-    form: &Form,
+    form: &super::Form,
     at: i64,
     bytes: u32,
 ) -> bool {

@@ -156,6 +156,26 @@ impl Pointers {
             || self.numbers.iter().any(|(_, _, real, _)| real.scale() > 1)
     }
 
+    /// Returns whether the bits of active 16-bit floats are loaded as other than floats.
+    fn takes_halves(&self, access: &Access<'_>, form: &Form, at: i64) -> bool {
+        match form.origin {
+            Origin::Param(param) => {
+                let place = form.param_offset().and_then(|place| place.checked_add_signed(at));
+                let Some(place) = place else { return false };
+                let end = place.saturating_add(u64::from(access.ty.bytes().min(4)));
+                (place.saturating_sub(1)..end).any(|place| {
+                    self.number(param, place).is_some_and(|(real, active)| {
+                        active && real.scale() > 1
+                    })
+                })
+            }
+            Origin::Pointer(index) => {
+                self.get(index).is_some_and(|p| p.slot.is_some() && p.half.is_some())
+            }
+            _ => false,
+        }
+    }
+
     /// Returns how many bytes of gradients there are for each byte behind a pointer.
     pub(crate) fn scale(&self, pointer: usize) -> u32 {
         let half = self.get(pointer).and_then(|pointer| pointer.half);

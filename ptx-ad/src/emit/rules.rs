@@ -101,10 +101,16 @@ impl Emit<'_> {
         let g = match clamped {
             Clamped::No => g,
             Clamped::Unit | Clamped::Positive => {
-                let mut inside = self.b.setp(Cmp::Gt, ty, y, number(real, 0.0));
+                // Many numbers of 32 bits are a bound when they are rounded to 16.
+                let (of, y) = match rounded {
+                    true => self.before_rounding(arithmetic),
+                    false => (real, y),
+                };
+                let in_type = type_of(of);
+                let mut inside = self.b.setp(Cmp::Gt, in_type, y, number(of, 0.0));
                 if clamped == Clamped::Unit {
                     let below = (BoolOp::And, holds(inside));
-                    inside = self.b.setp_with(Cmp::Lt, ty, y, number(real, 1.0), below);
+                    inside = self.b.setp_with(Cmp::Lt, in_type, y, number(of, 1.0), below);
                 }
                 self.b.selp(ty, Operand::Reg(g), number(real, 0.0), holds(inside))
             }
@@ -236,6 +242,25 @@ impl Emit<'_> {
             // The others have more operands or no factor.
             _ => self.b.moved(ty, number(real, 0.0)),
         }
+    }
+
+    /// Returns the result of an instruction on 16-bit floats as it is before it is rounded to them, and its type.
+    fn before_rounding(&mut self, arithmetic: &Arithmetic) -> (Real, Operand) {
+        let Arithmetic { op, real, d, ref args, .. } = *arithmetic;
+        let ty = type_of(real);
+        let y = match (op, args.as_slice()) {
+            (Smooth::Convert(from), [a]) => return (from, *a),
+            (Smooth::Add, [a, b]) => self.b.binary(BinaryOp::Add, ty, *a, *b),
+            (Smooth::Sub, [a, b]) => self.b.binary(BinaryOp::Sub, ty, *a, *b),
+            (Smooth::Mul, [a, b]) => self.b.mul(ty, *a, *b),
+            (Smooth::Fma, [a, b, c]) => {
+                let y = self.b.reg(ty);
+                self.b.fma(ty, y, *a, *b, *c);
+                y
+            }
+            _ => d,
+        };
+        (real, Operand::Reg(y))
     }
 
     /// Returns the derivative of `ex2` or `tanh` of a 16-bit float. The result has too few bits to be used for it.

@@ -291,8 +291,9 @@ impl Check<'_> {
             let varied = access.registers().any(|reg| {
                 let slots = [Slot::low(reg), Slot::high(reg)];
                 slots.into_iter().any(|slot| {
-                    self.analysis.activity.is_varied(slot)
-                        && self.analysis.kinds.get(slot).is_some()
+                    let activity = &self.analysis.activity;
+                    activity.is_of_bits(slot)
+                        || activity.is_varied(slot) && self.analysis.kinds.get(slot).is_some()
                 })
             });
             match origin {

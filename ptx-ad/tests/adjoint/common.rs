@@ -38,18 +38,6 @@ pub(crate) fn doubles(values: &[f64]) -> Arg {
     Arg::Buffer { bytes, size: 8, layout: Layout::All(Real::F64), active: true, length: None }
 }
 
-/// 16-bit floats near these values.
-pub(crate) fn halves(real: Real, values: &[f32]) -> Arg {
-    let bytes = values.iter().flat_map(|value| to_half(real, *value).to_le_bytes()).collect();
-    Arg::Buffer { bytes, size: 2, layout: Layout::All(real), active: true, length: None }
-}
-
-/// A 16-bit float near a value.
-pub(crate) fn half_scalar(real: Real, value: f32) -> Arg {
-    let bytes = to_half(real, value).to_le_bytes().to_vec();
-    Arg::Value { bytes, reals: vec![(0, real)], active: true }
-}
-
 pub(crate) fn words(values: &[u32]) -> Arg {
     let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     Arg::Buffer { bytes, size: 4, layout: Layout::None, active: false, length: None }
@@ -552,38 +540,9 @@ pub(crate) fn read(image: &[u8], at: usize, real: Real) -> f64 {
         Real::F64 => f64::from_le_bytes(image[at..at + 8].try_into().expect("8 bytes")),
         Real::F16 | Real::Bf16 => {
             let bits = u16::from_le_bytes(image[at..at + 2].try_into().expect("2 bytes"));
-            from_half(real, bits)
+            crate::half::value(real, bits)
         }
     }
-}
-
-/// The value of a 16-bit float.
-pub(crate) fn from_half(real: Real, bits: u16) -> f64 {
-    if real == Real::Bf16 {
-        return f32::from_bits(u32::from(bits) << 16).into();
-    }
-    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 0x3ff));
-    let magnitude = match exponent {
-        0 => fraction * 2f64.powi(-24),
-        31 if fraction == 0.0 => f64::INFINITY,
-        31 => f64::NAN,
-        _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
-    };
-    if bits >> 15 == 0 { magnitude } else { -magnitude }
-}
-
-/// A 16-bit float near a value of at most 1000: the highest bits of it.
-pub(crate) fn to_half(real: Real, value: f32) -> u16 {
-    let bits = value.to_bits();
-    if real == Real::Bf16 {
-        return (bits >> 16) as u16;
-    }
-    let sign = (bits >> 16) & 0x8000;
-    let magnitude = match bits & 0x7fff_ffff {
-        small if small < 0x3880_0000 => 0,
-        magnitude => (magnitude - 0x3800_0000) >> 13,
-    };
-    (sign | magnitude) as u16
 }
 
 /// A kernel with these parameters and this code, in a module of its own.

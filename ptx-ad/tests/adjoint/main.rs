@@ -2,6 +2,7 @@
 
 mod accepted;
 mod common;
+mod half;
 mod halves;
 mod loops;
 mod programs;

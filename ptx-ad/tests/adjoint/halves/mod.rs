@@ -4,10 +4,8 @@ mod random;
 
 use ptx_ad::{Adjoint, Reason, Real};
 
-use crate::common::{
-    Arg, Compared, Device, Failure, Shape, floats, half_scalar, halves, kernel, shape, to_half,
-    word, words,
-};
+use crate::common::{Arg, Compared, Device, Failure, Shape, floats, kernel, shape, word, words};
+use crate::half;
 
 /// A thread's index in `%r1`, and the addresses of its elements of so many bytes behind the parameters a, b, c and out, in
 /// `%w1` to `%w4`.
@@ -61,7 +59,7 @@ fn refused(code: &str, params: &str, args: &[Arg]) -> (Vec<Reason>, String) {
 }
 
 fn buffers(real: Real, each: [usize; 4], threads: usize) -> Vec<Arg> {
-    (1..).zip(each).map(|(seed, each)| halves(real, &inputs(seed, each * threads))).collect()
+    (1..).zip(each).map(|(seed, each)| half::buffer(real, &inputs(seed, each * threads))).collect()
 }
 
 /// Instructions on one lane: `%h1`, `%h2`, `%h3` to `%h4`.
@@ -297,8 +295,8 @@ fn by_value() {
         for arg in &mut args[1..3] {
             *arg = arg.clone().constant();
         }
-        args.push(half_scalar(real, 0.75));
-        let bytes = [1.25, -0.5, 1.5, 0.0].iter().flat_map(|v| to_half(real, *v).to_le_bytes()).collect();
+        args.push(half::scalar(real, 0.75));
+        let bytes = [1.25, -0.5, 1.5, 0.0].iter().flat_map(|v| half::near(real, *v).to_le_bytes()).collect();
         args.push(Arg::Value { bytes, reals: vec![(0, real), (2, real), (4, real)], active: true });
         let (compared, _) = right(&code, &params, &args, shape(2, 32));
         assert_eq!(compared.gradient[5].len(), 3);
@@ -365,10 +363,10 @@ fn loops() {
         (Real::Bf16, carried("bf16")),
     ] {
         let mut args = vec![
-            halves(real, &inputs(1, 8 * 64).iter().map(|v| v / 2.0).collect::<Vec<_>>()),
-            halves(real, &inputs(2, 64).iter().map(|v| v / 4.0).collect::<Vec<_>>()),
-            halves(real, &inputs(3, 64)).constant(),
-            halves(real, &inputs(4, 64)),
+            half::buffer(real, &inputs(1, 8 * 64).iter().map(|v| v / 2.0).collect::<Vec<_>>()),
+            half::buffer(real, &inputs(2, 64).iter().map(|v| v / 4.0).collect::<Vec<_>>()),
+            half::buffer(real, &inputs(3, 64)).constant(),
+            half::buffer(real, &inputs(4, 64)),
         ];
         right(&code, PARAMS, &args, shape(2, 32));
         // Other types beside it.
@@ -414,8 +412,8 @@ fn several_types() {
         start([2, 2, 4, 4])
     );
     let args = [
-        halves(Real::F16, &inputs(1, 64)),
-        halves(Real::Bf16, &inputs(2, 64)),
+        half::buffer(Real::F16, &inputs(1, 64)),
+        half::buffer(Real::Bf16, &inputs(2, 64)),
         floats(&inputs(3, 64)),
         floats(&inputs(4, 64)),
     ];
@@ -445,6 +443,10 @@ fn refusals() {
         (".local .align 4 .b8 own[8]; mov.b32 %r5, {%h1, %h2}; st.local.b32 [own], %r5; ld.local.b32 %r6, [own]; \
           mov.b32 {%h3, %h5}, %r6; mul.rn.f16 %h4, %h3, %h5;", half.clone()),
         ("ld.global.u64 %w5, [%w9]; ld.global.b16 %h3, [%w5]; fma.rn.f16 %h4, %h1, %h2, %h3;", Reason::PointerInMemory),
+        ("mul.rn.f16 %h4, %h1, %h2; ld.global.u64 %w5, [%w8]; mov.b32 %r5, {%h4, %h1}; st.global.b32 [%w5], %r5;",
+            Reason::PointerInMemory),
+        ("mul.rn.f16 %h4, %h1, %h2; ld.global.u64 %w5, [%w8]; cvt.u16.u32 %h5, %r1; mov.b32 %r5, {%h4, %h5}; \
+          st.global.b32 [%w5], %r5;", Reason::PointerInMemory),
         ("ld.global.u8 %h3, [%w1]; fma.rn.f16 %h4, %h1, %h2, %h3;", Reason::Bits),
         ("ld.global.f32 %f1, [%w21]; cvt.rn.f16.f32 %h3, %f1; fma.rn.f16 %h4, %h1, %h2, %h3;", Reason::Parameter),
         ("mul.rn.f16 %h4, %h1, %h2; st.global.b8 [%w4], %h4;", Reason::Bits),
@@ -475,7 +477,7 @@ fn refusals() {
         start([2; 4])
     );
     let mut args = buffers(Real::F16, [1; 4], 64);
-    args[1] = halves(Real::Bf16, &inputs(2, 64));
+    args[1] = half::buffer(Real::Bf16, &inputs(2, 64));
     args[2] = args[2].clone().constant();
     assert_eq!(refused(&code, PARAMS, &args).0, [Reason::PointerInMemory]);
 }
@@ -501,35 +503,5 @@ fn bits_that_decide() {
         let mut args = buffers(Real::F16, [1; 4], 64);
         args[2] = args[2].clone().constant();
         right(&code, PARAMS, &args, shape(2, 32));
-    }
-}
-#[test]
-fn zz_dev() {
-    let Ok(path) = std::env::var("HALF_PTX") else { return };
-    let text = std::fs::read_to_string(path).unwrap();
-    for real in [Real::F16, Real::Bf16] {
-        let b = |seed: u32, each: usize| halves(real, &inputs(seed, each));
-        let pos = |seed: u32, each: usize| halves(real, &inputs(seed, each).iter().map(|v| v.abs()).collect::<Vec<_>>());
-        let p = if real == Real::F16 { "" } else { "b" };
-        let idx = words(&(0..64).map(|i| i * i % 13).collect::<Vec<_>>());
-        let cases: Vec<(&str, Vec<Arg>)> = vec![
-            ("saxpy", vec![half_scalar(real, 0.75), b(1, 65), b(2, 65), b(3, 65), word(61)]),
-            ("saxpy2", vec![half_scalar(real, 0.75), b(1, 128), b(2, 128), b(3, 128), word(61)]),
-            ("layer", vec![b(1, 32), b(2, 512), b(3, 256), word(61)]),
-            ("vec8", vec![b(1, 512), b(2, 512), word(61)]),
-            ("funcs", vec![pos(1, 64), b(2, 64), word(61)]),
-            ("adds", vec![idx, b(1, 128), b(2, 128), word(61)]),
-            ("inplace", vec![b(1, 64), word(61)]),
-            ("choose", vec![b(1, 128), b(2, 128), b(3, 128), word(61)]),
-        ];
-        for (name, args) in cases {
-            let name = format!("{p}{name}");
-            if !text.contains(&format!("entry {name}(")) { println!("{name}: none"); continue; }
-            match Device::new().compare(&text, &name, &args, shape(2, 32), 7) {
-                Ok((c, a)) => println!("{name}: {:e} of {} own {:?}", c.error, c.magnitude, a.accesses.iter().map(|a| (a.own, a.covers, a.private)).collect::<Vec<_>>()),
-                Err(Failure::Refused(r)) => println!("{name}: {r}"),
-                Err(e) => println!("{name}: {:?}", format!("{e:?}").chars().take(600).collect::<String>()),
-            }
-        }
     }
 }

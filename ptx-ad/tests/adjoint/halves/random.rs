@@ -7,7 +7,8 @@ use ptx_ad::Real;
 use test_support::Rng;
 
 use super::inputs;
-use crate::common::{Arg, Device, Failure, floats, halves, kernel, shape};
+use crate::common::{Arg, Device, Failure, floats, kernel, shape};
+use crate::half;
 use crate::programs::count;
 
 /// The contents of a register: the letter that its name begins with, and how many there are.
@@ -295,11 +296,11 @@ fn args(seed: u64) -> [Arg; 6] {
         inputs(seed as u32 * 7 + more, each * THREADS).iter().map(|value| value * 0.45).collect()
     };
     [
-        halves(Real::F16, &values(1, 16)),
-        halves(Real::Bf16, &values(2, 16)),
+        half::buffer(Real::F16, &values(1, 16)),
+        half::buffer(Real::Bf16, &values(2, 16)),
         floats(&values(3, 4)),
-        halves(Real::F16, &values(4, 16)),
-        halves(Real::Bf16, &values(5, 16)),
+        half::buffer(Real::F16, &values(4, 16)),
+        half::buffer(Real::Bf16, &values(5, 16)),
         floats(&values(6, 6)),
     ]
 }
