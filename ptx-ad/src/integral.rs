@@ -35,11 +35,9 @@ pub(crate) fn mark(body: &mut Body) {
     };
     let sums: HashMap<RegId, Type> = body.instrs().filter_map(|(_, instr)| sum(instr)).collect();
     let of_sum = |instr: &Instr| match &instr.op {
-        Op::Binary { op: BinaryOp::Add | BinaryOp::Sub, a, b, .. } => {
-            [a, b].into_iter().any(|operand| {
-                matches!(operand, Operand::Reg(reg) if sums.contains_key(reg))
-            })
-        }
+        Op::Binary { op: BinaryOp::Add | BinaryOp::Sub, a, b, .. } => [a, b]
+            .into_iter()
+            .any(|operand| matches!(operand, Operand::Reg(reg) if sums.contains_key(reg))),
         _ => false,
     };
     let mut found = Vec::new();

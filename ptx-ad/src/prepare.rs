@@ -140,11 +140,10 @@ fn fits(kernel: &Function, spec: &Spec) -> Result<(), Vec<Refusal>> {
             let text = format!("`{}` has 16-bit floats beside other active numbers", param.name);
             wrong.push(Refusal::new(Reason::Half, text));
         }
-        let mixed = |pointer: &crate::spec::Pointer| {
-            matches!(pointer.reals, Some(Reals::Some(real)) if pointer.active && real.scale() > 1)
-        };
+        let mixed = |pointer: &crate::spec::Pointer| matches!(pointer.reals, Some(Reals::Some(real)) if pointer.active && real.scale() > 1);
         if param.pointers.iter().any(mixed) {
-            let text = format!("elements of `{}` have other members beside 16-bit floats", param.name);
+            let text =
+                format!("elements of `{}` have other members beside 16-bit floats", param.name);
             wrong.push(Refusal::new(Reason::Half, text));
         }
         if !param.pointers.iter().all(aligned) {

@@ -164,9 +164,8 @@ impl Pointers {
                 let Some(place) = place else { return false };
                 let end = place.saturating_add(u64::from(access.ty.bytes().min(4)));
                 (place.saturating_sub(1)..end).any(|place| {
-                    self.number(param, place).is_some_and(|(real, active)| {
-                        active && real.scale() > 1
-                    })
+                    self.number(param, place)
+                        .is_some_and(|(real, active)| active && real.scale() > 1)
                 })
             }
             Origin::Pointer(index) => {

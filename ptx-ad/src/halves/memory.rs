@@ -25,10 +25,8 @@ impl Widen<'_> {
     pub(super) fn load(&mut self, instr: Instr) {
         let Op::Ld { kind, access, ty, d, addr } = &instr.op else { return };
         let parts = count(*ty);
-        let all: Vec<Option<Part>> = d
-            .iter()
-            .flat_map(|d| (0..parts).map(|at| d.map(|d| Part::new(d, at))))
-            .collect();
+        let all: Vec<Option<Part>> =
+            d.iter().flat_map(|d| (0..parts).map(|at| d.map(|d| Part::new(d, at)))).collect();
         for half in [Type::F16, Type::Bf16] {
             let mut floats: Vec<Dst> = Vec::new();
             for part in &all {

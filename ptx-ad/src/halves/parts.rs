@@ -169,14 +169,7 @@ impl Known {
         found
     }
 
-    fn binary(
-        &self,
-        op: BinaryOp,
-        ty: Type,
-        a: &Operand,
-        b: &Operand,
-        at: u32,
-    ) -> Option<Moved> {
+    fn binary(&self, op: BinaryOp, ty: Type, a: &Operand, b: &Operand, at: u32) -> Option<Moved> {
         use Source::{Bits, Part};
         if matches!(op, BinaryOp::Shl | BinaryOp::Shr) {
             let Operand::Imm(by) = b else { return None };
@@ -209,9 +202,7 @@ impl Known {
             (BinaryOp::Xor, (Part(part), Bits(0x8000)) | (Bits(0x8000), Part(part))) => {
                 Moved::Neg(part)
             }
-            (BinaryOp::Add, (source, Bits(0)) | (Bits(0), source))
-                if (0..count(ty)).all(apart) =>
-            {
+            (BinaryOp::Add, (source, Bits(0)) | (Bits(0), source)) if (0..count(ty)).all(apart) => {
                 Moved::Copy(source)
             }
             _ => return None,

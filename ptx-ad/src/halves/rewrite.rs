@@ -88,16 +88,19 @@ impl Widen<'_> {
     fn is_wide(&self, reg: RegId, defined: impl Fn(Part) -> bool) -> bool {
         let float = |part: Part| self.float(part).is_some();
         self.kinds.parts(reg).any(float)
-            && self.kinds.parts(reg).all(|part| {
-                self.known.get(part).is_some() || float(part) && defined(part)
-            })
+            && self
+                .kinds
+                .parts(reg)
+                .all(|part| self.known.get(part).is_some() || float(part) && defined(part))
     }
 
     /// Returns whether a register's bits are those of the `float`s that its upper halves are as bf16.
     fn is_plain(&self, reg: RegId) -> bool {
         let is_zero = |part: Part| part.at % 2 == 1 || self.known.get(part) == Some(0);
         let is_bf16 = |part: Part| {
-            part.at % 2 == 0 || self.known.get(part).is_some() || self.float(part) == Some(Type::Bf16)
+            part.at % 2 == 0
+                || self.known.get(part).is_some()
+                || self.float(part) == Some(Type::Bf16)
         };
         self.kinds.parts(reg).count() >= 2
             && self.kinds.parts(reg).all(|part| is_zero(part) && is_bf16(part))
@@ -141,8 +144,10 @@ impl Widen<'_> {
     /// Returns whether an access goes neither to local nor to shared memory, nor to memory of other numbers.
     pub(super) fn is_outside(&self, access: &Access<'_>) -> bool {
         let origin = self.forms.address(self.body, access.address).origin;
-        !matches!(access.space, Space::Local | Space::Shared | Space::SharedCta | Space::SharedCluster)
-            && !matches!(origin, Origin::Local(_) | Origin::Variable(Space::Shared))
+        !matches!(
+            access.space,
+            Space::Local | Space::Shared | Space::SharedCta | Space::SharedCluster
+        ) && !matches!(origin, Origin::Local(_) | Origin::Variable(Space::Shared))
             && !self.pointers.are_wide(&self.forms, origin)
     }
 

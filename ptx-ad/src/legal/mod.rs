@@ -244,9 +244,9 @@ impl Check<'_> {
                 .any(|slot| self.analysis.activity.is_active(slot))
         });
         let said = |reg: RegId| {
-            [Slot::low(reg), Slot::high(reg)]
-                .into_iter()
-                .all(|slot| kinds.real(slot).is_none_or(|real| numbers == [Some(half.unwrap_or(real))]))
+            [Slot::low(reg), Slot::high(reg)].into_iter().all(|slot| {
+                kinds.real(slot).is_none_or(|real| numbers == [Some(half.unwrap_or(real))])
+            })
         };
         if !matches!(instr.op, Op::Ld { .. }) {
             let text = "memory is written by an address that comes from one of several parameters";

@@ -322,9 +322,14 @@ fn other_instructions() {
         &Reason::Matrix,
     );
     refused("tex.1d.v4.f32.s32 {%f2, %f3, %f4, %f5}, [%w6, {%r1}]; // !", &Reason::Texture);
-    for sum in ["fma.rn.f32 %f3, %f1, %f1, %f9;", "add.f32 %f3, %f1, 0f4b400000;", "sub.rn.f32 %f3, 0f4b400001, %f1;"] {
+    for sum in [
+        "fma.rn.f32 %f3, %f1, %f1, %f9;",
+        "add.f32 %f3, %f1, 0f4b400000;",
+        "sub.rn.f32 %f3, 0f4b400001, %f1;",
+    ] {
         for rest in ["sub.rn.f32 %f4, %f3, %f9;", "add.f32 %f4, %f3, 0fcb40007f;"] {
-            let code = format!("mov.f32 %f9, 0f4b400000; {sum}\n{rest} // !\nsub.f32 %f2, %f1, %f4;");
+            let code =
+                format!("mov.f32 %f9, 0f4b400000; {sum}\n{rest} // !\nsub.f32 %f2, %f1, %f4;");
             refused(&code, &unknown("rounding by a large constant"));
         }
     }

@@ -1,10 +1,11 @@
 //! 16-bit floats: one by one, packed, in vectors, and what is refused.
 
 mod random;
+mod refused;
 
-use ptx_ad::{Adjoint, Reason, Real};
+use ptx_ad::{Adjoint, Real};
 
-use crate::common::{Arg, Compared, Device, Failure, Shape, floats, kernel, shape, word, words};
+use crate::common::{Arg, Compared, Device, Shape, floats, kernel, shape, word, words};
 use crate::half;
 
 /// A thread's index in `%r1`, and the addresses of its elements of so many bytes behind the parameters a, b, c and out, in
@@ -44,17 +45,6 @@ fn right(code: &str, params: &str, args: &[Arg], shape: Shape) -> (Compared, Adj
             (compared, adjoint)
         }
         Err(failure) => panic!("{code}: {failure:?}"),
-    }
-}
-
-fn refused(code: &str, params: &str, args: &[Arg]) -> (Vec<Reason>, String) {
-    let text = kernel(params, code);
-    match Device::new().compare(&text, "k", args, shape(1, 32), 7) {
-        Err(Failure::Refused(refused)) => {
-            (refused.refusals.iter().map(|r| r.reason.clone()).collect(), refused.to_string())
-        }
-        Ok((compared, _)) => panic!("{code}: accepted, {:e}", compared.error),
-        Err(other) => panic!("{code}: {other:?}"),
     }
 }
 
@@ -156,31 +146,55 @@ fn two_lanes() {
             x2("min", "%r11, %r12"),
             x2("tanh.approx", "%r11"),
             // Moves of lanes.
-            format!("mov.b32 {{%h1, %h2}}, %r11; mov.b32 %r15, {{%h2, %h1}}; {}", x2("mul.rn", "%r15, %r12")),
+            format!(
+                "mov.b32 {{%h1, %h2}}, %r11; mov.b32 %r15, {{%h2, %h1}}; {}",
+                x2("mul.rn", "%r15, %r12")
+            ),
             format!("prmt.b32 %r15, %r11, %r12, 0x5410; {}", x2("mul.rn", "%r15, %r15")),
             format!("prmt.b32 %r15, %r11, %r12, 0x7632; {}", x2("mul.rn", "%r15, %r13")),
             format!("shr.u32 %r15, %r11, 16; {}", x2("fma.rn", "%r15, %r12, %r13")),
-            format!("shl.b32 %r15, %r11, 16; shr.u32 %r16, %r12, 16; or.b32 %r17, %r15, %r16; {}",
-                x2("mul.rn", "%r17, %r13")),
-            format!("and.b32 %r15, %r11, 0xffff; and.b32 %r16, %r12, 0xffff0000; or.b32 %r17, %r15, %r16; {}",
-                x2("mul.rn", "%r17, %r13")),
+            format!(
+                "shl.b32 %r15, %r11, 16; shr.u32 %r16, %r12, 16; or.b32 %r17, %r15, %r16; {}",
+                x2("mul.rn", "%r17, %r13")
+            ),
+            format!(
+                "and.b32 %r15, %r11, 0xffff; and.b32 %r16, %r12, 0xffff0000; or.b32 %r17, %r15, %r16; {}",
+                x2("mul.rn", "%r17, %r13")
+            ),
             format!("xor.b32 %r15, %r11, 0x80008000; {}", x2("mul.rn", "%r15, %r12")),
             format!("and.b32 %r15, %r11, 0x7fff7fff; {}", x2("mul.rn", "%r15, %r12")),
             format!("xor.b32 %r15, %r11, 0x80000000; {}", x2("mul.rn", "%r15, %r12")),
-            format!("cvt.u16.u32 %h1, %r11; mov.b32 %r15, {{%h1, %h1}}; {}", x2("mul.rn", "%r15, %r12")),
+            format!(
+                "cvt.u16.u32 %h1, %r11; mov.b32 %r15, {{%h1, %h1}}; {}",
+                x2("mul.rn", "%r15, %r12")
+            ),
             format!("shf.l.wrap.b32 %r15, %r11, %r12, 16; {}", x2("mul.rn", "%r15, %r13")),
-            format!("setp.gt.{ty}x2 %p1|%p2, %r11, %r12; selp.b32 %r15, %r11, %r13, %p1; \
-                     selp.b32 %r16, %r12, %r13, %p2; {}", x2("mul.rn", "%r15, %r16")),
+            format!(
+                "setp.gt.{ty}x2 %p1|%p2, %r11, %r12; selp.b32 %r15, %r11, %r13, %p1; \
+                     selp.b32 %r16, %r12, %r13, %p2; {}",
+                x2("mul.rn", "%r15, %r16")
+            ),
             format!("set.gt.{ty}x2.{ty}x2 %r15, %r11, %r12; {}", x2("fma.rn", "%r15, %r11, %r12")),
-            format!("mov.b32 {{%h1, %h2}}, %r11; add.rn.{ty} %h3, %h1, %h2; mov.b32 %r14, {{%h3, %h2}};"),
-            format!("mov.b32 {{%h1, %h2}}, %r11; setp.lt.{ty} %p1, %h1, %h2; selp.b32 %r14, %r12, %r11, %p1;"),
+            format!(
+                "mov.b32 {{%h1, %h2}}, %r11; add.rn.{ty} %h3, %h1, %h2; mov.b32 %r14, {{%h3, %h2}};"
+            ),
+            format!(
+                "mov.b32 {{%h1, %h2}}, %r11; setp.lt.{ty} %p1, %h1, %h2; selp.b32 %r14, %r12, %r11, %p1;"
+            ),
             // The lower lane is a constant.
-            format!("mov.b32 {{%h1, %h2}}, %r11; mov.b16 %h3, 0x3e00; mov.b32 %r15, {{%h3, %h2}}; {}",
-                x2("mul.rn", "%r15, %r12")),
+            format!(
+                "mov.b32 {{%h1, %h2}}, %r11; mov.b16 %h3, 0x3e00; mov.b32 %r15, {{%h3, %h2}}; {}",
+                x2("mul.rn", "%r15, %r12")
+            ),
             // Through 64 bits.
-            format!("mov.b64 %w5, {{%r11, %r12}}; mov.b64 {{%r15, %r16}}, %w5; {}", x2("mul.rn", "%r15, %r16")),
-            format!("mov.b64 %w5, {{%r11, %r12}}; shr.u64 %w6, %w5, 16; cvt.u32.u64 %r15, %w6; {}",
-                x2("mul.rn", "%r15, %r13")),
+            format!(
+                "mov.b64 %w5, {{%r11, %r12}}; mov.b64 {{%r15, %r16}}, %w5; {}",
+                x2("mul.rn", "%r15, %r16")
+            ),
+            format!(
+                "mov.b64 %w5, {{%r11, %r12}}; shr.u64 %w6, %w5, 16; cvt.u32.u64 %r15, %w6; {}",
+                x2("mul.rn", "%r15, %r13")
+            ),
         ]
     };
     for (real, ty) in [(Real::F16, "f16"), (Real::Bf16, "bf16")] {
@@ -219,33 +233,48 @@ fn vectors() {
     };
     for (real, ty) in [(Real::F16, "f16"), (Real::Bf16, "bf16")] {
         let all = [
-            (2, format!(
-                "ld.global.v2.b16 {{%h1, %h2}}, [%w1]; ld.global.nc.v2.u16 {{%h3, %h4}}, [%w2]; \
+            (
+                2,
+                format!(
+                    "ld.global.v2.b16 {{%h1, %h2}}, [%w1]; ld.global.nc.v2.u16 {{%h3, %h4}}, [%w2]; \
                  fma.rn.{ty} %h5, %h1, %h3, %h2; mul.rn.{ty} %h6, %h2, %h4; st.global.v2.b16 [%w4], {{%h5, %h6}};"
-            )),
-            (4, format!(
-                "ld.global.v4.u16 {{%h1, %h2, %h3, %h4}}, [%w1]; ld.global.v2.b32 {{%r20, %r21}}, [%w2]; \
+                ),
+            ),
+            (
+                4,
+                format!(
+                    "ld.global.v4.u16 {{%h1, %h2, %h3, %h4}}, [%w1]; ld.global.v2.b32 {{%r20, %r21}}, [%w2]; \
                  mov.b32 %r10, {{%h1, %h2}}; mov.b32 %r11, {{%h3, %h4}}; {} st.global.v2.u32 [%w4], {{%r30, %r31}};",
-                multiply(ty, 0..2)
-            )),
-            (4, format!(
-                "ld.global.b64 %w5, [%w1]; ld.global.nc.u64 %w6, [%w2]; mov.b64 {{%r10, %r11}}, %w5; \
+                    multiply(ty, 0..2)
+                ),
+            ),
+            (
+                4,
+                format!(
+                    "ld.global.b64 %w5, [%w1]; ld.global.nc.u64 %w6, [%w2]; mov.b64 {{%r10, %r11}}, %w5; \
                  mov.b64 {{%r20, %r21}}, %w6; {} mov.b64 %w7, {{%r30, %r31}}; st.global.b64 [%w4], %w7;",
-                multiply(ty, 0..2)
-            )),
-            (8, format!(
-                "ld.global.v4.b32 {{%r10, %r11, %r12, %r13}}, [%w1]; \
+                    multiply(ty, 0..2)
+                ),
+            ),
+            (
+                8,
+                format!(
+                    "ld.global.v4.b32 {{%r10, %r11, %r12, %r13}}, [%w1]; \
                  ld.global.nc.v4.u32 {{%r20, %r21, %r22, %r23}}, [%w2]; {} \
                  st.global.v4.b32 [%w4], {{%r30, %r31, %r32, %r33}};",
-                multiply(ty, 0..4)
-            )),
-            (8, format!(
-                "ld.global.v2.b64 {{%w5, %w6}}, [%w1]; ld.global.v2.u64 {{%w7, %w8}}, [%w2]; \
+                    multiply(ty, 0..4)
+                ),
+            ),
+            (
+                8,
+                format!(
+                    "ld.global.v2.b64 {{%w5, %w6}}, [%w1]; ld.global.v2.u64 {{%w7, %w8}}, [%w2]; \
                  mov.b64 {{%r10, %r11}}, %w5; mov.b64 {{%r12, %r13}}, %w6; mov.b64 {{%r20, %r21}}, %w7; \
                  mov.b64 {{%r22, %r23}}, %w8; {} mov.b64 %w5, {{%r30, %r31}}; mov.b64 %w6, {{%r32, %r33}}; \
                  st.global.v2.b64 [%w4], {{%w5, %w6}};",
-                multiply(ty, 0..4)
-            )),
+                    multiply(ty, 0..4)
+                ),
+            ),
         ];
         for (lanes, code) in all {
             let code = format!("{} {code} ret;", start([2 * lanes; 4]));
@@ -255,7 +284,8 @@ fn vectors() {
             assert!(adjoint.accesses[0].own && adjoint.accesses[3].own, "{code}");
             assert!(!adjoint.shares, "{code}\n{}", adjoint.text);
             // Gradients are moved as wide as values are, up to 128 bits.
-            let wide = [".v2.f32", ".v4.f32"].map(|part| adjoint.text.contains(part)).contains(&true);
+            let wide =
+                [".v2.f32", ".v4.f32"].map(|part| adjoint.text.contains(part)).contains(&true);
             assert!(wide, "{code}\n{}", adjoint.text);
         }
     }
@@ -296,7 +326,10 @@ fn by_value() {
             *arg = arg.clone().constant();
         }
         args.push(half::scalar(real, 0.75));
-        let bytes = [1.25, -0.5, 1.5, 0.0].iter().flat_map(|v| half::near(real, *v).to_le_bytes()).collect();
+        let bytes = [1.25, -0.5, 1.5, 0.0]
+            .iter()
+            .flat_map(|v| half::near(real, *v).to_le_bytes())
+            .collect();
         args.push(Arg::Value { bytes, reals: vec![(0, real), (2, real), (4, real)], active: true });
         let (compared, _) = right(&code, &params, &args, shape(2, 32));
         assert_eq!(compared.gradient[5].len(), 3);
@@ -353,7 +386,9 @@ fn loops() {
     let carried = |ty: &str| {
         sum(
             "ld.global.b16 %h1, [%w9];",
-            &format!("ld.global.b16 %h2, [%w2]; fma.rn.{ty} %h8, %h8, %h2, %h1; mul.rn.{ty} %h8, %h8, %h8;"),
+            &format!(
+                "ld.global.b16 %h2, [%w2]; fma.rn.{ty} %h8, %h8, %h2, %h1; mul.rn.{ty} %h8, %h8, %h8;"
+            ),
         ) + "st.global.b16 [%w4], %h8; ret;"
     };
     for (real, code) in [
@@ -418,90 +453,4 @@ fn several_types() {
         floats(&inputs(4, 64)),
     ];
     right(&code, PARAMS, &args, shape(2, 32));
-}
-
-/// What is not arithmetic of 16-bit floats is refused, if it matters.
-#[test]
-fn refusals() {
-    let load = "ld.global.b16 %h1, [%w1]; ld.global.b16 %h2, [%w2];";
-    let store = "st.global.b16 [%w4], %h4; ret;";
-    let half = Reason::Half;
-    for (code, reason) in [
-        ("add.u16 %h3, %h1, 1; add.rn.f16 %h4, %h3, %h2;", Reason::Bits),
-        ("cvt.u32.u16 %r5, %h1; mul.lo.u32 %r5, %r5, 3; cvt.u16.u32 %h3, %r5; mul.rn.f16 %h4, %h3, %h2;", Reason::Bits),
-        ("and.b16 %h3, %h1, 0xfff0; mul.rn.f16 %h4, %h3, %h2;", Reason::Bits),
-        // The bits of one type as the other.
-        ("mov.b16 %h3, 0; mov.b32 %f1, {%h3, %h1}; cvt.rn.f16.f32 %h3, %f1; mul.rn.f16 %h4, %h3, %h2;", half.clone()),
-        ("add.rn.bf16 %h3, %h1, %h1; mul.rn.f16 %h4, %h3, %h2;", Reason::Parameter),
-        ("cvt.f32.f16 %f1, %h1; mov.b32 {%h3, %h5}, %f1; mul.rn.f16 %h4, %h5, %h2;", Reason::Bits),
-        ("mov.b32 %r5, {%h1, %h1}; shfl.sync.down.b32 %r6, %r5, 1, 31, -1; mov.b32 {%h3, %h5}, %r6; \
-          mul.rn.f16 %h4, %h3, %h2;", Reason::Warp),
-        ("mov.b32 %r5, {%h1, %h2}; cvt.rn.satfinite.e4m3x2.f16x2 %h3, %r5; cvt.rn.f16x2.e4m3x2 %r6, %h3; \
-          mov.b32 {%h4, %h5}, %r6;", half.clone()),
-        (".local .align 4 .b8 own[8]; st.local.b16 [own], %h1; ld.local.b16 %h3, [own]; mul.rn.f16 %h4, %h3, %h2;",
-            half.clone()),
-        (".local .align 4 .b8 own[8]; mov.b32 %r5, {%h1, %h2}; st.local.b32 [own], %r5; ld.local.b32 %r6, [own]; \
-          mov.b32 {%h3, %h5}, %r6; mul.rn.f16 %h4, %h3, %h5;", half.clone()),
-        ("ld.global.u64 %w5, [%w9]; ld.global.b16 %h3, [%w5]; fma.rn.f16 %h4, %h1, %h2, %h3;", Reason::PointerInMemory),
-        ("mul.rn.f16 %h4, %h1, %h2; ld.global.u64 %w5, [%w8]; mov.b32 %r5, {%h4, %h1}; st.global.b32 [%w5], %r5;",
-            Reason::PointerInMemory),
-        ("mul.rn.f16 %h4, %h1, %h2; ld.global.u64 %w5, [%w8]; cvt.u16.u32 %h5, %r1; mov.b32 %r5, {%h4, %h5}; \
-          st.global.b32 [%w5], %r5;", Reason::PointerInMemory),
-        ("ld.global.u8 %h3, [%w1]; fma.rn.f16 %h4, %h1, %h2, %h3;", Reason::Bits),
-        ("ld.global.f32 %f1, [%w21]; cvt.rn.f16.f32 %h3, %f1; fma.rn.f16 %h4, %h1, %h2, %h3;", Reason::Parameter),
-        ("mul.rn.f16 %h4, %h1, %h2; st.global.b8 [%w4], %h4;", Reason::Bits),
-        ("mul.rn.f16 %h4, %h1, %h2; cvt.f32.f16 %f1, %h4; st.global.f32 [%w24], %f1;", Reason::Parameter),
-        ("mul.rn.f16 %h4, %h1, %h2; atom.global.add.noftz.f16 %h4, [%w24], %h4;", Reason::AtomicResult),
-        ("setp.gt.f16 %p1, %h1, %h2; selp.b16 %h4, 0x3c00, 0, %p1;", Reason::NoPath),
-        ("set.gt.f16.f16 %h4, %h1, %h2;", Reason::NoPath),
-        ("cvt.rni.f16.f16 %h4, %h1;", Reason::NoPath),
-    ] {
-        let code = format!("{} {load} {code} {store}", start([2; 4]));
-        let mut args = buffers(Real::F16, [1; 4], 64);
-        args[2] = args[2].clone().constant();
-        let (reasons, text) = refused(&code, PARAMS, &args);
-        assert!(reasons.contains(&reason), "{code}: {text}");
-        assert!(text.contains("PTX line"), "{text}");
-    }
-    // Structures with other members, and pointers to several types.
-    let code = format!("{} {load} mul.rn.f16 %h4, %h1, %h2; {store}", start([4; 4]));
-    let mut args = buffers(Real::F16, [2; 4], 64);
-    args[2] = args[2].clone().constant();
-    if let Arg::Buffer { size, layout, .. } = &mut args[0] {
-        (*size, *layout) = (4, crate::common::Layout::Some(Real::F16, vec![0]));
-    }
-    assert_eq!(refused(&code, PARAMS, &args).0, [Reason::Half]);
-    let code = format!(
-        "{} setp.lt.u32 %p1, %r1, 9; selp.b64 %w5, %w1, %w2, %p1; ld.global.b16 %h1, [%w5]; \
-         mul.rn.f16 %h4, %h1, %h1; {store}",
-        start([2; 4])
-    );
-    let mut args = buffers(Real::F16, [1; 4], 64);
-    args[1] = half::buffer(Real::Bf16, &inputs(2, 64));
-    args[2] = args[2].clone().constant();
-    assert_eq!(refused(&code, PARAMS, &args).0, [Reason::PointerInMemory]);
-}
-
-/// Bits that only decide do no harm.
-#[test]
-fn bits_that_decide() {
-    for decide in [
-        "and.b16 %h3, %h1, 0x7fff; setp.gt.u16 %p1, %h3, 0x3c00;",
-        "shr.u16 %h3, %h1, 15; setp.eq.u16 %p1, %h3, 1;",
-        "cvt.rzi.s32.f16 %r5, %h1; setp.gt.s32 %p1, %r5, 0;",
-        "setp.gt.ftz.f16 %p1, %h1, %h2;",
-        "set.gt.u32.f16 %r5, %h1, %h2; setp.ne.u32 %p1, %r5, 0;",
-        "mov.b32 %r5, {%h1, %h2}; mov.b32 %r6, {%h2, %h1}; set.gt.u32.f16x2 %r7, %r5, %r6; setp.ne.u32 %p1, %r7, 0;",
-        "cvt.rni.f16.f16 %h3, %h1; setp.gt.f16 %p1, %h3, %h2;",
-        "setp.gt.f16 %p1, %h1, %h2; mov.b32 %r5, {%h1, %h2}; shfl.sync.down.b32 %r6, %r5, 1, 31, -1;",
-    ] {
-        let code = format!(
-            "{} ld.global.b16 %h1, [%w1]; ld.global.b16 %h2, [%w2]; {decide} mul.rn.f16 %h5, %h1, %h2; \
-             selp.b16 %h4, %h5, %h1, %p1; st.global.b16 [%w4], %h4; ret;",
-            start([2; 4])
-        );
-        let mut args = buffers(Real::F16, [1; 4], 64);
-        args[2] = args[2].clone().constant();
-        right(&code, PARAMS, &args, shape(2, 32));
-    }
 }

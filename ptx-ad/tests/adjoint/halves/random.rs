@@ -107,7 +107,8 @@ fn rows() -> Vec<Form> {
         for words in row.instructions() {
             let types: Vec<char> = words.split('.').filter_map(file_of).collect();
             let (Some(&first), Some(&last)) = (types.first(), types.last()) else { continue };
-            let mut form = Form { row: row.name().to_owned(), words: words.clone(), operands: Vec::new() };
+            let mut form =
+                Form { row: row.name().to_owned(), words: words.clone(), operands: Vec::new() };
             let mut text = String::new();
             for letter in operands.chars() {
                 let operand = match letter {
@@ -261,10 +262,16 @@ fn program(seed: u64, first: &[&Form], forms: &[Form]) -> String {
         "{files} .reg .b32 %turn0, %turn1, %turn2; .reg .pred %last; .reg .b16 %zero; mov.b16 %zero, 0;\n\
          mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x; mad.lo.s32 %r1, %r1, %r2, %r3;\n"
     );
-    for (at, (name, bytes)) in
-        [("half", 32), ("brain", 32), ("single", 16), ("halves", 32), ("brains", 32), ("singles", 24)]
-            .into_iter()
-            .enumerate()
+    for (at, (name, bytes)) in [
+        ("half", 32),
+        ("brain", 32),
+        ("single", 16),
+        ("halves", 32),
+        ("brains", 32),
+        ("singles", 24),
+    ]
+    .into_iter()
+    .enumerate()
     {
         code += &address(name, at + 1, bytes);
     }

@@ -307,11 +307,13 @@ fn tangents_of<H: Half>(device: &TestDevice) -> TestResult {
 
 /// Gradients of a thread's own elements need no atomics, and lie where the values lie.
 fn derived(device: &TestDevice) -> TestResult {
-    let op = differentiate(device, spec(Element::F16), &of_halves::<f16>(SAXPY)).map_err(failure)?;
+    let op =
+        differentiate(device, spec(Element::F16), &of_halves::<f16>(SAXPY)).map_err(failure)?;
     let derivation = op.derivation().ok_or_else(|| Failure::new("it was generated"))?;
     ensure!(derivation.accesses.iter().all(|access| access.own && access.covers_all), "{op:?}");
     let eight = KERNELS.iter().find(|(name, ..)| *name == "eight at once").map_or("", |k| k.1);
-    let op = differentiate(device, spec(Element::F16), &of_halves::<f16>(eight)).map_err(failure)?;
+    let op =
+        differentiate(device, spec(Element::F16), &of_halves::<f16>(eight)).map_err(failure)?;
     let text = op.derivation().map_or("", |derivation| derivation.text.as_str());
     ensure!(text.contains("v4.f32") || text.contains("red.global"), "{text}");
     Ok(())
