@@ -35,6 +35,11 @@ impl Emit<'_> {
                 }
             }
             Meaning::Arithmetic(arithmetic) => self.reverse_arithmetic(&arithmetic),
+            Meaning::Loaded { d, value, .. } => {
+                if let (Some(g), Some(value)) = (self.gradient(Slot::low(d)), self.active(&value)) {
+                    self.add(value, Term::Plus(g));
+                }
+            }
             Meaning::Rule { real, d, terms, .. } => {
                 let Some(g) = self.gradient(Slot::low(d)) else { return };
                 for (by, derivative) in terms {
@@ -179,11 +184,13 @@ impl Emit<'_> {
             }
             _ => {
                 let Some(slot) = to_a else { return };
-                let derivative = if rounded && matches!(op, Smooth::Ex2 | Smooth::Tanh) {
-                    self.derivative_of_rounded(op, a)
-                } else {
-                    self.derivative(op, real, precision, a, d)
-                };
+                let mut of = d;
+                if rounded && op == Smooth::Ex2 {
+                    // The result has too few bits for its derivative.
+                    let mode = Mode { precision: Precision::Approx, ..Mode::default() };
+                    of = self.b.unary(UnaryOp::Ex2, ty, mode, a);
+                }
+                let derivative = self.derivative(op, real, precision, a, of);
                 self.add_product(real, d, slot, g, Operand::Reg(derivative), false);
             }
         }
@@ -216,8 +223,16 @@ impl Emit<'_> {
                 self.b.neg(ty, Operand::Reg(square))
             }
             Smooth::Sqrt => {
-                // 0 at 0.
-                let part = self.b.div(real, precision, number(real, 0.5), y);
+                // 0 at 0. No root of a float is subnormal or too large for an approximate reciprocal: it is right to
+                // 1 ulp, and has no branches.
+                let part = match real {
+                    Real::F32 | Real::F16 | Real::Bf16 => {
+                        let mode = Mode { ftz: true, ..approximate };
+                        let reciprocal = self.b.unary(UnaryOp::Rcp, ty, mode, y);
+                        self.b.mul(ty, Operand::Reg(reciprocal), number(real, 0.5))
+                    }
+                    Real::F64 => self.b.div(real, precision, number(real, 0.5), y),
+                };
                 let positive = self.b.setp(Cmp::Equ, ty, y, number(real, 0.0));
                 self.b.selp(ty, number(real, 0.0), Operand::Reg(part), holds(positive))
             }
@@ -234,10 +249,17 @@ impl Emit<'_> {
                 self.b.neg(ty, Operand::Reg(sin))
             }
             Smooth::Tanh => {
-                let minus = self.b.neg(ty, y);
-                let result = self.b.reg(ty);
-                self.b.fma(ty, result, Operand::Reg(minus), y, number(real, 1.0));
-                result
+                // 4e / (1 + e)² with e = exp(-2|a|): 1 - y² would cancel.
+                let size = self.b.unary(UnaryOp::Abs, ty, Mode::default(), a);
+                let scale = number(real, -2.0 * std::f64::consts::LOG2_E);
+                let power = self.b.mul(ty, Operand::Reg(size), scale);
+                let e = self.b.unary(UnaryOp::Ex2, ty, approximate, Operand::Reg(power));
+                let sum = self.b.reg(ty);
+                let one = number(real, 1.0);
+                self.b.binary_to(BinaryOp::Add, ty, sum, Operand::Reg(e), one);
+                let square = self.b.mul(ty, Operand::Reg(sum), Operand::Reg(sum));
+                let four = self.b.mul(ty, Operand::Reg(e), number(real, 4.0));
+                self.b.div(real, precision, Operand::Reg(four), Operand::Reg(square))
             }
             // The others have more operands or no factor.
             _ => self.b.moved(ty, number(real, 0.0)),
@@ -261,27 +283,6 @@ impl Emit<'_> {
             _ => d,
         };
         (real, Operand::Reg(y))
-    }
-
-    /// Returns the derivative of `ex2` or `tanh` of a 16-bit float. The result has too few bits to be used for it.
-    fn derivative_of_rounded(&mut self, op: Smooth, a: Operand) -> RegId {
-        let ty = Type::F32;
-        let constant = |value: f64| number(Real::F32, value);
-        let approximate = Mode { precision: Precision::Approx, ..Mode::default() };
-        if op == Smooth::Ex2 {
-            let y = self.b.unary(UnaryOp::Ex2, ty, approximate, a);
-            return self.b.mul(ty, Operand::Reg(y), constant(std::f64::consts::LN_2));
-        }
-        // Of tanh: 4 t / (1 + t)², with t = exp(-2 |a|).
-        let abs = self.b.unary(UnaryOp::Abs, ty, Mode::default(), a);
-        let factor = constant(-2.0 * std::f64::consts::LOG2_E);
-        let power = self.b.mul(ty, Operand::Reg(abs), factor);
-        let t = self.b.unary(UnaryOp::Ex2, ty, approximate, Operand::Reg(power));
-        let t = Operand::Reg(t);
-        let sum = self.b.binary(BinaryOp::Add, ty, t, constant(1.0));
-        let square = self.b.mul(ty, Operand::Reg(sum), Operand::Reg(sum));
-        let four = self.b.mul(ty, t, constant(4.0));
-        self.b.div(Real::F32, Precision::Exact, Operand::Reg(four), Operand::Reg(square))
     }
 
     fn converted(&mut self, from: Real, to: Real, g: RegId) -> RegId {
@@ -359,18 +360,11 @@ impl Emit<'_> {
         let sum = self.first(slot, ty);
         match term {
             Term::Plus(g) => self.b.copy(ty, sum, reg(g)),
-            Term::Minus(g) => {
-                let minus = self.b.neg(ty, reg(g));
-                self.b.copy(ty, sum, reg(minus));
-            }
-            Term::Times(g, by) => {
-                let product = self.b.mul(ty, reg(g), by);
-                self.b.copy(ty, sum, reg(product));
-            }
+            Term::Minus(g) => self.b.neg_to(ty, sum, reg(g)),
+            Term::Times(g, by) => self.b.mul_to(ty, sum, reg(g), by),
             Term::MinusTimes(g, by) => {
-                let product = self.b.mul(ty, reg(g), by);
-                let minus = self.b.neg(ty, reg(product));
-                self.b.copy(ty, sum, reg(minus));
+                let minus = self.b.neg(ty, reg(g));
+                self.b.mul_to(ty, sum, reg(minus), by);
             }
         }
     }

@@ -10,6 +10,7 @@ mod generated;
 mod gradcheck;
 mod graphs;
 mod halves;
+mod libm;
 mod loops;
 mod masks;
 pub(crate) mod ops;
@@ -56,6 +57,7 @@ pub(crate) fn cases() -> Vec<Case> {
         halves::cases(),
         twins::cases(),
         unseen::cases(),
+        libm::cases(),
         loops::cases(),
         gradcheck::cases(),
     ]
