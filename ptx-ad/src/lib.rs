@@ -46,10 +46,17 @@
 //! ```
 //!
 //! # What is differentiated
-//! Kernels of `float` and `double` without barriers and shared memory, with branches, loops and local arrays. Comparisons, conversions to integers and
+//! Kernels of `float`, `double` and 16-bit floats without barriers and shared memory, with branches, loops and local arrays. Comparisons, conversions to integers and
 //! rounding to integral values are constants. `sqrt` has the derivative 0 at 0, `fabs` that of the side of the sign
 //! bit. `min` and `max` pass the gradient to their first operand at ties, and to the one that is returned if the other is
 //! NaN. What is not chosen gets no gradient, even if its derivative is infinite.
+//!
+//! # 16-bit floats
+//! Gradients of [`Real::F16`] and [`Real::Bf16`] are `float`, at twice the offset of the number. Values round as in the
+//! kernel; derivatives are those of the same functions of `float`. Packed instructions are differentiated lane by lane.
+//! Integer instructions may move 16 bits and change their sign bit. If they make other bits of an active number, and those
+//! come back to one, the kernel is refused ([`Reason::Bits`]). So is what else is not arithmetic ([`Reason::Half`]): 16-bit
+//! floats in local memory, in structures with other members, converted to 8 bits.
 //!
 //! # Markers
 //! Opcodes that no device has, as `geom/ad.cuh` writes them by inline assembly, with registers as operands. TYPE is `f32`
@@ -73,6 +80,8 @@ mod closed;
 mod doubles;
 mod emit;
 mod globals;
+mod halves;
+mod integral;
 mod legal;
 mod prepare;
 mod refusal;
@@ -199,6 +208,8 @@ impl std::error::Error for NotDifferentiable {}
 pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDifferentiable> {
     let refused = |refusals| NotDifferentiable { kernel: spec.kernel.clone(), refusals };
     let mut body = prepare::prepare(module, spec).map_err(refused)?;
+    integral::mark(&mut body);
+    halves::widen(&mut body, spec);
     let mut analysis = Analysis::new(&body, spec);
     if doubles::widen(&mut body, &analysis.kinds) {
         analysis = Analysis::new(&body, spec);

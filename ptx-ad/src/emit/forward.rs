@@ -180,7 +180,7 @@ impl Emit<'_> {
         frame.renumber(&mut repeated);
         repeated.for_each_register_mut(|_, reg| *reg = self.version(*reg));
         self.b.link = memory.map(Memory::link);
-        self.b.instr(repeated);
+        self.b.with_halves(repeated);
         self.b.link = None;
         if self.level == self.body.depth(self.body.region_of(block)) {
             self.choose(instr);

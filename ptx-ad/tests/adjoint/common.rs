@@ -372,9 +372,10 @@ impl Device {
                 Arg::Buffer { bytes, active: true, .. } if assigns.contains(&at) => {
                     // Nothing is there yet.
                     assign |= bit;
-                    let mut image = vec![0; bytes.len()];
+                    let scale = numbers.first().map_or(1, |(_, real)| real.scale() as usize);
+                    let mut image = vec![0; bytes.len() * scale];
                     for (at, real) in &numbers {
-                        write(&mut image, *at, *real, f64::NAN);
+                        write(&mut image, at * scale, real.gradient(), f64::NAN);
                     }
                     let start = self.upload(&image);
                     used.push(start);
@@ -393,9 +394,10 @@ impl Device {
                             f64::from(rng.float()) * f64::from(u8::from(wanted(at, *finite)))
                         })
                         .collect();
-                    let mut image = vec![0; bytes.len()];
+                    let scale = numbers.first().map_or(1, |(_, real)| real.scale() as usize);
+                    let mut image = vec![0; bytes.len() * scale];
                     for ((at, real), weight) in numbers.iter().zip(&chosen) {
-                        write(&mut image, *at, *real, *weight);
+                        write(&mut image, at * scale, real.gradient(), *weight);
                     }
                     let start = self.upload(&image);
                     used.push(start);
@@ -454,13 +456,18 @@ impl Device {
                 // Nobody reads it.
                 _ if drop != 0 && drops.contains(&at) => vec![0.0; numbers.len()],
                 Arg::Buffer { bytes, .. } => {
-                    let image = self.download(*start, bytes.len());
-                    numbers.iter().map(|(at, real)| read(&image, *at, *real)).collect()
+                    let scale = numbers.first().map_or(1, |(_, real)| real.scale() as usize);
+                    let image = self.download(*start, bytes.len() * scale);
+                    let gradient =
+                        |(at, real): &(usize, Real)| read(&image, at * scale, real.gradient());
+                    numbers.iter().map(gradient).collect()
                 }
                 Arg::Value { .. } => {
                     let image = self.download(*start, PARTIALS * 128);
                     let sum = |(at, real): &(usize, Real)| {
-                        (0..PARTIALS).map(|part| read(&image, part * 128 + at, *real)).sum()
+                        let at = at * real.scale() as usize;
+                        let part = |part| read(&image, part * 128 + at, real.gradient());
+                        (0..PARTIALS).map(part).sum()
                     };
                     numbers.iter().map(sum).collect()
                 }
@@ -513,6 +520,8 @@ fn most_entries(
 
 pub(crate) fn number(real: Real) -> Number {
     match real {
+        Real::F16 => Number::F16,
+        Real::Bf16 => Number::Bf16,
         Real::F32 => Number::F32,
         Real::F64 => Number::F64,
     }
@@ -522,6 +531,7 @@ fn write(image: &mut [u8], at: usize, real: Real, value: f64) {
     match real {
         Real::F32 => image[at..at + 4].copy_from_slice(&(value as f32).to_le_bytes()),
         Real::F64 => image[at..at + 8].copy_from_slice(&value.to_le_bytes()),
+        Real::F16 | Real::Bf16 => panic!("gradients are `float`"),
     }
 }
 
@@ -529,6 +539,10 @@ pub(crate) fn read(image: &[u8], at: usize, real: Real) -> f64 {
     match real {
         Real::F32 => f32::from_le_bytes(image[at..at + 4].try_into().expect("4 bytes")).into(),
         Real::F64 => f64::from_le_bytes(image[at..at + 8].try_into().expect("8 bytes")),
+        Real::F16 | Real::Bf16 => {
+            let bits = u16::from_le_bytes(image[at..at + 2].try_into().expect("2 bytes"));
+            crate::half::value(real, bits)
+        }
     }
 }
 

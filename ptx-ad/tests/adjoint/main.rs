@@ -3,6 +3,8 @@
 mod accepted;
 mod args;
 mod common;
+mod half;
+mod halves;
 mod loops;
 mod programs;
 mod queries;

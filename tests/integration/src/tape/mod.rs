@@ -9,6 +9,7 @@ mod fresh;
 mod generated;
 mod gradcheck;
 mod graphs;
+mod halves;
 mod libm;
 mod logs;
 mod loops;
@@ -55,6 +56,7 @@ pub(crate) fn cases() -> Vec<Case> {
         streams::cases(),
         chains::cases(),
         generated::cases(),
+        halves::cases(),
         twins::cases(),
         unseen::cases(),
         libm::cases(),
