@@ -35,6 +35,11 @@ impl Emit<'_> {
                 }
             }
             Meaning::Arithmetic(arithmetic) => self.reverse_arithmetic(&arithmetic),
+            Meaning::Loaded { d, value, .. } => {
+                if let (Some(g), Some(value)) = (self.gradient(Slot::low(d)), self.active(&value)) {
+                    self.add(value, Term::Plus(g));
+                }
+            }
             Meaning::Rule { real, d, terms, .. } => {
                 let Some(g) = self.gradient(Slot::low(d)) else { return };
                 for (by, derivative) in terms {
@@ -231,10 +236,17 @@ impl Emit<'_> {
                 self.b.neg(ty, Operand::Reg(sin))
             }
             Smooth::Tanh => {
-                let minus = self.b.neg(ty, y);
-                let result = self.b.reg(ty);
-                self.b.fma(ty, result, Operand::Reg(minus), y, number(real, 1.0));
-                result
+                // 4e / (1 + e)² with e = exp(-2|a|): 1 - y² would cancel.
+                let size = self.b.unary(UnaryOp::Abs, ty, Mode::default(), a);
+                let scale = number(real, -2.0 * std::f64::consts::LOG2_E);
+                let power = self.b.mul(ty, Operand::Reg(size), scale);
+                let e = self.b.unary(UnaryOp::Ex2, ty, approximate, Operand::Reg(power));
+                let sum = self.b.reg(ty);
+                let one = number(real, 1.0);
+                self.b.binary_to(BinaryOp::Add, ty, sum, Operand::Reg(e), one);
+                let square = self.b.mul(ty, Operand::Reg(sum), Operand::Reg(sum));
+                let four = self.b.mul(ty, Operand::Reg(e), number(real, 4.0));
+                self.b.div(real, precision, Operand::Reg(four), Operand::Reg(square))
             }
             // The others have more operands or no factor.
             _ => self.b.moved(ty, number(real, 0.0)),

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use cuda_safe::{Context, Error, Module, Result, nvrtc::Arch, nvrtc::Program};
 use ptx_ad::{Kept, NotDifferentiable, Real, Reals, Spec};
 
-use super::param::{Param, Pointer, Shape};
+use super::param::{Param, Pointer};
 use super::{Effect, Kernels, Log, Op, OpSpec, Primal, Scratch, Settings, register};
 use crate::element::{Element, FloatType};
+use crate::kernels::{AD_HEADER, LIBM_HEADER, LIBM_HEADERS};
 
 /// For so many turns of each loop there is scratch memory at first, and room in logs.
 const TURNS: usize = 32;
@@ -104,7 +105,8 @@ impl From<DifferentiateError> for Error {
 impl OpSpec {
     /// Generates the adjoint from the kernel that `program` compiles to.
     ///
-    /// The kernel is compiled twice: as ever for launches, and as PTX with line numbers, which is read. Effects
+    /// The kernel is compiled twice: as ever for launches, and as PTX with line numbers and with `GEOM_AD` defined,
+    /// which is read. Effects
     /// ([`Param::reads`] and so on) and dimensions are derived from the code; those that were said are compared.
     ///
     /// ```no_run
@@ -124,6 +126,27 @@ impl OpSpec {
     /// let scale = unsafe { spec.differentiate(context, &program) }?;
     /// # Ok(()) }
     /// ```
+    ///
+    /// # Mathematical functions
+    /// CUDA's mathematical functions and intrinsics of `float` and `double` have derivatives that are accurate over the
+    /// whole domain: relative errors stay below 1e-6 and 1e-13. In the copy that is read, macros rename them, so calls
+    /// as `::sinf`, `std::sin` or `cuda::std::sin` are found. A list with the derivatives at kinks and poles is in
+    /// `DESIGN.md` of this crate. Those without a derivative (`nextafter`) are refused by name.
+    ///
+    /// A kernel may state derivatives itself, with the header of [`program`](crate::program):
+    ///
+    /// ```c++
+    /// #include <geom/ad.cuh>
+    /// __device__ float root(float x) {  // of y³ + y = x
+    ///     float y = newton(x);
+    ///     return geom::ad::rule(y, x, 1.0f / (3.0f * y * y + 1.0f));
+    /// }
+    /// ```
+    ///
+    /// `geom::ad::rule(y, x1, d1, x2, d2, ...)` is y, with the differential d1 dx1 + d2 dx2 + ... A d that is not
+    /// finite makes the gradient infinite or NaN, but for values that are not chosen. `geom::ad::stop(x)` is x as a
+    /// constant, and `geom::ad::lost(x)` is x with an unknown derivative. Compiling fails if a `rule` has a wrong number
+    /// of derivatives.
     ///
     /// # Errors
     /// [`DifferentiateError::NotDifferentiable`] names each line whose gradient would not be right; see [`ptx_ad`] for
@@ -146,9 +169,7 @@ impl OpSpec {
         let (major, minor) = context.device().compute_capability()?;
         let driver = context.driver().version()?;
         let arch = Arch::compute(major, minor);
-        let copy = program
-            .clone()
-            .with_options(|options| options.lineinfo(true).define("__noinline__", ""));
+        let copy = copy(program);
         // Side by side: each takes as long as the other.
         let (module, image) = std::thread::scope(|scope| {
             let read = || copy.compile_for_driver(arch, driver);
@@ -167,7 +188,8 @@ impl OpSpec {
         self.generate(context, name, text)
     }
 
-    /// Generates the adjoint from a kernel in a PTX text, of NVRTC or another compiler.
+    /// Generates the adjoint from a kernel in a PTX text, of NVRTC or another compiler. Mathematical functions that the
+    /// compiler has inlined have no derivative here, unless they are arithmetic alone.
     ///
     /// # Errors
     /// As [`differentiate`](Self::differentiate).
@@ -304,7 +326,7 @@ impl OpSpec {
             let mut made = ptx_ad::Param {
                 name: param.name.to_string(),
                 active: param.active && !param.scalars.is_empty(),
-                structure: param.shape == Shape::Structure,
+                structure: param.shape.is_structure(),
                 ..ptx_ad::Param::default()
             };
             for pointer in &param.pointers {
@@ -346,6 +368,18 @@ impl OpSpec {
             length: count,
         })
     }
+}
+
+/// Returns the program whose PTX is read: flat, with line numbers, and with CUDA's mathematical functions marked with
+/// their derivatives.
+fn copy(program: &Program) -> Program {
+    let headers = [AD_HEADER].into_iter().chain(LIBM_HEADERS);
+    headers
+        .fold(program.clone(), |program, (name, text)| program.header(name, text))
+        .pre_include(LIBM_HEADER)
+        .with_options(|options| {
+            options.lineinfo(true).define_flag("GEOM_AD").define("__noinline__", "")
+        })
 }
 
 /// Returns how many numbers a thread adds to shared sums outside of loops, and about how many in loops.
