@@ -155,7 +155,14 @@ fn with_threads(text: &str, kernel: &str, threads: u32) -> String {
         entry.checked_add(body)
     });
     match body.and_then(|at| text.split_at_checked(at)) {
-        Some((before, after)) => format!("{before}\n.maxntid {threads}, 1, 1{after}"),
+        Some((before, after)) => {
+            // So many threads may need fewer registers than there may be.
+            let before = match before.rsplit_once('\n') {
+                Some((head, last)) if last.starts_with(".maxnreg") => head,
+                _ => before,
+            };
+            format!("{before}\n.maxntid {threads}, 1, 1{after}")
+        }
         None => text.to_owned(),
     }
 }

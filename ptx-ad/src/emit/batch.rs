@@ -173,6 +173,7 @@ impl Emit<'_> {
             }
             return;
         }
+        self.batched += values.len();
         let (over, apart) = (self.b.label(), self.b.label());
         self.b.jump_if(fails(some), over);
         let mask = self.b.reg(Type::B32);

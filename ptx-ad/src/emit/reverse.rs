@@ -154,6 +154,7 @@ impl Emit<'_> {
         self.add_late();
         self.add_batches();
         self.reverse_exit(index);
+        self.load_again();
         let reversed = std::mem::replace(&mut self.b.code, before);
         for (zero, ty) in std::mem::take(&mut self.zeros) {
             self.b.copy(ty, zero, Operand::Imm(0));
