@@ -402,6 +402,24 @@ fn marker(opcode: &str, operands: &[Piece]) -> Meaning {
     }
 }
 
+/// Returns what a marker copies: the type of the number, the register that it goes to, and the value.
+pub(crate) fn marked(instr: &Instr) -> Option<(Real, RegId, Operand)> {
+    match meaning(instr) {
+        Meaning::Rule { real, d, value, .. } | Meaning::Loaded { real, d, value } => {
+            Some((real, d, value))
+        }
+        Meaning::Opaque(Reason::Lost) => {
+            // A comparison may depend on it.
+            let Op::Other { opcode, operands } = &instr.op else { return None };
+            match marker(&opcode.replacen("lost", "stop", 1), operands) {
+                Meaning::Rule { real, d, value, .. } => Some((real, d, value)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
 /// Returns whether an access goes to memory that other threads see.
 pub(crate) fn is_global(space: Space) -> bool {
     matches!(space, Space::Global | Space::Generic)

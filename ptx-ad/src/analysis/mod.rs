@@ -14,7 +14,7 @@ pub(crate) use activity::{Activity, Lost, is_part_of_number};
 pub(crate) use form::{Form, Forms, Origin};
 pub(crate) use kind::{Kind, Kinds};
 pub(crate) use meaning::{
-    Arithmetic, Chooser, Clamped, Meaning, Slot, Smooth, is_global, meaning, real, sign_mask,
+    Arithmetic, Chooser, Clamped, Meaning, Slot, Smooth, is_global, marked, meaning, real, sign_mask,
 };
 pub(crate) use own::Own;
 
