@@ -436,17 +436,20 @@ fn registers(operands: &[Piece]) -> Option<Vec<RegId>> {
     Some(registers)
 }
 
-/// Returns type, result and source of the marker `ad.lost.TYPE`, or `ad.lost.TYPE.NAME` of a function: a copy, where nothing but comparisons depends on it.
-pub(crate) fn lost(op: &Op) -> Option<(Real, RegId, Operand)> {
-    let Op::Other { opcode, operands } = op else { return None };
-    let mut words = opcode.strip_prefix("ad.lost.")?.split('.');
-    let real = match words.next()? {
-        "f32" => Real::F32,
-        "f64" => Real::F64,
-        _ => return None,
-    };
-    match registers(operands)?[..] {
-        [d, a] => Some((real, d, Operand::Reg(a))),
+/// Returns what a marker copies: the type of the number, the register that it goes to, and the value.
+pub(crate) fn marked(instr: &Instr) -> Option<(Real, RegId, Operand)> {
+    match meaning(instr) {
+        Meaning::Rule { real, d, value, .. } | Meaning::Loaded { real, d, value } => {
+            Some((real, d, value))
+        }
+        Meaning::Opaque(Reason::Lost) => {
+            // A comparison may depend on it.
+            let Op::Other { opcode, operands } = &instr.op else { return None };
+            match marker(&opcode.replacen("lost", "stop", 1), operands) {
+                Meaning::Rule { real, d, value, .. } => Some((real, d, value)),
+                _ => None,
+            }
+        }
         _ => None,
     }
 }

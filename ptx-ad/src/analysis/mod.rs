@@ -15,7 +15,7 @@ pub(crate) use activity::{Activity, Lost, is_part_of_number};
 pub(crate) use form::{Form, Forms, Origin};
 pub(crate) use kind::{Kind, Kinds};
 pub(crate) use meaning::{
-    Arithmetic, Chooser, Clamped, Meaning, Slot, Smooth, is_global, lost, meaning, real,
+    Arithmetic, Chooser, Clamped, Meaning, Slot, Smooth, is_global, marked, meaning, real,
     real_in_memory, sign_mask,
 };
 pub(crate) use own::Own;

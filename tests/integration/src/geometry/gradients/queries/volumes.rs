@@ -174,7 +174,7 @@ where
 {
     let (stream, mut rng) = (device.stream()?, device.rng(1541));
     let indexed = on_index(device, &stream)?;
-    let count = indexed.volume.value_count().map_or(0, |count| count as usize - 1);
+    let count = indexed.volume.value_count().map_or(indexed.places.len(), |count| count as usize - 1);
     let random = |rng: &mut Rng| V::of(&[0; 4].map(|_: i32| rng.float().into()));
     let values: Vec<V> = (0..count).map(|_| random(&mut rng)).collect();
     let data = DeviceBuffer::from_slice(&stream, &values)?;
