@@ -151,6 +151,7 @@ impl Emit<'_> {
             closed.into_iter().for_each(|slot| self.close(slot));
         }
         self.b.loc = None;
+        self.add_late();
         self.add_batches();
         self.reverse_exit(index);
         let reversed = std::mem::replace(&mut self.b.code, before);

@@ -145,7 +145,8 @@ template <typename Num>
 __device__ __forceinline__ Num d_jn(int n, Num x, Num y) {
     if (n == 0) return d_j0(x);
     if (n == 1) return d_j1(x);
-    if (n < 0 || is_infinite(x) || y != y) return n < 0 || y != y ? y : Num(0);
+    // Of a small x, CUDA's value may be NaN.
+    if (n < 0 || x != x || is_infinite(x)) return n < 0 ? y : is_infinite(x) ? Num(0) : x;
     Num d = Num(d_jn_of_positive(n, ::fabs((double)x)));
     return n % 2 == 0 && x < Num(0) ? -d : d;
 }
@@ -154,7 +155,7 @@ template <typename Num>
 __device__ __forceinline__ Num d_yn(int n, Num x, Num y) {
     if (n == 0) return d_y0(x);
     if (n == 1) return d_y1(x);
-    if (n < 0 || y != y) return y;
+    if (n < 0 || !(x >= Num(0))) return y;
     if (x == Num(0) || is_infinite(x)) return x == Num(0) ? infinity(x) : Num(0);
     Orders<double> start = bessel_y((double)x);
     double below = start.zero, at = start.zero, above = start.one;

@@ -82,15 +82,16 @@ __device__ __forceinline__ Num polynomial(Num x, const double (&c)[count]) {
     GEOM_AD_TWO_OF(float, name, by_a, by_b)                                                         \
     GEOM_AD_TWO_OF(double, name, by_a, by_b)
 
-// The marker of a function, by name, without a known derivative by x.
-#define GEOM_AD_LOST_OF(type, constraint, suffix, name)                                             \
-    __device__ __forceinline__ type lost_##name(type y, type x) {                                   \
+// Marks y as a value of this function, without a known derivative by x. A function of one level: where more are inlined
+// into each other, line information may lose the line of the program.
+#define GEOM_AD_LOST_OF(type, constraint, suffix, name, function)                                   \
+    __device__ __forceinline__ type name(type y, type x) {                                          \
         type z;                                                                                     \
-        y = detail::rule(y, x, type(1));                                                            \
-        asm("ad.lost." suffix "." #name " %0, %1;" : "=" constraint(z) : constraint(y));            \
-        return z;                                                                                   \
+        asm("ad.rule." suffix " %0, %1, %2, %1;" : "=" constraint(z) : constraint(y), constraint(x)); \
+        asm("ad.lost." suffix "." #function " %0, %1;" : "=" constraint(y) : constraint(z));        \
+        return y;                                                                                   \
     }
 #define GEOM_AD_LOST(name)                                                                          \
-    GEOM_AD_LOST_OF(float, "f", "f32", name##f)                                                     \
-    GEOM_AD_LOST_OF(double, "d", "f64", name)                                                       \
-    __device__ __forceinline__ float lost_##name(float y, float x) { return lost_##name##f(y, x); }
+    GEOM_AD_LOST_OF(float, "f", "f32", lost_##name##f, name##f)                                     \
+    GEOM_AD_LOST_OF(float, "f", "f32", lost_##name, name)                                           \
+    GEOM_AD_LOST_OF(double, "d", "f64", lost_##name, name)

@@ -10,6 +10,7 @@ mod generated;
 mod gradcheck;
 mod graphs;
 mod libm;
+mod logs;
 mod loops;
 mod masks;
 pub(crate) mod ops;
@@ -58,6 +59,7 @@ pub(crate) fn cases() -> Vec<Case> {
         unseen::cases(),
         libm::cases(),
         loops::cases(),
+        logs::cases(),
         gradcheck::cases(),
         withheld::cases(),
     ]

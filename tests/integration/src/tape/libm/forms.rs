@@ -284,7 +284,7 @@ fn loops(device: &TestDevice) -> TestResult {
 fn unknown(device: &TestDevice) -> TestResult {
     for (call, name) in [
         ("nextafterf(y, 2.0f)", "nextafterf"),
-        ("nextafter(y, 2.0f)", "nextafterf"),
+        ("nextafter(y, 2.0f)", "nextafter"),
         ("(float)nextafter((double)y, 2.0)", "nextafter"),
     ] {
         let body = format!("float y = a * x[i];\nout[i] = {call};");

@@ -38,7 +38,7 @@ fn function<T: Number>(before: &str, body: &str) -> Program {
 fn spec<T: Number>() -> OpSpec {
     let element = <T as Number>::ELEMENT;
     OpSpec::new("f")
-        .param(Param::scalar("a", element).active())
+        .param(Param::scalar("a", element))
         .param(Param::buffer("x", element).len("n").active())
         .param(Param::buffer("out", element).len("n").active())
         .param(Param::value("n"))
