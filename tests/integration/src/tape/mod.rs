@@ -25,6 +25,7 @@ mod unfinished;
 mod unseen;
 mod unwritten;
 mod values;
+mod vjp;
 
 use crate::harness::Case;
 
@@ -36,6 +37,7 @@ pub(crate) fn cases() -> Vec<Case> {
         basics::cases(),
         awkward::cases(),
         values::cases(),
+        vjp::cases(),
         stale::cases(),
         primals::cases(),
         arguments::cases(),
