@@ -6,7 +6,7 @@ use cuda_safe::{Access, DeviceBuffer, Error, Result};
 
 use super::call::Call;
 use crate::frame::{COUNT, Frame};
-use crate::record::{Copied, Kind, NOT_SAVED, Recording, Target, index, write_address};
+use crate::record::{Copied, Kind, Recording, Target, index, not_saved, write_address};
 use crate::spec::{Effect, Op, Primal, TapeBytes};
 use crate::untyped::{Tell, Untyped};
 
@@ -56,9 +56,12 @@ impl Call<'_> {
                 recording.copies.push(copy);
                 continue;
             }
-            let memory = recording.memories.get(used.memory);
-            let address = memory.map(|memory| memory.allocation.device_ptr() + used.start as u64);
-            write_address(&mut recording.bytes, used.patch, address.unwrap_or(NOT_SAVED));
+            let address = match (recording.memories.get(used.memory), used.target) {
+                (Some(memory), _) => memory.allocation.device_ptr() + used.start as u64,
+                (None, Target::Pointer(pointer)) => not_saved(usize::from(pointer)),
+                (None, _) => continue,
+            };
+            write_address(&mut recording.bytes, used.patch, address);
         }
         Ok(())
     }
