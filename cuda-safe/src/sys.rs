@@ -81,6 +81,6 @@ pub mod cufft {
 /// Returns the driver's major version of CUDA; `None` without a driver, where any library may be loaded.
 #[cfg(feature = "libraries")]
 fn cuda_major() -> Option<u32> {
-    let version = cuda_sys::Driver::load().ok()?.version()?;
+    let version = Driver::load().ok()?.version()?;
     u32::try_from(version / 1000).ok()
 }

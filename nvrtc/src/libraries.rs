@@ -89,3 +89,56 @@ fn load<L>(
     loaded.push((path, library));
     Ok(library)
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::error::Attempt;
+
+    fn chosen(sought: &Sought, most: Option<u32>, files: &[&str]) -> Result<String, Vec<Attempt>> {
+        let folder = tempfile::tempdir().map_err(|_| Vec::new())?;
+        let lib = folder.path().join("lib64");
+        fs::create_dir(&lib).map_err(|_| Vec::new())?;
+        for file in files {
+            fs::write(lib.join(file), "").map_err(|_| Vec::new())?;
+        }
+        let path = find(&Sought { most, ..*sought }, Some(folder.path()))?;
+        Ok(path.file_name().unwrap_or_default().to_string_lossy().into_owned())
+    }
+
+    #[test]
+    fn the_newest_that_suits_the_driver_is_taken() {
+        let both = ["libcublas.so.12", "libcublas.so.13", "libcublas.so.14", "libcublas.so"];
+        for (most, wanted) in [(None, "13"), (Some(14), "13"), (Some(13), "13"), (Some(12), "12")] {
+            assert_eq!(chosen(&CUBLAS, most, &both), Ok(format!("libcublas.so.{wanted}")));
+        }
+        // cuFFT counts otherwise: 12 is of CUDA 13.
+        let both = ["libcufft.so.11", "libcufft.so.12"];
+        assert_eq!(chosen(&CUFFT, Some(12), &both), Ok("libcufft.so.11".to_owned()));
+        assert_eq!(chosen(&CUFFT, Some(13), &both), Ok("libcufft.so.12".to_owned()));
+    }
+
+    #[test]
+    fn what_was_searched_is_listed() {
+        let reasons = |found: Result<String, Vec<Attempt>>| -> Vec<String> {
+            found.err().into_iter().flatten().map(|attempt| attempt.reason).collect()
+        };
+        let newer = reasons(chosen(&CUBLAS, Some(12), &["libcublas.so.13"]));
+        assert!(newer.iter().any(|reason| reason == "newer than the driver"), "{newer:?}");
+        let none = reasons(chosen(&CUFFT, None, &["libcublas.so.13", "libcufft.so.10"]));
+        assert!(
+            !none.is_empty() && none.iter().all(|reason| reason == "holds no cuFFT"),
+            "{none:?}"
+        );
+        let error = Error::Library(LibraryError::NotFound {
+            name: CUBLAS.name,
+            variable: CUBLAS.variable,
+            package: CUBLAS.package,
+            tried: Vec::new(),
+        });
+        let text = error.to_string();
+        assert!(text.contains("nvidia-cublas") && text.contains("CUDA_CUBLAS"), "{text}");
+    }
+}
