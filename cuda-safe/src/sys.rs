@@ -36,7 +36,7 @@ use crate::error::Result;
 /// let status = unsafe {
 ///     stream.enqueue((&a, &b, &mut c), |raw| {
 ///         blas.cublasSetStream_v2(handle, raw)?;
-///         blas.cublasSgemm_v2(handle, n, n, 2, 2, 3, &one, pa, 2, pb, 3, &zero, pc, 2)
+///         blas.cublasSgemm_v2(handle, n, n, 2, 2, 3, &raw const one, pa, 2, pb, 3, &raw const zero, pc, 2)
 ///     })
 /// }??;
 /// assert_eq!(status, cublasStatus_t::CUBLAS_STATUS_SUCCESS);

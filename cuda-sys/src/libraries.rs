@@ -42,8 +42,8 @@ macro_rules! library {
                 path: impl AsRef<std::path::Path>,
             ) -> Result<&'static Self, crate::MissingLibrary> {
                 // SAFETY: the caller promises that the initialisers may run.
-                let (library, source) =
-                    unsafe { crate::library::open_first($title, &[path.as_ref()]) }?;
+                let opened = unsafe { crate::library::open_first($title, &[path.as_ref()]) };
+                let (library, source) = opened?;
                 let address = |name: &str| crate::library::address(library, name);
                 // SAFETY: the caller promises that an exported name fixes the ABI; the library is never unloaded.
                 Ok(unsafe { Self::with_addresses(&address, source) })

@@ -96,6 +96,9 @@ const STAND_IN: &str = "
     int cufftExecC2C(int plan, void* in, void* out, int direction) { return in == out ? plan : direction; }
 ";
 
+static ONE: f32 = 1.0;
+static TWO: f32 = 2.0;
+
 /// Loads a library that the C compiler makes; skips, and says so, where there is none.
 #[test]
 fn functions_of_a_library_have_the_abi_of_their_names() -> TestResult {
@@ -120,23 +123,22 @@ fn functions_of_a_library_have_the_abi_of_their_names() -> TestResult {
 
     let mut handle = std::ptr::null_mut();
     let (a, b, mut c) = ([1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0f32, 0.0, 2.0], [10.0f32, 20.0]);
-    let (alpha, beta, mut x) = (2.0f32, 1.0f32, [1.0f32, 2.0, 3.0, 4.0]);
+    let (alpha, beta, mut x) = (&raw const TWO, &raw const ONE, [1.0f32, 2.0, 3.0, 4.0]);
     let (n, t) = (cublasOperation_t::CUBLAS_OP_N, cublasOperation_t::CUBLAS_OP_T);
     // SAFETY: pointers are valid for what the functions above read and write.
     unsafe {
         assert_eq!(blas.cublasCreate_v2(&raw mut handle)?, cublasStatus_t::CUBLAS_STATUS_SUCCESS);
         // a is 2 x 3, then 3 x 2 that is transposed.
         let (pa, pb, pc) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
-        let code =
-            blas.cublasSgemm_v2(handle, n, n, 2, 1, 3, &alpha, pa, 2, pb, 3, &beta, pc, 2)?;
+        let code = blas.cublasSgemm_v2(handle, n, n, 2, 1, 3, alpha, pa, 2, pb, 3, beta, pc, 2)?;
         assert_eq!(code, cublasStatus_t::CUBLAS_STATUS_SUCCESS);
         assert_eq!(c, [32.0, 48.0]);
         let pc = c.as_mut_ptr();
         let none = std::ptr::null_mut();
-        let code = blas.cublasSgemm_v2(none, t, n, 2, 1, 3, &alpha, pa, 3, pb, 3, &beta, pc, 2)?;
+        let code = blas.cublasSgemm_v2(none, t, n, 2, 1, 3, alpha, pa, 3, pb, 3, beta, pc, 2)?;
         assert_eq!(code, cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE);
         assert_eq!(c, [46.0, 80.0]);
-        let code = blas.cublasSscal_v2_64(handle, 2, &alpha, x.as_mut_ptr(), 2)?;
+        let code = blas.cublasSscal_v2_64(handle, 2, alpha, x.as_mut_ptr(), 2)?;
         assert_eq!((code.0, x), (0, [2.0, 2.0, 6.0, 4.0]));
         let name: *const c_char = blas.cublasGetStatusName(cublasStatus_t(7))?;
         assert_eq!(std::ffi::CStr::from_ptr(name), c"seven");

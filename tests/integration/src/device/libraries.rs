@@ -70,7 +70,22 @@ impl Handle {
             stream.enqueue((a, b, c), |raw| {
                 blas.cublasSetStream_v2(handle, raw)?;
                 let (pa, pb, pc) = (pa as *const f32, pb as *const f32, pc as *mut f32);
-                blas.cublasSgemm_v2(handle, op, op, m, n, k, &one, pa, m, pb, k, &zero, pc, m)
+                blas.cublasSgemm_v2(
+                    handle,
+                    op,
+                    op,
+                    m,
+                    n,
+                    k,
+                    &raw const one,
+                    pa,
+                    m,
+                    pb,
+                    k,
+                    &raw const zero,
+                    pc,
+                    m,
+                )
             })
         }?;
         fine(status)
