@@ -66,6 +66,7 @@ pub(super) fn compile(
         derivation,
         detached: Detached::default(),
         checked: AtomicPtr::default(),
+        helpers: Arc::default(),
     };
     Ok(Op { inner: Arc::new(inner) })
 }

@@ -29,6 +29,7 @@ mod unseen;
 mod unwritten;
 mod values;
 mod withheld;
+mod vjp;
 
 use crate::harness::Case;
 
@@ -40,6 +41,7 @@ pub(crate) fn cases() -> Vec<Case> {
         basics::cases(),
         awkward::cases(),
         values::cases(),
+        vjp::cases(),
         stale::cases(),
         primals::cases(),
         arguments::cases(),
