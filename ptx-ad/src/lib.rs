@@ -69,6 +69,7 @@ mod globals;
 mod legal;
 mod prepare;
 mod refusal;
+mod replay;
 mod spec;
 
 use std::collections::BTreeSet;
@@ -99,7 +100,8 @@ pub struct Adjoint {
     pub shares: bool,
     /// Pointers, by their positions in `accesses`, that must not lead to the same memory: the kernel loads through the
     /// first after it has stored through the second, and the adjoint loads what was there before; or it stores through
-    /// both, and the adjoint loads both gradients before it clears one.
+    /// both, and the adjoint loads both gradients before it clears one; or the first leads to a replay buffer, and the
+    /// kernel stores through the second.
     pub apart: Vec<(usize, usize)>,
     /// The largest number of threads in a launch for which gradients are added without atomics as they should be.
     pub threads: u64,
@@ -169,8 +171,18 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
     if doubles::widen(&mut body, &analysis.kinds) {
         analysis = Analysis::new(&body, spec);
     }
-    let legal::Checked { refusals, mut apart, private } =
+    let replay = replay::replace(module, spec, &mut body, &analysis).map_err(refused)?;
+    if replay.is_used() {
+        // The effects are those of the kernel as it was.
+        let used = std::mem::take(&mut analysis.used);
+        analysis = Analysis::new(&body, spec);
+        analysis.used = used;
+    }
+    let (mut refusals, pairs) = replay::check(module, &body, &analysis, &replay);
+    let legal::Checked { refusals: others, mut apart, private } =
         legal::check(module, spec, &body, &analysis);
+    refusals.extend(others);
+    apart.extend(pairs);
     if !refusals.is_empty() {
         return Err(refused(refusals));
     }
@@ -188,6 +200,7 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
         private: private.get(index).copied().unwrap_or(false),
         own: analysis.own.get(index).is_some(),
         covers: emit::covers(&analysis, index),
+        replayed: replay.buffers.get(index) == Some(&true),
     });
     let accesses = accesses.collect();
     let is_sum = |instr: &ptx::ir::Instr| matches!(instr.op, Op::Atom { ty, .. } if ty.is_float());

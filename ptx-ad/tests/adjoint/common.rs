@@ -7,7 +7,9 @@ use std::time::Duration;
 use cuda_emu::exec::{DeviceInfo, Env, ExecConfig, Heap, Launch, Program, run};
 use cuda_emu::space::{Kind, Space};
 use cuda_emu::{Real as Number, Tangents};
-use ptx_ad::{Adjoint, NotDifferentiable, Param, Pointer, Real, Reals, Spec, abi, differentiate};
+use ptx_ad::{
+    Adjoint, Effect, NotDifferentiable, Param, Pointer, Real, Reals, Spec, abi, differentiate,
+};
 use test_support::Rng;
 
 /// An argument of a kernel.
@@ -64,6 +66,10 @@ impl Arg {
             *length = Some((factor, param));
         }
         self
+    }
+
+    fn is_active(&self) -> bool {
+        matches!(self, Self::Buffer { active: true, .. } | Self::Value { active: true, .. })
     }
 
     /// Offsets and types of the numbers whose gradients are wanted.
@@ -155,6 +161,12 @@ pub(crate) struct Device {
     pub(crate) zeros: usize,
     /// How many bytes of scratch memory adjoints get at first.
     pub(crate) scratch: usize,
+    /// Whether gradients are stored instead of added to, and not cleared, wherever a tape may say so.
+    pub(crate) masks: bool,
+    /// The argument whose gradient is null.
+    pub(crate) null: Option<usize>,
+    /// The code of a status that was raised before the adjoint runs.
+    pub(crate) raised: u32,
 }
 
 const PARTIALS: usize = 8;
@@ -167,7 +179,17 @@ impl Device {
         config.workers = 1;
         config.timeout = Some(Duration::from_secs(20));
         let info = DeviceInfo { tangents: true, ..DeviceInfo::default() };
-        Self { space, info, config, heap: Heap::new(0, 1 << 20), zeros: usize::MAX, scratch: 0 }
+        Self {
+            space,
+            info,
+            config,
+            heap: Heap::new(0, 1 << 20),
+            zeros: usize::MAX,
+            scratch: 0,
+            masks: false,
+            null: None,
+            raised: 0,
+        }
     }
 
     pub(crate) fn tangents(&self) -> Tangents<'_> {
@@ -230,6 +252,7 @@ impl Device {
         shape: Shape,
         arguments: &mut Vec<Vec<u8>>,
         copies: &[(u64, &[u8])],
+        masks: [u64; 2],
         used: &mut Vec<u64>,
     ) -> Result<(), String> {
         let threads: u32 = shape.grid.iter().chain(&shape.block).product();
@@ -237,13 +260,17 @@ impl Device {
         let mut frame = vec![0; abi::FRAME_BYTES];
         let mut put = |at: usize, bytes: &[u8]| frame[at..at + bytes.len()].copy_from_slice(bytes);
         put(abi::PARTIALS_LOG2, &PARTIALS.ilog2().to_le_bytes());
-        let status = self.upload(&[0; 8]);
+        put(abi::ASSIGN, &masks[0].to_le_bytes());
+        put(abi::DROP, &masks[1].to_le_bytes());
+        let status = self.upload(&u64::from(self.raised).to_le_bytes());
         used.push(status);
         let mut bytes = marks + self.scratch;
         let mut scratch = self.upload(&vec![0; bytes]);
         used.push(scratch);
-        if adjoint.scratch {
+        if adjoint.scratch || self.raised > 0 {
             put(abi::STATUS, &status.to_le_bytes());
+        }
+        if adjoint.scratch {
             put(abi::SCRATCH, &scratch.to_le_bytes());
             put(abi::SCRATCH_BYTES, &(bytes as u64).to_le_bytes());
         }
@@ -254,7 +281,7 @@ impl Device {
             let [code, need] = [0, 4].map(|at: usize| {
                 u32::from_le_bytes(raised[at..at + 4].try_into().expect("4 bytes"))
             });
-            if code == 0 {
+            if code == 0 || self.raised > 0 {
                 return Ok(());
             }
             assert_eq!(code, abi::SCRATCH_OVERFLOW);
@@ -288,9 +315,21 @@ impl Device {
         shape: Shape,
         seed: u64,
     ) -> Result<(Compared, Adjoint), Failure> {
+        self.compare_spec(text, &spec(kernel, args), args, shape, seed)
+    }
+
+    /// The same, with what is said of the arguments.
+    pub(crate) fn compare_spec(
+        &self,
+        text: &str,
+        spec: &Spec,
+        args: &[Arg],
+        shape: Shape,
+        seed: u64,
+    ) -> Result<(Compared, Adjoint), Failure> {
         let module = ptx_ad::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        let adjoint = differentiate(&module, &spec(kernel, args)).map_err(Failure::Refused)?;
-        let compared = self.compare_with(text, kernel, args, shape, seed, &adjoint)?;
+        let adjoint = differentiate(&module, spec).map_err(Failure::Refused)?;
+        let compared = self.compare_with(text, &spec.kernel, args, shape, seed, &adjoint)?;
         Ok((compared, adjoint))
     }
 
@@ -316,9 +355,12 @@ impl Device {
         let places = program.params(entry).to_vec();
         let mut directions: Vec<Vec<f64>> = Vec::new();
         let (mut values, mut memory) = (Vec::new(), Vec::new());
-        for (arg, &(place, _)) in args.iter().zip(&places) {
+        for (index, (arg, &(place, _))) in args.iter().zip(&places).enumerate() {
             let numbers = arg.numbers();
-            let direction: Vec<f64> = numbers.iter().map(|_| f64::from(rng.float())).collect();
+            let mut direction: Vec<f64> = numbers.iter().map(|_| f64::from(rng.float())).collect();
+            if self.null == Some(index) {
+                direction.fill(0.0);
+            }
             match arg {
                 Arg::Buffer { bytes, .. } => {
                     let start = self.upload(bytes);
@@ -362,6 +404,18 @@ impl Device {
             let is_finite = |(at, real)| read(&image, at, real).is_finite();
             finite.push(arg.numbers().into_iter().map(is_finite).collect());
         }
+        // What the kernel has stored for its adjoint.
+        let replayed: Vec<Option<Vec<u8>>> = args
+            .iter()
+            .zip(&memory)
+            .enumerate()
+            .map(|(at, (arg, start))| {
+                let of = |access: &&ptx_ad::Access| access.param == at && access.replayed;
+                adjoint.accesses.iter().find(of)?;
+                let Arg::Buffer { bytes, .. } = arg else { return None };
+                start.map(|start| self.download(start, bytes.len()))
+            })
+            .collect();
         let lost = tangents.lost();
         tangents.clear_arguments();
         tangents.clear();
@@ -397,9 +451,10 @@ impl Device {
         // Reverse, from random gradients, on the memory as it was.
         let mut arguments = Vec::new();
         let mut before = Vec::new();
-        for arg in args {
+        for (arg, replayed) in args.iter().zip(&replayed) {
             match arg {
                 Arg::Buffer { bytes, .. } => {
+                    let bytes = replayed.as_ref().unwrap_or(bytes);
                     let start = self.upload(bytes);
                     used.push(start);
                     before.push((start, bytes));
@@ -410,8 +465,21 @@ impl Device {
         }
         let mut gradients = Vec::new();
         let mut weights: Vec<Vec<f64>> = Vec::new();
-        for (arg, finite) in args.iter().zip(&finite) {
+        let (mut masks, mut slot) = ([0u64; 2], 0);
+        for (index, (arg, finite)) in args.iter().zip(&finite).enumerate() {
             let numbers = arg.numbers();
+            let access = adjoint.accesses.iter().find(|access| access.param == index);
+            let with = |effect: Effect| access.filter(|access| self.masks && access.effect == effect);
+            let assigned = with(Effect::Reads).is_some_and(|access| access.covers);
+            masks[0] |= u64::from(assigned) << slot;
+            masks[1] |= u64::from(with(Effect::Overwrites).is_some()) << slot;
+            slot += u64::from(arg.is_active());
+            if self.null == Some(index) {
+                gradients.push(0);
+                arguments.push(vec![0; 8]);
+                weights.push(vec![0.0; numbers.len()]);
+                continue;
+            }
             match arg {
                 Arg::Buffer { bytes, active: true, .. } => {
                     // What is not finite has no derivative.
@@ -424,9 +492,13 @@ impl Device {
                             f64::from(rng.float()) * f64::from(u8::from(wanted(at, *finite)))
                         })
                         .collect();
+                    let mut chosen = chosen;
                     let mut image = vec![0; bytes.len()];
                     for ((at, real), weight) in numbers.iter().zip(&chosen) {
-                        write(&mut image, *at, *real, *weight);
+                        write(&mut image, *at, *real, if assigned { f64::NAN } else { *weight });
+                    }
+                    if assigned {
+                        chosen.fill(0.0);
                     }
                     let start = self.upload(&image);
                     used.push(start);
@@ -463,12 +535,17 @@ impl Device {
                 Arg::Value { .. } => None,
             })
             .collect();
-        let result = self.reverse(&reverse, adjoint, shape, &mut arguments, &copies, &mut used);
+        let result = self.reverse(&reverse, adjoint, shape, &mut arguments, &copies, masks, &mut used);
         let mut gradient: Vec<Vec<f64>> = Vec::new();
-        for (arg, start) in args.iter().zip(&gradients) {
+        for (index, (arg, start)) in args.iter().zip(&gradients).enumerate() {
             let numbers = arg.numbers();
+            let covered = |access: &ptx_ad::Access| {
+                access.param == index && access.covers && access.effect == Effect::Overwrites
+            };
             let got: Vec<f64> = match arg {
-                _ if *start == 0 => Vec::new(),
+                _ if *start == 0 => vec![0.0; numbers.len()],
+                // What need not be cleared holds nothing.
+                _ if self.masks && adjoint.accesses.iter().any(covered) => vec![0.0; numbers.len()],
                 Arg::Buffer { bytes, .. } => {
                     let image = self.download(*start, bytes.len());
                     numbers.iter().map(|(at, real)| read(&image, *at, *real)).collect()

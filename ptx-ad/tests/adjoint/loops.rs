@@ -24,7 +24,8 @@ fn simple(before: &str, code: &str) -> (Compared, Adjoint) {
     let trips: Vec<u32> = (0..70).map(|at| at * 5 % 7).collect();
     let args = [floats(&values), floats(&values), words(&trips), word(5), scalar(0.75)];
     let mut found = None;
-    for scratch in [0, 100, 1 << 20] {
+    // None, for no turn, for some threads' turns, and for all.
+    for scratch in [0, 100, 840, 1 << 20] {
         let mut device = Device::new();
         device.scratch = scratch;
         let (compared, adjoint) = match device.compare(&text, "k", &args, shape(2, 35), 1) {
@@ -36,7 +37,7 @@ fn simple(before: &str, code: &str) -> (Compared, Adjoint) {
         assert!(compared.magnitude > 0.1, "nothing was compared\n{text}");
         found = Some((compared, adjoint));
     }
-    found.expect("three runs")
+    found.expect("four runs")
 }
 
 #[test]
@@ -91,6 +92,47 @@ fn breaks_and_continues() {
          setp.eq.u32 %p2, %r4, %r8; @%p2 bra END;
          add.u32 %r4, %r4, 1; bra TOP;
          DONE: sin.approx.f32 %f2, %f2;",
+    );
+}
+
+/// What a loop counts is not kept: by which steps it changes is known.
+#[test]
+fn counters() {
+    for (code, words) in [
+        // Down, by a constant and by an argument.
+        ("sub.u32 %r5, %r5, 3;", 1),
+        ("sub.s32 %r5, %r5, %r9;", 1),
+        ("add.s32 %r5, %r5, -2;", 1),
+        ("add.u32 %r5, %r9, %r5;", 1),
+        // By a step that changes itself, and by another one each way.
+        ("add.u32 %r5, %r5, %r6; add.u32 %r6, %r6, %r4;", 3),
+        ("add.u32 %r5, %r5, 1; and.b32 %r7, %r4, 1; setp.eq.u32 %p2, %r7, 0; @%p2 bra TOP; add.u32 %r5, %r5, 2;", 2),
+        // From its place to zero.
+        ("sub.u32 %r5, %r9, %r5;", 2),
+    ] {
+        let (_, adjoint) = simple(
+            "",
+            &format!(
+                "mov.f32 %f2, %f1; mov.u32 %r4, 0; mov.u32 %r5, 40; mov.u32 %r6, 1;
+                 TOP: setp.ge.u32 %p1, %r4, %r8; @%p1 bra DONE; add.u32 %r4, %r4, 1;
+                 cvt.rn.f32.s32 %f3, %r5; mul.f32 %f3, %f3, 0f3D800000; fma.rn.f32 %f2, %f2, %f3, %f1; {code} bra TOP;
+                 DONE:"
+            ),
+        );
+        assert_eq!(adjoint.kept.iter().map(|kept| kept.words).sum::<u32>(), words, "{code}");
+    }
+}
+
+/// Which threads are in a turn together is not asked again: in the reverse they are others.
+#[test]
+fn votes() {
+    simple(
+        "",
+        "mov.f32 %f2, %f1; mov.u32 %r4, 0;
+         TOP: setp.ge.u32 %p1, %r4, %r8; @%p1 bra DONE; add.u32 %r4, %r4, 1;
+         activemask.b32 %r5; popc.b32 %r5, %r5; cvt.rn.f32.u32 %f3, %r5; mul.f32 %f3, %f3, 0f3D000000;
+         fma.rn.f32 %f2, %f2, %f3, %f1; bra TOP;
+         DONE:",
     );
 }
 

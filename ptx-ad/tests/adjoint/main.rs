@@ -2,9 +2,12 @@
 
 mod accepted;
 mod common;
+mod frames;
 mod loops;
+mod own;
 mod programs;
 mod reasons;
+mod replay;
 mod robust;
 mod scan;
 mod smooth;

@@ -14,6 +14,8 @@ mod masks;
 pub(crate) mod ops;
 mod outputs;
 mod primals;
+mod refusals;
+mod replay;
 mod shapes;
 mod specs;
 mod stale;
@@ -52,6 +54,8 @@ pub(crate) fn cases() -> Vec<Case> {
         streams::cases(),
         chains::cases(),
         generated::cases(),
+        refusals::cases(),
+        replay::cases(),
         twins::cases(),
         unseen::cases(),
         loops::cases(),
