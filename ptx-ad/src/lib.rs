@@ -51,6 +51,9 @@
 //! bit. `min` and `max` pass the gradient to their first operand at ties, and to the one that is returned if the other is
 //! NaN. What is not chosen gets no gradient, even if its derivative is infinite.
 //!
+//! The adjoint repeats the kernel, so what the kernel computes must be the same in each run: not by races, and not by
+//! which threads happen to run together (`__activemask`), other than in ways that do not change the results.
+//!
 //! # Loops
 //! The adjoint first repeats the kernel. Each turn of an outermost loop keeps the values that the loop carries, as far as
 //! the reverse needs them: counters and what is linear in what is carried are not kept. Then turns are reversed from the

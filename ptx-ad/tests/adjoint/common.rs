@@ -469,7 +469,8 @@ impl Device {
         for (index, (arg, finite)) in args.iter().zip(&finite).enumerate() {
             let numbers = arg.numbers();
             let access = adjoint.accesses.iter().find(|access| access.param == index);
-            let with = |effect: Effect| access.filter(|access| self.masks && access.effect == effect);
+            let with =
+                |effect: Effect| access.filter(|access| self.masks && access.effect == effect);
             let assigned = with(Effect::Reads).is_some_and(|access| access.covers);
             masks[0] |= u64::from(assigned) << slot;
             masks[1] |= u64::from(with(Effect::Overwrites).is_some()) << slot;
@@ -535,7 +536,8 @@ impl Device {
                 Arg::Value { .. } => None,
             })
             .collect();
-        let result = self.reverse(&reverse, adjoint, shape, &mut arguments, &copies, masks, &mut used);
+        let result =
+            self.reverse(&reverse, adjoint, shape, &mut arguments, &copies, masks, &mut used);
         let mut gradient: Vec<Vec<f64>> = Vec::new();
         for (index, (arg, start)) in args.iter().zip(&gradients).enumerate() {
             let numbers = arg.numbers();

@@ -50,15 +50,23 @@ fn dropped_and_assigned() {
         // Other ways to say it.
         (format!("setp.lt.u32 %p1, %r1, %r9; @!%p1 bra END; {LOAD} {STORE}"), [1, 1], [true, true]),
         (format!("setp.le.u32 %p1, %r9, %r1; @%p1 bra END; {LOAD} {STORE}"), [1, 1], [true, true]),
-        (format!("setp.hi.u32 %p1, %r9, %r1; @%p1 bra ON; bra END;\nON: {LOAD} {STORE}"), [1, 1], [true, true]),
+        (
+            format!("setp.hi.u32 %p1, %r9, %r1; @%p1 bra ON; bra END;\nON: {LOAD} {STORE}"),
+            [1, 1],
+            [true, true],
+        ),
         // Those that the length excludes, and those of an odd index.
         (
-            format!("setp.lt.u32 %p1, %r1, %r9; @%p1 bra END; sub.u64 %w4, %w4, 200; sub.u64 %w5, %w5, 200; {LOAD} {STORE}"),
+            format!(
+                "setp.lt.u32 %p1, %r1, %r9; @%p1 bra END; sub.u64 %w4, %w4, 200; sub.u64 %w5, %w5, 200; {LOAD} {STORE}"
+            ),
             [1, 1],
             [false, false],
         ),
         (
-            format!("{below} and.b32 %r4, %r1, 1; setp.eq.u32 %p2, %r4, 0; @%p2 bra END; {LOAD} {STORE}"),
+            format!(
+                "{below} and.b32 %r4, %r1, 1; setp.eq.u32 %p2, %r4, 0; @%p2 bra END; {LOAD} {STORE}"
+            ),
             [1, 1],
             [false, false],
         ),
@@ -72,7 +80,9 @@ fn dropped_and_assigned() {
         (format!("setp.ge.u32 %p1, %r1, 40; @%p1 bra END; {LOAD} {STORE}"), [1, 1], [false, false]),
         // A part of an element is loaded, the rest gets zeros; a part is stored.
         (
-            format!("{below} mul.wide.u32 %w3, %r1, 8; add.s64 %w4, %w1, %w3; ld.global.f32 %f1, [%w4+4]; {STORE}"),
+            format!(
+                "{below} mul.wide.u32 %w3, %r1, 8; add.s64 %w4, %w1, %w3; ld.global.f32 %f1, [%w4+4]; {STORE}"
+            ),
             [2, 1],
             [true, true],
         ),
@@ -83,7 +93,9 @@ fn dropped_and_assigned() {
         ),
         // Two stores to one element: the second to be reversed reads what the first has left.
         (
-            format!("{below} {LOAD} st.global.f32 [%w5], %f1; setp.gt.f32 %p2, %f1, 0f3F800000; @%p2 bra ON; bra ON;\nON: {STORE}"),
+            format!(
+                "{below} {LOAD} st.global.f32 [%w5], %f1; setp.gt.f32 %p2, %f1, 0f3F800000; @%p2 bra ON; bra ON;\nON: {STORE}"
+            ),
             [1, 1],
             [true, false],
         ),
@@ -150,7 +162,10 @@ fn unwanted_gradients() {
 /// After an overflow elsewhere in a pass, nothing is read or written.
 #[test]
 fn failed_passes() {
-    for loops in ["", "mov.u32 %r4, 0;\nTOP: mul.f32 %f1, %f1, %f1; add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 3; @%p1 bra TOP;"] {
+    for loops in [
+        "",
+        "mov.u32 %r4, 0;\nTOP: mul.f32 %f1, %f1, %f1; add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 3; @%p1 bra TOP;",
+    ] {
         let mut device = Device::new();
         (device.raised, device.scratch) = (1, 1 << 16);
         let code = format!(

@@ -118,5 +118,9 @@ fn two_names() {
     let outputs = made(
         "ld.global.f32 %f1, [%w5]; mul.f32 %f3, %f1, %f1; st.global.f32 [%w6], %f3; mul.f32 %f2, %f1, %f3;",
     );
-    assert!(outputs.apart.iter().any(|&(a, b)| (a.min(b), a.max(b)) == (1, 2)), "{:?}", outputs.apart);
+    assert!(
+        outputs.apart.iter().any(|&(a, b)| (a.min(b), a.max(b)) == (1, 2)),
+        "{:?}",
+        outputs.apart
+    );
 }

@@ -81,7 +81,7 @@ fn specifications(device: &TestDevice) -> TestResult {
         ("one parameter more", "5", spec().param(Param::value("m"))),
         (
             "a number that is a pointer",
-            "x",
+            "bad.cu:5",
             OpSpec::new("f")
                 .param(a())
                 .param(Param::scalar("x", Element::F32).active())
@@ -181,7 +181,7 @@ fn kernels(device: &TestDevice) -> TestResult {
         Reason::Indirect,
         6,
     )?;
-    line("", "float y = x[i];\nfor (;;) {\n y *= a;\n out[i] = y; }", Reason::Loop, 7)?;
+    line("", "float y = x[i];\nfor (;;) {\n y *= a;\n out[i] = y; }", Reason::Loop, 8)?;
     line("", "out[i] = a;\nif (x[i] > a)\n out[i] = 2;", Reason::NoPath, 6)?;
     line(
         "__device__ float v[4];",
@@ -449,7 +449,9 @@ fn special(device: &TestDevice) -> TestResult {
         let given = tape.gradient(&x)?.to_vec(&stream)?;
         for (x, given) in host.iter().zip(given) {
             let wanted = slope(*x);
-            let same = given == wanted || given.is_nan() && wanted.is_nan();
+            // Products of numbers that are not normal are rounded.
+            let near = (given - wanted).abs() <= 2.0 * least;
+            let same = given == wanted || near || given.is_nan() && wanted.is_nan();
             ensure!(same, "{body} at {x:e}: {given:e}, not {wanted:e}");
         }
     }
