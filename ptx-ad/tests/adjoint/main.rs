@@ -1,6 +1,7 @@
 //! Adjoints against the tangents of the software device, and what is refused.
 
 mod accepted;
+mod args;
 mod common;
 mod frames;
 mod loops;
