@@ -10,6 +10,7 @@ mod programs;
 mod reasons;
 mod replay;
 mod robust;
+mod rules;
 mod scan;
 mod smooth;
 mod table;

@@ -1,8 +1,8 @@
 //! Which elements are a thread's own, and which memory must not have two names.
 
-use ptx_ad::Adjoint;
+use ptx_ad::{Adjoint, Real};
 
-use crate::common::{Arg, Device, floats, kernel, shape};
+use crate::common::{Arg, Device, Layout, floats, kernel, shape};
 
 const START: &str = "ld.param.u64 %w1, [x]; ld.param.u64 %w2, [y]; ld.param.u64 %w3, [z]; mov.u32 %r1, %tid.x; \
     mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mad.lo.s32 %r1, %r2, %r3, %r1; mul.wide.u32 %w4, %r1, 4; \
@@ -31,6 +31,13 @@ fn elements() {
             format!(
                 "{LOAD} setp.gt.f32 %p1, %f1, 0f3F800000; @%p1 bra ON; ld.global.f32 %f4, [%w5]; mul.f32 %f1, %f1, %f4;\n\
                  ON: mul.f32 %f2, %f1, %f3;"
+            ),
+            true,
+        ),
+        // Twice in one block, and another number between.
+        (
+            format!(
+                "{LOAD} ld.global.f32 %f4, [%w5]; mul.f32 %f1, %f1, %f4; ld.global.f32 %f5, [%w5]; fma.rn.f32 %f2, %f1, %f3, %f5;"
             ),
             true,
         ),
@@ -94,6 +101,31 @@ fn most_threads() {
     );
     assert!(narrow.accesses[0].own);
     assert_eq!(narrow.threads, 1 << 29);
+}
+
+/// Three numbers and an integer in each element, moved at once.
+#[test]
+fn three_of_four() {
+    let code = format!(
+        "{START} mul.wide.u32 %w8, %r1, 16; add.s64 %w8, %w1, %w8; mul.wide.u32 %w9, %r1, 16; add.s64 %w9, %w2, %w9;\n\
+         ld.global.v4.b32 {{%r5, %r6, %r7, %r8}}, [%w8]; mov.b32 %f1, %r5; mov.b32 %f2, %r6; mov.b32 %f3, %r7; \
+         mul.f32 %f4, %f1, %f2; mul.f32 %f5, %f2, %f3; fma.rn.f32 %f6, %f3, %f1, %f2; mov.b32 %r9, %f4; mov.b32 %r10, %f5; \
+         mov.b32 %r11, %f6; add.u32 %r8, %r8, 1; st.global.v4.b32 [%w9], {{%r9, %r10, %r11, %r8}}; ret;"
+    );
+    let text = kernel(".param .u64 x, .param .u64 y, .param .u64 z", &code);
+    let elements = || {
+        let each = |at: i32| {
+            let float = |by: f32| (by + at as f32 / 8.0).to_le_bytes();
+            [float(0.5), float(-1.5), float(0.25), at.to_le_bytes()].concat()
+        };
+        let layout = Layout::Some(Real::F32, vec![0, 4, 8]);
+        let bytes = (0..70).flat_map(each).collect();
+        Arg::Buffer { bytes, size: 16, layout, active: true, length: None }
+    };
+    let args = [elements(), elements(), floats(&[1.0]).constant()];
+    let found = Device::new().compare(&text, "k", &args, shape(2, 35), 1);
+    let (got, _) = found.unwrap_or_else(|failure| panic!("{failure:?}\n{text}"));
+    assert!(got.error <= 2e-6 && got.magnitude > 0.1, "{got:?}\n{text}");
 }
 
 #[test]
