@@ -54,6 +54,8 @@ fn single() {
         "fma.rn.f32 %f2, %f1, %f3, %f4;",
         "mad.rn.f32 %f2, %f1, %f3, %f4;",
         "div.rn.f32 %f2, %f1, %f3;",
+        // The quotient is all that the divisor is used for.
+        "add.f32 %f5, %f3, 0f3D000000; div.rn.f32 %f2, %f1, %f5;",
         "div.approx.f32 %f2, %f1, %f3;",
         "div.full.f32 %f2, %f1, %f3;",
         "neg.f32 %f2, %f1; mul.f32 %f2, %f2, %f3;",
