@@ -19,7 +19,8 @@ pub enum Reason {
     /// The address was loaded from memory or comes from several parameters, or the memory behind a parameter is not
     /// accessed as global memory.
     PointerInMemory,
-    /// The result of an atomic operation is used, so an adjoint can't repeat it.
+    /// The result of an atomic operation is used, so an adjoint can't repeat it; or it can't be replayed as the kernel
+    /// stores it, see [`Param::replay`](crate::Param::replay).
     AtomicResult,
     /// An atomic operation on numbers that is not an addition.
     AtomicOther,

@@ -62,6 +62,11 @@ pub struct Param {
     pub active: bool,
     /// Whether it is a structure: its gradient parameter is the same structure with pointers to gradients.
     pub structure: bool,
+    /// Offsets of the pointers in it that lead to replay buffers: memory in which the kernel stores results of atomic
+    /// operations, and from which the adjoint loads them. The gradients are right if nothing else is stored to such an
+    /// element after the result was, by no thread of the launch, and if the adjoint finds the memory as it is after the
+    /// launch.
+    pub replay: Vec<u32>,
 }
 
 /// A pointer that a kernel gets.
@@ -128,4 +133,6 @@ pub struct Access {
     pub own: bool,
     /// Whether the adjoint adds to the gradient of each element below the length, or overwrites it.
     pub covers: bool,
+    /// Whether it is a replay buffer: the adjoint loads from the memory as it is *after* the launch.
+    pub replayed: bool,
 }

@@ -91,6 +91,11 @@ impl Activity {
         self.varied.get(slot.index()).copied().unwrap_or(false)
     }
 
+    /// Returns whether a number depends on active inputs in a way whose derivative is not known.
+    pub(crate) fn is_lost(&self, slot: Slot) -> bool {
+        self.lost.get(slot.index()).is_some_and(Option::is_some)
+    }
+
     /// Returns how many slots there are.
     pub(super) fn slots(&self) -> usize {
         self.useful.len()

@@ -168,7 +168,7 @@ impl Emit<'_> {
                 }
             };
             let other = match real {
-                Real::F32 => self.b.moved(Type::B32, Operand::Reg(other)),
+                Real::F32 | Real::F16 | Real::Bf16 => self.b.moved(Type::B32, Operand::Reg(other)),
                 Real::F64 => other,
             };
             let (op, mode, a, b) =

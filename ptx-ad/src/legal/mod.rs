@@ -12,6 +12,9 @@ use crate::body::Body;
 use crate::refusal::{Reason, Refusal};
 use crate::spec::{Real, Reals, Spec};
 
+const ATOMIC_RESULT: &str = "the result of an atomic operation is used, so an adjoint can't repeat it: let the kernel \
+    store it in a buffer that is declared as `replay`";
+
 /// What was found out of a kernel's accesses.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
@@ -76,10 +79,7 @@ impl Check<'_> {
                         .to_owned()
                 }
                 Reason::PointerInMemory => "the memory that this reads is not known".to_owned(),
-                Reason::AtomicResult => {
-                    "the result of an atomic operation is used, so an adjoint can't repeat it"
-                        .to_owned()
-                }
+                Reason::AtomicResult => ATOMIC_RESULT.to_owned(),
                 Reason::LocalMemory => {
                     "local memory holds numbers that depend on active inputs, and this reads it by an unknown address or \
                      as other than numbers"
@@ -374,9 +374,7 @@ impl Check<'_> {
         for (_, instr) in self.body.instrs() {
             let Op::Atom { op, ty, addr, d, .. } = &instr.op else { continue };
             if d.iter().flatten().any(|reg| used.get(reg.index()).copied().unwrap_or(false)) {
-                let text =
-                    "the result of an atomic operation is used, so an adjoint can't repeat it";
-                self.refuse(Reason::AtomicResult, text, instr);
+                self.refuse(Reason::AtomicResult, ATOMIC_RESULT, instr);
                 continue;
             }
             let form = self.analysis.forms.address(self.body, addr);

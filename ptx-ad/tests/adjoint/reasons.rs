@@ -284,7 +284,7 @@ fn control() {
         &Reason::Call,
     );
     refused_with(
-        ".func (.param .b32 r) f(.param .b32 a) { .reg .f32 %f<3>; .param .b32 c; .param .b32 d; ld.param.f32 %f1, [a]; st.param.f32 [c], %f1; call (d), f, (c); ld.param.f32 %f1, [d]; st.param.f32 [r], %f1; ret; }",
+        ".func (.param .b32 r) f(.param .b32 a) { .reg .f32 %f<3>; .param .b32 c; .param .b32 d; ld.param.f32 %f1, [a]; st.param.f32 [c], %f1; call (d), f, (c); /* // ! */ ld.param.f32 %f1, [d]; st.param.f32 [r], %f1; ret; }",
         "{ .param .b32 a; .param .b32 b; st.param.f32 [a], %f1; call (b), f, (a); ld.param.f32 %f2, [b]; }",
         &two(),
         &Reason::Recursion,

@@ -17,6 +17,8 @@ mod masks;
 pub(crate) mod ops;
 mod outputs;
 mod primals;
+mod refusals;
+mod replay;
 mod shapes;
 mod specs;
 mod stale;
@@ -59,6 +61,8 @@ pub(crate) fn cases() -> Vec<Case> {
         chains::cases(),
         generated::cases(),
         halves::cases(),
+        refusals::cases(),
+        replay::cases(),
         twins::cases(),
         unseen::cases(),
         libm::cases(),
