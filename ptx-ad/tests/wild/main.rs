@@ -2,8 +2,14 @@
 //! is recorded.
 
 #[allow(dead_code, reason = "it serves other tests, too")]
+#[path = "../adjoint/args.rs"]
+mod args;
+#[allow(dead_code, reason = "it serves other tests, too")]
 #[path = "../adjoint/common.rs"]
 mod common;
+#[allow(dead_code, reason = "its arguments are made by the other tests")]
+#[path = "../adjoint/half.rs"]
+mod half;
 mod inputs;
 mod signature;
 mod sources;
