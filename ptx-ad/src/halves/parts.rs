@@ -152,7 +152,7 @@ impl Known {
                     let pair = u32::try_from(bytes >> (8 * at) & 0xff).unwrap_or(0);
                     let (low, high) = (pair & 0xf, pair >> 4);
                     // Two bytes that are side by side in one operand.
-                    let whole = low < 8 && low % 2 == 0 && high == low + 1;
+                    let whole = low < 8 && low.is_multiple_of(2) && high == low + 1;
                     let from = if low < 4 { a } else { b };
                     moved(*d, at, copy(from, low % 4 / 2).filter(|_| whole));
                 }
@@ -173,7 +173,7 @@ impl Known {
         use Source::{Bits, Part};
         if matches!(op, BinaryOp::Shl | BinaryOp::Shr) {
             let Operand::Imm(by) = b else { return None };
-            let by = u32::try_from(*by).ok().filter(|by| by % 16 == 0)? / 16;
+            let by = u32::try_from(*by).ok().filter(|by| by.is_multiple_of(16))? / 16;
             let from = if op == BinaryOp::Shr { at.checked_add(by) } else { at.checked_sub(by) };
             return match from.filter(|&from| from < count(ty)) {
                 Some(from) => self.source(a, from).map(Moved::Copy),

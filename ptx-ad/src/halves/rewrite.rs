@@ -98,7 +98,7 @@ impl Widen<'_> {
     fn is_plain(&self, reg: RegId) -> bool {
         let is_zero = |part: Part| part.at % 2 == 1 || self.known.get(part) == Some(0);
         let is_bf16 = |part: Part| {
-            part.at % 2 == 0
+            part.at.is_multiple_of(2)
                 || self.known.get(part).is_some()
                 || self.float(part) == Some(Type::Bf16)
         };

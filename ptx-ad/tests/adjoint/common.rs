@@ -415,8 +415,11 @@ impl Device {
             }
             match arg {
                 Arg::Buffer { bytes, active: true, .. } if assigns.contains(&at) => {
-                    // Nothing is there yet.
+                    // Nothing is there yet. What comes after draws as it would otherwise.
                     assign |= bit;
+                    for _ in &numbers {
+                        let _: f32 = rng.float();
+                    }
                     let scale = numbers.first().map_or(1, |(_, real)| real.scale() as usize);
                     let mut image = vec![0; bytes.len() * scale];
                     for (at, real) in &numbers {

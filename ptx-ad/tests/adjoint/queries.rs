@@ -4,7 +4,8 @@ use ptx_ad::{Adjoint, NotDifferentiable, Reason, differentiate, parse};
 
 use crate::common::{Device, Failure, floats, kernel, shape, spec, word};
 
-const START: &str = "ld.param.u64 %w1, [x]; ld.param.u64 %w2, [out]; mov.u32 %r1, %tid.x; \
+const START: &str = "ld.param.u64 %w1, [x]; ld.param.u64 %w2, [out]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; \
+    mov.u32 %r3, %tid.x; mad.lo.s32 %r1, %r1, %r2, %r3; \
     mul.wide.u32 %w3, %r1, 4; add.s64 %w4, %w1, %w3; add.s64 %w5, %w2, %w3; ld.global.f32 %f1, [%w4];";
 
 /// `out[i] = f(x[i])` with a number `n`, by `%f1` and `%f2`.
