@@ -4,6 +4,8 @@
 pub(super) const HEADERS: &[(&str, &str)] = &[
     cuda_safe::arg::LAYOUT_HEADER,
     #[cfg(feature = "tape")]
+    tape::AD_HEADER,
+    #[cfg(feature = "tape")]
     tape::HEADER,
     ("geom/bvh.cuh", include_str!("../../device/geom/bvh.cuh")),
     ("geom/bvh/batch.cuh", include_str!("../../device/geom/bvh/batch.cuh")),

@@ -163,6 +163,10 @@ impl Builder {
         self.unary(UnaryOp::Neg, ty, Mode::default(), a)
     }
 
+    pub(super) fn neg_to(&mut self, ty: Type, d: RegId, a: Operand) {
+        self.push(Op::Unary { op: UnaryOp::Neg, ty, mode: Mode::default(), d: Some(d), a });
+    }
+
     /// The address in global memory of a generic address.
     pub(super) fn global_address(&mut self, a: RegId) -> RegId {
         let d = self.reg(Type::U64);
@@ -177,8 +181,12 @@ impl Builder {
 
     pub(super) fn mul(&mut self, ty: Type, a: Operand, b: Operand) -> RegId {
         let d = self.reg(ty);
-        self.push(Op::Mul { ty, part: None, mode: nearest(), d: Some(d), a, b });
+        self.mul_to(ty, d, a, b);
         d
+    }
+
+    pub(super) fn mul_to(&mut self, ty: Type, d: RegId, a: Operand, b: Operand) {
+        self.push(Op::Mul { ty, part: None, mode: nearest(), d: Some(d), a, b });
     }
 
     pub(super) fn fma(&mut self, ty: Type, d: RegId, a: Operand, b: Operand, c: Operand) {

@@ -1,7 +1,7 @@
 //! The head of an adjoint: its parameters, the frame (`geom::tape::Frame`), and where gradients lie.
 
 use ptx::ir::{
-    Access, Address, BinaryOp, Cmp, Formal, Function, FunctionKind, Instr, LabelId, LdKind,
+    Access, Address, BinaryOp, BoolOp, Cmp, Formal, Function, FunctionKind, Instr, LabelId, LdKind,
     Linkage, Op, Operand, Order, PlaceMut, RegId, Space, Symbol, Type, VarId, Variable,
 };
 
@@ -175,18 +175,20 @@ impl Emit<'_> {
                 Operand::Reg(gradients),
                 Operand::Reg(values),
             );
-            let bit = |this: &mut Self, mask: RegId| {
+            // Whether there are gradients, and the frame does not say that they are stored, or dropped.
+            let unless = |this: &mut Self, mask: RegId| {
                 let bit =
                     Operand::Imm(1u64.checked_shl(u32::try_from(slot).unwrap_or(64)).unwrap_or(0));
                 let masked = this.b.binary(BinaryOp::And, Type::B64, Operand::Reg(mask), bit);
-                this.b.setp(Cmp::Ne, Type::U64, Operand::Reg(masked), Operand::Imm(0))
+                let (masked, zero, with) = (Operand::Reg(masked), Operand::Imm(0), holds(some));
+                this.b.setp_with(Cmp::Eq, Type::U64, masked, zero, (BoolOp::And, with))
             };
             let covers = self.covers(index);
             let reads =
                 self.analysis.used.get(index).is_some_and(|used| !used.stored && !used.added);
-            let assign = (covers && reads).then(|| bit(self, masks[0]));
-            let drop = self.stores_once(index).then(|| bit(self, masks[1]));
-            for (list, found) in [(&mut self.assigns, assign), (&mut self.drops, drop)] {
+            let adds = (covers && reads).then(|| unless(self, masks[0]));
+            let clears = self.stores_once(index).then(|| unless(self, masks[1]));
+            for (list, found) in [(&mut self.adds, adds), (&mut self.clears, clears)] {
                 if let Some(place) = list.get_mut(index) {
                     *place = found;
                 }

@@ -3,8 +3,8 @@
 //! A block's sum is a fixed tree, so it has the same bits each time. Blocks add theirs to partial sums 128 bytes apart.
 
 use ptx::ir::{
-    Address, BarOp, BinaryOp, BoolOp, Cmp, Dim, Mode, MulPart, Op, Operand, RegId, Space, Special,
-    Symbol, Type, VarId, Variable,
+    Address, BarOp, BinaryOp, Cmp, Dim, Mode, MulPart, Op, Operand, RegId, Space, Special, Symbol,
+    Type, VarId, Variable,
 };
 
 use super::Emit;
@@ -35,7 +35,7 @@ struct Sum {
     value: RegId,
     /// Whether anybody wants it, and where it is added.
     some: RegId,
-    to: Address,
+    to: (RegId, i64),
     /// Where its warps' sums lie in shared memory.
     shared: i64,
 }
@@ -74,7 +74,15 @@ impl Emit<'_> {
                 Operand::Reg(place),
             );
             let shared = i64::try_from(sums.len()).unwrap_or(0) * 8 * 32;
-            sums.push(Sum { real, value, some, to: at(to, offset), shared });
+            sums.push(Sum { real, value, some, to: (to, offset), shared });
+        }
+        if self.log.is_some() && self.plan.has_stack() {
+            // Which threads have enough scratch memory in one run is left to chance, and so would be the rounding of a
+            // block's sum.
+            for Sum { real, value, some, to, .. } in sums {
+                self.log_or_add(Space::Global, real, to, value, some);
+            }
+            return;
         }
         let memory = self.shared_sums(sums.len());
         for sum in &sums {
@@ -114,10 +122,8 @@ impl Emit<'_> {
             let from = self.shared_place(memory, thread.lane, sum.shared);
             self.b.load_to(Some(holds(within)), Space::Shared, ty, &[Some(sum.value)], from);
             self.warp_sum(sum.real, sum.value, &thread, Operand::Reg(thread.here));
-            let any = (BoolOp::And, holds(sum.some));
-            let any = self.b.setp_with(Cmp::Neu, ty, Operand::Reg(sum.value), zero, any);
-            let add = self.both(holds(any), holds(thread.is_first));
-            self.b.add_to(holds(add), Space::Global, ty, sum.to, Operand::Reg(sum.value));
+            let first = self.both(holds(sum.some), holds(thread.is_first));
+            self.log_or_add(Space::Global, sum.real, sum.to, sum.value, first);
         }
         self.b.place(end);
     }

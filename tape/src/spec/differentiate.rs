@@ -9,6 +9,7 @@ use ptx_ad::{Kept, NotDifferentiable, Real, Reals, Spec};
 use super::param::{Param, Pointer, Shape};
 use super::{Effect, Kernels, Op, OpSpec, Primal, Scratch, Settings, register};
 use crate::element::{Element, FloatType};
+use crate::kernels::{AD_HEADER, LIBM_HEADER, LIBM_HEADERS};
 
 /// For so many turns of each loop there is scratch memory at first.
 const TURNS: usize = 32;
@@ -146,9 +147,7 @@ impl OpSpec {
         let (major, minor) = context.device().compute_capability()?;
         let driver = context.driver().version()?;
         let arch = Arch::compute(major, minor);
-        let copy = program
-            .clone()
-            .with_options(|options| options.lineinfo(true).define("__noinline__", ""));
+        let copy = copy(program);
         // Side by side: each takes as long as the other.
         let (module, image) = std::thread::scope(|scope| {
             let read = || copy.compile_for_driver(arch, driver);
@@ -334,6 +333,18 @@ impl OpSpec {
             length: count,
         })
     }
+}
+
+/// Returns the program whose PTX is read: flat, with line numbers, and with CUDA's mathematical functions marked with
+/// their derivatives.
+fn copy(program: &Program) -> Program {
+    let headers = [AD_HEADER].into_iter().chain(LIBM_HEADERS);
+    headers
+        .fold(program.clone(), |program, (name, text)| program.header(name, text))
+        .pre_include(LIBM_HEADER)
+        .with_options(|options| {
+            options.lineinfo(true).define_flag("GEOM_AD").define("__noinline__", "")
+        })
 }
 
 fn effect(effect: ptx_ad::Effect) -> Effect {
