@@ -231,10 +231,12 @@ unsafe impl Allocate for Allocator {
 
 /// Takes an allocator's message.
 unsafe extern "C" fn set_error(context: *mut c_void, kind: *const c_char, message: *const c_char) {
-    // SAFETY: null or a C string, says the header.
-    let text = |text: *const c_char| match text.is_null() {
-        true => String::new(),
-        false => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
+    let text = |text: *const c_char| {
+        if text.is_null() {
+            return String::new();
+        }
+        // SAFETY: not null, so a C string, says the header.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     };
     let place = context.cast::<Option<String>>();
     if !place.is_null() {

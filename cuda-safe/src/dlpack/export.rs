@@ -57,7 +57,7 @@ struct Exported<M> {
     managed: M,
     shape: Vec<i64>,
     strides: Vec<i64>,
-    memory: Option<Arc<Allocation>>,
+    memory: Arc<Allocation>,
 }
 
 /// The parts of a tensor to be exported: the tensor without extents and strides, these, and its memory.
@@ -97,7 +97,7 @@ impl<T: Element> DeviceBuffer<T> {
             flags: 0,
             dl_tensor: tensor,
         };
-        let exported = Exported { managed, shape, strides, memory: Some(memory) };
+        let exported = Exported { managed, shape, strides, memory };
         let exported = Box::into_raw(Box::new(exported));
         // SAFETY: leaked just now, so it is live and nothing else refers to it.
         let Exported { managed, shape, strides, .. } = unsafe { &mut *exported };
@@ -123,7 +123,7 @@ impl<T: Element> DeviceBuffer<T> {
             manager_ctx: std::ptr::null_mut(),
             deleter: Some(delete_unversioned),
         };
-        let exported = Exported { managed, shape, strides, memory: Some(memory) };
+        let exported = Exported { managed, shape, strides, memory };
         let exported = Box::into_raw(Box::new(exported));
         // SAFETY: leaked just now, so it is live and nothing else refers to it.
         let Exported { managed, shape, strides, .. } = unsafe { &mut *exported };
@@ -227,7 +227,8 @@ unsafe extern "C" fn delete_versioned(tensor: *mut DLManagedTensorVersioned) {
     // SAFETY: the consumer calls the deleter once, with the tensor that `into_dlpack` has returned.
     let exported = unsafe { (*tensor).manager_ctx.cast::<Exported<DLManagedTensorVersioned>>() };
     // SAFETY: leaked by `into_dlpack`.
-    delete(unsafe { Box::from_raw(exported) });
+    let exported = unsafe { Box::from_raw(exported) };
+    delete(exported.memory);
 }
 
 /// The deleter of an unversioned tensor.
@@ -238,11 +239,12 @@ unsafe extern "C" fn delete_unversioned(tensor: *mut DLManagedTensor) {
     // SAFETY: as in `delete_versioned`.
     let exported = unsafe { (*tensor).manager_ctx.cast::<Exported<DLManagedTensor>>() };
     // SAFETY: as there.
-    delete(unsafe { Box::from_raw(exported) });
+    let exported = unsafe { Box::from_raw(exported) };
+    delete(exported.memory);
 }
 
-fn delete<M>(mut exported: Box<Exported<M>>) {
-    let Some(memory) = exported.memory.take() else { return };
+/// Frees the memory of a tensor whose structure is freed.
+fn delete(memory: Arc<Allocation>) {
     if forked() {
         std::mem::forget(memory);
         return;

@@ -272,14 +272,12 @@ impl<'a> Dimensions<'a> {
         }
         // SAFETY: not null, so an array of `ndim` integers, says the constructor's caller.
         let shape = unsafe { std::slice::from_raw_parts(tensor.shape.cast_const(), count) };
-        let strides = match tensor.strides.is_null() {
-            true => None,
-            // SAFETY: as above.
-            false => {
-                Some(unsafe { std::slice::from_raw_parts(tensor.strides.cast_const(), count) })
-            }
-        };
-        Ok(Self { shape, strides })
+        if tensor.strides.is_null() {
+            return Ok(Self { shape, strides: None });
+        }
+        // SAFETY: as above.
+        let strides = unsafe { std::slice::from_raw_parts(tensor.strides.cast_const(), count) };
+        Ok(Self { shape, strides: Some(strides) })
     }
 }
 

@@ -71,10 +71,6 @@ impl LentStream {
     /// # Errors
     /// As [`view`](Self::view); and if the tensor is read-only, or overlaps any view of this call. A view counts until
     /// the call ends: [reborrow](DeviceSliceMut::reborrow) it to use it again.
-    #[expect(
-        clippy::mut_from_ref,
-        reason = "each call returns another view, and views that overlap are refused"
-    )]
     pub fn view_mut<'v, T: Element>(
         &'v self,
         tensor: impl Into<TensorRef<'v>>,

@@ -79,10 +79,6 @@ impl LentStream {
     /// # Safety
     /// As [`slice_from_raw`](Self::slice_from_raw); and no other work uses the memory which is not ordered with the
     /// stream.
-    #[expect(
-        clippy::mut_from_ref,
-        reason = "each call returns another view, and views that overlap are refused"
-    )]
     pub unsafe fn slice_from_raw_mut<T: Copy + 'static>(
         &self,
         start: CUdeviceptr,
