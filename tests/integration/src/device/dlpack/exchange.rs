@@ -14,6 +14,7 @@ use cuda_safe::{DeviceBuffer, Result};
 
 use super::super::checks::{is_invalid, no_drop_errors};
 use super::super::framework::{Framework, RawTensor};
+use super::export::Given;
 use super::{Made, U32};
 use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 use crate::programs::Basic;
@@ -198,12 +199,13 @@ fn exchange(device: &TestDevice) -> TestResult {
                 device.count(basic.add(lent, (1, 64), &mut to, 100, 41))?;
                 let result = DeviceBuffer::from_slice(lent, &[5_u32; 6])?;
                 let tensor = result.into_dlpack(&[2, 3], cuda_safe::dlpack::Consumer::NoWait)?;
-                exchange.to_object(tensor)
+                let given = Given(tensor);
+                assert_eq!(exchange.to_object(given.0)?, tensor.cast());
+                Ok(given)
             })
         }?;
         first_difference(&y.memory.read()?, &[42; 100])?;
-        // SAFETY: the stand-in's object is the tensor that was made above.
-        drop(unsafe { cuda_safe::dlpack::Tensor::from_versioned(made.cast()) }?);
+        drop(made.take()?);
         // SAFETY: the function refuses null.
         is_invalid(unsafe { exchange.borrow(std::ptr::null_mut()) }, "returned -1")?;
     }

@@ -29,21 +29,36 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Deletes an exported tensor, as a consumer does.
-fn delete(tensor: *mut DLManagedTensorVersioned) {
-    // SAFETY: the tests delete each tensor once.
-    unsafe {
-        if let Some(deleter) = (*tensor).deleter {
-            deleter(tensor);
-        }
+/// An exported tensor, which its consumer deletes.
+pub(super) struct Given(pub(super) *mut DLManagedTensorVersioned);
+
+// SAFETY: deleters may be called by any thread.
+unsafe impl Send for Given {}
+
+impl Given {
+    fn start(&self) -> u64 {
+        // SAFETY: the tensor is live.
+        unsafe { (*self.0).dl_tensor.data.addr() as u64 }
+    }
+
+    /// The tensor, as this crate takes it.
+    pub(super) fn take(self) -> cuda_safe::Result<Tensor> {
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: a managed tensor, whose memory the tests use in the order of the stream that they lend.
+        unsafe { Tensor::from_versioned(this.0) }
     }
 }
 
-/// A tensor on its way to another thread.
-struct Sent(*mut DLManagedTensorVersioned);
-
-// SAFETY: deleters may be called by any thread.
-unsafe impl Send for Sent {}
+impl Drop for Given {
+    fn drop(&mut self) {
+        // SAFETY: the tensor is live, and deleted once.
+        unsafe {
+            if let Some(deleter) = (*self.0).deleter {
+                deleter(self.0);
+            }
+        }
+    }
+}
 
 fn round_trips(device: &TestDevice) -> TestResult {
     let context = device.context();
@@ -53,9 +68,9 @@ fn round_trips(device: &TestDevice) -> TestResult {
         let buffer = DeviceBuffer::from_slice(&stream, &values)?;
         // SAFETY: the framework keeps the stream.
         let consumer = unsafe { Consumer::from_raw(framework.stream().addr() as i64) }?;
-        let raw = buffer.into_dlpack(&[rows, 3], consumer)?;
+        let given = Given(buffer.into_dlpack(&[rows, 3], consumer)?);
         // SAFETY: a live tensor.
-        let view = unsafe { (*raw).dl_tensor };
+        let view = unsafe { (*given.0).dl_tensor };
         ensure_eq!(
             (view.ndim, view.device.device_type, view.device.device_id),
             (2, DLDeviceType::CUDA, 0)
@@ -67,8 +82,7 @@ fn round_trips(device: &TestDevice) -> TestResult {
         };
         ensure_eq!((shape, strides), (&[rows as i64, 3][..], &[3, 1][..]));
         ensure_eq!(view.data.is_null(), rows == 0);
-        // SAFETY: a managed tensor whose memory is used in the order of the framework's stream.
-        let tensor = unsafe { Tensor::from_versioned(raw) }?;
+        let tensor = given.take()?;
         // SAFETY: as above.
         let back = unsafe {
             context.lend(framework.stream(), |lent| lent.view::<[f32; 3]>(&tensor)?.to_vec(lent))
@@ -95,9 +109,8 @@ fn consumers_wait(device: &TestDevice) -> TestResult {
         device.count(delay.delayed_fill(&other, (1, 64), &mut buffer, 1000, 6, 20 * MS))?;
         // SAFETY: the stream is live.
         let to = unsafe { Consumer::from_raw(consumer.stream().addr() as i64) }?;
-        let raw = buffer.into_dlpack(&[1000], to)?;
-        // SAFETY: a live tensor.
-        let start = unsafe { (*raw).dl_tensor.data.addr() as u64 };
+        let given = Given(buffer.into_dlpack(&[1000], to)?);
+        let start = given.start();
         let copy = consumer.tensor(&[0; 1000])?;
         consumer.bound(|| {
             // SAFETY: both have 1000 words; the consumer's stream waits for the writer.
@@ -107,7 +120,7 @@ fn consumers_wait(device: &TestDevice) -> TestResult {
             success("cuMemcpyDtoDAsync", copied)
         })?;
         first_difference(&copy.read()?, &[6; 1000])?;
-        delete(raw);
+        drop(given);
     }
     no_drop_errors(context)
 }
@@ -121,9 +134,8 @@ fn deleted_behind_the_consumers_work(device: &TestDevice) -> TestResult {
         let buffer = DeviceBuffer::from_slice(&stream, &[3_u32; 1000])?;
         // SAFETY: the stream is live.
         let consumer = unsafe { Consumer::from_raw(framework.stream().addr() as i64) }?;
-        let raw = buffer.into_dlpack(&[1000], consumer)?;
-        // SAFETY: a live tensor.
-        let start = unsafe { (*raw).dl_tensor.data.addr() as u64 };
+        let given = Given(buffer.into_dlpack(&[1000], consumer)?);
+        let start = given.start();
         let copy = framework.tensor(&[0; 1000])?;
         // The consumer reads it slowly, on its stream.
         let (basic_sys, bytes) = (framework.sys(), 4000);
@@ -140,14 +152,10 @@ fn deleted_behind_the_consumers_work(device: &TestDevice) -> TestResult {
             success("cuMemcpyDtoDAsync", copied)
         })?;
         match other_thread {
-            false => delete(raw),
+            false => drop(given),
             true => {
-                let sent = Sent(raw);
-                let joined = thread::spawn(move || {
-                    let sent = sent;
-                    delete(sent.0);
-                });
-                joined.join().map_err(|_| Failure::new("the deleter has panicked"))?;
+                let joined = thread::spawn(move || drop(given)).join();
+                joined.map_err(|_| Failure::new("the deleter has panicked"))?;
             }
         }
         // Memory that is allocated now is not that which is still read.
@@ -170,11 +178,11 @@ fn deleted_while_captures_run(device: &TestDevice) -> TestResult {
     context.free_deferred()?;
     let export = || {
         let buffer = DeviceBuffer::from_slice(&stream, &[3_u32; 1000])?;
-        Ok::<_, Failure>(buffer.into_dlpack(&[1000], Consumer::NoWait)?)
+        Ok::<_, Failure>(Given(buffer.into_dlpack(&[1000], Consumer::NoWait)?))
     };
-    let raw = export()?;
+    let given = export()?;
     let graph = context.capture((), |_, ()| {
-        delete(raw);
+        drop(given);
         Ok(())
     })?;
     drop(graph);
@@ -182,11 +190,11 @@ fn deleted_while_captures_run(device: &TestDevice) -> TestResult {
     context.free_deferred()?;
     // A capture of the framework, in which a call was made.
     let framework = Framework::new(context)?;
-    let raw = export()?;
+    let given = export()?;
     framework.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
     // SAFETY: the framework keeps its stream.
     let lent = unsafe { context.lend(framework.stream(), |_| Ok(())) };
-    delete(raw);
+    drop(given);
     let captures = framework.captures();
     let graph = framework.end_capture();
     lent?;
@@ -196,7 +204,7 @@ fn deleted_while_captures_run(device: &TestDevice) -> TestResult {
     // SAFETY: as above.
     unsafe { context.lend(framework.stream(), |_| Ok(())) }?;
     context.free_deferred()?;
-    delete(export()?);
+    drop(export()?);
     ensure_eq!(context.stats().deferred_frees, 0);
     no_drop_errors(context)
 }
@@ -208,7 +216,7 @@ fn consumers_that_capture(device: &TestDevice) -> TestResult {
     // SAFETY: the stream is live.
     let consumer = unsafe { Consumer::from_raw(framework.stream().addr() as i64) }?;
     framework.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
-    let refused = buffer.into_dlpack(&[1000], consumer).map(delete);
+    let refused = buffer.into_dlpack(&[1000], consumer).map(Given);
     let captures = framework.captures();
     let graph = framework.end_capture();
     ensure!(captures?, "the capture goes on");
@@ -222,15 +230,14 @@ fn exported_from_a_call(device: &TestDevice) -> TestResult {
     let context = device.context();
     for framework in [Framework::new(context)?, Framework::legacy(context)] {
         // SAFETY: the framework keeps the stream until the call returns.
-        let raw = unsafe {
+        let given = unsafe {
             context.lend(framework.stream(), |lent| {
                 let buffer = DeviceBuffer::from_slice(lent, &[4_u32; 100])?;
                 let consumer = Consumer::from_raw(framework.stream().addr() as i64)?;
-                Ok(buffer.into_dlpack(&[10, 10], consumer)?)
+                Ok(Given(buffer.into_dlpack(&[10, 10], consumer)?))
             })
         }?;
-        // SAFETY: a managed tensor.
-        let tensor = unsafe { Tensor::from_versioned(raw) }?;
+        let tensor = given.take()?;
         // SAFETY: as above.
         let values = unsafe {
             context.lend(framework.stream(), |lent| lent.view::<u32>(&tensor)?.to_vec(lent))
@@ -253,15 +260,15 @@ fn a_tensor_passed_on(device: &TestDevice) -> TestResult {
     let made = super::Made::new(x.start(), super::U32, &[100]).with(|made| made.memory = Some(x));
     let (deleted, tensor) = (made.deleted.clone(), made.take()?);
     // SAFETY: the framework keeps the stream until the call returns.
-    let raw = unsafe {
+    let given = unsafe {
         context.lend(framework.stream(), |lent| {
             let mut buffer = tensor.into_buffer::<u32>(lent)?;
             buffer.fill(lent, 9)?;
-            Ok(buffer.into_dlpack(&[100], Consumer::NoWait)?)
+            Ok(Given(buffer.into_dlpack(&[100], Consumer::NoWait)?))
         })
     }?;
     ensure_eq!(deleted.load(Ordering::SeqCst), 0);
-    delete(raw);
+    drop(given);
     ensure_eq!(deleted.load(Ordering::SeqCst), 1);
     no_drop_errors(context)
 }
