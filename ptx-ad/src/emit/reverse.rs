@@ -3,6 +3,7 @@
 use ptx::ir::{BinaryOp, Cmp, Mode, MulPart, Op, Operand, Pred, RegId, Type};
 
 use super::Emit;
+use super::batch::Batch;
 use super::builder::{fails, holds, number, type_of};
 use super::frame::Frame;
 use super::plan::Steady;
@@ -13,9 +14,11 @@ use crate::body::Part;
 /// A loop whose reverse is written.
 #[derive(Debug)]
 pub(super) struct Open {
-    region: usize,
+    pub(super) region: usize,
     /// Gradients to be made zero before the loop's reverse begins.
-    zeros: Vec<(RegId, Type)>,
+    pub(super) zeros: Vec<(RegId, Type)>,
+    /// Sums over the turns, to be added behind them.
+    pub(super) batches: Vec<Batch>,
 }
 
 impl Emit<'_> {
@@ -34,7 +37,7 @@ impl Emit<'_> {
     /// Writes the reverse of a loop: of its turns from the last to the first.
     fn reverse_loop(&mut self, region: usize, frame: &Frame) {
         let before = std::mem::take(&mut self.b.code);
-        self.open.push(Open { region, zeros: Vec::new() });
+        self.open.push(Open { region, zeros: Vec::new(), batches: Vec::new() });
         // What the loop carries: its gradient goes from turn to turn.
         let header = self.body.range(region).start;
         let phis = self.body.blocks.get(header).map_or(&[][..], |block| &block.phis);
@@ -62,11 +65,12 @@ impl Emit<'_> {
         self.b.jump(top);
         self.b.place(done);
         let code = std::mem::replace(&mut self.b.code, before);
-        let zeros = self.open.pop().map(|open| open.zeros);
-        for (zero, ty) in zeros.into_iter().flatten() {
+        let Some(Open { zeros, batches, .. }) = self.open.pop() else { return };
+        for (zero, ty) in zeros {
             self.b.copy(ty, zero, Operand::Imm(0));
         }
         self.b.code.extend(code);
+        self.add_carried(batches);
     }
 
     /// Writes `d = first + turn * step`.
@@ -118,6 +122,8 @@ impl Emit<'_> {
             closed.into_iter().for_each(|slot| self.close(slot));
         }
         self.b.loc = None;
+        self.add_late();
+        self.add_batches();
         self.reverse_exit(index);
         let reversed = std::mem::replace(&mut self.b.code, before);
         for (zero, ty) in std::mem::take(&mut self.zeros) {

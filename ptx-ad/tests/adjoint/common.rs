@@ -7,107 +7,10 @@ use std::time::Duration;
 use cuda_emu::exec::{DeviceInfo, Env, ExecConfig, Heap, Launch, Program, run};
 use cuda_emu::space::{Kind, Space};
 use cuda_emu::{Real as Number, Tangents};
-use ptx_ad::{Adjoint, NotDifferentiable, Param, Pointer, Real, Reals, Spec, abi, differentiate};
+use ptx_ad::{Access, Adjoint, Deterministic, Effect, NotDifferentiable, Real, abi, differentiate};
 use test_support::Rng;
 
-/// An argument of a kernel.
-#[derive(Debug, Clone)]
-pub(crate) enum Arg {
-    /// Elements in memory.
-    Buffer { bytes: Vec<u8>, size: u32, layout: Layout, active: bool, length: Option<(u32, usize)> },
-    /// Bytes that are passed by value, and the numbers in them.
-    Value { bytes: Vec<u8>, reals: Vec<(u32, Real)>, active: bool },
-}
-
-/// Where the numbers of an element lie.
-#[derive(Debug, Clone)]
-pub(crate) enum Layout {
-    None,
-    All(Real),
-    /// Offsets in an element.
-    Some(Real, Vec<u32>),
-}
-
-pub(crate) fn floats(values: &[f32]) -> Arg {
-    let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    Arg::Buffer { bytes, size: 4, layout: Layout::All(Real::F32), active: true, length: None }
-}
-
-pub(crate) fn doubles(values: &[f64]) -> Arg {
-    let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    Arg::Buffer { bytes, size: 8, layout: Layout::All(Real::F64), active: true, length: None }
-}
-
-pub(crate) fn words(values: &[u32]) -> Arg {
-    let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    Arg::Buffer { bytes, size: 4, layout: Layout::None, active: false, length: None }
-}
-
-pub(crate) fn word(value: u32) -> Arg {
-    Arg::Value { bytes: value.to_le_bytes().to_vec(), reals: Vec::new(), active: false }
-}
-
-pub(crate) fn scalar(value: f32) -> Arg {
-    Arg::Value { bytes: value.to_le_bytes().to_vec(), reals: vec![(0, Real::F32)], active: true }
-}
-
-impl Arg {
-    pub(crate) fn constant(mut self) -> Self {
-        match &mut self {
-            Self::Buffer { active, .. } | Self::Value { active, .. } => *active = false,
-        }
-        self
-    }
-
-    pub(crate) fn len(mut self, factor: u32, param: usize) -> Self {
-        if let Self::Buffer { length, .. } = &mut self {
-            *length = Some((factor, param));
-        }
-        self
-    }
-
-    /// Offsets and types of the numbers whose gradients are wanted.
-    pub(crate) fn numbers(&self) -> Vec<(usize, Real)> {
-        match self {
-            Self::Value { reals, active: true, .. } => {
-                reals.iter().map(|(at, real)| (*at as usize, *real)).collect()
-            }
-            Self::Buffer { bytes, layout: Layout::All(real), active: true, .. } => {
-                (0..bytes.len()).step_by(real.bytes() as usize).map(|at| (at, *real)).collect()
-            }
-            Self::Buffer { bytes, size, layout: Layout::Some(real, at), active: true, .. } => {
-                let elements = (0..bytes.len()).step_by(*size as usize);
-                elements
-                    .flat_map(|start| at.iter().map(move |at| (start + *at as usize, *real)))
-                    .collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-}
-
-/// Returns what is said of the arguments.
-pub(crate) fn spec(kernel: &str, args: &[Arg]) -> Spec {
-    let param = |(at, arg): (usize, &Arg)| {
-        let name = format!("p{at}");
-        match arg {
-            Arg::Buffer { size, layout, active, length, .. } => {
-                let reals = match layout {
-                    Layout::None => None,
-                    Layout::All(real) => Some(Reals::All(*real)),
-                    Layout::Some(real, _) => Some(Reals::Some(*real)),
-                };
-                let (size, active, length) = (*size, *active, *length);
-                let pointers = vec![Pointer { offset: 0, size, reals, active, length }];
-                Param { name, pointers, ..Param::default() }
-            }
-            Arg::Value { reals, active, .. } => {
-                Param { name, reals: reals.clone(), active: *active, ..Param::default() }
-            }
-        }
-    };
-    Spec { kernel: kernel.to_owned(), params: args.iter().enumerate().map(param).collect() }
-}
+pub(crate) use crate::args::{Arg, Layout, doubles, floats, scalar, spec, word, words};
 
 /// The dimensions of a launch.
 #[derive(Debug, Clone, Copy)]
@@ -155,6 +58,10 @@ pub(crate) struct Device {
     pub(crate) zeros: usize,
     /// How many bytes of scratch memory adjoints get at first.
     pub(crate) scratch: usize,
+    /// Whether frames say ASSIGN and DROP where they may.
+    pub(crate) masks: bool,
+    /// Whether the adjoint for deterministic tapes runs, if there is one.
+    pub(crate) logs: bool,
 }
 
 const PARTIALS: usize = 8;
@@ -167,7 +74,16 @@ impl Device {
         config.workers = 1;
         config.timeout = Some(Duration::from_secs(20));
         let info = DeviceInfo { tangents: true, ..DeviceInfo::default() };
-        Self { space, info, config, heap: Heap::new(0, 1 << 20), zeros: usize::MAX, scratch: 0 }
+        Self {
+            space,
+            info,
+            config,
+            heap: Heap::new(0, 1 << 20),
+            zeros: usize::MAX,
+            scratch: 0,
+            masks: false,
+            logs: false,
+        }
     }
 
     pub(crate) fn tangents(&self) -> Tangents<'_> {
@@ -230,6 +146,8 @@ impl Device {
         shape: Shape,
         arguments: &mut Vec<Vec<u8>>,
         copies: &[(u64, &[u8])],
+        (assign, drop): (u64, u64),
+        log: Option<(u64, u64)>,
         used: &mut Vec<u64>,
     ) -> Result<(), String> {
         let threads: u32 = shape.grid.iter().chain(&shape.block).product();
@@ -237,6 +155,12 @@ impl Device {
         let mut frame = vec![0; abi::FRAME_BYTES];
         let mut put = |at: usize, bytes: &[u8]| frame[at..at + bytes.len()].copy_from_slice(bytes);
         put(abi::PARTIALS_LOG2, &PARTIALS.ilog2().to_le_bytes());
+        put(abi::ASSIGN, &assign.to_le_bytes());
+        put(abi::DROP, &drop.to_le_bytes());
+        if let Some((log, bytes)) = log {
+            put(abi::LOG, &log.to_le_bytes());
+            put(abi::LOG_BYTES, &bytes.to_le_bytes());
+        }
         let status = self.upload(&[0; 8]);
         used.push(status);
         let mut bytes = marks + self.scratch;
@@ -279,6 +203,26 @@ impl Device {
         }
     }
 
+    /// Adds what lies in a log to the gradients, and returns how many numbers that were.
+    fn apply(&self, log: u64) -> u64 {
+        let word = |at: u64| {
+            let bytes = self.download(log + at, 8);
+            u64::from_le_bytes(bytes.try_into().expect("8 bytes"))
+        };
+        let count = word(0);
+        for entry in 0..count {
+            let at = abi::LOG_HEADER as u64 + entry * abi::LOG_ENTRY as u64;
+            let (address, value) = (word(at), f64::from_bits(word(at + 8)));
+            let real = if address % 2 == 1 { Real::F64 } else { Real::F32 };
+            let place = address & !1;
+            let mut image = self.download(place, real.bytes() as usize);
+            let sum = read(&image, 0, real) + value;
+            write(&mut image, 0, real, sum);
+            self.overwrite(place, &image);
+        }
+        count
+    }
+
     /// Differentiates, runs and compares.
     pub(crate) fn compare(
         &self,
@@ -309,7 +253,9 @@ impl Device {
         let tangents = self.tangents();
         tangents.clear_arguments();
         let program = self.load(text).map_err(Failure::Undefined)?;
-        let reverse = self.load(&adjoint.text).map_err(Failure::Wrong)?;
+        let deterministic = adjoint.deterministic.as_ref().filter(|_| self.logs);
+        let text = deterministic.map_or(&adjoint.text, |made| &made.text);
+        let reverse = self.load(text).map_err(Failure::Wrong)?;
 
         // Forward, with tangents.
         let entry = program.entry(kernel).expect("it was differentiated");
@@ -410,9 +356,32 @@ impl Device {
         }
         let mut gradients = Vec::new();
         let mut weights: Vec<Vec<f64>> = Vec::new();
-        for (arg, finite) in args.iter().zip(&finite) {
+        let [assigns, drops] = [Effect::Reads, Effect::Overwrites].map(|effect| {
+            let may = |access: &&Access| self.masks && access.covers && access.effect == effect;
+            adjoint.accesses.iter().filter(may).map(|access| access.param).collect::<Vec<_>>()
+        });
+        let (mut assign, mut drop, mut slot) = (0, 0, 1u64);
+        for (at, (arg, finite)) in args.iter().zip(&finite).enumerate() {
             let numbers = arg.numbers();
+            let active =
+                matches!(arg, Arg::Buffer { active: true, .. } | Arg::Value { active: true, .. });
+            let bit = if active { slot } else { 0 };
+            slot <<= u32::from(active);
+            drop |= if drops.contains(&at) { bit } else { 0 };
             match arg {
+                Arg::Buffer { bytes, active: true, .. } if assigns.contains(&at) => {
+                    // Nothing is there yet.
+                    assign |= bit;
+                    let mut image = vec![0; bytes.len()];
+                    for (at, real) in &numbers {
+                        write(&mut image, *at, *real, f64::NAN);
+                    }
+                    let start = self.upload(&image);
+                    used.push(start);
+                    gradients.push(start);
+                    arguments.push(start.to_le_bytes().to_vec());
+                    weights.push(vec![0.0; numbers.len()]);
+                }
                 Arg::Buffer { bytes, active: true, .. } => {
                     // What is not finite has no derivative.
                     let wanted =
@@ -463,12 +432,27 @@ impl Device {
                 Arg::Value { .. } => None,
             })
             .collect();
-        let result = self.reverse(&reverse, adjoint, shape, &mut arguments, &copies, &mut used);
+        let masks = (assign, drop);
+        let log = deterministic.map(|_| {
+            let bytes = 1 << 22;
+            let start = self.upload(&vec![0; bytes]);
+            used.push(start);
+            (start, bytes as u64)
+        });
+        let result =
+            self.reverse(&reverse, adjoint, shape, &mut arguments, &copies, masks, log, &mut used);
+        if let (Some((start, _)), Some(made)) = (log, deterministic) {
+            let most = most_entries(adjoint, made, shape, args);
+            let count = self.apply(start);
+            assert!(most.is_none_or(|most| count <= most), "{count} entries\n{}", made.text);
+        }
         let mut gradient: Vec<Vec<f64>> = Vec::new();
-        for (arg, start) in args.iter().zip(&gradients) {
+        for (at, (arg, start)) in args.iter().zip(&gradients).enumerate() {
             let numbers = arg.numbers();
             let got: Vec<f64> = match arg {
                 _ if *start == 0 => Vec::new(),
+                // Nobody reads it.
+                _ if drop != 0 && drops.contains(&at) => vec![0.0; numbers.len()],
                 Arg::Buffer { bytes, .. } => {
                     let image = self.download(*start, bytes.len());
                     numbers.iter().map(|(at, real)| read(&image, *at, *real)).collect()
@@ -509,6 +493,22 @@ impl Device {
         let finite = finite.iter().flatten().all(|finite| *finite);
         Ok(Compared { error, magnitude, gradient, weights, finite })
     }
+}
+
+/// Returns how many entries the log may have at most; `None` with loops.
+fn most_entries(
+    adjoint: &Adjoint,
+    made: &Deterministic,
+    shape: Shape,
+    args: &[Arg],
+) -> Option<u64> {
+    let product = |dims: [u32; 3]| dims.iter().map(|dim| u64::from(*dim)).product::<u64>();
+    let (blocks, threads) = (product(shape.grid), product(shape.grid) * product(shape.block));
+    let numbers = args.iter().filter(|arg| matches!(arg, Arg::Value { active: true, .. }));
+    let numbers: usize = numbers.map(|arg| arg.numbers().len()).sum();
+    let partial = numbers as u64 * if adjoint.scratch { threads } else { blocks };
+    let (outside, inside) = made.added.split_first()?;
+    inside.iter().all(|count| *count == 0).then_some(outside * threads + partial)
 }
 
 pub(crate) fn number(real: Real) -> Number {

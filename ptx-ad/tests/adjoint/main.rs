@@ -1,6 +1,7 @@
 //! Adjoints against the tangents of the software device, and what is refused.
 
 mod accepted;
+mod args;
 mod common;
 mod loops;
 mod programs;
@@ -9,4 +10,5 @@ mod reasons;
 mod robust;
 mod scan;
 mod smooth;
+mod sums;
 mod table;

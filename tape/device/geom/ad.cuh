@@ -26,18 +26,18 @@
 
 namespace geom {
 
-template <typename T>
+template <typename Num>
 struct vec2;
-template <typename T>
+template <typename Num>
 struct vec3;
-template <typename T>
+template <typename Num>
 struct vec4;
 
 namespace ad {
 
 namespace detail {
 
-template <typename T>
+template <typename Num>
 struct is_real {
     enum { value = 0 };
 };
@@ -51,77 +51,77 @@ struct is_real<double> {
 };
 
 // How many numbers a type has that may be an x or a d: 1 for all but vectors.
-template <typename X>
+template <typename Arg>
 struct numbers {
     enum { count = 1 };
 };
-#define GEOM_AD_NUMBERS(X, n)                                                                       \
+#define GEOM_AD_NUMBERS(Arg, n)                                                                     \
     template <>                                                                                     \
-    struct numbers<X> {                                                                             \
+    struct numbers<Arg> {                                                                           \
         enum { count = n };                                                                         \
     };
 #define GEOM_AD_VECTORS(use)                                                                        \
     use(float2, 2) use(float3, 3) use(float4, 4) use(double2, 2) use(double3, 3)
 GEOM_AD_VECTORS(GEOM_AD_NUMBERS)
 #undef GEOM_AD_NUMBERS
-template <typename T>
-struct numbers<vec2<T>> {
+template <typename Num>
+struct numbers<vec2<Num>> {
     enum { count = 2 };
 };
-template <typename T>
-struct numbers<vec3<T>> {
+template <typename Num>
+struct numbers<vec3<Num>> {
     enum { count = 3 };
 };
-template <typename T>
-struct numbers<vec4<T>> {
+template <typename Num>
+struct numbers<vec4<Num>> {
     enum { count = 4 };
 };
 
 #ifdef GEOM_AD
 // Not volatile: what is unused is removed, and equal ones are merged.
-#define GEOM_AD_MARKERS(T, suffix, c)                                                               \
-    __device__ __forceinline__ T stop(T x) {                                                        \
-        T y;                                                                                        \
+#define GEOM_AD_MARKERS(Num, suffix, c)                                                             \
+    __device__ __forceinline__ Num stop(Num x) {                                                    \
+        Num y;                                                                                      \
         asm("ad.stop." suffix " %0, %1;" : "=" c(y) : c(x));                                        \
         return y;                                                                                   \
     }                                                                                               \
-    __device__ __forceinline__ T lost(T x) {                                                        \
-        T y;                                                                                        \
+    __device__ __forceinline__ Num lost(Num x) {                                                    \
+        Num y;                                                                                      \
         asm("ad.lost." suffix " %0, %1;" : "=" c(y) : c(x));                                        \
         return y;                                                                                   \
     }                                                                                               \
-    __device__ __forceinline__ T rule(T y, T a, T da) {                                             \
-        T z;                                                                                        \
+    __device__ __forceinline__ Num rule(Num y, Num a, Num da) {                                     \
+        Num z;                                                                                      \
         asm("ad.rule." suffix " %0, %1, %2, %3;" : "=" c(z) : c(y), c(a), c(da));                   \
         return z;                                                                                   \
     }                                                                                               \
-    __device__ __forceinline__ T rule(T y, T a, T da, T b, T db) {                                  \
-        T z;                                                                                        \
+    __device__ __forceinline__ Num rule(Num y, Num a, Num da, Num b, Num db) {                      \
+        Num z;                                                                                      \
         asm("ad.rule." suffix " %0, %1, %2, %3, %4, %5;"                                            \
             : "=" c(z)                                                                              \
             : c(y), c(a), c(da), c(b), c(db));                                                      \
         return z;                                                                                   \
     }                                                                                               \
-    __device__ __forceinline__ T rule(T y, T a, T da, T b, T db, T e, T de) {                       \
-        T z;                                                                                        \
+    __device__ __forceinline__ Num rule(Num y, Num a, Num da, Num b, Num db, Num e, Num de) {       \
+        Num z;                                                                                      \
         asm("ad.rule." suffix " %0, %1, %2, %3, %4, %5, %6, %7;"                                    \
             : "=" c(z)                                                                              \
             : c(y), c(a), c(da), c(b), c(db), c(e), c(de));                                         \
         return z;                                                                                   \
     }                                                                                               \
-    __device__ __forceinline__ T rule(T y, T a, T da, T b, T db, T e, T de, T f, T df) {            \
-        T z;                                                                                        \
+    __device__ __forceinline__ Num rule(Num y, Num a, Num da, Num b, Num db, Num e, Num de, Num f, Num df) { \
+        Num z;                                                                                      \
         asm("ad.rule." suffix " %0, %1, %2, %3, %4, %5, %6, %7, %8, %9;"                            \
             : "=" c(z)                                                                              \
             : c(y), c(a), c(da), c(b), c(db), c(e), c(de), c(f), c(df));                            \
         return z;                                                                                   \
     }
 #else
-#define GEOM_AD_MARKERS(T, suffix, c)                                                               \
-    __device__ __forceinline__ T stop(T x) { return x; }                                            \
-    __device__ __forceinline__ T lost(T x) { return x; }                                            \
-    template <typename... A>                                                                        \
-    __device__ __forceinline__ T rule(T y, A...) {                                                  \
+#define GEOM_AD_MARKERS(Num, suffix, c)                                                             \
+    __device__ __forceinline__ Num stop(Num x) { return x; }                                        \
+    __device__ __forceinline__ Num lost(Num x) { return x; }                                        \
+    template <typename... Args>                                                                     \
+    __device__ __forceinline__ Num rule(Num y, Args...) {                                           \
         return y;                                                                                   \
     }
 #endif
@@ -132,96 +132,96 @@ GEOM_AD_MARKERS(double, "f64", "d")
 // Adds a pair to y, which has a derivative already.
 template <int count>
 struct next {
-    template <typename T, typename X, typename D>
-    static __device__ __forceinline__ T pair(T y, T, X, D) {
+    template <typename Num, typename Arg, typename Der>
+    static __device__ __forceinline__ Num pair(Num y, Num, Arg, Der) {
         return y;
     }
 };
 template <>
 struct next<1> {
-    template <typename T, typename X, typename D>
-    static __device__ __forceinline__ T pair(T y, T one, X x, D d) {
-        return rule(y, y, one, T(x), T(d));
+    template <typename Num, typename Arg, typename Der>
+    static __device__ __forceinline__ Num pair(Num y, Num one, Arg x, Der d) {
+        return rule(y, y, one, Num(x), Num(d));
     }
 };
 template <>
 struct next<2> {
-    template <typename T, typename X, typename D>
-    static __device__ __forceinline__ T pair(T y, T one, X x, D d) {
-        return rule(y, y, one, T(x.x), T(d.x), T(x.y), T(d.y));
+    template <typename Num, typename Arg, typename Der>
+    static __device__ __forceinline__ Num pair(Num y, Num one, Arg x, Der d) {
+        return rule(y, y, one, Num(x.x), Num(d.x), Num(x.y), Num(d.y));
     }
 };
 template <>
 struct next<3> {
-    template <typename T, typename X, typename D>
-    static __device__ __forceinline__ T pair(T y, T one, X x, D d) {
-        return rule(y, y, one, T(x.x), T(d.x), T(x.y), T(d.y), T(x.z), T(d.z));
+    template <typename Num, typename Arg, typename Der>
+    static __device__ __forceinline__ Num pair(Num y, Num one, Arg x, Der d) {
+        return rule(y, y, one, Num(x.x), Num(d.x), Num(x.y), Num(d.y), Num(x.z), Num(d.z));
     }
 };
 template <>
 struct next<4> {
-    template <typename T, typename X, typename D>
-    static __device__ __forceinline__ T pair(T y, T one, X x, D d) {
-        return rule(next<3>::pair(y, one, x, d), y, one, T(x.w), T(d.w));
+    template <typename Num, typename Arg, typename Der>
+    static __device__ __forceinline__ Num pair(Num y, Num one, Arg x, Der d) {
+        return rule(next<3>::pair(y, one, x, d), y, one, Num(x.w), Num(d.w));
     }
 };
 
-// Up to four pairs of numbers are one marker, and other lists are a chain that begins with a constant. A wrong list
+// Up to four pairs of numbers are one marker, and other lists are a chain that begins with a constant. Args wrong list
 // has been reported.
 enum { WRONG, SINGLE, CHAIN };
 template <int kind>
 struct marker {
-    template <typename T, typename... A>
-    static __device__ __forceinline__ T of(T y, A...) {
+    template <typename Num, typename... Args>
+    static __device__ __forceinline__ Num of(Num y, Args...) {
         return y;
     }
 };
 template <>
 struct marker<SINGLE> {
-    template <typename T, typename... A>
-    static __device__ __forceinline__ T of(T y, A... pairs) {
-        return rule(y, T(pairs)...);
+    template <typename Num, typename... Args>
+    static __device__ __forceinline__ Num of(Num y, Args... pairs) {
+        return rule(y, Num(pairs)...);
     }
 };
 template <>
 struct marker<CHAIN> {
-    template <typename T>
-    static __device__ __forceinline__ T chain(T y) {
+    template <typename Num>
+    static __device__ __forceinline__ Num chain(Num y) {
         return y;
     }
-    template <typename T, typename X, typename D, typename... Rest>
-    static __device__ __forceinline__ T chain(T y, X x, D d, Rest... rest) {
-        enum { fits = (int)numbers<X>::count == (int)numbers<D>::count };
+    template <typename Num, typename Arg, typename Der, typename... Rest>
+    static __device__ __forceinline__ Num chain(Num y, Arg x, Der d, Rest... rest) {
+        enum { fits = (int)numbers<Arg>::count == (int)numbers<Der>::count };
         static_assert(
             fits, "geom::ad::rule(y, x1, d1, ...): an x and its derivative differ in the number of components"
         );
-        return chain(next<fits ? numbers<X>::count : 0>::pair(y, T(1), x, d), rest...);
+        return chain(next<fits ? numbers<Arg>::count : 0>::pair(y, Num(1), x, d), rest...);
     }
-    template <typename T, typename... A>
-    static __device__ __forceinline__ T of(T y, A... pairs) {
+    template <typename Num, typename... Args>
+    static __device__ __forceinline__ Num of(Num y, Args... pairs) {
         return chain(stop(y), pairs...);
     }
 };
 
-template <typename... A>
+template <typename... Args>
 struct scalars {
     enum { value = 1 };
 };
-template <typename X, typename... Rest>
-struct scalars<X, Rest...> {
-    enum { value = numbers<X>::count == 1 && scalars<Rest...>::value };
+template <typename Arg, typename... Rest>
+struct scalars<Arg, Rest...> {
+    enum { value = numbers<Arg>::count == 1 && scalars<Rest...>::value };
 };
 
 }  // namespace detail
 
 // y, with the differential d1 dx1 + d2 dx2 + ...
-template <typename T, typename... A>
-__device__ __forceinline__ T rule(T y, A... pairs) {
+template <typename Num, typename... Args>
+__device__ __forceinline__ Num rule(Num y, Args... pairs) {
     enum {
-        real = detail::is_real<T>::value,
-        some = sizeof...(A) != 0,
-        even = sizeof...(A) % 2 == 0,
-        single = sizeof...(A) <= 8 && detail::scalars<A...>::value,
+        real = detail::is_real<Num>::value,
+        some = sizeof...(Args) != 0,
+        even = sizeof...(Args) % 2 == 0,
+        single = sizeof...(Args) <= 8 && detail::scalars<Args...>::value,
     };
     static_assert(real, "geom::ad::rule(y, x1, d1, ...): y must be a float or a double");
     static_assert(some, "geom::ad::rule(y, x1, d1, ...): there is no x; stop(y) makes y a constant");
@@ -257,9 +257,9 @@ __device__ __forceinline__ double lost(double x) { return detail::lost(x); }
     }
 #define GEOM_AD_NATIVE(V, n) GEOM_AD_EACH(, V, n)
 GEOM_AD_VECTORS(GEOM_AD_NATIVE)
-GEOM_AD_EACH(template <typename T>, vec2<T>, 2)
-GEOM_AD_EACH(template <typename T>, vec3<T>, 3)
-GEOM_AD_EACH(template <typename T>, vec4<T>, 4)
+GEOM_AD_EACH(template <typename Num>, vec2<Num>, 2)
+GEOM_AD_EACH(template <typename Num>, vec3<Num>, 3)
+GEOM_AD_EACH(template <typename Num>, vec4<Num>, 4)
 #undef GEOM_AD_NATIVE
 #undef GEOM_AD_EACH
 #undef GEOM_AD_EACH_4

@@ -1,0 +1,102 @@
+//! Arguments of kernels, and what is said of them.
+
+use ptx_ad::{Param, Pointer, Real, Reals, Spec};
+
+/// An argument of a kernel.
+#[derive(Debug, Clone)]
+pub(crate) enum Arg {
+    /// Elements in memory.
+    Buffer { bytes: Vec<u8>, size: u32, layout: Layout, active: bool, length: Option<(u32, usize)> },
+    /// Bytes that are passed by value, and the numbers in them.
+    Value { bytes: Vec<u8>, reals: Vec<(u32, Real)>, active: bool },
+}
+
+/// Where the numbers of an element lie.
+#[derive(Debug, Clone)]
+pub(crate) enum Layout {
+    None,
+    All(Real),
+    /// Offsets in an element.
+    Some(Real, Vec<u32>),
+}
+
+pub(crate) fn floats(values: &[f32]) -> Arg {
+    let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Arg::Buffer { bytes, size: 4, layout: Layout::All(Real::F32), active: true, length: None }
+}
+
+pub(crate) fn doubles(values: &[f64]) -> Arg {
+    let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Arg::Buffer { bytes, size: 8, layout: Layout::All(Real::F64), active: true, length: None }
+}
+
+pub(crate) fn words(values: &[u32]) -> Arg {
+    let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Arg::Buffer { bytes, size: 4, layout: Layout::None, active: false, length: None }
+}
+
+pub(crate) fn word(value: u32) -> Arg {
+    Arg::Value { bytes: value.to_le_bytes().to_vec(), reals: Vec::new(), active: false }
+}
+
+pub(crate) fn scalar(value: f32) -> Arg {
+    Arg::Value { bytes: value.to_le_bytes().to_vec(), reals: vec![(0, Real::F32)], active: true }
+}
+
+impl Arg {
+    pub(crate) fn constant(mut self) -> Self {
+        match &mut self {
+            Self::Buffer { active, .. } | Self::Value { active, .. } => *active = false,
+        }
+        self
+    }
+
+    pub(crate) fn len(mut self, factor: u32, param: usize) -> Self {
+        if let Self::Buffer { length, .. } = &mut self {
+            *length = Some((factor, param));
+        }
+        self
+    }
+
+    /// Offsets and types of the numbers whose gradients are wanted.
+    pub(crate) fn numbers(&self) -> Vec<(usize, Real)> {
+        match self {
+            Self::Value { reals, active: true, .. } => {
+                reals.iter().map(|(at, real)| (*at as usize, *real)).collect()
+            }
+            Self::Buffer { bytes, layout: Layout::All(real), active: true, .. } => {
+                (0..bytes.len()).step_by(real.bytes() as usize).map(|at| (at, *real)).collect()
+            }
+            Self::Buffer { bytes, size, layout: Layout::Some(real, at), active: true, .. } => {
+                let elements = (0..bytes.len()).step_by(*size as usize);
+                elements
+                    .flat_map(|start| at.iter().map(move |at| (start + *at as usize, *real)))
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Returns what is said of the arguments.
+pub(crate) fn spec(kernel: &str, args: &[Arg]) -> Spec {
+    let param = |(at, arg): (usize, &Arg)| {
+        let name = format!("p{at}");
+        match arg {
+            Arg::Buffer { size, layout, active, length, .. } => {
+                let reals = match layout {
+                    Layout::None => None,
+                    Layout::All(real) => Some(Reals::All(*real)),
+                    Layout::Some(real, _) => Some(Reals::Some(*real)),
+                };
+                let (size, active, length) = (*size, *active, *length);
+                let pointers = vec![Pointer { offset: 0, size, reals, active, length }];
+                Param { name, pointers, ..Param::default() }
+            }
+            Arg::Value { reals, active, .. } => {
+                Param { name, reals: reals.clone(), active: *active, ..Param::default() }
+            }
+        }
+    };
+    Spec { kernel: kernel.to_owned(), params: args.iter().enumerate().map(param).collect() }
+}
