@@ -167,9 +167,8 @@ fn places(module: &Module, function: &Function, loc: LocId) -> (Option<Place>, O
         // function. The kernel's own file has other functions beside it.
         let found = function.locs.iter().filter(leads_on);
         let found = found.filter(|loc| exact(loc) || Some(by.file) != own);
-        let found = found.min_by_key(|loc| {
-            (loc.line.abs_diff(by.line), loc.column.abs_diff(by.column))
-        });
+        let found =
+            found.min_by_key(|loc| (loc.line.abs_diff(by.line), loc.column.abs_diff(by.column)));
         inlined = found.and_then(|loc| loc.inlined.as_ref());
     }
     let user = place(outer.0, outer.1);

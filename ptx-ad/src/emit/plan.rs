@@ -174,9 +174,10 @@ impl Plan {
 
     /// Returns whether an instruction of a region or a loop in it is logged, and needed.
     pub(super) fn logs(&self, body: &Body, region: usize) -> bool {
-        self.is_reversed(region) && self.logged.iter().any(|&(block, at)| {
-            body.contains(region, block) && self.is_needed(Link::Logged(block, at))
-        })
+        self.is_reversed(region)
+            && self.logged.iter().any(|&(block, at)| {
+                body.contains(region, block) && self.is_needed(Link::Logged(block, at))
+            })
     }
 
     /// Returns the values that a loop keeps for each turn: their numbers and registers.
@@ -186,7 +187,8 @@ impl Plan {
         let kept = phis.iter().enumerate().map(|(at, phi)| (at, phi.reg));
         kept.filter(|(at, reg)| {
             self.is_reversed(region)
-                && !self.steady.contains_key(reg) && self.is_needed(Link::Kept(region, *at))
+                && !self.steady.contains_key(reg)
+                && self.is_needed(Link::Kept(region, *at))
         })
         .collect()
     }
@@ -206,17 +208,14 @@ fn has_gradients(body: &Body, analysis: &Analysis, region: usize) -> bool {
         activity.is_active(Slot::low(reg)) || activity.is_active(Slot::high(reg))
     };
     // Whether the memory of an access may have a gradient.
-    let may_have_one = |access: &Access<'_>| match analysis
-        .forms
-        .address(body, access.address)
-        .origin
-    {
-        Origin::Pointer(at) => {
-            analysis.pointers.get(at).is_none_or(|pointer| pointer.slot.is_some())
-        }
-        Origin::Local(var) => analysis.activity.is_local_active(var),
-        _ => true,
-    };
+    let may_have_one =
+        |access: &Access<'_>| match analysis.forms.address(body, access.address).origin {
+            Origin::Pointer(at) => {
+                analysis.pointers.get(at).is_none_or(|pointer| pointer.slot.is_some())
+            }
+            Origin::Local(var) => analysis.activity.is_local_active(var),
+            _ => true,
+        };
     let mut blocks = body.range(region).filter_map(|at| body.blocks.get(at));
     blocks.any(|block| {
         let mut found = block.phis.iter().any(|phi| is_active(phi.reg));

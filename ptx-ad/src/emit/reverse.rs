@@ -27,7 +27,9 @@ impl Emit<'_> {
         for part in self.body.parts(region).into_iter().rev() {
             match part {
                 Part::Block(block) => self.reverse_block(block),
-                Part::Loop(inner) if self.plan.is_reversed(inner) => self.reverse_loop(inner, frame),
+                Part::Loop(inner) if self.plan.is_reversed(inner) => {
+                    self.reverse_loop(inner, frame)
+                }
                 // A search: its result is what the kernel's own run leaves behind.
                 Part::Loop(_) => {}
             }

@@ -511,7 +511,9 @@ fn lost_text(instr: &Instr) -> String {
              the points, or say `geom::ad::stop`"
         }
         Some(function) => return format!("the derivative of `{function}` is not known"),
-        None => "the derivative of this value is not known: say `geom::ad::rule` if you know it, or `geom::ad::stop`",
+        None => {
+            "the derivative of this value is not known: say `geom::ad::rule` if you know it, or `geom::ad::stop`"
+        }
     };
     text.to_owned()
 }

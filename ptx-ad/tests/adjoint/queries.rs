@@ -43,7 +43,9 @@ const SEARCHES: [&str; 3] = [
 #[test]
 fn searches_keep_nothing() {
     for search in SEARCHES {
-        let code = format!("{search}\ncvt.rn.f32.u32 %f3, %r5; mul.f32 %f4, %f1, %f3; mul.f32 %f2, %f4, %f1;");
+        let code = format!(
+            "{search}\ncvt.rn.f32.u32 %f3, %r5; mul.f32 %f4, %f1, %f3; mul.f32 %f2, %f4, %f1;"
+        );
         let adjoint = made(&code).expect(search);
         assert!(adjoint.kept.is_empty() && !adjoint.scratch, "{:?}\n{search}", adjoint.kept);
         let values: Vec<f32> = (0..70).map(|at| 0.5 + at as f32 / 4.0).collect();
@@ -76,7 +78,9 @@ fn searches_in_loops() {
 
 #[test]
 fn lost_whatever_it_depends_on() {
-    let lost = |word: &str| format!("mov.f32 %f3, 0f3f800000; ad.lost.f32{word} %f4, %f3; mul.f32 %f2, %f1, %f4;");
+    let lost = |word: &str| {
+        format!("mov.f32 %f3, 0f3f800000; ad.lost.f32{word} %f4, %f3; mul.f32 %f2, %f1, %f4;")
+    };
     refused(&lost(""), &Reason::Lost, "geom::ad::rule");
     refused(&lost(".grid"), &Reason::Lost, "give the array that the grid was built from");
     refused(&lost(".result"), &Reason::Lost, "the result of this query");
@@ -109,5 +113,9 @@ fn loaded_by_pointers_that_are_not_declared() {
     // Of a declared pointer it has a gradient.
     let code = "ld.global.f32 %f3, [%w4]; ad.loaded.f32 %f4, %f3; mul.f32 %f2, %f4, %f4;";
     assert!(made(code).expect("declared").accesses[0].own);
-    refused("ad.loaded.f32 %f3, %f1; mov.b32 %r5, %f3; add.u32 %r5, %r5, 9; mov.b32 %f2, %r5;", &Reason::Bits, "bits");
+    refused(
+        "ad.loaded.f32 %f3, %f1; mov.b32 %r5, %f3; add.u32 %r5, %r5, 9; mov.b32 %f2, %r5;",
+        &Reason::Bits,
+        "bits",
+    );
 }
