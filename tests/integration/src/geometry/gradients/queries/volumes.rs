@@ -115,8 +115,9 @@ fn same(what: &str, given: &[f64], wanted: &[f64], width: usize, bound: f64) -> 
     Ok(())
 }
 
+/// In f32, the adjoint of the recorded call rounds at each step; the generated one computes in f64.
 fn bound<V: Kind, P: Real>() -> f64 {
-    if size_of::<V::Number>() == 8 && size_of::<P>() == 8 { 1e-11 } else { 2e-6 }
+    if size_of::<V::Number>() == 8 && size_of::<P>() == 8 { 1e-11 } else { 2e-5 }
 }
 
 fn by_position<V, P: Real>(device: &TestDevice, value: &str, real: &str) -> TestResult
