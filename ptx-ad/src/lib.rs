@@ -270,6 +270,8 @@ fn text(
     function: Function,
 ) -> String {
     let mut adjoint = module.clone();
+    // The first that has `activemask`.
+    adjoint.version = adjoint.version.max((6, 2));
     adjoint.items.retain(|item| match item {
         Item::Global(id) => kept.contains(id),
         Item::File(_) => true,

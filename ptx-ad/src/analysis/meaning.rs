@@ -110,6 +110,12 @@ pub(crate) enum Meaning {
         value: Operand,
         terms: Vec<(Operand, Operand)>,
     },
+    /// `d = value`, which was loaded by a pointer of an argument: a constant if that pointer is not declared.
+    Loaded {
+        real: Real,
+        d: RegId,
+        value: Operand,
+    },
     /// Bits without a derivative, whatever they were computed from: comparisons, conversions to integers.
     Constant,
     /// Bits computed from bits.
@@ -385,6 +391,9 @@ fn marker(opcode: &str, operands: &[Piece]) -> Meaning {
         }
         (Some("ad"), Some("stop"), [d, value]) => {
             Meaning::Rule { real, d: *d, value: Operand::Reg(*value), terms: Vec::new() }
+        }
+        (Some("ad"), Some("loaded"), [d, value]) => {
+            Meaning::Loaded { real, d: *d, value: Operand::Reg(*value) }
         }
         (Some("ad"), Some("lost"), [_, _]) => Meaning::Opaque(Reason::Lost),
         _ => Meaning::Opaque(Reason::Unknown(opcode.to_owned())),

@@ -10,6 +10,7 @@ mod generated;
 mod gradcheck;
 mod graphs;
 mod libm;
+mod logs;
 mod loops;
 mod masks;
 pub(crate) mod ops;
@@ -26,6 +27,7 @@ mod unfinished;
 mod unseen;
 mod unwritten;
 mod values;
+mod withheld;
 
 use crate::harness::Case;
 
@@ -57,7 +59,9 @@ pub(crate) fn cases() -> Vec<Case> {
         unseen::cases(),
         libm::cases(),
         loops::cases(),
+        logs::cases(),
         gradcheck::cases(),
+        withheld::cases(),
     ]
     .concat()
 }
