@@ -51,6 +51,13 @@
 //! bit. `min` and `max` pass the gradient to their first operand at ties, and to the one that is returned if the other is
 //! NaN. What is not chosen gets no gradient, even if its derivative is infinite.
 //!
+//! # Markers
+//! Opcodes that no device has, as `geom/ad.cuh` writes them by inline assembly, with registers as operands. TYPE is `f32`
+//! or `f64`. In the adjoint, each is a copy of y.
+//! - `ad.rule.TYPE d, y, x1, d1, x2, d2, ...`: the differential of d is d1 dx1 + d2 dx2 + ...
+//! - `ad.stop.TYPE d, y`: d is a constant.
+//! - `ad.lost.TYPE d, y`, or `ad.lost.TYPE.NAME` of a function: the derivative is not known ([`Reason::Lost`]).
+//!
 //! # Loops
 //! The adjoint first repeats the kernel. Each turn of an outermost loop keeps the values that the loop carries, as far as
 //! the reverse needs them: counters and what is linear in what is carried are not kept. Then turns are reversed from the
@@ -263,6 +270,8 @@ fn text(
     function: Function,
 ) -> String {
     let mut adjoint = module.clone();
+    // The first that has `activemask`.
+    adjoint.version = adjoint.version.max((6, 2));
     adjoint.items.retain(|item| match item {
         Item::Global(id) => kept.contains(id),
         Item::File(_) => true,

@@ -110,6 +110,12 @@ pub(crate) enum Meaning {
         value: Operand,
         terms: Vec<(Operand, Operand)>,
     },
+    /// `d = value`, which was loaded by a pointer of an argument: a constant if that pointer is not declared.
+    Loaded {
+        real: Real,
+        d: RegId,
+        value: Operand,
+    },
     /// Bits without a derivative, whatever they were computed from: comparisons, conversions to integers.
     Constant,
     /// Bits computed from bits.
@@ -386,6 +392,9 @@ fn marker(opcode: &str, operands: &[Piece]) -> Meaning {
         (Some("ad"), Some("stop"), [d, value]) => {
             Meaning::Rule { real, d: *d, value: Operand::Reg(*value), terms: Vec::new() }
         }
+        (Some("ad"), Some("loaded"), [d, value]) => {
+            Meaning::Loaded { real, d: *d, value: Operand::Reg(*value) }
+        }
         (Some("ad"), Some("lost"), [_, _]) => Meaning::Opaque(Reason::Lost),
         _ => Meaning::Opaque(Reason::Unknown(opcode.to_owned())),
     }
@@ -404,12 +413,13 @@ fn registers(operands: &[Piece]) -> Option<Vec<RegId>> {
     Some(registers)
 }
 
-/// Returns type, result and source of the marker `ad.lost`: a copy, where nothing but comparisons depends on it.
+/// Returns type, result and source of the marker `ad.lost.TYPE`, or `ad.lost.TYPE.NAME` of a function: a copy, where nothing but comparisons depends on it.
 pub(crate) fn lost(op: &Op) -> Option<(Real, RegId, Operand)> {
     let Op::Other { opcode, operands } = op else { return None };
-    let real = match &**opcode {
-        "ad.lost.f32" => Real::F32,
-        "ad.lost.f64" => Real::F64,
+    let mut words = opcode.strip_prefix("ad.lost.")?.split('.');
+    let real = match words.next()? {
+        "f32" => Real::F32,
+        "f64" => Real::F64,
         _ => return None,
     };
     match registers(operands)?[..] {

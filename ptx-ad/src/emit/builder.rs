@@ -2,8 +2,8 @@
 
 use ptx::ir::{
     Access, Address, AtomOp, Base, BinaryOp, BoolOp, Cmp, Dst, Function, Instr, Label, LabelId,
-    LdKind, LocId, Mode, Op, Operand, Order, Precision, Pred, RegId, Rounding, Scope, ShflMode,
-    Space, Symbol, Type, UnaryOp, VarId,
+    LdKind, LocId, Mode, Op, Operand, Order, Precision, Pred, RegId, Rounding, Scope, Space,
+    Symbol, Type, UnaryOp, VarId,
 };
 
 use crate::spec::Real;
@@ -287,21 +287,5 @@ impl Builder {
         let access = Access { order: Order::Relaxed, scope: Some(Scope::Gpu), ..plain(space) };
         let (op, d, a, c) = (AtomOp::Add, Box::default(), Box::from([a]), None);
         self.push_if(guard, Op::Atom { op, access, ty, noftz: false, d, addr, a, c });
-    }
-
-    /// `shfl.sync.down` by `by` lanes, over the whole warp.
-    pub(super) fn shuffle_down(&mut self, a: Operand, by: u64, mask: Operand) -> RegId {
-        let d = self.reg(Type::B32);
-        let (b, c) = (Operand::Imm(by), Operand::Imm(31));
-        self.push(Op::Shfl {
-            mode: ShflMode::Down,
-            d: Some(d),
-            p: None,
-            a,
-            b,
-            c,
-            mask: Some(mask),
-        });
-        d
     }
 }

@@ -233,7 +233,9 @@ impl Emit<'_> {
         }
         // A marker is a copy.
         let copied = match meaning(&instr) {
-            Meaning::Rule { real, d, value, .. } => Some((real, d, value)),
+            Meaning::Rule { real, d, value, .. } | Meaning::Loaded { real, d, value } => {
+                Some((real, d, value))
+            }
             _ => lost(&instr.op),
         };
         if let Some((real, d, a)) = copied {

@@ -4,6 +4,7 @@ use ptx::ir::{Address, Base, BinaryOp, BoolOp, Cmp, Instr, Op, Operand, Pred, Re
 
 use super::Emit;
 use super::builder::{at, fails, holds, number, type_of};
+use super::own::Pieces;
 use super::rules::Term;
 use crate::analysis::{Access, Origin, Slot, real};
 use crate::spec::{Real, Reals};
@@ -242,9 +243,9 @@ impl Emit<'_> {
                 .filter_map(|(place, slot)| Some((place, self.gradient(slot?)?)))
                 .collect();
             if own.is_some() {
-                let pieces: Vec<_> =
-                    with.into_iter().map(|(place, g)| (place, vec![Some(g)])).collect();
-                self.plain_adds(pointer, access, group.real, &pieces);
+                let all = with.into_iter().map(|(place, g)| (place, vec![Some(g)])).collect();
+                let (space, address) = (access.space, *access.address);
+                self.plain_adds(&[Pieces { pointer, space, address, real: group.real, all }]);
                 continue;
             }
             for (place, g) in with {

@@ -32,7 +32,7 @@ use batch::Batch;
 use builder::{Builder, Link};
 use log::Log;
 use memory::Taken;
-use own::OwnSums;
+use own::{OwnSums, Pieces};
 use plan::Plan;
 use reverse::Open;
 use stack::Stack;
@@ -83,6 +83,8 @@ struct Emit<'a> {
     /// Addresses of gradients in the block, by what they are the gradients of and register.
     addresses: HashMap<(Origin, Base), RegId>,
     own: HashMap<usize, OwnSums>,
+    /// What is added to elements of the thread at the end of the block.
+    late: Vec<Pieces>,
     /// Gradients of the block whose addresses are the same in all threads of a warp.
     batches: Vec<Batch>,
     /// What the stores of the block take, by their positions, where that was loaded first.
@@ -179,6 +181,7 @@ fn write(
         scalars: HashMap::new(),
         addresses: HashMap::new(),
         own: HashMap::new(),
+        late: Vec::new(),
         batches: Vec::new(),
         taken: HashMap::new(),
         log: None,

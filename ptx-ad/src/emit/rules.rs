@@ -35,6 +35,11 @@ impl Emit<'_> {
                 }
             }
             Meaning::Arithmetic(arithmetic) => self.reverse_arithmetic(&arithmetic),
+            Meaning::Loaded { d, value, .. } => {
+                if let (Some(g), Some(value)) = (self.gradient(Slot::low(d)), self.active(&value)) {
+                    self.add(value, Term::Plus(g));
+                }
+            }
             Meaning::Rule { real, d, terms, .. } => {
                 let Some(g) = self.gradient(Slot::low(d)) else { return };
                 for (by, derivative) in terms {

@@ -505,3 +505,23 @@ fn vectors_with_zeros() {
         assert_eq!(got.gradient[1], [0.0; 32]);
     }
 }
+
+/// Gradients are loaded before arithmetic, beside what the kernel loads; not where a store is between.
+#[test]
+fn loads_come_first() {
+    let code = format!(
+        "{START} ld.global.f32 %f1, [%w4]; fma.rn.f32 %f2, %f1, %f1, 0f3F800000; sqrt.rn.f32 %f2, %f2; \
+         mul.f32 %f3, %f2, %f1; st.global.f32 [%w5], %f2; st.global.f32 [%w5+280], %f3; ret;"
+    );
+    let text = kernel(".param .u64 x, .param .u64 out", &code);
+    let values: Vec<f32> = (0..70).map(|at| at as f32 / 64.0 - 0.5).collect();
+    let args = [floats(&values), floats(&[values.clone(), values.clone()].concat())];
+    let (got, adjoint) = Device::new()
+        .compare(&text, "k", &args, shape(2, 35), 3)
+        .unwrap_or_else(|error| panic!("{error:?}"));
+    assert!(got.error < 2e-6 && got.magnitude > 0.1, "{got:?}");
+    let root = adjoint.text.find("sqrt.rn").expect("it is repeated");
+    let before = adjoint.text[..root].matches("ld.global.f32").count();
+    // That of the kernel, and those of two gradients.
+    assert_eq!(before, 3, "{}", adjoint.text);
+}

@@ -5,6 +5,7 @@ mod args;
 mod common;
 mod loops;
 mod programs;
+mod queries;
 mod reasons;
 mod robust;
 mod scan;

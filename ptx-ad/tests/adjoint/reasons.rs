@@ -323,6 +323,7 @@ fn other_instructions() {
     );
     refused("tex.1d.v4.f32.s32 {%f2, %f3, %f4, %f5}, [%w6, {%r1}]; // !", &Reason::Texture);
     refused("ad.lost.f32 %f2, %f1; // !", &Reason::Lost);
+    refused("ad.lost.f32.jnf %f2, %f1; // !", &Reason::Lost);
     refused("ad.mystery.f32 %f2, %f1; // !", &unknown("ad.mystery.f32"));
     // Wrong numbers of operands, and constants in places of registers.
     for operands in [

@@ -2,6 +2,9 @@
 //! is recorded.
 
 #[allow(dead_code, reason = "it serves other tests, too")]
+#[path = "../adjoint/args.rs"]
+mod args;
+#[allow(dead_code, unused_imports, reason = "it serves other tests, too")]
 #[path = "../adjoint/common.rs"]
 mod common;
 mod inputs;

@@ -75,6 +75,10 @@ fn compile(name: &str, path: &Path, text: String) -> Result<String, String> {
     for folder in path.parent().map(Path::to_path_buf).into_iter().chain(headers) {
         options = options.include_path(folder);
     }
+    // As `OpSpec::differentiate` does.
+    if root().join("tape/device/geom/ad/libm.cuh").exists() {
+        options = options.define_flag("GEOM_AD").extra("--pre-include=geom/ad/libm.cuh");
+    }
     let short = name.rsplit('/').next().unwrap_or(name);
     let program = Program::new(text).name(short).options(options);
     let image = program.compile(Arch::compute(9, 0)).map_err(|error| {

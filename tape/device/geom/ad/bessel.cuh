@@ -107,6 +107,66 @@ __device__ __forceinline__ Num d_i1(Num x) {
     return x == Num(0) ? Num(0.5) : is_infinite(zero) ? zero : zero - ::cyl_bessel_i1(x) / x;
 }
 
+// Of orders n >= 2: (J of n - 1, minus that of n + 1) / 2, for a positive x.
+__device__ __forceinline__ double d_jn_of_positive(int n, double x) {
+    if (x < 1e-8) {
+        double product = 0.5;
+        for (int k = 1; k < n; ++k) product *= 0.5 * x / k;
+        return product;
+    }
+    Orders<double> j = bessel_j(x);
+    if (n < x) {
+        double below = j.zero, at = j.zero, above = j.one;
+        for (int k = 1; k <= n; ++k) {
+            below = at;
+            at = above;
+            above = 2.0 * k / x * at - below;
+        }
+        return 0.5 * (below - above);
+    }
+    // Up from order x on, rounding errors grow. So down: first the ratio of orders n + 1 and n, by a continued fraction.
+    double ratio = 0.0;
+    for (int k = n + 32 + (int)(16.0 * ::cbrt((double)n)); k > n; --k) ratio = 1.0 / (2.0 * k / x - ratio);
+    double above = ratio, at = 1.0, below = 0.0, difference = 0.0;
+    for (int k = n; k > 0; --k) {
+        below = 2.0 * k / x * at - above;
+        if (k == n) difference = 0.5 * (below - above);
+        above = at;
+        at = below;
+        if (::fabs(at) > 1e150) {
+            at *= 1e-150;
+            above *= 1e-150;
+            difference *= 1e-150;
+        }
+    }
+    return difference * (::fabs(at) > ::fabs(above) ? j.zero / at : j.one / above);
+}
+template <typename Num>
+__device__ __forceinline__ Num d_jn(int n, Num x, Num y) {
+    if (n == 0) return d_j0(x);
+    if (n == 1) return d_j1(x);
+    // Of a small x, CUDA's value may be NaN.
+    if (n < 0 || x != x || is_infinite(x)) return n < 0 ? y : is_infinite(x) ? Num(0) : x;
+    Num d = Num(d_jn_of_positive(n, ::fabs((double)x)));
+    return n % 2 == 0 && x < Num(0) ? -d : d;
+}
+// Of Y, where steps up are stable.
+template <typename Num>
+__device__ __forceinline__ Num d_yn(int n, Num x, Num y) {
+    if (n == 0) return d_y0(x);
+    if (n == 1) return d_y1(x);
+    if (n < 0 || !(x >= Num(0))) return y;
+    if (x == Num(0) || is_infinite(x)) return x == Num(0) ? infinity(x) : Num(0);
+    Orders<double> start = bessel_y((double)x);
+    double below = start.zero, at = start.zero, above = start.one;
+    for (int k = 1; k <= n && !is_infinite(above); ++k) {
+        below = at;
+        at = above;
+        above = 2.0 * k / x * at - below;
+    }
+    return is_infinite(above) ? Num(-above) : Num(0.5 * (below - above));
+}
+
 }  // namespace libm
 }  // namespace ad
 }  // namespace geom
@@ -118,16 +178,16 @@ GEOM_AD_ONE(y1, d_y1(x))
 GEOM_AD_ONE(cyl_bessel_i0, ::cyl_bessel_i1(x))
 GEOM_AD_ONE(cyl_bessel_i1, d_i1(x))
 
-// No derivative for these yet: those of CUDA's own recurrences are not accurate, and they lose digits where x < n.
-#define GEOM_AD_LOST(Num, name)                                                                     \
-    __device__ __forceinline__ Num geom_ad_##name(int n, Num x) {                                   \
+#define GEOM_AD_ORDER(type, name, slope)                                                            \
+    __device__ __forceinline__ type geom_ad_##name(int n, type active) {                            \
         using namespace geom::ad::libm;                                                             \
-        return lost(rule(::name(n, stop(x)), x, Num(1)));                                           \
+        const type x = stop(active), y = ::name(n, x);                                              \
+        return rule(y, active, slope(n, x, y));                                                     \
     }
-GEOM_AD_LOST(float, jnf)
-GEOM_AD_LOST(float, jn)
-GEOM_AD_LOST(double, jn)
-GEOM_AD_LOST(float, ynf)
-GEOM_AD_LOST(float, yn)
-GEOM_AD_LOST(double, yn)
-#undef GEOM_AD_LOST
+GEOM_AD_ORDER(float, jnf, d_jn)
+GEOM_AD_ORDER(float, jn, d_jn)
+GEOM_AD_ORDER(double, jn, d_jn)
+GEOM_AD_ORDER(float, ynf, d_yn)
+GEOM_AD_ORDER(float, yn, d_yn)
+GEOM_AD_ORDER(double, yn, d_yn)
+#undef GEOM_AD_ORDER

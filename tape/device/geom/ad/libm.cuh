@@ -17,6 +17,8 @@
 #undef GEOM_AD_ONE_OF
 #undef GEOM_AD_TWO
 #undef GEOM_AD_TWO_OF
+#undef GEOM_AD_LOST
+#undef GEOM_AD_LOST_OF
 #undef GEOM_AD_PI
 #undef GEOM_AD_LN2
 #undef GEOM_AD_LN10

@@ -8,7 +8,6 @@ namespace geom {
 namespace ad {
 namespace libm {
 
-using detail::lost;
 using detail::rule;
 using detail::stop;
 
@@ -82,3 +81,17 @@ __device__ __forceinline__ Num polynomial(Num x, const double (&c)[count]) {
     GEOM_AD_TWO_OF(float, name##f, by_a, by_b)                                                      \
     GEOM_AD_TWO_OF(float, name, by_a, by_b)                                                         \
     GEOM_AD_TWO_OF(double, name, by_a, by_b)
+
+// Marks y as a value of this function, without a known derivative by x. A function of one level: where more are inlined
+// into each other, line information may lose the line of the program.
+#define GEOM_AD_LOST_OF(type, constraint, suffix, name, function)                                   \
+    __device__ __forceinline__ type name(type y, type x) {                                          \
+        type z;                                                                                     \
+        asm("ad.rule." suffix " %0, %1, %2, %1;" : "=" constraint(z) : constraint(y), constraint(x)); \
+        asm("ad.lost." suffix "." #function " %0, %1;" : "=" constraint(y) : constraint(z));        \
+        return y;                                                                                   \
+    }
+#define GEOM_AD_LOST(name)                                                                          \
+    GEOM_AD_LOST_OF(float, "f", "f32", lost_##name##f, name##f)                                     \
+    GEOM_AD_LOST_OF(float, "f", "f32", lost_##name, name)                                           \
+    GEOM_AD_LOST_OF(double, "d", "f64", lost_##name, name)

@@ -15,6 +15,9 @@ __device__ __forceinline__ Num d_modulus(Num a, Num b, Num r) {
     return unless_nan(r, -n);
 }
 
+// No function of real numbers.
+GEOM_AD_LOST(nextafter)
+
 }  // namespace libm
 }  // namespace ad
 }  // namespace geom
@@ -58,7 +61,7 @@ __device__ __forceinline__ double geom_ad_copysign(float a, double b) {
     GEOM_AD_STEPS(long long, llround##f, Num)                                                       \
     __device__ __forceinline__ Num geom_ad_nextafter##f(Num a, Num b) {                             \
         using namespace geom::ad::libm;                                                             \
-        return lost(rule(::nextafter##f(stop(a), stop(b)), a, Num(1)));                             \
+        return lost_nextafter##f(::nextafter##f(stop(a), stop(b)), a);                              \
     }
 #define GEOM_AD_SCALED(Num, name, Int)                                                              \
     __device__ __forceinline__ Num geom_ad_##name(Num x, Int n) {                                   \

@@ -9,6 +9,8 @@ mod fresh;
 mod generated;
 mod gradcheck;
 mod graphs;
+mod libm;
+mod logs;
 mod loops;
 mod masks;
 pub(crate) mod ops;
@@ -26,6 +28,7 @@ mod unseen;
 mod unwritten;
 mod values;
 mod vjp;
+mod withheld;
 
 use crate::harness::Case;
 
@@ -56,8 +59,11 @@ pub(crate) fn cases() -> Vec<Case> {
         generated::cases(),
         twins::cases(),
         unseen::cases(),
+        libm::cases(),
         loops::cases(),
+        logs::cases(),
         gradcheck::cases(),
+        withheld::cases(),
     ]
     .concat()
 }
