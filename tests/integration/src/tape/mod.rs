@@ -30,8 +30,8 @@ mod unfinished;
 mod unseen;
 mod unwritten;
 mod values;
-mod withheld;
 mod vjp;
+mod withheld;
 
 use crate::harness::Case;
 
