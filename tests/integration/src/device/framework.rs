@@ -55,12 +55,17 @@ impl Framework {
 
     pub(crate) fn with_flags(context: &Context, flags: CUstream_flags) -> Result<Self, Failure> {
         let (sys, context) = (context.driver().as_sys(), context.as_raw());
-        let mut stream = std::ptr::null_mut();
+        let mut inner = Inner { sys, context, stream: CU_STREAM_LEGACY };
         bound(sys, context, || {
+            let mut stream = std::ptr::null_mut();
             // SAFETY: `stream` is a valid place for a handle.
-            success("cuStreamCreate", unsafe { sys.cuStreamCreate(&raw mut stream, flags.0) })
+            let made = unsafe { sys.cuStreamCreate(&raw mut stream, flags.0) };
+            success("cuStreamCreate", made)?;
+            // Destroyed with `inner`, also if popping the context fails.
+            inner.stream = stream;
+            Ok(())
         })?;
-        Ok(Self(Arc::new(Inner { sys, context, stream })))
+        Ok(Self(Arc::new(inner)))
     }
 
     /// A framework that runs on the legacy stream.
@@ -121,7 +126,13 @@ impl Framework {
         let mut graph = std::ptr::null_mut();
         // SAFETY: the stream is live, and `graph` is a valid place for a handle.
         let ended = unsafe { self.0.sys.cuStreamEndCapture(self.0.stream, &raw mut graph) };
-        success("cuStreamEndCapture", ended)?;
+        if let Err(failed) = success("cuStreamEndCapture", ended) {
+            // A stream that goes on capturing could free nothing.
+            // SAFETY: as above.
+            let _ = unsafe { self.0.sys.cuStreamEndCapture(self.0.stream, &raw mut graph) };
+            drop(RawGraph { framework: self.clone(), graph, exec: std::ptr::null_mut() });
+            return Err(failed);
+        }
         let mut made = RawGraph { framework: self.clone(), graph, exec: std::ptr::null_mut() };
         self.bound(|| {
             let place = &raw mut made.exec;

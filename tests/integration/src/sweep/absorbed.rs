@@ -16,7 +16,7 @@ const PANIC: &str = "a closure has panicked, and that is what its caller hears o
 const RAW: &str = "the test calls it itself, in a drop";
 
 /// The calls, the codes, how the names of the tests begin, and why.
-const ABSORBED: [(&[&str], Codes, &str, &str); 11] = [
+const ABSORBED: [(&[&str], Codes, &str, &str); 13] = [
     (&["cuMemAllocFromPoolAsync"], OutOfMemory, "", "the pool is trimmed and asked again"),
     (
         &["cuEventQuery"],
@@ -51,6 +51,18 @@ const ABSORBED: [(&[&str], Codes, &str, &str); 11] = [
     ),
     (&["cuCtxDestroy_v2"], All, "", RAW),
     (&["cuStreamDestroy_v2"], All, "foreign::", RAW),
+    (
+        &["cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"],
+        All,
+        "lent::used_on_other_streams",
+        "the host waits where the stream can't, and then the call has succeeded",
+    ),
+    (
+        &["cuMemPoolDestroy"],
+        All,
+        "lent::streams_that_are_refused",
+        "it is kept for who asks the context, whose last handle is gone",
+    ),
     (
         &[
             "cuStreamDestroy_v2",
