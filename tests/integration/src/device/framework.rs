@@ -88,14 +88,17 @@ impl Framework {
 
     /// A tensor in the order of the stream.
     pub(crate) fn tensor(&self, values: &[u32]) -> Result<RawTensor, Failure> {
-        let mut start = 0;
-        let bytes = size_of_val(values).max(4);
+        let (mut tensor, bytes) = (None, size_of_val(values).max(4));
         self.bound(|| {
+            let mut start = 0;
             // SAFETY: `start` is a valid place for an address.
             let made = unsafe { self.0.sys.cuMemAllocAsync(&raw mut start, bytes, self.0.stream) };
-            success("cuMemAllocAsync", made)
+            success("cuMemAllocAsync", made)?;
+            // Freed with it, also if popping the context fails.
+            tensor = Some(RawTensor { framework: self.clone(), start, len: values.len() });
+            Ok(())
         })?;
-        let tensor = RawTensor { framework: self.clone(), start, len: values.len() };
+        let tensor = tensor.ok_or_else(|| Failure::new("no memory was allocated"))?;
         tensor.write(values)?;
         Ok(tensor)
     }

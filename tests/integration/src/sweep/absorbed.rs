@@ -16,7 +16,7 @@ const PANIC: &str = "a closure has panicked, and that is what its caller hears o
 const RAW: &str = "the test calls it itself, in a drop";
 
 /// The calls, the codes, how the names of the tests begin, and why.
-const ABSORBED: [(&[&str], Codes, &str, &str); 13] = [
+const ABSORBED: [(&[&str], Codes, &str, &str); 16] = [
     (&["cuMemAllocFromPoolAsync"], OutOfMemory, "", "the pool is trimmed and asked again"),
     (
         &["cuEventQuery"],
@@ -56,6 +56,19 @@ const ABSORBED: [(&[&str], Codes, &str, &str); 13] = [
         All,
         "lent::used_on_other_streams",
         "the host waits where the stream can't, and then the call has succeeded",
+    ),
+    (&["cuStreamDestroy_v2", "cuMemFreeAsync"], All, "pools::", RAW),
+    (
+        &["cuMemPoolDestroy"],
+        All,
+        "pools::of_another_context",
+        "it is kept for who asks the context, whose last handle is gone",
+    ),
+    (
+        &["cuMemAllocAsync", "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize"],
+        All,
+        "dlpack::allocators",
+        "the allocator of the test has a message of its own",
     ),
     (
         &["cuMemPoolDestroy"],
