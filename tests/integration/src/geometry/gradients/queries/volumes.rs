@@ -22,7 +22,12 @@ const HOW: [(Interpolation, &str); 2] =
     [(Interpolation::Trilinear, "trilinear"), (Interpolation::Tricubic, "tricubic")];
 
 /// `sample(volume, x, out, n)`
-fn of_volume<V, P: Real>(device: &TestDevice, how: &str, value: &str, real: &str) -> Result<Op, Failure>
+fn of_volume<V, P: Real>(
+    device: &TestDevice,
+    how: &str,
+    value: &str,
+    real: &str,
+) -> Result<Op, Failure>
 where
     [P; 3]: Differentiable,
     V: Kind + Differentiable,
@@ -46,7 +51,12 @@ extern \"C\" __global__ void sample(
 }
 
 /// `sample(volume, values, count, x, out, n)`
-fn of_array<V, P: Real>(device: &TestDevice, how: &str, value: &str, real: &str) -> Result<Op, Failure>
+fn of_array<V, P: Real>(
+    device: &TestDevice,
+    how: &str,
+    value: &str,
+    real: &str,
+) -> Result<Op, Failure>
 where
     [P; 3]: Differentiable,
     V: Kind + Differentiable,
@@ -186,7 +196,13 @@ where
                         return t.launch(&op, threads(n), args);
                     }
                     let array = IndexedValues::new(&data, V::of(&[0.5; 4]));
-                    indexed.volume.record_sample_indexed(t, &Samples::world(&at), how, &array, &mut out)
+                    indexed.volume.record_sample_indexed(
+                        t,
+                        &Samples::world(&at),
+                        how,
+                        &array,
+                        &mut out,
+                    )
                 })?;
                 tape.backward_with(&stream, &Seeds::new().with(&out, &seeds)?)?;
                 let by = wide(&tape.gradient(&at)?.to_vec(&stream)?);
