@@ -92,6 +92,7 @@ mod peer;
 pub mod prelude;
 mod stream;
 mod sync;
+pub mod sys;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod vector;
@@ -125,8 +126,6 @@ pub use module::{
 pub use stream::{GraphLock, Mark, Stream};
 
 pub use cuda_macros::{include_cuda, kernels};
-/// The raw bindings, for driver functions that this crate does not wrap.
-pub use cuda_sys as sys;
 /// The compiler, for options, headers and templates.
 pub use nvrtc;
 

@@ -16,6 +16,7 @@ mod graphs;
 pub(crate) mod groups;
 mod kernels;
 mod lazy;
+mod libraries;
 mod life;
 mod limits;
 mod linking;
@@ -68,6 +69,7 @@ pub(crate) fn cases() -> Vec<Case> {
         variables::cases(),
         contexts::cases(),
         foreign::cases(),
+        libraries::cases(),
         linking::cases(),
         modules::cases(),
         names::cases(),

@@ -249,7 +249,7 @@ fn tricubic(device: &TestDevice) -> TestResult {
 /// The voxels of a grid of indices, and their places in an array.
 pub(super) struct Indexed {
     pub(super) volume: Volume,
-    places: HashMap<[i32; 3], usize>,
+    pub(super) places: HashMap<[i32; 3], usize>,
 }
 
 /// Made on the device, of active voxels alone.

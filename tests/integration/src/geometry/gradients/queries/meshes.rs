@@ -353,7 +353,9 @@ extern "C" __global__ void ball(geom::Mesh mesh, const geom::vec3<float>* x, flo
     float sum = 0.0f;
     geom::for_each_within(mesh, x[i], 100.0f, [&](unsigned face) {
         geom::Triangle t;
-        if (geom::face_triangle(mesh, face, &t)) sum += geom::distance_squared((t.a + t.b + t.c) / 3.0f, x[i]);
+        if (!geom::face_triangle(mesh, face, &t)) return;
+        geom::vec3<float> d = (t.a + t.b + t.c) / 3.0f - x[i];
+        sum += dot(d, d);
     });
     out[i] = sum;
 }"#;
