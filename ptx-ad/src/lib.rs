@@ -46,10 +46,20 @@
 //! ```
 //!
 //! # What is differentiated
-//! Kernels of `float` and `double` without barriers and shared memory, with branches, loops and local arrays. Comparisons, conversions to integers and
+//! Kernels of `float`, `double` and 16-bit floats without barriers and shared memory, with branches, loops and local arrays. Comparisons, conversions to integers and
 //! rounding to integral values are constants. `sqrt` has the derivative 0 at 0, `fabs` that of the side of the sign
 //! bit. `min` and `max` pass the gradient to their first operand at ties, and to the one that is returned if the other is
 //! NaN. What is not chosen gets no gradient, even if its derivative is infinite.
+//!
+//! The adjoint repeats the kernel, so what the kernel computes must be the same in each run: not by races, and not by
+//! which threads happen to run together (`__activemask`), other than in ways that do not change the results.
+//!
+//! # 16-bit floats
+//! Gradients of [`Real::F16`] and [`Real::Bf16`] are `float`, at twice the offset of the number. Values round as in the
+//! kernel; derivatives are those of the same functions of `float`. Packed instructions are differentiated lane by lane.
+//! Integer instructions may move 16 bits and change their sign bit. If they make other bits of an active number, and those
+//! come back to one, the kernel is refused ([`Reason::Bits`]). So is what else is not arithmetic ([`Reason::Half`]): 16-bit
+//! floats in local memory, in structures with other members, converted to 8 bits.
 //!
 //! # Markers
 //! Opcodes that no device has, as `geom/ad.cuh` writes them by inline assembly, with registers as operands. TYPE is `f32`
@@ -73,9 +83,12 @@ mod closed;
 mod doubles;
 mod emit;
 mod globals;
+mod halves;
+mod integral;
 mod legal;
 mod prepare;
 mod refusal;
+mod replay;
 mod spec;
 
 use std::collections::BTreeSet;
@@ -110,7 +123,8 @@ pub struct Adjoint {
     pub deterministic: Option<Deterministic>,
     /// Pointers, by their positions in `accesses`, that must not lead to the same memory: the kernel loads through the
     /// first after it has stored through the second, and the adjoint loads what was there before; or it stores through
-    /// both, and the adjoint loads both gradients before it clears one.
+    /// both, and the adjoint loads both gradients before it clears one; or the first leads to a replay buffer, and the
+    /// kernel stores through the second.
     pub apart: Vec<(usize, usize)>,
     /// The largest number of threads in a launch for which gradients are added without atomics as they should be.
     pub threads: u64,
@@ -206,13 +220,25 @@ impl std::error::Error for NotDifferentiable {}
 pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDifferentiable> {
     let refused = |refusals| NotDifferentiable { kernel: spec.kernel.clone(), refusals };
     let mut body = prepare::prepare(module, spec).map_err(refused)?;
+    integral::mark(&mut body);
+    halves::widen(&mut body, spec);
     let mut analysis = Analysis::new(&body, spec);
     if doubles::widen(&mut body, &analysis.kinds) {
         analysis = Analysis::new(&body, spec);
     }
+    let replay = replay::replace(module, spec, &mut body, &analysis).map_err(refused)?;
+    if replay.is_used() {
+        // The effects are those of the kernel as it was.
+        let used = std::mem::take(&mut analysis.used);
+        analysis = Analysis::new(&body, spec);
+        analysis.used = used;
+    }
+    let (mut refusals, pairs) = replay::check(module, &body, &analysis, &replay);
     let mut checked = legal::check(module, spec, &body, &analysis);
-    if !checked.refusals.is_empty() {
-        return Err(refused(checked.refusals));
+    refusals.extend(std::mem::take(&mut checked.refusals));
+    checked.apart.extend(pairs);
+    if !refusals.is_empty() {
+        return Err(refused(refusals));
     }
     let mut apart = std::mem::take(&mut checked.apart);
     let name = format!("{}_adjoint", spec.kernel);
@@ -229,6 +255,7 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
         private: private.get(index).copied().unwrap_or(false),
         own: analysis.own.get(index).is_some(),
         covers: emit::covers(&analysis, index),
+        replayed: replay.buffers.get(index) == Some(&true),
     });
     let accesses = accesses.collect();
     let is_sum = |instr: &ptx::ir::Instr| matches!(instr.op, Op::Atom { ty, .. } if ty.is_float());

@@ -11,7 +11,7 @@ use ptx::ssa::{Ssa, SsaError};
 use crate::body::{Block, Body, End, Phi, Region};
 use crate::closed;
 use crate::refusal::{Reason, Refusal};
-use crate::spec::Spec;
+use crate::spec::{Reals, Spec};
 
 /// More loops than these within each other are refused: each repeats what is in it.
 const MOST_NESTED: u32 = 12;
@@ -34,7 +34,8 @@ pub(crate) fn prepare(module: &Module, spec: &Spec) -> Result<Body, Vec<Refusal>
         return Err(vec![Refusal::new(Reason::Debug, text)]);
     }
     fits(kernel, spec)?;
-    let mut kernel = inline(module, FunctionId(id)).map_err(|error| vec![not_inlined(&error)])?;
+    let mut kernel =
+        inline(module, FunctionId(id)).map_err(|error| vec![not_inlined(module, &error)])?;
     for instr in kernel.body.iter_mut().flatten() {
         // A marker has one result.
         if matches!(&instr.op, Op::Other { opcode, .. } if opcode.starts_with("ad.")) {
@@ -135,6 +136,17 @@ fn fits(kernel: &Function, spec: &Spec) -> Result<(), Vec<Refusal>> {
             Some(reals) => pointer.size > 0 && pointer.size.is_multiple_of(reals.real().bytes()),
             None => !pointer.active,
         };
+        let halves = param.reals.iter().filter(|(_, real)| real.scale() > 1).count();
+        if param.active && halves > 0 && halves < param.reals.len() {
+            let text = format!("`{}` has 16-bit floats beside other active numbers", param.name);
+            wrong.push(Refusal::new(Reason::Half, text));
+        }
+        let mixed = |pointer: &crate::spec::Pointer| matches!(pointer.reals, Some(Reals::Some(real)) if pointer.active && real.scale() > 1);
+        if param.pointers.iter().any(mixed) {
+            let text =
+                format!("elements of `{}` have other members beside 16-bit floats", param.name);
+            wrong.push(Refusal::new(Reason::Half, text));
+        }
         if !param.pointers.iter().all(aligned) {
             let text = format!("elements of `{}` are no multiple of its numbers", param.name);
             wrong.push(Refusal::new(Reason::Parameter, text));
@@ -215,15 +227,33 @@ fn refuse(
     Err(found.into_iter().map(with_place).collect())
 }
 
-fn not_inlined(error: &InlineError) -> Refusal {
-    let (reason, line) = match error {
-        InlineError::Recursion { .. } => (Reason::Recursion, 0),
+fn not_inlined(module: &Module, error: &InlineError) -> Refusal {
+    let calls = |instr: &Instr, wanted: &str| match &instr.op {
+        Op::Call { callee: Callee::Function(id), .. } => {
+            module.functions.get(id.index()).is_some_and(|function| function.name == wanted)
+        }
+        _ => false,
+    };
+    let (reason, is_place): (_, Box<dyn Fn(&Instr) -> bool>) = match error {
+        InlineError::Recursion { name } => {
+            (Reason::Recursion, Box::new(move |instr| calls(instr, name)))
+        }
         InlineError::Mismatch { line, .. }
         | InlineError::SharedVariable { line, .. }
-        | InlineError::WritesParameter { line, .. } => (Reason::Call, *line),
-        _ => (Reason::Call, 0),
+        | InlineError::WritesParameter { line, .. } => {
+            (Reason::Call, Box::new(move |instr| instr.line == *line))
+        }
+        _ => (Reason::Call, Box::new(|_| false)),
     };
-    Refusal { ptx_line: line, ..Refusal::new(reason, error.to_string()) }
+    let refusal = Refusal::new(reason, error.to_string());
+    let mut instrs = module
+        .functions
+        .iter()
+        .flat_map(|function| function.instrs().iter().map(move |instr| (function, instr)));
+    match instrs.find(|(_, instr)| is_place(instr)) {
+        Some((function, instr)) => refusal.at(module, function, instr),
+        None => refusal,
+    }
 }
 
 fn no_form(error: &SsaError) -> Refusal {

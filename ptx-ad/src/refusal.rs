@@ -19,7 +19,8 @@ pub enum Reason {
     /// The address was loaded from memory or comes from several parameters, or the memory behind a parameter is not
     /// accessed as global memory.
     PointerInMemory,
-    /// The result of an atomic operation is used, so an adjoint can't repeat it.
+    /// The result of an atomic operation is used, so an adjoint can't repeat it; or it can't be replayed as the kernel
+    /// stores it, see [`Param::replay`](crate::Param::replay).
     AtomicResult,
     /// An atomic operation on numbers that is not an addition.
     AtomicOther,
@@ -52,7 +53,7 @@ pub enum Reason {
     Recursion,
     /// A call by address.
     Indirect,
-    /// 16-bit floats.
+    /// 16-bit floats that are not plain arithmetic: in local memory, in structures with other members, converted to 8 bits.
     Half,
     /// An asynchronous copy.
     Async,
@@ -167,9 +168,8 @@ fn places(module: &Module, function: &Function, loc: LocId) -> (Option<Place>, O
         // function. The kernel's own file has other functions beside it.
         let found = function.locs.iter().filter(leads_on);
         let found = found.filter(|loc| exact(loc) || Some(by.file) != own);
-        let found = found.min_by_key(|loc| {
-            (loc.line.abs_diff(by.line), loc.column.abs_diff(by.column))
-        });
+        let found =
+            found.min_by_key(|loc| (loc.line.abs_diff(by.line), loc.column.abs_diff(by.column)));
         inlined = found.and_then(|loc| loc.inlined.as_ref());
     }
     let user = place(outer.0, outer.1);

@@ -7,6 +7,10 @@ pub enum Real {
     F32,
     /// `double`
     F64,
+    /// `__half`. Its gradient is a `float`, at twice the offset.
+    F16,
+    /// `__nv_bfloat16`. Its gradient is a `float`, at twice the offset.
+    Bf16,
 }
 
 impl Real {
@@ -14,9 +18,25 @@ impl Real {
     #[must_use]
     pub const fn bytes(self) -> u32 {
         match self {
+            Self::F16 | Self::Bf16 => 2,
             Self::F32 => 4,
             Self::F64 => 8,
         }
+    }
+
+    /// Returns the type of the number's gradient.
+    #[must_use]
+    pub const fn gradient(self) -> Self {
+        match self {
+            Self::F16 | Self::Bf16 | Self::F32 => Self::F32,
+            Self::F64 => Self::F64,
+        }
+    }
+
+    /// Returns how many bytes of gradients there are for each byte of numbers.
+    #[must_use]
+    pub const fn scale(self) -> u32 {
+        self.gradient().bytes() / self.bytes()
     }
 }
 
@@ -42,6 +62,11 @@ pub struct Param {
     pub active: bool,
     /// Whether it is a structure: its gradient parameter is the same structure with pointers to gradients.
     pub structure: bool,
+    /// Offsets of the pointers in it that lead to replay buffers: memory in which the kernel stores results of atomic
+    /// operations, and from which the adjoint loads them. The gradients are right if nothing else is stored to such an
+    /// element after the result was, by no thread of the launch, and if the adjoint finds the memory as it is after the
+    /// launch.
+    pub replay: Vec<u32>,
 }
 
 /// A pointer that a kernel gets.
@@ -108,4 +133,6 @@ pub struct Access {
     pub own: bool,
     /// Whether the adjoint adds to the gradient of each element below the length, or overwrites it.
     pub covers: bool,
+    /// Whether it is a replay buffer: the adjoint loads from the memory as it is *after* the launch.
+    pub replayed: bool,
 }

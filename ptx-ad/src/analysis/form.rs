@@ -455,6 +455,11 @@ impl Forms {
                 }
                 return;
             }
+            // What was in memory, as of a load.
+            Op::Atom { d, .. } => {
+                d.iter().flatten().for_each(|d| self.set(*d, Form::UNKNOWN));
+                return;
+            }
             _ => return,
         };
         if let Some(d) = d {

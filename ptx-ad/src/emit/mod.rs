@@ -11,6 +11,7 @@ mod dead;
 mod early;
 mod forward;
 mod frame;
+mod half;
 mod local;
 mod log;
 mod memory;

@@ -7,10 +7,14 @@ use std::time::Duration;
 use cuda_emu::exec::{DeviceInfo, Env, ExecConfig, Heap, Launch, Program, run};
 use cuda_emu::space::{Kind, Space};
 use cuda_emu::{Real as Number, Tangents};
-use ptx_ad::{Access, Adjoint, Deterministic, Effect, NotDifferentiable, Real, abi, differentiate};
+use ptx_ad::{
+    Access, Adjoint, Deterministic, Effect, NotDifferentiable, Real, Spec, abi, differentiate,
+};
 use test_support::Rng;
 
-pub(crate) use crate::args::{Arg, Layout, doubles, floats, scalar, spec, word, words};
+pub(crate) use crate::args::{
+    Arg, Layout, doubles, floats, kernel, module, scalar, spec, word, words,
+};
 
 /// The dimensions of a launch.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +66,10 @@ pub(crate) struct Device {
     pub(crate) masks: bool,
     /// Whether the adjoint for deterministic tapes runs, if there is one.
     pub(crate) logs: bool,
+    /// The argument whose gradient is null.
+    pub(crate) null: Option<usize>,
+    /// The code of a status that was raised before the adjoint runs.
+    pub(crate) raised: u32,
 }
 
 const PARTIALS: usize = 8;
@@ -83,6 +91,8 @@ impl Device {
             scratch: 0,
             masks: false,
             logs: false,
+            null: None,
+            raised: 0,
         }
     }
 
@@ -161,13 +171,15 @@ impl Device {
             put(abi::LOG, &log.to_le_bytes());
             put(abi::LOG_BYTES, &bytes.to_le_bytes());
         }
-        let status = self.upload(&[0; 8]);
+        let status = self.upload(&u64::from(self.raised).to_le_bytes());
         used.push(status);
         let mut bytes = marks + self.scratch;
         let mut scratch = self.upload(&vec![0; bytes]);
         used.push(scratch);
-        if adjoint.scratch {
+        if adjoint.scratch || self.raised > 0 {
             put(abi::STATUS, &status.to_le_bytes());
+        }
+        if adjoint.scratch {
             put(abi::SCRATCH, &scratch.to_le_bytes());
             put(abi::SCRATCH_BYTES, &(bytes as u64).to_le_bytes());
         }
@@ -178,7 +190,7 @@ impl Device {
             let [code, need] = [0, 4].map(|at: usize| {
                 u32::from_le_bytes(raised[at..at + 4].try_into().expect("4 bytes"))
             });
-            if code == 0 {
+            if code == 0 || self.raised > 0 {
                 return Ok(());
             }
             assert_eq!(code, abi::SCRATCH_OVERFLOW);
@@ -232,9 +244,21 @@ impl Device {
         shape: Shape,
         seed: u64,
     ) -> Result<(Compared, Adjoint), Failure> {
+        self.compare_spec(text, &spec(kernel, args), args, shape, seed)
+    }
+
+    /// The same, with what is said of the arguments.
+    pub(crate) fn compare_spec(
+        &self,
+        text: &str,
+        spec: &Spec,
+        args: &[Arg],
+        shape: Shape,
+        seed: u64,
+    ) -> Result<(Compared, Adjoint), Failure> {
         let module = ptx_ad::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        let adjoint = differentiate(&module, &spec(kernel, args)).map_err(Failure::Refused)?;
-        let compared = self.compare_with(text, kernel, args, shape, seed, &adjoint)?;
+        let adjoint = differentiate(&module, spec).map_err(Failure::Refused)?;
+        let compared = self.compare_with(text, &spec.kernel, args, shape, seed, &adjoint)?;
         Ok((compared, adjoint))
     }
 
@@ -262,9 +286,12 @@ impl Device {
         let places = program.params(entry).to_vec();
         let mut directions: Vec<Vec<f64>> = Vec::new();
         let (mut values, mut memory) = (Vec::new(), Vec::new());
-        for (arg, &(place, _)) in args.iter().zip(&places) {
+        for (index, (arg, &(place, _))) in args.iter().zip(&places).enumerate() {
             let numbers = arg.numbers();
-            let direction: Vec<f64> = numbers.iter().map(|_| f64::from(rng.float())).collect();
+            let mut direction: Vec<f64> = numbers.iter().map(|_| f64::from(rng.float())).collect();
+            if self.null == Some(index) {
+                direction.fill(0.0);
+            }
             match arg {
                 Arg::Buffer { bytes, .. } => {
                     let start = self.upload(bytes);
@@ -308,6 +335,18 @@ impl Device {
             let is_finite = |(at, real)| read(&image, at, real).is_finite();
             finite.push(arg.numbers().into_iter().map(is_finite).collect());
         }
+        // What the kernel has stored for its adjoint.
+        let replayed: Vec<Option<Vec<u8>>> = args
+            .iter()
+            .zip(&memory)
+            .enumerate()
+            .map(|(at, (arg, start))| {
+                let of = |access: &&Access| access.param == at && access.replayed;
+                adjoint.accesses.iter().find(of)?;
+                let Arg::Buffer { bytes, .. } = arg else { return None };
+                start.map(|start| self.download(start, bytes.len()))
+            })
+            .collect();
         let lost = tangents.lost();
         tangents.clear_arguments();
         tangents.clear();
@@ -343,9 +382,10 @@ impl Device {
         // Reverse, from random gradients, on the memory as it was.
         let mut arguments = Vec::new();
         let mut before = Vec::new();
-        for arg in args {
+        for (arg, replayed) in args.iter().zip(&replayed) {
             match arg {
                 Arg::Buffer { bytes, .. } => {
+                    let bytes = replayed.as_ref().unwrap_or(bytes);
                     let start = self.upload(bytes);
                     used.push(start);
                     before.push((start, bytes));
@@ -363,18 +403,27 @@ impl Device {
         let (mut assign, mut drop, mut slot) = (0, 0, 1u64);
         for (at, (arg, finite)) in args.iter().zip(&finite).enumerate() {
             let numbers = arg.numbers();
-            let active =
-                matches!(arg, Arg::Buffer { active: true, .. } | Arg::Value { active: true, .. });
+            let active = arg.is_active();
             let bit = if active { slot } else { 0 };
             slot <<= u32::from(active);
             drop |= if drops.contains(&at) { bit } else { 0 };
+            if self.null == Some(at) {
+                gradients.push(0);
+                arguments.push(vec![0; 8]);
+                weights.push(vec![0.0; numbers.len()]);
+                continue;
+            }
             match arg {
                 Arg::Buffer { bytes, active: true, .. } if assigns.contains(&at) => {
-                    // Nothing is there yet.
+                    // Nothing is there yet. What comes after draws as it would otherwise.
                     assign |= bit;
-                    let mut image = vec![0; bytes.len()];
+                    for _ in &numbers {
+                        let _: f32 = rng.float();
+                    }
+                    let scale = numbers.first().map_or(1, |(_, real)| real.scale() as usize);
+                    let mut image = vec![0; bytes.len() * scale];
                     for (at, real) in &numbers {
-                        write(&mut image, *at, *real, f64::NAN);
+                        write(&mut image, at * scale, real.gradient(), f64::NAN);
                     }
                     let start = self.upload(&image);
                     used.push(start);
@@ -393,9 +442,10 @@ impl Device {
                             f64::from(rng.float()) * f64::from(u8::from(wanted(at, *finite)))
                         })
                         .collect();
-                    let mut image = vec![0; bytes.len()];
+                    let scale = numbers.first().map_or(1, |(_, real)| real.scale() as usize);
+                    let mut image = vec![0; bytes.len() * scale];
                     for ((at, real), weight) in numbers.iter().zip(&chosen) {
-                        write(&mut image, *at, *real, *weight);
+                        write(&mut image, at * scale, real.gradient(), *weight);
                     }
                     let start = self.upload(&image);
                     used.push(start);
@@ -450,17 +500,22 @@ impl Device {
         for (at, (arg, start)) in args.iter().zip(&gradients).enumerate() {
             let numbers = arg.numbers();
             let got: Vec<f64> = match arg {
-                _ if *start == 0 => Vec::new(),
+                _ if *start == 0 => vec![0.0; numbers.len()],
                 // Nobody reads it.
                 _ if drop != 0 && drops.contains(&at) => vec![0.0; numbers.len()],
                 Arg::Buffer { bytes, .. } => {
-                    let image = self.download(*start, bytes.len());
-                    numbers.iter().map(|(at, real)| read(&image, *at, *real)).collect()
+                    let scale = numbers.first().map_or(1, |(_, real)| real.scale() as usize);
+                    let image = self.download(*start, bytes.len() * scale);
+                    let gradient =
+                        |(at, real): &(usize, Real)| read(&image, at * scale, real.gradient());
+                    numbers.iter().map(gradient).collect()
                 }
                 Arg::Value { .. } => {
                     let image = self.download(*start, PARTIALS * 128);
                     let sum = |(at, real): &(usize, Real)| {
-                        (0..PARTIALS).map(|part| read(&image, part * 128 + at, *real)).sum()
+                        let at = at * real.scale() as usize;
+                        let part = |part| read(&image, part * 128 + at, real.gradient());
+                        (0..PARTIALS).map(part).sum()
                     };
                     numbers.iter().map(sum).collect()
                 }
@@ -513,6 +568,8 @@ fn most_entries(
 
 pub(crate) fn number(real: Real) -> Number {
     match real {
+        Real::F16 => Number::F16,
+        Real::Bf16 => Number::Bf16,
         Real::F32 => Number::F32,
         Real::F64 => Number::F64,
     }
@@ -522,6 +579,7 @@ fn write(image: &mut [u8], at: usize, real: Real, value: f64) {
     match real {
         Real::F32 => image[at..at + 4].copy_from_slice(&(value as f32).to_le_bytes()),
         Real::F64 => image[at..at + 8].copy_from_slice(&value.to_le_bytes()),
+        Real::F16 | Real::Bf16 => panic!("gradients are `float`"),
     }
 }
 
@@ -529,20 +587,9 @@ pub(crate) fn read(image: &[u8], at: usize, real: Real) -> f64 {
     match real {
         Real::F32 => f32::from_le_bytes(image[at..at + 4].try_into().expect("4 bytes")).into(),
         Real::F64 => f64::from_le_bytes(image[at..at + 8].try_into().expect("8 bytes")),
+        Real::F16 | Real::Bf16 => {
+            let bits = u16::from_le_bytes(image[at..at + 2].try_into().expect("2 bytes"));
+            crate::half::value(real, bits)
+        }
     }
-}
-
-/// A kernel with these parameters and this code, in a module of its own.
-pub(crate) fn kernel(params: &str, code: &str) -> String {
-    module("", params, code)
-}
-
-/// The same, with what stands before the kernel. Line 10 is the first of the code.
-pub(crate) fn module(before: &str, params: &str, code: &str) -> String {
-    let before = before.replace('\n', " ");
-    format!(
-        ".version 8.3\n.target sm_90\n.address_size 64\n{before}\n.visible .entry k({params})\n{{\n\
-         .reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<40>; .reg .b64 %w<40>;\n\
-         .reg .f32 %f<40>; .reg .f64 %d<40>;\n\n{code}\n}}\n"
-    )
 }

@@ -24,7 +24,8 @@ fn simple(before: &str, code: &str) -> (Compared, Adjoint) {
     let trips: Vec<u32> = (0..70).map(|at| at * 5 % 7).collect();
     let args = [floats(&values), floats(&values), words(&trips), word(5), scalar(0.75)];
     let mut found = None;
-    for scratch in [0, 100, 1 << 20] {
+    // None, for no turn, for some threads' turns, and for all.
+    for scratch in [0, 100, 840, 1 << 20] {
         let mut device = Device::new();
         device.scratch = scratch;
         let (compared, adjoint) = match device.compare(&text, "k", &args, shape(2, 35), 1) {
@@ -36,7 +37,7 @@ fn simple(before: &str, code: &str) -> (Compared, Adjoint) {
         assert!(compared.magnitude > 0.1, "nothing was compared\n{text}");
         found = Some((compared, adjoint));
     }
-    found.expect("three runs")
+    found.expect("four runs")
 }
 
 #[test]
@@ -94,6 +95,37 @@ fn breaks_and_continues() {
     );
 }
 
+/// What a loop counts is not kept: by which steps it changes is known.
+#[test]
+fn counters() {
+    for (code, words) in [
+        // Down, by a constant and by an argument.
+        ("sub.u32 %r5, %r5, 3;", 0),
+        ("sub.s32 %r5, %r5, %r9;", 0),
+        ("add.s32 %r5, %r5, -2;", 0),
+        ("add.u32 %r5, %r9, %r5;", 0),
+        // By a step that changes itself, and by another one each way.
+        ("add.u32 %r5, %r5, %r6; add.u32 %r6, %r6, %r4;", 1),
+        (
+            "add.u32 %r5, %r5, 1; and.b32 %r7, %r4, 1; setp.eq.u32 %p2, %r7, 0; @%p2 bra TOP; add.u32 %r5, %r5, 2;",
+            1,
+        ),
+        // From its place to zero.
+        ("sub.u32 %r5, %r9, %r5;", 1),
+    ] {
+        let (_, adjoint) = simple(
+            "",
+            &format!(
+                "mov.f32 %f2, %f1; mov.u32 %r4, 0; mov.u32 %r5, 40; mov.u32 %r6, 1;
+                 TOP: setp.ge.u32 %p1, %r4, %r8; @%p1 bra DONE; add.u32 %r4, %r4, 1;
+                 cvt.rn.f32.s32 %f3, %r5; mul.f32 %f3, %f3, 0f3D800000; fma.rn.f32 %f2, %f2, %f3, %f1; {code} bra TOP;
+                 DONE:"
+            ),
+        );
+        assert_eq!(adjoint.kept.iter().map(|kept| kept.words).sum::<u32>(), words, "{code}");
+    }
+}
+
 /// Values that are exchanged in each turn, and that go round.
 #[test]
 fn exchanges() {
@@ -103,6 +135,14 @@ fn exchanges() {
          TOP: setp.ge.u32 %p1, %r4, %r8; @%p1 bra DONE;
          mov.f32 %f5, %f2; mov.f32 %f2, %f3; mul.f32 %f3, %f4, %f1; mov.f32 %f4, %f5; add.u32 %r4, %r4, 1; bra TOP;
          DONE: fma.rn.f32 %f2, %f3, %f4, %f2;",
+    );
+    // Two that change places.
+    simple(
+        "",
+        "mov.f32 %f2, %f1; mul.f32 %f3, %f9, %f1; mov.u32 %r4, 0;
+         TOP: setp.ge.u32 %p1, %r4, %r8; @%p1 bra DONE;
+         mov.f32 %f5, %f2; mov.f32 %f2, %f3; mov.f32 %f3, %f5; add.u32 %r4, %r4, 1; bra TOP;
+         DONE: mul.f32 %f3, %f3, %f3; fma.rn.f32 %f2, %f2, %f1, %f3;",
     );
 }
 
@@ -133,6 +173,45 @@ fn nests() {
          AFTER: add.f32 %f2, %f2, %f5; mul.f32 %f2, %f2, %f1; add.u32 %r4, %r4, 1; bra TOP;
          DONE: mul.f32 %f2, %f2, %f5;",
     );
+}
+
+/// Behind a loop with another one at its end, a third.
+#[test]
+fn loops_behind_nests() {
+    simple(
+        "",
+        "mov.f32 %f2, %f1; mov.u32 %r4, 0; setp.eq.u32 %p1, %r8, 0; @%p1 bra DONE;
+         TOP: mov.u32 %r5, 0;
+         INNER: mul.f32 %f3, %f2, %f2; mul.f32 %f3, %f3, 0f3E000000; fma.rn.f32 %f2, %f1, 0f3F000000, %f3;
+         add.u32 %r5, %r5, 1; setp.le.u32 %p1, %r5, %r4; @%p1 bra INNER;
+         add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, %r8; @%p1 bra TOP;
+         mov.u32 %r4, 0;
+         AGAIN: mul.f32 %f3, %f2, %f2; mul.f32 %f3, %f3, 0f3E000000; fma.rn.f32 %f2, %f1, 0f3F000000, %f3;
+         add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, %r8; @%p1 bra AGAIN;
+         DONE:",
+    );
+}
+
+/// Some threads have finished before others run again with more memory: they add nothing more.
+#[test]
+fn finished_threads() {
+    let code = format!(
+        "{START} ld.global.f32 %f1, [%w4]; ld.global.u32 %r8, [%w7]; mov.f32 %f2, %f1; mov.u32 %r4, 0;
+         TOP: setp.ge.u32 %p1, %r4, %r8; @%p1 bra DONE;
+         mul.f32 %f2, %f2, %f1; fma.rn.f32 %f2, %f2, %f9, %f1; add.u32 %r4, %r4, 1; bra TOP;
+         DONE: and.b32 %r5, %r1, 7; mul.wide.u32 %w8, %r5, 4; add.s64 %w8, %w2, %w8; red.global.add.f32 [%w8], %f2; ret;"
+    );
+    let text = module("", PARAMS, &code);
+    let values: Vec<f32> = (0..70).map(|at| 0.5 + at as f32 / 128.0).collect();
+    let trips: Vec<u32> = (0..70).map(|at| at * 5 % 7).collect();
+    let args = [floats(&values), floats(&[0.0; 8]), words(&trips), word(5), scalar(0.75)];
+    for scratch in [0, 280, 840, 1400, 1 << 20] {
+        let mut device = Device::new();
+        device.scratch = scratch;
+        let found = device.compare(&text, "k", &args, shape(2, 35), 1);
+        let (got, adjoint) = found.unwrap_or_else(|failure| panic!("{failure:?}"));
+        assert!(got.error <= 2e-6 && adjoint.scratch, "{scratch}: {got:?}\n{}", adjoint.text);
+    }
 }
 
 /// Loads and stores of active memory in loops.
@@ -181,6 +260,16 @@ fn private_copies() {
          DONE: ld.global.f32 %f4, [%w5]; mul.f32 %f2, %f4, %f4;",
     );
     assert!(adjoint.accesses[1].private && adjoint.scratch);
+    // Two loads in a turn, and doubles as halves.
+    simple(
+        "",
+        "mov.u32 %r4, 0; mov.f32 %f2, %f1;
+         TOP: setp.ge.u32 %p1, %r4, %r8; @%p1 bra DONE;
+         ld.global.f32 %f3, [%w5]; mul.f32 %f3, %f3, %f1; st.global.f32 [%w5], %f3;
+         ld.global.f32 %f4, [%w5]; fma.rn.f32 %f3, %f4, %f3, %f1; mul.f32 %f3, %f3, 0f3F000000; st.global.f32 [%w5], %f3;
+         add.u32 %r4, %r4, 1; bra TOP;
+         DONE: ld.global.f32 %f4, [%w5]; mul.f32 %f2, %f4, %f4;",
+    );
     // A predicate from memory that the kernel has written.
     simple(
         "",

@@ -3,11 +3,17 @@
 mod accepted;
 mod args;
 mod common;
+mod frames;
+mod half;
+mod halves;
 mod loops;
+mod own;
 mod programs;
 mod queries;
 mod reasons;
+mod replay;
 mod robust;
+mod rules;
 mod scan;
 mod smooth;
 mod sums;

@@ -30,6 +30,7 @@ fn guessed(module: &ptx_ad_module::Module, rng: &mut Rng) -> Option<Spec> {
             reals: if value { vec![(0, real)] } else { Vec::new() },
             active: value,
             structure: rng.below(8) == 0,
+            ..Param::default()
         }
     });
     Some(Spec { kernel: kernel.name.clone(), params: params.collect() })

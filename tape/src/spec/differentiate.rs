@@ -155,12 +155,14 @@ impl OpSpec {
     /// to [`cuda_safe::Error`].
     ///
     /// Recording a launch fails if a gradient comes through it and the kernel, after it wrote to memory through one
-    /// argument, reads the same memory through another.
+    /// argument, reads the same memory through another; with a replay buffer ([`Param::replay`]), if two arguments lead to
+    /// the same memory and the kernel writes through one of them.
     ///
     /// # Safety
     /// For every launch whose arguments pass the checks of this specification, the kernel stays inside the memory
     /// that it is given, writes only through arguments passed as `&mut`, and does not race with itself. Its adjoint
-    /// accesses memory and gradients at the places where the kernel accesses memory.
+    /// accesses memory and gradients at the places where the kernel accesses memory. In a replay buffer, nothing
+    /// overwrites an element after a result was stored there ([`Param::replay`]).
     pub unsafe fn differentiate(
         self,
         context: &Context,
@@ -245,6 +247,7 @@ impl OpSpec {
             pointer.effect = effect;
             pointer.value = match (access.private, access.loaded) {
                 (true, _) => Primal::EntryPrivate,
+                (false, true) if access.replayed => Primal::Exit,
                 (false, true) => Primal::Entry,
                 (false, false) => Primal::None,
             };
@@ -333,11 +336,14 @@ impl OpSpec {
                 let pointer = self.pointer(pointer).map_err(|message| wrong(param, message))?;
                 made.pointers.push(pointer);
             }
+            let replayed = param.pointers.iter().filter(|pointer| pointer.replay);
+            made.replay =
+                replayed.filter_map(|pointer| u32::try_from(pointer.offset).ok()).collect();
             for (offset, element) in &param.scalars {
-                let number = element.real.and_then(real);
+                let number = element.real.map(real);
                 let (Some(number), Ok(offset)) = (number, u32::try_from(*offset)) else {
                     if param.active {
-                        return Err(wrong(param, "an active number must be float or double"));
+                        return Err(wrong(param, "an active number must be a float"));
                     }
                     continue;
                 };
@@ -350,9 +356,9 @@ impl OpSpec {
 
     fn pointer(&self, pointer: &Pointer) -> Result<ptx_ad::Pointer, &'static str> {
         let Element { size, real: numbers, mixed, .. } = pointer.element;
-        let known = numbers.and_then(real);
+        let known = numbers.map(real);
         if pointer.active && known.is_none() {
-            return Err("an active buffer must have elements of float or double");
+            return Err("an active buffer must have elements of floats");
         }
         let reals = known.map(|known| if mixed { Reals::Some(known) } else { Reals::All(known) });
         let count = pointer.length.as_ref().and_then(|length| {
@@ -403,10 +409,11 @@ fn effect(effect: ptx_ad::Effect) -> Effect {
     }
 }
 
-fn real(float: FloatType) -> Option<Real> {
+fn real(float: FloatType) -> Real {
     match float {
-        FloatType::F32 => Some(Real::F32),
-        FloatType::F64 => Some(Real::F64),
-        FloatType::F16 | FloatType::Bf16 => None,
+        FloatType::F32 => Real::F32,
+        FloatType::F64 => Real::F64,
+        FloatType::F16 => Real::F16,
+        FloatType::Bf16 => Real::Bf16,
     }
 }

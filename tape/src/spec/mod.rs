@@ -7,7 +7,7 @@ mod register;
 
 use std::borrow::Cow;
 
-use cuda_safe::{Kernel, LaunchConfig, Module, Result};
+use cuda_safe::{Error, Kernel, LaunchConfig, Module, Result};
 
 pub use differentiate::{Derivation, DerivedAccess, DifferentiateError};
 pub(crate) use op::Inner as OpInner;
@@ -246,6 +246,14 @@ impl OpSpec {
     pub unsafe fn register(self, module: &Module) -> Result<Op> {
         if self.adjoint.is_some() || self.primal.is_some() {
             register::same_abi(module)?;
+        }
+        let is_replay = |param: &&Param| param.pointers.iter().any(|pointer| pointer.replay);
+        if let Some(param) = self.params.iter().find(is_replay) {
+            return Err(Error::invalid(format!(
+                "`{}`: `{}` is a replay buffer, which only generated adjoints load from",
+                self.name, param.name
+            ))
+            .with_hint("of an adjoint by hand, `Param::with_value(Primal::Exit)` says that it reads the buffer"));
         }
         let forward = module.kernel(&self.name)?;
         let adjoint = self.adjoint.as_ref().map(|name| module.kernel(name)).transpose()?;

@@ -53,6 +53,8 @@ pub(crate) struct Pointer {
     pub(crate) length: Option<Length>,
     pub(crate) covers: bool,
     pub(crate) active: bool,
+    /// Whether the kernel stores results of atomic operations there, for a generated adjoint.
+    pub(crate) replay: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,9 +164,17 @@ impl Param {
     /// Adds a member that is a pointer, `offset` bytes into the structure. The next calls describe this member.
     #[must_use]
     pub fn pointer(mut self, offset: usize, element: Element) -> Self {
-        let (value, effect) = (Primal::Entry, Effect::Reads);
-        let (length, said, covers, active) = (None, false, false, false);
-        let made = Pointer { offset, element, value, effect, said, length, covers, active };
+        let made = Pointer {
+            offset,
+            element,
+            value: Primal::Entry,
+            effect: Effect::Reads,
+            said: false,
+            length: None,
+            covers: false,
+            active: false,
+            replay: false,
+        };
         self.pointers.push(made);
         self
     }
@@ -257,6 +267,43 @@ impl Param {
             self.active = true;
         }
         self.last(|pointer| pointer.active = true)
+    }
+
+    /// Declares a replay buffer: the kernel stores results of atomic operations there, and the generated adjoint loads
+    /// them. An adjoint can't repeat an atomic operation, whose result depends on the order of the threads, so
+    /// [`OpSpec::differentiate`](crate::OpSpec::differentiate) refuses a kernel that uses one, unless the kernel stores it:
+    ///
+    /// ```
+    /// use cuda_tape::{Element, OpSpec, Param};
+    /// // __global__ void keep(const float* x, float* out, unsigned* count, unsigned* slots, unsigned n) {
+    /// //     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    /// //     if (i >= n || x[i] <= 0) return;
+    /// //     unsigned slot = atomicAdd(count, 1u);
+    /// //     slots[i] = slot;
+    /// //     out[slot] = x[i] * x[i];
+    /// // }
+    /// let keep = OpSpec::new("keep")
+    ///     .param(Param::buffer("x", Element::F32).len("n").active())
+    ///     .param(Param::buffer("out", Element::F32).len("n").active())
+    ///     .param(Param::buffer("count", Element::bytes(4)).len_fixed(1))
+    ///     .param(Param::buffer("slots", Element::bytes(4)).len("n").replay())
+    ///     .param(Param::value("n"));
+    /// # drop(keep);
+    /// ```
+    ///
+    /// The result itself is stored, as an integer of its size, by each thread that gets it, to an address that does not
+    /// depend on it. In a loop the address must be another one in each turn. Nothing else is done with the buffer, but an
+    /// element may be stored to before. `differentiate` checks this, and refuses results that depend on active inputs
+    /// and kernels whose threads read what other threads write.
+    ///
+    /// It can't check that no thread of the launch overwrites an element after a result was stored there, for example
+    /// because two threads, or two turns of a loop, have the same element. The caller of `differentiate` promises this: the
+    /// adjoint uses what it loads as the kernel uses the result, for example as an index.
+    ///
+    /// The tape keeps the buffer as it is after the launch: it makes a copy if the buffer is overwritten later.
+    #[must_use]
+    pub fn replay(self) -> Self {
+        self.last(|pointer| pointer.replay = true)
     }
 
     fn last(mut self, change: impl FnOnce(&mut Pointer)) -> Self {

@@ -67,6 +67,7 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
         }
         Some(("mutants", given)) => mutants::mutants(&mutants::Request {
             names: strings(given, "name"),
+            package: given.get_one::<String>("package").cloned(),
             quick: given.get_flag("quick"),
         }),
         Some(("names", given)) => names::names(given.get_flag("write")),
@@ -202,17 +203,22 @@ fn command_line() -> Command {
         )
         .subcommand(
             Command::new("mutants")
-                .about("Take guarantees away, and check that the attack suite notices")
+                .about("Take guarantees away, and check that the tests notice")
                 .arg(
                     Arg::new("name")
                         .num_args(0..)
                         .help("Only mutants whose names begin so [default: all]"),
                 )
                 .arg(
+                    Arg::new("package")
+                        .long("package")
+                        .help("Only mutants for the tests of this package: `attacks`, `ptx-ad`"),
+                )
+                .arg(
                     Arg::new("quick")
                         .long("quick")
                         .action(ArgAction::SetTrue)
-                        .help("Run only the attacks that a mutant names"),
+                        .help("Run only the tests that a mutant names"),
                 ),
         )
         .subcommand(

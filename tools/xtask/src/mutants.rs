@@ -1,9 +1,12 @@
-//! `cargo xtask mutants`: takes guarantees away, one at a time, and checks that the attack suite notices.
+//! `cargo xtask mutants`: takes guarantees away, one at a time, and checks that the tests of a suite notice.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 use xtask::mutant::Mutant;
 use xtask::{Error, root};
@@ -11,15 +14,58 @@ use xtask::{Error, root};
 use crate::process;
 use crate::setup;
 
-/// Where the mutants are, below the workspace's folder.
-const FOLDER: &str = "tests/attacks/mutants";
+/// Tests that must notice mutants.
+#[derive(Debug, Clone, Copy)]
+struct Suite {
+    /// The package, whose sources or dependencies the mutants change.
+    package: &'static str,
+    /// The program with the tests.
+    test: &'static str,
+    /// Where the mutants are, below the workspace's folder.
+    folder: &'static str,
+    /// Its checks of itself, which read the sources.
+    skip: &'static str,
+    /// Variables that the tests are run with.
+    variables: &'static [(&'static str, &'static str)],
+    /// Settings of cargo for the build: what is built again for each mutant should take seconds.
+    settings: &'static [&'static str],
+}
+
+const SUITES: [Suite; 2] = [
+    Suite {
+        package: "attacks",
+        test: "attacks",
+        folder: "tests/attacks/mutants",
+        skip: "suite::",
+        variables: &[],
+        settings: &[],
+    },
+    Suite {
+        package: "ptx-ad",
+        test: "adjoint",
+        folder: "ptx-ad/tests/mutants",
+        // Time depends on the machine.
+        skip: "robust::t",
+        variables: &[("PTX_AD_PROGRAMS", "300")],
+        settings: &[
+            "profile.release.package.ptx-ad.opt-level=1",
+            "profile.release.package.ptx-ad.codegen-units=16",
+            "profile.release.incremental=true",
+        ],
+    },
+];
+
+/// How long the tests may run with a mutant, which may never end. Those that have not ended by then count as failed.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// The mutants to try.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
     /// If not empty: only mutants whose names begin with one of these.
     pub(crate) names: Vec<String>,
-    /// Whether to run only the attacks that a mutant names, and not the whole suite.
+    /// If there is one: only the mutants that the tests of this package must notice.
+    pub(crate) package: Option<String>,
+    /// Whether to run only the tests that a mutant names, and not the whole suite.
     pub(crate) quick: bool,
 }
 
@@ -29,35 +75,48 @@ pub(crate) struct Request {
 /// # Errors
 /// The sources could not be copied, or cargo not be started.
 pub(crate) fn mutants(request: &Request) -> Result<bool, Error> {
-    let mutants = Mutant::all(&root().join(FOLDER))?;
     let wanted = |name: &str| {
         request.names.is_empty()
             || request.names.iter().any(|begin| name.starts_with(begin.as_str()))
     };
-    let mutants: Vec<Mutant> = mutants.into_iter().filter(|mutant| wanted(&mutant.name)).collect();
-    if mutants.is_empty() {
-        return Err("no mutant has such a name".into());
+    let (mut all_found, mut any) = (true, false);
+    for suite in SUITES {
+        if request.package.as_ref().is_some_and(|package| package != suite.package) {
+            continue;
+        }
+        let mutants = Mutant::all(&root().join(suite.folder))?;
+        let mutants: Vec<Mutant> = mutants.into_iter().filter(|m| wanted(&m.name)).collect();
+        if !mutants.is_empty() {
+            any = true;
+            all_found &= of_suite(suite, &mutants, request.quick)?;
+        }
     }
-    let lab = Lab::prepare()?;
-    let named: BTreeSet<&str> = mutants.iter().flat_map(|m| &m.fails).map(String::as_str).collect();
-    println!("without a mutant, {} attacks", named.len());
-    if !lab.build()? {
-        return Err("the attack suite does not build".into());
-    }
-    let named: Vec<&str> = named.into_iter().collect();
-    let before = lab.failing(&named)?;
+    if any { Ok(all_found) } else { Err("no mutant has such a name".into()) }
+}
 
-    let mut all_found = true;
-    for mutant in &mutants {
+/// Tries the mutants of a suite. Returns whether every one was found.
+fn of_suite(suite: Suite, mutants: &[Mutant], quick: bool) -> Result<bool, Error> {
+    let lab = Lab::prepare(suite)?;
+    let named: BTreeSet<&str> = mutants.iter().flat_map(|m| &m.fails).map(String::as_str).collect();
+    println!("without a mutant, {} tests of {}", named.len(), suite.package);
+    let Some(program) = lab.build()? else {
+        return Err(format!("the tests of {} do not build", suite.package).into());
+    };
+    let named: Vec<&str> = named.into_iter().collect();
+    let before = lab.failing(&program, &named, &named)?;
+
+    let (mut found, mut all_found) = (0, true);
+    for mutant in mutants {
         println!("\n{}: {}", mutant.name, mutant.about);
         let result = lab.with(mutant, || {
-            if !lab.build()? {
+            let Some(program) = lab.build()? else {
                 return Ok(Err("it does not compile".to_owned()));
-            }
+            };
             let only: Vec<&str> = mutant.fails.iter().map(String::as_str).collect();
-            let failing = lab.failing(if request.quick { &only } else { &[] })?;
+            let failing = lab.failing(&program, if quick { &only } else { &[] }, &only)?;
             Ok(judged(mutant, &before, &failing))
         })?;
+        found += usize::from(result.is_ok());
         match result {
             Ok(others) if others.is_empty() => println!("{}: found", mutant.name),
             Ok(others) => println!("{}: found, also by {}", mutant.name, others.join(", ")),
@@ -67,10 +126,11 @@ pub(crate) fn mutants(request: &Request) -> Result<bool, Error> {
             }
         }
     }
+    println!("\n{}: {found} of {} mutants found", suite.package, mutants.len());
     Ok(all_found)
 }
 
-/// The other attacks that have found a mutant, or why it counts as not found. `before` are the named attacks that
+/// The other tests that have found a mutant, or why it counts as not found. `before` are the named tests that
 /// fail without a mutant.
 fn judged(
     mutant: &Mutant,
@@ -91,15 +151,16 @@ fn judged(
 
 /// A copy of the sources, and what is built of it.
 struct Lab {
+    suite: Suite,
     tree: PathBuf,
     target: PathBuf,
 }
 
 impl Lab {
     /// Brings the copy up to date. Files that have not changed keep their time, so that cargo builds little.
-    fn prepare() -> Result<Self, Error> {
+    fn prepare(suite: Suite) -> Result<Self, Error> {
         let folder = process::target().join("mutants");
-        let lab = Self { tree: folder.join("tree"), target: folder.join("target") };
+        let lab = Self { suite, tree: folder.join("tree"), target: folder.join("target") };
         fs::create_dir_all(&lab.tree)?;
         let listed = process::output(
             Command::new("git")
@@ -179,35 +240,83 @@ impl Lab {
         result
     }
 
-    fn cargo(&self) -> Result<Command, Error> {
+    /// Builds the suite, and returns its program; `None` if it does not compile.
+    fn build(&self) -> Result<Option<PathBuf>, Error> {
         let mut cargo = process::cargo();
         cargo.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
-        cargo.env("CUDA_SETUP_DIR", root().join("target/cuda"));
-        cargo.args(["test", "--quiet", "--release", "--package", "attacks", "--test", "attacks"]);
-        setup::name_nvrtc(&mut cargo)?;
-        Ok(cargo)
+        cargo.args(["test", "--quiet", "--release", "--no-run"]);
+        cargo.args(["--package", self.suite.package, "--test", self.suite.test]);
+        cargo.arg("--message-format=json-render-diagnostics");
+        cargo.args(self.suite.settings.iter().flat_map(|setting| ["--config", setting]));
+        let messages = process::printed(&mut cargo)?;
+        let is_whole = messages.lines().any(|line| {
+            serde_json::from_str::<Value>(line)
+                .is_ok_and(|message| message["success"] == Value::Bool(true))
+        });
+        let program = messages.lines().find_map(|line| {
+            let message: Value = serde_json::from_str(line).ok()?;
+            let ours = message["target"]["name"] == self.suite.test
+                && message["target"]["kind"][0] == "test";
+            ours.then(|| message["executable"].as_str().map(PathBuf::from))?
+        });
+        Ok(program.filter(|_| is_whole))
     }
 
-    /// Builds the suite; whether it compiles.
-    fn build(&self) -> Result<bool, Error> {
-        process::succeeds(self.cargo()?.arg("--no-run"))
-    }
-
-    /// The attacks that fail, of these or, if there are none, of all.
-    fn failing(&self, only: &[&str]) -> Result<BTreeSet<String>, Error> {
-        let mut cargo = self.cargo()?;
+    /// The tests that fail, of these or, if there are none, of all. Those that have not ended in time count as failed, if
+    /// they are among the named.
+    fn failing(
+        &self,
+        program: &Path,
+        only: &[&str],
+        named: &[&str],
+    ) -> Result<BTreeSet<String>, Error> {
+        let printed = self.target.join("printed.txt");
+        let mut tests = process::program(program);
+        tests.current_dir(self.tree.join(self.package())).stdin(Stdio::null());
+        tests.env("CARGO_MANIFEST_DIR", self.tree.join(self.package()));
+        tests.env("CUDA_SETUP_DIR", root().join("target/cuda"));
+        tests.envs(self.suite.variables.iter().copied());
+        setup::name_nvrtc(&mut tests)?;
         // The suite's checks of its own read the sources, which are changed.
-        cargo.args(["--", "--format", "pretty", "--skip", "suite::"]);
+        tests.args(["--format", "pretty", "--skip", self.suite.skip]);
         if !only.is_empty() {
-            cargo.arg("--exact").args(only);
+            tests.arg("--exact").args(only);
         }
-        let output = cargo.stderr(Stdio::inherit()).output()?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let ran = text.lines().filter_map(result_of).count();
-        if ran < only.len().max(1) {
-            return Err(format!("only {ran} attacks ran\n{text}").into());
+        tests.stdout(fs::File::create(&printed)?);
+        let mut child = tests.spawn()?;
+        let began = Instant::now();
+        while child.try_wait()?.is_none() {
+            if began.elapsed() > LIMIT {
+                println!("the tests did not end within {LIMIT:?}");
+                child.kill()?;
+                child.wait()?;
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
         }
-        Ok(text.lines().filter_map(result_of).filter(|(_, ok)| !ok).map(|(name, _)| name).collect())
+        let ended = began.elapsed() <= LIMIT;
+        let bytes = fs::read(&printed)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let results: Vec<(String, bool)> = text.lines().filter_map(result_of).collect();
+        if ended && results.len() < only.len().max(1) {
+            return Err(format!("only {} tests ran\n{text}", results.len()).into());
+        }
+        let mut failing: BTreeSet<String> =
+            results.iter().filter(|(_, ok)| !ok).map(|(name, _)| name.clone()).collect();
+        if !ended {
+            let open = |test: &&&str| !results.iter().any(|(name, _)| name == **test);
+            failing.extend(named.iter().filter(open).map(|test| (*test).to_owned()));
+        }
+        Ok(failing)
+    }
+
+    /// The folder of the suite's package.
+    fn package(&self) -> &Path {
+        let folder = Path::new(self.suite.folder);
+        folder
+            .ancestors()
+            .find(|above| root().join(above).join("Cargo.toml").is_file())
+            .unwrap_or(folder)
     }
 }
 
@@ -249,6 +358,51 @@ mod tests {
         );
         assert!(judged(&mutant, &set(&[]), &set(&["a::b"])).is_err());
         assert!(judged(&mutant, &set(&["a::c"]), &set(&["a::b", "a::c"])).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn several_mutants_are_in_one_file() -> Result<(), String> {
+        let text = "For people.\n\n== one\n# Takes one.\nfails: a\nfile: x.rs\n- let a = b;\n+ let a = c;\n\
+                    \n== two\n# Takes two.\nfails: b\nfile: x.rs\n- gone();\n+\n";
+        let mutants = Mutant::parse_all("set", text)?;
+        let names: Vec<&str> = mutants.iter().map(|mutant| &*mutant.name).collect();
+        assert_eq!(names, ["set/one", "set/two"]);
+        assert_eq!(mutants[0].edits[0].apply("{ let a = b; }")?, "{ let a = c; }");
+        assert_eq!(mutants[1].edits[0].apply("{ gone(); }")?, "{  }");
+        assert_eq!(Mutant::parse_all("01-it", TEXT)?.len(), 1);
+        assert!(Mutant::parse_all("set", "\n== one\n# Takes.\nfails: a\nfile: x\n- a\n").is_err());
+        Ok(())
+    }
+
+    /// What a mutant replaces is there, once.
+    #[test]
+    fn mutants_fit() -> Result<(), String> {
+        for suite in SUITES {
+            let mutants = Mutant::all(&root().join(suite.folder))?;
+            assert!(!mutants.is_empty(), "{}", suite.folder);
+            let names: BTreeSet<&str> = mutants.iter().map(|mutant| &*mutant.name).collect();
+            assert_eq!(names.len(), mutants.len(), "two mutants have one name");
+            for mutant in &mutants {
+                assert!(
+                    mutant.about.ends_with('.'),
+                    "{}: a sentence says what it takes",
+                    mutant.name
+                );
+                let mut texts: std::collections::BTreeMap<&str, String> =
+                    std::collections::BTreeMap::new();
+                for edit in &mutant.edits {
+                    let text = match texts.remove(&*edit.file) {
+                        Some(text) => text,
+                        None => fs::read_to_string(root().join(&edit.file))
+                            .map_err(|error| format!("{}: {error}", edit.file))?,
+                    };
+                    let text =
+                        edit.apply(&text).map_err(|why| format!("{}: {why}", mutant.name))?;
+                    texts.insert(&edit.file, text);
+                }
+            }
+        }
         Ok(())
     }
 
