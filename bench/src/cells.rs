@@ -78,6 +78,15 @@ impl<'a> Cells<'a> {
         near
     }
 
+    /// Calls `visit` for the points within the radius, up to rounding.
+    pub(crate) fn within(&self, query: [f32; 3], mut visit: impl FnMut(u32)) {
+        self.around(query, 1, |index, distance| {
+            if distance <= self.radius {
+                visit(index);
+            }
+        });
+    }
+
     /// Returns the queries to compare: some of all parts of the array.
     fn chosen(&self, count: usize) -> impl Iterator<Item = usize> + use<> {
         let n = self.points.len();

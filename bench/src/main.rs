@@ -1,6 +1,6 @@
 //! Benchmarks: one JSON line a row on standard output, and a table for people on standard error.
 //!
-//! A line's figure stands under its unit (`ms`, `ns`, `gibs` or `tbs`) and is the median of `n`
+//! A line's figure stands under its unit (`ms`, `us`, `ns`, `gibs` or `tbs`) and is the median of `n`
 //! samples. Where the same is done by raw driver calls, the two take turns, and `diff_ns` or
 //! `ratio` is the median of the differences or ratios of neighbours; `aa_diff_ns` or `aa_ratio` compares the raw calls
 //! with themselves: the error of the method.

@@ -90,6 +90,7 @@ fn convert(value: f64, from: &str, to: Unit) -> Option<f64> {
         Unit::Ms => Some(nanoseconds? / 1e6),
         Unit::Ns => nanoseconds,
         Unit::Gibs => Some(bytes_per_second? / GIB),
+        Unit::Us => Some(nanoseconds? / 1e3),
         Unit::Tbs => Some(bytes_per_second? / 1e12),
     }
 }

@@ -11,6 +11,8 @@ use crate::timing::Paired;
 pub(crate) enum Unit {
     /// Milliseconds.
     Ms,
+    /// Microseconds.
+    Us,
     /// Nanoseconds.
     Ns,
     /// GiB/s, 2³⁰ bytes.
@@ -23,6 +25,7 @@ impl Unit {
     pub(crate) fn key(self) -> &'static str {
         match self {
             Self::Ms => "ms",
+            Self::Us => "us",
             Self::Ns => "ns",
             Self::Gibs => "gibs",
             Self::Tbs => "tbs",

@@ -1,4 +1,4 @@
-// The kernels of the tape's rows: a step of particles on springs in air, a loss, saxpy, and their adjoints.
+// The kernels of the tape's rows: a step of particles on springs in air, a loss, saxpy, and their adjoints by hand.
 #include <geom/math/vec.cuh>
 #include <geom/tape.cuh>
 using namespace geom::tape;
@@ -117,4 +117,36 @@ saxpy_adjoint(float a, const float* __restrict__ x, const float*, float*, size_t
         by_a += x[i] * g;
     }
     partial_add(frame, ga, by_a);
+}
+
+// saxpy again, with an adjoint by hand that has a thread for each element, as the kernel.
+extern "C" __global__ void
+saxpy_one(float a, const float* x, const float* y, float* out, size_t n) {
+    size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+    if (i < n)
+        out[i] = a * x[i] + y[i];
+}
+
+extern "C" __global__ void
+saxpy_one_adjoint(float a, const float* __restrict__ x, const float*, float*, size_t n, float* ga, float* gx,
+                  float* gy, float* gout, Frame frame) {
+    if (!begin(frame))
+        return;
+    size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+    float g = i < n ? grad_take(frame, 3, at(gout, i)) : 0.0f;
+    if (i < n) {
+        grad_own(frame, 1, at(gx, i), a * g);
+        grad_own(frame, 2, at(gy, i), g);
+    }
+    partial_add(frame, ga, i < n ? x[i] * g : 0.0f);
+}
+
+// saxpy of vectors, a thread for each: its adjoint is generated.
+extern "C" __global__ void
+saxpy_four(float a, const float4* x, const float4* y, float4* out, size_t n) {
+    size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+    if (i >= n)
+        return;
+    float4 u = x[i], v = y[i];
+    out[i] = make_float4(a * u.x + v.x, a * u.y + v.y, a * u.z + v.z, a * u.w + v.w);
 }

@@ -36,6 +36,7 @@ use generated::HEADERS;
 /// | `geom/isosurface/adjoint.cuh` | gradients through the vertices of a surface in a field |
 /// | `geom/math/adjoint.cuh` | what those are written with |
 /// | `geom/tape.cuh` | with the feature `tape`: for adjoints of kernels: `grad_take`, `grad_add`, partial sums, scratch memory |
+/// | `geom/ad.cuh` | with the feature `tape`: derivatives that a kernel itself knows: `geom::ad::{rule, stop, lost}` |
 /// | `geom/layout.cuh` | assertions on what host and device both declare |
 ///
 /// Each header says at its head whether what it holds is *exact*: its bits then are the same in every

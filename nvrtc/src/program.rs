@@ -31,6 +31,8 @@ pub struct Program {
     source: String,
     name: String,
     headers: Vec<(String, String)>,
+    /// Names of headers.
+    pre_includes: Vec<String>,
     expressions: Vec<String>,
     options: Options,
     cuda_headers: bool,
@@ -56,6 +58,7 @@ impl Program {
             source: source.into(),
             name: "program.cu".into(),
             headers: Vec::new(),
+            pre_includes: Vec::new(),
             expressions: Vec::new(),
             options: Options::new(),
             cuda_headers: true,
@@ -88,6 +91,14 @@ impl Program {
         if !self.headers.contains(&header) {
             self.headers.push(header);
         }
+        self
+    }
+
+    /// Includes a header of the program's before its first line, as `--pre-include` does: lines of the source keep their
+    /// numbers. Compiling fails with [`Error::InvalidInput`] if the program has no [`header`](Self::header) of this name.
+    #[doc(alias = "--pre-include")]
+    pub fn pre_include(mut self, name: impl Into<String>) -> Self {
+        self.pre_includes.push(name.into());
         self
     }
 
@@ -212,14 +223,21 @@ impl Program {
         }
     }
 
-    /// Checks that no two headers have one name. NVRTC refuses them without naming the header.
+    /// Checks that no two headers have one name, which NVRTC refuses without naming it, and that those to be included
+    /// first are there.
     fn check_headers(&self) -> Result<(), Error> {
         let mut names = HashSet::with_capacity(self.headers.len());
-        match self.headers.iter().find(|(name, _)| !names.insert(name)) {
-            None => Ok(()),
-            Some((name, _)) => Err(Error::InvalidInput {
+        if let Some((name, _)) = self.headers.iter().find(|(name, _)| !names.insert(name)) {
+            return Err(Error::InvalidInput {
                 what: format!("the header {name}"),
                 why: "the program has it already, with another text; rename one of the two".into(),
+            });
+        }
+        match self.pre_includes.iter().find(|name| !names.contains(name)) {
+            None => Ok(()),
+            Some(name) => Err(Error::InvalidInput {
+                what: format!("the header {name}, to be included before the program"),
+                why: "the program has no header of this name; add its text with `header`".into(),
             }),
         }
     }
@@ -340,7 +358,7 @@ impl Program {
                 key.field(text.as_bytes());
             }
         }
-        for list in [&self.expressions, &self.options.flags()] {
+        for list in [&self.expressions, &self.pre_includes, &self.options.flags()] {
             key.count(list.len());
             list.iter().for_each(|text| key.field(text.as_bytes()));
         }
@@ -399,6 +417,7 @@ impl Program {
         if self.host_headers {
             flags.push(format!("--pre-include={}", stubs::PRELUDE_NAME));
         }
+        flags.extend(self.pre_includes.iter().map(|name| format!("--pre-include={name}")));
         let headers = || self.headers.iter().chain(&outside.stubs);
         let input = Input {
             source: c_string(|| format!("the source {}", self.name), &self.source)?,

@@ -13,6 +13,10 @@ pub const PARTIALS_LOG2: usize = 36;
 pub const SCRATCH: usize = 56;
 /// Its size in bytes, 64 bits.
 pub const SCRATCH_BYTES: usize = 64;
+/// The address of the log of a deterministic tape, 64 bits.
+pub const LOG: usize = 72;
+/// Its size in bytes, 64 bits.
+pub const LOG_BYTES: usize = 80;
 /// The address of the status of the pass, 64 bits; null if nothing in it can raise one.
 pub const STATUS: usize = 88;
 /// The gradient parameters to be stored to, not added to: a mask of 64 bits.
@@ -26,5 +30,11 @@ pub const SCRATCH_HEADER: u64 = 32;
 pub const SCRATCH_ALIGN: u64 = 16;
 /// The code of a status that says that scratch memory was too small.
 pub const SCRATCH_OVERFLOW: u32 = 1;
+/// The code of a status that says that the log was too small.
+pub const LOG_OVERFLOW: u32 = 2;
+/// The size of the header of a log, which begins with the number of entries, 64 bits.
+pub const LOG_HEADER: usize = 16;
+/// The size of an entry: the address of a number, plus 1 if it is a `double`, and what is added to it, as a `double`.
+pub const LOG_ENTRY: usize = 16;
 /// Where a status has the memory that is needed, in KiB.
 pub const STATUS_NEED: usize = 4;

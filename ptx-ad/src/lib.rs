@@ -54,6 +54,13 @@
 //! The adjoint repeats the kernel, so what the kernel computes must be the same in each run: not by races, and not by
 //! which threads happen to run together (`__activemask`), other than in ways that do not change the results.
 //!
+//! # Markers
+//! Opcodes that no device has, as `geom/ad.cuh` writes them by inline assembly, with registers as operands. TYPE is `f32`
+//! or `f64`. In the adjoint, each is a copy of y.
+//! - `ad.rule.TYPE d, y, x1, d1, x2, d2, ...`: the differential of d is d1 dx1 + d2 dx2 + ...
+//! - `ad.stop.TYPE d, y`: d is a constant.
+//! - `ad.lost.TYPE d, y`, or `ad.lost.TYPE.NAME` of a function: the derivative is not known ([`Reason::Lost`]).
+//!
 //! # Loops
 //! The adjoint first repeats the kernel. Each turn of an outermost loop keeps the values that the loop carries, as far as
 //! the reverse needs them: counters and what is linear in what is carried are not kept. Then turns are reversed from the
@@ -78,7 +85,7 @@ mod spec;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use ptx::ir::{Function, GlobalId, Item, Module, Op};
+use ptx::ir::{Function, FunctionId, GlobalId, Item, Module, Op};
 
 pub use refusal::{Place, Reason, Refusal};
 pub use spec::{Access, Effect, Param, Pointer, Real, Reals, Spec};
@@ -101,6 +108,10 @@ pub struct Adjoint {
     pub dimensions: u32,
     /// Whether several threads may add to one gradient: by atomics, or by sums over blocks.
     pub shares: bool,
+    /// The adjoint for deterministic tapes, if several threads may add to one gradient. All else is as for the adjoint. There
+    /// is none if the kernel stores to elements that may be others' and loads them: their gradients are read in the
+    /// same launch that adds to them.
+    pub deterministic: Option<Deterministic>,
     /// Pointers, by their positions in `accesses`, that must not lead to the same memory: the kernel loads through the
     /// first after it has stored through the second, and the adjoint loads what was there before; or it stores through
     /// both, and the adjoint loads both gradients before it clears one; or the first leads to a replay buffer, and the
@@ -122,16 +133,39 @@ impl Adjoint {
     /// launched.
     #[must_use]
     pub fn text_for_blocks_of(&self, threads: u32) -> String {
-        let head = format!(".entry {}(", self.name);
-        let body = self.text.find(&head).and_then(|entry| {
-            let body = self.text.get(entry..)?.find("\n{")?;
-            entry.checked_add(body)
-        });
-        match body.and_then(|at| self.text.split_at_checked(at)) {
-            Some((before, after)) => format!("{before}\n.maxntid {threads}, 1, 1{after}"),
-            None => self.text.clone(),
-        }
+        with_threads(&self.text, &self.name, threads)
     }
+
+    /// Returns the text for deterministic tapes, for blocks of up to so many threads.
+    #[must_use]
+    pub fn deterministic_text_for_blocks_of(&self, threads: u32) -> Option<String> {
+        let text = &self.deterministic.as_ref()?.text;
+        Some(with_threads(text, &self.name, threads))
+    }
+}
+
+fn with_threads(text: &str, kernel: &str, threads: u32) -> String {
+    let head = format!(".entry {kernel}(");
+    let body = text.find(&head).and_then(|entry| {
+        let body = text.get(entry..)?.find("\n{")?;
+        entry.checked_add(body)
+    });
+    match body.and_then(|at| text.split_at_checked(at)) {
+        Some((before, after)) => format!("{before}\n.maxntid {threads}, 1, 1{after}"),
+        None => text.to_owned(),
+    }
+}
+
+/// An adjoint that adds nothing by atomics: what goes to gradients to which other threads may add is written into the log
+/// that the frame leads to.
+#[derive(Debug, Clone)]
+pub struct Deterministic {
+    /// Its PTX. The kernel has the name and the parameters of the other adjoint.
+    pub text: String,
+    /// How many numbers each thread adds at most, by the number of loops around: in the first place outside of loops, in the
+    /// second for each turn of loops that are in no other, and so on. Sums for numbers that were passed by value are not
+    /// counted: each block adds one for each number, or with [`Adjoint::scratch`] each thread.
+    pub added: Vec<u64>,
 }
 
 /// What a loop keeps in scratch memory.
@@ -182,18 +216,18 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
         analysis.used = used;
     }
     let (mut refusals, pairs) = replay::check(module, &body, &analysis, &replay);
-    let legal::Checked { refusals: others, mut apart, private } =
-        legal::check(module, spec, &body, &analysis);
-    refusals.extend(others);
-    apart.extend(pairs);
+    let mut checked = legal::check(module, spec, &body, &analysis);
+    refusals.append(&mut checked.refusals);
     if !refusals.is_empty() {
         return Err(refused(refusals));
     }
+    let mut apart = std::mem::take(&mut checked.apart);
     let name = format!("{}_adjoint", spec.kernel);
-    let emit::Written { function, loaded, private, apart: stored, kept, scratch } =
-        emit::adjoint(&body, &analysis, &private, &name);
+    let emit::Written { function, loaded, private, apart: stored, kept, scratch, .. } =
+        emit::adjoint(&body, &analysis, &checked.private, &name, None);
+    apart.extend(pairs);
     apart.extend(stored);
-    let function = emit::shorten(module, function);
+    let function = emit::early(emit::shorten(module, function));
     let globals = globals::check(module, &body, &function).map_err(refused)?;
     let accesses = analysis.pointers.iter().enumerate().map(|(index, pointer)| Access {
         param: pointer.param,
@@ -208,14 +242,23 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
     let accesses = accesses.collect();
     let is_sum = |instr: &ptx::ir::Instr| matches!(instr.op, Op::Atom { ty, .. } if ty.is_float());
     let shares = function.instrs().iter().any(is_sum);
+    let log = shares && !analysis.takes_sums();
+    let log = log.then(|| emit::with_log(module, &spec.kernel)).flatten();
+    let deterministic = log.and_then(|(module, id)| {
+        let made = emit::adjoint(&body, &analysis, &checked.private, &name, Some(id));
+        let function = emit::shorten(&module, made.function);
+        let globals = globals::check(&module, &body, &function).ok()?;
+        Some(Deterministic { text: text(&module, &globals, Some(id), function), added: made.added })
+    });
     let dimensions = body.dimensions();
     let threads = (1 << 31) / u64::from(analysis.own.widest.max(1));
     Ok(Adjoint {
-        text: text(module, &globals, function),
+        text: text(module, &globals, None, function),
         name,
         accesses,
         dimensions,
         shares,
+        deterministic,
         apart,
         threads,
         kept: kept
@@ -235,15 +278,23 @@ fn kept_of(module: &Module, body: &body::Body, region: usize, words: u32) -> Kep
     Kept { place, words, depth: u32::try_from(body.depth(region)).unwrap_or(u32::MAX) }
 }
 
-/// Returns the text of a module with this function, and the variables that it uses.
-fn text(module: &Module, kept: &BTreeSet<GlobalId>, function: Function) -> String {
+/// Returns the text of a module with this function, another that it calls, and the variables that it uses.
+fn text(
+    module: &Module,
+    kept: &BTreeSet<GlobalId>,
+    called: Option<FunctionId>,
+    function: Function,
+) -> String {
     let mut adjoint = module.clone();
+    // The first that has `activemask`.
+    adjoint.version = adjoint.version.max((6, 2));
     adjoint.items.retain(|item| match item {
         Item::Global(id) => kept.contains(id),
         Item::File(_) => true,
         _ => false,
     });
-    let id = ptx::ir::FunctionId(u32::try_from(adjoint.functions.len()).unwrap_or(u32::MAX));
+    adjoint.items.extend(called.map(Item::Function));
+    let id = FunctionId(u32::try_from(adjoint.functions.len()).unwrap_or(u32::MAX));
     adjoint.functions.push(function);
     adjoint.aliases.clear();
     // The names of inlined functions stand in sections that are left out.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ptx::ir::{Function, Instr, LocId, Module};
+use ptx::ir::{Function, Instr, Loc, LocId, Module};
 
 /// The reason of a [`Refusal`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -152,15 +152,25 @@ fn places(module: &Module, function: &Function, loc: LocId) -> (Option<Place>, O
     let mut outer = (first.file, first.line);
     let mut inlined = first.inlined.as_ref();
     // The place of a call may itself have been inlined: then another `.loc` says into what. A text can make that a
-    // circle, so the steps are counted.
+    // circle, as a macro with several functions in one line does.
+    let own = function.locs.iter().find(|loc| loc.inlined.is_none()).map(|loc| loc.file);
+    let mut seen = vec![(first.file, first.line, first.column)];
     for _ in 0..64 {
         let Some(by) = inlined else { break };
         outer = (by.file, by.line);
-        inlined = function
-            .locs
-            .iter()
-            .find(|loc| (loc.file, loc.line, loc.column) == (by.file, by.line, by.column))
-            .and_then(|loc| loc.inlined.as_ref());
+        seen.push((by.file, by.line, by.column));
+        let leads_on = |loc: &&Loc| {
+            let to = loc.inlined.as_ref().map(|to| (to.file, to.line, to.column));
+            loc.file == by.file && to.is_some_and(|to| !seen.contains(&to))
+        };
+        let exact = |loc: &Loc| (loc.line, loc.column) == (by.line, by.column);
+        // Of a call without instructions of its own there may be no `.loc`: the nearest line of a header is of the same
+        // function. The kernel's own file has other functions beside it.
+        let found = function.locs.iter().filter(leads_on);
+        let found = found.filter(|loc| exact(loc) || Some(by.file) != own);
+        let found =
+            found.min_by_key(|loc| (loc.line.abs_diff(by.line), loc.column.abs_diff(by.column)));
+        inlined = found.and_then(|loc| loc.inlined.as_ref());
     }
     let user = place(outer.0, outer.1);
     let inner = inner.filter(|inner| Some(inner) != user.as_ref());

@@ -175,3 +175,29 @@ fn places_that_code_is_inlined_into_stand_before_it() {
     module.forget_lines();
     assert_eq!(again, module);
 }
+
+#[test]
+fn chains_of_inlined_places_are_kept() {
+    // g is inlined into f, which is inlined into the kernel: no instruction is f's own. At the end one is.
+    let text = ".version 8.0\n.target sm_90\n.file 1 \"a.cu\"\n.entry k()\n{\n\
+        .loc 1 3 1, function_name $L_f, inlined_at 1 7 5\n.loc 1 9 2, function_name $L_g, inlined_at 1 3 1\nbar.sync 0;\n\
+        .loc 1 3 1, function_name $L_f, inlined_at 1 8 5\n.loc 1 9 3, function_name $L_g, inlined_at 1 3 1\nbar.sync 1;\n\
+        .loc 1 3 1, function_name $L_f, inlined_at 1 8 5\nbar.sync 2;\n\
+        .loc 1 5 1, function_name $L_f, inlined_at 1 8 5\n.loc 1 9 4, function_name $L_g, inlined_at 1 3 1\nret;\n}\n\
+        .section .debug_str\n{\n$L_f:\n.b8 102, 0\n$L_g:\n.b8 103, 0\n}\n";
+    let mut module = ptx::parse(text).expect("a module");
+    let function = &module.functions[0];
+    let lines: Vec<(u32, u32)> = function
+        .locs
+        .iter()
+        .map(|loc| (loc.line, loc.inlined.as_ref().map_or(0, |inlined| inlined.line)))
+        .collect();
+    // The last chain is none: what is inlined at 3 1 does not follow from 5 1.
+    assert_eq!(lines, [(3, 7), (9, 3), (3, 8), (9, 3), (3, 8), (9, 3)]);
+    assert_eq!(function.instrs()[1].loc.map(|loc| loc.index()), Some(3));
+    let printed = module.to_string();
+    let mut again = ptx::parse(&printed).expect("its own text");
+    again.forget_lines();
+    module.forget_lines();
+    assert_eq!(again, module, "{printed}");
+}

@@ -75,12 +75,15 @@ const _: () = {
     assert!(offset_of!(Frame, flags) == ptx_ad::abi::FLAGS && RESUME == ptx_ad::abi::RESUME);
     assert!(offset_of!(Frame, scratch) == ptx_ad::abi::SCRATCH);
     assert!(offset_of!(Frame, scratch_bytes) == ptx_ad::abi::SCRATCH_BYTES);
+    assert!(offset_of!(Frame, log) == ptx_ad::abi::LOG);
+    assert!(offset_of!(Frame, log_bytes) == ptx_ad::abi::LOG_BYTES);
     assert!(offset_of!(Frame, partials_log2) == ptx_ad::abi::PARTIALS_LOG2);
     assert!(offset_of!(Frame, status) == ptx_ad::abi::STATUS);
     assert!(offset_of!(Frame, assign) == ptx_ad::abi::ASSIGN);
     assert!(offset_of!(Frame, drop) == ptx_ad::abi::DROP);
     assert!(offset_of!(Status, code) == 0 && offset_of!(Status, need) == ptx_ad::abi::STATUS_NEED);
     assert!(SCRATCH_OVERFLOW == ptx_ad::abi::SCRATCH_OVERFLOW);
+    assert!(LOG_OVERFLOW == ptx_ad::abi::LOG_OVERFLOW);
 };
 
 /// The status of a pass: `geom::tape::Status`, and the action that `tape_note` adds to it.

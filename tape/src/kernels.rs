@@ -18,8 +18,26 @@ pub fn ptx() -> PackedPtx<'static> {
 /// The device header `geom/tape.cuh`: the name under which it is included, and its text.
 pub const HEADER: (&str, &str) = ("geom/tape.cuh", include_str!("../device/geom/tape.cuh"));
 
-/// The headers that adjoints need.
-const HEADERS: &[(&str, &str)] = &[cuda_safe::arg::LAYOUT_HEADER, HEADER];
+/// The device header `geom/ad.cuh`, with `geom::ad::{rule, stop, lost}`: the name under which it is included, and its
+/// text. See [`OpSpec::differentiate`](crate::OpSpec::differentiate).
+pub const AD_HEADER: (&str, &str) = ("geom/ad.cuh", include_str!("../device/geom/ad.cuh"));
+
+/// The header that gives derivatives to CUDA's mathematical functions.
+pub(crate) const LIBM_HEADER: &str = "geom/ad/libm.cuh";
+
+/// It and its parts. Programs do not include them: they would rename what follows.
+pub(crate) const LIBM_HEADERS: [(&str, &str); 7] = [
+    (LIBM_HEADER, include_str!("../device/geom/ad/libm.cuh")),
+    ("geom/ad/bessel.cuh", include_str!("../device/geom/ad/bessel.cuh")),
+    ("geom/ad/elementary.cuh", include_str!("../device/geom/ad/elementary.cuh")),
+    ("geom/ad/intrinsics.cuh", include_str!("../device/geom/ad/intrinsics.cuh")),
+    ("geom/ad/mark.cuh", include_str!("../device/geom/ad/mark.cuh")),
+    ("geom/ad/rounding.cuh", include_str!("../device/geom/ad/rounding.cuh")),
+    ("geom/ad/special.cuh", include_str!("../device/geom/ad/special.cuh")),
+];
+
+/// The headers for kernels that are differentiated, and for adjoints.
+const HEADERS: &[(&str, &str)] = &[cuda_safe::arg::LAYOUT_HEADER, AD_HEADER, HEADER];
 
 /// Returns the device headers of this crate: the names under which they are included, and their texts. They need no
 /// header of CUDA.
@@ -28,7 +46,7 @@ pub fn headers() -> &'static [(&'static str, &'static str)] {
     HEADERS
 }
 
-/// Creates a program from this CUDA C++ text, which can `#include <geom/tape.cuh>`.
+/// Creates a program from this CUDA C++ text, which can `#include <geom/tape.cuh>` and `<geom/ad.cuh>`.
 pub fn program(source: impl Into<String>) -> Program {
     HEADERS.iter().fold(Program::new(source), |program, (name, text)| program.header(*name, *text))
 }

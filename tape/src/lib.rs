@@ -111,7 +111,7 @@ pub use gradcheck::{
 };
 #[cfg(feature = "internals")]
 pub use kernels::ptx;
-pub use kernels::{HEADER, headers, program};
+pub use kernels::{AD_HEADER, HEADER, headers, program};
 /// Generates adjoints of kernels; see [`OpSpec::differentiate`].
 pub use ptx_ad;
 pub use record::Recorder;

@@ -96,12 +96,12 @@ struct Answers {
 }
 
 /// The radius of a sphere that holds 32 of `n` points of the unit cube on average.
-fn radius_of(n: usize) -> f32 {
+pub(super) fn radius_of(n: usize) -> f32 {
     (32.0 / n as f64 / (4.0 / 3.0 * std::f64::consts::PI)).cbrt() as f32
 }
 
 /// `n` points of the unit cube in no order.
-fn points(n: usize, seed: u64) -> Vec<[f32; 3]> {
+pub(super) fn points(n: usize, seed: u64) -> Vec<[f32; 3]> {
     let numbers = random(3 * n, seed);
     numbers.chunks_exact(3).map(|p| [p[0], p[1], p[2]].map(|x| 0.5 * x + 0.5)).collect()
 }

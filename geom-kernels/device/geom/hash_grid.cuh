@@ -14,6 +14,11 @@
 //         });
 //         out[p.index] = sum;
 //     }
+//
+// In a kernel whose adjoint is generated, give the queries the array that the grid was built from: the grid's own copy
+// of the points has no gradient, and a kernel whose outputs depend on it is refused.
+//
+//     geom::for_each_neighbor(grid, x, x[i], r, [&](const geom::Neighbor<float>& n) { … });
 #pragma once
 
 #include <geom/hash_grid/nearest.cuh>

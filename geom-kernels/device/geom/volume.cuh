@@ -12,6 +12,9 @@
 //         auto g = geom::index_to_world_gradient(sdf.map, s.gradient);
 //         if (s.value < 0.0f) points[i] -= s.value / dot(g, g) * g;
 //     }
+//
+// In a kernel whose adjoint is generated, samples have gradients by the position, and those of indices by the array of
+// values. The values of the volume itself are constants there.
 #pragma once
 
 #include <geom/volume/sample.cuh>

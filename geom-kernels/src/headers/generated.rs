@@ -4,6 +4,8 @@
 pub(super) const HEADERS: &[(&str, &str)] = &[
     cuda_safe::arg::LAYOUT_HEADER,
     #[cfg(feature = "tape")]
+    tape::AD_HEADER,
+    #[cfg(feature = "tape")]
     tape::HEADER,
     ("geom/bvh.cuh", include_str!("../../device/geom/bvh.cuh")),
     ("geom/bvh/batch.cuh", include_str!("../../device/geom/bvh/batch.cuh")),
@@ -44,10 +46,12 @@ pub(super) const HEADERS: &[(&str, &str)] = &[
     ("geom/isosurface/types.cuh", include_str!("../../device/geom/isosurface/types.cuh")),
     ("geom/isosurface/vertices.cuh", include_str!("../../device/geom/isosurface/vertices.cuh")),
     ("geom/isosurface/volume_field.cuh", include_str!("../../device/geom/isosurface/volume_field.cuh")),
+    ("geom/math/ad.cuh", include_str!("../../device/geom/math/ad.cuh")),
     ("geom/math/adjoint.cuh", include_str!("../../device/geom/math/adjoint.cuh")),
     ("geom/math/angle.cuh", include_str!("../../device/geom/math/angle.cuh")),
     ("geom/math/box.cuh", include_str!("../../device/geom/math/box.cuh")),
     ("geom/math/exact.cuh", include_str!("../../device/geom/math/exact.cuh")),
+    ("geom/math/load.cuh", include_str!("../../device/geom/math/load.cuh")),
     ("geom/math/mat.cuh", include_str!("../../device/geom/math/mat.cuh")),
     ("geom/math/predicates.cuh", include_str!("../../device/geom/math/predicates.cuh")),
     ("geom/math/quat.cuh", include_str!("../../device/geom/math/quat.cuh")),
@@ -55,6 +59,7 @@ pub(super) const HEADERS: &[(&str, &str)] = &[
     ("geom/math/transform.cuh", include_str!("../../device/geom/math/transform.cuh")),
     ("geom/math/vec.cuh", include_str!("../../device/geom/math/vec.cuh")),
     ("geom/mesh.cuh", include_str!("../../device/geom/mesh.cuh")),
+    ("geom/mesh/ad.cuh", include_str!("../../device/geom/mesh/ad.cuh")),
     ("geom/mesh/adjoint.cuh", include_str!("../../device/geom/mesh/adjoint.cuh")),
     #[cfg(feature = "tape")]
     ("geom/mesh/adjoint/batch.cuh", include_str!("../../device/geom/mesh/adjoint/batch.cuh")),

@@ -81,71 +81,108 @@
 //! | the 2-norm of zeros, the 1-norm of a zero | 0 |
 //! | the maximum norm where numbers are as great | the sign of the first of them; 0 of zeros |
 //!
-//! # Sums over neighbours
-//! You write the kernel that sums over the neighbours in a [hash grid](crate::hash_grid), and its adjoint: a kernel
-//! that visits the same neighbours. The grid is an argument without a gradient and must not change before the adjoint
-//! has run: each step of a simulation that builds a grid needs a separate grid, or there is an error. In the adjoint,
-//! let each point gather the gradients of all pairs that it is in, as the centre and as a neighbour: this needs no
-//! atomics and suits deterministic tapes. The adjoint reads gradients of other points' sums, so it can't clear them:
-//! the kernel must *add* to sums that were filled with 0.
+//! # Queries in your own kernels
+//! `OpSpec::differentiate` generates the adjoint of a kernel that calls the device headers. Closest points, signed
+//! distances, hits of rays, positions and normals of faces have the gradients of the calls above, with respect to the
+//! query and, if the mesh is a [`RecordedMesh`], to the mesh's points. Samples of volumes have gradients with respect to
+//! positions and, for the functions whose names end in `_index`, to the array of values.
 //!
 //! ```no_run
-//! use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Module};
+//! use cuda_safe::{Context, DeviceBuffer, LaunchConfig};
+//! use geom_kernels::GeometryKernels;
+//! use geom_kernels::mesh::{Mesh, MeshOptions, shapes};
+//! use geom_kernels::tape::RecordedMesh;
+//! use tape::{Element, FloatType, OpSpec, Param, Tape};
+//!
+//! const SOURCE: &str = r#"
+//!     #include <geom/mesh.cuh>
+//!     // How far each point is within the mesh, squared.
+//!     extern "C" __global__ void depth(geom::Mesh mesh, const geom::vec3<float>* x, float* out, unsigned n) {
+//!         unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+//!         if (i >= n) return;
+//!         geom::ClosestPoint closest;
+//!         float d = fminf(geom::signed_distance(mesh, x[i], &closest), 0.0f);
+//!         out[i] = d * d;
+//!     }"#;
+//!
+//! let context = Context::new(0)?;
+//! let stream = context.stream()?;
+//! let geometry = GeometryKernels::new(&context);
+//! let spec = OpSpec::new("depth")
+//!     .param(RecordedMesh::param("mesh"))
+//!     .param(Param::buffer("x", Element::vector(FloatType::F32, 3)).len("n").active())
+//!     .param(Param::buffer("out", Element::F32).len("n").active())
+//!     .param(Param::value("n"));
+//! // The promise: thread i touches element i of each buffer, and only if i < n.
+//! let depth = unsafe { spec.differentiate(&context, &geom_kernels::program(SOURCE)) }?;
+//!
+//! let sphere = shapes::icosphere(3, 1.0)?;
+//! let mesh = Mesh::upload(&stream, &geometry, &sphere, MeshOptions::default())?;
+//! let x = DeviceBuffer::from_slice(&stream, &[[0.0f32, 0.0, 0.5], [2.0, 0.0, 0.0]])?;
+//! let mut depths = DeviceBuffer::<f32>::zeroed(&stream, 2)?;
+//! let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
+//! let mut tape = Tape::record(&stream, |t| {
+//!     t.watch(&x)?;
+//!     t.watch(mesh.points())?;
+//!     let view = mesh.recorded_view(t)?;
+//!     t.launch(&depth, LaunchConfig::cover(2, 128), (view, &x, &mut depths, 2u32))?;
+//!     geometry.record_sum(t, &depths, &mut loss)
+//! })?;
+//! tape.backward(&stream, &loss)?;
+//! assert!(tape.gradient(&x)?.to_vec(&stream)?[0][2] < 0.0);
+//! assert_eq!(tape.gradient(mesh.points())?.len(), sphere.points.len());
+//! # Ok::<(), cuda_safe::Error>(())
+//! ```
+//!
+//! The adjoint repeats the search, so the hierarchy, the grid or the volume must not change before it has run: a mesh
+//! that is refitted, or a grid that is built again, between the launch and the pass is an error.
+//!
+//! What a structure keeps as a copy has no gradient, and a kernel whose outputs depend on it is refused:
+//! `NotDifferentiable` names the line, with the reason `Lost`. These are positions, deltas and distances of neighbours
+//! without the array (see below), the normals of vertices, winding numbers, crossings of rays with a volume, and
+//! distances to the boxes of a `Bvh`. Comparisons and indices are accepted, and so is a value that the kernel declares to
+//! be a constant by `geom::ad::stop`.
+//!
+//! # Sums over neighbours
+//! Give `for_each_neighbor`, `find_neighbor`, `NeighborIterator::next`, `nearest_neighbors` and `point_at` the array that
+//! the [grid](crate::hash_grid) was built from. Positions and distances then come from the array, and the gradient with
+//! respect to the array is complete: each point has a part as the centre and a part as a neighbour.
+//!
+//! ```no_run
+//! use cuda_safe::{Context, DeviceBuffer, LaunchConfig};
 //! use geom_kernels::GeometryKernels;
 //! use geom_kernels::hash_grid::{GridOptions, GridView, HashGrid};
-//! use tape::{Element, FloatType, OpSpec, Param, Primal, Tape};
+//! use tape::{Element, FloatType, OpSpec, Param, Tape};
 //!
 //! const SOURCE: &str = r#"
 //!     #include <geom/hash_grid.cuh>
-//!     #include <geom/tape.cuh>
 //!     using namespace geom;
 //!
-//!     // density[i] += sum of (h^2 - d^2)^3 over the neighbours within h.
+//!     // density[i] = sum of (h^2 - d^2)^3 over the neighbours within h.
 //!     extern "C" __global__ void density(
 //!         HashGrid<float> grid, const vec3<float>* x, float h, float* density, unsigned n
 //!     ) {
 //!         unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
 //!         if (i >= n) return;
 //!         float sum = 0;
-//!         for_each_neighbor(grid, x[i], h, [&](const Neighbor<float>& j) {
+//!         for_each_neighbor(grid, x, x[i], h, [&](const Neighbor<float>& j) {
 //!             float inside = h * h - j.distance_squared;
 //!             sum += inside * inside * inside;
 //!         });
-//!         density[i] += sum;
-//!     }
-//!     extern "C" __global__ void density_adjoint(
-//!         HashGrid<float> grid, const vec3<float>* x, float h, float*, unsigned n,
-//!         vec3<float>* gx, const float* gdensity, tape::Frame frame
-//!     ) {
-//!         using namespace geom::tape;
-//!         if (!begin(frame)) return;
-//!         unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-//!         if (i >= n || gdensity == nullptr) return;
-//!         vec3<float> sum(0.0f);
-//!         for_each_neighbor(grid, x[i], h, [&](const Neighbor<float>& j) {
-//!             // A launch may be given a grid of more points.
-//!             if (j.index >= n) return;
-//!             float inside = h * h - j.distance_squared;
-//!             // j.delta is x[i] less the neighbour's place: both densities depend on it.
-//!             sum += j.delta * (-6.0f * inside * inside * (gdensity[i] + gdensity[j.index]));
-//!         });
-//!         grad_own(frame, 0, at(gx, i), sum);
+//!         density[i] = sum;
 //!     }"#;
 //!
 //! let context = Context::new(0)?;
 //! let stream = context.stream()?;
-//! let module = Module::compile(&context, geom_kernels::program(SOURCE))?;
 //! let point = Element::vector(FloatType::F32, 3);
 //! let spec = OpSpec::new("density")
 //!     .param(Param::argument::<GridView<'_, f32>>("grid"))
-//!     .param(Param::buffer("x", point).reads(Primal::Entry).len("n").covers_all().active())
+//!     .param(Param::buffer("x", point).len("n").active())
 //!     .param(Param::value("h"))
-//!     .param(Param::buffer("density", Element::F32).accumulates().len("n").active())
-//!     .param(Param::value("n"))
-//!     .log(|_| 0);
-//! // The promise: thread i adds to density i and to the gradient of point i, only if i < n, and reads
-//! // gradients below n.
-//! let density = unsafe { spec.register(&module) }?;
+//!     .param(Param::buffer("density", Element::F32).len("n").active())
+//!     .param(Param::value("n"));
+//! // The promise: thread i writes density i, only if i < n; the grid was built from n points.
+//! let density = unsafe { spec.differentiate(&context, &geom_kernels::program(SOURCE)) }?;
 //!
 //! let x = DeviceBuffer::from_slice(&stream, &[[0.0f32, 0.0, 0.0], [0.1, 0.0, 0.0]])?;
 //! let mut sums = DeviceBuffer::<f32>::zeroed(&stream, 2)?;
@@ -154,7 +191,6 @@
 //! let grid = HashGrid::build(&stream, &geometry, &x, 0.5, GridOptions::default())?;
 //! let mut tape = Tape::record(&stream, |t| {
 //!     t.watch(&x)?;
-//!     t.fill(&mut sums, 0.0)?;
 //!     t.launch(&density, LaunchConfig::cover(2, 128), (grid.view(), &x, 0.5f32, &mut sums, 2u32))?;
 //!     geometry.record_norm(t, &sums, &mut norm)
 //! })?;
@@ -162,6 +198,12 @@
 //! assert!(tape.gradient(&x)?.to_vec(&stream)?[0][0] > 0.0);
 //! # Ok::<(), cuda_safe::Error>(())
 //! ```
+//!
+//! The generated adjoint adds to the gradients of neighbours by atomics. An adjoint by hand can let each point gather the
+//! gradients of all pairs that it is in, which needs no atomics and suits deterministic tapes: write a kernel that visits
+//! the same neighbours, and register both by `OpSpec::register`. It reads gradients of other points' sums, so it can't
+//! clear them: then the kernel must *add* to sums that were filled with 0. Each step of a simulation that builds a grid
+//! needs a separate grid.
 //!
 //! [`Volume::record_sample`]: crate::volume::Volume::record_sample
 //! [`Volume::record_sample_indexed`]: crate::volume::Volume::record_sample_indexed
@@ -193,9 +235,11 @@ mod mesh_points;
 mod mesh_rays;
 mod norms;
 mod reductions;
+mod views;
 mod volume;
 
 pub use reductions::Summed;
+pub use views::RecordedMesh;
 pub use volume::DifferentiableValue;
 
 use cuda_safe::{DeviceSlice, Result};

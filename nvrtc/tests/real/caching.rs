@@ -99,6 +99,7 @@ fn everything_that_matters_is_in_the_key(c: &Compiler) -> Outcome {
         base.clone().header("h", ""),
         base.clone().header("h", " "),
         base.clone().header("h2", ""),
+        base.clone().header("h2", "").pre_include("h2"),
         base.clone().name_expression("saxpy"),
         base.clone().options(Options::new().fast_math(true)),
         base.clone().options(Options::new().define("A", "1")),

@@ -130,6 +130,21 @@ fn headers_come_from_memory_and_from_folders(c: &Compiler) -> Outcome {
         Err(Error::InvalidInput { what, .. }) => assert_eq!(what, "the header one.h"),
         other => return Err(format!("{other:?}").into()),
     }
+
+    // Before the source, whose lines keep their numbers, and in this order.
+    let first = c.program("__device__ int u[TWO];\n__device__ int w[NONE];").header("one.h", one);
+    let first = first.header("two.h", "#define TWO (FROM_ONE + 1)\n").pre_include("one.h");
+    match first.clone().pre_include("two.h").compile(SM_90) {
+        Err(Error::Compile(error)) => {
+            assert!(error.log.contains("(2): error: identifier \"NONE\""), "{error}");
+            assert!(!error.log.contains("TWO"), "{error}");
+        }
+        other => return Err(format!("{other:?}").into()),
+    }
+    match first.pre_include("three.h").compile(SM_90) {
+        Err(Error::InvalidInput { what, .. }) => assert!(what.contains("three.h"), "{what}"),
+        other => return Err(format!("{other:?}").into()),
+    }
     Ok(())
 }
 

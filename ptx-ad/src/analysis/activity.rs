@@ -29,6 +29,8 @@ pub(crate) struct Activity {
     /// Positions in `losses`.
     lost: Vec<Option<usize>>,
     losses: Vec<Lost>,
+    /// Those of loads by a pointer that was itself loaded, and that no declared pointer was joined with.
+    undeclared: HashSet<usize>,
     /// The slot that each slot is a copy of. The halves of a `double` must be copies of the halves of one.
     source: Vec<Option<Slot>>,
     /// Slots whose value reaches an output whatever is chosen.
@@ -197,6 +199,13 @@ impl Activity {
                     Meaning::Arithmetic(arithmetic) => {
                         self.vary_number(arithmetic.d, arithmetic.real, &operands(&arithmetic));
                     }
+                    Meaning::Loaded { real, d, value } => {
+                        for (slot, a) in slots(&Operand::Reg(d), real).zip(slots(&value, real)) {
+                            let lost = self.lost.get(a.index()).copied().flatten();
+                            let lost = lost.filter(|at| !self.undeclared.contains(at));
+                            self.set(slot, self.is_varied(a), lost);
+                        }
+                    }
                     Meaning::Rule { real, d, terms, .. } => {
                         let terms = terms.iter().flat_map(|(by, _)| slots(by, real));
                         self.vary_number(d, real, &terms.collect::<Vec<_>>());
@@ -245,9 +254,9 @@ impl Activity {
                 lost = lost.or(self.lost.get(slot.index()).copied().flatten());
             }
         });
-        // An atomic operation returns what other threads have added.
-        varied |= reason == Reason::AtomicResult;
-        if varied && lost.is_none() {
+        // An atomic operation returns what other threads have added; a marker says that a value depends on something.
+        varied |= matches!(reason, Reason::AtomicResult | Reason::Lost);
+        if varied && (lost.is_none() || reason == Reason::Lost) {
             lost = Some(lose(self, reason));
         }
         if lost.is_some() {
@@ -348,6 +357,9 @@ impl Activity {
                             && pointers.iter().any(|p| p.slot.is_some())
                         {
                             let lost = lose(self, Reason::PointerInMemory);
+                            if form.origin == Origin::Number {
+                                self.undeclared.insert(lost);
+                            }
                             self.set(slot, false, Some(lost));
                         }
                     }
@@ -368,7 +380,13 @@ impl Activity {
                 }
                 let stores = |word| self.locals.get(&word).is_some_and(|local| local.useful);
                 let found = passes(body, pointers, forms, kinds, &stores, instr);
+                let loaded = matches!(meaning(instr), Meaning::Loaded { .. });
                 for Passed { to, from, .. } in found {
+                    let lost = self.lost.get(from.index()).copied().flatten();
+                    if loaded && lost.is_some_and(|at| self.undeclared.contains(&at)) {
+                        // A constant, from memory that the specification does not name.
+                        continue;
+                    }
                     if to.is_none_or(|to| self.is_useful(to))
                         && let Some(place) = self.useful.get_mut(from.index())
                     {
@@ -497,6 +515,9 @@ pub(super) fn passes(
             for arg in operands(&arithmetic) {
                 pass(Some(Slot::low(arithmetic.d)), arg, !chooses);
             }
+        }
+        Meaning::Loaded { real, d, value } => {
+            slots(&value, real).for_each(|a| pass(Some(Slot::low(d)), a, true));
         }
         Meaning::Rule { real, d, terms, .. } => {
             for by in terms.iter().flat_map(|(by, _)| slots(by, real)) {

@@ -262,6 +262,10 @@ impl Kinds {
                 };
                 arithmetic.args.iter().for_each(|arg| self.operand(arg, of));
             }
+            Meaning::Loaded { real, d, value } => {
+                self.number(Slot::low(d), real);
+                self.operand(&value, real);
+            }
             Meaning::Rule { real, d, value, terms } => {
                 self.number(Slot::low(d), real);
                 self.operand(&value, real);

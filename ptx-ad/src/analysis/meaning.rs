@@ -110,6 +110,12 @@ pub(crate) enum Meaning {
         value: Operand,
         terms: Vec<(Operand, Operand)>,
     },
+    /// `d = value`, which was loaded by a pointer of an argument: a constant if that pointer is not declared.
+    Loaded {
+        real: Real,
+        d: RegId,
+        value: Operand,
+    },
     /// Bits without a derivative, whatever they were computed from: comparisons, conversions to integers.
     Constant,
     /// Bits computed from bits.
@@ -369,15 +375,13 @@ fn marker(opcode: &str, operands: &[Piece]) -> Meaning {
         Some("f64") => Real::F64,
         _ => return Meaning::Opaque(Reason::Unknown(opcode.to_owned())),
     };
-    let registers: Vec<RegId> = operands
-        .iter()
-        .filter_map(|piece| match piece {
-            Piece::Reg(reg) | Piece::Dst(reg) | Piece::Src(reg) => Some(*reg),
-            _ => None,
-        })
-        .collect();
+    let Some(registers) = registers(operands) else {
+        return Meaning::Opaque(Reason::Unknown(opcode.to_owned()));
+    };
     match (family, name, &*registers) {
-        (Some("ad"), Some("rule"), [d, value, terms @ ..]) if terms.len() % 2 == 0 => {
+        (Some("ad"), Some("rule"), [d, value, terms @ ..])
+            if !terms.is_empty() && terms.len() % 2 == 0 =>
+        {
             let of = |pair: &[RegId]| match pair {
                 [by, derivative] => Some((Operand::Reg(*by), Operand::Reg(*derivative))),
                 _ => None,
@@ -388,8 +392,39 @@ fn marker(opcode: &str, operands: &[Piece]) -> Meaning {
         (Some("ad"), Some("stop"), [d, value]) => {
             Meaning::Rule { real, d: *d, value: Operand::Reg(*value), terms: Vec::new() }
         }
+        (Some("ad"), Some("loaded"), [d, value]) => {
+            Meaning::Loaded { real, d: *d, value: Operand::Reg(*value) }
+        }
         (Some("ad"), Some("lost"), [_, _]) => Meaning::Opaque(Reason::Lost),
         _ => Meaning::Opaque(Reason::Unknown(opcode.to_owned())),
+    }
+}
+
+/// Returns the operands of a marker, which are registers: the compiler passes constants in such.
+fn registers(operands: &[Piece]) -> Option<Vec<RegId>> {
+    let mut registers = Vec::new();
+    for piece in operands {
+        match piece {
+            Piece::Reg(reg) | Piece::Dst(reg) | Piece::Src(reg) => registers.push(*reg),
+            Piece::Text(text) if text.trim() == "," => {}
+            _ => return None,
+        }
+    }
+    Some(registers)
+}
+
+/// Returns type, result and source of the marker `ad.lost.TYPE`, or `ad.lost.TYPE.NAME` of a function: a copy, where nothing but comparisons depends on it.
+pub(crate) fn lost(op: &Op) -> Option<(Real, RegId, Operand)> {
+    let Op::Other { opcode, operands } = op else { return None };
+    let mut words = opcode.strip_prefix("ad.lost.")?.split('.');
+    let real = match words.next()? {
+        "f32" => Real::F32,
+        "f64" => Real::F64,
+        _ => return None,
+    };
+    match registers(operands)?[..] {
+        [d, a] => Some((real, d, Operand::Reg(a))),
+        _ => None,
     }
 }
 

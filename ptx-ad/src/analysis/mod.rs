@@ -7,6 +7,7 @@ mod form;
 mod kind;
 mod meaning;
 mod own;
+mod uniform;
 
 use ptx::ir::{Address, Instr, Op, Operand, Order, RegId, Space, Type, VarId};
 
@@ -14,7 +15,7 @@ pub(crate) use activity::{Activity, Lost, is_part_of_number};
 pub(crate) use form::{Form, Forms, Origin};
 pub(crate) use kind::{Kind, Kinds};
 pub(crate) use meaning::{
-    Arithmetic, Chooser, Clamped, Meaning, Slot, Smooth, is_global, meaning, real, sign_mask,
+    Arithmetic, Chooser, Clamped, Meaning, Slot, Smooth, is_global, lost, meaning, real, sign_mask,
 };
 pub(crate) use own::Own;
 
@@ -208,6 +209,8 @@ pub(crate) struct Analysis {
     pub(crate) activity: Activity,
     pub(crate) used: Vec<Used>,
     pub(crate) own: Own,
+    /// Whether each register has the same value in all threads of a block that are in the same turns.
+    uniform: Vec<bool>,
 }
 
 impl Analysis {
@@ -218,7 +221,21 @@ impl Analysis {
         let activity = Activity::new(body, &pointers, &forms, &kinds);
         let used = used(body, &pointers, &forms);
         let own = Own::new(body, &pointers, &forms, &used);
-        Self { pointers, slots, forms, kinds, activity, used, own }
+        let uniform = uniform::uniform(body, &forms, &used);
+        Self { pointers, slots, forms, kinds, activity, used, own, uniform }
+    }
+
+    /// Returns whether all threads of a block that are in the same turns have the same value in a register.
+    pub(crate) fn is_uniform(&self, reg: RegId) -> bool {
+        self.uniform.get(reg.index()).copied().unwrap_or(false)
+    }
+
+    /// Returns whether gradients may be read, by the reverse of stores, to which threads add that may not be alone.
+    pub(crate) fn takes_sums(&self) -> bool {
+        self.pointers.iter().enumerate().any(|(index, pointer)| {
+            let used = self.used.get(index).copied().unwrap_or_default();
+            pointer.slot.is_some() && used.loaded && used.stored && self.own.get(index).is_none()
+        })
     }
 
     /// Returns whether some variable of local memory holds numbers with gradients.

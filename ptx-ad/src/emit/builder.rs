@@ -2,8 +2,8 @@
 
 use ptx::ir::{
     Access, Address, AtomOp, Base, BinaryOp, BoolOp, Cmp, Dst, Function, Instr, Label, LabelId,
-    LdKind, LocId, Mode, Op, Operand, Order, Precision, Pred, RegId, Rounding, Scope, ShflMode,
-    Space, Symbol, Type, UnaryOp, VarId,
+    LdKind, LocId, Mode, Op, Operand, Order, Precision, Pred, RegId, Rounding, Scope, Space,
+    Symbol, Type, UnaryOp, VarId,
 };
 
 use crate::spec::Real;
@@ -163,6 +163,10 @@ impl Builder {
         self.unary(UnaryOp::Neg, ty, Mode::default(), a)
     }
 
+    pub(super) fn neg_to(&mut self, ty: Type, d: RegId, a: Operand) {
+        self.push(Op::Unary { op: UnaryOp::Neg, ty, mode: Mode::default(), d: Some(d), a });
+    }
+
     /// The address in global memory of a generic address.
     pub(super) fn global_address(&mut self, a: RegId) -> RegId {
         let d = self.reg(Type::U64);
@@ -177,8 +181,12 @@ impl Builder {
 
     pub(super) fn mul(&mut self, ty: Type, a: Operand, b: Operand) -> RegId {
         let d = self.reg(ty);
-        self.push(Op::Mul { ty, part: None, mode: nearest(), d: Some(d), a, b });
+        self.mul_to(ty, d, a, b);
         d
+    }
+
+    pub(super) fn mul_to(&mut self, ty: Type, d: RegId, a: Operand, b: Operand) {
+        self.push(Op::Mul { ty, part: None, mode: nearest(), d: Some(d), a, b });
     }
 
     pub(super) fn fma(&mut self, ty: Type, d: RegId, a: Operand, b: Operand, c: Operand) {
@@ -279,21 +287,5 @@ impl Builder {
         let access = Access { order: Order::Relaxed, scope: Some(Scope::Gpu), ..plain(space) };
         let (op, d, a, c) = (AtomOp::Add, Box::default(), Box::from([a]), None);
         self.push_if(guard, Op::Atom { op, access, ty, noftz: false, d, addr, a, c });
-    }
-
-    /// `shfl.sync.down` by `by` lanes, over the whole warp.
-    pub(super) fn shuffle_down(&mut self, a: Operand, by: u64, mask: Operand) -> RegId {
-        let d = self.reg(Type::B32);
-        let (b, c) = (Operand::Imm(by), Operand::Imm(31));
-        self.push(Op::Shfl {
-            mode: ShflMode::Down,
-            d: Some(d),
-            p: None,
-            a,
-            b,
-            c,
-            mask: Some(mask),
-        });
-        d
     }
 }

@@ -9,7 +9,7 @@ use super::Emit;
 use super::builder::{self, Link};
 use super::frame::Frame;
 use super::plan::Memory;
-use crate::analysis::{Access, Meaning, Origin, is_global, meaning};
+use crate::analysis::{Access, Meaning, Origin, is_global, lost, meaning};
 use crate::body::{End, Part};
 
 impl Emit<'_> {
@@ -232,8 +232,14 @@ impl Emit<'_> {
             mode.rounding = Some(Rounding::Rn);
         }
         // A marker is a copy.
-        if let Meaning::Rule { real, d, value, .. } = meaning(&instr) {
-            instr.op = Op::Mov { ty: builder::type_of(real), d: Some(d), a: value };
+        let copied = match meaning(&instr) {
+            Meaning::Rule { real, d, value, .. } | Meaning::Loaded { real, d, value } => {
+                Some((real, d, value))
+            }
+            _ => lost(&instr.op),
+        };
+        if let Some((real, d, a)) = copied {
+            instr.op = Op::Mov { ty: builder::type_of(real), d: Some(d), a };
         }
         Some(instr)
     }

@@ -1,8 +1,8 @@
 //! The head of an adjoint: its parameters, the frame (`geom::tape::Frame`), and where gradients lie.
 
 use ptx::ir::{
-    Access, Address, BinaryOp, Cmp, Formal, Function, FunctionKind, Instr, LabelId, LdKind,
-    Linkage, Op, Operand, Order, PlaceMut, RegId, Space, Symbol, Type, VarId, Variable,
+    Access, Address, BinaryOp, BoolOp, Cmp, Formal, Function, FunctionKind, Instr, LabelId, LdKind,
+    Linkage, Op, Operand, Order, PlaceMut, Space, Symbol, Type, VarId, Variable,
 };
 
 use super::Emit;
@@ -154,8 +154,6 @@ impl Emit<'_> {
 
     /// Loads where gradients lie, relative to what they are the gradients of.
     fn shadows_begin(&mut self, frame: &Frame) {
-        let masks = [abi::ASSIGN, abi::DROP]
-            .map(|offset| self.b.load(Space::Param, Type::U64, member(frame.frame, offset)));
         for (index, pointer) in self.analysis.pointers.iter().enumerate() {
             let Some(slot) = pointer.slot else { continue };
             let Some(&gradient) = frame.gradients.get(slot) else { continue };
@@ -175,18 +173,22 @@ impl Emit<'_> {
                 Operand::Reg(gradients),
                 Operand::Reg(values),
             );
-            let bit = |this: &mut Self, mask: RegId| {
-                let bit =
-                    Operand::Imm(1u64.checked_shl(u32::try_from(slot).unwrap_or(64)).unwrap_or(0));
-                let masked = this.b.binary(BinaryOp::And, Type::B64, Operand::Reg(mask), bit);
-                this.b.setp(Cmp::Ne, Type::U64, Operand::Reg(masked), Operand::Imm(0))
+            // Whether there are gradients, and the frame does not say that they are stored, or dropped.
+            let unless = |this: &mut Self, mask: usize| {
+                // The half of the mask that has the bit.
+                let place = member(frame.frame, mask + slot / 32 * 4);
+                let mask = this.b.load(Space::Param, Type::U32, place);
+                let bit = Operand::Imm(1 << (slot % 32));
+                let masked = this.b.binary(BinaryOp::And, Type::B32, Operand::Reg(mask), bit);
+                let (masked, zero, with) = (Operand::Reg(masked), Operand::Imm(0), holds(some));
+                this.b.setp_with(Cmp::Eq, Type::U32, masked, zero, (BoolOp::And, with))
             };
             let covers = self.covers(index);
             let reads =
                 self.analysis.used.get(index).is_some_and(|used| !used.stored && !used.added);
-            let assign = (covers && reads).then(|| bit(self, masks[0]));
-            let drop = self.stores_once(index).then(|| bit(self, masks[1]));
-            for (list, found) in [(&mut self.assigns, assign), (&mut self.drops, drop)] {
+            let adds = (covers && reads).then(|| unless(self, abi::ASSIGN));
+            let clears = self.stores_once(index).then(|| unless(self, abi::DROP));
+            for (list, found) in [(&mut self.adds, adds), (&mut self.clears, clears)] {
                 if let Some(place) = list.get_mut(index) {
                     *place = found;
                 }

@@ -1,11 +1,10 @@
 //! The reverse of loads and stores: gradients in memory lie where values lie, by the same offsets.
 
-use std::collections::BTreeMap;
-
 use ptx::ir::{Address, Base, BinaryOp, BoolOp, Cmp, Instr, Op, Operand, Pred, RegId, Space, Type};
 
 use super::Emit;
 use super::builder::{at, fails, holds, number, type_of};
+use super::own::Pieces;
 use super::rules::Term;
 use crate::analysis::{Access, Origin, Slot, real};
 use crate::spec::{Real, Reals};
@@ -22,13 +21,6 @@ pub(super) struct Group {
 
 /// Gradients that were loaded: where, the numbers, and whether there are any.
 pub(super) type Taken = (Address, Vec<RegId>, RegId);
-
-/// The sums of a thread's own element.
-#[derive(Debug, Default)]
-pub(super) struct OwnSums {
-    /// By the offset in the element.
-    sums: BTreeMap<i64, (Real, RegId)>,
-}
 
 impl Emit<'_> {
     /// Writes the reverse of a load, a store or an atomic addition.
@@ -125,7 +117,7 @@ impl Emit<'_> {
         let base = self.b.binary(BinaryOp::Add, Type::S64, a, b);
         for (real, place, g) in places {
             let offset = access.address.offset.saturating_add(place);
-            self.sum_add(access.space, real, at(base, offset), g, some);
+            self.shared_add(access.space, real, (base, offset), g, some);
         }
     }
 
@@ -195,7 +187,7 @@ impl Emit<'_> {
     }
 
     /// Returns the address of the gradient of what lies at an offset from an address.
-    fn shadow(
+    pub(super) fn shadow(
         &mut self,
         pointer: usize,
         address: &Address,
@@ -250,126 +242,20 @@ impl Emit<'_> {
                 .places()
                 .filter_map(|(place, slot)| Some((place, self.gradient(slot?)?)))
                 .collect();
+            if own.is_some() {
+                let all = with.into_iter().map(|(place, g)| (place, vec![Some(g)])).collect();
+                let (space, address) = (access.space, *access.address);
+                self.plain_adds(&[Pieces { pointer, space, address, real: group.real, all }]);
+                continue;
+            }
             for (place, g) in with {
-                let Some((base, offset, some)) = self.shadow(pointer, access.address, place) else {
+                if self.batch_add(pointer, access.space, group.real, access.address, place, g) {
                     continue;
-                };
-                if own.is_some() {
-                    self.plain_add(
-                        access.space,
-                        group.real,
-                        at(base, offset),
-                        &[Some(g)],
-                        holds(some),
-                    );
-                } else {
-                    self.sum_add(access.space, group.real, at(base, offset), g, some);
+                }
+                if let Some((base, offset, some)) = self.shadow(pointer, access.address, place) {
+                    self.shared_add(access.space, group.real, (base, offset), g, some);
                 }
             }
-        }
-    }
-
-    /// Adds to a gradient to which other threads may add.
-    fn sum_add(&mut self, space: Space, real: Real, addr: Address, g: RegId, some: RegId) {
-        let ty = type_of(real);
-        let any = (BoolOp::And, holds(some));
-        let any = self.b.setp_with(Cmp::Neu, ty, Operand::Reg(g), number(real, 0.0), any);
-        self.b.add_to(holds(any), space, ty, addr, Operand::Reg(g));
-    }
-
-    /// Adds to numbers in memory that belong to the thread.
-    fn plain_add(
-        &mut self,
-        space: Space,
-        real: Real,
-        addr: Address,
-        parts: &[Option<RegId>],
-        when: Pred,
-    ) {
-        let ty = type_of(real);
-        let before: Vec<RegId> =
-            parts.iter().map(|_| self.b.moved(ty, number(real, 0.0))).collect();
-        let loaded: Vec<Option<RegId>> = before.iter().copied().map(Some).collect();
-        self.b.load_to(Some(when), space, ty, &loaded, addr);
-        let sums: Vec<Operand> = before
-            .iter()
-            .zip(parts)
-            .map(|(&before, part)| match part {
-                Some(part) => {
-                    let (a, b) = (Operand::Reg(*part), Operand::Reg(before));
-                    Operand::Reg(self.b.binary(BinaryOp::Add, ty, a, b))
-                }
-                None => Operand::Reg(before),
-            })
-            .collect();
-        self.b.store(Some(when), space, ty, addr, &sums);
-    }
-
-    fn own_add(&mut self, pointer: usize, place: i64, real: Real, g: RegId) {
-        let ty = type_of(real);
-        let sums = &mut self.own.entry(pointer).or_default().sums;
-        match sums.get(&place).copied() {
-            Some((_, sum)) => {
-                self.b.binary_to(BinaryOp::Add, ty, sum, Operand::Reg(sum), Operand::Reg(g));
-            }
-            None => {
-                // A gradient may still be added to by what comes before: a register of its own.
-                let sum = self.b.moved(ty, Operand::Reg(g));
-                self.own.entry(pointer).or_default().sums.insert(place, (real, sum));
-            }
-        }
-    }
-
-    /// Adds the sums of the thread's element to its gradient, or stores them.
-    fn own_flush(&mut self, pointer: usize, access: &Access<'_>, first: i64) {
-        let sums = std::mem::take(&mut self.own.entry(pointer).or_default().sums);
-        let covers = self.covers(pointer);
-        let Some(own) = self.analysis.own.get(pointer) else { return };
-        let size = i64::from(own.stride);
-        let assumed =
-            self.analysis.pointers.get(pointer).and_then(|p| p.spec.reals).map(Reals::real);
-        let Some(real) = assumed else { return };
-        let step = i64::from(real.bytes());
-        let from = if covers { 0 } else { sums.keys().next().copied().unwrap_or(0) };
-        let to = if covers { size } else { sums.keys().next_back().map_or(0, |last| last + step) };
-        let width = own.sites.iter().map(|site| i64::from(site.bytes)).min().unwrap_or(step);
-        let assign = self.assigns.get(pointer).copied().flatten();
-        let mut place = from;
-        while place < to {
-            // As wide as the kernel's own accesses: their alignment is known.
-            let room = to - place;
-            let fits = |bytes: i64| {
-                let aligned = |at: i64| at % bytes == 0;
-                bytes <= width && bytes <= room && aligned(place) && aligned(size) && aligned(first)
-            };
-            let bytes = [16, 8].into_iter().find(|&bytes| fits(bytes)).unwrap_or(step);
-            let parts: Vec<Option<RegId>> = (0..bytes / step)
-                .map(|at| sums.get(&(place + at * step)).map(|(_, sum)| *sum))
-                .collect();
-            let Some((base, offset, some)) = self.shadow(pointer, access.address, place - first)
-            else {
-                return;
-            };
-            let (addr, ty) = (at(base, offset), type_of(real));
-            match assign.filter(|_| covers) {
-                Some(assign) => {
-                    let store = self.both(holds(some), holds(assign));
-                    let values: Vec<Operand> = parts
-                        .iter()
-                        .map(|part| part.map_or(number(real, 0.0), Operand::Reg))
-                        .collect();
-                    self.b.store(Some(holds(store)), access.space, ty, addr, &values);
-                    if parts.iter().any(Option::is_some) {
-                        let add = self.both(holds(some), fails(assign));
-                        self.plain_add(access.space, real, addr, &parts, holds(add));
-                    }
-                }
-                None if parts.iter().any(Option::is_some) => {
-                    self.plain_add(access.space, real, addr, &parts, holds(some));
-                }
-                None => {}
-            }
-            place += bytes;
         }
     }
 
@@ -383,31 +269,62 @@ impl Emit<'_> {
     ) {
         let taken = taken.or_else(|| self.shadow_load(pointer, access, group));
         let Some((addr, taken, some)) = taken else { return };
-        let ty = type_of(group.real);
+        let (ty, zero) = (type_of(group.real), number(group.real, 0.0));
+        let clears = self.clears.get(pointer).copied().flatten().unwrap_or(some);
         let mut any: Option<RegId> = None;
-        for g in &taken {
-            let (g, zero) = (Operand::Reg(*g), number(group.real, 0.0));
-            any = Some(match any {
-                None => self.b.setp(Cmp::Neu, ty, g, zero),
-                Some(any) => self.b.setp_with(Cmp::Neu, ty, g, zero, (BoolOp::Or, holds(any))),
-            });
+        if let [g] = *taken {
+            let with = (BoolOp::And, holds(clears));
+            any = Some(self.b.setp_with(Cmp::Neu, ty, Operand::Reg(g), zero, with));
+        } else {
+            for g in &taken {
+                let g = Operand::Reg(*g);
+                any = Some(match any {
+                    None => self.b.setp(Cmp::Neu, ty, g, zero),
+                    Some(any) => self.b.setp_with(Cmp::Neu, ty, g, zero, (BoolOp::Or, holds(any))),
+                });
+            }
+            any = any.map(|any| self.both(holds(clears), holds(any)));
         }
         if let Some(any) = any {
-            let mut clear = self.both(holds(some), holds(any));
-            if let Some(drop) = self.drops.get(pointer).copied().flatten() {
-                clear = self.both(holds(clear), fails(drop));
-            }
-            let zeros = vec![number(group.real, 0.0); taken.len()];
-            self.b.store(Some(holds(clear)), access.space, ty, addr, &zeros);
+            self.b.store(Some(holds(any)), access.space, ty, addr, &vec![zero; taken.len()]);
         }
         self.taken(group, &taken);
     }
 
     /// The gradient of what was added, which stays.
     fn reverse_add(&mut self, pointer: usize, access: &Access<'_>, group: &Group) {
-        if let Some((_, taken, _)) = self.shadow_load(pointer, access, group) {
-            self.taken(group, &taken);
-        }
+        let Some((base, offset, some)) = self.shadow(pointer, access.address, group.offset) else {
+            return;
+        };
+        let (addr, ty) = (at(base, offset), type_of(group.real));
+        let taken = match self.invariant(pointer, access.address) {
+            // In all turns it is the same: the first loads it.
+            Some(open) => {
+                let taken: Vec<RegId> = group.slots.iter().map(|_| self.b.reg(ty)).collect();
+                let known = self.b.reg(Type::Pred);
+                if let Some(open) = self.open.get_mut(open) {
+                    open.zeros.extend(taken.iter().map(|g| (*g, ty)));
+                    open.zeros.push((known, Type::Pred));
+                }
+                let when = self.both(holds(some), fails(known));
+                let loaded: Vec<Option<RegId>> = taken.iter().copied().map(Some).collect();
+                self.b.load_to(Some(holds(when)), access.space, ty, &loaded, addr);
+                self.b.copy(Type::Pred, known, Operand::Imm(1));
+                taken
+            }
+            None => self.load_some(access.space, group, addr, some),
+        };
+        self.taken(group, &taken);
+    }
+
+    /// Returns the outermost loop around the block, by its position among those that are open, in which an address is the
+    /// same in all turns and the kernel only adds to the memory.
+    fn invariant(&self, pointer: usize, address: &Address) -> Option<usize> {
+        let Base::Reg(base) = address.base else { return None };
+        let used = self.analysis.used.get(pointer)?;
+        let region = self.body.region_of(self.body.definition(base)?);
+        let found = self.open.iter().position(|open| self.parent(open.region) == Some(region));
+        found.filter(|_| !used.stored && !used.loaded)
     }
 
     fn taken(&mut self, group: &Group, taken: &[RegId]) {
@@ -442,9 +359,11 @@ impl Emit<'_> {
         if found.len() < 2 {
             return;
         }
-        let pointers: Vec<usize> = found.iter().map(|(.., pointer)| *pointer).collect();
+        let mut pointers: Vec<usize> = found.iter().map(|(.., pointer)| *pointer).collect();
+        pointers.sort_unstable();
+        pointers.dedup();
         for (at, a) in pointers.iter().enumerate() {
-            let pairs = pointers.iter().skip(at + 1).filter(|b| *b != a).map(|b| (*a, *b));
+            let pairs = pointers.iter().skip(at + 1).map(|b| (*a, *b));
             let new: Vec<_> = pairs.filter(|pair| !self.apart.contains(pair)).collect();
             self.apart.extend(new);
         }
@@ -463,12 +382,17 @@ impl Emit<'_> {
     /// Loads gradients, which are zero where there are none.
     fn shadow_load(&mut self, pointer: usize, access: &Access<'_>, group: &Group) -> Option<Taken> {
         let (base, offset, some) = self.shadow(pointer, access.address, group.offset)?;
+        let addr = at(base, offset);
+        Some((addr, self.load_some(access.space, group, addr, some), some))
+    }
+
+    fn load_some(&mut self, space: Space, group: &Group, addr: Address, some: RegId) -> Vec<RegId> {
         let ty = type_of(group.real);
         let taken: Vec<RegId> =
             group.slots.iter().map(|_| self.b.moved(ty, number(group.real, 0.0))).collect();
         let loaded: Vec<Option<RegId>> = taken.iter().copied().map(Some).collect();
-        self.b.load_to(Some(holds(some)), access.space, ty, &loaded, at(base, offset));
-        Some((at(base, offset), taken, some))
+        self.b.load_to(Some(holds(some)), space, ty, &loaded, addr);
+        taken
     }
 
     /// Returns a predicate that holds if both do.

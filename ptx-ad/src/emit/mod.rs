@@ -4,12 +4,16 @@
 //! a predicate behind, by which their reverse is passed over. The reverse of a loop goes back turn by turn: it restores
 //! what the turn began with, repeats it, and reverses it.
 
+mod batch;
 mod builder;
 mod dead;
+mod early;
 mod forward;
 mod frame;
 mod local;
+mod log;
 mod memory;
+mod own;
 mod plan;
 mod reverse;
 mod rules;
@@ -19,17 +23,22 @@ mod thread;
 
 use std::collections::{HashMap, HashSet};
 
-use ptx::ir::{Base, Function, Op, Pred, RegId, Type, VarId};
+use ptx::ir::{Base, Function, FunctionId, Op, Pred, RegId, Type, VarId};
 
 use crate::analysis::{Analysis, Origin, Slot};
 use crate::body::Body;
 use crate::spec::Effect;
+use batch::Batch;
 use builder::{Builder, Link};
-use memory::{OwnSums, Taken};
+use log::Log;
+use memory::Taken;
+use own::{OwnSums, Pieces};
 use plan::Plan;
 use reverse::Open;
 use stack::Stack;
 
+pub(crate) use early::early;
+pub(crate) use log::with_log;
 pub(crate) use thread::shorten;
 
 /// What is needed to write an adjoint.
@@ -64,17 +73,26 @@ struct Emit<'a> {
     chosen: HashMap<RegId, (RegId, RegId)>,
     /// From variables of local memory to their gradients, in bytes, and their numbers in the adjoint.
     local_shadows: HashMap<VarId, (RegId, VarId)>,
-    /// Whether gradients are stored instead of added to, for each pointer of which the adjoint says that it covers it.
-    assigns: Vec<Option<RegId>>,
-    /// Whether gradients need not be cleared, for each pointer of which that is obeyed.
-    drops: Vec<Option<RegId>>,
+    /// Whether gradients are added to, for each pointer of which the adjoint says that it covers it: else they are stored,
+    /// or there are none.
+    adds: Vec<Option<RegId>>,
+    /// Whether gradients are cleared once they are taken, for each pointer for which the frame may say that they are not.
+    clears: Vec<Option<RegId>>,
     /// The sums for numbers that were passed by value, by parameter and offset.
     scalars: HashMap<(usize, u64), RegId>,
     /// Addresses of gradients in the block, by what they are the gradients of and register.
     addresses: HashMap<(Origin, Base), RegId>,
     own: HashMap<usize, OwnSums>,
+    /// What is added to elements of the thread at the end of the block.
+    late: Vec<Pieces>,
+    /// Gradients of the block whose addresses are the same in all threads of a warp.
+    batches: Vec<Batch>,
     /// What the stores of the block take, by their positions, where that was loaded first.
     taken: HashMap<usize, Vec<Taken>>,
+    /// Where shared sums go on a deterministic tape.
+    log: Option<Log>,
+    /// How many numbers a thread adds to gradients to which others may add, by the number of loops around.
+    added: Vec<u64>,
     /// Pairs of pointers whose gradients are loaded in another order than the kernel stores: they must not lead to the same
     /// memory.
     apart: Vec<(usize, usize)>,
@@ -94,32 +112,49 @@ pub(crate) struct Written {
     pub(crate) kept: Vec<(usize, u32)>,
     /// Whether it takes scratch memory.
     pub(crate) scratch: bool,
+    /// How many numbers a thread adds to gradients to which others may add, by the number of loops around.
+    pub(crate) added: Vec<u64>,
 }
 
-/// Writes the adjoint of a kernel.
-pub(crate) fn adjoint(body: &Body, analysis: &Analysis, private: &[bool], name: &str) -> Written {
+/// Writes the adjoint of a kernel; with a log, that for deterministic tapes.
+pub(crate) fn adjoint(
+    body: &Body,
+    analysis: &Analysis,
+    private: &[bool],
+    name: &str,
+    log: Option<FunctionId>,
+) -> Written {
     let mut plan = Plan::new(body, analysis, private);
-    let (mut function, mut left, mut apart) = write(body, analysis, &plan, name);
-    plan.needs(&left);
+    let mut once = write(body, analysis, &plan, name, log);
+    plan.needs(&once.left);
     if body.regions.len() > 1 || private.contains(&true) {
         // Now without what nobody reads.
-        (function, left, apart) = write(body, analysis, &plan, name);
+        once = write(body, analysis, &plan, name, log);
     }
+    let Once { function, left, apart, added } = once;
     let private: Vec<bool> =
         (0..private.len()).map(|pointer| left.links.contains(&Link::Private(pointer))).collect();
     let kept = (1..body.regions.len()).map(|region| (region, plan.words(body, region)));
     let kept = kept.filter(|(_, words)| *words > 0).collect();
     let loaded = loaded(body, analysis, &left.written, &private);
-    Written { function, loaded, private, apart, kept, scratch: plan.has_stack() }
+    Written { function, loaded, private, apart, kept, scratch: plan.has_stack(), added }
 }
 
-/// Writes the adjoint, and returns what is read in it, and the pointers that it takes to be apart.
+/// An adjoint, what is read in it, the pointers that it takes to be apart, and how many numbers go to shared sums.
+struct Once {
+    function: Function,
+    left: dead::Left,
+    apart: Vec<(usize, usize)>,
+    added: Vec<u64>,
+}
+
 fn write(
     body: &Body,
     analysis: &Analysis,
     plan: &Plan,
     name: &str,
-) -> (Function, dead::Left, Vec<(usize, usize)>) {
+    log: Option<FunctionId>,
+) -> Once {
     let slots = body.function.registers.len() * 2;
     let pointers = analysis.pointers.iter().count();
     let (function, frame) = frame::head(body, analysis, name);
@@ -141,16 +176,21 @@ fn write(
         shadows: vec![None; pointers],
         chosen: HashMap::new(),
         local_shadows: HashMap::new(),
-        assigns: vec![None; pointers],
-        drops: vec![None; pointers],
+        adds: vec![None; pointers],
+        clears: vec![None; pointers],
         scalars: HashMap::new(),
         addresses: HashMap::new(),
         own: HashMap::new(),
+        late: Vec::new(),
+        batches: Vec::new(),
         taken: HashMap::new(),
+        log: None,
+        added: vec![0; body.regions.iter().map(|region| region.depth + 1).max().unwrap_or(1)],
         apart: Vec::new(),
     };
     emit.came = emit.predicates();
     let end = emit.begin(&frame);
+    log.into_iter().for_each(|log| emit.log_begin(log, &frame));
     emit.forward(0, None, &frame);
     emit.stack_check(end);
     emit.locals_begin(&frame);
@@ -160,7 +200,7 @@ fn write(
     emit.finish(&frame);
     let Builder { mut function, code, .. } = emit.b;
     let left = dead::remove(&mut function, code);
-    (function, left, emit.apart)
+    Once { function, left, apart: emit.apart, added: emit.added }
 }
 
 impl Emit<'_> {

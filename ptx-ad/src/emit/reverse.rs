@@ -3,19 +3,22 @@
 use ptx::ir::{BinaryOp, Cmp, Mode, MulPart, Op, Operand, Pred, RegId, Type};
 
 use super::Emit;
+use super::batch::Batch;
 use super::builder::{fails, holds, number, type_of};
 use super::frame::Frame;
 use super::plan::Steady;
 use super::rules::Term;
-use crate::analysis::Slot;
+use crate::analysis::{Access, Origin, Slot};
 use crate::body::Part;
 
 /// A loop whose reverse is written.
 #[derive(Debug)]
 pub(super) struct Open {
-    region: usize,
+    pub(super) region: usize,
     /// Gradients to be made zero before the loop's reverse begins.
-    zeros: Vec<(RegId, Type)>,
+    pub(super) zeros: Vec<(RegId, Type)>,
+    /// Sums over the turns, to be added behind them.
+    pub(super) batches: Vec<Batch>,
 }
 
 impl Emit<'_> {
@@ -24,15 +27,46 @@ impl Emit<'_> {
         for part in self.body.parts(region).into_iter().rev() {
             match part {
                 Part::Block(block) => self.reverse_block(block),
-                Part::Loop(inner) => self.reverse_loop(inner, frame),
+                Part::Loop(inner) if self.has_gradients(inner) => self.reverse_loop(inner, frame),
+                // A search: its result is what the kernel's own run leaves behind.
+                Part::Loop(_) => {}
             }
+        }
+    }
+
+    /// Returns whether there is anything to reverse in a loop: a number with a gradient, or a store to memory with one.
+    fn has_gradients(&self, region: usize) -> bool {
+        let is_active = |reg: RegId| {
+            let activity = &self.analysis.activity;
+            activity.is_active(Slot::low(reg)) || activity.is_active(Slot::high(reg))
+        };
+        let blocks = self.body.range(region).filter_map(|at| self.body.blocks.get(at));
+        blocks.into_iter().any(|block| {
+            let mut found = block.phis.iter().any(|phi| is_active(phi.reg));
+            for instr in &block.code {
+                instr.for_each_def(|reg| found |= is_active(reg));
+                found |= matches!(instr.op, Op::St { .. } | Op::Atom { .. })
+                    && Access::of(instr).is_none_or(|access| self.may_have_gradient(&access));
+            }
+            found
+        })
+    }
+
+    /// Returns whether the memory of an access may have a gradient.
+    fn may_have_gradient(&self, access: &Access<'_>) -> bool {
+        match self.analysis.forms.address(self.body, access.address).origin {
+            Origin::Pointer(at) => {
+                self.analysis.pointers.get(at).is_none_or(|pointer| pointer.slot.is_some())
+            }
+            Origin::Local(var) => self.analysis.activity.is_local_active(var),
+            _ => true,
         }
     }
 
     /// Writes the reverse of a loop: of its turns from the last to the first.
     fn reverse_loop(&mut self, region: usize, frame: &Frame) {
         let before = std::mem::take(&mut self.b.code);
-        self.open.push(Open { region, zeros: Vec::new() });
+        self.open.push(Open { region, zeros: Vec::new(), batches: Vec::new() });
         // What the loop carries: its gradient goes from turn to turn.
         let header = self.body.range(region).start;
         let phis = self.body.blocks.get(header).map_or(&[][..], |block| &block.phis);
@@ -60,11 +94,12 @@ impl Emit<'_> {
         self.b.jump(top);
         self.b.place(done);
         let code = std::mem::replace(&mut self.b.code, before);
-        let zeros = self.open.pop().map(|open| open.zeros);
-        for (zero, ty) in zeros.into_iter().flatten() {
+        let Some(Open { zeros, batches, .. }) = self.open.pop() else { return };
+        for (zero, ty) in zeros {
             self.b.copy(ty, zero, Operand::Imm(0));
         }
         self.b.code.extend(code);
+        self.add_carried(batches);
     }
 
     /// Writes `d = first + turn * step`.
@@ -116,6 +151,8 @@ impl Emit<'_> {
             closed.into_iter().for_each(|slot| self.close(slot));
         }
         self.b.loc = None;
+        self.add_late();
+        self.add_batches();
         self.reverse_exit(index);
         let reversed = std::mem::replace(&mut self.b.code, before);
         for (zero, ty) in std::mem::take(&mut self.zeros) {

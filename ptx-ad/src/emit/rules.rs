@@ -35,6 +35,11 @@ impl Emit<'_> {
                 }
             }
             Meaning::Arithmetic(arithmetic) => self.reverse_arithmetic(&arithmetic),
+            Meaning::Loaded { d, value, .. } => {
+                if let (Some(g), Some(value)) = (self.gradient(Slot::low(d)), self.active(&value)) {
+                    self.add(value, Term::Plus(g));
+                }
+            }
             Meaning::Rule { real, d, terms, .. } => {
                 let Some(g) = self.gradient(Slot::low(d)) else { return };
                 for (by, derivative) in terms {
@@ -205,8 +210,16 @@ impl Emit<'_> {
                 self.b.neg(ty, Operand::Reg(square))
             }
             Smooth::Sqrt => {
-                // 0 at 0.
-                let part = self.b.div(real, precision, number(real, 0.5), y);
+                // 0 at 0. No root of a float is subnormal or too large for an approximate reciprocal: it is right to
+                // 1 ulp, and has no branches.
+                let part = match real {
+                    Real::F32 => {
+                        let mode = Mode { ftz: true, ..approximate };
+                        let reciprocal = self.b.unary(UnaryOp::Rcp, ty, mode, y);
+                        self.b.mul(ty, Operand::Reg(reciprocal), number(real, 0.5))
+                    }
+                    Real::F64 => self.b.div(real, precision, number(real, 0.5), y),
+                };
                 let positive = self.b.setp(Cmp::Equ, ty, y, number(real, 0.0));
                 self.b.selp(ty, number(real, 0.0), Operand::Reg(part), holds(positive))
             }
@@ -223,10 +236,17 @@ impl Emit<'_> {
                 self.b.neg(ty, Operand::Reg(sin))
             }
             Smooth::Tanh => {
-                let minus = self.b.neg(ty, y);
-                let result = self.b.reg(ty);
-                self.b.fma(ty, result, Operand::Reg(minus), y, number(real, 1.0));
-                result
+                // 4e / (1 + e)² with e = exp(-2|a|): 1 - y² would cancel.
+                let size = self.b.unary(UnaryOp::Abs, ty, Mode::default(), a);
+                let scale = number(real, -2.0 * std::f64::consts::LOG2_E);
+                let power = self.b.mul(ty, Operand::Reg(size), scale);
+                let e = self.b.unary(UnaryOp::Ex2, ty, approximate, Operand::Reg(power));
+                let sum = self.b.reg(ty);
+                let one = number(real, 1.0);
+                self.b.binary_to(BinaryOp::Add, ty, sum, Operand::Reg(e), one);
+                let square = self.b.mul(ty, Operand::Reg(sum), Operand::Reg(sum));
+                let four = self.b.mul(ty, Operand::Reg(e), number(real, 4.0));
+                self.b.div(real, precision, Operand::Reg(four), Operand::Reg(square))
             }
             // The others have more operands or no factor.
             _ => self.b.moved(ty, number(real, 0.0)),
@@ -308,18 +328,11 @@ impl Emit<'_> {
         let sum = self.first(slot, ty);
         match term {
             Term::Plus(g) => self.b.copy(ty, sum, reg(g)),
-            Term::Minus(g) => {
-                let minus = self.b.neg(ty, reg(g));
-                self.b.copy(ty, sum, reg(minus));
-            }
-            Term::Times(g, by) => {
-                let product = self.b.mul(ty, reg(g), by);
-                self.b.copy(ty, sum, reg(product));
-            }
+            Term::Minus(g) => self.b.neg_to(ty, sum, reg(g)),
+            Term::Times(g, by) => self.b.mul_to(ty, sum, reg(g), by),
             Term::MinusTimes(g, by) => {
-                let product = self.b.mul(ty, reg(g), by);
-                let minus = self.b.neg(ty, reg(product));
-                self.b.copy(ty, sum, reg(minus));
+                let minus = self.b.neg(ty, reg(g));
+                self.b.mul_to(ty, sum, reg(minus), by);
             }
         }
     }

@@ -3,12 +3,12 @@
 //! A block's sum is a fixed tree, so it has the same bits each time. Blocks add theirs to partial sums 128 bytes apart.
 
 use ptx::ir::{
-    Address, BarOp, BinaryOp, BoolOp, Cmp, Dim, Mode, MulPart, Op, Operand, RegId, Space, Special,
-    Symbol, Type, VarId, Variable,
+    Address, BarOp, BinaryOp, Cmp, Dim, Mode, MulPart, Op, Operand, RegId, ShflMode, Space,
+    Special, Symbol, Type, VarId, Variable,
 };
 
 use super::Emit;
-use super::builder::{at, holds, number, param, type_of};
+use super::builder::{at, fails, holds, nearest, number, param, type_of};
 use super::frame::Frame;
 use crate::analysis::GradientSlot;
 use crate::spec::Real;
@@ -19,23 +19,23 @@ const LANES: u64 = 32;
 
 /// The place of a thread in its block.
 struct Thread {
+    index: RegId,
     lane: RegId,
     warp: RegId,
-    /// The threads of the warp, as a mask and a number.
-    mask: RegId,
-    here: RegId,
-    /// The warps of the block.
-    warps: RegId,
-    is_first: RegId,
+    /// The last lane of the warp.
+    last: RegId,
+    /// The threads of the block.
+    count: RegId,
 }
 
 /// A sum that is wanted.
 struct Sum {
     real: Real,
     value: RegId,
-    /// Whether anybody wants it, and where it is added.
+    /// The partial sums, whether there are any, and where it lies in each.
+    partials: RegId,
     some: RegId,
-    to: Address,
+    offset: i64,
     /// Where its warps' sums lie in shared memory.
     shared: i64,
 }
@@ -43,51 +43,31 @@ struct Sum {
 impl Emit<'_> {
     /// Adds the sums over all threads to the partial sums. Every thread of the block comes here.
     pub(super) fn partial_sums(&mut self, frame: &Frame) {
-        let mut scalars: Vec<_> = self.scalars.iter().map(|(place, sum)| (*place, *sum)).collect();
-        scalars.sort_unstable();
-        if scalars.is_empty() {
+        let sums = self.wanted(frame);
+        let wanted = sums.iter().map(|sum| sum.some).reduce(|a, b| {
+            self.b.binary(BinaryOp::Or, Type::Pred, Operand::Reg(a), Operand::Reg(b))
+        });
+        let Some(wanted) = wanted else { return };
+        let end = self.b.label();
+        self.b.jump_if(fails(wanted), end);
+        if self.log.is_some() && self.plan.has_stack() {
+            // Which threads have enough scratch memory in one run is left to chance, and so would be the rounding of a
+            // block's sum.
+            let place = self.partial_place(frame);
+            for sum in sums {
+                self.partial_add(&sum, place, sum.some);
+            }
+            self.b.place(end);
             return;
         }
         let thread = self.thread();
-        let place = self.partial_place(frame);
-        let mut sums = Vec::new();
-        for ((parameter, offset), value) in scalars {
-            let slot = self
-                .analysis
-                .slots
-                .iter()
-                .position(|slot| *slot == GradientSlot::Partials(parameter));
-            let partials = slot.and_then(|slot| frame.gradients.get(slot).copied());
-            let number = self.analysis.pointers.number(parameter, offset);
-            let (Some(partials), Some((real, _)), Ok(offset)) =
-                (partials, number, i64::try_from(offset))
-            else {
-                continue;
-            };
-            let partials = self.b.load(Space::Param, Type::U64, param(partials, 0));
-            let some = self.b.setp(Cmp::Ne, Type::U64, Operand::Reg(partials), Operand::Imm(0));
-            let partials = self.b.global_address(partials);
-            let to = self.b.binary(
-                BinaryOp::Add,
-                Type::S64,
-                Operand::Reg(partials),
-                Operand::Reg(place),
-            );
-            let shared = i64::try_from(sums.len()).unwrap_or(0) * 8 * 32;
-            sums.push(Sum { real, value, some, to: at(to, offset), shared });
-        }
         let memory = self.shared_sums(sums.len());
+        let leads = self.b.setp(Cmp::Eq, Type::U32, Operand::Reg(thread.lane), Operand::Imm(0));
         for sum in &sums {
-            self.warp_sum(sum.real, sum.value, &thread, Operand::Reg(thread.here));
-            let leads = self.b.setp(Cmp::Eq, Type::U32, Operand::Reg(thread.lane), Operand::Imm(0));
+            self.warp_sum(sum.real, sum.value, thread.last);
             let to = self.shared_place(memory, thread.warp, sum.shared);
-            self.b.store(
-                Some(holds(leads)),
-                Space::Shared,
-                type_of(sum.real),
-                to,
-                &[Operand::Reg(sum.value)],
-            );
+            let (ty, value) = (type_of(sum.real), [Operand::Reg(sum.value)]);
+            self.b.store(Some(holds(leads)), Space::Shared, ty, to, &value);
         }
         let barrier = Operand::Imm(0);
         self.b.push(Op::Bar {
@@ -98,61 +78,99 @@ impl Emit<'_> {
             threads: None,
             p: None,
         });
-        let end = self.b.label();
-        let others = self.b.setp(Cmp::Ne, Type::U32, Operand::Reg(thread.warp), Operand::Imm(0));
+        let reg = Operand::Reg;
+        let others = self.b.setp(Cmp::Ne, Type::U32, reg(thread.warp), Operand::Imm(0));
         self.b.jump_if(holds(others), end);
+        // From here on for the first warp alone.
+        let before = self.b.binary(BinaryOp::Sub, Type::U32, reg(thread.count), Operand::Imm(1));
+        let last = self.b.binary(BinaryOp::Shr, Type::U32, reg(before), Operand::Imm(5));
+        let within = self.b.setp(Cmp::Ls, Type::U32, reg(thread.lane), reg(last));
+        let is_first = self.b.setp(Cmp::Eq, Type::U32, reg(thread.index), Operand::Imm(0));
+        let place = self.partial_place(frame);
         for sum in &sums {
             let ty = type_of(sum.real);
-            let zero = number(sum.real, 0.0);
-            self.b.copy(ty, sum.value, zero);
-            let within = self.b.setp(
-                Cmp::Lo,
-                Type::U32,
-                Operand::Reg(thread.lane),
-                Operand::Reg(thread.warps),
-            );
+            self.b.copy(ty, sum.value, number(sum.real, 0.0));
             let from = self.shared_place(memory, thread.lane, sum.shared);
             self.b.load_to(Some(holds(within)), Space::Shared, ty, &[Some(sum.value)], from);
-            self.warp_sum(sum.real, sum.value, &thread, Operand::Reg(thread.here));
-            let any = (BoolOp::And, holds(sum.some));
-            let any = self.b.setp_with(Cmp::Neu, ty, Operand::Reg(sum.value), zero, any);
-            let add = self.both(holds(any), holds(thread.is_first));
-            self.b.add_to(holds(add), Space::Global, ty, sum.to, Operand::Reg(sum.value));
+            self.warp_sum(sum.real, sum.value, last);
+            let when = self.both(holds(sum.some), holds(is_first));
+            self.partial_add(sum, place, when);
         }
         self.b.place(end);
     }
 
-    /// Makes `value` the sum of the first `here` lanes, in lane 0.
-    fn warp_sum(&mut self, real: Real, value: RegId, thread: &Thread, here: Operand) {
+    /// Returns the sums for numbers that were passed by value.
+    fn wanted(&mut self, frame: &Frame) -> Vec<Sum> {
+        let mut scalars: Vec<_> = self.scalars.iter().map(|(place, sum)| (*place, *sum)).collect();
+        scalars.sort_unstable();
+        let mut sums = Vec::new();
+        let mut known: Option<(usize, RegId, RegId)> = None;
+        for ((parameter, offset), value) in scalars {
+            let is = |slot: &GradientSlot| *slot == GradientSlot::Partials(parameter);
+            let slot = self.analysis.slots.iter().position(is);
+            let gradient = slot.and_then(|slot| frame.gradients.get(slot).copied());
+            let number = self.analysis.pointers.number(parameter, offset);
+            let (Some(gradient), Some((real, _)), Ok(offset)) =
+                (gradient, number, i64::try_from(offset))
+            else {
+                continue;
+            };
+            let (_, partials, some) = match known.filter(|(of, ..)| *of == parameter) {
+                Some(known) => known,
+                None => {
+                    let partials = self.b.load(Space::Param, Type::U64, param(gradient, 0));
+                    let (a, b) = (Operand::Reg(partials), Operand::Imm(0));
+                    (parameter, partials, self.b.setp(Cmp::Ne, Type::U64, a, b))
+                }
+            };
+            known = Some((parameter, partials, some));
+            let shared = i64::try_from(sums.len()).unwrap_or(0) * 8 * 32;
+            sums.push(Sum { real, value, partials, some, offset, shared });
+        }
+        sums
+    }
+
+    /// Adds to a partial sum, whose place is given in bytes.
+    fn partial_add(&mut self, sum: &Sum, place: RegId, when: RegId) {
+        let partials = self.b.global_address(sum.partials);
+        let (a, b) = (Operand::Reg(partials), Operand::Reg(place));
+        let to = self.b.binary(BinaryOp::Add, Type::S64, a, b);
+        self.log_or_add(Space::Global, sum.real, (to, sum.offset), sum.value, when);
+    }
+
+    /// Makes `value` the sum of the lanes up to `last`, in lane 0. All threads of the warp come here; those that it lacks, of
+    /// a block that is no multiple of 32, count as gone.
+    fn warp_sum(&mut self, real: Real, value: RegId, last: RegId) {
         let ty = type_of(real);
         for step in [16, 8, 4, 2, 1] {
-            let mask = Operand::Reg(thread.mask);
+            // Whether the other lane is one of those.
+            let within = self.b.reg(Type::Pred);
+            let shuffle = |this: &mut Self, a: RegId, p: Option<RegId>| {
+                let d = this.b.reg(Type::B32);
+                let (a, b, c) = (Operand::Reg(a), Operand::Imm(step), Operand::Reg(last));
+                let (mode, mask) = (ShflMode::Down, Some(Operand::Imm(0xffff_ffff)));
+                this.b.push(Op::Shfl { mode, d: Some(d), p, a, b, c, mask });
+                d
+            };
             let other = match real {
-                Real::F32 => {
-                    let bits = self.b.moved(Type::B32, Operand::Reg(value));
-                    let moved = self.b.shuffle_down(Operand::Reg(bits), step, mask);
-                    self.b.moved(Type::B32, Operand::Reg(moved))
-                }
+                Real::F32 => shuffle(self, value, Some(within)),
                 Real::F64 => {
-                    let halves = [(); 2].map(|()| self.b.reg(Type::B32));
-                    let d = halves.map(Some).into();
+                    let [low, high] = [(); 2].map(|()| self.b.reg(Type::B32));
+                    let d = [Some(low), Some(high)].into();
                     self.b.push(Op::Unpack { ty: Type::B64, d, a: Operand::Reg(value) });
-                    let halves =
-                        halves.map(|half| self.b.shuffle_down(Operand::Reg(half), step, mask));
+                    let halves = [shuffle(self, low, Some(within)), shuffle(self, high, None)];
                     let (d, a) = (self.b.reg(Type::F64), halves.map(Operand::Reg).into());
                     self.b.push(Op::Pack { ty: Type::B64, d: Some(d), a });
                     d
                 }
             };
-            let from = self.b.binary(
-                BinaryOp::Add,
-                Type::U32,
-                Operand::Reg(thread.lane),
-                Operand::Imm(step),
-            );
-            let within = self.b.setp(Cmp::Lo, Type::U32, Operand::Reg(from), here);
-            let other = self.b.selp(ty, Operand::Reg(other), number(real, 0.0), holds(within));
-            self.b.binary_to(BinaryOp::Add, ty, value, Operand::Reg(value), Operand::Reg(other));
+            let other = match real {
+                Real::F32 => self.b.moved(Type::B32, Operand::Reg(other)),
+                Real::F64 => other,
+            };
+            let (op, mode, a, b) =
+                (BinaryOp::Add, nearest(), Operand::Reg(value), Operand::Reg(other));
+            self.b.push_if(holds(within), Op::Binary { op, ty, mode, d: Some(value), a, b });
         }
     }
 
@@ -172,12 +190,8 @@ impl Emit<'_> {
         let start = self.b.binary(BinaryOp::Sub, Type::U32, reg(index), reg(lane));
         let rest = self.b.binary(BinaryOp::Sub, Type::U32, reg(count), reg(start));
         let here = self.b.binary(BinaryOp::Min, Type::U32, reg(rest), Operand::Imm(LANES));
-        let others = self.b.binary(BinaryOp::Sub, Type::U32, Operand::Imm(LANES), reg(here));
-        let mask = self.b.binary(BinaryOp::Shr, Type::U32, Operand::Imm(0xffff_ffff), reg(others));
-        let up = self.b.binary(BinaryOp::Add, Type::U32, reg(count), Operand::Imm(LANES - 1));
-        let warps = self.b.binary(BinaryOp::Shr, Type::U32, reg(up), Operand::Imm(5));
-        let is_first = self.b.setp(Cmp::Eq, Type::U32, reg(index), Operand::Imm(0));
-        Thread { lane, warp, mask, here, warps, is_first }
+        let last = self.b.binary(BinaryOp::Sub, Type::U32, reg(here), Operand::Imm(1));
+        Thread { index, lane, warp, last, count }
     }
 
     /// `a * b + c`

@@ -88,7 +88,7 @@ impl Check<'_> {
                     "an exchange between the threads of a warp depends on active inputs".to_owned()
                 }
                 Reason::Half => "16-bit floats depend on active inputs".to_owned(),
-                Reason::Lost => "the derivative of this value is not known".to_owned(),
+                Reason::Lost => lost_text(instr),
                 Reason::Unknown(what) => format!("the derivative of `{what}` is not known"),
                 other => format!("{other:?} can't be differentiated"),
             };
@@ -488,4 +488,30 @@ impl Check<'_> {
         });
         Some((text, used.or(loads.first().copied()).cloned()))
     }
+}
+
+/// Returns what a marker `ad.lost.TYPE.NAME` says: where the value comes from, or the function that computed it.
+fn lost_text(instr: &Instr) -> String {
+    let Op::Other { opcode, .. } = &instr.op else {
+        return "the derivative of this value is not known".to_owned();
+    };
+    let text = match opcode.split('.').nth(3) {
+        Some("grid") => {
+            "a position or distance depends on the grid's copy of its points, which has no gradient: give the array that \
+             the grid was built from, or say `geom::ad::stop`"
+        }
+        Some("result") => {
+            "the result of this query has no gradient: compute it again from the index that was found, or say \
+             `geom::ad::stop`"
+        }
+        Some("normals") => {
+            "the normals of vertices were computed when the mesh was built, and have no gradient here: compute them from \
+             the points, or say `geom::ad::stop`"
+        }
+        Some(function) => return format!("the derivative of `{function}` is not known"),
+        None => {
+            "the derivative of this value is not known: say `geom::ad::rule` if you know it, or `geom::ad::stop`"
+        }
+    };
+    text.to_owned()
 }

@@ -58,10 +58,6 @@ impl Arg {
         self
     }
 
-    pub(crate) fn is_active(&self) -> bool {
-        matches!(self, Self::Buffer { active: true, .. } | Self::Value { active: true, .. })
-    }
-
     /// Offsets and types of the numbers whose gradients are wanted.
     pub(crate) fn numbers(&self) -> Vec<(usize, Real)> {
         match self {

@@ -7,7 +7,9 @@ use std::time::Duration;
 use cuda_emu::exec::{DeviceInfo, Env, ExecConfig, Heap, Launch, Program, run};
 use cuda_emu::space::{Kind, Space};
 use cuda_emu::{Real as Number, Tangents};
-use ptx_ad::{Adjoint, Effect, NotDifferentiable, Real, Spec, abi, differentiate};
+use ptx_ad::{
+    Access, Adjoint, Deterministic, Effect, NotDifferentiable, Real, Spec, abi, differentiate,
+};
 use test_support::Rng;
 
 pub(crate) use crate::args::{Arg, Layout, doubles, floats, scalar, spec, word, words};
@@ -58,8 +60,12 @@ pub(crate) struct Device {
     pub(crate) zeros: usize,
     /// How many bytes of scratch memory adjoints get at first.
     pub(crate) scratch: usize,
-    /// Whether gradients are stored instead of added to, and not cleared, wherever a tape may say so.
+    /// Whether frames say ASSIGN and DROP where they may.
     pub(crate) masks: bool,
+    /// Whether the adjoint for deterministic tapes runs, if there is one.
+    pub(crate) logs: bool,
+    /// Whether frames say DROP of outputs that are not covered, too.
+    pub(crate) drops: bool,
     /// The argument whose gradient is null.
     pub(crate) null: Option<usize>,
     /// The code of a status that was raised before the adjoint runs.
@@ -84,6 +90,8 @@ impl Device {
             zeros: usize::MAX,
             scratch: 0,
             masks: false,
+            logs: false,
+            drops: false,
             null: None,
             raised: 0,
         }
@@ -149,7 +157,8 @@ impl Device {
         shape: Shape,
         arguments: &mut Vec<Vec<u8>>,
         copies: &[(u64, &[u8])],
-        masks: [u64; 2],
+        (assign, drop): (u64, u64),
+        log: Option<(u64, u64)>,
         used: &mut Vec<u64>,
     ) -> Result<(), String> {
         let threads: u32 = shape.grid.iter().chain(&shape.block).product();
@@ -157,8 +166,12 @@ impl Device {
         let mut frame = vec![0; abi::FRAME_BYTES];
         let mut put = |at: usize, bytes: &[u8]| frame[at..at + bytes.len()].copy_from_slice(bytes);
         put(abi::PARTIALS_LOG2, &PARTIALS.ilog2().to_le_bytes());
-        put(abi::ASSIGN, &masks[0].to_le_bytes());
-        put(abi::DROP, &masks[1].to_le_bytes());
+        put(abi::ASSIGN, &assign.to_le_bytes());
+        put(abi::DROP, &drop.to_le_bytes());
+        if let Some((log, bytes)) = log {
+            put(abi::LOG, &log.to_le_bytes());
+            put(abi::LOG_BYTES, &bytes.to_le_bytes());
+        }
         let status = self.upload(&u64::from(self.raised).to_le_bytes());
         used.push(status);
         let mut bytes = marks + self.scratch;
@@ -203,6 +216,26 @@ impl Device {
         }
     }
 
+    /// Adds what lies in a log to the gradients, and returns how many numbers that were.
+    fn apply(&self, log: u64) -> u64 {
+        let word = |at: u64| {
+            let bytes = self.download(log + at, 8);
+            u64::from_le_bytes(bytes.try_into().expect("8 bytes"))
+        };
+        let count = word(0);
+        for entry in 0..count {
+            let at = abi::LOG_HEADER as u64 + entry * abi::LOG_ENTRY as u64;
+            let (address, value) = (word(at), f64::from_bits(word(at + 8)));
+            let real = if address % 2 == 1 { Real::F64 } else { Real::F32 };
+            let place = address & !1;
+            let mut image = self.download(place, real.bytes() as usize);
+            let sum = read(&image, 0, real) + value;
+            write(&mut image, 0, real, sum);
+            self.overwrite(place, &image);
+        }
+        count
+    }
+
     /// Differentiates, runs and compares.
     pub(crate) fn compare(
         &self,
@@ -245,7 +278,9 @@ impl Device {
         let tangents = self.tangents();
         tangents.clear_arguments();
         let program = self.load(text).map_err(Failure::Undefined)?;
-        let reverse = self.load(&adjoint.text).map_err(Failure::Wrong)?;
+        let deterministic = adjoint.deterministic.as_ref().filter(|_| self.logs);
+        let text = deterministic.map_or(&adjoint.text, |made| &made.text);
+        let reverse = self.load(text).map_err(Failure::Wrong)?;
 
         // Forward, with tangents.
         let entry = program.entry(kernel).expect("it was differentiated");
@@ -307,7 +342,7 @@ impl Device {
             .zip(&memory)
             .enumerate()
             .map(|(at, (arg, start))| {
-                let of = |access: &&ptx_ad::Access| access.param == at && access.replayed;
+                let of = |access: &&Access| access.param == at && access.replayed;
                 adjoint.accesses.iter().find(of)?;
                 let Arg::Buffer { bytes, .. } = arg else { return None };
                 start.map(|start| self.download(start, bytes.len()))
@@ -362,23 +397,45 @@ impl Device {
         }
         let mut gradients = Vec::new();
         let mut weights: Vec<Vec<f64>> = Vec::new();
-        let (mut masks, mut slot) = ([0u64; 2], 0);
-        for (index, (arg, finite)) in args.iter().zip(&finite).enumerate() {
+        let [assigns, drops] = [Effect::Reads, Effect::Overwrites].map(|effect| {
+            let may = |access: &&Access| self.masks && access.covers && access.effect == effect;
+            adjoint.accesses.iter().filter(may).map(|access| access.param).collect::<Vec<_>>()
+        });
+        let (mut assign, mut drop, mut slot) = (0, 0, 1u64);
+        for (at, (arg, finite)) in args.iter().zip(&finite).enumerate() {
             let numbers = arg.numbers();
-            let access = adjoint.accesses.iter().find(|access| access.param == index);
-            let with =
-                |effect: Effect| access.filter(|access| self.masks && access.effect == effect);
-            let assigned = with(Effect::Reads).is_some_and(|access| access.covers);
-            masks[0] |= u64::from(assigned) << slot;
-            masks[1] |= u64::from(with(Effect::Overwrites).is_some()) << slot;
-            slot += u64::from(arg.is_active());
-            if self.null == Some(index) {
+            let active =
+                matches!(arg, Arg::Buffer { active: true, .. } | Arg::Value { active: true, .. });
+            let bit = if active { slot } else { 0 };
+            slot <<= u32::from(active);
+            let stored =
+                |access: &Access| access.param == at && access.effect == Effect::Overwrites;
+            let all = self.drops && adjoint.accesses.iter().any(stored);
+            drop |= if all || drops.contains(&at) { bit } else { 0 };
+            if self.null == Some(at) {
                 gradients.push(0);
                 arguments.push(vec![0; 8]);
                 weights.push(vec![0.0; numbers.len()]);
                 continue;
             }
             match arg {
+                Arg::Buffer { bytes, active: true, .. } if assigns.contains(&at) => {
+                    // Nothing is there yet.
+                    assign |= bit;
+                    // The gradients of others are the same without.
+                    numbers.iter().for_each(|_| {
+                        rng.float();
+                    });
+                    let mut image = vec![0; bytes.len()];
+                    for (at, real) in &numbers {
+                        write(&mut image, *at, *real, f64::NAN);
+                    }
+                    let start = self.upload(&image);
+                    used.push(start);
+                    gradients.push(start);
+                    arguments.push(start.to_le_bytes().to_vec());
+                    weights.push(vec![0.0; numbers.len()]);
+                }
                 Arg::Buffer { bytes, active: true, .. } => {
                     // What is not finite has no derivative.
                     let wanted =
@@ -390,13 +447,9 @@ impl Device {
                             f64::from(rng.float()) * f64::from(u8::from(wanted(at, *finite)))
                         })
                         .collect();
-                    let mut chosen = chosen;
                     let mut image = vec![0; bytes.len()];
                     for ((at, real), weight) in numbers.iter().zip(&chosen) {
-                        write(&mut image, *at, *real, if assigned { f64::NAN } else { *weight });
-                    }
-                    if assigned {
-                        chosen.fill(0.0);
+                        write(&mut image, *at, *real, *weight);
                     }
                     let start = self.upload(&image);
                     used.push(start);
@@ -433,18 +486,27 @@ impl Device {
                 Arg::Value { .. } => None,
             })
             .collect();
+        let masks = (assign, drop);
+        let log = deterministic.map(|_| {
+            let bytes = 1 << 22;
+            let start = self.upload(&vec![0; bytes]);
+            used.push(start);
+            (start, bytes as u64)
+        });
         let result =
-            self.reverse(&reverse, adjoint, shape, &mut arguments, &copies, masks, &mut used);
+            self.reverse(&reverse, adjoint, shape, &mut arguments, &copies, masks, log, &mut used);
+        if let (Some((start, _)), Some(made)) = (log, deterministic) {
+            let most = most_entries(adjoint, made, shape, args);
+            let count = self.apply(start);
+            assert!(most.is_none_or(|most| count <= most), "{count} entries\n{}", made.text);
+        }
         let mut gradient: Vec<Vec<f64>> = Vec::new();
-        for (index, (arg, start)) in args.iter().zip(&gradients).enumerate() {
+        for (at, (arg, start)) in args.iter().zip(&gradients).enumerate() {
             let numbers = arg.numbers();
-            let covered = |access: &ptx_ad::Access| {
-                access.param == index && access.covers && access.effect == Effect::Overwrites
-            };
             let got: Vec<f64> = match arg {
                 _ if *start == 0 => vec![0.0; numbers.len()],
-                // What need not be cleared holds nothing.
-                _ if self.masks && adjoint.accesses.iter().any(covered) => vec![0.0; numbers.len()],
+                // Nobody reads it.
+                _ if drop != 0 && drops.contains(&at) => vec![0.0; numbers.len()],
                 Arg::Buffer { bytes, .. } => {
                     let image = self.download(*start, bytes.len());
                     numbers.iter().map(|(at, real)| read(&image, *at, *real)).collect()
@@ -485,6 +547,22 @@ impl Device {
         let finite = finite.iter().flatten().all(|finite| *finite);
         Ok(Compared { error, magnitude, gradient, weights, finite })
     }
+}
+
+/// Returns how many entries the log may have at most; `None` with loops.
+fn most_entries(
+    adjoint: &Adjoint,
+    made: &Deterministic,
+    shape: Shape,
+    args: &[Arg],
+) -> Option<u64> {
+    let product = |dims: [u32; 3]| dims.iter().map(|dim| u64::from(*dim)).product::<u64>();
+    let (blocks, threads) = (product(shape.grid), product(shape.grid) * product(shape.block));
+    let numbers = args.iter().filter(|arg| matches!(arg, Arg::Value { active: true, .. }));
+    let numbers: usize = numbers.map(|arg| arg.numbers().len()).sum();
+    let partial = numbers as u64 * if adjoint.scratch { threads } else { blocks };
+    let (outside, inside) = made.added.split_first()?;
+    inside.iter().all(|count| *count == 0).then_some(outside * threads + partial)
 }
 
 pub(crate) fn number(real: Real) -> Number {

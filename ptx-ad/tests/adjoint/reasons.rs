@@ -323,7 +323,19 @@ fn other_instructions() {
     );
     refused("tex.1d.v4.f32.s32 {%f2, %f3, %f4, %f5}, [%w6, {%r1}]; // !", &Reason::Texture);
     refused("ad.lost.f32 %f2, %f1; // !", &Reason::Lost);
+    refused("ad.lost.f32.jnf %f2, %f1; // !", &Reason::Lost);
     refused("ad.mystery.f32 %f2, %f1; // !", &unknown("ad.mystery.f32"));
+    // Wrong numbers of operands, and constants in places of registers.
+    for operands in [
+        "%f2, %f1",
+        "%f2, %f1, %f1",
+        "%f2, %f1, %f1, %f1, %f1",
+        "%f2, %f1, %f1, 0f3f800000",
+        "%f2, %f1, %f1, 0f3f800000, %f1, 0f3f800000",
+    ] {
+        refused(&format!("ad.rule.f32 {operands}; // !"), &unknown("ad.rule.f32"));
+    }
+    refused("ad.stop.f32 %f2, %f1, %f1; // !", &unknown("ad.stop.f32"));
     refused("max.xorsign.abs.f32 %f2, %f1, %f1; // !", &unknown("max.xorsign.abs"));
     refused("mov.f32 %f2, %f1;\nwibble.f32 %f3, %f1; // !", &unknown("wibble.f32"));
     refused(

@@ -348,11 +348,14 @@ fn check(
 /// Tries programs of a set. Prints each class of failures with its smallest program, the commonest first, and returns how
 /// many failed.
 fn tried(set: Set, total: u64, bars: [f64; 2]) -> BTreeMap<String, u64> {
-    // Scratch memory is too small at first, or for some threads, or large enough. Some gradients may be zero.
-    let devices: Vec<Device> = [(0, usize::MAX), (1 << 12, usize::MAX), (1 << 21, 2)]
-        .map(|(scratch, zeros)| {
+    // Scratch memory is too small at first, or for some threads, or large enough. Some gradients may be zero. Where it
+    // may be so, gradients are stored, and not cleared.
+    let most = usize::MAX;
+    let devices: Vec<Device> = [(0, most, false), (1 << 12, most, true), (1 << 21, 2, true)]
+        .map(|(scratch, zeros, masks)| {
             let mut device = Device::new();
-            (device.scratch, device.zeros) = (scratch, zeros);
+            (device.scratch, device.zeros, device.masks) = (scratch, zeros, masks);
+            device.logs = zeros < most;
             device
         })
         .into();

@@ -233,7 +233,7 @@ pub struct Function {
     pub tables: Vec<Vec<LabelId>>,
     /// Signatures of indirect calls.
     pub prototypes: Vec<Prototype>,
-    /// Source places that instructions name.
+    /// Source places that instructions name, each behind the places that it is inlined into where the text has them.
     pub locs: Vec<Loc>,
     /// Performance and linking directives.
     pub directives: Directives,
@@ -326,6 +326,16 @@ pub struct Loc {
     pub column: u32,
     /// Into what the code was inlined.
     pub inlined: Option<Inlined>,
+}
+
+impl Loc {
+    /// Returns whether `around` is the place that this one is inlined into, and is itself inlined.
+    pub(crate) fn is_inlined_at(&self, around: &Self) -> bool {
+        around.inlined.is_some()
+            && self.inlined.as_ref().is_some_and(|at| {
+                (at.file, at.line, at.column) == (around.file, around.line, around.column)
+            })
+    }
 }
 
 /// `.loc …, function_name …, inlined_at …`

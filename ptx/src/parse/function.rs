@@ -329,7 +329,13 @@ impl<'a> Body<'_, 'a> {
         match word {
             "reg" => self.registers(),
             "loc" => {
-                self.next_loc = Some(source_place(self.cur)?);
+                let next = source_place(self.cur)?;
+                // Compilers write the places that an instruction is inlined into before its own. They stay in the table.
+                if let Some(around) = self.next_loc.replace(next)
+                    && self.next_loc.as_ref().is_some_and(|next| next.is_inlined_at(&around))
+                {
+                    self.f.locs.push(around);
+                }
                 Ok(())
             }
             "pragma" => {

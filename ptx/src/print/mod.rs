@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::fmt::{self, Write};
 
 use crate::ir::{
-    Directives, Formal, Function, FunctionKind, Inlined, Item, Loc, Module, PrototypeKind, Type,
+    Directives, Formal, Function, FunctionKind, Inlined, Item, Loc, LocId, Module, PrototypeKind, Type,
 };
 
 impl fmt::Display for Module {
@@ -218,12 +218,26 @@ impl<'m> Printer<'m> {
         let mut labels = by_place.into_iter().peekable();
         let mut loc = None;
         let mut places = HashSet::new();
+        let named: HashSet<_> = function.instrs().iter().filter_map(|instr| instr.loc).collect();
         for (at, instr) in function.instrs().iter().enumerate() {
             while let Some(label) = labels.next_if(|label| label.at as usize <= at) {
                 writeln!(self.out, "{}:", label.name)?;
             }
             if let Some(id) = instr.loc.filter(|_| instr.loc != loc) {
-                self.loc(function.locs.get(id.index()).ok_or(fmt::Error)?, &mut places)?;
+                // The places that it is inlined into come first, if no instruction has them.
+                let mut first = id.index();
+                while let Some(around) = first.checked_sub(1)
+                    && !named.contains(&LocId(u32::try_from(around).unwrap_or(u32::MAX)))
+                    && let (Some(outer), Some(inner)) =
+                        (function.locs.get(around), function.locs.get(first))
+                    && inner.is_inlined_at(outer)
+                {
+                    first = around;
+                }
+                let all = function.locs.get(first..=id.index()).ok_or(fmt::Error)?;
+                for place in all {
+                    self.loc(place, &mut places)?;
+                }
                 loc = instr.loc;
             }
             self.instr(instr)?;

@@ -72,7 +72,8 @@ impl Pass<'_> {
         let (op, launch, base, primal) = (op.clone(), *launch, *bytes, *primal);
         let uses = known.uses.start as usize..known.uses.end as usize;
         let shape = op.shape(&launch);
-        let Some(kernel) = op.inner.kernels.adjoint_for(&shape) else { return Ok(()) };
+        let logs = self.recording.deterministic;
+        let Some(kernel) = op.inner.kernels.adjoint_for(&shape, logs) else { return Ok(()) };
         // A generated adjoint repeats the kernel's stores before it knows that its memory is too small.
         if !resume || op.derivation().is_some() {
             self.private_values(uses.clone())?;
@@ -89,7 +90,6 @@ impl Pass<'_> {
         if resume {
             frame.flags |= RESUME;
         }
-        let logs = self.recording.deterministic;
         if logs {
             frame.flags |= DETERMINISTIC;
             self.prepare_log(log_adds(&op, &launch, &shape), &mut frame)?;
@@ -335,6 +335,6 @@ pub(super) fn log_adds(op: &Op, launch: &LaunchConfig, shape: &LaunchConfig) -> 
     let each =
         if op.inner.settings.scratch.is_some() { shape.threads() } else { shape.grid.count() };
     let partial = usize::try_from(members.saturating_mul(each));
-    let most = op.inner.settings.log.map_or(0, |most| most(launch));
+    let most = op.inner.settings.log.map_or(0, |log| log.most(launch));
     most.saturating_add(partial.unwrap_or(usize::MAX))
 }

@@ -10,8 +10,8 @@ use crate::frame::Frame;
 use crate::store::Work;
 
 /// `geom::tape::LogHeader` and `geom::tape::LogEntry`.
-const HEADER: usize = 16;
-const ENTRY: usize = 16;
+const HEADER: usize = ptx_ad::abi::LOG_HEADER;
+const ENTRY: usize = ptx_ad::abi::LOG_ENTRY;
 /// `Sum` of tape.cu.
 pub(super) const SUM: usize = 32;
 

@@ -454,7 +454,8 @@ fn may_be_recorded(op: &Op, deterministic: bool) -> Result<()> {
     if deterministic && op.inner.settings.log.is_none() {
         let hint = match op.derivation() {
             Some(_) => {
-                "generated adjoints that sum over threads have no log: write this adjoint by hand"
+                "it stores to elements that may be other threads' and loads them: their gradients are read in the launch \
+                 that adds to them"
             }
             None => "`OpSpec::log` says that it adds with the functions of geom/tape.cuh alone",
         };
@@ -465,7 +466,11 @@ fn may_be_recorded(op: &Op, deterministic: bool) -> Result<()> {
         ))
         .with_hint(hint));
     }
-    Ok(())
+    match op.inner.kernels.deterministic.as_ref().filter(|_| deterministic) {
+        // The pass may be captured, where nothing can be loaded.
+        Some(kernel) => kernel.load(),
+        None => Ok(()),
+    }
 }
 
 /// The effect of a launch on gradients.

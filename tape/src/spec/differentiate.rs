@@ -6,11 +6,12 @@ use std::sync::Arc;
 use cuda_safe::{Context, Error, Module, Result, nvrtc::Arch, nvrtc::Program};
 use ptx_ad::{Kept, NotDifferentiable, Real, Reals, Spec};
 
-use super::param::{Param, Pointer, Shape};
-use super::{Effect, Kernels, Op, OpSpec, Primal, Scratch, Settings, register};
+use super::param::{Param, Pointer};
+use super::{Effect, Kernels, Log, Op, OpSpec, Primal, Scratch, Settings, register};
 use crate::element::{Element, FloatType};
+use crate::kernels::{AD_HEADER, LIBM_HEADER, LIBM_HEADERS};
 
-/// For so many turns of each loop there is scratch memory at first.
+/// For so many turns of each loop there is scratch memory at first, and room in logs.
 const TURNS: usize = 32;
 
 /// How an adjoint was generated; see [`Op::derivation`].
@@ -104,7 +105,8 @@ impl From<DifferentiateError> for Error {
 impl OpSpec {
     /// Generates the adjoint from the kernel that `program` compiles to.
     ///
-    /// The kernel is compiled twice: as ever for launches, and as PTX with line numbers, which is read. Effects
+    /// The kernel is compiled twice: as ever for launches, and as PTX with line numbers and with `GEOM_AD` defined,
+    /// which is read. Effects
     /// ([`Param::reads`] and so on) and dimensions are derived from the code; those that were said are compared.
     ///
     /// ```no_run
@@ -125,10 +127,31 @@ impl OpSpec {
     /// # Ok(()) }
     /// ```
     ///
+    /// # Mathematical functions
+    /// CUDA's mathematical functions and intrinsics of `float` and `double` have derivatives that are accurate over the
+    /// whole domain: relative errors stay below 1e-6 and 1e-13. In the copy that is read, macros rename them, so calls
+    /// as `::sinf`, `std::sin` or `cuda::std::sin` are found. A list with the derivatives at kinks and poles is in
+    /// `DESIGN.md` of this crate. Those without a derivative (`nextafter`) are refused by name.
+    ///
+    /// A kernel may state derivatives itself, with the header of [`program`](crate::program):
+    ///
+    /// ```c++
+    /// #include <geom/ad.cuh>
+    /// __device__ float root(float x) {  // of y³ + y = x
+    ///     float y = newton(x);
+    ///     return geom::ad::rule(y, x, 1.0f / (3.0f * y * y + 1.0f));
+    /// }
+    /// ```
+    ///
+    /// `geom::ad::rule(y, x1, d1, x2, d2, ...)` is y, with the differential d1 dx1 + d2 dx2 + ... A d that is not
+    /// finite makes the gradient infinite or NaN, but for values that are not chosen. `geom::ad::stop(x)` is x as a
+    /// constant, and `geom::ad::lost(x)` is x with an unknown derivative. Compiling fails if a `rule` has a wrong number
+    /// of derivatives.
+    ///
     /// # Errors
     /// [`DifferentiateError::NotDifferentiable`] names each line whose gradient would not be right; see [`ptx_ad`] for
     /// what is differentiated. Otherwise compiling, loading or registering failed, or the specification describes an
-    /// adjoint by hand ([`shape`](Self::shape), [`scratch`](Self::scratch), [`log`](Self::log) or a primal). Converts
+    /// adjoint by hand ([`shape`](Self::shape), [`scratch`](Self::scratch) or a primal). Converts
     /// to [`cuda_safe::Error`].
     ///
     /// Recording a launch fails if a gradient comes through it and the kernel, after it wrote to memory through one
@@ -148,9 +171,7 @@ impl OpSpec {
         let (major, minor) = context.device().compute_capability()?;
         let driver = context.driver().version()?;
         let arch = Arch::compute(major, minor);
-        let copy = program
-            .clone()
-            .with_options(|options| options.lineinfo(true).define("__noinline__", ""));
+        let copy = copy(program);
         // Side by side: each takes as long as the other.
         let (module, image) = std::thread::scope(|scope| {
             let read = || copy.compile_for_driver(arch, driver);
@@ -169,7 +190,8 @@ impl OpSpec {
         self.generate(context, name, text)
     }
 
-    /// Generates the adjoint from a kernel in a PTX text, of NVRTC or another compiler.
+    /// Generates the adjoint from a kernel in a PTX text, of NVRTC or another compiler. Mathematical functions that the
+    /// compiler has inlined have no derivative here, unless they are arithmetic alone.
     ///
     /// # Errors
     /// As [`differentiate`](Self::differentiate).
@@ -239,10 +261,16 @@ impl OpSpec {
                 covers_all: covers,
             });
         }
-        if !adjoint.shares {
+        self.settings.log = match (&adjoint.deterministic, self.settings.log) {
             // Nothing is summed that a deterministic tape has to log.
-            self.settings.log = Some(|_| 0);
-        }
+            _ if !adjoint.shares => Some(Log::EachThread(0, 0)),
+            (Some(_), said @ Some(_)) => said,
+            (Some(made), None) => {
+                let (outside, inside) = logged(&made.added);
+                Some(Log::EachThread(outside, inside))
+            }
+            (None, _) => None,
+        };
         if adjoint.scratch {
             let words: u32 = adjoint.kept.iter().map(|kept| kept.words).sum();
             self.settings.scratch = Some(Scratch::EachThread(words.max(1) as usize * 4 * TURNS));
@@ -259,7 +287,14 @@ impl OpSpec {
         } else {
             None
         };
-        let kernels = Kernels { forward, adjoint: Some(made), wide, primal: None };
+        let deterministic = match adjoint.deterministic_text_for_blocks_of(wanted) {
+            Some(text) => {
+                let image = cuda_safe::ModuleImage::Ptx(&text);
+                Some(Module::load_lazily(context, image)?.kernel(&adjoint.name)?)
+            }
+            None => None,
+        };
+        let kernels = Kernels { forward, adjoint: Some(made), wide, deterministic, primal: None };
         let ptx_ad::Adjoint { text, dimensions, apart, kept, .. } = adjoint;
         let derivation = Derivation { text, accesses, dimensions, kept, apart };
         Ok(register::compile(self, kernels, Some(Arc::new(derivation)))?)
@@ -267,11 +302,10 @@ impl OpSpec {
 
     /// Refuses what describes an adjoint by hand: it would be believed of the generated one.
     fn only_the_kernel(&self, kernel: &str) -> Result<(), DifferentiateError> {
-        let Settings { shape, scratch, log, .. } = self.settings;
+        let Settings { shape, scratch, .. } = self.settings;
         let said = [
             ("shape", shape.is_some()),
             ("scratch", scratch.is_some()),
-            ("log", log.is_some()),
             ("primal", self.primal.is_some()),
         ];
         match said.iter().find(|(_, said)| *said) {
@@ -295,7 +329,7 @@ impl OpSpec {
             let mut made = ptx_ad::Param {
                 name: param.name.to_string(),
                 active: param.active && !param.scalars.is_empty(),
-                structure: param.shape == Shape::Structure,
+                structure: param.shape.is_structure(),
                 ..ptx_ad::Param::default()
             };
             for pointer in &param.pointers {
@@ -340,6 +374,30 @@ impl OpSpec {
             length: count,
         })
     }
+}
+
+/// Returns the program whose PTX is read: flat, with line numbers, and with CUDA's mathematical functions marked with
+/// their derivatives.
+fn copy(program: &Program) -> Program {
+    let headers = [AD_HEADER].into_iter().chain(LIBM_HEADERS);
+    headers
+        .fold(program.clone(), |program, (name, text)| program.header(name, text))
+        .pre_include(LIBM_HEADER)
+        .with_options(|options| {
+            options.lineinfo(true).define_flag("GEOM_AD").define("__noinline__", "")
+        })
+}
+
+/// Returns how many numbers a thread adds to shared sums outside of loops, and about how many in loops.
+fn logged(added: &[u64]) -> (usize, usize) {
+    let mut counts = added.iter().map(|count| usize::try_from(*count).unwrap_or(usize::MAX));
+    let outside = counts.next().unwrap_or(0);
+    let mut turns = 1usize;
+    let inside = counts.fold(0usize, |sum, count| {
+        turns = turns.saturating_mul(TURNS);
+        sum.saturating_add(count.saturating_mul(turns))
+    });
+    (outside, inside)
 }
 
 fn effect(effect: ptx_ad::Effect) -> Effect {

@@ -79,12 +79,43 @@ impl Scratch {
     }
 }
 
+/// How many numbers an adjoint adds to gradients that several threads may add to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Log {
+    /// At most as many as this returns.
+    Most(fn(&LaunchConfig) -> usize),
+    /// Each thread at most so many outside of loops, and about so many more in loops.
+    EachThread(usize, usize),
+}
+
+/// Of numbers that are added in loops the log has room for no more than this at first.
+const MOST_LOGGED: usize = 1 << 22;
+
+impl Log {
+    /// Returns how many numbers there is room for.
+    pub(crate) fn most(self, launch: &LaunchConfig) -> usize {
+        match self {
+            Self::Most(most) => most(launch),
+            Self::EachThread(outside, inside) => {
+                let threads = usize::try_from(launch.threads()).unwrap_or(usize::MAX);
+                let inside = threads.saturating_mul(inside).min(MOST_LOGGED);
+                threads.saturating_mul(outside).saturating_add(inside)
+            }
+        }
+    }
+
+    /// Returns whether it may be too little.
+    pub(crate) fn is_a_guess(self) -> bool {
+        matches!(self, Self::EachThread(_, inside) if inside > 0)
+    }
+}
+
 /// The part of the specification that an [`Op`] takes over unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) shape: Option<fn(&LaunchConfig) -> LaunchConfig>,
     pub(crate) scratch: Option<Scratch>,
-    pub(crate) log: Option<fn(&LaunchConfig) -> usize>,
+    pub(crate) log: Option<Log>,
     pub(crate) dimensions: u32,
     /// Whether threads go on to further elements.
     pub(crate) grid_stride: bool,
@@ -171,9 +202,12 @@ impl OpSpec {
 
     /// Declares that the adjoint fits deterministic tapes: it adds only with the functions of `geom/tape.cuh`, at most
     /// `most` numbers in one launch with `grad_add` (three for a `float3`); those of `partial_add` are not counted.
+    ///
+    /// For a generated adjoint it is known how many numbers are added outside of loops, and 32 turns are assumed of each
+    /// loop; this replaces both.
     #[must_use]
     pub fn log(mut self, most: fn(&LaunchConfig) -> usize) -> Self {
-        self.settings.log = Some(most);
+        self.settings.log = Some(Log::Most(most));
         self
     }
 
@@ -224,7 +258,11 @@ impl OpSpec {
         let forward = module.kernel(&self.name)?;
         let adjoint = self.adjoint.as_ref().map(|name| module.kernel(name)).transpose()?;
         let primal = self.primal.as_ref().map(|(name, _)| module.kernel(name)).transpose()?;
-        register::compile(self, Kernels { forward, adjoint, wide: None, primal }, None)
+        register::compile(
+            self,
+            Kernels { forward, adjoint, wide: None, deterministic: None, primal },
+            None,
+        )
     }
 }
 
@@ -235,12 +273,17 @@ pub(crate) struct Kernels {
     pub(crate) adjoint: Option<Kernel>,
     /// The adjoint for blocks of more threads than this, where the first takes no larger ones.
     pub(crate) wide: Option<(u64, Kernel)>,
+    /// The adjoint for deterministic tapes, if it is another. It is compiled when it is needed.
+    pub(crate) deterministic: Option<Kernel>,
     pub(crate) primal: Option<Kernel>,
 }
 
 impl Kernels {
-    /// Returns the adjoint for a launch of this shape.
-    pub(crate) fn adjoint_for(&self, shape: &LaunchConfig) -> Option<&Kernel> {
+    /// Returns the adjoint for a launch of this shape, on a deterministic tape or another.
+    pub(crate) fn adjoint_for(&self, shape: &LaunchConfig, deterministic: bool) -> Option<&Kernel> {
+        if let Some(kernel) = self.deterministic.as_ref().filter(|_| deterministic) {
+            return Some(kernel);
+        }
         let wide = self.wide.as_ref().filter(|(most, _)| shape.block.count() > *most);
         wide.map(|(_, kernel)| kernel).or(self.adjoint.as_ref())
     }

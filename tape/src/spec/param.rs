@@ -66,6 +66,13 @@ pub(crate) enum Shape {
     Argument,
 }
 
+impl Shape {
+    /// Returns whether its gradient is the same structure with pointers to gradients.
+    pub(crate) fn is_structure(self) -> bool {
+        matches!(self, Self::Structure | Self::Argument)
+    }
+}
+
 /// The type of an argument, as [`ArgType`] knows it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Argument {
@@ -135,8 +142,9 @@ impl Param {
     }
 
     /// Creates a parameter: a view of a structure on the device, such as `HashGridView` of `geom-kernels`: an argument
-    /// of type `A` and no other, so that kernels can rely on its type. It has no gradient. The memory that it points to
-    /// must not change until the adjoint has run.
+    /// of type `A` and no other, so that kernels can rely on its type. The memory that it points to must not change until
+    /// the adjoint has run. It has no gradient, but for members that are declared by [`pointer`](Self::pointer) and
+    /// [`active`](Self::active): that memory is treated as that of a buffer.
     #[must_use]
     pub fn argument<A: KernelArg>(name: impl Into<Cow<'static, str>>) -> Self {
         let mut this = Self::new(name, Shape::Argument, A::TYPE.size);

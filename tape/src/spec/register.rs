@@ -149,7 +149,7 @@ impl Made {
     ) -> Result<(), String> {
         let name = &param.name;
         let first = self.pointers.len();
-        let structure = param.shape == Shape::Structure;
+        let structure = param.shape.is_structure();
         let slot = u8::try_from(self.slots.len()).unwrap_or(u8::MAX);
         for pointer in &param.pointers {
             let made = self.pointer(spec, index, param, pointer, slot)?;

@@ -41,7 +41,7 @@ fn text(mut headers: Vec<(String, String)>) -> Result<String, Error> {
         "//! {}rated by cargo xtask headers from {FOLDER}. Do not edit.\n\n\
          /// The headers, after those of the crates that this one depends on.\n\
          pub(super) const HEADERS: &[(&str, &str)] = &[\n    cuda_safe::arg::LAYOUT_HEADER,\n    \
-         #[cfg(feature = \"tape\")]\n    tape::HEADER,\n",
+         #[cfg(feature = \"tape\")]\n    tape::AD_HEADER,\n    #[cfg(feature = \"tape\")]\n    tape::HEADER,\n",
         "@gene"
     );
     for (name, header) in headers {

@@ -1,6 +1,10 @@
 //! The tape: launches that are recorded, and passes back through them.
 
+mod density;
+mod flight;
+mod grains;
 mod host;
+mod network;
 mod oracle;
 mod particles;
 mod saxpy;
@@ -16,6 +20,10 @@ pub(super) const WORKS: &[Work] = &[
     Work { names: &particles::NAMES, run: particles::rows },
     Work { names: &saxpy::NAMES, run: saxpy::rows },
     Work { names: &host::NAMES, run: host::rows },
+    Work { names: &network::NAMES, run: network::rows },
+    Work { names: &density::NAMES, run: density::rows },
+    Work { names: &grains::NAMES, run: grains::rows },
+    Work { names: &flight::NAMES, run: flight::rows },
 ];
 
 /// Steps of a simulation.
@@ -34,6 +42,8 @@ struct Ops {
     step_accumulating: Op,
     /// As `step`, with an adjoint that was generated.
     step_generated: Op,
+    /// As `step_generated`, where nothing says that all elements before the step have a thread.
+    step_generated_accumulating: Op,
     /// All steps in one kernel, with an adjoint that was generated.
     steps: Op,
     energy: Op,
@@ -71,6 +81,10 @@ impl Ops {
             LaunchConfig::new(launch.grid.count().min(FEW_BLOCKS) as u32, BLOCK)
         };
         let generated = ["x", "v", "x1", "v1"].map(vector).into_iter().chain([n.clone()]);
+        // Of memory without a length, nobody knows that all of it is read.
+        let unknown = |name| Param::buffer(name, Element::vector(FloatType::F32, 3)).active();
+        let accumulating = ["x", "v"].map(unknown).into_iter().chain(["x1", "v1"].map(vector));
+        let accumulating = spec("step", accumulating.chain([n.clone()]));
         let steps = ["x", "v", "x1", "v1"].map(vector).into_iter();
         let steps = spec("steps", steps.chain([Param::value("count"), n.clone()]));
         let saxpy = spec("saxpy", saxpy).shape(few).grid_stride().log(|_| 0);
@@ -82,6 +96,7 @@ impl Ops {
                 step: step(each_x, each_v).register(&module)?,
                 step_accumulating: step(x, v).register(&module)?,
                 step_generated: spec("step", generated).differentiate(&gpu.context, &source)?,
+                step_generated_accumulating: accumulating.differentiate(&gpu.context, &source)?,
                 steps: steps.differentiate(&gpu.context, &source)?,
                 energy: energy.register(&module)?,
                 saxpy: saxpy.register(&module)?,
@@ -111,7 +126,7 @@ mod tests {
         Ok(Some(Gpu::open(Driver::from_sys(cuda_emu::driver())?, 0)?))
     }
 
-    /// The rows' checks of their results, on few particles.
+    /// The rows' checks of their results, of few elements.
     #[test]
     fn gradients_are_right_on_the_software_device() {
         let run = || -> Result<(), Stop> {
@@ -120,6 +135,10 @@ mod tests {
             assert_eq!(names(&particles::measure(&gpu, 2, 333)?), particles::NAMES);
             assert_eq!(names(&saxpy::measure(&gpu, 2, 1000)?), saxpy::NAMES);
             assert_eq!(names(&host::measure(&gpu, 2, 100)?), host::NAMES);
+            assert_eq!(names(&network::measure(&gpu, 2, 500)?), network::NAMES);
+            assert_eq!(names(&density::measure(&gpu, 2, 1500)?), density::NAMES);
+            assert_eq!(names(&grains::measure(&gpu, 2, 4)?), grains::NAMES);
+            assert_eq!(names(&flight::measure(&gpu, 2, 700)?), flight::NAMES);
             Ok(())
         };
         run().unwrap();

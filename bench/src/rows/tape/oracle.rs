@@ -93,6 +93,54 @@ impl Start<'_> {
     }
 }
 
+/// Derivatives of a function of a few numbers, by central differences.
+pub(super) fn slopes<const K: usize>(at: [f64; K], of: impl Fn([f64; K]) -> f64) -> [f64; K] {
+    const H: f64 = 1e-6;
+    std::array::from_fn(|axis| {
+        let side = |h: f64| {
+            let mut moved = at;
+            moved[axis] += h;
+            of(moved)
+        };
+        (side(H) - side(-H)) / (2.0 * H)
+    })
+}
+
+/// Compares gradients by the state of some elements. `wanted` returns that of an element whose state is moved by so much:
+/// where that changes it, a float may be on the other side of a kink, and the element is left out. Says how many were
+/// compared.
+pub(super) fn check_states<const K: usize>(
+    found: &(impl Fn(usize) -> [f32; K] + Sync),
+    chosen: &[usize],
+    wanted: impl Fn(usize, f64) -> [f64; K] + Sync,
+) -> Result<usize, Stop> {
+    const MOVED: f64 = 3e-6;
+    let all: Vec<_> =
+        chosen.par_iter().map(|i| [0.0, MOVED, -MOVED].map(|by| wanted(*i, by))).collect();
+    let largest = all.iter().flat_map(|[wanted, ..]| wanted).map(|g| g.abs()).fold(0.0, f64::max);
+    let near = |a: f64, b: f64| (a - b).abs() <= TOLERANCE * largest;
+    let mut compared = 0;
+    for (i, [wanted, moved @ ..]) in chosen.iter().zip(&all) {
+        if !moved.iter().flatten().zip(wanted.iter().cycle()).all(|(a, b)| near(*a, *b)) {
+            continue;
+        }
+        let found = found(*i);
+        if !found.iter().zip(wanted).all(|(a, b)| near(f64::from(*a), *b)) {
+            return Err(Stop::failed(format!("element {i}: {found:?}, not {wanted:?}")));
+        }
+        compared += 1;
+    }
+    if compared < chosen.len() * 9 / 10 {
+        return Err(Stop::failed(format!("{compared} of {} are smooth", chosen.len())));
+    }
+    Ok(compared)
+}
+
+/// Some of `n` elements, spread over all.
+pub(super) fn chosen(n: usize, count: usize) -> Vec<usize> {
+    (0..n).step_by((n / count.max(1)).max(1)).collect()
+}
+
 /// The sum over all particles of the squares of where they are, within the rounding of partial sums.
 pub(super) fn check_loss(ends: &[[f32; 3]], loss: &[f32]) -> Result<(), Stop> {
     let wanted: f64 = ends.iter().map(|x| energy(wide(*x))).sum();

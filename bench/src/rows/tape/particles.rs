@@ -15,12 +15,13 @@ use crate::stats::median;
 use crate::stop::Stop;
 use crate::timing::once;
 
-pub(super) const NAMES: [&str; 9] = [
+pub(super) const NAMES: [&str; 10] = [
     "tape_forward_graph/1000000x64",
     "loss_reduce/1000000",
     "tape_backward_graph/1000000x64",
     "tape_backward_graph/1000000x64/accumulate",
     "tape_backward_graph/1000000x64/generated",
+    "tape_backward_graph/1000000x64/accumulate/generated",
     "tape_forward_one_kernel/1000000x64",
     "tape_backward_one_kernel/1000000x64",
     "tape_forward_uncaptured/1000000x64",
@@ -188,7 +189,8 @@ pub(super) fn measure(gpu: &Gpu, samples: usize, n: usize) -> Result<Vec<Row>, S
     for (name, step, most) in [
         (NAMES[2], &ops.step, 1.05),
         (NAMES[3], &ops.step_accumulating, 1.9),
-        (NAMES[4], &ops.step_generated, 1.1),
+        (NAMES[4], &ops.step_generated, 1.05),
+        (NAMES[5], &ops.step_generated_accumulating, 1.9),
     ] {
         for set in &mut sets {
             set.forward(stream, step, Some(&ops.energy))?;
@@ -207,7 +209,7 @@ pub(super) fn measure(gpu: &Gpu, samples: usize, n: usize) -> Result<Vec<Row>, S
     let (times, mut sets) = replays.run(sets, |stream, sets: &mut Vec<Set>, number| {
         sets[number].forward_at_once(stream, &ops.steps, None)
     })?;
-    rows.push(row(NAMES[5], &times, ends(&sets)?));
+    rows.push(row(NAMES[6], &times, ends(&sets)?));
     for set in &mut sets {
         set.forward_at_once(stream, &ops.steps, Some(&ops.energy))?;
         // So that the pass that is captured has enough scratch memory.
@@ -217,7 +219,7 @@ pub(super) fn measure(gpu: &Gpu, samples: usize, n: usize) -> Result<Vec<Row>, S
         replays.run(sets, |stream, sets: &mut Vec<Set>, number| sets[number].backward(stream))?;
     let check = gradients(&sets)?;
     let once_median = median(&times);
-    rows.push(row(NAMES[6], &times, check).at_most("ms", once_median, 0.40));
+    rows.push(row(NAMES[7], &times, check).at_most("ms", once_median, 0.40));
 
     let (mut there, mut back) = (Vec::new(), Vec::new());
     // The same launches by the driver alone, which no recorder can be faster than.
@@ -256,8 +258,8 @@ pub(super) fn measure(gpu: &Gpu, samples: usize, n: usize) -> Result<Vec<Row>, S
         set.backward(stream)?;
     }
     for (name, times, raw, captured, check) in [
-        (NAMES[7], &there, &raw_there, forward, ends(&sets)?),
-        (NAMES[8], &back, &raw_back, backward, gradients(&sets)?),
+        (NAMES[8], &there, &raw_there, forward, ends(&sets)?),
+        (NAMES[9], &back, &raw_back, backward, gradients(&sets)?),
     ] {
         let times = times.get(1..).unwrap_or_default();
         let ratio = median(times) / captured;

@@ -24,7 +24,12 @@ struct Marker<'o> {
 
 /// Returns the marker that an opcode names: what kind, and its type.
 pub(in crate::exec) fn marker_type(opcode: &str) -> Option<(&str, Type)> {
-    let (kind, ty) = opcode.strip_prefix("ad.")?.split_once('.')?;
+    let mut words = opcode.strip_prefix("ad.")?.split('.');
+    let (kind, ty, name, end) = (words.next()?, words.next()?, words.next(), words.next());
+    // `ad.lost` may name a function.
+    if end.is_some() || (name.is_some() && kind != "lost") {
+        return None;
+    }
     let ty = match ty {
         "f32" => Type::F32,
         "f64" => Type::F64,

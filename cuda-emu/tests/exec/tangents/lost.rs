@@ -57,6 +57,7 @@ fn integers_that_return_into_floats_are_noted_with_their_line() {
             0,
         ),
         ("ad.lost.f32 %f0, %f1;", "ad.lost.f32", 0),
+        ("ad.lost.f32.name %f0, %f1;", "ad.lost.f32.name", 0),
         ("bfe.u32 %r2, %r1, 3, 20;\nmov.b32 %f2, %r2;\nsqrt.rn.f32 %f0, %f2;", "bfe", 0),
         // The upper half of a number is no number.
         ("mov.b64 {%r2, %r3}, %d1;\nmov.b32 %f2, %r3;\nneg.f32 %f0, %f2;", "neg.f32", 2),

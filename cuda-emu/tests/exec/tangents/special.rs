@@ -161,7 +161,13 @@ fn what_is_no_marker_is_refused() {
         };
         assert!(refused, "{text}");
     }
-    for text in ["ad.stop.f16 %f1, %f2;", "ad.what.f32 %f1, %f2;", "ad.stop %f1, %f2;"] {
+    for text in [
+        "ad.stop.f16 %f1, %f2;",
+        "ad.what.f32 %f1, %f2;",
+        "ad.stop %f1, %f2;",
+        "ad.stop.f32.name %f1, %f2;",
+        "ad.lost.f32.two.names %f1, %f2;",
+    ] {
         let device = crate::device::Device::new(1);
         let ptx = format!(
             ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() {{\n.reg .f32 %f<4>;\n{text}\nret;\n}}"

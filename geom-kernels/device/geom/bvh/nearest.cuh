@@ -45,6 +45,9 @@ struct Best {
     }
     // Takes what is from `lowest` to the best value; less than `least` counts as that. A NaN is nothing.
     __device__ __forceinline__ void take(float found, float lowest, float least, unsigned item) {
+#ifdef GEOM_AD
+        found = ad::stop(found);
+#endif
         if (!exact::less_equal(lowest, found) || !exact::less_equal(found, value())) return;
         const unsigned long long other = make(exact::max(found, least), item);
         if (other < key) key = other;
@@ -118,6 +121,9 @@ template <class F>
 __device__ __forceinline__ NearestItem
 nearest(const Bvh& bvh, vec3<float> p, float max_distance, F&& f) {
     NearestItem found{no_index, exact::infinity()};
+#ifdef GEOM_AD
+    p = ad::stop(p), max_distance = ad::stop(max_distance);
+#endif
     if (!bvh::is_in_range(p) || !exact::less_equal(0.0f, max_distance)) return found;
     const bvh::Best none{bvh::Best::make(bvh::finite_square(max_distance), no_index)};
     bvh::NearestQuery<F> query{bvh::Items(bvh), {p}, none, f};
@@ -125,6 +131,9 @@ nearest(const Bvh& bvh, vec3<float> p, float max_distance, F&& f) {
     if (query.best.item() != no_index) {
         found.item = query.best.item();
         found.distance_squared = query.best.value();
+#ifdef GEOM_AD
+        found.distance_squared = ad::lost_result(found.distance_squared);
+#endif
     }
     return found;
 }
@@ -137,13 +146,16 @@ __device__ __forceinline__ FirstItem first_along(const Bvh& bvh, const Ray& alon
     FirstItem found{no_index, exact::infinity()};
     ray<float> prepared;
     if (!bvh::prepare(along, &prepared)) return found;
-    const bvh::RayBoxes nodes(bvh.header->bounds, prepared.origin, prepared.direction, prepared.t_min);
+    const bvh::RayBoxes nodes(bounds_of(bvh), prepared.origin, prepared.direction, prepared.t_min);
     const bvh::Best none{bvh::Best::make(prepared.t_max, no_index)};
     bvh::FirstQuery<F> query{bvh::Items(bvh), prepared, nodes, nodes.scaled(prepared.t_max), none, f};
     bvh::traverse(bvh, query);
     if (query.best.item() != no_index) {
         found.item = query.best.item();
         found.t = query.best.value();
+#ifdef GEOM_AD
+        found.t = ad::lost_result(found.t);
+#endif
     }
     return found;
 }

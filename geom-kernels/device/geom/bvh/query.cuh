@@ -13,6 +13,9 @@
 #include <geom/bvh/ray_boxes.cuh>
 #include <geom/bvh/traverse.cuh>
 #include <geom/math/ray.cuh>
+#ifdef GEOM_AD
+#include <geom/math/ad.cuh>
+#endif
 
 namespace geom {
 namespace bvh {
@@ -52,6 +55,15 @@ struct Items {
     }
     __device__ __forceinline__ unsigned index(unsigned place) const { return __ldg(indices + place); }
 };
+
+// A distance to the copy of a box, which has no gradient.
+__device__ __forceinline__ float of_box(float distance) {
+#ifdef GEOM_AD
+    return ad::lost_result(distance);
+#else
+    return distance;
+#endif
+}
 
 // The common part of queries of all items: each item is seen once, in no order.
 template <class F>
@@ -132,7 +144,7 @@ struct EachWithin : Each<F> {
         for (unsigned at = first; at < end; ++at) {
             const float square = distance_squared(this->items.box(at), point.q);
             if (exact::less_equal(square, farthest) &&
-                stops(this->f, this->items.index(at), square))
+                stops(this->f, this->items.index(at), of_box(square)))
                 return true;
         }
         return false;
@@ -148,7 +160,12 @@ struct EachWithin : Each<F> {
 template <class Ray>
 __device__ __forceinline__ bool prepare(const Ray& from, ray<float>* out) {
     using namespace exact;
+#ifdef GEOM_AD
+    *out = ray<float>(ad::stop(from.origin), ad::stop(from.direction), max(ad::stop(from.t_min), 0.0f),
+                      ad::stop(from.t_max));
+#else
     *out = ray<float>(from.origin, from.direction, max(from.t_min, 0.0f), from.t_max);
+#endif
     // Never -0.
     out->t_max = add(out->t_max, 0.0f);
     const float x = abs(out->direction.x), y = abs(out->direction.y), z = abs(out->direction.z);
@@ -165,7 +182,7 @@ struct EachAlong : Each<F> {
 
     __device__ __forceinline__ EachAlong(const Bvh& bvh, const ray<float>& along, F& f)
         : Each<F>(bvh, f), along(along),
-          nodes(bvh.header->bounds, along.origin, along.direction, along.t_min),
+          nodes(bounds_of(bvh), along.origin, along.direction, along.t_min),
           farthest(nodes.scaled(along.t_max)) {}
 
     __device__ __forceinline__ unsigned limit() const { return rejected - 1; }
@@ -178,7 +195,7 @@ struct EachAlong : Each<F> {
         for (unsigned at = first; at < end; ++at) {
             float enter;
             if (enters(along, this->items.box(at), &enter) &&
-                stops(this->f, this->items.index(at), enter))
+                stops(this->f, this->items.index(at), of_box(enter)))
                 return true;
         }
         return false;
@@ -203,6 +220,9 @@ template <class F>
 __device__ __forceinline__ bool for_each_overlap(const Bvh& bvh, const aabb<float>& box, F&& f) {
     aabb<float> finite;
     if (!bvh::can_overlap(box, &finite)) return false;
+#ifdef GEOM_AD
+    finite = aabb<float>(ad::stop(finite.lower), ad::stop(finite.upper));
+#endif
     bvh::EachOverlap<F> query(bvh, finite, f);
     return bvh::traverse(bvh, query);
 }
@@ -213,6 +233,9 @@ __device__ __forceinline__ bool for_each_overlap(const Bvh& bvh, const aabb<floa
 template <class F>
 __device__ __forceinline__ bool
 for_each_within(const Bvh& bvh, vec3<float> center, float radius, F&& f) {
+#ifdef GEOM_AD
+    center = ad::stop(center), radius = ad::stop(radius);
+#endif
     if (!bvh::is_in_range(center) || !exact::less_equal(0.0f, radius)) return false;
     bvh::EachWithin<F> query(bvh, center, radius, f);
     return bvh::traverse(bvh, query);

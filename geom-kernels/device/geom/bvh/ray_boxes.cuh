@@ -98,8 +98,11 @@ struct RayBoxes {
     __device__ __forceinline__ void keys(const Boxes& boxes, float farthest, unsigned (&key)[4]) const {
         const bool bx = detail::is_negative(inverse.x), by = detail::is_negative(inverse.y),
                    bz = detail::is_negative(inverse.z);
-        const float4 nx = boxes.at[bx ? 3 : 0], ny = boxes.at[by ? 4 : 1], nz = boxes.at[bz ? 5 : 2];
-        const float4 fx = boxes.at[bx ? 0 : 3], fy = boxes.at[by ? 1 : 4], fz = boxes.at[bz ? 2 : 5];
+        const float4* at = boxes.at;
+        const float4 nx = load_unchanged(at + (bx ? 3 : 0)), ny = load_unchanged(at + (by ? 4 : 1)),
+                     nz = load_unchanged(at + (bz ? 5 : 2));
+        const float4 fx = load_unchanged(at + (bx ? 0 : 3)), fy = load_unchanged(at + (by ? 1 : 4)),
+                     fz = load_unchanged(at + (bz ? 2 : 5));
         key[0] = this->key(nx.x, ny.x, nz.x, fx.x, fy.x, fz.x, farthest, 0);
         key[1] = this->key(nx.y, ny.y, nz.y, fx.y, fy.y, fz.y, farthest, 1);
         key[2] = this->key(nx.z, ny.z, nz.z, fx.z, fy.z, fz.z, farthest, 2);

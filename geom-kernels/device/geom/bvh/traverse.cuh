@@ -40,8 +40,8 @@ struct Boxes {
 
     __device__ __forceinline__ explicit Boxes(const BvhNode& node)
         : at(reinterpret_cast<const float4*>(&node)) {}
-    __device__ __forceinline__ float4 lower(int axis) const { return at[axis]; }
-    __device__ __forceinline__ float4 upper(int axis) const { return at[3 + axis]; }
+    __device__ __forceinline__ float4 lower(int axis) const { return load_unchanged(at + axis); }
+    __device__ __forceinline__ float4 upper(int axis) const { return load_unchanged(at + 3 + axis); }
 };
 
 __device__ __forceinline__ void sort_two(unsigned& a, unsigned& b) {
@@ -63,7 +63,7 @@ __device__ __forceinline__ unsigned pick(uint4 of, unsigned number) {
 }
 
 __device__ __forceinline__ uint4 children(const BvhNode& node) {
-    return *reinterpret_cast<const uint4*>(node.child);
+    return load_unchanged(reinterpret_cast<const uint4*>(node.child));
 }
 
 // A query has
@@ -86,7 +86,7 @@ __device__ __noinline__ bool walk(const BvhNode* nodes, unsigned child, Query& q
     for (;;) {
         if (next == 4) {
             if (node == top) return false;
-            const unsigned parent = nodes[node].parent;
+            const unsigned parent = load_unchanged(&nodes[node].parent);
             node = parent / 4;
             next = parent % 4 + 1;
             continue;
@@ -94,7 +94,7 @@ __device__ __noinline__ bool walk(const BvhNode* nodes, unsigned child, Query& q
         unsigned key[4];
         query.keys(Boxes(nodes[node]), key);
         const unsigned wanted = next == 0 ? key[0] : next == 1 ? key[1] : next == 2 ? key[2] : key[3];
-        const unsigned below = nodes[node].child[next];
+        const unsigned below = load_unchanged(&nodes[node].child[next]);
         if (wanted > query.limit() || below == no_index) {
             ++next;
         } else if (is_leaf(below)) {
@@ -225,8 +225,9 @@ __device__ __forceinline__ unsigned climb(const BvhNode* nodes, Climb& at, const
             at.top = no_index;
             return no_index;
         }
-        at.node = node.parent / 4;
-        at.slot = node.parent % 4 + 1;
+        const unsigned parent = load_unchanged(&node.parent);
+        at.node = parent / 4;
+        at.slot = parent % 4 + 1;
     }
 }
 

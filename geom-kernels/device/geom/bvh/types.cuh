@@ -3,6 +3,7 @@
 #pragma once
 
 #include <geom/math/box.cuh>
+#include <geom/math/load.cuh>
 
 namespace geom {
 
@@ -59,5 +60,15 @@ struct Bvh {
     unsigned length;
     unsigned unused;
 };
+
+// The box of all items.
+#ifdef GEOM_AD
+__device__ __forceinline__ aabb<float> bounds_of(const Bvh& bvh) {
+    const aabb<float>& bounds = bvh.header->bounds;
+    return aabb<float>(load_unchanged(&bounds.lower), load_unchanged(&bounds.upper));
+}
+#else
+__device__ __forceinline__ const aabb<float>& bounds_of(const Bvh& bvh) { return bvh.header->bounds; }
+#endif
 
 } // namespace geom

@@ -61,17 +61,20 @@ __device__ __forceinline__ T wrapped(T x, T origin, T period, T inverse_period) 
 template <class T>
 __device__ __forceinline__ vec3<T> wrapped(const GridHeader<T>& header, vec3<T> p) {
     return {
-        wrapped(p.x, header.origin[0], header.period[0], header.inverse_period[0]),
-        wrapped(p.y, header.origin[1], header.period[1], header.inverse_period[1]),
-        wrapped(p.z, header.origin[2], header.period[2], header.inverse_period[2]),
+        wrapped(p.x, load_unchanged(&header.origin[0]), load_unchanged(&header.period[0]),
+                load_unchanged(&header.inverse_period[0])),
+        wrapped(p.y, load_unchanged(&header.origin[1]), load_unchanged(&header.period[1]),
+                load_unchanged(&header.inverse_period[1])),
+        wrapped(p.z, load_unchanged(&header.origin[2]), load_unchanged(&header.period[2]),
+                load_unchanged(&header.inverse_period[2])),
     };
 }
 
 // Dense: the cell in one direction.
 template <class T>
 __device__ __forceinline__ int dense_cell(const GridHeader<T>& header, int axis, T p) {
-    T at = exact::mul(exact::sub(p, header.origin[axis]), header.inverse[axis]);
-    return clamp(exact::floor_to_int(at), 0, static_cast<int>(header.cells[axis]) - 1);
+    T at = exact::mul(exact::sub(p, load_unchanged(&header.origin[axis])), load_unchanged(&header.inverse[axis]));
+    return clamp(exact::floor_to_int(at), 0, static_cast<int>(load_unchanged(&header.cells[axis])) - 1);
 }
 
 // Dense: the cell's number, x fastest. `p` is finite, and wrapped.
@@ -80,19 +83,20 @@ __device__ __forceinline__ unsigned
 dense_key(const GridHeader<T>& header, const vec3<T>& p, unsigned group) {
     unsigned x = dense_cell(header, 0, p.x), y = dense_cell(header, 1, p.y);
     unsigned z = dense_cell(header, 2, p.z);
-    return group * header.cells_of_group + (z * header.cells[1] + y) * header.cells[0] + x;
+    const unsigned across = load_unchanged(&header.cells[0]), rows = load_unchanged(&header.cells[1]);
+    return group * load_unchanged(&header.cells_of_group) + (z * rows + y) * across + x;
 }
 
 // Rows: the cell in one direction, of a coordinate relative to the origin.
 template <class T>
 __device__ __forceinline__ long long row_cell(const GridHeader<T>& header, int axis, double from_origin) {
-    double at = exact::mul(from_origin, header.row_inverse[axis]);
-    return clamp(exact::floor_to_long(at), 0ll, header.row_cells[axis] - 1);
+    double at = exact::mul(from_origin, load_unchanged(&header.row_inverse[axis]));
+    return clamp(exact::floor_to_long(at), 0ll, load_unchanged(&header.row_cells[axis]) - 1);
 }
 
 template <class T>
 __device__ __forceinline__ long long row_cell_of(const GridHeader<T>& header, int axis, T p) {
-    return row_cell(header, axis, exact::sub(exact::widen(p), header.row_origin[axis]));
+    return row_cell(header, axis, exact::sub(exact::widen(p), load_unchanged(&header.row_origin[axis])));
 }
 
 // The bits of x that are part of a key where rows are hashed: a row is cut into pieces of as many
@@ -119,21 +123,21 @@ struct Row {
 // The upper part of the keys of a row's points: the row's name, or its hash.
 template <class T>
 __device__ __forceinline__ unsigned long long row_name(const GridHeader<T>& header, const Row& row) {
-    if (header.mode == grid_hashed) {
+    if (load_unchanged(&header.mode) == grid_hashed) {
         unsigned long long hash = mixed(row.piece * 0x9e3779b97f4a7c15ull + row.group);
         hash = mixed(hash + row.y * 0xd6e8feb86659fd93ull);
         hash = mixed(hash + row.z * 0xa0761d6478bd642full);
         return hash >> (1 + hashed_x_bits);
     }
     unsigned long long name = row.group;
-    name = name << header.bits[2] | static_cast<unsigned long long>(row.z);
-    return name << header.bits[1] | static_cast<unsigned long long>(row.y);
+    name = name << load_unchanged(&header.bits[2]) | static_cast<unsigned long long>(row.z);
+    return name << load_unchanged(&header.bits[1]) | static_cast<unsigned long long>(row.y);
 }
 
 template <class T> __device__ __forceinline__ Row row_of(const GridHeader<T>& header, const vec3<T>& p, unsigned group) {
     long long x = row_cell_of(header, 0, p.x);
     return {
-        x >> header.bits[0],
+        x >> load_unchanged(&header.bits[0]),
         row_cell_of(header, 1, p.y),
         row_cell_of(header, 2, p.z),
         group,
@@ -145,8 +149,8 @@ template <class T>
 __device__ __forceinline__ unsigned long long
 row_key(const GridHeader<T>& header, const vec3<T>& p, unsigned group) {
     unsigned long long x = row_cell_of(header, 0, p.x);
-    unsigned long long low = x & ((1ull << header.bits[0]) - 1);
-    return row_name(header, row_of(header, p, group)) << header.bits[0] | low;
+    unsigned long long low = x & ((1ull << load_unchanged(&header.bits[0])) - 1);
+    return row_name(header, row_of(header, p, group)) << load_unchanged(&header.bits[0]) | low;
 }
 
 // Where the search for a row in the hash table begins.

@@ -31,13 +31,10 @@ private:
     }
 };
 
-// The `k` (at most K) nearest points to `x` within `most`, which may be infinite; not the one with the
-// index `skip`.
-//
-// Searches spheres of doubling radius, from the radius that the grid was built for, until one contains k points; after
-// eight of them, all points within `most`.
+namespace grid {
+
 template <unsigned K, class T>
-__device__ __forceinline__ void nearest_neighbors(
+__device__ __forceinline__ void find_nearest(
     const HashGrid<T>& grid, const vec3<T>& x, unsigned k, T most, Nearest<T, K>& out,
     unsigned group = 0, unsigned skip = grid::no_point
 ) {
@@ -54,18 +51,67 @@ __device__ __forceinline__ void nearest_neighbors(
         if (last)
             radius = most;
         out.count = 0;
-        for_each_neighbor(
-            grid, x, radius,
-            [&](const Neighbor<T>& n) {
-                if (n.index != skip)
-                    out.insert(k, n.index, n.distance_squared);
-            },
-            group
-        );
+        auto visit = [&](const Neighbor<T>& n) {
+            if (n.index != skip)
+                out.insert(k, n.index, grid::constant(n.distance_squared));
+            return false;
+        };
+        grid::visit(grid, x, radius, group, visit);
         if (last || out.count == k)
             return;
         radius = exact::add(radius, radius);
     }
+}
+
+// Copies what was found, the squared distances as `squared(index, squared)` returns them. A search that fills another
+// array has no gradient.
+template <class T, unsigned K, class Squared>
+__device__ __forceinline__ void copy(const Nearest<T, K>& found, Nearest<T, K>& out, Squared squared) {
+    out.count = found.count;
+#pragma unroll
+    for (unsigned i = 0; i < K; ++i) {
+        if (i >= found.count) continue;
+        out.index[i] = found.index[i];
+        out.distance_squared[i] = squared(found.index[i], found.distance_squared[i]);
+    }
+}
+
+} // namespace grid
+
+// The `k` (at most K) nearest points to `x` within `most`, which may be infinite; not the one with the
+// index `skip`.
+//
+// Searches spheres of doubling radius, from the radius that the grid was built for, until one contains k points; after
+// eight of them, all points within `most`.
+template <unsigned K, class T>
+__device__ __forceinline__ void nearest_neighbors(
+    const HashGrid<T>& grid, const vec3<T>& x, unsigned k, T most, Nearest<T, K>& out,
+    unsigned group = 0, unsigned skip = grid::no_point
+) {
+#ifdef GEOM_AD
+    Nearest<T, K> found;
+    grid::find_nearest(grid, grid::constant(x), k, grid::constant(most), found, group, skip);
+    grid::copy(found, out, [&](unsigned, T squared) { return ad::lost_copy(squared); });
+#else
+    grid::find_nearest(grid, x, k, most, out, group, skip);
+#endif
+}
+
+// The same with the array that the grid was built from, of which distances are: see `for_each_neighbor`. Their order is
+// that of the distances when the grid was built.
+template <unsigned K, class T, class P>
+__device__ __forceinline__ void nearest_neighbors(
+    const HashGrid<T>& grid, const P* points, const vec3<T>& x, unsigned k, T most, Nearest<T, K>& out,
+    unsigned group = 0, unsigned skip = grid::no_point
+) {
+    Nearest<T, K> found;
+    grid::find_nearest(grid, grid::constant(x), k, grid::constant(most), found, group, skip);
+    const grid::Moving<T, P> moving(grid, points, x);
+    grid::copy(found, out, [&](unsigned index, T) {
+        Neighbor<T> neighbor;
+        neighbor.index = index, neighbor.slot = 0;
+        return moving.neighbor(neighbor).distance_squared;
+    });
 }
 
 } // namespace geom

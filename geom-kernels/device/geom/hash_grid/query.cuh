@@ -80,6 +80,10 @@ template <class T> struct NearestImages {
     }
 };
 
+template <class T> __device__ __forceinline__ T squared(const vec3<T>& d) {
+    return exact::fma(d.z, d.z, exact::fma(d.y, d.y, exact::mul(d.x, d.x)));
+}
+
 // The point of a slot, seen from `p`.
 template <class T, class Images>
 __device__ __forceinline__ Neighbor<T>
@@ -90,9 +94,7 @@ seen_from(const vec3<T>& p, const Images& images, unsigned slot, const GridPoint
         exact::sub(p.y, point.y),
         exact::sub(p.z, point.z),
     });
-    n.distance_squared = exact::fma(
-        n.delta.z, n.delta.z, exact::fma(n.delta.y, n.delta.y, exact::mul(n.delta.x, n.delta.x))
-    );
+    n.distance_squared = squared(n.delta);
     n.index = point.index;
     n.slot = slot;
     n.position = {point.x, point.y, point.z};
@@ -124,8 +126,13 @@ __device__ __forceinline__ bool visit_run(
     return false;
 }
 
-// How many points of a run are tested together: measured, bench/NOTES.md.
+// How many points of a run are tested together: measured, bench/NOTES.md. An adjoint has the caller's code as often as
+// it occurs, and repeats it.
+#ifdef GEOM_AD
+constexpr unsigned points_at_once = 1;
+#else
 constexpr unsigned points_at_once = 4;
+#endif
 
 template <class T, class Visit>
 __device__ __forceinline__ bool
@@ -162,6 +169,72 @@ visit(const HashGrid<T>& grid, const vec3<T>& x, T radius, unsigned group, Visit
     return false;
 }
 
+// x as a constant where a program is read for its adjoint; else x.
+template <class V>
+__device__ __forceinline__ V constant(const V& x) {
+#ifdef GEOM_AD
+    return ad::stop(x);
+#else
+    return x;
+#endif
+}
+
+// A neighbour as the grid's copy of the points has it: the copy has no gradient.
+template <class T>
+__device__ __forceinline__ Neighbor<T> copied(Neighbor<T> neighbor) {
+#ifdef GEOM_AD
+    neighbor.delta = ad::lost_copy(neighbor.delta);
+    neighbor.distance_squared = ad::lost_copy(neighbor.distance_squared);
+    neighbor.position = ad::lost_copy(neighbor.position);
+#endif
+    return neighbor;
+}
+
+// Point i of an array.
+template <class T, class P>
+__device__ __forceinline__ vec3<T> position_of(const P* points, unsigned i) {
+    const P& point = points[i];
+    return vec3<T>(point.x, point.y, point.z);
+}
+
+// A position in the box. Its derivative is 1, also where rounding brings it to the border.
+template <class T>
+__device__ __forceinline__ vec3<T> wrapped_position(const GridHeader<T>& header, const vec3<T>& x) {
+    if (__ldg(&header.periodic) == 0) return x;
+#ifdef GEOM_AD
+    const vec3<T> image = wrapped(header, ad::stop(x));
+    return vec3<T>(ad::rule(image.x, x.x, T(1)), ad::rule(image.y, x.y, T(1)), ad::rule(image.z, x.z, T(1)));
+#else
+    return wrapped(header, x);
+#endif
+}
+
+// A query's point, and the array that the grid was built from: neighbours as they are there.
+template <class T, class P> struct Moving {
+    const GridHeader<T>& header;
+    const P* points;
+    vec3<T> p;
+
+    __device__ __forceinline__ Moving(const HashGrid<T>& grid, const P* points, const vec3<T>& x)
+        : header(*grid.header), points(points), p(wrapped_position(header, x)) {}
+
+    __device__ __forceinline__ Neighbor<T> neighbor(const Neighbor<T>& found) const {
+        const vec3<T> at = wrapped_position(header, position_of<T>(points, found.index));
+        const vec3<T> seen = constant(at);
+        // Where nothing is periodic, periods are 0, and do nothing.
+        Neighbor<T> n =
+            seen_from(constant(p), NearestImages<T>{header}, found.slot, {seen.x, seen.y, seen.z, found.index});
+#ifdef GEOM_AD
+        const vec3<T> d = exact::sub(p, at);
+        n.delta = vec3<T>(ad::rule(n.delta.x, d.x, T(1)), ad::rule(n.delta.y, d.y, T(1)),
+                          ad::rule(n.delta.z, d.z, T(1)));
+        n.distance_squared = squared(n.delta);
+        n.position = at;
+#endif
+        return n;
+    }
+};
+
 } // namespace grid
 
 // Calls `body(neighbor)`, of type `Neighbor<T>`, for each point within `radius` of `x`.
@@ -171,17 +244,55 @@ template <class T, class Body>
 __device__ __forceinline__ void
 for_each_neighbor(const HashGrid<T>& grid, const vec3<T>& x, T radius, Body body, unsigned group = 0) {
     auto visit = [&](const Neighbor<T>& neighbor) {
-        body(neighbor);
+        body(grid::copied(neighbor));
         return false;
     };
-    grid::visit(grid, x, radius, group, visit);
+    grid::visit(grid, grid::constant(x), grid::constant(radius), group, visit);
 }
 
 // Calls `body(neighbor)` for each point within `radius` of `x` until it returns true. Whether it did.
 template <class T, class Body>
 __device__ __forceinline__ bool
 find_neighbor(const HashGrid<T>& grid, const vec3<T>& x, T radius, Body body, unsigned group = 0) {
+#ifdef GEOM_AD
+    auto visit = [&](const Neighbor<T>& neighbor) { return body(grid::copied(neighbor)); };
+    return grid::visit(grid, grid::constant(x), grid::constant(radius), group, visit);
+#else
     return grid::visit(grid, x, radius, group, body);
+#endif
+}
+
+// The same with the array that the grid was built from: `points[i]` has members x, y and z. A generated adjoint needs
+// it: then both the gradient of x and that of `points` are complete. Without the array, what a neighbour's position,
+// delta and distance are used for can't be differentiated.
+//
+// The grid decides which points are visited, by where they were when it was built. A neighbour's position, delta and
+// distance are those of the array: the same bits, as long as the array is as it was.
+template <class T, class P, class Body>
+__device__ __forceinline__ void for_each_neighbor(const HashGrid<T>& grid, const P* points, const vec3<T>& x,
+                                                  T radius, Body body, unsigned group = 0) {
+    const grid::Moving<T, P> moving(grid, points, x);
+    auto visit = [&](const Neighbor<T>& neighbor) {
+        body(moving.neighbor(neighbor));
+        return false;
+    };
+    grid::visit(grid, grid::constant(x), grid::constant(radius), group, visit);
+}
+template <class T, class P, class Body>
+__device__ __forceinline__ bool find_neighbor(const HashGrid<T>& grid, const P* points, const vec3<T>& x,
+                                              T radius, Body body, unsigned group = 0) {
+    const grid::Moving<T, P> moving(grid, points, x);
+    auto visit = [&](const Neighbor<T>& neighbor) { return body(moving.neighbor(neighbor)); };
+    return grid::visit(grid, grid::constant(x), grid::constant(radius), group, visit);
+}
+
+// The i-th point in cell order as it is in the array that the grid was built from, in a periodic box wrapped into that.
+template <class T, class P>
+__device__ __forceinline__ GridPoint<T> point_at(const HashGrid<T>& grid, const P* points, unsigned slot) {
+    GridPoint<T> point = load_point(grid.points, slot);
+    const vec3<T> at = grid::wrapped_position(*grid.header, grid::position_of<T>(points, point.index));
+    point.x = at.x, point.y = at.y, point.z = at.z;
+    return point;
 }
 
 // Whether any point lies within `radius` of `x`.
@@ -201,13 +312,34 @@ any_neighbor(const HashGrid<T>& grid, const vec3<T>& x, T radius, unsigned group
 template <class T> class NeighborIterator {
 public:
     __device__ NeighborIterator(const HashGrid<T>& grid, const vec3<T>& x, T radius, unsigned group = 0)
-        : grid_(grid), query_(grid, x, radius, group),
+        : grid_(grid), query_(grid, grid::constant(x), grid::constant(radius), group),
           dense_(grid, query_.p, query_.reach, query_.valid ? group : 0),
           rows_(grid, query_.p, query_.reach, group), images_{*grid.header}, slot_(0), end_(0),
-          is_dense_(grid.header->mode == grid_dense) {}
+          is_dense_(load_unchanged(&grid.header->mode) == grid_dense) {
+#ifdef GEOM_AD
+        x_ = x;
+#endif
+    }
 
     // Gives the next neighbour; false if there is none.
     __device__ bool next(Neighbor<T>& neighbor) {
+#ifdef GEOM_AD
+        const bool found = step(neighbor);
+        neighbor = grid::copied(neighbor);
+        return found;
+    }
+
+    // The same with the array that the grid was built from: see `for_each_neighbor`.
+    template <class P> __device__ bool next(const P* points, Neighbor<T>& neighbor) {
+        if (!step(neighbor))
+            return false;
+        neighbor = grid::Moving<T, P>(grid_, points, x_).neighbor(neighbor);
+        return true;
+    }
+
+private:
+    __device__ bool step(Neighbor<T>& neighbor) {
+#endif
         if (!query_.valid)
             return false;
         while (true) {
@@ -225,7 +357,19 @@ public:
         }
     }
 
+#ifdef GEOM_AD
+    vec3<T> x_;
+#else
+    // The same with the array that the grid was built from: see `for_each_neighbor`.
+    template <class P> __device__ bool next(const P* points, Neighbor<T>& neighbor) {
+        if (!next(neighbor))
+            return false;
+        neighbor = grid::Moving<T, P>(grid_, points, query_.p).neighbor(neighbor);
+        return true;
+    }
+
 private:
+#endif
     const HashGrid<T>& grid_;
     grid::Query<T> query_;
     // Also where nothing is periodic: then periods are 0, and do nothing.

@@ -34,26 +34,26 @@ lower_bound(const unsigned long long* keys, unsigned begin, unsigned end, unsign
 template <class T> class RowRuns {
 public:
     __device__ __noinline__ RowRuns(const HashGrid<T>& grid, const vec3<T>& p, T reach, unsigned group)
-        : grid_(grid), count_(grid.header->points) {
+        : grid_(grid), count_(load_unchanged(&grid.header->points)) {
         const GridHeader<T>& header = *grid.header;
         double wide = exact::widen(reach);
         double rows = 1.0;
         for (int axis = 0; axis < 3; ++axis) {
-            double x = exact::widen(component(p, axis)), origin = header.row_origin[axis];
+            double x = exact::widen(component(p, axis)), origin = load_unchanged(&header.row_origin[axis]);
             double low = exact::sub_down(exact::sub_down(x, origin), wide);
             double high = exact::add_up(exact::sub_up(x, origin), wide);
             first_[axis] = row_cell(header, axis, low);
             last_[axis] = row_cell(header, axis, high);
-            unsigned shift = axis == 0 ? header.bits[0] : 0;
+            unsigned shift = axis == 0 ? load_unchanged(&header.bits[0]) : 0;
             // Counted only to compare with the number of points: rounding does not matter.
             rows = exact::mul(rows, static_cast<double>((last_[axis] >> shift) - (first_[axis] >> shift) + 1));
         }
-        x_bits_ = header.bits[0];
-        hashed_ = header.mode == grid_hashed;
+        x_bits_ = load_unchanged(&header.bits[0]);
+        hashed_ = load_unchanged(&header.mode) == grid_hashed;
         row_ = {first_[0] >> x_bits_, first_[1], first_[2], group};
         // More rows than points: then all points are tested.
         all_ = exact::less(static_cast<double>(count_), rows);
-        groups_ = all_ && header.groups > 1;
+        groups_ = all_ && load_unchanged(&header.groups) > 1;
         done_ = false;
     }
 

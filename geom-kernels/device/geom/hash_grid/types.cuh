@@ -1,7 +1,10 @@
 // The types of a hash grid, as they lie in device memory. The other side of these layouts is src/hash_grid/layout.rs.
 #pragma once
 
-#include <geom/math/vec.cuh>
+#include <geom/math/load.cuh>
+#ifdef GEOM_AD
+#include <geom/math/ad.cuh>
+#endif
 
 namespace geom {
 
@@ -87,22 +90,36 @@ template <class T> struct Neighbor {
 // A grid point by one or two loads of 16 bytes.
 __device__ __forceinline__ GridPoint<float> load_point(const GridPoint<float>* points, unsigned slot) {
     float4 v = __ldg(reinterpret_cast<const float4*>(points) + slot);
+#ifdef GEOM_AD
+    // Bits of an integer.
+    v.w = ad::stop(v.w);
+#endif
     return {v.x, v.y, v.z, __float_as_uint(v.w)};
 }
 __device__ __forceinline__ GridPoint<double>
 load_point(const GridPoint<double>* points, unsigned slot) {
     const double2* at = reinterpret_cast<const double2*>(points) + 2 * static_cast<size_t>(slot);
     double2 a = __ldg(at), b = __ldg(at + 1);
+#ifdef GEOM_AD
+    b.y = ad::stop(b.y);
+#endif
     return {a.x, a.y, b.x, static_cast<unsigned>(__double2loint(b.y)), 0};
 }
 
 // The number of points in the grid, and the i-th of them in cell order.
 template <class T> __device__ __forceinline__ unsigned point_count(const HashGrid<T>& grid) {
-    return grid.header->points;
+    return load_unchanged(&grid.header->points);
 }
 template <class T>
 __device__ __forceinline__ GridPoint<T> point_at(const HashGrid<T>& grid, unsigned slot) {
+#ifdef GEOM_AD
+    // A copy, without a gradient.
+    GridPoint<T> point = load_point(grid.points, slot);
+    point.x = ad::lost_copy(point.x), point.y = ad::lost_copy(point.y), point.z = ad::lost_copy(point.z);
+    return point;
+#else
     return load_point(grid.points, slot);
+#endif
 }
 
 } // namespace geom

@@ -21,6 +21,9 @@
 #include <geom/bvh/point_boxes.cuh>
 #include <geom/mesh/packed.cuh>
 #include <geom/mesh/triangle/closest.cuh>
+#ifdef GEOM_AD
+#include <geom/mesh/ad.cuh>
+#endif
 
 namespace geom {
 
@@ -96,7 +99,7 @@ struct ClosestQuery {
     __device__ __forceinline__ ClosestQuery(const Mesh& mesh, vec3<float> q, float distance)
         : triangles(mesh.triangles), q(q), place(no_index), sides(0) {
         using namespace exact;
-        slack = add_up(mul_up(bvh::reach(mesh.bvh.header->bounds, q), 1.9073486328125e-06f), // 2^-19
+        slack = add_up(mul_up(bvh::reach(bounds_of(mesh.bvh), q), 1.9073486328125e-06f), // 2^-19
                        2.168404344971009e-19f);                                              // 2^-62
         const float square = min(mul(distance, distance), detail::largest(0.0f));
         best = static_cast<unsigned long long>(__float_as_uint(square)) << 32 | no_index;
@@ -173,6 +176,16 @@ __device__ __forceinline__ ClosestPoint answer(const ClosestQuery<SIDES>& query)
                         point.feature};
 }
 
+#ifdef GEOM_AD
+// The triangle of a place, or anything.
+__device__ __forceinline__ Triangle triangle_at(const Mesh& mesh, unsigned place) {
+    if (place == no_index) return Triangle{vec3<float>(0.0f), vec3<float>(0.0f), vec3<float>(0.0f)};
+    const Packed packed(mesh.triangles[place]);
+    return face_of(packed, Places(packed.word()));
+}
+
+#endif
+
 // Whether a face is as near as that: the first such face ends the query.
 struct WithinQuery : ClosestQuery<false> {
     static constexpr bool ordered = true, votes = false;
@@ -190,20 +203,43 @@ __device__ __forceinline__ bool can_find(vec3<float> q, float distance) {
     return is_valid(q) && exact::less_equal(0.0f, distance);
 }
 
+#ifdef GEOM_AD
+// The closest point as a constant, and the corners of its face.
+__device__ __forceinline__ ClosestPoint
+find_closest(const Mesh& mesh, vec3<float> q, float distance, Triangle* corners) {
+    q = ad::stop(q), distance = ad::stop(distance);
+    *corners = triangle_at(mesh, no_index);
+    if (!can_find(q, distance)) return no_closest_point();
+    ClosestQuery<false> query(mesh, q, distance);
+    bvh::traverse(mesh.bvh, query);
+    *corners = triangle_at(mesh, query.place);
+    return answer(query);
+}
+#endif
+
 } // namespace mesh
 
 // The point of the mesh that is closest to q, among those not farther than `distance`. Local memory: the
 // stack of a traversal. Faces that were skipped by the build are not found.
 __device__ __forceinline__ ClosestPoint
 closest_point(const Mesh& mesh, vec3<float> q, float distance = exact::infinity()) {
+#ifdef GEOM_AD
+    Triangle corners;
+    const ClosestPoint found = mesh::find_closest(mesh, q, distance, &corners);
+    return mesh::with_gradient(mesh, q, corners, found);
+#else
     if (!mesh::can_find(q, distance)) return mesh::no_closest_point();
     mesh::ClosestQuery<false> query(mesh, q, distance);
     bvh::traverse(mesh.bvh, query);
     return mesh::answer(query);
+#endif
 }
 
 // Whether a face is not farther from q than `distance`: whether `closest_point` finds one.
 __device__ __forceinline__ bool is_within(const Mesh& mesh, vec3<float> q, float distance) {
+#ifdef GEOM_AD
+    q = ad::stop(q), distance = ad::stop(distance);
+#endif
     if (!mesh::can_find(q, distance)) return false;
     mesh::WithinQuery query(mesh, q, distance);
     return bvh::traverse(mesh.bvh, query);

@@ -5,6 +5,9 @@
 
 #include <geom/mesh/triangle/types.cuh>
 #include <geom/mesh/types.cuh>
+#ifdef GEOM_AD
+#include <geom/math/ad.cuh>
+#endif
 
 namespace geom {
 
@@ -17,7 +20,7 @@ struct FacePoint {
 // The vertices of a face. False if there is no such face, or one of them is no vertex.
 __device__ __forceinline__ bool face_vertices(const Mesh& mesh, unsigned face, vec3<unsigned>* vertices) {
     if (face >= mesh.face_count) return false;
-    *vertices = mesh.faces[face];
+    *vertices = load_unchanged(&mesh.faces[face]);
     const unsigned n = mesh.point_count;
     return vertices->x < n && vertices->y < n && vertices->z < n;
 }
@@ -26,7 +29,12 @@ __device__ __forceinline__ bool face_vertices(const Mesh& mesh, unsigned face, v
 __device__ __forceinline__ bool face_triangle(const Mesh& mesh, unsigned face, Triangle* triangle) {
     vec3<unsigned> v;
     if (!face_vertices(mesh, face, &v)) return false;
+#ifdef GEOM_AD
+    const auto point = [&](unsigned i) { return ad::loaded(load_unchanged(&mesh.points[i])); };
+    *triangle = Triangle{point(v.x), point(v.y), point(v.z)};
+#else
     *triangle = Triangle{mesh.points[v.x], mesh.points[v.y], mesh.points[v.z]};
+#endif
     return true;
 }
 
@@ -75,7 +83,13 @@ __device__ __forceinline__ FacePoint face_point(const Answer& answer) {
 // was made without topology.
 __device__ __forceinline__ vec3<float> smooth_normal(const Mesh& mesh, const FacePoint& point) {
     if (mesh.topology.vertex_normals == nullptr) return vec3<float>(exact::not_a_number());
-    return attribute_at(mesh, mesh.topology.vertex_normals, point);
+    const vec3<float> normal = attribute_at(mesh, mesh.topology.vertex_normals, point);
+#ifdef GEOM_AD
+    // The vertices' normals were computed when the mesh was built.
+    return ad::lost_normals(normal);
+#else
+    return normal;
+#endif
 }
 
 } // namespace geom

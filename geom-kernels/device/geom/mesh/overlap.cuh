@@ -11,6 +11,9 @@
 #include <geom/mesh/packed.cuh>
 #include <geom/mesh/triangle/closest.cuh>
 #include <geom/mesh/triangle/overlap.cuh>
+#ifdef GEOM_AD
+#include <geom/math/ad.cuh>
+#endif
 
 namespace geom {
 namespace mesh {
@@ -78,6 +81,9 @@ template <class Test, class F>
 __device__ __forceinline__ bool for_each_in_box(const Mesh& mesh, const aabb<float>& box, F& f) {
     aabb<float> wanted;
     if (!bvh::can_overlap(box, &wanted)) return false;
+#ifdef GEOM_AD
+    wanted = aabb<float>(ad::stop(wanted.lower), ad::stop(wanted.upper));
+#endif
     EachInBox<Test, F> query(mesh, wanted, f);
     return bvh::traverse(mesh.bvh, query);
 }
@@ -85,6 +91,9 @@ __device__ __forceinline__ bool for_each_in_box(const Mesh& mesh, const aabb<flo
 template <class Test, class F>
 __device__ __forceinline__ bool
 for_each_in_ball(const Mesh& mesh, vec3<float> center, float radius, F& f) {
+#ifdef GEOM_AD
+    center = ad::stop(center), radius = ad::stop(radius);
+#endif
     if (!is_valid(center) || !exact::less_equal(0.0f, radius)) return false;
     EachInBall<Test, F> query(mesh, center, radius, f);
     return bvh::traverse(mesh.bvh, query);

@@ -18,10 +18,10 @@ struct Packed {
     Packed() = default;
     __device__ __forceinline__ explicit Packed(const MeshTriangle& triangle) {
         const float4* from = reinterpret_cast<const float4*>(&triangle);
-        first = from[0];
-        second = from[1];
-        third = from[2];
-        normal = from[3];
+        first = load_unchanged(from);
+        second = load_unchanged(from + 1);
+        third = load_unchanged(from + 2);
+        normal = load_unchanged(from + 3);
     }
     __device__ __forceinline__ vec3<float> corner(int i) const {
         const float4& v = i == 0 ? first : i == 1 ? second : third;

@@ -12,6 +12,9 @@
 #include <geom/bvh/ray_boxes.cuh>
 #include <geom/mesh/packed.cuh>
 #include <geom/mesh/triangle/ray.cuh>
+#ifdef GEOM_AD
+#include <geom/mesh/ad.cuh>
+#endif
 
 namespace geom {
 
@@ -164,6 +167,18 @@ struct NearestHit {
     }
 };
 
+#ifdef GEOM_AD
+__device__ __forceinline__ MeshRay stopped(const MeshRay& ray) {
+    return MeshRay{ad::stop(ray.origin), ad::stop(ray.t_min), ad::stop(ray.direction), ad::stop(ray.t_max)};
+}
+
+// A hit that was found by constants, with the gradient of the ray that moves.
+__device__ __forceinline__ RayHit moving_hit(const Mesh& mesh, const MeshRay& ray, const Packed& packed,
+                                             const RayHit& found) {
+    return with_gradient(mesh, ray.origin, ray.direction, face_of(packed, Places(packed.word())), found);
+}
+#endif
+
 // Whether there is anything to look for; t_min becomes 0 at least, t_max finite.
 __device__ __forceinline__ bool can_hit(const RayShear& shear, MeshRay* ray) {
     using namespace exact;
@@ -180,14 +195,22 @@ __device__ __forceinline__ bool can_hit(const RayShear& shear, MeshRay* ray) {
 // stopped.
 template <class F>
 __device__ __forceinline__ bool for_each_hit(const Mesh& mesh, MeshRay ray, F f) {
+#ifdef GEOM_AD
+    const MeshRay moving = ray;
+    ray = mesh::stopped(ray);
+#endif
     const RayShear shear(ray.origin, ray.direction);
     if (!mesh::can_hit(shear, &ray)) return false;
     auto each = [&](const mesh::Packed& packed, float t) {
+#ifdef GEOM_AD
+        return f(mesh::moving_hit(mesh, moving, packed, mesh::hit_of(shear, packed, t)));
+#else
         return f(mesh::hit_of(shear, packed, t));
+#endif
     };
     mesh::AllHits<decltype(each)> query{
         mesh.triangles,
-        bvh::RayBoxes(mesh.bvh.header->bounds, ray.origin, ray.direction, ray.t_min),
+        bvh::RayBoxes(bounds_of(mesh.bvh), ray.origin, ray.direction, ray.t_min),
         shear,
         ray.t_min,
         ray.t_max,
@@ -212,11 +235,15 @@ __device__ __forceinline__ unsigned count_hits(const Mesh& mesh, const MeshRay& 
 
 // The first face that the ray hits.
 __device__ __forceinline__ RayHit nearest_hit(const Mesh& mesh, MeshRay ray) {
+#ifdef GEOM_AD
+    const MeshRay moving = ray;
+    ray = mesh::stopped(ray);
+#endif
     const RayShear shear(ray.origin, ray.direction);
     if (!mesh::can_hit(shear, &ray)) return mesh::no_hit();
     mesh::NearestHit query;
     query.triangles = mesh.triangles;
-    query.boxes = bvh::RayBoxes(mesh.bvh.header->bounds, ray.origin, ray.direction, ray.t_min);
+    query.boxes = bvh::RayBoxes(bounds_of(mesh.bvh), ray.origin, ray.direction, ray.t_min);
     query.shear = shear;
     query.t_min = ray.t_min;
     query.best = static_cast<unsigned long long>(__float_as_uint(ray.t_max)) << 32 | no_index;
@@ -225,7 +252,11 @@ __device__ __forceinline__ RayHit nearest_hit(const Mesh& mesh, MeshRay ray) {
     bvh::traverse(mesh.bvh, query);
     if (query.place == no_index) return mesh::no_hit();
     const mesh::Packed packed(mesh.triangles[query.place]);
+#ifdef GEOM_AD
+    return mesh::moving_hit(mesh, moving, packed, mesh::hit_of(shear, packed, query.t_max()));
+#else
     return mesh::hit_of(shear, packed, query.t_max());
+#endif
 }
 
 } // namespace geom

@@ -7,6 +7,9 @@
 #include <geom/bvh/traverse.cuh>
 #include <geom/mesh/packed.cuh>
 #include <geom/mesh/triangle/crossing.cuh>
+#ifdef GEOM_AD
+#include <geom/math/ad.cuh>
+#endif
 
 namespace geom {
 namespace mesh {
@@ -56,6 +59,9 @@ struct Crossings {
 // the parity of the number of faces that a ray from q crosses. The orientation of faces does not matter. For a mesh
 // that is not closed it is the parity of that ray, towards +x. 1 if q is not valid.
 __device__ __forceinline__ int side_of(const Mesh& mesh, vec3<float> q) {
+#ifdef GEOM_AD
+    q = ad::stop(q);
+#endif
     if (!is_valid(q)) return 1;
     mesh::Crossings query{mesh.triangles, q, 0, false};
     bvh::traverse(mesh.bvh, query);

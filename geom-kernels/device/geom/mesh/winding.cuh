@@ -195,6 +195,9 @@ __device__ __forceinline__ void traverse_winding(const BvhNode* tree, Winding& w
 // its series; at least 1. 0 if q is not valid. Of a mesh without moments, all triangles are added up one by
 // one. Local memory: a stack of 256 bytes.
 __device__ __forceinline__ float winding_number(const Mesh& mesh, vec3<float> q, float beta = 2.0f) {
+#ifdef GEOM_AD
+    q = ad::stop(q), beta = ad::stop(beta);
+#endif
     if (!is_valid(q)) return 0.0f;
     mesh::Winding winding{mesh.moments, mesh.triangles, q, exact::max(beta, 1.0f), {}};
     if (mesh.moments != nullptr) {
@@ -204,7 +207,11 @@ __device__ __forceinline__ float winding_number(const Mesh& mesh, vec3<float> q,
         for (unsigned first = 0; first < items; first += 4)
             winding.sum.add(mesh::winding_of(mesh.triangles, first, min(first + 4, items), q));
     }
+#ifdef GEOM_AD
+    return ad::lost_result(winding.sum.value);
+#else
     return winding.sum.value;
+#endif
 }
 
 // The distance to the mesh, negative where the winding number is greater than `threshold`, and where the
@@ -214,10 +221,18 @@ __device__ __forceinline__ float
 signed_distance_by_winding(const Mesh& mesh, vec3<float> q, ClosestPoint* closest,
                            float distance = exact::infinity(), float beta = 2.0f,
                            float threshold = 0.5f) {
+#ifdef GEOM_AD
+    Triangle corners;
+    *closest = mesh::stopped_point(mesh::find_closest(mesh, q, distance, &corners));
+    if (closest->face == no_index) return closest->distance_squared;
+    const int side = exact::less(threshold, winding_number(mesh, q, beta)) ? -1 : 1;
+    return mesh::signed_with_gradient(mesh, q, corners, side, closest);
+#else
     *closest = closest_point(mesh, q, distance);
     if (closest->face == no_index) return closest->distance_squared;
     const float size = exact::sqrt(closest->distance_squared);
     return exact::less(threshold, winding_number(mesh, q, beta)) ? exact::neg(size) : size;
+#endif
 }
 
 } // namespace geom

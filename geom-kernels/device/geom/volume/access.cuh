@@ -6,6 +6,9 @@
 #pragma once
 
 #include <geom/volume/directory.cuh>
+#ifdef GEOM_AD
+#include <geom/math/ad.cuh>
+#endif
 
 namespace geom {
 namespace volume {
@@ -15,6 +18,15 @@ template <class T>
 __device__ __forceinline__ T load(const unsigned char* at) {
     __builtin_assume(__isGlobal(at));
     return *reinterpret_cast<const T*>(at);
+}
+// A value of the volume, which has a gradient if the specification of a recorded kernel says so.
+template <class T>
+__device__ __forceinline__ T load_value(const unsigned char* at) {
+#ifdef GEOM_AD
+    return ad::loaded(load<T>(at));
+#else
+    return load<T>(at);
+#endif
 }
 // For the tree itself, which does not change while a kernel that reads it runs.
 template <class T>
@@ -174,7 +186,7 @@ template <class T>
 struct Read {
     static __device__ __forceinline__ T at(const Found<T>& found, unsigned place) {
         const unsigned char* in_leaf = found.leaf + Format<T>::leaf_values + place * sizeof(T);
-        return load<T>(found.leaf != nullptr ? in_leaf : found.value);
+        return load_value<T>(found.leaf != nullptr ? in_leaf : found.value);
     }
 };
 template <>

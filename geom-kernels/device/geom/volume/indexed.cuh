@@ -30,7 +30,7 @@ struct Stored {
     using value = T;
     const Volume<T>& volume;
 
-    __device__ __forceinline__ T fetch(const unsigned char* entry) const { return load<T>(entry); }
+    __device__ __forceinline__ T fetch(const unsigned char* entry) const { return load_value<T>(entry); }
     __device__ __forceinline__ T outside() const { return background(volume); }
 };
 template <class T, class V>

@@ -154,6 +154,10 @@ template <class T>
 __device__ inline bool first_crossing(const Volume<T>& volume, vec3<float> origin, vec3<float> direction,
                                       float t_min, float t_max, double iso, VolumeHit* hit) {
     using namespace exact;
+#ifdef GEOM_AD
+    origin = ad::stop(origin), direction = ad::stop(direction), iso = ad::stop(iso);
+    t_min = ad::stop(t_min), t_max = ad::stop(t_max);
+#endif
     const volume::IndexRay ray = volume::index_ray(volume.map, origin, direction, t_min, t_max);
     *hit = VolumeHit{infinity(), 0, vec3<int>(0), vec3<float>(0.0f), vec3<float>(0.0f)};
     volume::Crossing<T> crossing = {ray, iso, false, false, false, vec3<int>(0), 0.0};
@@ -178,6 +182,11 @@ __device__ inline bool first_crossing(const Volume<T>& volume, vec3<float> origi
     hit->cell = in;
     hit->place = narrow(place);
     hit->normal = volume::cell_normal(volume.map, corners, place);
+#ifdef GEOM_AD
+    hit->t = ad::lost_result(hit->t);
+    hit->place = ad::lost_result(hit->place);
+    hit->normal = ad::lost_result(hit->normal);
+#endif
     return true;
 }
 template <class T>

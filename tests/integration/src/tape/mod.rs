@@ -9,6 +9,8 @@ mod fresh;
 mod generated;
 mod gradcheck;
 mod graphs;
+mod libm;
+mod logs;
 mod loops;
 mod masks;
 pub(crate) mod ops;
@@ -27,6 +29,7 @@ mod unfinished;
 mod unseen;
 mod unwritten;
 mod values;
+mod withheld;
 
 use crate::harness::Case;
 
@@ -58,8 +61,11 @@ pub(crate) fn cases() -> Vec<Case> {
         replay::cases(),
         twins::cases(),
         unseen::cases(),
+        libm::cases(),
         loops::cases(),
+        logs::cases(),
         gradcheck::cases(),
+        withheld::cases(),
     ]
     .concat()
 }

@@ -85,15 +85,10 @@ public:
 
     // From the gradient of the signed distance, whose value was `value`.
     __device__ __forceinline__ ClosestGradient<T> signed_distance(T value, T g) const {
-        vec3<double> along = unit(away);
-        if (exact::equal(value, T(0)) || exact::equal(along, vec3<double>(0.0)))
-            along = unit(exact::cross(ab, ac));
-        else if (exact::less(value, T(0)))
-            along = exact::mul(along, -1.0);
-        return moved(along, g);
+        return moved(outwards(value), g);
     }
 
-private:
+protected:
     vec3<double> ab, ac;
     // q - p, and the weights of b and c.
     vec3<double> away;
@@ -110,6 +105,16 @@ private:
         const double length = exact::length(a);
         if (!exact::less(0.0, length)) return vec3<double>(0.0);
         return vec3<double>(exact::div(a.x, length), exact::div(a.y, length), exact::div(a.z, length));
+    }
+
+    // The gradient of a signed distance along q.
+    __device__ __forceinline__ vec3<double> outwards(T value) const {
+        vec3<double> along = unit(away);
+        if (exact::equal(value, T(0)) || exact::equal(along, vec3<double>(0.0)))
+            along = unit(exact::cross(ab, ac));
+        else if (exact::less(value, T(0)))
+            along = exact::mul(along, -1.0);
+        return along;
     }
 
     // g times the direction for q, the opposite for p.

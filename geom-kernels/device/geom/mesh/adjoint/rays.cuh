@@ -19,27 +19,47 @@ struct RayGradient {
     Corners3<T> corners;
 };
 
+// What the gradients of one hit share.
+struct RayHitRows {
+    // The rows of the inverse, times the determinant; and the inverse of that.
+    vec3<double> n, nu, nv;
+    double inverse;
+    // From corner a to the origin.
+    vec3<double> ao;
+
+    template <class T>
+    __device__ __forceinline__ RayHitRows(const Corners3<T>& corners, vec3<T> origin, vec3<T> direction) {
+        using namespace exact;
+        const vec3<double> a = adjoint::wide(corners.a), d = adjoint::wide(direction);
+        const vec3<double> ab = exact::sub(adjoint::wide(corners.b), a);
+        const vec3<double> ac = exact::sub(adjoint::wide(corners.c), a);
+        ao = exact::sub(adjoint::wide(origin), a);
+        n = exact::cross(ab, ac), nu = exact::cross(ac, d), nv = exact::cross(d, ab);
+        inverse = div(1.0, exact::dot(n, d));
+    }
+
+    // Whether there is a gradient other than 0.
+    __device__ __forceinline__ bool is_finite() const { return exact::is_finite(inverse); }
+
+    __device__ __forceinline__ double t() const { return exact::neg(exact::mul(exact::dot(n, ao), inverse)); }
+    __device__ __forceinline__ double u() const { return exact::mul(exact::dot(nu, ao), inverse); }
+    __device__ __forceinline__ double v() const { return exact::mul(exact::dot(nv, ao), inverse); }
+};
+
 template <class T>
 __device__ __forceinline__ RayGradient<T> ray_hit_adjoint(const Corners3<T>& corners, vec3<T> origin,
                                                           vec3<T> direction, T g_t, T g_u, T g_v) {
     using namespace exact;
-    const vec3<double> a = adjoint::wide(corners.a), d = adjoint::wide(direction);
-    const vec3<double> ab = exact::sub(adjoint::wide(corners.b), a);
-    const vec3<double> ac = exact::sub(adjoint::wide(corners.c), a);
-    const vec3<double> ao = exact::sub(adjoint::wide(origin), a);
-    // The rows of the inverse, times the determinant.
-    const vec3<double> n = exact::cross(ab, ac), nu = exact::cross(ac, d), nv = exact::cross(d, ab);
-    const double determinant = exact::dot(n, d), inverse = div(1.0, determinant);
-    if (!is_finite(inverse)) {
+    const RayHitRows rows(corners, origin, direction);
+    if (!rows.is_finite()) {
         const vec3<T> none(T(0));
         return {none, none, {none, none, none}};
     }
-    const double t = neg(mul(exact::dot(n, ao), inverse));
-    const double u = mul(exact::dot(nu, ao), inverse), v = mul(exact::dot(nv, ao), inverse);
-    vec3<double> l = exact::mul(n, widen(g_t));
-    l = adjoint::plus_times(l, neg(widen(g_u)), nu);
-    l = adjoint::plus_times(l, neg(widen(g_v)), nv);
-    l = exact::mul(l, inverse);
+    const double t = rows.t(), u = rows.u(), v = rows.v();
+    vec3<double> l = exact::mul(rows.n, widen(g_t));
+    l = adjoint::plus_times(l, neg(widen(g_u)), rows.nu);
+    l = adjoint::plus_times(l, neg(widen(g_v)), rows.nv);
+    l = exact::mul(l, rows.inverse);
     const auto times = [&](double weight) { return adjoint::rounded<T>(exact::mul(l, weight)); };
     return {times(-1.0), times(neg(t)), {times(sub(sub(1.0, u), v)), times(u), times(v)}};
 }

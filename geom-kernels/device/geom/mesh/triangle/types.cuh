@@ -5,6 +5,9 @@
 
 #include <geom/math/box.cuh>
 #include <geom/math/predicates.cuh>
+#ifdef GEOM_AD
+#include <geom/math/ad.cuh>
+#endif
 
 namespace geom {
 
@@ -54,10 +57,20 @@ area_component(double ax, double ay, double bx, double by, double cx, double cy)
 
 // (b - a) x (c - a): as long as twice the area, along the normal. 0 if and only if the area is.
 __device__ __forceinline__ vec3<double> area_vector(const Triangle& t) {
+#ifdef GEOM_AD
+    // The exact value, with the derivative of the plain product.
+    const vec3<double> from = exact::widen(t.a);
+    const vec3<double> product = exact::cross(exact::sub(exact::widen(t.b), from), exact::sub(exact::widen(t.c), from));
+    const vec3<double> a = ad::stop(from), b = ad::stop(exact::widen(t.b)), c = ad::stop(exact::widen(t.c));
+    return vec3<double>(ad::rule(area_component(a.y, a.z, b.y, b.z, c.y, c.z), product.x, 1.0),
+                        ad::rule(area_component(a.z, a.x, b.z, b.x, c.z, c.x), product.y, 1.0),
+                        ad::rule(area_component(a.x, a.y, b.x, b.y, c.x, c.y), product.z, 1.0));
+#else
     const vec3<double> a = exact::widen(t.a), b = exact::widen(t.b), c = exact::widen(t.c);
     return vec3<double>(area_component(a.y, a.z, b.y, b.z, c.y, c.z),
                         area_component(a.z, a.x, b.z, b.x, c.z, c.x),
                         area_component(a.x, a.y, b.x, b.y, c.x, c.y));
+#endif
 }
 
 // The unit normal: a, b, c turn counterclockwise seen from where it points to. Each component is

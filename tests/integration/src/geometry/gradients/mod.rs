@@ -7,6 +7,7 @@ mod mesh_evaluate;
 mod mesh_points;
 mod neighbors;
 mod norms;
+mod queries;
 mod rays;
 mod reductions;
 mod silent;
@@ -29,6 +30,7 @@ pub(super) fn cases() -> Vec<Case> {
         rays::cases(),
         reductions::cases(),
         norms::cases(),
+        queries::cases(),
         compositions::cases(),
         ties::cases(),
         silent::cases(),

@@ -32,10 +32,10 @@ pub(super) fn cases() -> Vec<Case> {
 const FROM: i32 = -10;
 const SIDE: usize = 20;
 /// Voxels are that large, and the first lies there.
-const VOXEL: f64 = 0.25;
-const SHIFT: [f64; 3] = [1.0, -2.0, 0.5];
+pub(super) const VOXEL: f64 = 0.25;
+pub(super) const SHIFT: [f64; 3] = [1.0, -2.0, 0.5];
 
-trait Kind: DifferentiableValue + PartialEq + Sync {
+pub(super) trait Kind: DifferentiableValue + PartialEq + Sync {
     fn of(numbers: &[f64]) -> Self;
     fn to(&self) -> Vec<f64>;
 }
@@ -73,7 +73,7 @@ fn value_at<V: Kind>(voxel: [i32; 3]) -> V {
     V::of(&numbers_at(voxel))
 }
 
-fn volume<V: Kind + Send>(device: &TestDevice, stream: &Stream) -> Result<Volume, Failure> {
+pub(super) fn volume<V: Kind + Send>(device: &TestDevice, stream: &Stream) -> Result<Volume, Failure> {
     let options = VolumeOptions::new(value_at::<V>([100; 3])).map(Map::uniform(VOXEL, SHIFT)?);
     let options = DenseOptions::new(options).origin([FROM; 3]);
     Ok(Volume::from_fn(stream, &device.geometry(), [SIDE; 3], options, value_at::<V>)?)
@@ -244,13 +244,13 @@ fn tricubic(device: &TestDevice) -> TestResult {
 }
 
 /// The voxels of a grid of indices, and their places in an array.
-struct Indexed {
-    volume: Volume,
+pub(super) struct Indexed {
+    pub(super) volume: Volume,
     places: HashMap<[i32; 3], usize>,
 }
 
 /// Made on the device, of active voxels alone.
-fn on_index(device: &TestDevice, stream: &Stream) -> Result<Indexed, Failure> {
+pub(super) fn on_index(device: &TestDevice, stream: &Stream) -> Result<Indexed, Failure> {
     let voxels: Vec<[i32; 3]> =
         (0..6i32.pow(3)).map(|i| [i / 36, i / 6 % 6, i % 6].map(|i| i + 4)).collect();
     let list = DeviceBuffer::from_slice(stream, &voxels)?;

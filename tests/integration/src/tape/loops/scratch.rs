@@ -197,8 +197,7 @@ fn other_sizes(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-/// Without a shared number, a loop's gradients have the same bits on a deterministic tape, with enough memory and with
-/// too little.
+/// A loop's gradients have the same bits on a deterministic tape, with enough memory and with too little.
 fn deterministic(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let body = "real p = s[0]; for (unsigned k = 0; k < trips; ++k) p = p * s[0] * real(0.5) + s[1] / (2 + p * p); t[0] = p;";
@@ -216,13 +215,21 @@ fn deterministic(device: &TestDevice) -> TestResult {
         state.backward(&mut tape, &stream, uses)?;
         ensure_eq!(state.gradients(&tape, &stream, uses)?, wanted, "{bytes:?} bytes");
     }
-    // Numbers that threads share need a log, which generated adjoints lack.
+    // Of numbers that threads share, too.
     let (op, uses) = (made::<f32>(device, REGISTERS)?, Uses::of(REGISTERS));
-    let mut state = State::<f32>::new(&stream, &inputs)?;
-    let mut tape = Tape::new(&stream)?;
-    tape.set_deterministic(true);
-    let done = state
-        .record(&mut tape, &stream, &op, uses, launch)
-        .and_then(|()| state.backward(&mut tape, &stream, uses));
-    refused(done, "deterministic")
+    let wanted = gradients::<f32>(&stream, &op, &inputs, launch, uses)?;
+    let mut same: Option<Vec<f64>> = None;
+    for bytes in [None, Some(1), Some(9000)] {
+        let mut state = State::<f32>::new(&stream, &inputs)?;
+        let mut tape = Tape::new(&stream)?;
+        tape.set_deterministic(true);
+        tape.set_scratch_bytes(bytes);
+        state.record(&mut tape, &stream, &op, uses, launch)?;
+        state.backward(&mut tape, &stream, uses)?;
+        let given = state.gradients(&tape, &stream, uses)?;
+        compare(&format!("{bytes:?} bytes"), &given, &wanted, 2e-6)?;
+        let same = same.get_or_insert_with(|| given.clone());
+        ensure_eq!(given, *same, "{bytes:?} bytes");
+    }
+    Ok(())
 }

@@ -1,0 +1,319 @@
+//! Sums over the threads of a warp: gradients whose addresses are the same in all of them, as those of a network's weights.
+//!
+//! Nobody promises that a warp's threads come to an instruction together. So the threads that are there ask who else is, by
+//! `activemask`; no branch is between that and the shuffles. If all 32 are there, in the same turns, a tree sums up to 32
+//! numbers at once: in each step a thread keeps half of the sums and passes on the others. Otherwise each thread adds for itself.
+
+use ptx::ir::{
+    Address, Base, BinaryOp, BoolOp, Cmp, Mode, MulPart, Op, Operand, RegId, ShflMode, Space,
+    Special, Type,
+};
+
+use super::Emit;
+use super::builder::{at, fails, holds, number, type_of};
+use crate::spec::Real;
+
+/// So many sums are made at once.
+const MOST: usize = 32;
+/// So many words are summed over the turns of a loop: each takes a register in all of them.
+const MOST_CARRIED: usize = 16;
+/// Steps of the tree.
+const STEPS: u32 = 5;
+const ALL: Operand = Operand::Imm(0xffff_ffff);
+
+/// Gradients at constant offsets from one address.
+#[derive(Debug, Clone)]
+pub(super) struct Batch {
+    pointer: usize,
+    base: RegId,
+    space: Space,
+    real: Real,
+    /// Where the base is defined: its threads have the same address in the same turns of the loops around.
+    region: usize,
+    /// Offsets, and registers of their own.
+    values: Vec<(i64, RegId)>,
+}
+
+impl Batch {
+    fn words(&self) -> usize {
+        self.values.len() * self.real.bytes() as usize / 4
+    }
+}
+
+impl Emit<'_> {
+    /// Adds to a gradient whose address is uniform, later in the block or behind a loop around it. Returns whether it is.
+    pub(super) fn batch_add(
+        &mut self,
+        pointer: usize,
+        space: Space,
+        real: Real,
+        address: &Address,
+        place: i64,
+        g: RegId,
+    ) -> bool {
+        let Base::Reg(base) = address.base else { return false };
+        // What is added later must not be missed by the reverse of a store.
+        let only_loaded =
+            self.analysis.used.get(pointer).is_some_and(|used| !used.stored && !used.added);
+        if !only_loaded || !self.analysis.is_uniform(base) {
+            return false;
+        }
+        let (Some(defined), Some(offset)) =
+            (self.body.definition(base), address.offset.checked_add(place))
+        else {
+            return false;
+        };
+        let region = self.body.region_of(defined);
+        let of = |batch: &Batch| (batch.pointer, batch.base, batch.real) == (pointer, base, real);
+        let ty = type_of(real);
+        let carried = self.open.iter().position(|open| self.parent(open.region) == Some(region));
+        if let Some(open) = carried {
+            let batches = self.open.get(open).map_or(&[][..], |open| &open.batches);
+            let find =
+                |batch: &Batch| batch.values.iter().find(|(at, _)| *at == offset).map(|v| v.1);
+            let known = batches.iter().filter(|batch| of(batch)).find_map(find);
+            if let Some(sum) = known {
+                self.b.binary_to(BinaryOp::Add, ty, sum, Operand::Reg(sum), Operand::Reg(g));
+                return true;
+            }
+            let words: usize = batches.iter().map(Batch::words).sum();
+            if words < MOST_CARRIED {
+                let sum = self.b.reg(ty);
+                self.b.binary_to(BinaryOp::Add, ty, sum, Operand::Reg(sum), Operand::Reg(g));
+                if let Some(open) = self.open.get_mut(open) {
+                    open.zeros.push((sum, ty));
+                    let value = (offset, sum);
+                    match open.batches.iter_mut().find(|batch| of(batch)) {
+                        Some(batch) => batch.values.push(value),
+                        None => open.batches.push(Batch {
+                            pointer,
+                            base,
+                            space,
+                            real,
+                            region,
+                            values: vec![value],
+                        }),
+                    }
+                }
+                return true;
+            }
+        }
+        let known = self.batches.iter().position(of).unwrap_or_else(|| {
+            let values = Vec::new();
+            self.batches.push(Batch { pointer, base, space, real, region, values });
+            self.batches.len() - 1
+        });
+        let values = self.batches.get(known).map_or(&[][..], |batch| &batch.values);
+        if let Some((_, sum)) = values.iter().find(|(at, _)| *at == offset).copied() {
+            self.b.binary_to(BinaryOp::Add, ty, sum, Operand::Reg(sum), Operand::Reg(g));
+            return true;
+        }
+        let full = values.len() + 1 == MOST;
+        let sum = self.b.moved(ty, Operand::Reg(g));
+        if let Some(batch) = self.batches.get_mut(known) {
+            batch.values.push((offset, sum));
+        }
+        if full {
+            let batch = self.batches.remove(known);
+            self.add_batch(batch);
+        }
+        true
+    }
+
+    pub(super) fn parent(&self, region: usize) -> Option<usize> {
+        self.body.regions.get(region)?.parent
+    }
+
+    /// Adds what the block has collected.
+    pub(super) fn add_batches(&mut self) {
+        for batch in std::mem::take(&mut self.batches) {
+            self.add_batch(batch);
+        }
+    }
+
+    /// Behind the reverse of a loop: adds what its turns have collected.
+    pub(super) fn add_carried(&mut self, batches: Vec<Batch>) {
+        for mut batch in batches {
+            // Threads that did not come to the base have none.
+            let defined = self.body.definition(batch.base);
+            let came = defined.and_then(|block| self.came.get(block).copied().flatten());
+            let over = came.map(|(came, _)| {
+                let over = self.b.label();
+                let not = if came.negated { holds(came.reg) } else { fails(came.reg) };
+                self.b.jump_if(not, over);
+                over
+            });
+            self.addresses.clear();
+            let mut values = std::mem::take(&mut batch.values);
+            while !values.is_empty() {
+                let rest = values.split_off(values.len().min(MOST));
+                self.add_batch(Batch { values, ..batch.clone() });
+                values = rest;
+            }
+            over.into_iter().for_each(|over| self.b.place(over));
+        }
+        self.addresses.clear();
+    }
+
+    /// Adds sums over the warp, if all its threads are here.
+    fn add_batch(&mut self, batch: Batch) {
+        let Batch { pointer, base, space, real, region, mut values } = batch;
+        values.sort_unstable();
+        let Some(&(first, _)) = values.first() else { return };
+        let Some((base, start, some)) = self.shadow(pointer, &at(base, 0), first) else { return };
+        let places = |values: Vec<(i64, RegId)>| {
+            let at = move |offset: i64| start.saturating_add(offset.saturating_sub(first));
+            values.into_iter().map(move |(offset, g)| (at(offset), g))
+        };
+        if self.log.is_some() {
+            // Who comes together is left to chance.
+            for (offset, g) in places(values) {
+                self.shared_add(space, real, (base, offset), g, some);
+            }
+            return;
+        }
+        let (over, apart) = (self.b.label(), self.b.label());
+        self.b.jump_if(fails(some), over);
+        let mask = self.b.reg(Type::B32);
+        self.b.push(Op::Activemask { d: Some(mask) });
+        let all = self.b.setp(Cmp::Eq, Type::B32, Operand::Reg(mask), ALL);
+        self.b.jump_if(fails(all), apart);
+        let mut around = region;
+        while let Some(parent) = self.parent(around) {
+            // In other turns it may be another address.
+            let turns = self.turns(around);
+            let (same, p) = (self.b.reg(Type::Pred), self.b.reg(Type::B32));
+            let (ty, a) = (Type::B32, Operand::Reg(turns));
+            self.b.push(Op::Match { all: true, ty, d: Some(p), p: Some(same), a, mask: ALL });
+            self.b.jump_if(fails(same), apart);
+            around = parent;
+        }
+        let offsets: Vec<u32> = values
+            .iter()
+            .filter_map(|(at, _)| u32::try_from(at.checked_sub(first)?).ok())
+            .collect();
+        let zero = number(real, 0.0);
+        if offsets.len() == values.len() {
+            let lane = self.b.moved(Type::U32, Operand::Special(Special::Laneid));
+            let (sum, owner, place) = self.tree(real, lane, &values, &offsets);
+            let d = self.b.reg(Type::U64);
+            let (a, b, c) = (Operand::Reg(place.0), place.1, Operand::Reg(base));
+            let (ty, part, mode) = (Type::U32, Some(MulPart::Wide), Mode::default());
+            self.b.push(Op::Mad { ty, part, mode, d: Some(d), a, b, c });
+            let any = (BoolOp::And, holds(owner));
+            let any = self.b.setp_with(Cmp::Neu, type_of(real), Operand::Reg(sum), zero, any);
+            self.b.add_to(holds(any), space, type_of(real), at(d, start), Operand::Reg(sum));
+            self.b.jump(over);
+        }
+        self.b.place(apart);
+        for (offset, g) in places(values) {
+            self.shared_add(space, real, (base, offset), g, some);
+        }
+        self.b.place(over);
+    }
+
+    /// Sums numbers over all threads of the warp. Returns the sum of the thread, whether it has one, and its offset: a
+    /// factor and another.
+    fn tree(
+        &mut self,
+        real: Real,
+        lane: RegId,
+        values: &[(i64, RegId)],
+        offsets: &[u32],
+    ) -> (RegId, RegId, (RegId, Operand)) {
+        let ty = type_of(real);
+        let halvings = values.len().next_power_of_two().ilog2();
+        let step = match offsets {
+            [first, second, ..] => second.saturating_sub(*first),
+            _ => 0,
+        };
+        let even =
+            offsets.windows(2).all(|pair| matches!(pair, [a, b] if b.saturating_sub(*a) == step));
+        let mut sums: Vec<RegId> = values.iter().map(|(_, value)| *value).collect();
+        let mut places: Vec<Operand> =
+            offsets.iter().map(|offset| Operand::Imm(u64::from(*offset))).collect();
+        for level in 0..STEPS {
+            let bit = 16u32 >> level;
+            let half = 1usize << (STEPS.min(halvings).saturating_sub(level + 1));
+            let upper = (level < halvings).then(|| {
+                let own = Operand::Imm(u64::from(bit));
+                let own = self.b.binary(BinaryOp::And, Type::B32, Operand::Reg(lane), own);
+                self.b.setp(Cmp::Ne, Type::U32, Operand::Reg(own), Operand::Imm(0))
+            });
+            let mut next = Vec::new();
+            for (index, &low) in sums.iter().enumerate().take(half) {
+                let high = upper.and_then(|upper| Some((upper, *sums.get(index + half)?)));
+                let (keeps, passes) = match high {
+                    Some((upper, high)) => {
+                        let (low, high) = (Operand::Reg(low), Operand::Reg(high));
+                        let keeps = self.b.selp(ty, high, low, holds(upper));
+                        (keeps, self.b.selp(ty, low, high, holds(upper)))
+                    }
+                    // The upper threads have no sum, and the others one of all.
+                    None => (low, low),
+                };
+                let other = self.exchange(real, passes, bit);
+                let (a, b) = (Operand::Reg(keeps), Operand::Reg(other));
+                next.push(self.b.binary(BinaryOp::Add, ty, a, b));
+            }
+            sums = next;
+            if let Some(upper) = upper.filter(|_| !even) {
+                let mut next = Vec::new();
+                for (index, &low) in places.iter().enumerate().take(half) {
+                    next.push(match places.get(index + half) {
+                        Some(&high) => {
+                            Operand::Reg(self.b.selp(Type::B32, high, low, holds(upper)))
+                        }
+                        None => low,
+                    });
+                }
+                places = next;
+            }
+        }
+        let rest = STEPS.saturating_sub(halvings);
+        let index = self.b.binary(
+            BinaryOp::Shr,
+            Type::U32,
+            Operand::Reg(lane),
+            Operand::Imm(u64::from(rest)),
+        );
+        let count = Operand::Imm(u64::try_from(values.len()).unwrap_or(0));
+        let mut owner = self.b.setp(Cmp::Lo, Type::U32, Operand::Reg(index), count);
+        if rest > 0 {
+            let low = Operand::Imm((1 << rest) - 1);
+            let low = self.b.binary(BinaryOp::And, Type::B32, Operand::Reg(lane), low);
+            let with = (BoolOp::And, holds(owner));
+            owner = self.b.setp_with(Cmp::Eq, Type::U32, Operand::Reg(low), Operand::Imm(0), with);
+        }
+        let sum = sums.first().copied().unwrap_or(lane);
+        let place = match places.first() {
+            Some(&Operand::Reg(place)) if !even => (place, Operand::Imm(1)),
+            _ => (index, Operand::Imm(u64::from(step))),
+        };
+        (sum, owner, place)
+    }
+
+    /// Returns the number of the thread whose index differs in one bit.
+    fn exchange(&mut self, real: Real, value: RegId, bit: u32) -> RegId {
+        let of = |this: &mut Self, d: RegId, a: RegId| {
+            let (a, b, c) = (Operand::Reg(a), Operand::Imm(u64::from(bit)), Operand::Imm(31));
+            let (mode, mask) = (ShflMode::Bfly, Some(ALL));
+            this.b.push(Op::Shfl { mode, d: Some(d), p: None, a, b, c, mask });
+        };
+        let d = self.b.reg(type_of(real));
+        if real == Real::F32 {
+            of(self, d, value);
+            return d;
+        }
+        let halves = [(); 2].map(|()| self.b.reg(Type::B32));
+        let parts = halves.map(Some).into();
+        self.b.push(Op::Unpack { ty: Type::B64, d: parts, a: Operand::Reg(value) });
+        let others = halves.map(|half| {
+            let other = self.b.reg(Type::B32);
+            of(self, other, half);
+            other
+        });
+        self.b.push(Op::Pack { ty: Type::B64, d: Some(d), a: others.map(Operand::Reg).into() });
+        d
+    }
+}

@@ -1,0 +1,111 @@
+//! The modules of this repository: PTX that is checked in, and CUDA C++ that is compiled as
+//! `OpSpec::differentiate` does.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use nvrtc::{Arch, Nvrtc, Options, Program};
+
+/// Folders without kernels of this repository.
+const ELSEWHERE: [&str; 4] = ["target", ".git", "shared", "corpus"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+fn files(folder: &Path, all: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if !ELSEWHERE.contains(&name.as_str()) {
+                files(&path, all);
+            }
+        } else if [".cu", ".ptx", ".ptx.gz"].iter().any(|end| name.ends_with(end)) {
+            all.push(path);
+        }
+    }
+}
+
+/// All files, in order. The texts of `geom-kernels/device` are those that its packed modules were made from.
+pub(crate) fn paths() -> Vec<String> {
+    let (root, mut all) = (root(), Vec::new());
+    files(&root, &mut all);
+    let relative = |path: PathBuf| {
+        let path = path.strip_prefix(&root).map_or_else(|_| path.clone(), Path::to_path_buf);
+        path.to_string_lossy().replace('\\', "/")
+    };
+    let mut all: Vec<String> = all.into_iter().map(relative).collect();
+    all.retain(|path| {
+        !(path.ends_with(".cu")
+            && (path.starts_with("geom-kernels/device/") || path.starts_with("tape/device/")))
+    });
+    all.sort();
+    all
+}
+
+/// A text without the folder of this repository.
+pub(crate) fn without_folder(text: &str) -> String {
+    let root = root().to_string_lossy().into_owned();
+    let here = env!("CARGO_MANIFEST_DIR");
+    text.replace(&format!("{here}/"), "").replace(&format!("{root}/"), "")
+}
+
+/// Reads or compiles a file of [`paths`].
+pub(crate) fn read(name: &str) -> Result<String, String> {
+    let path = root().join(name);
+    let bytes = fs::read(&path).map_err(|error| error.to_string())?;
+    if name.ends_with(".gz") {
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(&bytes[..])
+            .read_to_string(&mut text)
+            .map_err(|error| error.to_string())?;
+        return Ok(text);
+    }
+    let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
+    if name.ends_with(".cu") { compile(name, &path, text) } else { Ok(text) }
+}
+
+fn compile(name: &str, path: &Path, text: String) -> Result<String, String> {
+    let mut options = Options::new().lineinfo(true).define("__noinline__", "");
+    let headers = ["cuda-safe/device", "geom-kernels/device", "tape/device"]
+        .map(|folder| root().join(folder));
+    for folder in path.parent().map(Path::to_path_buf).into_iter().chain(headers) {
+        options = options.include_path(folder);
+    }
+    // As `OpSpec::differentiate` does.
+    if root().join("tape/device/geom/ad/libm.cuh").exists() {
+        options = options.define_flag("GEOM_AD").extra("--pre-include=geom/ad/libm.cuh");
+    }
+    let short = name.rsplit('/').next().unwrap_or(name);
+    let program = Program::new(text).name(short).options(options);
+    let image = program.compile(Arch::compute(9, 0)).map_err(|error| {
+        let message = error.to_string();
+        let line = message.lines().find(|line| line.contains("error")).unwrap_or(&message);
+        without_folder(line.trim())
+    })?;
+    image.ptx.ok_or_else(|| "the compiler wrote no PTX".to_owned())
+}
+
+/// The version of the compiler.
+pub(crate) fn compiler() -> Result<String, String> {
+    let library = Nvrtc::find().map_err(|error| error.to_string())?;
+    let version = library.version().map_err(|error| error.to_string())?;
+    Ok(format!("{}.{}", version.major, version.minor))
+}
+
+/// The first line of `outcomes.txt`.
+pub(crate) fn head(version: &str) -> String {
+    format!(
+        "# Written by PTX_AD_WILD=write, with NVRTC {version}. A reason is the first of several."
+    )
+}
+
+/// Writes `outcomes.txt`.
+pub(crate) fn record(version: &str, outcomes: &BTreeMap<String, String>) {
+    let lines: String = outcomes.iter().map(|(name, class)| format!("{name}: {class}\n")).collect();
+    let path = root().join("ptx-ad/tests/wild/outcomes.txt");
+    fs::write(path, format!("{}\n{lines}", head(version))).expect("the file can be written");
+}
