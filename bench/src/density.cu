@@ -15,11 +15,9 @@ extern "C" __global__ void density(geom::HashGrid<float> grid, const vec3* x, co
         return;
     vec3 p = x[i];
     float sum = 0.0f;
-    geom::for_each_neighbor(grid, p, h, [&](const geom::Neighbor<float>& j) {
-        if (j.index >= n)
-            return;
-        vec3 apart = p - x[j.index];
-        sum += mass[j.index] * weight(dot(apart, apart), h);
+    geom::for_each_neighbor(grid, x, p, h, [&](const geom::Neighbor<float>& j) {
+        if (j.index < n)
+            sum += mass[j.index] * weight(j.distance_squared, h);
     });
     out[i] = sum;
 }

@@ -20,6 +20,10 @@ impl fmt::Display for MissingSymbol {
             "NVRTC"
         } else if self.name.starts_with("nvJitLink") {
             "nvJitLink"
+        } else if self.name.starts_with("cublas") {
+            "cuBLAS"
+        } else if self.name.starts_with("cufft") {
+            "cuFFT"
         } else {
             "CUDA driver"
         };

@@ -7,6 +7,8 @@ mod codes;
 mod driver;
 mod environment;
 mod error;
+#[cfg(feature = "libraries")]
+mod libraries;
 mod library;
 #[cfg(feature = "noop")]
 pub mod noop;
@@ -19,9 +21,15 @@ pub use bindings::nvrtc::*;
 pub use driver::Driver;
 pub use environment::environment;
 pub use error::{Attempt, MissingLibrary, MissingSymbol};
+#[cfg(feature = "libraries")]
+pub use libraries::{cublas, cufft};
 pub use nvjitlink::{NvJitLink, nvJitLink, nvJitLinkHandle, nvJitLinkInputType, nvJitLinkResult};
 pub use nvrtc::Nvrtc;
 pub use table::Symbol;
+
+// Where the generated tables look for the types whose methods they are.
+#[cfg(feature = "libraries")]
+use libraries::{cublas::Cublas, cufft::Cufft};
 
 /// The legacy NULL stream, by name (`CU_STREAM_LEGACY`, a cast in C).
 pub const CU_STREAM_LEGACY: CUstream = core::ptr::without_provenance_mut(1);

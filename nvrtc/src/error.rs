@@ -77,6 +77,9 @@ pub enum Error {
     /// Code that was compiled apart does not link.
     #[error(transparent)]
     Link(Box<LinkError>),
+    /// A library such as cuBLAS can't be used.
+    #[error(transparent)]
+    Library(LibraryError),
     /// The compiler's own PTX could not be scanned for kernels.
     #[error("the compiler's PTX: {0}")]
     Ptx(#[from] ptx::Error),
@@ -143,6 +146,31 @@ pub enum LinkError {
     /// PTX does not link.
     #[error(transparent)]
     Ptx(ptx::link::LinkError),
+}
+
+/// Why a library that is not NVRTC is not there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LibraryError {
+    /// None was found.
+    #[error(
+        "no {name} was found; install it (`pip install nvidia-{package}`, `nvidia-{package}-cu12` for drivers 12.x, or \
+         the CUDA toolkit), or name it in {variable}. Searched:{}",
+        places(.tried)
+    )]
+    NotFound {
+        /// The library's name.
+        name: &'static str,
+        /// The variable that may name the library or its folder.
+        variable: &'static str,
+        /// The name in those of pip's packages.
+        package: &'static str,
+        /// Every place that was searched.
+        tried: Vec<Attempt>,
+    },
+    /// The library is there but cannot be loaded.
+    #[error(transparent)]
+    Load(cuda_sys::MissingLibrary),
 }
 
 fn places(tried: &[Attempt]) -> String {

@@ -11,8 +11,8 @@ use cuda_sys::{NvJitLink, nvJitLinkHandle, nvJitLinkInputType, nvJitLinkResult};
 use ptx::Signature;
 
 use crate::error::LinkError;
+use crate::library_search::{Sought, find};
 use crate::linker_fatbin;
-use crate::linker_search::find;
 use crate::linker_symbols::{of_cubin, of_ptx};
 use crate::{Arch, Error, Image, NvrtcVersion};
 
@@ -260,7 +260,9 @@ impl Linker {
     /// Links with nvJitLink: the output and the log.
     fn by_library(&self, lto: bool) -> Result<(Vec<u8>, String), LinkError> {
         let version = self.inputs.iter().filter_map(|input| input.version).max();
-        let path = find(self.library.as_deref(), version)?;
+        let sought = Sought { preferred: version.map(|version| version.major), ..NVJITLINK };
+        let path = find(&sought, self.library.as_deref())
+            .map_err(|tried| LinkError::NotFound { tried })?;
         // SAFETY: the user has named the library (`CUDA_NVJITLINK` and other variables), or the caller of `library` has
         // promised that it is one, or it was found under nvJitLink's name in a place to which only the user and root can
         // write.
@@ -343,6 +345,22 @@ unsafe fn loaded(path: &Path) -> Result<&'static NvJitLink, LinkError> {
     loaded.push((path.to_owned(), raw));
     Ok(raw)
 }
+
+/// The library: of several in one place, the one of the compiler's major version is taken.
+const NVJITLINK: Sought = Sought {
+    name: "nvJitLink",
+    variable: "CUDA_NVJITLINK",
+    package: "nvjitlink",
+    files: || {
+        let versioned = (12..=20).rev().map(|major: u32| {
+            let windows = format!("nvJitLink_{major}0_0.dll");
+            (major, if cfg!(windows) { windows } else { format!("libnvJitLink.so.{major}") })
+        });
+        versioned.chain((!cfg!(windows)).then(|| (0, "libnvJitLink.so".to_owned()))).collect()
+    },
+    preferred: None,
+    most: None,
+};
 
 /// The functions that a device has without a definition.
 const SYSTEM: [&str; 5] = ["vprintf", "malloc", "free", "__assertfail", "cudaGraphSetConditional"];

@@ -46,13 +46,20 @@
 //! ```
 //!
 //! # What is differentiated
-//! Kernels of `float` and `double` without barriers and shared memory, with branches, loops and local arrays. Comparisons, conversions to integers and
+//! Kernels of `float`, `double` and 16-bit floats without barriers and shared memory, with branches, loops and local arrays. Comparisons, conversions to integers and
 //! rounding to integral values are constants. `sqrt` has the derivative 0 at 0, `fabs` that of the side of the sign
 //! bit. `min` and `max` pass the gradient to their first operand at ties, and to the one that is returned if the other is
 //! NaN. What is not chosen gets no gradient, even if its derivative is infinite.
 //!
 //! The adjoint repeats the kernel, so what the kernel computes must be the same in each run: not by races, and not by
 //! which threads happen to run together (`__activemask`), other than in ways that do not change the results.
+//!
+//! # 16-bit floats
+//! Gradients of [`Real::F16`] and [`Real::Bf16`] are `float`, at twice the offset of the number. Values round as in the
+//! kernel; derivatives are those of the same functions of `float`. Packed instructions are differentiated lane by lane.
+//! Integer instructions may move 16 bits and change their sign bit. If they make other bits of an active number, and those
+//! come back to one, the kernel is refused ([`Reason::Bits`]). So is what else is not arithmetic ([`Reason::Half`]): 16-bit
+//! floats in local memory, in structures with other members, converted to 8 bits.
 //!
 //! # Markers
 //! Opcodes that no device has, as `geom/ad.cuh` writes them by inline assembly, with registers as operands. TYPE is `f32`
@@ -76,6 +83,8 @@ mod closed;
 mod doubles;
 mod emit;
 mod globals;
+mod halves;
+mod integral;
 mod legal;
 mod prepare;
 mod refusal;
@@ -151,7 +160,14 @@ fn with_threads(text: &str, kernel: &str, threads: u32) -> String {
         entry.checked_add(body)
     });
     match body.and_then(|at| text.split_at_checked(at)) {
-        Some((before, after)) => format!("{before}\n.maxntid {threads}, 1, 1{after}"),
+        Some((before, after)) => {
+            // So many threads may need fewer registers than there may be.
+            let before = match before.rsplit_once('\n') {
+                Some((head, last)) if last.starts_with(".maxnreg") => head,
+                _ => before,
+            };
+            format!("{before}\n.maxntid {threads}, 1, 1{after}")
+        }
         None => text.to_owned(),
     }
 }
@@ -204,6 +220,8 @@ impl std::error::Error for NotDifferentiable {}
 pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDifferentiable> {
     let refused = |refusals| NotDifferentiable { kernel: spec.kernel.clone(), refusals };
     let mut body = prepare::prepare(module, spec).map_err(refused)?;
+    integral::mark(&mut body);
+    halves::widen(&mut body, spec);
     let mut analysis = Analysis::new(&body, spec);
     if doubles::widen(&mut body, &analysis.kinds) {
         analysis = Analysis::new(&body, spec);
@@ -217,7 +235,8 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
     }
     let (mut refusals, pairs) = replay::check(module, &body, &analysis, &replay);
     let mut checked = legal::check(module, spec, &body, &analysis);
-    refusals.append(&mut checked.refusals);
+    refusals.extend(std::mem::take(&mut checked.refusals));
+    checked.apart.extend(pairs);
     if !refusals.is_empty() {
         return Err(refused(refusals));
     }
@@ -225,7 +244,6 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
     let name = format!("{}_adjoint", spec.kernel);
     let emit::Written { function, loaded, private, apart: stored, kept, scratch, .. } =
         emit::adjoint(&body, &analysis, &checked.private, &name, None);
-    apart.extend(pairs);
     apart.extend(stored);
     let function = emit::early(emit::shorten(module, function));
     let globals = globals::check(module, &body, &function).map_err(refused)?;

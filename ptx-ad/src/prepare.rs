@@ -11,7 +11,7 @@ use ptx::ssa::{Ssa, SsaError};
 use crate::body::{Block, Body, End, Phi, Region};
 use crate::closed;
 use crate::refusal::{Reason, Refusal};
-use crate::spec::Spec;
+use crate::spec::{Reals, Spec};
 
 /// More loops than these within each other are refused: each repeats what is in it.
 const MOST_NESTED: u32 = 12;
@@ -136,6 +136,17 @@ fn fits(kernel: &Function, spec: &Spec) -> Result<(), Vec<Refusal>> {
             Some(reals) => pointer.size > 0 && pointer.size.is_multiple_of(reals.real().bytes()),
             None => !pointer.active,
         };
+        let halves = param.reals.iter().filter(|(_, real)| real.scale() > 1).count();
+        if param.active && halves > 0 && halves < param.reals.len() {
+            let text = format!("`{}` has 16-bit floats beside other active numbers", param.name);
+            wrong.push(Refusal::new(Reason::Half, text));
+        }
+        let mixed = |pointer: &crate::spec::Pointer| matches!(pointer.reals, Some(Reals::Some(real)) if pointer.active && real.scale() > 1);
+        if param.pointers.iter().any(mixed) {
+            let text =
+                format!("elements of `{}` have other members beside 16-bit floats", param.name);
+            wrong.push(Refusal::new(Reason::Half, text));
+        }
         if !param.pointers.iter().all(aligned) {
             let text = format!("elements of `{}` are no multiple of its numbers", param.name);
             wrong.push(Refusal::new(Reason::Parameter, text));

@@ -53,7 +53,7 @@ pub enum Reason {
     Recursion,
     /// A call by address.
     Indirect,
-    /// 16-bit floats.
+    /// 16-bit floats that are not plain arithmetic: in local memory, in structures with other members, converted to 8 bits.
     Half,
     /// An asynchronous copy.
     Async,

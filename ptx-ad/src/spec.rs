@@ -7,6 +7,10 @@ pub enum Real {
     F32,
     /// `double`
     F64,
+    /// `__half`. Its gradient is a `float`, at twice the offset.
+    F16,
+    /// `__nv_bfloat16`. Its gradient is a `float`, at twice the offset.
+    Bf16,
 }
 
 impl Real {
@@ -14,9 +18,25 @@ impl Real {
     #[must_use]
     pub const fn bytes(self) -> u32 {
         match self {
+            Self::F16 | Self::Bf16 => 2,
             Self::F32 => 4,
             Self::F64 => 8,
         }
+    }
+
+    /// Returns the type of the number's gradient.
+    #[must_use]
+    pub const fn gradient(self) -> Self {
+        match self {
+            Self::F16 | Self::Bf16 | Self::F32 => Self::F32,
+            Self::F64 => Self::F64,
+        }
+    }
+
+    /// Returns how many bytes of gradients there are for each byte of numbers.
+    #[must_use]
+    pub const fn scale(self) -> u32 {
+        self.gradient().bytes() / self.bytes()
     }
 }
 

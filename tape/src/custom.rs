@@ -464,7 +464,7 @@ impl Pass<'_> {
             uses,
             places: places.get(..uses.len()).unwrap_or_default(),
             stream: self.stream,
-            frame: FrameArg { frame, log, status, gradients: &[], partials: None },
+            frame: FrameArg { frame, log, status, gradients: &[], lent: &[], partials: None },
         };
         op.backward(&mut adjoint)?;
         if let Some(message) = self.recording.missing_value(step as usize) {

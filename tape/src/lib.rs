@@ -101,6 +101,7 @@ mod store;
 mod tape;
 mod untyped;
 mod variable;
+mod vjp;
 
 pub use crate::tape::Tape;
 pub use custom::{Adjoint, CustomBuilder, CustomOp, Gradient, Handle};
@@ -114,7 +115,7 @@ pub use kernels::ptx;
 pub use kernels::{AD_HEADER, HEADER, headers, program};
 /// Generates adjoints of kernels; see [`OpSpec::differentiate`].
 pub use ptx_ad;
-pub use record::Recorder;
+pub use record::{NotSaved, Recorder};
 pub use report::MemoryReport;
 pub use saved::Saved;
 pub use seeds::Seeds;
@@ -122,6 +123,7 @@ pub use spec::{Derivation, DerivedAccess, DifferentiateError, Effect, Op, OpSpec
 #[cfg(feature = "internals")]
 pub use store::poison_memory;
 pub use variable::{Variable, Watched};
+pub use vjp::Gradients;
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]

@@ -28,3 +28,45 @@ pub(crate) mod driver;
     reason = "generated: NVIDIA's names and documentation; the policy is on `Nvrtc`"
 )]
 pub(crate) mod nvrtc;
+#[cfg(feature = "libraries")]
+#[rustfmt::skip]
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    clippy::missing_errors_doc,
+    clippy::missing_safety_doc,
+    clippy::too_many_arguments,
+    reason = "generated: NVIDIA's names and documentation; the policy is on `Cublas`"
+)]
+pub(crate) mod cublas;
+#[cfg(feature = "libraries")]
+#[rustfmt::skip]
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    clippy::missing_errors_doc,
+    clippy::missing_safety_doc,
+    clippy::too_many_arguments,
+    reason = "generated: NVIDIA's names and documentation; the policy is on `Cufft`"
+)]
+pub(crate) mod cufft;
+#[cfg(feature = "libraries")]
+#[rustfmt::skip]
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    clippy::missing_errors_doc,
+    clippy::missing_safety_doc,
+    clippy::too_many_arguments,
+    reason = "generated: NVIDIA's names and documentation; the policy is on `Cublas`"
+)]
+pub(crate) mod library_types;

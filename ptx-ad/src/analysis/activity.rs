@@ -7,7 +7,7 @@ use ptx::ir::{Instr, Operand, RegId, Space, VarId};
 use super::certain::certain;
 use super::form::{Forms, Origin};
 use super::kind::{Kind, Kinds};
-use super::meaning::{Arithmetic, Meaning, Slot, Smooth, meaning, sign_mask};
+use super::meaning::{Arithmetic, Meaning, Slot, Smooth, meaning, real, sign_mask};
 use super::{Access, Pointers};
 use crate::Reason;
 use crate::body::Body;
@@ -114,6 +114,13 @@ impl Activity {
     /// Returns whether a number reaches an output whatever is chosen on the way.
     pub(crate) fn is_certain(&self, slot: Slot) -> bool {
         self.certain.get(slot.index()).copied().unwrap_or(false)
+    }
+
+    /// Returns whether bits were made from those of a number that depends on active inputs.
+    pub(crate) fn is_of_bits(&self, slot: Slot) -> bool {
+        let lost = self.lost.get(slot.index()).copied().flatten();
+        let reason = lost.and_then(|at| self.losses.get(at)).map(|lost| &lost.reason);
+        matches!(reason, Some(Reason::Bits | Reason::Half | Reason::Warp))
     }
 
     /// Returns the losses that outputs depend on.
@@ -311,7 +318,13 @@ impl Activity {
                     }
                     continue;
                 }
-                if access.ty.bits() < 32 {
+                let is_number = real(access.ty).is_some();
+                if !is_number && pointers.takes_halves(&access, &form, at + more) {
+                    let lost = lose(self, Reason::Bits);
+                    self.set(slot, false, Some(lost));
+                    continue;
+                }
+                if access.ty.bits() < 32 && !is_number {
                     // A part of a number's bits.
                     let Origin::Pointer(index) = form.origin else { continue };
                     if is_part_of_number(pointers, kinds, index, &form, at, access.ty.bytes()) {
@@ -559,7 +572,7 @@ pub(crate) fn is_part_of_number(
     pointers: &Pointers,
     kinds: &Kinds,
     index: usize,
-    form: &super::form::Form,
+    form: &super::Form,
     at: i64,
     bytes: u32,
 ) -> bool {

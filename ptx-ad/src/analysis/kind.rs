@@ -377,7 +377,10 @@ impl Kinds {
             }
             Origin::Choice(_) => {
                 let all = forms.pointers(form.origin).iter().filter_map(|&at| pointers.get(at));
-                if all.into_iter().any(|one| one.spec.reals == Some(Reals::All(Real::F32))) {
+                let is_float = |one: &super::PointerInfo| {
+                    one.half.is_none() && one.spec.reals == Some(Reals::All(Real::F32))
+                };
+                if all.into_iter().any(is_float) {
                     self.part(slot, Real::F32, false);
                 }
             }
@@ -385,7 +388,9 @@ impl Kinds {
                 let Some(pointer) = pointers.get(index) else { return };
                 let size = u64::from(pointer.spec.size);
                 match pointer.spec.reals {
-                    None => {}
+                    // Whatever is not accessed as 16-bit floats is refused.
+                    _ if pointer.half.is_some() => {}
+                    None | Some(Reals::All(Real::F16 | Real::Bf16)) => {}
                     Some(Reals::All(Real::F32)) => self.part(slot, Real::F32, false),
                     Some(Reals::All(Real::F64)) => {
                         if let Some(within) = form.within(size, at) {
@@ -418,7 +423,7 @@ impl Kinds {
     /// A half of a `double`, or a `float`.
     fn part(&mut self, slot: Slot, real: Real, upper: bool) {
         match (real, upper) {
-            (Real::F32, _) => self.set(slot, Kind::F32),
+            (Real::F32 | Real::F16 | Real::Bf16, _) => self.set(slot, Kind::F32),
             (Real::F64, false) => self.set(slot, Kind::F64),
             (Real::F64, true) => self.set(slot, Kind::F64High),
         }
@@ -433,7 +438,7 @@ impl Kinds {
     /// A number begins in a slot.
     fn number(&mut self, slot: Slot, real: Real) {
         match real {
-            Real::F32 => self.set(slot, Kind::F32),
+            Real::F32 | Real::F16 | Real::Bf16 => self.set(slot, Kind::F32),
             Real::F64 => {
                 self.set(slot, Kind::F64);
                 self.set(Slot::high(slot.reg()), Kind::F64High);

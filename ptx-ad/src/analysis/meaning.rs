@@ -6,6 +6,7 @@ use ptx::ir::{
 };
 
 use crate::Reason;
+use crate::halves::{self, Marker};
 use crate::spec::Real;
 
 /// 32 bits of a register: where a `float`, or the lower half of a `double`, may lie.
@@ -87,6 +88,8 @@ pub(crate) struct Arithmetic {
     pub(crate) real: Real,
     pub(crate) precision: Precision,
     pub(crate) clamped: Clamped,
+    /// Whether the result is rounded to 16 bits.
+    pub(crate) rounded: bool,
     pub(crate) d: RegId,
     pub(crate) args: Vec<Operand>,
 }
@@ -138,11 +141,19 @@ pub(crate) enum Chooser {
     Sign(Operand, Type),
 }
 
-/// Returns the type of real numbers of a PTX type.
+/// Returns the type that numbers of a PTX type have in registers. 16-bit floats are `float` there, see
+/// [`halves`](crate::halves).
 pub(crate) fn real(ty: Type) -> Option<Real> {
+    real_in_memory(ty).map(Real::gradient)
+}
+
+/// Returns the type of real numbers of a PTX type.
+pub(crate) fn real_in_memory(ty: Type) -> Option<Real> {
     match ty {
         Type::F32 => Some(Real::F32),
         Type::F64 => Some(Real::F64),
+        Type::F16 => Some(Real::F16),
+        Type::Bf16 => Some(Real::Bf16),
         _ => None,
     }
 }
@@ -160,7 +171,12 @@ pub(crate) fn meaning(instr: &Instr) -> Meaning {
                 _ => Clamped::No,
             };
             let (args, precision) = (args.to_vec(), mode.precision);
-            Meaning::Arithmetic(Arithmetic { op, real, precision, clamped, d, args })
+            let rounded = real_in_memory(ty) != Some(real);
+            use Smooth::{Copysign, Cos, Div, Lg2, Rcp, Rsqrt, Sin, Sqrt};
+            if rounded && matches!(op, Div | Rcp | Sqrt | Rsqrt | Lg2 | Sin | Cos | Copysign) {
+                return Meaning::Opaque(Reason::Unknown(format!("{op:?} of .{}", ty.name())));
+            }
+            Meaning::Arithmetic(Arithmetic { op, real, precision, clamped, rounded, d, args })
         };
     match &instr.op {
         Op::Unary { op, ty, mode, d, a } if ty.is_float() => match smooth_unary(*op) {
@@ -258,7 +274,14 @@ pub(crate) fn meaning(instr: &Instr) -> Meaning {
             (_, true) => Meaning::Store,
             (_, false) => Meaning::Opaque(Reason::AtomicResult),
         },
-        Op::Other { opcode, operands } => marker(opcode, operands),
+        Op::Other { opcode, operands } => match halves::marker(&instr.op) {
+            Some(Marker::Widen { .. }) => Meaning::Opaque(Reason::Bits),
+            Some(Marker::Narrow { reason, .. }) => Meaning::Opaque(reason),
+            Some(Marker::Rounded { .. }) => {
+                Meaning::Opaque(Reason::Unknown("rounding by a large constant".to_owned()))
+            }
+            None => marker(opcode, operands),
+        },
         Op::Shfl { .. } | Op::Redux { .. } => Meaning::Opaque(Reason::Warp),
         // Comparisons, as predicates or masks.
         Op::Vote { .. } | Op::Match { .. } | Op::Activemask { .. } | Op::Elect { .. } => {
@@ -413,17 +436,20 @@ fn registers(operands: &[Piece]) -> Option<Vec<RegId>> {
     Some(registers)
 }
 
-/// Returns type, result and source of the marker `ad.lost.TYPE`, or `ad.lost.TYPE.NAME` of a function: a copy, where nothing but comparisons depends on it.
-pub(crate) fn lost(op: &Op) -> Option<(Real, RegId, Operand)> {
-    let Op::Other { opcode, operands } = op else { return None };
-    let mut words = opcode.strip_prefix("ad.lost.")?.split('.');
-    let real = match words.next()? {
-        "f32" => Real::F32,
-        "f64" => Real::F64,
-        _ => return None,
-    };
-    match registers(operands)?[..] {
-        [d, a] => Some((real, d, Operand::Reg(a))),
+/// Returns what a marker copies: the type of the number, the register that it goes to, and the value.
+pub(crate) fn marked(instr: &Instr) -> Option<(Real, RegId, Operand)> {
+    match meaning(instr) {
+        Meaning::Rule { real, d, value, .. } | Meaning::Loaded { real, d, value } => {
+            Some((real, d, value))
+        }
+        Meaning::Opaque(Reason::Lost) => {
+            // A comparison may depend on it.
+            let Op::Other { opcode, operands } = &instr.op else { return None };
+            match marker(&opcode.replacen("lost", "stop", 1), operands) {
+                Meaning::Rule { real, d, value, .. } => Some((real, d, value)),
+                _ => None,
+            }
+        }
         _ => None,
     }
 }

@@ -15,18 +15,21 @@ pub(crate) use activity::{Activity, Lost, is_part_of_number};
 pub(crate) use form::{Form, Forms, Origin};
 pub(crate) use kind::{Kind, Kinds};
 pub(crate) use meaning::{
-    Arithmetic, Chooser, Clamped, Meaning, Slot, Smooth, is_global, lost, meaning, real, sign_mask,
+    Arithmetic, Chooser, Clamped, Meaning, Slot, Smooth, is_global, marked, meaning, real,
+    real_in_memory, sign_mask,
 };
 pub(crate) use own::Own;
 
 use crate::body::Body;
-use crate::spec::{self, Effect, Real, Spec};
+use crate::spec::{self, Effect, Real, Reals, Spec};
 
 /// A pointer of a kernel's parameters.
 #[derive(Debug, Clone)]
 pub(crate) struct PointerInfo {
     pub(crate) param: usize,
     pub(crate) spec: spec::Pointer,
+    /// The type of the 16-bit floats behind it. Then `spec` says `float`, which they are in registers.
+    pub(crate) half: Option<Real>,
     /// The gradient parameter, and its bit in the frame's masks; `None` if it is not active.
     pub(crate) slot: Option<usize>,
 }
@@ -61,7 +64,15 @@ impl Pointers {
                 if pointer.active && !param.structure {
                     slots.push(GradientSlot::Pointer(pointers.list.len()));
                 }
-                pointers.list.push(PointerInfo { param: index, spec: pointer.clone(), slot });
+                let half = match pointer.reals {
+                    Some(Reals::All(real)) => Some(real).filter(|real| real.scale() > 1),
+                    _ => None,
+                };
+                let mut spec = pointer.clone();
+                if half.is_some() {
+                    spec.reals = Some(Reals::All(Real::F32));
+                }
+                pointers.list.push(PointerInfo { param: index, spec, half, slot });
             }
             if param.structure && param.pointers.iter().any(|pointer| pointer.active) {
                 slots.push(GradientSlot::Structure(index));
@@ -105,9 +116,70 @@ impl Pointers {
         self.numbers.iter().any(|(of, _, _, active)| *of == param && *active)
     }
 
-    /// Returns the type of the number that lies at an offset in a parameter.
+    /// Returns the type of the number of 32 or 64 bits that lies at an offset in a parameter.
     pub(crate) fn number_at(&self, param: usize, offset: u64) -> Option<Real> {
-        self.number(param, offset).map(|(real, _)| real)
+        self.number(param, offset).map(|(real, _)| real).filter(|real| real.scale() == 1)
+    }
+
+    /// Returns the type of the 16-bit float that lies at an offset in a parameter.
+    pub(crate) fn half_at(&self, param: usize, offset: u64) -> Option<Real> {
+        self.number(param, offset).map(|(real, _)| real).filter(|real| real.scale() > 1)
+    }
+
+    /// Returns the type of the 16-bit floats behind an address.
+    pub(crate) fn half_behind(&self, forms: &Forms, origin: Origin) -> Option<Real> {
+        match origin {
+            Origin::Pointer(index) => self.get(index)?.half,
+            Origin::Choice(_) => {
+                let mut all = forms.pointers(origin).iter().map(|&at| self.get(at)?.half);
+                let first = all.next().flatten();
+                all.all(|half| half == first).then_some(first).flatten()
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether there are numbers of 32 or 64 bits behind an address.
+    pub(crate) fn are_wide(&self, forms: &Forms, origin: Origin) -> bool {
+        let is_wide = |index: usize| {
+            self.get(index).is_some_and(|known| known.half.is_none() && known.spec.reals.is_some())
+        };
+        match origin {
+            Origin::Pointer(index) => is_wide(index),
+            Origin::Choice(_) => forms.pointers(origin).iter().any(|&index| is_wide(index)),
+            _ => false,
+        }
+    }
+
+    /// Returns whether there are 16-bit floats behind a pointer or in a parameter.
+    pub(crate) fn has_halves(&self) -> bool {
+        self.list.iter().any(|pointer| pointer.half.is_some())
+            || self.numbers.iter().any(|(_, _, real, _)| real.scale() > 1)
+    }
+
+    /// Returns whether the bits of active 16-bit floats are loaded as other than floats.
+    fn takes_halves(&self, access: &Access<'_>, form: &Form, at: i64) -> bool {
+        match form.origin {
+            Origin::Param(param) => {
+                let place = form.param_offset().and_then(|place| place.checked_add_signed(at));
+                let Some(place) = place else { return false };
+                let end = place.saturating_add(u64::from(access.ty.bytes().min(4)));
+                (place.saturating_sub(1)..end).any(|place| {
+                    self.number(param, place)
+                        .is_some_and(|(real, active)| active && real.scale() > 1)
+                })
+            }
+            Origin::Pointer(index) => {
+                self.get(index).is_some_and(|p| p.slot.is_some() && p.half.is_some())
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns how many bytes of gradients there are for each byte behind a pointer.
+    pub(crate) fn scale(&self, pointer: usize) -> u32 {
+        let half = self.get(pointer).and_then(|pointer| pointer.half);
+        half.map_or(1, Real::scale)
     }
 
     /// Returns the type of the number that lies at an offset in a parameter, and whether it is active.

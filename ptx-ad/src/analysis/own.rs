@@ -7,7 +7,7 @@ use super::{Access, Pointers, Used};
 use crate::body::{Body, End};
 use crate::spec::Effect;
 
-/// Where a thread accesses the memory behind a pointer.
+/// Where a thread accesses the memory behind a pointer: in bytes of the gradient, which are twice those of 16-bit floats.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Site {
     pub(crate) block: usize,
@@ -46,7 +46,8 @@ impl Own {
             return this;
         }
         for (index, pointer) in pointers.iter().enumerate() {
-            let own = pointer.slot.and_then(|_| accesses(body, forms, index)).and_then(
+            let scale = pointers.scale(index);
+            let own = pointer.slot.and_then(|_| accesses(body, forms, index, scale)).and_then(
                 |(sites, widest)| {
                     let first = sites.first()?;
                     let stride = first.1.stride;
@@ -66,7 +67,8 @@ impl Own {
                     let block = sites.first()?.block;
                     let together = sites.iter().all(|site| site.block == block);
                     let elements = pointer.spec.length.is_some_and(|(factor, count)| {
-                        let apart = u64::from(pointer.spec.size).checked_mul(u64::from(factor));
+                        let size = u64::from(pointer.spec.size) * u64::from(scale);
+                        let apart = size.checked_mul(u64::from(factor));
                         apart == Some(u64::from(stride)) && comes_to(body, forms, block, count)
                     });
                     let everywhere = together && elements && low >= 0 && high <= i64::from(stride);
@@ -101,12 +103,13 @@ impl OwnPointer {
     }
 }
 
-/// Returns all accesses through a pointer, with their offsets, and the widest factor; `None` if one is elsewhere than at
-/// the thread's index.
+/// Returns all accesses through a pointer, with their offsets in bytes of gradients, and the widest factor; `None` if one
+/// is elsewhere than at the thread's index.
 fn accesses(
     body: &Body,
     forms: &Forms,
     pointer: usize,
+    scale: u32,
 ) -> Option<(Vec<(Site, ThreadOffset)>, u32)> {
     let (mut sites, mut widest) = (Vec::new(), 1);
     for (block, code) in body.blocks.iter().enumerate() {
@@ -119,10 +122,12 @@ fn accesses(
             if form.origin != Origin::Pointer(pointer) {
                 continue;
             }
-            let offset = form.thread_offset()?;
+            let mut offset = form.thread_offset()?;
             widest = widest.max(offset.widest);
             let count = u32::try_from(access.values.len()).ok()?;
-            let bytes = access.ty.bytes().checked_mul(count)?;
+            let bytes = access.ty.bytes().checked_mul(count)?.checked_mul(scale)?;
+            offset.stride = offset.stride.checked_mul(i64::from(scale))?;
+            offset.constant = offset.constant.checked_mul(i64::from(scale))?;
             sites.push((Site { block, instr, at: offset.constant, bytes }, offset));
         }
     }

@@ -30,7 +30,7 @@ pub(super) struct Batch {
     real: Real,
     /// Where the base is defined: its threads have the same address in the same turns of the loops around.
     region: usize,
-    /// Offsets, and registers of their own.
+    /// Offsets in bytes of gradients, and registers of their own.
     values: Vec<(i64, RegId)>,
 }
 
@@ -58,9 +58,10 @@ impl Emit<'_> {
         if !only_loaded || !self.analysis.is_uniform(base) {
             return false;
         }
-        let (Some(defined), Some(offset)) =
-            (self.body.definition(base), address.offset.checked_add(place))
-        else {
+        let scale = i64::from(self.analysis.pointers.scale(pointer));
+        let start = address.offset.checked_mul(scale);
+        let offset = start.and_then(|start| start.checked_add(place));
+        let (Some(defined), Some(offset)) = (self.body.definition(base), offset) else {
             return false;
         };
         let region = self.body.region_of(defined);
@@ -172,6 +173,7 @@ impl Emit<'_> {
             }
             return;
         }
+        self.batched += values.len();
         let (over, apart) = (self.b.label(), self.b.label());
         self.b.jump_if(fails(some), over);
         let mask = self.b.reg(Type::B32);

@@ -8,10 +8,10 @@ use ptx::ir::{
 
 use crate::spec::Real;
 
-/// The type of a number.
+/// The type that a number has in registers.
 pub(super) const fn type_of(real: Real) -> Type {
     match real {
-        Real::F32 => Type::F32,
+        Real::F32 | Real::F16 | Real::Bf16 => Type::F32,
         Real::F64 => Type::F64,
     }
 }
@@ -20,7 +20,7 @@ pub(super) const fn type_of(real: Real) -> Type {
 pub(super) fn number(real: Real, value: f64) -> Operand {
     Operand::Imm(match real {
         #[allow(clippy::cast_possible_truncation, reason = "the nearest float is wanted")]
-        Real::F32 => u64::from((value as f32).to_bits()),
+        Real::F32 | Real::F16 | Real::Bf16 => u64::from((value as f32).to_bits()),
         Real::F64 => value.to_bits(),
     })
 }
@@ -204,7 +204,7 @@ impl Builder {
         let ty = type_of(real);
         let mode = match (real, precision) {
             (Real::F64, _) | (_, Precision::Exact) => nearest(),
-            (Real::F32, precision) => Mode { precision, ..Mode::default() },
+            (_, precision) => Mode { precision, ..Mode::default() },
         };
         let d = self.reg(ty);
         self.push(Op::Binary { op: BinaryOp::Div, ty, mode, d: Some(d), a, b });

@@ -9,7 +9,7 @@ use super::Emit;
 use super::builder::{self, Link};
 use super::frame::Frame;
 use super::plan::Memory;
-use crate::analysis::{Access, Meaning, Origin, is_global, lost, meaning};
+use crate::analysis::{Access, Origin, is_global, marked};
 use crate::body::{End, Part};
 
 impl Emit<'_> {
@@ -180,7 +180,7 @@ impl Emit<'_> {
         frame.renumber(&mut repeated);
         repeated.for_each_register_mut(|_, reg| *reg = self.version(*reg));
         self.b.link = memory.map(Memory::link);
-        self.b.instr(repeated);
+        self.b.with_halves(repeated);
         self.b.link = None;
         if self.level == self.body.depth(self.body.region_of(block)) {
             self.choose(instr);
@@ -232,14 +232,8 @@ impl Emit<'_> {
             mode.rounding = Some(Rounding::Rn);
         }
         // A marker is a copy.
-        let copied = match meaning(&instr) {
-            Meaning::Rule { real, d, value, .. } | Meaning::Loaded { real, d, value } => {
-                Some((real, d, value))
-            }
-            _ => lost(&instr.op),
-        };
-        if let Some((real, d, a)) = copied {
-            instr.op = Op::Mov { ty: builder::type_of(real), d: Some(d), a };
+        if let Some((real, d, value)) = marked(&instr) {
+            instr.op = Op::Mov { ty: builder::type_of(real), d: Some(d), a: value };
         }
         Some(instr)
     }

@@ -167,12 +167,11 @@ impl Emit<'_> {
             let some = self.b.setp(Cmp::Ne, Type::U64, Operand::Reg(gradients), Operand::Imm(0));
             let [values, gradients] =
                 [values, gradients].map(|address| self.b.global_address(address));
-            let delta = self.b.binary(
-                BinaryOp::Sub,
-                Type::S64,
-                Operand::Reg(gradients),
-                Operand::Reg(values),
-            );
+            let mut delta = gradients;
+            for _ in 0..self.analysis.pointers.scale(index) {
+                let (a, b) = (Operand::Reg(delta), Operand::Reg(values));
+                delta = self.b.binary(BinaryOp::Sub, Type::S64, a, b);
+            }
             // Whether there are gradients, and the frame does not say that they are stored, or dropped.
             let unless = |this: &mut Self, mask: usize| {
                 // The half of the mask that has the bit.

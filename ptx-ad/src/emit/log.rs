@@ -123,7 +123,7 @@ impl Emit<'_> {
         let mut address = self.b.binary(BinaryOp::Add, Type::S64, base, offset);
         let value = match real {
             // Floats are exact as doubles.
-            Real::F32 => {
+            Real::F32 | Real::F16 | Real::Bf16 => {
                 let wide = self.b.reg(Type::F64);
                 if let Operand::Reg(g) = g {
                     self.b.convert(Type::F64, Type::F32, wide, g);

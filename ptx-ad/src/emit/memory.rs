@@ -6,13 +6,13 @@ use super::Emit;
 use super::builder::{at, fails, holds, number, type_of};
 use super::own::Pieces;
 use super::rules::Term;
-use crate::analysis::{Access, Origin, Slot, real};
+use crate::analysis::{Access, Origin, Slot, real, real_in_memory};
 use crate::spec::{Real, Reals};
 
 /// Numbers of one type that are loaded or stored together.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// Bytes from the instruction's address.
+    /// Bytes from the instruction's address, or from its gradient's.
     offset: i64,
     pub(super) real: Real,
     /// The slot of each; `None` for a constant, or what is not wanted.
@@ -113,10 +113,11 @@ impl Emit<'_> {
         if places.is_empty() {
             return;
         }
-        let (a, b) = (Operand::Reg(reg), Operand::Reg(delta));
-        let base = self.b.binary(BinaryOp::Add, Type::S64, a, b);
+        let first = first.unwrap_or(usize::MAX);
+        let base = self.shadow_of(first, reg, delta);
+        let scale = i64::from(self.analysis.pointers.scale(first));
         for (real, place, g) in places {
-            let offset = access.address.offset.saturating_add(place);
+            let offset = access.address.offset.saturating_mul(scale).saturating_add(place);
             self.shared_add(access.space, real, (base, offset), g, some);
         }
     }
@@ -150,9 +151,12 @@ impl Emit<'_> {
             (None, None) => None,
         };
         let kind = |slot: Slot| self.analysis.kinds.real(slot);
+        // From here on, offsets are those of gradients.
+        let scale = real_in_memory(access.ty).map_or(1, |real| i64::from(real.scale()));
         let mut groups: Vec<Group> = Vec::new();
         for (offset, value) in access.parts() {
             let halves: Vec<(i64, Option<Slot>, Option<Real>)> = match (value, access.ty.bits()) {
+                (value, _) if scale > 1 => vec![(0, value.map(Slot::low), declared)],
                 (_, bits) if bits < 32 => Vec::new(),
                 (Some(reg), 64) if kind(Slot::low(reg)) != Some(Real::F64) => {
                     let (low, high) = (Slot::low(reg), Slot::high(reg));
@@ -170,7 +174,7 @@ impl Emit<'_> {
             };
             for (more, slot, real) in halves {
                 let Some(real) = real else { continue };
-                let offset = offset + more;
+                let offset = offset * scale + more;
                 let next = groups.last_mut().filter(|group| {
                     let count = i64::try_from(group.slots.len()).unwrap_or(i64::MAX);
                     group.real == real
@@ -186,7 +190,7 @@ impl Emit<'_> {
         groups.into_iter().flat_map(Group::powers).collect()
     }
 
-    /// Returns the address of the gradient of what lies at an offset from an address.
+    /// Returns the address of the gradient of what lies at an address, and that many bytes of gradients behind.
     pub(super) fn shadow(
         &mut self,
         pointer: usize,
@@ -199,13 +203,24 @@ impl Emit<'_> {
             Some(base) => *base,
             None => {
                 let Base::Reg(reg) = address.base else { return None };
-                let base =
-                    self.b.binary(BinaryOp::Add, Type::S64, Operand::Reg(reg), Operand::Reg(delta));
+                let base = self.shadow_of(pointer, reg, delta);
                 self.addresses.insert(key, base);
                 base
             }
         };
-        Some((base, address.offset.checked_add(offset)?, some))
+        let scale = i64::from(self.analysis.pointers.scale(pointer));
+        let start = address.offset.checked_mul(scale)?;
+        Some((base, start.checked_add(offset)?, some))
+    }
+
+    /// Returns where the gradient of what lies at an address lies: from 16-bit floats to `float`s, offsets double.
+    fn shadow_of(&mut self, pointer: usize, address: RegId, delta: RegId) -> RegId {
+        let mut base = delta;
+        for _ in 0..self.analysis.pointers.scale(pointer) {
+            let (a, b) = (Operand::Reg(address), Operand::Reg(base));
+            base = self.b.binary(BinaryOp::Add, Type::S64, a, b);
+        }
+        base
     }
 
     fn reverse_load(

@@ -4,12 +4,14 @@
 //! a predicate behind, by which their reverse is passed over. The reverse of a loop goes back turn by turn: it restores
 //! what the turn began with, repeats it, and reverses it.
 
+mod again;
 mod batch;
 mod builder;
 mod dead;
 mod early;
 mod forward;
 mod frame;
+mod half;
 mod local;
 mod log;
 mod memory;
@@ -28,6 +30,7 @@ use ptx::ir::{Base, Function, FunctionId, Op, Pred, RegId, Type, VarId};
 use crate::analysis::{Analysis, Origin, Slot};
 use crate::body::Body;
 use crate::spec::Effect;
+use again::Again;
 use batch::Batch;
 use builder::{Builder, Link};
 use log::Log;
@@ -87,6 +90,11 @@ struct Emit<'a> {
     late: Vec<Pieces>,
     /// Gradients of the block whose addresses are the same in all threads of a warp.
     batches: Vec<Batch>,
+    /// How many such gradients there are.
+    batched: usize,
+    /// What is loaded again, and what that was loaded to, with the pointers.
+    again: Again,
+    loaded_again: Vec<(RegId, usize)>,
     /// What the stores of the block take, by their positions, where that was loaded first.
     taken: HashMap<usize, Vec<Taken>>,
     /// Where shared sums go on a deterministic tape.
@@ -131,13 +139,36 @@ pub(crate) fn adjoint(
         // Now without what nobody reads.
         once = write(body, analysis, &plan, name, log);
     }
-    let Once { function, left, apart, added } = once;
+    let Once { function, left, apart, added, again } = once;
     let private: Vec<bool> =
         (0..private.len()).map(|pointer| left.links.contains(&Link::Private(pointer))).collect();
     let kept = (1..body.regions.len()).map(|region| (region, plan.words(body, region)));
     let kept = kept.filter(|(_, words)| *words > 0).collect();
-    let loaded = loaded(body, analysis, &left.written, &private);
+    let mut loaded = loaded(body, analysis, &left.written, &private);
+    for (reg, pointer) in again {
+        if let Some(place) = loaded.get_mut(pointer) {
+            *place |= left.written.get(reg.index()).copied().unwrap_or(false);
+        }
+    }
     Written { function, loaded, private, apart, kept, scratch: plan.has_stack(), added }
+}
+
+/// Adjoints that sum more gradients of uniform addresses than this hold as many values from the kernel's loads to their
+/// reverse: 255 registers, so one block of 256 threads on a multiprocessor, which waits most of the time.
+const MANY_BATCHED: usize = 64;
+/// With so many there is room for two.
+const FEW_REGISTERS: u32 = 128;
+
+/// Limits the registers of a kernel that says nothing itself.
+fn limit_registers(function: &mut Function) {
+    let directives = &mut function.directives;
+    let said = directives.maxntid.is_some()
+        || directives.reqntid.is_some()
+        || directives.minnctapersm.is_some()
+        || directives.maxnreg.is_some();
+    if !said {
+        directives.maxnreg = Some(FEW_REGISTERS);
+    }
 }
 
 /// An adjoint, what is read in it, the pointers that it takes to be apart, and how many numbers go to shared sums.
@@ -146,6 +177,7 @@ struct Once {
     left: dead::Left,
     apart: Vec<(usize, usize)>,
     added: Vec<u64>,
+    again: Vec<(RegId, usize)>,
 }
 
 fn write(
@@ -183,6 +215,9 @@ fn write(
         own: HashMap::new(),
         late: Vec::new(),
         batches: Vec::new(),
+        batched: 0,
+        again: again::find(body, analysis, plan),
+        loaded_again: Vec::new(),
         taken: HashMap::new(),
         log: None,
         added: vec![0; body.regions.iter().map(|region| region.depth + 1).max().unwrap_or(1)],
@@ -200,7 +235,10 @@ fn write(
     emit.finish(&frame);
     let Builder { mut function, code, .. } = emit.b;
     let left = dead::remove(&mut function, code);
-    Once { function, left, apart: emit.apart, added: emit.added }
+    if emit.batched > MANY_BATCHED {
+        limit_registers(&mut function);
+    }
+    Once { function, left, apart: emit.apart, added: emit.added, again: emit.loaded_again }
 }
 
 impl Emit<'_> {

@@ -6,7 +6,7 @@ use ptx::ir::{BinaryOp, Instr, Op, Operand, RegId, Type, VarId};
 
 use super::builder::Link;
 use super::dead::Left;
-use crate::analysis::{Access, Analysis, Origin};
+use crate::analysis::{Access, Analysis, Origin, Slot};
 use crate::body::Body;
 
 /// Memory that the replay stores to.
@@ -46,6 +46,8 @@ pub(super) struct Plan {
     needed: Option<HashSet<Link>>,
     /// Whether there are loops.
     loops: bool,
+    /// Whether each loop is reversed: of others the kernel's own run is all there is, and they keep nothing.
+    reversed: Vec<bool>,
 }
 
 impl Plan {
@@ -56,12 +58,20 @@ impl Plan {
             private: private.to_vec(),
             needed: None,
             loops: body.regions.len() > 1,
+            reversed: (0..body.regions.len())
+                .map(|region| has_gradients(body, analysis, region))
+                .collect(),
         };
         for region in 1..body.regions.len() {
             plan.find_steady(body, region);
         }
         plan.find_logged(body, analysis);
         plan
+    }
+
+    /// Returns whether a loop is reversed.
+    pub(super) fn is_reversed(&self, region: usize) -> bool {
+        self.reversed.get(region).copied().unwrap_or(true)
     }
 
     /// From now on what nobody reads is not kept.
@@ -164,9 +174,10 @@ impl Plan {
 
     /// Returns whether an instruction of a region or a loop in it is logged, and needed.
     pub(super) fn logs(&self, body: &Body, region: usize) -> bool {
-        self.logged.iter().any(|&(block, at)| {
-            body.contains(region, block) && self.is_needed(Link::Logged(block, at))
-        })
+        self.is_reversed(region)
+            && self.logged.iter().any(|&(block, at)| {
+                body.contains(region, block) && self.is_needed(Link::Logged(block, at))
+            })
     }
 
     /// Returns the values that a loop keeps for each turn: their numbers and registers.
@@ -175,7 +186,9 @@ impl Plan {
         let phis = body.blocks.get(header).map_or(&[][..], |block| &block.phis);
         let kept = phis.iter().enumerate().map(|(at, phi)| (at, phi.reg));
         kept.filter(|(at, reg)| {
-            !self.steady.contains_key(reg) && self.is_needed(Link::Kept(region, *at))
+            self.is_reversed(region)
+                && !self.steady.contains_key(reg)
+                && self.is_needed(Link::Kept(region, *at))
         })
         .collect()
     }
@@ -186,6 +199,33 @@ impl Plan {
         let kept: u32 = self.kept(body, region).into_iter().map(|(_, reg)| of(reg)).sum();
         kept + u32::from(self.logs(body, region))
     }
+}
+
+/// Returns whether there is anything to reverse in a loop: a number with a gradient, or a store to memory with one.
+fn has_gradients(body: &Body, analysis: &Analysis, region: usize) -> bool {
+    let is_active = |reg: RegId| {
+        let activity = &analysis.activity;
+        activity.is_active(Slot::low(reg)) || activity.is_active(Slot::high(reg))
+    };
+    // Whether the memory of an access may have a gradient.
+    let may_have_one =
+        |access: &Access<'_>| match analysis.forms.address(body, access.address).origin {
+            Origin::Pointer(at) => {
+                analysis.pointers.get(at).is_none_or(|pointer| pointer.slot.is_some())
+            }
+            Origin::Local(var) => analysis.activity.is_local_active(var),
+            _ => true,
+        };
+    let mut blocks = body.range(region).filter_map(|at| body.blocks.get(at));
+    blocks.any(|block| {
+        let mut found = block.phis.iter().any(|phi| is_active(phi.reg));
+        for instr in &block.code {
+            instr.for_each_def(|reg| found |= is_active(reg));
+            found |= matches!(instr.op, Op::St { .. } | Op::Atom { .. })
+                && Access::of(instr).is_none_or(|access| may_have_one(&access));
+        }
+        found
+    })
 }
 
 /// Returns how many words of 32 bits a register takes.

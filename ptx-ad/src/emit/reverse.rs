@@ -8,7 +8,7 @@ use super::builder::{fails, holds, number, type_of};
 use super::frame::Frame;
 use super::plan::Steady;
 use super::rules::Term;
-use crate::analysis::{Access, Origin, Slot};
+use crate::analysis::Slot;
 use crate::body::Part;
 
 /// A loop whose reverse is written.
@@ -27,39 +27,12 @@ impl Emit<'_> {
         for part in self.body.parts(region).into_iter().rev() {
             match part {
                 Part::Block(block) => self.reverse_block(block),
-                Part::Loop(inner) if self.has_gradients(inner) => self.reverse_loop(inner, frame),
+                Part::Loop(inner) if self.plan.is_reversed(inner) => {
+                    self.reverse_loop(inner, frame)
+                }
                 // A search: its result is what the kernel's own run leaves behind.
                 Part::Loop(_) => {}
             }
-        }
-    }
-
-    /// Returns whether there is anything to reverse in a loop: a number with a gradient, or a store to memory with one.
-    fn has_gradients(&self, region: usize) -> bool {
-        let is_active = |reg: RegId| {
-            let activity = &self.analysis.activity;
-            activity.is_active(Slot::low(reg)) || activity.is_active(Slot::high(reg))
-        };
-        let blocks = self.body.range(region).filter_map(|at| self.body.blocks.get(at));
-        blocks.into_iter().any(|block| {
-            let mut found = block.phis.iter().any(|phi| is_active(phi.reg));
-            for instr in &block.code {
-                instr.for_each_def(|reg| found |= is_active(reg));
-                found |= matches!(instr.op, Op::St { .. } | Op::Atom { .. })
-                    && Access::of(instr).is_none_or(|access| self.may_have_gradient(&access));
-            }
-            found
-        })
-    }
-
-    /// Returns whether the memory of an access may have a gradient.
-    fn may_have_gradient(&self, access: &Access<'_>) -> bool {
-        match self.analysis.forms.address(self.body, access.address).origin {
-            Origin::Pointer(at) => {
-                self.analysis.pointers.get(at).is_none_or(|pointer| pointer.slot.is_some())
-            }
-            Origin::Local(var) => self.analysis.activity.is_local_active(var),
-            _ => true,
         }
     }
 
@@ -154,6 +127,7 @@ impl Emit<'_> {
         self.add_late();
         self.add_batches();
         self.reverse_exit(index);
+        self.load_again();
         let reversed = std::mem::replace(&mut self.b.code, before);
         for (zero, ty) in std::mem::take(&mut self.zeros) {
             self.b.copy(ty, zero, Operand::Imm(0));

@@ -50,12 +50,13 @@ impl Emit<'_> {
             }
             Meaning::Bits => {
                 let Some((op, real, d, a)) = sign_mask(instr) else { return };
-                let (precision, clamped) = (Precision::Exact, Clamped::No);
+                let (precision, clamped, rounded) = (Precision::Exact, Clamped::No, false);
                 self.reverse_arithmetic(&Arithmetic {
                     op,
                     real,
                     precision,
                     clamped,
+                    rounded,
                     d,
                     args: vec![a],
                 });
@@ -98,17 +99,23 @@ impl Emit<'_> {
     }
 
     fn reverse_arithmetic(&mut self, arithmetic: &Arithmetic) {
-        let Arithmetic { op, real, precision, clamped, d, ref args } = *arithmetic;
+        let Arithmetic { op, real, precision, clamped, rounded, d, ref args } = *arithmetic;
         let Some(g) = self.gradient(Slot::low(d)) else { return };
         let ty = type_of(real);
         let y = Operand::Reg(d);
         let g = match clamped {
             Clamped::No => g,
             Clamped::Unit | Clamped::Positive => {
-                let mut inside = self.b.setp(Cmp::Gt, ty, y, number(real, 0.0));
+                // Many numbers of 32 bits are a bound when they are rounded to 16.
+                let (of, y) = match rounded {
+                    true => self.before_rounding(arithmetic),
+                    false => (real, y),
+                };
+                let in_type = type_of(of);
+                let mut inside = self.b.setp(Cmp::Gt, in_type, y, number(of, 0.0));
                 if clamped == Clamped::Unit {
                     let below = (BoolOp::And, holds(inside));
-                    inside = self.b.setp_with(Cmp::Lt, ty, y, number(real, 1.0), below);
+                    inside = self.b.setp_with(Cmp::Lt, in_type, y, number(of, 1.0), below);
                 }
                 self.b.selp(ty, Operand::Reg(g), number(real, 0.0), holds(inside))
             }
@@ -177,7 +184,13 @@ impl Emit<'_> {
             }
             _ => {
                 let Some(slot) = to_a else { return };
-                let derivative = self.derivative(op, real, precision, a, d);
+                let mut of = d;
+                if rounded && op == Smooth::Ex2 {
+                    // The result has too few bits for its derivative.
+                    let mode = Mode { precision: Precision::Approx, ..Mode::default() };
+                    of = self.b.unary(UnaryOp::Ex2, ty, mode, a);
+                }
+                let derivative = self.derivative(op, real, precision, a, of);
                 self.add_product(real, d, slot, g, Operand::Reg(derivative), false);
             }
         }
@@ -213,7 +226,7 @@ impl Emit<'_> {
                 // 0 at 0. No root of a float is subnormal or too large for an approximate reciprocal: it is right to
                 // 1 ulp, and has no branches.
                 let part = match real {
-                    Real::F32 => {
+                    Real::F32 | Real::F16 | Real::Bf16 => {
                         let mode = Mode { ftz: true, ..approximate };
                         let reciprocal = self.b.unary(UnaryOp::Rcp, ty, mode, y);
                         self.b.mul(ty, Operand::Reg(reciprocal), number(real, 0.5))
@@ -251,6 +264,25 @@ impl Emit<'_> {
             // The others have more operands or no factor.
             _ => self.b.moved(ty, number(real, 0.0)),
         }
+    }
+
+    /// Returns the result of an instruction on 16-bit floats as it is before it is rounded to them, and its type.
+    fn before_rounding(&mut self, arithmetic: &Arithmetic) -> (Real, Operand) {
+        let Arithmetic { op, real, d, ref args, .. } = *arithmetic;
+        let ty = type_of(real);
+        let y = match (op, args.as_slice()) {
+            (Smooth::Convert(from), [a]) => return (from, *a),
+            (Smooth::Add, [a, b]) => self.b.binary(BinaryOp::Add, ty, *a, *b),
+            (Smooth::Sub, [a, b]) => self.b.binary(BinaryOp::Sub, ty, *a, *b),
+            (Smooth::Mul, [a, b]) => self.b.mul(ty, *a, *b),
+            (Smooth::Fma, [a, b, c]) => {
+                let y = self.b.reg(ty);
+                self.b.fma(ty, y, *a, *b, *c);
+                y
+            }
+            _ => d,
+        };
+        (real, Operand::Reg(y))
     }
 
     fn converted(&mut self, from: Real, to: Real, g: RegId) -> RegId {

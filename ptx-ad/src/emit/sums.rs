@@ -115,6 +115,9 @@ impl Emit<'_> {
             else {
                 continue;
             };
+            // From here on it is a gradient.
+            let offset = offset.saturating_mul(i64::from(real.scale()));
+            let real = real.gradient();
             let (_, partials, some) = match known.filter(|(of, ..)| *of == parameter) {
                 Some(known) => known,
                 None => {
@@ -153,7 +156,7 @@ impl Emit<'_> {
                 d
             };
             let other = match real {
-                Real::F32 => shuffle(self, value, Some(within)),
+                Real::F32 | Real::F16 | Real::Bf16 => shuffle(self, value, Some(within)),
                 Real::F64 => {
                     let [low, high] = [(); 2].map(|()| self.b.reg(Type::B32));
                     let d = [Some(low), Some(high)].into();
@@ -165,7 +168,7 @@ impl Emit<'_> {
                 }
             };
             let other = match real {
-                Real::F32 => self.b.moved(Type::B32, Operand::Reg(other)),
+                Real::F32 | Real::F16 | Real::Bf16 => self.b.moved(Type::B32, Operand::Reg(other)),
                 Real::F64 => other,
             };
             let (op, mode, a, b) =

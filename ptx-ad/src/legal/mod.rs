@@ -6,6 +6,7 @@ use ptx::ir::{AtomOp, Instr, Module, Op, Order, RegId, Space};
 
 use crate::analysis::{
     Access, Analysis, Form, Kind, Lost, Origin, Slot, is_global, is_part_of_number, real,
+    real_in_memory,
 };
 use crate::body::Body;
 use crate::refusal::{Reason, Refusal};
@@ -87,7 +88,10 @@ impl Check<'_> {
                 Reason::Warp => {
                     "an exchange between the threads of a warp depends on active inputs".to_owned()
                 }
-                Reason::Half => "16-bit floats depend on active inputs".to_owned(),
+                Reason::Half => {
+                    "16-bit floats that depend on active inputs are used other than by arithmetic"
+                        .to_owned()
+                }
                 Reason::Lost => lost_text(instr),
                 Reason::Unknown(what) => format!("the derivative of `{what}` is not known"),
                 other => format!("{other:?} can't be differentiated"),
@@ -145,7 +149,7 @@ impl Check<'_> {
         let (kinds, activity) = (&self.analysis.kinds, &self.analysis.activity);
         let found = |reg: RegId| {
             // An integer moves bits; what they are is known by their use.
-            real(access.ty).or_else(|| kinds.real(Slot::low(reg)))
+            real_in_memory(access.ty).or_else(|| kinds.real(Slot::low(reg)))
         };
         if let Origin::Param(param) = form.origin {
             let wrong = access.parts().any(|(at, reg)| {
@@ -177,6 +181,13 @@ impl Check<'_> {
             self.refuse(Reason::Parameter, text, instr);
             return;
         };
+        let half = real_in_memory(access.ty).filter(|real| real.scale() > 1);
+        // Less than 16 bits are a part of one, see below.
+        if half != pointer.half && access.ty.bits() >= 16 {
+            let text = "memory is accessed as numbers of another type than the specification says";
+            self.refuse(Reason::Parameter, text, instr);
+            return;
+        }
         let stores = !matches!(instr.op, Op::Ld { .. });
         let is_half = said == Real::F64 && access.ty.bits() == 32;
         let other = |reg: RegId| {
@@ -199,6 +210,7 @@ impl Check<'_> {
         }
         let bytes = access.ty.bytes();
         let part = access.ty.bits() < 32
+            && half.is_none()
             && access.parts().any(|(at, _)| {
                 let pointers = &self.analysis.pointers;
                 is_part_of_number(pointers, kinds, index, form, at, bytes)
@@ -221,21 +233,23 @@ impl Check<'_> {
         let kinds = &self.analysis.kinds;
         let all = self.analysis.forms.pointers(origin).iter();
         let all: Vec<_> = all.filter_map(|&at| self.analysis.pointers.get(at)).collect();
-        let numbers = all.iter().map(|pointer| match pointer.spec.reals {
-            Some(Reals::All(real)) => Some(real),
+        let numbers = all.iter().map(|pointer| match (pointer.half, pointer.spec.reals) {
+            (Some(half), _) => Some(half),
+            (None, Some(Reals::All(real))) => Some(real),
             _ => None,
         });
         let mut numbers: Vec<_> = numbers.collect();
         numbers.dedup();
+        let half = real_in_memory(access.ty).filter(|real| real.scale() > 1);
         let active = access.registers().any(|reg| {
             [Slot::low(reg), Slot::high(reg)]
                 .into_iter()
                 .any(|slot| self.analysis.activity.is_active(slot))
         });
         let said = |reg: RegId| {
-            [Slot::low(reg), Slot::high(reg)]
-                .into_iter()
-                .all(|slot| kinds.real(slot).is_none_or(|real| numbers == [Some(real)]))
+            [Slot::low(reg), Slot::high(reg)].into_iter().all(|slot| {
+                kinds.real(slot).is_none_or(|real| numbers == [Some(half.unwrap_or(real))])
+            })
         };
         if !matches!(instr.op, Op::Ld { .. }) {
             let text = "memory is written by an address that comes from one of several parameters";
@@ -280,8 +294,9 @@ impl Check<'_> {
             let varied = access.registers().any(|reg| {
                 let slots = [Slot::low(reg), Slot::high(reg)];
                 slots.into_iter().any(|slot| {
-                    self.analysis.activity.is_varied(slot)
-                        && self.analysis.kinds.get(slot).is_some()
+                    let activity = &self.analysis.activity;
+                    activity.is_of_bits(slot)
+                        || activity.is_varied(slot) && self.analysis.kinds.get(slot).is_some()
                 })
             });
             match origin {

@@ -510,12 +510,12 @@ fn vectors_with_zeros() {
 #[test]
 fn loads_come_first() {
     let code = format!(
-        "{START} ld.global.f32 %f1, [%w4]; fma.rn.f32 %f2, %f1, %f1, 0f3F800000; sqrt.rn.f32 %f2, %f2; \
-         mul.f32 %f3, %f2, %f1; st.global.f32 [%w5], %f2; st.global.f32 [%w5+280], %f3; ret;"
+        "{START} ld.param.u64 %w6, [more]; add.s64 %w7, %w6, %w3; ld.global.f32 %f1, [%w4]; fma.rn.f32 %f2, %f1, %f1, 0f3F800000; sqrt.rn.f32 %f2, %f2; \
+         mul.f32 %f3, %f2, %f1; st.global.f32 [%w5], %f2; st.global.f32 [%w7], %f3; ret;"
     );
-    let text = kernel(".param .u64 x, .param .u64 out", &code);
+    let text = kernel(".param .u64 x, .param .u64 out, .param .u64 more", &code);
     let values: Vec<f32> = (0..70).map(|at| at as f32 / 64.0 - 0.5).collect();
-    let args = [floats(&values), floats(&[values.clone(), values.clone()].concat())];
+    let args = [floats(&values), floats(&values), floats(&values)];
     let (got, adjoint) = Device::new()
         .compare(&text, "k", &args, shape(2, 35), 3)
         .unwrap_or_else(|error| panic!("{error:?}"));

@@ -58,6 +58,10 @@ impl Arg {
         self
     }
 
+    pub(crate) fn is_active(&self) -> bool {
+        matches!(self, Self::Buffer { active: true, .. } | Self::Value { active: true, .. })
+    }
+
     /// Offsets and types of the numbers whose gradients are wanted.
     pub(crate) fn numbers(&self) -> Vec<(usize, Real)> {
         match self {
@@ -99,4 +103,19 @@ pub(crate) fn spec(kernel: &str, args: &[Arg]) -> Spec {
         }
     };
     Spec { kernel: kernel.to_owned(), params: args.iter().enumerate().map(param).collect() }
+}
+
+/// A kernel with these parameters and this code, in a module of its own.
+pub(crate) fn kernel(params: &str, code: &str) -> String {
+    module("", params, code)
+}
+
+/// The same, with what stands before the kernel. Line 10 is the first of the code.
+pub(crate) fn module(before: &str, params: &str, code: &str) -> String {
+    let before = before.replace('\n', " ");
+    format!(
+        ".version 8.3\n.target sm_90\n.address_size 64\n{before}\n.visible .entry k({params})\n{{\n\
+         .reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<40>; .reg .b64 %w<40>;\n\
+         .reg .f32 %f<40>; .reg .f64 %d<40>;\n\n{code}\n}}\n"
+    )
 }

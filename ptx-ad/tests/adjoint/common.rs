@@ -12,7 +12,9 @@ use ptx_ad::{
 };
 use test_support::Rng;
 
-pub(crate) use crate::args::{Arg, Layout, doubles, floats, scalar, spec, word, words};
+pub(crate) use crate::args::{
+    Arg, Layout, doubles, floats, kernel, module, scalar, spec, word, words,
+};
 
 /// The dimensions of a launch.
 #[derive(Debug, Clone, Copy)]
@@ -404,8 +406,7 @@ impl Device {
         let (mut assign, mut drop, mut slot) = (0, 0, 1u64);
         for (at, (arg, finite)) in args.iter().zip(&finite).enumerate() {
             let numbers = arg.numbers();
-            let active =
-                matches!(arg, Arg::Buffer { active: true, .. } | Arg::Value { active: true, .. });
+            let active = arg.is_active();
             let bit = if active { slot } else { 0 };
             slot <<= u32::from(active);
             let stored =
@@ -420,15 +421,15 @@ impl Device {
             }
             match arg {
                 Arg::Buffer { bytes, active: true, .. } if assigns.contains(&at) => {
-                    // Nothing is there yet.
+                    // Nothing is there yet. What comes after draws as it would otherwise.
                     assign |= bit;
-                    // The gradients of others are the same without.
-                    numbers.iter().for_each(|_| {
-                        rng.float();
-                    });
-                    let mut image = vec![0; bytes.len()];
+                    for _ in &numbers {
+                        let _: f32 = rng.float();
+                    }
+                    let scale = numbers.first().map_or(1, |(_, real)| real.scale() as usize);
+                    let mut image = vec![0; bytes.len() * scale];
                     for (at, real) in &numbers {
-                        write(&mut image, *at, *real, f64::NAN);
+                        write(&mut image, at * scale, real.gradient(), f64::NAN);
                     }
                     let start = self.upload(&image);
                     used.push(start);
@@ -447,9 +448,10 @@ impl Device {
                             f64::from(rng.float()) * f64::from(u8::from(wanted(at, *finite)))
                         })
                         .collect();
-                    let mut image = vec![0; bytes.len()];
+                    let scale = numbers.first().map_or(1, |(_, real)| real.scale() as usize);
+                    let mut image = vec![0; bytes.len() * scale];
                     for ((at, real), weight) in numbers.iter().zip(&chosen) {
-                        write(&mut image, *at, *real, *weight);
+                        write(&mut image, at * scale, real.gradient(), *weight);
                     }
                     let start = self.upload(&image);
                     used.push(start);
@@ -508,13 +510,18 @@ impl Device {
                 // Nobody reads it.
                 _ if drop != 0 && drops.contains(&at) => vec![0.0; numbers.len()],
                 Arg::Buffer { bytes, .. } => {
-                    let image = self.download(*start, bytes.len());
-                    numbers.iter().map(|(at, real)| read(&image, *at, *real)).collect()
+                    let scale = numbers.first().map_or(1, |(_, real)| real.scale() as usize);
+                    let image = self.download(*start, bytes.len() * scale);
+                    let gradient =
+                        |(at, real): &(usize, Real)| read(&image, at * scale, real.gradient());
+                    numbers.iter().map(gradient).collect()
                 }
                 Arg::Value { .. } => {
                     let image = self.download(*start, PARTIALS * 128);
                     let sum = |(at, real): &(usize, Real)| {
-                        (0..PARTIALS).map(|part| read(&image, part * 128 + at, *real)).sum()
+                        let at = at * real.scale() as usize;
+                        let part = |part| read(&image, part * 128 + at, real.gradient());
+                        (0..PARTIALS).map(part).sum()
                     };
                     numbers.iter().map(sum).collect()
                 }
@@ -567,6 +574,8 @@ fn most_entries(
 
 pub(crate) fn number(real: Real) -> Number {
     match real {
+        Real::F16 => Number::F16,
+        Real::Bf16 => Number::Bf16,
         Real::F32 => Number::F32,
         Real::F64 => Number::F64,
     }
@@ -576,6 +585,7 @@ fn write(image: &mut [u8], at: usize, real: Real, value: f64) {
     match real {
         Real::F32 => image[at..at + 4].copy_from_slice(&(value as f32).to_le_bytes()),
         Real::F64 => image[at..at + 8].copy_from_slice(&value.to_le_bytes()),
+        Real::F16 | Real::Bf16 => panic!("gradients are `float`"),
     }
 }
 
@@ -583,20 +593,9 @@ pub(crate) fn read(image: &[u8], at: usize, real: Real) -> f64 {
     match real {
         Real::F32 => f32::from_le_bytes(image[at..at + 4].try_into().expect("4 bytes")).into(),
         Real::F64 => f64::from_le_bytes(image[at..at + 8].try_into().expect("8 bytes")),
+        Real::F16 | Real::Bf16 => {
+            let bits = u16::from_le_bytes(image[at..at + 2].try_into().expect("2 bytes"));
+            crate::half::value(real, bits)
+        }
     }
-}
-
-/// A kernel with these parameters and this code, in a module of its own.
-pub(crate) fn kernel(params: &str, code: &str) -> String {
-    module("", params, code)
-}
-
-/// The same, with what stands before the kernel. Line 10 is the first of the code.
-pub(crate) fn module(before: &str, params: &str, code: &str) -> String {
-    let before = before.replace('\n', " ");
-    format!(
-        ".version 8.3\n.target sm_90\n.address_size 64\n{before}\n.visible .entry k({params})\n{{\n\
-         .reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<40>; .reg .b64 %w<40>;\n\
-         .reg .f32 %f<40>; .reg .f64 %d<40>;\n\n{code}\n}}\n"
-    )
 }

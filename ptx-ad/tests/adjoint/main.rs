@@ -4,6 +4,8 @@ mod accepted;
 mod args;
 mod common;
 mod frames;
+mod half;
+mod halves;
 mod loops;
 mod own;
 mod programs;

@@ -249,7 +249,7 @@ fn atomics() {
     refused(
         "mov.f32 %f2, %f1; cvt.rn.f16.f32 %h1, %f1; mov.b32 %r2, {%h1, %h1};\n\
         red.global.add.noftz.f16x2 [%w5], %r2; // !",
-        &Reason::Half,
+        &Reason::Parameter,
     );
 }
 
@@ -308,8 +308,8 @@ fn control() {
 fn other_instructions() {
     refused("shfl.sync.down.b32 %f2, %f1, 1, 31, -1; // !", &Reason::Warp);
     refused(
-        "cvt.rn.f16.f32 %h1, %f1; add.f16 %h1, %h1, %h1; cvt.f32.f16 %f2, %h1; // !",
-        &Reason::Half,
+        "cvt.rn.f16.f32 %h1, %f1; add.u16 %h1, %h1, %h1; cvt.f32.f16 %f2, %h1; // !",
+        &Reason::Bits,
     );
     refused("cvt.rna.tf32.f32 %r2, %f1; mov.b32 %f2, %r2; // !", &Reason::Half);
     refused("mov.f32 %f2, %f1;\ncp.async.wait_all; // !", &Reason::Async);
@@ -322,6 +322,17 @@ fn other_instructions() {
         &Reason::Matrix,
     );
     refused("tex.1d.v4.f32.s32 {%f2, %f3, %f4, %f5}, [%w6, {%r1}]; // !", &Reason::Texture);
+    for sum in [
+        "fma.rn.f32 %f3, %f1, %f1, %f9;",
+        "add.f32 %f3, %f1, 0f4b400000;",
+        "sub.rn.f32 %f3, 0f4b400001, %f1;",
+    ] {
+        for rest in ["sub.rn.f32 %f4, %f3, %f9;", "add.f32 %f4, %f3, 0fcb40007f;"] {
+            let code =
+                format!("mov.f32 %f9, 0f4b400000; {sum}\n{rest} // !\nsub.f32 %f2, %f1, %f4;");
+            refused(&code, &unknown("rounding by a large constant"));
+        }
+    }
     refused("ad.lost.f32 %f2, %f1; // !", &Reason::Lost);
     refused("ad.lost.f32.jnf %f2, %f1; // !", &Reason::Lost);
     refused("ad.mystery.f32 %f2, %f1; // !", &unknown("ad.mystery.f32"));

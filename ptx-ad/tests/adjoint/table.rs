@@ -92,7 +92,7 @@ impl Case {
             let values: Vec<f32> =
                 (0..bytes / self.real.bytes() as usize).map(|_| rng.float() * size).collect();
             match self.real {
-                Real::F32 => floats(&values),
+                Real::F32 | Real::F16 | Real::Bf16 => floats(&values),
                 Real::F64 => doubles(&values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>()),
             }
         };

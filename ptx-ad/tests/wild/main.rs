@@ -7,6 +7,9 @@ mod args;
 #[allow(dead_code, unused_imports, reason = "it serves other tests, too")]
 #[path = "../adjoint/common.rs"]
 mod common;
+#[allow(dead_code, reason = "it serves other tests, too")]
+#[path = "../adjoint/half.rs"]
+mod half;
 mod inputs;
 mod signature;
 mod sources;

@@ -405,6 +405,7 @@ pub(crate) fn spec(kernel: &str, guesses: &[Guess]) -> Spec {
             reals: guess.reals.iter().map(|(offset, real)| (*offset, *real)).collect(),
             active: !guess.reals.is_empty() && !guess.passive,
             structure: guess.structure && !guess.pointers.is_empty(),
+            ..Param::default()
         }
     });
     Spec { kernel: kernel.to_owned(), params: params.collect() }

@@ -10,7 +10,8 @@ use std::collections::HashSet;
 use std::fmt::{self, Write};
 
 use crate::ir::{
-    Directives, Formal, Function, FunctionKind, Inlined, Item, Loc, LocId, Module, PrototypeKind, Type,
+    Directives, Formal, Function, FunctionKind, Inlined, Item, Loc, LocId, Module, PrototypeKind,
+    Type,
 };
 
 impl fmt::Display for Module {

@@ -122,8 +122,8 @@ impl Pass<'_> {
         let (recording, plan) = (&*self.recording, &*self.plan);
         let of_pointer = |pointer: usize| {
             let place = launched.place_of(recording, plan, Target::Pointer(pointer as u16));
-            let buffer = plan.buffers.get(place.buffer as usize);
-            buffer.map_or(0, |buffer| buffer.device_ptr() + place.offset as u64)
+            let memory = plan.memory(place);
+            memory.map_or(0, |(memory, _)| memory.device_ptr() + place.offset as u64)
         };
         let partials = self.store.known_work(Work::Partials).map_or(0, |work| work.device_ptr());
         for slot in &op.inner.slots {
@@ -185,8 +185,8 @@ impl Pass<'_> {
         let tells = |tell: Tell<'_>| {
             for (at, (used, place)) in launched.places(recording, plan).enumerate() {
                 tell_value(recording, plan, uses.start + at, used, tell)?;
-                if let Some(buffer) = plan.buffers.get(place.buffer as usize) {
-                    tell(buffer.allocation(), place.range(), Access::Write)?;
+                if let Some((memory, access)) = plan.memory(*place) {
+                    tell(memory, place.range(), access)?;
                 }
             }
             tell_frame(store, &frame, tell)?;

@@ -5,6 +5,7 @@ use cuda_safe::{
     arg::{ArgType, UseVisitor},
 };
 
+use super::plan::Lent;
 use super::run::{Pass, PlaceArg, cover, whole};
 use crate::frame::Frame;
 use crate::store::Work;
@@ -47,10 +48,10 @@ impl Pass<'_> {
         };
         let launch = cover(entries);
         let (frame, log, status) = (*frame, whole(log), self.status()?);
-        let frame = FrameArg { frame, log, status, gradients: &[], partials: None };
+        let frame = FrameArg { frame, log, status, gradients: &[], lent: &[], partials: None };
         let Self { kernels, stream, plan, .. } = &*self;
         let (sums, partials) = (whole(sums), self.store.known_work(Work::Partials));
-        let applied = FrameArg { gradients: &plan.buffers, partials, ..frame };
+        let applied = FrameArg { gradients: &plan.buffers, lent: &plan.lent, partials, ..frame };
         // SAFETY: the log has as many entries as the frame says; the table has at least twice as many
         // places, a power of two; entries lead into gradients, which are uses here.
         unsafe {
@@ -76,6 +77,7 @@ pub(crate) struct FrameArg<'a> {
     /// The memory that the log's entries point to, for the kernel that applies them: all gradients, and the partial
     /// sums.
     pub(crate) gradients: &'a [DeviceBuffer<u8>],
+    pub(crate) lent: &'a [Lent],
     pub(crate) partials: Option<&'a DeviceBuffer<u8>>,
 }
 
@@ -93,6 +95,11 @@ unsafe impl KernelArg for FrameArg<'_> {
         self.status.uses(visitor)?;
         self.gradients.iter().chain(self.partials).try_for_each(|buffer| {
             visitor.visit(buffer.allocation(), buffer.byte_range(), Access::Write)
-        })
+        })?;
+        let written = |lent: &&Lent| lent.access == Access::Write;
+        self.lent
+            .iter()
+            .filter(written)
+            .try_for_each(|lent| visitor.visit(&lent.allocation, lent.range.clone(), lent.access))
     }
 }

@@ -7,6 +7,6 @@ mod run;
 mod scratch;
 
 pub(crate) use log::FrameArg;
-pub(crate) use plan::{Place, Plan};
+pub(crate) use plan::{Action, NOWHERE, Place, Plan};
 pub(crate) use run::{NO_ARG, Pass, PlaceArg, Workplace, whole};
 pub(crate) use scratch::failed;

@@ -6,8 +6,9 @@
 //! them, or a fill does.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use cuda_safe::{DeviceBuffer, Error, Result};
+use cuda_safe::{Access, Allocation, DeviceBuffer, Error, Result};
 
 use crate::marker::Marker;
 use crate::record::{Copied, Kind, NONE, Recording, Target, Use, index};
@@ -36,6 +37,17 @@ impl Place {
 }
 
 pub(crate) const NOWHERE: Place = Place { buffer: NONE, offset: 0, bytes: 0 };
+
+/// A gradient in memory of the caller's: see [`Op::vjp`].
+#[derive(Debug)]
+pub(crate) struct Lent {
+    pub(crate) allocation: Arc<Allocation>,
+    pub(crate) range: Range<usize>,
+    pub(crate) access: Access,
+}
+
+/// The number of the first lent allocation, as a place's `buffer`.
+const LENT: u32 = 1 << 31;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Action {
@@ -76,6 +88,8 @@ pub(crate) struct Plan {
     pub(crate) actions: Vec<Action>,
     pub(crate) places: Vec<Place>,
     pub(crate) buffers: Vec<DeviceBuffer<u8>>,
+    /// Memory of the caller's, which is borrowed as long as the plan is in use. Empty for a tape.
+    pub(crate) lent: Vec<Lent>,
     /// Where the given gradients go.
     pub(crate) seeds: Vec<Place>,
     /// The gradient of each watched range.
@@ -157,6 +171,36 @@ impl Plan {
         self.outputs.extend_from_slice(outputs);
         self.made = true;
         Ok(())
+    }
+
+    /// Returns the memory that a place lies in, and how adjoints use it; `None` for a null gradient.
+    pub(crate) fn memory(&self, place: Place) -> Option<(&Arc<Allocation>, Access)> {
+        if let Some(buffer) = self.buffers.get(place.buffer as usize) {
+            return Some((buffer.allocation(), Access::Write));
+        }
+        let lent = self.lent.get(place.buffer.checked_sub(LENT)? as usize)?;
+        Some((&lent.allocation, lent.access))
+    }
+
+    /// Adds memory of the caller's, and returns the place of some of its bytes.
+    pub(crate) fn lend(
+        &mut self,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<Place> {
+        let buffer = LENT | index(self.lent.len())?;
+        let place = Place { buffer, offset: range.start, bytes: range.len() };
+        self.lent.push(Lent { allocation: allocation.clone(), range, access });
+        Ok(place)
+    }
+
+    /// Adds a buffer, and returns the place of its bytes from `offset` on.
+    pub(crate) fn own(&mut self, buffer: DeviceBuffer<u8>, offset: usize) -> Result<Place> {
+        let bytes = buffer.size_bytes().saturating_sub(offset);
+        let number = index(self.buffers.len())?;
+        self.buffers.push(buffer);
+        Ok(Place { buffer: number, offset, bytes })
     }
 
     /// Bytes of the gradients.

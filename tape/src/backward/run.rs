@@ -1,7 +1,9 @@
 //! Enqueuing a pass.
 
+use std::sync::Arc;
+
 use cuda_safe::{
-    Access, DeviceBuffer, Error, KernelArg, LaunchConfig, Result, Stream,
+    Access, Allocation, DeviceBuffer, Error, KernelArg, LaunchConfig, Result, Stream,
     arg::{ArgType, UseVisitor},
 };
 
@@ -107,7 +109,8 @@ impl Pass<'_> {
     }
 
     pub(crate) fn zero(&mut self, place: Place) -> Result<()> {
-        if self.guarded() {
+        let own = self.plan.buffers.get(place.buffer as usize).is_some();
+        if self.guarded() || !own {
             let (to, words) = (self.arg(place, Access::Write), place.bytes / 4);
             // SAFETY: writes the words of the place, which lies in its buffer.
             return unsafe {
@@ -140,7 +143,7 @@ impl Pass<'_> {
 
     /// Returns a place as a pointer; null for none.
     pub(super) fn arg(&self, place: Place, access: Access) -> PlaceArg<'_> {
-        PlaceArg { buffer: self.plan.buffers.get(place.buffer as usize), place, access }
+        PlaceArg { memory: self.plan.memory(place).map(|(memory, _)| memory), place, access }
     }
 
     /// Returns the status, or null where nothing can raise it: then it costs no load.
@@ -168,17 +171,17 @@ impl Pass<'_> {
     }
 }
 
-/// A part of a buffer of the tape's, as a pointer parameter.
+/// A part of some memory of the tape's or lent to it, as a pointer parameter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlaceArg<'a> {
-    pub(crate) buffer: Option<&'a DeviceBuffer<u8>>,
+    pub(crate) memory: Option<&'a Arc<Allocation>>,
     pub(crate) place: Place,
     pub(crate) access: Access,
 }
 
 /// A null pointer.
 pub(crate) const NO_ARG: PlaceArg<'static> =
-    PlaceArg { buffer: None, place: NOWHERE, access: Access::Read };
+    PlaceArg { memory: None, place: NOWHERE, access: Access::Read };
 
 /// Returns all of a buffer, to be written.
 pub(crate) fn whole(buffer: &DeviceBuffer<u8>) -> PlaceArg<'_> {
@@ -188,12 +191,12 @@ pub(crate) fn whole(buffer: &DeviceBuffer<u8>) -> PlaceArg<'_> {
 /// Some bytes of a buffer, to be written.
 pub(super) fn part(buffer: &DeviceBuffer<u8>, offset: usize, bytes: usize) -> PlaceArg<'_> {
     let place = Place { offset, bytes, ..NOWHERE };
-    PlaceArg { buffer: Some(buffer), place, access: Access::Write }
+    PlaceArg { memory: Some(buffer.allocation()), place, access: Access::Write }
 }
 
 impl PlaceArg<'_> {
     pub(crate) fn address(&self) -> u64 {
-        self.buffer.map_or(0, |buffer| buffer.device_ptr() + self.place.offset as u64)
+        self.memory.map_or(0, |memory| memory.device_ptr() + self.place.offset as u64)
     }
 }
 
@@ -207,7 +210,7 @@ unsafe impl KernelArg for PlaceArg<'_> {
     }
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
-        let Some(buffer) = self.buffer else { return Ok(()) };
-        visitor.visit(buffer.allocation(), self.place.range(), self.access)
+        let Some(memory) = self.memory else { return Ok(()) };
+        visitor.visit(memory, self.place.range(), self.access)
     }
 }

@@ -128,8 +128,10 @@ impl<'a, A: EachArg> Rig<'a, A> {
                 effect: Effect::Reads,
             };
             let words = known.members.at.iter().take(known.members.count as usize).map(|at| {
+                let known = known.element.real.filter(|real| real.widening() > 1);
                 let real = if at & 1 == 1 { FloatType::F64 } else { FloatType::F32 };
-                ((at & !1) as usize, real)
+                let real = known.unwrap_or(real);
+                ((at & !1) as usize / real.widening(), real)
             });
             let first = count(&self.inputs);
             self.inputs.push(Field::of_value(&listed, words.collect(), first));

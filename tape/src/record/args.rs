@@ -9,6 +9,7 @@ use cuda_safe::{
     arg::{ArgVisitor, UseVisitor},
 };
 
+use super::call::is_not_saved;
 use super::{Chunk, Recording, Target, Use};
 use crate::spec::{Effect, Op, OpPointer};
 
@@ -86,8 +87,13 @@ impl ArgVisitor for Collect<'_> {
         if first == self.recording.found.len() && param.pointers.is_empty() {
             return Ok(());
         }
+        let unsaved = self.recording.call && is_not_saved::<A>();
         for place in param.pointers.clone() {
             if let Some(pointer) = self.op.inner.pointers.get(place) {
+                if unsaved {
+                    self.not_saved(place, pointer, at + pointer.offset)?;
+                    continue;
+                }
                 self.pointer(place, pointer, at + pointer.offset, first)?;
             }
         }
@@ -100,7 +106,7 @@ impl ArgVisitor for Collect<'_> {
 
 impl Collect<'_> {
     /// A pointer leads to what the argument has reported, or nowhere.
-    fn pointer(
+    pub(super) fn pointer(
         &mut self,
         place: usize,
         pointer: &OpPointer,

@@ -112,7 +112,7 @@ impl Recorder<'_> {
 
 impl Recording {
     /// Collects the arguments of a launch, and checks them.
-    fn collect<A: EachArg>(
+    pub(super) fn collect<A: EachArg>(
         &mut self,
         op: &Op,
         launch: &LaunchConfig,
@@ -253,7 +253,7 @@ impl Recording {
     }
 
     /// Memory behind pointers that the specification does not list must not change.
-    fn reach_opaque(&mut self) {
+    pub(super) fn reach_opaque(&mut self) {
         let opaque = self.found.iter().filter(|found| !found.known).map(|found| {
             let (effect, value) = match found.writes {
                 true => (Effect::Overwrites, Primal::Exit),
@@ -399,7 +399,7 @@ fn unknown_part(op: &Op, used: &Use) -> Error {
 
 /// Memory that a generated adjoint loads as it was before the launch must not be what the kernel itself loads as it was
 /// after a store through another argument.
-fn may_share(op: &Op, uses: &[Use]) -> Result<()> {
+pub(super) fn may_share(op: &Op, uses: &[Use]) -> Result<()> {
     let apart = op.inner.derivation.as_ref().map_or(&[][..], |derivation| &derivation.apart);
     let of = |pointer: usize| {
         let is = move |used: &&Use| matches!(used.target, Target::Pointer(at) if usize::from(at) == pointer);
@@ -443,7 +443,7 @@ fn unknown_pointer(op: &Op, param: u16) -> Error {
     ))
 }
 
-fn may_be_recorded(op: &Op, deterministic: bool) -> Result<()> {
+pub(super) fn may_be_recorded(op: &Op, deterministic: bool) -> Result<()> {
     if op.inner.kernels.adjoint.is_none() {
         return Err(Error::invalid(format!(
             "`{}` has no adjoint, and its arguments depend on something watched",
@@ -499,7 +499,7 @@ impl crate::spec::OpInner {
 
     /// Returns the parameter that a use is of, as messages name it.
     #[cold]
-    fn used(&self, used: &Use) -> String {
+    pub(crate) fn used(&self, used: &Use) -> String {
         format!("`{}` of `{}`", self.name_of(used.target), self.name)
     }
 
@@ -514,7 +514,7 @@ impl crate::spec::OpInner {
         param.and_then(|at| self.params.get(at)).map_or("", |param| &param.name)
     }
 
-    fn is_detached(&self, used: &Use) -> bool {
+    pub(crate) fn is_detached(&self, used: &Use) -> bool {
         match used.target {
             Target::Pointer(place) => self.detached.pointers >> place & 1 == 1,
             Target::Scalar(place) => self.detached.scalars >> place & 1 == 1,

@@ -54,7 +54,11 @@ impl Recording {
             if given.iter().any(|used| used.target == target) {
                 continue;
             }
-            let used = pointer.length.map_or(threads > 0, |(factor, param, constant)| {
+            // A view of one type says itself how many elements there are.
+            let param = op.inner.params.get(pointer.param);
+            let counts_itself = param.is_some_and(|param| param.argument.is_some());
+            let used = threads > 0 && !counts_itself;
+            let used = pointer.length.map_or(used, |(factor, param, constant)| {
                 constant > 0 || (factor > 0 && count(&self.bytes, op, base, param) > 0)
             });
             if used {

@@ -1,6 +1,7 @@
 //! The recording: the steps of a tape and the state of their memory.
 
 mod args;
+mod call;
 mod copies;
 mod launch;
 mod lengths;
@@ -15,6 +16,9 @@ use std::ops::Range;
 use cuda_safe::{DeviceBuffer, Error, LaunchConfig, Result};
 
 pub use recorder::Recorder;
+
+pub use call::NotSaved;
+pub(crate) use call::not_saved;
 
 pub(crate) use args::{Found, read, write, write_address};
 pub(crate) use memory::Memories;
@@ -65,6 +69,8 @@ pub(crate) struct Recording {
     /// The counts of primals: of this recording, followed by those of the last one.
     counts: Vec<usize>,
     counted: usize,
+    /// Whether it has the arguments of a call of an adjoint, which may be [`NotSaved`](crate::NotSaved).
+    call: bool,
     /// Launches that were made and need not be remembered: no gradient comes through them.
     pub(crate) inactive: usize,
 }
@@ -180,7 +186,7 @@ impl Use {
     }
 
     pub(crate) fn overlaps(&self, memory: u32, range: &Range<usize>) -> bool {
-        self.memory == memory && self.start < range.end && range.start < self.end
+        self.memory == memory && memory != NONE && self.start < range.end && range.start < self.end
     }
 }
 

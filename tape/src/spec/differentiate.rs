@@ -340,10 +340,10 @@ impl OpSpec {
             made.replay =
                 replayed.filter_map(|pointer| u32::try_from(pointer.offset).ok()).collect();
             for (offset, element) in &param.scalars {
-                let number = element.real.and_then(real);
+                let number = element.real.map(real);
                 let (Some(number), Ok(offset)) = (number, u32::try_from(*offset)) else {
                     if param.active {
-                        return Err(wrong(param, "an active number must be float or double"));
+                        return Err(wrong(param, "an active number must be a float"));
                     }
                     continue;
                 };
@@ -356,9 +356,9 @@ impl OpSpec {
 
     fn pointer(&self, pointer: &Pointer) -> Result<ptx_ad::Pointer, &'static str> {
         let Element { size, real: numbers, mixed, .. } = pointer.element;
-        let known = numbers.and_then(real);
+        let known = numbers.map(real);
         if pointer.active && known.is_none() {
-            return Err("an active buffer must have elements of float or double");
+            return Err("an active buffer must have elements of floats");
         }
         let reals = known.map(|known| if mixed { Reals::Some(known) } else { Reals::All(known) });
         let count = pointer.length.as_ref().and_then(|length| {
@@ -409,10 +409,11 @@ fn effect(effect: ptx_ad::Effect) -> Effect {
     }
 }
 
-fn real(float: FloatType) -> Option<Real> {
+fn real(float: FloatType) -> Real {
     match float {
-        FloatType::F32 => Some(Real::F32),
-        FloatType::F64 => Some(Real::F64),
-        FloatType::F16 | FloatType::Bf16 => None,
+        FloatType::F32 => Real::F32,
+        FloatType::F64 => Real::F64,
+        FloatType::F16 => Real::F16,
+        FloatType::Bf16 => Real::Bf16,
     }
 }

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use cuda_safe::{
     Error, Kernel, LaunchConfig, Result,
@@ -48,6 +48,8 @@ pub(crate) struct Inner {
     pub(crate) detached: Detached,
     /// The argument types that were checked last, by the address of their list.
     pub(crate) checked: AtomicPtr<ArgType>,
+    /// The tape's own kernels, for adjoints that are called without one.
+    pub(crate) helpers: Arc<OnceLock<crate::kernels::Kernels>>,
 }
 
 #[derive(Clone)]
@@ -186,6 +188,7 @@ impl Inner {
             derivation: self.derivation.clone(),
             detached,
             checked: AtomicPtr::default(),
+            helpers: self.helpers.clone(),
         }
     }
 

@@ -66,6 +66,7 @@ pub(super) fn compile(
         derivation,
         detached: Detached::default(),
         checked: AtomicPtr::default(),
+        helpers: Arc::default(),
     };
     Ok(Op { inner: Arc::new(inner) })
 }
@@ -229,17 +230,25 @@ impl Made {
     }
 }
 
-/// Returns where the numbers with gradients lie in a parameter.
+/// Returns where the gradients of the numbers in a parameter lie.
 fn members(param: &Param, size: usize) -> Result<Members, String> {
     let mut members = Members { count: 0, at: [0; 31] };
-    if size > 128 {
-        return Err(format!("{size} bytes with active numbers; partial sums are 128 bytes apart"));
+    let widening = |element: &Element| element.real.map_or(1, FloatType::widening);
+    let wide = param.scalars.first().map_or(1, |(_, element)| widening(element));
+    if param.scalars.iter().any(|(_, element)| widening(element) != wide) {
+        return Err("16-bit floats beside other active numbers".to_owned());
+    }
+    let bytes = size.saturating_mul(wide);
+    if bytes > 128 {
+        return Err(format!(
+            "gradients of {bytes} bytes with active numbers; partial sums are 128 bytes apart"
+        ));
     }
     for (number, (offset, element)) in param.scalars.iter().enumerate() {
         let double = match element.real {
-            Some(FloatType::F32) => 0,
+            Some(FloatType::F32 | FloatType::F16 | FloatType::Bf16) => 0,
             Some(FloatType::F64) => 1,
-            _ => return Err("an active number must be float or double".to_owned()),
+            None => return Err("an active number must be a float".to_owned()),
         };
         let end = offset.checked_add(element.size).filter(|end| *end <= size);
         let place = usize::try_from(members.count).ok().and_then(|i| members.at.get_mut(i));
@@ -258,7 +267,7 @@ fn members(param: &Param, size: usize) -> Result<Members, String> {
                 element.size
             ));
         }
-        *place = u32::try_from(*offset).unwrap_or(0) | double;
+        *place = u32::try_from(*offset * wide).unwrap_or(0) | double;
         members.count += 1;
     }
     Ok(members)

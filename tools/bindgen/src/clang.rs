@@ -1,7 +1,7 @@
 //! Runs bindgen over one header and sorts its items: functions, type aliases, everything else.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bindgen::{EnumVariation, Formatter, RustEdition, RustTarget};
 use quote::ToTokens;
@@ -29,9 +29,33 @@ pub(crate) struct Parsed {
 
 /// Parses `header`.
 pub(crate) fn parse(header: &Path, headers: &Headers, mode: Mode) -> Result<Parsed, Failure> {
+    let mut builder = builder(header, headers)?;
+    if mode == Mode::Internal {
+        builder = builder
+            .clang_arg("-D__CUDA_API_VERSION_INTERNAL")
+            // Without this the enums of attributes differ from what users of the header see.
+            .clang_arg("-D__CUDA_API_VERSION_INTERNAL_ODR");
+    }
+    generate(builder)
+}
+
+/// Parses the header of a library, which includes headers in other folders. Streams have the driver's type.
+pub(crate) fn parse_library(
+    header: &Path,
+    headers: &Headers,
+    included: &[PathBuf],
+) -> Result<Parsed, Failure> {
+    let mut builder = builder(header, headers)?.blocklist_type("CUstream_st|cudaStream_t");
+    for folder in included {
+        builder = builder.clang_arg(format!("-I{}", path(folder)?));
+    }
+    generate(builder)
+}
+
+fn builder(header: &Path, headers: &Headers) -> Result<bindgen::Builder, Failure> {
     let file_name = header.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let folder = header.parent().unwrap_or(Path::new("."));
-    let mut builder = bindgen::Builder::default()
+    Ok(bindgen::Builder::default()
         .header(path(header)?)
         .clang_args(["-x", "c", "-std=c11", "-nostdinc", "--target=x86_64-unknown-linux-gnu"])
         .clang_args(["-isystem".to_owned(), path(headers.stubs.path())?])
@@ -47,13 +71,10 @@ pub(crate) fn parse(header: &Path, headers: &Headers, mode: Mode) -> Result<Pars
         .layout_tests(true)
         .derive_debug(true)
         .default_enum_style(EnumVariation::NewType { is_bitfield: false, is_global: false })
-        .disable_header_comment();
-    if mode == Mode::Internal {
-        builder = builder
-            .clang_arg("-D__CUDA_API_VERSION_INTERNAL")
-            // Without this the enums of attributes differ from what users of the header see.
-            .clang_arg("-D__CUDA_API_VERSION_INTERNAL_ODR");
-    }
+        .disable_header_comment())
+}
+
+fn generate(builder: bindgen::Builder) -> Result<Parsed, Failure> {
     let text = builder.generate()?.to_string();
     sort(syn::parse_file(&text)?)
 }

@@ -1,11 +1,12 @@
 //! Where the headers and libclang come from: wheels pinned by hash, never what the machine has.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
-use xtask::wheels::{self, LIBCLANG, NVRTC_13_5, RUNTIME_13_5};
+use xtask::wheels::{self, CCCL_13, CRT_13, CUBLAS, CUFFT, LIBCLANG, NVRTC_13_5, RUNTIME_13_5};
 
 use crate::Failure;
 
@@ -19,6 +20,25 @@ pub(crate) struct Headers {
     pub(crate) nvrtc: PathBuf,
     /// Folder with the handful of standard types that the headers need.
     pub(crate) stubs: TempDir,
+}
+
+/// The headers of the libraries, which are in large wheels, and the folders of the headers that they include.
+pub(crate) struct LibraryHeaders {
+    pub(crate) cublas: PathBuf,
+    pub(crate) cufft: PathBuf,
+    pub(crate) included: Vec<PathBuf>,
+}
+
+impl LibraryHeaders {
+    pub(crate) fn fetch() -> Result<Self, Failure> {
+        let included = [&RUNTIME_13_5, &CRT_13, &CCCL_13]
+            .map(|wheel| wheels::fetch(wheel).map(|folder| folder.join(wheel.content)));
+        Ok(Self {
+            cublas: wheels::fetch(&CUBLAS)?.join(CUBLAS.content).join("cublas_api.h"),
+            cufft: wheels::fetch(&CUFFT)?.join(CUFFT.content).join("cufft.h"),
+            included: included.into_iter().collect::<Result<_, _>>()?,
+        })
+    }
 }
 
 impl Headers {
@@ -45,10 +65,20 @@ impl Headers {
 fn write_stubs() -> Result<TempDir, Failure> {
     let folder = tempfile::tempdir()?;
     let stdlib = "#pragma once\n#define NULL ((void*)0)\ntypedef __SIZE_TYPE__ size_t;\n";
-    let stdint =
-        "#pragma once\ntypedef __UINT32_TYPE__ uint32_t;\ntypedef __UINT64_TYPE__ uint64_t;\n";
+    let mut stdint = "#pragma once\n".to_owned();
+    for bits in [8, 16, 32, 64] {
+        writeln!(stdint, "typedef __INT{bits}_TYPE__ int{bits}_t;")?;
+        writeln!(stdint, "typedef __UINT{bits}_TYPE__ uint{bits}_t;")?;
+    }
     fs::write(folder.path().join("stdlib.h"), stdlib)?;
     fs::write(folder.path().join("stdint.h"), stdint)?;
+    // Included by the headers of the libraries, for nothing that their types need.
+    for name in ["limits.h", "stddef.h"] {
+        fs::write(folder.path().join(name), "#include <stdlib.h>\n")?;
+    }
+    let math =
+        "#pragma once\nfloat fabsf(float), sqrtf(float);\ndouble fabs(double), sqrt(double);\n";
+    fs::write(folder.path().join("math.h"), math)?;
     Ok(folder)
 }
 

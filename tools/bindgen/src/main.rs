@@ -1,10 +1,13 @@
-//! `cargo xtask bindgen [--check]`: writes cuda-sys/src/bindings from the pinned CUDA headers.
+//! `cargo xtask bindgen [--libraries] [--check]`: writes cuda-sys/src/bindings from the pinned CUDA headers.
 //!
-//! `--check` writes nothing and fails if what is checked in differs from what would be written.
+//! `--check` writes nothing and fails if what is checked in differs from what would be written. The headers of cuBLAS
+//! and cuFFT are in wheels of 606 MB: without `--libraries` their files are not written, and only the release that they
+//! name is checked.
 
 mod clang;
 mod emit;
 mod headers;
+mod libraries;
 mod merge;
 mod versions;
 
@@ -18,17 +21,20 @@ use headers::Headers;
 type Failure = Box<dyn Error + Send + Sync>;
 
 fn main() -> ExitCode {
-    let mut check = false;
+    let (mut check, mut all) = (false, false);
     for argument in std::env::args().skip(1) {
         match argument.as_str() {
             "--check" => check = true,
+            "--libraries" => all = true,
             other => {
-                eprintln!("unknown argument `{other}`; usage: cargo xtask bindgen [--check]");
+                eprintln!(
+                    "unknown argument `{other}`; usage: cargo xtask bindgen [--libraries] [--check]"
+                );
                 return ExitCode::from(2);
             }
         }
     }
-    match run(check) {
+    match run(check, all) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -37,10 +43,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(check: bool) -> Result<(), Failure> {
+fn run(check: bool, all: bool) -> Result<(), Failure> {
     let headers = Headers::fetch()?;
-    let files = [("driver.rs", driver(&headers)?), ("nvrtc.rs", nvrtc(&headers)?)];
     let folder = xtask::root().join("cuda-sys/src/bindings");
+    let mut files = vec![("driver.rs", driver(&headers)?), ("nvrtc.rs", nvrtc(&headers)?)];
+    if all {
+        files.extend(libraries::files(&headers)?);
+    } else {
+        libraries::are_of_the_pinned_release(&folder)?;
+    }
     let mut stale = Vec::new();
     for (name, text) in &files {
         let path = folder.join(name);

@@ -134,7 +134,7 @@ pub(crate) fn prune(
 }
 
 /// The name of an item: the name that it defines, or the type whose layout it asserts.
-fn subject(item: &Item) -> Option<String> {
+pub(crate) fn subject(item: &Item) -> Option<String> {
     match item {
         Item::Struct(item) => Some(item.ident.to_string()),
         Item::Union(item) => Some(item.ident.to_string()),

@@ -208,6 +208,34 @@ pub const CCCL_13: Wheel = Wheel {
     ],
 };
 
+/// cuBLAS: the bindings' `cublas_api.h`. 444 MB, so only `cargo xtask bindgen --libraries` fetches it.
+pub const CUBLAS: Wheel = Wheel {
+    name: "nvidia-cublas",
+    version: "13.10.0.20",
+    title: "cuBLAS 13.10",
+    python: "",
+    content: "nvidia/cu13/include",
+    files: &[WheelFile {
+        arch: "x86_64",
+        name: "nvidia_cublas-13.10.0.20-py3-none-manylinux1_x86_64.manylinux_2_5_x86_64.whl",
+        sha256: "dcc6d63884c53d07e267ce7e6feac17b2538cebaafec5db865736c3e28e4dc84",
+    }],
+};
+
+/// cuFFT: the bindings' `cufft.h`. 162 MB, fetched as [`CUBLAS`].
+pub const CUFFT: Wheel = Wheel {
+    name: "nvidia-cufft",
+    version: "12.4.0.43",
+    title: "cuFFT 12.4",
+    python: "",
+    content: "nvidia/cu13/include",
+    files: &[WheelFile {
+        arch: "x86_64",
+        name: "nvidia_cufft-12.4.0.43-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
+        sha256: "0e8385013596b112d29c9ce8c63dc575b308d77636c7169104e18714f03961a8",
+    }],
+};
+
 /// libclang, with which `xtask-bindgen` reads the headers.
 pub const LIBCLANG: Wheel = Wheel {
     name: "libclang",
@@ -435,7 +463,7 @@ mod tests {
 
     fn all() -> Vec<Wheel> {
         let mut all = vec![NVRTC_13_0, NVRTC_12_0, NVRTC_12_9, NVRTC_13_5, RUNTIME_13_5, CRT_13];
-        all.extend([CCCL_13, LIBCLANG, CUDA_PATHFINDER, NVJITLINK_13_0]);
+        all.extend([CCCL_13, LIBCLANG, CUDA_PATHFINDER, NVJITLINK_13_0, CUBLAS, CUFFT]);
         all.extend(CUDA_BINDINGS);
         all
     }

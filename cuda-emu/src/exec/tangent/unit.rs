@@ -77,6 +77,12 @@ pub(crate) fn read(units: &[Unit]) -> Number {
     if let Some(origin) = units.iter().find_map(|&unit| origin(unit)) {
         return Number::Lost(origin);
     }
+    // A bf16 above 16 bits that are constant: the `float` of its value.
+    if let [0, upper] = *units
+        && !is_rest(upper)
+    {
+        return Number::Tangent(f64::from_bits(upper));
+    }
     match units.split_first() {
         Some((&first, others)) if first != 0 && !is_rest(first) => {
             let mut others = others.iter().zip(1..);
@@ -136,6 +142,8 @@ mod tests {
             }
         }
         let mut units = [0; 2];
+        write(&mut units[1..], 1.5);
+        assert_eq!(read(&units), Number::Tangent(1.5), "a bf16 as a float");
         write(&mut units, f64::NAN);
         assert!(matches!(read(&units), Number::Tangent(tangent) if tangent.is_nan()));
     }
@@ -150,6 +158,7 @@ mod tests {
         assert_eq!(read(&[double[0], double[1], 0, 0]), Number::Torn);
         assert_eq!(read(&[0, double[1]]), Number::Torn);
         assert_eq!(read(&[double[0], lost(7)]), Number::Lost(7));
+        assert_eq!(read(&[0, lost(7)]), Number::Lost(7));
         let mut single = [0; 2];
         write(&mut single, 3.0);
         let found: Vec<Run> = runs(&[0, double[2], single[0], single[1], 0, lost(2)]).collect();

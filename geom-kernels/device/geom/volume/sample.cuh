@@ -43,18 +43,54 @@ __device__ __forceinline__ V sample_nearest_index(const Volume<T>& volume, const
     return values.at(volume::in_reach(p) ? sample_nearest(volume, p) : 0);
 }
 
+#ifdef GEOM_AD
+// Derivatives are those of the same function in f64, and values keep their bits.
+#define GEOM_SAMPLE_OF(interpolated, source, p)                                                            \
+    volume::joined(interpolated(source, volume::converted<C>(p)),                                          \
+                   interpolated(source, volume::converted<double>(p)))
+
+namespace volume {
+
+__device__ __forceinline__ float joined(float value, float x) { return ad::rule(value, x, 1.0f); }
+__device__ __forceinline__ double joined(double value, double x) { return ad::rule(value, x, 1.0); }
+template <class S>
+__device__ __forceinline__ vec3<S> joined(const vec3<S>& value, const vec3<S>& x) {
+    return vec3<S>(joined(value.x, x.x), joined(value.y, x.y), joined(value.z, x.z));
+}
+template <class S>
+__device__ __forceinline__ vec4<S> joined(const vec4<S>& value, const vec4<S>& x) {
+    return vec4<S>(joined(value.x, x.x), joined(value.y, x.y), joined(value.z, x.z), joined(value.w, x.w));
+}
+template <class S, int N>
+__device__ __forceinline__ VectorGradient<S, N> joined(VectorGradient<S, N> value, const VectorGradient<S, N>& x) {
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+        value.of[i] = joined(value.of[i], x.of[i]);
+    return value;
+}
+template <class V>
+__device__ __forceinline__ Sample<V> joined(const Sample<V>& value, const Sample<V>& x) {
+    return {joined(value.value, x.value), joined(value.gradient, x.gradient)};
+}
+
+} // namespace volume
+#else
+#define GEOM_SAMPLE_OF(interpolated, source, p) interpolated(source, volume::converted<C>(p))
+#endif
+
 #define GEOM_SAMPLE(name, what, interpolated)                                                              \
     template <class T, class P>                                                                            \
     __device__ __forceinline__ what(T) name(const Volume<T>& volume, const vec3<P>& p) {                   \
         using C = volume::Real<T, P>;                                                                      \
-        return interpolated(volume::Stored<T>{volume}, volume::converted<C>(p));                           \
+        const volume::Stored<T> source = {volume};                                                         \
+        return GEOM_SAMPLE_OF(interpolated, source, p);                                                    \
     }                                                                                                      \
     template <class T, class V, class P>                                                                   \
     __device__ __forceinline__ what(V) name##_index(const Volume<T>& volume, const vec3<P>& p,             \
                                                     const IndexedValues<V>& values) {                      \
         using C = volume::Real<V, P>;                                                                      \
         const volume::Indexed<T, V> source = {volume, values};                                             \
-        return interpolated(source, volume::converted<C>(p));                                              \
+        return GEOM_SAMPLE_OF(interpolated, source, p);                                                    \
     }
 #define GEOM_SAMPLE_VALUE(V) V
 #define GEOM_SAMPLE_BOTH(V) Sample<V>
@@ -67,6 +103,7 @@ GEOM_SAMPLE(sample_tricubic, GEOM_SAMPLE_VALUE, GEOM_SAMPLE_TRICUBIC)
 GEOM_SAMPLE(sample_tricubic_with_gradient, GEOM_SAMPLE_BOTH, volume::tricubic<true>)
 
 #undef GEOM_SAMPLE
+#undef GEOM_SAMPLE_OF
 #undef GEOM_SAMPLE_VALUE
 #undef GEOM_SAMPLE_BOTH
 #undef GEOM_SAMPLE_TRICUBIC

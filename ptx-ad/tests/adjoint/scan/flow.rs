@@ -199,7 +199,7 @@ impl<'a> Flow<'a> {
         }
         match (of, value.cells) {
             (Real::F32, [cell @ (Cell::Plain | Cell::Single(_) | Cell::Lost(_)), _]) => cell.on(),
-            (Real::F32, [cell, _]) => cell.tainted().map_or(Ok(0), Err),
+            (Real::F32 | Real::F16 | Real::Bf16, [cell, _]) => cell.tainted().map_or(Ok(0), Err),
             (Real::F64, cells) => match value.whole() {
                 Some(deps) => Ok(deps.on),
                 None => cells.into_iter().find_map(Cell::tainted).map_or(Ok(0), Err),
@@ -231,7 +231,7 @@ impl<'a> Flow<'a> {
             Ok(on) => {
                 let deps = Deps { on, loaded: false };
                 match of {
-                    Real::F32 => {
+                    Real::F32 | Real::F16 | Real::Bf16 => {
                         self.has_singles |= on != 0;
                         Value::low(Cell::Single(deps))
                     }

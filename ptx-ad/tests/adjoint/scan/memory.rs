@@ -115,7 +115,7 @@ impl Flow<'_> {
                 let site = self.site << 20 | 1 << 16;
                 cells(&|more| match (of, at) {
                     _ if bytes < 4 => Cell::Lost(Why::Bits),
-                    (Real::F32, _) => Cell::Single(deps),
+                    (Real::F32 | Real::F16 | Real::Bf16, _) => Cell::Single(deps),
                     (Real::F64, Some(at)) => {
                         let at = at + more;
                         let of = site | at.div_euclid(8).unsigned_abs();
@@ -261,7 +261,7 @@ impl Flow<'_> {
                         self.added.insert(index);
                         for value in parts {
                             let on = match of {
-                                Real::F32 => value.cells[0].on(),
+                                Real::F32 | Real::F16 | Real::Bf16 => value.cells[0].on(),
                                 Real::F64 => {
                                     value.whole().map_or(Err(Why::Bits), |deps| Ok(deps.on))
                                 }

@@ -36,6 +36,8 @@ pub(crate) enum Run {
     Software(fn() -> TestResult),
     /// On each device tier.
     Device(fn(&TestDevice) -> TestResult),
+    /// On a GPU, with a library of NVIDIA's: the first function says why it is not there.
+    Library(fn() -> Option<String>, fn(&TestDevice) -> TestResult),
     /// On each device tier in a process of its own: it loses the device, or provokes errors of the
     /// driver that a checker such as compute-sanitizer would report.
     Fault(fn(&TestDevice) -> TestResult),
@@ -78,6 +80,14 @@ impl Case {
 
     pub(crate) const fn device(name: &'static str, run: fn(&TestDevice) -> TestResult) -> Self {
         Self::new(name, Run::Device(run))
+    }
+
+    pub(crate) const fn library(
+        name: &'static str,
+        why_not: fn() -> Option<String>,
+        run: fn(&TestDevice) -> TestResult,
+    ) -> Self {
+        Self::new(name, Run::Library(why_not, run))
     }
 
     pub(crate) const fn fault(name: &'static str, run: fn(&TestDevice) -> TestResult) -> Self {

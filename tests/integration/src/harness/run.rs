@@ -310,7 +310,18 @@ fn device(cases: &[Case], command: &Command, name: &'static str) -> TierReport {
             }
             continue;
         }
-        let Run::Device(run) = case.run else { continue };
+        let run = match case.run {
+            Run::Device(run) => run,
+            Run::Library(why_not, run) if name == "gpu" => {
+                let wanted = command.wants(&format!("{name}::{}", case.name));
+                if let Some(reason) = why_not().filter(|_| wanted && !listing) {
+                    println!("not run: {name}::{}: {reason}", case.name);
+                    continue;
+                }
+                run
+            }
+            _ => continue,
+        };
         // The device is opened for those that run, not for those that are filtered out.
         let wanted = command.wants(&format!("{name}::{}", case.name));
         if command.faults == Faults::Only || !wanted || !shards.take() {

@@ -167,7 +167,7 @@ fn strides(device: &TestDevice) -> TestResult {
         let w = DeviceBuffer::from_slice(&stream, &w)?;
         let x = DeviceBuffer::from_slice(&stream, &x)?;
         for deterministic in [false, true] {
-            let mut sum = Variable::new(&stream, 0.0f32)?;
+            let mut sum = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
             let mut tape = Tape::new(&stream)?;
             tape.set_deterministic(deterministic);
             tape.record_again(&stream, |t| {
@@ -205,9 +205,9 @@ impl Powers {
     fn record(&mut self, tape: &mut Tape, stream: &Stream, op: &Op) -> cuda_safe::Result<()> {
         let Self { n, a, w, x, y, .. } = self;
         tape.record_again(stream, |t| {
-            t.watch(a)?;
-            t.watch(w)?;
-            t.watch(x)?;
+            t.watch(&*a)?;
+            t.watch(&*w)?;
+            t.watch(&*x)?;
             t.launch(op, LaunchConfig::cover(*n, 96), (&*a, &*w, &*x, &mut *y, *n as u32))
         })
     }

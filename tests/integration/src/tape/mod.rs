@@ -9,6 +9,7 @@ mod fresh;
 mod generated;
 mod gradcheck;
 mod graphs;
+mod halves;
 mod libm;
 mod logs;
 mod loops;
@@ -29,6 +30,7 @@ mod unfinished;
 mod unseen;
 mod unwritten;
 mod values;
+mod vjp;
 mod withheld;
 
 use crate::harness::Case;
@@ -41,6 +43,7 @@ pub(crate) fn cases() -> Vec<Case> {
         basics::cases(),
         awkward::cases(),
         values::cases(),
+        vjp::cases(),
         stale::cases(),
         primals::cases(),
         arguments::cases(),
@@ -57,6 +60,7 @@ pub(crate) fn cases() -> Vec<Case> {
         streams::cases(),
         chains::cases(),
         generated::cases(),
+        halves::cases(),
         refusals::cases(),
         replay::cases(),
         twins::cases(),

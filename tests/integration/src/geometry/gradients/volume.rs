@@ -73,7 +73,10 @@ fn value_at<V: Kind>(voxel: [i32; 3]) -> V {
     V::of(&numbers_at(voxel))
 }
 
-pub(super) fn volume<V: Kind + Send>(device: &TestDevice, stream: &Stream) -> Result<Volume, Failure> {
+pub(super) fn volume<V: Kind + Send>(
+    device: &TestDevice,
+    stream: &Stream,
+) -> Result<Volume, Failure> {
     let options = VolumeOptions::new(value_at::<V>([100; 3])).map(Map::uniform(VOXEL, SHIFT)?);
     let options = DenseOptions::new(options).origin([FROM; 3]);
     Ok(Volume::from_fn(stream, &device.geometry(), [SIDE; 3], options, value_at::<V>)?)
@@ -246,7 +249,7 @@ fn tricubic(device: &TestDevice) -> TestResult {
 /// The voxels of a grid of indices, and their places in an array.
 pub(super) struct Indexed {
     pub(super) volume: Volume,
-    places: HashMap<[i32; 3], usize>,
+    pub(super) places: HashMap<[i32; 3], usize>,
 }
 
 /// Made on the device, of active voxels alone.

@@ -38,7 +38,12 @@ extern "C" __global__ void closest(geom::Mesh mesh, const geom::vec3<float>* x, 
 
 fn closest(device: &TestDevice) -> Result<Op, Failure> {
     let out = each("out", ClosestPoint::ELEMENT);
-    differentiate(device, CLOSEST, "closest", vec![RecordedMesh::param("mesh"), each("x", POINT), out])
+    differentiate(
+        device,
+        CLOSEST,
+        "closest",
+        vec![RecordedMesh::param("mesh"), each("x", POINT), out],
+    )
 }
 
 /// The gradients by queries and vertices of what `record` writes.
@@ -64,7 +69,13 @@ fn gradients<T: Differentiable<Gradient = T> + bytemuck::Pod>(
 }
 
 /// Fails unless the kernel's gradients are those of the recorded call.
-fn compare(device: &TestDevice, op: &Op, mesh: &Mesh<'_>, host: &[[f32; 3]], rng: &mut Rng) -> TestResult {
+fn compare(
+    device: &TestDevice,
+    op: &Op,
+    mesh: &Mesh<'_>,
+    host: &[[f32; 3]],
+    rng: &mut Rng,
+) -> TestResult {
     let (stream, n) = (device.stream()?, host.len());
     let queries = DeviceBuffer::from_slice(&stream, host)?;
     let seed = |_| ClosestPoint {
@@ -342,7 +353,9 @@ extern "C" __global__ void ball(geom::Mesh mesh, const geom::vec3<float>* x, flo
     float sum = 0.0f;
     geom::for_each_within(mesh, x[i], 100.0f, [&](unsigned face) {
         geom::Triangle t;
-        if (geom::face_triangle(mesh, face, &t)) sum += geom::distance_squared((t.a + t.b + t.c) / 3.0f, x[i]);
+        if (!geom::face_triangle(mesh, face, &t)) return;
+        geom::vec3<float> d = (t.a + t.b + t.c) / 3.0f - x[i];
+        sum += dot(d, d);
     });
     out[i] = sum;
 }"#;
@@ -416,9 +429,15 @@ fn steps(device: &TestDevice) -> TestResult {
     let (stream, mut rng, rounds) = (device.stream()?, device.rng(1506), 3);
     let mesh = upload(device, &stream, &stone()?)?;
     let mut params = vec![RecordedMesh::param("mesh")];
-    params.extend([each("x", POINT), each("by", POINT), each("out", POINT), Param::value("rounds")]);
+    params.extend([
+        each("x", POINT),
+        each("by", POINT),
+        each("out", POINT),
+        Param::value("rounds"),
+    ]);
     let all = differentiate(device, STEPS, "steps", params)?;
-    let params = vec![each("p", POINT), each("d", Element::F32), each("by", POINT), each("out", POINT)];
+    let params =
+        vec![each("p", POINT), each("d", Element::F32), each("by", POINT), each("out", POINT)];
     let one = differentiate(device, STEP, "step", params)?;
     for n in [1, 32, 100] {
         let queries = DeviceBuffer::from_slice(&stream, &points(&mut rng, n, 1.5))?;

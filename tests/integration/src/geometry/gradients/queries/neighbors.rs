@@ -139,7 +139,8 @@ impl Pairs<'_> {
 
     fn gradients(&self, x: &[f64], mass: &[f64], h: f64) -> (Vec<f64>, Vec<f64>, f64, f64) {
         let n = mass.len();
-        let (mut by_x, mut by_mass, mut by_h, mut loss) = (vec![0.0; 3 * n], vec![0.0; n], 0.0, 0.0);
+        let (mut by_x, mut by_mass, mut by_h, mut loss) =
+            (vec![0.0; 3 * n], vec![0.0; n], 0.0, 0.0);
         for i in 0..n {
             for j in 0..n {
                 let d = self.delta(x, i, j);

@@ -70,7 +70,13 @@ fn copies(device: &TestDevice) -> TestResult {
     refused(device, grid(), &text, &Reason::PointerInMemory, "not known")?;
     let body = "out[i] = a.triangles[i].x0 * x[i].x;";
     let text = kernel("mesh.cuh", "geom::Mesh", body);
-    refused(device, Param::argument::<MeshView<'_>>("a"), &text, &Reason::PointerInMemory, "not known")
+    refused(
+        device,
+        Param::argument::<MeshView<'_>>("a"),
+        &text,
+        &Reason::PointerInMemory,
+        "not known",
+    )
 }
 
 fn results(device: &TestDevice) -> TestResult {
@@ -84,7 +90,8 @@ fn results(device: &TestDevice) -> TestResult {
     let text = kernel("mesh.cuh", "geom::Mesh", body);
     refused(device, mesh(), &text, &Reason::Lost, "the result of this query has no gradient")?;
     let volume = Param::argument::<VolumeView<'_, f32>>("a");
-    let body = "VolumeHit h; if (first_crossing(a, make_ray(x[i], x[i + 1]), 0.0, &h)) out[i] = h.t;";
+    let body =
+        "VolumeHit h; if (first_crossing(a, make_ray(x[i], x[i + 1]), 0.0, &h)) out[i] = h.t;";
     let text = kernel("volume/march.cuh", "geom::Volume<float>", body);
     refused(device, volume, &text, &Reason::Lost, "the result of this query has no gradient")
 }

@@ -22,7 +22,12 @@ const HOW: [(Interpolation, &str); 2] =
     [(Interpolation::Trilinear, "trilinear"), (Interpolation::Tricubic, "tricubic")];
 
 /// `sample(volume, x, out, n)`
-fn of_volume<V, P: Real>(device: &TestDevice, how: &str, value: &str, real: &str) -> Result<Op, Failure>
+fn of_volume<V, P: Real>(
+    device: &TestDevice,
+    how: &str,
+    value: &str,
+    real: &str,
+) -> Result<Op, Failure>
 where
     [P; 3]: Differentiable,
     V: Kind + Differentiable,
@@ -46,7 +51,12 @@ extern \"C\" __global__ void sample(
 }
 
 /// `sample(volume, values, count, x, out, n)`
-fn of_array<V, P: Real>(device: &TestDevice, how: &str, value: &str, real: &str) -> Result<Op, Failure>
+fn of_array<V, P: Real>(
+    device: &TestDevice,
+    how: &str,
+    value: &str,
+    real: &str,
+) -> Result<Op, Failure>
 where
     [P; 3]: Differentiable,
     V: Kind + Differentiable,
@@ -105,8 +115,9 @@ fn same(what: &str, given: &[f64], wanted: &[f64], width: usize, bound: f64) -> 
     Ok(())
 }
 
+/// In f32, the adjoint of the recorded call rounds at each step; the generated one computes in f64.
 fn bound<V: Kind, P: Real>() -> f64 {
-    if size_of::<V::Number>() == 8 && size_of::<P>() == 8 { 1e-11 } else { 2e-6 }
+    if size_of::<V::Number>() == 8 && size_of::<P>() == 8 { 1e-11 } else { 2e-5 }
 }
 
 fn by_position<V, P: Real>(device: &TestDevice, value: &str, real: &str) -> TestResult
@@ -164,7 +175,8 @@ where
 {
     let (stream, mut rng) = (device.stream()?, device.rng(1541));
     let indexed = on_index(device, &stream)?;
-    let count = indexed.volume.value_count().map_or(0, |count| count as usize - 1);
+    let count =
+        indexed.volume.value_count().map_or(indexed.places.len(), |count| count as usize - 1);
     let random = |rng: &mut Rng| V::of(&[0; 4].map(|_: i32| rng.float().into()));
     let values: Vec<V> = (0..count).map(|_| random(&mut rng)).collect();
     let data = DeviceBuffer::from_slice(&stream, &values)?;
@@ -186,7 +198,13 @@ where
                         return t.launch(&op, threads(n), args);
                     }
                     let array = IndexedValues::new(&data, V::of(&[0.5; 4]));
-                    indexed.volume.record_sample_indexed(t, &Samples::world(&at), how, &array, &mut out)
+                    indexed.volume.record_sample_indexed(
+                        t,
+                        &Samples::world(&at),
+                        how,
+                        &array,
+                        &mut out,
+                    )
                 })?;
                 tape.backward_with(&stream, &Seeds::new().with(&out, &seeds)?)?;
                 let by = wide(&tape.gradient(&at)?.to_vec(&stream)?);

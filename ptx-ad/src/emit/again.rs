@@ -1,0 +1,92 @@
+//! Values that are loaded again: where a kernel loads many, the reverse would hold a register for each from the kernel's load
+//! to its use. Loads from addresses that are the same in a warp hit the cache.
+
+use std::collections::HashMap;
+
+use ptx::ir::{Base, Instr, LdKind, Op, Order, PlaceMut, RegId, Role, Space};
+
+use super::Emit;
+use super::builder::Line;
+use super::plan::Plan;
+use crate::analysis::{Access, Analysis, Origin};
+use crate::body::Body;
+
+/// Up to so many registers are held.
+const MOST_HELD: usize = 64;
+
+/// The loads that may be repeated, by the registers that they load to, with the pointers that they load through.
+pub(super) type Again = HashMap<RegId, (usize, Instr)>;
+
+/// Finds what is loaded outside of loops from uniform addresses in memory that only loads lead to, if that is much.
+pub(super) fn find(body: &Body, analysis: &Analysis, plan: &Plan) -> Again {
+    let mut found = Again::new();
+    for (block, instr) in body.instrs() {
+        let Op::Ld { kind: LdKind::Plain | LdKind::NonCoherent, access, addr, d, .. } = &instr.op
+        else {
+            continue;
+        };
+        let Base::Reg(base) = addr.base else { continue };
+        let weak = access.order == Order::Weak && access.space == Space::Global;
+        if body.region_of(block) > 0 || !weak || !analysis.is_uniform(base) {
+            continue;
+        }
+        let Origin::Pointer(pointer) = analysis.forms.address(body, addr).origin else { continue };
+        let loaded = analysis.used.get(pointer).is_some_and(|used| !used.stored && !used.added);
+        let active = Access::of(instr).is_some_and(|access| access.registers().next().is_some());
+        if !loaded || !active || plan.private.get(pointer) == Some(&true) {
+            continue;
+        }
+        for d in d.iter().flatten() {
+            found.insert(*d, (pointer, instr.clone()));
+        }
+    }
+    if found.len() > MOST_HELD { found } else { Again::new() }
+}
+
+impl Emit<'_> {
+    /// Loads again what a block's reverse reads, once for each run of instructions without branches.
+    pub(super) fn load_again(&mut self) {
+        if self.again.is_empty() || !self.open.is_empty() {
+            return;
+        }
+        let mut known: HashMap<RegId, RegId> = HashMap::new();
+        for line in std::mem::take(&mut self.b.code) {
+            let Line::Instr(mut instr, link) = line else {
+                known.clear();
+                self.b.code.push(line);
+                continue;
+            };
+            let mut wanted = Vec::new();
+            instr.for_each_use(|reg| wanted.push(reg));
+            for reg in wanted {
+                if !known.contains_key(&reg)
+                    && let Some((pointer, load)) = self.again.get(&reg).cloned()
+                {
+                    self.repeat_load(pointer, load, &mut known);
+                }
+            }
+            instr.for_each_place_mut(|place| {
+                if let PlaceMut::Register(Role::Use, reg) = place {
+                    *reg = known.get(reg).copied().unwrap_or(*reg);
+                }
+            });
+            if matches!(instr.op, Op::Bra { .. }) {
+                known.clear();
+            }
+            self.b.code.push(Line::Instr(instr, link));
+        }
+    }
+
+    fn repeat_load(&mut self, pointer: usize, mut load: Instr, known: &mut HashMap<RegId, RegId>) {
+        if let Op::Ld { d, .. } = &mut load.op {
+            for d in d.iter_mut().flatten() {
+                let fresh = self.b.reg(self.type_of(*d));
+                known.insert(*d, fresh);
+                self.loaded_again.push((fresh, pointer));
+                *d = fresh;
+            }
+        }
+        load.line = 0;
+        self.b.code.push(Line::Instr(load, None));
+    }
+}
