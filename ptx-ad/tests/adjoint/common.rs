@@ -66,6 +66,8 @@ pub(crate) struct Device {
     pub(crate) masks: bool,
     /// Whether the adjoint for deterministic tapes runs, if there is one.
     pub(crate) logs: bool,
+    /// Whether frames say DROP of outputs that are not covered, too.
+    pub(crate) drops: bool,
     /// The argument whose gradient is null.
     pub(crate) null: Option<usize>,
     /// The code of a status that was raised before the adjoint runs.
@@ -91,6 +93,7 @@ impl Device {
             scratch: 0,
             masks: false,
             logs: false,
+            drops: false,
             null: None,
             raised: 0,
         }
@@ -406,7 +409,10 @@ impl Device {
             let active = arg.is_active();
             let bit = if active { slot } else { 0 };
             slot <<= u32::from(active);
-            drop |= if drops.contains(&at) { bit } else { 0 };
+            let stored =
+                |access: &Access| access.param == at && access.effect == Effect::Overwrites;
+            let all = self.drops && adjoint.accesses.iter().any(stored);
+            drop |= if all || drops.contains(&at) { bit } else { 0 };
             if self.null == Some(at) {
                 gradients.push(0);
                 arguments.push(vec![0; 8]);

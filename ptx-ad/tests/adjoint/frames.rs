@@ -130,7 +130,7 @@ fn dropped_and_assigned() {
         assert_eq!(found[..2], covers, "{code}");
         assert_eq!(adjoint.accesses[1].effect, Effect::Overwrites);
         let mut device = Device::new();
-        device.masks = true;
+        (device.masks, device.drops) = (true, true);
         let (masked, _) = run(&device, &code, factors);
         // What was added to is stored.
         let before = if covers[0] { &plain.weights[0][..] } else { &[] };
