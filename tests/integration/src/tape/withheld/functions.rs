@@ -145,11 +145,13 @@ fn composed(device: &TestDevice) -> TestResult {
             let doubles = gradients::<f64>(device, body, &x)?;
             let floats = gradients::<f32>(device, body, &x)?;
             let wanted = differences(device, body, &x)?;
+            let largest = wanted.iter().fold(1.0f64, |most, wanted| most.max(wanted.abs()));
             for (((x, double), float), wanted) in x.iter().zip(&doubles).zip(&floats).zip(&wanted) {
                 let size = 1.0 + wanted.abs();
                 let is_near = |given: &f64, most: f64| (given - wanted).abs() <= most * size;
                 ensure!(is_near(double, 1e-9), "at {x}: {double}, not {wanted}");
-                ensure!(is_near(float, 2e-6), "at {x}: {float} in floats, not {wanted}");
+                let is_near = (float - wanted).abs() <= 2e-6 * largest;
+                ensure!(is_near, "at {x}: {float} in floats, not {wanted}, of {largest}");
             }
             Ok(())
         };
