@@ -227,6 +227,9 @@ fn refuse(
     Err(found.into_iter().map(with_place).collect())
 }
 
+/// Whether an instruction is the place of an error.
+type IsPlace<'a> = Box<dyn Fn(&Instr) -> bool + 'a>;
+
 fn not_inlined(module: &Module, error: &InlineError) -> Refusal {
     let calls = |instr: &Instr, wanted: &str| match &instr.op {
         Op::Call { callee: Callee::Function(id), .. } => {
@@ -234,7 +237,7 @@ fn not_inlined(module: &Module, error: &InlineError) -> Refusal {
         }
         _ => false,
     };
-    let (reason, is_place): (_, Box<dyn Fn(&Instr) -> bool>) = match error {
+    let (reason, is_place): (_, IsPlace<'_>) = match error {
         InlineError::Recursion { name } => {
             (Reason::Recursion, Box::new(move |instr| calls(instr, name)))
         }
