@@ -13,6 +13,9 @@ use super::super::{near, points, refused, slopes, wide};
 use super::{POINT, differentiate, each, same_sums, same_vectors, threads};
 use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
+/// Three gradients of a launch.
+type Gradients<T> = (Vec<T>, Vec<f32>, Vec<f32>);
+
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::device("gradients::queries::closest_points", closest_points),
@@ -52,7 +55,7 @@ fn gradients<T: Differentiable<Gradient = T> + bytemuck::Pod>(
     (mesh, queries): (&Mesh<'_>, &DeviceBuffer<[f32; 3]>),
     (out, seeds): (&mut DeviceBuffer<T>, &DeviceBuffer<T>),
     record: impl FnOnce(&mut Recorder<'_>, &mut DeviceBuffer<T>) -> cuda_safe::Result<()>,
-) -> Result<(Vec<T>, Vec<f32>, Vec<f32>), Failure> {
+) -> Result<Gradients<T>, Failure> {
     let mut tape = Tape::record(stream, |t| {
         t.watch(queries)?;
         t.watch(mesh.points())?;

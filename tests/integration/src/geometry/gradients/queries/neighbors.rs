@@ -192,7 +192,7 @@ where
     let given = DeviceBuffer::from_slice(&stream, &narrow::<T>(&w))?;
     let radius = Variable::new(&stream, T::narrow(h.into()))?;
     let mut out = DeviceBuffer::<T>::zeroed(&stream, n)?;
-    let options = run.options.clone();
+    let options = run.options;
     let grid = HashGrid::build(&stream, &device.geometry(), &at, T::narrow(h.into()), options)?;
     let mut tape = Tape::record(&stream, |t| {
         t.watch(&at)?;
