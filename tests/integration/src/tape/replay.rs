@@ -296,7 +296,7 @@ fn misuse(device: &TestDevice) -> TestResult {
     let active = Param::buffer("slots", Element::F32).len("n").active().replay();
     ensure!(refused(&program::<f32>(KEEP), active)?.to_string().contains("slots"));
     // Of an adjoint by hand nothing is said.
-    let module = Module::compile(device.context(), &program::<f32>(KEEP))?;
+    let module = Module::compile(device.context(), program::<f32>(KEEP))?;
     // SAFETY: it is refused.
     ensure_refused(unsafe { spec::<f32>(slots()).without_adjoint().register(&module) }.map(drop))?;
 

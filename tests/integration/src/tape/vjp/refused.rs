@@ -154,8 +154,8 @@ fn overlap<T: Number>(device: &TestDevice) -> TestResult {
 /// `times` in place through two views of one buffer: x is no longer what the adjoint has to read.
 fn gone<T: Number>(device: &TestDevice) -> TestResult {
     let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
-    let x = buffer(&stream, &vec![T::of(2.0); N])?;
-    let g = buffer(&stream, &vec![T::of(3.0); N])?;
+    let x = buffer(&stream, &[T::of(2.0); N])?;
+    let g = buffer(&stream, &[T::of(3.0); N])?;
     // SAFETY: thread i touches element i of both views.
     let mut alias =
         unsafe { DeviceBuffer::<T>::from_raw(&stream, x.device_ptr(), N, Some(Box::new(()))) }?;
@@ -163,7 +163,7 @@ fn gone<T: Number>(device: &TestDevice) -> TestResult {
     let gradients = Gradients::new().of("y", &g).to("x", &mut gx);
     let done = ops.times.vjp(&stream, threads(N), (&x, &mut alias, N as u32), gradients);
     refused(done, "is gone")?;
-    let mut y = buffer(&stream, &vec![T::of(5.0); N])?;
+    let mut y = buffer(&stream, &[T::of(5.0); N])?;
     let gradients = Gradients::new().of("y", &g).to("x", &mut gx);
     ops.times.vjp(&stream, threads(N), (&x, &mut y, N as u32), gradients)?;
     ensure_eq!(gx.to_vec(&stream)?, vec![T::of(15.0); N]);
