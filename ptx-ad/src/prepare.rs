@@ -228,22 +228,21 @@ fn refuse(
 }
 
 fn not_inlined(module: &Module, error: &InlineError) -> Refusal {
-    let calls = |instr: &Instr, wanted: &str| match &instr.op {
+    let callee = |instr: &Instr| match &instr.op {
         Op::Call { callee: Callee::Function(id), .. } => {
-            module.functions.get(id.index()).is_some_and(|function| function.name == wanted)
+            module.functions.get(id.index()).map(|function| function.name.clone())
         }
-        _ => false,
+        _ => None,
     };
-    let (reason, is_place): (_, Box<dyn Fn(&Instr) -> bool>) = match error {
-        InlineError::Recursion { name } => {
-            (Reason::Recursion, Box::new(move |instr| calls(instr, name)))
-        }
+    let (reason, name, line) = match error {
+        InlineError::Recursion { name } => (Reason::Recursion, Some(name), None),
         InlineError::Mismatch { line, .. }
         | InlineError::SharedVariable { line, .. }
-        | InlineError::WritesParameter { line, .. } => {
-            (Reason::Call, Box::new(move |instr| instr.line == *line))
-        }
-        _ => (Reason::Call, Box::new(|_| false)),
+        | InlineError::WritesParameter { line, .. } => (Reason::Call, None, Some(*line)),
+        _ => (Reason::Call, None, None),
+    };
+    let is_place = |instr: &Instr| {
+        Some(instr.line) == line || name.is_some_and(|name| callee(instr).as_ref() == Some(name))
     };
     let refusal = Refusal::new(reason, error.to_string());
     let mut instrs = module

@@ -28,7 +28,7 @@ impl Emit<'_> {
             match part {
                 Part::Block(block) => self.reverse_block(block),
                 Part::Loop(inner) if self.plan.is_reversed(inner) => {
-                    self.reverse_loop(inner, frame)
+                    self.reverse_loop(inner, frame);
                 }
                 // A search: its result is what the kernel's own run leaves behind.
                 Part::Loop(_) => {}

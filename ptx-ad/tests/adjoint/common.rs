@@ -152,6 +152,7 @@ impl Device {
     }
 
     /// Runs an adjoint, and again with more scratch memory as long as it has too little.
+    #[allow(clippy::too_many_arguments, reason = "a run has that many parts")]
     fn reverse(
         &self,
         program: &Program,
