@@ -227,22 +227,26 @@ fn refuse(
     Err(found.into_iter().map(with_place).collect())
 }
 
+/// Whether an instruction is the place of an error.
+type IsPlace<'a> = Box<dyn Fn(&Instr) -> bool + 'a>;
+
 fn not_inlined(module: &Module, error: &InlineError) -> Refusal {
-    let callee = |instr: &Instr| match &instr.op {
+    let calls = |instr: &Instr, wanted: &str| match &instr.op {
         Op::Call { callee: Callee::Function(id), .. } => {
-            module.functions.get(id.index()).map(|function| function.name.clone())
+            module.functions.get(id.index()).is_some_and(|function| function.name == wanted)
         }
-        _ => None,
+        _ => false,
     };
-    let (reason, name, line) = match error {
-        InlineError::Recursion { name } => (Reason::Recursion, Some(name), None),
+    let (reason, is_place): (_, IsPlace<'_>) = match error {
+        InlineError::Recursion { name } => {
+            (Reason::Recursion, Box::new(move |instr| calls(instr, name)))
+        }
         InlineError::Mismatch { line, .. }
         | InlineError::SharedVariable { line, .. }
-        | InlineError::WritesParameter { line, .. } => (Reason::Call, None, Some(*line)),
-        _ => (Reason::Call, None, None),
-    };
-    let is_place = |instr: &Instr| {
-        Some(instr.line) == line || name.is_some_and(|name| callee(instr).as_ref() == Some(name))
+        | InlineError::WritesParameter { line, .. } => {
+            (Reason::Call, Box::new(move |instr| instr.line == *line))
+        }
+        _ => (Reason::Call, Box::new(|_| false)),
     };
     let refusal = Refusal::new(reason, error.to_string());
     let mut instrs = module

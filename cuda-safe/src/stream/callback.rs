@@ -48,7 +48,6 @@ pub(super) fn host_function_mut(stream: &Stream, function: Repeated) -> Result<(
     let registered = Registered(register(function));
     let mut enqueuing = Enqueuing::on(stream)?;
     let Some(recording) = enqueuing.recording() else {
-        inner.not_lent("Stream::host_function_mut, outside of captures,")?;
         let number = registered.0;
         // It goes with the stream from here on.
         std::mem::forget(registered);
@@ -64,8 +63,7 @@ pub(super) fn host_function_mut(stream: &Stream, function: Repeated) -> Result<(
 
 impl StreamInner {
     pub(super) fn host_function(&self, callback: Callback) -> Result<()> {
-        self.usable_here()?;
-        self.not_lent("Stream::host_function")?;
+        self.state().usable()?;
         self.not_capturing("a host function that runs once")?;
         self.enqueue_callback(PENDING.insert(Entry::Once(callback)))
     }

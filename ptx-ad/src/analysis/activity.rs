@@ -7,7 +7,7 @@ use ptx::ir::{Instr, Operand, RegId, Space, VarId};
 use super::certain::certain;
 use super::form::{Forms, Origin};
 use super::kind::{Kind, Kinds};
-use super::meaning::{Arithmetic, Meaning, Slot, Smooth, meaning, real, sign_mask};
+use super::meaning::{Arithmetic, Meaning, Slot, Smooth, lost_function, meaning, real, sign_mask};
 use super::{Access, Pointers};
 use crate::Reason;
 use crate::body::Body;
@@ -261,8 +261,10 @@ impl Activity {
                 lost = lost.or(self.lost.get(slot.index()).copied().flatten());
             }
         });
-        // An atomic operation returns what other threads have added; a marker says that a value depends on something.
-        varied |= matches!(reason, Reason::AtomicResult | Reason::Lost);
+        // An atomic operation returns what other threads have added; a marker says that a value depends on something,
+        // other than one that names a function, which depends on its arguments alone.
+        varied |= reason == Reason::AtomicResult
+            || reason == Reason::Lost && lost_function(instr).is_none();
         if varied && (lost.is_none() || reason == Reason::Lost) {
             lost = Some(lose(self, reason));
         }

@@ -436,6 +436,13 @@ fn registers(operands: &[Piece]) -> Option<Vec<RegId>> {
     Some(registers)
 }
 
+/// Returns the function that a marker `ad.lost.TYPE.NAME` names, unless that names where a value comes from.
+pub(crate) fn lost_function(instr: &Instr) -> Option<&str> {
+    let Op::Other { opcode, .. } = &instr.op else { return None };
+    let name = opcode.strip_prefix("ad.lost.")?.split_once('.')?.1;
+    (!matches!(name, "grid" | "result" | "normals")).then_some(name)
+}
+
 /// Returns what a marker copies: the type of the number, the register that it goes to, and the value.
 pub(crate) fn marked(instr: &Instr) -> Option<(Real, RegId, Operand)> {
     match meaning(instr) {

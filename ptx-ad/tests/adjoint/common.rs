@@ -152,7 +152,7 @@ impl Device {
     }
 
     /// Runs an adjoint, and again with more scratch memory as long as it has too little.
-    #[allow(clippy::too_many_arguments, reason = "a run has that many parts")]
+    #[allow(clippy::too_many_arguments, reason = "all of a launch")]
     fn reverse(
         &self,
         program: &Program,

@@ -82,8 +82,7 @@ __device__ __forceinline__ Num polynomial(Num x, const double (&c)[count]) {
     GEOM_AD_TWO_OF(float, name, by_a, by_b)                                                         \
     GEOM_AD_TWO_OF(double, name, by_a, by_b)
 
-// Marks y as a value of this function, without a known derivative by x. A function of one level: where more are inlined
-// into each other, line information may lose the line of the program.
+// Marks y as a value of this function, without a known derivative by x.
 #define GEOM_AD_LOST_OF(type, constraint, suffix, name, function)                                   \
     __device__ __forceinline__ type name(type y, type x) {                                          \
         type z;                                                                                     \

@@ -2,7 +2,6 @@
 
 mod child;
 mod compiler;
-mod framework;
 mod header;
 mod lab;
 mod parent;

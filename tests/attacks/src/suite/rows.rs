@@ -6,11 +6,17 @@ use super::missing;
 use crate::harness::{Attack, Failure, TestResult, ensure, workspace};
 
 /// Rows that no safe program can attack, by their first words, and why.
-const NOT_ATTACKABLE: &[(&str, &str)] = &[(
-    "variables of another user name nothing",
-    "it takes a copy of the program that root has given the set-user-ID bit: \
-     `trust: a_program_with_raised_rights_reads_no_variable` makes one",
-)];
+const NOT_ATTACKABLE: &[(&str, &str)] = &[
+    (
+        "variables of another user name nothing",
+        "it takes a copy of the program that root has given the set-user-ID bit: \
+         `trust: a_program_with_raised_rights_reads_no_variable` makes one",
+    ),
+    (
+        "it writes no memory of an argument or of another gradient",
+        "only unsafe code makes operations: `tape::vjp::shared_memory` and `values_that_the_adjoint_writes` call one",
+    ),
+];
 
 /// A row of a table.
 pub(super) struct Row {

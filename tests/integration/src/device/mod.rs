@@ -7,10 +7,8 @@ mod clusters;
 mod contexts;
 mod copies;
 mod declarations;
-mod dlpack;
 mod events;
 mod foreign;
-mod framework;
 pub(crate) mod futures;
 mod gate;
 mod globals;
@@ -18,7 +16,6 @@ mod graphs;
 pub(crate) mod groups;
 mod kernels;
 mod lazy;
-mod lent;
 mod libraries;
 mod life;
 mod limits;
@@ -30,7 +27,6 @@ mod names;
 mod order;
 mod parameters;
 mod pinned;
-mod pools;
 mod ported;
 mod ports;
 mod recorders;
@@ -74,9 +70,6 @@ pub(crate) fn cases() -> Vec<Case> {
         contexts::cases(),
         foreign::cases(),
         libraries::cases(),
-        lent::cases(),
-        dlpack::cases(),
-        pools::cases(),
         linking::cases(),
         modules::cases(),
         names::cases(),

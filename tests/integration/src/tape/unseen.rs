@@ -535,7 +535,6 @@ fn said(device: &TestDevice) -> TestResult {
     let body = "t[0] = a * s[0];";
     let base = || spec::<f32>(body);
     let all = [
-        ("log", base().log(|_| 0)),
         ("scratch", base().scratch(|_| 8)),
         ("shape", base().shape(|launch| *launch)),
         ("primal", base().primal("f", |_| 8)),

@@ -103,21 +103,19 @@ fn wide<P: Real>(values: &[[P; 3]]) -> Vec<f64> {
     values.as_flattened().iter().map(|x| x.wide()).collect()
 }
 
-/// Fails unless numbers differ by at most `bound` of the largest of their vector, or of all if `together`.
-fn same(what: &str, given: &[f64], wanted: &[f64], width: usize, bound: f64) -> TestResult {
+/// Fails unless numbers differ by at most `bound` of the largest. In f32, the adjoint of the recorded call rounds at each
+/// step, where slopes cancel; the generated one computes in f64.
+fn same(what: &str, given: &[f64], wanted: &[f64], bound: f64) -> TestResult {
     ensure!(given.len() == wanted.len(), "{what}: {} of {}", given.len(), wanted.len());
-    for (i, (given, wanted)) in given.chunks(width).zip(wanted.chunks(width)).enumerate() {
-        let most = wanted.iter().fold(0.0f64, |most, x| most.max(x.abs()));
-        for (a, b) in given.iter().zip(wanted) {
-            ensure!((a - b).abs() <= bound * most, "{what} {i}: {given:?}, not {wanted:?}");
-        }
+    let most = wanted.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+    for (i, (a, b)) in given.iter().zip(wanted).enumerate() {
+        ensure!((a - b).abs() <= bound * most, "{what} {i}: {a}, not {b}; the largest is {most}");
     }
     Ok(())
 }
 
-/// In f32, the adjoint of the recorded call rounds at each step; the generated one computes in f64.
 fn bound<V: Kind, P: Real>() -> f64 {
-    if size_of::<V::Number>() == 8 && size_of::<P>() == 8 { 1e-11 } else { 2e-5 }
+    if size_of::<V::Number>() == 8 && size_of::<P>() == 8 { 1e-13 } else { 1e-6 }
 }
 
 fn by_position<V, P: Real>(device: &TestDevice, value: &str, real: &str) -> TestResult
@@ -155,7 +153,7 @@ where
             }
             let [wanted, given] = &both[..] else { continue };
             ensure!(given.0 == wanted.0, "other values");
-            same("by position", &given.1, &wanted.1, 3, bound::<V, P>())?;
+            same("by position", &given.1, &wanted.1, bound::<V, P>())?;
         }
     }
     Ok(())
@@ -213,8 +211,8 @@ where
             }
             let [wanted, given] = &both[..] else { continue };
             ensure!(given.0 == wanted.0, "other values");
-            same("by position", &given.1, &wanted.1, 3, bound::<V, P>())?;
-            same("by value", &given.2, &wanted.2, wanted.2.len(), bound::<V, P>())?;
+            same("by position", &given.1, &wanted.1, bound::<V, P>())?;
+            same("by value", &given.2, &wanted.2, bound::<V, P>())?;
         }
     }
     Ok(())
