@@ -119,3 +119,12 @@ pub(crate) fn module(before: &str, params: &str, code: &str) -> String {
          .reg .f32 %f<40>; .reg .f64 %d<40>;\n\n{code}\n}}\n"
     )
 }
+
+pub(crate) fn number(real: Real) -> cuda_emu::Real {
+    match real {
+        Real::F16 => cuda_emu::Real::F16,
+        Real::Bf16 => cuda_emu::Real::Bf16,
+        Real::F32 => cuda_emu::Real::F32,
+        Real::F64 => cuda_emu::Real::F64,
+    }
+}

@@ -4,16 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cuda_emu::Tangents;
 use cuda_emu::exec::{DeviceInfo, Env, ExecConfig, Heap, Launch, Program, run};
 use cuda_emu::space::{Kind, Space};
-use cuda_emu::{Real as Number, Tangents};
 use ptx_ad::{
     Access, Adjoint, Deterministic, Effect, NotDifferentiable, Real, Spec, abi, differentiate,
 };
 use test_support::Rng;
 
 pub(crate) use crate::args::{
-    Arg, Layout, doubles, floats, kernel, module, scalar, spec, word, words,
+    Arg, Layout, doubles, floats, kernel, module, number, scalar, spec, word, words,
 };
 
 /// The dimensions of a launch.
@@ -571,15 +571,6 @@ fn most_entries(
     let partial = numbers as u64 * if adjoint.scratch { threads } else { blocks };
     let (outside, inside) = made.added.split_first()?;
     inside.iter().all(|count| *count == 0).then_some(outside * threads + partial)
-}
-
-pub(crate) fn number(real: Real) -> Number {
-    match real {
-        Real::F16 => Number::F16,
-        Real::Bf16 => Number::Bf16,
-        Real::F32 => Number::F32,
-        Real::F64 => Number::F64,
-    }
 }
 
 fn write(image: &mut [u8], at: usize, real: Real, value: f64) {
