@@ -255,6 +255,7 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
         private: private.get(index).copied().unwrap_or(false),
         own: analysis.own.get(index).is_some(),
         covers: emit::covers(&analysis, index),
+        drops: emit::drops(&body, &analysis, index),
         replayed: replay.buffers.get(index) == Some(&true),
     });
     let accesses = accesses.collect();
@@ -306,6 +307,13 @@ fn text(
     let mut adjoint = module.clone();
     // The first that has `activemask`.
     adjoint.version = adjoint.version.max((6, 2));
+    for target in &mut adjoint.targets {
+        // The first that has `red.relaxed` and `match`.
+        let number = target.strip_prefix("sm_").and_then(|number| number.parse::<u32>().ok());
+        if number.is_some_and(|number| number < 70) {
+            *target = "sm_70".to_owned();
+        }
+    }
     adjoint.items.retain(|item| match item {
         Item::Global(id) => kept.contains(id),
         Item::File(_) => true,

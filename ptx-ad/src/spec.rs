@@ -133,6 +133,8 @@ pub struct Access {
     pub own: bool,
     /// Whether the adjoint adds to the gradient of each element below the length, or overwrites it.
     pub covers: bool,
+    /// Whether the adjoint leaves the gradient as it is where the frame drops it: it stores no zeros there, and adds nothing.
+    pub drops: bool,
     /// Whether it is a replay buffer: the adjoint loads from the memory as it is *after* the launch.
     pub replayed: bool,
 }

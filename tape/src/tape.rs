@@ -266,6 +266,7 @@ impl Tape {
         self.store.status()?;
         self.half_done = true;
         let done = self.enqueue(stream, given).and_then(|()| self.mark(stream));
+        self.plan.unlend();
         self.half_done = false;
         if done.is_err() {
             // Whatever was left half done is not used again.
@@ -314,23 +315,7 @@ impl Tape {
         pass.check_values()?;
         pass.prepare()?;
         pass.take_statuses()?;
-        let seeds = std::mem::take(&mut pass.plan.seeds);
-        let seeded = seeds.iter().enumerate().try_for_each(|(at, place)| {
-            let Some(buffer) = pass.plan.buffers.get_mut(place.buffer as usize) else {
-                return Ok(());
-            };
-            let mut to = buffer.slice_mut(place.range())?;
-            match given {
-                Given::One(FloatType::F64) => to.cast_mut()?.fill(stream, 1.0f64),
-                Given::One(_) => to.cast_mut()?.fill(stream, 1.0f32),
-                Given::Seeds(seeds) => match seeds.get(at) {
-                    Some(seed) => to.copy_from(stream, seed.gradient),
-                    None => Ok(()),
-                },
-            }
-        });
-        pass.plan.seeds = seeds;
-        seeded?;
+        pass.plan.seed(stream, given)?;
         pass.run(0)?;
         if pass.guarded() && stream.is_recording() {
             pass.store.graphs_raise = true;

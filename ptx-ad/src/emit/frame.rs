@@ -8,7 +8,7 @@ use ptx::ir::{
 use super::Emit;
 use super::builder::{at, holds, number, param, plain, type_of};
 use crate::abi;
-use crate::analysis::{Analysis, GradientSlot, Origin};
+use crate::analysis::{Analysis, GradientSlot, Origin, Used};
 use crate::body::Body;
 use crate::spec::Real;
 
@@ -186,7 +186,8 @@ impl Emit<'_> {
             let reads =
                 self.analysis.used.get(index).is_some_and(|used| !used.stored && !used.added);
             let adds = (covers && reads).then(|| unless(self, abi::ASSIGN));
-            let clears = self.stores_once(index).then(|| unless(self, abi::DROP));
+            let clears =
+                stores_once(self.body, self.analysis, index).then(|| unless(self, abi::DROP));
             for (list, found) in [(&mut self.adds, adds), (&mut self.clears, clears)] {
                 if let Some(place) = list.get_mut(index) {
                     *place = found;
@@ -198,36 +199,52 @@ impl Emit<'_> {
         }
     }
 
-    /// Returns whether each byte is stored to once. Then gradients of stores need not be cleared where the frame says so: the
-    /// reverse of a second store has to read zero.
-    pub(super) fn stores_once(&self, pointer: usize) -> bool {
-        let mut spans: Vec<(i64, i64)> = Vec::new();
-        let Some(own) = self.analysis.own.get(pointer) else { return self.stores(pointer) == 1 };
-        if own.sites.iter().any(|site| self.body.region_of(site.block) > 0) {
-            return false;
-        }
-        for site in &own.sites {
-            spans.push((site.at, site.at.saturating_add(i64::from(site.bytes))));
-        }
-        spans.sort_unstable();
-        spans.windows(2).all(|pair| matches!(pair, [(_, end), (start, _)] if end <= start))
-    }
-
-    fn stores(&self, pointer: usize) -> usize {
-        let to = |instr: &Instr| match &instr.op {
-            Op::St { addr, .. } => {
-                self.analysis.forms.address(self.body, addr).origin == Origin::Pointer(pointer)
-            }
-            _ => false,
-        };
-        // In a loop it may store to one place many times.
-        let times = |block: usize| if self.body.region_of(block) > 0 { 2 } else { 1 };
-        self.body.instrs().filter(|(_, instr)| to(instr)).map(|(block, _)| times(block)).sum()
-    }
-
     /// Writes what every thread does at last.
     pub(super) fn finish(&mut self, frame: &Frame) {
         self.partial_sums(frame);
         self.b.push(Op::Ret { uni: false });
     }
+}
+
+/// Returns whether each byte is stored to once. Then gradients of stores need not be cleared where the frame says so: the
+/// reverse of a second store has to read zero.
+pub(super) fn stores_once(body: &Body, analysis: &Analysis, pointer: usize) -> bool {
+    let mut spans: Vec<(i64, i64)> = Vec::new();
+    let Some(own) = analysis.own.get(pointer) else { return stores(body, analysis, pointer) == 1 };
+    if own.sites.iter().any(|site| body.region_of(site.block) > 0) {
+        return false;
+    }
+    for site in &own.sites {
+        spans.push((site.at, site.at.saturating_add(i64::from(site.bytes))));
+    }
+    spans.sort_unstable();
+    spans.windows(2).all(|pair| matches!(pair, [(_, end), (start, _)] if end <= start))
+}
+
+fn stores(body: &Body, analysis: &Analysis, pointer: usize) -> usize {
+    let to = |instr: &Instr| match &instr.op {
+        Op::St { addr, .. } => {
+            analysis.forms.address(body, addr).origin == Origin::Pointer(pointer)
+        }
+        _ => false,
+    };
+    // In a loop it may store to one place many times.
+    let times = |block: usize| if body.region_of(block) > 0 { 2 } else { 1 };
+    body.instrs().filter(|(_, instr)| to(instr)).map(|(block, _)| times(block)).sum()
+}
+
+/// Returns whether the adjoint only reads a gradient that is dropped.
+pub(crate) fn drops(body: &Body, analysis: &Analysis, pointer: usize) -> bool {
+    let known = |(_, instr): (usize, &Instr)| match &instr.op {
+        // Where the pointer is chosen, zeros may be stored to the gradient of each.
+        Op::St { addr, .. } => !matches!(
+            analysis.forms.address(body, addr).origin,
+            Origin::Choice(_) | Origin::Unknown
+        ),
+        _ => true,
+    };
+    let only_stored = |used: &Used| used.stored && !used.loaded && !used.added;
+    analysis.used.get(pointer).is_some_and(only_stored)
+        && stores_once(body, analysis, pointer)
+        && body.instrs().all(known)
 }

@@ -4,6 +4,7 @@ use ptx::ir::{Address, Base, BinaryOp, BoolOp, Cmp, Instr, Op, Operand, Pred, Re
 
 use super::Emit;
 use super::builder::{at, fails, holds, number, type_of};
+use super::frame::stores_once;
 use super::own::Pieces;
 use super::rules::Term;
 use crate::analysis::{Access, Origin, Slot, real, real_in_memory};
@@ -367,7 +368,7 @@ impl Emit<'_> {
             }
             let stores =
                 self.analysis.used.get(pointer).is_some_and(|used| !used.loaded && !used.added);
-            if stores && self.stores_once(pointer) {
+            if stores && stores_once(self.body, self.analysis, pointer) {
                 found.push((position, instr, pointer));
             }
         }

@@ -128,3 +128,22 @@ pub(crate) fn number(real: Real) -> cuda_emu::Real {
         Real::F64 => cuda_emu::Real::F64,
     }
 }
+
+pub(crate) fn write(image: &mut [u8], at: usize, real: Real, value: f64) {
+    match real {
+        Real::F32 => image[at..at + 4].copy_from_slice(&(value as f32).to_le_bytes()),
+        Real::F64 => image[at..at + 8].copy_from_slice(&value.to_le_bytes()),
+        Real::F16 | Real::Bf16 => panic!("gradients are `float`"),
+    }
+}
+
+pub(crate) fn read(image: &[u8], at: usize, real: Real) -> f64 {
+    match real {
+        Real::F32 => f32::from_le_bytes(image[at..at + 4].try_into().expect("4 bytes")).into(),
+        Real::F64 => f64::from_le_bytes(image[at..at + 8].try_into().expect("8 bytes")),
+        Real::F16 | Real::Bf16 => {
+            let bits = u16::from_le_bytes(image[at..at + 2].try_into().expect("2 bytes"));
+            crate::half::value(real, bits)
+        }
+    }
+}

@@ -13,7 +13,7 @@ use ptx_ad::{
 use test_support::Rng;
 
 pub(crate) use crate::args::{
-    Arg, Layout, doubles, floats, kernel, module, number, scalar, spec, word, words,
+    Arg, Layout, doubles, floats, kernel, module, number, read, scalar, spec, word, words, write,
 };
 
 /// The dimensions of a launch.
@@ -405,6 +405,7 @@ impl Device {
             adjoint.accesses.iter().filter(may).map(|access| access.param).collect::<Vec<_>>()
         });
         let (mut assign, mut drop, mut slot) = (0, 0, 1u64);
+        let mut kept: Vec<(u64, Vec<u8>)> = Vec::new();
         for (at, (arg, finite)) in args.iter().zip(&finite).enumerate() {
             let numbers = arg.numbers();
             let active = arg.is_active();
@@ -455,6 +456,10 @@ impl Device {
                         write(&mut image, at * scale, real.gradient(), *weight);
                     }
                     let start = self.upload(&image);
+                    let mut of = adjoint.accesses.iter().filter(|access| access.param == at);
+                    if drop & bit != 0 && of.all(|access| access.drops) {
+                        kept.push((start, image));
+                    }
                     used.push(start);
                     gradients.push(start);
                     arguments.push(start.to_le_bytes().to_vec());
@@ -498,6 +503,13 @@ impl Device {
         });
         let result =
             self.reverse(&reverse, adjoint, shape, &mut arguments, &copies, masks, log, &mut used);
+        let is_kept =
+            |(start, image): &(u64, Vec<u8>)| self.download(*start, image.len()) == *image;
+        assert!(
+            kept.iter().all(is_kept),
+            "a gradient that is dropped was changed\n{}",
+            adjoint.text
+        );
         if let (Some((start, _)), Some(made)) = (log, deterministic) {
             let most = most_entries(adjoint, made, shape, args);
             let count = self.apply(start);
@@ -571,23 +583,4 @@ fn most_entries(
     let partial = numbers as u64 * if adjoint.scratch { threads } else { blocks };
     let (outside, inside) = made.added.split_first()?;
     inside.iter().all(|count| *count == 0).then_some(outside * threads + partial)
-}
-
-fn write(image: &mut [u8], at: usize, real: Real, value: f64) {
-    match real {
-        Real::F32 => image[at..at + 4].copy_from_slice(&(value as f32).to_le_bytes()),
-        Real::F64 => image[at..at + 8].copy_from_slice(&value.to_le_bytes()),
-        Real::F16 | Real::Bf16 => panic!("gradients are `float`"),
-    }
-}
-
-pub(crate) fn read(image: &[u8], at: usize, real: Real) -> f64 {
-    match real {
-        Real::F32 => f32::from_le_bytes(image[at..at + 4].try_into().expect("4 bytes")).into(),
-        Real::F64 => f64::from_le_bytes(image[at..at + 8].try_into().expect("8 bytes")),
-        Real::F16 | Real::Bf16 => {
-            let bits = u16::from_le_bytes(image[at..at + 2].try_into().expect("2 bytes"));
-            crate::half::value(real, bits)
-        }
-    }
 }

@@ -228,3 +228,21 @@ fn ten_thousand_instructions() {
     assert!(error.refusals.len() == 5_000 && error.refusals[0].reason == Reason::Warp);
     assert!(start.elapsed() < Duration::from_secs(4));
 }
+
+/// An adjoint has instructions that old architectures lack, and says so.
+#[test]
+fn old_targets() {
+    // All threads add to one gradient.
+    let code = format!("{START}\nld.global.f32 %f2, [%w1]; st.global.f32 [%w5], %f2; ret;");
+    let text = kernel(".param .u64 x, .param .u64 out", &code);
+    for (given, wanted) in
+        [("sm_52", "sm_70"), ("sm_60", "sm_70"), ("sm_75", "sm_75"), ("sm_90a", "sm_90a")]
+    {
+        let text = text
+            .replace(".version 8.3\n.target sm_90\n", &format!(".version 8.0\n.target {given}\n"));
+        let spec = spec("k", &[floats(&[1.0]), floats(&[1.0])]);
+        let made = differentiate(&parse(&text).expect("valid"), &spec).expect("plain");
+        assert!(made.text.contains("red.relaxed.gpu"), "{}", made.text);
+        assert!(made.text.contains(&format!("\n.target {wanted}\n")), "{given}:\n{}", made.text);
+    }
+}

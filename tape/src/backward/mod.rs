@@ -5,6 +5,7 @@ mod log;
 mod plan;
 mod run;
 mod scratch;
+mod seed;
 
 pub(crate) use log::FrameArg;
 pub(crate) use plan::{Action, NOWHERE, Place, Plan};

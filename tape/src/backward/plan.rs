@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use cuda_safe::{Access, Allocation, DeviceBuffer, Error, Result};
 
+use super::seed::Seeded;
 use crate::marker::Marker;
 use crate::record::{Copied, Kind, NONE, Recording, Target, Use, index};
 use crate::runs::Runs;
@@ -88,10 +89,10 @@ pub(crate) struct Plan {
     pub(crate) actions: Vec<Action>,
     pub(crate) places: Vec<Place>,
     pub(crate) buffers: Vec<DeviceBuffer<u8>>,
-    /// Memory of the caller's, which is borrowed as long as the plan is in use. Empty for a tape.
+    /// Memory of the caller's, which is borrowed as long as the plan is in use; for a tape, during a pass.
     pub(crate) lent: Vec<Lent>,
     /// Where the given gradients go.
-    pub(crate) seeds: Vec<Place>,
+    pub(crate) seeds: Vec<Seeded>,
     /// The gradient of each watched range.
     pub(crate) results: Vec<Place>,
     /// Whether some step may raise the status.
@@ -168,6 +169,7 @@ impl Plan {
             ))
             .with_hint("`Recorder::watch` comes before the launches that depend on what it watches"));
         }
+        self.find_readers(recording);
         self.outputs.extend_from_slice(outputs);
         self.made = true;
         Ok(())
@@ -221,7 +223,7 @@ impl Planner<'_> {
             return Err(Error::invalid("two given gradients are of the same memory"));
         }
         let place = self.place(memory, range)?;
-        self.plan.seeds.push(place);
+        self.plan.seeds.push(Seeded { place, read: None });
         self.set(memory, range, VALID);
         Ok(())
     }

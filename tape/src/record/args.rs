@@ -144,6 +144,7 @@ impl Collect<'_> {
             active: pointer.slot.is_some() && !detached,
             slot: pointer.slot.unwrap_or(u8::MAX),
             alone: pointer.alone,
+            drops: pointer.drops,
             patch,
             ..Use::new(target, found.memory, range, pointer.element, pointer.effect)
         });

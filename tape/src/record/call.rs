@@ -79,6 +79,7 @@ impl Collect<'_> {
             active: pointer.slot.is_some() && !detached,
             slot: pointer.slot.unwrap_or(u8::MAX),
             alone: pointer.alone,
+            drops: pointer.drops,
             patch,
             ..Use::new(target, NONE, range, pointer.element, pointer.effect)
         });

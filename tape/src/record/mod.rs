@@ -146,6 +146,8 @@ pub(crate) struct Use {
     /// The bit of its gradient parameter in the frame's masks; whether that may be set.
     pub(crate) slot: u8,
     pub(crate) alone: bool,
+    /// Whether the adjoint is known to only read a gradient that is dropped.
+    pub(crate) drops: bool,
     /// The memory's version when the value was there.
     pub(crate) version: u64,
     /// A copy of the value: in `Recording::copies`.
@@ -175,6 +177,7 @@ impl Use {
             active: false,
             slot: u8::MAX,
             alone: false,
+            drops: false,
             version: 0,
             copy: NONE,
             patch: 0,

@@ -252,6 +252,7 @@ impl OpSpec {
                 (false, false) => Primal::None,
             };
             pointer.covers = covers;
+            pointer.drops = access.drops;
             accesses.push(DerivedAccess {
                 param: param.into_owned(),
                 offset: pointer.offset,

@@ -78,6 +78,8 @@ pub(crate) struct OpPointer {
     pub(crate) slot: Option<u8>,
     /// Whether that parameter is its own: no structure's.
     pub(crate) alone: bool,
+    /// Whether the adjoint is known to only read a gradient that is dropped.
+    pub(crate) drops: bool,
 }
 
 /// The numbers of a parameter that have gradients.

@@ -52,6 +52,8 @@ pub(crate) struct Pointer {
     pub(crate) said: bool,
     pub(crate) length: Option<Length>,
     pub(crate) covers: bool,
+    /// Whether the adjoint is known to only read a gradient that is dropped.
+    pub(crate) drops: bool,
     pub(crate) active: bool,
     /// Whether the kernel stores results of atomic operations there, for a generated adjoint.
     pub(crate) replay: bool,
@@ -172,6 +174,7 @@ impl Param {
             said: false,
             length: None,
             covers: false,
+            drops: false,
             active: false,
             replay: false,
         };

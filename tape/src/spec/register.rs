@@ -191,7 +191,7 @@ impl Made {
         slot: u8,
     ) -> Result<OpPointer, String> {
         let name = &owner.name;
-        let Pointer { offset, element, value, effect, covers, active, .. } = *pointer;
+        let Pointer { offset, element, value, effect, covers, drops, active, .. } = *pointer;
         if element.size == 0 || offset.checked_add(8).is_none_or(|end| end > owner.size) {
             return Err(format!("`{name}`: a pointer {offset} bytes into it does not fit"));
         }
@@ -226,7 +226,7 @@ impl Made {
         };
         let alone = owner.shape == Shape::Buffer;
         let slot = active.then_some(slot);
-        Ok(OpPointer { param, offset, element, value, effect, length, covers, slot, alone })
+        Ok(OpPointer { param, offset, element, value, effect, length, covers, slot, alone, drops })
     }
 }
 

@@ -145,7 +145,10 @@ impl Call<'_> {
                     if dropped {
                         self.masks.drop |= 1 << used.slot;
                     }
-                    self.buffer(&used, &before())?
+                    match given.filter(|_| dropped && used.drops) {
+                        Some(given) => self.source(&used, given)?,
+                        None => self.buffer(&used, &before())?,
+                    }
                 }
             };
             if let Some(known) = self.plan.places.get_mut(at) {

@@ -19,6 +19,7 @@ mod outputs;
 mod primals;
 mod refusals;
 mod replay;
+mod seeds;
 mod shapes;
 mod specs;
 mod stale;
@@ -48,6 +49,7 @@ pub(crate) fn cases() -> Vec<Case> {
         primals::cases(),
         arguments::cases(),
         masks::cases(),
+        seeds::cases(),
         fresh::cases(),
         outputs::cases(),
         shapes::cases(),

@@ -204,7 +204,7 @@ fn kernels(device: &TestDevice) -> TestResult {
 
 /// The kernel of [`GOOD`], of another compiler, without places in a source.
 const TEXT: &str = ".version 7.0
-.target sm_70
+.target sm_60
 .address_size 64
 .visible .entry f(.param .f32 a, .param .u64 x, .param .u64 out, .param .u32 n)
 {
