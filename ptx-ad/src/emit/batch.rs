@@ -3,14 +3,15 @@
 //! Nobody promises that a warp's threads come to an instruction together. So the threads that are there ask who else is, by
 //! `activemask`; no branch is between that and the shuffles. If all 32 are there, in the same turns, a tree sums up to 32
 //! numbers at once: in each step a thread keeps half of the sums and passes on the others. Otherwise each thread adds for itself.
+//! Sums that are made once are gathered over the block: see `gather`.
 
 use ptx::ir::{
-    Address, Base, BinaryOp, BoolOp, Cmp, Mode, MulPart, Op, Operand, RegId, ShflMode, Space,
-    Special, Type,
+    Address, Base, BinaryOp, BoolOp, Cmp, Op, Operand, RegId, ShflMode, Space, Special, Type,
 };
 
 use super::Emit;
 use super::builder::{at, fails, holds, number, type_of};
+use super::gather::Gathered;
 use crate::spec::Real;
 
 /// So many sums are made at once.
@@ -32,6 +33,20 @@ pub(super) struct Batch {
     region: usize,
     /// Offsets in bytes of gradients, and registers of their own.
     values: Vec<(i64, RegId)>,
+}
+
+/// A thread's share of the sums over its warp.
+#[derive(Debug)]
+pub(super) struct Sum {
+    pub(super) value: RegId,
+    /// Which of them it is, and whether the thread has one.
+    pub(super) index: RegId,
+    pub(super) owner: RegId,
+}
+
+/// In how many steps of the tree the sums of a thread become half as many.
+fn halvings(count: usize) -> u32 {
+    count.next_power_of_two().ilog2()
 }
 
 impl Batch {
@@ -194,17 +209,15 @@ impl Emit<'_> {
             .iter()
             .filter_map(|(at, _)| u32::try_from(at.checked_sub(first)?).ok())
             .collect();
-        let zero = number(real, 0.0);
         if offsets.len() == values.len() {
             let lane = self.b.moved(Type::U32, Operand::Special(Special::Laneid));
-            let (sum, owner, place) = self.tree(real, lane, &values, &offsets);
-            let d = self.b.reg(Type::U64);
-            let (a, b, c) = (Operand::Reg(place.0), place.1, Operand::Reg(base));
-            let (ty, part, mode) = (Type::U32, Some(MulPart::Wide), Mode::default());
-            self.b.push(Op::Mad { ty, part, mode, d: Some(d), a, b, c });
-            let any = (BoolOp::And, holds(owner));
-            let any = self.b.setp_with(Cmp::Neu, type_of(real), Operand::Reg(sum), zero, any);
-            self.b.add_to(holds(any), space, type_of(real), at(d, start), Operand::Reg(sum));
+            let warp = self.tree(real, lane, &values);
+            // In an outer turn it may be another address.
+            let once = region == 0 && self.open.is_empty() && !self.plan.has_stack();
+            let gathered = Gathered { real, space, offsets, start };
+            if let Some(gathered) = self.gather(gathered, once, base, &warp) {
+                self.add_sum(&gathered, base, lane, &warp);
+            }
             self.b.jump(over);
         }
         self.b.place(apart);
@@ -214,34 +227,26 @@ impl Emit<'_> {
         self.b.place(over);
     }
 
-    /// Sums numbers over all threads of the warp. Returns the sum of the thread, whether it has one, and its offset: a
-    /// factor and another.
-    fn tree(
-        &mut self,
-        real: Real,
-        lane: RegId,
-        values: &[(i64, RegId)],
-        offsets: &[u32],
-    ) -> (RegId, RegId, (RegId, Operand)) {
+    /// Adds what threads have a sum of to gradients whose offsets from an address are known.
+    pub(super) fn add_sum(&mut self, to: &Gathered, base: RegId, lane: RegId, sum: &Sum) {
+        let (factor, other) = self.places(lane, sum.index, &to.offsets);
+        let d = self.b.mad_wide(factor, other, base);
+        let ty = type_of(to.real);
+        let any = (BoolOp::And, holds(sum.owner));
+        let value = Operand::Reg(sum.value);
+        let any = self.b.setp_with(Cmp::Neu, ty, value, number(to.real, 0.0), any);
+        self.b.add_to(holds(any), to.space, ty, at(d, to.start), value);
+    }
+
+    /// Sums numbers over all threads of the warp.
+    fn tree(&mut self, real: Real, lane: RegId, values: &[(i64, RegId)]) -> Sum {
         let ty = type_of(real);
-        let halvings = values.len().next_power_of_two().ilog2();
-        let step = match offsets {
-            [first, second, ..] => second.saturating_sub(*first),
-            _ => 0,
-        };
-        let even =
-            offsets.windows(2).all(|pair| matches!(pair, [a, b] if b.saturating_sub(*a) == step));
+        let halvings = halvings(values.len());
         let mut sums: Vec<RegId> = values.iter().map(|(_, value)| *value).collect();
-        let mut places: Vec<Operand> =
-            offsets.iter().map(|offset| Operand::Imm(u64::from(*offset))).collect();
         for level in 0..STEPS {
             let bit = 16u32 >> level;
             let half = 1usize << (STEPS.min(halvings).saturating_sub(level + 1));
-            let upper = (level < halvings).then(|| {
-                let own = Operand::Imm(u64::from(bit));
-                let own = self.b.binary(BinaryOp::And, Type::B32, Operand::Reg(lane), own);
-                self.b.setp(Cmp::Ne, Type::U32, Operand::Reg(own), Operand::Imm(0))
-            });
+            let upper = (level < halvings).then(|| self.upper(lane, bit));
             let mut next = Vec::new();
             for (index, &low) in sums.iter().enumerate().take(half) {
                 let high = upper.and_then(|upper| Some((upper, *sums.get(index + half)?)));
@@ -259,27 +264,17 @@ impl Emit<'_> {
                 next.push(self.b.binary(BinaryOp::Add, ty, a, b));
             }
             sums = next;
-            if let Some(upper) = upper.filter(|_| !even) {
-                let mut next = Vec::new();
-                for (index, &low) in places.iter().enumerate().take(half) {
-                    next.push(match places.get(index + half) {
-                        Some(&high) => {
-                            Operand::Reg(self.b.selp(Type::B32, high, low, holds(upper)))
-                        }
-                        None => low,
-                    });
-                }
-                places = next;
-            }
         }
-        let rest = STEPS.saturating_sub(halvings);
-        let index = self.b.binary(
-            BinaryOp::Shr,
-            Type::U32,
-            Operand::Reg(lane),
-            Operand::Imm(u64::from(rest)),
-        );
-        let count = Operand::Imm(u64::try_from(values.len()).unwrap_or(0));
+        let (index, owner) = self.owner(lane, values.len());
+        Sum { value: sums.first().copied().unwrap_or(lane), index, owner }
+    }
+
+    /// Returns which of so many sums a thread has, and whether it has one.
+    pub(super) fn owner(&mut self, lane: RegId, count: usize) -> (RegId, RegId) {
+        let rest = STEPS.saturating_sub(halvings(count));
+        let (a, b) = (Operand::Reg(lane), Operand::Imm(u64::from(rest)));
+        let index = self.b.binary(BinaryOp::Shr, Type::U32, a, b);
+        let count = Operand::Imm(u64::try_from(count).unwrap_or(0));
         let mut owner = self.b.setp(Cmp::Lo, Type::U32, Operand::Reg(index), count);
         if rest > 0 {
             let low = Operand::Imm((1 << rest) - 1);
@@ -287,12 +282,46 @@ impl Emit<'_> {
             let with = (BoolOp::And, holds(owner));
             owner = self.b.setp_with(Cmp::Eq, Type::U32, Operand::Reg(low), Operand::Imm(0), with);
         }
-        let sum = sums.first().copied().unwrap_or(lane);
-        let place = match places.first() {
-            Some(&Operand::Reg(place)) if !even => (place, Operand::Imm(1)),
-            _ => (index, Operand::Imm(u64::from(step))),
+        (index, owner)
+    }
+
+    /// Returns the offset of a thread's sum: a factor and another.
+    fn places(&mut self, lane: RegId, index: RegId, offsets: &[u32]) -> (RegId, Operand) {
+        let step = match offsets {
+            [first, second, ..] => second.saturating_sub(*first),
+            _ => 0,
         };
-        (sum, owner, place)
+        let even =
+            offsets.windows(2).all(|pair| matches!(pair, [a, b] if b.saturating_sub(*a) == step));
+        if even {
+            return (index, Operand::Imm(u64::from(step)));
+        }
+        let halvings = halvings(offsets.len());
+        let mut places: Vec<Operand> =
+            offsets.iter().map(|offset| Operand::Imm(u64::from(*offset))).collect();
+        for level in 0..halvings {
+            let half = 1usize << halvings.saturating_sub(level + 1);
+            let upper = self.upper(lane, 16 >> level);
+            let mut next = Vec::new();
+            for (index, &low) in places.iter().enumerate().take(half) {
+                next.push(match places.get(index + half) {
+                    Some(&high) => Operand::Reg(self.b.selp(Type::B32, high, low, holds(upper))),
+                    None => low,
+                });
+            }
+            places = next;
+        }
+        match places.first() {
+            Some(&Operand::Reg(place)) => (place, Operand::Imm(1)),
+            _ => (index, Operand::Imm(u64::from(step))),
+        }
+    }
+
+    /// Returns whether a bit of the thread's index is set.
+    fn upper(&mut self, lane: RegId, bit: u32) -> RegId {
+        let own = Operand::Imm(u64::from(bit));
+        let own = self.b.binary(BinaryOp::And, Type::B32, Operand::Reg(lane), own);
+        self.b.setp(Cmp::Ne, Type::U32, Operand::Reg(own), Operand::Imm(0))
     }
 
     /// Returns the number of the thread whose index differs in one bit.

@@ -2,8 +2,8 @@
 
 use ptx::ir::{
     Access, Address, AtomOp, Base, BinaryOp, BoolOp, Cmp, Dst, Function, Instr, Label, LabelId,
-    LdKind, LocId, Mode, Op, Operand, Order, Precision, Pred, RegId, Rounding, Scope, Space,
-    Symbol, Type, UnaryOp, VarId,
+    LdKind, LocId, Mode, MulPart, Op, Operand, Order, Precision, Pred, RegId, Rounding, Scope,
+    Space, Symbol, Type, UnaryOp, VarId,
 };
 
 use crate::spec::Real;
@@ -150,6 +150,15 @@ impl Builder {
     pub(super) fn binary(&mut self, op: BinaryOp, ty: Type, a: Operand, b: Operand) -> RegId {
         let d = self.reg(ty);
         self.binary_to(op, ty, d, a, b);
+        d
+    }
+
+    /// `a * b + c`, where the product has 64 bits.
+    pub(super) fn mad_wide(&mut self, a: RegId, b: Operand, c: RegId) -> RegId {
+        let d = self.reg(Type::U64);
+        let (ty, part, mode) = (Type::U32, Some(MulPart::Wide), Mode::default());
+        let (a, c) = (Operand::Reg(a), Operand::Reg(c));
+        self.push(Op::Mad { ty, part, mode, d: Some(d), a, b, c });
         d
     }
 

@@ -201,6 +201,7 @@ impl Emit<'_> {
 
     /// Writes what every thread does at last.
     pub(super) fn finish(&mut self, frame: &Frame) {
+        self.rows_end();
         self.partial_sums(frame);
         self.b.push(Op::Ret { uni: false });
     }

@@ -11,6 +11,7 @@ mod dead;
 mod early;
 mod forward;
 mod frame;
+mod gather;
 mod half;
 mod local;
 mod log;
@@ -33,6 +34,7 @@ use crate::spec::Effect;
 use again::Again;
 use batch::Batch;
 use builder::{Builder, Link};
+use gather::Rows;
 use log::Log;
 use memory::Taken;
 use own::{OwnSums, Pieces};
@@ -93,6 +95,8 @@ struct Emit<'a> {
     batches: Vec<Batch>,
     /// How many such gradients there are.
     batched: usize,
+    /// Sums over the block of sums over warps.
+    rows: Rows,
     /// What is loaded again, and what that was loaded to, with the pointers.
     again: Again,
     loaded_again: Vec<(RegId, usize)>,
@@ -159,16 +163,23 @@ pub(crate) fn adjoint(
 const MANY_BATCHED: usize = 64;
 /// With so many there is room for two.
 const FEW_REGISTERS: u32 = 128;
+/// Adjoints with loops wait for what they have kept and for their neighbours' gradients, so more threads are worth more than
+/// registers. Measured on an H200, bench/NOTES.md. With numbers of 64 bits they would spill too many.
+const FEW_REGISTERS_OF_LOOPS: u32 = 80;
 
-/// Limits the registers of a kernel that says nothing itself.
-fn limit_registers(function: &mut Function) {
-    let directives = &mut function.directives;
+/// Returns how many registers a thread may have, if that is limited.
+fn most_registers(function: &Function, body: &Body, batched: usize) -> Option<u32> {
+    let directives = &function.directives;
     let said = directives.maxntid.is_some()
         || directives.reqntid.is_some()
         || directives.minnctapersm.is_some()
         || directives.maxnreg.is_some();
-    if !said {
-        directives.maxnreg = Some(FEW_REGISTERS);
+    let loops = body.regions.len() > 1;
+    let doubles = function.registers.contains(&Type::F64);
+    match (said, loops) {
+        (true, _) => None,
+        (false, true) if !doubles => Some(FEW_REGISTERS_OF_LOOPS),
+        (false, _) => (batched > MANY_BATCHED).then_some(FEW_REGISTERS),
     }
 }
 
@@ -217,6 +228,7 @@ fn write(
         late: Vec::new(),
         batches: Vec::new(),
         batched: 0,
+        rows: Rows::default(),
         again: again::find(body, analysis, plan),
         loaded_again: Vec::new(),
         taken: HashMap::new(),
@@ -234,10 +246,11 @@ fn write(
     emit.stack_finish();
     emit.b.place(end);
     emit.finish(&frame);
+    emit.rows_begin();
     let Builder { mut function, code, .. } = emit.b;
     let left = dead::remove(&mut function, code);
-    if emit.batched > MANY_BATCHED {
-        limit_registers(&mut function);
+    if let Some(most) = most_registers(&function, body, emit.batched) {
+        function.directives.maxnreg = Some(most);
     }
     Once { function, left, apart: emit.apart, added: emit.added, again: emit.loaded_again }
 }

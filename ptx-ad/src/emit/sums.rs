@@ -18,14 +18,14 @@ const APART: u64 = 128;
 const LANES: u64 = 32;
 
 /// The place of a thread in its block.
-struct Thread {
+pub(super) struct Thread {
     index: RegId,
-    lane: RegId,
-    warp: RegId,
+    pub(super) lane: RegId,
+    pub(super) warp: RegId,
     /// The last lane of the warp.
     last: RegId,
     /// The threads of the block.
-    count: RegId,
+    pub(super) count: RegId,
 }
 
 /// A sum that is wanted.
@@ -69,15 +69,7 @@ impl Emit<'_> {
             let (ty, value) = (type_of(sum.real), [Operand::Reg(sum.value)]);
             self.b.store(Some(holds(leads)), Space::Shared, ty, to, &value);
         }
-        let barrier = Operand::Imm(0);
-        self.b.push(Op::Bar {
-            op: BarOp::Sync,
-            aligned: true,
-            d: None,
-            barrier,
-            threads: None,
-            p: None,
-        });
+        self.barrier(BarOp::Sync);
         let reg = Operand::Reg;
         let others = self.b.setp(Cmp::Ne, Type::U32, reg(thread.warp), Operand::Imm(0));
         self.b.jump_if(holds(others), end);
@@ -177,7 +169,7 @@ impl Emit<'_> {
         }
     }
 
-    fn thread(&mut self) -> Thread {
+    pub(super) fn thread(&mut self) -> Thread {
         let special =
             |this: &mut Self, special: Special| this.b.moved(Type::U32, Operand::Special(special));
         let [tx, ty, tz] = [Dim::X, Dim::Y, Dim::Z].map(|dim| special(self, Special::Tid(dim)));

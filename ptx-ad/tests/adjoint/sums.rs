@@ -110,6 +110,21 @@ fn batches_of_all_sizes() {
     }
 }
 
+/// Shared memory has room for the sums of some batches; the warps add those of the others.
+#[test]
+fn more_than_a_block_gathers() {
+    let offsets: Vec<usize> = (0..400).map(|at| 4 * at).collect();
+    let text = text(&horner(&offsets));
+    for (grid, block, n) in [(2, 96, 150), (1, 1024, 1000), (2, 40, 80)] {
+        let (got, adjoint) = right(&text, &args(400, n, 1), shape(grid, block));
+        assert!(reaches(&got));
+        assert_eq!(count(&adjoint.text, "bar.sync"), 1);
+        let rows = adjoint.text.split("_rows[").nth(1).and_then(|rest| rest.split(']').next());
+        let words: usize = rows.and_then(|words| words.parse().ok()).expect("a size");
+        assert!((2048..=5120).contains(&words), "{words} words");
+    }
+}
+
 #[test]
 fn doubles_in_batches() {
     for weights in [1, 3, 32] {
