@@ -28,9 +28,9 @@ use std::collections::{HashMap, HashSet};
 
 use ptx::ir::{Base, Function, FunctionId, Op, Pred, RegId, Type, VarId};
 
-use crate::analysis::{Analysis, Origin, Slot};
+use crate::analysis::{Analysis, GradientSlot, Origin, Slot};
 use crate::body::Body;
-use crate::spec::Effect;
+use crate::spec::{Effect, Real};
 use again::Again;
 use batch::Batch;
 use builder::{Builder, Link};
@@ -164,23 +164,41 @@ const MANY_BATCHED: usize = 64;
 /// With so many there is room for two.
 const FEW_REGISTERS: u32 = 128;
 /// Adjoints with loops wait for what they have kept and for their neighbours' gradients, so more threads are worth more than
-/// registers. Measured on an H200, bench/NOTES.md. With numbers of 64 bits they would spill too many.
+/// registers. Measured on an H200, bench/NOTES.md. Gradients of 64 bits would be spilled.
 const FEW_REGISTERS_OF_LOOPS: u32 = 80;
 
 /// Returns how many registers a thread may have, if that is limited.
-fn most_registers(function: &Function, body: &Body, batched: usize) -> Option<u32> {
+fn most_registers(
+    function: &Function,
+    body: &Body,
+    analysis: &Analysis,
+    batched: usize,
+) -> Option<u32> {
     let directives = &function.directives;
     let said = directives.maxntid.is_some()
         || directives.reqntid.is_some()
         || directives.minnctapersm.is_some()
         || directives.maxnreg.is_some();
     let loops = body.regions.len() > 1;
-    let doubles = function.registers.contains(&Type::F64);
     match (said, loops) {
         (true, _) => None,
-        (false, true) if !doubles => Some(FEW_REGISTERS_OF_LOOPS),
+        (false, true) if !has_doubles(analysis) => Some(FEW_REGISTERS_OF_LOOPS),
         (false, _) => (batched > MANY_BATCHED).then_some(FEW_REGISTERS),
     }
+}
+
+/// Returns whether some gradient is of doubles.
+fn has_doubles(analysis: &Analysis) -> bool {
+    let pointers = &analysis.pointers;
+    let in_memory = pointers.iter().filter(|pointer| pointer.slot.is_some());
+    let mut in_memory = in_memory.filter_map(|pointer| pointer.spec.reals);
+    in_memory.any(|reals| reals.real() == Real::F64)
+        || analysis.slots.iter().any(|slot| match slot {
+            GradientSlot::Partials(param) => {
+                pointers.numbers_of(*param).any(|(_, real)| real == Real::F64)
+            }
+            GradientSlot::Pointer(_) | GradientSlot::Structure(_) => false,
+        })
 }
 
 /// An adjoint, what is read in it, the pointers that it takes to be apart, and how many numbers go to shared sums.
@@ -249,7 +267,7 @@ fn write(
     emit.rows_begin();
     let Builder { mut function, code, .. } = emit.b;
     let left = dead::remove(&mut function, code);
-    if let Some(most) = most_registers(&function, body, emit.batched) {
+    if let Some(most) = most_registers(&function, body, analysis, emit.batched) {
         function.directives.maxnreg = Some(most);
     }
     Once { function, left, apart: emit.apart, added: emit.added, again: emit.loaded_again }

@@ -40,6 +40,40 @@ fn simple(before: &str, code: &str) -> (Compared, Adjoint) {
     found.expect("four runs")
 }
 
+/// More threads hide the time that loops wait, unless gradients are of doubles. What the kernel states holds.
+#[test]
+fn registers() {
+    const LOOP: &str = "mov.u32 %r4, 0; AGAIN: mul.f32 %f2, %f2, %f1; add.u32 %r4, %r4, 1; \
+        setp.lt.u32 %p1, %r4, %r9; @%p1 bra AGAIN;";
+    let made = |code: &str| simple("", &format!("mov.f32 %f2, 0f3F800000; {code}")).1.text;
+    assert!(!made("mul.f32 %f2, %f1, %f1;").contains(".maxnreg"));
+    let widened = "cvt.f64.f32 %d1, %f1; mul.f64 %d1, %d1, %d1; cvt.rn.f32.f64 %f2, %d1;";
+    for code in [LOOP.to_owned(), format!("{widened} {LOOP}")] {
+        let text = made(&code);
+        assert!(text.contains(".maxnreg 80"), "{text}");
+    }
+    let text = module(
+        "",
+        ".param .u64 x, .param .u64 out",
+        "ld.param.u64 %w1, [x]; ld.param.u64 %w2, [out]; ld.global.f64 %d1, [%w1]; mov.f64 %d2, %d1;
+         mov.u32 %r4, 0; AGAIN: mul.f64 %d2, %d2, %d1; add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 5;
+         @%p1 bra AGAIN; st.global.f64 [%w2], %d2; ret;",
+    );
+    let args = [doubles(&[0.5]), doubles(&[0.0])];
+    for (bounds, wanted) in [
+        ("", None),
+        (".maxntid 64, 1, 1", Some(".maxntid 64")),
+        (".maxnreg 40", Some(".maxnreg 40")),
+    ] {
+        let text = text.replace(")\n{\n", &format!(")\n{bounds}\n{{\n"));
+        let got = Device::new().compare(&text, "k", &args, shape(1, 1), 1);
+        let (_, adjoint) = got.unwrap_or_else(|failure| panic!("{failure:?}\n{text}"));
+        let text = &adjoint.text;
+        assert!(wanted.is_none_or(|wanted| text.contains(wanted)), "{text}");
+        assert_eq!(text.contains(".maxnreg"), bounds.contains(".maxnreg"), "{text}");
+    }
+}
+
 #[test]
 fn products() {
     for (trips, kept) in [("%r8", true), ("%r9", true)] {
