@@ -50,6 +50,13 @@ fn args(weights: usize, n: usize, below: usize) -> Vec<Arg> {
     vec![floats(&w), floats(&x), words(&m), floats(&out), word(n as u32)]
 }
 
+/// The same, where all threads have as many turns: whole warps come to each.
+fn in_step(weights: usize, n: usize) -> Vec<Arg> {
+    let mut args = args(weights, n, 1);
+    args[2] = words(&vec![4; n]);
+    args
+}
+
 const SHAPES: [(u32, u32, usize); 7] =
     [(1, 1, 1), (1, 32, 32), (1, 32, 31), (2, 33, 66), (1, 1024, 1000), (3, 64, 150), (1, 32, 0)];
 
@@ -243,6 +250,7 @@ fn loops() {
                 let (_, adjoint) = right(&text, &args(20, n, below), shape(grid, block));
                 assert_eq!(adjoint.text.contains("activemask"), sums, "{text}");
             }
+            right(&text, &in_step(20, n), shape(grid, block));
         }
     }
     // More sums than a loop carries.
@@ -256,6 +264,7 @@ fn loops() {
     many.push_str("add.u32 %r5, %r5, 1; bra TOP; DONE:");
     for (grid, block, n) in SHAPES {
         right(&text(&many), &args(37, n, 3), shape(grid, block));
+        right(&text(&many), &in_step(37, n), shape(grid, block));
     }
 }
 
