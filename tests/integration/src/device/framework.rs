@@ -55,12 +55,17 @@ impl Framework {
 
     pub(crate) fn with_flags(context: &Context, flags: CUstream_flags) -> Result<Self, Failure> {
         let (sys, context) = (context.driver().as_sys(), context.as_raw());
-        let mut stream = std::ptr::null_mut();
+        let mut inner = Inner { sys, context, stream: CU_STREAM_LEGACY };
         bound(sys, context, || {
+            let mut stream = std::ptr::null_mut();
             // SAFETY: `stream` is a valid place for a handle.
-            success("cuStreamCreate", unsafe { sys.cuStreamCreate(&raw mut stream, flags.0) })
+            let made = unsafe { sys.cuStreamCreate(&raw mut stream, flags.0) };
+            success("cuStreamCreate", made)?;
+            // Destroyed with `inner`, also if popping the context fails.
+            inner.stream = stream;
+            Ok(())
         })?;
-        Ok(Self(Arc::new(Inner { sys, context, stream })))
+        Ok(Self(Arc::new(inner)))
     }
 
     /// A framework that runs on the legacy stream.
@@ -83,14 +88,17 @@ impl Framework {
 
     /// A tensor in the order of the stream.
     pub(crate) fn tensor(&self, values: &[u32]) -> Result<RawTensor, Failure> {
-        let mut start = 0;
-        let bytes = size_of_val(values).max(4);
+        let (mut tensor, bytes) = (None, size_of_val(values).max(4));
         self.bound(|| {
+            let mut start = 0;
             // SAFETY: `start` is a valid place for an address.
             let made = unsafe { self.0.sys.cuMemAllocAsync(&raw mut start, bytes, self.0.stream) };
-            success("cuMemAllocAsync", made)
+            success("cuMemAllocAsync", made)?;
+            // Freed with it, also if popping the context fails.
+            tensor = Some(RawTensor { framework: self.clone(), start, len: values.len() });
+            Ok(())
         })?;
-        let tensor = RawTensor { framework: self.clone(), start, len: values.len() };
+        let tensor = tensor.ok_or_else(|| Failure::new("no memory was allocated"))?;
         tensor.write(values)?;
         Ok(tensor)
     }
@@ -121,7 +129,13 @@ impl Framework {
         let mut graph = std::ptr::null_mut();
         // SAFETY: the stream is live, and `graph` is a valid place for a handle.
         let ended = unsafe { self.0.sys.cuStreamEndCapture(self.0.stream, &raw mut graph) };
-        success("cuStreamEndCapture", ended)?;
+        if let Err(failed) = success("cuStreamEndCapture", ended) {
+            // A stream that goes on capturing could free nothing.
+            // SAFETY: as above.
+            let _ = unsafe { self.0.sys.cuStreamEndCapture(self.0.stream, &raw mut graph) };
+            drop(RawGraph { framework: self.clone(), graph, exec: std::ptr::null_mut() });
+            return Err(failed);
+        }
         let mut made = RawGraph { framework: self.clone(), graph, exec: std::ptr::null_mut() };
         self.bound(|| {
             let place = &raw mut made.exec;

@@ -118,11 +118,12 @@ fn raw_allocations(device: &TestDevice) -> TestResult {
         // SAFETY: the stream is live, and the memory is freed once, in its order.
         unsafe {
             let start = pool.allocate_raw(1000, stream)?;
-            ensure!(start != 0 && pool.used_bytes()? >= 1000);
+            let used = pool.used_bytes();
             pool.free_raw(start, stream)?;
+            ensure!(start != 0 && used? >= 1000);
             let start = context.allocate_raw(1000, stream)?;
-            ensure!(start != 0);
             context.free_raw(start, stream)?;
+            ensure!(start != 0);
             ensure_eq!(pool.allocate_raw(0, stream)?, 0);
             pool.free_raw(0, stream)?;
         }

@@ -170,6 +170,7 @@ fn one_stream_over_all_calls(device: &TestDevice) -> TestResult {
     ensure_eq!(buffer.to_vec(&stream)?, vec![first as u32; 100]);
     ensure_eq!(context.stats().stream_waits, before.stream_waits + 1);
     drop((buffer, stream));
+    super::checks::no_drop_errors(&context)?;
     context.close()?;
     Ok(())
 }
