@@ -152,8 +152,7 @@ impl Tensor {
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the number of dimensions or an extent is negative, or there
     /// are none though there are dimensions.
     pub fn shape(&self) -> Result<Vec<usize>> {
-        let dimensions = Dimensions::of(self.raw.tensor())?;
-        dimensions.shape.iter().map(|&extent| extent_of(extent)).collect()
+        TensorRef::from(self).shape()
     }
 
     /// Returns the type of the elements.
@@ -239,6 +238,27 @@ impl<'a> TensorRef<'a> {
     #[must_use]
     pub unsafe fn new(tensor: &'a DLTensor, read_only: bool) -> Self {
         Self { tensor, read_only, owner: None }
+    }
+
+    /// Returns the extents.
+    ///
+    /// # Errors
+    /// As [`Tensor::shape`].
+    pub fn shape(&self) -> Result<Vec<usize>> {
+        let dimensions = Dimensions::of(self.tensor)?;
+        dimensions.shape.iter().map(|&extent| extent_of(extent)).collect()
+    }
+
+    /// Returns the type of the elements.
+    #[must_use]
+    pub fn data_type(&self) -> DLDataType {
+        self.tensor.dtype
+    }
+
+    /// Returns where the memory is.
+    #[must_use]
+    pub fn device(&self) -> DLDevice {
+        self.tensor.device
     }
 }
 
