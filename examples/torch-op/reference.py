@@ -38,8 +38,7 @@ def sphere(detail, rng):
 
 
 def closest(points, vertices, faces):
-    """For each point the nearest point of all faces, in float64: its face, its barycentric coordinates, the distance, and the
-    distance to the nearest other point with another direction."""
+    """For each point the nearest point of all faces: its face, its barycentric coordinates, and the distance."""
     p, (a, b, c) = points[:, None, :], (vertices[faces[:, k]][None] for k in range(3))
 
     def dot(u, v):

@@ -289,7 +289,8 @@ def errors_name_argument_and_value():
     distance = torch_op.signed_distance
     refused(ValueError, ["`faces`", "int64"], lambda: distance(points, vertices, faces.long()))
     refused(ValueError, ["`points`", "[200, 2]"], lambda: distance(points[:, :2].contiguous(), vertices, faces))
-    refused(ValueError, ["`points`", "[1, 200]", "[200, 3]"], lambda: distance(points.t().contiguous().t(), vertices, faces))
+    turned = points.t().contiguous().t()
+    refused(ValueError, ["`points`", "[1, 200]", "[200, 3]"], lambda: distance(turned, vertices, faces))
     refused(ValueError, ["`vertices`", "float16"], lambda: distance(points, vertices.half(), faces))
     near("axpy after errors", axpy(1.0, x, y), torch.full_like(x, 2.0), 0)
 

@@ -17,14 +17,25 @@ DEVICE = torch.device("cuda:0")
 ROUNDS = 30
 
 
-@torch.library.custom_op("torch_op_timing::axpy", mutates_args=(), device_types="cuda")
-def custom_axpy(a: float, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def axpy(a: float, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
     torch_op.axpy_out(a, x, y, out)
     return out
 
 
+# The same operator, registered in two other ways.
+custom_axpy = torch.library.custom_op("torch_op_timing::axpy", axpy, mutates_args=(), device_types="cuda")
 custom_axpy.register_fake(lambda a, x, y: torch.empty_like(x))
+library = torch.library.Library("torch_op_timing", "FRAGMENT")
+library.define("axpy_with_gradient(float a, Tensor x, Tensor y) -> Tensor")
+library.impl("axpy_with_gradient", axpy, "CUDA")
+torch.library.register_autograd(
+    "torch_op_timing::axpy_with_gradient",
+    lambda ctx, g: (None, ctx.a * g, g),
+    setup_context=lambda ctx, inputs, output: setattr(ctx, "a", inputs[0]),
+    lib=library,
+)
+axpy_with_gradient = torch.ops.torch_op_timing.axpy_with_gradient.default
 
 
 def host_us(calls, count=500):
@@ -73,8 +84,13 @@ def small():
         axpy_out_us=ours,
         torch_add_out_us=torchs,
     )
-    operator, custom, add = host_us(
-        [lambda: torch_op.axpy(2.0, x, y), lambda: custom_axpy(2.0, x, y), lambda: torch.add(y, x, alpha=2.0)]
+    operator, custom, with_gradient, add = host_us(
+        [
+            lambda: torch_op.axpy(2.0, x, y),
+            lambda: custom_axpy(2.0, x, y),
+            lambda: axpy_with_gradient(2.0, x, y),
+            lambda: torch.add(y, x, alpha=2.0),
+        ]
     )
     show(
         "the operator by torch.library, of custom_op, host",
@@ -82,6 +98,7 @@ def small():
         holds=operator / custom <= 0.56,
         operator_us=operator,
         custom_op_us=custom,
+        with_register_autograd_us=with_gradient,
         torch_add_us=add,
         ratio=operator / custom,
     )
@@ -128,7 +145,8 @@ def distances():
         torch.autograd.grad(torch_op.signed_distance(points, vertices, faces), (points, vertices), g)
 
     alone, together = device_us([forward, both], count=5)
-    show(f"signed_distance of {n} points from {len(faces)} faces, events", forward_us=alone, forward_backward_us=together)
+    what = f"signed_distance of {n} points from {len(faces)} faces, events"
+    show(what, forward_us=alone, forward_backward_us=together)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ _c.torch_op_error.restype = ctypes.c_char_p
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
-# 2. Its functions. They enqueue on PyTorch's current stream and do not wait. Since 2.10 PyTorch has a table of C
+# 2. Its functions. They enqueue on PyTorch's current stream and do not wait. PyTorch 2.11 and later have a table of C
 # functions, by which the library reads tensors, stream and allocator. Without it, tensors are passed as DLPack capsules.
 _table = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
 

@@ -1,4 +1,4 @@
-//! The same functions for Python objects, whose framework has an exchange table (DLPack 1.2): PyTorch from 2.10.
+//! The same functions for Python objects, whose framework has an exchange table (DLPack 1.2), such as PyTorch 2.11.
 //!
 //! Python's headers are not needed: the framework's table reads the objects, and they live until the call returns, because
 //! the caller holds them. The calling thread holds the interpreter's lock, so `ctypes` calls these functions through

@@ -193,6 +193,10 @@ fn exchange(device: &TestDevice) -> TestResult {
         let made = unsafe {
             let from = exchange.borrow((&raw mut x).cast())?;
             let to = exchange.tensor((&raw mut y).cast())?;
+            for tensor in [TensorRef::from(&from), TensorRef::from(&to)] {
+                ensure_eq!((tensor.shape()?, tensor.data_type()), (vec![100], U32));
+                ensure_eq!(tensor.device().device_type, DLDeviceType::CUDA);
+            }
             context.lend(exchange.current_stream(context)?, |lent| {
                 let (from, mut to) = (lent.view::<u32>(&from)?, lent.view_mut::<u32>(&to)?);
                 device.count(basic.copy(lent, (1, 64), from, &mut to, 100))?;
