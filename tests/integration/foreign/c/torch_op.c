@@ -45,7 +45,7 @@ static void axpy(CUstream stream) {
     REQUIRE(torch_op_axpy(stream, 2.0f, &dx, &shorter, &result) == 1);
     REQUIRE(strstr(torch_op_error(), "`y`") && strstr(torch_op_error(), "[999]"));
     REQUIRE(torch_op_axpy(stream, 2.0f, NULL, &dy, &result) == 1);
-    REQUIRE(strstr(torch_op_error(), "`x` is null"));
+    REQUIRE(strstr(torch_op_error(), "`x` is null") != NULL);
 }
 
 /* A tetrahedron, seen from a point before its slanted face and from one inside. */
