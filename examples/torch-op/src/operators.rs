@@ -76,8 +76,9 @@ pub(crate) fn signed_distance(
     let _range = nvtx::range("torch_op::signed_distance");
     distances.has_shape(&query.shape_of_distances()?)?;
     caller.lend(query.points, |device, lent| {
-        let (points, mesh) = query.mesh(device, lent)?;
+        // All tensors are viewed, and so checked, before anything is enqueued.
         let distances: DeviceSliceMut<'_, f32> = distances.view_mut(lent)?;
+        let (points, mesh) = query.mesh(device, lent)?;
         mesh.signed_distances(lent, &PointQueries::at(points), Sign::Normal, distances)
     })
 }
@@ -95,7 +96,6 @@ pub(crate) fn signed_distance_backward(
     g.has_shape(&query.shape_of_distances()?)?;
     let parts = [("points", by_points, query.points), ("mesh", by_vertices, query.vertices)];
     caller.lend(query.points, |device, lent| {
-        let (points, mesh) = query.mesh(device, lent)?;
         let g: DeviceSlice<'_, f32> = g.view(lent)?;
         let mut gradients = Gradients::new().of("distances", g);
         if deterministic {
@@ -113,6 +113,7 @@ pub(crate) fn signed_distance_backward(
         if !wanted {
             return Ok(());
         }
+        let (points, mesh) = query.mesh(device, lent)?;
         let n = u32::try_from(points.len())
             .map_err(|_| Error::invalid(format!("there are {} points", points.len())))?;
         let arguments = (mesh.differentiable_view(lent)?, points, NotSaved, n);
