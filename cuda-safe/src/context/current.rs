@@ -59,6 +59,20 @@ impl ContextInner {
         if accepted { copy() } else { self.with_current(copy) }
     }
 
+    /// Returns whether this context is current on the calling thread.
+    pub(crate) fn is_current(&self) -> Result<bool> {
+        let mut current = std::ptr::null_mut();
+        // SAFETY: `current` is a valid place for a handle.
+        match unsafe { self.state.sys.cuCtxGetCurrent(&raw mut current) } {
+            Ok(CUresult::CUDA_SUCCESS) => Ok(current == self.raw),
+            // The thread's current context is not valid any more, so it is another one.
+            Ok(
+                CUresult::CUDA_ERROR_INVALID_CONTEXT | CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED,
+            ) => Ok(false),
+            failed => self.answer("cuCtxGetCurrent", failed).map(|()| false),
+        }
+    }
+
     /// Returns the results of `f` and of popping.
     fn run_with_current<R>(
         &self,

@@ -2,6 +2,7 @@
 
 mod child;
 mod compiler;
+mod framework;
 mod header;
 mod lab;
 mod parent;
