@@ -327,7 +327,7 @@ impl Context {
         match in_use {
             // An owner of lent memory that lies in the deferred-free list may be what uses the context.
             Some(error) if !self.inner.deferred.holds_tokens() => return Err(error),
-            _ => self.inner.free_deferred()?,
+            _ => self.inner.free_deferred_and_report()?,
         }
         let mut primary = lock();
         self.inner.is_alone(&primary)?;
@@ -468,6 +468,15 @@ impl ContextInner {
         }
     }
 
+    /// Returns the first of two errors, and keeps the later one.
+    pub(crate) fn first_error(&self, first: Result<()>, later: Result<()>) -> Result<()> {
+        if first.is_err() {
+            self.keep_drop_result(later);
+            return first;
+        }
+        later
+    }
+
     /// Keeps an error that a drop met.
     #[cold]
     pub(crate) fn keep_drop_error(&self, error: Error) {
@@ -494,6 +503,16 @@ impl ContextInner {
 
     pub(crate) fn free_deferred(&self) -> Result<()> {
         self.deferred.empty(self)
+    }
+
+    /// As [`free_deferred`](Self::free_deferred), but returns the first error that a drop of an owner there has met. Where
+    /// the context is closed, nobody could ask for it later.
+    fn free_deferred_and_report(&self) -> Result<()> {
+        let errors = || self.drop_errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = errors().len();
+        self.free_deferred()?;
+        let met = errors().get(known).cloned();
+        met.map_or(Ok(()), Err)
     }
 
     /// Frees all that the context holds for reuse. Waits for the device.
