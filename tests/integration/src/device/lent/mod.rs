@@ -143,7 +143,14 @@ fn one_stream_over_all_calls(device: &TestDevice) -> TestResult {
     let raw = owner.raw();
     // SAFETY: the token keeps the context alive. It counts for this test alone.
     let context = unsafe { Context::from_raw(device.context().driver(), raw, owner) }?;
-    let framework = Framework::legacy(&context);
+    let outcome = no_event_between_calls(&context);
+    let dropped = super::checks::no_drop_errors(&context);
+    context.close()?;
+    outcome.and(dropped)
+}
+
+fn no_event_between_calls(context: &Context) -> TestResult {
+    let framework = Framework::legacy(context);
     let call = |buffer: Option<DeviceBuffer<u32>>| {
         // SAFETY: the legacy stream lives as long as the context.
         unsafe {
@@ -169,9 +176,6 @@ fn one_stream_over_all_calls(device: &TestDevice) -> TestResult {
     let stream = context.stream()?;
     ensure_eq!(buffer.to_vec(&stream)?, vec![first as u32; 100]);
     ensure_eq!(context.stats().stream_waits, before.stream_waits + 1);
-    drop((buffer, stream));
-    super::checks::no_drop_errors(&context)?;
-    context.close()?;
     Ok(())
 }
 
