@@ -327,12 +327,12 @@ impl Context {
         match in_use {
             // An owner of lent memory that lies in the deferred-free list may be what uses the context.
             Some(error) if !self.inner.deferred.holds_tokens() => return Err(error),
-            _ => self.inner.free_deferred_and_report()?,
+            _ => self.inner.reporting(|| self.inner.free_deferred())?,
         }
         let mut primary = lock();
         self.inner.is_alone(&primary)?;
         let registered = self.inner.is_kept_in(&primary);
-        self.inner.free_everything()?;
+        self.inner.reporting(|| self.inner.free_everything())?;
         if registered {
             let result = state.watch.end_by(|| {
                 // SAFETY: gives back the retain made by `primary`; no handle of ours is left.
@@ -505,12 +505,12 @@ impl ContextInner {
         self.deferred.empty(self)
     }
 
-    /// As [`free_deferred`](Self::free_deferred), but returns the first error that a drop of an owner there has met. Where
-    /// the context is closed, nobody could ask for it later.
-    fn free_deferred_and_report(&self) -> Result<()> {
+    /// Runs `free`, and returns the first error that a drop in it has met and kept. Where the context is closed, nobody
+    /// could ask for it later.
+    fn reporting(&self, free: impl FnOnce() -> Result<()>) -> Result<()> {
         let errors = || self.drop_errors.lock().unwrap_or_else(PoisonError::into_inner);
         let known = errors().len();
-        self.free_deferred()?;
+        free()?;
         let met = errors().get(known).cloned();
         met.map_or(Ok(()), Err)
     }
