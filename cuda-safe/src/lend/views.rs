@@ -47,8 +47,11 @@ impl Drop for View {
 impl Views {
     /// Ends the lending of all memory, and returns the first error. The context keeps later ones.
     pub(super) fn end(&self, context: &ContextInner) -> Result<()> {
-        let ended = self.0.iter().map(|view| view.allocation().end_lending());
-        ended.fold(Ok(()), |first, later| context.first_error(first, later))
+        let mut ended = Ok(());
+        for view in &self.0 {
+            ended = context.first_error(ended, view.allocation().end_lending());
+        }
+        ended
     }
 }
 
