@@ -111,19 +111,24 @@ impl Framework {
 
     /// A tensor in the order of the stream.
     pub(crate) fn tensor(&self, values: &[u32]) -> Result<RawTensor, Failure> {
-        let (mut tensor, bytes) = (None, size_of_val(values).max(4));
+        let tensor = self.allocate(values.len())?;
+        tensor.write(values)?;
+        Ok(tensor)
+    }
+
+    /// A tensor that nothing is written to, without a wait.
+    pub(crate) fn allocate(&self, len: usize) -> Result<RawTensor, Failure> {
+        let (mut tensor, bytes) = (None, (len * size_of::<u32>()).max(4));
         self.bound(|| {
             let mut start = 0;
             // SAFETY: `start` is a valid place for an address.
             let made = unsafe { self.0.sys.cuMemAllocAsync(&raw mut start, bytes, self.0.stream) };
             success("cuMemAllocAsync", made)?;
             // Freed with it, also if popping the context fails.
-            tensor = Some(RawTensor { framework: self.clone(), start, len: values.len() });
+            tensor = Some(RawTensor { framework: self.clone(), start, len });
             Ok(())
         })?;
-        let tensor = tensor.ok_or_else(|| Failure::new("no memory was allocated"))?;
-        tensor.write(values)?;
-        Ok(tensor)
+        tensor.ok_or_else(|| Failure::new("no memory was allocated"))
     }
 
     pub(crate) fn synchronize(&self) -> TestResult {

@@ -323,8 +323,7 @@ fn graphs_in_graphs(device: &TestDevice) -> TestResult {
                 let mut y = lent.slice_from_raw_mut::<u32>(y.start(), 100)?;
                 refused = writes.launch(lent);
                 let reads = context.capture((), |stream, ()| y.copy_from(stream, &source));
-                let launched = reads?.launch(lent);
-                launched
+                reads?.launch(lent)
             })
         }?;
         Ok(())
