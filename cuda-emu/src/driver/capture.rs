@@ -47,6 +47,14 @@ impl State {
         }
     }
 
+    /// Fails for a stream whose capture is invalidated and has not ended.
+    pub(super) fn capture_in_order(&self, stream: u64) -> Answer {
+        match &self.objects.streams.get(stream)?.capture {
+            Some((capture, _)) => self.capturing(*capture).map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// Adds an event's record, or a wait for it, to the captured graph.
     pub(super) fn capture_event(&mut self, stream: u64, event: u64, record: bool) -> Answer {
         let Some((capture, tail)) = self.objects.streams.get(stream)?.capture.clone() else {

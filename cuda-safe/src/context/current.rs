@@ -24,10 +24,11 @@ impl ContextInner {
     }
 
     /// As [`with_current`](Self::with_current), for closures that create nothing: an error of popping is
-    /// returned. After the context is closed, a stored error could not be read.
+    /// returned, since after the context is closed, a stored error could not be read. Behind an error of `f`, which keeps
+    /// the context open, it is stored.
     pub(crate) fn while_current(&self, f: impl FnOnce() -> Result<()>) -> Result<()> {
         let (result, popped) = self.run_with_current(f)?;
-        result.and(popped)
+        self.first_error(result, popped)
     }
 
     /// Runs `copy`, which enqueues a copy in a stream's order, with a context current from which the

@@ -175,13 +175,14 @@ impl DeferredFrees {
                         // waited for above.
                         unsafe { call!(context, cuMemFree_v2(start)) }
                     }
-                    Deferred::Lent { token, uses, .. } => {
+                    Deferred::Lent { token, home, uses } => {
                         // Streams of other contexts are not waited for above.
                         let finish = |(stream, far): &(Stream, u64)| stream.inner().finish(*far);
                         let finished = uses.iter().try_for_each(finish);
                         match finished {
                             Ok(()) => drop(token),
-                            Err(_) => std::mem::forget(token),
+                            // A later call waits again.
+                            Err(_) => self.put(Deferred::Lent { token, home, uses }),
                         }
                         finished
                     }
@@ -205,7 +206,8 @@ impl DeferredFrees {
                         unsafe { call!(context, cuLibraryUnload(library)) }
                     }
                 };
-                first_error = std::mem::replace(&mut first_error, Ok(())).and(freed);
+                first_error =
+                    context.first_error(std::mem::replace(&mut first_error, Ok(())), freed);
             }
             Ok(())
         })?;

@@ -327,12 +327,12 @@ impl Context {
         match in_use {
             // An owner of lent memory that lies in the deferred-free list may be what uses the context.
             Some(error) if !self.inner.deferred.holds_tokens() => return Err(error),
-            _ => self.inner.free_deferred()?,
+            _ => self.inner.reporting(|| self.inner.free_deferred())?,
         }
         let mut primary = lock();
         self.inner.is_alone(&primary)?;
         let registered = self.inner.is_kept_in(&primary);
-        self.inner.free_everything()?;
+        self.inner.reporting(|| self.inner.free_everything())?;
         if registered {
             let result = state.watch.end_by(|| {
                 // SAFETY: gives back the retain made by `primary`; no handle of ours is left.
@@ -468,6 +468,15 @@ impl ContextInner {
         }
     }
 
+    /// Returns the first of two errors, and keeps the later one.
+    pub(crate) fn first_error(&self, first: Result<()>, later: Result<()>) -> Result<()> {
+        if first.is_err() {
+            self.keep_drop_result(later);
+            return first;
+        }
+        later
+    }
+
     /// Keeps an error that a drop met.
     #[cold]
     pub(crate) fn keep_drop_error(&self, error: Error) {
@@ -494,6 +503,16 @@ impl ContextInner {
 
     pub(crate) fn free_deferred(&self) -> Result<()> {
         self.deferred.empty(self)
+    }
+
+    /// Runs `free`, and returns the first error that a drop in it has met and kept. Where the context is closed, nobody
+    /// could ask for it later.
+    fn reporting(&self, free: impl FnOnce() -> Result<()>) -> Result<()> {
+        let errors = || self.drop_errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = errors().len();
+        free()?;
+        let met = errors().get(known).cloned();
+        met.map_or(Ok(()), Err)
     }
 
     /// Frees all that the context holds for reuse. Waits for the device.

@@ -11,6 +11,7 @@ use super::abi::{
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLTensor,
 };
 use super::element::{Fit, Scalars, fit};
+use crate::context::ContextInner;
 use crate::error::{Error, Result};
 use crate::memory::Allocation;
 
@@ -182,14 +183,27 @@ impl Tensor {
     }
 
     /// Ends what views of the tensor may still do: the stream of the call waits for uses on other streams.
-    fn end_views(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// The first error, with the context that keeps later ones.
+    fn end_views(&self) -> std::result::Result<(), (Arc<ContextInner>, Error)> {
         let viewed = std::mem::take(&mut *self.viewed.borrow_mut());
-        viewed.iter().map(Allocation::end_lending).fold(Ok(()), Result::and)
+        let mut ended = Ok(());
+        for allocation in &viewed {
+            if let Err(error) = allocation.end_lending() {
+                let context = &allocation.home_stream().inner().context;
+                match &ended {
+                    Ok(()) => ended = Err((context.clone(), error)),
+                    Err(_) => context.keep_drop_error(error),
+                }
+            }
+        }
+        ended
     }
 
     /// Gives up the tensor without its deleter.
     pub(super) fn into_parts(self) -> (Raw, Result<()>) {
-        let ended = self.end_views();
+        let ended = self.end_views().map_err(|(_, error)| error);
         let this = std::mem::ManuallyDrop::new(self);
         // SAFETY: `this` is never dropped or used again, so each field is owned once.
         let (raw, viewed) = unsafe {
@@ -206,16 +220,11 @@ impl Tensor {
 
 impl Drop for Tensor {
     fn drop(&mut self) {
-        if let Err(error) = self.end_views() {
-            // The deleter is called nevertheless: the device is lost.
-            event_of(&error);
+        // The deleter is called nevertheless: the host has waited for the uses, or the device is lost.
+        if let Err((context, error)) = self.end_views() {
+            context.keep_drop_error(error);
         }
     }
-}
-
-/// Reports an error that nobody can return.
-fn event_of(_error: &Error) {
-    crate::trace::event!(WARN, error = %_error, "a tensor was dropped while streams used it");
 }
 
 impl fmt::Debug for Tensor {

@@ -65,7 +65,10 @@ pub(crate) fn capture_of(context: &ContextInner, stream: CUstream) -> Result<Opt
             let (graph, tail) = driver::capturing(context, stream)?;
             Ok(Some(Capturing { graph, tail }))
         }
-        _ => Err(Error::invalid("the capture of the lent stream was invalidated before the call")),
+        _ => Err(Error::invalid(format!(
+            "the capture of the lent stream {stream:p} was invalidated before the call"
+        ))
+        .with_hint("end the capture, which fails, and capture again")),
     }
 }
 

@@ -74,7 +74,11 @@ impl Context {
     /// The error of `call`. [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), without a call of `call`, if `raw` is the
     /// per-thread stream or belongs to another context, inside another call of `lend`, if the stream's capture was
     /// invalidated, or if work on the legacy stream would invalidate a capture. The error that the driver returns, such as
-    /// for a handle that is none. After `call`, if something made under a capture outlives it.
+    /// for a handle that is none. After `call`, if something made under a capture outlives it, or if the driver fails
+    /// where the lent stream must wait for work on other streams that uses lent memory; the host has waited for it then.
+    ///
+    /// If the end of the call fails after an error or a panic of `call`, [`Context::take_drop_errors`] returns the later
+    /// error.
     ///
     /// # Safety
     /// Until this returns:
@@ -113,7 +117,11 @@ impl Context {
             }));
             let closed = lent.close();
             match result {
-                Ok(result) => result.and_then(|result| closed.map(|()| result)),
+                Ok(Ok(result)) => closed.map(|()| result),
+                Ok(Err(error)) => {
+                    inner.keep_drop_result(closed);
+                    Err(error)
+                }
                 Err(panic) => {
                     inner.keep_drop_result(closed);
                     resume_unwind(panic)
@@ -127,6 +135,8 @@ impl Context {
 impl LentStream {
     /// Begins the call on a stream; on the legacy one with the context current.
     fn open(context: &Arc<ContextInner>, raw: CUstream, legacy: bool) -> Result<Self> {
+        // The first query: others fail while the stream's capture is invalidated.
+        let capturing = capture_of(context, raw)?;
         if !legacy {
             let mut owner = std::ptr::null_mut();
             // SAFETY: the stream is live, says the caller of `lend`, and `owner` is a valid place for a handle.
@@ -136,7 +146,6 @@ impl LentStream {
             }
         }
         let views = RefCell::default();
-        let capturing = capture_of(context, raw)?;
         context.lent.note_capture(capturing.is_some());
         if let Some(capturing) = capturing {
             let mode = relax_captures(context)?;
@@ -144,7 +153,7 @@ impl LentStream {
             context.captures.join();
             let capture = Capture::of_lent(context, &capturing).inspect_err(|_| {
                 context.captures.end();
-                let _ = exchange_mode(context, mode);
+                context.keep_drop_result(exchange_mode(context, mode).map(drop));
             })?;
             let stream = Stream::lent(context, raw, legacy, Some(capture.clone()));
             stream.inner().begin_call();
@@ -167,19 +176,19 @@ impl LentStream {
     /// Ends the call: from here on the other code may do with stream and memory what it likes.
     fn close(self) -> Result<()> {
         let Self { stream, views, capture, .. } = self;
+        let context = &*stream.inner().context;
         allocate::end();
         let views = views.into_inner();
-        let mut closed = views.end();
+        let mut closed = views.end(context);
         if let Some((capture, mode)) = &capture {
-            let context = &*stream.inner().context;
-            closed = closed.and(capture.end_lent(stream.inner()));
+            closed = context.first_error(closed, capture.end_lent(stream.inner()));
             context.captures.end();
-            closed = closed.and(exchange_mode(context, *mode).map(drop));
+            closed = context.first_error(closed, exchange_mode(context, *mode).map(drop));
         }
         // The views hold the stream too.
         drop(views);
         let outlived = Arc::strong_count(stream.inner()) > 1;
-        closed.and(stream.inner().end_call(outlived))
+        context.first_error(closed, stream.inner().end_call(outlived))
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use cuda_sys::CUdeviceptr;
 
 use super::LentStream;
+use crate::context::ContextInner;
 use crate::error::{Error, Result};
 use crate::memory::{Allocation, DeviceSlice, DeviceSliceMut, fit};
 
@@ -44,9 +45,13 @@ impl Drop for View {
 }
 
 impl Views {
-    /// Ends the lending of all memory, and returns the first error.
-    pub(super) fn end(&self) -> Result<()> {
-        self.0.iter().map(|view| view.allocation().end_lending()).fold(Ok(()), Result::and)
+    /// Ends the lending of all memory, and returns the first error. The context keeps later ones.
+    pub(super) fn end(&self, context: &ContextInner) -> Result<()> {
+        let mut ended = Ok(());
+        for view in &self.0 {
+            ended = context.first_error(ended, view.allocation().end_lending());
+        }
+        ended
     }
 }
 

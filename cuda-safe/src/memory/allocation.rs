@@ -327,12 +327,27 @@ impl Allocation {
         }
         if !matches!(self.kind, Kind::Empty | Kind::Lent(_) | Kind::Released) {
             event!(TRACE, address = self.start, bytes = self.bytes, stream = self.home_id, "free");
-            if self.home.inner().usable_here().is_err() {
+            if !self.home_is_usable() {
                 return self.free_apart();
             }
             self.join_home()?;
         }
         self.free_in_order()
+    }
+
+    /// Returns whether this thread may use the home stream now. If the driver fails at the question, the context keeps its
+    /// error.
+    fn home_is_usable(&self) -> bool {
+        let home = self.home.inner();
+        match home.usable_here() {
+            Ok(()) => true,
+            Err(error) => {
+                if error.code().is_some() {
+                    home.context.keep_drop_error(error);
+                }
+                false
+            }
+        }
     }
 
     /// Frees the memory, of which all uses are ordered before later work of the home stream.
@@ -364,6 +379,11 @@ impl Allocation {
     }
 }
 
+/// Returns whether the error is that of the free itself, which is not tried again: the driver may have freed the memory.
+pub(super) fn is_of_a_free(error: &Error) -> bool {
+    error.call() == Some("cuMemFreeAsync")
+}
+
 impl Drop for Allocation {
     fn drop(&mut self) {
         self.home.inner().memory_dropped();
@@ -384,15 +404,19 @@ impl Drop for Allocation {
             return;
         }
         event!(TRACE, address = self.start, bytes = self.bytes, stream = self.home_id, "free");
-        let freed_apart = match self.home.inner().usable_here() {
-            Ok(()) => self.join_home().map(|()| false),
-            Err(_) => self.free_apart().map(|()| true),
+        let freed_apart = match self.home_is_usable() {
+            true => self.join_home().map(|()| false),
+            false => self.free_apart().map(|()| true),
         };
         if let Err(error) = freed_apart {
             let kind = self.replace_kind(Kind::Released);
             let context = &self.home.inner().context;
+            let is_freed = is_of_a_free(&error);
             // Freeing now could pull the memory away from work on another stream.
             context.keep_drop_error(error);
+            if is_freed {
+                return;
+            }
             if self.is_used_elsewhere() {
                 // The deferred-free list waits for one device: better lost than pulled away from another.
                 std::mem::forget(kind);

@@ -10,6 +10,8 @@ use cuda_sys::CUresult;
 use cuda_sys::{CUdeviceptr, CUstream};
 
 use super::allocation::Kind;
+#[cfg(feature = "dlpack")]
+use super::allocation::is_of_a_free;
 use super::{Access, Allocation};
 #[cfg(feature = "dlpack")]
 use crate::context::ContextInner;
@@ -86,9 +88,13 @@ impl Allocation {
     /// refused.
     ///
     /// # Errors
-    /// The driver's error, if neither the stream nor the host could wait for a use.
+    /// The driver's error, if the stream could not wait for a use. The host has waited then; if that failed too, the
+    /// context keeps the error.
     pub(crate) fn end_lending(self: &Arc<Self>) -> Result<()> {
         let Kind::Lent(lent) = self.kind() else { return Ok(()) };
+        if lent.ended.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         if Arc::strong_count(self) == 1 && !self.shared.is_raised() {
             // Used on its home stream alone, and nobody is left who could use it.
             return Ok(());
@@ -104,18 +110,19 @@ impl Allocation {
         match home.capture {
             // Uses on streams outside of the capture were refused.
             Some(_) => Ok(()),
-            None => {
-                self.join_home().or_else(|error| self.finish_uses_elsewhere().map_err(|_| error))
-            }
+            None => self.join_home().inspect_err(|_| self.finish_uses_elsewhere()),
         }
     }
 
-    /// Makes the host wait for the uses on other streams than the home stream.
-    fn finish_uses_elsewhere(&self) -> Result<()> {
-        let uses = self.newest_uses(Access::Write);
-        uses.iter()
-            .filter(|(stream, _)| stream != self.home_stream())
-            .try_for_each(|(stream, sequence)| stream.inner().finish(*sequence))
+    /// Makes the host wait for the uses on other streams than the home stream. The home's context keeps errors.
+    #[cold]
+    fn finish_uses_elsewhere(&self) {
+        let context = &self.home_stream().inner().context;
+        for (stream, sequence) in self.newest_uses(Access::Write) {
+            if stream != *self.home_stream() {
+                context.keep_drop_result(stream.inner().finish(sequence));
+            }
+        }
     }
 
     /// Fails for a write of a range that a graph of other code reads.
@@ -256,8 +263,10 @@ impl Allocation {
                     Ok(true) => {}
                     Ok(false) => context.deferred.put(Deferred::Unordered { start }),
                     Err(error) => {
+                        if !is_of_a_free(&error) {
+                            context.deferred.put(Deferred::Unordered { start });
+                        }
                         context.keep_drop_error(error);
-                        context.deferred.put(Deferred::Unordered { start });
                     }
                 }
             }

@@ -119,7 +119,7 @@ impl Context {
     /// nothing.
     ///
     /// # Errors
-    /// The error that the driver returns.
+    /// The error that the driver returns. If it is not that of `cuMemFreeAsync`, the memory is not freed.
     ///
     /// # Safety
     /// `start` is 0 or was returned by `allocate_raw` and is not freed so far; all uses of it are ordered before later
@@ -131,7 +131,8 @@ impl Context {
         if start == 0 {
             return Ok(());
         }
-        inner.while_current(|| {
+        // An error of restoring the current context is kept: it would look as if the memory were not freed.
+        inner.with_current(|| {
             // SAFETY: the caller's promise.
             unsafe { call!(inner, cuMemFreeAsync(start, stream)) }
         })

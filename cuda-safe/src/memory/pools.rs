@@ -220,7 +220,7 @@ impl Pool {
     /// nothing.
     ///
     /// # Errors
-    /// The error that the driver returns.
+    /// As [`Context::free_raw`].
     ///
     /// # Safety
     /// `start` is 0 or was returned by `allocate_raw` and is not freed so far; all uses of it are ordered before later

@@ -1,10 +1,12 @@
 //! Attacks on streams, memory and graphs of frameworks.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use cuda_safe::{DeviceBuffer, LaunchConfig, Pool, Stream, kernels};
+use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Pool, Result, Stream, kernels};
 
-use crate::harness::{Lab, TestResult, ensure_eq, list};
+use crate::harness::{Framework, Lab, TestResult, ensure, ensure_eq, list};
 
 kernels! {
     struct Kernels;
@@ -173,14 +175,19 @@ fn what_would_spoil_a_capture(lab: &Lab) -> TestResult {
 /// Gives a buffer away, and takes memory of its size while the consumer's work may still read it.
 ///
 /// - row: a tensor's deleter runs once
-/// - targets: `DeviceBuffer::into_dlpack`, `Tensor::into_buffer`
+/// - targets: `DeviceBuffer::into_dlpack`, `DeviceBuffer::into_dlpack_unversioned`, `Tensor::into_buffer`
 /// - must: right
+/// - variants: versioned, unversioned
 fn memory_of_an_exported_tensor(lab: &Lab) -> TestResult {
     let framework = lab.framework(false)?;
     let (stream, target) = (lab.stream()?, framework.tensor(&[0; N])?);
     let kernels = Kernels::load(&lab.context()?)?;
     let buffer = DeviceBuffer::from_slice(&stream, &[6_u32; N])?;
-    let tensor = framework.import(buffer.into_dlpack(&[N], framework.consumer()?)?)?;
+    let consumer = framework.consumer()?;
+    let tensor = match lab.variant() {
+        "versioned" => framework.import(buffer.into_dlpack(&[N], consumer)?)?,
+        _ => framework.import_unversioned(buffer.into_dlpack_unversioned(&[N], consumer)?)?,
+    };
     framework.lend(|lent| {
         let source = tensor.into_buffer::<u32>(lent)?;
         let mut view = lent.view_mut::<u32>(&target)?;
@@ -214,6 +221,182 @@ fn buffers_of_pools_that_are_gone(lab: &Lab) -> TestResult {
     Ok(())
 }
 
+/// Closes pools whose buffers and handles are alive, and drops what the errors hand back in every order.
+///
+/// - row: memory of a pool lives
+/// - targets: `Pool::close`, `Pool::default_of`, `DeviceBuffer::zeroed_in`
+/// - must: error "still in use"
+/// - variants: buffer_first, pool_first
+fn pools_closed_while_in_use(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let pool = Pool::new(&context)?;
+    let mut buffer = DeviceBuffer::<u32>::zeroed_in(&pool, &stream, N)?;
+    buffer.fill(&stream, 3)?;
+    let refused = match pool.close() {
+        Err(refused) => refused,
+        Ok(()) => return lab.refused(Ok::<(), &str>(())),
+    };
+    let (pool, error) = refused.into_parts();
+    lab.refused(Err::<(), _>(error))?;
+    ensure_eq!(buffer.to_vec(&stream)?, vec![3; N]);
+    let copy = buffer.try_clone(&stream)?;
+    if lab.variant() == "buffer_first" {
+        drop(buffer);
+        pool.close()?;
+    } else {
+        drop(pool);
+        buffer.fill(&stream, 4)?;
+        ensure_eq!(buffer.to_vec(&stream)?, vec![4; N]);
+    }
+    ensure_eq!(copy.to_vec(&stream)?, vec![3; N]);
+    // The device's own pool is shared with the frameworks, and closing a handle to it destroys nothing.
+    let other = Pool::default_of(&context)?;
+    Pool::default_of(&context)?.close()?;
+    ensure_eq!(DeviceBuffer::<u32>::zeroed_in(&other, &stream, N)?.to_vec(&stream)?, vec![0; N]);
+    Ok(())
+}
+
+/// Works with the crate as other code of the process does, on this thread and on one that is waited for.
+fn everything(framework: &Framework, context: &Context) -> Result<()> {
+    let work = |context: &Context| -> Result<()> {
+        let stream = context.stream()?;
+        let mut buffer = DeviceBuffer::<u32>::zeroed(&stream, N)?;
+        buffer.fill(&stream, 1)?;
+        let mut graph = context.capture(buffer, |stream, buffer| buffer.fill(stream, 2))?;
+        graph.launch(&stream)?;
+        drop(graph);
+        context.synchronize()?;
+        context.free_deferred()
+    };
+    work(context)?;
+    let joined = thread::scope(|scope| {
+        // The other thread may lend the same stream, since it is in no call.
+        let lends = scope.spawn(|| {
+            work(context)?;
+            framework.lend(|lent| DeviceBuffer::<u32>::zeroed(lent, N)?.to_vec(lent).map(drop))
+        });
+        lends.join()
+    });
+    joined.unwrap_or_else(|_| Err(cuda_safe::Error::invalid("a thread panicked")))
+}
+
+/// Lends a stream again in a call and in its allocator, works with the crate there, and panics or does not.
+///
+/// - row: closures of `Context::lend`
+/// - targets: `LentStream::set_allocator`, `DeviceBuffer::zeroed`, `Context::capture`, `Context::free_deferred`
+/// - must: error "inside a call of `Context::lend`"
+/// - variants: closure, allocator, legacy_closure, legacy_allocator
+fn calls_in_calls(lab: &Lab) -> TestResult {
+    let (legacy, place) = match lab.variant().strip_prefix("legacy_") {
+        Some(place) => (true, place),
+        None => (false, lab.variant()),
+    };
+    let framework = Arc::new(lab.framework(legacy)?);
+    let context = lab.context()?;
+    for panics in [false, true] {
+        let outcomes = Arc::new(Mutex::new(Vec::new()));
+        let enter = {
+            let (framework, context, outcomes) =
+                (framework.clone(), context.clone(), outcomes.clone());
+            move || {
+                let nested = framework.lend(|_| Ok(()));
+                let rest = everything(&framework, &context);
+                outcomes.lock().unwrap_or_else(PoisonError::into_inner).push((nested, rest));
+                assert!(!panics, "on purpose");
+            }
+        };
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            framework.lend(|lent| {
+                match place {
+                    "closure" => enter(),
+                    _ => lent.set_allocator(framework.allocator(enter)),
+                }
+                let mut scratch = DeviceBuffer::<u32>::zeroed(lent, N)?;
+                scratch.fill(lent, 5)?;
+                scratch.to_vec(lent)
+            })
+        }));
+        match caught {
+            Ok(values) => {
+                ensure!(!panics, "the panic did not come out");
+                ensure_eq!(values?, vec![5; N]);
+            }
+            Err(_) => ensure!(panics, "the call has panicked"),
+        }
+        let outcomes =
+            std::mem::take(&mut *outcomes.lock().unwrap_or_else(PoisonError::into_inner));
+        ensure_eq!(outcomes.len(), 1);
+        for (nested, rest) in outcomes {
+            lab.refused(nested)?;
+            rest?;
+        }
+        // The thread is in no call, and no allocator is set.
+        let values = framework.lend(|lent| DeviceBuffer::<u32>::zeroed(lent, N)?.to_vec(lent))?;
+        ensure_eq!(values, vec![0; N]);
+    }
+    Ok(())
+}
+
+/// Works with the crate, and lends the stream, in the deleters of tensors: where a view has just ended, where a kept
+/// tensor is dropped, on another thread, and in `free_deferred`.
+///
+/// - row: deleters of tensors
+/// - row: a tensor's deleter runs once
+/// - targets: `LentStream::view`, `Tensor::into_buffer`, `DeviceBuffer::fill`, `Context::free_deferred`
+/// - must: right
+/// - variants: tensor, in_the_call, kept, elsewhere, beyond_the_stream
+fn deleters_that_use_the_crate(lab: &Lab) -> TestResult {
+    let framework = Arc::new(lab.framework(false)?);
+    let context = lab.context()?;
+    let deletions = Arc::new(Mutex::new(Vec::new()));
+    let deleted = {
+        let (other, context, deletions) =
+            (lab.framework(true)?, context.clone(), deletions.clone());
+        move || {
+            let outcome = everything(&other, &context);
+            deletions.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
+        }
+    };
+    let tensor = framework.tensor_with(&[5; N], deleted)?;
+    let stream = lab.stream()?;
+    match lab.variant() {
+        "tensor" => {
+            let seen = framework.lend(|lent| lent.view::<u32>(&tensor)?.to_vec(lent))?;
+            ensure_eq!(seen, vec![5; N]);
+            drop(tensor);
+        }
+        "in_the_call" => {
+            let seen = framework.lend(|lent| {
+                let seen = lent.view::<u32>(&tensor)?.to_vec(lent);
+                drop(tensor);
+                seen
+            })?;
+            ensure_eq!(seen, vec![5; N]);
+        }
+        place => {
+            let mut kept = framework.lend(|lent| Ok(tensor.into_buffer::<u32>(lent)?))?;
+            kept.fill(&stream, 7)?;
+            ensure_eq!(kept.to_vec(&stream)?, vec![7; N]);
+            match place {
+                "kept" => framework.lend(|_| {
+                    drop(kept);
+                    Ok(())
+                })?,
+                "elsewhere" => {
+                    let joined = thread::scope(|scope| scope.spawn(move || drop(kept)).join());
+                    ensure!(joined.is_ok(), "the drop has panicked");
+                    framework.lend(|_| Ok(()))?;
+                }
+                _ => drop(kept),
+            }
+        }
+    }
+    context.free_deferred()?;
+    let deletions = std::mem::take(&mut *deletions.lock().unwrap_or_else(PoisonError::into_inner));
+    ensure_eq!(deletions.len(), 1);
+    deletions.into_iter().try_for_each(|outcome| Ok(outcome?))
+}
+
 list![
     stream_after_its_call,
     memory_of_a_stream_that_is_gone,
@@ -223,4 +406,7 @@ list![
     what_would_spoil_a_capture,
     memory_of_an_exported_tensor,
     buffers_of_pools_that_are_gone,
+    pools_closed_while_in_use,
+    calls_in_calls,
+    deleters_that_use_the_crate,
 ];

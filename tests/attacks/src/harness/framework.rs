@@ -1,17 +1,18 @@
 //! A stand-in for a framework, by raw calls of the driver: a stream, tensors, captures and graphs.
 
 use std::ffi::c_void;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use cuda_safe::dlpack::abi::{
-    DLDataType, DLDevice, DLDeviceType, DLManagedTensorVersioned, DLPackVersion, DLTensor,
+    DLDataType, DLDevice, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion,
+    DLTensor,
 };
 use cuda_safe::dlpack::{Consumer, Tensor};
 use cuda_safe::sys::{
     CU_STREAM_LEGACY, CUgraph, CUgraphExec, CUresult, CUstream, CUstream_flags,
     CUstreamCaptureMode, MissingSymbol,
 };
-use cuda_safe::{Context, LentStream, Result};
+use cuda_safe::{Allocate, Context, Lease, LentStream, Result};
 
 use super::{Failure, TestResult, ensure_eq};
 
@@ -21,16 +22,21 @@ fn success(call: &str, answer: Result<CUresult, MissingSymbol>) -> TestResult {
 }
 
 /// A framework with a stream, which is destroyed with it unless it is the legacy stream.
-pub(crate) struct Framework(Rc<Inner>);
+pub(crate) struct Framework(Arc<Inner>);
 
 struct Inner {
     context: Context,
     stream: CUstream,
 }
 
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
 /// A graph of a framework.
 pub(crate) struct Graph {
-    framework: Rc<Inner>,
+    framework: Arc<Inner>,
     graph: CUgraph,
     exec: CUgraphExec,
 }
@@ -66,7 +72,7 @@ impl Framework {
             })?;
             inner.stream = stream;
         }
-        Ok(Self(Rc::new(inner)))
+        Ok(Self(Arc::new(inner)))
     }
 
     /// Lends the framework's stream for a call.
@@ -100,18 +106,33 @@ impl Framework {
 
     /// Returns a tensor of the framework, which is written.
     pub(crate) fn tensor(&self, values: &[u32]) -> std::result::Result<Tensor, Failure> {
+        self.tensor_with(values, || ())
+    }
+
+    /// Returns a tensor whose deleter runs `deleted` before it frees the memory, on any thread. `deleted` must not panic:
+    /// C code does not.
+    pub(crate) fn tensor_with(
+        &self,
+        values: &[u32],
+        deleted: impl FnOnce() + Send + 'static,
+    ) -> std::result::Result<Tensor, Failure> {
         let (sys, stream, bytes) = (self.0.sys(), self.0.stream, size_of_val(values));
-        let mut start = 0;
+        let memory = Memory::new(&self.0, bytes)?;
+        let start = memory.start;
         self.0.bound(|| {
-            // SAFETY: `start` is a valid place for an address, and the source is read before the stream was waited for.
+            // SAFETY: both sides have that many bytes, and the source is read before the stream was waited for.
             unsafe {
-                success("cuMemAllocAsync", sys.cuMemAllocAsync(&raw mut start, bytes, stream))?;
                 let copied = sys.cuMemcpyHtoDAsync_v2(start, values.as_ptr().cast(), bytes, stream);
                 success("cuMemcpyHtoDAsync", copied)?;
                 success("cuStreamSynchronize", sys.cuStreamSynchronize(stream))
             }
         })?;
-        let owner = Owner { framework: self.0.clone(), shape: [values.len() as i64], strides: [1] };
+        let owner = Owner {
+            deleted: Box::new(deleted),
+            _memory: memory,
+            shape: [values.len() as i64],
+            strides: [1],
+        };
         let owner = Box::into_raw(Box::new(owner));
         // SAFETY: made just now.
         let (shape, strides) =
@@ -152,6 +173,22 @@ impl Framework {
     }
 }
 
+impl Framework {
+    /// Takes an exported tensor of the ABI before DLPack 1.0.
+    pub(crate) fn import_unversioned(
+        &self,
+        tensor: *mut DLManagedTensor,
+    ) -> std::result::Result<Tensor, Failure> {
+        // SAFETY: as in `import`.
+        Ok(unsafe { Tensor::from_unversioned(tensor) }?)
+    }
+
+    /// Returns the framework's allocator, which runs `called` before each allocation.
+    pub(crate) fn allocator(&self, called: impl Fn() + 'static) -> impl Allocate + 'static {
+        Allocator { framework: self.0.clone(), called: Box::new(called) }
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         if self.stream != CU_STREAM_LEGACY {
@@ -178,23 +215,64 @@ impl Drop for Graph {
     }
 }
 
+/// Memory of a framework, freed in its stream's order.
+struct Memory {
+    framework: Arc<Inner>,
+    start: u64,
+}
+
+impl Memory {
+    fn new(framework: &Arc<Inner>, bytes: usize) -> std::result::Result<Self, Failure> {
+        let mut start = 0;
+        framework.bound(|| {
+            // SAFETY: `start` is a valid place for an address, and the stream is live.
+            success("cuMemAllocAsync", unsafe {
+                framework.sys().cuMemAllocAsync(&raw mut start, bytes, framework.stream)
+            })
+        })?;
+        Ok(Self { framework: framework.clone(), start })
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let framework = &self.framework;
+        let _ = framework.bound(|| {
+            // SAFETY: this owns the memory.
+            success("cuMemFreeAsync", unsafe {
+                framework.sys().cuMemFreeAsync(self.start, framework.stream)
+            })
+        });
+    }
+}
+
+struct Allocator {
+    framework: Arc<Inner>,
+    called: Box<dyn Fn()>,
+}
+
+// SAFETY: memory of the driver's pool in the order of the stream that is lent, aligned by the driver; the token frees it.
+unsafe impl Allocate for Allocator {
+    fn allocate(&self, _: &Context, bytes: usize, _: CUstream) -> Result<Lease> {
+        (self.called)();
+        let memory = Memory::new(&self.framework, bytes)
+            .map_err(|failed| cuda_safe::Error::invalid(failed.to_string()))?;
+        Ok(Lease { start: memory.start, token: Box::new(memory) })
+    }
+}
+
 /// What a tensor of the framework owns.
 struct Owner {
-    framework: Rc<Inner>,
+    deleted: Box<dyn FnOnce() + Send>,
+    _memory: Memory,
     shape: [i64; 1],
     strides: [i64; 1],
 }
 
 unsafe extern "C" fn delete(tensor: *mut DLManagedTensorVersioned) {
-    // SAFETY: made by `tensor`, and deleted once.
+    // SAFETY: made by `tensor_with`, and deleted once.
     let tensor = unsafe { Box::from_raw(tensor) };
     // SAFETY: as above.
     let owner = unsafe { Box::from_raw(tensor.manager_ctx.cast::<Owner>()) };
-    let (framework, start) = (&owner.framework, tensor.dl_tensor.data.addr() as u64);
-    let _ = framework.bound(|| {
-        // SAFETY: the memory is the tensor's.
-        success("cuMemFreeAsync", unsafe {
-            framework.sys().cuMemFreeAsync(start, framework.stream)
-        })
-    });
+    (owner.deleted)();
 }

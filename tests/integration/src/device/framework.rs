@@ -1,7 +1,8 @@
 //! A stand-in for a framework such as PyTorch: a stream, tensors, captures and graphs of its own, by raw calls of the
 //! driver.
 
-use std::sync::Arc;
+use std::cell::Cell;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_safe::Context;
 use cuda_safe::sys::{
@@ -15,6 +16,21 @@ use crate::harness::{Failure, TestResult, ensure_eq};
 pub(crate) fn success(call: &str, answer: Result<CUresult, MissingSymbol>) -> TestResult {
     ensure_eq!(answer?, CUresult::CUDA_SUCCESS, "{call}");
     Ok(())
+}
+
+/// What failed where no result could return it: in drops.
+static FAILED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// The failures of the stand-in's drops so far, once. The process may run one test alone.
+pub(crate) fn take_failures() -> Vec<String> {
+    std::mem::take(&mut *FAILED.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Takes note of what a call in a drop has returned.
+fn note(result: TestResult) {
+    if let Err(failed) = result {
+        FAILED.lock().unwrap_or_else(PoisonError::into_inner).push(failed.to_string());
+    }
 }
 
 /// The context that a framework works in, with its stream.
@@ -41,9 +57,16 @@ fn bound<R>(
     // SAFETY: the context is live while the test runs.
     success("cuCtxPushCurrent", unsafe { sys.cuCtxPushCurrent_v2(context) })?;
     let result = call();
-    let mut popped = std::ptr::null_mut();
-    // SAFETY: pops what was pushed.
-    success("cuCtxPopCurrent", unsafe { sys.cuCtxPopCurrent_v2(&raw mut popped) })?;
+    let pop = || {
+        let mut popped = std::ptr::null_mut();
+        // SAFETY: pops what was pushed.
+        success("cuCtxPopCurrent", unsafe { sys.cuCtxPopCurrent_v2(&raw mut popped) })
+    };
+    if let Err(failed) = pop() {
+        // Another library's context must not stay current on the thread.
+        let _ = pop();
+        return Err(failed);
+    }
     result
 }
 
@@ -88,19 +111,24 @@ impl Framework {
 
     /// A tensor in the order of the stream.
     pub(crate) fn tensor(&self, values: &[u32]) -> Result<RawTensor, Failure> {
-        let (mut tensor, bytes) = (None, size_of_val(values).max(4));
+        let tensor = self.allocate(values.len())?;
+        tensor.write(values)?;
+        Ok(tensor)
+    }
+
+    /// A tensor that nothing is written to, without a wait.
+    pub(crate) fn allocate(&self, len: usize) -> Result<RawTensor, Failure> {
+        let (mut tensor, bytes) = (None, (len * size_of::<u32>()).max(4));
         self.bound(|| {
             let mut start = 0;
             // SAFETY: `start` is a valid place for an address.
             let made = unsafe { self.0.sys.cuMemAllocAsync(&raw mut start, bytes, self.0.stream) };
             success("cuMemAllocAsync", made)?;
             // Freed with it, also if popping the context fails.
-            tensor = Some(RawTensor { framework: self.clone(), start, len: values.len() });
+            tensor = Some(RawTensor { framework: self.clone(), start, len });
             Ok(())
         })?;
-        let tensor = tensor.ok_or_else(|| Failure::new("no memory was allocated"))?;
-        tensor.write(values)?;
-        Ok(tensor)
+        tensor.ok_or_else(|| Failure::new("no memory was allocated"))
     }
 
     pub(crate) fn synchronize(&self) -> TestResult {
@@ -146,6 +174,22 @@ impl Framework {
         Ok(made)
     }
 
+    /// Ends a capture that is invalidated, as the driver must say.
+    pub(crate) fn end_invalidated(&self) -> TestResult {
+        let mut graph = std::ptr::null_mut();
+        let mut end = || {
+            // SAFETY: the stream is live, and `graph` is a valid place for a handle.
+            unsafe { self.0.sys.cuStreamEndCapture(self.0.stream, &raw mut graph) }
+        };
+        let ended = end()?;
+        if ended != CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED {
+            // Another failure: the stream captures still.
+            let _ = end();
+        }
+        ensure_eq!(ended, CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "cuStreamEndCapture");
+        Ok(())
+    }
+
     /// Captures what `record` does; the capture ends whatever comes of it.
     pub(crate) fn capture(&self, record: impl FnOnce() -> TestResult) -> Result<RawGraph, Failure> {
         self.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL)?;
@@ -160,7 +204,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         if self.stream != CU_STREAM_LEGACY {
             // SAFETY: this owns the stream, and it is destroyed once.
-            let _ = unsafe { self.sys.cuStreamDestroy_v2(self.stream) };
+            note(success("cuStreamDestroy", unsafe { self.sys.cuStreamDestroy_v2(self.stream) }));
         }
     }
 }
@@ -229,10 +273,21 @@ impl RawTensor {
 impl Drop for RawTensor {
     fn drop(&mut self) {
         let Framework(inner) = &self.framework;
-        let _ = self.framework.bound(|| {
-            // SAFETY: this owns the memory.
-            success("cuMemFreeAsync", unsafe { inner.sys.cuMemFreeAsync(self.start, inner.stream) })
-        });
+        let freed = Cell::new(false);
+        let free = || {
+            self.framework.bound(|| {
+                freed.set(true);
+                // SAFETY: this owns the memory, and frees it once.
+                success("cuMemFreeAsync", unsafe {
+                    inner.sys.cuMemFreeAsync(self.start, inner.stream)
+                })
+            })
+        };
+        note(free());
+        if !freed.get() {
+            // The context could not be made current: nothing may be left.
+            note(free());
+        }
     }
 }
 
@@ -258,11 +313,11 @@ impl Drop for RawGraph {
         let sys = self.framework.0.sys;
         if !self.exec.is_null() {
             // SAFETY: this owns it.
-            let _ = unsafe { sys.cuGraphExecDestroy(self.exec) };
+            note(success("cuGraphExecDestroy", unsafe { sys.cuGraphExecDestroy(self.exec) }));
         }
         if !self.graph.is_null() {
             // SAFETY: this owns it.
-            let _ = unsafe { sys.cuGraphDestroy(self.graph) };
+            note(success("cuGraphDestroy", unsafe { sys.cuGraphDestroy(self.graph) }));
         }
     }
 }

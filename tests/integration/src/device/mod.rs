@@ -46,6 +46,7 @@ mod variables;
 use crate::harness::Case;
 
 pub(crate) use foreign::RawContext;
+pub(crate) use framework::take_failures;
 
 pub(crate) fn cases() -> Vec<Case> {
     [

@@ -8,7 +8,7 @@ use cuda_safe::dlpack::{Consumer, Tensor};
 use cuda_safe::sys::CUstreamCaptureMode;
 
 use super::super::MS;
-use super::super::checks::no_drop_errors;
+use super::super::checks::{is_invalid, no_drop_errors};
 use super::super::framework::{Framework, success};
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 use crate::programs::Delay;
@@ -221,8 +221,7 @@ fn consumers_that_capture(device: &TestDevice) -> TestResult {
     let graph = framework.end_capture();
     ensure!(captures?, "the capture goes on");
     drop(graph?);
-    ensure!(refused.is_err_and(|refused| refused.to_string().contains("being captured")));
-    Ok(())
+    is_invalid(refused.map_err(|refused| refused.into_parts().1), "being captured")
 }
 
 /// A result that was made on the framework's stream.

@@ -2,7 +2,9 @@
 
 mod exchange;
 mod export;
+mod oracle;
 mod refused;
+mod second_device;
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -35,6 +37,8 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(refused::cases());
     cases.extend(export::cases());
     cases.extend(exchange::cases());
+    cases.extend(oracle::cases());
+    cases.extend(second_device::cases());
     cases
 }
 

@@ -24,6 +24,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::device("lent::memory_outlives_its_call", memory_outlives_its_call),
         Case::device("lent::memory_of_the_legacy_stream", memory_of_the_legacy_stream),
         Case::device("lent::used_on_other_streams", used_on_other_streams),
+        Case::device("lent::freed_behind_a_long_kernel", freed_behind_a_long_kernel),
         Case::device("lent::copies_of_every_size", copies_of_every_size),
         Case::device("lent::two_threads_at_once", two_threads_at_once),
         Case::device("lent::a_call_that_panics", a_call_that_panics),
@@ -143,7 +144,14 @@ fn one_stream_over_all_calls(device: &TestDevice) -> TestResult {
     let raw = owner.raw();
     // SAFETY: the token keeps the context alive. It counts for this test alone.
     let context = unsafe { Context::from_raw(device.context().driver(), raw, owner) }?;
-    let framework = Framework::legacy(&context);
+    let outcome = no_event_between_calls(&context);
+    let dropped = super::checks::no_drop_errors(&context);
+    context.close()?;
+    outcome.and(dropped)
+}
+
+fn no_event_between_calls(context: &Context) -> TestResult {
+    let framework = Framework::legacy(context);
     let call = |buffer: Option<DeviceBuffer<u32>>| {
         // SAFETY: the legacy stream lives as long as the context.
         unsafe {
@@ -169,9 +177,6 @@ fn one_stream_over_all_calls(device: &TestDevice) -> TestResult {
     let stream = context.stream()?;
     ensure_eq!(buffer.to_vec(&stream)?, vec![first as u32; 100]);
     ensure_eq!(context.stats().stream_waits, before.stream_waits + 1);
-    drop((buffer, stream));
-    super::checks::no_drop_errors(&context)?;
-    context.close()?;
     Ok(())
 }
 
@@ -236,14 +241,32 @@ fn used_on_other_streams(device: &TestDevice) -> TestResult {
     let framework = Framework::new(device.context())?;
     let (x, y) = (framework.tensor(&counted(1000))?, framework.tensor(&[0; 1000])?);
     let stream = device.stream()?;
+    // So often that a plant which leaves out one wait in three finds one here.
+    for _ in 0..3 {
+        x.write(&counted(1000))?;
+        y.fill(0)?;
+        used_by_a_thread(device, &framework, (&x, &y), (&delay, &stream))?;
+        first_difference(&y.read()?, &counted(1000))?;
+        x.fill(3)?;
+        first_difference(&x.read()?, &vec![3; 1000])?;
+    }
+    Ok(())
+}
+
+fn used_by_a_thread(
+    device: &TestDevice,
+    framework: &Framework,
+    (x, y): (&super::framework::RawTensor, &super::framework::RawTensor),
+    (delay, stream): (&Delay, &Stream),
+) -> TestResult {
     // SAFETY: the framework keeps stream and tensors until the call returns.
-    unsafe {
+    let done = unsafe {
         device.context().lend(framework.stream(), |lent| {
             let x = lent.slice_from_raw::<u32>(x.start(), 1000)?;
             let mut y = lent.slice_from_raw_mut::<u32>(y.start(), 1000)?;
             // On a stream of ours, and from another thread.
             thread::scope(|scope| {
-                let (view, delay, stream) = (y.reborrow(), &delay, &stream);
+                let view = y.reborrow();
                 let copied = scope.spawn(move || {
                     let mut view = view;
                     device.count(delay.delayed_copy(stream, (1, 128), x, &mut view, 1000, 20 * MS))
@@ -251,10 +274,34 @@ fn used_on_other_streams(device: &TestDevice) -> TestResult {
                 copied.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             })
         })
-    }?;
-    first_difference(&y.read()?, &counted(1000))?;
-    x.fill(3)?;
-    first_difference(&x.read()?, &vec![3; 1000])
+    };
+    Ok(done?)
+}
+
+/// The framework frees a tensor while a long kernel of the call reads it, and uses the memory again.
+fn freed_behind_a_long_kernel(device: &TestDevice) -> TestResult {
+    let delay = Delay::of(device)?;
+    let framework = Framework::new(device.context())?;
+    let (stream, len) = (device.stream()?, 1000);
+    for on_another_stream in [false, true] {
+        let (x, y) = (framework.tensor(&counted(len))?, framework.tensor(&vec![0; len])?);
+        // SAFETY: the framework keeps stream and tensors until the call returns.
+        unsafe {
+            device.context().lend(framework.stream(), |lent| {
+                let on = if on_another_stream { &stream } else { &**lent };
+                let from = lent.slice_from_raw::<u32>(x.start(), len)?;
+                let mut to = lent.slice_from_raw_mut::<u32>(y.start(), len)?;
+                device.count(delay.delayed_copy(on, (1, 128), from, &mut to, len as u64, 200 * MS))
+            })
+        }?;
+        // Freed in the order of the framework's stream, and allocated and written again at once.
+        drop(x);
+        let again = framework.allocate(len)?;
+        again.fill(9)?;
+        first_difference(&y.read()?, &counted(len))?;
+        first_difference(&again.read()?, &vec![9; len])?;
+    }
+    super::checks::no_drop_errors(device.context())
 }
 
 fn copies_of_every_size(device: &TestDevice) -> TestResult {

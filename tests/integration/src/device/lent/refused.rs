@@ -31,9 +31,17 @@ fn streams_that_are_refused(device: &TestDevice) -> TestResult {
     let raw = other.raw();
     // SAFETY: the token keeps the context alive.
     let foreign = unsafe { cuda_safe::Context::from_raw(context.driver(), raw, other) }?;
-    let framework = Framework::new(&foreign)?;
+    let refused = streams_of(&foreign, device);
+    foreign.close()?;
+    refused
+}
+
+/// A stream of another context, and one that is destroyed.
+fn streams_of(foreign: &cuda_safe::Context, device: &TestDevice) -> TestResult {
+    let framework = Framework::new(foreign)?;
     // SAFETY: refused before it is used.
-    is_invalid(unsafe { context.lend(framework.stream(), |_| Ok(())) }, "another context")?;
+    let refused = unsafe { device.context().lend(framework.stream(), |_| Ok(())) };
+    is_invalid(refused, "another context")?;
     // SAFETY: a stream of that context.
     unsafe { foreign.lend(framework.stream(), |lent| lent.synchronize()) }?;
     if device.tier() == "emu" {
@@ -47,7 +55,7 @@ fn streams_that_are_refused(device: &TestDevice) -> TestResult {
         }
     }
     foreign.synchronize()?;
-    Ok(())
+    no_drop_errors(foreign)
 }
 
 fn a_call_in_a_call(device: &TestDevice) -> TestResult {
