@@ -29,14 +29,14 @@ mod private {
 }
 
 /// A number, of which arrays may consist.
-pub trait Number: Scalars {}
+pub trait TensorNumber: Scalars {}
 
 macro_rules! numbers {
     ($($(#[$when:meta])* $number:ty: $code:ident;)+) => {$(
         $(#[$when])*
         impl private::Sealed for $number {}
         $(#[$when])*
-        impl Number for $number {}
+        impl TensorNumber for $number {}
         $(#[$when])*
         impl Scalars for $number {
             const SCALAR: DLDataType = DLDataType {
@@ -66,9 +66,9 @@ numbers! {
     half::bf16: BFLOAT;
 }
 
-impl<T: Number, const N: usize> private::Sealed for [T; N] {}
+impl<T: TensorNumber, const N: usize> private::Sealed for [T; N] {}
 
-impl<T: Number, const N: usize> Scalars for [T; N] {
+impl<T: TensorNumber, const N: usize> Scalars for [T; N] {
     const SCALAR: DLDataType = T::SCALAR;
     const COMPONENTS: usize = N;
 }

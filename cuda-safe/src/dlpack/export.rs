@@ -27,7 +27,7 @@ pub enum Consumer {
     PerThread,
     /// A stream; from [`Consumer::from_raw`].
     #[non_exhaustive]
-    Stream(CUstream),
+    Handle(CUstream),
 }
 
 impl Consumer {
@@ -44,7 +44,7 @@ impl Consumer {
             -1 => Ok(Self::NoWait),
             1 => Ok(Self::Legacy),
             2 => Ok(Self::PerThread),
-            3.. => Ok(Self::Stream(std::ptr::without_provenance_mut(stream as usize))),
+            3.. => Ok(Self::Handle(std::ptr::without_provenance_mut(stream as usize))),
             _ => Err(Error::invalid(format!(
                 "{stream} names no stream of a consumer: -1 is none, 1 the legacy stream, 2 the per-thread stream"
             ))),
@@ -196,7 +196,7 @@ fn await_uses(allocation: &Allocation, context: &ContextInner, consumer: Consume
         Consumer::NoWait => return Ok(()),
         Consumer::Legacy => CU_STREAM_LEGACY,
         Consumer::PerThread => CU_STREAM_PER_THREAD,
-        Consumer::Stream(stream) => stream,
+        Consumer::Handle(stream) => stream,
     };
     let wait = || {
         let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;

@@ -35,7 +35,7 @@ mod export;
 mod tensor;
 mod view;
 
-pub use element::{Element, Number, Scalars};
+pub use element::{Element, Scalars, TensorNumber};
 pub use exchange::{Allocator, BorrowedTensor, Exchange};
 pub use export::Consumer;
 pub(crate) use tensor::Raw as OwnedTensor;
