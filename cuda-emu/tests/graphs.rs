@@ -74,8 +74,15 @@ fn what_spoils_a_capture() {
     ok!(cuMemFreeAsync(address, outside));
 
     begin(one);
+    let (mut owner, mut status) = (ptr::null_mut(), CUstreamCaptureStatus(0));
+    ok!(cuStreamGetCtx(one, &raw mut owner));
     fails!(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamSynchronize(one));
+    // Until the capture ends, its status is all that the stream returns: as an H200 does, driver 580.
+    fails!(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamGetCtx(one, &raw mut owner));
+    ok!(cuStreamIsCapturing(one, &raw mut status));
+    assert_eq!(status, CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_INVALIDATED);
     fails!(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(one, &raw mut graph));
+    ok!(cuStreamGetCtx(one, &raw mut owner));
 
     begin(one);
     ok!(cuEventRecord(event, one));

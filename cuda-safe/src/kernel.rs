@@ -197,7 +197,7 @@ impl Kernel {
     ) -> Result<()> {
         let launch = launch.into();
         let kernel = self.found()?;
-        if stream.is_recording() | kernel.variables.is_some() {
+        if !stream.inner().plain | kernel.variables.is_some() {
             // SAFETY: the caller's promise.
             return unsafe { kernel.launch_or_record(stream, &launch, &args) };
         }
@@ -329,7 +329,7 @@ impl KernelInner {
         Ok(fits || self.fits_after_all(stream, launch, max_shared)?)
     }
 
-    /// A launch on a stream that records: into the graph, or as the new parameters of a node. Or one on
+    /// A launch on a stream that records (into the graph, or as the new parameters of a node) or is lent. Or one on
     /// any stream of a kernel that reaches variables of its module.
     ///
     /// # Safety

@@ -58,6 +58,7 @@
 //!
 //! # Features
 //! None is on by default.
+//! - `dlpack`: tensors of other frameworks, in the module `dlpack`.
 //! - `half`: `f16` and `bf16` as elements and kernel arguments.
 //! - `ndarray`: buffers from and to arrays of `ndarray`.
 //! - `packed-ptx`: [`PackedPtx`], PTX that a program embeds compressed.
@@ -78,6 +79,8 @@ pub mod arg;
 mod consume;
 mod context;
 pub mod device;
+#[cfg(feature = "dlpack")]
+pub mod dlpack;
 mod driver;
 mod error;
 mod event;
@@ -86,6 +89,7 @@ mod graph;
 mod image;
 mod kernel;
 mod launch;
+mod lend;
 mod memory;
 mod module;
 mod peer;
@@ -113,9 +117,11 @@ pub use kernel::{Kernel, KernelAttributes, KernelParameter};
 pub use launch::{
     DeviceRepr, Dim3, IntoLaunchConfig, KernelArg, LaunchConfig, ReadView, WriteView,
 };
+pub use lend::{Allocate, Lease, LentStream};
+pub use memory::pluggable;
 pub use memory::{
     Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Extent, HostMut, HostRef,
-    KeptMemory, PinnedBuffer, PitchedLayout, Transfer, UnifiedBuffer,
+    KeptMemory, PinnedBuffer, PitchedLayout, Pool, Transfer, UnifiedBuffer,
 };
 #[cfg(feature = "packed-ptx")]
 pub use module::PackedPtx;

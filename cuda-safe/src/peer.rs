@@ -127,6 +127,7 @@ impl Allocation {
                 "memory that this crate did not allocate is used in its own context only",
             ));
         }
+        self.pool_is_reachable_from(user)?;
         owner.state.usable()
     }
 

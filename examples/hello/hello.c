@@ -1,10 +1,8 @@
 /* Calls the shared library that `cargo build --release -p hello` makes:
    cc hello.c -o hello -L../../target/release -lhello && LD_LIBRARY_PATH=../../target/release ./hello */
-#include <stdint.h>
 #include <stdio.h>
 
-int hello(uint32_t blocks, uint32_t threads);
-const char *hello_error(void);
+#include "hello.h"
 
 int main(void) {
     if (hello(2, 4) != 0) {

@@ -1,5 +1,7 @@
 //! The host's time of a launch.
 
+use cuda_safe::dlpack::TensorRef;
+use cuda_safe::dlpack::abi::{DLDataType, DLDevice, DLDeviceType, DLTensor};
 use cuda_safe::{DeviceBuffer, LaunchConfig};
 
 use super::{Bench, Work};
@@ -13,6 +15,7 @@ use crate::timing::{Paired, burst};
 pub(super) const WORKS: &[Work] = &[
     Work { names: &["launch/empty", "launch/empty/safe"], run: empty },
     Work { names: &["launch/saxpy5", "launch/saxpy5/safe"], run: saxpy5 },
+    Work { names: &["launch/lend_three_views"], run: lend_three_views },
     Work { names: &["launch_sync/saxpy5"], run: launch_sync },
 ];
 
@@ -22,6 +25,8 @@ const CALLS: u32 = 200;
 const ELEMENTS: usize = 1024;
 const A: f32 = 2.5;
 const MOST_DIFF_NS: f64 = 100.0;
+/// The same for a call of an operator: the stream is lent, and three tensors are viewed.
+const MOST_LEND_NS: f64 = 120.0;
 
 fn empty(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let gpu = bench.gpu()?;
@@ -150,6 +155,59 @@ fn saxpy5(bench: &Bench) -> Result<Vec<Row>, Stop> {
         .iter()
         .map(|(work, paired, check)| row(work, paired, gpu, kernel, check))
         .collect()
+}
+
+/// A call of an operator by a framework: its stream is lent, three tensors are viewed, and one kernel is launched.
+fn lend_three_views(bench: &Bench) -> Result<Vec<Row>, Stop> {
+    let gpu = bench.gpu()?;
+    let mut five = Five::new(gpu)?;
+    let (launcher, arrays) = five.launcher(gpu)?;
+    // SAFETY: the launcher's kernel has these parameters; `five` keeps kernel and arrays.
+    let raw_call = || unsafe { launcher.saxpy(A, arrays, ELEMENTS as u64) };
+    let raw = || {
+        gpu.stream.synchronize()?;
+        burst(CALLS, raw_call)
+    };
+    let mut shape = [ELEMENTS as i64];
+    let shape = shape.as_mut_ptr();
+    let device_id = i32::try_from(bench.ordinal).unwrap_or(i32::MAX);
+    let [x, y, out] = arrays.map(|start| DLTensor {
+        data: std::ptr::with_exposed_provenance_mut(start as usize),
+        device: DLDevice { device_type: DLDeviceType::CUDA, device_id },
+        ndim: 1,
+        dtype: DLDataType { code: DLDataType::FLOAT, bits: 32, lanes: 1 },
+        shape,
+        strides: std::ptr::null_mut(),
+        byte_offset: 0,
+    });
+    let stream = gpu.stream.as_raw();
+    let lend = |five: &Five| {
+        // SAFETY: the stream is live, nothing captures it, and all work on the tensors' memory is on this stream; the
+        // memory is that of `five`.
+        unsafe {
+            gpu.context.lend(stream, |lent| {
+                let x = lent.view::<f32>(TensorRef::new(&x, true))?;
+                let y = lent.view::<f32>(TensorRef::new(&y, true))?;
+                let out = lent.view_mut::<f32>(TensorRef::new(&out, false))?;
+                five.kernels.saxpy(lent, five.launch, A, x, y, out, ELEMENTS as u64)
+            })
+        }
+    };
+    five.check(gpu, |_| Ok(raw_call()?))?;
+    let check = five.check(gpu, |five| Ok(lend(five)?))?;
+    let mut ours = || {
+        gpu.stream.synchronize()?;
+        burst(CALLS, || lend(&five))
+    };
+    let paired = Paired::measure(bench.pairs, &mut ours, &raw)?;
+    gpu.stream.synchronize()?;
+    Ok(vec![
+        Row::host("launch/lend_three_views", &paired)
+            .check(check)
+            .image(gpu.image_of(five.kernels.saxpy_kernel())?)
+            .device(&gpu.name)
+            .at_most("diff_ns", paired.difference().median, MOST_LEND_NS),
+    ])
 }
 
 fn launch_sync(bench: &Bench) -> Result<Vec<Row>, Stop> {

@@ -47,6 +47,14 @@ impl State {
         }
     }
 
+    /// Fails for a stream whose capture is invalidated and has not ended.
+    pub(super) fn capture_in_order(&self, stream: u64) -> Answer {
+        match &self.objects.streams.get(stream)?.capture {
+            Some((capture, _)) => self.capturing(*capture).map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// Adds an event's record, or a wait for it, to the captured graph.
     pub(super) fn capture_event(&mut self, stream: u64, event: u64, record: bool) -> Answer {
         let Some((capture, tail)) = self.objects.streams.get(stream)?.capture.clone() else {
@@ -64,19 +72,31 @@ impl State {
         }
     }
 
+    /// Returns the capture of a blocking stream that work on the stream, the NULL stream, would mix with.
+    fn mixed_capture(&self, stream: u64) -> Answer<Option<u64>> {
+        let this = self.objects.streams.get(stream)?;
+        if !this.legacy {
+            return Ok(None);
+        }
+        let context = this.context;
+        Ok(self.objects.streams.iter().find_map(|(_, other)| {
+            let (capture, _) = other.capture.as_ref()?;
+            (other.context == context && other.blocking()).then_some(*capture)
+        }))
+    }
+
+    /// As [`State::implicit_in_capture`], for calls that only ask: the capture goes on.
+    fn implicit_in_query(&self, stream: u64) -> Answer {
+        match self.mixed_capture(stream)? {
+            None => Ok(()),
+            Some(_) => Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT),
+        }
+    }
+
     /// Fails, and spoils the capture, if a call would mix a blocking stream that captures with the
     /// NULL stream.
     pub(super) fn implicit_in_capture(&mut self, stream: u64) -> Answer {
-        let this = self.objects.streams.get(stream)?;
-        if !this.legacy {
-            return Ok(());
-        }
-        let context = this.context;
-        let mixed = self.objects.streams.iter().find_map(|(_, other)| {
-            let (capture, _) = other.capture.as_ref()?;
-            (other.context == context && other.blocking()).then_some(*capture)
-        });
-        match mixed {
+        match self.mixed_capture(stream)? {
             None => Ok(()),
             Some(capture) => {
                 self.invalidate(capture);
@@ -260,6 +280,7 @@ unsafe fn info(
 ) -> Answer {
     let mut state = process()?.lock();
     let stream = state.stream(stream)?;
+    state.implicit_in_query(stream)?;
     let (now, number, of) = state.capture_status(stream)?;
     // SAFETY: the caller's promise.
     unsafe {
@@ -332,7 +353,7 @@ functions! {
     Device fn cuStreamIsCapturing(stream: CUstream, status: *mut CUstreamCaptureStatus) {
         let mut state = process()?.lock();
         let stream = state.stream(stream)?;
-        state.implicit_in_capture(stream)?;
+        state.implicit_in_query(stream)?;
         put(status, state.capture_status(stream)?.0)
     }
     Device fn cuStreamGetCaptureInfo(

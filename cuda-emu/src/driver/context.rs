@@ -77,6 +77,7 @@ impl State {
             legacy: 0,
             per_thread: HashMap::new(),
             orphans: Vec::new(),
+            barriers: Vec::new(),
             limits,
             heap: None,
             peers: HashSet::new(),
@@ -390,6 +391,10 @@ functions! {
         let process = process()?;
         let mut state = process.lock();
         let context = state.current_or(context)?;
+        if state.objects.events.get(number(event))?.context != context {
+            return Err(CUresult::CUDA_ERROR_INVALID_HANDLE);
+        }
+        state.no_capture_in(context)?;
         let pending = state.engine.pending(Some(context));
         let legacy = state.objects.contexts.get(context)?.legacy;
         let marker = Work::Record(number(event));
@@ -397,6 +402,23 @@ functions! {
         let event = state.objects.events.get_mut(number(event))?;
         (event.record, event.time, event.captured) = (record, None, None);
         process.kick();
+        Ok(())
+    }
+    Device fn cuCtxWaitEvent(context: CUcontext, event: CUevent) {
+        let mut state = process()?.lock();
+        let context = state.current_or(context)?;
+        let known = state.objects.events.get(number(event))?;
+        let (record, captured) = (known.record, known.captured.is_some());
+        state.no_capture_in(context)?;
+        if captured {
+            return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        }
+        let State { objects, engine } = &mut *state;
+        let barriers = &mut objects.contexts.get_mut(context)?.barriers;
+        barriers.retain(|&barrier| engine.is_pending(barrier));
+        if engine.is_pending(record) {
+            barriers.push(record);
+        }
         Ok(())
     }
     Device fn cuCtxSetLimit(limit: CUlimit, value: usize) {

@@ -401,6 +401,7 @@ impl State {
             let legacy = self.objects.contexts.get(this.context)?.legacy;
             before.push(self.objects.streams.get(legacy)?.tail);
         }
+        before.extend(&self.objects.contexts.get(this.context)?.barriers);
         Ok(before)
     }
 }

@@ -110,6 +110,8 @@ pub(super) struct Context {
     pub(super) per_thread: HashMap<ThreadId, u64>,
     /// Work of blocking streams that were destroyed before it was done.
     pub(super) orphans: Vec<u64>,
+    /// Work that all later work of the context waits for.
+    pub(super) barriers: Vec<u64>,
     pub(super) limits: Limits,
     pub(super) heap: Option<Arc<Heap>>,
     /// Contexts whose memory it may use.

@@ -52,7 +52,6 @@ refused! {
     fn cuCtxFromGreenCtx(*mut CUcontext, CUgreenCtx);
     fn cuCtxGetDevResource(CUcontext, *mut CUdevResource, CUdevResourceType);
     fn cuCtxGetExecAffinity(*mut CUexecAffinityParam, CUexecAffinityType);
-    fn cuCtxWaitEvent(CUcontext, CUevent);
     fn cuDestroyExternalMemory(CUexternalMemory);
     fn cuDestroyExternalSemaphore(CUexternalSemaphore);
     fn cuDevResourceGenerateDesc(*mut CUdevResourceDesc, *mut CUdevResource, c_uint);

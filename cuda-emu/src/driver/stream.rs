@@ -173,6 +173,7 @@ functions! {
     Device fn cuStreamGetCtx(stream: CUstream, context: *mut CUcontext) {
         let mut state = process()?.lock();
         let stream = state.stream(stream)?;
+        state.capture_in_order(stream)?;
         put(context, handle(state.objects.streams.get(stream)?.context))
     }
     Device fn cuStreamGetCtx_v2(
@@ -180,6 +181,7 @@ functions! {
     ) {
         let mut state = process()?.lock();
         let stream = state.stream(stream)?;
+        state.capture_in_order(stream)?;
         put(context, handle(state.objects.streams.get(stream)?.context))?;
         put(green, core::ptr::null_mut())
     }

@@ -34,6 +34,11 @@ impl Captures {
         now.captures += 1;
     }
 
+    /// As [`begin`](Self::begin), for a capture of other code that is under way: it does not wait.
+    pub(crate) fn join(&self) {
+        self.lock().captures += 1;
+    }
+
     /// Ends a capture. Call it when a capture has ended, or did not begin.
     pub(crate) fn end(&self) {
         let mut now = self.lock();

@@ -24,10 +24,11 @@ impl ContextInner {
     }
 
     /// As [`with_current`](Self::with_current), for closures that create nothing: an error of popping is
-    /// returned. After the context is closed, a stored error could not be read.
+    /// returned, since after the context is closed, a stored error could not be read. Behind an error of `f`, which keeps
+    /// the context open, it is stored.
     pub(crate) fn while_current(&self, f: impl FnOnce() -> Result<()>) -> Result<()> {
         let (result, popped) = self.run_with_current(f)?;
-        result.and(popped)
+        self.first_error(result, popped)
     }
 
     /// Runs `copy`, which enqueues a copy in a stream's order, with a context current from which the
@@ -57,6 +58,20 @@ impl ContextInner {
             }
         };
         if accepted { copy() } else { self.with_current(copy) }
+    }
+
+    /// Returns whether this context is current on the calling thread.
+    pub(crate) fn is_current(&self) -> Result<bool> {
+        let mut current = std::ptr::null_mut();
+        // SAFETY: `current` is a valid place for a handle.
+        match unsafe { self.state.sys.cuCtxGetCurrent(&raw mut current) } {
+            Ok(CUresult::CUDA_SUCCESS) => Ok(current == self.raw),
+            // The thread's current context is not valid any more, so it is another one.
+            Ok(
+                CUresult::CUDA_ERROR_INVALID_CONTEXT | CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED,
+            ) => Ok(false),
+            failed => self.answer("cuCtxGetCurrent", failed).map(|()| false),
+        }
     }
 
     /// Returns the results of `f` and of popping.

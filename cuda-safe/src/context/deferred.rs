@@ -14,6 +14,7 @@ use super::ContextInner;
 use super::deferred_list::DeferredList;
 use crate::error::Result;
 use crate::memory::{HostVec, pages};
+use crate::stream::Stream;
 
 /// Something dropped, owned by the deferred-free list.
 pub(crate) enum Deferred {
@@ -35,6 +36,11 @@ pub(crate) enum Deferred {
     /// Owner tokens of foreign memory that was dropped in the same way, and pinned memory of another context that a
     /// transfer of this one may still use.
     Token(Box<dyn Any + Send + Sync>),
+    /// The owner of memory that was given away for longer than a call, on the stream `home`, which can't be used now. It
+    /// is dropped when that stream is lent again and waits for the uses, or after a wait for the device.
+    Lent { token: Box<dyn Any + Send + Sync>, home: Stream, uses: Vec<(Stream, u64)> },
+    /// What a graph of other code has kept, and what uses memory no more.
+    Retired(Box<dyn Any + Send + Sync>),
     /// A registered vector. It is leaked if it can't be unregistered.
     Registered(HostVec),
 }
@@ -54,8 +60,9 @@ impl Drop for DeferredFrees {
     /// Nobody has waited for the device, so it may still use the memory that a token keeps alive: the token is leaked.
     fn drop(&mut self) {
         for item in self.items.drain() {
-            if let Deferred::Token(token) = item {
-                std::mem::forget(token);
+            use Deferred::{Lent, Retired, Token};
+            if let Token(kept) | Retired(kept) | Lent { token: kept, .. } = item {
+                std::mem::forget(kept);
             }
         }
     }
@@ -72,7 +79,34 @@ impl DeferredFrees {
 
     /// Returns whether an owner of foreign memory lies here, which may itself hold anything.
     pub(crate) fn holds_tokens(&self) -> bool {
-        self.items.any(|item| matches!(item, Deferred::Token(_)))
+        self.items.any(|item| {
+            matches!(item, Deferred::Token(_) | Deferred::Retired(_) | Deferred::Lent { .. })
+        })
+    }
+
+    /// Drops owners of memory that was given away on `stream`, which is lent again: it waits for the uses first.
+    pub(crate) fn give_back(&self, stream: &Stream) -> Result<()> {
+        while let Some(item) =
+            self.items.take(|item| matches!(item, Deferred::Lent { home, .. } if home == stream))
+        {
+            if let Deferred::Lent { uses, .. } = &item
+                && let Err(error) = uses.iter().try_for_each(|(other, sequence)| {
+                    stream.inner().wait_for(other.inner(), *sequence)
+                })
+            {
+                self.put(item);
+                return Err(error);
+            }
+            drop(item);
+        }
+        Ok(())
+    }
+
+    /// Drops what graphs of other code have kept and need no more.
+    pub(crate) fn drop_retired(&self) {
+        while let Some(item) = self.items.take(|item| matches!(item, Deferred::Retired(_))) {
+            drop(item);
+        }
     }
 
     /// Returns pinned memory of at least `bytes` and at most twice that, if some lies here.
@@ -116,8 +150,8 @@ impl DeferredFrees {
         let mut first_error = Ok(());
         context.while_current(|| {
             let waits = |item: &Deferred| {
-                use Deferred::{Registered, Token, Unordered};
-                matches!(item, Unordered { .. } | Token(_) | Registered(_))
+                use Deferred::{Lent, Registered, Token, Unordered};
+                matches!(item, Unordered { .. } | Token(_) | Lent { .. } | Registered(_))
             };
             let items = self.items.take_all(|items| {
                 if !items.iter().any(waits) {
@@ -141,8 +175,19 @@ impl DeferredFrees {
                         // waited for above.
                         unsafe { call!(context, cuMemFree_v2(start)) }
                     }
-                    Deferred::Token(token) => {
-                        drop(token);
+                    Deferred::Lent { token, home, uses } => {
+                        // Streams of other contexts are not waited for above.
+                        let finish = |(stream, far): &(Stream, u64)| stream.inner().finish(*far);
+                        let finished = uses.iter().try_for_each(finish);
+                        match finished {
+                            Ok(()) => drop(token),
+                            // A later call waits again.
+                            Err(_) => self.put(Deferred::Lent { token, home, uses }),
+                        }
+                        finished
+                    }
+                    Deferred::Token(kept) | Deferred::Retired(kept) => {
+                        drop(kept);
                         Ok(())
                     }
                     Deferred::Registered(vector) => {
@@ -161,7 +206,8 @@ impl DeferredFrees {
                         unsafe { call!(context, cuLibraryUnload(library)) }
                     }
                 };
-                first_error = std::mem::replace(&mut first_error, Ok(())).and(freed);
+                first_error =
+                    context.first_error(std::mem::replace(&mut first_error, Ok(())), freed);
             }
             Ok(())
         })?;

@@ -47,6 +47,18 @@ impl ContextGraphLock {
         self.hold(Held::Closure)
     }
 
+    /// Fails if this thread could not take the lock now, because it holds that of another context.
+    pub(crate) fn may_be_taken(&self) -> Result<()> {
+        let this = std::ptr::from_ref(self).addr();
+        match HELD.try_with(Cell::get) {
+            Ok(Held::None) => Ok(()),
+            Ok(Held::Closure(lock)) if lock == this => Ok(()),
+            Ok(Held::Enqueue(lock)) if lock == this => Err(reentered()),
+            Ok(_) => Err(two_contexts()),
+            Err(_) => Err(Error::invalid("the thread is ending: it can't use graphs")),
+        }
+    }
+
     fn hold(&self, by: impl FnOnce(usize) -> Held) -> Result<Option<HeldGraphLock<'_>>> {
         let this = std::ptr::from_ref(self).addr();
         match HELD.try_with(Cell::get) {

@@ -6,6 +6,7 @@ mod current;
 mod deferred;
 mod deferred_list;
 mod graph_lock;
+mod lent;
 mod stats;
 
 use std::any::Any;
@@ -20,6 +21,7 @@ pub(crate) use census::{Counted, list};
 pub(crate) use deferred::{Deferred, DeferredFrees, NO_STREAM};
 use graph_lock::ContextGraphLock;
 pub(crate) use graph_lock::HeldGraphLock;
+use lent::{Caretaker, LentStreams};
 use stats::Counters;
 pub use stats::Stats;
 
@@ -30,7 +32,7 @@ use crate::error::{Error, LaunchRecord, Result};
 use crate::generation::Watching;
 use crate::graph::Conditional;
 use crate::launch::Limits;
-use crate::memory::{Helpers, Pool, Staging};
+use crate::memory::{ContextPool, Helpers, Staging};
 use crate::peer::Peers;
 use crate::stream::{Stream, StreamInner};
 use crate::trace::{event, timed};
@@ -57,16 +59,21 @@ pub(crate) struct ContextInner {
     pub(crate) raw: CUcontext,
     owner: Owner,
     pub(crate) limits: Limits,
-    pub(crate) pool: Pool,
+    pub(crate) pool: ContextPool,
     pub(crate) staging: Staging,
     /// The threads that help with large copies.
     pub(crate) helpers: Helpers,
-    pub(crate) deferred: DeferredFrees,
+    /// Shared with graphs of other code, which leave here what they have kept.
+    pub(crate) deferred: Arc<DeferredFrees>,
     pub(crate) counters: Counters,
     /// Held from the ordering to the recording of uses of memory that graphs use too.
     pub(crate) graph_lock: ContextGraphLock,
     pub(crate) conditional: Conditional,
     pub(crate) captures: Captures,
+    /// The streams that other code has lent, while something refers to them.
+    pub(crate) lent: LentStreams,
+    /// Frees memory whose home stream was lent for a call that has ended.
+    pub(crate) caretaker: Caretaker,
     pub(crate) peers: Peers,
     /// The live objects, for the errors of `close`.
     pub(crate) census: Census,
@@ -320,12 +327,12 @@ impl Context {
         match in_use {
             // An owner of lent memory that lies in the deferred-free list may be what uses the context.
             Some(error) if !self.inner.deferred.holds_tokens() => return Err(error),
-            _ => self.inner.free_deferred()?,
+            _ => self.inner.reporting(|| self.inner.free_deferred())?,
         }
         let mut primary = lock();
         self.inner.is_alone(&primary)?;
         let registered = self.inner.is_kept_in(&primary);
-        self.inner.free_everything()?;
+        self.inner.reporting(|| self.inner.free_everything())?;
         if registered {
             let result = state.watch.end_by(|| {
                 // SAFETY: gives back the retain made by `primary`; no handle of ours is left.
@@ -369,7 +376,7 @@ impl Eq for Context {}
 impl ContextInner {
     fn new(device: Device, raw: CUcontext, owner: Owner) -> Result<Self> {
         let limits = Limits::of(device)?;
-        let pool = Pool::new(device)?;
+        let pool = ContextPool::new(device)?;
         Ok(Self {
             device,
             state: device.state(),
@@ -379,11 +386,13 @@ impl ContextInner {
             pool,
             staging: Staging::default(),
             helpers: Helpers::default(),
-            deferred: DeferredFrees::default(),
+            deferred: Arc::default(),
             counters: Counters::default(),
             graph_lock: ContextGraphLock::default(),
             conditional: Conditional::default(),
             captures: Captures::default(),
+            lent: LentStreams::default(),
+            caretaker: Caretaker::default(),
             peers: Peers::default(),
             census: Census::default(),
             streams: Mutex::new(Vec::new()),
@@ -459,6 +468,15 @@ impl ContextInner {
         }
     }
 
+    /// Returns the first of two errors, and keeps the later one.
+    pub(crate) fn first_error(&self, first: Result<()>, later: Result<()>) -> Result<()> {
+        if first.is_err() {
+            self.keep_drop_result(later);
+            return first;
+        }
+        later
+    }
+
     /// Keeps an error that a drop met.
     #[cold]
     pub(crate) fn keep_drop_error(&self, error: Error) {
@@ -487,6 +505,16 @@ impl ContextInner {
         self.deferred.empty(self)
     }
 
+    /// Runs `free`, and returns the first error that a drop in it has met and kept. Where the context is closed, nobody
+    /// could ask for it later.
+    fn reporting(&self, free: impl FnOnce() -> Result<()>) -> Result<()> {
+        let errors = || self.drop_errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = errors().len();
+        free()?;
+        let met = errors().get(known).cloned();
+        met.map_or(Ok(()), Err)
+    }
+
     /// Frees all that the context holds for reuse. Waits for the device.
     fn free_everything(&self) -> Result<()> {
         self.while_current(|| self.wait_for_all())?;
@@ -496,6 +524,7 @@ impl ContextInner {
         self.helpers.dismiss();
         self.staging.empty(self)?;
         self.deferred.empty(self)?;
+        self.caretaker.destroy(self)?;
         self.pool.destroy(self)
     }
 }
@@ -504,6 +533,10 @@ impl Drop for ContextInner {
     /// Only foreign contexts get here with something left; the primary one is kept until closed.
     /// Frees nothing that would wait: the owner of the context frees the rest with it.
     fn drop(&mut self) {
+        if self.state.is_usable() {
+            // No caller is left to return the error to.
+            let _ = self.caretaker.destroy(self);
+        }
         if self.state.is_usable() {
             self.pool.abandon(self.state);
         }

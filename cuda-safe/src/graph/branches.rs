@@ -130,6 +130,7 @@ impl Recording {
     /// Adds a stream that starts where `stream` stands.
     pub(super) fn fork(&mut self, stream: &StreamInner, raw: CUstream, id: u64) -> Result<()> {
         self.captures()?;
+        self.not_of_others("a fork")?;
         let parent = self.branch(stream.id)?;
         driver::join(&stream.context, raw, self.branches[parent].raw)?;
         let parent = &self.branches[parent];

@@ -106,7 +106,11 @@ impl Stream {
             Error::invalid("only a stream that records can be forked")
                 .with_hint("elsewhere make another stream: `Context::stream`")
         })?;
-        capture.enter(inner)?.captures()?;
+        {
+            let recording = capture.enter(inner)?;
+            recording.captures()?;
+            recording.not_of_others("a fork")?;
+        }
         let raw = create(&inner.context, 0)?;
         let stream = Self::recording(&inner.context, raw, capture.clone());
         capture.enter(inner)?.fork(inner, raw, stream.id())?;

@@ -181,6 +181,7 @@ fn conditional(
         return Err(Error::invalid("only a stream that records takes conditional work"));
     };
     let flag = flag.slice(..1)?;
+    capture.enter(inner)?.not_of_others("a conditional part")?;
     // Before the handle is created: without its node it makes the graph invalid.
     check_flag(capture, inner, flag.allocation(), kind)?;
     let function = context.conditional.function(context)?;

@@ -158,7 +158,7 @@ impl<'env, S> GraphExec<'env, S> {
         })?;
         let followed = enqueued.recorded.and(enqueued.output);
         if let Some(recording) = enqueuing.recording() {
-            recording.contents.kept.extend(shape.contents.kept.iter().cloned());
+            recording.keep_all(&shape.contents.kept);
             if let Err(error) = &followed {
                 recording.contents.failures.note_returned(error.clone());
             }
@@ -336,8 +336,7 @@ impl<'env, S> GraphExec<'env, S> {
     #[doc(alias = "cuGraphUpload")]
     pub fn upload(&mut self, stream: &Stream) -> Result<()> {
         let inner = stream.inner();
-        let context = &self.template.context;
-        context.state.usable()?;
+        inner.usable_here()?;
         inner.not_capturing("GraphExec::upload")?;
         self.template.of_context(&inner.context)?;
         // SAFETY: both are live and of one context.

@@ -5,6 +5,7 @@
 //! - `exec.rs`: launching, changing and copying a graph; `template.rs`: its source; `node.rs`: one launch in it.
 //! - `conditional.rs`: parts that run if, or while, a number in device memory is not zero.
 //! - `build.rs`: graphs put together from parts with the dependencies that the caller names.
+//! - `lent.rs`: recording into a graph that other code captures.
 //! - `uses.rs`: the memory that a graph uses; `failures.rs`: errors while recording; `driver.rs`: the driver's
 //!   calls.
 
@@ -15,6 +16,7 @@ mod conditional;
 mod driver;
 mod exec;
 mod failures;
+mod lent;
 mod node;
 mod recording;
 mod template;
@@ -26,4 +28,5 @@ pub use node::GraphNode;
 pub use recording::RecordingId;
 
 pub(crate) use conditional::Conditional;
+pub(crate) use lent::{capture_of, exchange_mode, relax_captures};
 pub(crate) use recording::{Capture, Recording};

@@ -13,6 +13,7 @@ use cuda_sys::{CUdeviceptr, CUfunction, CUgraph, CUstream};
 use super::branches::{Branch, Mark, Order};
 use super::driver::{self, RawNode};
 use super::failures::Failures;
+use super::lent::LentRecording;
 use super::node::{KernelNode, Update};
 use super::uses::Uses;
 use crate::context::ContextInner;
@@ -62,6 +63,8 @@ pub(crate) struct Recording {
     pub(super) thread: Option<ThreadId>,
     /// Whether it is the body of a conditional node, in which drivers allocate no memory and call no host functions.
     body: bool,
+    /// `Some` if other code captures; see `lent.rs`.
+    pub(super) lent: Option<LentRecording>,
 }
 
 // SAFETY: the driver's handles are not tied to threads, and everything else is Send.
@@ -99,6 +102,7 @@ impl Capture {
             streams: Vec::new(),
             thread: None,
             body: false,
+            lent: None,
         };
         Arc::new(Self { number, recording: Mutex::new(recording) })
     }
@@ -259,7 +263,7 @@ impl Recording {
         if allocation.is_of_graph() && !allocation.is_of(self.number) {
             return Err(Error::invalid("the buffer was allocated in another capture"));
         }
-        Ok(())
+        allocation.is_there()
     }
 
     /// Orders a use behind those that conflict with it on other streams of the recording. Each launch of the graph
@@ -271,6 +275,11 @@ impl Recording {
         }
         if let Target::Update(update) = &mut self.target {
             return update.begin_use(&self.contents.uses, used);
+        }
+        if let Some(lent) = &self.lent
+            && !used.0.is_of(self.number)
+        {
+            lent.admit(&used)?;
         }
         let marks = self.conflicts(used);
         let branch = self.branch(stream.id)?;
@@ -316,8 +325,9 @@ impl Recording {
             // For code that has computed data from the memory in the same recording.
             allocation.note_write(range.clone());
         }
-        if allocation.is_of_graph() {
-            // The graph does not keep it: its owner drops it within the capture.
+        if allocation.is_of_graph() || self.lent.is_some() {
+            // The graph does not keep it: its owner drops it within the capture. A graph of other code keeps it by now,
+            // or its owner does.
         } else {
             allocation.note_captured();
             let key = self.contents.uses.add(&used);
@@ -412,6 +422,9 @@ impl Recording {
 
     /// Keeps something alive as long as the graph.
     pub(crate) fn keep<T: Any + Send + Sync>(&mut self, kept: Arc<T>) {
+        if let Some(lent) = &self.lent {
+            return lent.keep(kept);
+        }
         let place = Arc::as_ptr(&kept).addr();
         let known = &mut self.contents.kept;
         if !known.iter().any(|other| Arc::as_ptr(other).addr() == place) {
@@ -419,9 +432,18 @@ impl Recording {
         }
     }
 
+    /// Keeps what a part of the graph needs that was recorded elsewhere.
+    pub(super) fn keep_all(&mut self, kept: &[Kept]) {
+        match &self.lent {
+            Some(lent) => kept.iter().for_each(|kept| lent.keep(kept.clone())),
+            None => self.contents.kept.extend(kept.iter().cloned()),
+        }
+    }
+
     /// Returns the newest launch of a stream, to be changed later.
     pub(super) fn name_last(&mut self, stream: &StreamInner) -> Result<usize> {
         self.captures()?;
+        self.not_of_others("naming a launch")?;
         let branch = self.branch(stream.id)?;
         match self.branches[branch].last.take() {
             Some(node) if node.node != RawNode::NULL => {
@@ -454,6 +476,9 @@ impl Recording {
         let start = driver::allocate(stream, bytes)?;
         self.contents.allocates = true;
         self.contents.memory += 1;
+        if let Some(lent) = &mut self.lent {
+            lent.allocated(start);
+        }
         Ok(start)
     }
 
@@ -481,6 +506,9 @@ impl Recording {
         }
         let Branch { raw, stream, .. } = self.branches[branch];
         driver::free(&home.context, raw, allocation.device_ptr())?;
+        if let Some(lent) = &mut self.lent {
+            lent.freed(allocation.device_ptr());
+        }
         self.advance(&home.context, stream);
         Ok(())
     }

@@ -3,22 +3,25 @@
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use cuda_sys::CUdeviceptr;
 
 use super::fit;
 use super::host::variable::VariableBorrows;
 use super::host::visible::Visible;
+use super::lent::{Frozen, LentMemory};
 use super::order::ranges::Ranges;
 use super::order::shared::Shared;
 use super::order::uses::Uses;
 use super::order::versions::Versions;
+use super::pools::PoolInner;
 use super::slice::DeviceSlice;
 use crate::consume::ConsumeError;
 use crate::context::{Deferred, NO_STREAM, list};
 use crate::error::{Error, Result};
+use crate::lend::Lease;
 use crate::stream::Stream;
 use crate::trace::{event, is_emitting};
 
@@ -39,6 +42,8 @@ pub struct Allocation {
     pub(super) shared: Shared<Ranges<Uses>>,
     /// Raised when a graph uses it; never lowered.
     pub(super) captured: AtomicBool,
+    /// The ranges that graphs of other code read, once there was one.
+    pub(super) frozen: OnceLock<Box<Frozen>>,
     pub(super) versions: Versions,
 }
 
@@ -48,10 +53,14 @@ pub(super) enum Kind {
     Empty,
     /// From the context's pool: freed in stream order.
     Pooled,
+    /// From a pool that the program has chosen: freed in stream order.
+    OfPool(Arc<PoolInner>),
     /// From `cuMemAlloc`, on devices without pools: to the deferred-free list.
     Blocking,
     /// Memory of other code, or part of an object that the token keeps alive.
     Borrowed { token: Box<dyn Any + Send + Sync> },
+    /// Memory that a framework has lent for a call; see `lent.rs`.
+    Lent(LentMemory),
     /// Allocated on a stream that captures. It exists while the graph runs, from the node that allocates it to the node
     /// that frees it.
     Graph,
@@ -67,9 +76,12 @@ impl Allocation {
     /// Allocates `bytes` in `stream`'s order: one driver call.
     pub(crate) fn new(stream: &Stream, bytes: usize) -> Result<Arc<Self>> {
         let inner = stream.inner();
-        inner.state().usable()?;
+        inner.usable_here()?;
         if bytes == 0 {
             return Ok(Self::with_kind(0, 0, stream, Kind::Empty));
+        }
+        if let Some(Lease { start, token }) = inner.lease(bytes)? {
+            return Ok(Self::borrowed(start, bytes, stream, token));
         }
         if let Some(capture) = &inner.capture {
             let mut recording = capture.enter(inner)?;
@@ -131,6 +143,7 @@ impl Allocation {
             // Graph memory has no home stream without cost: the recording holds its uses.
             shared: Shared::new(matches!(kind, Kind::Graph)),
             captured: AtomicBool::new(false),
+            frozen: OnceLock::new(),
             kind,
             versions: Versions::default(),
         })
@@ -235,7 +248,7 @@ impl Allocation {
 
     /// Returns whether the memory belongs to other code, or is part of another object such as a module.
     pub(crate) fn is_borrowed(&self) -> bool {
-        matches!(self.kind, Kind::Borrowed { .. } | Kind::Module(_))
+        matches!(self.kind, Kind::Borrowed { .. } | Kind::Lent(_) | Kind::Module(_))
     }
 
     pub(super) fn kind(&self) -> &Kind {
@@ -256,9 +269,10 @@ impl Allocation {
 
     fn give(self: &mut Arc<Self>) -> Result<CUdeviceptr> {
         let whose = match self.kind {
-            Kind::Pooled | Kind::Empty => None,
+            Kind::Pooled | Kind::OfPool(_) | Kind::Empty => None,
             Kind::Blocking => Some("it is from cuMemAlloc, since the device has no memory pools"),
             Kind::Borrowed { .. } => Some("it is foreign memory, which a token keeps alive"),
+            Kind::Lent(_) => Some("it was lent for a call"),
             Kind::Graph => Some("it belongs to a graph"),
             Kind::Visible(_) => Some("the host sees it too"),
             Kind::Module(_) => Some("it is a variable of a module"),
@@ -269,10 +283,20 @@ impl Allocation {
                 "the memory can't be given away: {whose}, so cuMemFreeAsync would not free it"
             )));
         }
+        self.home_stream().inner().usable_here()?;
         self.join_home()?;
         let Some(this) = Arc::get_mut(self) else { return Err(self.in_use()) };
         this.kind = Kind::Released;
         Ok(this.start)
+    }
+
+    /// Fails if another handle to the memory exists.
+    #[cfg(feature = "dlpack")]
+    pub(crate) fn is_only_handle(self: &mut Arc<Self>) -> Result<()> {
+        match Arc::get_mut(self) {
+            Some(_) => Ok(()),
+            None => Err(self.in_use()),
+        }
     }
 
     /// Returns the error for memory that others hold besides the caller.
@@ -301,17 +325,35 @@ impl Allocation {
             self.kind = Kind::Released;
             return Ok(());
         }
-        if !matches!(self.kind, Kind::Empty | Kind::Released) {
+        if !matches!(self.kind, Kind::Empty | Kind::Lent(_) | Kind::Released) {
             event!(TRACE, address = self.start, bytes = self.bytes, stream = self.home_id, "free");
+            if !self.home_is_usable() {
+                return self.free_apart();
+            }
             self.join_home()?;
         }
         self.free_in_order()
     }
 
+    /// Returns whether this thread may use the home stream now. If the driver fails at the question, the context keeps its
+    /// error.
+    fn home_is_usable(&self) -> bool {
+        let home = self.home.inner();
+        match home.usable_here() {
+            Ok(()) => true,
+            Err(error) => {
+                if error.code().is_some() {
+                    home.context.keep_drop_error(error);
+                }
+                false
+            }
+        }
+    }
+
     /// Frees the memory, of which all uses are ordered before later work of the home stream.
     fn free_in_order(&mut self) -> Result<()> {
         let home = self.home.inner();
-        if matches!(self.kind, Kind::Pooled) {
+        if matches!(self.kind, Kind::Pooled | Kind::OfPool(_)) {
             // Not numbered, since no use waits for it. SAFETY: this owns the memory, and every use of it is ordered
             // before this free: those on the home stream by the stream, the others by `join_home`.
             unsafe { call!(home, cuMemFreeAsync(self.start, home.raw)) }?;
@@ -325,16 +367,27 @@ impl Allocation {
             Kind::Visible(visible) => self.discard_visible(visible),
             // The token goes here: its contract is that of `DeviceBuffer::from_raw`.
             Kind::Borrowed { .. } => {}
-            Kind::Pooled | Kind::Empty | Kind::Graph | Kind::Module(_) | Kind::Released => {}
+            Kind::Pooled
+            | Kind::OfPool(_)
+            | Kind::Empty
+            | Kind::Lent(_)
+            | Kind::Graph
+            | Kind::Module(_)
+            | Kind::Released => {}
         }
         Ok(())
     }
 }
 
+/// Returns whether the error is that of the free itself, which is not tried again: the driver may have freed the memory.
+pub(super) fn is_of_a_free(error: &Error) -> bool {
+    error.call() == Some("cuMemFreeAsync")
+}
+
 impl Drop for Allocation {
     fn drop(&mut self) {
         self.home.inner().memory_dropped();
-        if matches!(self.kind, Kind::Empty | Kind::Module(_) | Kind::Released) {
+        if matches!(self.kind, Kind::Empty | Kind::Lent(_) | Kind::Module(_) | Kind::Released) {
             return;
         }
         let home = self.home.inner();
@@ -351,11 +404,19 @@ impl Drop for Allocation {
             return;
         }
         event!(TRACE, address = self.start, bytes = self.bytes, stream = self.home_id, "free");
-        if let Err(error) = self.join_home() {
+        let freed_apart = match self.home_is_usable() {
+            true => self.join_home().map(|()| false),
+            false => self.free_apart().map(|()| true),
+        };
+        if let Err(error) = freed_apart {
             let kind = self.replace_kind(Kind::Released);
             let context = &self.home.inner().context;
+            let is_freed = is_of_a_free(&error);
             // Freeing now could pull the memory away from work on another stream.
             context.keep_drop_error(error);
+            if is_freed {
+                return;
+            }
             if self.is_used_elsewhere() {
                 // The deferred-free list waits for one device: better lost than pulled away from another.
                 std::mem::forget(kind);
@@ -370,6 +431,9 @@ impl Drop for Allocation {
                 _ => Deferred::Unordered { start: self.start },
             };
             context.deferred.put(item);
+            return;
+        }
+        if let Ok(true) = freed_apart {
             return;
         }
         let freed = self.free_in_order();

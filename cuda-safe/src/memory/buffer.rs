@@ -14,6 +14,7 @@ use super::facade::buffer_facade;
 use super::fit;
 use super::host::pinned::PinnedBuffer;
 use super::host::transfer::Transfer;
+use super::pools::Pool;
 use super::slice::{DeviceSlice, DeviceSliceMut};
 use crate::consume::ConsumeError;
 use crate::error::{Error, Result};
@@ -45,6 +46,14 @@ pub struct DeviceBuffer<T> {
     marker: PhantomData<T>,
 }
 
+/// Returns the bytes of `len` elements.
+fn bytes_of<T>(len: usize) -> Result<usize> {
+    len.checked_mul(size_of::<T>()).ok_or_else(|| {
+        let element = std::any::type_name::<T>();
+        Error::invalid(format!("{len} elements of {element} are more than memory can hold"))
+    })
+}
+
 buffer_facade!(
     DeviceBuffer,
     "Returns the stream in whose order the buffer was allocated and will be freed."
@@ -52,12 +61,31 @@ buffer_facade!(
 
 impl<T: Copy + 'static> DeviceBuffer<T> {
     fn allocate(stream: &Stream, len: usize) -> Result<Self> {
-        let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| {
-            let element = std::any::type_name::<T>();
-            Error::invalid(format!("{len} elements of {element} are more than memory can hold"))
-        })?;
-        let allocation = Allocation::new(stream, bytes)?;
+        let allocation = Allocation::new(stream, bytes_of::<T>(len)?)?;
         Ok(Self { allocation, len, marker: PhantomData })
+    }
+
+    pub(super) fn allocate_in(pool: &Pool, stream: &Stream, len: usize) -> Result<Self> {
+        let allocation = Allocation::new_in(pool, stream, bytes_of::<T>(len)?)?;
+        Ok(Self { allocation, len, marker: PhantomData })
+    }
+
+    /// Returns the buffer of `len` elements that are all of an allocation.
+    #[cfg(feature = "dlpack")]
+    pub(crate) fn over(allocation: Arc<Allocation>, len: usize) -> Self {
+        Self { allocation, len, marker: PhantomData }
+    }
+
+    /// Fails if another handle to the memory exists.
+    #[cfg(feature = "dlpack")]
+    pub(crate) fn is_only_handle(&mut self) -> Result<()> {
+        self.allocation.is_only_handle()
+    }
+
+    /// Returns the memory of the buffer.
+    #[cfg(feature = "dlpack")]
+    pub(crate) fn into_allocation(self) -> Arc<Allocation> {
+        self.allocation
     }
 
     /// Creates a buffer of `len` elements, all zero.
@@ -124,6 +152,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
         }
         // Other streams wait for the home stream, so it must be a stream that runs.
         home.inner().not_capturing("DeviceBuffer::from_raw")?;
+        home.inner().usable_here()?;
         let allocation = match token {
             Some(token) => Allocation::borrowed(start, bytes, home, token),
             None => Allocation::adopted(start, bytes, home),

@@ -1,8 +1,10 @@
 //! Device memory, pinned host memory, and the copies between them.
 //!
-//! - `allocation.rs`: one piece of memory, however it came to be; `pool.rs`: where the device's comes from.
+//! - `allocation.rs`: one piece of memory, however it came to be; `pool.rs`: where the device's comes from;
+//!   `pools.rs`: pools that the program chooses.
 //! - `buffer.rs`, `slice.rs`: typed memory and views of it; `facade.rs`: methods that all buffers share; `fit.rs`:
 //!   whether elements of a type fit.
+//! - `lent.rs`: memory of frameworks, and memory that their graphs read.
 //! - `order/`: the waits between uses of memory. `copy/`: copies and fills. `host/`: memory that the host accesses.
 
 mod allocation;
@@ -11,8 +13,11 @@ mod copy;
 mod facade;
 pub(crate) mod fit;
 mod host;
+mod lent;
 mod order;
+pub mod pluggable;
 mod pool;
+mod pools;
 mod slice;
 
 pub use allocation::Allocation;
@@ -32,7 +37,8 @@ pub(crate) use host::visible::HostVec;
 pub(crate) use order::enqueue::{Accesses, DirectEnqueuing, Enqueue, Enqueued, Enqueuing, Used};
 pub(crate) use order::ranges::Ranges;
 pub(crate) use order::versions::number_writes;
-pub(crate) use pool::Pool;
+pub(crate) use pool::ContextPool;
+pub use pools::Pool;
 pub(crate) use slice::same_length;
 
 use order::enqueue::enqueue;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use cuda_sys::{
     CUdevice, CUdevice_attribute, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc,
     CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmemPool_attribute, CUmemPoolHandle_st,
-    CUmemPoolProps, CUmemoryPool,
+    CUmemPoolProps, CUmemoryPool, CUstream,
 };
 
 use super::allocation::Kind;
@@ -19,30 +19,19 @@ use crate::stream::StreamInner;
 /// other code.
 ///
 /// A CUmemoryPool may be used from any thread; the driver locks it itself.
-pub(crate) struct Pool {
+pub(crate) struct ContextPool {
     /// Null on devices without pools, and once the pool was destroyed.
     raw: AtomicPtr<CUmemPoolHandle_st>,
 }
 
-impl Pool {
+impl ContextPool {
     pub(crate) fn new(device: Device) -> Result<Self> {
         let state = device.state();
-        let supported = state.sys.supports("cuMemAllocFromPoolAsync")
-            && device
-                .raw_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)?
-                != 0;
-        if !supported {
+        if !are_there(device)? {
             return Ok(Self { raw: AtomicPtr::new(std::ptr::null_mut()) });
         }
 
-        let properties = CUmemPoolProps {
-            allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
-            location: on_device(state.raw),
-            ..Default::default()
-        };
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: `raw` is a valid place for a handle and `properties` is fully initialised.
-        unsafe { call!(state, cuMemPoolCreate(&raw mut raw, &raw const properties)) }?;
+        let raw = create(state)?;
         let pool = Self { raw: AtomicPtr::new(raw) };
         // Without a threshold every synchronisation gives the memory back to the system, and the
         // next allocation is as slow as the first.
@@ -66,20 +55,12 @@ impl Pool {
         let Some(pool) = self.handle() else {
             return Ok((allocate_blocking(stream, bytes)?, Kind::Blocking));
         };
-        let attempt = || {
-            let mut start = 0;
-            // SAFETY: `start` is a valid place for an address; pool and stream are live.
-            unsafe {
-                call!(stream, cuMemAllocFromPoolAsync(&raw mut start, bytes, pool, stream.raw))
-            }?;
-            Ok(start)
-        };
-        let start = twice(context, bytes, attempt, || self.trim(context, 0))?;
+        let start = allocate_from(pool, stream, bytes, || self.trim(context, 0))?;
         Ok((start, Kind::Pooled))
     }
 
     #[inline]
-    fn handle(&self) -> Option<CUmemoryPool> {
+    pub(super) fn handle(&self) -> Option<CUmemoryPool> {
         let raw = self.raw.load(Ordering::Relaxed);
         (!raw.is_null()).then_some(raw)
     }
@@ -138,6 +119,64 @@ impl Pool {
     }
 }
 
+/// Returns whether the device has memory pools.
+pub(super) fn are_there(device: Device) -> Result<bool> {
+    let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED;
+    let supported = device.state().sys.supports("cuMemAllocFromPoolAsync");
+    Ok(supported && device.raw_attribute(attribute)? != 0)
+}
+
+/// Creates a pool of a device.
+pub(super) fn create(state: &DeviceState) -> Result<CUmemoryPool> {
+    let properties = CUmemPoolProps {
+        allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+        location: on_device(state.raw),
+        ..Default::default()
+    };
+    let mut raw = std::ptr::null_mut();
+    // SAFETY: `raw` is a valid place for a handle and `properties` is fully initialised.
+    unsafe { call!(state, cuMemPoolCreate(&raw mut raw, &raw const properties)) }?;
+    Ok(raw)
+}
+
+/// Allocates `bytes` from a pool, in the stream's order. Out of memory, `trim` gives what the pool holds back to the
+/// system, and the allocation is tried once more.
+pub(super) fn allocate_from(
+    pool: CUmemoryPool,
+    stream: &StreamInner,
+    bytes: usize,
+    trim: impl FnOnce() -> Result<()>,
+) -> Result<CUdeviceptr> {
+    let attempt = || {
+        let mut start = 0;
+        // SAFETY: `start` is a valid place for an address; pool and stream are live.
+        unsafe { call!(stream, cuMemAllocFromPoolAsync(&raw mut start, bytes, pool, stream.raw)) }?;
+        Ok(start)
+    };
+    twice(&stream.context, bytes, attempt, trim)
+}
+
+/// Allocates `bytes` from a pool in the order of a raw stream, with the context current that handles of special streams
+/// need. For `trim` see [`allocate_from`].
+///
+/// # Safety
+/// `pool` is live, and `stream` is a stream of the context, or 0, 1 or 2.
+pub(super) unsafe fn allocate_on(
+    context: &ContextInner,
+    pool: CUmemoryPool,
+    stream: CUstream,
+    bytes: usize,
+    trim: impl FnOnce() -> Result<()>,
+) -> Result<CUdeviceptr> {
+    let attempt = || {
+        let mut start = 0;
+        // SAFETY: `start` is a valid place for an address; for the rest the caller's promise.
+        unsafe { call!(context, cuMemAllocFromPoolAsync(&raw mut start, bytes, pool, stream)) }?;
+        Ok(start)
+    };
+    context.with_current(|| twice(context, bytes, attempt, trim))
+}
+
 fn allocate_blocking(stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> {
     let context = &stream.context;
     if let Some(start) = context.deferred.take_device(bytes, stream.id) {
@@ -177,7 +216,7 @@ fn twice(
     }
 }
 
-fn on_device(device: CUdevice) -> CUmemLocation {
+pub(super) fn on_device(device: CUdevice) -> CUmemLocation {
     let type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     let mut location = CUmemLocation { type_, ..Default::default() };
     location.__bindgen_anon_1.id = device;

@@ -48,6 +48,7 @@ pub(super) fn host_function_mut(stream: &Stream, function: Repeated) -> Result<(
     let registered = Registered(register(function));
     let mut enqueuing = Enqueuing::on(stream)?;
     let Some(recording) = enqueuing.recording() else {
+        inner.not_lent("Stream::host_function_mut, outside of captures,")?;
         let number = registered.0;
         // It goes with the stream from here on.
         std::mem::forget(registered);
@@ -63,7 +64,8 @@ pub(super) fn host_function_mut(stream: &Stream, function: Repeated) -> Result<(
 
 impl StreamInner {
     pub(super) fn host_function(&self, callback: Callback) -> Result<()> {
-        self.state().usable()?;
+        self.usable_here()?;
+        self.not_lent("Stream::host_function")?;
         self.not_capturing("a host function that runs once")?;
         self.enqueue_callback(PENDING.insert(Entry::Once(callback)))
     }

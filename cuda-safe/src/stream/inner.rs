@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_sys::{CUresult, CUstream, MissingSymbol};
 
+use super::lent::Lent;
 use super::order;
 use crate::context::{ContextInner, Counted};
 use crate::driver::{DeviceState, forked};
@@ -41,6 +42,10 @@ pub(crate) struct StreamInner {
     pub(super) callbacks: Mutex<Vec<u64>>,
     /// `Some` for a stream that records a graph, from its first moment to its last.
     pub(crate) capture: Option<Arc<Capture>>,
+    /// `Some` for a stream that is lent for calls: see `lent.rs`.
+    pub(super) lent: Option<Lent>,
+    /// Whether it neither records nor is lent: then any thread may enqueue on it at any time.
+    pub(crate) plain: bool,
     /// `Some` for an adopted stream: keeps it alive, and marks that this crate must not destroy it.
     pub(super) foreign: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -58,6 +63,7 @@ impl StreamInner {
         raw: CUstream,
         foreign: Option<Box<dyn Any + Send + Sync>>,
         capture: Option<Arc<Capture>>,
+        lent: Option<Lent>,
     ) -> Self {
         context.census.add(Counted::Stream);
         Self {
@@ -72,7 +78,9 @@ impl StreamInner {
             upload: Mutex::new(None),
             at_home: AtomicUsize::new(0),
             callbacks: Mutex::new(Vec::new()),
+            plain: capture.is_none() && lent.is_none(),
             capture,
+            lent,
             foreign,
         }
     }
@@ -170,7 +178,7 @@ impl StreamInner {
     }
 
     pub(crate) fn synchronize(&self) -> Result<()> {
-        self.state().usable()?;
+        self.usable_here()?;
         self.not_capturing("Stream::synchronize")?;
         let enqueued = self.enqueued();
         let result = timed!(DEBUG, [stream = self.id, "synchronize stream"], {

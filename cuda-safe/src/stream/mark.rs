@@ -59,7 +59,7 @@ impl Stream {
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that records.
     pub fn mark(&self) -> Result<Mark> {
         let inner = self.inner();
-        inner.state().usable()?;
+        inner.usable_here()?;
         inner.not_capturing("a mark")?;
         Ok(Mark { stream: self.clone(), sequence: inner.number() })
     }
@@ -71,7 +71,7 @@ impl Stream {
     /// The error that the driver returns.
     pub fn wait_mark(&self, mark: &Mark) -> Result<()> {
         let inner = self.inner();
-        inner.state().usable()?;
+        inner.usable_here()?;
         inner.state().same_driver(mark.stream.inner().state())?;
         if inner.capture.is_some() {
             return Err(outside_capture("a mark"));

@@ -3,12 +3,14 @@
 mod callback;
 mod graph_lock;
 mod inner;
+mod lent;
 mod mark;
 mod order;
 mod slab;
 
 pub use graph_lock::GraphLock;
 pub(crate) use inner::StreamInner;
+pub(crate) use lent::{InCall, Lent, mixes_with_capture};
 pub use mark::Mark;
 pub(crate) use order::create_event;
 pub(crate) use slab::quietly;
@@ -57,7 +59,7 @@ impl Stream {
     #[doc(alias = "cuStreamCreateWithPriority")]
     pub fn with_priority(context: &Context, priority: i32) -> Result<Self> {
         let raw = create(context.inner(), priority)?;
-        Ok(Self::wrap(context.inner().clone(), raw, None, None))
+        Ok(Self::wrap(context.inner().clone(), raw, None, None, None))
     }
 
     /// Creates a stream that records: `raw` captures, or is null if nothing is to be enqueued on it.
@@ -66,7 +68,23 @@ impl Stream {
         raw: CUstream,
         capture: Arc<Capture>,
     ) -> Self {
-        Self::wrap(context.clone(), raw, None, Some(capture))
+        Self::wrap(context.clone(), raw, None, Some(capture), None)
+    }
+
+    /// Returns a stream that other code has lent for a call; `capture` is `Some` while that code captures it.
+    pub(crate) fn lent(
+        context: &Arc<ContextInner>,
+        raw: CUstream,
+        legacy: bool,
+        capture: Option<Arc<Capture>>,
+    ) -> Self {
+        // Not ours to destroy.
+        let foreign: Box<dyn Any + Send + Sync> = Box::new(());
+        Self::wrap(context.clone(), raw, Some(foreign), capture, Some(Lent::new(legacy)))
+    }
+
+    pub(crate) fn from_inner(inner: Arc<StreamInner>) -> Self {
+        Self { inner }
     }
 
     /// Adopts a stream of other code, such as a framework's.
@@ -94,7 +112,7 @@ impl Stream {
             ));
         }
         context.inner().state.usable()?;
-        Ok(Self::wrap(context.inner().clone(), raw, Some(Box::new(token)), None))
+        Ok(Self::wrap(context.inner().clone(), raw, Some(Box::new(token)), None, None))
     }
 
     fn wrap(
@@ -102,8 +120,9 @@ impl Stream {
         raw: CUstream,
         foreign: Option<Box<dyn Any + Send + Sync>>,
         capture: Option<Arc<Capture>>,
+        lent: Option<Lent>,
     ) -> Self {
-        let inner = Arc::new(StreamInner::new(context, raw, foreign, capture));
+        let inner = Arc::new(StreamInner::new(context, raw, foreign, capture, lent));
         if inner.capture.is_none() {
             inner.context.register_stream(&inner);
         }
@@ -193,7 +212,7 @@ impl Stream {
     #[doc(alias = "cuStreamQuery")]
     pub fn is_done(&self) -> Result<bool> {
         let inner = &*self.inner;
-        inner.context.state.usable()?;
+        inner.usable_here()?;
         inner.not_capturing("Stream::is_done")?;
         let enqueued = inner.enqueued();
         // SAFETY: the stream is live; this handle keeps it so.
@@ -235,7 +254,7 @@ impl Stream {
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if one of them records a graph and the
     /// other does not record the same one; otherwise the error that the driver returns.
     pub fn wait_stream(&self, other: &Self) -> Result<()> {
-        self.inner.context.state.usable()?;
+        self.inner.usable_here()?;
         self.inner.context.state.same_driver(other.inner.context.state)?;
         match (&self.inner.capture, &other.inner.capture) {
             (None, None) => {}
@@ -245,7 +264,12 @@ impl Stream {
             _ => return Err(outside_capture("a stream")),
         }
         // A new number, so that work enqueued through raw handles is waited for too.
-        self.inner.wait_for(&other.inner, other.inner.number())
+        let newest = match other.inner.usable_here() {
+            Ok(()) => other.inner.number(),
+            // Lent, and used by nobody else's raw handles that the caller could know of.
+            Err(_) => other.inner.enqueued(),
+        };
+        self.inner.wait_for(&other.inner, newest)
     }
 
     /// Enqueues a function for the host to run when all earlier work is done, on a thread of the
@@ -290,7 +314,7 @@ impl Stream {
     #[doc(alias = "cuStreamGetPriority")]
     pub fn priority(&self) -> Result<i32> {
         let inner = &*self.inner;
-        inner.context.state.usable()?;
+        inner.usable_here()?;
         // Held until the driver has returned: the stream goes with its recording.
         let _recording = match &inner.capture {
             None => None,

@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
-use cuda_sys::{CUevent, CUevent_flags};
+use cuda_sys::{CUevent, CUevent_flags, CUstream};
 
 use super::{StreamInner, outside_capture};
 use crate::context::ContextInner;
@@ -22,8 +22,8 @@ const MOST_WAITED: usize = 64;
 /// An event, recorded so that it covers all enqueues up to a number. It is recorded again when
 /// more must be covered: a wait refers to the record that was newest when the wait was enqueued.
 pub(super) struct Marker {
-    event: CUevent,
-    covers: u64,
+    pub(super) event: CUevent,
+    pub(super) covers: u64,
 }
 
 impl Marker {
@@ -77,6 +77,7 @@ impl StreamInner {
                 return Ok(());
             }
         }
+        self.usable_here()?;
         let covers = other.mark_for(self, sequence)?;
         event!(DEBUG, stream = self.id, waits_for = other.id, sequence = covers, "stream waits");
         let mut waited = self.waited.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,6 +122,21 @@ impl StreamInner {
         Ok(covers)
     }
 
+    /// Makes a stream of the driver's wait for this one up to at least `sequence`.
+    ///
+    /// # Safety
+    /// `waiter` is a live stream of the driver that no code captures.
+    pub(crate) unsafe fn let_wait(&self, waiter: CUstream, sequence: u64) -> Result<()> {
+        if sequence == 0 || self.has_completed(sequence) {
+            return Ok(());
+        }
+        let (_lock, event, _) = self.marker(sequence)?;
+        // SAFETY: the caller's promise, and the lock held keeps the event.
+        unsafe { call!(self, cuStreamWaitEvent(waiter, event, 0)) }?;
+        self.context.counters.stream_waits.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Returns an event that covers at least `sequence`, how far it reaches, and the lock under which it is not
     /// recorded again.
     fn marker(&self, sequence: u64) -> Result<(MutexGuard<'_, Option<Marker>>, CUevent, u64)> {
@@ -134,29 +150,42 @@ impl StreamInner {
         let mut marker = self.marker.lock().unwrap_or_else(PoisonError::into_inner);
         let (event, covers) = match &*marker {
             Some(marker) if marker.covers >= sequence => (marker.event, marker.covers),
-            recorded => {
-                let event = match recorded {
-                    Some(marker) => marker.event,
-                    None => create_event(&self.context)?,
-                };
-                let covers = match self.enqueued() {
-                    now if now >= sequence => now,
-                    // Asked for by `next_number`, and not taken since.
-                    _ => self.number(),
-                };
-                // SAFETY: both handles are live and of one context.
-                let result = unsafe { self.state().sys.cuEventRecord(event, self.raw) };
-                let recorded = self.answer("cuEventRecord", result);
-                // Even if recording failed the event must be kept to be destroyed later; it then
-                // covers nothing.
-                let covers = if recorded.is_ok() { covers } else { 0 };
-                *marker = Some(Marker { event, covers });
-                recorded?;
-                self.context.counters.events_recorded.fetch_add(1, Ordering::Relaxed);
-                (event, covers)
+            _ => {
+                self.may_be_marked()?;
+                self.record_marker(&mut marker, sequence)?
             }
         };
         Ok((marker, event, covers))
+    }
+
+    /// Records the event of the marker, which is locked, so that it covers at least `sequence`. Returns it and how far
+    /// it reaches.
+    pub(super) fn record_marker(
+        &self,
+        marker: &mut Option<Marker>,
+        sequence: u64,
+    ) -> Result<(CUevent, u64)> {
+        let event = match marker {
+            Some(marker) => marker.event,
+            None => create_event(&self.context)?,
+        };
+        let covers = match self.enqueued() {
+            now if now >= sequence => now,
+            // Asked for by `next_number`, and not taken since.
+            _ => self.number(),
+        };
+        let recorded = self.with_handle(|| {
+            // SAFETY: both handles are live and of one context.
+            let result = unsafe { self.state().sys.cuEventRecord(event, self.raw) };
+            self.answer("cuEventRecord", result)
+        });
+        // Even if recording failed the event must be kept to be destroyed later; it then
+        // covers nothing.
+        let kept = if recorded.is_ok() { covers } else { 0 };
+        *marker = Some(Marker { event, covers: kept });
+        recorded?;
+        self.context.counters.events_recorded.fetch_add(1, Ordering::Relaxed);
+        Ok((event, covers))
     }
 }
 

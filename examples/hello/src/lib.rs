@@ -1,8 +1,9 @@
-//! A kernel that prints from the GPU, behind a C function: how C, Python or anything else that can
-//! call a shared library gets at CUDA kernels written for Rust. See `hello.c` and `hello.py`.
+//! A kernel that prints from the GPU, behind a C function: how C, Python or anything else that can call a shared library
+//! uses CUDA kernels of a Rust crate. `hello.h` declares the functions; `hello.c`, `hello.py` (ctypes) and
+//! `hello_cython.pyx` call them. `examples/torch-op` is such a library for tensors of PyTorch.
 
+use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
-use std::sync::Mutex;
 
 use cuda_safe::{Context, LaunchConfig, Result, kernels};
 
@@ -18,8 +19,10 @@ kernels! {
     }
 }
 
-/// The last error, for [`hello_error`].
-static ERROR: Mutex<Option<CString>> = Mutex::new(None);
+thread_local! {
+    /// The text of this thread's last error. Threads that call at the same time do not see each other's.
+    static ERROR: RefCell<CString> = RefCell::default();
+}
 
 fn run(blocks: u32, threads: u32) -> Result<()> {
     let context = Context::new(0)?;
@@ -29,24 +32,20 @@ fn run(blocks: u32, threads: u32) -> Result<()> {
     stream.synchronize()
 }
 
-/// Prints a line from each thread of `blocks` blocks of `threads` threads. Returns 0, or 1 if it
-/// failed: then [`hello_error`] says why.
+/// Prints a line from each thread of `blocks` blocks of `threads` threads. Returns 0, or 1 if it failed: then
+/// [`hello_error`] returns the reason.
 #[unsafe(no_mangle)]
 pub extern "C" fn hello(blocks: u32, threads: u32) -> c_int {
     let Err(error) = run(blocks, threads) else { return 0 };
-    // The text has no NUL inside: the driver's and the compiler's messages are C strings.
+    // A C string ends at its first NUL; messages of the driver and the compiler have none.
     let text = CString::new(error.to_string()).unwrap_or_default();
-    if let Ok(mut last) = ERROR.lock() {
-        *last = Some(text);
-    }
+    // Fails only while the thread ends.
+    let _ = ERROR.try_with(|last| last.replace(text));
     1
 }
 
-/// Why the last call failed; null if none did. Valid until the next call that fails.
+/// Returns the text of the calling thread's last error; empty if there was none. It is valid until the thread's next error.
 #[unsafe(no_mangle)]
 pub extern "C" fn hello_error() -> *const c_char {
-    match ERROR.lock() {
-        Ok(last) => last.as_ref().map_or(std::ptr::null(), |text| text.as_ptr()),
-        Err(_) => std::ptr::null(),
-    }
+    ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }

@@ -51,6 +51,7 @@ fn from_c(libraries: &Path, nvrtc: &Path) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let program = folder.path().join("hello");
     let compiled = Command::new("cc")
+        .args(["-Wall", "-Wextra", "-Werror"])
         .arg(here().join("hello.c"))
         .arg("-o")
         .arg(&program)

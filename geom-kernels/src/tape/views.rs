@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::mem::offset_of;
 
 use cuda_safe::{
-    KernelArg, Result,
+    KernelArg, Result, Stream,
     arg::{ArgType, UseVisitor},
 };
 use tape::{Element, FloatType, Param, Recorder};
@@ -15,8 +15,9 @@ use crate::mesh::{Mesh, MeshView};
 /// A mesh as an argument of a recorded kernel, with gradients with respect to the mesh's points. The kernel's parameter
 /// is a `geom::Mesh` by value.
 ///
-/// [`param`](Self::param) describes the parameter to `OpSpec`, and [`Mesh::recorded_view`] returns the argument. For a
-/// mesh whose points have no gradient, use `Param::argument::<MeshView<'_>>` and [`Mesh::view`].
+/// [`param`](Self::param) describes the parameter to `OpSpec`, and [`Mesh::recorded_view`] returns the argument, or
+/// [`Mesh::differentiable_view`] for a call without a tape. For a mesh whose points have no gradient, use
+/// `Param::argument::<MeshView<'_>>` and [`Mesh::view`].
 #[derive(Debug, Clone, Copy)]
 pub struct RecordedMesh<'a> {
     view: MeshView<'a>,
@@ -41,7 +42,15 @@ impl Mesh<'_> {
     /// The mesh's points were changed since its hierarchy was made: the kernel's queries would use the old ones. Call
     /// [`refit`](Self::refit) first.
     pub fn recorded_view(&self, t: &Recorder<'_>) -> Result<RecordedMesh<'_>> {
-        self.check_current(t.stream())?;
+        self.differentiable_view(t.stream())
+    }
+
+    /// Returns the mesh as an argument of `Op::vjp`, which runs an adjoint on `stream` without a tape.
+    ///
+    /// # Errors
+    /// As [`recorded_view`](Self::recorded_view).
+    pub fn differentiable_view(&self, stream: &Stream) -> Result<RecordedMesh<'_>> {
+        self.check_current(stream)?;
         Ok(RecordedMesh { view: self.view() })
     }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask demo`: the project's main jobs, on a GPU if there is one, else on the software device.
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use xtask::{Error, root};
 
@@ -25,6 +25,7 @@ pub(crate) fn demo() -> Result<bool, Error> {
     for package in [
         "saxpy",
         "hello",
+        "torch-op",
         "hashgrid",
         "dem",
         "mesh",
@@ -65,6 +66,9 @@ pub(crate) fn demo() -> Result<bool, Error> {
     if !process::succeeds(&mut hello)? {
         return Ok(false);
     }
+    if !torch_op(&python, driver.is_none())? {
+        return Ok(false);
+    }
     for (name, what) in [
         (
             "hashgrid",
@@ -93,6 +97,21 @@ pub(crate) fn demo() -> Result<bool, Error> {
         }
     }
     Ok(true)
+}
+
+/// Tests the operators for PyTorch, if there is a PyTorch that sees a GPU.
+fn torch_op(python: &std::ffi::OsStr, gpu: bool) -> Result<bool, Error> {
+    println!("\ntorch-op: operators of PyTorch with gradients, in a shared library");
+    let mut finds = process::program(python);
+    finds.args(["-c", "import sys, torch, numpy; sys.exit(not torch.cuda.is_available())"]);
+    let finds = finds.stdout(Stdio::null()).stderr(Stdio::null());
+    if !gpu || !finds.status().is_ok_and(|status| status.success()) {
+        println!("built; there is no PyTorch with a GPU to run it: examples/torch-op/README.md");
+        return Ok(true);
+    }
+    let mut test = example(python)?;
+    test.arg("examples/torch-op/test_torch_op.py");
+    process::succeeds(test.env("TORCH_OP_LIBRARY", release(&library("torch_op"))))
 }
 
 /// A program that gets the path of NVRTC.

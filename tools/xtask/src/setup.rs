@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use xtask::wheels::{
-    CCCL_13, CRT_13, CUDA_PATHFINDER, NVJITLINK_13_0, NVRTC_12_0, NVRTC_12_9, NVRTC_13_0,
-    RUNTIME_13_5, Wheel, cuda_bindings, fetch, python,
+    CCCL_13, CRT_13, CUDA_PATHFINDER, CYTHON, NVJITLINK_13_0, NVRTC_12_0, NVRTC_12_9, NVRTC_13_0,
+    RUNTIME_13_5, Wheel, cuda_bindings, fetch, numpy_beside, python,
 };
 use xtask::{Error, root};
 
@@ -114,7 +114,7 @@ pub(crate) fn name_tested_nvrtc(command: &mut Command) -> Result<(), Error> {
     Ok(())
 }
 
-/// Fetches cuda-bindings for this machine's Python and names both to `command`. Returns whether there is a
+/// Fetches cuda-bindings, NumPy and Cython for this machine's Python and names all to `command`. Returns whether there is a
 /// cuda-bindings for it; if not, prints the reason to standard error.
 ///
 /// # Errors
@@ -128,7 +128,8 @@ pub(crate) fn name_python(command: &mut Command) -> Result<bool, Error> {
             return Ok(false);
         }
     };
-    let folders = [fetch(&bindings)?, fetch(&CUDA_PATHFINDER)?];
+    let wheels = [Some(bindings), Some(CUDA_PATHFINDER), numpy_beside(&bindings), Some(CYTHON)];
+    let folders = wheels.iter().flatten().map(fetch).collect::<Result<Vec<PathBuf>, Error>>()?;
     command.env(PYTHON_VARIABLE, python).env(PACKAGES_VARIABLE, env::join_paths(folders)?);
     Ok(true)
 }

@@ -15,8 +15,10 @@ use std::process::{Command, Output, Stdio};
 use crate::Error;
 
 mod cuda_bindings;
+mod numpy;
 
 pub use cuda_bindings::{CUDA_BINDINGS, CUDA_PATHFINDER, cuda_bindings};
+pub use numpy::{CYTHON, NUMPY, numpy_beside};
 
 /// A package on PyPI, pinned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -464,7 +466,9 @@ mod tests {
     fn all() -> Vec<Wheel> {
         let mut all = vec![NVRTC_13_0, NVRTC_12_0, NVRTC_12_9, NVRTC_13_5, RUNTIME_13_5, CRT_13];
         all.extend([CCCL_13, LIBCLANG, CUDA_PATHFINDER, NVJITLINK_13_0, CUBLAS, CUFFT]);
+        all.push(CYTHON);
         all.extend(CUDA_BINDINGS);
+        all.extend(NUMPY);
         all
     }
 

@@ -57,6 +57,7 @@ pub(super) fn upload(
             return upload_small(inner, to, source, !allocation.is_captured());
         }
         if source.len() >= threads::LARGE_BYTES
+            && inner.plain
             && let Some(copied) = threads::upload(inner, to, source)
         {
             return copied;
@@ -190,7 +191,8 @@ pub(super) fn download(
         // Everything numbered by now comes before the copy, so it is done when the copy is.
         let before = inner.enqueued();
         let Target { bytes: target, fresh } = target;
-        let large = bytes >= threads::LARGE_BYTES;
+        // Other threads can't use a stream that is lent to this one.
+        let large = bytes >= threads::LARGE_BYTES && inner.plain;
         if large && fresh {
             fresh::advise(target);
         }

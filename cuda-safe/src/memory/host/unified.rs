@@ -157,6 +157,7 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
         let inner = stream.inner();
         inner.state().usable()?;
         inner.not_capturing("UnifiedBuffer::managed")?;
+        inner.not_lent("UnifiedBuffer::managed")?;
         let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS;
         if inner.context.device.raw_attribute(attribute)? == 0 {
             return Err(Error::invalid(
@@ -182,6 +183,7 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
     {
         stream.inner().state().usable()?;
         stream.inner().not_capturing("UnifiedBuffer::pinned")?;
+        stream.inner().not_lent("UnifiedBuffer::pinned")?;
         let allocation = Allocation::pinned(stream, byte_count::<T>(len)?)?;
         Ok(Self { allocation, len, marker: PhantomData })
     }
@@ -200,6 +202,7 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
     {
         stream.inner().state().usable()?;
         stream.inner().not_capturing("UnifiedBuffer::register")?;
+        stream.inner().not_lent("UnifiedBuffer::register")?;
         let (len, bytes) = (vector.len(), size_of_val(&vector[..]));
         let allocation = Allocation::registered(stream, HostVec::new(vector), bytes)?;
         Ok(Self { allocation, len, marker: PhantomData })

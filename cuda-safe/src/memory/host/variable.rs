@@ -107,6 +107,9 @@ impl Allocation {
         };
         let borrow = {
             let _held = self.home_stream().inner().context.graph_lock.take()?;
+            if access == Access::Write {
+                self.may_be_written(&range)?;
+            }
             borrows.borrow(range.clone(), access).ok_or_else(|| {
                 Error::invalid("another guard of the global is alive, or was leaked")
             })?

@@ -284,7 +284,7 @@ impl<'a> Enqueuing<'a> {
     #[inline]
     pub(crate) fn on(stream: &'a Stream) -> Result<Self> {
         let inner = stream.inner();
-        inner.state().usable()?;
+        inner.usable_here()?;
         let recording = match &inner.capture {
             None => None,
             Some(capture) => Some(capture.enter(inner)?),

@@ -125,8 +125,12 @@ impl Allocation {
     ) -> Result<()> {
         let user = stream.inner();
         self.exists_outside_graphs()?;
+        self.is_there()?;
         if self.size_bytes() == 0 {
             return Ok(());
+        }
+        if access == Access::Write {
+            self.may_be_written(&range)?;
         }
         if let Some(visible) = self.host_side() {
             visible.allows(access)?;
@@ -157,6 +161,13 @@ impl Allocation {
             let write = (!self.is_of_module()).then(|| Mark { stream: home.clone(), sequence });
             Ranges::new(self.size_bytes(), Uses { write, reads: Vec::new() })
         })
+    }
+
+    /// Records all uses from now on: none is quiet any more.
+    pub(in crate::memory) fn record_from_now_on(&self) {
+        if self.size_bytes() > 0 {
+            drop(self.shared_uses());
+        }
     }
 
     /// Marks the memory as used by a graph, whose launches do not borrow it: from now

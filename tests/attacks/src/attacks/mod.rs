@@ -6,6 +6,7 @@ mod geometry;
 mod graphs;
 mod host_functions;
 mod kernels;
+mod lent;
 mod memory;
 mod order;
 mod pinned;
@@ -48,6 +49,7 @@ pub(crate) const PROGRAMS: &[(&str, &[Program])] = &[
     ("kernels", kernels::modules::ATTACKS),
     ("kernels", kernels::ported::ATTACKS),
     ("kernels", kernels::traits::ATTACKS),
+    ("lent", lent::ATTACKS),
     ("memory", memory::ATTACKS),
     ("order", order::ATTACKS),
     ("pinned", pinned::ATTACKS),

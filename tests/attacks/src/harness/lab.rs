@@ -7,6 +7,7 @@ use std::process::Command;
 use cuda_safe::{Context, DeviceBuffer, Driver, LaunchConfig, Stream, kernels};
 
 use super::child::COMMAND;
+use super::framework::Framework;
 use super::{Failure, Must, TestResult, ensure, ensure_eq};
 
 kernels! {
@@ -61,6 +62,11 @@ impl Lab {
     /// Returns a new stream of the first device.
     pub(crate) fn stream(&self) -> Result<Stream, Failure> {
         Ok(self.context()?.stream()?)
+    }
+
+    /// Returns a stand-in for a framework on the first device, with a stream of its own or the legacy stream.
+    pub(crate) fn framework(&self, legacy: bool) -> Result<Framework, Failure> {
+        Framework::new(self.context()?, legacy)
     }
 
     /// Returns the variant of the attack that runs.

@@ -2,12 +2,14 @@
 
 mod child;
 mod compiler;
+mod framework;
 mod header;
 mod lab;
 mod parent;
 
 pub(crate) use child::{COMMAND, main as child_main};
 pub(crate) use compiler::{constructor_library, refused};
+pub(crate) use framework::Framework;
 pub(crate) use header::{Attack, Kind, Must, attacks, files, package, quoted, workspace};
 pub(crate) use lab::Lab;
 pub(crate) use parent::run;

@@ -32,6 +32,8 @@ const NOT_HANDLES: &[(&str, &str)] = &[
     ("Domain", "names ranges for profilers, which know nothing of the device's objects"),
     ("Launches", "draws launches for tests of declarations, which go through the kernels' methods"),
     ("Drawn", "one launch of `Launches`; only generated code is given one"),
+    ("Tensor", "comes from unsafe functions alone; its views and buffers are handles"),
+    ("Exchange", "comes from an unsafe function, and gives what unsafe functions take"),
     ("RangeGuard", "ends a range for profilers, which know nothing of the device's objects"),
 ];
 

@@ -7,8 +7,10 @@ mod clusters;
 mod contexts;
 mod copies;
 mod declarations;
+mod dlpack;
 mod events;
 mod foreign;
+mod framework;
 pub(crate) mod futures;
 mod gate;
 mod globals;
@@ -16,6 +18,7 @@ mod graphs;
 pub(crate) mod groups;
 mod kernels;
 mod lazy;
+mod lent;
 mod libraries;
 mod life;
 mod limits;
@@ -27,6 +30,7 @@ mod names;
 mod order;
 mod parameters;
 mod pinned;
+mod pools;
 mod ported;
 mod ports;
 mod recorders;
@@ -42,6 +46,7 @@ mod variables;
 use crate::harness::Case;
 
 pub(crate) use foreign::RawContext;
+pub(crate) use framework::take_failures;
 
 pub(crate) fn cases() -> Vec<Case> {
     [
@@ -70,6 +75,9 @@ pub(crate) fn cases() -> Vec<Case> {
         contexts::cases(),
         foreign::cases(),
         libraries::cases(),
+        lent::cases(),
+        dlpack::cases(),
+        pools::cases(),
         linking::cases(),
         modules::cases(),
         names::cases(),

@@ -1,9 +1,11 @@
 //! Programs that know nothing of this project, in `foreign/`: on the software device as the shared library
 //! that they take for the driver's. They check what they compute; that they would notice mistakes is tested
-//! too, by kernels with planted ones. What they call is in the device's log.
+//! too, by kernels with planted ones. What they call is in the device's log. And this project's shared libraries, called
+//! from other languages.
 
 mod calls;
 mod cudarc;
+mod libraries;
 mod stage;
 
 use std::process::Command;
@@ -25,6 +27,9 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::foreign(Rust, "cudarc::own_examples", cudarc::own_examples),
         Case::foreign(Python, "cuda_bindings::program", || right(python_program)),
         Case::foreign(Python, "cuda_bindings::mistakes", || noticed(python_program, KERNELS)),
+        Case::foreign(C, "torch_op::from_c", libraries::torch_op_from_c),
+        Case::foreign(Python, "torch_op::from_python", libraries::torch_op_from_python),
+        Case::foreign(Python, "hello::from_cython", libraries::hello_from_cython),
     ]
 }
 

@@ -63,6 +63,13 @@ impl Stage {
         self.folder.path()
     }
 
+    /// The path of NVRTC, for the variable by which this project's libraries find it.
+    pub(super) fn nvrtc(&self) -> Result<String, Failure> {
+        let path = self.compiler.path()?;
+        let name = path.to_str().ok_or_else(|| Failure::new("the path of NVRTC is no UTF-8"))?;
+        Ok(name.to_owned())
+    }
+
     /// The PTX of the kernels that all programs launch; one of them is wrong if `planted` is not 0.
     pub(super) fn kernels(&self, planted: usize) -> Result<PathBuf, Failure> {
         let options = Options::new().define("PLANTED", planted);

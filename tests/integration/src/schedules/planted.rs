@@ -9,6 +9,9 @@ pub(super) fn cases() -> Vec<Case> {
         Case::software("schedules::planted::in_a_graph", graph),
         Case::software("schedules::planted::in_a_tape", tape),
         Case::software("schedules::planted::in_a_graph_of_a_tape", graph_of_a_tape),
+        Case::software("schedules::planted::when_a_lent_call_ends", lent_call),
+        Case::software("schedules::planted::before_a_consumer", consumer),
+        Case::software("schedules::planted::before_a_deleter", deleter),
         Case::software("schedules::planted::a_test_that_there_is_not", not_there),
     ]
 }
@@ -25,6 +28,21 @@ fn tape() -> TestResult {
 
 fn graph_of_a_tape() -> TestResult {
     finds("tape::streams::branches_of_a_graph", Plant::ReuseInCapture)
+}
+
+/// The lent stream does not wait for work on another stream.
+fn lent_call() -> TestResult {
+    finds("lent::used_on_other_streams", Plant::MissingEvent)
+}
+
+/// A framework's stream does not wait for the work that writes an exported tensor.
+fn consumer() -> TestResult {
+    finds("dlpack::consumers_wait", Plant::MissingEvent)
+}
+
+/// A tensor goes back to its framework while another stream uses it.
+fn deleter() -> TestResult {
+    finds("dlpack::kept_tensors", Plant::MissingEvent)
 }
 
 /// How many seeds a bug has.

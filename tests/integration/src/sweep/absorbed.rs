@@ -16,7 +16,7 @@ const PANIC: &str = "a closure has panicked, and that is what its caller hears o
 const RAW: &str = "the test calls it itself, in a drop";
 
 /// The calls, the codes, how the names of the tests begin, and why.
-const ABSORBED: [(&[&str], Codes, &str, &str); 9] = [
+const ABSORBED: [(&[&str], Codes, &str, &str); 10] = [
     (&["cuMemAllocFromPoolAsync"], OutOfMemory, "", "the pool is trimmed and asked again"),
     (
         &["cuEventQuery"],
@@ -51,6 +51,17 @@ const ABSORBED: [(&[&str], Codes, &str, &str); 9] = [
     ),
     (&["cuCtxDestroy_v2"], All, "", RAW),
     (&["cuStreamDestroy_v2"], All, "foreign::", RAW),
+    (
+        &[
+            "cuDevicePrimaryCtxGetState",
+            "cuDevicePrimaryCtxRetain",
+            "cuDevicePrimaryCtxRelease_v2",
+            "cuCtxGetId",
+        ],
+        All,
+        "lent::streams_that_are_refused",
+        "they find out why a destroyed stream is invalid, and the caller has that error in any case",
+    ),
 ];
 
 /// How the names of tests begin or end that are not swept, and why.

@@ -11,6 +11,7 @@ use cuda_emu::{Ledger, fault_report, ledger, watch};
 use super::absorbed::absorbed;
 use super::fault::{Fault, base};
 use super::keeper::Keeper;
+use crate::device::take_failures;
 use crate::harness::{Failure, TestDevice, TestResult};
 
 /// Panics of all threads, by place and text.
@@ -79,6 +80,7 @@ fn told(run: fn(&TestDevice) -> TestResult, device: TestDevice) -> Vec<String> {
     if let Err(error) = device.context().synchronize() {
         told.push(error.to_string());
     }
+    told.extend(take_failures());
     let mut context = device.into_context();
     let begin = Instant::now();
     loop {

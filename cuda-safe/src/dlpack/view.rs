@@ -1,0 +1,147 @@
+//! Tensors as views and buffers.
+
+use std::sync::Arc;
+
+use super::element::Element;
+use super::tensor::{Checked, Raw, Tensor, TensorRef, check};
+use crate::consume::ConsumeError;
+use crate::error::{Error, Result};
+use crate::lend::LentStream;
+use crate::memory::{Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut};
+
+/// The elements of a tensor that are not one behind the other; from [`LentStream::view_strided`].
+#[derive(Debug, Clone)]
+pub struct StridedSlice<'a, T> {
+    data: DeviceSlice<'a, T>,
+    shape: Vec<usize>,
+    strides: Vec<usize>,
+}
+
+impl<'a, T: Copy + 'static> StridedSlice<'a, T> {
+    /// Returns all elements from the first of the tensor to its last, also those in between that are none of the
+    /// tensor's.
+    #[must_use]
+    pub fn data(&self) -> DeviceSlice<'a, T> {
+        self.data
+    }
+
+    /// Returns the extents.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Returns the strides, in elements: the element of index `i` is `data()[Σ i[d] * strides()[d]]`.
+    #[must_use]
+    pub fn strides(&self) -> &[usize] {
+        &self.strides
+    }
+}
+
+impl LentStream {
+    /// Returns a view of a tensor's elements, for the device to read. A tensor of n × 3 numbers is also one of n
+    /// `[T; 3]`, and one of complex numbers is one of `[f32; 2]` or `[f64; 2]`. Booleans are `u8`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) names what does not fit: the device, the type, the shape, the
+    /// address, strides of elements that are not compact, or an overlap with a view for writing of this call.
+    pub fn view<'v, T: Element>(
+        &'v self,
+        tensor: impl Into<TensorRef<'v>>,
+    ) -> Result<DeviceSlice<'v, T>> {
+        let (allocation, checked) = self.lend_tensor::<T>(tensor.into(), true, false)?;
+        Ok(DeviceSlice::new(allocation, 0, checked.len))
+    }
+
+    /// As [`view`](Self::view), of elements that need not be compact. Strides that are negative are refused.
+    ///
+    /// # Errors
+    /// As [`view`](Self::view), but for strides.
+    pub fn view_strided<'v, T: Element>(
+        &'v self,
+        tensor: impl Into<TensorRef<'v>>,
+    ) -> Result<StridedSlice<'v, T>> {
+        let (allocation, checked) = self.lend_tensor::<T>(tensor.into(), false, false)?;
+        let data = DeviceSlice::new(allocation, 0, checked.span);
+        Ok(StridedSlice { data, shape: checked.shape, strides: checked.strides })
+    }
+
+    /// Returns a view of a tensor's elements, for the device to write.
+    ///
+    /// # Errors
+    /// As [`view`](Self::view); and if the tensor is read-only, or overlaps any view of this call. A view counts until
+    /// the call ends: [reborrow](DeviceSliceMut::reborrow) it to use it again.
+    pub fn view_mut<'v, T: Element>(
+        &'v self,
+        tensor: impl Into<TensorRef<'v>>,
+    ) -> Result<DeviceSliceMut<'v, T>> {
+        let tensor = tensor.into();
+        writable(tensor.read_only)?;
+        let (allocation, checked) = self.lend_tensor::<T>(tensor, true, true)?;
+        Ok(DeviceSliceMut::new(allocation, 0, checked.len))
+    }
+
+    fn lend_tensor<T: Element>(
+        &self,
+        tensor: TensorRef<'_>,
+        compact: bool,
+        writes: bool,
+    ) -> Result<(&Arc<Allocation>, Checked)> {
+        let checked = check::<T>(tensor.tensor, self.context().device().ordinal())?;
+        if compact {
+            checked.is_compact(tensor.tensor)?;
+        }
+        let allocation = self.lend_memory::<T>(checked.start, checked.span, writes)?;
+        if let Some(owner) = tensor.owner {
+            owner.note_view(allocation);
+        }
+        Ok((allocation, checked))
+    }
+}
+
+fn writable(read_only: bool) -> Result<()> {
+    match read_only {
+        true => Err(Error::invalid("the tensor is read-only, says its producer")),
+        false => Ok(()),
+    }
+}
+
+impl Tensor {
+    /// Keeps the tensor's memory for longer than a call, as a buffer whose home stream is `lent`. Before the tensor's
+    /// deleter runs, that stream waits for all uses of the buffer on other streams.
+    ///
+    /// If the buffer is dropped while its home stream is not lent to the thread, the deleter runs at once if no other
+    /// stream has used the buffer or the home stream is the legacy stream; otherwise when the stream is lent again, or in
+    /// [`Context::free_deferred`](crate::Context::free_deferred).
+    ///
+    /// # Errors
+    /// The error holds the tensor. As [`LentStream::view_mut`].
+    pub fn into_buffer<T: Element>(
+        self,
+        lent: &LentStream,
+    ) -> Result<DeviceBuffer<T>, ConsumeError<Self>> {
+        let checked = match self.can_be_kept::<T>(lent) {
+            Ok(checked) => checked,
+            Err(error) => return Err(ConsumeError::new(self, error)),
+        };
+        let (raw, ended) = self.into_parts();
+        if let Err(error) = ended {
+            return Err(ConsumeError::new(Self::from_raw_parts(raw), error));
+        }
+        let bytes = checked.len * size_of::<T>();
+        let token: Box<Raw> = Box::new(raw);
+        let allocation = Allocation::borrowed(checked.start, bytes, lent, token);
+        Ok(DeviceBuffer::over(allocation, checked.len))
+    }
+
+    fn can_be_kept<T: Element>(&self, lent: &LentStream) -> Result<Checked> {
+        let tensor = TensorRef::from(self);
+        writable(tensor.read_only)?;
+        lent.inner().usable_here()?;
+        let checked = check::<T>(tensor.tensor, lent.context().device().ordinal())?;
+        checked.is_compact(tensor.tensor)?;
+        // From now on no other view of this call may show the memory.
+        lent.lend_memory::<T>(checked.start, checked.len, true)?;
+        Ok(checked)
+    }
+}

@@ -1,0 +1,89 @@
+//! Memory from the allocator of a framework.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+
+use cuda_sys::{CUdeviceptr, CUstream};
+
+use super::LentStream;
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::stream::StreamInner;
+
+/// An allocator of a framework, for [`LentStream::set_allocator`].
+///
+/// # Safety
+/// [`allocate`](Self::allocate) returns an address at which `bytes` bytes of memory of the context's device are live
+/// until the token is dropped, aligned to 256 bytes, that nothing else uses. Work on the stream may use them at once.
+/// The token may be dropped by any thread, when the stream waits for all uses on other streams; work on the stream may
+/// be unfinished then.
+pub unsafe trait Allocate {
+    /// Allocates `bytes` bytes, at least one, in the order of `stream`.
+    ///
+    /// # Errors
+    /// There is no memory, or what else failed.
+    fn allocate(&self, context: &Context, bytes: usize, stream: CUstream) -> Result<Lease>;
+}
+
+/// Memory that an [`Allocate`] has returned.
+pub struct Lease {
+    /// The address.
+    pub start: CUdeviceptr,
+    /// Frees the memory when it is dropped.
+    pub token: Box<dyn Any + Send + Sync>,
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease").field("start", &self.start).finish_non_exhaustive()
+    }
+}
+
+thread_local! {
+    /// The allocator of the call that this thread is in.
+    static ALLOCATOR: RefCell<Option<Rc<dyn Allocate>>> = const { RefCell::new(None) };
+}
+
+fn replace(allocator: Option<Rc<dyn Allocate>>) {
+    // Dropped where nothing is borrowed.
+    let before = ALLOCATOR.try_with(|known| match known.try_borrow_mut() {
+        Ok(mut known) => std::mem::replace(&mut *known, allocator),
+        Err(_) => None,
+    });
+    drop(before);
+}
+
+/// Forgets the allocator: the call ends.
+pub(super) fn end() {
+    replace(None);
+}
+
+impl LentStream {
+    /// Takes the memory of buffers that are made on this stream from now on in the call from a framework's allocator
+    /// instead of this crate's pool: scratch memory and results, also under a capture of the framework, where such
+    /// buffers may outlive the call.
+    pub fn set_allocator(&self, allocator: impl Allocate + 'static) {
+        replace(Some(Rc::new(allocator)));
+    }
+}
+
+impl StreamInner {
+    /// Allocates by the allocator of the call that this stream is lent for, if one is set.
+    pub(crate) fn lease(&self, bytes: usize) -> Result<Option<Lease>> {
+        if self.plain || !self.is_lent() {
+            return Ok(None);
+        }
+        let allocator = ALLOCATOR.try_with(|known| known.borrow().clone());
+        let Ok(Some(allocator)) = allocator else { return Ok(None) };
+        let context = Context::from_inner(self.context.clone());
+        let lease = allocator.allocate(&context, bytes, self.raw)?;
+        match lease.start {
+            0 => Err(Error::invalid(format!(
+                "the framework's allocator returned null for {bytes} bytes"
+            ))),
+            _ => Ok(Some(lease)),
+        }
+    }
+}

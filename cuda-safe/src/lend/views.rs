@@ -1,0 +1,130 @@
+//! Views of memory that is lent for a call.
+
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use cuda_sys::CUdeviceptr;
+
+use super::LentStream;
+use crate::context::ContextInner;
+use crate::error::{Error, Result};
+use crate::memory::{Allocation, DeviceSlice, DeviceSliceMut, fit};
+
+/// The memory that the views of a call lie in.
+#[derive(Default)]
+pub(super) struct Views(Vec<View>);
+
+struct View {
+    /// Owned, and at a fixed place: views refer to it while the list grows.
+    allocation: NonNull<Arc<Allocation>>,
+    writes: bool,
+}
+
+impl View {
+    fn new(allocation: Arc<Allocation>, writes: bool) -> Self {
+        Self { allocation: NonNull::from(Box::leak(Box::new(allocation))), writes }
+    }
+
+    fn allocation(&self) -> &Arc<Allocation> {
+        // SAFETY: leaked by `new`, freed by the drop, and nothing changes it in between.
+        unsafe { self.allocation.as_ref() }
+    }
+
+    fn addresses(&self) -> Range<u64> {
+        let start = self.allocation().device_ptr();
+        start..start + self.allocation().size_bytes() as u64
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: leaked by `new`, and freed by this alone.
+        drop(unsafe { Box::from_raw(self.allocation.as_ptr()) });
+    }
+}
+
+impl Views {
+    /// Ends the lending of all memory, and returns the first error. The context keeps later ones.
+    pub(super) fn end(&self, context: &ContextInner) -> Result<()> {
+        let mut ended = Ok(());
+        for view in &self.0 {
+            ended = context.first_error(ended, view.allocation().end_lending());
+        }
+        ended
+    }
+}
+
+impl LentStream {
+    /// Returns a view of `len` elements that are lent for the call, for the device to read.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the size overflows, the address is null though there are
+    /// elements, or is not aligned for them, or if a view for writing of this call overlaps.
+    ///
+    /// # Safety
+    /// Until the call of [`Context::lend`](crate::Context::lend) returns, `start` is the address of `len` elements of
+    /// memory that work on the stream may use, whose bytes are valid for `T` when work that is enqueued from now on
+    /// runs, and that no other work writes which is not ordered with the stream.
+    pub unsafe fn slice_from_raw<T: Copy + 'static>(
+        &self,
+        start: CUdeviceptr,
+        len: usize,
+    ) -> Result<DeviceSlice<'_, T>> {
+        let allocation = self.lend_memory::<T>(start, len, false)?;
+        Ok(DeviceSlice::new(allocation, 0, len))
+    }
+
+    /// Returns a view of `len` elements that are lent for the call, for the device to write.
+    ///
+    /// # Errors
+    /// As [`slice_from_raw`](Self::slice_from_raw), and if any view of this call overlaps. A view counts until the call
+    /// ends: [reborrow](DeviceSliceMut::reborrow) it to use it again.
+    ///
+    /// # Safety
+    /// As [`slice_from_raw`](Self::slice_from_raw); and no other work uses the memory which is not ordered with the
+    /// stream.
+    pub unsafe fn slice_from_raw_mut<T: Copy + 'static>(
+        &self,
+        start: CUdeviceptr,
+        len: usize,
+    ) -> Result<DeviceSliceMut<'_, T>> {
+        let allocation = self.lend_memory::<T>(start, len, true)?;
+        Ok(DeviceSliceMut::new(allocation, 0, len))
+    }
+
+    pub(crate) fn lend_memory<T>(
+        &self,
+        start: CUdeviceptr,
+        len: usize,
+        writes: bool,
+    ) -> Result<&Arc<Allocation>> {
+        let bytes = len
+            .checked_mul(size_of::<T>())
+            .filter(|bytes| start.checked_add(*bytes as u64).is_some())
+            .ok_or_else(|| Error::invalid("the lent memory would reach past the end of memory"))?;
+        if bytes > 0 {
+            if start == 0 {
+                return Err(Error::invalid(format!("the address of {len} lent elements is null")));
+            }
+            fit::aligned::<T>("the lent memory", start)?;
+        }
+        let addresses = start..start + bytes as u64;
+        let mut views = self.views.borrow_mut();
+        for other in views.0.iter().filter(|other| writes || other.writes) {
+            let known = other.addresses();
+            if known.start < addresses.end && addresses.start < known.end {
+                return Err(Error::invalid(format!(
+                    "lent memory overlaps, and one of the two is written: {:#x}..{:#x} and {:#x}..{:#x}",
+                    known.start, known.end, addresses.start, addresses.end
+                )));
+            }
+        }
+        let start = if bytes == 0 { 0 } else { start };
+        let view = View::new(Allocation::lent(start, bytes, &self.stream), writes);
+        let place = view.allocation;
+        views.0.push(view);
+        // SAFETY: the list drops its views when `close` consumes `self`, and the returned reference borrows `self`.
+        Ok(unsafe { place.as_ref() })
+    }
+}
