@@ -1,5 +1,6 @@
 //! Buffers of this crate as tensors for other code.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use cuda_sys::{CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUresult, CUstream, CUstreamCaptureStatus};
@@ -60,6 +61,22 @@ struct Exported<M> {
     memory: Arc<Allocation>,
 }
 
+impl<M> Exported<M> {
+    /// Leaks it, for the deleter to free, and returns the managed tensor, which points to the rest. `parts` returns the
+    /// tensor's pointer to what the deleter frees, and the tensor itself.
+    fn leak(self, parts: impl FnOnce(&mut M) -> (&mut *mut c_void, &mut DLTensor)) -> *mut M {
+        let exported = Box::into_raw(Box::new(self));
+        // SAFETY: leaked just now, so it is live and nothing else refers to it.
+        let Self { managed, shape, strides, .. } = unsafe { &mut *exported };
+        let (context, tensor) = parts(managed);
+        *context = exported.cast();
+        tensor.shape = shape.as_mut_ptr();
+        tensor.strides = strides.as_mut_ptr();
+        // SAFETY: as above.
+        unsafe { &raw mut (*exported).managed }
+    }
+}
+
 /// The parts of a tensor to be exported: the tensor without extents and strides, these, and its memory.
 type Parts = (DLTensor, Vec<i64>, Vec<i64>, Arc<Allocation>);
 
@@ -98,14 +115,7 @@ impl<T: Element> DeviceBuffer<T> {
             dl_tensor: tensor,
         };
         let exported = Exported { managed, shape, strides, memory };
-        let exported = Box::into_raw(Box::new(exported));
-        // SAFETY: leaked just now, so it is live and nothing else refers to it.
-        let Exported { managed, shape, strides, .. } = unsafe { &mut *exported };
-        managed.manager_ctx = exported.cast();
-        managed.dl_tensor.shape = shape.as_mut_ptr();
-        managed.dl_tensor.strides = strides.as_mut_ptr();
-        // SAFETY: as above.
-        Ok(unsafe { &raw mut (*exported).managed })
+        Ok(exported.leak(|tensor| (&mut tensor.manager_ctx, &mut tensor.dl_tensor)))
     }
 
     /// As [`into_dlpack`](Self::into_dlpack), with the ABI before DLPack 1.0, for consumers that know no other.
@@ -124,14 +134,7 @@ impl<T: Element> DeviceBuffer<T> {
             deleter: Some(delete_unversioned),
         };
         let exported = Exported { managed, shape, strides, memory };
-        let exported = Box::into_raw(Box::new(exported));
-        // SAFETY: leaked just now, so it is live and nothing else refers to it.
-        let Exported { managed, shape, strides, .. } = unsafe { &mut *exported };
-        managed.manager_ctx = exported.cast();
-        managed.dl_tensor.shape = shape.as_mut_ptr();
-        managed.dl_tensor.strides = strides.as_mut_ptr();
-        // SAFETY: as above.
-        Ok(unsafe { &raw mut (*exported).managed })
+        Ok(exported.leak(|tensor| (&mut tensor.manager_ctx, &mut tensor.dl_tensor)))
     }
 
     /// Makes the consumer's stream wait, and takes the buffer apart.
