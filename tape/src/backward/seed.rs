@@ -1,4 +1,5 @@
-//! Gradients with which a pass begins. One that a single adjoint reads, and leaves as it is, is read where the caller has it.
+//! Gradients with which a pass begins. One that a single adjoint reads, and leaves as it is, is read in the
+//! caller's memory.
 
 use cuda_safe::{Access, Result, Stream};
 
@@ -87,7 +88,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Ends the borrow of the given gradients, behind a pass.
+    /// Ends the borrow of the given gradients, after a pass.
     pub(crate) fn unlend(&mut self) {
         for seed in &self.seeds {
             if let Some(read) = seed.read
