@@ -99,6 +99,7 @@ fn upload_small(inner: &StreamInner, to: CUdeviceptr, source: &[u8], may_wait: b
                 true => staging.acquire(&inner.context)?,
                 false => staging.acquire_now(&inner.context)?,
             };
+            inner.note_packing();
             full.insert(Packing { block, used: 0, newest: 0 })
         }
     };
