@@ -51,6 +51,7 @@ pub(crate) fn child_main(cases: &[Case], arguments: impl Iterator<Item = String>
 fn find(cases: &[Case], name: &str) -> Option<fn(&TestDevice) -> TestResult> {
     cases.iter().chain(&planted::cases()).find_map(|case| match case.run {
         Run::Device(run) if case.name == name => Some(run),
+        Run::Fault(run) if case.name == name && case.is_of_several() => Some(run),
         _ => None,
     })
 }
