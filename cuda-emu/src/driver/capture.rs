@@ -139,7 +139,8 @@ impl State {
     /// Fails, and spoils what is captured in a context, of whatever mode: somebody waits for all of
     /// the context's work. That goes for every stream of a capture, not for its origin alone (two H100s, driver 580).
     pub(super) fn no_capture_in(&mut self, context: u64) -> Answer {
-        let of_context = self.objects.streams.iter().filter(|(_, stream)| stream.context == context);
+        let of_context =
+            self.objects.streams.iter().filter(|(_, stream)| stream.context == context);
         let found: Vec<u64> = of_context
             .filter_map(|(_, stream)| stream.capture.as_ref().map(|(capture, _)| *capture))
             .collect();

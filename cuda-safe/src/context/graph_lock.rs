@@ -281,15 +281,21 @@ mod tests {
                             for &index in order {
                                 assert!(locks[index].is_held_here());
                             }
-                            for index in [0, 1, 2].into_iter().filter(|index| order.contains(index)) {
+                            for index in [0, 1, 2].into_iter().filter(|index| order.contains(index))
+                            {
                                 assert_eq!(inside[index].fetch_add(1, Ordering::SeqCst), 0);
                             }
                             // A part of what is held is not taken again; anything else is refused.
                             assert!(matches!(locks[order[1]].take(), Ok(None)));
-                            for index in [0, 1, 2].into_iter().filter(|index| !order.contains(index)) {
-                                assert!(!locks[index].is_held_here() && locks[index].take().is_err());
+                            for index in
+                                [0, 1, 2].into_iter().filter(|index| !order.contains(index))
+                            {
+                                assert!(
+                                    !locks[index].is_held_here() && locks[index].take().is_err()
+                                );
                             }
-                            for index in [0, 1, 2].into_iter().filter(|index| order.contains(index)) {
+                            for index in [0, 1, 2].into_iter().filter(|index| order.contains(index))
+                            {
                                 inside[index].fetch_sub(1, Ordering::SeqCst);
                             }
                             held.is_some()

@@ -137,7 +137,8 @@ impl Uses {
         &'a self,
         own: &'a Arc<ContextInner>,
     ) -> impl Iterator<Item = &'a ContextGraphLock> {
-        let contexts = self.entries.values().map(|entry| &entry.allocation.home_stream().inner().context);
+        let contexts =
+            self.entries.values().map(|entry| &entry.allocation.home_stream().inner().context);
         let mut last = own;
         contexts
             // Entries of one context often stand in a row.

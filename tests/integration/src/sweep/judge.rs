@@ -85,7 +85,9 @@ fn told(run: fn(&TestDevice) -> TestResult, device: TestDevice) -> Vec<String> {
     let contexts = device.into_contexts();
     // A graph of several contexts leaves what it has kept of all to the one that it belonged to.
     for context in contexts.iter().skip(1) {
-        told.extend(context.free_deferred().err().map(|error| error.to_string()));
+        // The second time after an error, as closing does.
+        let failed = || context.free_deferred().err().map(|error| error.to_string());
+        told.extend(failed().into_iter().chain(failed()));
     }
     for context in contexts {
         close(context, &mut told);
@@ -128,9 +130,16 @@ fn settled(wanted: Ledger) -> Ledger {
     }
 }
 
+/// The device, with the contexts of all others: opening contexts is swept elsewhere.
+fn opened() -> Result<TestDevice, Failure> {
+    let device = TestDevice::open("emu")?;
+    device.all_contexts()?;
+    Ok(device)
+}
+
 /// The run without a fault. It goes first, and must pass.
 pub(super) fn clean(run: fn(&TestDevice) -> TestResult, keeper: &Keeper) -> Result<Clean, Failure> {
-    let device = TestDevice::open("emu")?;
+    let device = opened()?;
     let watch = watch(None).ok_or_else(|| Failure::new("there is a watch already"))?;
     let begin = Instant::now();
     let told = told(run, device);
@@ -156,7 +165,7 @@ pub(super) fn faulty(
 ) -> Result<Ending, Wrong> {
     let lasting =
         |what: &str, error: &dyn std::fmt::Display| Wrong::new(true, format!("{what}: {error}"));
-    let device = TestDevice::open("emu").map_err(|error| lasting("the device", &error))?;
+    let device = opened().map_err(|error| lasting("the device", &error))?;
     panics().clear();
     let Some(watch) = watch(Some(fault.planted())) else {
         return Err(Wrong::new(true, "there is a watch already"));

@@ -62,7 +62,8 @@ static TOTALS: Totals = Totals {
 
 pub(crate) fn cases(all: &[Case]) -> Vec<Case> {
     let swept = all.iter().filter(|case| {
-        (matches!(case.run, Run::Device(_)) || case.is_of_several()) && absorbed::can_be_swept(case.name)
+        (matches!(case.run, Run::Device(_)) || case.is_of_several())
+            && absorbed::can_be_swept(case.name)
     });
     let mut cases: Vec<_> = swept.map(|case| Case::sweep(case.name, parent::sweep)).collect();
     cases.extend(planted::sweeps());

@@ -15,9 +15,11 @@ fn writing<'a>(
     kit: &'a Kit,
     value: u32,
 ) -> Result<(GraphExec<'a, ()>, DeviceBuffer<u32>), Failure> {
-    let state =
-        (DeviceBuffer::<u32>::zeroed(&a.stream()?, N)?, DeviceBuffer::<u32>::zeroed(&b.stream()?, N)?);
-    let mut graph = Context::capture_on(&[a, b], state, |streams, (x, y)| {
+    let state = (
+        DeviceBuffer::<u32>::zeroed(&a.stream()?, N)?,
+        DeviceBuffer::<u32>::zeroed(&b.stream()?, N)?,
+    );
+    let mut graph = Context::capture_on(&[a, b], state, move |streams, (x, y)| {
         kit.fill(&streams[0], all(), value, &mut *x, LEN)?;
         y.as_slice_mut().copy_from_peer(&streams[0], &*x)
     })?;
@@ -153,8 +155,7 @@ fn waits_for_contexts_that_record(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let devices = Devices::of(a.driver(), &[0, 1])?;
     let (on_a, on_b) = (a.stream()?, b.stream()?);
-    let state =
-        (DeviceBuffer::<u32>::zeroed(&on_a, N)?, DeviceBuffer::<u32>::zeroed(&on_b, N)?);
+    let state = (DeviceBuffer::<u32>::zeroed(&on_a, N)?, DeviceBuffer::<u32>::zeroed(&on_b, N)?);
     let mut results = Vec::new();
     let mut graph = devices.capture((state, &mut results), |streams, ((x, y), results)| {
         x.fill(&streams[0], 1)?;
@@ -192,8 +193,7 @@ fn memory_that_is_not_of_the_graph(lab: &Lab) -> TestResult {
     let (kit_a, kit_b) = (&Kit::load(&a)?, &Kit::load(&b)?);
     a.enable_peer_access(&c)?;
     let mut third = DeviceBuffer::<u32>::zeroed(&on_c, N)?;
-    let state =
-        (DeviceBuffer::<u32>::zeroed(&on_a, N)?, DeviceBuffer::<u32>::zeroed(&on_b, N)?);
+    let state = (DeviceBuffer::<u32>::zeroed(&on_a, N)?, DeviceBuffer::<u32>::zeroed(&on_b, N)?);
     let mut graph = Context::capture_on(&[&a, &b], state, |streams, (x, y)| {
         let [one, two] = streams else { return Err(on_purpose()) };
         let mut inside = DeviceBuffer::<u32>::zeroed(one, N)?;
@@ -234,6 +234,7 @@ fn memory_that_is_not_of_the_graph(lab: &Lab) -> TestResult {
 ///
 /// - row: a stream of a recording that has ended
 /// - row: the memory, code, pinned sources
+/// - row: code and pinned memory of every context
 /// - targets: `Context::capture_on`, `Stream::fork`, `Context::free_deferred`, `GraphExec::into_state`
 /// - must: right
 /// - variables: CUDA_EMU_DEVICES=2
@@ -275,6 +276,42 @@ fn panics_and_drops(lab: &Lab) -> TestResult {
     Ok(())
 }
 
+/// Opens devices that are not there, one of them twice, and the same ones by two lists, whose handles are then mixed.
+///
+/// - row: handles of different contexts or drivers do not mix
+/// - row: memory of a peer is used only where
+/// - targets: `Devices::all`, `Devices::open`, `Devices::of`, `Devices::contexts`, `Devices::iter`, `Devices::streams`,
+///   `Devices::can_access`, `Devices::link`
+/// - must: right
+/// - variables: CUDA_EMU_DEVICES=2
+fn lists_of_devices(lab: &Lab) -> TestResult {
+    let driver = lab.context()?.driver();
+    // Of the system's driver, if there is one.
+    drop((Devices::all(), Devices::open(&[]), Devices::open(&[usize::MAX, 0, 0])));
+    for ordinals in [&[][..], &[0, 0], &[1, 0, 1], &[2], &[0, usize::MAX]] {
+        ensure!(Devices::of(driver, ordinals).is_err(), "{ordinals:?}");
+    }
+    let (one, two) = (Devices::of(driver, &[0, 1])?, Devices::of(driver, &[1, 0])?);
+    for index in [2, 3, usize::MAX, usize::MAX / 2 + 1] {
+        for other in [0, 1, index] {
+            ensure!(!one.can_access(index, other) && !one.can_access(other, index));
+            ensure!(one.link(index, other).is_err() && one.link(other, index).is_err());
+        }
+    }
+    ensure!(one.iter().eq(two.contexts().iter().rev()));
+    let (streams, turned) = (one.streams()?, two.streams()?);
+    let mut x = DeviceBuffer::from_slice(&streams[0], &[4u32; N])?;
+    // A peer's memory, by streams of the other list.
+    let kit = Kit::load(&two[0])?;
+    for round in 0..4 {
+        kit.add(&turned[0], all(), round, &mut x, LEN)?;
+        x = x.try_clone(&turned[1])?;
+    }
+    drop((one, two, streams));
+    ensure_eq!(x.to_vec(&turned[1])?, [10; N]);
+    Ok(())
+}
+
 list![
     launches_between_enqueues_of_the_second,
     locks_in_both_orders,
@@ -282,4 +319,5 @@ list![
     waits_for_contexts_that_record,
     memory_that_is_not_of_the_graph,
     panics_and_drops,
+    lists_of_devices,
 ];

@@ -3,7 +3,8 @@
 use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Recaptured, Stream};
 
 use super::{Side, apart, count, joined, words};
-use crate::harness::{Case, TestDevice, TestResult, count_launches, ensure, ensure_eq};
+use crate::device::checks::no_drop_errors;
+use crate::harness::{Case, TestDevice, TestResult, count_launches, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -267,7 +268,14 @@ fn dropped_while_it_runs(device: &TestDevice) -> TestResult {
         let last = crate::programs::Basic::load(&second.context)?;
         let out = &mut result;
         let mut graph = Context::capture_on(&both, state, move |streams, (near, far)| {
-            count(slow.delayed_fill(&streams[0], (1, 256), &mut *near, N as u64, 7, 5 * super::MS))?;
+            count(slow.delayed_fill(
+                &streams[0],
+                (1, 256),
+                &mut *near,
+                N as u64,
+                7,
+                5 * super::MS,
+            ))?;
             far.as_slice_mut().copy_from_peer(&streams[1], &*near)?;
             far.slice_mut(..1)?.upload(&streams[1], &[8])?;
             count(last.copy(&streams[1], SHAPE, &*far, out, N as u64))
@@ -280,7 +288,7 @@ fn dropped_while_it_runs(device: &TestDevice) -> TestResult {
         let mut wanted = vec![7; N];
         wanted[0] = 8;
         second.holds(&result, &wanted)?;
-        ensure!(first.context.take_drop_errors().is_empty());
+        no_drop_errors(&first.context)?;
         // Copies through memory of the host hold that.
         let state = (first.buffer(&words(3, N))?, second.zeroed(N)?);
         let mut graph = first.context.capture(state, |stream, (near, far)| {

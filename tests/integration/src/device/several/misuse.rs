@@ -78,7 +78,8 @@ fn closures_that_fail(device: &TestDevice) -> TestResult {
     let sides = apart(device)?;
     let [first, second, ..] = &sides[..] else { return Ok(()) };
     let contexts: Vec<&Context> = sides.iter().map(|side| &side.context).collect();
-    let some_work = |streams: &[Stream], (near, far): &mut (DeviceBuffer<u32>, DeviceBuffer<u32>)| {
+    let some_work = |streams: &[Stream],
+                     (near, far): &mut (DeviceBuffer<u32>, DeviceBuffer<u32>)| {
         near.fill(&streams[0], 1)?;
         far.as_slice_mut().copy_from_peer(&streams[1], &*near)?;
         streams[1].fork().map(drop)
@@ -108,7 +109,8 @@ fn refused<T>(result: Result<T>, part: &str) -> Result<()> {
     match result {
         Err(error) if error.code().is_some() => Err(error),
         Err(error)
-            if matches!(error.kind(), ErrorKind::Invalid(_)) && error.to_string().contains(part) =>
+            if matches!(error.kind(), ErrorKind::Invalid(_))
+                && error.to_string().contains(part) =>
         {
             Ok(())
         }
@@ -146,10 +148,7 @@ fn what_cannot_be_recorded(device: &TestDevice) -> TestResult {
         let mut mine = DeviceBuffer::<u32>::zeroed(one, N)?;
         refused(far.as_slice_mut().copy_from_peer(one, &mine), "allocated in a capture")?;
         refused(mine.as_slice_mut().copy_from_peer(two, &*far), "allocated in a capture")?;
-        refused(
-            second.basic.add(two, shape, &mut mine, N as u64, 1),
-            "allocated in a capture",
-        )?;
+        refused(second.basic.add(two, shape, &mut mine, N as u64, 1), "allocated in a capture")?;
         drop(mine);
         // Memory that the host sees, and of a context that does not record.
         refused(far.as_slice_mut().copy_from_peer(one, &seen), "that the host sees")?;

@@ -124,7 +124,9 @@ fn opened(device: &TestDevice) -> TestResult {
     // Kernels of each use memory of each that they can access.
     for (from, stream) in streams.iter().enumerate() {
         let basic = Basic::load(&devices[from])?;
-        for (to, owner) in streams.iter().enumerate().filter(|(to, _)| devices.can_access(from, *to)) {
+        for (to, owner) in
+            streams.iter().enumerate().filter(|(to, _)| devices.can_access(from, *to))
+        {
             let mut buffer = DeviceBuffer::<u32>::zeroed(owner, 1000)?;
             count(basic.iota(stream, (4, 256), &mut buffer, 1000, to as u32))?;
             let wanted: Vec<u32> = (to as u32..to as u32 + 1000).collect();
