@@ -10,6 +10,7 @@ mod threads;
 
 pub(super) use fill::fill;
 pub(crate) use helpers::Helpers;
+pub(crate) use recorded::Staged;
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
