@@ -1,0 +1,3 @@
+//! NCCL for `cuda-safe`.
+
+pub mod raw;
