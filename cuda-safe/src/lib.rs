@@ -53,7 +53,7 @@
 //!   is memory that host and device both see: managed, pinned or registered.
 //! - [`PitchedLayout`] describes rectangles and boxes for 2D and 3D copies.
 //! - [`Context::enable_peer_access`] and [`DeviceSliceMut::copy_from_peer`] are for several devices.
-//! - [`Stream::enqueue`] and [`Stream::mark`] order work that other libraries enqueue, and
+//! - [`Stream::enqueue`], [`EnqueueGroup`] and [`Stream::mark`] order work that other libraries enqueue, and
 //!   [`Stream::graph_lock`] keeps graphs of other threads out of what several enqueues do together.
 //!
 //! # Features
@@ -129,7 +129,7 @@ pub use module::{
     DeclaredKernels, Global, GlobalInfo, GlobalKind, JitOptions, KernelSignatures, KernelSource,
     Linker, LoadedFrom, Module, ModuleImage, OptimizationLevel,
 };
-pub use stream::{GraphLock, Mark, Stream};
+pub use stream::{EnqueueGroup, GraphLock, Mark, Stream};
 
 pub use cuda_macros::{include_cuda, kernels};
 /// The compiler, for options, headers and templates.
