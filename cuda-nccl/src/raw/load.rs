@@ -27,6 +27,8 @@ pub struct Nccl {
     fns: NcclFns,
     source: String,
     version: c_int,
+    /// Whether it is a shared library, not functions of the program.
+    library: bool,
 }
 
 /// The loaded library does not have the function that was called.
@@ -157,7 +159,7 @@ impl Nccl {
             }
         };
         // SAFETY: the caller promises that an exported name fixes the ABI; the library is never unloaded.
-        unsafe { Self::of(&address, source) }
+        unsafe { Self::of(&address, source, true) }
     }
 
     /// Returns an NCCL made of functions: `resolve` is called once for each exported name and returns the function's
@@ -167,13 +169,13 @@ impl Nccl {
     /// [`LoadError::NoVersion`] or [`LoadError::TooOld`].
     ///
     /// # Safety
-    /// Each address is a function with the C ABI that `nccl.h` declares for the name, which does what NCCL's does and
-    /// can be called from any thread for the rest of the process.
+    /// Each address is a function with the C ABI that `nccl.h` declares for the name, which does what NCCL's does, with
+    /// the driver of the contexts that it is used with, and can be called from any thread for the rest of the process.
     pub unsafe fn from_resolver(
         resolve: &dyn Fn(&CStr) -> *const c_void,
     ) -> Result<&'static Self, LoadError> {
         // SAFETY: the caller makes the same promise.
-        unsafe { Self::of(resolve, "a resolver".to_owned()) }
+        unsafe { Self::of(resolve, "a resolver".to_owned(), false) }
     }
 
     /// Makes a table and checks the library's version.
@@ -183,6 +185,7 @@ impl Nccl {
     unsafe fn of(
         resolve: &dyn Fn(&CStr) -> *const c_void,
         source: String,
+        library: bool,
     ) -> Result<&'static Self, LoadError> {
         // SAFETY: the caller makes the same promise.
         let fns = unsafe { NcclFns::resolved(resolve) };
@@ -198,7 +201,7 @@ impl Nccl {
         if version < OLDEST {
             return Err(LoadError::TooOld { path: source, version });
         }
-        Ok(Box::leak(Box::new(Self { fns, source, version })))
+        Ok(Box::leak(Box::new(Self { fns, source, version, library })))
     }
 
     /// Returns the table of function pointers.
@@ -220,10 +223,27 @@ impl Nccl {
         &self.source
     }
 
+    /// Returns whether it is a shared library, not functions of the program.
+    pub(crate) fn is_library(&self) -> bool {
+        self.library
+    }
+
     /// Returns the error of a call without a function.
     #[cold]
     pub(super) fn missing(&self, name: &'static str, needs: c_int) -> MissingSymbol {
         MissingSymbol { name, needs, version: self.version }
+    }
+
+    /// Returns the error of a call that needs a function which the library lacks.
+    #[cold]
+    pub(crate) fn lacks(&self, name: &'static str) -> MissingSymbol {
+        let known = NcclFns::NAMES.iter().find(|(known, _)| known.to_bytes() == name.as_bytes());
+        self.missing(name, known.map_or(OLDEST, |(_, needs)| *needs))
+    }
+
+    /// Fails if the library lacks a function of this name.
+    pub(crate) fn has(&self, name: &'static str, found: bool) -> Result<(), MissingSymbol> {
+        if found { Ok(()) } else { Err(self.lacks(name)) }
     }
 }
 

@@ -21,8 +21,8 @@ pub const NCCL_UNIQUE_ID_BYTES: usize = 128;
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ncclUniqueId {
-    /// The bytes, which only NCCL understands.
-    pub internal: [c_char; NCCL_UNIQUE_ID_BYTES],
+    /// The bytes, which only NCCL understands (`char` in C).
+    pub internal: [u8; NCCL_UNIQUE_ID_BYTES],
 }
 
 impl core::fmt::Debug for ncclUniqueId {
