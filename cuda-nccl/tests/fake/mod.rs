@@ -458,6 +458,14 @@ extern "C" fn group_end() -> ncclResult_t {
     submit(ops)
 }
 
+static COUNTS: Mutex<Option<Vec<usize>>> = Mutex::new(None);
+
+/// Begins to record the numbers of elements of calls, which then do nothing; or ends it, and returns them.
+pub fn record_counts(record: bool) -> Vec<usize> {
+    let mut counts = COUNTS.lock().unwrap_or_else(PoisonError::into_inner);
+    std::mem::replace(&mut *counts, record.then(Vec::new)).unwrap_or_default()
+}
+
 /// Returns whether the thread has ended all its groups.
 pub fn groups_are_ended() -> bool {
     DEPTH.get() == 0
@@ -467,6 +475,10 @@ fn add(op: Op) -> ncclResult_t {
     CALLS.fetch_add(1, Ordering::SeqCst);
     if op.count == 0 || (op.send.is_null() && op.recv.is_null()) {
         misuse("a call without elements");
+    }
+    if let Some(counts) = &mut *COUNTS.lock().unwrap_or_else(PoisonError::into_inner) {
+        counts.push(op.count);
+        return OK;
     }
     if DEPTH.get() > 0 {
         GROUP.with_borrow_mut(|group| group.push(op));
