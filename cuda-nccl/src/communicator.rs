@@ -115,15 +115,17 @@ impl Communicator {
         self.records = true;
     }
 
-    /// Checks whether earlier work of the communicator has failed; does not wait.
+    /// Checks whether earlier work of the communicator or its device has failed; does not wait.
     ///
     /// # Errors
-    /// The first failure of the ranks of this process, which is every later call's error, too.
+    /// The first failure of the ranks of this process, which is every later call's error, too, and by which they are
+    /// aborted.
     #[doc(alias = "ncclCommGetAsyncError")]
     pub fn check(&self) -> Result<()> {
         let handle = self.handle();
         handle.usable()?;
-        let state = handle.lock().and_then(|raw| handle.state(&raw));
+        let alive = handle.context.check_alive().map_err(Error::from);
+        let state = alive.and_then(|()| handle.lock()).and_then(|raw| handle.state(&raw));
         state.map(drop).map_err(|error| handle.clique.fail(error))
     }
 

@@ -390,7 +390,7 @@ fn a_fault_of_one_rank_ends_the_calls_of_all_and_drops_are_clean() -> Result<()>
     let error = all_reduce(&mut ranks, &streams).err().ok_or(Error::Aborted)?;
     assert!(matches!(&error, Error::Cuda(error) if error.is_fatal()), "{error}");
     for rank in &ranks {
-        assert!(matches!(rank.check(), Err(Error::Cuda(_))));
+        assert!(matches!(rank.check(), Err(Error::Cuda(_))), "rank {}", rank.rank());
     }
     soon(|| drop(ranks));
     fake::all_gone();
