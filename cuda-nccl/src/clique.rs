@@ -128,7 +128,7 @@ impl Clique {
         }
     }
 
-    /// Compares the calls of a rank in a group, and enters those before the first that disagrees.
+    /// Compares the calls of a rank in a group, and enters those before the first that disagrees. `note` takes the steps.
     ///
     /// # Errors
     /// The ranks disagree.
@@ -136,9 +136,9 @@ impl Clique {
         &self,
         rank: usize,
         calls: impl Iterator<Item = Signature>,
-        steps: &mut Vec<Step>,
+        note: impl FnMut(Step),
     ) -> Result<()> {
-        self.log().map_or(Ok(()), |mut log| log.enter(rank, calls, steps))
+        self.log().map_or(Ok(()), |mut log| log.enter(rank, calls, note))
     }
 
     /// Takes back the newest steps of a rank.

@@ -207,7 +207,7 @@ impl Communicator {
         }
         let step = match handle.clique.enter_one(handle.rank, signature) {
             Ok(step) => step,
-            Err(error) => return Err(handle.settle(error, &[signature])),
+            Err(error) => return Err(handle.settle(error, std::iter::once(signature))),
         };
         match enqueue_one(handle, stream, call) {
             Issued::Done => Ok(()),

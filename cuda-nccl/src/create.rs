@@ -16,6 +16,7 @@ use crate::handle::{Handle, lock_all, wait_ready};
 use crate::id::UniqueId;
 use crate::raw::{Nccl, ncclComm_t, ncclResult_t};
 use crate::signature::{Kind, Signature};
+use crate::slot::Slot;
 use crate::teardown;
 
 impl Communicator {
@@ -59,7 +60,7 @@ impl Communicator {
         let clique = Clique::of_process(contexts.len());
         let ranks: Vec<_> =
             contexts.iter().enumerate().map(|(rank, context)| (context, rank)).collect();
-        make(library, config, id, contexts.len(), &ranks, |_| clique.clone())
+        make(library, config, id, contexts.len(), &ranks, &clique)
     }
 
     /// Makes one rank of a communicator whose ranks may be of several processes, with the default settings. Waits until
@@ -105,7 +106,7 @@ impl Communicator {
         // Before the identifier is used up.
         check(library, context)?;
         id.claim(rank)?;
-        let made = make(library, config, id, ranks, &[(context, rank)], |_| Clique::of_one())?;
+        let made = make(library, config, id, ranks, &[(context, rank)], &Clique::of_one())?;
         let mut made = made.into_iter().next().ok_or(Error::Aborted)?;
         if config.checked {
             made.checker = Some(Checker::new(context)?);
@@ -167,7 +168,7 @@ fn make(
     id: UniqueId,
     ranks: usize,
     own: &[(&Context, usize)],
-    clique: impl Fn(usize) -> Arc<Clique>,
+    clique: &Arc<Clique>,
 ) -> Result<Vec<Communicator>> {
     for (context, _) in own {
         check(library, context)?;
@@ -176,16 +177,17 @@ fn make(
     let total = c_int::try_from(ranks).map_err(too_many)?;
     let settings = config.raw(library)?;
     teardown::watch_process();
-    let init = |context: &Context, rank: usize| -> Result<(ncclResult_t, ncclComm_t)> {
-        let (mut raw, mut settings) = (ptr::null_mut(), settings);
+    let init = |context: &Context, rank: usize| -> Result<(ncclResult_t, Slot)> {
+        let (slot, mut settings) = (Slot::new(), settings);
         let mut code = Ok(ncclResult_t::ncclSuccess);
         context.with_current(|| {
             // Below `total`.
             let rank = rank as c_int;
-            // SAFETY: both pointers are valid; NCCL copies the settings. The device's context is current.
+            // SAFETY: the slot lives until NCCL is done with it, and NCCL copies the settings. The device's context is
+            // current.
             code = unsafe {
                 library.ncclCommInitRankConfig(
-                    &raw mut raw,
+                    slot.pointer(),
                     total,
                     id.raw(),
                     rank,
@@ -194,47 +196,63 @@ fn make(
             };
             Ok(())
         })?;
-        Ok((code?, raw))
+        Ok((code?, slot))
     };
     let made = group(library, own.iter().map(|(context, rank)| init(context, *rank)))?;
-    let made =
-        finish(library, made, own.iter().map(|(context, _)| *context), "ncclCommInitRankConfig")?;
+    let (slots, failed) = made.settle("ncclCommInitRankConfig");
+    // NCCL stores the handles at once, and again when it is done.
     let handles: Vec<Arc<Handle>> = own
         .iter()
-        .zip(made)
-        .map(|((context, rank), raw)| {
-            Handle::new(library, context, (*rank, ranks), clique(*rank), config.timeout, raw)
+        .zip(&slots)
+        .filter(|(_, slot)| !slot.get().is_null())
+        .map(|((context, rank), slot)| {
+            let ranks = (*rank, ranks);
+            Handle::new(library, context, ranks, clique.clone(), config.timeout, slot.get())
         })
         .collect();
-    let ready =
-        wait_ready("the creation", &handles.iter().map(|handle| &**handle).collect::<Vec<_>>());
-    if let Err(error) = ready {
-        return Err(fail_all(&handles, error));
+    if let Some(error) = failed {
+        return Err(clique.fail(error));
+    }
+    if handles.len() != own.len() {
+        return Err(clique.fail(no_handle("ncclCommInitRankConfig")));
+    }
+    let all: Vec<&Handle> = handles.iter().map(|handle| &**handle).collect();
+    wait_ready("the creation", &all).map_err(|error| clique.fail(error))?;
+    for slot in slots {
+        slot.finish();
     }
     Ok(handles.into_iter().map(Communicator::of).collect())
 }
 
-/// The result of a group: each rank's code and communicator, up to the first failure, and the group's code.
+/// Returns the error of an NCCL that has made no communicator, or one too many.
+#[cold]
+fn no_handle(call: &'static str) -> Error {
+    let detail =
+        "the library stored a handle where none belongs, or none where one does".to_owned();
+    Error::Nccl { call, code: ncclResult_t::ncclInternalError, rank: 0, detail }
+}
+
+/// The result of a group: each rank's code and slot, up to the first failure, and the group's code.
 struct Grouped {
-    made: Vec<Result<(ncclResult_t, ncclComm_t)>>,
+    made: Vec<Result<(ncclResult_t, Slot)>>,
     ended: ncclResult_t,
 }
 
 /// Makes calls as one group of NCCL.
 fn group(
     library: &Nccl,
-    calls: impl Iterator<Item = Result<(ncclResult_t, ncclComm_t)>>,
+    calls: impl Iterator<Item = Result<(ncclResult_t, Slot)>>,
 ) -> Result<Grouped> {
     // SAFETY: the group is ended below, on every path behind its start.
     let started = unsafe { library.ncclGroupStart() }?;
-    if started != ncclResult_t::ncclSuccess {
+    if !is_fine(started) {
         return Ok(Grouped { made: Vec::new(), ended: started });
     }
     let mut made = Vec::new();
     for call in calls {
-        let ok = matches!(call, Ok((ncclResult_t::ncclSuccess | ncclResult_t::ncclInProgress, _)));
+        let goes_on = call.as_ref().is_ok_and(|(code, _)| is_fine(*code));
         made.push(call);
-        if !ok {
+        if !goes_on {
             break;
         }
     }
@@ -243,39 +261,31 @@ fn group(
     Ok(Grouped { made, ended })
 }
 
-/// Returns the communicators of a group, or aborts them and returns its first error.
-fn finish<'c>(
-    library: &'static Nccl,
-    grouped: Grouped,
-    contexts: impl Iterator<Item = &'c Context>,
-    call: &'static str,
-) -> Result<Vec<ncclComm_t>> {
-    let Grouped { made, ended } = grouped;
-    let fine = |code| matches!(code, ncclResult_t::ncclSuccess | ncclResult_t::ncclInProgress);
-    let mut first = None;
-    let mut comms = Vec::new();
-    for (rank, made) in made.into_iter().enumerate() {
-        match made {
-            Ok((code, raw)) => {
-                if !fine(code) {
-                    first = first.or(Some(Error::Nccl { call, code, rank, detail: String::new() }));
+fn is_fine(code: ncclResult_t) -> bool {
+    matches!(code, ncclResult_t::ncclSuccess | ncclResult_t::ncclInProgress)
+}
+
+impl Grouped {
+    /// Returns the slots and the first error.
+    fn settle(self, call: &'static str) -> (Vec<Slot>, Option<Error>) {
+        let failed = |call, code, rank| Error::Nccl { call, code, rank, detail: String::new() };
+        let (mut slots, mut first) = (Vec::new(), None);
+        for (rank, made) in self.made.into_iter().enumerate() {
+            match made {
+                Ok((code, slot)) => {
+                    if !is_fine(code) {
+                        first = first.or(Some(failed(call, code, rank)));
+                    }
+                    slots.push(slot);
                 }
-                comms.push(raw);
+                Err(error) => first = first.or(Some(error)),
             }
-            Err(error) => first = first.or(Some(error)),
         }
-    }
-    if first.is_none() && !fine(ended) {
-        let call = "ncclGroupEnd";
-        first = Some(Error::Nccl { call, code: ended, rank: 0, detail: String::new() });
-    }
-    let Some(error) = first else { return Ok(comms) };
-    for (raw, context) in comms.into_iter().zip(contexts) {
-        if !raw.is_null() {
-            teardown::abort_unfinished(library, context, raw);
+        if !is_fine(self.ended) {
+            first = first.or(Some(failed("ncclGroupEnd", self.ended, 0)));
         }
+        (slots, first)
     }
-    Err(error)
 }
 
 fn fail_all(handles: &[Arc<Handle>], error: Error) -> Error {
@@ -321,103 +331,105 @@ fn split(ranks: &mut [&mut Communicator], choices: &[Choice]) -> Result<Vec<Opti
                 for (parent, step) in entered.into_iter().rev() {
                     parent.clique.take_back(parent.rank, step.into_iter());
                 }
-                return Err(parent.settle(error, &[signature]));
+                return Err(parent.settle(error, std::iter::once(signature)));
             }
         }
     }
-    let numbers: Vec<u64> = parents
+    // Ranks of other processes are compared by NCCL alone.
+    let numbers: Vec<Option<u64>> = parents
         .iter()
         .zip(choices)
-        .map(|(parent, choice)| parent.clique.come_to_split(parent.rank, parent.ranks, *choice))
+        .map(|(parent, choice)| {
+            let clique = &parent.clique;
+            clique.is_compared().then(|| clique.come_to_split(parent.rank, parent.ranks, *choice))
+        })
         .collect();
-    split_parents(library, ranks, &parents, (choices, &colors), &numbers)
-        .map_err(|error| fail_all(&parents, error))
+    let made = split_parents(library, &parents, choices, &colors);
+    let (slots, ready) = made.unwrap_or_else(|error| (Vec::new(), Err(error)));
+    let parts = ready.and_then(|()| {
+        let parts = parents.iter().zip(&numbers).zip(&slots);
+        parts.map(|((parent, number), slot)| part(parent, *number, slot.get())).collect()
+    });
+    let parts: Vec<Option<Part>> = match parts {
+        Ok(parts) => parts,
+        Err(error) => {
+            let error = fail_all(&parents, error);
+            teardown::abort_children(parents, slots);
+            return Err(error);
+        }
+    };
+    children(library, ranks, &parents, parts, slots)
 }
 
+/// Calls NCCL and waits for it. Returns the slots and how it ended.
 fn split_parents(
     library: &'static Nccl,
-    ranks: &[&mut Communicator],
     parents: &[Arc<Handle>],
-    (choices, colors): (&[Choice], &[c_int]),
-    numbers: &[u64],
-) -> Result<Vec<Option<Communicator>>> {
+    choices: &[Choice],
+    colors: &[c_int],
+) -> Result<(Vec<Slot>, Result<()>)> {
     let handles: Vec<&Handle> = parents.iter().map(|parent| &**parent).collect();
     let locks = lock_all(&handles)?;
     let calls = parents.iter().zip(&locks).zip(choices.iter().zip(colors));
     let calls = calls.map(|((parent, raw), ((_, key), color))| {
-        let (mut new, mut code) = (ptr::null_mut(), Ok(ncclResult_t::ncclSuccess));
+        let (slot, mut code) = (Slot::new(), Ok(ncclResult_t::ncclSuccess));
         parent.context.with_current(|| {
-            // SAFETY: the parent is alive and locked; `new` is valid for the write. Without settings, those of the
-            // parent are inherited.
+            // SAFETY: the parent is alive and locked; the slot lives until NCCL is done with it. Without settings, those
+            // of the parent are inherited.
             code = unsafe {
-                library.ncclCommSplit(raw.get(), *color, *key, &raw mut new, ptr::null_mut())
+                library.ncclCommSplit(raw.get(), *color, *key, slot.pointer(), ptr::null_mut())
             };
             Ok(())
         })?;
-        Ok((code?, new))
+        Ok((code?, slot))
     });
     let made = group(library, calls)?;
     drop(locks);
-    let contexts = parents.iter().map(|parent| &parent.context);
-    let made = finish(library, made, contexts, "ncclCommSplit")?;
-    let abandon = |made: &[ncclComm_t]| {
-        for (raw, parent) in made.iter().zip(parents) {
-            if !raw.is_null() {
-                teardown::abort_unfinished(library, &parent.context, *raw);
-            }
-        }
-    };
-    let waited = wait_ready("split", &handles);
-    if let Err(error) = waited {
-        abandon(&made);
-        return Err(error);
-    }
-    let mut parts = Vec::new();
-    for ((parent, number), raw) in parents.iter().zip(numbers).zip(&made) {
-        match part(parent, *number, *raw) {
-            Ok(part) => parts.push(part),
-            Err(error) => {
-                abandon(&made);
-                return Err(error);
-            }
-        }
-    }
+    let (slots, failed) = made.settle("ncclCommSplit");
+    let ready = failed.map_or_else(|| wait_ready("split", &handles), Err);
+    Ok((slots, ready))
+}
+
+/// Makes the new communicators of a split that NCCL has done.
+fn children(
+    library: &'static Nccl,
+    ranks: &[&mut Communicator],
+    parents: &[Arc<Handle>],
+    parts: Vec<Option<Part>>,
+    slots: Vec<Slot>,
+) -> Result<Vec<Option<Communicator>>> {
     let mut children = Vec::new();
-    for (((rank, parent), part), raw) in ranks.iter().zip(parents).zip(parts).zip(made) {
+    for (((rank, parent), part), slot) in ranks.iter().zip(parents).zip(parts).zip(slots) {
+        let raw = slot.finish();
         let Some(Part { rank: new, ranks: of, clique }) = part else {
             children.push(None);
             continue;
         };
-        let handle =
-            Handle::new(library, &parent.context, (new, of), clique, parent.timeout(), raw);
+        let timeout = parent.timeout();
+        let handle = Handle::new(library, &parent.context, (new, of), clique, timeout, raw);
         let mut child = Communicator::of(handle);
         child.inherit(rank)?;
         children.push(Some(child));
     }
     let handles: Vec<&Handle> = children.iter().flatten().map(|child| &**child.handle()).collect();
-    wait_ready("split", &handles).map_err(|error| {
+    wait_ready("split", &handles).inspect_err(|error| {
         for handle in &handles {
             handle.clique.fail(error.clone());
         }
-        error
     })?;
     Ok(children)
 }
 
 /// Returns a rank's part in its new communicator.
-fn part(parent: &Handle, number: u64, raw: ncclComm_t) -> Result<Option<Part>> {
-    if parent.clique.is_compared() {
+fn part(parent: &Handle, number: Option<u64>, raw: ncclComm_t) -> Result<Option<Part>> {
+    if let Some(number) = number {
         let part = parent.clique.leave_split(parent.rank, number, parent.timeout())?;
-        if part.is_some() == raw.is_null() {
-            return Err(Error::Nccl {
-                call: "ncclCommSplit",
-                code: ncclResult_t::ncclInternalError,
-                rank: parent.rank,
-                detail: "it made a communicator for a rank without a colour, or none for one with"
-                    .into(),
-            });
-        }
-        return Ok(part);
+        // A handle for a rank with a colour, and none for one without.
+        return if part.is_some() == raw.is_null() {
+            Err(no_handle("ncclCommSplit"))
+        } else {
+            Ok(part)
+        };
     }
     if raw.is_null() {
         return Ok(None);

@@ -100,7 +100,9 @@ impl Error {
         Self::Invalid(message.into())
     }
 
-    /// Returns whether the communicators of the call were aborted, so that every later call returns this error.
+    /// Returns whether an error of this kind always means that the communicators of the call were aborted, so that every
+    /// later call returns it. After a [`Mismatch`](Self::Mismatch) or [`Gone`](Self::Gone), ask
+    /// [`Communicator::check`](crate::Communicator::check).
     #[must_use]
     pub fn is_final(&self) -> bool {
         match self {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::MutexGuard;
 
+use cuda_safe::sys::CUstream;
 use cuda_safe::{EnqueueGroup, Stream};
 
 use crate::call::{Call, Issue};
@@ -90,15 +91,11 @@ impl<'a> Group<'a> {
     /// or [`Error::Timeout`], and the communicators of the group are aborted.
     pub fn run(self) -> Result<()> {
         let Self { ranks, calls } = self;
-        let handles: Vec<&Handle> = ranks.iter().map(|rank| &**rank.handle()).collect();
         let signatures = signatures(&calls, ranks.len());
-        let checked: Vec<(&Handle, &Checker, &[Signature])> = ranks
-            .iter()
-            .zip(&signatures)
-            .filter(|(_, calls)| !calls.is_empty())
-            .filter_map(|(rank, calls)| Some((&**rank.handle(), rank.checker.as_ref()?, &**calls)))
-            .collect();
-        exchange(&checked)?;
+        if ranks.iter().any(|rank| rank.checker.is_some()) {
+            compare_elsewhere(&ranks, &signatures)?;
+        }
+        let handles: Vec<&Handle> = ranks.iter().map(|rank| &**rank.handle()).collect();
         for (index, stream, _) in &calls {
             handles[*index].usable()?;
             if stream.is_recording() {
@@ -106,28 +103,38 @@ impl<'a> Group<'a> {
             }
         }
         let entered = enter(&handles, &signatures)?;
-        let used: Vec<&Handle> = handles
-            .iter()
-            .zip(&signatures)
-            .filter(|(_, calls)| !calls.is_empty())
-            .map(|(handle, _)| *handle)
-            .collect();
-        match enqueue(&handles, &used, calls) {
+        match enqueue(&handles, calls) {
             Issued::Done => Ok(()),
             Issued::NotCalled(error) if !error.is_final() => {
                 take_back(&handles, entered);
                 Err(error)
             }
             Issued::NotCalled(error) | Issued::Failed(error) => {
+                let used = |index: &usize| signatures.iter().any(|(of, _)| of == index);
                 let mut first = None;
-                for handle in used {
-                    let failed = handle.clique.fail(error.clone());
+                for index in (0..handles.len()).filter(used) {
+                    let failed = handles[index].clique.fail(error.clone());
                     first = first.or(Some(failed));
                 }
                 Err(first.unwrap_or(error))
             }
         }
     }
+}
+
+/// Compares the calls of checked communicators with ranks of other processes.
+fn compare_elsewhere(ranks: &[&mut Communicator], signatures: &[(usize, Signature)]) -> Result<()> {
+    let of = |index: usize| -> Vec<Signature> {
+        signatures.iter().filter(|(of, _)| *of == index).map(|(_, call)| *call).collect()
+    };
+    let calls: Vec<Vec<Signature>> = (0..ranks.len()).map(of).collect();
+    let checked: Vec<(&Handle, &Checker, &[Signature])> = ranks
+        .iter()
+        .zip(&calls)
+        .filter(|(_, calls)| !calls.is_empty())
+        .filter_map(|(rank, calls)| Some((&**rank.handle(), rank.checker.as_ref()?, &**calls)))
+        .collect();
+    exchange(&checked)
 }
 
 impl<'a> GroupRank<'_, 'a> {
@@ -137,6 +144,12 @@ impl<'a> GroupRank<'_, 'a> {
 
     pub(crate) fn add(&mut self, stream: &'a Stream, call: Call<'a>) -> Result<()> {
         self.communicator().check_call(stream, &call)?;
+        let library = |rank: &Communicator| std::ptr::from_ref(rank.handle().library);
+        if self.group.ranks.iter().any(|rank| library(rank) != library(self.communicator())) {
+            return Err(Error::invalid(
+                "the communicators of a group are of different NCCL libraries",
+            ));
+        }
         let same = |(index, other, _): &&(usize, &Stream, _)| {
             *index == self.index && other.recording_id() != stream.recording_id()
         };
@@ -165,36 +178,32 @@ impl fmt::Debug for GroupRank<'_, '_> {
     }
 }
 
-/// Returns the signatures of each communicator's calls.
-fn signatures(calls: &[(usize, &Stream, Call<'_>)], ranks: usize) -> Vec<Vec<Signature>> {
-    let mut collectives = vec![0u32; ranks];
+/// Returns the signatures of the calls, each with the index of its communicator.
+fn signatures(calls: &[(usize, &Stream, Call<'_>)], ranks: usize) -> Vec<(usize, Signature)> {
+    // The number of collectives of each communicator, and of those that were signed.
+    let mut places = vec![(0u32, 0u32); ranks];
     for (index, _, call) in calls {
-        collectives[*index] += u32::from(!call.issue.kind.is_between_two());
+        places[*index].0 += u32::from(!call.issue.kind.is_between_two());
     }
-    let mut places = vec![0u32; ranks];
-    let mut signatures = vec![Vec::new(); ranks];
-    for (index, _, call) in calls {
-        signatures[*index].push(if call.issue.kind.is_between_two() {
-            call.issue.signature(0, 1)
-        } else {
-            places[*index] += 1;
-            call.issue.signature(places[*index] - 1, collectives[*index])
-        });
-    }
-    signatures
+    let sign = |(index, _, call): &(usize, &Stream, Call<'_>)| {
+        if call.issue.kind.is_between_two() {
+            return (*index, call.issue.signature(0, 1));
+        }
+        let (all, place) = &mut places[*index];
+        *place += 1;
+        (*index, call.issue.signature(*place - 1, *all))
+    };
+    calls.iter().map(sign).collect()
 }
 
-/// Enters the calls of all communicators in the logs of their cliques, or none.
-fn enter(handles: &[&Handle], signatures: &[Vec<Signature>]) -> Result<Vec<Vec<Step>>> {
-    let mut entered: Vec<Vec<Step>> = Vec::with_capacity(handles.len());
-    for (handle, calls) in handles.iter().zip(signatures) {
-        let mut steps = Vec::with_capacity(calls.len());
-        let compared = match calls.is_empty() {
-            true => Ok(()),
-            false => handle.clique.enter(handle.rank, calls.iter().copied(), &mut steps),
-        };
-        entered.push(steps);
-        if let Err(error) = compared {
+/// Enters the calls of all communicators in the logs of their cliques, or none. Returns the steps, each with the index of
+/// its communicator.
+fn enter(handles: &[&Handle], signatures: &[(usize, Signature)]) -> Result<Vec<(usize, Step)>> {
+    let mut entered = Vec::with_capacity(signatures.len());
+    for (index, handle) in handles.iter().enumerate() {
+        let calls = signatures.iter().filter(|(of, _)| *of == index).map(|(_, call)| *call);
+        let note = |step| entered.push((index, step));
+        if let Err(error) = handle.clique.enter(handle.rank, calls.clone(), note) {
             take_back(handles, entered);
             return Err(handle.settle(error, calls));
         }
@@ -202,22 +211,23 @@ fn enter(handles: &[&Handle], signatures: &[Vec<Signature>]) -> Result<Vec<Vec<S
     Ok(entered)
 }
 
-fn take_back(handles: &[&Handle], entered: Vec<Vec<Step>>) {
-    for (handle, steps) in handles.iter().zip(entered).rev() {
-        handle.clique.take_back(handle.rank, steps.into_iter());
+fn take_back(handles: &[&Handle], entered: Vec<(usize, Step)>) {
+    for (index, step) in entered.into_iter().rev() {
+        handles[index].clique.take_back(handles[index].rank, std::iter::once(step));
     }
 }
 
 /// Orders the uses of the calls, calls NCCL by one group, and records the uses.
-fn enqueue<'a>(
-    handles: &[&Handle],
-    used: &[&Handle],
-    calls: Vec<(usize, &'a Stream, Call<'a>)>,
-) -> Issued {
-    let Some(first) = used.first() else { return Issued::Done };
+fn enqueue<'a>(handles: &[&Handle], calls: Vec<(usize, &'a Stream, Call<'a>)>) -> Issued {
     let mut group = EnqueueGroup::new();
-    let mut issues = Vec::with_capacity(calls.len());
+    // The calls that reach NCCL, with the place of each one's communicator in `used`.
+    let mut issues: Vec<(usize, CUstream, Issue)> = Vec::with_capacity(calls.len());
+    let mut used: Vec<&Handle> = Vec::with_capacity(handles.len());
     for (index, stream, Call { issue, send, recv }) in calls {
+        // NCCL would do nothing, or take the null of an empty slice for a mistake.
+        if issue.count == 0 {
+            continue;
+        }
         group.stream(stream);
         if let Some(send) = send {
             group.read(stream, send);
@@ -225,32 +235,26 @@ fn enqueue<'a>(
         if let Some(recv) = recv {
             group.write(stream, recv);
         }
-        // NCCL would do nothing, or take the null of an empty slice for a mistake.
-        if issue.count > 0 {
-            issues.push((index, stream.as_raw(), issue));
-        }
+        let known = used.iter().position(|used| used.id == handles[index].id);
+        let place = known.unwrap_or_else(|| {
+            used.push(handles[index]);
+            used.len() - 1
+        });
+        issues.push((place, stream.as_raw(), issue));
     }
-    if issues.is_empty() {
-        return Issued::Done;
-    }
+    let Some(first) = used.first().copied() else { return Issued::Done };
     let call = || {
-        let locks = match lock_all(used).and_then(|locks| ready(used, locks)) {
+        let locks = match lock_all(&used).and_then(|locks| ready(&used, locks)) {
             Ok(locks) => locks,
             Err(error) => return Issued::Failed(error),
         };
-        let raw = |index: usize| {
-            let handle = handles[index];
-            let place = used.iter().position(|used| used.id == handle.id)?;
-            Some((handle, &locks[place]))
-        };
-        let calls = issues.iter().filter_map(|(index, stream, issue)| {
-            let (handle, raw) = raw(*index)?;
-            Some((handle, raw, *stream, issue))
-        });
+        let calls = issues
+            .iter()
+            .map(|(place, stream, issue)| (used[*place], &locks[*place], *stream, issue));
         let called = call_group(first.library, first, calls);
         drop(locks);
         match called {
-            Ok(ncclResult_t::ncclInProgress) => match wait_ready("a group of calls", used) {
+            Ok(ncclResult_t::ncclInProgress) => match wait_ready("a group of calls", &used) {
                 Ok(()) => Issued::Done,
                 Err(error) => Issued::Failed(error),
             },
@@ -280,9 +284,7 @@ fn ready<'h>(
 pub(crate) fn call_group<'c>(
     library: &Nccl,
     first: &Handle,
-    calls: impl Iterator<
-        Item = (&'c Handle, &'c MutexGuard<'c, Raw>, cuda_safe::sys::CUstream, &'c Issue),
-    >,
+    calls: impl Iterator<Item = (&'c Handle, &'c MutexGuard<'c, Raw>, CUstream, &'c Issue)>,
 ) -> Result<ncclResult_t> {
     let fine = |code| matches!(code, ncclResult_t::ncclSuccess | ncclResult_t::ncclInProgress);
     let rank = first.rank;
@@ -339,7 +341,7 @@ pub(crate) fn enqueue_one(handle: &Handle, stream: &Stream, call: Call<'_>) -> I
 }
 
 #[inline]
-fn call_one(handle: &Handle, stream: cuda_safe::sys::CUstream, issue: &Issue) -> Result<()> {
+fn call_one(handle: &Handle, stream: CUstream, issue: &Issue) -> Result<()> {
     let raw = handle.lock()?;
     handle.state(&raw)?;
     // SAFETY: as in `call_group`.

@@ -124,12 +124,12 @@ impl Handle {
     /// they disagree still, the other rank has made its call before this group, and all ranks of this process are aborted,
     /// since its work would never end.
     #[cold]
-    pub(crate) fn settle(&self, error: Error, calls: &[Signature]) -> Error {
+    pub(crate) fn settle(&self, error: Error, calls: impl Iterator<Item = Signature>) -> Error {
         if !matches!(error, Error::Mismatch { .. }) {
             return error;
         }
         let mut steps = Vec::new();
-        let again = self.clique.enter(self.rank, calls.iter().copied(), &mut steps);
+        let again = self.clique.enter(self.rank, calls, |step| steps.push(step));
         self.clique.take_back(self.rank, steps.into_iter());
         if again.is_err() { self.clique.fail(error) } else { error }
     }
@@ -213,8 +213,11 @@ impl Handle {
 /// # Errors
 /// A communicator was aborted.
 pub(crate) fn lock_all<'h>(handles: &[&'h Handle]) -> Result<Vec<MutexGuard<'h, Raw>>> {
+    // In one order, so that two threads do not wait for each other's. Ranks that were made together are in it.
+    if handles.is_sorted_by_key(|handle| handle.id) {
+        return handles.iter().map(|handle| handle.lock()).collect();
+    }
     let mut order: Vec<usize> = (0..handles.len()).collect();
-    // In one order, so that two threads do not wait for each other's.
     order.sort_unstable_by_key(|index| handles[*index].id);
     let mut locks = Vec::with_capacity(handles.len());
     for index in order {

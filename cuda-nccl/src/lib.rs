@@ -20,6 +20,7 @@ mod id;
 mod log;
 pub mod raw;
 mod signature;
+mod slot;
 mod teardown;
 
 pub use abort::Abort;

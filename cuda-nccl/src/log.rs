@@ -63,7 +63,7 @@ impl Log {
         Self { ranks: vec![Rank::default(); ranks], ..Self::default() }
     }
 
-    /// Compares the calls of one rank, all of one group, and enters them. The steps are appended to `steps`.
+    /// Compares the calls of one rank, all of one group, and enters them. `note` takes the steps.
     ///
     /// # Errors
     /// They disagree with those of another rank. Calls before the one that does are entered.
@@ -71,7 +71,7 @@ impl Log {
         &mut self,
         rank: usize,
         calls: impl Iterator<Item = Signature>,
-        steps: &mut Vec<Step>,
+        mut note: impl FnMut(Step),
     ) -> Result<(), Error> {
         // Messages of a group run beside its collectives.
         let at = self.ranks[rank].next;
@@ -80,7 +80,7 @@ impl Log {
                 Kind::Send | Kind::Recv => self.message(rank, call, at)?,
                 _ => self.collective(rank, call)?,
             };
-            steps.push(step);
+            note(step);
         }
         Ok(())
     }
@@ -232,7 +232,7 @@ mod tests {
 
     fn enter(log: &mut Log, rank: usize, call: Signature) -> Result<Vec<Step>, Error> {
         let mut steps = Vec::new();
-        log.enter(rank, std::iter::once(call), &mut steps).map(|()| steps)
+        log.enter(rank, std::iter::once(call), |step| steps.push(step)).map(|()| steps)
     }
 
     #[test]

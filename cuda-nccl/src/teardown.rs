@@ -14,6 +14,7 @@ use cuda_safe::Context;
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::raw::{Nccl, ncclComm_t, ncclResult_t};
+use crate::slot::Slot;
 
 /// Raised in a child process that was made by `fork`.
 static FORKED: AtomicBool = AtomicBool::new(false);
@@ -141,17 +142,23 @@ fn end_raw(library: &Nccl, context: &Context, raw: ncclComm_t, abort: bool) {
     });
 }
 
-/// Aborts a communicator that has no handle yet, by a thread.
-pub(crate) fn abort_unfinished(library: &'static Nccl, context: &Context, raw: ncclComm_t) {
-    struct Sent(ncclComm_t);
-    // SAFETY: a communicator may be used by any thread, one at a time.
-    unsafe impl Send for Sent {}
-    let (context, raw) = (context.clone(), Sent(raw));
-    // Without a thread it is leaked.
+/// Aborts the communicators that a failed split has made, by a thread. NCCL's thread may store them as long as the parents
+/// are not gone.
+pub(crate) fn abort_children(parents: Vec<Arc<Handle>>, slots: Vec<Slot>) {
+    // Without a thread they are leaked, as they are if a parent does not go.
     let _ = spawn("abort", move || {
-        let raw = raw;
-        let Some(_inside) = Inside::enter() else { return };
-        end_raw(library, &context, raw.0, true);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        if !parents.iter().all(|parent| parent.wait_gone(deadline)) {
+            return;
+        }
+        for (parent, slot) in parents.iter().zip(slots) {
+            let raw = slot.finish();
+            if raw.is_null() {
+                continue;
+            }
+            let Some(_inside) = Inside::enter() else { return };
+            end_raw(parent.library, &parent.context, raw, true);
+        }
     });
 }
 

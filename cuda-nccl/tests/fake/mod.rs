@@ -42,6 +42,8 @@ pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     *faults() = Faults::default();
+    // The communicators of the test before, which threads destroy.
+    all_gone();
     MISUSES.lock().unwrap_or_else(PoisonError::into_inner).clear();
     CALLS.store(0, Ordering::SeqCst);
     guard
@@ -135,7 +137,16 @@ struct State {
     comms: Vec<usize>,
     collectives: Vec<Vec<Op>>,
     messages: Vec<Op>,
-    splits: Vec<Vec<(c_int, c_int, usize)>>,
+    splits: Vec<Vec<Choice>>,
+}
+
+/// A rank's colour, key, new communicator, and where its address is stored when the split is complete.
+#[derive(Clone, Copy)]
+struct Choice {
+    color: c_int,
+    key: c_int,
+    made: usize,
+    slot: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -281,65 +292,64 @@ extern "C" fn split(
     _: *mut ncclConfig_t,
 ) -> ncclResult_t {
     on("ncclCommSplit", comm, |comm| {
-        let mut state = comm.clique.state.lock().unwrap();
-        state.splits[comm.rank].push((color, key, 0));
-        drop(state);
-        // The rank in the new communicator is only known when all have come; nothing here needs it before.
         let made = match color {
-            NCCL_SPLIT_NOCOLOR => std::ptr::null_mut(),
-            _ => {
-                let clique = Arc::new(Clique { ranks: usize::MAX, state: Mutex::default() });
-                let raw = Box::into_raw(Box::new(Comm {
-                    clique,
-                    rank: 0,
-                    busy: AtomicBool::new(false),
-                    pending: AtomicUsize::new(0),
-                    error: AtomicU64::new(0),
-                    finalized: AtomicBool::new(false),
-                }));
-                LIVE.lock().unwrap_or_else(PoisonError::into_inner).push(raw.addr());
-                ALIVE.fetch_add(1, Ordering::SeqCst);
-                raw
-            }
+            NCCL_SPLIT_NOCOLOR => 0,
+            // Its rank is only known when all have come.
+            _ => new_unfinished(),
         };
+        // SAFETY: valid for one write. NCCL stores the handle when the split is complete.
+        unsafe { *new = std::ptr::null_mut() };
         let mut state = comm.clique.state.lock().unwrap();
-        state.splits[comm.rank].last_mut().unwrap().2 = made.addr();
+        let slot = new.expose_provenance();
+        state.splits[comm.rank].push(Choice { color, key, made, slot });
         let round = state.splits[comm.rank].len() - 1;
         if state.splits.iter().all(|splits| splits.len() > round) {
             complete_split(&state, round);
         }
-        drop(state);
-        // SAFETY: valid for one write.
-        unsafe { *new = made.cast() };
         IN_PROGRESS
     })
 }
 
+/// Makes a communicator without a clique.
+fn new_unfinished() -> usize {
+    let clique = Arc::new(Clique { ranks: usize::MAX, state: Mutex::default() });
+    let raw = Box::into_raw(Box::new(Comm {
+        clique,
+        rank: 0,
+        busy: AtomicBool::new(false),
+        pending: AtomicUsize::new(0),
+        error: AtomicU64::new(0),
+        finalized: AtomicBool::new(false),
+    }));
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner).push(raw.expose_provenance());
+    ALIVE.fetch_add(1, Ordering::SeqCst);
+    raw.addr()
+}
+
 fn complete_split(state: &State, round: usize) {
-    let all: Vec<_> = state
-        .splits
-        .iter()
-        .enumerate()
-        .map(|(rank, s)| (s[round].0, s[round].1, rank, s[round].2))
-        .collect();
-    let mut colors: Vec<c_int> = all.iter().map(|choice| choice.0).filter(|c| *c >= 0).collect();
+    let all: Vec<(usize, Choice)> =
+        state.splits.iter().map(|splits| splits[round]).enumerate().collect();
+    let mut colors: Vec<c_int> = all.iter().map(|(_, choice)| choice.color).collect();
     colors.sort_unstable();
     colors.dedup();
-    for color in colors {
-        let mut members: Vec<_> = all.iter().filter(|choice| choice.0 == color).collect();
-        members.sort_by_key(|choice| (choice.1, choice.2));
+    for color in colors.into_iter().filter(|color| *color >= 0) {
+        let mut members: Vec<_> = all.iter().filter(|(_, choice)| choice.color == color).collect();
+        members.sort_by_key(|(rank, choice)| (choice.key, *rank));
         let clique = Arc::new(Clique { ranks: members.len(), state: Mutex::default() });
         {
             let mut state = clique.state.lock().unwrap();
             state.joined = members.len();
-            state.comms = members.iter().map(|choice| choice.3).collect();
+            state.comms = members.iter().map(|(_, choice)| choice.made).collect();
             state.collectives = vec![Vec::new(); members.len()];
             state.splits = vec![Vec::new(); members.len()];
         }
-        for (rank, (.., address)) in members.into_iter().enumerate() {
-            // SAFETY: it was made by `split`, and its user waits for the parent.
-            let comm = unsafe { &mut *std::ptr::with_exposed_provenance_mut::<Comm>(*address) };
+        for (rank, (_, Choice { made, slot, .. })) in members.into_iter().enumerate() {
+            // SAFETY: it was made by `split`, and nobody has it yet.
+            let comm = unsafe { &mut *std::ptr::with_exposed_provenance_mut::<Comm>(*made) };
             (comm.clique, comm.rank) = (clique.clone(), rank);
+            let slot = std::ptr::with_exposed_provenance_mut::<ncclComm_t>(*slot);
+            // SAFETY: the caller keeps the place until the split is complete.
+            unsafe { *slot = std::ptr::with_exposed_provenance_mut(*made) };
         }
     }
 }
@@ -359,6 +369,15 @@ fn remove(name: &'static str, comm: ncclComm_t) -> ncclResult_t {
             calls.clear();
         }
         state.messages.retain(|op| op.comm != own);
+        // A split that is not complete ends, and its communicator is the caller's to abort.
+        let done = state.splits.iter().map(Vec::len).min().unwrap_or(0);
+        for Choice { made, slot, .. } in
+            state.splits.get(comm.rank).into_iter().flatten().skip(done)
+        {
+            let slot = std::ptr::with_exposed_provenance_mut::<ncclComm_t>(*slot);
+            // SAFETY: the caller keeps the place until the parent is gone.
+            unsafe { *slot = std::ptr::with_exposed_provenance_mut(*made) };
+        }
         if let Some(place) = state.comms.get_mut(comm.rank) {
             *place = 0;
         }

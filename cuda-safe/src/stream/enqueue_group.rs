@@ -204,14 +204,15 @@ impl<'a> Held<'a> {
         match self {
             Self::Direct(locks) => {
                 let context = Arc::as_ptr(&stream.inner().context);
-                let index = match locks.iter().position(|(of, _)| *of == context) {
-                    Some(index) => index,
-                    None => {
-                        locks.push((context, None));
-                        locks.len() - 1
-                    }
-                };
-                DirectEnqueuing::on(stream, &mut locks[index].1)?.begin_use(used)
+                if let Some((_, lock)) = locks.iter_mut().find(|(of, _)| *of == context) {
+                    return DirectEnqueuing::on(stream, lock)?.begin_use(used);
+                }
+                let mut lock = None;
+                DirectEnqueuing::on(stream, &mut lock)?.begin_use(used)?;
+                if lock.is_some() {
+                    locks.push((context, lock));
+                }
+                Ok(())
             }
             Self::Recording(recordings) => match recording_of(recordings, stream.inner()) {
                 Some(recording) => recording.begin_use(stream.inner(), used),
