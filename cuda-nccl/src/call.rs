@@ -186,24 +186,30 @@ impl Issue {
         // Below the number of ranks, which NCCL counts in an int.
         let root = self.root.unwrap_or(0) as c_int;
         let (send, recv) = (self.send as *const _, self.recv as *mut _);
-        // SAFETY: of all calls below: the caller's promise.
         match self.kind {
+            // SAFETY: the caller's promise.
             Kind::AllReduce => unsafe {
                 library.ncclAllReduce(send, recv, count, data, op, comm, stream)
             },
+            // SAFETY: the caller's promise.
             Kind::Reduce => unsafe {
                 library.ncclReduce(send, recv, count, data, op, root, comm, stream)
             },
+            // SAFETY: the caller's promise.
             Kind::Broadcast => unsafe {
                 library.ncclBroadcast(send, recv, count, data, root, comm, stream)
             },
+            // SAFETY: the caller's promise.
             Kind::AllGather => unsafe {
                 library.ncclAllGather(send, recv, count, data, comm, stream)
             },
+            // SAFETY: the caller's promise.
             Kind::ReduceScatter => unsafe {
                 library.ncclReduceScatter(send, recv, count, data, op, comm, stream)
             },
+            // SAFETY: the caller's promise.
             Kind::Send => unsafe { library.ncclSend(send, count, data, root, comm, stream) },
+            // SAFETY: the caller's promise.
             Kind::Recv => unsafe { library.ncclRecv(recv, count, data, root, comm, stream) },
             // No call with memory.
             Kind::Split => Ok(ncclResult_t::ncclSuccess),

@@ -11,7 +11,7 @@ use crate::signature::Kind;
 
 /// Returns the length of each rank's part.
 fn parts(kind: Kind, len: usize, ranks: usize) -> Result<usize> {
-    if len % ranks == 0 {
+    if len.is_multiple_of(ranks) {
         return Ok(len / ranks);
     }
     Err(Error::invalid(format!(

@@ -40,3 +40,36 @@ fn address_of_cu_init() -> Option<*const core::ffi::c_void> {
 fn address_of_cu_init() -> Option<*const core::ffi::c_void> {
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use core::ffi::{CStr, c_int, c_void};
+
+    use super::*;
+    use crate::raw::ncclResult_t;
+
+    extern "C" fn version(version: *mut c_int) -> ncclResult_t {
+        // SAFETY: valid for one write.
+        unsafe { *version = 22809 };
+        ncclResult_t::ncclSuccess
+    }
+
+    #[test]
+    fn a_library_of_the_system_takes_contexts_of_its_driver_alone() -> Result<()> {
+        let driver = cuda_safe::Driver::from_sys(cuda_safe::sys::noop::driver())?;
+        let context = driver.device(0)?.context()?;
+        let resolve = |name: &CStr| match name == c"ncclGetVersion" {
+            true => version as *const c_void,
+            false => core::ptr::null(),
+        };
+        for is_library in [false, true] {
+            // SAFETY: the function has the ABI of the header.
+            let library = unsafe { Nccl::of(&resolve, "a test".to_owned(), is_library) }?;
+            let taken = is_that_of(library, &context);
+            assert_eq!(taken.is_err(), is_library);
+            let text = taken.err().map(|error| error.to_string()).unwrap_or_default();
+            assert_eq!(text.contains("NCCL uses libcuda.so.1"), is_library, "{text}");
+        }
+        Ok(())
+    }
+}

@@ -330,11 +330,14 @@ pub(crate) fn enqueue_one(handle: &Handle, stream: &Stream, call: Call<'_>) -> I
         Ok(()) => Issued::Done,
         Err(error) => Issued::Failed(error),
     };
-    // SAFETY: of all four: as in `enqueue`.
     let enqueued = handle.context.with_current(|| match (send, recv) {
+        // SAFETY: as in `enqueue`.
         (Some(send), Some(recv)) => unsafe { stream.enqueue((send, recv), call) },
+        // SAFETY: as in `enqueue`.
         (Some(send), None) => unsafe { stream.enqueue((send,), call) },
+        // SAFETY: as in `enqueue`.
         (None, Some(recv)) => unsafe { stream.enqueue((recv,), call) },
+        // SAFETY: as in `enqueue`.
         (None, None) => unsafe { stream.enqueue((), call) },
     });
     enqueued.unwrap_or_else(|error| Issued::NotCalled(error.into()))

@@ -1,5 +1,4 @@
-//! NCCL, NVIDIA's library of collectives, for [`cuda_safe`]: reductions, broadcasts, gathers and messages between the GPUs
-//! of a process or of several.
+//! Safe NCCL for [`cuda_safe`].
 //!
 #![doc = include_str!("../README.md")]
 

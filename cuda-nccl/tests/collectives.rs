@@ -5,6 +5,7 @@ use std::fmt::Debug;
 
 use cuda_nccl::{Communicator, Config, Element, Group, ReduceOp, Result};
 use cuda_safe::{Context, DeviceBuffer, Stream};
+#[cfg(feature = "half")]
 use half::{bf16, f16};
 
 mod fake;
@@ -69,6 +70,7 @@ macro_rules! samples {
 
 samples! { i8 u8 i32 u32 i64 u64 f32 f64 }
 
+#[cfg(feature = "half")]
 impl Sample for f16 {
     fn of(number: i64) -> Self {
         Self::from_f64(number as f64)
@@ -78,6 +80,7 @@ impl Sample for f16 {
     }
 }
 
+#[cfg(feature = "half")]
 impl Sample for bf16 {
     fn of(number: i64) -> Self {
         Self::from_f64(number as f64)
@@ -225,10 +228,14 @@ each_type! {
     all_of_u32 u32;
     all_of_i64 i64;
     all_of_u64 u64;
-    all_of_f16 f16;
-    all_of_bf16 bf16;
     all_of_f32 f32;
     all_of_f64 f64;
+}
+
+#[cfg(feature = "half")]
+each_type! {
+    all_of_f16 f16;
+    all_of_bf16 bf16;
 }
 
 /// Broadcast, all-gather, gather, scatter, all-to-all and messages.

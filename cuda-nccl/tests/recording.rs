@@ -188,12 +188,10 @@ fn groups_and_graphs() -> Result<()> {
     let (streams, sys) = (streams()?, fake::driver().as_sys());
     let memset = |x: &DeviceBuffer<u8>, stream: &Stream, value: u8| {
         let (start, bytes, raw) = (x.device_ptr(), x.size_bytes(), stream.as_raw());
-        // SAFETY: within bounds; called in a group that says so.
         move || {
-            assert_eq!(
-                unsafe { sys.cuMemsetD8Async(start, value, bytes, raw) },
-                Ok(CUresult::CUDA_SUCCESS)
-            )
+            // SAFETY: within bounds; called in a group that says so.
+            let code = unsafe { sys.cuMemsetD8Async(start, value, bytes, raw) };
+            assert_eq!(code, Ok(CUresult::CUDA_SUCCESS));
         }
     };
     let contexts: Vec<Context> = streams.iter().map(|[home, _]| home.context()).collect();

@@ -182,7 +182,7 @@ impl Nccl {
     ///
     /// # Safety
     /// As for [`from_resolver`](Self::from_resolver).
-    unsafe fn of(
+    pub(crate) unsafe fn of(
         resolve: &dyn Fn(&CStr) -> *const c_void,
         source: String,
         library: bool,
