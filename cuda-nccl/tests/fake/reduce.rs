@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use cuda_nccl::raw::{ncclDataType_t, ncclRedOp_t};
 
-use super::Op;
+use super::functions::Op;
 
 /// One rank's part in a collective.
 #[derive(Clone, Copy)]

@@ -209,26 +209,6 @@ impl Context {
         Stream::new(self)
     }
 
-    /// Returns whether this is the primary context of its device, which the CUDA runtime and libraries on top of it use.
-    ///
-    /// # Errors
-    /// The error that the driver returns.
-    #[doc(alias = "cuDevicePrimaryCtxGetState")]
-    pub fn is_primary(&self) -> Result<bool> {
-        self.inner.state.usable()?;
-        Ok(self.inner.state.is_primary(self.inner.raw)?.is_some())
-    }
-
-    /// Runs `f` with this context current on the calling thread, and then restores the context that was current before:
-    /// for libraries that use the current context. Calls of this crate need no current context.
-    ///
-    /// # Errors
-    /// The error of `f`, or that the driver returns when the context is made current; `f` is then not called.
-    #[doc(alias = "cuCtxPushCurrent")]
-    pub fn with_current<R>(&self, f: impl FnOnce() -> Result<R>) -> Result<R> {
-        self.inner.with_current(f)
-    }
-
     /// Returns whether a graph is being captured in the context, by whichever thread.
     #[must_use]
     pub fn is_recording(&self) -> bool {
