@@ -105,6 +105,7 @@ impl Communicator {
         let library = config.loaded()?;
         // Before the identifier is used up.
         check(library, context)?;
+        config.raw(library)?;
         id.claim(rank)?;
         let made = make(library, config, id, ranks, &[(context, rank)], &Clique::of_one())?;
         let mut made = made.into_iter().next().ok_or(Error::Aborted)?;
@@ -301,6 +302,9 @@ fn split(ranks: &mut [&mut Communicator], choices: &[Choice]) -> Result<Vec<Opti
     let parents: Vec<Arc<Handle>> = ranks.iter().map(|rank| rank.handle().clone()).collect();
     let Some(first) = parents.first() else { return Ok(Vec::new()) };
     let library = first.library;
+    if parents.iter().any(|parent| !ptr::eq(parent.library, library)) {
+        return Err(Error::invalid("the communicators are of different NCCL libraries"));
+    }
     library.has("ncclCommSplit", library.fns().ncclCommSplit.is_some())?;
     let mut colors = Vec::new();
     for (color, _) in choices {

@@ -219,6 +219,14 @@ fn groups_and_graphs() -> Result<()> {
     unsafe { group.run(|| (one(), two())) }?;
     assert_eq!(of_graph.to_vec(&streams[0][0])?, [7; 64]);
     assert_eq!(other.to_vec(&streams[1][0])?, [8; 64]);
+    // Memory of graphs of both contexts.
+    let far = contexts[1].capture(other, |stream, x| x.as_slice_mut().fill(stream, 1))?;
+    let mut other = far.into_state();
+    let mut group = EnqueueGroup::new();
+    group.write(&streams[0][1], &mut of_graph).write(&streams[1][1], &mut other);
+    // SAFETY: the call enqueues nothing.
+    let both: cuda_safe::Result<()> = unsafe { group.run(|| panic!("it is not called")) };
+    assert!(both.is_err_and(|error| error.to_string().contains("graphs of 2 contexts")));
     // A stream that records beside one that does not.
     contexts[0].capture(buffer(0)?, |stream, x| {
         let mut group = EnqueueGroup::new();

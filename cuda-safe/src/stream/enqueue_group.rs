@@ -127,8 +127,12 @@ impl fmt::Debug for EnqueueGroup<'_> {
 
 /// The locks of a group, from the ordering of its uses to their recording.
 enum Held<'a> {
-    /// No stream records. The graph locks of contexts with memory that graphs use.
-    Direct(Vec<(*const ContextInner, Option<HeldGraphLock<'a>>)>),
+    /// No stream records.
+    Direct {
+        /// The contexts with memory that graphs use, whose graph locks are held.
+        contexts: Vec<*const ContextInner>,
+        graph_lock: Option<HeldGraphLock<'a>>,
+    },
     /// All streams record. The recordings, with their numbers.
     Recording(Vec<(u64, MutexGuard<'a, Recording>)>),
 }
@@ -153,25 +157,27 @@ impl<'a> Held<'a> {
     }
 
     fn direct(group: &EnqueueGroup<'a>) -> Result<Self> {
-        let captured = |(index, (allocation, ..)): &(usize, Used<'a>)| {
-            allocation.is_captured().then(|| &group.streams[*index].inner().context)
+        let mut inners: Vec<&'a StreamInner> = Vec::new();
+        for (index, (allocation, ..)) in &group.uses {
+            let inner: &'a StreamInner = group.streams[*index].inner();
+            let is_new = |known: &&StreamInner| !Arc::ptr_eq(&known.context, &inner.context);
+            if allocation.is_captured() && inners.iter().all(is_new) {
+                inners.push(inner);
+            }
+        }
+        let graph_lock = match inners[..] {
+            [] => None,
+            [one] => one.context.graph_lock.take()?,
+            [..] => {
+                return Err(Error::invalid(format!(
+                    "a group uses memory of graphs of {} contexts, whose graph locks a thread can't hold at once",
+                    inners.len()
+                ))
+                .with_hint("enqueue the work of each context by a thread of its own"));
+            }
         };
-        let mut contexts: Vec<&Arc<ContextInner>> =
-            group.uses.iter().filter_map(captured).collect();
-        // In one order, whatever the order of the streams.
-        contexts.sort_unstable_by_key(|context| Arc::as_ptr(context).addr());
-        contexts.dedup_by(|one, other| Arc::ptr_eq(one, other));
-        let take = |context: &Arc<ContextInner>| {
-            // The lock is that of the context of a stream of the group, which outlives this guard.
-            let stream =
-                group.streams.iter().find(|stream| Arc::ptr_eq(&stream.inner().context, context));
-            let held = match stream {
-                Some(stream) => stream.inner().context.graph_lock.take()?,
-                None => None,
-            };
-            Ok((Arc::as_ptr(context), held))
-        };
-        Ok(Self::Direct(contexts.into_iter().map(take).collect::<Result<_>>()?))
+        let contexts = inners.iter().map(|inner| Arc::as_ptr(&inner.context)).collect();
+        Ok(Self::Direct { contexts, graph_lock })
     }
 
     fn recordings(group: &EnqueueGroup<'a>) -> Result<Self> {
@@ -202,17 +208,16 @@ impl<'a> Held<'a> {
 
     fn begin_use(&mut self, stream: &'a Stream, used: Used<'a>) -> Result<()> {
         match self {
-            Self::Direct(locks) => {
-                let context = Arc::as_ptr(&stream.inner().context);
-                if let Some((_, lock)) = locks.iter_mut().find(|(of, _)| *of == context) {
-                    return DirectEnqueuing::on(stream, lock)?.begin_use(used);
+            Self::Direct { contexts, graph_lock } => {
+                let is_locked = contexts.contains(&Arc::as_ptr(&stream.inner().context));
+                if used.0.is_captured() && !is_locked {
+                    // Another thread has begun to read it in a graph in this moment.
+                    return Err(Error::invalid(
+                        "a graph was recorded with memory of a group while the group was enqueued",
+                    )
+                    .with_hint("enqueue the group again"));
                 }
-                let mut lock = None;
-                DirectEnqueuing::on(stream, &mut lock)?.begin_use(used)?;
-                if lock.is_some() {
-                    locks.push((context, lock));
-                }
-                Ok(())
+                DirectEnqueuing::on(stream, graph_lock)?.begin_use(used)
             }
             Self::Recording(recordings) => match recording_of(recordings, stream.inner()) {
                 Some(recording) => recording.begin_use(stream.inner(), used),
@@ -227,7 +232,7 @@ impl<'a> Held<'a> {
         'a: 'u,
     {
         match self {
-            Self::Direct(_) => {
+            Self::Direct { .. } => {
                 let sequence = stream.inner().number();
                 for (allocation, range, access) in uses {
                     allocation.end_use(stream, range.clone(), *access, sequence);
