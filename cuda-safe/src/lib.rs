@@ -54,7 +54,7 @@
 //! - [`PitchedLayout`] describes rectangles and boxes for 2D and 3D copies.
 //! - [`Devices`] opens several devices with peer access; [`DeviceSliceMut::copy_from_peer`] copies between two, and
 //!   [`Context::capture_on`] records work of several as one graph.
-//! - [`Stream::enqueue`] and [`Stream::mark`] order work that other libraries enqueue, and
+//! - [`Stream::enqueue`], [`EnqueueGroup`] and [`Stream::mark`] order work that other libraries enqueue, and
 //!   [`Stream::graph_lock`] keeps graphs of other threads out of what several enqueues do together.
 //!
 //! # Features
@@ -131,7 +131,7 @@ pub use module::{
     Linker, LoadedFrom, Module, ModuleImage, OptimizationLevel,
 };
 pub use peer::Devices;
-pub use stream::{GraphLock, Mark, Stream};
+pub use stream::{EnqueueGroup, GraphLock, Mark, Stream};
 
 pub use cuda_macros::{include_cuda, kernels};
 /// The compiler, for options, headers and templates.

@@ -249,6 +249,12 @@ impl Recording {
         }
     }
 
+    /// Fails for another stream of the recording than that by which it was entered, if its part has ended.
+    pub(crate) fn admit(&self, stream: &StreamInner) -> Result<()> {
+        self.captures()?;
+        self.branch(stream.id).map(drop)
+    }
+
     /// Fails in the body of a conditional node, with an error that begins with `what`. Drivers fail later, and
     /// invalidate the capture.
     pub(crate) fn not_in_body(&self, what: &str) -> Result<()> {
