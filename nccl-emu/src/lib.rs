@@ -13,6 +13,7 @@ mod cuda;
 mod error;
 mod group;
 mod kernel;
+mod kernels;
 mod live;
 mod meeting;
 mod plan;

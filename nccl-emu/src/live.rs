@@ -1,19 +1,17 @@
-//! A communicator at work: its streams, events and kernels, and enqueuing steps.
+//! A communicator at work: its streams and events, and enqueuing steps.
 //!
 //! Operations of one communicator run one after the other, on whichever streams they are enqueued: each waits for the event
 //! that the one before has recorded. In a captured graph these are nodes that wait and record at each launch, so launches
 //! and other calls take turns, too.
 
 use core::ffi::CStr;
-use std::collections::HashMap;
-use std::ffi::CString;
 use std::sync::Arc;
 
-use cuda_sys::{CUevent, CUfunction, CUmodule, CUstream};
+use cuda_sys::{CUevent, CUfunction, CUstream};
 
 use crate::cuda::Cuda;
 use crate::error::{Error, Result};
-use crate::kernel::{self, Args, BLOCK, COPIES, Element, GRID};
+use crate::kernel::{Args, BLOCK, COPIES, Element, GRID};
 use crate::plan::{Lanes, Step, Work};
 use crate::rank::{COUNTERS, Link};
 
@@ -50,9 +48,6 @@ pub(crate) struct Live {
     captured: CUevent,
     capture: u64,
     lanes: Vec<Lane>,
-    /// The kernels of each type; `None` are the copies.
-    modules: HashMap<Option<Element>, CUmodule>,
-    functions: HashMap<(Option<Element>, &'static CStr), CUfunction>,
     /// Whether work was enqueued that no event covers.
     uncovered: bool,
 }
@@ -71,8 +66,6 @@ impl Live {
             captured: none,
             capture: 0,
             lanes: Vec::new(),
-            modules: HashMap::new(),
-            functions: HashMap::new(),
             uncovered: false,
         };
         match live.open() {
@@ -130,26 +123,6 @@ impl Live {
         Ok(self.lanes.len() - 1)
     }
 
-    /// Loads a kernel of a type, or a copy, at its first use.
-    fn function(&mut self, element: Option<Element>, name: &'static CStr) -> Result<CUfunction> {
-        if let Some(&known) = self.functions.get(&(element, name)) {
-            return Ok(known);
-        }
-        let module = match self.modules.get(&element) {
-            Some(&module) => module,
-            None => {
-                let text = element.map_or_else(kernel::copies, kernel::reductions);
-                let text = CString::new(text).map_err(|_| Error::internal("PTX with a NUL"))?;
-                let module = self.cuda.load(&text)?;
-                self.modules.insert(element, module);
-                module
-            }
-        };
-        let function = self.cuda.function(module, name)?;
-        self.functions.insert((element, name), function);
-        Ok(function)
-    }
-
     /// Gets everything ready that steps need, so that enqueuing them neither allocates nor loads: either may wait for
     /// the device, which may wait for another rank of the same thread.
     pub(crate) fn prepare(&mut self, streams: Vec<CUstream>, steps: Lanes) -> Result<Prepared> {
@@ -174,7 +147,7 @@ impl Live {
                 lanes.push(Some(new));
             }
             let (element, name) = kernel_of(&step);
-            launches.push((lane, step, self.function(element, name)?));
+            launches.push((lane, step, self.link.own().kernels()?.function(element, name)?));
         }
         Ok(Prepared { streams, capture, lanes, launches })
     }
@@ -313,7 +286,7 @@ impl Live {
         finished.and(self.free())
     }
 
-    /// Frees streams, events and kernels. Returns the first error; later calls still run.
+    /// Frees streams and events. Returns the first error; later calls still run.
     fn free(&mut self) -> Result {
         let cuda = self.cuda;
         let _relaxed = cuda.relaxed();
@@ -329,8 +302,6 @@ impl Live {
                 results.push(cuda.destroy_event(event));
             }
         }
-        self.functions.clear();
-        results.extend(self.modules.drain().map(|(_, module)| cuda.unload(module)));
         results.into_iter().collect()
     }
 }

@@ -15,6 +15,7 @@ use cuda_sys::{CUcontext, CUdevice};
 
 use crate::cuda::Cuda;
 use crate::error::{Error, Result};
+use crate::kernels::Kernels;
 
 /// Slots of an edge: one is filled while the other is emptied.
 pub(crate) const SLOTS: usize = 2;
@@ -77,6 +78,8 @@ pub(crate) struct Rank {
     pub(crate) counters: u64,
     pub(crate) slot_bytes: usize,
     pub(crate) aborted: AtomicBool,
+    /// Until it is freed.
+    kernels: Option<Arc<Kernels>>,
 }
 
 // SAFETY: the pointers name a context, which any thread may push, and memory that is only used through atomics and by
@@ -107,6 +110,7 @@ impl Rank {
             counters: 0,
             slot_bytes,
             aborted: AtomicBool::new(false),
+            kernels: Some(Kernels::of(cuda, device)),
         };
         // What a failure leaves is freed by the drop.
         new.context = cuda.retain_primary(device)?;
@@ -175,6 +179,11 @@ impl Rank {
         unsafe { AtomicU32::from_ptr(self.words.byte_add(index * STRIDE).cast()) }
     }
 
+    /// Returns the loaded kernels of the device.
+    pub(crate) fn kernels(&self) -> Result<&Kernels> {
+        self.kernels.as_deref().ok_or_else(|| Error::internal("the rank was freed"))
+    }
+
     /// Returns the address of the word that aborts.
     pub(crate) fn abort_word(&self) -> u64 {
         self.words as u64
@@ -202,22 +211,28 @@ impl Rank {
                 first = result;
             }
         };
-        // Without the context the memory can't be freed one by one: releasing the context frees it.
-        match (cuda.relaxed(), cuda.push(self.context)) {
-            (relaxed, Ok(current)) => {
-                note(relaxed.as_ref().map(drop).map_err(Clone::clone));
-                if self.memory != 0 {
-                    note(cuda.free(mem::take(&mut self.memory)));
-                }
-                for memory in [&mut self.on_host, &mut self.words] {
-                    let memory = mem::replace(memory, ptr::null_mut());
-                    if !memory.is_null() {
-                        note(cuda.free_host(memory));
-                    }
-                }
-                drop(current);
+        let relaxed = cuda.relaxed();
+        note(relaxed.as_ref().map(drop).map_err(Clone::clone));
+        let mut current = cuda.push(self.context);
+        if let Err(error) = &current {
+            // Nothing can be freed without the context, so once more: a failure may pass.
+            note(Err(error.clone()));
+            current = cuda.push(self.context);
+        }
+        if let Ok(current) = current {
+            if let Some(kernels) = self.kernels.take() {
+                note(Kernels::release(kernels));
             }
-            (_, Err(error)) => note(Err(error)),
+            if self.memory != 0 {
+                note(cuda.free(mem::take(&mut self.memory)));
+            }
+            for memory in [&mut self.on_host, &mut self.words] {
+                let memory = mem::replace(memory, ptr::null_mut());
+                if !memory.is_null() {
+                    note(cuda.free_host(memory));
+                }
+            }
+            drop(current);
         }
         self.context = ptr::null_mut();
         note(cuda.release_primary(self.device));

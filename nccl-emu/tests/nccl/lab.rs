@@ -171,6 +171,8 @@ pub(crate) struct Graph {
 
 // SAFETY: a graph may be used from any thread.
 unsafe impl Send for Graph {}
+// SAFETY: the tests launch a graph from one thread at a time.
+unsafe impl Sync for Graph {}
 
 impl Graph {
     pub(crate) fn launch(&self, stream: &Stream) {
