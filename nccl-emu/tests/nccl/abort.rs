@@ -4,12 +4,11 @@ use std::ffi::c_int;
 use std::ptr;
 use std::time::{Duration, Instant};
 
+use cuda_emu::{Ledger, ledger};
 use nccl_emu::api::*;
 use nccl_emu::types::*;
 
 use crate::lab::{Lab, Random, Rank, cu, fails, last, nccl};
-#[cfg(not(windows))]
-use cuda_emu::{Ledger, ledger};
 
 const FLOATS: ncclDataType_t = ncclDataType_t::ncclFloat32;
 
@@ -96,6 +95,34 @@ fn frees_a_stream_that_waits() {
         let median = times[times.len() / 2];
         assert!(median < Duration::from_millis(10), "{count} by {buffer}: {times:?}");
     }
+}
+
+/// A sender waits for an empty slot, with nothing to receive.
+#[test]
+fn frees_a_sender() {
+    let lab = Lab::new();
+    if lab.devices.len() < 2 {
+        return;
+    }
+    nccl_emu::set_buffer_size(512);
+    let ranks = lab.ranks(2, 1 << 16);
+    let rank = &ranks.all[0];
+    nccl!(ncclSend(rank.memory.at(0), 1000, FLOATS, 1, rank.comm, rank.stream.0));
+    assert!(!rank.stream.is_done_within(Duration::from_millis(5)));
+    // In another thread: an abort that does not free the stream waits for ever.
+    let (done, ended) = std::sync::mpsc::channel();
+    let (comm, device) = (rank.comm.addr(), rank.device);
+    std::thread::spawn(move || {
+        device.enter();
+        nccl!(ncclCommAbort(ptr::without_provenance_mut(comm)));
+        let _ = done.send(());
+    });
+    if ended.recv_timeout(Duration::from_secs(20)).is_err() {
+        crate::lab::HUNG.store(true, std::sync::atomic::Ordering::SeqCst);
+        panic!("the stream still waits");
+    }
+    rank.stream.wait();
+    abort(&ranks.all[1]);
 }
 
 /// Two ranks exchange while a third one aborts what it shares with them: nothing that arrives is wrong.

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,9 @@ macro_rules! fails {
 }
 
 pub(crate) use {cu, fails, nccl};
+
+/// Whether a stream hangs. Then nothing more can be freed or tested: the driver would wait for it.
+pub(crate) static HUNG: AtomicBool = AtomicBool::new(false);
 
 /// Whether the tests run on the system's devices.
 pub(crate) fn on_gpu() -> bool {
@@ -112,8 +116,28 @@ unsafe impl Send for Stream {}
 unsafe impl Sync for Stream {}
 
 impl Stream {
+    /// Waits until the stream has nothing to do. One that hangs fails its test, and all later ones.
     pub(crate) fn wait(&self) {
-        cu!(cuStreamSynchronize(self.0));
+        let (done, ended) = std::sync::mpsc::channel();
+        let stream = self.0.expose_provenance();
+        let mut context = ptr::null_mut();
+        cu!(cuCtxGetCurrent(&raw mut context));
+        let context = context.expose_provenance();
+        std::thread::spawn(move || {
+            // The NULL stream is that of the current context.
+            cu!(cuCtxSetCurrent(ptr::with_exposed_provenance_mut(context)));
+            // SAFETY: the stream lives until the test has seen the end, or has left it behind.
+            let code =
+                unsafe { driver().cuStreamSynchronize(ptr::with_exposed_provenance_mut(stream)) };
+            let _ = done.send(code.expect("the function is there"));
+        });
+        match ended.recv_timeout(Duration::from_secs(20)) {
+            Ok(code) => assert_eq!(code, CUresult::CUDA_SUCCESS),
+            Err(_) => {
+                HUNG.store(true, Ordering::SeqCst);
+                panic!("a stream hangs");
+            }
+        }
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -158,6 +182,9 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        if HUNG.load(Ordering::SeqCst) {
+            return;
+        }
         // SAFETY: the stream is alive.
         let _ = unsafe { driver().cuStreamDestroy_v2(self.0) };
     }
@@ -182,6 +209,9 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
+        if HUNG.load(Ordering::SeqCst) {
+            return;
+        }
         // SAFETY: both are alive.
         unsafe {
             let _ = driver().cuGraphExecDestroy(self.exec);
@@ -224,6 +254,9 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        if HUNG.load(Ordering::SeqCst) {
+            return;
+        }
         // SAFETY: the context and the memory are alive.
         unsafe {
             let _ = driver().cuCtxSetCurrent(self.device.context);
@@ -242,6 +275,7 @@ impl Lab {
     pub(crate) fn new() -> Self {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(!HUNG.load(Ordering::SeqCst), "a stream of an earlier test hangs");
         assert!(nccl_emu::use_driver(driver()));
         nccl_emu::set_buffer_size(0);
         cu!(cuInit(0));
@@ -276,7 +310,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        for device in &self.devices {
+        for device in self.devices.iter().filter(|_| !HUNG.load(Ordering::SeqCst)) {
             // SAFETY: it was retained.
             let _ = unsafe { driver().cuDevicePrimaryCtxRelease_v2(device.number) };
         }
