@@ -92,8 +92,8 @@ pub(crate) unsafe fn config(config: *const ncclConfig_t, default: Config) -> Res
     let bytes = size.min(size_of::<ncclConfig_t>());
     // SAFETY: the caller's promise; both are plain bytes.
     unsafe {
-        ptr::copy_nonoverlapping(config.cast::<u8>(), ptr::from_mut(&mut read).cast(), bytes)
-    };
+        ptr::copy_nonoverlapping(config.cast::<u8>(), ptr::from_mut(&mut read).cast(), bytes);
+    }
     let set = |value: c_int| value != NCCL_CONFIG_UNDEF_INT;
     let checks = [
         ("blocking", read.blocking, !(0..=1).contains(&read.blocking)),

@@ -1,7 +1,7 @@
 //! Communicators: their handles, and how they begin and end.
 
 use core::ptr;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -62,7 +62,17 @@ pub(crate) struct Comm {
 }
 
 /// The live communicators by handle. A handle is a number that is never used again.
-static ALL: Mutex<(usize, Option<HashMap<usize, Arc<Comm>>>)> = Mutex::new((0, None));
+#[derive(Debug)]
+struct Handles {
+    made: usize,
+    live: BTreeMap<usize, Arc<Comm>>,
+}
+
+static ALL: Mutex<Handles> = Mutex::new(Handles { made: 0, live: BTreeMap::new() });
+
+fn all() -> MutexGuard<'static, Handles> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn number(handle: ncclComm_t) -> usize {
     handle.addr()
@@ -70,24 +80,19 @@ fn number(handle: ncclComm_t) -> usize {
 
 /// Returns the communicator of a handle.
 pub(crate) fn find(handle: ncclComm_t) -> Result<Arc<Comm>> {
-    let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = all.1.as_ref().and_then(|all| all.get(&number(handle)));
-    known.cloned().ok_or_else(|| {
-        Error::argument(format!(
-            "{:#x} is no communicator: it was never created, or was destroyed or aborted",
-            number(handle)
-        ))
-    })
+    all().live.get(&number(handle)).cloned().ok_or_else(|| unknown(handle))
 }
 
 /// Takes the handle away, so that no later call finds the communicator.
 pub(crate) fn remove(handle: ncclComm_t) -> Result<Arc<Comm>> {
-    let comm = find(handle)?;
-    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-    let removed = all.1.as_mut().and_then(|all| all.remove(&number(handle)));
-    removed
-        .map(|_| comm)
-        .ok_or_else(|| Error::argument("the communicator is being destroyed by another thread"))
+    all().live.remove(&number(handle)).ok_or_else(|| unknown(handle))
+}
+
+fn unknown(handle: ncclComm_t) -> Error {
+    Error::argument(format!(
+        "{:#x} is no communicator: it was never created, or was destroyed or aborted",
+        number(handle)
+    ))
 }
 
 impl Comm {
@@ -102,11 +107,11 @@ impl Comm {
         };
         let (link, aborted) = (Mutex::new(None), AtomicBool::new(false));
         let comm = Self { cuda, config, device, link, aborted, inner: Mutex::new(inner) };
-        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-        all.0 += 1;
+        let mut all = all();
+        all.made += 1;
         // As an address would be: aligned, and not in the first page.
-        let handle = 0x10000 + all.0 * 16;
-        all.1.get_or_insert_default().insert(handle, Arc::new(comm));
+        let handle = 0x10000 + all.made * 16;
+        all.live.insert(handle, Arc::new(comm));
         ptr::without_provenance_mut(handle)
     }
 

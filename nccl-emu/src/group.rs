@@ -173,9 +173,7 @@ fn begin(tasks: &[Task]) -> Result {
                 }
             }
         });
-        if first.is_err() {
-            return first;
-        }
+        first.as_ref().map_err(Clone::clone)?;
         if open.is_empty() {
             return Ok(());
         }

@@ -98,7 +98,7 @@ impl Case {
             }
             What::AllReduce => nccl!(ncclAllReduce(send, recv, count, ty, op, comm, stream)),
             What::ReduceScatter => {
-                nccl!(ncclReduceScatter(send, recv, count, ty, op, comm, stream))
+                nccl!(ncclReduceScatter(send, recv, count, ty, op, comm, stream));
             }
             What::AllGather => nccl!(ncclAllGather(send, recv, count, ty, comm, stream)),
             What::Gather(root) => {
@@ -320,7 +320,7 @@ fn the_null_stream() {
         .collect();
     ranks.check("the NULL stream", &layouts, || {
         ranks.call(Way::Group, |number, rank| {
-            case.call(rank, &layouts[number], ncclRedOp_t::ncclSum)
+            case.call(rank, &layouts[number], ncclRedOp_t::ncclSum);
         });
         for rank in &ranks.all {
             rank.device.enter();

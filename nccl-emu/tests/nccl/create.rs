@@ -9,7 +9,7 @@ use nccl_emu::api::*;
 use nccl_emu::types::*;
 
 use crate::abort::alive;
-use crate::lab::{Lab, SUCCESS, fails, last, nccl};
+use crate::lab::{Lab, SUCCESS, cu, fails, last, nccl};
 
 fn id() -> ncclUniqueId {
     let mut id = ncclUniqueId { internal: [0; 128] };
@@ -252,4 +252,83 @@ fn memory_is_allocated_in_the_current_context() {
     fails!(ncclUnhandledCudaError, ncclMemAlloc(&raw mut memory, 1 << 60));
     assert!(last().contains("cuMemAlloc_v2"), "{}", last());
     assert_eq!(alive(), before);
+}
+
+/// A thread without a context creates its rank on device 0, as with the runtime.
+#[test]
+fn without_a_context() {
+    let lab = Lab::new();
+    let unique = id();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut comm = ptr::null_mut();
+            nccl!(ncclCommInitRank(&raw mut comm, 1, unique, 0));
+            assert_eq!(facts(comm), [1, 0, 0]);
+            nccl!(ncclCommDestroy(comm));
+        });
+    });
+    drop(lab);
+}
+
+/// Another context of the device than its primary one is refused.
+#[test]
+fn in_another_context() {
+    let lab = Lab::new();
+    let before = alive();
+    let (mut context, mut comm) = (ptr::null_mut(), ptr::null_mut());
+    cu!(cuCtxCreate_v2(&raw mut context, 0, 0));
+    fails!(ncclInvalidUsage, ncclCommInitRank(&raw mut comm, 1, id(), 0));
+    assert!(last().contains("primary context"), "{}", last());
+    cu!(cuCtxDestroy_v2(context));
+    assert_eq!(alive(), before);
+    drop(lab);
+}
+
+/// Where devices do not reach each other's memory, data passes through the host's.
+#[test]
+fn without_peer_access() {
+    let lab = Lab::new();
+    let output = std::process::Command::new(std::env::current_exe().expect("a path"))
+        .args([
+            "--exact",
+            "collectives::chunks",
+            "messages::random_exchanges",
+            "abort::frees_a_sender",
+        ])
+        .env("NCCL_P2P_DISABLE", "1")
+        .output()
+        .expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("3 passed"), "{text}");
+    drop(lab);
+}
+
+/// The staging memory has the size that the variable says.
+#[test]
+fn sizes_of_staging_memory() {
+    if std::env::var_os("NCCL_BUFFSIZE").is_none() {
+        let output = std::process::Command::new(std::env::current_exe().expect("a path"))
+            .args(["--exact", "create::sizes_of_staging_memory"])
+            .env("NCCL_BUFFSIZE", "65536")
+            .output()
+            .expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        return;
+    }
+    let lab = Lab::new();
+    if lab.devices.len() < 2 {
+        return;
+    }
+    let bytes = |before: cuda_emu::Ledger| alive().device_memory.1 - before.device_memory.1;
+    for (set, expected) in [(0, 65536), (1 << 20, 1 << 20), (1, 512)] {
+        nccl_emu::set_buffer_size(set);
+        let before = alive();
+        let mut comms = [ptr::null_mut(); 2];
+        nccl!(ncclCommInitAll(comms.as_mut_ptr(), 2, ptr::null()));
+        // One edge at each of two devices, and the counters.
+        assert!(crate::lab::on_gpu() || bytes(before) == 2 * (expected + 4096));
+        for comm in comms {
+            nccl!(ncclCommDestroy(comm));
+        }
+    }
 }

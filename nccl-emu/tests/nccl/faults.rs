@@ -12,7 +12,7 @@ use nccl_emu::api::*;
 use nccl_emu::types::*;
 
 use crate::abort::alive;
-use crate::lab::{Device, Lab, Memory, Stream, cu, last, on_gpu};
+use crate::lab::{Device, Graph, Lab, Memory, Stream, cu, last, on_gpu};
 
 /// Functions that give something back. They do it, and return an error of earlier work.
 const GIVES_BACK: [&str; 5] = ["Free", "Destroy", "Unload", "Release", "PopCurrent"];
@@ -27,81 +27,97 @@ struct Place {
     event: cuda_sys::CUevent,
 }
 
-/// Notes the text of a failed call. Returns whether it succeeded.
-fn note(errors: &mut Vec<String>, code: ncclResult_t) -> bool {
-    let ok = code == ncclResult_t::ncclSuccess;
-    if !ok {
-        errors.push(last());
+/// The texts of failed calls.
+#[derive(Debug, Default)]
+struct Errors(Vec<String>);
+
+impl Errors {
+    fn note(&mut self, code: ncclResult_t) {
+        if code != ncclResult_t::ncclSuccess {
+            self.0.push(last());
+        }
     }
-    ok
 }
 
-/// Creates communicators, runs operations, also in a graph, and destroys what there is. Returns the errors, and whether all
-/// operations were enqueued.
-fn program(places: &[Place]) -> (Vec<String>, bool) {
-    let mut errors = Vec::new();
-    let size = places.len();
-    let mut comms = vec![ptr::null_mut(); size];
-    // SAFETY: the places are those of the test.
-    let begun = unsafe { ncclCommInitAll(comms.as_mut_ptr(), size as c_int, ptr::null()) };
-    let mut ok = note(&mut errors, begun);
-    // SAFETY: communicators, streams and memory are alive.
-    unsafe {
-        ok = ok && note(&mut errors, ncclGroupStart());
-        if ok {
-            for (place, comm) in places.iter().zip(&comms) {
-                let (at, stream) = (place.memory.at(0), place.stream.0);
-                let sum = ncclRedOp_t::ncclSum;
-                ok &= note(&mut errors, ncclAllReduce(at, at, COUNT, WORDS, sum, *comm, stream));
-                let to = place.memory.at(4096);
-                ok &= note(&mut errors, ncclAlltoAll(at, to, COUNT / size, WORDS, *comm, stream));
-            }
-            ok &= note(&mut errors, ncclGroupEnd());
-        }
-        // Once more in a graph of all devices.
-        if ok {
-            let origin = &places[0].stream;
-            let mode = cuda_sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-            cu!(cuStreamBeginCapture_v2(origin.0, mode));
-            cu!(cuEventRecord(places[0].event, origin.0));
-            for place in &places[1..] {
-                cu!(cuStreamWaitEvent(place.stream.0, places[0].event, 0));
-            }
-            for (place, comm) in places.iter().zip(&comms) {
-                let (at, to, stream) =
-                    (place.memory.at(4096), place.memory.at(8192), place.stream.0);
-                ok &= note(&mut errors, ncclAlltoAll(at, to, COUNT / size, WORDS, *comm, stream));
-            }
-            for place in &places[1..] {
-                cu!(cuEventRecord(place.event, place.stream.0));
-                cu!(cuStreamWaitEvent(origin.0, place.event, 0));
-            }
-            // A capture ends well also after an error of a call in it.
-            let graph = origin.end();
-            if ok {
-                graph.launch(origin);
-            }
-            let begin = Instant::now();
-            while ok && !places.iter().all(|place| place.stream.is_done()) {
-                assert!(begin.elapsed() < Duration::from_secs(10), "a stream hangs");
-                std::thread::sleep(Duration::from_micros(100));
-            }
-            if !ok {
-                // Graphs go before their communicators.
-                drop(graph);
-            }
-        }
-        for (place, comm) in places.iter().zip(comms) {
-            place.device.enter();
-            let end = if ok { ncclCommDestroy(comm) } else { ncclCommAbort(comm) };
-            note(&mut errors, end);
-        }
+/// Makes a call whose error is noted.
+macro_rules! tried {
+    ($errors:expr, $name:ident($($argument:expr),* $(,)?)) => {{
+        // SAFETY: places are those of the test; communicators, streams and memory are alive.
+        let code = unsafe { $name($($argument),*) };
+        $errors.note(code);
+    }};
+}
+
+/// Sums, and the parts of the sums of all ranks, in one group.
+fn operate(places: &[Place], comms: &[ncclComm_t], errors: &mut Errors) {
+    let (size, sum) = (places.len(), ncclRedOp_t::ncclSum);
+    tried!(errors, ncclGroupStart());
+    for (place, comm) in places.iter().zip(comms) {
+        let (at, to, stream) = (place.memory.at(0), place.memory.at(4096), place.stream.0);
+        tried!(errors, ncclAllReduce(at, at, COUNT, WORDS, sum, *comm, stream));
+        tried!(errors, ncclAlltoAll(at, to, COUNT / size, WORDS, *comm, stream));
     }
+    tried!(errors, ncclGroupEnd());
+}
+
+/// The parts back again, in a graph of all devices.
+fn capture(places: &[Place], comms: &[ncclComm_t], errors: &mut Errors) -> Graph {
+    let origin = &places[0].stream;
+    let mode = cuda_sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    cu!(cuStreamBeginCapture_v2(origin.0, mode));
+    cu!(cuEventRecord(places[0].event, origin.0));
+    for place in &places[1..] {
+        cu!(cuStreamWaitEvent(place.stream.0, places[0].event, 0));
+    }
+    for (place, comm) in places.iter().zip(comms) {
+        let (at, to, stream) = (place.memory.at(4096), place.memory.at(8192), place.stream.0);
+        tried!(errors, ncclAlltoAll(at, to, COUNT / places.len(), WORDS, *comm, stream));
+    }
+    for place in &places[1..] {
+        cu!(cuEventRecord(place.event, place.stream.0));
+        cu!(cuStreamWaitEvent(origin.0, place.event, 0));
+    }
+    // A capture ends well also after an error of a call in it.
+    origin.end()
+}
+
+/// Waits until no stream has work.
+fn wait(places: &[Place]) {
     let begin = Instant::now();
     while !places.iter().all(|place| place.stream.is_done()) {
-        assert!(begin.elapsed() < Duration::from_secs(10), "a stream hangs after an abort");
+        assert!(begin.elapsed() < Duration::from_secs(10), "a stream hangs");
+        std::thread::sleep(Duration::from_micros(100));
     }
-    (errors, ok)
+}
+
+/// Creates communicators, runs operations, also in a graph, and destroys what there is. Returns the errors.
+fn program(places: &[Place]) -> Vec<String> {
+    let mut errors = Errors::default();
+    let mut comms = vec![ptr::null_mut(); places.len()];
+    tried!(errors, ncclCommInitAll(comms.as_mut_ptr(), places.len() as c_int, ptr::null()));
+    if errors.0.is_empty() {
+        operate(places, &comms, &mut errors);
+    }
+    if errors.0.is_empty() {
+        let graph = capture(places, &comms, &mut errors);
+        if errors.0.is_empty() {
+            graph.launch(&places[0].stream);
+            wait(places);
+        }
+        // Graphs go before their communicators.
+        drop(graph);
+    }
+    let failed = !errors.0.is_empty();
+    for (place, comm) in places.iter().zip(comms) {
+        place.device.enter();
+        if failed {
+            tried!(errors, ncclCommAbort(comm));
+        } else {
+            tried!(errors, ncclCommDestroy(comm));
+        }
+    }
+    wait(places);
+    errors.0
 }
 
 /// Functions that the program of the test calls itself.
@@ -116,45 +132,34 @@ const OWN: [&str; 8] = [
     "cuGraphDestroy",
 ];
 
-/// Runs the program on new memory, and returns what was wrong with it.
+/// Runs the program on new memory, and returns what was wrong with it, or whether the call that fails was made.
 fn run(places: &[Place], watch: &Watch, fault: &str, name: &str) -> Result<bool, String> {
     let size = places.len();
-    let input: Vec<u32> = (0..COUNT as u32).map(|x| x + 1).collect();
+    let input: Vec<u8> = (1..=COUNT as u32).flat_map(u32::to_le_bytes).collect();
     for place in places {
-        let mut bytes = vec![0; 16384];
-        for (to, word) in bytes.chunks_mut(4).zip(&input) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        place.memory.fill(&bytes);
+        place.memory.fill(&[input.clone(), vec![0; 16384 - input.len()]].concat());
     }
     let before = alive();
-    let (errors, ok) = program(places);
+    let errors = program(places);
     if alive() != before {
         return Err(format!("{fault}: left {:?}, before {before:?}; {errors:?}", alive()));
     }
-    if errors.is_empty() {
-        assert!(ok);
-        // All ranks have the same sums, of which each sends its own part.
-        for (rank, place) in places.iter().enumerate() {
-            let bytes = place.memory.read(12288);
-            let word =
-                |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("a word"));
-            let part = COUNT / size;
-            for index in 0..COUNT {
-                let sum = |index: usize| input[index] * size as u32;
-                let sent = (rank * part + index % part).min(COUNT - 1);
-                let found =
-                    [word(index * 4), word(4096 + index % part * 4), word(8192 + index % part * 4)];
-                // After two exchanges a rank has the parts that the others had received.
-                let twice = (rank * part + index % part) % part;
-                let expected = [sum(index), sum(sent), word(4096 + twice * 4)];
-                if found[..2] != expected[..2] {
-                    return Err(format!("{fault}: rank {rank}: {found:?} and not {expected:?}"));
-                }
+    if !errors.is_empty() {
+        if watch.met() && !errors.iter().any(|error| error.contains(name)) {
+            return Err(format!("{fault}: no error names the call: {errors:?}"));
+        }
+        return Ok(watch.met());
+    }
+    let sums: Vec<u8> = (1..=COUNT as u32).flat_map(|x| (x * size as u32).to_le_bytes()).collect();
+    let part = COUNT / size * 4;
+    for (rank, place) in places.iter().enumerate() {
+        let bytes = place.memory.read(16384);
+        let own = sums[rank * part..][..part].repeat(size);
+        for (at, expected) in [(0, &sums), (4096, &own), (8192, &sums)] {
+            if bytes[at..][..size * part] != expected[..size * part] {
+                return Err(format!("{fault}: rank {rank}: what is at {at} is wrong"));
             }
         }
-    } else if watch.met() && !errors.iter().any(|error| error.contains(name)) {
-        return Err(format!("{fault}: no error names the call: {errors:?}"));
     }
     Ok(watch.met())
 }

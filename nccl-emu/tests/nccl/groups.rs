@@ -68,7 +68,7 @@ fn an_error_inside_fails_the_group() {
     }
     ranks.check("the next group", &layouts, || {
         ranks.call(Way::Group, |number, rank| {
-            case.call(rank, &layouts[number], ncclRedOp_t::ncclSum)
+            case.call(rank, &layouts[number], ncclRedOp_t::ncclSum);
         });
     });
     ranks.destroy();

@@ -371,7 +371,7 @@ impl Ranks {
                 nccl!(ncclGroupEnd());
             }
             Way::InTurn => {
-                self.all.iter().enumerate().for_each(|(number, rank)| call(number, rank))
+                self.all.iter().enumerate().for_each(|(number, rank)| call(number, rank));
             }
             Way::Threads => std::thread::scope(|scope| {
                 for (number, rank) in self.all.iter().enumerate() {
