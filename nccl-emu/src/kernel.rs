@@ -293,10 +293,11 @@ struct Arith {
     element: Element,
     /// The type of the registers.
     register: &'static str,
-    /// The type of operations, with the rounding where there is one.
+    /// The instructions, with the rounding where there is one.
     add: &'static str,
     mul: &'static str,
     div: &'static str,
+    /// The type of comparisons.
     min: &'static str,
     /// The type of accesses, their bytes, and the operand of a store.
     memory: &'static str,
@@ -306,7 +307,6 @@ struct Arith {
 
 impl Arith {
     fn of(element: Element) -> Self {
-        let float = |ty: &'static str, add, mul, div| (ty, add, mul, div, ty);
         let (register, add, mul, div, min) = match element {
             Element::I8 | Element::I32 => ("b32", "add.s32", "mul.lo.s32", "div.s32", "s32"),
             Element::U8 | Element::U32 => ("b32", "add.u32", "mul.lo.u32", "div.u32", "u32"),
@@ -314,9 +314,9 @@ impl Arith {
             Element::U64 => ("b64", "add.u64", "mul.lo.u64", "div.u64", "u64"),
             // Exact: f32 has more than twice the bits of these, so that rounding twice is as rounding once.
             Element::F16 | Element::Bf16 | Element::F32 => {
-                float("f32", "add.rn.f32", "mul.rn.f32", "div.rn.f32")
+                ("f32", "add.rn.f32", "mul.rn.f32", "div.rn.f32", "f32")
             }
-            Element::F64 => float("f64", "add.rn.f64", "mul.rn.f64", "div.rn.f64"),
+            Element::F64 => ("f64", "add.rn.f64", "mul.rn.f64", "div.rn.f64", "f64"),
         };
         let (memory, width, stored) = match element {
             Element::I8 | Element::U8 => ("b8", 1, "%x"),

@@ -99,7 +99,8 @@ impl Live {
                 continue;
             }
             // A capture that has ended has released its streams.
-            if lane.capture != capture && (lane.capture == 0 || cuda.capture(lane.stream)? != 0) {
+            let free = || lane.capture != 0 && matches!(cuda.capture(lane.stream), Ok(0));
+            if lane.capture != capture && !free() {
                 continue;
             }
             lane.capture = capture;

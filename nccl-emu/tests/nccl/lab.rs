@@ -62,7 +62,7 @@ pub(crate) fn driver() -> &'static Driver {
         if on_gpu() {
             return Driver::load().expect("a driver");
         }
-        Config::new().devices(4).install();
+        Config::from_env().devices(4).install();
         cuda_emu::driver()
     })
 }
