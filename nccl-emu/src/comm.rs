@@ -4,6 +4,8 @@ use core::ptr;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cuda_sys::CUdevice;
 
@@ -14,6 +16,11 @@ use crate::meeting::{Job, Progress};
 use crate::plan::Op;
 use crate::rank::Link;
 use crate::types::{ncclComm_t, ncclDataType_t};
+
+/// How often the host asks whether work is done.
+const PAUSE: Duration = Duration::from_micros(50);
+/// How long work may take that another rank has left by an abort.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Settings of a communicator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,12 +238,36 @@ impl Comm {
         }
         self.usable(&inner)?;
         inner.finalized = true;
-        let Stage::Live(live) = &inner.stage else { return Ok(true) };
-        if self.config.blocking {
-            live.finish()?;
-            return Ok(true);
+        drop(inner);
+        loop {
+            let done = match &self.lock().stage {
+                Stage::Live(live) => live.is_done()?,
+                // Another thread has aborted.
+                _ => true,
+            };
+            if done || !self.config.blocking {
+                return Ok(done);
+            }
+            // Without the lock, so that other threads can ask for the state.
+            thread::sleep(PAUSE);
         }
-        live.is_done()
+    }
+
+    /// Returns whether enqueued work can't come to an end: it is incomplete after an error, or waits for a rank that has
+    /// aborted. What such a rank has sent before may still arrive, so that is waited for a while.
+    fn hangs(&self, inner: &Inner) -> bool {
+        if inner.error.is_some() {
+            return true;
+        }
+        let (Some(link), Stage::Live(live)) = (self.link(), &inner.stage) else { return false };
+        let begin = Instant::now();
+        while link.aborted().is_some() && matches!(live.is_done(), Ok(false)) {
+            if begin.elapsed() > PATIENCE {
+                return true;
+            }
+            thread::sleep(PAUSE);
+        }
+        false
     }
 
     /// Ends the communicator. Work that is under way is waited for, unless it can't come to an end.
@@ -247,7 +278,7 @@ impl Comm {
             self.release_streams();
         }
         let mut inner = self.lock();
-        if !abort && self.usable(&inner).is_err() && !inner.finalized {
+        if !abort && self.hangs(&inner) {
             self.release_streams();
         }
         inner.custom.clear();

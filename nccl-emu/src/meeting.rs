@@ -279,6 +279,11 @@ impl Job {
                     let member = Member { device, colour, order, ready: None };
                     lock().get_or_insert_default().join(self.key, self.size, self.rank, member)?;
                     self.stage = Stage::Joined;
+                    if matches!(self.key, Key::Colours(..)) && self.colour == NCCL_SPLIT_NOCOLOR {
+                        // The others only need to know.
+                        self.leave(None)?;
+                        return Ok(Progress::Outside);
+                    }
                 }
                 Stage::Joined => {
                     let mut state = lock();
@@ -291,9 +296,6 @@ impl Job {
                         let (rank, size) = place(&members, self.rank);
                         drop(state);
                         self.leave(None)?;
-                        if self.colour == NCCL_SPLIT_NOCOLOR {
-                            return Ok(Progress::Outside);
-                        }
                         self.key = Key::Part(parent, count, self.colour);
                         (self.rank, self.size, self.stage) = (rank, size, Stage::Start);
                         continue;

@@ -60,9 +60,13 @@ fn frees_a_stream_that_waits() {
                     }
                 }
                 // A send that fits into the staging memory does not wait.
-                let waits = !rank.stream.is_done_within(Duration::from_millis(20));
-                let fits = count * 4 <= if buffer == 0 { 4 << 20 } else { buffer };
-                assert_eq!(waits, what != 1 || !fits, "operation {what} of rank {alone}");
+                let fits = what == 1 && count * 4 <= if buffer == 0 { 4 << 20 } else { buffer };
+                let time = Duration::from_millis(if fits { 5000 } else { 20 });
+                assert_eq!(
+                    rank.stream.is_done_within(time),
+                    fits,
+                    "operation {what} of rank {alone}"
+                );
                 let begin = Instant::now();
                 abort(rank);
                 rank.stream.wait();
@@ -171,6 +175,59 @@ fn leaves_other_ranks_alone() {
         }
         assert!(!done || right == 32, "turn {turn}: the stream was freed after {right} chunks");
     }
+}
+
+/// A rank whose peer has aborted destroys its communicator: work that can't end is given up, and what has arrived is there.
+#[test]
+fn destroys_what_a_peer_has_left() {
+    let lab = Lab::new();
+    if lab.devices.len() < 2 {
+        return;
+    }
+    for arrives in [true, false] {
+        let before = alive();
+        let ranks = lab.ranks(2, 1 << 16);
+        let [a, b] = &ranks.all[..] else { unreachable!("two ranks") };
+        let bytes = ncclDataType_t::ncclUint8;
+        a.memory.fill(&[7; 100]);
+        b.memory.fill(&[0; 100]);
+        if arrives {
+            nccl!(ncclSend(a.memory.at(0), 100, bytes, 1, a.comm, a.stream.0));
+            a.stream.wait();
+        }
+        nccl!(ncclRecv(b.memory.at(0), 100, bytes, 0, b.comm, b.stream.0));
+        abort(a);
+        b.device.enter();
+        nccl!(ncclCommDestroy(b.comm));
+        b.stream.wait();
+        assert_eq!(b.memory.read(100), vec![if arrives { 7 } else { 0 }; 100]);
+        drop(ranks);
+        assert_eq!(alive(), before);
+    }
+}
+
+/// A thread waits in `ncclCommFinalize`, another one asks for the state and aborts.
+#[test]
+fn ends_a_finalize_that_waits() {
+    let lab = Lab::new();
+    if lab.devices.len() < 2 {
+        return;
+    }
+    let ranks = lab.ranks(2, 1 << 16);
+    let rank = &ranks.all[0];
+    sum(rank, 100);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            rank.device.enter();
+            nccl!(ncclCommFinalize(rank.comm));
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        let mut state = ncclResult_t::ncclSuccess;
+        nccl!(ncclCommGetAsyncError(rank.comm, &raw mut state));
+        assert_eq!(state, ncclResult_t::ncclInProgress);
+        abort(rank);
+    });
+    abort(&ranks.all[1]);
 }
 
 /// Another communicator of the same devices goes on.
