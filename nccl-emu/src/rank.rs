@@ -78,7 +78,7 @@ pub(crate) struct Rank {
     pub(crate) counters: u64,
     pub(crate) slot_bytes: usize,
     pub(crate) aborted: AtomicBool,
-    /// Until it is freed.
+    /// From the context's retain until it is released.
     kernels: Option<Arc<Kernels>>,
 }
 
@@ -110,7 +110,7 @@ impl Rank {
             counters: 0,
             slot_bytes,
             aborted: AtomicBool::new(false),
-            kernels: Some(Kernels::of(cuda, device)),
+            kernels: None,
         };
         // What a failure leaves is freed by the drop.
         new.context = cuda.retain_primary(device)?;
@@ -120,6 +120,8 @@ impl Rank {
                  one current"
             )));
         }
+        // Only now: the holder of the last reference unloads the kernels in the context.
+        new.kernels = Some(Kernels::of(cuda, device));
         let relaxed = cuda.relaxed()?;
         let current = cuda.push(new.context)?;
         new.allocate(rank, devices)?;
