@@ -278,8 +278,14 @@ impl Comm {
             self.release_streams();
         }
         let mut inner = self.lock();
-        if !abort && self.hangs(&inner) {
-            self.release_streams();
+        if abort || self.hangs(&inner) {
+            // Again and again: whether a kernel under way sees the word in time is a matter of the device's fences.
+            while let Stage::Live(live) = &inner.stage
+                && matches!(live.is_done(), Ok(false))
+            {
+                self.release_streams();
+                thread::sleep(PAUSE);
+            }
         }
         inner.custom.clear();
         let link = self.link.lock().unwrap_or_else(PoisonError::into_inner).take();
