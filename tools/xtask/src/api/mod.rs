@@ -52,6 +52,7 @@ pub(crate) const PRODUCTS: [Product; 11] = [
     product("geom-kernels"),
     named("cuda-tape", "tape"),
     product("cuda-emu"),
+    product("nccl-emu"),
 ];
 
 /// Features of tests: their items are not part of the interface.
