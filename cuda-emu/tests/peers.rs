@@ -31,19 +31,52 @@ fn child() {
     } else {
         target = allocate(16);
     }
+    let theirs = stream(1);
     ok!(cuCtxSetCurrent(mine));
-    if what == "enabled" {
+    if what == "enabled" || what == "graph, enabled" {
         ok!(cuCtxEnablePeerAccess(other, 0));
     }
     let (one, kernel) = (stream(1), function(module(), "fill"));
+    if what.to_string_lossy().starts_with("graph") {
+        // The graph begins, and is launched, on a stream of device 1.
+        let joined = event();
+        ok!(cuCtxSetCurrent(other));
+        let begun = event();
+        begin(theirs);
+        ok!(cuEventRecord(begun, theirs));
+        ok!(cuStreamWaitEvent(one, begun, 0));
+        assert_eq!(fill(kernel, one, target, 4, 3), SUCCESS);
+        ok!(cuEventRecord(joined, one));
+        ok!(cuStreamWaitEvent(theirs, joined, 0));
+        let exec = instantiate(end(theirs));
+        ok!(cuGraphLaunch(exec, theirs));
+        print_code(call!(cuStreamSynchronize(theirs)));
+        return;
+    }
     assert_eq!(fill(kernel, one, target, 4, 3), SUCCESS);
-    println!("code: {}", call!(cuStreamSynchronize(one)).0);
+    print_code(call!(cuStreamSynchronize(one)));
+}
+
+/// Prints a code. After a fault it waits for the report, which another thread writes.
+fn print_code(code: CUresult) {
+    println!("code: {}", code.0);
+    while code != SUCCESS && cuda_emu::fault_report().is_none() {
+        std::thread::yield_now();
+    }
 }
 
 #[test]
 fn access_must_be_enabled() {
-    let cases =
-        [("not", 700), ("enabled", 0), ("pool", 700), ("pool, read", 700), ("pool, write", 0)];
+    let cases = [
+        ("not", 700),
+        ("enabled", 0),
+        ("pool", 700),
+        ("pool, read", 700),
+        ("pool, write", 0),
+        // A graph's kernel has the access of its own context, whatever stream the graph is launched on.
+        ("graph", 700),
+        ("graph, enabled", 0),
+    ];
     for (what, code) in cases {
         let output = Command::new(std::env::current_exe().expect("a path"))
             .args(["--exact", "child", "--nocapture"])
