@@ -141,11 +141,17 @@ impl Clique {
         self.log().map_or(Ok(()), |mut log| log.enter(rank, calls, note))
     }
 
-    /// Takes back the newest steps of a rank.
-    pub(crate) fn take_back(&self, rank: usize, steps: impl DoubleEndedIterator<Item = Step>) {
-        if let Some(mut log) = self.log() {
-            log.take_back(rank, steps);
-        }
+    /// Takes back the newest steps of a rank, because of `error`, and returns it. If another thread relies on one of them,
+    /// it is the error of all later calls.
+    #[cold]
+    pub(crate) fn take_back(
+        &self,
+        rank: usize,
+        steps: impl DoubleEndedIterator<Item = Step>,
+        error: Error,
+    ) -> Error {
+        let taken = self.log().is_none_or(|mut log| log.take_back(rank, steps));
+        if taken { error } else { self.fail(error) }
     }
 
     /// Notes that a rank makes no further call. If others have made calls that need it, all are aborted.

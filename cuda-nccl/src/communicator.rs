@@ -215,8 +215,7 @@ impl Communicator {
                 if error.is_final() {
                     return Err(handle.clique.fail(error));
                 }
-                handle.clique.take_back(handle.rank, step.into_iter());
-                Err(error)
+                Err(handle.clique.take_back(handle.rank, step.into_iter(), error))
             }
             Issued::Failed(error) => Err(handle.clique.fail(error)),
         }

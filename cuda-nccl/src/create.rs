@@ -331,9 +331,9 @@ fn split(ranks: &mut [&mut Communicator], choices: &[Choice]) -> Result<Vec<Opti
     for parent in &parents {
         match parent.clique.enter_one(parent.rank, signature) {
             Ok(step) => entered.push((parent, step)),
-            Err(error) => {
+            Err(mut error) => {
                 for (parent, step) in entered.into_iter().rev() {
-                    parent.clique.take_back(parent.rank, step.into_iter());
+                    error = parent.clique.take_back(parent.rank, step.into_iter(), error);
                 }
                 return Err(parent.settle(error, std::iter::once(signature)));
             }

@@ -106,8 +106,7 @@ impl<'a> Group<'a> {
         match enqueue(&handles, calls) {
             Issued::Done => Ok(()),
             Issued::NotCalled(error) if !error.is_final() => {
-                take_back(&handles, entered);
-                Err(error)
+                Err(take_back(&handles, entered, error))
             }
             Issued::NotCalled(error) | Issued::Failed(error) => {
                 let used = |index: &usize| signatures.iter().any(|(of, _)| of == index);
@@ -204,17 +203,18 @@ fn enter(handles: &[&Handle], signatures: &[(usize, Signature)]) -> Result<Vec<(
         let calls = signatures.iter().filter(|(of, _)| *of == index).map(|(_, call)| *call);
         let note = |step| entered.push((index, step));
         if let Err(error) = handle.clique.enter(handle.rank, calls.clone(), note) {
-            take_back(handles, entered);
+            let error = take_back(handles, entered, error);
             return Err(handle.settle(error, calls));
         }
     }
     Ok(entered)
 }
 
-fn take_back(handles: &[&Handle], entered: Vec<(usize, Step)>) {
-    for (index, step) in entered.into_iter().rev() {
-        handles[index].clique.take_back(handles[index].rank, std::iter::once(step));
-    }
+fn take_back(handles: &[&Handle], entered: Vec<(usize, Step)>, error: Error) -> Error {
+    entered.into_iter().rev().fold(error, |error, (index, step)| {
+        let handle = handles[index];
+        handle.clique.take_back(handle.rank, std::iter::once(step), error)
+    })
 }
 
 /// Orders the uses of the calls, calls NCCL by one group, and records the uses.

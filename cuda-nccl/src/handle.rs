@@ -130,7 +130,7 @@ impl Handle {
         }
         let mut steps = Vec::new();
         let again = self.clique.enter(self.rank, calls, |step| steps.push(step));
-        self.clique.take_back(self.rank, steps.into_iter());
+        let error = self.clique.take_back(self.rank, steps.into_iter(), error);
         if again.is_err() { self.clique.fail(error) } else { error }
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Log {
     ranks: Vec<Rank>,
     /// The messages whose other end has not come, by sender and receiver. All of one queue are of the same end.
     messages: HashMap<(usize, usize), VecDeque<Message>>,
+    /// The number of the next end of a message.
+    next_message: u64,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -26,8 +28,9 @@ struct Rank {
     gone: bool,
 }
 
+/// A collective that not all ranks have made.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+pub(crate) struct Entry {
     signature: Signature,
     /// The first rank that has made it.
     first: usize,
@@ -35,28 +38,25 @@ struct Entry {
     made: usize,
 }
 
+/// One end of a message.
 #[derive(Debug, Clone, Copy)]
-struct Message {
+pub(crate) struct Message {
+    number: u64,
     signature: Signature,
     /// The number of the next collective of the rank that has called.
     at: u64,
 }
 
-/// One step to be taken back.
+/// What has entered a call, to be taken back.
 #[derive(Debug)]
 pub(crate) enum Step {
-    Collective(Entry2),
-    Waits(usize, usize),
-    Met(usize, usize, Met),
+    /// A collective, with its number and its entry before.
+    Collective(u64, Entry),
+    /// The end of a message between two ranks, sender and receiver, whose other end has not come; and its number.
+    Waits(usize, usize, u64),
+    /// A message that has met its other end.
+    Met(usize, usize, Message),
 }
-
-/// A collective that was entered, as it was before.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry2(u64, Entry);
-
-/// A message that has met its other end.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Met(Message);
 
 impl Log {
     pub(crate) fn new(ranks: usize) -> Self {
@@ -125,7 +125,7 @@ impl Log {
             self.entries.pop_front();
             self.base += 1;
         }
-        Ok(Step::Collective(Entry2(number, entry)))
+        Ok(Step::Collective(number, entry))
     }
 
     fn message(&mut self, rank: usize, call: Signature, at: u64) -> Result<Step, Error> {
@@ -146,33 +146,47 @@ impl Log {
                 }
                 let met = *other;
                 queue.pop_front();
-                Ok(Step::Met(sender, receiver, Met(met)))
+                Ok(Step::Met(sender, receiver, met))
             }
             _ => {
                 if self.ranks.get(peer).is_some_and(|peer| peer.gone) {
                     return Err(Error::Gone { rank: peer, calls: self.ranks[peer].next });
                 }
-                queue.push_back(Message { signature: call, at });
-                Ok(Step::Waits(sender, receiver))
+                let number = self.next_message;
+                self.next_message += 1;
+                queue.push_back(Message { number, signature: call, at });
+                Ok(Step::Waits(sender, receiver, number))
             }
         }
     }
 
-    /// Takes back the newest steps of a rank, the last one first.
-    pub(crate) fn take_back(&mut self, rank: usize, steps: impl DoubleEndedIterator<Item = Step>) {
+    /// Takes back the newest steps of a rank, the last one first. Returns whether all were: a message that another thread
+    /// has met meanwhile can't be, because that end is called, or will be.
+    #[must_use]
+    pub(crate) fn take_back(
+        &mut self,
+        rank: usize,
+        steps: impl DoubleEndedIterator<Item = Step>,
+    ) -> bool {
+        let mut all = true;
         for step in steps.rev() {
             match step {
-                Step::Collective(Entry2(number, entry)) => self.take_back_one(rank, number, entry),
-                Step::Waits(sender, receiver) => {
-                    if let Some(queue) = self.messages.get_mut(&(sender, receiver)) {
-                        queue.pop_back();
+                Step::Collective(number, entry) => self.take_back_one(rank, number, entry),
+                Step::Waits(sender, receiver, number) => {
+                    let queue = self.messages.get_mut(&(sender, receiver));
+                    match queue {
+                        Some(queue) if queue.back().is_some_and(|last| last.number == number) => {
+                            queue.pop_back();
+                        }
+                        _ => all = false,
                     }
                 }
-                Step::Met(sender, receiver, Met(message)) => {
+                Step::Met(sender, receiver, message) => {
                     self.messages.entry((sender, receiver)).or_default().push_front(message);
                 }
             }
         }
+        all
     }
 
     fn take_back_one(&mut self, rank: usize, number: u64, entry: Entry) {
@@ -304,13 +318,13 @@ mod tests {
         let mut log = Log::new(2);
         // The first rank's, alone.
         let steps = enter(&mut log, 0, one)?;
-        log.take_back(0, steps.into_iter());
+        assert!(log.take_back(0, steps.into_iter()));
         enter(&mut log, 0, two)?;
         // The last rank's, which had completed it.
         enter(&mut log, 0, one)?;
         let steps = enter(&mut log, 1, two)?;
         assert_eq!((log.base, log.entries.len()), (1, 1));
-        log.take_back(1, steps.into_iter());
+        assert!(log.take_back(1, steps.into_iter()));
         assert_eq!((log.base, log.entries.len()), (0, 2));
         assert!(enter(&mut log, 1, one).is_err());
         enter(&mut log, 1, two)?;
@@ -319,12 +333,23 @@ mod tests {
         // Messages.
         let send = call(Kind::Send, 3, Some(1));
         let steps = enter(&mut log, 0, send)?;
-        log.take_back(0, steps.into_iter());
+        assert!(log.take_back(0, steps.into_iter()));
         enter(&mut log, 0, call(Kind::Send, 4, Some(1)))?;
         let steps = enter(&mut log, 1, call(Kind::Recv, 4, Some(0)))?;
-        log.take_back(1, steps.into_iter());
+        assert!(log.take_back(1, steps.into_iter()));
         assert!(enter(&mut log, 1, call(Kind::Recv, 3, Some(0))).is_err());
         enter(&mut log, 1, call(Kind::Recv, 4, Some(0)))?;
+        Ok(())
+    }
+
+    #[test]
+    fn a_message_that_was_met_is_not_taken_back() -> Result<(), Error> {
+        let mut log = Log::new(2);
+        let steps = enter(&mut log, 0, call(Kind::Send, 3, Some(1)))?;
+        enter(&mut log, 1, call(Kind::Recv, 3, Some(0)))?;
+        enter(&mut log, 1, call(Kind::Recv, 4, Some(0)))?;
+        assert!(!log.take_back(0, steps.into_iter()));
+        enter(&mut log, 0, call(Kind::Send, 4, Some(1)))?;
         Ok(())
     }
 
