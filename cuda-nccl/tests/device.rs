@@ -1,27 +1,52 @@
-//! Collectives whose kernels wait for each other on the device, by the stand-in `nccl-emu`: graphs, ranks that never come,
-//! aborts and drops.
+//! Collectives whose kernels wait for each other on the device: graphs, ranks that never come, aborts and drops. By the
+//! system's NCCL where it is and there are several devices, else by the stand-in `nccl-emu` on the software device.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use cuda_nccl::{Communicator, Config, Error, Group, Nccl, ReduceOp, Result};
-use cuda_safe::{Context, DeviceBuffer, GraphExec, Stream};
+use cuda_safe::{Context, DeviceBuffer, Driver, GraphExec, Stream};
 
 mod fake;
 
-fn library() -> &'static Nccl {
-    static LIBRARY: OnceLock<&'static Nccl> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
+/// The devices of the tests, and the NCCL for them.
+struct Lab {
+    contexts: Vec<Context>,
+    config: Config,
+}
+
+fn lab() -> &'static Lab {
+    static LAB: OnceLock<Lab> = OnceLock::new();
+    let real = || {
+        let driver = Driver::load().ok().filter(|driver| driver.device_count() > 1)?;
+        let config = Config::new().library(Nccl::load().ok()?);
+        let contexts = driver.devices().take(fake::DEVICES).map(|device| device.context().ok());
+        Some(Lab { contexts: contexts.collect::<Option<_>>()?, config })
+    };
+    let stand_in = || {
         nccl_emu::use_driver(fake::driver().as_sys());
         // SAFETY: the stand-in has the functions of `nccl.h`, and calls the contexts' driver.
-        unsafe { Nccl::from_resolver(&nccl_emu::resolve) }.expect("a version that is taken")
+        let library = unsafe { Nccl::from_resolver(&nccl_emu::resolve) };
+        let config = Config::new().library(library.expect("a version that is taken"));
+        Lab { contexts: fake::contexts(fake::DEVICES), config }
+    };
+    LAB.get_or_init(|| {
+        let lab = real().unwrap_or_else(stand_in);
+        println!("{} devices; {:?}", lab.contexts.len(), lab.config);
+        lab
     })
 }
 
+/// Returns the number of devices.
+fn devices() -> usize {
+    lab().contexts.len()
+}
+
 fn ranks(count: usize) -> Result<(Vec<Communicator>, Vec<Stream>)> {
-    let contexts = fake::contexts(count);
+    let Lab { contexts, config } = lab();
+    let contexts = &contexts[..count];
     let streams = contexts.iter().map(Context::stream).collect::<Result<_, _>>()?;
-    Ok((Communicator::all_with(&contexts, &Config::new().library(library()))?, streams))
+    Ok((Communicator::all_with(contexts, config)?, streams))
 }
 
 fn all_reduce(ranks: &mut [Communicator], streams: &[Stream], len: usize) -> Result<()> {
@@ -43,10 +68,10 @@ fn all_reduce(ranks: &mut [Communicator], streams: &[Stream], len: usize) -> Res
 
 /// New communicators work on all devices, and end.
 fn all_is_well() -> Result<()> {
-    let (mut ranks, streams) = ranks(fake::DEVICES)?;
+    let (mut ranks, streams) = ranks(devices())?;
     all_reduce(&mut ranks, &streams, 100)?;
     Communicator::close(ranks)?;
-    for context in fake::contexts(fake::DEVICES) {
+    for context in &lab().contexts {
         context.synchronize()?;
         assert!(context.take_drop_errors().is_empty());
     }
@@ -72,7 +97,7 @@ fn done(stream: &Stream, since: Instant) -> Result<Duration> {
 #[test]
 fn graphs_of_all_devices_each_captured_by_its_thread() -> Result<()> {
     let _alone = fake::alone();
-    let count = fake::DEVICES;
+    let count = devices();
     let (ranks, streams) = ranks(count)?;
     type State = (Communicator, DeviceBuffer<u64>);
     let capture = |mut rank: Communicator, stream: &Stream| -> Result<GraphExec<'static, State>> {
@@ -162,13 +187,14 @@ fn a_rank_that_never_comes_is_aborted_and_its_peers_stream_is_free_at_once() -> 
 #[test]
 fn a_wait_with_a_limit_ends_what_waits_for_a_peer() -> Result<()> {
     let _alone = fake::alone();
-    let (mut ranks, streams) = ranks(3)?;
-    let mut x = DeviceBuffer::from_slice(&streams[2], &[1f32; 10])?;
-    ranks[2].broadcast(&streams[2], &mut x, 0)?;
-    ranks[2].set_timeout(Duration::from_millis(50));
-    let error = ranks[2].synchronize(&streams[2]);
+    let last = devices().min(3) - 1;
+    let (mut ranks, streams) = ranks(last + 1)?;
+    let mut x = DeviceBuffer::from_slice(&streams[last], &[1f32; 10])?;
+    ranks[last].broadcast(&streams[last], &mut x, 0)?;
+    ranks[last].set_timeout(Duration::from_millis(50));
+    let error = ranks[last].synchronize(&streams[last]);
     assert!(matches!(error, Err(Error::Timeout { .. })), "{error:?}");
-    done(&streams[2], Instant::now())?;
+    done(&streams[last], Instant::now())?;
     assert!(ranks.iter().all(|rank| matches!(rank.check(), Err(Error::Timeout { .. }))));
     drop(ranks);
     all_is_well()
@@ -202,7 +228,8 @@ fn a_rank_that_is_dropped_or_disagrees_frees_its_peer() -> Result<()> {
 #[test]
 fn communicators_dropped_with_work_under_way_let_it_end() -> Result<()> {
     let _alone = fake::alone();
-    let (mut ranks, streams) = ranks(4)?;
+    let count = devices();
+    let (mut ranks, streams) = ranks(count)?;
     let mut buffers: Vec<DeviceBuffer<i32>> = streams
         .iter()
         .map(|stream| DeviceBuffer::from_slice(stream, &[2; 100_000]))
@@ -216,7 +243,7 @@ fn communicators_dropped_with_work_under_way_let_it_end() -> Result<()> {
     }
     drop(ranks);
     for (stream, buffer) in streams.iter().zip(&buffers) {
-        assert!(buffer.to_vec(stream)?.iter().all(|value| *value == 2 * 4i32.pow(5)));
+        assert!(buffer.to_vec(stream)?.iter().all(|value| *value == 2 * (count as i32).pow(5)));
     }
     all_is_well()
 }
