@@ -18,10 +18,10 @@ struct Arguments {
     /// How many devices [default: all]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     devices: Option<u32>,
-    /// How many particles [default: 8000000, or 20000 in software]
+    /// How many particles [default: 8000000, or 10000 in software]
     #[arg(long)]
     particles: Option<u32>,
-    /// How many steps [default: 1000, or 20 in software]
+    /// How many steps [default: 1000, or 10 in software]
     #[arg(long)]
     steps: Option<u64>,
     /// Up to where particles are neighbours [default: 32 neighbours on average]
@@ -90,7 +90,7 @@ fn devices(wanted: Option<u32>) -> Result<(Vec<Context>, bool), Box<dyn Error>> 
 }
 
 fn run(arguments: &Arguments, contexts: &[Context], software: bool) -> Result<(), Box<dyn Error>> {
-    let n = arguments.particles.unwrap_or(if software { 20_000 } else { 8_000_000 }) as usize;
+    let n = arguments.particles.unwrap_or(if software { 10_000 } else { 8_000_000 }) as usize;
     let mut options = Options::of(n);
     if let Some(radius) = arguments.radius {
         options = Options { radius, time_step: 0.1 * radius, ..options };
@@ -99,7 +99,7 @@ fn run(arguments: &Arguments, contexts: &[Context], software: bool) -> Result<()
         let runs = if software { 2 } else { 100 };
         return time::table(contexts, &options, n, arguments.seed, runs);
     }
-    let steps = arguments.steps.unwrap_or(if software { 20 } else { 1000 });
+    let steps = arguments.steps.unwrap_or(if software { 10 } else { 1000 });
     let particles = options.random_particles(n, arguments.seed);
     let mut all = Domains::new(contexts, &options, &particles, true)?;
     println!("{n} particles, radius {}, {} slabs, {steps} steps", options.radius, contexts.len());

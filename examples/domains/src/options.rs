@@ -5,7 +5,7 @@ use cuda_safe::{Error, Result};
 /// The threads of a block of every kernel here.
 pub(crate) const BLOCK: u32 = 256;
 
-/// The most that the largest number may exceed the mean number of particles of a place, in standard deviations.
+/// By how many standard deviations, and 64, the number of particles in a part of the box may exceed its mean.
 const DEVIATIONS: f64 = 6.0;
 
 /// A particle: positions lie in `[0, length] × [0, 1] × [0, 1]`.
@@ -147,7 +147,7 @@ impl Options {
             return Room { own: particles, halo: 0, migrants: 0 };
         }
         let enough = |mean: f64| {
-            let most = 1.005 * mean + DEVIATIONS * mean.sqrt() + 64.0;
+            let most = mean + DEVIATIONS * mean.sqrt() + 64.0;
             (most as usize).min(particles)
         };
         let per_length = particles as f64 / f64::from(self.length);

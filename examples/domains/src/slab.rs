@@ -25,6 +25,7 @@ const MORE_ROOM: &str = "give the slabs more room, or spread the particles more 
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Shape {
+    per_square: f64,
     lower: f32,
     upper: f32,
     length: f32,
@@ -53,8 +54,8 @@ kernels! {
             hash_grid: GridView<'_, f32>, slab: Shape, state: &mut [u32], before: &[Float4], points: &mut [Float3],
             after: &mut [Float4], counts: &mut [u32], sums: &mut [f64], out: &mut [u32],
         ) where 2 <= state.len(), slab.room <= before.len(), slab.room <= points.len(), slab.room <= after.len(),
-            slab.room <= counts.len(), slab.room <= sums.len(), block.x % 32 == 0, grid.x * block.x <= 4294967295,
-            6 * slab.halo + 14 * slab.migrants + 8 <= out.len();
+            slab.room <= counts.len(), slab.room <= sums.len(), block.x % 32 == 0, block.x <= 256,
+            grid.x * block.x <= 4294967295, 6 * slab.halo + 14 * slab.migrants + 8 <= out.len();
         safe fn arrive(
             slab: Shape, state: &mut [u32], from_left: &[u32], from_right: &[u32], out: &[u32], points: &mut [Float3],
             velocities: &mut [Float4], peaks: &mut [u32],
@@ -135,6 +136,7 @@ impl Slab {
             .max(1);
         let message = HEADER + HALO_WORDS * room.halo + MIGRANT_WORDS * room.migrants;
         let shape = Shape {
+            per_square: f64::from(options.radius).powi(-2),
             lower,
             upper,
             length: options.length,
