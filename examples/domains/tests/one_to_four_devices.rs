@@ -5,6 +5,7 @@
 
 use std::error::Error;
 
+use cuda_safe::vector::Float3;
 use cuda_safe::{Context, DeviceBuffer, Driver};
 use domains::{Domains, Options, Particle, Room, ShardedMesh, check, compare};
 use geom_kernels::GeometryKernels;
@@ -255,7 +256,7 @@ fn sharded() -> Result<(), Box<dyn Error>> {
         let points: Vec<_> = spread
             .random_particles(n, 9)
             .iter()
-            .map(|particle| particle.position.map(|x| 6.0 * x - 3.0))
+            .map(|particle| Float3::from(particle.position.map(|x| 6.0 * x - 3.0)))
             .collect();
         let points = DeviceBuffer::from_slice(&stream, &points)?;
         let mut distances = DeviceBuffer::zeroed(&stream, n)?;
