@@ -195,11 +195,11 @@ fn one_slab() -> Result<(), Box<dyn Error>> {
         particle.position[0] *= 0.1;
     }
     let Err(error) = Domains::new(&contexts(4)?, &options, &particles, true) else {
-        return Err("2000 particles in a slab for 700 are no error".into());
+        return Err("2000 particles in a slab with room for 698 are no error".into());
     };
     let text = error.to_string();
     if !(text.contains("slab 0, x from 0 to 0.25: 2000 particles")
-        && text.contains("and room for 7"))
+        && text.contains("and room for 698"))
     {
         return Err(text.into());
     }
