@@ -197,9 +197,13 @@ impl Kernel {
     ) -> Result<()> {
         let launch = launch.into();
         let kernel = self.found()?;
-        if !stream.inner().plain | kernel.variables.is_some() {
-            // SAFETY: the caller's promise.
-            return unsafe { kernel.launch_or_record(stream, &launch, &args) };
+        let queue = stream.inner();
+        if !queue.plain | kernel.variables.is_some() {
+            if queue.capture.is_some() | kernel.variables.is_some() {
+                // SAFETY: the caller's promise.
+                return unsafe { kernel.launch_or_record(stream, &launch, &args) };
+            }
+            queue.usable_here()?;
         }
         let launched = {
             let mut graph_lock = None;
@@ -329,8 +333,8 @@ impl KernelInner {
         Ok(fits || self.fits_after_all(stream, launch, max_shared)?)
     }
 
-    /// A launch on a stream that records (into the graph, or as the new parameters of a node) or is lent. Or one on
-    /// any stream of a kernel that reaches variables of its module.
+    /// A launch on a stream that records (into the graph, or as the new parameters of a node). Or one on any stream of a
+    /// kernel that reaches variables of its module.
     ///
     /// # Safety
     /// As [`Kernel::launch`].

@@ -52,8 +52,9 @@
 //! - A [`PinnedBuffer`] is moved into a [`Transfer`], which is waited for or awaited. A [`UnifiedBuffer`]
 //!   is memory that host and device both see: managed, pinned or registered.
 //! - [`PitchedLayout`] describes rectangles and boxes for 2D and 3D copies.
-//! - [`Context::enable_peer_access`] and [`DeviceSliceMut::copy_from_peer`] are for several devices.
-//! - [`Stream::enqueue`] and [`Stream::mark`] order work that other libraries enqueue, and
+//! - [`Devices`] opens several devices with peer access; [`DeviceSliceMut::copy_from_peer`] copies between two, and
+//!   [`Context::capture_on`] records work of several as one graph.
+//! - [`Stream::enqueue`], [`EnqueueGroup`] and [`Stream::mark`] order work that other libraries enqueue, and
 //!   [`Stream::graph_lock`] keeps graphs of other threads out of what several enqueues do together.
 //!
 //! # Features
@@ -129,7 +130,8 @@ pub use module::{
     DeclaredKernels, Global, GlobalInfo, GlobalKind, JitOptions, KernelSignatures, KernelSource,
     Linker, LoadedFrom, Module, ModuleImage, OptimizationLevel,
 };
-pub use stream::{GraphLock, Mark, Stream};
+pub use peer::Devices;
+pub use stream::{EnqueueGroup, GraphLock, Mark, Stream};
 
 pub use cuda_macros::{include_cuda, kernels};
 /// The compiler, for options, headers and templates.

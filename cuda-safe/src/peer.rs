@@ -3,6 +3,11 @@
 //! Order is kept as between streams of one context: an event is made in the context of the stream
 //! that records it, and a stream of another context of the same driver may wait for it.
 
+mod devices;
+mod recorded;
+
+pub use devices::Devices;
+
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use cuda_sys::CUresult;
@@ -63,8 +68,9 @@ impl Context {
     /// is not shared unless the owner has done so.
     ///
     /// Memory that a graph uses or has used, also if the graph is gone, and memory that a tape keeps is not
-    /// shared either: it is an error to use it on a stream of another context. Copy it into other memory by
-    /// [`DeviceSliceMut::copy_from_peer`], on a stream of its own context.
+    /// shared with kernels either: it is an error to use it on a stream of another context, outside of graphs. Copy it into
+    /// other memory by [`DeviceSliceMut::copy_from_peer`]. In a graph of both contexts ([`Context::capture_on`]) kernels
+    /// may use it.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the devices can't; otherwise the error that the
@@ -144,11 +150,17 @@ impl Allocation {
 impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
     /// Copies from memory of another device, in `stream`'s order; `stream` may be one of either
     /// context. The copy waits for uses that conflict with it, on both devices, and later uses wait
-    /// for the copy. Peer access need not be enabled; it makes the copy direct.
+    /// for the copy. Peer access need not be enabled; enabled in both directions ([`Devices`](crate::Devices)) it makes the
+    /// copy direct.
+    ///
+    /// On a stream that records, the copy becomes a node of the graph, which keeps the memory of both devices. Without
+    /// peer access in both directions the node copies through pinned memory of the host, which has the size of the copy and
+    /// lives as long as the graph.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the lengths differ, or the stream
-    /// belongs to neither context; otherwise the error that the driver returns.
+    /// belongs to neither context; on a stream that records also for memory that was allocated in the capture or that the
+    /// host sees, and in the body of a conditional node; otherwise the error that the driver returns.
     #[doc(alias = "cuMemcpyPeerAsync")]
     pub fn copy_from_peer<'b>(
         &mut self,
@@ -164,14 +176,22 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
         }
         same_length("copy", self.len(), source.len())?;
         let inner = stream.inner();
-        inner.not_capturing("a copy between devices")?;
-        let mut enqueuing = Enqueuing::on(stream)?.between_contexts();
+        if let Some(capture) = &inner.capture {
+            // Before all else: the recording may have ended.
+            drop(capture.enter(inner)?);
+        }
+        inner.usable_here()?;
         inner.state().same_driver(to_context.state)?;
         inner.state().same_driver(from_context.state)?;
         if ![to_context, from_context].into_iter().any(|known| Arc::ptr_eq(known, &inner.context)) {
             return Err(Error::invalid("the stream belongs to neither of the two contexts"));
         }
         let bytes = self.size_bytes();
+        let uses =
+            [(from, source.byte_range(), Access::Read), (to, self.byte_range(), Access::Write)];
+        if let Some(capture) = &inner.capture {
+            return recorded::copy(stream, capture, uses);
+        }
         if bytes == 0 {
             return Ok(());
         }
@@ -190,8 +210,11 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
             between.copy_from_peer(stream, source)?;
             return self.copy_from_peer(stream, between.as_slice());
         }
-        let uses =
-            [(from, source.byte_range(), Access::Read), (to, self.byte_range(), Access::Write)];
+        let mut enqueuing = Enqueuing::on(stream)?;
+        if [from, to].into_iter().any(|memory| memory.is_captured()) {
+            enqueuing.take_graph_locks([&from_context.graph_lock, &to_context.graph_lock])?;
+        }
+        enqueuing.between_contexts();
         let copy = || {
             let (target, source, sys) = (self.device_ptr(), source.device_ptr(), inner.state().sys);
             if to.is_visible() || from.is_visible() {

@@ -46,6 +46,7 @@ mod library_search;
 mod linker;
 mod linker_fatbin;
 mod linker_symbols;
+mod nccl;
 mod options;
 mod program;
 mod python;
@@ -62,6 +63,7 @@ pub use error::{Attempt, CompileError, Error, LibraryError, LinkError, NotFound}
 pub use image::Image;
 pub use library::{Nvrtc, NvrtcVersion};
 pub use linker::Linker;
+pub use nccl::nccl_path;
 pub use options::{Options, Std};
 pub use program::Program;
 pub use ptx::{Class, Param, ParamType, Signature};

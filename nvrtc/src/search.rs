@@ -359,12 +359,14 @@ fn python_environment() -> Place {
     Place::new("VIRTUAL_ENV, CONDA_PREFIX", folders)
 }
 
-/// Returns where pip's packages put NVRTC: `nvidia/cu13/lib`, `nvidia/cuda_nvrtc/lib`.
+/// Returns where pip's packages put NVRTC, `nvidia/cu13/lib` and `nvidia/cuda_nvrtc/lib`, and NCCL, which has a folder
+/// apart for every version of CUDA: `nvidia/nccl/lib`.
 pub(crate) fn nvidia_folders(root: &Path) -> Vec<PathBuf> {
     let packages = children(&root.join("nvidia")).into_iter();
     let own = |p: &PathBuf| {
         let name = p.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        name == "cuda_nvrtc" || name.strip_prefix("cu").is_some_and(|n| n.parse::<u32>().is_ok())
+        matches!(name, "cuda_nvrtc" | "nccl")
+            || name.strip_prefix("cu").is_some_and(|n| n.parse::<u32>().is_ok())
     };
     packages
         .filter(own)

@@ -157,6 +157,20 @@ fn saxpy5(bench: &Bench) -> Result<Vec<Row>, Stop> {
         .collect()
 }
 
+/// Returns arrays of floats of one shape as a framework hands them over.
+pub(super) fn tensors(arrays: Arrays, device_id: i32, shape: &mut [i64; 1]) -> [DLTensor; 3] {
+    let shape = shape.as_mut_ptr();
+    arrays.map(|start| DLTensor {
+        data: std::ptr::with_exposed_provenance_mut(start as usize),
+        device: DLDevice { device_type: DLDeviceType::CUDA, device_id },
+        ndim: 1,
+        dtype: DLDataType { code: DLDataType::FLOAT, bits: 32, lanes: 1 },
+        shape,
+        strides: std::ptr::null_mut(),
+        byte_offset: 0,
+    })
+}
+
 /// A call of an operator by a framework: its stream is lent, three tensors are viewed, and one kernel is launched.
 fn lend_three_views(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let gpu = bench.gpu()?;
@@ -169,17 +183,8 @@ fn lend_three_views(bench: &Bench) -> Result<Vec<Row>, Stop> {
         burst(CALLS, raw_call)
     };
     let mut shape = [ELEMENTS as i64];
-    let shape = shape.as_mut_ptr();
     let device_id = i32::try_from(bench.ordinal).unwrap_or(i32::MAX);
-    let [x, y, out] = arrays.map(|start| DLTensor {
-        data: std::ptr::with_exposed_provenance_mut(start as usize),
-        device: DLDevice { device_type: DLDeviceType::CUDA, device_id },
-        ndim: 1,
-        dtype: DLDataType { code: DLDataType::FLOAT, bits: 32, lanes: 1 },
-        shape,
-        strides: std::ptr::null_mut(),
-        byte_offset: 0,
-    });
+    let [x, y, out] = tensors(arrays, device_id, &mut shape);
     let stream = gpu.stream.as_raw();
     let lend = |five: &Five| {
         // SAFETY: the stream is live, nothing captures it, and all work on the tensors' memory is on this stream; the

@@ -2,10 +2,12 @@
 
 use std::mem::MaybeUninit;
 
+use cuda_safe::dlpack::TensorRef;
 use cuda_safe::{DeviceBuffer, LaunchConfig, Module};
 use cuda_sys::noop;
 use serde_json::json;
 
+use super::launch::tensors;
 use super::{Bench, Work};
 use crate::gpu::{Gpu, Saxpy};
 use crate::raw::{Launcher, Pool};
@@ -15,6 +17,7 @@ use crate::timing::{Paired, burst};
 
 pub(super) const WORKS: &[Work] = &[
     Work { names: &["noop/launch5", "noop/launch5/safe"], run: launch5 },
+    Work { names: &["noop/lend_three_views"], run: lend_three_views },
     Work { names: &["noop/alloc_free"], run: alloc_free },
 ];
 
@@ -92,6 +95,42 @@ fn launch5(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let second =
         row("noop/launch5/safe", &paired, safe_calls, 1)?.at_most("diff_ns", difference, 40.0);
     Ok(vec![first, second])
+}
+
+/// A call of an operator by a framework: see `launch/lend_three_views`.
+fn lend_three_views(bench: &Bench) -> Result<Vec<Row>, Stop> {
+    let gpu = Gpu::noop()?;
+    let module = Module::from_ptx(&gpu.context, PTX)?;
+    // SAFETY: on this driver no kernel runs, so none leaves its arguments.
+    let kernels = unsafe { Saxpy::from_module(&module) }?;
+    let stream = gpu.context.stream()?;
+    // Any addresses that do not overlap do: nothing uses the memory.
+    let arrays = [1_u64 << 20, 1 << 21, 1 << 22];
+    let (launch, n) = (LaunchConfig::cover(N, 256), N as u64);
+    let launcher =
+        Launcher::new(gpu.driver, kernels.saxpy_kernel(), &stream, launch.grid.x, launch.block.x)?;
+    // SAFETY: kernel and stream are alive; the kernel has these parameters.
+    let raw = || burst(CALLS, || unsafe { launcher.saxpy(2.5, arrays, n) });
+    let mut shape = [N as i64];
+    let [x, y, out] = tensors(arrays, 0, &mut shape);
+    let lent = stream.as_raw();
+    let lend = || {
+        // SAFETY: the stream is live, and nothing captures it or uses the memory.
+        unsafe {
+            gpu.context.lend(lent, |lent| {
+                let x = lent.view::<f32>(TensorRef::new(&x, true))?;
+                let y = lent.view::<f32>(TensorRef::new(&y, true))?;
+                let out = lent.view_mut::<f32>(TensorRef::new(&out, false))?;
+                kernels.saxpy(lent, launch, 2.5, x, y, out, n)
+            })
+        }
+    };
+    lend()?;
+    let calls = driver_calls(lend)?;
+    let paired = Paired::measure(bench.pairs, &mut || burst(CALLS, lend), &raw)?;
+    let difference = paired.difference().median;
+    // Besides the launch: whether the stream is captured, and its number.
+    Ok(vec![row("noop/lend_three_views", &paired, calls, 3)?.at_most("diff_ns", difference, 120.0)])
 }
 
 fn alloc_free(bench: &Bench) -> Result<Vec<Row>, Stop> {

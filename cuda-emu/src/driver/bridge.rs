@@ -43,6 +43,8 @@ pub(super) struct KernelWork {
     pub(super) program: Arc<Program>,
     pub(super) launch: Launch,
     pub(super) device: u32,
+    /// The context that it is launched in. A graph's kernels may have others than the stream that the graph is launched on.
+    pub(super) context: u64,
     pub(super) stack: u32,
     pub(super) heap: Arc<Heap>,
     /// The priority that it has as a node of a graph.
@@ -80,7 +82,7 @@ pub(super) fn run(
         condition: &|handle, value| {
             turn.scope.as_ref().is_some_and(|scope| scope.set(handle, value))
         },
-        reach: &|region| process.lock().reach(turn.context, work.device, region),
+        reach: &|region| process.lock().reach(work.context, work.device, region),
     };
     match crate::exec::run_around(&work.program, &work.launch, &env, &around) {
         Ok(_) => Ok(()),

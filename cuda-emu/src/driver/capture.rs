@@ -137,18 +137,29 @@ impl State {
     }
 
     /// Fails, and spoils what is captured in a context, of whatever mode: somebody waits for all of
-    /// the context's work.
+    /// the context's work. That goes for every stream of a capture, not for its origin alone (two H100s, driver 580).
     pub(super) fn no_capture_in(&mut self, context: u64) -> Answer {
-        let objects = &mut self.objects;
-        let mut found = false;
-        for capture in objects.captures.values_mut() {
-            let origin = objects.streams.get(capture.origin);
-            if origin.is_ok_and(|stream| stream.context == context) {
-                capture.invalid = true;
-                found = true;
-            }
+        let of_context =
+            self.objects.streams.iter().filter(|(_, stream)| stream.context == context);
+        let found: Vec<u64> = of_context
+            .filter_map(|(_, stream)| stream.capture.as_ref().map(|(capture, _)| *capture))
+            .collect();
+        for &capture in &found {
+            self.invalidate(capture);
         }
-        if found { Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
+        if found.is_empty() { Ok(()) } else { Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) }
+    }
+
+    /// Fails, and spoils the capture, if the stream captures: copies that name contexts can't be captured, with or
+    /// without peer access (two H100s, driver 580). Copies by address can.
+    pub(super) fn no_peer_copy_in_capture(&mut self, stream: u64) -> Answer {
+        match self.objects.streams.get(stream)?.capture.as_ref().map(|(capture, _)| *capture) {
+            Some(capture) => {
+                self.invalidate(capture);
+                Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+            }
+            None => Ok(()),
+        }
     }
 
     /// Begins a capture to `graph`, behind the nodes of `tail` if it is the user's.

@@ -90,6 +90,27 @@ fn snapshot(copy: &Copy, start: u64) -> Arc<[u8]> {
 }
 
 impl State {
+    /// Fails for a node that copies between pool memory of two devices, neither of which has access to the other's: such
+    /// a graph can't be instantiated (two H100s, driver 580).
+    pub(super) fn copy_is_possible(&self, process: &Process, copy: &Copy) -> Answer {
+        let Source::At(from, _) = copy.from else { return Ok(()) };
+        // The device of a piece of pool memory, and whether another device has access to it.
+        let pooled = |address| {
+            let region = process.space.find_known(address)?;
+            let known = self.objects.allocations.get(&region.start)?;
+            (known.kind == Kind::Pool).then_some((region.device, known.pool))
+        };
+        let (Some(from), Some(to)) = (pooled(from), pooled(copy.to)) else { return Ok(()) };
+        let may = |device: u32, pool: u64| {
+            let pool = self.objects.pools.get(pool);
+            pool.is_ok_and(|pool| pool.access.get(&device).copied().unwrap_or(0) != 0)
+        };
+        match from.0 == to.0 || may(from.0, to.1) || may(to.0, from.1) {
+            true => Ok(()),
+            false => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+        }
+    }
+
     /// Fails if a context of another device is current on this thread, and one side of the copy is
     /// memory of a pool to which that device has no access.
     ///
@@ -182,6 +203,13 @@ fn anywhere(to: u64, from: u64, bytes: usize, stream: Option<CUstream>) -> Answe
     copy(row(from, to, bytes), Side::Host, Side::Host, stream)
 }
 
+/// Fails, and spoils the capture, on a stream that captures.
+pub(super) fn not_captured(stream: CUstream) -> Answer {
+    let mut state = process()?.lock();
+    let stream = state.stream(stream)?;
+    state.no_peer_copy_in_capture(stream)
+}
+
 /// Fails unless both contexts exist.
 fn contexts(one: CUcontext, other: CUcontext) -> Answer {
     let state = process()?.lock();
@@ -226,6 +254,7 @@ functions! {
         bytes: usize, stream: CUstream
     ) {
         contexts(to_context, from_context)?;
+        not_captured(stream)?;
         copy_between(row(from, to, bytes), Side::Device, Side::Device, Some(stream))
     }
     Device fn cuMemcpyBatchAsync_v2(

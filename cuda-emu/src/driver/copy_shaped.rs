@@ -5,7 +5,7 @@ use cuda_sys::{
 };
 
 use super::call::{Answer, functions};
-use super::copy::{Side, copy, copy_between};
+use super::copy::{Side, copy, copy_between, not_captured};
 use super::work::{Copy, Source};
 
 /// Where one side of a copy begins: memory type, addresses, and the offset in it.
@@ -183,6 +183,7 @@ functions! {
     }
     Device fn cuMemcpy3DPeer(what: *const CUDA_MEMCPY3D_PEER) { peer(what, None) }
     Device fn cuMemcpy3DPeerAsync(what: *const CUDA_MEMCPY3D_PEER, stream: CUstream) {
+        not_captured(stream)?;
         peer(what, Some(stream))
     }
 }

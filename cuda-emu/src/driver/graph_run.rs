@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cuda_sys::{CUgraphExecUpdateResult, CUgraphInstantiateResult, CUgraphNodeType, CUresult};
 
-use super::call::Answer;
+use super::call::{Answer, process};
 use super::conditional::{Condition, Conditions};
 use super::graph::{GraphExec, Step};
 use super::process::State;
@@ -35,6 +35,12 @@ impl State {
         }
         let mut steps = Vec::new();
         self.flatten(graph, &[], &mut steps).map_err(wrong)?;
+        let process = process().map_err(wrong)?;
+        for step in &steps {
+            if let Work::Copy(copy) = &step.work {
+                self.copy_is_possible(process, copy).map_err(wrong)?;
+            }
+        }
         if let Some(node) = unfit_in_body(&steps, false) {
             let why = CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED;
             return Err((CUresult::CUDA_ERROR_NOT_SUPPORTED, why, node));

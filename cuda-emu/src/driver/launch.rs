@@ -151,7 +151,7 @@ impl State {
         };
         let stack = u32::try_from(known.limits.stack).unwrap_or(u32::MAX);
         let launch = Launch { entry, grid, block, shared, params, cooperative };
-        let work = KernelWork { program, launch, device, stack, heap, priority };
+        let work = KernelWork { program, launch, device, context, stack, heap, priority };
         Ok((Work::Kernel(Arc::new(work)), found))
     }
 }

@@ -2,8 +2,30 @@
 
 use cuda_sys::{CUcontext, CUresult};
 
-use super::ContextInner;
+use super::{Context, ContextInner};
 use crate::error::Result;
+
+impl Context {
+    /// Returns whether this is the primary context of its device, which the CUDA runtime and libraries on top of it use.
+    ///
+    /// # Errors
+    /// The error that the driver returns.
+    #[doc(alias = "cuDevicePrimaryCtxGetState")]
+    pub fn is_primary(&self) -> Result<bool> {
+        self.inner.state.usable()?;
+        Ok(self.inner.state.is_primary(self.inner.raw)?.is_some())
+    }
+
+    /// Runs `f` with this context current on the calling thread, and then restores the context that was current before:
+    /// for libraries that use the current context. Calls of this crate need no current context.
+    ///
+    /// # Errors
+    /// The error of `f`, or that the driver returns when the context is made current; `f` is then not called.
+    #[doc(alias = "cuCtxPushCurrent")]
+    pub fn with_current<R>(&self, f: impl FnOnce() -> Result<R>) -> Result<R> {
+        self.inner.with_current(f)
+    }
+}
 
 impl ContextInner {
     /// Runs `f` with this context current on the calling thread and then restores what was

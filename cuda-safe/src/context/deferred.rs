@@ -7,6 +7,7 @@
 
 use std::any::Any;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cuda_sys::{CUdeviceptr, CUlibrary, CUmodule};
 
@@ -54,6 +55,15 @@ pub(crate) const NO_STREAM: u64 = 0;
 #[derive(Default)]
 pub(crate) struct DeferredFrees {
     items: DeferredList<Deferred>,
+    /// How many items the next call of `lend` may drop, so that a call takes no lock if there are none. It is raised
+    /// before such an item is put here.
+    for_calls: AtomicUsize,
+}
+
+impl Deferred {
+    fn is_for_calls(&self) -> bool {
+        matches!(self, Self::Lent { .. } | Self::Retired(_))
+    }
 }
 
 impl Drop for DeferredFrees {
@@ -70,7 +80,20 @@ impl Drop for DeferredFrees {
 
 impl DeferredFrees {
     pub(crate) fn put(&self, item: Deferred) {
+        if item.is_for_calls() {
+            self.for_calls.fetch_add(1, Ordering::Release);
+        }
         self.items.put(item);
+    }
+
+    /// Takes an item that the next call of `lend` drops.
+    fn take_for_call(&self, wanted: impl Fn(&Deferred) -> bool) -> Option<Deferred> {
+        if self.for_calls.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let item = self.items.take(wanted)?;
+        self.for_calls.fetch_sub(1, Ordering::Relaxed);
+        Some(item)
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -87,7 +110,7 @@ impl DeferredFrees {
     /// Drops owners of memory that was given away on `stream`, which is lent again: it waits for the uses first.
     pub(crate) fn give_back(&self, stream: &Stream) -> Result<()> {
         while let Some(item) =
-            self.items.take(|item| matches!(item, Deferred::Lent { home, .. } if home == stream))
+            self.take_for_call(|item| matches!(item, Deferred::Lent { home, .. } if home == stream))
         {
             if let Deferred::Lent { uses, .. } = &item
                 && let Err(error) = uses.iter().try_for_each(|(other, sequence)| {
@@ -104,7 +127,7 @@ impl DeferredFrees {
 
     /// Drops what graphs of other code have kept and need no more.
     pub(crate) fn drop_retired(&self) {
-        while let Some(item) = self.items.take(|item| matches!(item, Deferred::Retired(_))) {
+        while let Some(item) = self.take_for_call(|item| matches!(item, Deferred::Retired(_))) {
             drop(item);
         }
     }
@@ -159,6 +182,8 @@ impl DeferredFrees {
                 }
                 context.wait_for_all()
             })?;
+            let for_calls = items.iter().filter(|item| item.is_for_calls()).count();
+            self.for_calls.fetch_sub(for_calls, Ordering::Relaxed);
             for item in items {
                 if !context.state.is_usable() {
                     break;

@@ -1,85 +1,168 @@
 //! The graph lock of a context. A graph may be launched by a thread that has not borrowed the memory that the
 //! graph uses. The lock keeps such a launch out of enqueues that belong together.
+//!
+//! The lock that counts is that of the memory's context. What uses memory of several contexts takes all their locks in
+//! one step, in the order of their numbers, and a thread that holds locks takes no further ones. So no two threads wait
+//! for each other's.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
 
 /// Held from the ordering of a use to its recording, or over several enqueues.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ContextGraphLock {
+    /// The place in the order in which locks are taken.
+    number: u64,
     lock: Mutex<()>,
+    /// The number of the thread that holds the lock, or [`NOBODY`]. Only that thread writes it, so a thread that reads its
+    /// own number holds the lock.
+    holder: AtomicU64,
 }
 
-/// The lock that a thread holds: at most one, so that no two threads wait for each other's.
+const NOBODY: u64 = 0;
+
+static NEXT_LOCK: AtomicU64 = AtomicU64::new(0);
+static NEXT_THREAD: AtomicU64 = AtomicU64::new(NOBODY + 1);
+
+impl Default for ContextGraphLock {
+    fn default() -> Self {
+        let number = NEXT_LOCK.fetch_add(1, Ordering::Relaxed);
+        Self { number, lock: Mutex::default(), holder: AtomicU64::new(NOBODY) }
+    }
+}
+
+/// How a thread holds the locks that it has taken in one step.
 #[derive(Clone, Copy, PartialEq)]
 enum Held {
     None,
-    /// By one enqueue, which no other call may interrupt. The address of the lock.
-    Enqueue(usize),
-    /// By a closure, whose enqueues share it.
-    Closure(usize),
+    /// By one enqueue, which no other call may interrupt.
+    Enqueue,
+    /// By a closure, whose enqueues share them.
+    Closure,
 }
 
 thread_local! {
     static HELD: Cell<Held> = const { Cell::new(Held::None) };
+    /// The number of the thread, once it has taken a lock.
+    static THREAD: Cell<u64> = const { Cell::new(NOBODY) };
 }
 
-/// The lock, held by this thread. Never given to users: forgotten it would stay locked.
+/// One or more locks, held by this thread. Never given to users: forgotten they would stay locked.
 #[derive(Debug)]
 pub(crate) struct HeldGraphLock<'a> {
+    first: Locked<'a>,
+    /// Of further contexts. Most memory is used in its own context alone, and then this allocates nothing.
+    more: Vec<Locked<'a>>,
+}
+
+/// A lock that is held.
+#[derive(Debug)]
+struct Locked<'a> {
+    lock: &'a ContextGraphLock,
     /// Not `Send`, so the drop clears `HELD` of the thread that took the lock.
-    _lock: MutexGuard<'a, ()>,
+    _guard: MutexGuard<'a, ()>,
 }
 
 impl ContextGraphLock {
     /// Waits for the lock. Returns `None` if a closure of this thread holds it.
     ///
     /// # Errors
-    /// This thread holds the lock of another context, or holds this one for an enqueue that has not ended.
+    /// This thread holds locks without this one, or holds this one for an enqueue that has not ended.
     pub(crate) fn take(&self) -> Result<Option<HeldGraphLock<'_>>> {
-        self.hold(Held::Enqueue)
+        hold(self, [], Held::Enqueue)
+    }
+
+    /// As [`take`](Self::take), for this lock and those of other contexts, which may be there more than once.
+    pub(crate) fn take_with<'a>(
+        &'a self,
+        others: impl IntoIterator<Item = &'a Self>,
+    ) -> Result<Option<HeldGraphLock<'a>>> {
+        hold(self, others, Held::Enqueue)
     }
 
     /// As [`take`](Self::take), for all that this thread enqueues until the guard is dropped.
     pub(crate) fn take_for_all(&self) -> Result<Option<HeldGraphLock<'_>>> {
-        self.hold(Held::Closure)
+        hold(self, [], Held::Closure)
     }
 
-    /// Fails if this thread could not take the lock now, because it holds that of another context.
+    /// As [`take_with`](Self::take_with), for all that this thread enqueues until the guard is dropped.
+    pub(crate) fn take_for_all_with<'a>(
+        &'a self,
+        others: impl IntoIterator<Item = &'a Self>,
+    ) -> Result<Option<HeldGraphLock<'a>>> {
+        hold(self, others, Held::Closure)
+    }
+
+    /// Fails if this thread could not take the lock now, because it holds others without it.
     pub(crate) fn may_be_taken(&self) -> Result<()> {
-        let this = std::ptr::from_ref(self).addr();
-        match HELD.try_with(Cell::get) {
-            Ok(Held::None) => Ok(()),
-            Ok(Held::Closure(lock)) if lock == this => Ok(()),
-            Ok(Held::Enqueue(lock)) if lock == this => Err(reentered()),
-            Ok(_) => Err(two_contexts()),
-            Err(_) => Err(Error::invalid("the thread is ending: it can't use graphs")),
-        }
+        may_take(self, &[]).map(drop)
     }
 
-    fn hold(&self, by: impl FnOnce(usize) -> Held) -> Result<Option<HeldGraphLock<'_>>> {
-        let this = std::ptr::from_ref(self).addr();
-        match HELD.try_with(Cell::get) {
-            Ok(Held::None) => {}
-            Ok(Held::Closure(lock)) if lock == this => return Ok(None),
-            Ok(Held::Enqueue(lock)) if lock == this => return Err(reentered()),
-            Ok(_) => return Err(two_contexts()),
-            // Whether it holds a lock is not known any more.
-            Err(_) => return Err(Error::invalid("the thread is ending: it can't use graphs")),
-        }
-        let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = HeldGraphLock { _lock: lock };
-        let _ = HELD.try_with(|held| held.set(by(this)));
-        Ok(Some(held))
+    /// Returns whether this thread holds the lock.
+    pub(crate) fn is_held_here(&self) -> bool {
+        let this = THREAD.try_with(Cell::get).unwrap_or(NOBODY);
+        this != NOBODY && self.holder.load(Ordering::Relaxed) == this
     }
+
+    fn lock(&self) -> Locked<'_> {
+        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = THREAD.try_with(|thread| {
+            if thread.get() == NOBODY {
+                thread.set(NEXT_THREAD.fetch_add(1, Ordering::Relaxed));
+            }
+            self.holder.store(thread.get(), Ordering::Relaxed);
+        });
+        Locked { lock: self, _guard: guard }
+    }
+}
+
+/// Returns whether the locks are still to be taken; `false` if a closure of this thread holds them.
+fn may_take(first: &ContextGraphLock, others: &[&ContextGraphLock]) -> Result<bool> {
+    let mut locks = std::iter::once(first).chain(others.iter().copied());
+    match HELD.try_with(Cell::get) {
+        Ok(Held::None) => Ok(true),
+        Ok(Held::Closure) if locks.all(ContextGraphLock::is_held_here) => Ok(false),
+        Ok(Held::Enqueue) if locks.any(ContextGraphLock::is_held_here) => Err(reentered()),
+        Ok(_) => Err(two_contexts()),
+        // Whether it holds a lock is not known any more.
+        Err(_) => Err(Error::invalid("the thread is ending: it can't use graphs")),
+    }
+}
+
+fn hold<'a>(
+    first: &'a ContextGraphLock,
+    others: impl IntoIterator<Item = &'a ContextGraphLock>,
+    by: Held,
+) -> Result<Option<HeldGraphLock<'a>>> {
+    let mut all: Vec<&ContextGraphLock> = others.into_iter().collect();
+    if !may_take(first, &all)? {
+        return Ok(None);
+    }
+    let held = if all.is_empty() {
+        HeldGraphLock { first: first.lock(), more: Vec::new() }
+    } else {
+        all.push(first);
+        all.sort_unstable_by_key(|lock| lock.number);
+        all.dedup_by_key(|lock| lock.number);
+        let mut rest = all.split_off(1).into_iter();
+        // `all` has held `first`, at least. The iterators are lazy: the locks are taken in order.
+        let lowest = all.first().copied().unwrap_or(first).lock();
+        HeldGraphLock { first: lowest, more: rest.by_ref().map(ContextGraphLock::lock).collect() }
+    };
+    let _ = HELD.try_with(|held| held.set(by));
+    Ok(Some(held))
 }
 
 impl Drop for HeldGraphLock<'_> {
     fn drop(&mut self) {
-        // Before the lock is released, which its guard does after this. The slot has no destructor, so it
-        // is there as long as the thread runs.
+        // Before the locks are released, which their guards do after this.
+        for locked in std::iter::once(&self.first).chain(&self.more) {
+            locked.lock.holder.store(NOBODY, Ordering::Relaxed);
+        }
+        // The slot has no destructor, so it is there as long as the thread runs.
         let _ = HELD.try_with(|held| held.set(Held::None));
     }
 }
@@ -90,7 +173,10 @@ fn two_contexts() -> Error {
         "memory that graphs of one context use can't be used while this thread holds the lock for \
          graphs of another context: two threads that nest the two the other way round would wait for each other",
     )
-    .with_hint("let the closure of `Stream::graph_lock` of the first context end before")
+    .with_hint(
+        "let the closure of `Stream::graph_lock` of the first context end before, or give `graph_lock` the memory of \
+         both contexts, whose locks it takes in one step",
+    )
 }
 
 #[cold]
@@ -174,6 +260,63 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| assert!(lock.take().is_ok_and(|held| held.is_some())));
         });
+        Ok(())
+    }
+
+    /// Threads take pairs and all three of three locks, named in every order, and come to an end.
+    #[test]
+    fn several_locks_in_one_step_are_taken_in_one_order() {
+        let locks = [(); 3].map(|()| ContextGraphLock::default());
+        let inside = [(); 3].map(|()| AtomicU64::new(0));
+        let orders: [&[usize]; 8] =
+            [&[0, 1], &[1, 0], &[1, 2], &[2, 1], &[2, 0], &[0, 2, 1], &[2, 1, 0], &[1, 0, 2, 0]];
+        std::thread::scope(|scope| {
+            for order in orders {
+                let (locks, inside) = (&locks, &inside);
+                scope.spawn(move || {
+                    for _ in 0..2000 {
+                        let others = order[1..].iter().map(|&index| &locks[index]);
+                        let held = locks[order[0]].take_for_all_with(others);
+                        assert!(held.is_ok_and(|held| {
+                            for &index in order {
+                                assert!(locks[index].is_held_here());
+                            }
+                            for index in [0, 1, 2].into_iter().filter(|index| order.contains(index))
+                            {
+                                assert_eq!(inside[index].fetch_add(1, Ordering::SeqCst), 0);
+                            }
+                            // A part of what is held is not taken again; anything else is refused.
+                            assert!(matches!(locks[order[1]].take(), Ok(None)));
+                            for index in
+                                [0, 1, 2].into_iter().filter(|index| !order.contains(index))
+                            {
+                                assert!(
+                                    !locks[index].is_held_here() && locks[index].take().is_err()
+                                );
+                            }
+                            for index in [0, 1, 2].into_iter().filter(|index| order.contains(index))
+                            {
+                                inside[index].fetch_sub(1, Ordering::SeqCst);
+                            }
+                            held.is_some()
+                        }));
+                        assert!(!locks[order[0]].is_held_here());
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn an_enqueue_of_several_contexts_is_not_interrupted() -> Result<()> {
+        let [one, two, three] = [(); 3].map(|()| ContextGraphLock::default());
+        let held = two.take_with([&one])?;
+        assert!(held.is_some());
+        for lock in [&one, &two, &three] {
+            assert!(lock.take().is_err() && lock.may_be_taken().is_err());
+        }
+        drop(held);
+        assert!(three.take_with([&two, &one])?.is_some());
         Ok(())
     }
 }

@@ -6,38 +6,93 @@ use std::thread::ThreadId;
 
 use cuda_sys::CUstream;
 
-use super::ContextInner;
+use super::{ContextInner, Owner};
 use crate::error::Result;
+use crate::lend::Idle;
 use crate::stream::{Stream, StreamInner, create};
+
+/// About how many streams a context keeps between calls.
+const MOST_IDLE: usize = 16;
 
 /// The lent streams by the driver's ids, so that one stream is one [`StreamInner`] in all its calls while anything
 /// refers to it: then work of an earlier call is ordered before that of a later one without an event.
 #[derive(Default)]
 pub(crate) struct LentStreams {
-    known: Mutex<Vec<(u64, Weak<StreamInner>)>>,
+    known: Mutex<Vec<Known>>,
     /// Threads that were in a call under a capture of other code, and in no other call since.
     capturing: Mutex<Vec<ThreadId>>,
     /// How many of them there are, so that calls outside of captures take no lock.
     count: AtomicUsize,
 }
 
+/// A stream that was lent before.
+struct Known {
+    /// The driver's number, which it never uses again.
+    id: u64,
+    stream: Weak<StreamInner>,
+    /// What the last call has left for the next one: to make it anew costs more than a call of the driver.
+    idle: Option<Idle>,
+}
+
 impl LentStreams {
-    /// Returns the stream with this id; made by `create` if nothing refers to it.
-    pub(crate) fn find(&self, id: u64, create: impl FnOnce() -> Stream) -> Stream {
+    /// Returns the stream with this id, if anything refers to it or an earlier call has left it.
+    pub(crate) fn find(&self, id: u64) -> Option<Idle> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = known.iter_mut().find(|(other, _)| *other == id);
-        if let Some((_, stream)) = place {
-            if let Some(stream) = stream.upgrade() {
-                return Stream::from_inner(stream);
-            }
-            let made = create();
-            *stream = Arc::downgrade(made.inner());
-            return made;
+        let known = known.iter_mut().find(|known| known.id == id)?;
+        known.idle.take().or_else(|| Some(Idle::from(Stream::from_inner(known.stream.upgrade()?))))
+    }
+
+    /// Adds a stream that [`find`](Self::find) has not found, unless another thread has added it meanwhile. Returns the
+    /// stream that is known.
+    pub(crate) fn add(&self, id: u64, made: Stream) -> Idle {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|known| known.id == id || known.stream.strong_count() > 0);
+        // Dropped when nothing is locked.
+        let mut evicted = None;
+        if known.iter().filter(|known| known.idle.is_some()).count() >= MOST_IDLE {
+            evicted = known.iter_mut().find_map(|known| known.idle.take());
         }
-        known.retain(|(_, stream)| stream.strong_count() > 0);
-        let made = create();
-        known.push((id, Arc::downgrade(made.inner())));
-        made
+        let found = match known.iter_mut().find(|known| known.id == id) {
+            Some(known) => match (known.idle.take(), known.stream.upgrade()) {
+                (Some(idle), _) => idle,
+                (None, Some(stream)) => Idle::from(Stream::from_inner(stream)),
+                (None, None) => {
+                    known.stream = Arc::downgrade(made.inner());
+                    Idle::from(made)
+                }
+            },
+            None => {
+                known.push(Known { id, stream: Arc::downgrade(made.inner()), idle: None });
+                Idle::from(made)
+            }
+        };
+        drop(known);
+        drop(evicted);
+        found
+    }
+
+    /// Leaves a stream to which nothing refers for the next call.
+    pub(crate) fn leave(context: &ContextInner, id: u64, left: Idle) {
+        if !matches!(context.owner, Owner::Primary) {
+            // The stream holds its context. The primary one is kept until `close`, which calls `forget`; another one
+            // would never be dropped.
+            return;
+        }
+        let mut known = context.lent.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let replaced =
+            known.iter_mut().find(|known| known.id == id).map(|known| known.idle.replace(left));
+        drop(known);
+        // Where nothing is locked.
+        drop(replaced);
+    }
+
+    /// Drops what is left for later calls.
+    pub(super) fn forget(&self) {
+        let idle: Vec<_> = {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.iter_mut().filter_map(|known| known.idle.take()).collect()
+        };
+        drop(idle);
     }
 
     /// Takes note of whether this thread is in a call under a capture of other code.

@@ -19,9 +19,9 @@ pub(crate) use captures::Captures;
 use census::Census;
 pub(crate) use census::{Counted, list};
 pub(crate) use deferred::{Deferred, DeferredFrees, NO_STREAM};
-use graph_lock::ContextGraphLock;
-pub(crate) use graph_lock::HeldGraphLock;
-use lent::{Caretaker, LentStreams};
+pub(crate) use graph_lock::{ContextGraphLock, HeldGraphLock};
+use lent::Caretaker;
+pub(crate) use lent::LentStreams;
 use stats::Counters;
 pub use stats::Stats;
 
@@ -70,7 +70,7 @@ pub(crate) struct ContextInner {
     pub(crate) graph_lock: ContextGraphLock,
     pub(crate) conditional: Conditional,
     pub(crate) captures: Captures,
-    /// The streams that other code has lent, while something refers to them.
+    /// The streams that other code has lent.
     pub(crate) lent: LentStreams,
     /// Frees memory whose home stream was lent for a call that has ended.
     pub(crate) caretaker: Caretaker,
@@ -322,6 +322,10 @@ impl Context {
         let state = self.inner.state;
         outside_subscribers()?;
         let lock = || state.primary.lock().unwrap_or_else(PoisonError::into_inner);
+        self.inner.reporting(|| {
+            self.inner.lent.forget();
+            Ok(())
+        })?;
         // Before the lock is taken for good: dropping owner tokens may call back into this context.
         let in_use = self.inner.is_alone(&lock()).err();
         match in_use {

@@ -1,11 +1,13 @@
 //! Devices: their names, attributes and memory sizes.
 
 mod attributes;
+mod link;
 
 pub use attributes::{
     ComputeMode, DecompressAlgorithms, EndpointHandleTypes, HandleTypes, NumaConfig, PciId,
     RdmaFlushes, RdmaOrdering,
 };
+pub use link::PeerLink;
 
 use std::ffi::CStr;
 use std::fmt;

@@ -279,12 +279,14 @@ impl<'a> From<&'a Tensor> for TensorRef<'a> {
 }
 
 /// The extents and strides of a tensor, as they were given.
-pub(super) struct Dimensions<'a> {
-    pub(super) shape: &'a [i64],
-    pub(super) strides: Option<&'a [i64]>,
+#[derive(Clone, Copy)]
+struct Dimensions<'a> {
+    shape: &'a [i64],
+    strides: Option<&'a [i64]>,
 }
 
 impl<'a> Dimensions<'a> {
+    #[inline]
     fn of(tensor: &'a DLTensor) -> Result<Self> {
         let ndim = tensor.ndim;
         if !(0..=MOST_DIMENSIONS).contains(&ndim) {
@@ -308,6 +310,28 @@ impl<'a> Dimensions<'a> {
         let strides = unsafe { std::slice::from_raw_parts(tensor.strides.cast_const(), count) };
         Ok(Self { shape, strides: Some(strides) })
     }
+
+    /// Returns how many elements there are, if there are some, and they lie one behind the other in the order of their
+    /// indices. `None` also if the tensor does not fit.
+    #[inline]
+    fn compact(&self, fit: Fit) -> Option<usize> {
+        let mut count = 1_usize;
+        for (place, &extent) in self.shape.iter().enumerate().rev() {
+            let extent = usize::try_from(extent).ok().filter(|extent| *extent > 0)?;
+            let stride = self.strides.and_then(|strides| strides.get(place));
+            if stride.is_some_and(|stride| extent > 1 && *stride as usize != count) {
+                return None;
+            }
+            count = count.checked_mul(extent)?;
+        }
+        match fit {
+            Fit::Each => Some(count),
+            Fit::LastDimension(each) => {
+                let last = self.shape.last().and_then(|last| usize::try_from(*last).ok());
+                (last == Some(each)).then(|| count / each)
+            }
+        }
+    }
 }
 
 fn extent_of(extent: i64) -> Result<usize> {
@@ -315,24 +339,41 @@ fn extent_of(extent: i64) -> Result<usize> {
         .map_err(|_| Error::invalid(format!("an extent of the tensor is negative: {extent}")))
 }
 
-/// A tensor whose elements are a type, in memory of a device.
-pub(super) struct Checked {
+/// A tensor whose elements are a type, in memory of a device. Nothing of it is on the heap: a view costs no allocation.
+pub(super) struct Checked<'t> {
     /// The address of the first element; 0 if there are none.
     pub(super) start: u64,
-    /// Extents and strides in elements of the type, without the dimension that the type is.
-    pub(super) shape: Vec<usize>,
-    pub(super) strides: Vec<usize>,
     /// How many elements there are.
     pub(super) len: usize,
     /// Elements from the first to the last, that included.
     pub(super) span: usize,
+    given: Dimensions<'t>,
+    fit: Fit,
+    /// Whether the elements lie one behind the other, in the order of their indices.
+    compact: bool,
+}
+
+/// Returns where the elements of a tensor are, in bytes, and how many, if it has some, they are compact and all fits.
+/// `None` needs [`check`]. It is apart because most tensors pass, and then nothing need be kept for an error.
+#[inline]
+pub(super) fn check_compact<T: Scalars>(tensor: &DLTensor, ordinal: usize) -> Option<(u64, usize)> {
+    let DLDevice { device_type, device_id } = tensor.device;
+    if device_type != DLDeviceType::CUDA || i64::from(device_id) != ordinal as i64 {
+        return None;
+    }
+    let fit = fit::<T>(tensor.dtype)?;
+    let len = Dimensions::of(tensor).ok()?.compact(fit)?;
+    let data = tensor.data.addr() as u64;
+    let start = data.checked_add(tensor.byte_offset)?;
+    start.checked_add(u64::try_from(len.checked_mul(size_of::<T>())?).ok()?)?;
+    (data != 0 && start.is_multiple_of(align_of::<T>() as u64)).then_some((start, len))
 }
 
 /// Compares a tensor with a type and a device.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) names what does not fit.
-pub(super) fn check<T: Scalars>(tensor: &DLTensor, ordinal: usize) -> Result<Checked> {
+pub(super) fn check<T: Scalars>(tensor: &DLTensor, ordinal: usize) -> Result<Checked<'_>> {
     let DLDevice { device_type, device_id } = tensor.device;
     if device_type != DLDeviceType::CUDA || usize::try_from(device_id) != Ok(ordinal) {
         let what = match device_type {
@@ -348,86 +389,121 @@ pub(super) fn check<T: Scalars>(tensor: &DLTensor, ordinal: usize) -> Result<Che
     let fit = fit::<T>(tensor.dtype).ok_or_else(|| {
         Error::invalid(format!("the elements of the tensor are {}, not {element}", tensor.dtype))
     })?;
-    let Dimensions { shape: given, strides: given_strides } = Dimensions::of(tensor)?;
-    let size = size_of::<T>();
-    let too_large = || Error::invalid(format!("a tensor of shape {given:?} is larger than memory"));
-    let mut shape = given.iter().map(|&extent| extent_of(extent)).collect::<Result<Vec<_>>>()?;
-    let empty = shape.contains(&0);
-    let mut strides = match given_strides {
-        // Compact, the last dimension first.
-        None => {
-            let mut next = 1_usize;
-            let mut strides = vec![0; shape.len()];
-            for (stride, extent) in strides.iter_mut().zip(&shape).rev() {
-                *stride = next;
-                next = next.checked_mul((*extent).max(1)).ok_or_else(too_large)?;
-            }
-            strides
-        }
-        Some(strides) => strides
-            .iter()
-            .zip(&shape)
-            .map(|(&stride, &extent)| match usize::try_from(stride) {
-                Ok(stride) => Ok(stride),
-                // No element is reached by it.
-                Err(_) if extent <= 1 || empty => Ok(0),
-                Err(_) => Err(Error::invalid(format!(
-                    "a stride of the tensor is negative: the strides are {strides:?} for the shape {given:?}"
-                ))),
-            })
-            .collect::<Result<Vec<_>>>()?,
+    let given = Dimensions::of(tensor)?;
+    let compact = given.compact(fit);
+    let (len, span) = match compact {
+        Some(len) => (len, len),
+        None => strided(given, fit, element)?,
     };
-    if let Fit::LastDimension(components) = fit {
-        let last = shape.pop();
-        let inner = strides.pop();
-        if last != Some(components) {
-            return Err(Error::invalid(format!(
-                "the last dimension of a tensor of {element} must be {components}: the shape is {given:?}"
-            )));
-        }
-        let packed = inner == Some(1)
-            && strides
-                .iter()
-                .zip(&shape)
-                .all(|(stride, extent)| *extent <= 1 || stride.is_multiple_of(components));
-        if !packed && !empty {
-            return Err(not_compact(given, given_strides));
-        }
-        strides.iter_mut().for_each(|stride| *stride /= components);
-    }
-    let product = |init: usize, extents: &[usize]| {
-        extents.iter().try_fold(init, |all, extent| all.checked_mul(*extent))
-    };
-    let len = product(1, &shape).ok_or_else(too_large)?;
     if len == 0 {
-        return Ok(Checked { start: 0, shape, strides, len: 0, span: 0 });
+        return Ok(Checked { start: 0, len: 0, span: 0, given, fit, compact: true });
     }
-    let last = shape.iter().zip(&strides).try_fold(0_usize, |all, (extent, stride)| {
-        all.checked_add((extent - 1).checked_mul(*stride)?)
-    });
-    let span = last.and_then(|last| last.checked_add(1)).ok_or_else(too_large)?;
+    let too_large =
+        || Error::invalid(format!("a tensor of shape {:?} is larger than memory", given.shape));
     let start =
         (tensor.data.addr() as u64).checked_add(tensor.byte_offset).ok_or_else(too_large)?;
-    let bytes = span.checked_mul(size).and_then(|bytes| u64::try_from(bytes).ok());
-    bytes.and_then(|bytes| start.checked_add(bytes)).ok_or_else(too_large)?;
+    span.checked_mul(size_of::<T>())
+        .and_then(|bytes| start.checked_add(u64::try_from(bytes).ok()?))
+        .ok_or_else(too_large)?;
     if tensor.data.is_null() {
         return Err(Error::invalid(format!("the data of a tensor of {len} elements is null")));
     }
-    Ok(Checked { start, shape, strides, len, span })
+    Ok(Checked { start, len, span, given, fit, compact: compact.is_some() })
 }
 
-impl Checked {
-    /// Fails unless the elements lie one behind the other, in the order of their indices.
-    pub(super) fn is_compact(&self, tensor: &DLTensor) -> Result<()> {
-        let mut next = 1;
-        for (stride, extent) in self.strides.iter().zip(&self.shape).rev() {
-            if self.len > 0 && *extent > 1 && *stride != next {
-                let Dimensions { shape, strides } = Dimensions::of(tensor)?;
-                return Err(not_compact(shape, strides));
-            }
-            next *= extent;
+/// Returns how many elements there are, and how many from the first to the last, that included.
+///
+/// # Errors
+/// As [`check`].
+#[cold]
+fn strided(given: Dimensions<'_>, fit: Fit, element: &str) -> Result<(usize, usize)> {
+    let (shape, strides) = (given.shape, given.strides);
+    let too_large = || Error::invalid(format!("a tensor of shape {shape:?} is larger than memory"));
+    let mut empty = false;
+    for &extent in shape {
+        empty |= extent_of(extent)? == 0;
+    }
+    for (&stride, &extent) in strides.unwrap_or_default().iter().zip(shape) {
+        // Along one element, or none, no stride is used.
+        if stride < 0 && extent > 1 && !empty {
+            return Err(Error::invalid(format!(
+                "a stride of the tensor is negative: the strides are {strides:?} for the shape {shape:?}",
+                strides = strides.unwrap_or_default()
+            )));
         }
-        Ok(())
+    }
+    let mut outer = shape;
+    let mut components = 1;
+    if let Fit::LastDimension(each) = fit {
+        components = each;
+        match shape.split_last() {
+            Some((&last, others)) if usize::try_from(last) == Ok(each) => outer = others,
+            _ => {
+                return Err(Error::invalid(format!(
+                    "the last dimension of a tensor of {element} must be {each}: the shape is {shape:?}"
+                )));
+            }
+        }
+        let packed = strides.is_none_or(|strides| match strides.split_last() {
+            Some((1, others)) => others.iter().zip(outer).all(|(&stride, &extent)| {
+                extent <= 1 || stride.unsigned_abs().is_multiple_of(each as u64)
+            }),
+            _ => false,
+        });
+        if !packed && !empty {
+            return Err(not_compact(shape, strides));
+        }
+    }
+    if empty {
+        return Ok((0, 0));
+    }
+    // From the last dimension on: the elements of those behind, and the distance of the last element.
+    let (mut len, mut last) = (1_usize, 0_usize);
+    for (place, &extent) in outer.iter().enumerate().rev() {
+        let extent = extent_of(extent)?;
+        let stride = match strides.and_then(|strides| strides.get(place)) {
+            Some(stride) if extent > 1 => {
+                usize::try_from(*stride).map_err(|_| too_large())? / components
+            }
+            _ => len,
+        };
+        last = (extent - 1)
+            .checked_mul(stride)
+            .and_then(|distance| last.checked_add(distance))
+            .ok_or_else(too_large)?;
+        len = len.checked_mul(extent).ok_or_else(too_large)?;
+    }
+    Ok((len, last.checked_add(1).ok_or_else(too_large)?))
+}
+
+impl Checked<'_> {
+    /// Fails unless the elements lie one behind the other, in the order of their indices.
+    pub(super) fn is_compact(&self) -> Result<()> {
+        match self.compact {
+            true => Ok(()),
+            false => Err(not_compact(self.given.shape, self.given.strides)),
+        }
+    }
+
+    /// Returns extents and strides in elements of the type, without the dimension that the type is. Strides that are not
+    /// given are those of compact elements, and negative ones, which reach no element, are 0.
+    pub(super) fn dimensions(&self) -> (Vec<usize>, Vec<usize>) {
+        let Dimensions { shape, strides } = self.given;
+        let (count, components) = match self.fit {
+            Fit::Each => (shape.len(), 1),
+            Fit::LastDimension(components) => (shape.len().saturating_sub(1), components),
+        };
+        let shape: Vec<_> =
+            shape.iter().take(count).map(|&extent| usize::try_from(extent).unwrap_or(0)).collect();
+        let mut next = 1_usize;
+        let mut lengths = vec![0; count];
+        for (place, (length, &extent)) in lengths.iter_mut().zip(&shape).enumerate().rev() {
+            let given = strides.and_then(|strides| strides.get(place));
+            *length =
+                given.map_or(next, |&stride| usize::try_from(stride).unwrap_or(0) / components);
+            next = next.saturating_mul(extent.max(1));
+        }
+        (shape, lengths)
     }
 }
 

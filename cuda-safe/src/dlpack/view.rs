@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::element::Element;
-use super::tensor::{Checked, Raw, Tensor, TensorRef, check};
+use super::tensor::{Checked, Raw, Tensor, TensorRef, check, check_compact};
 use crate::consume::ConsumeError;
 use crate::error::{Error, Result};
 use crate::lend::LentStream;
@@ -49,8 +49,14 @@ impl LentStream {
         &'v self,
         tensor: impl Into<TensorRef<'v>>,
     ) -> Result<DeviceSlice<'v, T>> {
-        let (allocation, checked) = self.lend_tensor::<T>(tensor.into(), true, false)?;
-        Ok(DeviceSlice::new(allocation, 0, checked.len))
+        let tensor = tensor.into();
+        let (allocation, len) = match self.lend_compact::<T>(tensor, false) {
+            Some(lent) => lent?,
+            None => {
+                self.lend_tensor::<T>(tensor, true, false).map(|(lent, fits)| (lent, fits.len))?
+            }
+        };
+        Ok(DeviceSlice::new(allocation, 0, len))
     }
 
     /// As [`view`](Self::view), of elements that need not be compact. Strides that are negative are refused.
@@ -63,7 +69,8 @@ impl LentStream {
     ) -> Result<StridedSlice<'v, T>> {
         let (allocation, checked) = self.lend_tensor::<T>(tensor.into(), false, false)?;
         let data = DeviceSlice::new(allocation, 0, checked.span);
-        Ok(StridedSlice { data, shape: checked.shape, strides: checked.strides })
+        let (shape, strides) = checked.dimensions();
+        Ok(StridedSlice { data, shape, strides })
     }
 
     /// Returns a view of a tensor's elements, for the device to write.
@@ -77,19 +84,40 @@ impl LentStream {
     ) -> Result<DeviceSliceMut<'v, T>> {
         let tensor = tensor.into();
         writable(tensor.read_only)?;
-        let (allocation, checked) = self.lend_tensor::<T>(tensor, true, true)?;
-        Ok(DeviceSliceMut::new(allocation, 0, checked.len))
+        let (allocation, len) = match self.lend_compact::<T>(tensor, true) {
+            Some(lent) => lent?,
+            None => {
+                self.lend_tensor::<T>(tensor, true, true).map(|(lent, fits)| (lent, fits.len))?
+            }
+        };
+        Ok(DeviceSliceMut::new(allocation, 0, len))
     }
 
-    fn lend_tensor<T: Element>(
+    /// Lends the memory of a compact tensor, of which no owner need know; `None` for others and for what does not fit.
+    #[inline]
+    fn lend_compact<T: Element>(
         &self,
         tensor: TensorRef<'_>,
+        writes: bool,
+    ) -> Option<Result<(&Arc<Allocation>, usize)>> {
+        if tensor.owner.is_some() {
+            return None;
+        }
+        let (start, len) = check_compact::<T>(tensor.tensor, self.inner().state().ordinal)?;
+        let lent = self.lend_range(start, len * size_of::<T>(), writes);
+        Some(lent.map(|allocation| (allocation, len)))
+    }
+
+    #[cold]
+    fn lend_tensor<'t, T: Element>(
+        &self,
+        tensor: TensorRef<'t>,
         compact: bool,
         writes: bool,
-    ) -> Result<(&Arc<Allocation>, Checked)> {
-        let checked = check::<T>(tensor.tensor, self.context().device().ordinal())?;
+    ) -> Result<(&Arc<Allocation>, Checked<'t>)> {
+        let checked = check::<T>(tensor.tensor, self.inner().state().ordinal)?;
         if compact {
-            checked.is_compact(tensor.tensor)?;
+            checked.is_compact()?;
         }
         let allocation = self.lend_memory::<T>(checked.start, checked.span, writes)?;
         if let Some(owner) = tensor.owner {
@@ -120,28 +148,29 @@ impl Tensor {
         self,
         lent: &LentStream,
     ) -> Result<DeviceBuffer<T>, ConsumeError<Self>> {
-        let checked = match self.can_be_kept::<T>(lent) {
-            Ok(checked) => checked,
+        let (start, len) = match self.can_be_kept::<T>(lent) {
+            Ok(kept) => kept,
             Err(error) => return Err(ConsumeError::new(self, error)),
         };
         let (raw, ended) = self.into_parts();
         if let Err(error) = ended {
             return Err(ConsumeError::new(Self::from_raw_parts(raw), error));
         }
-        let bytes = checked.len * size_of::<T>();
+        let bytes = len * size_of::<T>();
         let token: Box<Raw> = Box::new(raw);
-        let allocation = Allocation::borrowed(checked.start, bytes, lent, token);
-        Ok(DeviceBuffer::over(allocation, checked.len))
+        let allocation = Allocation::borrowed(start, bytes, lent, token);
+        Ok(DeviceBuffer::over(allocation, len))
     }
 
-    fn can_be_kept<T: Element>(&self, lent: &LentStream) -> Result<Checked> {
+    /// Returns where the elements are, and how many.
+    fn can_be_kept<T: Element>(&self, lent: &LentStream) -> Result<(u64, usize)> {
         let tensor = TensorRef::from(self);
         writable(tensor.read_only)?;
         lent.inner().usable_here()?;
-        let checked = check::<T>(tensor.tensor, lent.context().device().ordinal())?;
-        checked.is_compact(tensor.tensor)?;
+        let checked = check::<T>(tensor.tensor, lent.inner().state().ordinal)?;
+        checked.is_compact()?;
         // From now on no other view of this call may show the memory.
         lent.lend_memory::<T>(checked.start, checked.len, true)?;
-        Ok(checked)
+        Ok((checked.start, checked.len))
     }
 }

@@ -1,5 +1,6 @@
 //! Capturing: from a closure that enqueues to a graph.
 
+use std::borrow::Borrow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
@@ -87,9 +88,95 @@ impl Context {
     where
         F: FnOnce(&Stream, &mut S) -> Result<()> + 'env,
     {
-        let template = capture(self.inner(), |stream| record(stream, &mut state))?;
+        let template = capture(self.inner(), &[], |streams| match streams {
+            [stream, ..] => record(stream, &mut state),
+            [] => Ok(()),
+        })?;
         GraphExec::new(self, template, state)
     }
+
+    /// Records what `record` enqueues on streams of several contexts as one graph.
+    ///
+    /// `record` gets a stream of each context, in the order of `contexts`. Work on different streams may run at the same
+    /// time, except where it uses the same memory: [`capture`](Self::capture) describes order, borrows, and what a
+    /// recording can't hold, and all of that applies to every stream here. [`DeviceSliceMut::copy_from_peer`] copies
+    /// between the devices. A kernel may use memory of another one of the contexts if its own has
+    /// [access](Self::enable_peer_access) to it, as elsewhere.
+    ///
+    /// The graph belongs to the first context: it is launched on streams of that context, one call for the work of all
+    /// devices. Each launch waits for conflicting work on all of them, and later work on any of them waits for it. To
+    /// free modules that kernels of the graph came from, and its pinned memory, call
+    /// [`free_deferred`](Self::free_deferred) of the first context before that of the others.
+    ///
+    /// Buffers, conditional parts and named launches ([`Stream::last_node`]) are for the first stream and its
+    /// [forks](Stream::fork). [`GraphExec::recapture`] instantiates such a graph again instead of changing it in place.
+    ///
+    /// ```no_run
+    /// # use cuda_safe::{Context, DeviceBuffer, Devices, LaunchConfig, Result, kernels};
+    /// # kernels! { struct Kernels;
+    /// #     unsafe in "" { safe fn step(x: &[f32], y: &mut [f32], n: usize) where n <= x.len(), n <= y.len(); } }
+    /// # fn run(kernels: &[Kernels; 2]) -> Result<()> {
+    /// let devices = Devices::open(&[0, 1])?;
+    /// let streams = devices.streams()?;
+    /// let buffer = |device: usize| DeviceBuffer::<f32>::zeroed(&streams[device], 1000);
+    /// // Two buffers on each device.
+    /// let state = [[buffer(0)?, buffer(0)?], [buffer(1)?, buffer(1)?]];
+    /// let mut graph = Context::capture_on(devices.contexts(), state, |streams, [[a, b], [c, d]]| {
+    ///     let shape = LaunchConfig::cover(1000, 256);
+    ///     kernels[0].step(&streams[0], shape, &*a, &mut *b, 1000)?;
+    ///     kernels[1].step(&streams[1], shape, &*c, &mut *d, 1000)?;
+    ///     // Both kernels may run at the same time; each copy waits for the one whose result it reads.
+    ///     c.as_slice_mut().copy_from_peer(&streams[1], &*b)?;
+    ///     a.as_slice_mut().copy_from_peer(&streams[0], &*d)
+    /// })?;
+    /// for _ in 0..100 {
+    ///     graph.launch(&streams[0])?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if there are no contexts, if one is there twice, or if they
+    /// belong to different drivers; otherwise as [`capture`](Self::capture).
+    pub fn capture_on<'env, S, F>(
+        contexts: &[impl Borrow<Self>],
+        mut state: S,
+        record: F,
+    ) -> Result<GraphExec<'env, S>>
+    where
+        F: FnOnce(&[Stream], &mut S) -> Result<()> + 'env,
+    {
+        let (first, others) = distinct(contexts)?;
+        let template = capture(first.inner(), &others, |streams| record(streams, &mut state))?;
+        GraphExec::new(first, template, state)
+    }
+}
+
+/// Returns the first of several contexts, and the others.
+///
+/// # Errors
+/// There are none, one is there twice, or they belong to different drivers.
+pub(super) fn distinct<C: Borrow<Context>>(
+    contexts: &[C],
+) -> Result<(&Context, Vec<Arc<ContextInner>>)> {
+    let Some((first, others)) = contexts.split_first() else {
+        return Err(Error::invalid("no context is given to record on"));
+    };
+    let first = first.borrow();
+    let mut known = vec![first.inner()];
+    for context in others {
+        let context = context.borrow().inner();
+        first.inner().state.same_driver(context.state)?;
+        if known.iter().any(|other| Arc::ptr_eq(other, context)) {
+            return Err(Error::invalid(format!(
+                "the context of device {} is given twice",
+                context.state.ordinal
+            ))
+            .with_hint("`Stream::fork` makes another stream of the same context"));
+        }
+        known.push(context);
+    }
+    Ok((first, known.into_iter().skip(1).cloned().collect()))
 }
 
 impl Stream {
@@ -111,9 +198,14 @@ impl Stream {
             recording.captures()?;
             recording.not_of_others("a fork")?;
         }
-        let raw = create(&inner.context, 0)?;
-        let stream = Self::recording(&inner.context, raw, capture.clone());
-        capture.enter(inner)?.fork(inner, raw, stream.id())?;
+        self.fork_in(&inner.context, capture)
+    }
+
+    /// Creates another stream of the same recording, perhaps in another context.
+    fn fork_in(&self, context: &Arc<ContextInner>, capture: &Arc<Capture>) -> Result<Self> {
+        let raw = create(context, 0)?;
+        let stream = Self::recording(context, raw, capture.clone());
+        capture.enter(self.inner())?.fork(self.inner(), stream.inner())?;
         Ok(stream)
     }
 
@@ -148,19 +240,48 @@ impl Stream {
     }
 }
 
-/// Runs `record` on a stream that captures, and gives what was captured.
+/// Runs `record` on streams that capture, one of each context, and gives what was captured.
 pub(super) fn capture(
     context: &Arc<ContextInner>,
-    record: impl FnOnce(&Stream) -> Result<()>,
+    others: &[Arc<ContextInner>],
+    record: impl FnOnce(&[Stream]) -> Result<()>,
 ) -> Result<Template> {
     let emptied = Emptied { capture: Capture::new(), context };
     let capture = &emptied.capture;
-    let part = part(context, capture, None, &[], record)?;
+    // Until the capture has ended, also by a panic.
+    let _begun = others.iter().map(|other| Begun::new(other)).collect::<Result<Vec<_>>>()?;
+    let part = part(context, capture, None, &[], |stream| {
+        if others.is_empty() {
+            return record(std::slice::from_ref(stream));
+        }
+        let mut streams = vec![stream.clone()];
+        for other in others {
+            streams.push(stream.fork_in(other, capture)?);
+        }
+        record(&streams)
+    })?;
     let mut template = Template::empty(context);
     template.graph = part.graph;
     part.outcome?;
     template.take(capture)?;
     Ok(template)
+}
+
+/// Keeps waits for the whole of another context out of a capture that streams of it join.
+struct Begun<'a>(&'a ContextInner);
+
+impl<'a> Begun<'a> {
+    fn new(context: &'a ContextInner) -> Result<Self> {
+        context.state.usable()?;
+        context.captures.begin();
+        Ok(Self(context))
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.0.captures.end();
+    }
 }
 
 /// Empties a recording when dropped: after a failure or a panic, its resources must not live on with a stream that the
@@ -201,20 +322,20 @@ pub(super) fn part(
         Some(graph) => driver::begin_to(context, raw, graph, after),
     }
     .inspect_err(|_| context.captures.end())?;
-    capture.lock().begin(stream.id(), raw, after.into());
+    capture.lock().begin(stream.inner(), after.into());
     // The capture must end whatever becomes of the closure.
     let recorded = catch_unwind(AssertUnwindSafe(|| record(&stream)));
     let (joined, tail, ended, streams) = {
         let mut recording = capture.lock();
-        let joined = recording.join_all(context);
+        let joined = recording.join_all();
         let tail = driver::tail(context, raw);
         recording.target = Target::Ended;
         let ended = driver::end(context, raw);
         context.captures.end();
         (joined, tail, ended, std::mem::take(&mut recording.streams))
     };
-    for raw in streams {
-        destroy_stream(context, raw);
+    for (raw, context) in streams {
+        destroy_stream(&context, raw);
     }
     let recorded = match recorded {
         Ok(recorded) => recorded,

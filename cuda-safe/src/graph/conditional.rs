@@ -246,7 +246,8 @@ fn check_flag(
     stream.state().usable()?;
     let recording = capture.enter(stream)?;
     recording.captures()?;
-    recording.may_use(stream, flag)?;
+    recording.in_first_context(stream, "a conditional part")?;
+    recording.may_use(stream, flag, false)?;
     if kind == CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_WHILE && flag.is_of_graph() {
         return Err(Error::invalid(
             "the flag of a loop was allocated in the capture, and bodies can't use such memory",

@@ -155,7 +155,8 @@ pub(super) fn continue_at(context: &ContextInner, stream: CUstream, node: RawNod
     set_tail(context, stream, &[node], set)
 }
 
-/// Makes `waiter` wait for `other` by an event: if one of them captures, both do from then on.
+/// Makes `waiter` wait for `other`, which is a stream of the context, by an event: if one of them captures, both do from
+/// then on.
 pub(super) fn join(context: &ContextInner, waiter: CUstream, other: CUstream) -> Result<()> {
     let event = create_event(context)?;
     // SAFETY: all handles are live.

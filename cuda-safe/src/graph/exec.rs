@@ -1,5 +1,6 @@
 //! Executable graphs.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 
 use cuda_sys::CUgraphExec;
 
-use super::capture::capture;
+use super::capture::{capture, distinct};
 use super::driver;
 use super::node::{GraphNode, Update};
 use super::recording::{Capture, Target};
@@ -123,14 +124,16 @@ impl<'env, S> GraphExec<'env, S> {
     #[doc(alias = "cuGraphLaunch")]
     pub fn launch(&mut self, stream: &Stream) -> Result<()> {
         let inner = stream.inner();
-        let context = &self.template.context;
         self.template.of_context(&inner.context)?;
-        let mut enqueuing = Enqueuing::on(stream)?;
-        if enqueuing.recording().is_some() {
-            return self.launch_as_child(stream, enqueuing);
+        if inner.capture.is_some() {
+            return self.launch_as_child(stream);
         }
-        if !self.template.contents.uses.is_empty() {
-            enqueuing.take_graph_lock()?;
+        let context = &self.template.context;
+        let mut enqueuing = Enqueuing::on(stream)?;
+        let uses = &self.template.contents.uses;
+        if !uses.is_empty() {
+            enqueuing.take_graph_locks(uses.locks_besides(context))?;
+            enqueuing.between_contexts();
         }
         let enqueued = enqueuing.run(&self.template.contents.uses, Some(self.name), |_| {
             // SAFETY: graph and stream are live and of one context; all memory and code that the graph
@@ -144,11 +147,17 @@ impl<'env, S> GraphExec<'env, S> {
         enqueued.recorded.and(enqueued.output)
     }
 
-    fn launch_as_child(&mut self, stream: &Stream, mut enqueuing: Enqueuing<'_>) -> Result<()> {
+    fn launch_as_child(&mut self, stream: &Stream) -> Result<()> {
+        let mut enqueuing = Enqueuing::on(stream)?;
         let shape = self.shape()?;
         if let Some(recording) = enqueuing.recording() {
             recording.captures()?;
+            if shape.contents.spans {
+                recording.not_in_body("a graph of several contexts can't be launched")?;
+                recording.not_of_others("a launch of a graph of several contexts")?;
+            }
         }
+        enqueuing.between_contexts();
         let (context, raw) = (&shape.context, stream.inner().raw);
         let enqueued = enqueuing.run(&shape.contents.uses, None, |_| {
             let (graph, tail) = driver::capturing(context, raw)?;
@@ -159,6 +168,7 @@ impl<'env, S> GraphExec<'env, S> {
         let followed = enqueued.recorded.and(enqueued.output);
         if let Some(recording) = enqueuing.recording() {
             recording.keep_all(&shape.contents.kept);
+            recording.contents.spans |= shape.contents.spans;
             if let Err(error) = &followed {
                 recording.contents.failures.note_returned(error.clone());
             }
@@ -234,7 +244,7 @@ impl<'env, S> GraphExec<'env, S> {
         });
         {
             let mut recording = capture.lock();
-            let update = Update::new(self.exec, kernel, self.template.contents.has_branches);
+            let update = Update::new(self.exec, kernel, &self.template.contents);
             recording.target = Target::Update(update);
             recording.belongs_to_this_thread();
             recording.contents.uses = std::mem::take(&mut self.template.contents.uses);
@@ -250,7 +260,8 @@ impl<'env, S> GraphExec<'env, S> {
 
     /// Records the graph again, with its state. If the shape is the same, the executable graph is changed in place,
     /// which is much cheaper than a new one. A graph with branches in which launches are named (by
-    /// [`Stream::last_node`]) is always instantiated again: the driver doesn't say which node became which.
+    /// [`Stream::last_node`]) is always instantiated again: the driver doesn't say which node became which. So is a graph
+    /// that uses several contexts, since drivers crash at the launch of one that was changed.
     ///
     /// Waits while another thread waits for the whole context, as [`Context::capture`] does.
     ///
@@ -263,8 +274,36 @@ impl<'env, S> GraphExec<'env, S> {
         F: FnOnce(&Stream, &mut S) -> Result<()> + 'env,
     {
         let state = &mut self.state;
+        let new = capture(&self.template.context, &[], |streams| match streams {
+            [stream, ..] => record(stream, state),
+            [] => Ok(()),
+        })?;
+        self.become_new(new)
+    }
+
+    /// As [`recapture`](Self::recapture), on several contexts: see [`Context::capture_on`]. The first is the one that the
+    /// graph belongs to.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the first context is another one; otherwise as
+    /// [`recapture`](Self::recapture) and [`Context::capture_on`].
+    pub fn recapture_on<F>(
+        &mut self,
+        contexts: &[impl Borrow<Context>],
+        record: F,
+    ) -> Result<Recaptured>
+    where
+        F: FnOnce(&[Stream], &mut S) -> Result<()> + 'env,
+    {
+        let (first, others) = distinct(contexts)?;
+        self.template.of_context(first.inner())?;
+        let state = &mut self.state;
+        let new = capture(first.inner(), &others, |streams| record(streams, state))?;
+        self.become_new(new)
+    }
+
+    fn become_new(&mut self, new: Template) -> Result<Recaptured> {
         let context = &self.template.context;
-        let new = capture(context, |stream| record(stream, state))?;
         // The driver pairs with the graph that was used last.
         let shape = self.newest.as_ref().unwrap_or(&self.template);
         let updated = match shape.pairs_with(&new)? {

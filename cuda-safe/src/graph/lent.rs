@@ -108,7 +108,7 @@ impl Capture {
 
     /// Begins to record on the stream.
     pub(crate) fn begin_lent(&self, stream: &StreamInner, capturing: Capturing) {
-        self.lock().begin(stream.id, stream.raw, capturing.tail);
+        self.lock().begin(stream, capturing.tail);
     }
 
     /// Ends the recording, not the capture. Memory that was allocated and not freed is freed in the graph.

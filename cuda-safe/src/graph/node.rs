@@ -7,6 +7,7 @@ use std::sync::Arc;
 use cuda_sys::{CUDA_KERNEL_NODE_PARAMS, CUfunction, CUgraphExec};
 
 use super::driver::RawNode;
+use super::recording::Contents;
 use super::uses::{Key, Uses};
 use crate::context::ContextInner;
 use crate::error::{Error, Result};
@@ -50,6 +51,8 @@ pub(super) struct Update {
     pub(super) node: KernelNode,
     /// Whether nodes of the graph may run beside it.
     pub(super) has_branches: bool,
+    /// Whether the graph spans several contexts.
+    pub(super) spans: bool,
     /// The resources that the launch uses.
     uses: Vec<(Arc<Allocation>, Range<usize>, Access)>,
     pub(super) done: bool,
@@ -58,8 +61,9 @@ pub(super) struct Update {
 }
 
 impl Update {
-    pub(super) fn new(exec: CUgraphExec, node: KernelNode, has_branches: bool) -> Self {
-        Self { exec, node, has_branches, uses: Vec::new(), done: false, gone: Vec::new() }
+    pub(super) fn new(exec: CUgraphExec, node: KernelNode, contents: &Contents) -> Self {
+        let Contents { has_branches, spans, .. } = *contents;
+        Self { exec, node, has_branches, spans, uses: Vec::new(), done: false, gone: Vec::new() }
     }
 
     /// Fails for a launch that the node can't become.

@@ -56,8 +56,8 @@ pub(crate) struct Recording {
     /// By the place of the allocation on the heap; `uses` keeps it there.
     pub(super) order: HashMap<usize, Ranges<Order>>,
     pub(super) contents: Contents,
-    /// Raw streams whose handles are gone, to be destroyed once nothing is captured any more.
-    pub(super) streams: Vec<CUstream>,
+    /// Raw streams whose handles are gone, to be destroyed once nothing is captured any more, and their contexts.
+    pub(super) streams: Vec<(CUstream, Arc<ContextInner>)>,
     /// The thread that runs the closure. Another thread may not enqueue: the graph's `'env` says nothing
     /// about what such a thread has borrowed.
     pub(super) thread: Option<ThreadId>,
@@ -84,6 +84,8 @@ pub(super) struct Contents {
     pub(super) allocates: bool,
     /// Whether a capture with several streams is recorded: then some nodes may run at the same time.
     pub(super) has_branches: bool,
+    /// Whether the graph runs in several contexts, or uses memory of another one than its own.
+    pub(super) spans: bool,
     pub(super) failures: Failures,
 }
 
@@ -133,7 +135,8 @@ impl Capture {
     pub(super) fn empty(&self) -> Contents {
         let mut recording = self.lock();
         recording.order.clear();
-        recording.branches.iter_mut().for_each(|branch| branch.last = None);
+        // Also since they hold their contexts.
+        recording.branches.clear();
         std::mem::take(&mut recording.contents)
     }
 
@@ -177,14 +180,14 @@ impl Capture {
     }
 
     /// Destroys a stream of the recording whose last handle is gone: now, or when the capture ends.
-    pub(crate) fn destroy_when_ended(&self, context: &ContextInner, raw: CUstream) {
+    pub(crate) fn destroy_when_ended(&self, context: &Arc<ContextInner>, raw: CUstream) {
         if raw.is_null() {
             return;
         }
         {
             let mut recording = self.lock();
             if !matches!(recording.target, Target::Ended) {
-                recording.streams.push(raw);
+                recording.streams.push((raw, context.clone()));
                 return;
             }
         }
@@ -246,6 +249,12 @@ impl Recording {
         }
     }
 
+    /// Fails for another stream of the recording than that by which it was entered, if its part has ended.
+    pub(crate) fn admit(&self, stream: &StreamInner) -> Result<()> {
+        self.captures()?;
+        self.branch(stream.id).map(drop)
+    }
+
     /// Fails in the body of a conditional node, with an error that begins with `what`. Drivers fail later, and
     /// invalidate the capture.
     pub(crate) fn not_in_body(&self, what: &str) -> Result<()> {
@@ -255,10 +264,35 @@ impl Recording {
         }
     }
 
-    /// Fails for memory that the recording can't use.
-    pub(super) fn may_use(&self, stream: &StreamInner, allocation: &Allocation) -> Result<()> {
-        if !Arc::ptr_eq(&stream.context, &allocation.home_stream().inner().context) {
-            return Err(Error::invalid("a graph can't use a buffer of another context"));
+    /// Fails for memory that the recording can't use. `between` says whether the work goes between contexts, as a copy
+    /// or a graph: then it need not be reached by kernels.
+    pub(crate) fn may_use(
+        &self,
+        stream: &StreamInner,
+        allocation: &Allocation,
+        between: bool,
+    ) -> Result<()> {
+        let home = &allocation.home_stream().inner().context;
+        if !Arc::ptr_eq(&stream.context, home) {
+            let of_recording = match &self.target {
+                Target::Update(update) => update.spans,
+                _ => between || self.records_on(home),
+            };
+            if !of_recording {
+                return Err(Error::invalid("a graph can't use a buffer of another context")
+                    .with_hint(
+                        "`Context::capture_on` records a graph of several contexts, and \
+                         `DeviceSliceMut::copy_from_peer` copies between two",
+                    ));
+            }
+            if allocation.is_of_graph() {
+                return Err(Error::invalid(
+                    "memory that was allocated in a capture is used by streams of its own context alone",
+                ));
+            }
+            if !between {
+                allocation.reachable_from(&stream.context)?;
+            }
         }
         if allocation.is_of_graph() && !allocation.is_of(self.number) {
             return Err(Error::invalid("the buffer was allocated in another capture"));
@@ -268,8 +302,13 @@ impl Recording {
 
     /// Orders a use behind those that conflict with it on other streams of the recording. Each launch of the graph
     /// waits for uses of the memory outside of it.
-    pub(crate) fn begin_use(&mut self, stream: &StreamInner, used: Used<'_>) -> Result<()> {
-        self.may_use(stream, used.0)?;
+    pub(crate) fn begin_use(
+        &mut self,
+        stream: &StreamInner,
+        used: Used<'_>,
+        between: bool,
+    ) -> Result<()> {
+        self.may_use(stream, used.0, between)?;
         if used.1.is_empty() {
             return Ok(());
         }
@@ -284,7 +323,7 @@ impl Recording {
         let marks = self.conflicts(used);
         let branch = self.branch(stream.id)?;
         for mark in marks {
-            self.wait(&stream.context, branch, &mark)?;
+            self.wait(branch, &mark)?;
         }
         Ok(())
     }
@@ -330,6 +369,8 @@ impl Recording {
             // or its owner does.
         } else {
             allocation.note_captured();
+            self.contents.spans |=
+                !Arc::ptr_eq(&stream.context, &allocation.home_stream().inner().context);
             let key = self.contents.uses.add(&used);
             if let Some(last) = &mut branch.last {
                 last.keys.push(key);
@@ -385,6 +426,7 @@ impl Recording {
         }
         self.contents.kept.append(&mut body.kept);
         self.contents.has_branches |= body.has_branches;
+        self.contents.spans |= body.spans;
         Ok(())
     }
 
@@ -444,6 +486,7 @@ impl Recording {
     pub(super) fn name_last(&mut self, stream: &StreamInner) -> Result<usize> {
         self.captures()?;
         self.not_of_others("naming a launch")?;
+        self.in_first_context(stream, "a launch can't be named")?;
         let branch = self.branch(stream.id)?;
         match self.branches[branch].last.take() {
             Some(node) if node.node != RawNode::NULL => {
@@ -473,6 +516,7 @@ impl Recording {
         self.not_in_body("memory can't be allocated").map_err(|error| {
             error.with_hint("allocate it before the capture, and put it into the state")
         })?;
+        self.in_first_context(stream, "memory can't be allocated")?;
         let start = driver::allocate(stream, bytes)?;
         self.contents.allocates = true;
         self.contents.memory += 1;
@@ -492,7 +536,7 @@ impl Recording {
     fn free(&mut self, home: &StreamInner, allocation: &Allocation) -> Result<()> {
         let place = std::ptr::from_ref(allocation).addr();
         // If the part that allocated it has ended, the part that goes on frees it.
-        let open = self.branches.iter().position(|branch| branch.open);
+        let open = self.first();
         let branch = self.branch(home.id).or_else(|error| open.ok_or(error))?;
         if let Some(order) = self.order.remove(&place) {
             let mut marks = Vec::new();
@@ -501,7 +545,7 @@ impl Recording {
                 Ok::<(), std::convert::Infallible>(())
             });
             for mark in marks {
-                self.wait(&home.context, branch, &mark)?;
+                self.wait(branch, &mark)?;
             }
         }
         let Branch { raw, stream, .. } = self.branches[branch];

@@ -6,9 +6,11 @@ use cuda_sys::CUgraph;
 
 use super::driver;
 use super::node::KernelNode;
-use super::recording::{Capture, Contents};
-use crate::context::{ContextInner, Counted};
+use super::recording::{Capture, Contents, Kept};
+use crate::context::{ContextInner, Counted, Deferred};
 use crate::error::{Error, Result};
+use crate::memory::Staged;
+use crate::module::ModuleInner;
 
 /// A graph that was recorded, and what it needs: the driver's graph, the memory that it uses, and
 /// what else must live as long.
@@ -50,10 +52,15 @@ impl Template {
         self
     }
 
-    /// Returns whether the driver, if it finds the shapes equal, pairs each named node with the one of the
-    /// same name. In one row it pairs by place; what it does with branches it doesn't say.
+    /// Returns whether an executable graph of this shape can be changed to the other in place: whether the driver, if it
+    /// finds the shapes equal, pairs each named node with the one of the same name. In one row it pairs by place; what it
+    /// does with branches it doesn't say.
     pub(super) fn pairs_with(&self, other: &Self) -> Result<bool> {
         let (mine, others) = (&self.contents, &other.contents);
+        if mine.spans || others.spans {
+            // The driver changes it, and crashes at the next launch (driver 580, two H100s).
+            return Ok(false);
+        }
         if mine.nodes.is_empty() && others.nodes.is_empty() {
             return Ok(true);
         }
@@ -108,5 +115,17 @@ impl Drop for Template {
     fn drop(&mut self) {
         self.context.census.remove(self.counted);
         self.context.keep_drop_result(driver::destroy_graph(&self.context, self.graph));
+        if !self.contents.spans {
+            return;
+        }
+        let of_device = |kept: &Kept| kept.is::<ModuleInner>() || kept.is::<Staged>();
+        let kept = std::mem::take(&mut self.contents.kept);
+        let (kept, gone): (Vec<_>, Vec<_>) = kept.into_iter().partition(of_device);
+        drop(gone);
+        if !kept.is_empty() {
+            // A launch, which is work of this context, may still need it. Waiting for the contexts that it belongs to,
+            // which is what its own drop relies on, is no wait for such a launch.
+            self.context.deferred.put(Deferred::Token(Box::new(kept)));
+        }
     }
 }

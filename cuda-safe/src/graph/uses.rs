@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::context::{ContextGraphLock, ContextInner};
 use crate::error::Result;
 use crate::memory::{Access, Accesses, Allocation, Enqueue, Used, number_writes};
 
@@ -129,6 +130,24 @@ impl Uses {
             let access = if key.writes { Access::Write } else { Access::Read };
             ((&entry.allocation, key.start..key.end, access), entry.order)
         })
+    }
+
+    /// Returns the graph locks of the contexts of the memory, but for `own`. Some may be there more than once.
+    pub(crate) fn locks_besides<'a>(
+        &'a self,
+        own: &'a Arc<ContextInner>,
+    ) -> impl Iterator<Item = &'a ContextGraphLock> {
+        let contexts =
+            self.entries.values().map(|entry| &entry.allocation.home_stream().inner().context);
+        let mut last = own;
+        contexts
+            // Entries of one context often stand in a row.
+            .filter(move |context| {
+                let new = !Arc::ptr_eq(context, own) && !Arc::ptr_eq(context, last);
+                last = context;
+                new
+            })
+            .map(|context| &context.graph_lock)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Used<'_>> {

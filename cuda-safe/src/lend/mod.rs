@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use cuda_sys::{CU_STREAM_LEGACY, CUstream, CUstreamCaptureMode};
 
-use crate::context::{Context, ContextInner};
+use crate::context::{Context, ContextInner, LentStreams};
 use crate::error::{Error, Result};
 use crate::graph::{Capture, capture_of, exchange_mode, relax_captures};
 use crate::stream::{InCall, Stream};
@@ -26,10 +26,24 @@ use views::Views;
 pub struct LentStream {
     stream: Stream,
     views: RefCell<Views>,
+    /// The driver's number of the stream, by which later calls find what this one leaves.
+    id: u64,
     /// `Some` while the other code captures the stream, with this thread's mode before the call.
     capture: Option<(Arc<Capture>, CUstreamCaptureMode)>,
     /// The call is this thread's.
     not_send: PhantomData<*const ()>,
+}
+
+/// A stream between two calls, to which nothing refers, with memory that its next views can lie in.
+pub(crate) struct Idle {
+    stream: Stream,
+    views: Views,
+}
+
+impl From<Stream> for Idle {
+    fn from(stream: Stream) -> Self {
+        Self { stream, views: Views::default() }
+    }
 }
 
 impl Context {
@@ -115,7 +129,7 @@ impl Context {
                 inner.deferred.give_back(&lent.stream)?;
                 call(&lent)
             }));
-            let closed = lent.close();
+            let closed = lent.close(inner);
             match result {
                 Ok(Ok(result)) => closed.map(|()| result),
                 Ok(Err(error)) => {
@@ -137,17 +151,21 @@ impl LentStream {
     fn open(context: &Arc<ContextInner>, raw: CUstream, legacy: bool) -> Result<Self> {
         // The first query: others fail while the stream's capture is invalidated.
         let capturing = capture_of(context, raw)?;
-        if !legacy {
+        let is_of_context = || {
             let mut owner = std::ptr::null_mut();
+            if legacy {
+                return Ok(());
+            }
             // SAFETY: the stream is live, says the caller of `lend`, and `owner` is a valid place for a handle.
             unsafe { call!(context, cuStreamGetCtx(raw, &raw mut owner)) }?;
-            if owner != context.raw {
-                return Err(Error::invalid("the lent stream belongs to another context"));
+            match owner == context.raw {
+                true => Ok(()),
+                false => Err(Error::invalid("the lent stream belongs to another context")),
             }
-        }
-        let views = RefCell::default();
-        context.lent.note_capture(capturing.is_some());
+        };
         if let Some(capturing) = capturing {
+            is_of_context()?;
+            context.lent.note_capture(true);
             let mode = relax_captures(context)?;
             // From here on waits for the context are refused.
             context.captures.join();
@@ -158,37 +176,44 @@ impl LentStream {
             let stream = Stream::lent(context, raw, legacy, Some(capture.clone()));
             stream.inner().begin_call();
             capture.begin_lent(stream.inner(), capturing);
-            return Ok(Self {
-                stream,
-                views,
-                capture: Some((capture, mode)),
-                not_send: PhantomData,
-            });
+            let (views, capture) = (RefCell::default(), Some((capture, mode)));
+            return Ok(Self { stream, views, id: 0, capture, not_send: PhantomData });
         }
         let mut id = 0;
         // SAFETY: the stream is live, and `id` is a valid place for the number.
         unsafe { call!(context, cuStreamGetId(raw, &raw mut id)) }?;
-        let stream = context.lent.find(id, || Stream::lent(context, raw, legacy, None));
+        let Idle { stream, views } = match context.lent.find(id) {
+            // The driver never uses a number again, so it is a stream of this context.
+            Some(idle) => idle,
+            None => {
+                is_of_context()?;
+                context.lent.add(id, Stream::lent(context, raw, legacy, None))
+            }
+        };
+        context.lent.note_capture(false);
         stream.inner().begin_call();
-        Ok(Self { stream, views, capture: None, not_send: PhantomData })
+        let views = RefCell::new(views);
+        Ok(Self { stream, views, id, capture: None, not_send: PhantomData })
     }
 
     /// Ends the call: from here on the other code may do with stream and memory what it likes.
-    fn close(self) -> Result<()> {
-        let Self { stream, views, capture, .. } = self;
-        let context = &*stream.inner().context;
+    fn close(self, context: &ContextInner) -> Result<()> {
+        let Self { stream, views, id, capture, .. } = self;
         allocate::end();
-        let views = views.into_inner();
+        let mut views = views.into_inner();
         let mut closed = views.end(context);
         if let Some((capture, mode)) = &capture {
             closed = context.first_error(closed, capture.end_lent(stream.inner()));
             context.captures.end();
             closed = context.first_error(closed, exchange_mode(context, *mode).map(drop));
         }
-        // The views hold the stream too.
-        drop(views);
-        let outlived = Arc::strong_count(stream.inner()) > 1;
-        context.first_error(closed, stream.inner().end_call(outlived))
+        // Views that are left hold the stream too.
+        let outlived = Arc::strong_count(stream.inner()) > 1 + views.len();
+        let ended = stream.inner().end_call(outlived);
+        if !outlived && capture.is_none() {
+            LentStreams::leave(context, id, Idle { stream, views });
+        }
+        context.first_error(closed, ended)
     }
 }
 

@@ -10,10 +10,19 @@ use super::LentStream;
 use crate::context::ContextInner;
 use crate::error::{Error, Result};
 use crate::memory::{Allocation, DeviceSlice, DeviceSliceMut, fit};
+use crate::stream::Stream;
+
+/// How many allocations a stream keeps between calls.
+const MOST_IDLE: usize = 16;
 
 /// The memory that the views of a call lie in.
 #[derive(Default)]
-pub(super) struct Views(Vec<View>);
+pub(super) struct Views {
+    /// Those of this call, then idle ones of earlier calls.
+    list: Vec<View>,
+    /// How many are of this call.
+    used: usize,
+}
 
 struct View {
     /// Owned, and at a fixed place: views refer to it while the list grows.
@@ -24,6 +33,20 @@ struct View {
 impl View {
     fn new(allocation: Arc<Allocation>, writes: bool) -> Self {
         Self { allocation: NonNull::from(Box::leak(Box::new(allocation))), writes }
+    }
+
+    /// Makes it a view of other memory, if nothing can refer to it. Only for a view of an earlier call.
+    fn renew(
+        &mut self,
+        start: CUdeviceptr,
+        bytes: usize,
+        writes: bool,
+    ) -> Option<NonNull<Arc<Allocation>>> {
+        self.writes = writes;
+        // SAFETY: leaked by `new` and freed by the drop. References to it borrow the `LentStream` of its call, which
+        // has ended.
+        let allocation = unsafe { self.allocation.as_mut() };
+        allocation.lend_again(start, bytes).then_some(self.allocation)
     }
 
     fn allocation(&self) -> &Arc<Allocation> {
@@ -45,13 +68,60 @@ impl Drop for View {
 }
 
 impl Views {
-    /// Ends the lending of all memory, and returns the first error. The context keeps later ones.
-    pub(super) fn end(&self, context: &ContextInner) -> Result<()> {
-        let mut ended = Ok(());
-        for view in &self.0 {
-            ended = context.first_error(ended, view.allocation().end_lending());
+    /// Ends the lending of all memory, and returns the first error. The context keeps later ones. Memory that nothing
+    /// refers to stays for views of later calls.
+    pub(super) fn end(&mut self, context: &ContextInner) -> Result<()> {
+        self.used = 0;
+        if self.list.len() <= MOST_IDLE && self.list.iter().all(|view| view.allocation().is_idle())
+        {
+            return Ok(());
         }
+        self.end_some(context)
+    }
+
+    #[cold]
+    fn end_some(&mut self, context: &ContextInner) -> Result<()> {
+        let mut ended = Ok(());
+        self.list.retain(|view| {
+            let idle = view.allocation().is_idle();
+            if !idle {
+                let error = view.allocation().end_lending();
+                ended = context.first_error(std::mem::replace(&mut ended, Ok(())), error);
+            }
+            idle
+        });
+        self.list.truncate(MOST_IDLE);
         ended
+    }
+
+    /// Returns how many allocations there are, each of which holds the stream.
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    fn of_call(&self) -> &[View] {
+        self.list.get(..self.used).unwrap_or_default()
+    }
+
+    /// Adds a view, and returns its place.
+    fn add(
+        &mut self,
+        start: CUdeviceptr,
+        bytes: usize,
+        stream: &Stream,
+        writes: bool,
+    ) -> NonNull<Arc<Allocation>> {
+        let renewed =
+            self.list.get_mut(self.used).and_then(|idle| idle.renew(start, bytes, writes));
+        self.used += 1;
+        renewed.unwrap_or_else(|| {
+            let view = View::new(Allocation::lent(start, bytes, stream), writes);
+            let place = view.allocation;
+            // What could not be renewed goes.
+            self.list.truncate(self.used - 1);
+            self.list.push(view);
+            place
+        })
     }
 }
 
@@ -109,22 +179,36 @@ impl LentStream {
             }
             fit::aligned::<T>("the lent memory", start)?;
         }
+        let start = if bytes == 0 { 0 } else { start };
+        self.lend_range(start, bytes, writes)
+    }
+
+    /// Lends a range of addresses, which does not overflow.
+    #[inline]
+    pub(crate) fn lend_range(
+        &self,
+        start: CUdeviceptr,
+        bytes: usize,
+        writes: bool,
+    ) -> Result<&Arc<Allocation>> {
         let addresses = start..start + bytes as u64;
         let mut views = self.views.borrow_mut();
-        for other in views.0.iter().filter(|other| writes || other.writes) {
+        for other in views.of_call().iter().filter(|other| writes || other.writes) {
             let known = other.addresses();
             if known.start < addresses.end && addresses.start < known.end {
-                return Err(Error::invalid(format!(
-                    "lent memory overlaps, and one of the two is written: {:#x}..{:#x} and {:#x}..{:#x}",
-                    known.start, known.end, addresses.start, addresses.end
-                )));
+                return Err(overlap(&known, &addresses));
             }
         }
-        let start = if bytes == 0 { 0 } else { start };
-        let view = View::new(Allocation::lent(start, bytes, &self.stream), writes);
-        let place = view.allocation;
-        views.0.push(view);
+        let place = views.add(start, bytes, &self.stream, writes);
         // SAFETY: the list drops its views when `close` consumes `self`, and the returned reference borrows `self`.
         Ok(unsafe { place.as_ref() })
     }
+}
+
+#[cold]
+fn overlap(known: &Range<u64>, added: &Range<u64>) -> Error {
+    Error::invalid(format!(
+        "lent memory overlaps, and one of the two is written: {:#x}..{:#x} and {:#x}..{:#x}",
+        known.start, known.end, added.start, added.end
+    ))
 }

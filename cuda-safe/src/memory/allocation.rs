@@ -130,7 +130,9 @@ impl Allocation {
         home: &Stream,
         kind: Kind,
     ) -> Arc<Self> {
-        home.inner().memory_made();
+        if !matches!(kind, Kind::Lent(_)) {
+            home.inner().memory_made();
+        }
         Arc::new(Self {
             start,
             bytes,
@@ -147,6 +149,15 @@ impl Allocation {
             kind,
             versions: Versions::default(),
         })
+    }
+
+    /// Makes this the memory at another place, as if it were made now. Only for memory that was used on its home stream
+    /// alone.
+    pub(super) fn move_to(&mut self, start: CUdeviceptr, bytes: usize) {
+        self.start = start;
+        self.bytes = bytes;
+        self.born = self.home.inner().next_number();
+        self.versions.reset();
     }
 
     /// Returns the number on the home stream that covers everything this memory has to wait for before its
@@ -386,8 +397,11 @@ pub(super) fn is_of_a_free(error: &Error) -> bool {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
+        if matches!(self.kind, Kind::Lent(_)) {
+            return;
+        }
         self.home.inner().memory_dropped();
-        if matches!(self.kind, Kind::Empty | Kind::Lent(_) | Kind::Module(_) | Kind::Released) {
+        if matches!(self.kind, Kind::Empty | Kind::Module(_) | Kind::Released) {
             return;
         }
         let home = self.home.inner();

@@ -68,6 +68,27 @@ impl Allocation {
         Self::with_kind(start, bytes, home, Kind::Lent(LentMemory::default()))
     }
 
+    /// Returns whether it was used on its home stream alone, in no recording, and nothing else refers to it. To be called
+    /// for lent memory.
+    #[inline]
+    pub(crate) fn is_idle(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) == 1
+            && self.shared.is_quiet()
+            && !self.is_captured()
+            && self.frozen.get().is_none()
+    }
+
+    /// Lends other memory by an allocation that was [idle](Self::is_idle); `false` if somebody could refer to it.
+    pub(crate) fn lend_again(self: &mut Arc<Self>, start: CUdeviceptr, bytes: usize) -> bool {
+        match Arc::get_mut(self) {
+            Some(this) => {
+                this.move_to(start, bytes);
+                true
+            }
+            None => false,
+        }
+    }
+
     /// Returns whether it is lent for a call.
     pub(crate) fn is_lent(&self) -> bool {
         matches!(self.kind(), Kind::Lent(_))
@@ -95,8 +116,7 @@ impl Allocation {
         if lent.ended.load(Ordering::SeqCst) {
             return Ok(());
         }
-        if Arc::strong_count(self) == 1 && !self.shared.is_raised() {
-            // Used on its home stream alone, and nobody is left who could use it.
+        if self.is_idle() {
             return Ok(());
         }
         let home = self.home_stream().inner();

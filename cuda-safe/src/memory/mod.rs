@@ -30,7 +30,7 @@ pub use order::kept::KeptMemory;
 pub use order::uses::Access;
 pub use slice::{DeviceSlice, DeviceSliceMut};
 
-pub(crate) use copy::{Helpers, Packing};
+pub(crate) use copy::{Helpers, Packing, Staged};
 pub(crate) use host::pages;
 pub(crate) use host::staging::Staging;
 pub(crate) use host::visible::HostVec;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Stream;
+use crate::context::Context;
 use crate::error::Result;
 use crate::memory::Allocation;
 
@@ -14,6 +15,8 @@ pub struct GraphLock<'s> {
     stream: &'s Stream,
     /// Whether a graph uses some of the memory.
     shared: bool,
+    /// The other contexts that such memory belongs to.
+    others: Vec<Context>,
 }
 
 impl Stream {
@@ -39,9 +42,18 @@ impl Stream {
         &self,
         memory: impl IntoIterator<Item = &'m Arc<Allocation>>,
     ) -> GraphLock<'_> {
-        let records = self.inner().capture.is_some();
-        let shared = !records && memory.into_iter().any(|memory| memory.is_captured());
-        GraphLock { stream: self, shared }
+        let own = &self.inner().context;
+        let (mut shared, mut others) = (false, Vec::new());
+        if self.inner().capture.is_none() {
+            for memory in memory.into_iter().filter(|memory| memory.is_captured()) {
+                shared = true;
+                let context = &memory.home_stream().inner().context;
+                if !Arc::ptr_eq(context, own) {
+                    others.push(Context::from_inner(context.clone()));
+                }
+            }
+        }
+        GraphLock { stream: self, shared, others }
     }
 }
 
@@ -49,18 +61,20 @@ impl GraphLock<'_> {
     /// Runs `enqueue` and returns its result. Until it returns or panics, no other thread launches a
     /// graph that uses memory which a graph of this context uses, nor enqueues work on such memory.
     ///
-    /// It takes the context's graph lock if a graph uses some of the memory. It takes nothing if none
-    /// does, and on a stream that records. Graph locks of one context may be nested. `enqueue` must not
+    /// It takes the context's graph lock if a graph uses some of the memory, and those of other contexts that such memory
+    /// belongs to. It takes nothing if none does, and on a stream that records. A lock that is held may be taken again
+    /// within; a further one may not. `enqueue` must not
     /// wait for another thread that uses graphs of the context, nor for device work that does: both
     /// would wait for each other.
     ///
     /// # Errors
     /// The error of `enqueue`. [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), without a call of `enqueue`, if this
-    /// thread is within `run` on another context, and so holds that context's graph lock. In the same way, enqueues
-    /// within `enqueue` fail that need the graph lock of another context.
+    /// thread is within another `run`, and so holds graph locks, without one that this needs. In the same way, enqueues
+    /// within `enqueue` fail that need the graph lock of another context, such as launches of a graph that spans both.
     pub fn run<T>(self, enqueue: impl FnOnce() -> Result<T>) -> Result<T> {
         let lock = &self.stream.inner().context.graph_lock;
-        let _held = if self.shared { lock.take_for_all()? } else { None };
+        let others = self.others.iter().map(|context| &context.inner().graph_lock);
+        let _held = if self.shared { lock.take_for_all_with(others)? } else { None };
         enqueue()
     }
 }

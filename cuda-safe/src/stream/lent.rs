@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use cuda_sys::{CUresult, CUstream, CUstreamCaptureStatus};
 
@@ -19,8 +19,10 @@ use crate::error::{Error, Result};
 pub(crate) struct Lent {
     /// Whether it is the legacy stream, whose handle means the stream of the current context.
     pub(super) legacy: bool,
-    /// The calls under way. It changes with the stream's marker locked.
+    /// The calls under way. It is reduced with the stream's marker locked, unless nothing else refers to the stream.
     calls: AtomicUsize,
+    /// Whether small uploads were packed in the call, so that the end of a call without any takes no lock.
+    packed: AtomicBool,
 }
 
 thread_local! {
@@ -65,7 +67,7 @@ impl Drop for InCall {
 
 impl Lent {
     pub(crate) fn new(legacy: bool) -> Self {
-        Self { legacy, calls: AtomicUsize::new(0) }
+        Self { legacy, calls: AtomicUsize::new(0), packed: AtomicBool::new(false) }
     }
 }
 
@@ -120,9 +122,15 @@ impl StreamInner {
 
     /// Counts a call.
     pub(crate) fn begin_call(&self) {
-        let _marker = self.marker.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lent) = &self.lent {
             lent.calls.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that small uploads are packed into a block of the stream: the end of the call takes it.
+    pub(crate) fn note_packing(&self) {
+        if let Some(lent) = &self.lent {
+            lent.packed.store(true, Ordering::Relaxed);
         }
     }
 
@@ -133,14 +141,21 @@ impl StreamInner {
     /// The driver's error for the event: whatever outlives the call can't be ordered any more, and is freed by
     /// [`Context::free_deferred`](crate::Context::free_deferred).
     pub(crate) fn end_call(&self, outlived: bool) -> Result<()> {
-        let block = self.upload.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(packing) = block {
-            self.context.staging.retire(self, packing.block);
-        }
         let Some(lent) = &self.lent else { return Ok(()) };
+        if lent.packed.load(Ordering::Relaxed) {
+            lent.packed.store(false, Ordering::Relaxed);
+            let block = self.upload.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(packing) = block {
+                self.context.staging.retire(self, packing.block);
+            }
+        }
+        if !outlived {
+            lent.calls.fetch_sub(1, Ordering::Relaxed);
+            return Ok(());
+        }
         let mut marker = self.marker.lock().unwrap_or_else(PoisonError::into_inner);
         lent.calls.fetch_sub(1, Ordering::Relaxed);
-        if !outlived || lent.legacy || self.capture.is_some() {
+        if lent.legacy || self.capture.is_some() {
             return Ok(());
         }
         self.state().usable()?;

@@ -1,6 +1,7 @@
 //! Streams: queues of work on a device.
 
 mod callback;
+mod enqueue_group;
 mod graph_lock;
 mod inner;
 mod lent;
@@ -8,6 +9,7 @@ mod mark;
 mod order;
 mod slab;
 
+pub use enqueue_group::EnqueueGroup;
 pub use graph_lock::GraphLock;
 pub(crate) use inner::StreamInner;
 pub(crate) use lent::{InCall, Lent, mixes_with_capture};

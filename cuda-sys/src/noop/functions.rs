@@ -148,6 +148,9 @@ functions! {
     fn cuStreamQuery(_stream: CUstream) { Ok(()) }
     fn cuStreamWaitEvent(_stream: CUstream, _event: CUevent, _flags: c_uint) { Ok(()) }
     fn cuStreamGetCtx(_stream: CUstream, context: *mut CUcontext) { put(context, PRIMARY) }
+    fn cuStreamGetId(stream: CUstream, id: *mut c_ulonglong) {
+        put(id, stream.addr() as c_ulonglong)
+    }
     fn cuStreamGetPriority(stream: CUstream, priority: *mut c_int) {
         put(priority, -((stream.addr() >> 1 & 7) as c_int))
     }

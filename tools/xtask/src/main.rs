@@ -209,11 +209,9 @@ fn command_line() -> Command {
                         .num_args(0..)
                         .help("Only mutants whose names begin so [default: all]"),
                 )
-                .arg(
-                    Arg::new("package")
-                        .long("package")
-                        .help("Only mutants for the tests of this package: `attacks`, `ptx-ad`"),
-                )
+                .arg(Arg::new("package").long("package").help(
+                    "Only mutants for the tests of this package: `attacks`, `ptx-ad`, `nccl-emu`",
+                ))
                 .arg(
                     Arg::new("quick")
                         .long("quick")

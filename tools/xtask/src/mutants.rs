@@ -31,7 +31,7 @@ struct Suite {
     settings: &'static [&'static str],
 }
 
-const SUITES: [Suite; 2] = [
+const SUITES: [Suite; 3] = [
     Suite {
         package: "attacks",
         test: "attacks",
@@ -52,6 +52,15 @@ const SUITES: [Suite; 2] = [
             "profile.release.package.ptx-ad.codegen-units=16",
             "profile.release.incremental=true",
         ],
+    },
+    Suite {
+        package: "nccl-emu",
+        test: "nccl",
+        folder: "nccl-emu/tests/mutants",
+        // Time depends on the machine.
+        skip: "abort::frees_a_stream_that_waits",
+        variables: &[],
+        settings: &[],
     },
 ];
 

@@ -10,6 +10,7 @@ mod threads;
 
 pub(super) use fill::fill;
 pub(crate) use helpers::Helpers;
+pub(crate) use recorded::Staged;
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
@@ -99,6 +100,7 @@ fn upload_small(inner: &StreamInner, to: CUdeviceptr, source: &[u8], may_wait: b
                 true => staging.acquire(&inner.context)?,
                 false => staging.acquire_now(&inner.context)?,
             };
+            inner.note_packing();
             full.insert(Packing { block, used: 0, newest: 0 })
         }
     };

@@ -11,24 +11,38 @@ use crate::graph::Capture;
 use crate::memory::{Access, Allocation, enqueue, pages};
 use crate::stream::Stream;
 
-/// Pinned memory that a graph reads.
-struct Source {
+/// Pinned memory that a graph uses.
+pub(crate) struct Staged {
     context: Arc<ContextInner>,
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: the memory is written before the graph runs and only read by it afterwards; the driver ties
-// it to no thread.
-unsafe impl Send for Source {}
+// SAFETY: the host writes the memory before the graph is recorded, or never, and does not access it afterwards; the
+// driver ties it to no thread.
+unsafe impl Send for Staged {}
 // SAFETY: as above.
-unsafe impl Sync for Source {}
+unsafe impl Sync for Staged {}
 
-impl Drop for Source {
+impl Staged {
+    /// Allocates memory that is not written yet. `bytes` must not be 0.
+    pub(crate) fn new(context: &Arc<ContextInner>, bytes: usize) -> Result<Arc<Self>> {
+        let start = pages::allocate(context, bytes)?;
+        context.census.add(Counted::Pinned);
+        Ok(Arc::new(Self { context: context.clone(), start, bytes }))
+    }
+
+    /// Returns the address of the first byte.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+impl Drop for Staged {
     fn drop(&mut self) {
         self.context.census.remove(Counted::Pinned);
         if self.context.state.is_usable() {
-            // A launch of the graph may still be reading it.
+            // A launch of the graph may still be using it.
             self.context
                 .deferred
                 .put(Deferred::PinnedInFlight { start: self.start, bytes: self.bytes });
@@ -47,9 +61,8 @@ pub(super) fn upload(
     // Before anything is allocated: the recording may have ended.
     capture.enter(stream.inner())?.captures()?;
     let context = &stream.inner().context;
-    let start = pages::allocate(context, source.len())?;
-    context.census.add(Counted::Pinned);
-    let pinned = Arc::new(Source { context: context.clone(), start, bytes: source.len() });
+    let pinned = Staged::new(context, source.len())?;
+    let start = pinned.start();
     // SAFETY: the memory has room for the source and is only ours.
     unsafe { start.as_ptr().copy_from_nonoverlapping(source.as_ptr(), source.len()) };
     context.counters.staged_bytes.fetch_add(source.len() as u64, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, MutexGuard};
 
 use super::uses::Access;
-use crate::context::HeldGraphLock;
+use crate::context::{ContextGraphLock, HeldGraphLock};
 use crate::error::{Error, Result};
 use crate::graph::Recording;
 use crate::launch::{KernelArgs, UseVisitor};
@@ -202,7 +202,8 @@ fn begin_shared_use<'a>(
     access: Access,
 ) -> Result<()> {
     if allocation.is_captured() {
-        // The lock belongs to a context, and no thread ever holds two.
+        // The lock is that of the memory's context. Uses are found one by one here, and locks of several contexts
+        // can only be taken in one step.
         of_same_context(stream, allocation)?;
         take_graph_lock(stream, graph_lock)?;
     }
@@ -213,12 +214,10 @@ fn begin_shared_use<'a>(
     allocation.begin_shared_use(stream, range, access)
 }
 
-/// Orders a use of memory of another context by work that the driver itself does between contexts, for
-/// which kernels need no access.
+/// Orders a use of memory of another context by a copy between contexts, for which kernels need no access, or by a
+/// graph, which has asked for access when it was recorded. If graphs use the memory, the caller holds the graph lock of
+/// its context.
 fn begin_peer_use(stream: &Stream, (allocation, range, access): Used<'_>) -> Result<()> {
-    if allocation.is_captured() {
-        of_same_context(stream, allocation)?;
-    }
     allocation.home_stream().inner().state().usable()?;
     allocation.order_use(stream, range, access)
 }
@@ -242,9 +241,7 @@ fn of_same_context(stream: &Stream, allocation: &Allocation) -> Result<()> {
         "memory that a graph uses or has used, or that a tape keeps, can only be used by streams of \
          its own context",
     )
-    .with_hint(
-        "copy it into other memory by DeviceSliceMut::copy_from_peer, on a stream of its own context",
-    ))
+    .with_hint("copy it into other memory by DeviceSliceMut::copy_from_peer"))
 }
 
 /// An enqueue on a stream, recording or not. On a stream that records it holds the recording, so that the capture can't
@@ -270,7 +267,7 @@ impl<'a> Enqueue<'a> for Enqueuing<'a> {
     fn begin_use(&mut self, used: Used<'_>) -> Result<()> {
         let (stream, graph_lock) = (self.stream, &mut self.graph_lock);
         match &mut self.recording {
-            Some(recording) => recording.begin_use(stream.inner(), used),
+            Some(recording) => recording.begin_use(stream.inner(), used, self.between_contexts),
             None if self.between_contexts && !is_of_same_context(stream, used.0) => {
                 begin_peer_use(stream, used)
             }
@@ -303,14 +300,24 @@ impl<'a> Enqueuing<'a> {
         Ok(this)
     }
 
-    /// Lets the enqueue use memory of other contexts, as the driver does when it copies between them.
-    pub(crate) fn between_contexts(self) -> Self {
-        Self { between_contexts: true, ..self }
+    /// Lets the enqueue use memory of other contexts, as copies between them and graphs do. If graphs use such memory,
+    /// [`take_graph_locks`](Self::take_graph_locks) comes before.
+    pub(crate) fn between_contexts(&mut self) {
+        self.between_contexts = true;
     }
 
-    /// Takes the graph lock until this enqueue is over.
-    pub(crate) fn take_graph_lock(&mut self) -> Result<()> {
-        take_graph_lock(self.stream, &mut self.graph_lock)
+    /// Takes the graph lock of the stream's context and those of others until this enqueue is over.
+    ///
+    /// # Errors
+    /// This thread holds graph locks without one of these.
+    pub(crate) fn take_graph_locks(
+        &mut self,
+        others: impl IntoIterator<Item = &'a ContextGraphLock>,
+    ) -> Result<()> {
+        if self.graph_lock.is_none() {
+            self.graph_lock = self.stream.inner().context.graph_lock.take_with(others)?;
+        }
+        Ok(())
     }
 }
 

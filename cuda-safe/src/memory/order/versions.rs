@@ -40,6 +40,15 @@ impl Versions {
         }
     }
 
+    /// Forgets all writes.
+    #[inline]
+    pub(in crate::memory) fn reset(&mut self) {
+        *self.newest.get_mut() = 0;
+        if self.ranges.get().is_some() {
+            self.ranges = OnceLock::new();
+        }
+    }
+
     /// Notes a write that has a number.
     #[inline]
     pub(in crate::memory) fn raise(&self, range: Range<usize>, bytes: usize, version: u64) {

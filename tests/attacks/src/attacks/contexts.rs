@@ -2,6 +2,7 @@
 
 pub(super) mod closing;
 pub(super) mod devices;
+pub(super) mod several;
 pub(super) mod threads;
 
 use cuda_safe::{

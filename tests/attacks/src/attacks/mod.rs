@@ -23,6 +23,7 @@ pub(crate) const PROGRAMS: &[(&str, &[Program])] = &[
     ("contexts", contexts::ATTACKS),
     ("contexts", contexts::closing::ATTACKS),
     ("contexts", contexts::devices::ATTACKS),
+    ("contexts", contexts::several::ATTACKS),
     ("contexts", contexts::threads::ATTACKS),
     ("errors", errors::ATTACKS),
     ("geometry", geometry::ATTACKS),

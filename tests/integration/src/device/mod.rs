@@ -36,6 +36,7 @@ mod ports;
 mod recorders;
 mod saxpy;
 mod sequences;
+mod several;
 mod shaped;
 mod sharing;
 mod soundness;
@@ -89,6 +90,7 @@ pub(crate) fn cases() -> Vec<Case> {
         lazy::cases(),
         ported::cases(),
         life::cases(),
+        several::cases(),
     ]
     .concat()
 }

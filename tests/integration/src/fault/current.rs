@@ -79,7 +79,7 @@ const LARGE: usize = (9 << 20) / 4 + 7;
 
 type Kind = fn(near: &Side, far: &Side) -> TestResult;
 
-const KINDS: [(&str, Kind); 17] = [
+const KINDS: [(&str, Kind); 22] = [
     ("launch", launch),
     ("memset", memset),
     ("allocate and free", allocate_and_free),
@@ -97,6 +97,11 @@ const KINDS: [(&str, Kind); 17] = [
     ("write and read a global", global),
     ("host function", host_function),
     ("load a module and launch", load),
+    ("cooperative launch", cooperative),
+    ("wait for streams and marks", waits),
+    ("synchronise", synchronise),
+    ("graph of peer copies", graph_of_peers),
+    ("graph of two contexts", graph_of_two),
 ];
 
 fn every_kind_of_call(open: Open) -> TestResult {
@@ -365,6 +370,75 @@ fn load(near: &Side, _: &Side) -> TestResult {
     wanted[0] = 20;
     near.holds(&buffer, &wanted)?;
     kernel.close()?;
+    Ok(())
+}
+
+fn cooperative(near: &Side, _: &Side) -> TestResult {
+    let mut buffer = near.buffer(1)?;
+    count_launches(1);
+    let shape = LaunchConfig::new(SHAPE.0, SHAPE.1).cooperative();
+    near.basic.add(&near.stream, shape, &mut buffer, N as u64, 20)?;
+    near.holds(&buffer, &[21; N])
+}
+
+fn waits(near: &Side, far: &Side) -> TestResult {
+    let mut buffer = near.buffer(1)?;
+    near.other.wait_stream(&near.stream)?;
+    far.stream.wait_stream(&near.other)?;
+    let mark = far.stream.mark()?;
+    near.stream.wait_mark(&mark)?;
+    count_launches(1);
+    near.basic.add(&near.stream, SHAPE, &mut buffer, N as u64, 21)?;
+    near.stream.mark()?.synchronize()?;
+    near.holds(&buffer, &[22; N])
+}
+
+fn synchronise(near: &Side, far: &Side) -> TestResult {
+    let buffer = near.buffer(23)?;
+    near.stream.synchronize()?;
+    ensure!(near.stream.is_done()?);
+    near.context.synchronize()?;
+    far.context.synchronize()?;
+    near.context.free_deferred()?;
+    near.context.check_alive()?;
+    ensure!(near.context.memory_info()?.0 > 0);
+    near.holds(&buffer, &[23; N])
+}
+
+fn graph_of_peers(near: &Side, far: &Side) -> TestResult {
+    let state = (far.buffer(24)?, near.buffer(0)?, far.buffer(0)?);
+    let mut graph = near.context.capture(state, |stream, (source, target, back)| {
+        target.as_slice_mut().copy_from_peer(stream, &*source)?;
+        count_launches(1);
+        near.basic.add(stream, SHAPE, &mut *target, N as u64, 1)?;
+        back.as_slice_mut().copy_from_peer(stream, &*target)
+    })?;
+    graph.launch(&near.other)?;
+    near.holds(&graph.state().1, &[25; N])?;
+    far.holds(&graph.state().2, &[25; N])
+}
+
+fn graph_of_two(near: &Side, far: &Side) -> TestResult {
+    if near.context == far.context {
+        return Ok(());
+    }
+    let state = (near.buffer(0)?, far.buffer(0)?);
+    let both = [&near.context, &far.context];
+    let mut graph = Context::capture_on(&both, state, |streams, (one, two)| {
+        count_launches(2);
+        near.basic.add(&streams[0], SHAPE, &mut *one, N as u64, 26)?;
+        far.basic.add(&streams[1], SHAPE, &mut *two, N as u64, 1)?;
+        two.as_slice_mut().fill(&streams[1], 9)?;
+        two.slice_mut(..N / 2)?.copy_from_peer(&streams[0], one.slice(..N / 2)?)?;
+        two.slice_mut(..1)?.upload(&streams[1], &[8])?;
+        one.slice_mut(N / 2..)?.copy_from_peer(&streams[1], two.slice(N / 2..)?)
+    })?;
+    graph.launch(&near.stream)?;
+    let mut wanted = [[26; N / 2], [9; N / 2]].concat();
+    near.holds(&graph.state().0, &wanted)?;
+    wanted[0] = 8;
+    far.holds(&graph.state().1, &wanted)?;
+    graph.close()?;
     Ok(())
 }
 

@@ -18,6 +18,12 @@ pub(crate) struct Case {
     pub(crate) variables: &'static [(&'static str, &'static str)],
 }
 
+/// How the names of tests of several devices begin.
+pub(crate) const SEVERAL: &str = "several::";
+
+/// The variables of the process of such a test.
+pub(crate) const SEVERAL_DEVICES: &[(&str, &str)] = &[("CUDA_EMU_DEVICES", "4")];
+
 /// Opens the driver of a tier.
 pub(crate) type Open = fn() -> cuda_safe::Result<Driver>;
 
@@ -92,6 +98,16 @@ impl Case {
 
     pub(crate) const fn fault(name: &'static str, run: fn(&TestDevice) -> TestResult) -> Self {
         Self::new(name, Run::Fault(run))
+    }
+
+    /// On the first of several devices, whose name begins with [`SEVERAL`].
+    pub(crate) const fn several(name: &'static str, run: fn(&TestDevice) -> TestResult) -> Self {
+        Self::fault(name, run).variables(SEVERAL_DEVICES)
+    }
+
+    /// Whether it is a test of several devices.
+    pub(crate) fn is_of_several(&self) -> bool {
+        self.name.starts_with(SEVERAL) && matches!(self.run, Run::Fault(_))
     }
 
     pub(crate) const fn process(name: &'static str, run: fn(Open) -> TestResult) -> Self {

@@ -1,7 +1,7 @@
 //! The device under test, as all tests of a process share it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use cuda_safe::{Context, Driver, Kernel, LaunchConfig, Module, Stream, arg::KernelArgs};
@@ -21,6 +21,8 @@ pub(crate) struct TestDevice {
     seeded: bool,
     /// Held for reading by every test, for writing by a serial one.
     turn: RwLock<()>,
+    /// Contexts of other devices that a test has opened.
+    others: Mutex<Vec<Context>>,
 }
 
 /// Why a tier of devices can't run here, if it can't.
@@ -59,9 +61,9 @@ impl TestDevice {
 
     fn with_driver(driver: Driver, tier: &'static str) -> Result<Self, Failure> {
         let context = driver.device(0)?.context()?;
-        let (modules, geometry, turn) = Default::default();
+        let (modules, geometry, turn, others) = Default::default();
         let (instrumented, seeded) = (instrumented(), false);
-        Ok(Self { tier, context, modules, geometry, instrumented, seeded, turn })
+        Ok(Self { tier, context, modules, geometry, instrumented, seeded, turn, others })
     }
 
     /// The software device, by this driver, with a seed set.
@@ -79,11 +81,33 @@ impl TestDevice {
             _shared = self.turn.read().unwrap_or_else(PoisonError::into_inner);
         }
         case(self)?;
-        self.context.synchronize()?;
-        match self.context.take_drop_errors().as_slice() {
-            [] => nothing_found(),
-            errors => Err(Failure::new(format!("drops met errors: {errors:?}"))),
+        let others = self.others().clone();
+        for context in std::iter::once(&self.context).chain(&others) {
+            context.synchronize()?;
+            match context.take_drop_errors().as_slice() {
+                [] => {}
+                errors => return Err(Failure::new(format!("drops met errors: {errors:?}"))),
+            }
         }
+        nothing_found()
+    }
+
+    fn others(&self) -> MutexGuard<'_, Vec<Context>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The contexts of all devices of the driver, this one's first. They are closed with it.
+    pub(crate) fn all_contexts(&self) -> cuda_safe::Result<Vec<Context>> {
+        let mut all = vec![self.context.clone()];
+        for device in self.context.driver().devices().skip(1) {
+            let context = device.context()?;
+            let mut others = self.others();
+            if !others.contains(&context) {
+                others.push(context.clone());
+            }
+            all.push(context);
+        }
+        Ok(all)
     }
 
     /// Whether the device runs cubins: the software device takes PTX alone.
@@ -180,18 +204,31 @@ impl TestDevice {
 
     /// Gives everything back. Whatever is still alive then was leaked by a test.
     pub(crate) fn close(self) -> TestResult {
-        let Self { context, modules, geometry, .. } = self;
+        let Self { context, modules, geometry, others, .. } = self;
         drop((modules, geometry));
-        let errors = context.take_drop_errors();
-        if !errors.is_empty() {
-            return Err(Failure::new(format!("drops met errors: {errors:?}")));
+        let others = others.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // A graph of several contexts leaves what it has kept of all to the one that it belonged to.
+        others.iter().try_for_each(Context::free_deferred)?;
+        for context in std::iter::once(context).chain(others) {
+            let errors = context.take_drop_errors();
+            if !errors.is_empty() {
+                return Err(Failure::new(format!("drops met errors: {errors:?}")));
+            }
+            close(context)?;
         }
-        close(context)
+        Ok(())
     }
 
     /// The context, without what this has loaded.
     pub(crate) fn into_context(self) -> Context {
         self.context
+    }
+
+    /// The contexts, without what this has loaded: its own one first.
+    pub(crate) fn into_contexts(self) -> Vec<Context> {
+        let mut all = vec![self.context];
+        all.extend(self.others.into_inner().unwrap_or_else(PoisonError::into_inner));
+        all
     }
 
     /// [`close`](Self::close), unless the device is lost: then dropping must do.

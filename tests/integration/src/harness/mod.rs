@@ -18,7 +18,7 @@ mod run;
 mod shards;
 mod tools;
 
-pub(crate) use case::{Case, Open, Run};
+pub(crate) use case::{Case, Open, Run, SEVERAL, SEVERAL_DEVICES};
 pub(crate) use child::{PASSED as CHILD_PASSED, limited, spawn_self, tell};
 pub(crate) use compiler::{Compiler, compilers};
 pub(crate) use device::{TestDevice, nothing_found};

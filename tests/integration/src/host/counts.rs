@@ -17,6 +17,7 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::host("counts::launch_at_home", launch_at_home),
         Case::host("counts::launch_without_blocks", launch_without_blocks),
+        Case::host("counts::lent_streams", lent_streams),
         Case::host("counts::allocate_and_free", allocate_and_free),
         Case::host("counts::events", events),
         Case::host("counts::small_uploads", small_uploads),
@@ -64,6 +65,36 @@ fn launch_at_home() -> TestResult {
     ensure_eq!(allocations() - before, 0);
     ensure_eq!(lab.recorder.names(), ["cuLaunchKernel"]);
     drop((x, y, out, saxpy, stream));
+    lab.close()
+}
+
+/// A call of an operator: two queries besides the launch, and nothing on the heap.
+fn lent_streams() -> TestResult {
+    let lab = Lab::new()?;
+    let stream = lab.context.stream()?;
+    let saxpy = lab.kernel("saxpy")?;
+    let launch = LaunchConfig::cover(1000, 128);
+    let call = || {
+        // SAFETY: nothing runs on this driver.
+        unsafe {
+            lab.context.lend(stream.as_raw(), |lent| {
+                let x = lent.slice_from_raw::<f32>(1 << 20, 1000)?;
+                let y = lent.slice_from_raw::<f32>(1 << 21, 1000)?;
+                let out = lent.slice_from_raw_mut::<f32>(1 << 22, 1000)?;
+                saxpy.launch(lent, launch, (2.0f32, x, y, out, 1000u64))
+            })
+        }
+    };
+    call()?;
+    lab.recorder.take();
+    let before = allocations();
+    for _ in 0..10 {
+        call()?;
+    }
+    ensure_eq!(allocations() - before, 0, "heap allocations of 10 calls");
+    let each = ["cuStreamIsCapturing", "cuStreamGetId", "cuLaunchKernel"];
+    ensure_eq!(lab.recorder.names(), [each; 10].concat());
+    drop((stream, saxpy));
     lab.close()
 }
 

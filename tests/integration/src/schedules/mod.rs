@@ -16,15 +16,18 @@ mod ports;
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::harness::{Case, Effort, Run, TestDevice, TestResult, deep, ensure, ensure_eq, sample};
+use crate::harness::{
+    Case, Effort, Run, SEVERAL_DEVICES, TestDevice, TestResult, deep, ensure, ensure_eq, sample,
+};
 use crate::seeds::Plant;
-use parent::{Ran, Unit, run_all};
+use parent::{Ran, Unit, run_all, run_all_with};
 
 pub(crate) use child::{COMMAND, command};
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::software("schedules::every_seed", every_seed),
+        Case::software("schedules::several_devices", several_devices),
         Case::host("schedules::numbers_that_change_are_told", changed_numbers),
     ];
     cases.extend(planted::cases());
@@ -92,7 +95,48 @@ fn tests() -> impl Iterator<Item = Candidate> {
 
 fn find(name: &str) -> Option<Test> {
     let candidate = tests().find(|candidate| candidate.name == name);
-    candidate.map(|candidate| candidate.test).or_else(|| ports::planted(name))
+    let candidate = candidate.map(|candidate| candidate.test);
+    candidate.or_else(|| ports::planted(name)).or_else(|| {
+        let found = of_several().into_iter().find(|(other, _)| *other == name);
+        found.map(|(_, test)| test)
+    })
+}
+
+/// The tests of several devices.
+fn of_several() -> Vec<(&'static str, Test)> {
+    let cases = crate::device::cases().into_iter().filter(Case::is_of_several);
+    let test = |case: Case| match case.run {
+        Run::Fault(test) => Some((case.name, test)),
+        _ => None,
+    };
+    cases.filter_map(test).collect()
+}
+
+/// Each test of several devices under some seeds: a fifth of those of all others together, and in a deep run all.
+fn several_devices() -> TestResult {
+    let (tests, all) = (of_several(), seeds());
+    let share = if deep() { all } else { all / 5 / tests.len() as u64 + 1 };
+    let units = tests.iter().enumerate().map(|(place, &(case, _))| {
+        let first = first_seed() + place as u64 * share;
+        Unit { case, plant: Plant::Nothing, seeds: (first..first + share).collect() }
+    });
+    let (mut orders, mut choices, mut wrong) = (HashSet::new(), 0, Vec::new());
+    for (unit, outcome) in run_all_with(SEVERAL_DEVICES, units.collect()) {
+        wrong.extend(outcome.wrong);
+        for ran in &outcome.ran {
+            orders.insert((unit.case, ran.order));
+            choices += ran.choices;
+        }
+    }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    ensure!(choices > 0, "nothing is left to the seed");
+    println!(
+        "schedules: {} tests of several devices, {} runs, {} distinct interleavings",
+        tests.len(),
+        share * tests.len() as u64,
+        orders.len()
+    );
+    Ok(())
 }
 
 /// Does a deep run in parts: from `0/8`, the first of eight, to `7/8`.

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cuda_emu::{Ledger, fault_report, ledger, watch};
+use cuda_safe::Context;
 
 use super::absorbed::absorbed;
 use super::fault::{Fault, base};
@@ -81,18 +82,32 @@ fn told(run: fn(&TestDevice) -> TestResult, device: TestDevice) -> Vec<String> {
         told.push(error.to_string());
     }
     told.extend(take_failures());
-    let mut context = device.into_context();
+    let contexts = device.into_contexts();
+    // A graph of several contexts leaves what it has kept of all to the one that it belonged to.
+    for context in contexts.iter().skip(1) {
+        // The second time after an error, as closing does.
+        let failed = || context.free_deferred().err().map(|error| error.to_string());
+        told.extend(failed().into_iter().chain(failed()));
+    }
+    for context in contexts {
+        close(context, &mut told);
+    }
+    told
+}
+
+/// Closes a context, and adds what its drops and closing it report.
+fn close(mut context: Context, told: &mut Vec<String>) {
     let begin = Instant::now();
     loop {
         told.extend(context.take_drop_errors().iter().map(ToString::to_string));
         // A failed close returns the context, and the run closes it again.
-        let Err(refused) = context.close() else { return told };
+        let Err(refused) = context.close() else { return };
         let (back, error) = refused.into_parts();
         // The driver was not asked: something of the context is alive.
         let in_use = error.call().is_none();
         if begin.elapsed() > MOMENT {
             told.push(error.to_string());
-            return told;
+            return;
         }
         if in_use {
             thread::sleep(Duration::from_millis(1));
@@ -115,9 +130,16 @@ fn settled(wanted: Ledger) -> Ledger {
     }
 }
 
+/// The device, with the contexts of all others: opening contexts is swept elsewhere.
+fn opened() -> Result<TestDevice, Failure> {
+    let device = TestDevice::open("emu")?;
+    device.all_contexts()?;
+    Ok(device)
+}
+
 /// The run without a fault. It goes first, and must pass.
 pub(super) fn clean(run: fn(&TestDevice) -> TestResult, keeper: &Keeper) -> Result<Clean, Failure> {
-    let device = TestDevice::open("emu")?;
+    let device = opened()?;
     let watch = watch(None).ok_or_else(|| Failure::new("there is a watch already"))?;
     let begin = Instant::now();
     let told = told(run, device);
@@ -143,7 +165,7 @@ pub(super) fn faulty(
 ) -> Result<Ending, Wrong> {
     let lasting =
         |what: &str, error: &dyn std::fmt::Display| Wrong::new(true, format!("{what}: {error}"));
-    let device = TestDevice::open("emu").map_err(|error| lasting("the device", &error))?;
+    let device = opened().map_err(|error| lasting("the device", &error))?;
     panics().clear();
     let Some(watch) = watch(Some(fault.planted())) else {
         return Err(Wrong::new(true, "there is a watch already"));

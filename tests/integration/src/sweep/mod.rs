@@ -10,7 +10,8 @@
 //! of each function first. A deep run tries every call.
 //!
 //! Not here: opening the context, which `host/faults.rs` sweeps, as it does fatal codes; and tests
-//! with a process of their own (`Case::fault`, `Case::process`), which are about faults already.
+//! with a process of their own (`Case::fault`, `Case::process`), which are about faults already, but for those of
+//! several devices (`Case::several`).
 
 mod absorbed;
 mod child;
@@ -60,9 +61,10 @@ static TOTALS: Totals = Totals {
 };
 
 pub(crate) fn cases(all: &[Case]) -> Vec<Case> {
-    let swept = all
-        .iter()
-        .filter(|case| matches!(case.run, Run::Device(_)) && absorbed::can_be_swept(case.name));
+    let swept = all.iter().filter(|case| {
+        (matches!(case.run, Run::Device(_)) || case.is_of_several())
+            && absorbed::can_be_swept(case.name)
+    });
     let mut cases: Vec<_> = swept.map(|case| Case::sweep(case.name, parent::sweep)).collect();
     cases.extend(planted::sweeps());
     cases.push(Case::sweep("contracts", |_| contracts::contracts()));

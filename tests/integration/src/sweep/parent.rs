@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::child::{ABSORBED, BEGINS, CHILD, DONE, LASTING, MISSED, NAMED, POSSIBLE, WRONG};
 use super::{TOTALS, occurrences};
-use crate::harness::{Effort, Failure, TestResult, limited, sample, spawn_self};
+use crate::harness::{
+    Effort, Failure, SEVERAL, SEVERAL_DEVICES, TestResult, limited, sample, spawn_self,
+};
 
 /// The milliseconds of a core for the faults of a test, beside the first one.
 const QUICK_SHARE: u64 = 10;
@@ -87,6 +89,9 @@ pub(super) fn try_all(name: &str, planted: bool) -> Result<Found, Failure> {
         let mut child = spawn_self(&[CHILD, name, &most, &file, &from.to_string(), &share])?;
         // Freed memory of the host is overwritten. A deep sweep is one of more calls, not of larger
         // tests.
+        if name.starts_with(SEVERAL) {
+            child.envs(SEVERAL_DEVICES.iter().copied());
+        }
         child.env("MALLOC_PERTURB_", "165").env("CUDA_EMU_WORKERS", "1").env_remove("TEST_DEEP");
         let ending = match limited(child) {
             Ok(outcome) => format!("{}\n{}{}", outcome.status, outcome.stdout, outcome.stderr),

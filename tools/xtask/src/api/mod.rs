@@ -39,7 +39,7 @@ const fn named(package: &'static str, folder: &'static str) -> Product {
 }
 
 /// The published crates: those whose manifests do not forbid it.
-pub(crate) const PRODUCTS: [Product; 10] = [
+pub(crate) const PRODUCTS: [Product; 11] = [
     // The bindings are what NVIDIA's headers say: `cargo xtask bindgen --check` holds them.
     Product { generated: Some("/cuda_safe_sys/bindings/"), ..named("cuda-safe-sys", "cuda-sys") },
     named("cuda-safe-nvrtc", "nvrtc"),
@@ -47,10 +47,12 @@ pub(crate) const PRODUCTS: [Product; 10] = [
     product("ptx-ad"),
     product("cuda-macros"),
     product("cuda-safe"),
+    product("cuda-nccl"),
     product("nanovdb"),
     product("geom-kernels"),
     named("cuda-tape", "tape"),
     product("cuda-emu"),
+    product("nccl-emu"),
 ];
 
 /// Features of tests: their items are not part of the interface.

@@ -198,7 +198,7 @@ fn memory_of_a_peer(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-/// Gives a peer the memory of a graph that is gone, and then a copy of it.
+/// Gives kernels of a peer the memory of a graph that is gone, and then copies of it.
 ///
 /// - row: nothing of that lives longer
 /// - row: memory of a peer is used only where
@@ -215,9 +215,11 @@ fn memory_of_a_graph_that_is_gone(lab: &Lab) -> TestResult {
     graph.launch(&on_b)?;
     let mut x = graph.into_state();
     lab.refused(kit_a.add(&on_a, all(), 10, &mut x, LEN))?;
-    let mut y = DeviceBuffer::<u32>::zeroed(&on_a, N)?;
-    lab.refused(y.as_slice_mut().copy_from_peer(&on_a, &x))?;
     // As the hint says.
+    let mut y = DeviceBuffer::<u32>::zeroed(&on_a, N)?;
+    y.as_slice_mut().copy_from_peer(&on_a, &x)?;
+    ensure_eq!(y.to_vec(&on_a)?, [1; N]);
+    y.as_slice_mut().fill(&on_a, 0)?;
     y.as_slice_mut().copy_from_peer(&on_b, &x)?;
     kit_a.add(&on_a, all(), 10, &mut y, LEN)?;
     ensure_eq!(y.to_vec(&on_a)?, [11; N]);

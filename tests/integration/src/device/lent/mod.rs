@@ -2,6 +2,7 @@
 
 mod captured;
 mod refused;
+mod reused;
 
 use std::thread;
 
@@ -31,6 +32,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ];
     cases.extend(refused::cases());
     cases.extend(captured::cases());
+    cases.extend(reused::cases());
     cases
 }
 

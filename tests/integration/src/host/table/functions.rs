@@ -97,6 +97,9 @@ functions! {
     fn cuStreamDestroy_v2(stream: CUstream);
     fn cuStreamSynchronize(stream: CUstream);
     fn cuStreamQuery(stream: CUstream);
+    fn cuStreamIsCapturing(stream: CUstream, status: *mut CUstreamCaptureStatus);
+    fn cuStreamGetId(stream: CUstream, id: *mut c_ulonglong);
+    fn cuStreamGetCtx(stream: CUstream, context: *mut CUcontext);
     fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
     fn cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode);
     fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph);

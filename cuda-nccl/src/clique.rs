@@ -1,0 +1,242 @@
+//! The ranks of a communicator that belong to this process, and what they share: their calls, their first failure.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::handle::Handle;
+use crate::log::{Log, Step};
+use crate::signature::Signature;
+use crate::teardown;
+
+/// The ranks of this process.
+#[derive(Debug)]
+pub(crate) struct Clique {
+    /// The calls, if all ranks are of this process and so can be compared.
+    log: Option<Mutex<Log>>,
+    is_failed: AtomicBool,
+    failure: OnceLock<Error>,
+    members: Mutex<Vec<Weak<Handle>>>,
+    splits: Mutex<HashMap<u64, Split>>,
+    /// A rank has come to a split, or the clique has failed.
+    comes: Condvar,
+    /// The number of splits that each rank has made.
+    made: Mutex<HashMap<usize, u64>>,
+}
+
+/// A split that not all ranks have left.
+#[derive(Debug)]
+struct Split {
+    /// The colour and key of each rank that has come.
+    choices: Vec<Option<Choice>>,
+    children: HashMap<u32, Arc<Clique>>,
+    left: usize,
+}
+
+/// What a rank wants of a split: a colour, or no new communicator, and a key.
+pub(crate) type Choice = (Option<u32>, i32);
+
+/// A rank's part in a new communicator.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) rank: usize,
+    pub(crate) ranks: usize,
+    pub(crate) clique: Arc<Clique>,
+}
+
+impl Clique {
+    fn with_log(log: Option<Log>) -> Arc<Self> {
+        Arc::new(Self {
+            log: log.map(Mutex::new),
+            is_failed: AtomicBool::new(false),
+            failure: OnceLock::new(),
+            members: Mutex::default(),
+            splits: Mutex::default(),
+            comes: Condvar::new(),
+            made: Mutex::default(),
+        })
+    }
+
+    /// Returns a clique of ranks that are all of this process.
+    pub(crate) fn of_process(ranks: usize) -> Arc<Self> {
+        Self::with_log(Some(Log::new(ranks)))
+    }
+
+    /// Returns the clique of one rank, whose peers are elsewhere.
+    pub(crate) fn of_one() -> Arc<Self> {
+        Self::with_log(None)
+    }
+
+    /// Returns whether the calls of all ranks are compared here.
+    pub(crate) fn is_compared(&self) -> bool {
+        self.log.is_some()
+    }
+
+    pub(crate) fn join(&self, handle: &Arc<Handle>) {
+        self.lock_members().push(Arc::downgrade(handle));
+    }
+
+    fn lock_members(&self) -> MutexGuard<'_, Vec<Weak<Handle>>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the handles that are left.
+    pub(crate) fn members(&self) -> Vec<Arc<Handle>> {
+        self.lock_members().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Fails with the first failure, if there was one.
+    #[inline]
+    pub(crate) fn usable(&self) -> Result<()> {
+        if self.is_failed.load(Ordering::Relaxed) { Err(self.failure()) } else { Ok(()) }
+    }
+
+    /// Returns the first failure.
+    #[cold]
+    pub(crate) fn failure(&self) -> Error {
+        self.failure.get().cloned().unwrap_or(Error::Aborted)
+    }
+
+    /// Makes an error that of all later calls, unless there was one before; aborts all ranks of this process, without a
+    /// wait; and returns the first error.
+    #[cold]
+    pub(crate) fn fail(&self, error: Error) -> Error {
+        let first = self.failure.get_or_init(|| error).clone();
+        self.is_failed.store(true, Ordering::Release);
+        // Woken ranks look at the failure.
+        drop(self.lock_splits());
+        self.comes.notify_all();
+        teardown::abort(&self.members());
+        first
+    }
+
+    fn log(&self) -> Option<MutexGuard<'_, Log>> {
+        Some(self.log.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Compares a call that is no part of a group with those of the other ranks, and enters it.
+    ///
+    /// # Errors
+    /// The ranks disagree.
+    #[inline]
+    pub(crate) fn enter_one(&self, rank: usize, call: Signature) -> Result<Option<Step>> {
+        match self.log() {
+            None => Ok(None),
+            Some(mut log) => log.enter_one(rank, call).map(Some),
+        }
+    }
+
+    /// Compares the calls of a rank in a group, and enters those before the first that disagrees. `note` takes the steps.
+    ///
+    /// # Errors
+    /// The ranks disagree.
+    pub(crate) fn enter(
+        &self,
+        rank: usize,
+        calls: impl Iterator<Item = Signature>,
+        note: impl FnMut(Step),
+    ) -> Result<()> {
+        self.log().map_or(Ok(()), |mut log| log.enter(rank, calls, note))
+    }
+
+    /// Takes back the newest steps of a rank, because of `error`, and returns it. If another thread relies on one of them,
+    /// it is the error of all later calls.
+    #[cold]
+    pub(crate) fn take_back(
+        &self,
+        rank: usize,
+        steps: impl DoubleEndedIterator<Item = Step>,
+        error: Error,
+    ) -> Error {
+        let taken = self.log().is_none_or(|mut log| log.take_back(rank, steps));
+        if taken { error } else { self.fail(error) }
+    }
+
+    /// Notes that a rank makes no further call. If others have made calls that need it, all are aborted.
+    pub(crate) fn leave(&self, rank: usize) {
+        let left = self.log().map_or(Ok(()), |mut log| log.leave(rank));
+        if let Err(error) = left
+            && self.usable().is_ok()
+        {
+            self.fail(error);
+        }
+    }
+
+    fn lock_splits(&self) -> MutexGuard<'_, HashMap<u64, Split>> {
+        self.splits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what a rank wants of its next split, and returns the split's number.
+    pub(crate) fn come_to_split(&self, rank: usize, ranks: usize, choice: Choice) -> u64 {
+        let number = {
+            let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+            let made = made.entry(rank).or_default();
+            *made += 1;
+            *made
+        };
+        let mut splits = self.lock_splits();
+        let split = splits.entry(number).or_insert_with(|| Split {
+            choices: vec![None; ranks],
+            children: HashMap::new(),
+            left: 0,
+        });
+        split.choices[rank] = Some(choice);
+        drop(splits);
+        self.comes.notify_all();
+        number
+    }
+
+    /// Waits until all ranks have come to the split, and returns the rank's part in its new communicator.
+    ///
+    /// # Errors
+    /// The clique has failed, or the time is over.
+    pub(crate) fn leave_split(
+        &self,
+        rank: usize,
+        number: u64,
+        timeout: Duration,
+    ) -> Result<Option<Part>> {
+        let deadline = Instant::now() + timeout.min(Duration::from_secs(1 << 30));
+        let mut splits = self.lock_splits();
+        loop {
+            self.usable()?;
+            let Some(split) = splits.get_mut(&number) else { return Err(self.failure()) };
+            if split.choices.iter().all(Option::is_some) {
+                let part = split.part(rank);
+                split.left += 1;
+                if split.left == split.choices.len() {
+                    splits.remove(&number);
+                }
+                return Ok(part);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::Timeout { what: "split", rank, after: timeout });
+            }
+            splits =
+                self.comes.wait_timeout(splits, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Split {
+    fn part(&mut self, rank: usize) -> Option<Part> {
+        let color = self.choices[rank]?.0?;
+        let mut order: Vec<(i32, usize)> = self
+            .choices
+            .iter()
+            .enumerate()
+            .filter_map(|(rank, choice)| {
+                let (of, key) = (*choice)?;
+                (of == Some(color)).then_some((key, rank))
+            })
+            .collect();
+        order.sort_unstable();
+        let ranks = order.len();
+        let clique = self.children.entry(color).or_insert_with(|| Clique::of_process(ranks));
+        let rank = order.iter().position(|(_, of)| *of == rank)?;
+        Some(Part { rank, ranks, clique: clique.clone() })
+    }
+}

@@ -1,0 +1,89 @@
+//! Identifiers of communicators.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::raw::{NCCL_UNIQUE_ID_BYTES, Nccl, ncclResult_t, ncclUniqueId};
+
+/// Identifies one communicator that ranks of several processes make: 128 bytes.
+///
+/// One rank creates it, and the program sends its bytes to the others, by whatever means it has. Each identifier makes one
+/// communicator. Keep it from strangers: whoever has it can join.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct UniqueId {
+    bytes: [u8; NCCL_UNIQUE_ID_BYTES],
+}
+
+impl UniqueId {
+    /// Creates an identifier with the NCCL that [`Nccl::load`] finds. A thread of NCCL in this process listens for the
+    /// ranks from now on.
+    ///
+    /// # Errors
+    /// As [`Nccl::load`], or NCCL's error.
+    pub fn new() -> Result<Self> {
+        Self::of(Nccl::load()?)
+    }
+
+    /// Creates an identifier with this library.
+    ///
+    /// # Errors
+    /// NCCL's error.
+    #[doc(alias = "ncclGetUniqueId")]
+    pub fn of(library: &'static Nccl) -> Result<Self> {
+        let mut id = ncclUniqueId { internal: [0; NCCL_UNIQUE_ID_BYTES] };
+        // SAFETY: `id` is valid for the write.
+        let code = unsafe { library.ncclGetUniqueId(&raw mut id) }?;
+        if code != ncclResult_t::ncclSuccess {
+            let detail = String::new();
+            return Err(Error::Nccl { call: "ncclGetUniqueId", code, rank: 0, detail });
+        }
+        Ok(Self { bytes: id.internal })
+    }
+
+    /// Returns an identifier of these bytes, which another process has sent.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; NCCL_UNIQUE_ID_BYTES]) -> Self {
+        Self { bytes }
+    }
+
+    /// Returns the bytes, to be sent to the other ranks.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; NCCL_UNIQUE_ID_BYTES] {
+        self.bytes
+    }
+
+    pub(crate) fn raw(self) -> ncclUniqueId {
+        ncclUniqueId { internal: self.bytes }
+    }
+
+    /// Notes that a rank of this process uses the identifier.
+    ///
+    /// # Errors
+    /// The rank has used it before.
+    pub(crate) fn claim(self, rank: usize) -> Result<()> {
+        /// The newest identifiers, enough to find a mistake.
+        const KEPT: usize = 1024;
+        static USED: Mutex<VecDeque<(UniqueId, usize)>> = Mutex::new(VecDeque::new());
+        let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
+        if used.contains(&(self, rank)) {
+            return Err(Error::invalid(format!(
+                "the identifier has made a communicator of rank {rank} in this process before: each makes one, so create \
+                 a new one and send it to all ranks"
+            )));
+        }
+        if used.len() == KEPT {
+            used.pop_front();
+        }
+        used.push_back((self, rank));
+        Ok(())
+    }
+}
+
+impl fmt::Debug for UniqueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A log must not let others join.
+        f.debug_struct("UniqueId").finish_non_exhaustive()
+    }
+}
