@@ -14,10 +14,12 @@ mod check;
 mod domains;
 mod mesh;
 mod options;
+mod ranks;
 mod slab;
 
 pub use check::{check, compare};
-pub use domains::{Domains, in_order};
+pub use domains::Domains;
 pub use mesh::ShardedMesh;
 pub use options::{Options, Particle, Room};
+pub use ranks::share_id;
 pub use slab::{Neighbors, Slab};

@@ -2,9 +2,14 @@
 
 use std::error::Error;
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use clap::{Parser, Subcommand};
-use cuda_safe::{Context, Driver};
-use domains::{Domains, Options};
+use cuda_nccl::Config;
+use cuda_safe::{Context, Devices, Driver};
+use domains::{Domains, Options, Particle};
+use rayon::prelude::*;
 
 mod queries;
 mod time;
@@ -18,6 +23,18 @@ struct Arguments {
     /// How many devices [default: all]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     devices: Option<u32>,
+    /// Exchanges messages by NCCL, with so many ranks in this process, each on a device
+    #[arg(long, conflicts_with = "devices", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    /// Is one process of several, with a rank of NCCL each: a new file, by which rank 0 passes an identifier
+    #[arg(long, requires = "rank", requires = "of", conflicts_with_all = ["devices", "ranks", "time"])]
+    id_file: Option<PathBuf>,
+    /// The rank of this process, which takes the device of that number, modulo the number of devices
+    #[arg(long, requires = "id_file")]
+    rank: Option<u32>,
+    /// How many processes there are
+    #[arg(long, requires = "id_file", value_parser = clap::value_parser!(u32).range(1..))]
+    of: Option<u32>,
     /// How many particles [default: 8000000, or 10000 in software]
     #[arg(long)]
     particles: Option<u32>,
@@ -51,35 +68,38 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
     match &arguments.command {
         Some(Command::Mesh(mesh)) => {
-            let (contexts, software) = devices(mesh.devices)?;
+            let (contexts, software) = devices(mesh.devices, None)?;
             queries::run(mesh, &contexts, software)
         }
         None => {
-            let (contexts, software) = devices(arguments.devices)?;
+            let wanted = arguments.devices.or(arguments.ranks);
+            let (contexts, software) = devices(wanted, arguments.rank)?;
             run(&arguments, &contexts, software)
         }
     }
 }
 
-/// Opens so many devices, or all; says whether they are software.
-fn devices(wanted: Option<u32>) -> Result<(Vec<Context>, bool), Box<dyn Error>> {
-    let all = Driver::load().map(|driver| driver.devices().collect::<Vec<_>>());
-    let all = all.unwrap_or_else(|error| {
+/// Opens so many devices, or all, or the one of a rank; says whether they are software.
+fn devices(wanted: Option<u32>, rank: Option<u32>) -> Result<(Vec<Context>, bool), Box<dyn Error>> {
+    let driver = Driver::load().unwrap_or_else(|error| {
         eprintln!("no device to run on: {error}");
         std::process::exit(3)
     });
-    if all.is_empty() {
+    let all = driver.device_count();
+    if all == 0 {
         eprintln!("no device to run on: the driver shows none");
         std::process::exit(3)
     }
-    let wanted = wanted.map_or(all.len(), |wanted| wanted as usize);
-    if wanted > all.len() {
-        return Err(
-            format!("{wanted} devices are asked for, and the driver shows {}", all.len()).into()
-        );
-    }
-    let contexts =
-        all.iter().take(wanted).map(|device| device.context()).collect::<Result<Vec<_>, _>>()?;
+    let ordinals: Vec<_> = match (rank, wanted.map_or(all, |wanted| wanted as usize)) {
+        (Some(rank), _) => vec![rank as usize % all],
+        (None, wanted) if wanted <= all => (0..wanted).collect(),
+        (None, wanted) => {
+            return Err(
+                format!("{wanted} devices are asked for, and the driver shows {all}").into()
+            );
+        }
+    };
+    let contexts = Devices::of(driver, &ordinals)?.contexts().to_vec();
     let mut software = false;
     for context in &contexts {
         let name = context.device().name()?;
@@ -97,39 +117,85 @@ fn run(arguments: &Arguments, contexts: &[Context], software: bool) -> Result<()
     }
     if arguments.time {
         let runs = if software { 2 } else { 100 };
-        return time::table(contexts, &options, n, arguments.seed, runs);
+        let nccl = arguments.ranks.is_some();
+        return time::table(contexts, &options, n, arguments.seed, runs, nccl);
     }
     let steps = arguments.steps.unwrap_or(if software { 10 } else { 1000 });
     let particles = options.random_particles(n, arguments.seed);
-    let mut all = Domains::new(contexts, &options, &particles, true)?;
-    println!("{n} particles, radius {}, {} slabs, {steps} steps", options.radius, contexts.len());
-    let mut before = None;
-    let mut milliseconds = 0.0;
-    let mut done = 0;
+    let mut all = match (&arguments.id_file, arguments.ranks) {
+        (Some(_), _) => one_rank(arguments, contexts, &options, &particles, steps)?,
+        (None, Some(_)) => Domains::with_nccl(contexts, &options, &particles, &Config::new())?,
+        (None, None) => Domains::new(contexts, &options, &particles)?,
+    };
+    println!("{n} particles, radius {}, {steps} steps", options.radius);
+    let (mut milliseconds, mut done) = (0.0, 0);
     while done < steps {
-        // The last one alone: what it begins with is compared.
-        let last = arguments.check && done + 1 == steps;
-        let left = steps - done - u64::from(arguments.check && !last);
-        let count = left.min(CHECKED);
-        if last {
-            before = Some(all.particles()?);
-        }
+        let count = (steps - done).min(CHECKED);
         milliseconds +=
             time::milliseconds(&mut all, |all| (0..count).try_for_each(|_| all.step()))?;
         done += count;
         all.check().map_err(|error| format!("after {done} steps: {error}"))?;
     }
     println!("{:.3} ms a step; no particle is lost", milliseconds / steps.max(1) as f32);
-    if let Some(before) = before {
-        let found = all.neighbors()?;
-        println!("{}", domains::check(&options, &before, &found)?);
-        let mut one = Domains::new(&contexts[..1], &options, &before, false)?;
-        one.step()?;
-        domains::compare(&found, &one.neighbors()?)?;
-        if all.particles()? != one.particles()? {
-            return Err("particles are elsewhere than on one device".into());
-        }
-        println!("and all {n} with one device");
+    if arguments.check && steps > 0 {
+        compare(&all, &contexts[..1], &options, particles, steps, arguments.id_file.is_some())?;
     }
     Ok(())
+}
+
+/// Compares the last step with the same on one device, and with brute force: of this process, if there are others.
+fn compare(
+    all: &Domains,
+    one: &[Context],
+    options: &Options,
+    mut particles: Vec<Particle>,
+    steps: u64,
+    has_others: bool,
+) -> Result<(), Box<dyn Error>> {
+    particles.par_iter_mut().for_each(|particle| {
+        (1..steps).for_each(|_| options.advance(particle));
+    });
+    if has_others {
+        for slab in all.slabs() {
+            println!("{}", domains::check(options, &particles, &slab.neighbors()?)?);
+        }
+        return Ok(());
+    }
+    let found = all.neighbors()?;
+    println!("{}", domains::check(options, &particles, &found)?);
+    let mut one = Domains::new(one, options, &particles)?;
+    one.step()?;
+    domains::compare(&found, &one.neighbors()?)?;
+    if all.particles()? != one.particles()? {
+        return Err("particles are elsewhere than on one device".into());
+    }
+    println!("and all {} with one device", particles.len());
+    Ok(())
+}
+
+/// The slab of this process, if each is a process.
+fn one_rank(
+    arguments: &Arguments,
+    contexts: &[Context],
+    options: &Options,
+    particles: &[Particle],
+    steps: u64,
+) -> Result<Domains, Box<dyn Error>> {
+    let (Some(path), Some(rank), Some(of)) = (&arguments.id_file, arguments.rank, arguments.of)
+    else {
+        return Err("--id-file, --rank and --of belong together".into());
+    };
+    let [rank, of] = [rank as usize, of as usize];
+    let context = contexts.first().ok_or("no device")?;
+    let id = domains::share_id(path, rank, Duration::from_secs(60))?;
+    let (ranks, config) = ([rank, of], Config::new());
+    // SAFETY: all processes run this program, which makes the same calls for the same particles, options and steps; the
+    // identifier is from rank 0.
+    let made = unsafe { Domains::rank(context, options, particles, steps, id, ranks, &config) };
+    if rank == 0 {
+        // All have read it, or never will.
+        std::fs::remove_file(path)?;
+    }
+    println!("rank {rank} of {of}");
+    Ok(made?)
 }

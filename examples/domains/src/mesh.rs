@@ -78,7 +78,7 @@ impl ShardedMesh {
             return Err(Error::invalid("chunks of 0 points; at least 1 is needed"));
         }
         let first = First::new(context, mesh)?;
-        let shard = |other: &Context| Shard::new(context, other, &first.mesh, chunk);
+        let shard = |context: &Context| Shard::new(context, &first.mesh, chunk);
         let others = others.iter().map(shard).collect::<Result<_>>()?;
         Ok(Self { first, others, chunk })
     }
@@ -173,12 +173,7 @@ impl Sorted {
 }
 
 impl Shard {
-    fn new(first: &Context, context: &Context, mesh: &Mesh<'_>, chunk: usize) -> Result<Self> {
-        for (user, owner) in [(context, first), (first, context)] {
-            if user.can_access_peer(owner)? {
-                user.enable_peer_access(owner)?;
-            }
-        }
+    fn new(context: &Context, mesh: &Mesh<'_>, chunk: usize) -> Result<Self> {
         let queries = context.stream()?;
         let mut points = DeviceBuffer::zeroed(&queries, mesh.points().len())?;
         points.as_slice_mut().copy_from_peer(&queries, mesh.points())?;

@@ -70,6 +70,10 @@ kernels! {
     }
 }
 
+/// A stream, the messages to the left and to the right, and memory for those from there.
+pub(crate) type Exchanged<'s> =
+    (&'s Stream, [DeviceSlice<'s, u32>; 2], [&'s mut DeviceBuffer<u32>; 2]);
+
 /// What was found around a particle, where it was before the last step's move.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Neighbors {
@@ -261,9 +265,16 @@ impl Slab {
     ///
     /// # Errors
     /// None; the ranges lie in the buffer.
-    pub fn messages(&self) -> Result<[DeviceSlice<'_, u32>; 2]> {
+    pub(crate) fn messages(&self) -> Result<[DeviceSlice<'_, u32>; 2]> {
         let middle = self.message();
         Ok([self.out.slice(..middle)?, self.out.slice(middle..)?])
+    }
+
+    /// Returns the stream, the messages to the left and right, and where those from there go.
+    pub(crate) fn exchanged(&mut self) -> Result<Exchanged<'_>> {
+        let middle = self.message();
+        let out = [self.out.slice(..middle)?, self.out.slice(middle..)?];
+        Ok((&self.stream, out, self.from.each_mut()))
     }
 
     /// Compares the largest numbers so far with the room. Waits for the device.

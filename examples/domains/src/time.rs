@@ -2,7 +2,8 @@
 
 use std::error::Error;
 
-use cuda_safe::{Context, Event, Result};
+use cuda_nccl::{Config, Result};
+use cuda_safe::{Context, Event};
 use domains::{Domains, Options};
 
 /// Milliseconds of some work on all devices: of the one that takes longest, between two events on its stream.
@@ -16,7 +17,7 @@ pub(crate) fn milliseconds(
             event.record(slab.stream())?;
             Ok(event)
         };
-        domains.slabs().iter().map(event).collect::<Result<Vec<_>>>()
+        domains.slabs().iter().map(event).collect::<cuda_safe::Result<Vec<_>>>()
     };
     domains.slabs().iter().try_for_each(|slab| slab.stream().synchronize())?;
     let begin = record(domains)?;
@@ -48,21 +49,26 @@ pub(crate) fn table(
     n: usize,
     seed: u64,
     runs: u16,
+    nccl: bool,
 ) -> std::result::Result<(), Box<dyn Error>> {
     let step_of = |contexts: &[Context], options: &Options, n: usize| {
         let particles = options.random_particles(n, seed);
-        let mut domains = Domains::new(contexts, options, &particles, true)?;
+        let mut domains = if nccl {
+            Domains::with_nccl(contexts, options, &particles, &Config::new())?
+        } else {
+            Domains::new(contexts, options, &particles)?
+        };
         let step = each(&mut domains, runs, Domains::step)?;
         domains.check()?;
-        Ok::<_, cuda_safe::Error>((step, domains))
+        Ok::<_, cuda_nccl::Error>((step, domains))
     };
     println!("{n} particles, radius {}; milliseconds of a step, of {runs}", options.radius);
     let (one, mut domains) = step_of(&contexts[..1], options, n)?;
     let rebuild = each(&mut domains, runs, |domains| {
-        domains.slabs_mut().iter_mut().try_for_each(domains::Slab::rebuild)
+        Ok(domains.slabs_mut().iter_mut().try_for_each(domains::Slab::rebuild)?)
     })?;
     let sum = each(&mut domains, runs, |domains| {
-        domains.slabs_mut().iter_mut().try_for_each(domains::Slab::sum_alone)
+        Ok(domains.slabs_mut().iter_mut().try_for_each(domains::Slab::sum_alone)?)
     })?;
     drop(domains);
     println!(

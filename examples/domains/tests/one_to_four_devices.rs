@@ -5,8 +5,9 @@
 
 use std::error::Error;
 
+use cuda_nccl::{Config, raw::Nccl};
 use cuda_safe::vector::Float3;
-use cuda_safe::{Context, DeviceBuffer, Driver};
+use cuda_safe::{Context, DeviceBuffer, Devices, Driver};
 use domains::{Domains, Options, Particle, Room, ShardedMesh, check, compare};
 use geom_kernels::GeometryKernels;
 use geom_kernels::mesh::{Mesh, MeshOptions, PointQueries, Sign, shapes};
@@ -14,7 +15,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 type Test = fn() -> Result<(), Box<dyn Error>>;
 
-const TESTS: [(&str, Test); 8] = [
+const TESTS: [(&str, Test); 9] = [
     ("neighbours_are_those_of_one_device_and_of_brute_force", neighbors),
     ("bounced_particles_are_where_the_host_has_them", positions),
     ("no_particle_is_lost_in_many_steps", many_steps),
@@ -22,11 +23,12 @@ const TESTS: [(&str, Test); 8] = [
     ("a_halo_or_migrants_beyond_their_room_are_errors_that_lose_nothing", overflows),
     ("all_particles_in_one_slab_are_an_error", one_slab),
     ("thin_slabs_are_an_error", thin_slabs),
+    ("ranks_of_nccl_compute_the_same_and_have_the_same_errors", ranks),
     ("sharded_distances_are_those_of_one_device", sharded),
 ];
 
 fn main() {
-    cuda_emu::Config::from_env().devices(4).install();
+    cuda_emu::Config::from_env().devices(7).install();
     let trials = TESTS.map(|(name, test)| match nvrtc::Nvrtc::find() {
         Ok(_) => Trial::test(name, move || test().map_err(|error| Failed::from(error.to_string()))),
         Err(_) => {
@@ -38,8 +40,9 @@ fn main() {
 }
 
 fn contexts(count: usize) -> cuda_safe::Result<Vec<Context>> {
-    let driver = Driver::from_sys(cuda_emu::driver())?;
-    (0..count).map(|ordinal| driver.device(ordinal)?.context()).collect()
+    let ordinals: Vec<_> = (0..count).collect();
+    let devices = Devices::of(Driver::from_sys(cuda_emu::driver())?, &ordinals)?;
+    Ok(devices.contexts().to_vec())
 }
 
 /// Some steps, and the results of the last one with the particles before it.
@@ -49,7 +52,7 @@ fn simulate(
     particles: &[Particle],
     steps: usize,
 ) -> Result<(Domains, Vec<Particle>), Box<dyn Error>> {
-    let mut domains = Domains::new(&contexts(devices)?, options, particles, true)?;
+    let mut domains = Domains::new(&contexts(devices)?, options, particles)?;
     for _ in 1..steps {
         domains.step()?;
     }
@@ -83,7 +86,7 @@ fn positions() -> Result<(), Box<dyn Error>> {
     let options = Options { length: 0.8, radius: 0.13, time_step: 0.065, room: None };
     let n = 700;
     let mut particles = options.random_particles(n, 11);
-    let mut all = Domains::new(&contexts(4)?, &options, &particles, true)?;
+    let mut all = Domains::new(&contexts(4)?, &options, &particles)?;
     for step in 0..60 {
         all.step()?;
         let found = all.neighbors()?;
@@ -104,7 +107,7 @@ fn many_steps() -> Result<(), Box<dyn Error>> {
     };
     let options = Options { radius: 0.15, time_step: 0.03, ..Options::of(300) };
     let mut particles = options.random_particles(300, 3);
-    let mut all = Domains::new(&contexts(4)?, &options, &particles, true)?;
+    let mut all = Domains::new(&contexts(4)?, &options, &particles)?;
     for step in 0..steps {
         all.step()?;
         particles.iter_mut().for_each(|particle| options.advance(particle));
@@ -123,7 +126,11 @@ fn without_peer_access() -> Result<(), Box<dyn Error>> {
     let options = Options::of(500);
     let particles = options.random_particles(500, 8);
     let (wanted, _) = simulate(1, &options, &particles, 3)?;
-    let mut all = Domains::new(&contexts(3)?, &options, &particles, false)?;
+    // Devices that no other test uses: access to them is for the whole process.
+    let driver = Driver::from_sys(cuda_emu::driver())?;
+    let strangers = (4..7).map(|ordinal| driver.device(ordinal)?.context());
+    let strangers = strangers.collect::<cuda_safe::Result<Vec<_>>>()?;
+    let mut all = Domains::new(&strangers, &options, &particles)?;
     for _ in 0..3 {
         all.step()?;
     }
@@ -137,7 +144,7 @@ fn overflow(
     particles: &[Particle],
     steps: usize,
 ) -> Result<String, Box<dyn Error>> {
-    let mut all = Domains::new(&contexts(2)?, options, particles, true)?;
+    let mut all = Domains::new(&contexts(2)?, options, particles)?;
     let mut moved = particles.to_vec();
     for _ in 0..steps {
         all.step()?;
@@ -171,13 +178,13 @@ fn overflows() -> Result<(), Box<dyn Error>> {
     if !(text.contains("leave to the right in a step") && text.contains("room for 10")) {
         return Err(text.into());
     }
-    let mut all = Domains::new(&contexts(2)?, &with(room), &particles, true)?;
+    let mut all = Domains::new(&contexts(2)?, &with(room), &particles)?;
     for _ in 0..12 {
         all.step()?;
     }
     all.check()?;
     let few = with(Room { own: n, halo: 0, migrants: n });
-    let Err(error) = Domains::new(&contexts(4)?, &few, &particles, true) else {
+    let Err(error) = Domains::new(&contexts(4)?, &few, &particles) else {
         return Err("a halo without room is no error".into());
     };
     let text = error.to_string();
@@ -194,7 +201,7 @@ fn one_slab() -> Result<(), Box<dyn Error>> {
     for particle in &mut particles {
         particle.position[0] *= 0.1;
     }
-    let Err(error) = Domains::new(&contexts(4)?, &options, &particles, true) else {
+    let Err(error) = Domains::new(&contexts(4)?, &options, &particles) else {
         return Err("2000 particles in a slab with room for 698 are no error".into());
     };
     let text = error.to_string();
@@ -215,7 +222,7 @@ fn one_slab() -> Result<(), Box<dyn Error>> {
     }
     let room = Room { own: 1100, halo: 120, migrants: 60 };
     let crowd = Options { room: Some(room), radius: 0.01, time_step: 0.005, length: 1.0 };
-    let mut all = Domains::new(&contexts(2)?, &crowd, &particles, true)?;
+    let mut all = Domains::new(&contexts(2)?, &crowd, &particles)?;
     for _ in 0..45 {
         all.step()?;
     }
@@ -235,13 +242,45 @@ fn one_slab() -> Result<(), Box<dyn Error>> {
 fn thin_slabs() -> Result<(), Box<dyn Error>> {
     let options = Options { radius: 0.3, ..Options::of(100) };
     let particles = options.random_particles(100, 1);
-    Domains::new(&contexts(3)?, &options, &particles, true)?;
-    let Err(error) = Domains::new(&contexts(4)?, &options, &particles, true) else {
+    Domains::new(&contexts(3)?, &options, &particles)?;
+    let Err(error) = Domains::new(&contexts(4)?, &options, &particles) else {
         return Err("slabs of 0.25 with a radius of 0.3 are no error".into());
     };
     let text = error.to_string();
     if !text.contains("4 slabs of 0.25 are thinner than the radius, 0.3") {
         return Err(text.into());
+    }
+    Ok(())
+}
+
+fn ranks() -> Result<(), Box<dyn Error>> {
+    // SAFETY: the functions have the ABI of nccl.h, and use the driver that is named first.
+    let library = unsafe {
+        assert!(nccl_emu::use_driver(cuda_emu::driver()));
+        Nccl::from_resolver(&nccl_emu::resolve)?
+    };
+    let config = Config::new().library(library);
+    let options = Options::of(900);
+    let particles = options.random_particles(900, 13);
+    let (wanted, _) = simulate(1, &options, &particles, 20)?;
+    for count in 1..=4 {
+        let mut all = Domains::with_nccl(&contexts(count)?, &options, &particles, &config)?;
+        for _ in 0..20 {
+            all.step()?;
+        }
+        all.check().map_err(|error| format!("{count} ranks: {error}"))?;
+        compare(&all.neighbors()?, &wanted.neighbors()?)?;
+        if all.particles()? != wanted.particles()? {
+            return Err(format!("{count} ranks: particles are elsewhere").into());
+        }
+    }
+    let room = Room { own: 900, halo: 900, migrants: 3 };
+    let few = Options { room: Some(room), ..options };
+    let mut all = Domains::with_nccl(&contexts(2)?, &few, &particles, &config)?;
+    all.step()?;
+    let text = all.check().err().map_or_else(String::new, |error| error.to_string());
+    if !(text.contains("in a step, and room for 3")) {
+        return Err(format!("{text:?}").into());
     }
     Ok(())
 }
