@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -64,8 +65,17 @@ enum Command {
 /// After how many steps the host checks that everything has room.
 const CHECKED: u64 = 100;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let arguments = Arguments::parse();
+fn main() -> ExitCode {
+    match start(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     match &arguments.command {
         Some(Command::Mesh(mesh)) => {
             let (contexts, software) = devices(mesh.devices, None)?;
@@ -74,7 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => {
             let wanted = arguments.devices.or(arguments.ranks);
             let (contexts, software) = devices(wanted, arguments.rank)?;
-            run(&arguments, &contexts, software)
+            run(arguments, &contexts, software)
         }
     }
 }

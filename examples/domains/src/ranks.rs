@@ -171,3 +171,40 @@ pub fn share_id(path: &Path, rank: usize, wait: Duration) -> io::Result<UniqueId
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_are_read_when_they_are_whole() {
+        let name = format!("domains-{}-{:?}", std::process::id(), std::thread::current().id());
+        let path = std::env::temp_dir().join(name.replace(['(', ')'], ""));
+        let short = Duration::from_millis(50);
+        assert_eq!(share_id(&path, 1, short).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        std::fs::write(&path, [7; 100]).unwrap();
+        assert_eq!(share_id(&path, 1, short).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        std::fs::write(&path, [7; 128]).unwrap();
+        assert_eq!(share_id(&path, 1, short).unwrap().to_bytes(), [7; 128]);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn fingerprints_differ_where_arguments_do() {
+        let options = Options::of(50);
+        let particles = options.random_particles(50, 1);
+        let one = fingerprint(&options, &particles, 10, 2);
+        assert_eq!(one, fingerprint(&options, &options.random_particles(50, 1), 10, 2));
+        let longer = Options { time_step: 2.0 * options.time_step, ..options };
+        let mut others = vec![
+            fingerprint(&longer, &particles, 10, 2),
+            fingerprint(&options, &particles[1..], 10, 2),
+            fingerprint(&options, &options.random_particles(50, 2), 10, 2),
+            fingerprint(&options, &particles, 11, 2),
+            fingerprint(&options, &particles, 10, 3),
+        ];
+        others.sort_unstable();
+        others.dedup();
+        assert!(others.len() == 5 && !others.contains(&one));
+    }
+}

@@ -245,11 +245,11 @@ impl Slab {
             return Ok(());
         }
         // Behind the slots that the last step has filled, of which the host does not know the number.
-        let least = self.places().min(1 << 17);
+        let threads = self.places().min(1 << 17);
         let [from_left, from_right] = &self.from;
         self.kernels.arrive(
             &self.stream,
-            LaunchConfig::cover(least, BLOCK),
+            LaunchConfig::cover(threads, BLOCK),
             self.shape,
             &mut self.state,
             from_left,
@@ -262,9 +262,6 @@ impl Slab {
     }
 
     /// Returns the message to the left, and the one to the right.
-    ///
-    /// # Errors
-    /// None; the ranges lie in the buffer.
     pub(crate) fn messages(&self) -> Result<[DeviceSlice<'_, u32>; 2]> {
         let middle = self.message();
         Ok([self.out.slice(..middle)?, self.out.slice(middle..)?])
