@@ -2,8 +2,9 @@
 //! library but its interface, so they run with any NCCL: the system's on GPUs, or a stand-in on the software device.
 
 use std::fmt::Debug;
+use std::sync::OnceLock;
 
-use cuda_nccl::{Communicator, Config, Element, Group, ReduceOp, Result};
+use cuda_nccl::{Communicator, Config, Element, Group, Nccl, ReduceOp, Result};
 use cuda_safe::{Context, DeviceBuffer, Stream};
 #[cfg(feature = "half")]
 use half::{bf16, f16};
@@ -26,8 +27,18 @@ fn lab() -> Lab {
         Some(Lab { config: Config::new(), contexts })
     };
     real().unwrap_or_else(|| Lab {
-        config: Config::new().library(fake::library()),
+        config: Config::new().library(stand_in()),
         contexts: fake::contexts(fake::DEVICES),
+    })
+}
+
+/// Returns `nccl-emu`, whose kernels run on the device of the contexts.
+fn stand_in() -> &'static Nccl {
+    static LIBRARY: OnceLock<&'static Nccl> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        nccl_emu::use_driver(fake::driver().as_sys());
+        // SAFETY: the stand-in has the functions of `nccl.h`, and calls the contexts' driver.
+        unsafe { Nccl::from_resolver(&nccl_emu::resolve) }.expect("a version that is taken")
     })
 }
 

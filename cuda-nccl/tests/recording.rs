@@ -222,11 +222,22 @@ fn groups_and_graphs() -> Result<()> {
     // Memory of graphs of both contexts.
     let far = contexts[1].capture(other, |stream, x| x.as_slice_mut().fill(stream, 1))?;
     let mut other = far.into_state();
+    let (one, two) = (memset(&of_graph, &streams[0][1], 9), memset(&other, &streams[1][1], 10));
     let mut group = EnqueueGroup::new();
     group.write(&streams[0][1], &mut of_graph).write(&streams[1][1], &mut other);
-    // SAFETY: the call enqueues nothing.
-    let both: cuda_safe::Result<()> = unsafe { group.run(|| panic!("it is not called")) };
-    assert!(both.is_err_and(|error| error.to_string().contains("graphs of 2 contexts")));
+    // SAFETY: each memset is on the stream of its buffer.
+    unsafe { group.run(|| (one(), two())) }?;
+    assert_eq!(of_graph.to_vec(&streams[0][0])?, [9; 64]);
+    assert_eq!(other.to_vec(&streams[1][0])?, [10; 64]);
+    // Within a closure that holds one of the two locks.
+    let held = streams[1][0].graph_lock([other.allocation()]);
+    let mut group = EnqueueGroup::new();
+    group.write(&streams[0][1], &mut of_graph).write(&streams[1][1], &mut other);
+    // SAFETY: the call is not made.
+    let refused = held.run(|| unsafe { group.run(|| panic!("it is not called")) });
+    assert!(
+        refused.is_err_and(|error: cuda_safe::Error| error.to_string().contains("holds the lock"))
+    );
     // A stream that records beside one that does not.
     contexts[0].capture(buffer(0)?, |stream, x| {
         let mut group = EnqueueGroup::new();

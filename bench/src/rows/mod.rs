@@ -11,6 +11,7 @@ mod launch;
 mod load;
 mod memory;
 mod mesh;
+mod multi;
 mod noop;
 mod saxpy;
 mod tape;
@@ -50,6 +51,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Work> {
         volume::WORKS,
         isosurface::WORKS,
         tape::WORKS,
+        multi::WORKS,
         noop::WORKS,
         emu::WORKS,
     ]

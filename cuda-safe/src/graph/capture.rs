@@ -99,9 +99,9 @@ impl Context {
     ///
     /// `record` gets a stream of each context, in the order of `contexts`. Work on different streams may run at the same
     /// time, except where it uses the same memory: [`capture`](Self::capture) describes order, borrows, and what a
-    /// recording can't hold, and all of that applies to every stream here. [`DeviceSliceMut::copy_from_peer`] copies
-    /// between the devices. A kernel may use memory of another one of the contexts if its own has
-    /// [access](Self::enable_peer_access) to it, as elsewhere.
+    /// recording can't hold, and all of that applies to every stream here.
+    /// [`copy_from_peer`](crate::DeviceSliceMut::copy_from_peer) copies between the devices. A kernel may use memory of
+    /// another one of the contexts if its own has [access](Self::enable_peer_access) to it, as elsewhere.
     ///
     /// The graph belongs to the first context: it is launched on streams of that context, one call for the work of all
     /// devices. Each launch waits for conflicting work on all of them, and later work on any of them waits for it. To

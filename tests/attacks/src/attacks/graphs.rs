@@ -257,7 +257,6 @@ fn nodes_of_other_graphs(lab: &Lab) -> TestResult {
 /// - targets: `Stream::graph_lock`, `GraphExec::launch`
 /// - must: right
 /// - limit: 10
-#[expect(clippy::forget_non_drop, reason = "it must stay without a drop that unlocks")]
 fn forgotten_sequence(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let shared = DeviceBuffer::from_slice(&stream, &[3.0f32; 100])?;

@@ -62,7 +62,6 @@ fn keep_launches_out(device: &TestDevice) -> TestResult {
 }
 
 /// A sequence that is never run, and is forgotten, holds nothing.
-#[expect(clippy::forget_non_drop, reason = "it must stay without a drop that unlocks")]
 fn forgotten(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let shared = zeroed(&stream)?;

@@ -39,7 +39,7 @@ const fn named(package: &'static str, folder: &'static str) -> Product {
 }
 
 /// The published crates: those whose manifests do not forbid it.
-pub(crate) const PRODUCTS: [Product; 11] = [
+pub(crate) const PRODUCTS: [Product; 12] = [
     // The bindings are what NVIDIA's headers say: `cargo xtask bindgen --check` holds them.
     Product { generated: Some("/cuda_safe_sys/bindings/"), ..named("cuda-safe-sys", "cuda-sys") },
     named("cuda-safe-nvrtc", "nvrtc"),

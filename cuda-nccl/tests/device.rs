@@ -1,0 +1,222 @@
+//! Collectives whose kernels wait for each other on the device, by the stand-in `nccl-emu`: graphs, ranks that never come,
+//! aborts and drops.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use cuda_nccl::{Communicator, Config, Error, Group, Nccl, ReduceOp, Result};
+use cuda_safe::{Context, DeviceBuffer, GraphExec, Stream};
+
+mod fake;
+
+fn library() -> &'static Nccl {
+    static LIBRARY: OnceLock<&'static Nccl> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        nccl_emu::use_driver(fake::driver().as_sys());
+        // SAFETY: the stand-in has the functions of `nccl.h`, and calls the contexts' driver.
+        unsafe { Nccl::from_resolver(&nccl_emu::resolve) }.expect("a version that is taken")
+    })
+}
+
+fn ranks(count: usize) -> Result<(Vec<Communicator>, Vec<Stream>)> {
+    let contexts = fake::contexts(count);
+    let streams = contexts.iter().map(Context::stream).collect::<Result<_, _>>()?;
+    Ok((Communicator::all_with(&contexts, &Config::new().library(library()))?, streams))
+}
+
+fn all_reduce(ranks: &mut [Communicator], streams: &[Stream], len: usize) -> Result<()> {
+    let count = ranks.len() as i32;
+    let mut buffers: Vec<DeviceBuffer<i32>> = streams
+        .iter()
+        .map(|stream| DeviceBuffer::from_slice(stream, &vec![1; len]))
+        .collect::<Result<_, _>>()?;
+    let mut group = Group::new(ranks);
+    for (rank, (stream, buffer)) in streams.iter().zip(&mut buffers).enumerate() {
+        group.on(rank)?.all_reduce_in_place(stream, buffer, ReduceOp::Sum)?;
+    }
+    group.run()?;
+    for (stream, buffer) in streams.iter().zip(&buffers) {
+        assert_eq!(buffer.to_vec(stream)?, vec![count; len]);
+    }
+    Ok(())
+}
+
+/// New communicators work on all devices, and end.
+fn all_is_well() -> Result<()> {
+    let (mut ranks, streams) = ranks(fake::DEVICES)?;
+    all_reduce(&mut ranks, &streams, 100)?;
+    Communicator::close(ranks)?;
+    for context in fake::contexts(fake::DEVICES) {
+        context.synchronize()?;
+        assert!(context.take_drop_errors().is_empty());
+    }
+    Ok(())
+}
+
+fn wait_until_busy(stream: &Stream) -> Result<()> {
+    // A kernel that waits for its peer stays busy.
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(!stream.is_done()?, "it does not wait for its peer");
+    Ok(())
+}
+
+/// Waits until a stream is done and returns how long that took.
+fn done(stream: &Stream, since: Instant) -> Result<Duration> {
+    while !stream.is_done()? {
+        assert!(since.elapsed() < Duration::from_secs(10), "the stream still waits");
+        std::thread::yield_now();
+    }
+    Ok(since.elapsed())
+}
+
+#[test]
+fn graphs_of_all_devices_each_captured_by_its_thread() -> Result<()> {
+    let _alone = fake::alone();
+    let count = fake::DEVICES;
+    let (ranks, streams) = ranks(count)?;
+    type State = (Communicator, DeviceBuffer<u64>);
+    let capture = |mut rank: Communicator, stream: &Stream| -> Result<GraphExec<'static, State>> {
+        // SAFETY: this test launches the graphs in one order on all ranks.
+        unsafe { rank.allow_recording() };
+        let context = rank.context().clone();
+        let x = DeviceBuffer::from_slice(stream, &[1u64; 1000])?;
+        Ok(context.capture((rank, x), |stream, (rank, x)| {
+            rank.all_reduce_in_place(stream, &mut *x, ReduceOp::Sum)
+                .and_then(|()| rank.all_reduce_in_place(stream, &mut *x, ReduceOp::Max))
+                .map_err(|error| cuda_safe::Error::invalid(error.to_string()))
+        })?)
+    };
+    let mut graphs: Vec<GraphExec<'_, State>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = ranks
+            .into_iter()
+            .zip(&streams)
+            .map(|(rank, stream)| scope.spawn(move || capture(rank, stream)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or(Err(Error::Aborted)))
+            .collect::<Result<_>>()
+    })?;
+    let launches = 10;
+    for _ in 0..launches {
+        for (graph, stream) in graphs.iter_mut().zip(&streams) {
+            graph.launch(stream)?;
+        }
+    }
+    let wanted = (count as u64).pow(launches);
+    for (graph, stream) in graphs.iter_mut().zip(&streams) {
+        graph.state_mut().0.synchronize(stream)?;
+        assert_eq!(graph.state().1.to_vec(stream)?, [wanted; 1000]);
+    }
+    // A call between launches.
+    let mut group_ranks: Vec<&mut State> = graphs.iter_mut().map(GraphExec::state_mut).collect();
+    for (state, stream) in group_ranks.iter_mut().zip(&streams) {
+        state.1.as_slice_mut().fill(stream, 3)?;
+    }
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = group_ranks
+            .into_iter()
+            .zip(&streams)
+            .map(|((rank, x), stream)| {
+                scope.spawn(move || rank.all_reduce_in_place(stream, x, ReduceOp::Sum))
+            })
+            .collect();
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Err(Error::Aborted)))
+    })?;
+    for (graph, stream) in graphs.iter_mut().zip(&streams) {
+        graph.launch(stream)?;
+    }
+    for (graph, stream) in graphs.iter().zip(&streams) {
+        assert_eq!(graph.state().1.to_vec(stream)?, [3 * (count as u64).pow(2); 1000]);
+    }
+    drop(graphs);
+    all_is_well()
+}
+
+#[test]
+fn a_rank_that_never_comes_is_aborted_and_its_peers_stream_is_free_at_once() -> Result<()> {
+    let _alone = fake::alone();
+    all_is_well()?;
+    for waits in 0..2 {
+        let (mut ranks, streams) = ranks(2)?;
+        let mut x = DeviceBuffer::from_slice(&streams[waits], &[1u8; 3000])?;
+        ranks[waits].all_reduce_in_place(&streams[waits], &mut x, ReduceOp::Sum)?;
+        wait_until_busy(&streams[waits])?;
+        let abort = ranks[1 - waits].abort_handle();
+        let since = Instant::now();
+        abort.abort();
+        let took = done(&streams[waits], since)?;
+        println!("free {took:?} after the abort");
+        assert!(took < Duration::from_millis(10), "{took:?}");
+        abort.abort();
+        assert!(matches!(ranks[waits].check(), Err(Error::Aborted)));
+        // The memory has values, and is usable.
+        assert_eq!(x.to_vec(&streams[waits])?.len(), 3000);
+        assert!(abort.wait(Duration::from_secs(10)));
+        drop(ranks);
+        all_is_well()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_wait_with_a_limit_ends_what_waits_for_a_peer() -> Result<()> {
+    let _alone = fake::alone();
+    let (mut ranks, streams) = ranks(3)?;
+    let mut x = DeviceBuffer::from_slice(&streams[2], &[1f32; 10])?;
+    ranks[2].broadcast(&streams[2], &mut x, 0)?;
+    ranks[2].set_timeout(Duration::from_millis(50));
+    let error = ranks[2].synchronize(&streams[2]);
+    assert!(matches!(error, Err(Error::Timeout { .. })), "{error:?}");
+    done(&streams[2], Instant::now())?;
+    assert!(ranks.iter().all(|rank| matches!(rank.check(), Err(Error::Timeout { .. }))));
+    drop(ranks);
+    all_is_well()
+}
+
+#[test]
+fn a_rank_that_is_dropped_or_disagrees_frees_its_peer() -> Result<()> {
+    let _alone = fake::alone();
+    for disagrees in [false, true] {
+        let (mut ranks, streams) = ranks(2)?;
+        let mut x = DeviceBuffer::from_slice(&streams[0], &[1i64; 100])?;
+        ranks[0].all_reduce_in_place(&streams[0], &mut x, ReduceOp::Sum)?;
+        wait_until_busy(&streams[0])?;
+        let since = Instant::now();
+        if disagrees {
+            let mut y = DeviceBuffer::from_slice(&streams[1], &[1i64; 100])?;
+            let error = ranks[1].all_reduce_in_place(&streams[1], &mut y, ReduceOp::Prod);
+            assert!(matches!(error, Err(Error::Mismatch { .. })), "{error:?}");
+        } else {
+            drop(ranks.pop());
+        }
+        done(&streams[0], since)?;
+        let text = ranks[0].check().err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(text.contains(if disagrees { "(prod)" } else { "was dropped" }), "{text}");
+        drop(ranks);
+        all_is_well()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn communicators_dropped_with_work_under_way_let_it_end() -> Result<()> {
+    let _alone = fake::alone();
+    let (mut ranks, streams) = ranks(4)?;
+    let mut buffers: Vec<DeviceBuffer<i32>> = streams
+        .iter()
+        .map(|stream| DeviceBuffer::from_slice(stream, &[2; 100_000]))
+        .collect::<Result<_, _>>()?;
+    for _ in 0..5 {
+        let mut group = Group::new(&mut ranks);
+        for (rank, (stream, buffer)) in streams.iter().zip(&mut buffers).enumerate() {
+            group.on(rank)?.all_reduce_in_place(stream, buffer, ReduceOp::Sum)?;
+        }
+        group.run()?;
+    }
+    drop(ranks);
+    for (stream, buffer) in streams.iter().zip(&buffers) {
+        assert!(buffer.to_vec(stream)?.iter().all(|value| *value == 2 * 4i32.pow(5)));
+    }
+    all_is_well()
+}
