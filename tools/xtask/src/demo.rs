@@ -28,6 +28,7 @@ pub(crate) fn demo() -> Result<bool, Error> {
         "torch-op",
         "hashgrid",
         "dem",
+        "domains",
         "mesh",
         "project",
         "volume",
@@ -75,6 +76,7 @@ pub(crate) fn demo() -> Result<bool, Error> {
             "sums over the neighbours of points, by a kernel of one's own over a hash grid",
         ),
         ("dem", "grains that fall, slide and break, in pictures"),
+        ("domains", "particles in slabs on all devices, against one device and brute force"),
         (
             "mesh",
             "a picture of a triangle mesh by rays, a slice of its signed distance, and how fast",
@@ -89,6 +91,10 @@ pub(crate) fn demo() -> Result<bool, Error> {
         println!("\n{name}: {what}");
         let program = release(&format!("{name}{}", std::env::consts::EXE_SUFFIX));
         let mut example = example(&program)?;
+        if name == "domains" {
+            // Several devices in software, too.
+            example.arg("--check").env("CUDA_EMU_DEVICES", "4");
+        }
         if let Some(driver) = &driver {
             example.env(DRIVER_VARIABLE, driver);
         }
