@@ -2,7 +2,8 @@
 //!
 //! NCCL forbids two threads on one communicator, so every call on the handle holds its lock. Calls of non-blocking
 //! communicators return soon; waits release the lock between their queries. So an abort gets the lock soon, takes the
-//! handle out and calls `ncclCommAbort` without the lock: nobody else has the handle any more.
+//! handle out and calls `ncclCommAbort` without the lock: nobody else has the handle any more. Calls of blocking communicators
+//! may hold the lock for long, and then the abort waits: `Config::blocking` says so.
 
 use std::ffi::CStr;
 use std::ptr;

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use cuda_nccl::raw::{Nccl, ncclComm_t, ncclDataType_t, ncclRedOp_t, ncclResult_t, ncclUniqueId};
-use cuda_nccl::{Communicator, Group, ReduceOp, UniqueId};
+use cuda_nccl::{Communicator, Config, Group, ReduceOp, UniqueId};
 use cuda_safe::{Context, DeviceBuffer, GraphExec, Stream};
 use cuda_sys::{CUresult, CUstream};
 
@@ -224,11 +224,16 @@ impl Drop for Bare {
     }
 }
 
+/// Returns the settings of our communicators: NCCL works in the calling thread, as for the bare calls.
+fn settings() -> Config {
+    Config::new().blocking(true)
+}
+
 /// Each rank sends an array to the other.
 fn messages(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let pair = Pair::open(bench)?;
     let bare = Bare::new(&pair)?;
-    let mut ranks = Communicator::all(&pair.contexts)?;
+    let mut ranks = Communicator::all_with(&pair.contexts, &settings())?;
     let mut rows = Vec::new();
     for (name, mebibytes) in MESSAGES.iter().zip(MEBIBYTES) {
         let len = mebibytes << 18;
@@ -289,7 +294,7 @@ fn sum(
 fn all_reduce(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let pair = Pair::open(bench)?;
     let bare = Bare::new(&pair)?;
-    let mut ranks = Communicator::all(&pair.contexts)?;
+    let mut ranks = Communicator::all_with(&pair.contexts, &settings())?;
     let streams = pair.streams.each_ref().map(Stream::as_raw);
     let mut rows = Vec::new();
     for (name, mebibytes) in SUMS.iter().zip(MEBIBYTES) {
@@ -318,7 +323,7 @@ type Summing = GraphExec<'static, (Communicator, DeviceBuffer<f32>)>;
 fn graph(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let pair = Pair::open(bench)?;
     Nccl::load().map_err(|error| Stop::NotRun(error.to_string()))?;
-    let ranks = Communicator::all(&pair.contexts)?;
+    let ranks = Communicator::all_with(&pair.contexts, &settings())?;
     let len = 1 << 18;
     let arrays = pair.arrays(len, [1.0, 2.0])?;
     pair.wait()?;
@@ -374,7 +379,7 @@ fn graph(bench: &Bench) -> Result<Vec<Row>, Stop> {
 fn host(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let pair = Pair::open(bench)?;
     let bare = Bare::new(&pair)?;
-    let mut ranks = Communicator::all(&pair.contexts)?;
+    let mut ranks = Communicator::all_with(&pair.contexts, &settings())?;
     let streams = pair.streams.each_ref().map(Stream::as_raw);
     let mut arrays = pair.arrays(256, [0.0; 2])?;
     let places = arrays.each_ref().map(DeviceBuffer::device_ptr);
