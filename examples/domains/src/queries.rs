@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     points: Option<u32>,
     /// How many points travel at once: more are sorted together, and so nearer to each other
-    #[arg(long, default_value_t = 1 << 22)]
+    #[arg(long, default_value_t = 1 << 23)]
     chunk: u32,
 }
 
