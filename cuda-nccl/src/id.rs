@@ -10,7 +10,7 @@ use crate::raw::{NCCL_UNIQUE_ID_BYTES, Nccl, ncclResult_t, ncclUniqueId};
 /// Identifies one communicator that ranks of several processes make: 128 bytes.
 ///
 /// One rank creates it, and the program sends its bytes to the others, by whatever means it has. Each identifier makes one
-/// communicator. Keep it from strangers: whoever has it can join.
+/// communicator. Keep it secret: a process that has it can join.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UniqueId {
     bytes: [u8; NCCL_UNIQUE_ID_BYTES],

@@ -164,7 +164,7 @@ fn a_wait_for_a_stream_notices_a_failure() -> Result<()> {
     let _alone = fake::alone();
     let (mut ranks, streams) = ranks(2)?;
     ranks[0].synchronize(&streams[0])?;
-    // A host function that ends when it is told to, in place of a kernel that waits for its peer.
+    // A host function that ends when the test lets it, in place of a kernel that waits for its peer.
     let (release, released) = mpsc::channel::<()>();
     let stuck = streams[0].clone();
     let enqueued = std::thread::spawn(move || {
