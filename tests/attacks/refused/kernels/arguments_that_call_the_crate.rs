@@ -1,6 +1,6 @@
 //! Implements an argument whose `abi` and `uses` call the crate, which holds locks then.
 //!
-//! - row: the closure of `Stream::enqueue`
+//! - row: the closures of `Stream::enqueue`
 //! - row: `KernelArg`
 //! - targets: `Stream::synchronize`
 //! - must: not compile E0200 "requires an `unsafe impl`"

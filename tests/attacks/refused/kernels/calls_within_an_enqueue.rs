@@ -1,6 +1,6 @@
 //! Uses the crate in the closure of `Stream::enqueue`, which runs with its locks held.
 //!
-//! - row: the closure of `Stream::enqueue`
+//! - row: the closures of `Stream::enqueue`
 //! - row: `Stream::enqueue`
 //! - targets: `Stream::enqueue`, `DeviceBuffer::fill`
 //! - must: not compile E0133 "is unsafe"

@@ -54,7 +54,7 @@ fn a_handle_of_an_earlier_call(device: &TestDevice) -> TestResult {
         is_invalid(view.to_vec(&stream), "lent for a call of `Context::lend` that has ended")?;
     }
     first_difference(&first.read()?, &vec![3; 100])?;
-    first_difference(&second.read()?, &vec![6; 50])
+    first_difference(&second.read()?, &[6; 50])
 }
 
 /// Nor does a weak one.
