@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::raw::Nccl;
 
 /// Fails if a library of the system's calls another driver than the context's: it would be given handles that it does not
-/// know. NCCL's CUDA runtime calls `libcuda.so.1`. The caller of `Nccl::from_resolver` promises that its functions use the right one.
+/// know. NCCL's CUDA runtime calls `libcuda.so.1`. The caller of `Nccl::from_resolver` promises that its functions use the
+/// right one.
 pub(crate) fn is_that_of(library: &Nccl, context: &Context) -> Result<()> {
     if !library.is_library() {
         return Ok(());

@@ -68,8 +68,8 @@ impl Allocation {
         Self::with_kind(start, bytes, home, Kind::Lent(LentMemory::default()))
     }
 
-    /// Returns whether it was used on its home stream alone, in no recording, and nothing else refers to it. To be called
-    /// for lent memory.
+    /// Returns whether it was used on its home stream alone, in no recording, and nothing else refers to it. Call it for
+    /// lent memory.
     #[inline]
     pub(crate) fn is_idle(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) == 1
