@@ -121,7 +121,7 @@ pub use launch::{
 pub use lend::{Allocate, Lease, LentStream};
 pub use memory::pluggable;
 pub use memory::{
-    Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Extent, HostMut, HostRef,
+    Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Extent, Gate, HostMut, HostRef,
     KeptMemory, PinnedBuffer, PitchedLayout, Pool, Transfer, UnifiedBuffer,
 };
 #[cfg(feature = "packed-ptx")]

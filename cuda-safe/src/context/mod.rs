@@ -32,7 +32,7 @@ use crate::error::{Error, LaunchRecord, Result};
 use crate::generation::Watching;
 use crate::graph::Conditional;
 use crate::launch::Limits;
-use crate::memory::{ContextPool, Helpers, Staging};
+use crate::memory::{ContextGates, ContextPool, Helpers, Staging};
 use crate::peer::Peers;
 use crate::stream::{Stream, StreamInner};
 use crate::trace::{event, timed};
@@ -75,6 +75,8 @@ pub(crate) struct ContextInner {
     /// Frees memory whose home stream was lent for a call that has ended.
     pub(crate) caretaker: Caretaker,
     pub(crate) peers: Peers,
+    /// Gates that memory of the context is behind.
+    pub(crate) gates: ContextGates,
     /// The live objects, for the errors of `close`.
     pub(crate) census: Census,
     /// The latest launches on any stream, for error reports.
@@ -397,6 +399,7 @@ impl ContextInner {
             captures: Captures::default(),
             lent: LentStreams::default(),
             caretaker: Caretaker::default(),
+            gates: ContextGates::default(),
             peers: Peers::default(),
             census: Census::default(),
             streams: Mutex::new(Vec::new()),
@@ -506,6 +509,7 @@ impl ContextInner {
     }
 
     pub(crate) fn free_deferred(&self) -> Result<()> {
+        self.gates.free_held(self);
         self.deferred.empty(self)
     }
 

@@ -100,6 +100,9 @@ impl Context {
     /// - no other code begins or ends a capture of the stream, or destroys a graph that it captures;
     /// - if it is captured, the graph is launched only in the context of the capture, by code that orders the launch
     ///   with all other uses of the lent memory.
+    ///
+    /// And lent memory that `f` puts behind a [`Gate`](crate::Gate), as collectives of `cuda-nccl` do, stays until their work
+    /// has ended on all devices.
     #[doc(alias = "cuStreamGetId")]
     pub unsafe fn lend<R>(
         &self,

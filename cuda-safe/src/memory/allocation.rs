@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use cuda_sys::CUdeviceptr;
 
 use super::fit;
+use super::gate::Gates;
 use super::host::variable::VariableBorrows;
 use super::host::visible::Visible;
 use super::lent::{Frozen, LentMemory};
@@ -44,6 +45,8 @@ pub struct Allocation {
     pub(super) captured: AtomicBool,
     /// The ranges that graphs of other code read, once there was one.
     pub(super) frozen: OnceLock<Box<Frozen>>,
+    /// What work that may run on after its stream has put it behind.
+    pub(super) gates: Gates,
     pub(super) versions: Versions,
 }
 
@@ -146,6 +149,7 @@ impl Allocation {
             shared: Shared::new(matches!(kind, Kind::Graph)),
             captured: AtomicBool::new(false),
             frozen: OnceLock::new(),
+            gates: Gates::default(),
             kind,
             versions: Versions::default(),
         })
@@ -158,6 +162,20 @@ impl Allocation {
         self.bytes = bytes;
         self.born = self.home.inner().next_number();
         self.versions.reset();
+    }
+
+    /// Returns the memory and what is known of it. Nothing is left here.
+    pub(super) fn move_out(&mut self) -> Self {
+        Self {
+            home: self.home.clone(),
+            kind: self.replace_kind(Kind::Released),
+            shared: std::mem::replace(&mut self.shared, Shared::new(false)),
+            captured: std::mem::take(&mut self.captured),
+            frozen: std::mem::take(&mut self.frozen),
+            gates: std::mem::take(&mut self.gates),
+            versions: Versions::default(),
+            ..*self
+        }
     }
 
     /// Returns the number on the home stream that covers everything this memory has to wait for before its
@@ -296,7 +314,8 @@ impl Allocation {
         }
         self.home_stream().inner().usable_here()?;
         self.join_home()?;
-        let Some(this) = Arc::get_mut(self) else { return Err(self.in_use()) };
+        self.pass_gates()?;
+        let Some(this) = self.only_handle() else { return Err(self.in_use()) };
         this.kind = Kind::Released;
         Ok(this.start)
     }
@@ -304,7 +323,7 @@ impl Allocation {
     /// Fails if another handle to the memory exists.
     #[cfg(feature = "dlpack")]
     pub(crate) fn is_only_handle(self: &mut Arc<Self>) -> Result<()> {
-        match Arc::get_mut(self) {
+        match self.only_handle() {
             Some(_) => Ok(()),
             None => Err(self.in_use()),
         }
@@ -321,7 +340,7 @@ impl Allocation {
 
     /// Does the work of the drop and returns its error. After success nothing is left for the drop.
     pub(crate) fn close(mut self: Arc<Self>) -> Result<(), ConsumeError<Arc<Self>>> {
-        let freed = match Arc::get_mut(&mut self) {
+        let freed = match self.only_handle() {
             Some(this) => this.free(),
             None => Err(self.in_use()),
         };
@@ -329,8 +348,11 @@ impl Allocation {
     }
 
     fn free(&mut self) -> Result<()> {
+        self.home.inner().state().usable()?;
+        if self.hold_back() {
+            return Ok(());
+        }
         let home = self.home.inner();
-        home.state().usable()?;
         if let (Kind::Graph, Some(capture)) = (&self.kind, &home.capture) {
             capture.free(home, self);
             self.kind = Kind::Released;
@@ -348,7 +370,7 @@ impl Allocation {
 
     /// Returns whether this thread may use the home stream now. If the driver fails at the question, the context keeps its
     /// error.
-    fn home_is_usable(&self) -> bool {
+    pub(super) fn home_is_usable(&self) -> bool {
         let home = self.home.inner();
         match home.usable_here() {
             Ok(()) => true,
@@ -415,6 +437,9 @@ impl Drop for Allocation {
         }
         if let (Kind::Graph, Some(capture)) = (&self.kind, &home.capture) {
             capture.free(home, self);
+            return;
+        }
+        if self.hold_back() {
             return;
         }
         event!(TRACE, address = self.start, bytes = self.bytes, stream = self.home_id, "free");

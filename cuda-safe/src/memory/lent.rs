@@ -167,20 +167,23 @@ impl Allocation {
         self.note_captured();
         let frozen = self.frozen.get_or_init(Box::default);
         frozen.add(range.clone());
-        for (stream, sequence) in self.newest_uses_of(range.clone(), Access::Read) {
-            let finished = stream.inner().is_finished(sequence);
-            if let Ok(true) = finished {
-                continue;
-            }
-            frozen.remove(range);
-            finished?;
-            return Err(Error::invalid(
-                "the memory was written by work outside of the capture that has not finished: a launch of the graph \
-                 would not wait for it",
-            )
-            .with_hint("before the capture begins, wait for the work: `Stream::synchronize`"));
+        let uses = self.newest_uses_of(range.clone(), Access::Read);
+        let all_finished: Result<bool> =
+            uses.iter().try_fold(true, |finished, (stream, sequence)| {
+                Ok(finished && stream.inner().is_finished(*sequence)?)
+            });
+        if let Ok(true) = all_finished
+            && !self.is_shut_off()
+        {
+            return Ok(());
         }
-        Ok(())
+        frozen.remove(range);
+        all_finished?;
+        Err(Error::invalid(
+            "the memory was written by work outside of the capture that has not finished: a launch of the graph \
+             would not wait for it",
+        )
+        .with_hint("before the capture begins, wait for the work: `Stream::synchronize`"))
     }
 
     /// Takes back a [`freeze`](Self::freeze) that succeeded. Calls no function of the driver.
@@ -251,6 +254,7 @@ impl Allocation {
     /// # Safety
     /// As [`StreamInner::let_wait`](crate::stream::StreamInner::let_wait).
     pub(crate) unsafe fn let_wait(&self, waiter: CUstream) -> Result<()> {
+        self.pass_gates()?;
         let home = self.home_stream().inner();
         // SAFETY: the caller's promise.
         unsafe { home.let_wait(waiter, home.enqueued().max(self.born())) }?;
@@ -270,8 +274,8 @@ impl Allocation {
     /// unknown here. Where that is not possible now, a wait for the device frees it.
     pub(crate) fn free_after_consumer(mut self: Arc<Self>) {
         let context = self.home_stream().inner().context.clone();
-        let Some(this) = Arc::get_mut(&mut self) else { return };
-        if !context.state.is_usable() {
+        let Some(this) = self.only_handle() else { return };
+        if !context.state.is_usable() || this.hold_back_from_consumer() {
             return;
         }
         match this.kind() {

@@ -5,6 +5,8 @@
 //! - `buffer.rs`, `slice.rs`: typed memory and views of it; `facade.rs`: methods that all buffers share; `fit.rs`:
 //!   whether elements of a type fit.
 //! - `lent.rs`: memory of frameworks, and memory that their graphs read.
+//! - `gate.rs`: memory that work of another library may still use when its stream has gone on; `held.rs`: what was
+//!   dropped of it.
 //! - `order/`: the waits between uses of memory. `copy/`: copies and fills. `host/`: memory that the host accesses.
 
 mod allocation;
@@ -12,6 +14,8 @@ mod buffer;
 mod copy;
 mod facade;
 pub(crate) mod fit;
+mod gate;
+mod held;
 mod host;
 mod lent;
 mod order;
@@ -23,6 +27,7 @@ mod slice;
 pub use allocation::Allocation;
 pub use buffer::DeviceBuffer;
 pub use copy::shaped::{Extent, PitchedLayout};
+pub use gate::Gate;
 pub use host::pinned::PinnedBuffer;
 pub use host::transfer::Transfer;
 pub use host::unified::{HostMut, HostRef, UnifiedBuffer};
@@ -31,6 +36,7 @@ pub use order::uses::Access;
 pub use slice::{DeviceSlice, DeviceSliceMut};
 
 pub(crate) use copy::{Helpers, Packing, Staged};
+pub(crate) use gate::ContextGates;
 pub(crate) use host::pages;
 pub(crate) use host::staging::Staging;
 pub(crate) use host::visible::HostVec;

@@ -206,6 +206,7 @@ fn twice(
 ) -> Result<CUdeviceptr> {
     match attempt() {
         Err(error) if is_out_of_memory(&error) => {
+            context.gates.free_held(context);
             free()?;
             let start = attempt().map_err(|error| explain_out_of_memory(context, error, bytes))?;
             context.counters.allocation_retries.fetch_add(1, Ordering::Relaxed);

@@ -280,7 +280,7 @@ impl Allocation {
         for (stream, sequence) in self.newest_uses_of(range, access) {
             stream.inner().finish(sequence)?;
         }
-        Ok(())
+        self.pass_gates()
     }
 
     /// Gives the vector of registered memory back: waits for its uses, and for the device.
@@ -294,7 +294,7 @@ impl Allocation {
         if let Err(error) = self.unregister() {
             return Err(ConsumeError::new(self, error));
         }
-        let kind = Arc::get_mut(&mut self).map(|this| this.replace_kind(Kind::Released));
+        let kind = self.only_handle().map(|this| this.replace_kind(Kind::Released));
         match kind {
             Some(Kind::Visible(Visible { memory: Memory::Registered(vector), .. })) => {
                 // SAFETY: the caller's promise; the device has written all that it will.
@@ -316,7 +316,7 @@ impl Allocation {
                 .with_hint("copy what is there: `buffer.host()?.to_vec()`"));
         };
         let start = start.as_ptr().cast();
-        if Arc::get_mut(self).is_none() {
+        if self.only_handle().is_none() {
             return Err(Error::invalid(
                 "another owner, such as a graph, holds the buffer's allocation",
             ));

@@ -137,6 +137,7 @@ impl Allocation {
         } else if let Kind::Module(borrows) = self.kind() {
             borrows.allows(&range, access)?;
         }
+        self.pass_gates()?;
         self.shared_uses().for_each(range, |uses| {
             if let Some(write) = &uses.write {
                 user.wait_for(write.stream.inner(), write.sequence)?;

@@ -16,6 +16,7 @@ mod gate;
 mod globals;
 mod graphs;
 pub(crate) mod groups;
+mod guarded;
 mod kernels;
 mod lazy;
 mod lent;
@@ -85,6 +86,7 @@ pub(crate) fn cases() -> Vec<Case> {
         kernels::cases(),
         clusters::cases(),
         groups::cases(),
+        guarded::cases(),
         arguments::cases(),
         limits::cases(),
         lazy::cases(),

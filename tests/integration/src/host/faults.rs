@@ -17,6 +17,10 @@ pub(super) fn cases() -> Vec<Case> {
         Case::host("faults::after_a_fatal_error", after_a_fatal_error),
         Case::host("faults::out_of_memory", out_of_memory),
         Case::host("faults::out_of_memory_once", out_of_memory_once),
+        Case::host(
+            "faults::out_of_memory_frees_what_gates_hold",
+            out_of_memory_frees_what_gates_hold,
+        ),
         Case::host("faults::out_of_memory_without_pools", out_of_memory_without_pools),
     ]
 }
@@ -291,6 +295,28 @@ fn out_of_memory_once() -> TestResult {
     drop(DeviceBuffer::<u8>::zeroed(&stream, 10)?);
     ensure_eq!(lab.context.stats().allocation_retries, 1);
     drop(stream);
+    lab.close()
+}
+
+/// Memory behind a gate, whose work is done, is freed before the second try.
+fn out_of_memory_frees_what_gates_hold() -> TestResult {
+    let lab = Lab::new()?;
+    let (stream, gate) = (lab.context.stream()?, cuda_safe::Gate::new());
+    let buffer = DeviceBuffer::<u8>::zeroed(&stream, 10)?;
+    gate.guard(buffer.allocation())?;
+    drop(buffer);
+    ensure!(format!("{gate:?}").contains("held: 1"), "{gate:?}");
+    lab.recorder.take();
+    let code = CUresult::CUDA_ERROR_OUT_OF_MEMORY;
+    lab.recorder.fail(Some(Fault { call: 0, code, repeated: false }));
+    drop(DeviceBuffer::<u8>::zeroed(&stream, 10)?);
+    ensure_eq!(lab.context.stats().allocation_retries, 1);
+    let names = lab.recorder.names();
+    let wanted = ["cuMemAllocFromPoolAsync", "cuEventQuery", "cuMemFreeAsync"];
+    let mut found = names.iter().filter(|name| wanted.contains(name));
+    ensure!(wanted.iter().all(|name| found.next() == Some(name)), "{names:?}");
+    ensure!(format!("{gate:?}").contains("held: 0"), "{gate:?}");
+    drop((stream, gate));
     lab.close()
 }
 

@@ -1,0 +1,310 @@
+//! Memory that work of another library may still use when its stream has gone on.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use super::allocation::{Allocation, Kind};
+use super::held::Held;
+use crate::context::ContextInner;
+use crate::error::{Error, Result};
+
+const OPEN: u8 = 0;
+const SHUT: u8 = 1;
+/// Open for good.
+const GONE: u8 = 2;
+
+/// How long a use of memory behind a gate that is shut waits for the gate.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// Keeps memory from other uses while work of a library may run on although its stream has gone on.
+///
+/// A stream goes on when its own work is done, and then memory that the work has used may be freed and used again. That is
+/// too early if the work has parts on several devices, each of which ends for itself when it is made to fail: when a
+/// collective of NCCL is aborted, the kernel of one rank may end some milliseconds before that of another, which still
+/// writes to the memory of both. The memory of such work is put [behind](Self::guard) a gate before the work is enqueued.
+///
+/// - **Open**, as it is made. The memory is used as any other. When it is dropped, it is freed only when its stream has come
+///   to that point and the gate is still open: at a later call of [`guard`](Self::guard), when an allocation finds no memory,
+///   or when the gate opens for good. An event is recorded for it.
+/// - **Shut**, by [`shut`](Self::shut), which is called before the work is made to fail. Nothing is freed. A use that is
+///   enqueued from then on waits on the host, a second at most; then it is refused.
+/// - **Open for good**, by [`open`](Self::open), when no part of the work is left.
+///
+/// Work that uses the memory and was enqueued behind the work that fails, before the gate was shut, finds undefined values
+/// in the memory, which may change while it runs.
+///
+/// `shut` makes no call of the driver, so it does not wait for a thread that is blocked in one. Memory that was lent for a
+/// call ([`Context::lend`](crate::Context::lend)) is the framework's to free, and a gate does not keep it.
+///
+/// ```
+/// # fn main() -> cuda_safe::Result<()> {
+/// # let driver = cuda_safe::Driver::from_sys(cuda_safe::sys::noop::driver())?;
+/// # let context = driver.device(0)?.context()?;
+/// let stream = context.stream()?;
+/// let buffer = stream.zeros::<f32>(1024)?;
+/// let gate = cuda_safe::Gate::new();
+/// gate.guard(buffer.allocation())?;
+/// // Here a library enqueues work on the buffer, which may be dropped then. Before the work is made to fail:
+/// gate.shut();
+/// // When its last part has ended:
+/// gate.open();
+/// # Ok(()) }
+/// ```
+pub struct Gate {
+    id: u64,
+    state: AtomicU8,
+    inside: Mutex<Inside>,
+    opens: Condvar,
+    /// How much memory is held.
+    pub(super) held: AtomicUsize,
+}
+
+#[derive(Default)]
+pub(super) struct Inside {
+    guarded: Vec<Weak<Allocation>>,
+    /// What was dropped and is not freed yet; the oldest first.
+    pub(super) held: Vec<Held>,
+    /// Allocations whose last handle was dropped while `shut` looked at them. Their drop calls the driver.
+    dropped: Vec<Allocation>,
+}
+
+/// The gates that an allocation is behind, once there was one.
+#[derive(Default)]
+pub(super) struct Gates(OnceLock<Box<Known>>);
+
+struct Known {
+    /// The number of the gate that was met last.
+    last: AtomicU64,
+    list: Mutex<Vec<Arc<Gate>>>,
+}
+
+/// The gates with memory of a context.
+#[derive(Default)]
+pub(crate) struct ContextGates(Mutex<Vec<Weak<Gate>>>);
+
+/// Gates have numbers from 1.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+impl Gate {
+    /// Returns a gate that is open.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            state: AtomicU8::new(OPEN),
+            inside: Mutex::default(),
+            opens: Condvar::new(),
+            held: AtomicUsize::new(0),
+        })
+    }
+
+    /// Puts memory behind the gate. Once it is, another call costs three loads. Also frees memory behind the gate that was
+    /// dropped and has been used.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for memory that was allocated in a capture, which a graph frees; and
+    /// if the gate was shut or opened for good.
+    #[inline]
+    pub fn guard(self: &Arc<Self>, allocation: &Arc<Allocation>) -> Result<()> {
+        if self.held.load(Ordering::Relaxed) > 0 {
+            self.free_oldest();
+        }
+        match allocation.gates.0.get() {
+            Some(known) if known.last.load(Ordering::Relaxed) == self.id => self.is_usable(),
+            _ => self.guard_new(allocation),
+        }
+    }
+
+    #[inline]
+    fn is_usable(&self) -> Result<()> {
+        if self.state() == OPEN {
+            return Ok(());
+        }
+        Err(Error::invalid("the gate of the memory was shut"))
+    }
+
+    fn state(&self) -> u8 {
+        self.state.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether work may still use the memory.
+    pub(super) fn is_shut(&self) -> bool {
+        self.state() == SHUT
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.state() == GONE
+    }
+
+    #[cold]
+    fn guard_new(self: &Arc<Self>, allocation: &Arc<Allocation>) -> Result<()> {
+        match allocation.kind() {
+            Kind::Empty | Kind::Released => return Ok(()),
+            Kind::Graph => {
+                return Err(Error::invalid(
+                    "memory that was allocated in a capture can't be used by work that may fail in parts, such as \
+                     collectives: its graph frees it",
+                )
+                .with_hint("allocate it before the capture"));
+            }
+            _ => {}
+        }
+        let known = allocation
+            .gates
+            .0
+            .get_or_init(|| Box::new(Known { last: AtomicU64::new(0), list: Mutex::default() }));
+        let mut list = lock(&known.list);
+        if !list.iter().any(|gate| gate.id == self.id) {
+            let mut inside = self.inside();
+            // `shut` takes this lock after it has changed the state: either it finds the memory, or this finds the state.
+            self.is_usable()?;
+            let guarded = &mut inside.guarded;
+            if guarded.len() == guarded.capacity() {
+                guarded.retain(|allocation| allocation.strong_count() > 0);
+            }
+            guarded.push(Arc::downgrade(allocation));
+            drop(inside);
+            list.retain(|gate| !gate.is_gone());
+            list.push(self.clone());
+            allocation.home_stream().inner().context.gates.add(self);
+        }
+        known.last.store(self.id, Ordering::Relaxed);
+        self.is_usable()
+    }
+
+    /// Shuts the gate, if it is open: nothing behind it is freed, and later uses wait.
+    pub fn shut(&self) {
+        if self.state.compare_exchange(OPEN, SHUT, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            return;
+        }
+        let mut inside = self.inside();
+        let Inside { guarded, dropped, .. } = &mut *inside;
+        for allocation in guarded.drain(..).filter_map(|allocation| allocation.upgrade()) {
+            allocation.ask_from_now_on();
+            dropped.extend(Arc::into_inner(allocation));
+        }
+    }
+
+    /// Opens the gate for good, and frees what was dropped behind it: all work that used it has ended, or ends in the order
+    /// of the streams.
+    pub fn open(&self) {
+        self.state.store(GONE, Ordering::SeqCst);
+        let inside = std::mem::take(&mut *self.inside());
+        self.opens.notify_all();
+        // Behind the lock, since it calls the driver.
+        self.held.fetch_sub(inside.held.len(), Ordering::Relaxed);
+        inside.held.into_iter().for_each(Held::hold_or_let_go);
+        drop(inside.dropped);
+    }
+
+    pub(super) fn inside(&self) -> MutexGuard<'_, Inside> {
+        lock(&self.inside)
+    }
+
+    /// Waits as long as the gate is shut, and fails after [`LIMIT`].
+    fn pass(&self) -> Result<()> {
+        if !self.is_shut() {
+            return Ok(());
+        }
+        let deadline = Instant::now() + LIMIT;
+        let mut inside = self.inside();
+        while self.is_shut() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::invalid(
+                    "work that was made to fail, such as an aborted collective, has not ended on all devices and may \
+                     still use the memory",
+                )
+                .with_hint("wait for its end before: `cuda_nccl::Abort::wait`"));
+            }
+            inside =
+                self.opens.wait_timeout(inside, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state() {
+            OPEN => "open",
+            SHUT => "shut",
+            _ => "open for good",
+        };
+        let held = self.held.load(Ordering::Relaxed);
+        f.debug_struct("Gate").field("state", &state).field("held", &held).finish_non_exhaustive()
+    }
+}
+
+impl Gates {
+    /// Returns the gates of which `which` holds. Most memory has none.
+    pub(super) fn filter(&self, which: impl Fn(&Gate) -> bool) -> Vec<Arc<Gate>> {
+        let Some(known) = self.0.get() else { return Vec::new() };
+        lock(&known.list).iter().filter(|gate| which(gate)).cloned().collect()
+    }
+}
+
+impl ContextGates {
+    fn add(&self, gate: &Arc<Gate>) {
+        let mut gates = lock(&self.0);
+        if !gates.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(gate))) {
+            gates.retain(|known| known.strong_count() > 0);
+            gates.push(Arc::downgrade(gate));
+        }
+    }
+
+    /// Frees memory that was dropped behind gates; waits for its uses, for all of them a second at most.
+    pub(crate) fn free_held(&self, context: &ContextInner) {
+        let gates: Vec<_> = lock(&self.0).iter().filter_map(Weak::upgrade).collect();
+        let deadline = Instant::now() + LIMIT;
+        gates.iter().for_each(|gate| gate.free_of(context, deadline));
+    }
+}
+
+impl Allocation {
+    /// Returns whether the memory is behind a gate that is shut.
+    pub(super) fn is_shut_off(&self) -> bool {
+        !self.gates.filter(Gate::is_shut).is_empty()
+    }
+
+    /// Waits on the host for the gates that are shut. Where the host waits for uses, it comes after that: they may have ended
+    /// because they were made to fail.
+    #[inline]
+    pub(super) fn pass_gates(&self) -> Result<()> {
+        match self.gates.0.get() {
+            None => Ok(()),
+            Some(_) => self.gates.filter(Gate::is_shut).iter().try_for_each(|gate| gate.pass()),
+        }
+    }
+
+    /// Returns the only handle as a unique reference; `None` if there are others. The gates' own, which are weak, are taken
+    /// back.
+    pub(super) fn only_handle(self: &mut Arc<Self>) -> Option<&mut Self> {
+        if let Some(known) = self.gates.0.get() {
+            // The gates do not find it any more when they are shut.
+            self.ask_from_now_on();
+            let list = lock(&known.list);
+            known.last.store(0, Ordering::Relaxed);
+            for gate in &*list {
+                let is_other =
+                    |listed: &Weak<Self>| !std::ptr::eq(listed.as_ptr(), Arc::as_ptr(self));
+                gate.inside().guarded.retain(is_other);
+            }
+        }
+        Arc::get_mut(self)
+    }
+
+    /// Lets uses on the home stream, too, come to where gates are asked for.
+    fn ask_from_now_on(&self) {
+        // Threads that use it elsewhere may hold its lock in a call of the driver.
+        if !self.shared.is_raised() {
+            self.record_from_now_on();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,312 @@
+//! Memory behind a `cuda_safe::Gate`: held back while work that was made to fail may still use it.
+
+use std::time::{Duration, Instant};
+
+use cuda_safe::{DeviceBuffer, Stream, UnifiedBuffer};
+
+use super::checks::is_invalid;
+use super::gate::Gate as Blocker;
+use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use crate::programs::Basic;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::device("guarded::open_gates_change_nothing", open_gates_change_nothing),
+        Case::device("guarded::a_drop_is_freed_when_its_work_is_done", freed_when_its_work_is_done),
+        Case::device("guarded::a_drop_before_the_end_is_held", a_drop_before_the_end_is_held),
+        Case::device("guarded::behind_two_gates", behind_two_gates),
+        Case::device("guarded::later_uses_wait_until_it_opens", later_uses_wait),
+        Case::device("guarded::later_uses_are_refused_after_a_second", later_uses_are_refused),
+        Case::device("guarded::the_host_waits_for_what_it_sees", the_host_waits),
+        Case::device("guarded::graphs_wait", graphs_wait),
+        Case::device("guarded::consumed", consumed),
+        Case::device("guarded::more_memory_than_gates_list", more_memory),
+    ]
+}
+
+/// How long a wait must last to be one.
+const WAIT: Duration = Duration::from_millis(30);
+
+fn zeroed(stream: &Stream) -> cuda_safe::Result<DeviceBuffer<u8>> {
+    DeviceBuffer::zeroed(stream, 1 << 20)
+}
+
+fn words(stream: &Stream) -> cuda_safe::Result<DeviceBuffer<u32>> {
+    DeviceBuffer::zeroed(stream, 33)
+}
+
+/// Runs `call` on a thread while the gate is shut, opens the gate after [`WAIT`], and returns the result, which came after.
+fn while_shut<R: Send>(
+    gate: &cuda_safe::Gate,
+    call: impl FnOnce() -> R + Send,
+) -> Result<R, Failure> {
+    gate.shut();
+    std::thread::scope(|scope| {
+        let start = Instant::now();
+        let thread = scope.spawn(move || (call(), start.elapsed()));
+        std::thread::sleep(WAIT);
+        let early = thread.is_finished();
+        gate.open();
+        let (result, after) = thread.join().map_err(|_| Failure::new("the thread panicked"))?;
+        ensure!(!early && after >= WAIT, "it waited {after:?}");
+        Ok(result)
+    })
+}
+
+fn open_gates_change_nothing(device: &TestDevice) -> TestResult {
+    let (stream, other) = (device.stream()?, device.stream()?);
+    let gate = cuda_safe::Gate::new();
+    for n in [0, 1, 31, 32, 33, 100_000] {
+        let values = device.rng(1).words(n);
+        let mut buffer = DeviceBuffer::from_slice(&stream, &values)?;
+        for _ in 0..3 {
+            gate.guard(buffer.allocation())?;
+        }
+        first_difference(&buffer.to_vec(&other)?, &values)?;
+        buffer.fill(&other, 7)?;
+        first_difference(&buffer.to_vec(&stream)?, &vec![7; n])?;
+        drop(buffer);
+        // Opened for good, a gate refuses what is new.
+        let gate = cuda_safe::Gate::new();
+        gate.open();
+        gate.shut();
+        let buffer = words(&stream)?;
+        is_invalid(gate.guard(buffer.allocation()), "the gate of the memory was shut")?;
+        first_difference(&buffer.to_vec(&stream)?, &[0; 33])?;
+    }
+    gate.open();
+    Ok(())
+}
+
+/// Returns a buffer behind the gate whose use by the stream ends when the blocker is dropped.
+fn used(
+    stream: &Stream,
+    gate: &std::sync::Arc<cuda_safe::Gate>,
+) -> Result<(DeviceBuffer<u8>, Blocker), Failure> {
+    let mut buffer = zeroed(stream)?;
+    gate.guard(buffer.allocation())?;
+    let blocker = Blocker::close(stream)?;
+    buffer.fill(stream, 1)?;
+    Ok((buffer, blocker))
+}
+
+fn freed_when_its_work_is_done(device: &TestDevice) -> TestResult {
+    let (stream, gate) = (device.stream()?, cuda_safe::Gate::new());
+    let (buffer, blocker) = used(&stream, &gate)?;
+    let address = buffer.device_ptr();
+    drop(buffer);
+    ensure!(format!("{gate:?}").contains("held: 1"), "{gate:?}");
+    // The stream's order alone would let its next allocation have the memory.
+    let next = zeroed(&stream)?;
+    ensure!(next.device_ptr() != address, "the memory was given away while its work may run on");
+    gate.guard(next.allocation())?;
+    ensure!(format!("{gate:?}").contains("held: 1"), "{gate:?}");
+    blocker.open();
+    stream.synchronize()?;
+    gate.guard(next.allocation())?;
+    ensure!(format!("{gate:?}").contains("held: 0"), "{gate:?}");
+    Ok(())
+}
+
+fn a_drop_before_the_end_is_held(device: &TestDevice) -> TestResult {
+    let (stream, gate) = (device.stream()?, cuda_safe::Gate::new());
+    let (buffer, blocker) = used(&stream, &gate)?;
+    let address = buffer.device_ptr();
+    drop(buffer);
+    // The work is made to fail: its stream goes on.
+    gate.shut();
+    blocker.open();
+    stream.synchronize()?;
+    // One that is dropped now is held, too.
+    let (second, blocker) = (zeroed(&stream)?, Blocker::close(&stream)?);
+    let other = cuda_safe::Gate::new();
+    other.guard(second.allocation())?;
+    blocker.open();
+    for _ in 0..4 {
+        let next = zeroed(&stream)?;
+        ensure!(
+            next.device_ptr() != address,
+            "the memory was given away while work may write to it"
+        );
+    }
+    is_invalid(gate.guard(second.allocation()), "was shut")?;
+    device.context().free_deferred()?;
+    ensure!(format!("{gate:?}").contains("held: 1"), "{gate:?}");
+    gate.open();
+    ensure!(format!("{gate:?}").contains("held: 0"), "{gate:?}");
+    drop(second);
+    other.open();
+    Ok(())
+}
+
+fn behind_two_gates(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    for first_is_shut in [false, true] {
+        let (first, second) = (cuda_safe::Gate::new(), cuda_safe::Gate::new());
+        let buffer = zeroed(&stream)?;
+        for _ in 0..2 {
+            first.guard(buffer.allocation())?;
+            second.guard(buffer.allocation())?;
+        }
+        let (shut, open) = if first_is_shut { (&first, &second) } else { (&second, &first) };
+        let address = buffer.device_ptr();
+        drop(buffer);
+        shut.shut();
+        open.open();
+        stream.synchronize()?;
+        let next = zeroed(&stream)?;
+        ensure!(next.device_ptr() != address);
+        ensure!(format!("{shut:?}").contains("held: 1"), "{shut:?}");
+        shut.open();
+        ensure!(format!("{shut:?} {open:?}").matches("held: 0").count() == 2);
+    }
+    Ok(())
+}
+
+fn later_uses_wait(device: &TestDevice) -> TestResult {
+    let (stream, other) = (device.stream()?, device.stream()?);
+    let basic = Basic::of(device)?;
+    type Use = fn(&Basic, &Stream, &mut DeviceBuffer<u32>) -> cuda_safe::Result<()>;
+    let uses: [Use; 4] = [
+        |_, stream, buffer| buffer.to_vec(stream).map(drop),
+        |_, stream, buffer| buffer.fill(stream, 5),
+        |basic, stream, buffer| basic.fill(stream, (1, 64), buffer, 33, 5),
+        |_, stream, buffer| buffer.upload(stream, &[5; 33]),
+    ];
+    for used in uses {
+        for stream in [&stream, &other] {
+            let gate = cuda_safe::Gate::new();
+            let mut buffer = words(stream)?;
+            gate.guard(buffer.allocation())?;
+            while_shut(&gate, || used(&basic, stream, &mut buffer))??;
+            // Memory that is behind no gate never waits.
+            gate.shut();
+            words(stream)?.to_vec(stream)?;
+        }
+    }
+    Ok(())
+}
+
+fn later_uses_are_refused(device: &TestDevice) -> TestResult {
+    let (stream, gate) = (device.stream()?, cuda_safe::Gate::new());
+    let mut buffer = words(&stream)?;
+    gate.guard(buffer.allocation())?;
+    gate.shut();
+    let start = Instant::now();
+    is_invalid(buffer.fill(&stream, 1), "has not ended on all devices")?;
+    ensure!(start.elapsed() >= Duration::from_secs(1) && start.elapsed() < Duration::from_secs(20));
+    gate.open();
+    first_difference(&buffer.to_vec(&stream)?, &[0; 33])
+}
+
+fn the_host_waits(device: &TestDevice) -> TestResult {
+    let (stream, gate) = (device.stream()?, cuda_safe::Gate::new());
+    let mut seen = UnifiedBuffer::<u32>::pinned(&stream, 33)?;
+    gate.guard(seen.allocation())?;
+    seen.as_slice_mut().fill(&stream, 3)?;
+    let seen_words = while_shut(&gate, || seen.host().map(|words| words.to_vec()))??;
+    first_difference(&seen_words, &[3; 33])?;
+    // A wait that has begun before: the work ends because it is made to fail.
+    let gate = cuda_safe::Gate::new();
+    gate.guard(seen.allocation())?;
+    let blocker = Blocker::close(&stream)?;
+    seen.as_slice_mut().fill(&stream, 4)?;
+    let words = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| seen.host().map(|words| words.to_vec()));
+        std::thread::sleep(WAIT);
+        gate.shut();
+        blocker.open();
+        std::thread::sleep(WAIT);
+        let early = thread.is_finished();
+        gate.open();
+        ensure!(!early, "the host saw memory that work may still write");
+        thread.join().map_err(|_| Failure::new("the thread panicked"))
+    })??;
+    first_difference(&words, &[4; 33])
+}
+
+fn graphs_wait(device: &TestDevice) -> TestResult {
+    let (context, stream) = (device.context(), device.stream()?);
+    let gate = cuda_safe::Gate::new();
+    let buffer = words(&stream)?;
+    let allocation = buffer.allocation().clone();
+    let mut graph = context.capture(buffer, |stream, buffer| {
+        gate.guard(buffer.allocation())?;
+        buffer.fill(stream, 8)
+    })?;
+    graph.launch(&stream)?;
+    while_shut(&gate, || graph.launch(&stream))??;
+    first_difference(&graph.state().to_vec(&stream)?, &[8; 33])?;
+    drop(graph);
+    ensure_eq!(std::sync::Arc::strong_count(&allocation), 1);
+    // What a capture allocates is the graph's.
+    let refused = context.capture((), |stream, ()| {
+        let scratch = words(stream)?;
+        cuda_safe::Gate::new().guard(scratch.allocation())
+    });
+    is_invalid(refused.map(drop), "allocated in a capture")
+}
+
+/// Methods that consume a buffer that is behind a gate.
+fn consumed(device: &TestDevice) -> TestResult {
+    let (sys, stream) = (device.context().driver().as_sys(), device.stream()?);
+    for shut in [false, true] {
+        let gate = cuda_safe::Gate::new();
+        let buffer = words(&stream)?;
+        gate.guard(buffer.allocation())?;
+        if shut {
+            gate.shut();
+        }
+        buffer.close()?;
+        ensure!(format!("{gate:?}").contains("held: 1"), "{gate:?}");
+        gate.open();
+        let gate = cuda_safe::Gate::new();
+        let registered = UnifiedBuffer::register(&stream, vec![1_u32; 33])?;
+        gate.guard(registered.allocation())?;
+        let vector = match shut {
+            true => while_shut(&gate, || registered.into_vec())?,
+            false => registered.into_vec(),
+        };
+        first_difference(&vector.map_err(cuda_safe::Error::from)?, &[1; 33])?;
+        let gate = cuda_safe::Gate::new();
+        let buffer = words(&stream)?;
+        gate.guard(buffer.allocation())?;
+        let address = buffer.device_ptr();
+        let raw = match shut {
+            true => while_shut(&gate, || buffer.into_raw())?,
+            false => buffer.into_raw(),
+        };
+        ensure_eq!(raw.map_err(cuda_safe::Error::from)?, address);
+        // SAFETY: the memory was given away, and comes from `cuMemAllocFromPoolAsync`.
+        let code = unsafe { sys.cuMemFreeAsync(address, stream.as_raw()) };
+        ensure_eq!(code.ok(), Some(cuda_safe::sys::CUresult::CUDA_SUCCESS));
+        // One that is refused is there again, and still behind its gate.
+        let gate = cuda_safe::Gate::new();
+        let buffer = words(&stream)?;
+        gate.guard(buffer.allocation())?;
+        let handle = buffer.allocation().clone();
+        let error = buffer.close().err();
+        let buffer = error.map(|error| error.into_inner());
+        let Some(mut buffer) = buffer else { return Err(Failure::new("closed despite a handle")) };
+        drop(handle);
+        if shut {
+            while_shut(&gate, || buffer.fill(&stream, 1))??;
+        }
+        gate.open();
+    }
+    Ok(())
+}
+
+fn more_memory(device: &TestDevice) -> TestResult {
+    let (stream, gate) = (device.stream()?, cuda_safe::Gate::new());
+    let kept = words(&stream)?;
+    for _ in 0..1000 {
+        let buffer = words(&stream)?;
+        gate.guard(buffer.allocation())?;
+        gate.guard(kept.allocation())?;
+    }
+    stream.synchronize()?;
+    gate.guard(kept.allocation())?;
+    ensure!(format!("{gate:?}").contains("held: 0"), "{gate:?}");
+    Ok(())
+}
