@@ -23,11 +23,16 @@ impl Abort {
     }
 
     /// Aborts all ranks of this process, and does not wait: threads of the crate do it. A stream that waits for a peer is
-    /// free some milliseconds later; what the work would have written is undefined, but has values of its type. Later
-    /// calls return [`Error::Aborted`]. A second abort does nothing.
+    /// free some milliseconds later. Later calls return [`Error::Aborted`]. A second abort does nothing.
     ///
-    /// Until [`wait`](Self::wait) has returned `true`, a kernel of another rank may still write to memory that the
-    /// aborted work has used.
+    /// The kernels of the ranks do not end at one moment, so one may still write to the memory of another's calls. Until all
+    /// communicators are gone, as [`wait`](Self::wait) tells, that memory is kept if it is dropped, and **each later use of
+    /// it waits on the host**, a second at most; then the use is an error. What the calls would have written is undefined,
+    /// but has values of its type; so has it for work that was enqueued behind the calls before the abort, and there it may
+    /// change while that work runs.
+    ///
+    /// If a graph has recorded calls, NCCL keeps the communicators as long as the graph lives, and the memory is free a second
+    /// after the abort.
     #[doc(alias = "ncclCommAbort")]
     pub fn abort(&self) {
         if !teardown::is_forked() {

@@ -72,7 +72,8 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Checks the stream, the memory and the root, and that the library has the functions. Nothing is called.
+    /// Checks the stream, the memory and the root, and that the library has the functions; puts the memory behind the
+    /// gate. NCCL is not called.
     pub(crate) fn check(&self, handle: &Handle, stream: &Stream) -> Result<()> {
         if !stream.is_of(&handle.context) {
             return Err(wrong_context(self.issue.kind, handle, "the stream"));
@@ -84,6 +85,10 @@ impl<'a> Call<'a> {
         for allocation in views.into_iter().flatten() {
             if !allocation.home_stream().is_of(&handle.context) {
                 return Err(wrong_context(self.issue.kind, handle, "a slice"));
+            }
+            if let Err(error) = handle.clique.gate().guard(allocation) {
+                // Refused by a gate that a failure has just shut, or because of what the memory is.
+                return Err(handle.usable().err().unwrap_or_else(|| error.into()));
             }
         }
         self.issue.check(handle)

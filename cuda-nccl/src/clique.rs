@@ -5,11 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use cuda_safe::Gate;
+
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::log::{Log, Step};
 use crate::signature::Signature;
 use crate::teardown;
+
+/// How long after a failure the gate stays shut if graphs have recorded calls: NCCL keeps a communicator as long as such a
+/// graph lives, so its end says nothing. A kernel ends some milliseconds after the abort.
+const GRAPHS: Duration = Duration::from_secs(1);
 
 /// The ranks of this process.
 #[derive(Debug)]
@@ -18,7 +24,13 @@ pub(crate) struct Clique {
     log: Option<Mutex<Log>>,
     is_failed: AtomicBool,
     failure: OnceLock<Error>,
+    /// How many ranks are of this process.
+    ranks: usize,
     members: Mutex<Vec<Weak<Handle>>>,
+    /// What the memory of the calls is behind: it is shut from a failure until the communicators of all ranks are gone.
+    gate: Arc<Gate>,
+    /// Whether a graph has recorded a call.
+    is_recorded: AtomicBool,
     splits: Mutex<HashMap<u64, Split>>,
     /// A rank has come to a split, or the clique has failed.
     comes: Condvar,
@@ -47,12 +59,15 @@ pub(crate) struct Part {
 }
 
 impl Clique {
-    fn with_log(log: Option<Log>) -> Arc<Self> {
+    fn with_log(log: Option<Log>, ranks: usize) -> Arc<Self> {
         Arc::new(Self {
+            ranks,
             log: log.map(Mutex::new),
             is_failed: AtomicBool::new(false),
             failure: OnceLock::new(),
             members: Mutex::default(),
+            gate: Gate::new(),
+            is_recorded: AtomicBool::new(false),
             splits: Mutex::default(),
             comes: Condvar::new(),
             made: Mutex::default(),
@@ -61,12 +76,12 @@ impl Clique {
 
     /// Returns a clique of ranks that are all of this process.
     pub(crate) fn of_process(ranks: usize) -> Arc<Self> {
-        Self::with_log(Some(Log::new(ranks)))
+        Self::with_log(Some(Log::new(ranks)), ranks)
     }
 
     /// Returns the clique of one rank, whose peers are elsewhere.
     pub(crate) fn of_one() -> Arc<Self> {
-        Self::with_log(None)
+        Self::with_log(None, 1)
     }
 
     /// Returns whether the calls of all ranks are compared here.
@@ -76,6 +91,24 @@ impl Clique {
 
     pub(crate) fn join(&self, handle: &Arc<Handle>) {
         self.lock_members().push(Arc::downgrade(handle));
+    }
+
+    /// Returns what the memory of all calls is put behind.
+    pub(crate) fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+
+    /// Notes that a graph records a call.
+    pub(crate) fn note_recorded(&self) {
+        self.is_recorded.store(true, Ordering::Relaxed);
+    }
+
+    /// Opens the gate if no communicator is left, whose kernels may still run, and none comes.
+    pub(crate) fn open_behind_the_last(&self) {
+        let all_came = self.usable().is_err() || self.lock_members().len() == self.ranks;
+        if all_came && self.members().iter().all(|member| member.is_gone()) {
+            self.gate.open();
+        }
     }
 
     fn lock_members(&self) -> MutexGuard<'_, Vec<Weak<Handle>>> {
@@ -102,13 +135,23 @@ impl Clique {
     /// Makes an error that of all later calls, unless there was one before; aborts all ranks of this process, without a
     /// wait; and returns the first error.
     #[cold]
-    pub(crate) fn fail(&self, error: Error) -> Error {
+    pub(crate) fn fail(self: &Arc<Self>, error: Error) -> Error {
         let first = self.failure.get_or_init(|| error).clone();
         self.is_failed.store(true, Ordering::Release);
         // Woken ranks look at the failure.
         drop(self.lock_splits());
         self.comes.notify_all();
+        if teardown::is_forked() {
+            return first;
+        }
+        self.gate.shut();
+        if self.is_recorded.load(Ordering::Relaxed) {
+            let gate = self.gate.clone();
+            teardown::after(GRAPHS, move || gate.open());
+        }
         teardown::abort(&self.members());
+        // If all are gone already, nobody else does.
+        self.open_behind_the_last();
         first
     }
 
@@ -145,7 +188,7 @@ impl Clique {
     /// it is the error of all later calls.
     #[cold]
     pub(crate) fn take_back(
-        &self,
+        self: &Arc<Self>,
         rank: usize,
         steps: impl DoubleEndedIterator<Item = Step>,
         error: Error,
@@ -155,7 +198,7 @@ impl Clique {
     }
 
     /// Notes that a rank makes no further call. If others have made calls that need it, all are aborted.
-    pub(crate) fn leave(&self, rank: usize) {
+    pub(crate) fn leave(self: &Arc<Self>, rank: usize) {
         let left = self.log().map_or(Ok(()), |mut log| log.leave(rank));
         if let Err(error) = left
             && self.usable().is_ok()
@@ -218,6 +261,13 @@ impl Clique {
             splits =
                 self.comes.wait_timeout(splits, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+}
+
+impl Drop for Clique {
+    fn drop(&mut self) {
+        // No handle is left. If a communicator was leaked, its work ends in the order of its streams.
+        self.gate.open();
     }
 }
 

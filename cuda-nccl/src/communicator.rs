@@ -30,7 +30,13 @@ use crate::teardown::Owner;
 /// Calls of ranks that disagree are refused before NCCL is called, where all ranks are of this process. An error of NCCL
 /// breaks the communicator: its ranks in this process are aborted, so that their streams and devices are free, and every
 /// later call returns that error. [`Error::is_final`] says which errors do. [`abort_handle`](Self::abort_handle) returns a
-/// handle by which another thread ends work that never would.
+/// handle by which another thread ends work that never would. [`Abort::abort`](crate::Abort::abort) says what holds for the
+/// memory of calls after each of these failures.
+///
+/// # Memory
+/// Memory that calls have used is freed later than in the order of its stream: when it is dropped, an event is recorded, and
+/// it is freed at a later call of the communicator by which the event is done, when an allocation finds no memory, or with
+/// the communicator. Until then a peer's kernel may use it. So keep buffers for several calls.
 ///
 /// # Drop
 /// A drop waits for nothing: enqueued work runs, and a thread of the crate destroys the communicator when it is done. If
@@ -110,7 +116,8 @@ impl Communicator {
     /// # Safety
     /// All ranks launch their graphs with calls of this communicator, and make its other calls, in the same order: call by
     /// call, the kinds, types, numbers of elements, operations and roots are the same. The kernels of ranks that disagree
-    /// may write beyond a slice of a peer.
+    /// may write beyond a slice of a peer. And memory that a framework has lent for a capture of its own
+    /// ([`Context::lend`]) stays until all ranks have run the graph, or were aborted.
     pub unsafe fn allow_recording(&mut self) {
         self.records = true;
     }
@@ -204,6 +211,7 @@ impl Communicator {
         }
         if stream.is_recording() {
             stream.keep(self.owner.clone())?;
+            handle.clique.note_recorded();
         }
         let step = match handle.clique.enter_one(handle.rank, signature) {
             Ok(step) => step,

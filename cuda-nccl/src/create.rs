@@ -90,6 +90,9 @@ impl Communicator {
     /// kernels of ranks that disagree may write beyond a slice of a peer. With
     /// [`Config::checked`] the ranks compare all but what graphs have recorded, so that only those need the promise.
     ///
+    /// NCCL may let ranks of other processes write to memory of calls that graphs have recorded: after a failure, that memory
+    /// stays until their communicators have ended, too.
+    ///
     /// All ranks use versions of NCCL that work together, and the bytes of `id` come from a rank that created them.
     #[doc(alias = "ncclCommInitRankConfig")]
     pub unsafe fn new_with(

@@ -100,6 +100,7 @@ impl<'a> Group<'a> {
             handles[*index].usable()?;
             if stream.is_recording() {
                 stream.keep(ranks[*index].owner().clone())?;
+                handles[*index].clique.note_recorded();
             }
         }
         let entered = enter(&handles, &signatures)?;

@@ -195,6 +195,11 @@ impl Handle {
         self.goes.notify_all();
     }
 
+    /// Returns whether NCCL's communicator is gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        *self.gone.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits until NCCL's communicator is gone, and returns whether it is.
     pub(crate) fn wait_gone(&self, deadline: Instant) -> bool {
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);

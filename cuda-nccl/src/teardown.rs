@@ -99,6 +99,15 @@ fn spawn(what: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()>
     std::thread::Builder::new().name(name).spawn(run).map(drop)
 }
 
+/// Makes a call when some time has passed, by a thread.
+pub(crate) fn after(time: Duration, call: impl FnOnce() + Send + 'static) {
+    // Without a thread it is not made, and memory is waited for until all communicators are gone.
+    let _ = spawn("gate", move || {
+        std::thread::sleep(time);
+        call();
+    });
+}
+
 /// Aborts communicators, each by a thread; does not wait. A second abort of one does nothing.
 pub(crate) fn abort(handles: &[Arc<Handle>]) {
     if is_forked() {
@@ -128,6 +137,7 @@ fn end(handle: &Handle, raw: ncclComm_t, abort: bool) {
     let Some(_inside) = Inside::enter() else { return };
     end_raw(handle.library, &handle.context, raw, abort);
     handle.note_gone();
+    handle.clique.open_behind_the_last();
 }
 
 fn end_raw(library: &Nccl, context: &Context, raw: ncclComm_t, abort: bool) {

@@ -294,8 +294,19 @@ extern "C" fn destroy(comm: ncclComm_t) -> ncclResult_t {
 
 extern "C" fn abort(comm: ncclComm_t) -> ncclResult_t {
     let pause = faults().abort_takes;
+    let late_writes = faults().late_writes;
+    // SAFETY: the caller has checked nothing, but no test aborts what is gone.
+    let (clique, rank) =
+        unsafe { ((*comm.cast::<Comm>()).clique.clone(), (*comm.cast::<Comm>()).rank) };
+    let calls = clique.state.lock().unwrap().collectives.clone();
     let code = remove("ncclCommAbort", comm);
     std::thread::sleep(pause);
+    if late_writes {
+        for op in calls.iter().enumerate().filter(|(of, _)| *of != rank).flat_map(|(_, ops)| ops) {
+            // SAFETY: memory of the software device, which the program has promised to keep until the end of the abort.
+            unsafe { op.recv.cast::<u8>().write_bytes(0xee, op.count * reduce::size(op.data)) };
+        }
+    }
     code
 }
 
