@@ -5,12 +5,14 @@ use std::sync::MutexGuard;
 
 use cuda_safe::sys::CUstream;
 use cuda_safe::{EnqueueGroup, Stream};
+use smallvec::smallvec;
 
 use crate::call::{Call, Issue};
 use crate::checked::{Checker, exchange};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::handle::{Handle, Raw, lock_all, wait_ready};
+use crate::list::List;
 use crate::log::Step;
 use crate::raw::{Nccl, ncclResult_t};
 use crate::signature::Signature;
@@ -51,9 +53,9 @@ pub(crate) enum Issued {
 /// ```
 #[must_use = "`run` enqueues the calls"]
 pub struct Group<'a> {
-    ranks: Vec<&'a mut Communicator>,
+    ranks: List<&'a mut Communicator>,
     /// The calls, each with the index of its communicator.
-    calls: Vec<(usize, &'a Stream, Call<'a>)>,
+    calls: List<(usize, &'a Stream, Call<'a>)>,
 }
 
 /// One communicator of a group; from [`Group::on`].
@@ -66,7 +68,7 @@ pub struct GroupRank<'g, 'a> {
 impl<'a> Group<'a> {
     /// Returns a group of calls of these communicators, which may be of one communicator or of several.
     pub fn new(ranks: impl IntoIterator<Item = &'a mut Communicator>) -> Self {
-        Self { ranks: ranks.into_iter().collect(), calls: Vec::new() }
+        Self { ranks: ranks.into_iter().collect(), calls: List::new() }
     }
 
     /// Returns the communicator at this index of those that [`new`](Self::new) was given, for calls.
@@ -95,7 +97,7 @@ impl<'a> Group<'a> {
         if ranks.iter().any(|rank| rank.checker.is_some()) {
             compare_elsewhere(&ranks, &signatures)?;
         }
-        let handles: Vec<&Handle> = ranks.iter().map(|rank| &**rank.handle()).collect();
+        let handles: List<&Handle> = ranks.iter().map(|rank| &**rank.handle()).collect();
         for (index, stream, _) in &calls {
             handles[*index].usable()?;
             if stream.is_recording() {
@@ -179,9 +181,9 @@ impl fmt::Debug for GroupRank<'_, '_> {
 }
 
 /// Returns the signatures of the calls, each with the index of its communicator.
-fn signatures(calls: &[(usize, &Stream, Call<'_>)], ranks: usize) -> Vec<(usize, Signature)> {
+fn signatures(calls: &[(usize, &Stream, Call<'_>)], ranks: usize) -> List<(usize, Signature)> {
     // The number of collectives of each communicator, and of those that were signed.
-    let mut places = vec![(0u32, 0u32); ranks];
+    let mut places: List<(u32, u32)> = smallvec![(0, 0); ranks];
     for (index, _, call) in calls {
         places[*index].0 += u32::from(!call.issue.kind.is_between_two());
     }
@@ -198,8 +200,8 @@ fn signatures(calls: &[(usize, &Stream, Call<'_>)], ranks: usize) -> Vec<(usize,
 
 /// Enters the calls of all communicators in the logs of their cliques, or none. Returns the steps, each with the index of
 /// its communicator.
-fn enter(handles: &[&Handle], signatures: &[(usize, Signature)]) -> Result<Vec<(usize, Step)>> {
-    let mut entered = Vec::with_capacity(signatures.len());
+fn enter(handles: &[&Handle], signatures: &[(usize, Signature)]) -> Result<List<(usize, Step)>> {
+    let mut entered = List::new();
     for (index, handle) in handles.iter().enumerate() {
         let calls = signatures.iter().filter(|(of, _)| *of == index).map(|(_, call)| *call);
         let note = |step| entered.push((index, step));
@@ -211,7 +213,7 @@ fn enter(handles: &[&Handle], signatures: &[(usize, Signature)]) -> Result<Vec<(
     Ok(entered)
 }
 
-fn take_back(handles: &[&Handle], entered: Vec<(usize, Step)>, error: Error) -> Error {
+fn take_back(handles: &[&Handle], entered: List<(usize, Step)>, error: Error) -> Error {
     entered.into_iter().rev().fold(error, |error, (index, step)| {
         let handle = handles[index];
         handle.clique.take_back(handle.rank, std::iter::once(step), error)
@@ -219,11 +221,11 @@ fn take_back(handles: &[&Handle], entered: Vec<(usize, Step)>, error: Error) -> 
 }
 
 /// Orders the uses of the calls, calls NCCL by one group, and records the uses.
-fn enqueue<'a>(handles: &[&Handle], calls: Vec<(usize, &'a Stream, Call<'a>)>) -> Issued {
+fn enqueue<'a>(handles: &[&Handle], calls: List<(usize, &'a Stream, Call<'a>)>) -> Issued {
     let mut group = EnqueueGroup::new();
     // The calls that reach NCCL, with the place of each one's communicator in `used`.
-    let mut issues: Vec<(usize, CUstream, Issue)> = Vec::with_capacity(calls.len());
-    let mut used: Vec<&Handle> = Vec::with_capacity(handles.len());
+    let mut issues: List<(usize, CUstream, Issue)> = List::new();
+    let mut used: List<&Handle> = List::new();
     for (index, stream, Call { issue, send, recv }) in calls {
         // NCCL would do nothing, or take the null of an empty slice for a mistake.
         if issue.count == 0 {
@@ -273,8 +275,8 @@ fn enqueue<'a>(handles: &[&Handle], calls: Vec<(usize, &'a Stream, Call<'a>)>) -
 /// Checks that no communicator has failed.
 fn ready<'h>(
     handles: &[&Handle],
-    locks: Vec<MutexGuard<'h, Raw>>,
-) -> Result<Vec<MutexGuard<'h, Raw>>> {
+    locks: List<MutexGuard<'h, Raw>>,
+) -> Result<List<MutexGuard<'h, Raw>>> {
     for (handle, raw) in handles.iter().zip(&locks) {
         handle.state(raw)?;
     }

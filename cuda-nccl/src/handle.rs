@@ -15,6 +15,7 @@ use cuda_safe::Context;
 
 use crate::clique::Clique;
 use crate::error::{Error, Result};
+use crate::list::List;
 use crate::raw::{Nccl, ncclComm_t, ncclResult_t};
 use crate::signature::Signature;
 use crate::teardown;
@@ -218,7 +219,7 @@ impl Handle {
 ///
 /// # Errors
 /// A communicator was aborted.
-pub(crate) fn lock_all<'h>(handles: &[&'h Handle]) -> Result<Vec<MutexGuard<'h, Raw>>> {
+pub(crate) fn lock_all<'h>(handles: &[&'h Handle]) -> Result<List<MutexGuard<'h, Raw>>> {
     // In one order, so that two threads do not wait for each other's. Ranks that were made together are in it.
     if handles.is_sorted_by_key(|handle| handle.id) {
         return handles.iter().map(|handle| handle.lock()).collect();

@@ -16,6 +16,7 @@ mod error;
 mod group;
 mod handle;
 mod id;
+mod list;
 mod log;
 pub mod raw;
 mod signature;

@@ -5,6 +5,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, MutexGuard};
 
+use smallvec::SmallVec;
+
 use super::{Stream, StreamInner};
 use crate::context::{ContextInner, HeldGraphLock};
 use crate::error::{Error, Result};
@@ -36,10 +38,11 @@ use crate::memory::{Access, DirectEnqueuing, Enqueue, Used};
 #[derive(Default)]
 #[must_use = "`run` makes the call"]
 pub struct EnqueueGroup<'a> {
-    /// Each stream once.
-    streams: Vec<&'a Stream>,
+    /// Each stream once. Of few streams, as most groups are, the lists are not on the heap: ten there cost as much as all
+    /// else.
+    streams: SmallVec<[&'a Stream; 4]>,
     /// The uses, each with the index of its stream.
-    uses: Vec<(usize, Used<'a>)>,
+    uses: SmallVec<[(usize, Used<'a>); 8]>,
 }
 
 impl<'a> EnqueueGroup<'a> {
