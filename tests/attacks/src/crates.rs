@@ -4,6 +4,7 @@
 //! belong to the test program, whatever else lies in cargo's folder.
 
 pub use bytemuck;
+pub use cuda_nccl;
 pub use cuda_safe;
 pub use geom_kernels;
 pub use nanovdb;

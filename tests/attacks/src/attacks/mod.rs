@@ -1,5 +1,6 @@
 //! The attacks, by theme. The `README.md` of the package says how to add one.
 
+mod collectives;
 mod contexts;
 mod errors;
 mod geometry;
@@ -20,6 +21,12 @@ use crate::harness::Program;
 
 /// All that run, by file. A theme's name is that of its file or its folder.
 pub(crate) const PROGRAMS: &[(&str, &[Program])] = &[
+    ("collectives", collectives::ATTACKS),
+    ("collectives", collectives::ends::ATTACKS),
+    #[cfg(unix)]
+    ("collectives", collectives::forks::ATTACKS),
+    ("collectives", collectives::order::ATTACKS),
+    ("collectives", collectives::splits::ATTACKS),
     ("contexts", contexts::ATTACKS),
     ("contexts", contexts::closing::ATTACKS),
     ("contexts", contexts::devices::ATTACKS),

@@ -19,7 +19,8 @@ const MARK: &str = "//~ refused";
 const LIMIT: u64 = 60;
 
 /// The crates that a program may name.
-const CRATES: [&str; 6] = ["bytemuck", "cuda_safe", "geom_kernels", "nanovdb", "nvrtc", "tape"];
+const CRATES: [&str; 7] =
+    ["bytemuck", "cuda_nccl", "cuda_safe", "geom_kernels", "nanovdb", "nvrtc", "tape"];
 
 /// Checks that a program does not compile, and that it does without its marked lines.
 pub(crate) fn refused(file: &Path, must: &Must) -> TestResult {

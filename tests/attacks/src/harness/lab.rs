@@ -4,11 +4,12 @@ use std::cell::{Cell, OnceCell};
 use std::fmt::Display;
 use std::process::Command;
 
+use cuda_nccl::Nccl;
 use cuda_safe::{Context, DeviceBuffer, Driver, LaunchConfig, Stream, kernels};
 
 use super::child::COMMAND;
 use super::framework::Framework;
-use super::{Failure, Must, TestResult, ensure, ensure_eq};
+use super::{Failure, Must, TestResult, ensure, ensure_eq, witness};
 
 kernels! {
     struct Kernels;
@@ -29,6 +30,8 @@ pub(crate) struct Lab {
     contexts: Vec<OnceCell<Context>>,
     must: Must,
     refusals: Cell<usize>,
+    /// How many communicators the attack leaks.
+    kept: Cell<usize>,
     variant: String,
     step: String,
     name: String,
@@ -40,7 +43,8 @@ impl Lab {
         let driver = Driver::from_sys(cuda_emu::driver())?;
         let contexts = (0..driver.device_count()).map(|_| OnceCell::new()).collect();
         let (variant, step, name) = (variant.to_owned(), step.to_owned(), name.to_owned());
-        Ok(Self { driver, contexts, must, refusals: Cell::new(0), variant, step, name })
+        let (refusals, kept) = (Cell::new(0), Cell::new(0));
+        Ok(Self { driver, contexts, must, refusals, kept, variant, step, name })
     }
 
     /// Returns the context of the first device.
@@ -67,6 +71,49 @@ impl Lab {
     /// Returns a stand-in for a framework on the first device, with a stream of its own or the legacy stream.
     pub(crate) fn framework(&self, legacy: bool) -> Result<Framework, Failure> {
         Framework::new(self.context()?, legacy)
+    }
+
+    /// Returns a stand-in for NCCL, and notes what is wrong about its calls. Each call makes another library.
+    pub(crate) fn nccl(&self) -> Result<&'static Nccl, Failure> {
+        witness::library()
+    }
+
+    /// Says how many communicators the attack leaks.
+    pub(crate) fn leaks_communicators(&self, count: usize) {
+        self.kept.set(count);
+    }
+
+    /// Checks that no rule of NCCL was broken, and that all communicators are gone but those that were leaked.
+    pub(crate) fn communicators_are_gone(&self) -> TestResult {
+        witness::check(self.kept.get())
+    }
+
+    /// Runs a closure in a child that is made by `fork`, and returns whether it returned `true` within 10 s.
+    #[cfg(unix)]
+    pub(crate) fn in_fork(&self, act: impl FnOnce() -> bool) -> Result<bool, Failure> {
+        // SAFETY: the child runs the closure, a program in safe code, and ends without handlers of the exit.
+        let child = unsafe { libc::fork() };
+        ensure!(child >= 0, "fork failed");
+        if child == 0 {
+            let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(i32::from(!held.unwrap_or(false))) };
+        }
+        for _ in 0..2000 {
+            let mut status = 0;
+            // SAFETY: `status` is valid for the write.
+            let ended = unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) };
+            ensure!(ended >= 0, "the child is not there");
+            if ended == child {
+                return Ok(status == 0);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        // SAFETY: the child was not waited for, so the number is its own.
+        let _ = unsafe {
+            (libc::kill(child, libc::SIGKILL), libc::waitpid(child, std::ptr::null_mut(), 0))
+        };
+        Ok(false)
     }
 
     /// Returns the variant of the attack that runs.
@@ -149,6 +196,7 @@ impl Lab {
         if let Must::Error(text) = &self.must {
             ensure!(self.refusals.get() > 0, "no call was refused with `{text}`");
         }
+        self.communicators_are_gone()?;
         let mut met = Vec::new();
         for ordinal in 0..self.contexts.len() {
             let context = self.context_of(ordinal)?;

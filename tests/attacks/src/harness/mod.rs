@@ -6,6 +6,7 @@ mod framework;
 mod header;
 mod lab;
 mod parent;
+mod witness;
 
 pub(crate) use child::{COMMAND, main as child_main};
 pub(crate) use compiler::{constructor_library, refused};

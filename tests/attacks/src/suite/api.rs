@@ -17,7 +17,7 @@ use super::missing;
 use crate::harness::{Attack, Failure, TestResult, ensure, files, workspace};
 
 /// The crates whose functions are attacked.
-const CRATES: [&str; 4] = ["cuda-safe", "tape", "geom-kernels", "nvrtc"];
+const CRATES: [&str; 5] = ["cuda-safe", "cuda-nccl", "tape", "geom-kernels", "nvrtc"];
 
 /// Types that keep or borrow something, but give no access to the device and release nothing.
 const NOT_HANDLES: &[(&str, &str)] = &[
@@ -74,7 +74,10 @@ const NOT_TARGETS: &[(&str, &str)] = &[
 /// The declarations of the sources.
 #[derive(Default)]
 struct Api {
-    types: BTreeMap<String, Declared>,
+    /// The types of each crate. Several crates may have types of one name.
+    types: [BTreeMap<String, Declared>; CRATES.len()],
+    /// The number of the crate that is read.
+    current: usize,
     functions: Vec<Function>,
     /// Names of functions that macros declare, of whatever type.
     in_macros: BTreeSet<String>,
@@ -90,6 +93,8 @@ struct Declared {
 }
 
 struct Function {
+    /// The number of its crate.
+    of: usize,
     /// `Type::name`, or the name alone.
     path: String,
     callable: bool,
@@ -118,15 +123,18 @@ pub(super) fn every_handle_is_attacked(attacks: &[Attack]) -> TestResult {
     let handles = api.handles();
     for expected in ["DeviceSlice", "HostRef", "Transfer", "GraphExec", "Tape", "Adjoint", "Stream"]
     {
-        ensure!(handles.contains(expected), "{expected} was not found");
+        ensure!(handles.iter().any(|(_, name)| *name == expected), "{expected} was not found");
     }
     for (name, _) in NOT_HANDLES {
-        ensure!(api.types.contains_key(*name), "there is no type {name}");
+        let known = api.types.iter().any(|types| types.contains_key(*name));
+        ensure!(known, "there is no type {name}");
     }
     let targets: BTreeSet<&str> =
         attacks.iter().flat_map(|attack| &attack.targets).map(String::as_str).collect();
-    let returns_handle =
-        |function: &&Function| function.callable && !function.returns.is_disjoint(&handles);
+    let returns_handle = |function: &&Function| {
+        let is_handle = |name: &String| handles.contains(&(api.declared(function.of, name), name));
+        function.callable && function.returns.iter().any(is_handle)
+    };
     let returning: Vec<_> = api.functions.iter().filter(returns_handle).collect();
     for (path, _) in NOT_TARGETS {
         let known = returning.iter().any(|function| function.path == *path);
@@ -172,7 +180,8 @@ fn collect(stream: TokenStream, words: &mut BTreeSet<String>) {
 impl Api {
     fn read() -> Result<Self, Failure> {
         let mut api = Self::default();
-        for name in CRATES {
+        for (number, name) in CRATES.iter().enumerate() {
+            api.current = number;
             for file in files(&workspace().join(name).join("src"))? {
                 let is_test = file.components().any(|part| {
                     let part = part.as_os_str();
@@ -218,7 +227,7 @@ impl Api {
                     let Some(owner) = name_of(&item.self_ty) else { continue };
                     if let Some((_, path, _)) = &item.trait_ {
                         if path.is_ident("Drop") {
-                            self.types.entry(owner).or_default().holds = true;
+                            self.types[self.current].entry(owner).or_default().holds = true;
                         }
                         continue;
                     }
@@ -243,7 +252,7 @@ impl Api {
         let mut named = BTreeSet::new();
         collect(fields, &mut named);
         let borrows = generics.params.iter().any(|p| matches!(p, GenericParam::Lifetime(_)));
-        let declared = self.types.entry(name.to_owned()).or_default();
+        let declared = self.types[self.current].entry(name.to_owned()).or_default();
         declared.public |= matches!(vis, Visibility::Public(_));
         declared.holds |= borrows || named.contains("Arc");
         declared.fields.extend(named);
@@ -280,7 +289,7 @@ impl Api {
             }
         }
         let callable = sig.unsafety.is_none() && !hidden;
-        self.functions.push(Function { path, callable, returns });
+        self.functions.push(Function { of: self.current, path, callable, returns });
     }
 
     /// Notes the names of functions that a macro declares.
@@ -299,24 +308,36 @@ impl Api {
         }
     }
 
-    /// The public types that are guards, views or handles.
-    fn handles(&self) -> BTreeSet<String> {
+    /// Returns the crate whose type a crate means by a name: the crate itself, or the first that has one.
+    fn declared(&self, by: usize, name: &str) -> usize {
+        let has = |of: &usize| self.types[*of].contains_key(name);
+        Some(by).filter(has).or_else(|| (0..CRATES.len()).find(has)).unwrap_or(by)
+    }
+
+    /// The public types that are guards, views or handles, each with the number of its crate.
+    fn handles(&self) -> BTreeSet<(usize, &str)> {
         let excepted = |name: &str| NOT_HANDLES.iter().any(|(known, _)| *known == name);
-        let mut holding: BTreeSet<&str> = BTreeSet::new();
+        let types = || {
+            let all = self.types.iter().enumerate();
+            all.flat_map(|(of, types)| types.iter().map(move |(name, it)| (of, &**name, it)))
+        };
+        let mut holding: BTreeSet<(usize, &str)> = BTreeSet::new();
         loop {
             let before = holding.len();
-            for (name, declared) in self.types.iter().filter(|(name, _)| !excepted(name)) {
-                let inside = declared.fields.iter().any(|field| holding.contains(field.as_str()));
-                if declared.holds || inside {
-                    holding.insert(name);
+            for (of, name, declared) in types().filter(|(_, name, _)| !excepted(name)) {
+                let holds = |field: &String| holding.contains(&(self.declared(of, field), field));
+                if declared.holds || declared.fields.iter().any(holds) {
+                    holding.insert((of, name));
                 }
             }
             if holding.len() == before {
                 break;
             }
         }
-        let is_public = |name: &&str| self.types.get(*name).is_some_and(|declared| declared.public);
-        holding.into_iter().filter(is_public).map(str::to_owned).collect()
+        types()
+            .filter(|(of, name, it)| it.public && holding.contains(&(*of, *name)))
+            .map(|(of, name, _)| (of, name))
+            .collect()
     }
 }
 
