@@ -6,7 +6,7 @@ use nccl_emu::api::*;
 use nccl_emu::types::*;
 
 use crate::elements::{Op, TYPES, Type, type_of};
-use crate::lab::{Lab, Layout, Random, Rank, Ranks, Way, cu, nccl};
+use crate::lab::{Lab, Layout, Random, Rank, Ranks, Stream, Way, cu, nccl};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
@@ -33,18 +33,45 @@ pub(crate) struct Case {
 impl Case {
     /// Returns inputs and results of all ranks.
     pub(crate) fn layouts(&self, size: usize, random: &mut Random) -> Vec<Layout> {
+        let inputs: Vec<Vec<u8>> =
+            (0..size).map(|rank| self.ty.draw(random, self.inputs(size, rank))).collect();
+        let outputs = self.outputs(&inputs);
+        let both = inputs.into_iter().zip(outputs).enumerate();
+        both.map(|(rank, (input, output))| {
+            let apart = (input.len() + 64).next_multiple_of(64);
+            let (send, recv) = self.places(rank, apart);
+            Layout { send, recv, input, output }
+        })
+        .collect()
+    }
+
+    /// Returns the number of elements that a rank passes.
+    pub(crate) fn inputs(&self, size: usize, rank: usize) -> usize {
+        match self.what {
+            What::ReduceScatter | What::AlltoAll => self.count * size,
+            What::Scatter(root) if rank == root => self.count * size,
+            What::Scatter(_) => 0,
+            _ => self.count,
+        }
+    }
+
+    /// Returns where a rank's input and output begin: the output at `apart`, unless the operation works in place.
+    pub(crate) fn places(&self, rank: usize, apart: usize) -> (usize, usize) {
         let bytes = self.count * self.ty.size;
-        let parts = match self.what {
-            What::ReduceScatter | What::AlltoAll => size,
-            _ => 1,
-        };
-        let inputs: Vec<Vec<u8>> = (0..size)
-            .map(|rank| match self.what {
-                What::Scatter(root) if rank == root => self.ty.draw(random, self.count * size),
-                What::Scatter(_) => Vec::new(),
-                _ => self.ty.draw(random, self.count * parts),
-            })
-            .collect();
+        match self.what {
+            _ if !self.in_place => (0, apart),
+            What::ReduceScatter => (0, rank * bytes),
+            What::AllGather => (rank * bytes, 0),
+            What::Gather(root) if rank == root => (rank * bytes, 0),
+            What::Scatter(root) if rank == root => (0, rank * bytes),
+            What::Gather(_) | What::Scatter(_) | What::AlltoAll => (0, apart),
+            _ => (0, 0),
+        }
+    }
+
+    /// Returns the results of all ranks.
+    pub(crate) fn outputs(&self, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let (bytes, size) = (self.count * self.ty.size, inputs.len());
         let part = |rank: usize, part: usize| &inputs[rank][part * bytes..][..bytes];
         let reduced = |number: usize| {
             let ranks: Vec<&[u8]> = (0..size).map(|rank| part(rank, number)).collect();
@@ -55,40 +82,36 @@ impl Case {
             _ => Vec::new(),
         };
         (0..size)
-            .map(|rank| {
-                let output = match self.what {
-                    What::Broadcast(root) => inputs[root].clone(),
-                    What::Reduce(root) if rank == root => result.clone(),
-                    What::Reduce(_) => Vec::new(),
-                    What::AllReduce => result.clone(),
-                    What::ReduceScatter => reduced(rank),
-                    What::AllGather => inputs.concat(),
-                    What::Gather(root) if rank == root => inputs.concat(),
-                    What::Gather(_) => Vec::new(),
-                    What::Scatter(root) => part(root, rank).to_vec(),
-                    What::AlltoAll => {
-                        (0..size).flat_map(|from| part(from, rank).to_vec()).collect()
-                    }
-                };
-                let apart = (inputs[rank].len() + 64).next_multiple_of(64);
-                let (send, recv) = match self.what {
-                    _ if !self.in_place => (0, apart),
-                    What::ReduceScatter => (0, rank * bytes),
-                    What::AllGather => (rank * bytes, 0),
-                    What::Gather(root) if rank == root => (rank * bytes, 0),
-                    What::Scatter(root) if rank == root => (0, rank * bytes),
-                    What::Gather(_) | What::Scatter(_) | What::AlltoAll => (0, apart),
-                    _ => (0, 0),
-                };
-                Layout { send, recv, input: inputs[rank].clone(), output }
+            .map(|rank| match self.what {
+                What::Broadcast(root) => inputs[root].clone(),
+                What::Reduce(root) if rank == root => result.clone(),
+                What::Reduce(_) => Vec::new(),
+                What::AllReduce => result.clone(),
+                What::ReduceScatter => reduced(rank),
+                What::AllGather => inputs.concat(),
+                What::Gather(root) if rank == root => inputs.concat(),
+                What::Gather(_) => Vec::new(),
+                What::Scatter(root) => part(root, rank).to_vec(),
+                What::AlltoAll => (0..size).flat_map(|from| part(from, rank).to_vec()).collect(),
             })
             .collect()
     }
 
     /// Makes the call of one rank.
     pub(crate) fn call(&self, rank: &Rank, layout: &Layout, op: ncclRedOp_t) {
-        let (comm, stream, ty, count) = (rank.comm, rank.stream.0, self.ty.raw, self.count);
-        let (send, recv) = (rank.memory.at(layout.send).cast_const(), rank.memory.at(layout.recv));
+        let (send, recv) = (rank.memory.at(layout.send), rank.memory.at(layout.recv));
+        self.enqueue(rank.comm, &rank.stream, (send.cast_const(), recv), op);
+    }
+
+    /// Makes the call of one rank with this memory.
+    pub(crate) fn enqueue(
+        &self,
+        comm: ncclComm_t,
+        stream: &Stream,
+        (send, recv): (Buffer, BufferMut),
+        op: ncclRedOp_t,
+    ) {
+        let (stream, ty, count) = (stream.0, self.ty.raw, self.count);
         match self.what {
             What::Broadcast(root) => {
                 nccl!(ncclBroadcast(send, recv, count, ty, root as i32, comm, stream));

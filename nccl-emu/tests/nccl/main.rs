@@ -13,3 +13,4 @@ mod lab;
 mod messages;
 mod order;
 mod refused;
+mod schedules;
