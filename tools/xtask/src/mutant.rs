@@ -92,7 +92,8 @@ impl Mutant {
     /// # Errors
     /// A sentence, with the name of the mutant.
     pub fn parse_all(file: &str, text: &str) -> Result<Vec<Self>, String> {
-        let Some((_, text)) = text.split_once("\n== ") else {
+        let first = text.strip_prefix("== ");
+        let Some(text) = first.or_else(|| Some(text.split_once("\n== ")?.1)) else {
             return Ok(vec![Self::parse(file, text)?]);
         };
         let each = text.split("\n== ").map(|text| {

@@ -379,6 +379,9 @@ mod tests {
         assert_eq!(names, ["set/one", "set/two"]);
         assert_eq!(mutants[0].edits[0].apply("{ let a = b; }")?, "{ let a = c; }");
         assert_eq!(mutants[1].edits[0].apply("{ gone(); }")?, "{  }");
+        // Nothing need stand before the first.
+        let (_, without) = text.split_at(text.find("==").unwrap_or(0));
+        assert_eq!(Mutant::parse_all("set", without)?, mutants);
         assert_eq!(Mutant::parse_all("01-it", TEXT)?.len(), 1);
         assert!(Mutant::parse_all("set", "\n== one\n# Takes.\nfails: a\nfile: x\n- a\n").is_err());
         Ok(())
