@@ -419,7 +419,12 @@ fn children(
         children.push(Some(child));
     }
     let handles: Vec<&Handle> = children.iter().flatten().map(|child| &**child.handle()).collect();
-    wait_ready("split", &handles).inspect_err(|error| {
+    if handles.is_empty() {
+        return Ok(children);
+    }
+    // The parents, too: once they are aborted, a rank that has not called NCCL does not come to its child any more.
+    let all: Vec<&Handle> = handles.iter().copied().chain(parents.iter().map(|of| &**of)).collect();
+    wait_ready("split", &all).inspect_err(|error| {
         for handle in &handles {
             handle.clique.fail(error.clone());
         }
