@@ -220,10 +220,9 @@ fn program(lab: &Lab, number: u64) -> Result<(), String> {
             step.call(comm, number, &of.memory, streams);
         });
     }
+    ranks.all.iter().map(|rank| &rank.stream).chain(&others).for_each(Stream::wait);
     let mut wrong = Ok(());
     for (number, (rank, model)) in ranks.all.iter().zip(&model).enumerate() {
-        rank.stream.wait();
-        others[number].wait();
         let found = rank.memory.read(model.len());
         if let Some(at) = (0..found.len()).find(|at| found[*at] != model[*at]) {
             let (found, wanted) = (found[at], model[at]);

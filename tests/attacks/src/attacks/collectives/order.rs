@@ -192,7 +192,7 @@ fn a_storm_on_shared_memory(lab: &Lab) -> TestResult {
             let (mut one, mut two) = (one, two.ok_or_else(|| Failure::new("no communicator"))?);
             ensure_eq!(two.rank(), 2 - number);
             let other = stream.context().stream()?;
-            let shared = DeviceBuffer::from_slice(stream, &vec![number as u32 + 1; 33])?;
+            let shared = DeviceBuffer::from_slice(stream, &[number as u32 + 1; 33])?;
             let mut sums = DeviceBuffer::<u32>::zeroed(stream, 33)?;
             let mut parts = DeviceBuffer::<u32>::zeroed(&other, 99)?;
             let mut total = DeviceBuffer::<u32>::zeroed(&other, 33)?;
