@@ -78,6 +78,11 @@ impl Lab {
         witness::library()
     }
 
+    /// Lets kernels of aborted ranks run on for a time, and write to the memory of their peers.
+    pub(crate) fn kernels_outlive_aborts(&self) {
+        witness::kernels_outlive_aborts();
+    }
+
     /// Says how many communicators the attack leaks.
     pub(crate) fn leaks_communicators(&self, count: usize) {
         self.kept.set(count);

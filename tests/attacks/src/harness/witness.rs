@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -97,6 +98,8 @@ struct Rank {
     splits: usize,
     collectives: Vec<Call>,
     ends: Vec<End>,
+    /// The address of the memory that its last all-reduce writes.
+    written: usize,
     gone: bool,
 }
 
@@ -158,7 +161,7 @@ impl Notes {
         let next = self.communicators.len();
         let of = *self.communicators.entry(together).or_insert(next);
         let (collectives, ends) = (Vec::new(), Vec::new());
-        let rank = Rank { of, order, splits: 0, collectives, ends, gone: false };
+        let rank = Rank { of, order, splits: 0, collectives, ends, written: 0, gone: false };
         self.ranks.insert(handle, rank);
     }
 
@@ -180,6 +183,15 @@ impl Notes {
                 call.place = (place, calls.count());
             }
         }
+    }
+
+    /// Returns the memory of all-reduces that other ranks of the communicator have made and this one has not.
+    fn written_by_peers(&self, handle: usize) -> Vec<usize> {
+        let Some(own) = self.ranks.get(&handle) else { return Vec::new() };
+        let waits = |rank: &&Rank| {
+            rank.of == own.of && rank.collectives.len() > own.collectives.len() && rank.written != 0
+        };
+        self.ranks.values().filter(waits).map(|rank| rank.written).collect()
     }
 
     /// Returns the ranks of each communicator, in order.
@@ -263,6 +275,32 @@ fn message(
     code
 }
 
+/// Whether a kernel of each rank that is aborted runs on for a time, and writes to the memory of its peers.
+static OUTLIVES: AtomicBool = AtomicBool::new(false);
+
+/// Lets kernels outlive aborts, as those of NCCL do.
+pub(super) fn kernels_outlive_aborts() {
+    OUTLIVES.store(true, Ordering::Relaxed);
+}
+
+fn abort(comm: ncclComm_t, act: impl FnOnce() -> ncclResult_t) -> ncclResult_t {
+    let written = notes().written_by_peers(comm.addr());
+    let code = end("ncclCommAbort", comm, || {
+        let code = act();
+        if OUTLIVES.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(20));
+            for address in written {
+                let word = std::ptr::with_exposed_provenance_mut::<u32>(address);
+                // SAFETY: memory of the software device, which is the host's, and which the program keeps until the end of
+                // the abort, unless the attack succeeds.
+                unsafe { word.write_volatile(0xeeee_eeee) };
+            }
+        }
+        code
+    });
+    code
+}
+
 fn end(name: &str, comm: ncclComm_t, act: impl FnOnce() -> ncclResult_t) -> ncclResult_t {
     let code = with(name, comm, act);
     if let Some(rank) = notes().ranks.get_mut(&comm.addr()) {
@@ -332,7 +370,7 @@ functions! {
     }
     fn ncclCommFinalize(comm: ncclComm_t) |call| { with("ncclCommFinalize", comm, call) }
     fn ncclCommDestroy(comm: ncclComm_t) |call| { end("ncclCommDestroy", comm, call) }
-    fn ncclCommAbort(comm: ncclComm_t) |call| { end("ncclCommAbort", comm, call) }
+    fn ncclCommAbort(comm: ncclComm_t) |call| { abort(comm, call) }
     fn ncclCommGetAsyncError(comm: ncclComm_t, state: *mut ncclResult_t) |call| {
         with("ncclCommGetAsyncError", comm, call)
     }
@@ -348,7 +386,13 @@ functions! {
     fn ncclAllReduce(
         send: Buffer, recv: BufferMut, count: usize, datatype: ncclDataType_t, op: ncclRedOp_t, comm: ncclComm_t,
         stream: cudaStream_t,
-    ) |call| { collective(comm, Call::new("ncclAllReduce", count, datatype, op.0, -1), call) }
+    ) |call| {
+        let code = collective(comm, Call::new("ncclAllReduce", count, datatype, op.0, -1), call);
+        if let Some(rank) = notes().ranks.get_mut(&comm.addr()) {
+            rank.written = recv.expose_provenance();
+        }
+        code
+    }
     fn ncclReduce(
         send: Buffer, recv: BufferMut, count: usize, datatype: ncclDataType_t, op: ncclRedOp_t, root: c_int,
         comm: ncclComm_t, stream: cudaStream_t,

@@ -231,6 +231,46 @@ fn a_rank_that_never_comes(lab: &Lab) -> TestResult {
     new_ones_work(lab, 3)
 }
 
+/// Drops the memory of a call that is aborted, or uses it again, while the kernel of another rank still writes to it.
+///
+/// - row: a kernel that outlives an abort
+/// - targets: `Abort::abort`, `Abort::wait`, `Communicator::all_reduce_in_place`, `Context::free_deferred`
+/// - must: right
+/// - variants: dropped before, dropped behind, used again
+/// - variables: CUDA_EMU_DEVICES=2
+fn memory_behind_an_abort(lab: &Lab) -> TestResult {
+    lab.kernels_outlive_aborts();
+    let (mut ranks, streams) = ranks(lab, 2)?;
+    works(&mut ranks, &streams)?;
+    let stream = &streams[0];
+    let mut x = Some(DeviceBuffer::from_slice(stream, &[1; 3000])?);
+    if let Some(x) = &mut x {
+        ranks[0].all_reduce_in_place(stream, x, ReduceOp::Sum)?;
+    }
+    let abort = ranks[1].abort_handle();
+    if lab.variant() == "dropped before" {
+        x = None;
+    }
+    abort.abort();
+    is_free(stream)?;
+    if lab.variant() == "dropped behind" {
+        x = None;
+    }
+    lab.context_of(0)?.free_deferred()?;
+    if let Some(x) = &mut x {
+        x.fill(stream, 7)?;
+    }
+    let make = |_| DeviceBuffer::from_slice(stream, &[7; 3000]);
+    let mut all: Vec<DeviceBuffer<u32>> = (0..6).map(make).collect::<Result<_, _>>()?;
+    all.extend(x);
+    ensure!(abort.wait(LONG));
+    for x in &all {
+        ensure_eq!(x.to_vec(stream)?, [7; 3000]);
+    }
+    drop(ranks);
+    lab.communicators_are_gone()
+}
+
 /// Shares communicators between threads by locks, so that each call is made by another thread.
 ///
 /// - row: no two threads are in NCCL with one communicator
@@ -330,6 +370,7 @@ list![
     panics_with_peers_that_wait,
     dropped_with_work_under_way,
     a_rank_that_never_comes,
+    memory_behind_an_abort,
     every_call_by_another_thread,
     exits_with_communicators,
     one_of_many_communicators,
