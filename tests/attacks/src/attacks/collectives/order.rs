@@ -1,8 +1,9 @@
 //! Attacks on the order of collectives with all other work, and on the memory that they use.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use cuda_nccl::{Communicator, Group, ReduceOp};
 use cuda_safe::{DeviceBuffer, LaunchConfig, Stream, UnifiedBuffer};
@@ -83,41 +84,59 @@ fn waits_in_the_middle_of_a_call(lab: &Lab) -> TestResult {
     let (stream, third) = (&streams[0], streams[0].context().stream()?);
     let mut x = on_each(&streams, |_| vec![0; LEN])?;
     let mut seen = Vec::new();
-    let is_over = AtomicBool::new(false);
+    // The round that has begun; the largest number ends the other thread.
+    let begun = AtomicU32::new(0);
     thread::scope(|scope| {
         let waiting = scope.spawn(|| -> TestResult {
             let mut y = DeviceBuffer::<u32>::zeroed(stream, 8)?;
             let mut z = DeviceBuffer::<u32>::zeroed(&third, 8)?;
-            while !is_over.load(Ordering::Relaxed) {
+            let mut last = 0;
+            loop {
+                let round = begun.load(Ordering::Acquire);
+                if round == u32::MAX {
+                    return Ok(());
+                }
+                if round == last {
+                    std::hint::spin_loop();
+                    continue;
+                }
+                last = round;
+                // Once in a round, at another moment each time: a later wait would cover the call.
+                let (start, delay) = (Instant::now(), Duration::from_micros(8 * u64::from(round)));
+                while start.elapsed() < delay {
+                    std::hint::spin_loop();
+                }
                 y.fill(stream, 3)?;
                 z.copy_from(&third, &y)?;
             }
-            Ok(())
         });
         let mut calls = || -> TestResult {
             for round in 1..60u32 {
                 for (stream, x) in streams.iter().zip(&mut x) {
                     x.fill(stream, round)?;
                 }
+                let mut copy = DeviceBuffer::<u32>::zeroed(&third, LEN)?;
                 if lab.variant() == "groups" {
                     let mut group = Group::new(&mut ranks);
                     for (rank, (stream, x)) in streams.iter().zip(&mut x).enumerate() {
                         group.on(rank)?.all_reduce_in_place(stream, x, ReduceOp::Sum)?;
                     }
+                    begun.store(round, Ordering::Release);
                     group.run()?;
                 } else {
-                    for ((rank, stream), x) in ranks.iter_mut().zip(&streams).zip(&mut x) {
+                    // The first rank last, whose call the other thread meets.
+                    begun.store(round, Ordering::Release);
+                    for ((rank, stream), x) in ranks.iter_mut().zip(&streams).zip(&mut x).rev() {
                         rank.all_reduce_in_place(stream, x, ReduceOp::Sum)?;
                     }
                 }
-                let mut copy = DeviceBuffer::<u32>::zeroed(&third, LEN)?;
                 copy.copy_from(&third, &x[0])?;
                 seen.push(copy);
             }
             Ok(())
         };
         let called = calls();
-        is_over.store(true, Ordering::Relaxed);
+        begun.store(u32::MAX, Ordering::Release);
         let waited = waiting.join().map_err(|_| Failure::new("a thread panicked"))?;
         called.and(waited)
     })?;
