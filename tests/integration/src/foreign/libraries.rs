@@ -36,15 +36,25 @@ fn passes(stage: &Stage, call: impl Fn() -> Result<Command, Failure>) -> TestRes
     Ok(())
 }
 
-/// The operators by ctypes and NumPy, compared with doubles.
-pub(super) fn torch_op_from_python() -> TestResult {
+/// Runs a program in Python with the operators.
+fn torch_op(program: &str) -> TestResult {
     let stage = Stage::new()?;
     passes(&stage, || {
         let mut command = python();
-        command.arg(sources()?.join("python/torch_op.py"));
+        command.arg(sources()?.join("python").join(program));
         command.arg(library("libtorch_op.so")?).arg(example("torch-op"));
         Ok(command)
     })
+}
+
+/// The operators by ctypes and NumPy, compared with doubles.
+pub(super) fn torch_op_from_python() -> TestResult {
+    torch_op("torch_op.py")
+}
+
+/// A capsule is used once: later uses are errors that name the argument, and the tensor is deleted once.
+pub(super) fn torch_op_capsules() -> TestResult {
+    torch_op("capsules.py")
 }
 
 /// The operators by the header, which compiles without warnings.

@@ -29,6 +29,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::foreign(Python, "cuda_bindings::mistakes", || noticed(python_program, KERNELS)),
         Case::foreign(C, "torch_op::from_c", libraries::torch_op_from_c),
         Case::foreign(Python, "torch_op::from_python", libraries::torch_op_from_python),
+        Case::foreign(Python, "torch_op::a_capsule_is_taken_once", libraries::torch_op_capsules),
         Case::foreign(Python, "hello::from_cython", libraries::hello_from_cython),
     ]
 }
