@@ -45,7 +45,7 @@ const OWN_EXAMPLES: [&str; 10] = [
 const FOR_TWO: [&str; 1] = ["13-copy-multi-gpu"];
 
 /// Where cargo builds: a folder of their own beside our output, kept between runs.
-fn target() -> Result<PathBuf, Failure> {
+pub(super) fn target() -> Result<PathBuf, Failure> {
     let program = std::env::current_exe()?;
     let output = program.ancestors().nth(3);
     Ok(output.ok_or_else(|| Failure::new("this program is in no target folder"))?.join("foreign"))

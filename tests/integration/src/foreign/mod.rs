@@ -5,6 +5,7 @@
 
 mod calls;
 mod cudarc;
+mod frameworks;
 mod libraries;
 mod stage;
 
@@ -17,8 +18,9 @@ use stage::{Ran, Stage};
 
 pub(crate) fn cases() -> Vec<Case> {
     use Language::{C, Python, Rust};
-    vec![
+    let mut cases = vec![
         Case::host("foreign::calls_are_counted", calls::are_counted),
+        Case::host("foreign::pages_are_the_programs", frameworks::pages_are_the_programs),
         Case::foreign(C, "program", || right(c_program)),
         Case::foreign(C, "mistakes", || noticed(c_program, ["5 * i", "0.5f", "N / 2"])),
         Case::foreign(Rust, "cudarc::program", || right(cudarc::program)),
@@ -31,7 +33,14 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::foreign(Python, "torch_op::from_python", libraries::torch_op_from_python),
         Case::foreign(Python, "torch_op::a_capsule_is_taken_once", libraries::torch_op_capsules),
         Case::foreign(Python, "hello::from_cython", libraries::hello_from_cython),
-    ]
+        Case::foreign(Rust, "frameworks::cudarc", frameworks::cudarc),
+    ];
+    // Their builds take minutes.
+    if deep() {
+        cases.push(Case::foreign(Rust, "frameworks::candle", frameworks::candle));
+        cases.push(Case::foreign(Rust, "frameworks::burn", frameworks::burn));
+    }
+    cases
 }
 
 /// The kernels of `kernels.cu`, of which `PLANTED` makes the first, second or third wrong.

@@ -70,6 +70,14 @@ impl Stage {
         Ok(name.to_owned())
     }
 
+    /// The folder whose `include` has the headers of CUDA, as a toolkit's folder has.
+    pub(super) fn toolkit(&self) -> Result<PathBuf, Failure> {
+        let mut includes = self.compiler.library.include_paths().into_iter();
+        let include = includes.find(|folder| folder.join("cuda_fp16.h").exists());
+        let toolkit = include.as_deref().and_then(Path::parent).map(Path::to_path_buf);
+        toolkit.ok_or_else(|| Failure::new("there is no cuda_fp16.h beside NVRTC"))
+    }
+
     /// The PTX of the kernels that all programs launch; one of them is wrong if `planted` is not 0.
     pub(super) fn kernels(&self, planted: usize) -> Result<PathBuf, Failure> {
         let options = Options::new().define("PLANTED", planted);
