@@ -47,6 +47,19 @@ const MUTANTS: &[(&str, &str, &str, &str)] = &[
          drop(items);\n        let mut items = self.lock();\n",
     ),
     (
+        "slot_takes_in_two_steps",
+        "context/lent_slot.rs",
+        "let taken = self.left.swap(new, Ordering::AcqRel);",
+        "let taken = self.left.load(Ordering::Acquire);\n        \
+         self.left.store(new, Ordering::Release);",
+    ),
+    (
+        "slot_forgets_what_was_left",
+        "context/lent_slot.rs",
+        "self.exchange(Box::into_raw(thing))",
+        "self.left.store(Box::into_raw(thing), Ordering::Release);\n        None",
+    ),
+    (
         "helpers_leaves_early",
         "memory/copy/helpers.rs",
         "while state.at_work > 0 {",

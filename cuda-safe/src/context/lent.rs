@@ -6,6 +6,7 @@ use std::thread::ThreadId;
 
 use cuda_sys::CUstream;
 
+use super::lent_slot::Slot;
 use super::{ContextInner, Owner};
 use crate::error::Result;
 use crate::lend::Idle;
@@ -18,6 +19,8 @@ const MOST_IDLE: usize = 16;
 /// refers to it: then work of an earlier call is ordered before that of a later one without an event.
 #[derive(Default)]
 pub(crate) struct LentStreams {
+    /// What the last call has left. Most programs lend one stream, so most calls need not look for theirs.
+    last: Slot<Idle>,
     known: Mutex<Vec<Known>>,
     /// Threads that were in a call under a capture of other code, and in no other call since.
     capturing: Mutex<Vec<ThreadId>>,
@@ -30,21 +33,52 @@ struct Known {
     /// The driver's number, which it never uses again.
     id: u64,
     stream: Weak<StreamInner>,
-    /// What the last call has left for the next one: to make it anew costs more than a call of the driver.
-    idle: Option<Idle>,
+    /// What a call has left for the next one, unless it lies in `last`: to make it anew costs more than a call of the
+    /// driver.
+    idle: Option<Box<Idle>>,
 }
 
 impl LentStreams {
     /// Returns the stream with this id, if anything refers to it or an earlier call has left it.
-    pub(crate) fn find(&self, id: u64) -> Option<Idle> {
+    #[inline]
+    pub(crate) fn find(&self, id: u64) -> Option<Box<Idle>> {
+        match self.last.take() {
+            Some(idle) if idle.id() == id => Some(idle),
+            other => self.find_known(id, other),
+        }
+    }
+
+    /// Returns the stream if it is known. `other` is what a call on another stream has left.
+    #[cold]
+    fn find_known(&self, id: u64, other: Option<Box<Idle>>) -> Option<Box<Idle>> {
+        if let Some(other) = other {
+            self.put_aside(other);
+        }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.iter_mut().find(|known| known.id == id)?;
-        known.idle.take().or_else(|| Some(Idle::from(Stream::from_inner(known.stream.upgrade()?))))
+        let join = || Some(Idle::new(id, Stream::from_inner(known.stream.upgrade()?)));
+        known.idle.take().or_else(join)
+    }
+
+    /// Puts what a call has left where calls look for their stream.
+    #[cold]
+    fn put_aside(&self, left: Box<Idle>) {
+        let id = left.id();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known_before = known.iter_mut().find(|known| known.id == id);
+        let replaced = match known_before {
+            Some(known) => known.idle.replace(left),
+            None => Some(left),
+        };
+        drop(known);
+        // Where nothing is locked.
+        drop(replaced);
     }
 
     /// Adds a stream that [`find`](Self::find) has not found, unless another thread has added it meanwhile. Returns the
     /// stream that is known.
-    pub(crate) fn add(&self, id: u64, made: Stream) -> Idle {
+    #[cold]
+    pub(crate) fn add(&self, id: u64, made: Stream) -> Box<Idle> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|known| known.id == id || known.stream.strong_count() > 0);
         // Dropped when nothing is locked.
@@ -55,15 +89,15 @@ impl LentStreams {
         let found = match known.iter_mut().find(|known| known.id == id) {
             Some(known) => match (known.idle.take(), known.stream.upgrade()) {
                 (Some(idle), _) => idle,
-                (None, Some(stream)) => Idle::from(Stream::from_inner(stream)),
+                (None, Some(stream)) => Idle::new(id, Stream::from_inner(stream)),
                 (None, None) => {
                     known.stream = Arc::downgrade(made.inner());
-                    Idle::from(made)
+                    Idle::new(id, made)
                 }
             },
             None => {
                 known.push(Known { id, stream: Arc::downgrade(made.inner()), idle: None });
-                Idle::from(made)
+                Idle::new(id, made)
             }
         };
         drop(known);
@@ -72,22 +106,21 @@ impl LentStreams {
     }
 
     /// Leaves a stream to which nothing refers for the next call.
-    pub(crate) fn leave(context: &ContextInner, id: u64, left: Idle) {
+    #[inline]
+    pub(crate) fn leave(context: &ContextInner, left: Box<Idle>) {
         if !matches!(context.owner, Owner::Primary) {
             // The stream holds its context. The primary one is kept until `close`, which calls `forget`; another one
             // would never be dropped.
             return;
         }
-        let mut known = context.lent.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let replaced =
-            known.iter_mut().find(|known| known.id == id).map(|known| known.idle.replace(left));
-        drop(known);
-        // Where nothing is locked.
-        drop(replaced);
+        if let Some(other) = context.lent.last.leave(left) {
+            context.lent.put_aside(other);
+        }
     }
 
     /// Drops what is left for later calls.
     pub(super) fn forget(&self) {
+        drop(self.last.take());
         let idle: Vec<_> = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             known.iter_mut().filter_map(|known| known.idle.take()).collect()
@@ -96,10 +129,15 @@ impl LentStreams {
     }
 
     /// Takes note of whether this thread is in a call under a capture of other code.
+    #[inline]
     pub(crate) fn note_capture(&self, captured: bool) {
-        if !captured && self.count.load(Ordering::Relaxed) == 0 {
-            return;
+        if captured || self.may_be_captured() {
+            self.change_capturing(captured);
         }
+    }
+
+    #[cold]
+    fn change_capturing(&self, captured: bool) {
         let this = std::thread::current().id();
         let mut threads = self.capturing.lock().unwrap_or_else(PoisonError::into_inner);
         threads.retain(|thread| *thread != this);
@@ -111,10 +149,6 @@ impl LentStreams {
 
     /// Returns whether other code may be capturing in the context: its capture was seen, and no call outside of one by
     /// the same thread since.
-    #[cfg_attr(
-        not(feature = "dlpack"),
-        allow(dead_code, reason = "deleters of exported tensors ask")
-    )]
     pub(crate) fn may_be_captured(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
     }

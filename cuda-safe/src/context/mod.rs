@@ -7,6 +7,7 @@ mod deferred;
 mod deferred_list;
 mod graph_lock;
 mod lent;
+mod lent_slot;
 mod stats;
 
 use std::any::Any;

@@ -24,10 +24,8 @@ use views::Views;
 /// Memory that comes with the call is seen through views, which borrow this: [`slice_from_raw`](Self::slice_from_raw),
 /// [`slice_from_raw_mut`](Self::slice_from_raw_mut).
 pub struct LentStream {
-    stream: Stream,
-    views: RefCell<Views>,
-    /// The driver's number of the stream, by which later calls find what this one leaves.
-    id: u64,
+    /// The stream and the views, which later calls find here if nothing refers to the stream.
+    kept: Box<Idle>,
     /// `Some` while the other code captures the stream, with this thread's mode before the call.
     capture: Option<(Arc<Capture>, CUstreamCaptureMode)>,
     /// The call is this thread's.
@@ -36,13 +34,19 @@ pub struct LentStream {
 
 /// A stream between two calls, to which nothing refers, with memory that its next views can lie in.
 pub(crate) struct Idle {
+    /// The driver's number of the stream; 0 for one that is captured.
+    id: u64,
     stream: Stream,
-    views: Views,
+    views: RefCell<Views>,
 }
 
-impl From<Stream> for Idle {
-    fn from(stream: Stream) -> Self {
-        Self { stream, views: Views::default() }
+impl Idle {
+    pub(crate) fn new(id: u64, stream: Stream) -> Box<Self> {
+        Box::new(Self { id, stream, views: RefCell::default() })
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 }
 
@@ -127,9 +131,9 @@ impl Context {
         let raw = if legacy { CU_STREAM_LEGACY } else { raw };
         let run = || {
             let lent = LentStream::open(inner, raw, legacy)?;
-            here.on(lent.stream.inner());
+            here.on(lent.inner());
             let result = catch_unwind(AssertUnwindSafe(|| {
-                inner.deferred.give_back(&lent.stream)?;
+                inner.deferred.give_back(&lent)?;
                 call(&lent)
             }));
             let closed = lent.close(inner);
@@ -179,13 +183,13 @@ impl LentStream {
             let stream = Stream::lent(context, raw, legacy, Some(capture.clone()));
             stream.inner().begin_call();
             capture.begin_lent(stream.inner(), capturing);
-            let (views, capture) = (RefCell::default(), Some((capture, mode)));
-            return Ok(Self { stream, views, id: 0, capture, not_send: PhantomData });
+            let (kept, capture) = (Idle::new(0, stream), Some((capture, mode)));
+            return Ok(Self { kept, capture, not_send: PhantomData });
         }
         let mut id = 0;
         // SAFETY: the stream is live, and `id` is a valid place for the number.
         unsafe { call!(context, cuStreamGetId(raw, &raw mut id)) }?;
-        let Idle { stream, views } = match context.lent.find(id) {
+        let kept = match context.lent.find(id) {
             // The driver never uses a number again, so it is a stream of this context.
             Some(idle) => idle,
             None => {
@@ -194,17 +198,18 @@ impl LentStream {
             }
         };
         context.lent.note_capture(false);
-        stream.inner().begin_call();
-        let views = RefCell::new(views);
-        Ok(Self { stream, views, id, capture: None, not_send: PhantomData })
+        kept.stream.inner().begin_call();
+        Ok(Self { kept, capture: None, not_send: PhantomData })
     }
 
     /// Ends the call: from here on the other code may do with stream and memory what it likes.
     fn close(self, context: &ContextInner) -> Result<()> {
-        let Self { stream, views, id, capture, .. } = self;
+        let Self { mut kept, capture, .. } = self;
         allocate::end();
-        let mut views = views.into_inner();
-        let mut closed = views.end(context);
+        let Idle { stream, views, .. } = &mut *kept;
+        let views = views.get_mut();
+        // SAFETY: `self` was consumed, so no reference borrows it.
+        let mut closed = unsafe { views.end(context) };
         if let Some((capture, mode)) = &capture {
             closed = context.first_error(closed, capture.end_lent(stream.inner()));
             context.captures.end();
@@ -214,7 +219,7 @@ impl LentStream {
         let outlived = Arc::strong_count(stream.inner()) > 1 + views.len();
         let ended = stream.inner().end_call(outlived);
         if !outlived && capture.is_none() {
-            LentStreams::leave(context, id, Idle { stream, views });
+            LentStreams::leave(context, kept);
         }
         context.first_error(closed, ended)
     }
@@ -223,15 +228,16 @@ impl LentStream {
 impl Deref for LentStream {
     type Target = Stream;
 
+    #[inline]
     fn deref(&self) -> &Stream {
-        &self.stream
+        &self.kept.stream
     }
 }
 
 impl fmt::Debug for LentStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LentStream")
-            .field("stream", &self.stream)
+            .field("stream", &self.kept.stream)
             .field("captured", &self.capture.is_some())
             .finish_non_exhaustive()
     }

@@ -27,36 +27,38 @@ pub(super) struct Views {
 struct View {
     /// Owned, and at a fixed place: views refer to it while the list grows.
     allocation: NonNull<Arc<Allocation>>,
+    addresses: Range<u64>,
     writes: bool,
 }
 
 impl View {
     fn new(allocation: Arc<Allocation>, writes: bool) -> Self {
-        Self { allocation: NonNull::from(Box::leak(Box::new(allocation))), writes }
+        let start = allocation.device_ptr();
+        let addresses = start..start + allocation.size_bytes() as u64;
+        Self { allocation: NonNull::from(Box::leak(Box::new(allocation))), addresses, writes }
     }
 
-    /// Makes it a view of other memory, if nothing can refer to it. Only for a view of an earlier call.
-    fn renew(
-        &mut self,
-        start: CUdeviceptr,
-        bytes: usize,
-        writes: bool,
-    ) -> Option<NonNull<Arc<Allocation>>> {
-        self.writes = writes;
-        // SAFETY: leaked by `new` and freed by the drop. References to it borrow the `LentStream` of its call, which
-        // has ended.
-        let allocation = unsafe { self.allocation.as_mut() };
-        allocation.lend_again(start, bytes).then_some(self.allocation)
+    /// Makes it a view of other memory.
+    ///
+    /// # Safety
+    /// It is a view of an earlier call, at whose end its allocation was [idle](Allocation::is_idle).
+    #[inline]
+    unsafe fn renew(&mut self, addresses: Range<u64>, writes: bool) -> NonNull<Arc<Allocation>> {
+        let (start, bytes) = (addresses.start, addresses.end - addresses.start);
+        (self.addresses, self.writes) = (addresses, writes);
+        // SAFETY: nothing has referred to it since the end of that call, says the caller.
+        unsafe { self.allocation_mut().lend_again(start, bytes as usize) };
+        self.allocation
     }
 
-    fn allocation(&self) -> &Arc<Allocation> {
-        // SAFETY: leaked by `new`, freed by the drop, and nothing changes it in between.
-        unsafe { self.allocation.as_ref() }
-    }
-
-    fn addresses(&self) -> Range<u64> {
-        let start = self.allocation().device_ptr();
-        start..start + self.allocation().size_bytes() as u64
+    /// Returns the allocation when the call is over.
+    ///
+    /// # Safety
+    /// The call of the view has ended: references that borrow its `LentStream` are gone.
+    #[inline]
+    unsafe fn allocation_mut(&mut self) -> &mut Arc<Allocation> {
+        // SAFETY: leaked by `new`, freed by the drop, and nothing else refers to it, says the caller.
+        unsafe { self.allocation.as_mut() }
     }
 }
 
@@ -70,22 +72,33 @@ impl Drop for View {
 impl Views {
     /// Ends the lending of all memory, and returns the first error. The context keeps later ones. Memory that nothing
     /// refers to stays for views of later calls.
-    pub(super) fn end(&mut self, context: &ContextInner) -> Result<()> {
+    ///
+    /// # Safety
+    /// The call is over: references that borrow its `LentStream` are gone.
+    #[inline]
+    pub(super) unsafe fn end(&mut self, context: &ContextInner) -> Result<()> {
+        let of_call = self.list.get_mut(..self.used).unwrap_or_default();
         self.used = 0;
-        if self.list.len() <= MOST_IDLE && self.list.iter().all(|view| view.allocation().is_idle())
-        {
+        // SAFETY: the caller's promise.
+        let idle = of_call.iter_mut().all(|view| unsafe { view.allocation_mut() }.is_idle());
+        if idle && self.list.len() <= MOST_IDLE {
             return Ok(());
         }
-        self.end_some(context)
+        // SAFETY: the caller's promise.
+        unsafe { self.end_some(context) }
     }
 
+    /// # Safety
+    /// As [`end`](Self::end).
     #[cold]
-    fn end_some(&mut self, context: &ContextInner) -> Result<()> {
+    unsafe fn end_some(&mut self, context: &ContextInner) -> Result<()> {
         let mut ended = Ok(());
-        self.list.retain(|view| {
-            let idle = view.allocation().is_idle();
+        self.list.retain_mut(|view| {
+            // SAFETY: the caller's promise.
+            let allocation = unsafe { view.allocation_mut() };
+            let idle = allocation.is_idle();
             if !idle {
-                let error = view.allocation().end_lending();
+                let error = allocation.end_lending();
                 ended = context.first_error(std::mem::replace(&mut ended, Ok(())), error);
             }
             idle
@@ -104,24 +117,34 @@ impl Views {
     }
 
     /// Adds a view, and returns its place.
+    #[inline]
     fn add(
         &mut self,
-        start: CUdeviceptr,
-        bytes: usize,
+        addresses: Range<u64>,
         stream: &Stream,
         writes: bool,
     ) -> NonNull<Arc<Allocation>> {
-        let renewed =
-            self.list.get_mut(self.used).and_then(|idle| idle.renew(start, bytes, writes));
+        let place = match self.list.get_mut(self.used) {
+            // SAFETY: behind those of this call lie views of earlier calls, of which `end` has left idle ones.
+            Some(idle) => unsafe { idle.renew(addresses, writes) },
+            None => self.add_new(addresses, stream, writes),
+        };
         self.used += 1;
-        renewed.unwrap_or_else(|| {
-            let view = View::new(Allocation::lent(start, bytes, stream), writes);
-            let place = view.allocation;
-            // What could not be renewed goes.
-            self.list.truncate(self.used - 1);
-            self.list.push(view);
-            place
-        })
+        place
+    }
+
+    #[cold]
+    fn add_new(
+        &mut self,
+        addresses: Range<u64>,
+        stream: &Stream,
+        writes: bool,
+    ) -> NonNull<Arc<Allocation>> {
+        let bytes = (addresses.end - addresses.start) as usize;
+        let view = View::new(Allocation::lent(addresses.start, bytes, stream), writes);
+        let place = view.allocation;
+        self.list.push(view);
+        place
     }
 }
 
@@ -192,14 +215,13 @@ impl LentStream {
         writes: bool,
     ) -> Result<&Arc<Allocation>> {
         let addresses = start..start + bytes as u64;
-        let mut views = self.views.borrow_mut();
-        for other in views.of_call().iter().filter(|other| writes || other.writes) {
-            let known = other.addresses();
-            if known.start < addresses.end && addresses.start < known.end {
-                return Err(overlap(&known, &addresses));
+        let mut views = self.kept.views.borrow_mut();
+        for View { addresses: known, writes: written, .. } in views.of_call() {
+            if (writes || *written) && known.start < addresses.end && addresses.start < known.end {
+                return Err(overlap(known, &addresses));
             }
         }
-        let place = views.add(start, bytes, &self.stream, writes);
+        let place = views.add(addresses, self, writes);
         // SAFETY: the list drops its views when `close` consumes `self`, and the returned reference borrows `self`.
         Ok(unsafe { place.as_ref() })
     }

@@ -68,25 +68,26 @@ impl Allocation {
         Self::with_kind(start, bytes, home, Kind::Lent(LentMemory::default()))
     }
 
-    /// Returns whether it was used on its home stream alone, in no recording, and nothing else refers to it. Call it for
-    /// lent memory.
+    /// Returns whether it was used on its home stream alone, in no recording, and no other handle exists, not even a `Weak`
+    /// one. Call it for lent memory.
     #[inline]
-    pub(crate) fn is_idle(self: &Arc<Self>) -> bool {
-        Arc::strong_count(self) == 1
-            && self.shared.is_quiet()
+    pub(crate) fn is_idle(self: &mut Arc<Self>) -> bool {
+        self.shared.is_quiet()
             && !self.is_captured()
             && self.frozen.get().is_none()
+            && Arc::get_mut(self).is_some()
     }
 
-    /// Lends other memory by an allocation that was [idle](Self::is_idle); `false` if somebody could refer to it.
-    pub(crate) fn lend_again(self: &mut Arc<Self>, start: CUdeviceptr, bytes: usize) -> bool {
-        match Arc::get_mut(self) {
-            Some(this) => {
-                this.move_to(start, bytes);
-                true
-            }
-            None => false,
-        }
+    /// Lends other memory by this allocation.
+    ///
+    /// # Safety
+    /// It was [idle](Self::is_idle), and from that query on no reference to it was given to anybody.
+    #[inline]
+    pub(crate) unsafe fn lend_again(self: &mut Arc<Self>, start: CUdeviceptr, bytes: usize) {
+        // SAFETY: `Arc::get_mut` has returned the same reference in `is_idle`, and without a reference nobody can have
+        // made a handle since, says the caller.
+        let this = unsafe { &mut *Arc::as_ptr(self).cast_mut() };
+        this.move_to(start, bytes);
     }
 
     /// Returns whether it is lent for a call.
@@ -114,9 +115,6 @@ impl Allocation {
     pub(crate) fn end_lending(self: &Arc<Self>) -> Result<()> {
         let Kind::Lent(lent) = self.kind() else { return Ok(()) };
         if lent.ended.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        if self.is_idle() {
             return Ok(());
         }
         let home = self.home_stream().inner();

@@ -14,12 +14,14 @@ mod crew_of_helpers;
 mod deferred;
 mod guards;
 mod host_functions;
+mod lent_streams;
 mod tracker;
 
 pub use crew_of_helpers::*;
 pub use deferred::*;
 pub use guards::*;
 pub use host_functions::*;
+pub use lent_streams::*;
 pub use tracker::*;
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
@@ -30,6 +32,8 @@ mod deferred_list;
 mod helpers;
 #[path = "../../../cuda-safe/src/memory/host/host_borrow.rs"]
 mod host_borrow;
+#[path = "../../../cuda-safe/src/context/lent_slot.rs"]
+mod lent_slot;
 #[path = "../../../cuda-safe/src/memory/order/shared.rs"]
 mod shared;
 #[path = "../../../cuda-safe/src/stream/slab.rs"]
@@ -48,6 +52,7 @@ mutants! {
     shared_counts_first
     slab_numbers_in_two_steps slab_calls_under_its_lock
     list_waits_first list_takes_in_two_steps
+    slot_takes_in_two_steps slot_forgets_what_was_left
     helpers_leaves_early helpers_tells_nobody helpers_joins_late
 }
 

@@ -78,6 +78,23 @@ fn bin_that_takes_in_two_steps() {
 }
 
 #[test]
+fn lent_streams() {
+    each_stream_is_left_to_one_call();
+}
+
+#[test]
+#[should_panic(expected = "stream")]
+fn lent_streams_taken_in_two_steps() {
+    each_stream_is_left_to_one_call_taking_in_two_steps();
+}
+
+#[test]
+#[should_panic(expected = "streams that were left")]
+fn lent_streams_whose_place_is_overwritten() {
+    each_stream_is_left_to_one_call_overwriting();
+}
+
+#[test]
 fn crew() {
     lent_work_is_taken_back();
 }

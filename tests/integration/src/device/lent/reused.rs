@@ -70,8 +70,9 @@ fn a_weak_handle(device: &TestDevice) -> TestResult {
             Ok(())
         })
     }?;
+    // Lent for a call that has ended: such memory is not used again, and a weak handle does not bring it back.
+    ensure!(weak.upgrade().is_none());
     fill(device, &framework, (second.start(), 50), 3)?;
-    ensure!(weak.upgrade().is_none_or(|known| known.device_ptr() == first.start()));
     first_difference(&second.read()?, &[3; 50])
 }
 
