@@ -27,8 +27,9 @@ pub(crate) struct Clique {
     /// How many ranks are of this process.
     ranks: usize,
     members: Mutex<Vec<Weak<Handle>>>,
-    /// What the memory of the calls is behind: it is shut from a failure until the communicators of all ranks are gone.
-    gate: Arc<Gate>,
+    /// What the memory of the calls is behind: it is shut from a failure until the communicators of all ranks are gone. When no
+    /// handle is left, its drop opens it: work of a communicator that was leaked ends in the order of its streams.
+    gate: Gate,
     /// Whether a graph has recorded a call.
     is_recorded: AtomicBool,
     splits: Mutex<HashMap<u64, Split>>,
@@ -94,7 +95,7 @@ impl Clique {
     }
 
     /// Returns what the memory of all calls is put behind.
-    pub(crate) fn gate(&self) -> &Arc<Gate> {
+    pub(crate) fn gate(&self) -> &Gate {
         &self.gate
     }
 
@@ -146,8 +147,12 @@ impl Clique {
         }
         self.gate.shut();
         if self.is_recorded.load(Ordering::Relaxed) {
-            let gate = self.gate.clone();
-            teardown::after(GRAPHS, move || gate.open());
+            let clique = Arc::downgrade(self);
+            teardown::after(GRAPHS, move || {
+                if let Some(clique) = clique.upgrade() {
+                    clique.gate.open();
+                }
+            });
         }
         teardown::abort(&self.members());
         // If all are gone already, nobody else does.
@@ -261,13 +266,6 @@ impl Clique {
             splits =
                 self.comes.wait_timeout(splits, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-    }
-}
-
-impl Drop for Clique {
-    fn drop(&mut self) {
-        // No handle is left. If a communicator was leaked, its work ends in the order of its streams.
-        self.gate.open();
     }
 }
 

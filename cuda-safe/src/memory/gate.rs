@@ -52,7 +52,14 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// gate.open();
 /// # Ok(()) }
 /// ```
+///
+/// Dropping it opens it for good.
 pub struct Gate {
+    inner: Arc<GateInner>,
+}
+
+/// What the memory behind a gate refers to.
+pub(crate) struct GateInner {
     id: u64,
     state: AtomicU8,
     inside: Mutex<Inside>,
@@ -77,12 +84,12 @@ pub(super) struct Gates(OnceLock<Box<Known>>);
 struct Known {
     /// The number of the gate that was met last.
     last: AtomicU64,
-    list: Mutex<Vec<Arc<Gate>>>,
+    list: Mutex<Vec<Arc<GateInner>>>,
 }
 
 /// The gates with memory of a context.
 #[derive(Default)]
-pub(crate) struct ContextGates(Mutex<Vec<Weak<Gate>>>);
+pub(crate) struct ContextGates(Mutex<Vec<Weak<GateInner>>>);
 
 /// Gates have numbers from 1.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -90,14 +97,16 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 impl Gate {
     /// Returns a gate that is open.
     #[must_use]
-    pub fn new() -> Arc<Self> {
-        Arc::new(Self {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            state: AtomicU8::new(OPEN),
-            inside: Mutex::default(),
-            opens: Condvar::new(),
-            held: AtomicUsize::new(0),
-        })
+    pub fn new() -> Self {
+        Self {
+            inner: Arc::new(GateInner {
+                id: NEXT.fetch_add(1, Ordering::Relaxed),
+                state: AtomicU8::new(OPEN),
+                inside: Mutex::default(),
+                opens: Condvar::new(),
+                held: AtomicUsize::new(0),
+            }),
+        }
     }
 
     /// Puts memory behind the gate. Once it is, another call costs three loads. Also frees memory behind the gate that was
@@ -107,16 +116,42 @@ impl Gate {
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for memory that was allocated in a capture, which a graph frees; and
     /// if the gate was shut or opened for good.
     #[inline]
-    pub fn guard(self: &Arc<Self>, allocation: &Arc<Allocation>) -> Result<()> {
-        if self.held.load(Ordering::Relaxed) > 0 {
-            self.free_oldest();
+    pub fn guard(&self, allocation: &Arc<Allocation>) -> Result<()> {
+        let gate = &self.inner;
+        if gate.held.load(Ordering::Relaxed) > 0 {
+            gate.free_oldest();
         }
         match allocation.gates.0.get() {
-            Some(known) if known.last.load(Ordering::Relaxed) == self.id => self.is_usable(),
-            _ => self.guard_new(allocation),
+            Some(known) if known.last.load(Ordering::Relaxed) == gate.id => gate.is_usable(),
+            _ => gate.guard_new(allocation),
         }
     }
 
+    /// Shuts the gate, if it is open: nothing behind it is freed, and later uses wait.
+    pub fn shut(&self) {
+        self.inner.shut();
+    }
+
+    /// Opens the gate for good, and frees what was dropped behind it: all work that used it has ended, or ends in the order
+    /// of the streams.
+    pub fn open(&self) {
+        self.inner.open();
+    }
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.inner.open();
+    }
+}
+
+impl GateInner {
     #[inline]
     fn is_usable(&self) -> Result<()> {
         if self.state() == OPEN {
@@ -174,8 +209,7 @@ impl Gate {
         self.is_usable()
     }
 
-    /// Shuts the gate, if it is open: nothing behind it is freed, and later uses wait.
-    pub fn shut(&self) {
+    fn shut(&self) {
         if self.state.compare_exchange(OPEN, SHUT, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             return;
         }
@@ -187,9 +221,7 @@ impl Gate {
         }
     }
 
-    /// Opens the gate for good, and frees what was dropped behind it: all work that used it has ended, or ends in the order
-    /// of the streams.
-    pub fn open(&self) {
+    fn open(&self) {
         self.state.store(GONE, Ordering::SeqCst);
         let inside = std::mem::take(&mut *self.inside());
         self.opens.notify_all();
@@ -228,26 +260,26 @@ impl Gate {
 
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match self.state() {
+        let state = match self.inner.state() {
             OPEN => "open",
             SHUT => "shut",
             _ => "open for good",
         };
-        let held = self.held.load(Ordering::Relaxed);
+        let held = self.inner.held.load(Ordering::Relaxed);
         f.debug_struct("Gate").field("state", &state).field("held", &held).finish_non_exhaustive()
     }
 }
 
 impl Gates {
     /// Returns the gates of which `which` holds. Most memory has none.
-    pub(super) fn filter(&self, which: impl Fn(&Gate) -> bool) -> Vec<Arc<Gate>> {
+    pub(super) fn filter(&self, which: impl Fn(&GateInner) -> bool) -> Vec<Arc<GateInner>> {
         let Some(known) = self.0.get() else { return Vec::new() };
         lock(&known.list).iter().filter(|gate| which(gate)).cloned().collect()
     }
 }
 
 impl ContextGates {
-    fn add(&self, gate: &Arc<Gate>) {
+    fn add(&self, gate: &Arc<GateInner>) {
         let mut gates = lock(&self.0);
         if !gates.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(gate))) {
             gates.retain(|known| known.strong_count() > 0);
@@ -266,7 +298,7 @@ impl ContextGates {
 impl Allocation {
     /// Returns whether the memory is behind a gate that is shut.
     pub(super) fn is_shut_off(&self) -> bool {
-        !self.gates.filter(Gate::is_shut).is_empty()
+        !self.gates.filter(GateInner::is_shut).is_empty()
     }
 
     /// Waits on the host for the gates that are shut. Where the host waits for uses, it comes after that: they may have ended
@@ -275,7 +307,9 @@ impl Allocation {
     pub(super) fn pass_gates(&self) -> Result<()> {
         match self.gates.0.get() {
             None => Ok(()),
-            Some(_) => self.gates.filter(Gate::is_shut).iter().try_for_each(|gate| gate.pass()),
+            Some(_) => {
+                self.gates.filter(GateInner::is_shut).iter().try_for_each(|gate| gate.pass())
+            }
         }
     }
 

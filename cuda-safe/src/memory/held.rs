@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::allocation::{Allocation, Kind};
-use super::gate::{Gate, Gates};
+use super::gate::{GateInner, Gates};
 use crate::context::ContextInner;
 use crate::event::Event;
 use crate::trace::event;
@@ -55,23 +55,34 @@ impl Held {
         }
         // In this order: a gate is shut before the work fails.
         matches!(&self.end, End::Recorded(event) if matches!(event.is_done(), Ok(true)))
-            && self.gates(Gate::is_shut).is_empty()
+            && self.gates(GateInner::is_shut).is_empty()
     }
 
     fn is_of(&self, context: &ContextInner) -> bool {
         std::ptr::eq(&raw const *self.allocation.home_stream().inner().context, context)
     }
 
-    fn is_recorded(&self) -> bool {
-        matches!(self.end, End::Recorded(_))
+    /// Waits until the memory may go, or until `deadline`, and returns whether it may.
+    fn wait(&self, deadline: Instant) -> bool {
+        loop {
+            if self.may_go() {
+                return true;
+            }
+            let ends =
+                matches!(self.end, End::Recorded(_)) && self.gates(GateInner::is_shut).is_empty();
+            if !ends || Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
     }
 
-    fn gates(&self, which: impl Fn(&Gate) -> bool) -> Vec<Arc<Gate>> {
+    fn gates(&self, which: impl Fn(&GateInner) -> bool) -> Vec<Arc<GateInner>> {
         self.allocation.gates.filter(which)
     }
 }
 
-impl Gate {
+impl GateInner {
     fn hold(&self, held: Held) {
         let mut inside = self.inside();
         // `open` takes this lock after it has changed the state.
@@ -120,14 +131,7 @@ impl Gate {
         };
         self.held.fetch_sub(taken.len(), Ordering::Relaxed);
         for held in taken {
-            while !held.may_go()
-                && held.is_recorded()
-                && !self.is_shut()
-                && Instant::now() < deadline
-            {
-                std::thread::sleep(Duration::from_micros(50));
-            }
-            match held.may_go() {
+            match held.wait(deadline) {
                 true => held.let_go(),
                 false => self.hold(held),
             }

@@ -397,6 +397,80 @@ fn deleters_that_use_the_crate(lab: &Lab) -> TestResult {
     deletions.into_iter().try_for_each(|outcome| Ok(outcome?))
 }
 
+/// Keeps handles to lent memory beyond its call, weak ones too, and looks through them while later calls lend other memory by
+/// the same stream, also in two threads.
+///
+/// - row: what a call leaves for later ones
+/// - row: lent memory is not used after its call
+/// - targets: `LentStream::view`, `LentStream::view_mut`, `DeviceSlice::allocation`, `Allocation::keep`
+/// - must: error "lent for a call"
+/// - variants: strong, weak, weak of a read
+fn handles_of_ended_calls(lab: &Lab) -> TestResult {
+    let (framework, stream) = (lab.framework(false)?, lab.stream()?);
+    let first = framework.tensor(&[5; N])?;
+    let others = [framework.tensor(&[6; N])?, framework.tensor(&[7; N / 2])?];
+    let mut strong = Vec::new();
+    let mut weak = Vec::new();
+    framework.lend(|lent| {
+        let view = lent.view::<u32>(&first)?;
+        let handle = view.allocation();
+        match lab.variant() {
+            "strong" => strong.push(handle.clone()),
+            "weak" => weak.push(Arc::downgrade(handle)),
+            _ => {
+                view.to_vec(lent)?;
+                weak.push(Arc::downgrade(handle));
+            }
+        }
+        Ok(())
+    })?;
+    let bytes = strong.first().map(|handle| (handle.device_ptr(), handle.size_bytes()));
+    for round in 0..4 {
+        for tensor in &others {
+            framework.lend(|lent| lent.view_mut::<u32>(tensor)?.fill(lent, round))?;
+            // A weak handle may bring memory back that is ended, and no other.
+            strong.extend(weak.iter().filter_map(|weak| weak.upgrade()));
+            for handle in &strong {
+                lab.refused(handle.keep(&stream).map(drop))?;
+                ensure!(bytes.is_none_or(|of| of == (handle.device_ptr(), handle.size_bytes())));
+            }
+        }
+    }
+    if strong.is_empty() {
+        // It was dropped with its call: what is left to refuse is a stream of the call.
+        let kept = framework.lend(|lent| Ok((**lent).clone()))?;
+        lab.refused(kept.synchronize())?;
+    }
+    let ended = thread::scope(|scope| {
+        let threads = [1, 2].map(|value| {
+            let framework = &framework;
+            scope.spawn(move || {
+                (0..50).all(|_| {
+                    // The stream is one thread's at a time: the other one's call is refused.
+                    let filled = framework.lend(|lent| {
+                        let mut x = DeviceBuffer::<u32>::zeroed(lent, N)?;
+                        x.fill(lent, value)?;
+                        x.to_vec(lent)
+                    });
+                    filled.map_or(true, |seen| seen == [value; N])
+                })
+            })
+        });
+        threads.map(|thread| thread.join().is_ok_and(|right| right))
+    });
+    ensure_eq!(ended, [true; 2]);
+    framework.lend(|lent| {
+        for (tensor, len) in others.iter().zip([N, N / 2]) {
+            let seen = lent.view::<u32>(tensor)?.to_vec(lent)?;
+            if seen.len() != len || seen.iter().any(|value| *value != seen[0]) {
+                return Err(cuda_safe::Error::invalid("memory of another call"));
+            }
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
 list![
     stream_after_its_call,
     memory_of_a_stream_that_is_gone,
@@ -409,4 +483,5 @@ list![
     pools_closed_while_in_use,
     calls_in_calls,
     deleters_that_use_the_crate,
+    handles_of_ended_calls,
 ];

@@ -1,5 +1,6 @@
 //! Attacks on device memory: its lifetime, its types, and what copies do with slices.
 
+mod gates;
 mod kept;
 mod large;
 mod lifetime;
@@ -10,6 +11,7 @@ mod views;
 use cuda_safe::{DeviceBuffer, Extent, PitchedLayout};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use gates::gates_in_a_storm;
 use kept::{kept_memory_in_every_use, kept_on_another_device};
 use large::{boxes_larger_than_what_is_staged, writes_that_leave_no_version};
 use lifetime::{
@@ -201,4 +203,5 @@ list![
     writes_that_leave_no_version,
     kept_memory_in_every_use,
     kept_on_another_device,
+    gates_in_a_storm,
 ];

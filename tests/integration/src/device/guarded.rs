@@ -79,10 +79,7 @@ fn open_gates_change_nothing(device: &TestDevice) -> TestResult {
 }
 
 /// Returns a buffer behind the gate whose use by the stream ends when the blocker is dropped.
-fn used(
-    stream: &Stream,
-    gate: &std::sync::Arc<cuda_safe::Gate>,
-) -> Result<(DeviceBuffer<u8>, Blocker), Failure> {
+fn used(stream: &Stream, gate: &cuda_safe::Gate) -> Result<(DeviceBuffer<u8>, Blocker), Failure> {
     let mut buffer = zeroed(stream)?;
     gate.guard(buffer.allocation())?;
     let blocker = Blocker::close(stream)?;

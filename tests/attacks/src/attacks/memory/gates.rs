@@ -1,0 +1,97 @@
+//! Attacks on memory behind gates.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use cuda_safe::{DeviceBuffer, Gate};
+
+use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+
+/// Guards buffers by several gates, drops, closes, leaks and gives them away, while another thread shuts and opens gates and
+/// frees what waits. Memory that others hold keeps what they wrote.
+///
+/// - row: memory behind a gate is not freed before
+/// - row: device memory is freed after the last work
+/// - targets: `Gate::new`, `Gate::guard`, `Gate::shut`, `Gate::open`, `DeviceBuffer::close`, `DeviceBuffer::allocation`,
+///   `Context::free_deferred`
+/// - must: right
+/// - variants: opened, dropped, leaked
+pub(super) fn gates_in_a_storm(lab: &Lab) -> TestResult {
+    const LEN: usize = 500;
+    let context = lab.context()?;
+    for _ in 0..4 {
+        let gates = [Gate::new(), Gate::new(), Gate::new()];
+        let done = AtomicBool::new(false);
+        let seen = thread::scope(|scope| {
+            let users = [1u32, 2].map(|user| {
+                let (context, gates) = (&context, &gates);
+                scope.spawn(move || -> Result<(), Failure> {
+                    let (stream, other) = (context.stream()?, context.stream()?);
+                    let mut held: Vec<DeviceBuffer<u32>> = Vec::new();
+                    for round in 0..60u32 {
+                        let value = user * 1000 + round;
+                        let mut x = DeviceBuffer::from_slice(&stream, &[0; LEN])?;
+                        // A gate that was shut takes no more memory.
+                        let guarded: Vec<_> =
+                            gates.iter().map(|gate| gate.guard(x.allocation()).is_ok()).collect();
+                        ensure_eq!(guarded.len(), gates.len());
+                        // A use waits while a gate is shut, a second at most.
+                        x.fill(if round % 2 == 0 { &stream } else { &other }, value)?;
+                        ensure!(x.to_vec(&stream)?.iter().all(|seen| *seen == value));
+                        match round % 5 {
+                            0 => x.close()?,
+                            1 => drop(x),
+                            2 => drop((x.allocation().clone(), x)),
+                            _ => held.push(x),
+                        }
+                        if held.len() > 6 {
+                            let first = held.remove(0);
+                            let seen = first.to_vec(&other)?;
+                            ensure!(seen.iter().all(|value| *value == seen[0]), "torn memory");
+                            ensure_eq!(seen[0] / 1000, user);
+                        }
+                    }
+                    Ok(())
+                })
+            });
+            let (gates, done) = (&gates, &done);
+            let keeper = scope.spawn({
+                let context = &context;
+                move || -> Result<(), Failure> {
+                    thread::sleep(std::time::Duration::from_millis(2));
+                    for gate in gates {
+                        gate.shut();
+                        gate.shut();
+                        context.free_deferred()?;
+                        thread::sleep(std::time::Duration::from_millis(1));
+                        gate.open();
+                        gate.shut();
+                    }
+                    while !done.load(Ordering::Relaxed) {
+                        context.free_deferred()?;
+                        thread::yield_now();
+                    }
+                    Ok(())
+                }
+            });
+            let users = users.map(|user| user.join());
+            done.store(true, Ordering::Relaxed);
+            (users, keeper.join())
+        });
+        let panicked = |_| Failure::new("a thread panicked");
+        for user in seen.0 {
+            user.map_err(panicked)??;
+        }
+        seen.1.map_err(panicked)??;
+        match lab.variant() {
+            "opened" => gates.iter().for_each(Gate::open),
+            "leaked" => {
+                // Behind a gate that nobody opens memory is held as long as it is shut; this one is open.
+                std::mem::forget(gates);
+                context.free_deferred()?;
+            }
+            _ => drop(gates),
+        }
+    }
+    Ok(())
+}
