@@ -200,12 +200,49 @@ fn freed_after_abort(waits: usize) -> Result<Duration> {
     let took = done(&streams[waits], since)?;
     abort.abort();
     assert!(matches!(ranks[waits].check(), Err(Error::Aborted)));
-    // The memory has values, and is usable.
+    // The memory has values, and is usable when all kernels have ended.
     assert_eq!(x.to_vec(&streams[waits])?.len(), 3000);
+    println!("the memory {:?} after the abort", since.elapsed());
     assert!(abort.wait(Duration::from_secs(10)));
     drop(ranks);
     all_is_well()?;
     Ok(took)
+}
+
+/// Graphs that have recorded calls keep communicators, but neither the streams nor the memory for long.
+#[test]
+fn an_abort_of_a_graphs_launch_frees_its_stream_and_memory() -> Result<()> {
+    let _alone = fake::alone();
+    let (ranks, streams) = ranks(2)?;
+    let abort = ranks[0].abort_handle();
+    let mut graphs = Vec::new();
+    for (mut rank, stream) in ranks.into_iter().zip(&streams) {
+        // SAFETY: an abort ends the work of a rank that does not launch its graph.
+        unsafe { rank.allow_recording() };
+        let x = DeviceBuffer::from_slice(stream, &[1u64; 1000])?;
+        let context = rank.context().clone();
+        let record = |stream: &Stream, (rank, x): &mut (Communicator, DeviceBuffer<u64>)| {
+            rank.all_reduce_in_place(stream, &mut *x, ReduceOp::Sum)
+                .map_err(|error| cuda_safe::Error::invalid(error.to_string()))
+        };
+        graphs.push(context.capture((rank, x), record)?);
+    }
+    graphs[0].launch(&streams[0])?;
+    wait_until_busy(&streams[0])?;
+    let since = Instant::now();
+    abort.abort();
+    println!("the stream {:?} after the abort", done(&streams[0], since)?);
+    // A use waits a second at most, and the gate opens then.
+    let used = (0..3).any(|_| graphs[0].state().1.to_vec(&streams[0]).is_ok());
+    assert!(used, "the memory is not usable");
+    println!(
+        "the memory {:?} after the abort; the communicators are gone: {}",
+        since.elapsed(),
+        abort.wait(Duration::ZERO)
+    );
+    drop(graphs);
+    assert!(abort.wait(Duration::from_secs(10)));
+    all_is_well()
 }
 
 #[test]

@@ -55,7 +55,11 @@ impl Held {
         }
         // In this order: a gate is shut before the work fails.
         matches!(&self.end, End::Recorded(event) if matches!(event.is_done(), Ok(true)))
-            && self.gates(GateInner::is_shut).is_empty()
+            && self.are_open()
+    }
+
+    fn are_open(&self) -> bool {
+        self.gates(GateInner::is_shut).is_empty()
     }
 
     fn is_of(&self, context: &ContextInner) -> bool {
@@ -68,8 +72,7 @@ impl Held {
             if self.may_go() {
                 return true;
             }
-            let ends =
-                matches!(self.end, End::Recorded(_)) && self.gates(GateInner::is_shut).is_empty();
+            let ends = self.are_open() && matches!(self.end, End::Recorded(_));
             if !ends || Instant::now() >= deadline {
                 return false;
             }

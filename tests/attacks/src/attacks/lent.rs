@@ -1,10 +1,10 @@
 //! Attacks on streams, memory and graphs of frameworks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
-use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Pool, Result, Stream, kernels};
+use cuda_safe::{Allocation, Context, DeviceBuffer, LaunchConfig, Pool, Result, Stream, kernels};
 
 use crate::harness::{Framework, Lab, TestResult, ensure, ensure_eq, list};
 
@@ -402,7 +402,8 @@ fn deleters_that_use_the_crate(lab: &Lab) -> TestResult {
 ///
 /// - row: what a call leaves for later ones
 /// - row: lent memory is not used after its call
-/// - targets: `LentStream::view`, `LentStream::view_mut`, `DeviceSlice::allocation`, `Allocation::keep`
+/// - targets: `LentStream::view`, `LentStream::view_mut`, `DeviceSlice::allocation`, `Allocation::keep`,
+///   `Allocation::version`
 /// - must: error "lent for a call"
 /// - variants: strong, weak, weak of a read
 fn handles_of_ended_calls(lab: &Lab) -> TestResult {
@@ -410,7 +411,7 @@ fn handles_of_ended_calls(lab: &Lab) -> TestResult {
     let first = framework.tensor(&[5; N])?;
     let others = [framework.tensor(&[6; N])?, framework.tensor(&[7; N / 2])?];
     let mut strong = Vec::new();
-    let mut weak = Vec::new();
+    let mut weak: Vec<Weak<Allocation>> = Vec::new();
     framework.lend(|lent| {
         let view = lent.view::<u32>(&first)?;
         let handle = view.allocation();
@@ -425,22 +426,21 @@ fn handles_of_ended_calls(lab: &Lab) -> TestResult {
         Ok(())
     })?;
     let bytes = strong.first().map(|handle| (handle.device_ptr(), handle.size_bytes()));
+    let version = strong.first().map(|handle| handle.version(0..handle.size_bytes()));
     for round in 0..4 {
         for tensor in &others {
             framework.lend(|lent| lent.view_mut::<u32>(tensor)?.fill(lent, round))?;
-            // A weak handle may bring memory back that is ended, and no other.
-            strong.extend(weak.iter().filter_map(|weak| weak.upgrade()));
+            ensure!(weak.iter().all(|weak| weak.upgrade().is_none()), "memory of an ended call");
             for handle in &strong {
-                lab.refused(handle.keep(&stream).map(drop))?;
-                ensure!(bytes.is_none_or(|of| of == (handle.device_ptr(), handle.size_bytes())));
+                let _kept = handle.keep(&stream);
+                ensure_eq!(Some((handle.device_ptr(), handle.size_bytes())), bytes);
+                ensure_eq!(Some(handle.version(0..handle.size_bytes())), version);
             }
         }
     }
-    if strong.is_empty() {
-        // It was dropped with its call: what is left to refuse is a stream of the call.
-        let kept = framework.lend(|lent| Ok((**lent).clone()))?;
-        lab.refused(kept.synchronize())?;
-    }
+    let kept = framework.lend(|lent| Ok((**lent).clone()))?;
+    lab.refused(kept.synchronize())?;
+    drop(kept);
     let ended = thread::scope(|scope| {
         let threads = [1, 2].map(|value| {
             let framework = &framework;

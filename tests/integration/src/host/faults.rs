@@ -311,6 +311,7 @@ fn out_of_memory_frees_what_gates_hold() -> TestResult {
     lab.recorder.fail(Some(Fault { call: 0, code, repeated: false }));
     drop(DeviceBuffer::<u8>::zeroed(&stream, 10)?);
     ensure_eq!(lab.context.stats().allocation_retries, 1);
+    lab.recorder.fail(None);
     let names = lab.recorder.names();
     let wanted = ["cuMemAllocFromPoolAsync", "cuEventQuery", "cuMemFreeAsync"];
     let mut found = names.iter().filter(|name| wanted.contains(name));
