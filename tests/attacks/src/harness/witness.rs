@@ -285,7 +285,7 @@ pub(super) fn kernels_outlive_aborts() {
 
 fn abort(comm: ncclComm_t, act: impl FnOnce() -> ncclResult_t) -> ncclResult_t {
     let written = notes().written_by_peers(comm.addr());
-    let code = end("ncclCommAbort", comm, || {
+    end("ncclCommAbort", comm, || {
         let code = act();
         if OUTLIVES.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(20));
@@ -297,8 +297,7 @@ fn abort(comm: ncclComm_t, act: impl FnOnce() -> ncclResult_t) -> ncclResult_t {
             }
         }
         code
-    });
-    code
+    })
 }
 
 fn end(name: &str, comm: ncclComm_t, act: impl FnOnce() -> ncclResult_t) -> ncclResult_t {
