@@ -53,9 +53,10 @@ pub(crate) enum Issued {
 /// ```
 #[must_use = "`run` enqueues the calls"]
 pub struct Group<'a> {
-    ranks: List<&'a mut Communicator>,
+    // No `List`: its `Drop` would keep the slices borrowed until the group is dropped, also after its last use.
+    ranks: Vec<&'a mut Communicator>,
     /// The calls, each with the index of its communicator.
-    calls: List<(usize, &'a Stream, Call<'a>)>,
+    calls: Vec<(usize, &'a Stream, Call<'a>)>,
 }
 
 /// One communicator of a group; from [`Group::on`].
@@ -68,7 +69,7 @@ pub struct GroupRank<'g, 'a> {
 impl<'a> Group<'a> {
     /// Returns a group of calls of these communicators, which may be of one communicator or of several.
     pub fn new(ranks: impl IntoIterator<Item = &'a mut Communicator>) -> Self {
-        Self { ranks: ranks.into_iter().collect(), calls: List::new() }
+        Self { ranks: ranks.into_iter().collect(), calls: Vec::new() }
     }
 
     /// Returns the communicator at this index of those that [`new`](Self::new) was given, for calls.
@@ -221,10 +222,10 @@ fn take_back(handles: &[&Handle], entered: List<(usize, Step)>, error: Error) ->
 }
 
 /// Orders the uses of the calls, calls NCCL by one group, and records the uses.
-fn enqueue<'a>(handles: &[&Handle], calls: List<(usize, &'a Stream, Call<'a>)>) -> Issued {
+fn enqueue<'a>(handles: &[&Handle], calls: Vec<(usize, &'a Stream, Call<'a>)>) -> Issued {
     let mut group = EnqueueGroup::new();
     // The calls that reach NCCL, with the place of each one's communicator in `used`.
-    let mut issues: List<(usize, CUstream, Issue)> = List::new();
+    let mut issues: List<(usize, &Stream, Issue)> = List::new();
     let mut used: List<&Handle> = List::new();
     for (index, stream, Call { issue, send, recv }) in calls {
         // NCCL would do nothing, or take the null of an empty slice for a mistake.
@@ -243,7 +244,7 @@ fn enqueue<'a>(handles: &[&Handle], calls: List<(usize, &'a Stream, Call<'a>)>) 
             used.push(handles[index]);
             used.len() - 1
         });
-        issues.push((place, stream.as_raw(), issue));
+        issues.push((place, stream, issue));
     }
     let Some(first) = used.first().copied() else { return Issued::Done };
     let call = || {
@@ -253,13 +254,16 @@ fn enqueue<'a>(handles: &[&Handle], calls: List<(usize, &'a Stream, Call<'a>)>) 
         };
         let calls = issues
             .iter()
-            .map(|(place, stream, issue)| (used[*place], &locks[*place], *stream, issue));
+            .map(|(place, stream, issue)| (used[*place], &locks[*place], stream.as_raw(), issue));
         let called = call_group(first.library, first, calls);
         drop(locks);
         match called {
             Ok(ncclResult_t::ncclInProgress) => match wait_ready("a group of calls", &used) {
                 Ok(()) => Issued::Done,
-                Err(error) => Issued::Failed(error),
+                Err(error) => {
+                    issues.iter().for_each(|(place, stream, _)| used[*place].keep(stream));
+                    Issued::Failed(error)
+                }
             },
             Ok(_) => Issued::Done,
             Err(error) => Issued::Failed(error),
@@ -329,7 +333,7 @@ pub(crate) fn enqueue_one(handle: &Handle, stream: &Stream, call: Call<'_>) -> I
     if issue.count == 0 {
         return Issued::Done;
     }
-    let call = |raw_stream| match call_one(handle, raw_stream, &issue) {
+    let call = |_| match call_one(handle, stream, &issue) {
         Ok(()) => Issued::Done,
         Err(error) => Issued::Failed(error),
     };
@@ -347,17 +351,17 @@ pub(crate) fn enqueue_one(handle: &Handle, stream: &Stream, call: Call<'_>) -> I
 }
 
 #[inline]
-fn call_one(handle: &Handle, stream: CUstream, issue: &Issue) -> Result<()> {
+fn call_one(handle: &Handle, stream: &Stream, issue: &Issue) -> Result<()> {
     let raw = handle.lock()?;
     handle.state(&raw)?;
+    let (ranks, raw_stream) = ((handle.rank, handle.ranks), stream.as_raw());
     // SAFETY: as in `call_group`.
-    let code =
-        unsafe { issue.call(handle.library, raw.get(), (handle.rank, handle.ranks), stream) }?;
+    let code = unsafe { issue.call(handle.library, raw.get(), ranks, raw_stream) }?;
     match code {
         ncclResult_t::ncclSuccess => Ok(()),
         ncclResult_t::ncclInProgress => {
             drop(raw);
-            wait_ready(issue.kind.name(), &[handle])
+            wait_ready(issue.kind.name(), &[handle]).inspect_err(|_| handle.keep(stream))
         }
         code => Err(handle.failed(issue.function(), code, &raw)),
     }

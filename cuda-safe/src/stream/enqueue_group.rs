@@ -5,8 +5,6 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, MutexGuard};
 
-use smallvec::SmallVec;
-
 use super::{Stream, StreamInner};
 use crate::context::{ContextInner, HeldGraphLock};
 use crate::error::{Error, Result};
@@ -38,11 +36,11 @@ use crate::memory::{Access, DirectEnqueuing, Enqueue, Used};
 #[derive(Default)]
 #[must_use = "`run` makes the call"]
 pub struct EnqueueGroup<'a> {
-    /// Each stream once. Of few streams, as most groups are, the lists are not on the heap: ten there cost as much as all
-    /// else.
-    streams: SmallVec<[&'a Stream; 4]>,
+    /// Each stream once. Not a list with a `Drop` of its own, such as `SmallVec`: its views would be borrowed until the group
+    /// is dropped, also after its last use.
+    streams: Vec<&'a Stream>,
     /// The uses, each with the index of its stream.
-    uses: SmallVec<[(usize, Used<'a>); 8]>,
+    uses: Vec<(usize, Used<'a>)>,
 }
 
 impl<'a> EnqueueGroup<'a> {
