@@ -25,7 +25,8 @@ pub(crate) struct Log {
 struct Rank {
     /// The number of its next collective.
     next: u64,
-    gone: bool,
+    /// Once it has gone: how many had before it.
+    gone: Option<usize>,
 }
 
 /// A collective that not all ranks have made.
@@ -149,7 +150,7 @@ impl Log {
                 Ok(Step::Met(sender, receiver, met))
             }
             _ => {
-                if self.ranks.get(peer).is_some_and(|peer| peer.gone) {
+                if self.ranks.get(peer).is_some_and(|peer| peer.gone.is_some()) {
                     return Err(Error::Gone { rank: peer, calls: self.ranks[peer].next });
                 }
                 let number = self.next_message;
@@ -206,11 +207,13 @@ impl Log {
         }
     }
 
-    /// Returns the error of a collective that a rank which is gone has not made.
+    /// Returns the error of a collective that a rank which is gone has not made: the first that went, since others may have
+    /// gone because of it.
     fn gone_before(&self, number: u64) -> Option<Error> {
-        let missing = |rank: &Rank| rank.gone && rank.next <= number;
-        let rank = self.ranks.iter().position(missing)?;
-        Some(Error::Gone { rank, calls: self.ranks[rank].next })
+        let gone = |(index, rank): (usize, &Rank)| Some((rank.gone?, index, rank.next));
+        let missing = self.ranks.iter().enumerate().filter_map(gone);
+        let (_, rank, calls) = missing.filter(|(.., next)| *next <= number).min()?;
+        Some(Error::Gone { rank, calls })
     }
 
     /// Notes that a rank makes no further call.
@@ -218,7 +221,8 @@ impl Log {
     /// # Errors
     /// Other ranks have made calls that now never end.
     pub(crate) fn leave(&mut self, rank: usize) -> Result<(), Error> {
-        self.ranks[rank].gone = true;
+        let before = self.ranks.iter().filter(|other| other.gone.is_some()).count();
+        self.ranks[rank].gone.get_or_insert(before);
         let calls = self.ranks[rank].next;
         let waits = self.ranks.iter().any(|other| other.next > calls)
             || self.messages.iter().any(|((sender, receiver), queue)| {
@@ -365,6 +369,12 @@ mod tests {
             enter(&mut log, 0, call(Kind::Send, 1, Some(1))),
             Err(Error::Gone { rank: 1, .. })
         ));
+        // Of several, the first that went is named.
+        let mut log = Log::new(3);
+        for rank in [2, 0] {
+            log.leave(rank)?;
+            assert!(matches!(enter(&mut log, 1, one), Err(Error::Gone { rank: 2, calls: 0 })));
+        }
         let mut log = Log::new(2);
         enter(&mut log, 0, one)?;
         assert!(matches!(log.leave(1), Err(Error::Gone { rank: 1, calls: 0 })));
