@@ -61,6 +61,7 @@
 //! None is on by default.
 //! - `dlpack`: tensors of other frameworks, in the module `dlpack`.
 //! - `half`: `f16` and `bf16` as elements and kernel arguments.
+//! - `libraries`: raw bindings to cuBLAS and cuFFT, in `sys::cublas` and `sys::cufft`.
 //! - `ndarray`: buffers from and to arrays of `ndarray`.
 //! - `packed-ptx`: [`PackedPtx`], PTX that a program embeds compressed.
 //! - `tracing`: events of the `tracing` crate, under the target `cuda_safe`: launches,

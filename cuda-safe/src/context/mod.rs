@@ -329,6 +329,8 @@ impl Context {
             self.inner.lent.forget();
             Ok(())
         })?;
+        // What was dropped behind gates, with the stream and the event of each.
+        self.inner.gates.free_held(&self.inner);
         // Before the lock is taken for good: dropping owner tokens may call back into this context.
         let in_use = self.inner.is_alone(&lock()).err();
         match in_use {

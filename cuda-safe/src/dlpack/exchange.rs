@@ -92,7 +92,7 @@ impl Exchange {
     }
 
     /// Returns the tensor of a Python object, which the caller keeps alive until its call returns: the fastest way, with
-    /// no reference and no allocation. It has no flag for being read-only.
+    /// no reference and no allocation. It has no flag for being read-only, so [`LentStream::view_mut`](crate::LentStream::view_mut) does not refuse it.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the function fails, with a Python exception set, or the

@@ -140,9 +140,9 @@ impl<T: Element> DeviceBuffer<T> {
     /// Makes the consumer's stream wait, and takes the buffer apart.
     fn export(mut self, shape: &[usize], consumer: Consumer) -> Result<Parts, ConsumeError<Self>> {
         let prepared = layout(shape, self.len(), T::COMPONENTS).and_then(|layout| {
+            self.home_stream().inner().state().usable()?;
             self.is_only_handle()?;
             let inner = self.home_stream().inner();
-            inner.state().usable()?;
             inner.not_capturing("DeviceBuffer::into_dlpack")?;
             await_uses(self.allocation(), &inner.context, consumer)?;
             Ok(layout)
@@ -196,7 +196,7 @@ fn layout(shape: &[usize], len: usize, components: usize) -> Result<(Vec<i64>, V
 /// Makes the consumer's stream wait for all uses of the memory.
 fn await_uses(allocation: &Allocation, context: &ContextInner, consumer: Consumer) -> Result<()> {
     let stream = match consumer {
-        Consumer::NoWait => return Ok(()),
+        Consumer::NoWait => return allocation.pass_gates(),
         Consumer::Legacy => CU_STREAM_LEGACY,
         Consumer::PerThread => CU_STREAM_PER_THREAD,
         Consumer::Handle(stream) => stream,

@@ -76,7 +76,8 @@ impl LentStream {
     /// Returns a view of a tensor's elements, for the device to write.
     ///
     /// # Errors
-    /// As [`view`](Self::view); and if the tensor is read-only, or overlaps any view of this call. A view counts until
+    /// As [`view`](Self::view); and if the tensor has the read-only flag, which those of
+    /// [`Exchange::borrow`](crate::dlpack::Exchange::borrow) lack, or overlaps any view of this call. A view counts until
     /// the call ends: [reborrow](DeviceSliceMut::reborrow) it to use it again.
     pub fn view_mut<'v, T: Element>(
         &'v self,
@@ -129,7 +130,7 @@ impl LentStream {
 
 fn writable(read_only: bool) -> Result<()> {
     match read_only {
-        true => Err(Error::invalid("the tensor is read-only, says its producer")),
+        true => Err(Error::invalid("the tensor's producer has marked it as read-only")),
         false => Ok(()),
     }
 }

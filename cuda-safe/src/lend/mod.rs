@@ -90,10 +90,11 @@ impl Context {
     ///
     /// # Errors
     /// The error of `call`. [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), without a call of `call`, if `raw` is the
-    /// per-thread stream or belongs to another context, inside another call of `lend`, if the stream's capture was
-    /// invalidated, or if work on the legacy stream would invalidate a capture. The error that the driver returns, such as
-    /// for a handle that is none. After `call`, if something made under a capture outlives it, or if the driver fails
-    /// where the lent stream must wait for work on other streams that uses lent memory; the host has waited for it then.
+    /// per-thread stream or belongs to another context, inside another call of `lend`, inside a closure of another context's
+    /// [`Stream::graph_lock`], if the stream's capture was invalidated, or if work on the legacy stream would invalidate a
+    /// capture. The error that the driver returns, such as for a handle that is none. After `call`, if something made under
+    /// a capture outlives it, or if the driver fails where the lent stream must wait for work on other streams that uses
+    /// lent memory; the host has waited for it then.
     ///
     /// If the end of the call fails after an error or a panic of `call`, [`Context::take_drop_errors`] returns the later
     /// error.
@@ -105,8 +106,8 @@ impl Context {
     /// - if it is captured, the graph is launched only in the context of the capture, by code that orders the launch
     ///   with all other uses of the lent memory.
     ///
-    /// And lent memory that `f` puts behind a [`Gate`](crate::Gate), as collectives of `cuda-nccl` do, stays until their work
-    /// has ended on all devices.
+    /// Lent memory that `call` puts behind a [`Gate`](crate::Gate), as collectives of `cuda-nccl` do, and the stream stay until
+    /// their work has ended on all devices; after an abort or a failure, until `cuda_nccl::Abort::wait` has returned `true`.
     #[doc(alias = "cuStreamGetId")]
     pub unsafe fn lend<R>(
         &self,

@@ -314,7 +314,7 @@ impl Allocation {
         }
         self.home_stream().inner().usable_here()?;
         self.join_home()?;
-        self.pass_gates()?;
+        self.leave_gates()?;
         let Some(this) = self.only_handle() else { return Err(self.in_use()) };
         this.kind = Kind::Released;
         Ok(this.start)
@@ -340,10 +340,11 @@ impl Allocation {
 
     /// Does the work of the drop and returns its error. After success nothing is left for the drop.
     pub(crate) fn close(mut self: Arc<Self>) -> Result<(), ConsumeError<Arc<Self>>> {
-        let freed = match self.only_handle() {
+        let usable = self.home.inner().state().usable();
+        let freed = usable.and_then(|()| match self.only_handle() {
             Some(this) => this.free(),
             None => Err(self.in_use()),
-        };
+        });
         freed.map_err(|error| ConsumeError::new(self, error))
     }
 

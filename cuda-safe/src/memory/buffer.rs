@@ -160,7 +160,9 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
         Ok(Self { allocation, len, marker: PhantomData })
     }
 
-    /// Gives up the memory: `cuMemFreeAsync` on the home stream is the caller's to call.
+    /// Gives up the memory: `cuMemFreeAsync` on the home stream is the caller's to call. Memory behind a
+    /// [`Gate`](crate::Gate) that is not open for good, such as that of collectives, is given up when its uses have ended, for
+    /// which the host waits.
     ///
     /// # Errors
     /// The error holds the buffer and names the reason: it is borrowed, it did not come from stream-ordered allocation,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::allocation::{Allocation, Kind};
 use super::held::Held;
 use crate::context::ContextInner;
+use crate::driver::forked;
 use crate::error::{Error, Result};
 
 const OPEN: u8 = 0;
@@ -26,8 +27,11 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// writes to the memory of both. The memory of such work is put [behind](Self::guard) a gate before the work is enqueued.
 ///
 /// - **Open**, as it is made. The memory is used as any other. When it is dropped, it is freed only when its stream has come
-///   to that point and the gate is still open: at a later call of [`guard`](Self::guard), when an allocation finds no memory,
-///   or when the gate opens for good. An event is recorded for it.
+///   to that point and the gate is still open: at a later call of [`guard`](Self::guard) or drop of memory behind the gate,
+///   when an allocation finds no memory, in [`Context::free_deferred`](crate::Context::free_deferred), or when the gate
+///   opens for good. The drop records an event for it: on the stream, or, if the stream can't be used then or a consumer of
+///   the memory is other code, for all work of the context. Where that can't be done, which is so on drivers before 12.5 and
+///   for memory that other contexts have used, the memory is freed when the gate opens for good.
 /// - **Shut**, by [`shut`](Self::shut), which is called before the work is made to fail. Nothing is freed. A use that is
 ///   enqueued from then on waits on the host, a second at most; then it is refused.
 /// - **Open for good**, by [`open`](Self::open), when no part of the work is left.
@@ -109,8 +113,8 @@ impl Gate {
         }
     }
 
-    /// Puts memory behind the gate. Once it is, another call costs three loads. Also frees memory behind the gate that was
-    /// dropped and has been used.
+    /// Puts memory behind the gate; a repeated call changes nothing. Also frees memory behind the gate that was dropped and
+    /// whose work has ended.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for memory that was allocated in a capture, which a graph frees; and
@@ -175,6 +179,9 @@ impl GateInner {
 
     #[cold]
     fn guard_new(self: &Arc<Self>, allocation: &Arc<Allocation>) -> Result<()> {
+        if forked() {
+            return Err(Error::forked());
+        }
         match allocation.kind() {
             Kind::Empty | Kind::Released => return Ok(()),
             Kind::Graph => {
@@ -210,18 +217,29 @@ impl GateInner {
     }
 
     fn shut(&self) {
-        if self.state.compare_exchange(OPEN, SHUT, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+        if forked() {
             return;
         }
+        let shuts =
+            self.state.compare_exchange(OPEN, SHUT, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        // Who comes second waits here until all of the memory is shut off.
         let mut inside = self.inside();
+        if !shuts {
+            return;
+        }
         let Inside { guarded, dropped, .. } = &mut *inside;
+        // Uses on the home stream, too, come to where gates are asked for.
         for allocation in guarded.drain(..).filter_map(|allocation| allocation.upgrade()) {
-            allocation.ask_from_now_on();
+            allocation.record_from_now_on();
             dropped.extend(Arc::into_inner(allocation));
         }
     }
 
     fn open(&self) {
+        // The parent's threads may have held the lock.
+        if forked() {
+            return;
+        }
         self.state.store(GONE, Ordering::SeqCst);
         let inside = std::mem::take(&mut *self.inside());
         self.opens.notify_all();
@@ -304,7 +322,7 @@ impl Allocation {
     /// Waits on the host for the gates that are shut. Where the host waits for uses, it comes after that: they may have ended
     /// because they were made to fail.
     #[inline]
-    pub(super) fn pass_gates(&self) -> Result<()> {
+    pub(crate) fn pass_gates(&self) -> Result<()> {
         match self.gates.0.get() {
             None => Ok(()),
             Some(_) => {
@@ -313,12 +331,20 @@ impl Allocation {
         }
     }
 
+    /// Waits on the host until no work uses the memory, if it is behind a gate: who gets it does not ask the gate.
+    pub(super) fn leave_gates(&self) -> Result<()> {
+        if !self.gates.filter(|gate| !gate.is_gone()).is_empty() {
+            self.home_stream().synchronize()?;
+        }
+        self.pass_gates()
+    }
+
     /// Returns the only handle as a unique reference; `None` if there are others. The gates' own, which are weak, are taken
     /// back.
     pub(super) fn only_handle(self: &mut Arc<Self>) -> Option<&mut Self> {
         if let Some(known) = self.gates.0.get() {
             // The gates do not find it any more when they are shut.
-            self.ask_from_now_on();
+            self.record_from_now_on();
             let list = lock(&known.list);
             known.last.store(0, Ordering::Relaxed);
             for gate in &*list {
@@ -328,14 +354,6 @@ impl Allocation {
             }
         }
         Arc::get_mut(self)
-    }
-
-    /// Lets uses on the home stream, too, come to where gates are asked for.
-    fn ask_from_now_on(&self) {
-        // Threads that use it elsewhere may hold its lock in a call of the driver.
-        if !self.shared.is_raised() {
-            self.record_from_now_on();
-        }
     }
 }
 

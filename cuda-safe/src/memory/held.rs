@@ -4,40 +4,51 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use cuda_sys::CUresult;
+
 use super::allocation::{Allocation, Kind};
 use super::gate::{GateInner, Gates};
-use crate::context::ContextInner;
+use crate::context::{Context, ContextInner};
+use crate::driver::forked;
+use crate::error::Result;
 use crate::event::Event;
+use crate::graph::{exchange_mode, relax_captures};
 use crate::trace::event;
 
 /// Memory that was dropped, its gates included.
 pub(super) struct Held {
     allocation: Allocation,
     end: End,
+    /// Whether a consumer of other code has used it (see `Allocation::free_after_consumer`).
+    #[cfg_attr(not(feature = "dlpack"), allow(dead_code, reason = "tensors are exported there"))]
+    by_consumer: bool,
 }
 
 /// When the memory's uses have ended.
 enum End {
-    /// When the event is done, which was recorded on the home stream behind all uses.
+    /// When the event is done, which was recorded behind all uses.
     Recorded(Event),
-    /// That is not known before the gates are open for good.
+    /// No event could be recorded.
     Unknown,
-    /// As before; and a consumer of other code has used it (see `Allocation::free_after_consumer`).
-    #[cfg_attr(not(feature = "dlpack"), allow(dead_code, reason = "tensors are exported there"))]
-    OfConsumer,
 }
 
 impl Held {
+    fn new(allocation: &mut Allocation, by_consumer: bool) -> Self {
+        let end = allocation.record_end(by_consumer);
+        Self { allocation: allocation.move_out(), end, by_consumer }
+    }
+
     /// Frees the memory in its usual way.
     pub(super) fn let_go(mut self) {
         self.allocation.gates = Gates::default();
         // Counted as dropped already; its drop does so again.
         self.allocation.home_stream().inner().memory_made();
-        match self.end {
-            #[cfg(feature = "dlpack")]
-            End::OfConsumer => Arc::new(self.allocation).free_after_consumer(),
-            _ => drop(self.allocation),
+        #[cfg(feature = "dlpack")]
+        if self.by_consumer {
+            Arc::new(self.allocation).free_after_consumer();
+            return;
         }
+        drop(self.allocation);
     }
 
     /// Leaves the memory to another gate that it is behind, if there is one, or frees it.
@@ -49,13 +60,34 @@ impl Held {
     }
 
     /// Returns whether all uses have ended, and not because they were made to fail.
-    fn may_go(&self) -> bool {
+    fn may_go(&mut self) -> bool {
         if self.gates(|gate| !gate.is_gone()).is_empty() {
             return true;
         }
-        // In this order: a gate is shut before the work fails.
-        matches!(&self.end, End::Recorded(event) if matches!(event.is_done(), Ok(true)))
-            && self.are_open()
+        match &self.end {
+            // In this order: a gate is shut before the work fails.
+            End::Recorded(event) => match is_done(event, self.context()) {
+                Ok(is_done) => is_done && self.are_open(),
+                Err(error) => {
+                    self.context().keep_drop_error(error);
+                    self.end = End::Unknown;
+                    false
+                }
+            },
+            End::Unknown => {
+                // A capture, say, may have ended since.
+                self.end = self.allocation.record_end(self.by_consumer);
+                false
+            }
+        }
+    }
+
+    fn context(&self) -> &ContextInner {
+        &self.allocation.home_stream().inner().context
+    }
+
+    fn is_known(&self) -> bool {
+        matches!(self.end, End::Recorded(_))
     }
 
     fn are_open(&self) -> bool {
@@ -63,16 +95,16 @@ impl Held {
     }
 
     fn is_of(&self, context: &ContextInner) -> bool {
-        std::ptr::eq(&raw const *self.allocation.home_stream().inner().context, context)
+        std::ptr::eq(self.context(), context)
     }
 
     /// Waits until the memory may go, or until `deadline`, and returns whether it may.
-    fn wait(&self, deadline: Instant) -> bool {
+    fn wait(&mut self, deadline: Instant) -> bool {
         loop {
             if self.may_go() {
                 return true;
             }
-            let ends = self.are_open() && matches!(self.end, End::Recorded(_));
+            let ends = self.are_open() && self.is_known();
             if !ends || Instant::now() >= deadline {
                 return false;
             }
@@ -98,31 +130,42 @@ impl GateInner {
         held.hold_or_let_go();
     }
 
-    /// Frees what was dropped first, up to the first that may still be used.
+    /// Frees what was dropped first, up to the first that may still be used. Passes over what is not known to end.
     #[cold]
     pub(super) fn free_oldest(&self) {
+        if forked() {
+            return;
+        }
+        let mut passed = 0;
         loop {
             // Two threads may ask at once; each asks about what it has taken.
-            let oldest = {
+            let mut oldest = {
                 let mut inside = self.inside();
-                if inside.held.is_empty() {
+                if passed >= inside.held.len() {
                     return;
                 }
-                inside.held.remove(0)
+                inside.held.remove(passed)
             };
+            let was_known = oldest.is_known();
             if oldest.may_go() {
                 self.held.fetch_sub(1, Ordering::Relaxed);
                 oldest.let_go();
                 continue;
             }
+            let ends = was_known && oldest.is_known();
             let mut inside = self.inside();
-            if !self.is_gone() {
-                inside.held.insert(0, oldest);
+            if self.is_gone() {
+                drop(inside);
+                self.held.fetch_sub(1, Ordering::Relaxed);
+                oldest.hold_or_let_go();
                 return;
             }
-            drop(inside);
-            self.held.fetch_sub(1, Ordering::Relaxed);
-            oldest.hold_or_let_go();
+            let place = passed.min(inside.held.len());
+            inside.held.insert(place, oldest);
+            if ends {
+                return;
+            }
+            passed = place + 1;
         }
     }
 
@@ -133,7 +176,7 @@ impl GateInner {
             inside.held.extract_if(.., |held| held.is_of(context)).collect()
         };
         self.held.fetch_sub(taken.len(), Ordering::Relaxed);
-        for held in taken {
+        for mut held in taken {
             match held.wait(deadline) {
                 true => held.let_go(),
                 false => self.hold(held),
@@ -145,22 +188,22 @@ impl GateInner {
 impl Allocation {
     /// Holds memory back that is dropped behind a gate, and returns whether it did. Then nothing is left to be freed.
     pub(super) fn hold_back(&mut self) -> bool {
-        let gates = self.gates.filter(|gate| !gate.is_gone());
-        let Some(gate) = gates.first().filter(|_| self.can_be_held()) else { return false };
-        event!(TRACE, address = self.device_ptr(), bytes = self.size_bytes(), "hold back");
-        let end = self.record_end().map_or(End::Unknown, End::Recorded);
-        let allocation = self.move_out();
-        gate.free_oldest();
-        gate.hold(Held { allocation, end });
-        true
+        self.hold_back_from(false)
     }
 
     /// As [`hold_back`](Self::hold_back), for memory that a consumer of other code has used.
     #[cfg(feature = "dlpack")]
     pub(super) fn hold_back_from_consumer(&mut self) -> bool {
+        self.hold_back_from(true)
+    }
+
+    fn hold_back_from(&mut self, by_consumer: bool) -> bool {
         let gates = self.gates.filter(|gate| !gate.is_gone());
         let Some(gate) = gates.first().filter(|_| self.can_be_held()) else { return false };
-        gate.hold(Held { allocation: self.move_out(), end: End::OfConsumer });
+        event!(TRACE, address = self.device_ptr(), bytes = self.size_bytes(), "hold back");
+        let held = Held::new(self, by_consumer);
+        gate.free_oldest();
+        gate.hold(held);
         true
     }
 
@@ -171,18 +214,60 @@ impl Allocation {
         )
     }
 
-    /// Records an event on the home stream behind all uses, if that stream can be used.
-    fn record_end(&self) -> Option<Event> {
+    /// Records an event behind all uses. If the driver fails, the memory is held longer.
+    fn record_end(&self, by_consumer: bool) -> End {
         let home = self.home_stream();
-        if !self.home_is_usable() || home.inner().capture.is_some() {
-            return None;
+        let recorded = if home.inner().capture.is_some() {
+            Ok(None)
+        } else if by_consumer || !self.home_is_usable() {
+            // Which covers this context alone.
+            if self.is_used_elsewhere() { Ok(None) } else { record_all(&home.context()) }
+        } else {
+            self.join_home().and_then(|()| {
+                let event = Event::new(&home.context())?;
+                event.record(home)?;
+                Ok(Some(event))
+            })
+        };
+        match recorded {
+            Ok(event) => event.map_or(End::Unknown, End::Recorded),
+            Err(error) => {
+                home.inner().context.keep_drop_error(error);
+                End::Unknown
+            }
         }
-        let recorded = self.join_home().and_then(|()| {
-            let event = Event::new(&home.context())?;
-            event.record(home)?;
-            Ok(event)
-        });
-        // Without it the memory is held longer.
-        recorded.map_err(|error| home.inner().context.keep_drop_error(error)).ok()
+    }
+}
+
+/// Records an event behind all work of the context; `None` if that can't be done now, or by this driver.
+fn record_all(context: &Context) -> Result<Option<Event>> {
+    let inner = context.inner();
+    if inner.lent.may_be_captured() || inner.captures.any() {
+        return Ok(None);
+    }
+    let event = Event::new(context)?;
+    // No capture of this crate begins meanwhile, which the driver would invalidate.
+    let recorded = inner.captures.wait(|| {
+        // SAFETY: both are live.
+        match unsafe { inner.sys().cuCtxRecordEvent(inner.raw, event.as_raw()) } {
+            // Before 12.5; and other code captures.
+            Err(_) | Ok(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) => Ok(false),
+            result => inner.answer("cuCtxRecordEvent", result).map(|()| true),
+        }
+    })?;
+    Ok(recorded.then_some(event))
+}
+
+/// Returns whether the event is done. Other code that captures does not expect a query here, which would break its capture.
+fn is_done(event: &Event, context: &ContextInner) -> Result<bool> {
+    match relax_captures(context) {
+        Ok(mode) => {
+            let is_done = event.is_done();
+            context.keep_drop_result(exchange_mode(context, mode).map(drop));
+            is_done
+        }
+        // A driver without the function has no such captures.
+        Err(error) if error.code().is_none() => event.is_done(),
+        Err(error) => Err(error),
     }
 }

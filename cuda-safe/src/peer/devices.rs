@@ -16,7 +16,7 @@ use crate::stream::Stream;
 ///
 /// Peer access is what makes [`DeviceSliceMut::copy_from_peer`] fast: without it copies go through memory of the host, at
 /// about a tenth of the rate, and block the calling thread. It also lets kernels of one device use memory of another.
-/// Devices that can't access each other are no error; [`can_access`](Self::can_access) tells which can.
+/// Devices that can't access each other are no error; [`can_access`](Self::can_access) returns which can.
 ///
 /// ```no_run
 /// # use cuda_safe::{DeviceBuffer, Devices, Result};

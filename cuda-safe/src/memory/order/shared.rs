@@ -62,11 +62,19 @@ impl<U> Shared<U> {
     /// A caller that has seen the flag raised must call this and not [`known`](Self::known): `first` may
     /// have counted already, without the caller's use, and not have returned yet.
     pub(crate) fn raise(&self, first: impl FnOnce() -> U) -> MutexGuard<'_, U> {
-        let uses = self.uses.get_or_init(|| {
+        self.raised(first).lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Raises the flag as [`raise`](Self::raise) does, and does not wait for a thread that has the recorded uses.
+    pub(crate) fn raise_only(&self, first: impl FnOnce() -> U) {
+        self.raised(first);
+    }
+
+    fn raised(&self, first: impl FnOnce() -> U) -> &Mutex<U> {
+        self.uses.get_or_init(|| {
             self.state.fetch_or(RAISED, Ordering::SeqCst);
             Box::new(Mutex::new(first()))
-        });
-        uses.lock().unwrap_or_else(PoisonError::into_inner)
+        })
     }
 
     /// Returns the recorded uses. Call only with exclusive access to the allocation.

@@ -153,21 +153,24 @@ impl Allocation {
 
     /// Returns the recorded uses. Raises `shared`.
     fn shared_uses(&self) -> MutexGuard<'_, Ranges<Uses>> {
-        self.shared.raise(|| {
-            let home = self.home_stream();
-            // Represents every use by the home stream so far, reads too, and the allocation itself, which is work of
-            // that stream.
-            let sequence = home.inner().enqueued().max(self.born());
-            // A module's variables are there when it is loaded.
-            let write = (!self.is_of_module()).then(|| Mark { stream: home.clone(), sequence });
-            Ranges::new(self.size_bytes(), Uses { write, reads: Vec::new() })
-        })
+        self.shared.raise(|| self.first_uses())
     }
 
-    /// Records all uses from now on: none is quiet any more.
+    fn first_uses(&self) -> Ranges<Uses> {
+        let home = self.home_stream();
+        // Represents every use by the home stream so far, reads too, and the allocation itself, which is work of that
+        // stream.
+        let sequence = home.inner().enqueued().max(self.born());
+        // A module's variables are there when it is loaded.
+        let write = (!self.is_of_module()).then(|| Mark { stream: home.clone(), sequence });
+        Ranges::new(self.size_bytes(), Uses { write, reads: Vec::new() })
+    }
+
+    /// Records all uses from now on: none is quiet any more. Does not wait for threads that use it elsewhere, which may hold
+    /// the lock of its uses in a call of the driver.
     pub(in crate::memory) fn record_from_now_on(&self) {
         if self.size_bytes() > 0 {
-            drop(self.shared_uses());
+            self.shared.raise_only(|| self.first_uses());
         }
     }
 

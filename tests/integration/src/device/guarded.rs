@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use cuda_safe::dlpack::Consumer;
 use cuda_safe::{DeviceBuffer, Stream, UnifiedBuffer};
 
 use super::checks::is_invalid;
+use super::dlpack::Given;
 use super::gate::Gate as Blocker;
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 use crate::programs::Basic;
@@ -20,6 +22,8 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::device("guarded::the_host_waits_for_what_it_sees", the_host_waits),
         Case::device("guarded::graphs_wait", graphs_wait),
         Case::device("guarded::consumed", consumed),
+        Case::device("guarded::given_away_when_its_work_is_done", given_away),
+        Case::device("guarded::used_by_other_code", used_by_other_code),
         Case::device("guarded::more_memory_than_gates_list", more_memory),
     ]
 }
@@ -35,11 +39,12 @@ fn words(stream: &Stream) -> cuda_safe::Result<DeviceBuffer<u32>> {
     DeviceBuffer::zeroed(stream, 33)
 }
 
-/// Runs `call` on a thread while the gate is shut, opens the gate after [`WAIT`], and returns the result, which came after.
-fn while_shut<R: Send>(
+/// Runs `call` on a thread while the gate is shut, opens the gate after [`WAIT`], and returns the result, which came after
+/// unless it is an error.
+fn while_shut<R: Send, E: Send>(
     gate: &cuda_safe::Gate,
-    call: impl FnOnce() -> R + Send,
-) -> Result<R, Failure> {
+    call: impl FnOnce() -> Result<R, E> + Send,
+) -> Result<Result<R, E>, Failure> {
     gate.shut();
     std::thread::scope(|scope| {
         let start = Instant::now();
@@ -48,7 +53,7 @@ fn while_shut<R: Send>(
         let early = thread.is_finished();
         gate.open();
         let (result, after) = thread.join().map_err(|_| Failure::new("the thread panicked"))?;
-        ensure!(!early && after >= WAIT, "it waited {after:?}");
+        ensure!(result.is_err() || (!early && after >= WAIT), "it waited {after:?}");
         Ok(result)
     })
 }
@@ -216,9 +221,10 @@ fn the_host_waits(device: &TestDevice) -> TestResult {
         std::thread::sleep(WAIT);
         let early = thread.is_finished();
         gate.open();
+        let words = thread.join().map_err(|_| Failure::new("the thread panicked"))??;
         ensure!(!early, "the host saw memory that work may still write");
-        thread.join().map_err(|_| Failure::new("the thread panicked"))
-    })??;
+        Ok::<_, Failure>(words)
+    })?;
     first_difference(&words, &[4; 33])
 }
 
@@ -276,7 +282,7 @@ fn consumed(device: &TestDevice) -> TestResult {
         ensure_eq!(raw.map_err(cuda_safe::Error::from)?, address);
         // SAFETY: the memory was given away, and comes from `cuMemAllocFromPoolAsync`.
         let code = unsafe { sys.cuMemFreeAsync(address, stream.as_raw()) };
-        ensure_eq!(code.ok(), Some(cuda_safe::sys::CUresult::CUDA_SUCCESS));
+        ensure_eq!(code.ok(), Some(cuda_safe::sys::CUresult::CUDA_SUCCESS), "cuMemFreeAsync");
         // One that is refused is there again, and still behind its gate.
         let gate = cuda_safe::Gate::new();
         let buffer = words(&stream)?;
@@ -291,6 +297,62 @@ fn consumed(device: &TestDevice) -> TestResult {
         }
         gate.open();
     }
+    Ok(())
+}
+
+/// The new owner does not ask the gate, so no work that may be made to fail is left.
+fn given_away(device: &TestDevice) -> TestResult {
+    let (sys, stream) = (device.context().driver().as_sys(), device.stream()?);
+    let gate = cuda_safe::Gate::new();
+    let (buffer, blocker) = used(&stream, &gate)?;
+    let given = std::thread::scope(|scope| {
+        let thread = scope.spawn(move || buffer.into_raw());
+        std::thread::sleep(WAIT);
+        let early = thread.is_finished();
+        blocker.open();
+        let given = thread.join().map_err(|_| Failure::new("the thread panicked"))?;
+        ensure!(given.is_err() || !early, "the memory was given away while its work ran");
+        Ok(given)
+    })?;
+    let address = given.map_err(cuda_safe::Error::from)?;
+    // SAFETY: the memory was given away, and comes from `cuMemAllocFromPoolAsync`.
+    let code = unsafe { sys.cuMemFreeAsync(address, stream.as_raw()) };
+    ensure_eq!(code.ok(), Some(cuda_safe::sys::CUresult::CUDA_SUCCESS), "cuMemFreeAsync");
+    Ok(())
+}
+
+/// Memory that a framework gives back is held until the work of the context at that time has ended.
+fn used_by_other_code(device: &TestDevice) -> TestResult {
+    let (stream, other) = (device.stream()?, device.stream()?);
+    let gate = cuda_safe::Gate::new();
+    let (first, last) = (zeroed(&stream)?, zeroed(&stream)?);
+    gate.guard(first.allocation())?;
+    gate.guard(last.allocation())?;
+    let shape = [first.len()];
+    let given = while_shut(&gate, || first.into_dlpack(&shape, Consumer::NoWait).map(Given))?;
+    let given = given.map_err(cuda_safe::Error::from)?;
+    drop(given);
+    // That gate is open for good.
+    let gate = cuda_safe::Gate::new();
+    let first = zeroed(&stream)?;
+    gate.guard(first.allocation())?;
+    gate.guard(last.allocation())?;
+    let given = first.into_dlpack(&shape, Consumer::NoWait).map_err(cuda_safe::Error::from)?;
+    let (given, address) = (Given(given), last.device_ptr());
+    let blocker = Blocker::close(&other)?;
+    drop(given);
+    gate.guard(last.allocation())?;
+    ensure!(format!("{gate:?}").contains("held: 1"), "{gate:?}");
+    drop(last);
+    blocker.open();
+    other.synchronize()?;
+    stream.synchronize()?;
+    let next = zeroed(&stream)?;
+    ensure!(next.device_ptr() != address);
+    for _ in 0..2 {
+        gate.guard(next.allocation())?;
+    }
+    ensure!(format!("{gate:?}").contains("held: 0"), "{gate:?}");
     Ok(())
 }
 

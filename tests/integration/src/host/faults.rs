@@ -21,6 +21,8 @@ pub(super) fn cases() -> Vec<Case> {
             "faults::out_of_memory_frees_what_gates_hold",
             out_of_memory_frees_what_gates_hold,
         ),
+        Case::host("faults::ends_that_gates_do_not_see", ends_that_gates_do_not_see),
+        Case::host("faults::closing_frees_what_gates_hold", closing_frees_what_gates_hold),
         Case::host("faults::out_of_memory_without_pools", out_of_memory_without_pools),
     ]
 }
@@ -319,6 +321,63 @@ fn out_of_memory_frees_what_gates_hold() -> TestResult {
     ensure!(format!("{gate:?}").contains("held: 0"), "{gate:?}");
     drop((stream, gate));
     lab.close()
+}
+
+/// Memory of which the driver does not say when its work ends stays behind its gate, and what is dropped later does not
+/// wait for it.
+fn ends_that_gates_do_not_see() -> TestResult {
+    let mut query = None;
+    loop {
+        let lab = Lab::new()?;
+        let (stream, gate) = (lab.context.stream()?, cuda_safe::Gate::new());
+        let guarded = || -> Result<DeviceBuffer<u8>, Failure> {
+            let buffer = DeviceBuffer::<u8>::zeroed(&stream, 10)?;
+            gate.guard(buffer.allocation())?;
+            Ok(buffer)
+        };
+        let (first, second, last) = (guarded()?, guarded()?, guarded()?);
+        lab.recorder.take();
+        let code = CUresult::CUDA_ERROR_INVALID_VALUE;
+        lab.recorder.fail(query.map(|call| Fault { call, code, repeated: false }));
+        drop(first);
+        // This asks about the first one.
+        drop(second);
+        lab.recorder.fail(None);
+        let number = lab.recorder.names().iter().position(|name| *name == "cuEventQuery");
+        let told = lab.context.take_drop_errors();
+        if query.is_some() {
+            ensure!(told.iter().any(|error| is_call(error, "cuEventQuery")), "{told:?}");
+            ensure!(format!("{gate:?}").contains("held: 2"), "{gate:?}");
+        } else {
+            ensure!(told.is_empty(), "{told:?}");
+            ensure!(format!("{gate:?}").contains("held: 1"), "{gate:?}");
+        }
+        // The second one does not wait for the first, which is asked about again.
+        for held in [usize::from(query.is_some()), 0] {
+            gate.guard(last.allocation())?;
+            ensure!(format!("{gate:?}").contains(&format!("held: {held}")), "{gate:?}");
+        }
+        ensure_eq!(lab.context.take_drop_errors().len(), 0);
+        drop((last, stream, gate));
+        lab.close()?;
+        if query.is_some() {
+            return Ok(());
+        }
+        query = number;
+        ensure!(query.is_some(), "the event was not asked about");
+    }
+}
+
+fn closing_frees_what_gates_hold() -> TestResult {
+    let lab = Lab::new()?;
+    let (stream, gate) = (lab.context.stream()?, cuda_safe::Gate::new());
+    let buffer = DeviceBuffer::<u8>::zeroed(&stream, 10)?;
+    gate.guard(buffer.allocation())?;
+    drop((buffer, stream));
+    ensure!(format!("{gate:?}").contains("held: 1"), "{gate:?}");
+    lab.close()?;
+    ensure!(format!("{gate:?}").contains("held: 0"), "{gate:?}");
+    Ok(())
 }
 
 fn out_of_memory_without_pools() -> TestResult {

@@ -30,7 +30,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// An exported tensor, which its consumer deletes.
-pub(super) struct Given(pub(super) *mut DLManagedTensorVersioned);
+pub(crate) struct Given(pub(crate) *mut DLManagedTensorVersioned);
 
 // SAFETY: deleters may be called by any thread.
 unsafe impl Send for Given {}

@@ -17,6 +17,8 @@ use cuda_safe::dlpack::abi::{
 };
 use cuda_safe::{DeviceBuffer, Result};
 
+pub(crate) use export::Given;
+
 use super::MS;
 use super::checks::{is_invalid, no_drop_errors};
 use super::framework::{Framework, RawTensor};
