@@ -11,7 +11,7 @@ use crate::teardown;
 /// [`Communicator::abort_handle`](crate::Communicator::abort_handle). Any thread may use it, also while another one is in
 /// a call of the communicator.
 ///
-/// It does not keep the communicator, and does nothing once that is gone.
+/// It keeps the context, but not the communicator, and does nothing once that is gone.
 #[derive(Debug, Clone)]
 pub struct Abort {
     handle: Arc<Handle>,
@@ -23,16 +23,16 @@ impl Abort {
     }
 
     /// Aborts all ranks of this process, and does not wait: threads of the crate do it. A stream that waits for a peer is
-    /// free some milliseconds later. Later calls return [`Error::Aborted`]. A second abort does nothing.
+    /// free some milliseconds later. Later calls return [`Error::Aborted`], or the failure that came before. A second abort
+    /// does nothing.
     ///
-    /// The kernels of the ranks do not end at one moment, so one may still write to the memory of another's calls. Until all
-    /// communicators are gone, as [`wait`](Self::wait) tells, that memory is kept if it is dropped, and **each later use of
-    /// it waits on the host**, a second at most; then the use is an error. What the calls would have written is undefined,
-    /// but has values of its type; so has it for work that was enqueued behind the calls before the abort, and there it may
-    /// change while that work runs.
+    /// The kernels of the ranks do not end at the same moment, so one may still write to the memory of another rank's calls.
+    /// Until [`wait`](Self::wait) returns `true`, that memory is not freed when it is dropped, and **each later use of it
+    /// waits on the host**, at most a second, and is then refused. The results of the calls are undefined values of their
+    /// type. Work that was enqueued behind the calls before the abort reads such values, which may change while it runs.
     ///
-    /// If a graph has recorded calls, NCCL keeps the communicators as long as the graph lives, and the memory is free a second
-    /// after the abort.
+    /// If a graph has recorded calls, NCCL keeps the communicators as long as the graph lives. The memory is then usable a
+    /// second after the abort of the last rank has begun.
     #[doc(alias = "ncclCommAbort")]
     pub fn abort(&self) {
         if !teardown::is_forked() {
@@ -47,7 +47,8 @@ impl Abort {
     }
 
     /// Waits until NCCL's communicators of all ranks of this process are gone, after an abort or a drop, and returns
-    /// whether they are within `timeout`. An abort took NCCL 2.28 up to 530 ms.
+    /// whether they are within `timeout`; `false` while a graph that has recorded calls lives. Wait for a second: an abort
+    /// takes NCCL about half of one.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
         // As far as the clock goes.

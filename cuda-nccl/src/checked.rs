@@ -91,6 +91,10 @@ impl<'e> Exchange<'e> {
             .collect();
         let mine = DeviceBuffer::from_slice(stream, &sent)?;
         let theirs = DeviceBuffer::zeroed(stream, (handle.ranks + messages.len()) * WORDS)?;
+        // After a failure NCCL and peers may still use them.
+        for buffer in [&mine, &theirs] {
+            handle.clique.gate().guard(buffer.allocation())?;
+        }
         Ok(Self { handle, stream, collectives: own, messages, mine, theirs })
     }
 
@@ -172,7 +176,12 @@ fn run(exchanges: &mut [Exchange<'_>]) -> Result<Vec<Vec<u64>>> {
         let code = crate::group::call_group(first.library, first, calls)?;
         drop(locks);
         match code {
-            ncclResult_t::ncclInProgress => wait_ready("the comparison of a call", &handles),
+            ncclResult_t::ncclInProgress => {
+                let kept = |_: &Error| {
+                    handles.iter().zip(&streams).for_each(|(handle, stream)| handle.keep(stream));
+                };
+                wait_ready("the comparison of a call", &handles).inspect_err(kept)
+            }
             _ => Ok(()),
         }
     };

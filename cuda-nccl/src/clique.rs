@@ -1,7 +1,7 @@
 //! The ranks of a communicator that belong to this process, and what they share: their calls, their first failure.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,6 @@ use crate::log::{Log, Step};
 use crate::signature::Signature;
 use crate::teardown;
 
-/// How long after a failure the gate stays shut if graphs have recorded calls: NCCL keeps a communicator as long as such a
-/// graph lives, so its end says nothing. A kernel ends some milliseconds after the abort.
-const GRAPHS: Duration = Duration::from_secs(1);
-
 /// The ranks of this process.
 #[derive(Debug)]
 pub(crate) struct Clique {
@@ -25,7 +21,7 @@ pub(crate) struct Clique {
     is_failed: AtomicBool,
     failure: OnceLock<Error>,
     /// How many ranks are of this process.
-    ranks: usize,
+    ranks: AtomicUsize,
     members: Mutex<Vec<Weak<Handle>>>,
     /// What the memory of the calls is behind: it is shut from a failure until the communicators of all ranks are gone. When no
     /// handle is left, its drop opens it: work of a communicator that was leaked ends in the order of its streams.
@@ -33,6 +29,8 @@ pub(crate) struct Clique {
     /// Whether a graph has recorded a call.
     is_recorded: AtomicBool,
     splits: Mutex<HashMap<u64, Split>>,
+    /// The cliques of splits whose calls are not compared, by number and colour.
+    children: Mutex<HashMap<(u64, u32), Weak<Clique>>>,
     /// A rank has come to a split, or the clique has failed.
     comes: Condvar,
     /// The number of splits that each rank has made.
@@ -62,7 +60,7 @@ pub(crate) struct Part {
 impl Clique {
     fn with_log(log: Option<Log>, ranks: usize) -> Arc<Self> {
         Arc::new(Self {
-            ranks,
+            ranks: AtomicUsize::new(ranks),
             log: log.map(Mutex::new),
             is_failed: AtomicBool::new(false),
             failure: OnceLock::new(),
@@ -70,6 +68,7 @@ impl Clique {
             gate: Gate::new(),
             is_recorded: AtomicBool::new(false),
             splits: Mutex::default(),
+            children: Mutex::default(),
             comes: Condvar::new(),
             made: Mutex::default(),
         })
@@ -80,9 +79,15 @@ impl Clique {
         Self::with_log(Some(Log::new(ranks)), ranks)
     }
 
-    /// Returns the clique of one rank, whose peers are elsewhere.
-    pub(crate) fn of_one() -> Arc<Self> {
-        Self::with_log(None, 1)
+    /// Returns a clique of ranks that [`come`](Self::come) and of others that are elsewhere. NCCL makes a communicator when
+    /// all have come.
+    pub(crate) fn of_some() -> Arc<Self> {
+        Self::with_log(None, 0)
+    }
+
+    /// Notes that one more rank is of this process. It becomes a member, or the clique fails.
+    pub(crate) fn come(&self) {
+        self.ranks.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Returns whether the calls of all ranks are compared here.
@@ -104,10 +109,16 @@ impl Clique {
         self.is_recorded.store(true, Ordering::Relaxed);
     }
 
-    /// Opens the gate if no communicator is left, whose kernels may still run, and none comes.
+    /// Returns whether a graph has recorded a call.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.is_recorded.load(Ordering::Relaxed)
+    }
+
+    /// Opens the gate if no communicator is left whose kernels may still run, and none comes.
     pub(crate) fn open_behind_the_last(&self) {
-        let all_came = self.usable().is_err() || self.lock_members().len() == self.ranks;
-        if all_came && self.members().iter().all(|member| member.is_gone()) {
+        let all_came = self.usable().is_err()
+            || self.lock_members().len() == self.ranks.load(Ordering::SeqCst);
+        if all_came && self.members().iter().all(|member| member.is_still()) {
             self.gate.open();
         }
     }
@@ -146,14 +157,6 @@ impl Clique {
             return first;
         }
         self.gate.shut();
-        if self.is_recorded.load(Ordering::Relaxed) {
-            let clique = Arc::downgrade(self);
-            teardown::after(GRAPHS, move || {
-                if let Some(clique) = clique.upgrade() {
-                    clique.gate.open();
-                }
-            });
-        }
         teardown::abort(&self.members());
         // If all are gone already, nobody else does.
         self.open_behind_the_last();
@@ -216,14 +219,30 @@ impl Clique {
         self.splits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the number of a rank's next split.
+    fn next_split(&self, rank: usize) -> u64 {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = made.entry(rank).or_default();
+        *made += 1;
+        *made
+    }
+
+    /// Returns the clique that a rank whose calls are not compared comes to by its next split. Ranks make the same splits, so
+    /// those of one number and colour make one communicator.
+    pub(crate) fn child(&self, rank: usize, color: Option<u32>) -> Option<Arc<Self>> {
+        let number = self.next_split(rank);
+        let mut children = self.children.lock().unwrap_or_else(PoisonError::into_inner);
+        children.retain(|_, child| child.strong_count() > 0);
+        let place = children.entry((number, color?)).or_default();
+        let child = place.upgrade().unwrap_or_else(Self::of_some);
+        *place = Arc::downgrade(&child);
+        child.come();
+        Some(child)
+    }
+
     /// Notes what a rank wants of its next split, and returns the split's number.
     pub(crate) fn come_to_split(&self, rank: usize, ranks: usize, choice: Choice) -> u64 {
-        let number = {
-            let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-            let made = made.entry(rank).or_default();
-            *made += 1;
-            *made
-        };
+        let number = self.next_split(rank);
         let mut splits = self.lock_splits();
         let split = splits.entry(number).or_insert_with(|| Split {
             choices: vec![None; ranks],

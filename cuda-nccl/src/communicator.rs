@@ -35,8 +35,9 @@ use crate::teardown::Owner;
 ///
 /// # Memory
 /// Memory that calls have used is freed later than in the order of its stream: when it is dropped, an event is recorded, and
-/// it is freed at a later call of the communicator by which the event is done, when an allocation finds no memory, or with
-/// the communicator. Until then a peer's kernel may use it. So keep buffers for several calls.
+/// it is freed at the first later call of the communicator that finds the event done, when an allocation finds no memory, by
+/// [`Context::free_deferred`], or with the communicator. Until then a peer's kernel may use it. So keep buffers for several
+/// calls.
 ///
 /// # Drop
 /// A drop waits for nothing: enqueued work runs, and a thread of the crate destroys the communicator when it is done. If
@@ -108,7 +109,7 @@ impl Communicator {
         Abort::new(&self.owner.handle)
     }
 
-    /// Lets graphs record calls of this communicator.
+    /// Lets graphs record calls of this communicator. Those of [`new`](Self::new), and splits of them, may record without it.
     ///
     /// A call on a stream that records becomes a part of the graph, and runs at each launch of it. Calls are compared when
     /// they are recorded. Nothing compares the launches.
@@ -116,8 +117,11 @@ impl Communicator {
     /// # Safety
     /// All ranks launch their graphs with calls of this communicator, and make its other calls, in the same order: call by
     /// call, the kinds, types, numbers of elements, operations and roots are the same. The kernels of ranks that disagree
-    /// may write beyond a slice of a peer. And memory that a framework has lent for a capture of its own
-    /// ([`Context::lend`]) stays until all ranks have run the graph, or were aborted.
+    /// may write beyond a slice of a peer.
+    ///
+    /// Memory that a framework has lent for its own capture ([`Context::lend`]) stays until all ranks have run the graph, or
+    /// were aborted. A failure is not followed, later than a second, by the start of a launch that was enqueued before: behind
+    /// an abort the memory of recorded calls is kept for a second.
     pub unsafe fn allow_recording(&mut self) {
         self.records = true;
     }
@@ -177,6 +181,7 @@ impl Communicator {
                 let what = "the end of the communicator";
                 return Err(Error::Timeout { what, rank: handle.rank, after: timeout });
             }
+            handle.join_end();
         }
         match kept {
             None => Ok(()),

@@ -38,7 +38,7 @@ impl Config {
         Self::default()
     }
 
-    /// Uses this library in place of the one that [`Nccl::load`] finds.
+    /// Uses this library instead of the one that [`Nccl::load`] finds.
     pub fn library(mut self, library: &'static Nccl) -> Self {
         self.library = Some(library);
         self
@@ -52,8 +52,9 @@ impl Config {
         self
     }
 
-    /// Makes the ranks exchange what they are about to call before each call or group, and return an error if they
-    /// disagree: for finding mistakes, since each exchange waits for all ranks and for their earlier collectives.
+    /// Makes the ranks exchange what they are about to call before each collective, message, split or group, and return an
+    /// error if they disagree. Each exchange waits for all ranks and for their earlier collectives, so use it to find
+    /// mistakes.
     ///
     /// It is for communicators over several processes ([`Communicator::new`](crate::Communicator::new)). The calls of
     /// ranks of one process ([`Communicator::all`](crate::Communicator::all)) are always compared, without an exchange.
@@ -62,7 +63,7 @@ impl Config {
         self
     }
 
-    /// Makes NCCL work in the calling thread. By default it has a thread of its own for the work of each call, so that a
+    /// Makes NCCL work in the calling thread. By default it makes a thread for the work of each call, so that a
     /// call which waits for another rank can end by its [time limit](Self::timeout) or by an abort; that thread costs some
     /// 70 µs a call.
     ///

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cuda_safe::Context;
 
-use crate::checked::Checker;
+use crate::checked::{Checker, exchange};
 use crate::clique::{Choice, Clique, Part};
 use crate::communicator::Communicator;
 use crate::config::Config;
@@ -42,7 +42,7 @@ impl Communicator {
                 .position(|other| other.device().ordinal() == context.device().ordinal())
             {
                 return Err(Error::invalid(format!(
-                    "ranks {other} and {rank} are both of device {}: each rank has a device of its own",
+                    "ranks {other} and {rank} are both of device {}: each rank needs a separate device",
                     context.device().ordinal()
                 )));
             }
@@ -91,7 +91,10 @@ impl Communicator {
     /// [`Config::checked`] the ranks compare all but what graphs have recorded, so that only those need the promise.
     ///
     /// NCCL may let ranks of other processes write to memory of calls that graphs have recorded: after a failure, that memory
-    /// stays until their communicators have ended, too.
+    /// stays until their communicators have ended, too. And a failure is not followed, later than a second, by the start of
+    /// a launch of such a graph that was enqueued before.
+    ///
+    /// Ranks that one process makes with one identifier belong together: a failure of one aborts all of them.
     ///
     /// All ranks use versions of NCCL that work together, and the bytes of `id` come from a rank that created them.
     #[doc(alias = "ncclCommInitRankConfig")]
@@ -109,8 +112,10 @@ impl Communicator {
         // Before the identifier is used up.
         check(library, context)?;
         config.raw(library)?;
-        id.claim(rank)?;
-        let made = make(library, config, id, ranks, &[(context, rank)], &Clique::of_one())?;
+        let clique = id.claim(rank)?;
+        // Without this rank the others of this process wait in vain.
+        let made = make(library, config, id, ranks, &[(context, rank)], &clique)
+            .map_err(|error| clique.fail(error))?;
         let mut made = made.into_iter().next().ok_or(Error::Aborted)?;
         if config.checked {
             made.checker = Some(Checker::new(context)?);
@@ -330,6 +335,13 @@ fn split(ranks: &mut [&mut Communicator], choices: &[Choice]) -> Result<Vec<Opti
         place: 0,
         of: 1,
     };
+    let checked = ranks.iter().zip(&parents);
+    let checked: Vec<(&Handle, &Checker, &[Signature])> = checked
+        .filter_map(|(rank, parent)| {
+            Some((&**parent, rank.checker.as_ref()?, std::slice::from_ref(&signature)))
+        })
+        .collect();
+    exchange(&checked)?;
     let mut entered = Vec::new();
     for parent in &parents {
         match parent.clique.enter_one(parent.rank, signature) {
@@ -342,20 +354,21 @@ fn split(ranks: &mut [&mut Communicator], choices: &[Choice]) -> Result<Vec<Opti
             }
         }
     }
-    // Ranks of other processes are compared by NCCL alone.
-    let numbers: Vec<Option<u64>> = parents
+    let comings: Vec<Coming> = parents
         .iter()
         .zip(choices)
-        .map(|(parent, choice)| {
-            let clique = &parent.clique;
-            clique.is_compared().then(|| clique.come_to_split(parent.rank, parent.ranks, *choice))
+        .map(|(parent, choice)| match &parent.clique {
+            clique if clique.is_compared() => {
+                Coming::Compared(clique.come_to_split(parent.rank, parent.ranks, *choice))
+            }
+            clique => Coming::Alone(clique.child(parent.rank, choice.0)),
         })
         .collect();
     let made = split_parents(library, &parents, choices, &colors);
     let (slots, ready) = made.unwrap_or_else(|error| (Vec::new(), Err(error)));
     let parts = ready.and_then(|()| {
-        let parts = parents.iter().zip(&numbers).zip(&slots);
-        parts.map(|((parent, number), slot)| part(parent, *number, slot.get())).collect()
+        let parts = parents.iter().zip(&comings).zip(&slots);
+        parts.map(|((parent, coming), slot)| part(parent, coming, slot.get())).collect()
     });
     let parts: Vec<Option<Part>> = match parts {
         Ok(parts) => parts,
@@ -366,6 +379,14 @@ fn split(ranks: &mut [&mut Communicator], choices: &[Choice]) -> Result<Vec<Opti
         }
     };
     children(library, ranks, &parents, parts, slots)
+}
+
+/// How a rank comes to its new communicator.
+enum Coming {
+    /// By the split with this number, whose ranks are all of this process.
+    Compared(u64),
+    /// To this clique, if it has a colour; NCCL knows the rank in it.
+    Alone(Option<Arc<Clique>>),
 }
 
 /// Calls NCCL and waits for it. Returns the slots and how it ended.
@@ -405,7 +426,7 @@ fn children(
     parts: Vec<Option<Part>>,
     slots: Vec<Slot>,
 ) -> Result<Vec<Option<Communicator>>> {
-    let mut children = Vec::new();
+    let (mut children, mut failed) = (Vec::new(), None);
     for (((rank, parent), part), slot) in ranks.iter().zip(parents).zip(parts).zip(slots) {
         let raw = slot.finish();
         let Some(Part { rank: new, ranks: of, clique }) = part else {
@@ -415,8 +436,11 @@ fn children(
         let timeout = parent.timeout();
         let handle = Handle::new(library, &parent.context, (new, of), clique, timeout, raw);
         let mut child = Communicator::of(handle);
-        child.inherit(rank)?;
+        failed = failed.or(child.inherit(rank).err());
         children.push(Some(child));
+    }
+    if let Some(error) = failed {
+        return Err(error);
     }
     let handles: Vec<&Handle> = children.iter().flatten().map(|child| &**child.handle()).collect();
     if handles.is_empty() {
@@ -433,19 +457,18 @@ fn children(
 }
 
 /// Returns a rank's part in its new communicator.
-fn part(parent: &Handle, number: Option<u64>, raw: ncclComm_t) -> Result<Option<Part>> {
-    if let Some(number) = number {
-        let part = parent.clique.leave_split(parent.rank, number, parent.timeout())?;
-        // A handle for a rank with a colour, and none for one without.
-        return if part.is_some() == raw.is_null() {
-            Err(no_handle("ncclCommSplit"))
-        } else {
-            Ok(part)
-        };
+fn part(parent: &Handle, coming: &Coming, raw: ncclComm_t) -> Result<Option<Part>> {
+    let (part, clique) = match coming {
+        Coming::Compared(number) => {
+            (parent.clique.leave_split(parent.rank, *number, parent.timeout())?, None)
+        }
+        Coming::Alone(clique) => (None, clique.as_ref()),
+    };
+    // A handle for a rank with a colour, and none for one without.
+    if (part.is_some() || clique.is_some()) == raw.is_null() {
+        return Err(no_handle("ncclCommSplit"));
     }
-    if raw.is_null() {
-        return Ok(None);
-    }
+    let Some(clique) = clique else { return Ok(part) };
     let (mut rank, mut ranks) = (0, 0);
     let library = parent.library;
     // SAFETY: the new communicator is alive, and nobody else has it; `rank` is valid for the write.
@@ -457,6 +480,14 @@ fn part(parent: &Handle, number: Option<u64>, raw: ncclComm_t) -> Result<Option<
             return Err(Error::Nccl { call, code, rank: parent.rank, detail: String::new() });
         }
     }
-    let (rank, ranks) = (usize::try_from(rank).unwrap_or(0), usize::try_from(ranks).unwrap_or(0));
-    Ok(Some(Part { rank, ranks, clique: Clique::of_one() }))
+    match (usize::try_from(rank), usize::try_from(ranks)) {
+        (Ok(rank), Ok(ranks)) if rank < ranks => {
+            Ok(Some(Part { rank, ranks, clique: clique.clone() }))
+        }
+        _ => {
+            let detail = format!("the library made rank {rank} of {ranks}");
+            let code = ncclResult_t::ncclInternalError;
+            Err(Error::Nccl { call: "ncclCommUserRank", code, rank: parent.rank, detail })
+        }
+    }
 }

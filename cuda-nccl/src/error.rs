@@ -49,10 +49,11 @@ pub enum Error {
         /// NCCL's last message, often empty.
         detail: String,
     },
-    /// The other ranks did not come in time. The communicators of this process are aborted.
+    /// The other ranks did not come in time. The communicators of this process are aborted, unless
+    /// [`Communicator::close`](crate::Communicator::close) returns it: they are then destroyed later.
     #[error(
         "{what} of rank {rank} did not end within {after:?}: another rank has not come, or hangs; each rank makes the same \
-         calls, from a thread of its own or in one `Group`"
+         calls, from a separate thread or in one `Group`"
     )]
     Timeout {
         /// What was waited for.
@@ -66,7 +67,8 @@ pub enum Error {
     /// aborted, so that it ends.
     #[error("call {number} of rank {rank} is {call}, but that of rank {other_rank} is {other}")]
     Mismatch {
-        /// The number of the call in the communicator, from 0.
+        /// How many collectives and splits the rank had made before the call; of a message in a group, before the group.
+        /// Always 0 with [`Config::checked`](crate::Config::checked).
         number: u64,
         /// The rank whose call is refused.
         rank: usize,
@@ -85,7 +87,7 @@ pub enum Error {
     Gone {
         /// The rank.
         rank: usize,
-        /// How many calls it has made.
+        /// How many collectives and splits it has made. Messages are not counted.
         calls: u64,
     },
     /// The communicator was aborted by [`Abort`](crate::Abort).
@@ -100,9 +102,9 @@ impl Error {
         Self::Invalid(message.into())
     }
 
-    /// Returns whether an error of this kind always means that the communicators of the call were aborted, so that every
-    /// later call returns it. After a [`Mismatch`](Self::Mismatch) or [`Gone`](Self::Gone), ask
-    /// [`Communicator::check`](crate::Communicator::check).
+    /// Returns whether an error of this kind, returned by a call, means that the communicators of the call were aborted, so
+    /// that every later call returns it. After any other error, such as [`Mismatch`](Self::Mismatch) or
+    /// [`Gone`](Self::Gone), [`Communicator::check`](crate::Communicator::check) returns whether they were.
     #[must_use]
     pub fn is_final(&self) -> bool {
         match self {

@@ -9,9 +9,10 @@ use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cuda_safe::Context;
+use cuda_safe::{Context, Stream};
 
 use crate::clique::Clique;
 use crate::error::{Error, Result};
@@ -36,9 +37,15 @@ pub(crate) struct Handle {
     pub(crate) aborted: AtomicBool,
     /// The time limit in nanoseconds.
     timeout: AtomicU64,
+    /// Whether no kernel of the communicator runs any more, nor will.
+    still: AtomicBool,
     /// Whether NCCL's communicator is gone.
     gone: Mutex<bool>,
     goes: Condvar,
+    /// The thread that ends the communicator.
+    ends_by: Mutex<Option<JoinHandle<()>>>,
+    /// Streams of calls that have failed: NCCL's thread may enqueue on them until the communicator is gone.
+    streams: Mutex<Vec<Stream>>,
 }
 
 /// NCCL's handle; null once it is destroyed, aborted, or about to be.
@@ -76,11 +83,18 @@ impl Handle {
             raw: Mutex::new(Raw(raw)),
             aborted: AtomicBool::new(false),
             timeout: AtomicU64::new(0),
+            still: AtomicBool::new(raw.is_null()),
             gone: Mutex::new(raw.is_null()),
             goes: Condvar::new(),
+            ends_by: Mutex::default(),
+            streams: Mutex::default(),
         });
         this.set_timeout(timeout);
         this.clique.join(&this);
+        // A failure before that has not found it among the members.
+        if this.clique.usable().is_err() {
+            teardown::abort(std::slice::from_ref(&this));
+        }
         this
     }
 
@@ -95,7 +109,7 @@ impl Handle {
 
     /// Returns the lock, with a handle or without.
     fn lock_any(&self) -> MutexGuard<'_, Raw> {
-        self.raw.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.raw)
     }
 
     /// Takes the lock for a call.
@@ -190,20 +204,47 @@ impl Handle {
         }
     }
 
-    /// Notes that NCCL's communicator is gone.
-    pub(crate) fn note_gone(&self) {
-        *self.gone.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.goes.notify_all();
+    /// Notes that no kernel of the communicator runs any more, nor will.
+    pub(crate) fn note_still(&self) {
+        self.still.store(true, Ordering::SeqCst);
     }
 
-    /// Returns whether NCCL's communicator is gone.
-    pub(crate) fn is_gone(&self) -> bool {
-        *self.gone.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns whether no kernel of the communicator runs any more, nor will.
+    pub(crate) fn is_still(&self) -> bool {
+        self.still.load(Ordering::SeqCst)
+    }
+
+    /// Notes that NCCL's communicator is gone.
+    pub(crate) fn note_gone(&self) {
+        *lock(&self.gone) = true;
+        self.goes.notify_all();
+        let streams = std::mem::take(&mut *lock(&self.streams));
+        drop(streams);
+    }
+
+    /// Keeps a stream until the communicator is gone: NCCL's thread may still enqueue on it.
+    pub(crate) fn keep(&self, stream: &Stream) {
+        let is_gone = lock(&self.gone);
+        if !*is_gone {
+            lock(&self.streams).push(stream.clone());
+        }
+    }
+
+    /// Notes the thread that ends the communicator.
+    pub(crate) fn ends_by(&self, thread: JoinHandle<()>) {
+        *lock(&self.ends_by) = Some(thread);
+    }
+
+    /// Waits for the thread that has ended the communicator: it holds the context until it is over.
+    pub(crate) fn join_end(&self) {
+        let thread = lock(&self.ends_by).take();
+        // A panic was printed.
+        thread.map(|thread| thread.join().is_ok());
     }
 
     /// Waits until NCCL's communicator is gone, and returns whether it is.
     pub(crate) fn wait_gone(&self, deadline: Instant) -> bool {
-        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gone = lock(&self.gone);
         while !*gone {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -213,6 +254,10 @@ impl Handle {
         }
         true
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes the locks of several handles for one group of calls, and returns them in the order of the handles.

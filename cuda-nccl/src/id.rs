@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use crate::clique::Clique;
 use crate::error::{Error, Result};
 use crate::raw::{NCCL_UNIQUE_ID_BYTES, Nccl, ncclResult_t, ncclUniqueId};
 
@@ -58,26 +59,30 @@ impl UniqueId {
         ncclUniqueId { internal: self.bytes }
     }
 
-    /// Notes that a rank of this process uses the identifier.
+    /// Notes that a rank of this process uses the identifier, and returns the clique of all that do.
     ///
     /// # Errors
     /// The rank has used it before.
-    pub(crate) fn claim(self, rank: usize) -> Result<()> {
+    pub(crate) fn claim(self, rank: usize) -> Result<Arc<Clique>> {
         /// The newest identifiers, enough to find a mistake.
         const KEPT: usize = 1024;
-        static USED: Mutex<VecDeque<(UniqueId, usize)>> = Mutex::new(VecDeque::new());
+        static USED: Mutex<VecDeque<(UniqueId, usize, Weak<Clique>)>> = Mutex::new(VecDeque::new());
         let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
-        if used.contains(&(self, rank)) {
+        if used.iter().any(|(id, of, _)| *id == self && *of == rank) {
             return Err(Error::invalid(format!(
                 "the identifier has made a communicator of rank {rank} in this process before: each makes one, so create \
                  a new one and send it to all ranks"
             )));
         }
+        let clique =
+            used.iter().find_map(|(id, _, clique)| clique.upgrade().filter(|_| *id == self));
+        let clique = clique.unwrap_or_else(Clique::of_some);
+        clique.come();
         if used.len() == KEPT {
             used.pop_front();
         }
-        used.push_back((self, rank));
-        Ok(())
+        used.push_back((self, rank, Arc::downgrade(&clique)));
+        Ok(clique)
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cuda_safe::Context;
@@ -25,6 +26,10 @@ static INSIDE: AtomicUsize = AtomicUsize::new(0);
 
 /// How long an exit waits for calls under way.
 const EXIT: Duration = Duration::from_secs(1);
+
+/// How long after the abort of a communicator its memory stays behind the gate if graphs have recorded calls: NCCL keeps it
+/// as long as such a graph lives, so its end says nothing. A kernel ends some milliseconds after the abort.
+const GRAPHS: Duration = Duration::from_secs(1);
 
 /// Installs what notices a fork and the exit; called when a communicator is made.
 pub(crate) fn watch_process() {
@@ -89,23 +94,30 @@ impl Drop for Owner {
             return;
         }
         let handle = self.handle.clone();
-        // Without a thread it is leaked: a drop does not wait.
-        let _ = spawn("destroy", move || destroy(&handle));
+        let ends = move || {
+            destroy(&handle);
+            let_go(handle);
+        };
+        match spawn("destroy", ends) {
+            Ok(thread) => self.handle.ends_by(thread),
+            // It is leaked, since a drop does not wait, and stays a member of its clique, whose kernels may run.
+            Err(_) => std::mem::forget(self.handle.clone()),
+        }
     }
 }
 
-fn spawn(what: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+fn spawn(what: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
     let name = format!("nccl {what}");
-    std::thread::Builder::new().name(name).spawn(run).map(drop)
+    std::thread::Builder::new().name(name).spawn(run)
 }
 
-/// Makes a call when some time has passed, by a thread.
-pub(crate) fn after(time: Duration, call: impl FnOnce() + Send + 'static) {
-    // Without a thread it is not made, and memory is waited for until all communicators are gone.
-    let _ = spawn("gate", move || {
-        std::thread::sleep(time);
-        call();
-    });
+/// Lets a handle go, with all that only it has kept, such as memory behind the gate: not while the process exits, since that
+/// calls the driver, whose destructors may run.
+fn let_go(handle: Arc<Handle>) {
+    match Inside::enter() {
+        Some(_inside) => drop(handle),
+        None => std::mem::forget(handle),
+    }
 }
 
 /// Aborts communicators, each by a thread; does not wait. A second abort of one does nothing.
@@ -118,38 +130,67 @@ pub(crate) fn abort(handles: &[Arc<Handle>]) {
             continue;
         }
         let of_thread = handle.clone();
-        if spawn("abort", move || abort_now(&of_thread)).is_err() {
+        let ends = move || {
+            abort_now(&of_thread);
+            let_go(of_thread);
+        };
+        match spawn("abort", ends) {
+            Ok(thread) => handle.ends_by(thread),
             // The peers' devices are more important than the caller's time.
-            abort_now(handle);
+            Err(_) => abort_now(handle),
         }
     }
 }
 
-fn abort_now(handle: &Handle) {
+fn abort_now(handle: &Arc<Handle>) {
     let raw = handle.take();
-    if !raw.is_null() {
-        end(handle, raw, true);
+    if raw.is_null() {
+        return;
     }
+    // Behind `take`: a call that a graph records holds the lock, so none is recorded any more.
+    if handle.clique.is_recorded() {
+        let handle = Arc::downgrade(handle);
+        // Without a thread, memory is waited for until all communicators are gone.
+        let _ = spawn("gate", move || {
+            std::thread::sleep(GRAPHS);
+            let Some(_inside) = Inside::enter() else { return };
+            if let Some(handle) = handle.upgrade() {
+                handle.note_still();
+                handle.clique.open_behind_the_last();
+            }
+        });
+    }
+    end(handle, raw, true);
 }
 
 /// Aborts or destroys a communicator that was taken out of its handle.
 fn end(handle: &Handle, raw: ncclComm_t, abort: bool) {
     let Some(_inside) = Inside::enter() else { return };
-    end_raw(handle.library, &handle.context, raw, abort);
-    handle.note_gone();
+    // If an abort fails, kernels may run on: the memory of its calls stays behind the gate.
+    if !end_raw(handle.library, &handle.context, raw, abort) && abort {
+        return;
+    }
+    // The exit does not wait for long, and the gate calls the driver.
+    if EXITING.load(Ordering::SeqCst) {
+        return;
+    }
+    handle.note_still();
     handle.clique.open_behind_the_last();
+    handle.note_gone();
 }
 
-fn end_raw(library: &Nccl, context: &Context, raw: ncclComm_t, abort: bool) {
-    // Nobody is left to return an error to; NCCL frees what it can.
+/// Returns whether NCCL has done it. Nobody is left to return its error to.
+fn end_raw(library: &Nccl, context: &Context, raw: ncclComm_t, abort: bool) -> bool {
+    let mut code = Ok(ncclResult_t::ncclSuccess);
     in_context(context, || {
-        let _ = match abort {
+        code = match abort {
             // SAFETY: the communicator was taken, so no other thread uses it, and it is not used again.
             true => unsafe { library.ncclCommAbort(raw) },
             // SAFETY: as above. All work of the communicator is done.
             false => unsafe { library.ncclCommDestroy(raw) },
         };
     });
+    matches!(code, Ok(ncclResult_t::ncclSuccess | ncclResult_t::ncclInProgress))
 }
 
 /// Aborts the communicators that a failed split has made, by a thread. NCCL's thread may store them as long as the parents
@@ -158,17 +199,17 @@ pub(crate) fn abort_children(parents: Vec<Arc<Handle>>, slots: Vec<Slot>) {
     // Without a thread they are leaked, as they are if a parent does not go.
     let _ = spawn("abort", move || {
         let deadline = Instant::now() + Duration::from_secs(60);
-        if !parents.iter().all(|parent| parent.wait_gone(deadline)) {
-            return;
-        }
-        for (parent, slot) in parents.iter().zip(slots) {
-            let raw = slot.finish();
-            if raw.is_null() {
-                continue;
+        if parents.iter().all(|parent| parent.wait_gone(deadline)) {
+            for (parent, slot) in parents.iter().zip(slots) {
+                let raw = slot.finish();
+                if raw.is_null() {
+                    continue;
+                }
+                let Some(_inside) = Inside::enter() else { break };
+                end_raw(parent.library, &parent.context, raw, true);
             }
-            let Some(_inside) = Inside::enter() else { return };
-            end_raw(parent.library, &parent.context, raw, true);
         }
+        parents.into_iter().for_each(let_go);
     });
 }
 
@@ -187,53 +228,43 @@ fn in_context(context: &Context, call: impl FnOnce()) {
     }
 }
 
-/// Waits for the work of a communicator and destroys it; aborts it if the work fails. There is no time limit: work may be
+/// Waits for the work of a communicator and destroys it. If the work fails, all ranks of this process are aborted, as by any
+/// failure: kernels of the others may still write to the memory of this one's calls. There is no time limit: work may be
 /// behind other work that takes long. An abort ends the wait.
 fn destroy(handle: &Handle) {
-    let abort = match finalize(handle) {
-        Ok(()) => false,
-        Err(Stopped::Failed) => true,
-        Err(Stopped::Elsewhere) => return,
-    };
-    let raw = handle.take_unless_aborted();
-    if !raw.is_null() {
-        end(handle, raw, abort);
+    match finalize(handle) {
+        Ok(true) => {
+            let raw = handle.take_unless_aborted();
+            if !raw.is_null() {
+                end(handle, raw, false);
+            }
+        }
+        Ok(false) => {}
+        Err(error) => drop(handle.clique.fail(error)),
     }
 }
 
-/// Why the wait for the end of the work ended early.
-enum Stopped {
-    /// The work failed.
-    Failed,
-    /// Another thread aborts the communicator, or the process exits.
-    Elsewhere,
-}
-
-impl From<Error> for Stopped {
-    fn from(_: Error) -> Self {
-        Self::Failed
-    }
-}
-
-fn finalize(handle: &Handle) -> Result<(), Stopped> {
+/// Waits until the work is done, and returns whether it is; otherwise another thread aborts the communicator, or the process
+/// exits.
+fn finalize(handle: &Handle) -> Result<bool, Error> {
     let mut started = false;
     let start = Instant::now();
     loop {
-        let Some(inside) = Inside::enter() else { return Err(Stopped::Elsewhere) };
-        let Ok(raw) = handle.lock() else { return Err(Stopped::Elsewhere) };
+        let Some(inside) = Inside::enter() else { return Ok(false) };
+        let Ok(raw) = handle.lock() else { return Ok(false) };
         if !started {
             let mut code = Ok(ncclResult_t::ncclSuccess);
             in_context(&handle.context, || {
                 // SAFETY: the handle is alive and its lock held.
                 code = unsafe { handle.library.ncclCommFinalize(raw.get()) };
             });
-            match code {
-                Ok(ncclResult_t::ncclSuccess | ncclResult_t::ncclInProgress) => started = true,
-                _ => return Err(Stopped::Failed),
+            match code? {
+                ncclResult_t::ncclSuccess | ncclResult_t::ncclInProgress => started = true,
+                code => return Err(handle.failed("ncclCommFinalize", code, &raw)),
             }
         }
         if handle.state(&raw)? == ncclResult_t::ncclSuccess {
-            return Ok(());
+            return Ok(true);
         }
         drop(raw);
         drop(inside);

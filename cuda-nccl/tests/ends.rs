@@ -1,7 +1,8 @@
 //! Ranks that never come, fail, are aborted or dropped; forks and exits. Each leaves the devices usable and nothing behind.
 
+use std::collections::BTreeMap;
 use std::process::{Command, ExitStatus};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use cuda_nccl::raw::ncclResult_t;
@@ -139,51 +140,6 @@ fn an_abort_by_another_thread_ends_a_call_and_returns_at_once() -> Result<()> {
     soon(|| drop(ranks));
     soon(|| abort.abort());
     all_is_well()
-}
-
-/// A peer's kernel that ends later than the aborted rank's writes to memory that nobody else has yet.
-#[test]
-fn memory_of_an_aborted_call_is_kept_until_all_ranks_have_ended() -> Result<()> {
-    for keeps in [false, true] {
-        let _alone = fake::alone();
-        fake::faults().abort_takes = Duration::from_millis(100);
-        fake::faults().late_writes = true;
-        let (mut ranks, streams) = ranks(2)?;
-        let abort = ranks[0].abort_handle();
-        let (first, stream) = (&mut ranks[0], &streams[0]);
-        std::thread::scope(|scope| {
-            let call = scope.spawn(move || {
-                let mut x = DeviceBuffer::from_slice(stream, &[1_i32; 1000])?;
-                let result = first.all_reduce_in_place(stream, &mut x, ReduceOp::Sum);
-                assert!(matches!(result, Err(Error::Aborted)), "{result:?}");
-                if keeps {
-                    x.upload(stream, &[3; 1000])?;
-                    std::thread::sleep(Duration::from_millis(50));
-                    assert_eq!(x.to_vec(stream)?, [3; 1000]);
-                    return Ok(());
-                }
-                let address = x.device_ptr();
-                drop(x);
-                let next: Vec<DeviceBuffer<i32>> = (0..8)
-                    .map(|_| DeviceBuffer::from_slice(stream, &[7; 1000]))
-                    .collect::<cuda_safe::Result<_>>()?;
-                assert!(next.iter().all(|next| next.device_ptr() != address));
-                std::thread::sleep(Duration::from_millis(200));
-                for next in &next {
-                    assert_eq!(next.to_vec(stream)?, [7; 1000]);
-                }
-                Ok::<_, Error>(())
-            });
-            while fake::calls() == 0 {
-                std::thread::yield_now();
-            }
-            soon(|| abort.abort());
-            call.join().unwrap_or(Err(Error::Aborted))
-        })?;
-        drop(ranks);
-        all_is_well()?;
-    }
-    Ok(())
 }
 
 #[test]
@@ -347,10 +303,15 @@ fn more_ranks_than_one_group_may_be_driven_at_once() -> Result<()> {
 
 /// Runs a test of this program in a child process.
 fn child(name: &str) -> std::io::Result<(ExitStatus, String, Duration)> {
+    child_of(name, "")
+}
+
+fn child_of(name: &str, kind: &str) -> std::io::Result<(ExitStatus, String, Duration)> {
     let start = Instant::now();
     let output = Command::new(std::env::current_exe()?)
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env("NCCL_TEST_CHILD", name)
+        .env("NCCL_TEST_KIND", kind)
         .output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
@@ -377,6 +338,48 @@ fn an_exit_does_not_hang_while_communicators_are_aborted() -> Result<()> {
     std::thread::sleep(Duration::from_millis(50));
     drop(ranks);
     println!("exits");
+    std::process::exit(0);
+}
+
+/// The driver's destructors may run then.
+#[cfg(unix)]
+#[test]
+fn nothing_is_called_behind_the_exit() -> Result<()> {
+    static WATCH: Mutex<Option<cuda_emu::Watch>> = Mutex::new(None);
+    fn calls() -> Option<BTreeMap<&'static str, u64>> {
+        let watch = WATCH.lock().unwrap_or_else(PoisonError::into_inner);
+        watch.as_ref().map(cuda_emu::Watch::calls)
+    }
+    extern "C" fn behind_the_exit() {
+        let before = calls();
+        std::thread::sleep(Duration::from_millis(200));
+        let after = calls();
+        println!("calls behind the exit: {}", before.is_none() || before != after);
+    }
+    let name = "nothing_is_called_behind_the_exit";
+    if !is_child(name) {
+        for kind in ["dropped", "aborted"] {
+            let (status, text, _) = child_of(name, kind).map_err(|_| Error::Aborted)?;
+            let fine = text.contains("calls behind the exit: false");
+            assert!(status.success() && fine, "{kind}: {status}: {text}");
+        }
+        return Ok(());
+    }
+    let _alone = fake::alone();
+    // Handlers run in the reverse order: this one when that of the crate has returned.
+    // SAFETY: the handler has the type that is asked for, and nothing that it uses is gone by then.
+    assert_eq!(unsafe { libc::atexit(behind_the_exit) }, 0);
+    let (mut ranks, streams) = ranks(2)?;
+    // Its memory is held back until the communicators are gone.
+    all_reduce(&mut ranks, &streams)?;
+    fake::faults().never_done = true;
+    if std::env::var("NCCL_TEST_KIND").is_ok_and(|kind| kind == "aborted") {
+        fake::faults().abort_takes = Duration::from_millis(300);
+        ranks[0].abort_handle().abort();
+    }
+    *WATCH.lock().unwrap_or_else(PoisonError::into_inner) = cuda_emu::watch(None);
+    drop((ranks, streams));
+    std::thread::sleep(Duration::from_millis(20));
     std::process::exit(0);
 }
 

@@ -447,6 +447,14 @@ fn checked_ranks_compare_before_they_call() -> Result<()> {
                             false => drop(wrong(result)),
                         }
                     }
+                    // A split and a collective.
+                    let (call, other) = wrong(match own {
+                        0 => rank.split(Some(0), 0).map(drop),
+                        _ => rank.all_reduce_in_place(&stream, &mut x, ReduceOp::Max),
+                    });
+                    let mut both = [call, other];
+                    both.sort();
+                    assert_eq!(both, ["all_reduce of 8 i32 (max)", "split"]);
                     rank.all_reduce_in_place(&stream, &mut x, ReduceOp::Max)?;
                     let mut half = rank.split(Some(0), 0)?.ok_or(Error::Aborted)?;
                     assert_eq!((half.rank(), half.ranks()), (own, 2));

@@ -124,7 +124,7 @@ pub struct ncclConfig_t {
     pub magic: c_uint,
     /// The version of the header. The library ignores fields that are newer.
     pub version: c_uint,
-    /// 0: no call waits for other ranks.
+    /// 0: no call waits for other ranks; 1: calls wait.
     pub blocking: c_int,
     /// The size of thread block clusters.
     pub cgaClusterSize: c_int,
@@ -140,17 +140,17 @@ pub struct ncclConfig_t {
     pub trafficClass: c_int,
     /// A name for logs. Since 2.27.
     pub commName: *const c_char,
-    /// Since 2.27.
+    /// Whether reductions in the network (CollNet) are enabled. Since 2.27.
     pub collnetEnable: c_int,
-    /// Since 2.27.
+    /// How NCCL chooses the number of thread blocks (`NCCL_CTA_POLICY_…`). Since 2.27.
     pub CTAPolicy: c_int,
-    /// Since 2.27.
+    /// Whether a communicator of `ncclCommShrink` shares resources with its parent. Since 2.27.
     pub shrinkShare: c_int,
-    /// Since 2.27.
+    /// The number of thread blocks of kernels that use NVLink SHARP. Since 2.27.
     pub nvlsCTAs: c_int,
-    /// Since 2.28.
+    /// The number of channels for each peer over the network. Since 2.28.
     pub nChannelsPerNetPeer: c_int,
-    /// Since 2.28.
+    /// Whether NCCL schedules for NVLink first. Since 2.28.
     pub nvlinkCentricSched: c_int,
 }
 

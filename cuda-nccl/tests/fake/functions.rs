@@ -319,7 +319,8 @@ extern "C" fn async_error(comm: ncclComm_t, error: *mut ncclResult_t) -> ncclRes
             state.joined == comm.clique.ranks
                 && state.splits.iter().all(|others| others.len() >= splits)
         };
-        let state = match (planned, joined && comm.pending.load(Ordering::SeqCst) == 0) {
+        let done = joined && comm.pending.load(Ordering::SeqCst) == 0 && !faults().never_done;
+        let state = match (planned, done) {
             (0, true) => OK,
             (0, false) => IN_PROGRESS,
             (code, _) => ncclResult_t(code as u32),

@@ -57,6 +57,8 @@ pub struct Faults {
     pub codes: HashMap<&'static str, c_int>,
     /// How long an abort takes.
     pub abort_takes: Duration,
+    /// Whether work is never done.
+    pub never_done: bool,
     /// Whether at the end of an abort a kernel of the rank still writes to the memory of its peers.
     pub late_writes: bool,
 }
