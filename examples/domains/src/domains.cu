@@ -168,9 +168,10 @@ extern "C" __global__ void __launch_bounds__(256, 4) compute(geom::HashGrid<floa
 
 // Appends what has come from the left and from the right, and as a part of the halo also what this slab has just sent
 // away. state[1] becomes the end of the slab's own particles. `peaks` are the largest numbers so far: of places, of the
-// halo to the left and to the right, of migrants likewise; and how many arrivals found no place.
+// halo to the left and to the right, of migrants likewise; and how many arrivals found no place. The headers of the `next`
+// messages are cleared.
 extern "C" __global__ void arrive(Slab slab, unsigned* state, const unsigned* from_left, const unsigned* from_right,
-    const unsigned* out, float3* points, float4* velocities, unsigned* peaks) {
+    const unsigned* out, unsigned* next, float3* points, float4* velocities, unsigned* peaks) {
     using In = Message<const unsigned>;
     In from[2] = {In(slab, from_left, true), In(slab, from_right, false)};
     In sent[2] = {outgoing(slab, out, false), outgoing(slab, out, true)};
@@ -184,6 +185,8 @@ extern "C" __global__ void arrive(Slab slab, unsigned* state, const unsigned* fr
     for (unsigned side = 0; side < 2; ++side)
         ends[4 + side] = end += min(sent[side].counts[1], slab.migrants);
     unsigned thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
+    if (thread < 2 * header)
+        next[payload(slab) + thread] = 0;
     if (thread == 0) {
         state[1] = min(ends[1], slab.room);
         peaks[0] = max(peaks[0], end);

@@ -40,15 +40,26 @@ impl Domains {
     /// # Errors
     /// If the driver or NCCL returns an error.
     pub fn step(&mut self) -> Result<()> {
-        for slab in &mut self.slabs {
-            slab.rebuild()?;
-            slab.compute()?;
-        }
+        self.step_in_parts(|_| Ok(()))
+    }
+
+    /// Enqueues a step as [`step`](Self::step) does, and calls `after` with the slabs when each of its four parts is enqueued:
+    /// the grid, the sum, the messages and the arrivals.
+    ///
+    /// # Errors
+    /// As `step`, and those of `after`.
+    pub fn step_in_parts(&mut self, mut after: impl FnMut(&[Slab]) -> Result<()>) -> Result<()> {
+        self.slabs.iter_mut().try_for_each(Slab::rebuild)?;
+        after(&self.slabs)?;
+        self.slabs.iter_mut().try_for_each(Slab::compute)?;
+        after(&self.slabs)?;
         match &mut self.exchange {
             Exchange::Copies => copy(&mut self.slabs)?,
             Exchange::Nccl(ranks) => crate::ranks::exchange(ranks, &mut self.slabs)?,
         }
-        Ok(self.slabs.iter_mut().try_for_each(Slab::arrive)?)
+        after(&self.slabs)?;
+        self.slabs.iter_mut().try_for_each(Slab::arrive)?;
+        after(&self.slabs)
     }
 
     /// Checks that all particles are there and that everything had room. Waits for the devices. With NCCL, all ranks

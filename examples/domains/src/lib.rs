@@ -15,6 +15,7 @@ mod domains;
 mod mesh;
 mod options;
 mod ranks;
+mod shares;
 mod slab;
 
 pub use check::{check, compare};

@@ -3,9 +3,11 @@
 use std::ops::Range;
 
 use cuda_safe::vector::Float3;
-use cuda_safe::{Context, DeviceBuffer, Error, Result, Stream, kernels};
+use cuda_safe::{Context, DeviceBuffer, Error, Event, Result, Stream, kernels};
 use geom_kernels::GeometryKernels;
 use geom_kernels::mesh::{Mesh, MeshOptions, PointQueries, Sign, TriangleMesh};
+
+use crate::shares::Shares;
 
 kernels! {
     struct Parts;
@@ -28,6 +30,7 @@ pub struct ShardedMesh {
     first: First,
     others: Vec<Shard>,
     chunk: usize,
+    shares: Shares,
 }
 
 /// The mesh on the device that has the points, and what it needs to part them.
@@ -40,6 +43,14 @@ struct First {
     lower: Float3,
     scale: Float3,
     sorted: Sorted,
+    span: Span,
+}
+
+/// Where a device's work of a call begins and ends.
+#[derive(Debug)]
+struct Span {
+    begin: Event,
+    end: Event,
 }
 
 /// Points in the order of parts.
@@ -60,6 +71,7 @@ struct Shard {
     copies: [Stream; 2],
     points: [DeviceBuffer<Float3>; 2],
     distances: [DeviceBuffer<f32>; 2],
+    span: Span,
 }
 
 impl ShardedMesh {
@@ -80,7 +92,7 @@ impl ShardedMesh {
         let first = First::new(context, mesh)?;
         let shard = |context: &Context| Shard::new(context, &first.mesh, chunk);
         let others = others.iter().map(shard).collect::<Result<_>>()?;
-        Ok(Self { first, others, chunk })
+        Ok(Self { first, others, chunk, shares: Shares::equal(contexts.len()) })
     }
 
     /// Returns the stream of the first device.
@@ -89,9 +101,9 @@ impl ShardedMesh {
         &self.first.stream
     }
 
-    /// Computes the signed distance of each point as [`Mesh::signed_distances`] does, an equal part of them on each
-    /// device, in the order of [`stream`](Self::stream). Points and distances are memory of the first device. The host
-    /// does not wait.
+    /// Computes the signed distance of each point as [`Mesh::signed_distances`] does, a part of them on each device, in the
+    /// order of [`stream`](Self::stream). Points and distances are memory of the first device. The parts are equal at first,
+    /// and then as long as each device's speed in the calls before allows, so that all end together. The host does not wait.
     ///
     /// # Errors
     /// `distances` has another length than `points`; otherwise if the driver returns an error.
@@ -108,23 +120,60 @@ impl ShardedMesh {
             let queries = PointQueries::at(points);
             return first.mesh.signed_distances(&first.stream, &queries, Sign::Normal, distances);
         }
-        let parts = self.others.len() + 1;
-        let part = |index: usize| n * index / parts..n * (index + 1) / parts;
-        first.sort(points, parts)?;
+        // Nobody waits for times: those of a call that has not ended are left out.
+        if let Some(times) = times(&first.span, &self.others)? {
+            self.shares.learn(&times);
+        }
+        first.sort(points, self.others.len() + 1)?;
+        first.span.begin.record(&first.stream)?;
+        let Some((own, others)) = self.shares.cut(n).split_first() else {
+            return Err(Error::invalid("no parts for the devices"));
+        };
         let sorted = &mut first.sorted;
-        for number in 0..n.div_ceil(parts).div_ceil(chunk) {
-            for (index, shard) in self.others.iter_mut().enumerate() {
-                let all = part(index + 1);
+        for shard in &self.others {
+            shard.copies[0].wait_stream(&first.stream)?;
+            shard.span.begin.record(&shard.copies[0])?;
+        }
+        let longest = others.iter().map(Range::len).max().unwrap_or(0);
+        for number in 0..longest.div_ceil(chunk) {
+            for (all, shard) in others.iter().zip(&mut self.others) {
                 let begin = (all.start + number * chunk).min(all.end);
                 shard.compute(number % 2, begin..(begin + chunk).min(all.end), sorted)?;
             }
         }
-        let (queries, out) = (sorted.points.slice(part(0))?, sorted.distances.slice_mut(part(0))?);
+        for shard in &self.others {
+            shard.span.end.record(&shard.copies[1])?;
+        }
+        let own = own.clone();
+        let (queries, out) = (sorted.points.slice(own.clone())?, sorted.distances.slice_mut(own)?);
         let queries = PointQueries::at(queries);
         first.mesh.signed_distances(&first.stream, &queries, Sign::Normal, out)?;
+        first.span.end.record(&first.stream)?;
         let (distances_there, order) = (&sorted.distances, &sorted.order);
         // SAFETY: the order is that of a sort of as many keys: each index once.
         unsafe { first.parts.scatter(&first.stream, distances_there, order, distances) }
+    }
+}
+
+/// Milliseconds of each device's work in the call before, if it has ended.
+fn times(first: &Span, others: &[Shard]) -> Result<Option<Vec<f32>>> {
+    let spans: Vec<_> = [first].into_iter().chain(others.iter().map(|shard| &shard.span)).collect();
+    for span in &spans {
+        if !span.end.is_done()? {
+            return Ok(None);
+        }
+    }
+    spans.iter().map(|span| span.begin.elapsed_ms(&span.end)).collect::<Result<_>>().map(Some)
+}
+
+impl Span {
+    /// A span of nothing.
+    fn new(stream: &Stream) -> Result<Self> {
+        let context = stream.context();
+        let span = Self { begin: Event::timing(&context)?, end: Event::timing(&context)? };
+        span.begin.record(stream)?;
+        span.end.record(stream)?;
+        Ok(span)
     }
 }
 
@@ -143,6 +192,7 @@ impl First {
             lower: Float3::from(lower),
             scale: Float3::from(scale),
             sorted: Sorted::new(&stream, 0)?,
+            span: Span::new(&stream)?,
             stream,
             geometry,
         })
@@ -191,6 +241,7 @@ impl Shard {
                 DeviceBuffer::zeroed(&queries, chunk)?,
                 DeviceBuffer::zeroed(&queries, chunk)?,
             ],
+            span: Span::new(&queries)?,
             queries,
         })
     }

@@ -46,7 +46,8 @@ kernels! {
     // grid below the number of its points, or those behind them. What comes from memory is compared with `room`, or with
     // the room of messages, before it is an index. Threads take different places of messages by atomics, and use those
     // below `halo` and `migrants` alone. Warps are whole, and all their threads meet each ballot. Thread 0 alone writes
-    // the word of `state`, and `peaks`, and no thread reads these in the same launch.
+    // the word of `state`, and `peaks`, and no thread reads these in the same launch. In `next` thread i below 8 writes word
+    // 3 `halo` + 7 `migrants` + i.
     unsafe in geom_kernels::program(include_str!("domains.cu")).name("domains.cu") {
         safe fn sum_alone(hash_grid: GridView<'_, f32>, slab: Shape, counts: &mut [u32], sums: &mut [f64])
             where slab.room <= counts.len(), slab.room <= sums.len(), grid.x * block.x <= 4294967295;
@@ -58,9 +59,9 @@ kernels! {
             grid.x * block.x <= 4294967295, 6 * slab.halo + 14 * slab.migrants + 8 <= out.len(),
             slab.halo <= 268435456, slab.migrants <= 134217728;
         safe fn arrive(
-            slab: Shape, state: &mut [u32], from_left: &[u32], from_right: &[u32], out: &[u32], points: &mut [Float3],
-            velocities: &mut [Float4], peaks: &mut [u32],
-        ) where 2 <= state.len(), slab.room <= points.len(), slab.room <= velocities.len(), 6 <= peaks.len(),
+            slab: Shape, state: &mut [u32], from_left: &[u32], from_right: &[u32], out: &[u32], next: &mut [u32],
+            points: &mut [Float3], velocities: &mut [Float4], peaks: &mut [u32],
+        ) where 6 * slab.halo + 14 * slab.migrants + 8 <= next.len(), 2 <= state.len(), slab.room <= points.len(), slab.room <= velocities.len(), 6 <= peaks.len(),
             3 * slab.halo + 7 * slab.migrants + 4 <= from_left.len(), grid.x * block.x <= 1073741824,
             3 * slab.halo + 7 * slab.migrants + 4 <= from_right.len(), slab.room <= 1073741824,
             6 * slab.halo + 14 * slab.migrants + 8 <= out.len(), slab.halo <= 268435456, slab.migrants <= 134217728;
@@ -100,8 +101,9 @@ pub struct Slab {
     velocities: [DeviceBuffer<Float4>; 2],
     counts: DeviceBuffer<u32>,
     sums: DeviceBuffer<f64>,
-    /// The messages to the left and to the right, whose headers meet in the middle.
-    out: DeviceBuffer<u32>,
+    /// The messages to the left and to the right, whose headers meet in the middle: those of this step, and memory for the
+    /// next ones, which neighbours no longer read.
+    out: [DeviceBuffer<u32>; 2],
     /// The messages from the left and from the right.
     pub(crate) from: [DeviceBuffer<u32>; 2],
     peaks: DeviceBuffer<u32>,
@@ -174,7 +176,10 @@ impl Slab {
             ],
             counts: DeviceBuffer::zeroed(&stream, places)?,
             sums: DeviceBuffer::zeroed(&stream, places)?,
-            out: DeviceBuffer::zeroed(&stream, 2 * message)?,
+            out: [
+                DeviceBuffer::zeroed(&stream, 2 * message)?,
+                DeviceBuffer::zeroed(&stream, 2 * message)?,
+            ],
             from: [
                 DeviceBuffer::zeroed(&stream, message)?,
                 DeviceBuffer::zeroed(&stream, message)?,
@@ -213,10 +218,6 @@ impl Slab {
     /// # Errors
     /// If the driver returns an error.
     pub fn compute(&mut self) -> Result<()> {
-        if self.shape.sides != 0 {
-            let middle = self.message();
-            self.out.slice_mut(middle - HEADER..middle + HEADER)?.fill(&self.stream, 0)?;
-        }
         let launch = LaunchConfig::cover(self.places(), BLOCK);
         let [before, after] = &mut self.velocities;
         self.kernels.compute(
@@ -230,7 +231,7 @@ impl Slab {
             &mut *after,
             &mut self.counts,
             &mut self.sums,
-            &mut self.out,
+            &mut self.out[0],
         )?;
         swap(before, after);
         Ok(())
@@ -247,6 +248,7 @@ impl Slab {
         // Behind the slots that the last step has filled, of which the host does not know the number.
         let threads = self.places().min(1 << 17);
         let [from_left, from_right] = &self.from;
+        let [out, next] = &mut self.out;
         self.kernels.arrive(
             &self.stream,
             LaunchConfig::cover(threads, BLOCK),
@@ -254,23 +256,26 @@ impl Slab {
             &mut self.state,
             from_left,
             from_right,
-            &self.out,
+            &*out,
+            &mut *next,
             &mut self.points,
             &mut self.velocities[0],
             &mut self.peaks,
-        )
+        )?;
+        swap(out, next);
+        Ok(())
     }
 
     /// Returns the message to the left, and the one to the right.
     pub(crate) fn messages(&self) -> Result<[DeviceSlice<'_, u32>; 2]> {
-        let middle = self.message();
-        Ok([self.out.slice(..middle)?, self.out.slice(middle..)?])
+        let (middle, [out, _]) = (self.message(), &self.out);
+        Ok([out.slice(..middle)?, out.slice(middle..)?])
     }
 
     /// Returns the stream, the messages to the left and right, and where those from there go.
     pub(crate) fn exchanged(&mut self) -> Result<Exchanged<'_>> {
-        let middle = self.message();
-        let out = [self.out.slice(..middle)?, self.out.slice(middle..)?];
+        let (middle, [out, _]) = (self.message(), &self.out);
+        let out = [out.slice(..middle)?, out.slice(middle..)?];
         Ok((&self.stream, out, self.from.each_mut()))
     }
 

@@ -42,6 +42,48 @@ fn each(
     Ok(all / f32::from(runs))
 }
 
+/// Milliseconds of the parts of a step, means over devices and `runs`: the grid, the sum, the messages, the arrivals. The
+/// messages are those of the device that waits least for its neighbour, and the wait of the others comes last.
+fn parts(domains: &mut Domains, runs: u16) -> Result<[f32; 5]> {
+    let mut events = Vec::new();
+    let record = |slabs: &[domains::Slab]| {
+        let event = |slab: &domains::Slab| {
+            let event = Event::timing(&slab.stream().context())?;
+            event.record(slab.stream())?;
+            Ok(event)
+        };
+        slabs.iter().map(event).collect::<cuda_safe::Result<Vec<_>>>()
+    };
+    for _ in 0..runs {
+        let mut marks = vec![record(domains.slabs())?];
+        domains.step_in_parts(|slabs| {
+            marks.push(record(slabs)?);
+            Ok(())
+        })?;
+        events.push(marks);
+    }
+    let mut sums = [0.0; 5];
+    for marks in events {
+        for (part, pair) in marks.windows(2).enumerate() {
+            let [begin, end] = pair else { continue };
+            let times = begin.iter().zip(end).map(|(begin, end)| {
+                end.synchronize()?;
+                begin.elapsed_ms(end)
+            });
+            let times = times.collect::<cuda_safe::Result<Vec<_>>>()?;
+            let mean = times.iter().sum::<f32>() / times.len() as f32;
+            if part == 2 {
+                let least = times.iter().copied().fold(f32::INFINITY, f32::min);
+                sums[2] += least;
+                sums[4] += mean - least;
+            } else {
+                sums[part] += mean;
+            }
+        }
+    }
+    Ok(sums.map(|sum| sum / f32::from(runs)))
+}
+
 /// Prints how long steps take: of `n` particles on one device, of `n` on each device, and of `n` in all.
 pub(crate) fn table(
     contexts: &[Context],
@@ -78,12 +120,18 @@ pub(crate) fn table(
     for devices in 2..=contexts.len() {
         let contexts = &contexts[..devices];
         let longer = Options { length: devices as f32, ..*options };
-        let (weak, _) = step_of(contexts, &longer, n * devices)?;
+        let (weak, mut domains) = step_of(contexts, &longer, n * devices)?;
+        let [grid, sum, messages, arrivals, waits] = parts(&mut domains, runs)?;
+        drop(domains);
         let (strong, _) = step_of(contexts, options, n)?;
         println!(
             "{devices} devices: {n} on each {weak:.4}, efficiency {:.3}; {n} in all {strong:.4}, {:.2} times as fast",
             one / weak,
             one / strong
+        );
+        println!(
+            "  of {n} on each: grid {grid:.4}, sum {sum:.4}, messages {messages:.4}, arrivals {arrivals:.4}, waits for \
+             neighbours {waits:.4}"
         );
     }
     Ok(())
