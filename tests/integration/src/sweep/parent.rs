@@ -12,7 +12,9 @@ use crate::harness::{
 
 /// The milliseconds of a core for the faults of a test, beside the first one.
 const QUICK_SHARE: u64 = 10;
-const CI_SHARE: u64 = 100;
+const CI_SHARE: u64 = 50;
+/// That of a test with a planted bug, which is to be found.
+const PLANTED_SHARE: u64 = 100;
 /// A deep sweep tries all faults, and this is for one process of several.
 const DEEP_SHARE: u64 = 30_000;
 /// Sets the share in every sweep.
@@ -24,8 +26,9 @@ fn share(planted: bool) -> (u64, bool) {
     match (asked, sample::effort()) {
         (Some(asked), _) => (asked, false),
         (None, Effort::Deep) => (DEEP_SHARE, true),
-        (None, Effort::Quick) if !planted => (QUICK_SHARE, false),
-        (None, Effort::Quick | Effort::Ci) => (CI_SHARE, false),
+        (None, _) if planted => (PLANTED_SHARE, false),
+        (None, Effort::Quick) => (QUICK_SHARE, false),
+        (None, Effort::Ci) => (CI_SHARE, false),
     }
 }
 
