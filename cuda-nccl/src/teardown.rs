@@ -2,8 +2,8 @@
 //! 530 ms, so neither a drop nor an abort does it itself.
 //!
 //! Each communicator has a thread of its own for its end, since NCCL may make the end of one rank wait for another's.
-//! In a forked child nothing is called. When the process exits, calls under way have a second to end, before NCCL's and
-//! CUDA's own destructors run; no further one begins.
+//! In a forked child nothing is called. When the process exits, ends under way have a second, before NCCL's and CUDA's own
+//! destructors run; no further one begins.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,10 +21,12 @@ use crate::slot::Slot;
 static FORKED: AtomicBool = AtomicBool::new(false);
 /// Raised when the process exits.
 static EXITING: AtomicBool = AtomicBool::new(false);
+/// Raised when the exit does not wait any more.
+static OVER: AtomicBool = AtomicBool::new(false);
 /// The number of threads that are inside of NCCL to end a communicator.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 
-/// How long an exit waits for calls under way.
+/// How long an exit waits for ends under way.
 const EXIT: Duration = Duration::from_secs(1);
 
 /// How long after the abort of a communicator its memory stays behind the gate if graphs have recorded calls: NCCL keeps it
@@ -44,6 +46,7 @@ pub(crate) fn watch_process() {
             while INSIDE.load(Ordering::SeqCst) > 0 && !is_forked() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
             }
+            OVER.store(true, Ordering::SeqCst);
         }
         static INSTALLED: OnceLock<()> = OnceLock::new();
         INSTALLED.get_or_init(|| {
@@ -160,18 +163,19 @@ fn abort_now(handle: &Arc<Handle>) {
             }
         });
     }
-    end(handle, raw, true);
+    if let Some(inside) = Inside::enter() {
+        end(handle, raw, true, &inside);
+    }
 }
 
 /// Aborts or destroys a communicator that was taken out of its handle.
-fn end(handle: &Handle, raw: ncclComm_t, abort: bool) {
-    let Some(_inside) = Inside::enter() else { return };
+fn end(handle: &Handle, raw: ncclComm_t, abort: bool, _inside: &Inside) {
     // If an abort fails, kernels may run on: the memory of its calls stays behind the gate.
     if !end_raw(handle.library, &handle.context, raw, abort) && abort {
         return;
     }
-    // The exit does not wait for long, and the gate calls the driver.
-    if EXITING.load(Ordering::SeqCst) {
+    // The gate calls the driver.
+    if OVER.load(Ordering::SeqCst) {
         return;
     }
     handle.note_still();
@@ -232,11 +236,13 @@ fn in_context(context: &Context, call: impl FnOnce()) {
 /// failure: kernels of the others may still write to the memory of this one's calls. There is no time limit: work may be
 /// behind other work that takes long. An abort ends the wait.
 fn destroy(handle: &Handle) {
+    // From the first call to the end: NCCL finalises by threads of its own, which an exit must not overtake.
+    let Some(inside) = Inside::enter() else { return };
     match finalize(handle) {
         Ok(true) => {
             let raw = handle.take_unless_aborted();
             if !raw.is_null() {
-                end(handle, raw, false);
+                end(handle, raw, false, &inside);
             }
         }
         Ok(false) => {}
@@ -245,12 +251,11 @@ fn destroy(handle: &Handle) {
 }
 
 /// Waits until the work is done, and returns whether it is; otherwise another thread aborts the communicator, or the process
-/// exits.
+/// exits and does not wait any more.
 fn finalize(handle: &Handle) -> Result<bool, Error> {
     let mut started = false;
     let start = Instant::now();
-    loop {
-        let Some(inside) = Inside::enter() else { return Ok(false) };
+    while !OVER.load(Ordering::SeqCst) {
         let Ok(raw) = handle.lock() else { return Ok(false) };
         if !started {
             let mut code = Ok(ncclResult_t::ncclSuccess);
@@ -267,10 +272,10 @@ fn finalize(handle: &Handle) -> Result<bool, Error> {
             return Ok(true);
         }
         drop(raw);
-        drop(inside);
         // A hundredth of what has passed.
         let pause =
             (start.elapsed() / 100).clamp(Duration::from_micros(100), Duration::from_millis(20));
         std::thread::sleep(pause);
     }
+    Ok(false)
 }

@@ -43,11 +43,12 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// call ([`Context::lend`](crate::Context::lend)) is the framework's to free, and a gate does not keep it.
 ///
 /// ```
+/// # use cuda_safe::DeviceBuffer;
 /// # fn main() -> cuda_safe::Result<()> {
 /// # let driver = cuda_safe::Driver::from_sys(cuda_safe::sys::noop::driver())?;
 /// # let context = driver.device(0)?.context()?;
 /// let stream = context.stream()?;
-/// let buffer = stream.zeros::<f32>(1024)?;
+/// let buffer = DeviceBuffer::<f32>::zeroed(&stream, 1024)?;
 /// let gate = cuda_safe::Gate::new();
 /// gate.guard(buffer.allocation())?;
 /// // Here a library enqueues work on the buffer, which may be dropped then. Before the work is made to fail:
