@@ -238,8 +238,10 @@ impl Handle {
     /// Waits for the thread that has ended the communicator: it holds the context until it is over.
     pub(crate) fn join_end(&self) {
         let thread = lock(&self.ends_by).take();
-        // A panic was printed.
-        thread.map(|thread| thread.join().is_ok());
+        if let Some(thread) = thread {
+            // A panic was printed.
+            let _ = thread.join();
+        }
     }
 
     /// Waits until NCCL's communicator is gone, and returns whether it is.
