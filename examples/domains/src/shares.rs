@@ -27,7 +27,7 @@ impl Shares {
         let lengths: Vec<_> = self.cut.iter().map(Range::len).collect();
         if times.len() != lengths.len()
             || !times.iter().all(is_time)
-            || lengths.iter().any(|length| *length == 0)
+            || lengths.contains(&0)
             || lengths.iter().sum::<usize>() < self.most / 2
         {
             return;
