@@ -61,7 +61,8 @@ kernels! {
         safe fn arrive(
             slab: Shape, state: &mut [u32], from_left: &[u32], from_right: &[u32], out: &[u32], next: &mut [u32],
             points: &mut [Float3], velocities: &mut [Float4], peaks: &mut [u32],
-        ) where 6 * slab.halo + 14 * slab.migrants + 8 <= next.len(), 2 <= state.len(), slab.room <= points.len(), slab.room <= velocities.len(), 6 <= peaks.len(),
+        ) where 6 * slab.halo + 14 * slab.migrants + 8 <= next.len(), 2 <= state.len(), slab.room <= points.len(),
+            slab.room <= velocities.len(), 6 <= peaks.len(),
             3 * slab.halo + 7 * slab.migrants + 4 <= from_left.len(), grid.x * block.x <= 1073741824,
             3 * slab.halo + 7 * slab.migrants + 4 <= from_right.len(), slab.room <= 1073741824,
             6 * slab.halo + 14 * slab.migrants + 8 <= out.len(), slab.halo <= 268435456, slab.migrants <= 134217728;

@@ -4,25 +4,27 @@ use std::error::Error;
 
 use cuda_nccl::{Config, Result};
 use cuda_safe::{Context, Event};
-use domains::{Domains, Options};
+use domains::{Domains, Options, Slab};
+
+/// Records an event on the stream of each slab.
+fn record(slabs: &[Slab]) -> cuda_safe::Result<Vec<Event>> {
+    let event = |slab: &Slab| {
+        let event = Event::timing(&slab.stream().context())?;
+        event.record(slab.stream())?;
+        Ok(event)
+    };
+    slabs.iter().map(event).collect()
+}
 
 /// Milliseconds of some work on all devices: of the one that takes longest, between two events on its stream.
 pub(crate) fn milliseconds(
     domains: &mut Domains,
     work: impl FnOnce(&mut Domains) -> Result<()>,
 ) -> Result<f32> {
-    let record = |domains: &Domains| {
-        let event = |slab: &domains::Slab| {
-            let event = Event::timing(&slab.stream().context())?;
-            event.record(slab.stream())?;
-            Ok(event)
-        };
-        domains.slabs().iter().map(event).collect::<cuda_safe::Result<Vec<_>>>()
-    };
     domains.slabs().iter().try_for_each(|slab| slab.stream().synchronize())?;
-    let begin = record(domains)?;
+    let begin = record(domains.slabs())?;
     work(domains)?;
-    let end = record(domains)?;
+    let end = record(domains.slabs())?;
     let mut most = 0.0f32;
     for (begin, end) in begin.iter().zip(&end) {
         end.synchronize()?;
@@ -46,14 +48,6 @@ fn each(
 /// messages are those of the device that waits least for its neighbour, and the wait of the others comes last.
 fn parts(domains: &mut Domains, runs: u16) -> Result<[f32; 5]> {
     let mut events = Vec::new();
-    let record = |slabs: &[domains::Slab]| {
-        let event = |slab: &domains::Slab| {
-            let event = Event::timing(&slab.stream().context())?;
-            event.record(slab.stream())?;
-            Ok(event)
-        };
-        slabs.iter().map(event).collect::<cuda_safe::Result<Vec<_>>>()
-    };
     for _ in 0..runs {
         let mut marks = vec![record(domains.slabs())?];
         domains.step_in_parts(|slabs| {
@@ -107,10 +101,10 @@ pub(crate) fn table(
     println!("{n} particles, radius {}; milliseconds of a step, of {runs}", options.radius);
     let (one, mut domains) = step_of(&contexts[..1], options, n)?;
     let rebuild = each(&mut domains, runs, |domains| {
-        Ok(domains.slabs_mut().iter_mut().try_for_each(domains::Slab::rebuild)?)
+        Ok(domains.slabs_mut().iter_mut().try_for_each(Slab::rebuild)?)
     })?;
     let sum = each(&mut domains, runs, |domains| {
-        Ok(domains.slabs_mut().iter_mut().try_for_each(domains::Slab::sum_alone)?)
+        Ok(domains.slabs_mut().iter_mut().try_for_each(Slab::sum_alone)?)
     })?;
     drop(domains);
     println!(
