@@ -120,8 +120,8 @@ impl Communicator {
     /// may write beyond a slice of a peer.
     ///
     /// Memory that a framework has lent for its own capture ([`Context::lend`]) stays until all ranks have run the graph, or
-    /// were aborted. A failure is not followed, later than a second, by the start of a launch that was enqueued before: behind
-    /// an abort the memory of recorded calls is kept for a second.
+    /// were aborted. A launch that was enqueued before a failure starts within a second of it, since the memory of recorded
+    /// calls is kept for a second after an abort.
     pub unsafe fn allow_recording(&mut self) {
         self.records = true;
     }

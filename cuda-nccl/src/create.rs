@@ -91,8 +91,8 @@ impl Communicator {
     /// [`Config::checked`] the ranks compare all but what graphs have recorded, so that only those need the promise.
     ///
     /// NCCL may let ranks of other processes write to memory of calls that graphs have recorded: after a failure, that memory
-    /// stays until their communicators have ended, too. And a failure is not followed, later than a second, by the start of
-    /// a launch of such a graph that was enqueued before.
+    /// stays until their communicators have ended, too. A launch of such a graph that was enqueued before a failure starts
+    /// within a second of it.
     ///
     /// Ranks that one process makes with one identifier belong together: a failure of one aborts all of them.
     ///

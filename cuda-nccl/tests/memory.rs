@@ -160,7 +160,7 @@ fn by_identifier(run: impl Fn(Communicator, &Stream, &Barrier) -> Result<()> + S
     })
 }
 
-/// NCCL ends the ranks that a process has of one communicator together, whoever made them.
+/// NCCL ends all ranks of a communicator in one process together, so they share their failures.
 #[test]
 fn ranks_of_one_identifier_end_together() -> Result<()> {
     for of_split in [false, true] {

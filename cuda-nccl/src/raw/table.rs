@@ -24,6 +24,7 @@ macro_rules! table {
             pub const NAMES: &'static [(&'static CStr, c_int)] = &[$((
                 match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                     Ok(name) => name,
+                    // A constant: this would fail the build, and is never reached in a program.
                     Err(_) => panic!("a name has no NUL"),
                 },
                 $since,
