@@ -18,6 +18,11 @@ const WITH_VALUE: [&str; 6] =
     ["--test-threads", "--skip", "--format", "--color", "--logfile", "-Z"];
 
 fn main() -> ExitCode {
+    let mut given = std::env::args().skip(1);
+    if std::env::args().nth(1).as_deref() == Some(harness::COMMAND) {
+        given.next();
+        return harness::child_main(attacks::program, given);
+    }
     let all = match harness::attacks() {
         Ok(all) => all,
         Err(failure) => {
@@ -25,11 +30,6 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let mut given = std::env::args().skip(1);
-    if std::env::args().nth(1).as_deref() == Some(harness::COMMAND) {
-        given.next();
-        return harness::child_main(&all, attacks::program, given);
-    }
     let (arguments, filters) = command_line(given);
     let all = Arc::new(all);
     let mut trials = Vec::new();

@@ -16,6 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+use rayon::prelude::*;
 use xtask::wheels::{NVRTC_12_0, fetch};
 
 /// The error of every step; main prints it.
@@ -77,25 +78,33 @@ fn all(check: bool) -> Result<(), Failure> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n       ").into()) }
 }
 
-/// As [`all`], for one package; what is wrong there.
+/// As [`all`], for one package; what is wrong there. Each module is compiled by a process of its own, and as many at a
+/// time as there are cores.
 fn of_package(library: &Path, package: &Path, check: bool) -> Result<Vec<String>, Failure> {
     let (sources, outputs) = (package.join("device/kernels"), package.join("ptx"));
     let mut modules = Vec::new();
-    let mut wrong = Vec::new();
     for file in names(&sources)?.iter().filter_map(|name| name.strip_suffix(".cu")) {
         let source = read(&sources.join(format!("{file}.cu")))?;
-        let exceptions = exact::exceptions(&source)?;
-        for name in compile::modules(file, &source) {
-            let text = compiled(library, &package.join("device"), file, &name)?;
-            let offences =
-                exact::offences(&text, &exceptions).map_err(|error| format!("{name}: {error}"))?;
-            wrong.extend(offences.into_iter().map(|offence| format!("{file}.cu: {offence}")));
-            wrong.extend(pack::put(&outputs, &name, &text, check)?);
-            modules.push(name);
-        }
+        let names = compile::modules(file, &source);
+        modules.extend(names.into_iter().map(|name| (name, file.to_owned(), source.clone())));
     }
-    for name in pack::modules(&outputs)?.iter().filter(|name| !modules.contains(name)) {
-        wrong.push(format!("{} has no source: delete it", pack::path(&outputs, name).display()));
+    let one = |(name, file, source): &(String, String, String)| {
+        let text = compiled(library, &package.join("device"), file, name)?;
+        let exceptions = exact::exceptions(source)?;
+        let offences =
+            exact::offences(&text, &exceptions).map_err(|error| format!("{name}: {error}"))?;
+        let offences = offences.into_iter().map(|offence| format!("{file}.cu: {offence}"));
+        let mut wrong: Vec<String> = offences.collect();
+        wrong.extend(pack::put(&outputs, name, &text, check)?);
+        Ok::<_, Failure>(wrong)
+    };
+    let each: Result<Vec<Vec<String>>, Failure> = modules.par_iter().map(one).collect();
+    let mut wrong = each?.concat();
+    for name in pack::modules(&outputs)? {
+        if !modules.iter().any(|(module, ..)| *module == name) {
+            let path = pack::path(&outputs, &name);
+            wrong.push(format!("{} has no source: delete it", path.display()));
+        }
     }
     Ok(wrong)
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
+use super::header;
 use super::{Attack, Failure, Lab, Program, TestResult, ensure};
 
 /// The first argument of such a process; then the attack's name, the variant and the step.
@@ -13,21 +14,26 @@ pub(crate) const COMMAND: &str = "--attack";
 /// The last line of the output of a run in which everything held.
 pub(super) const HELD: &str = "the attack was withstood";
 
-/// Runs the attack that the arguments name. `attacks` are all, `programs` their functions.
+/// Runs the attack that the arguments name. `program` finds its function.
 pub(crate) fn main(
-    attacks: &[Attack],
     program: impl Fn(&str) -> Option<Program>,
     mut arguments: impl Iterator<Item = String>,
 ) -> ExitCode {
     let mut next = || arguments.next().unwrap_or_default();
     let (name, variant, step) = (next(), next(), next());
-    let attack = attacks.iter().find(|attack| attack.name == name);
+    let attack = match header::program(&name) {
+        Ok(attack) => attack,
+        Err(failure) => {
+            eprintln!("{failure}");
+            return ExitCode::from(2);
+        }
+    };
     let (Some(attack), Some(program)) = (attack, program(&name)) else {
         eprintln!("there is no attack {name}");
         return ExitCode::from(2);
     };
     end_when_orphaned(attack.limit);
-    match run(attack, program, &variant, &step) {
+    match run(&attack, program, &variant, &step) {
         Ok(()) => {
             println!("{HELD}");
             ExitCode::SUCCESS

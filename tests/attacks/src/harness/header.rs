@@ -92,6 +92,19 @@ pub(crate) fn attacks() -> Result<Vec<Attack>, Failure> {
     }
 }
 
+/// The program of this name, if there is one. Only the files that may have it are read: each process of an attack asks.
+pub(crate) fn program(name: &str) -> Result<Option<Attack>, Failure> {
+    let Some((theme_of_name, function)) = name.split_once("::") else { return Ok(None) };
+    let (folder, start) = (package().join("src/attacks"), format!("fn {function}("));
+    let mut attacks = Vec::new();
+    for file in files(&folder)? {
+        if theme(&file, &folder)? == theme_of_name && fs::read_to_string(&file)?.contains(&start) {
+            programs(&file, theme_of_name, &mut attacks)?;
+        }
+    }
+    Ok(attacks.into_iter().find(|attack| attack.name == name))
+}
+
 /// The Rust files below a folder, in order.
 pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();

@@ -14,6 +14,8 @@ pub(crate) struct Case {
     pub(crate) serial: bool,
     /// Whether it takes long on one core: then it begins first, so that the other cores do not wait for it at the end.
     pub(crate) long: bool,
+    /// Whether it runs only where tests are asked for by their names.
+    pub(crate) asked: bool,
     /// For cases with a process of their own: variables of that process.
     pub(crate) variables: &'static [(&'static str, &'static str)],
 }
@@ -57,7 +59,7 @@ pub(crate) enum Run {
 
 impl Case {
     const fn new(name: &'static str, run: Run) -> Self {
-        Self { name, run, serial: false, long: false, variables: &[] }
+        Self { name, run, serial: false, long: false, asked: false, variables: &[] }
     }
 
     pub(crate) const fn host(name: &'static str, run: fn() -> TestResult) -> Self {
@@ -132,6 +134,12 @@ impl Case {
     /// Before other tests of its tier.
     pub(crate) const fn long(mut self) -> Self {
         self.long = true;
+        self
+    }
+
+    /// Only where tests are asked for by their names.
+    pub(crate) const fn only_if_asked(mut self) -> Self {
+        self.asked = true;
         self
     }
 

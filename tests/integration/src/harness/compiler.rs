@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nvrtc::{Arch, Cache, Image, Nvrtc, NvrtcVersion, Options};
 
-use super::Failure;
+use super::{Failure, deep};
 use crate::programs::Program;
 
 /// The variable that lists, like `PATH`, every NVRTC that must be exercised.
@@ -17,6 +17,8 @@ const PACKAGES: [&str; 2] = ["nvidia-cuda-nvrtc-cu12-12.0.140", "nvidia-cuda-nvr
 pub(crate) struct Compiler {
     pub(crate) library: Nvrtc,
     pub(crate) version: NvrtcVersion,
+    /// Its place among the compilers under test, and how many there are.
+    place: (usize, usize),
 }
 
 impl Compiler {
@@ -36,18 +38,25 @@ impl Compiler {
         compiled.map_err(|error| Failure::new(format!("{} for {arch}: {error}", program.name)))
     }
 
+    /// Whether the program at this place of a list is this compiler's to compile. In a deep run each compiler takes all;
+    /// else they take turns, so that each program is compiled once.
+    pub(crate) fn takes(&self, program: usize) -> bool {
+        let (place, of) = self.place;
+        deep() || program % of == place
+    }
+
     /// The library's file.
     pub(crate) fn path(&self) -> Result<&Path, Failure> {
         self.library.path().ok_or_else(|| Failure::new("the library has no path"))
     }
 
-    fn open(path: &Path) -> Result<Self, String> {
+    fn open(path: &Path, place: (usize, usize)) -> Result<Self, String> {
         let open = || {
             // SAFETY: NVIDIA's library: the user names it, or `cargo xtask setup` has fetched it by
             // its hash.
             let library = unsafe { Nvrtc::load_from(path) }?;
             let version = library.version()?;
-            Ok(Self { library, version })
+            Ok(Self { library, version, place })
         };
         open().map_err(|error: nvrtc::Error| format!("{}: {error}", path.display()))
     }
@@ -57,18 +66,16 @@ impl Compiler {
 /// those are taken that lie about.
 pub(crate) fn compilers() -> Result<Vec<Compiler>, String> {
     let listed = std::env::var_os(VARIABLE).filter(|list| !list.is_empty());
-    if let Some(listed) = listed {
-        return std::env::split_paths(&listed).map(|path| Compiler::open(&path)).collect();
+    let mut paths: Vec<PathBuf> = match listed {
+        Some(listed) => std::env::split_paths(&listed).collect(),
+        None => PACKAGES.iter().filter_map(|package| unpacked(package)).collect(),
+    };
+    if paths.is_empty() {
+        let found = Nvrtc::find().map_err(|error| format!("no NVRTC: {error}"))?;
+        paths.push(found.path().ok_or("no NVRTC with a path")?.to_owned());
     }
-    let packages: Vec<PathBuf> = PACKAGES.iter().filter_map(|package| unpacked(package)).collect();
-    if !packages.is_empty() {
-        return packages.iter().map(|path| Compiler::open(path)).collect();
-    }
-    let found = Nvrtc::find().map_err(|error| format!("no NVRTC: {error}"))?;
-    match found.path() {
-        Some(path) => Ok(vec![Compiler::open(path)?]),
-        None => Err("no NVRTC with a path".to_owned()),
-    }
+    let of = paths.len();
+    paths.iter().enumerate().map(|(place, path)| Compiler::open(path, (place, of))).collect()
 }
 
 /// The folder of a package's libraries, below the folder that setup filled.

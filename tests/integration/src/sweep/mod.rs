@@ -7,7 +7,8 @@
 //!
 //! A short run is a sample of the faults: of the first three calls of each name, at least one, and then as many as
 //! the test's share of time allows, in an order that the run's seed draws. CI's sample is larger and takes one fault
-//! of each function first. A deep run tries every call.
+//! of each function first. Of the tests that are slow by themselves it is a part, see `slow`. A deep run tries every
+//! call of every test.
 //!
 //! Not here: opening the context, which `host/faults.rs` sweeps, as it does fatal codes; and tests
 //! with a process of their own (`Case::fault`, `Case::process`), which are about faults already, but for those of
@@ -21,6 +22,7 @@ mod judge;
 mod keeper;
 mod parent;
 mod planted;
+mod slow;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -60,12 +62,20 @@ static TOTALS: Totals = Totals {
     missed: AtomicU64::new(0),
 };
 
+/// Whether the faults of this test are tried.
+fn is_swept(case: &Case) -> bool {
+    (matches!(case.run, Run::Device(_)) || case.is_of_several())
+        && absorbed::can_be_swept(case.name)
+}
+
 pub(crate) fn cases(all: &[Case]) -> Vec<Case> {
-    let swept = all.iter().filter(|case| {
-        (matches!(case.run, Run::Device(_)) || case.is_of_several())
-            && absorbed::can_be_swept(case.name)
-    });
-    let mut cases: Vec<_> = swept.map(|case| Case::sweep(case.name, parent::sweep)).collect();
+    let swept = all.iter().filter(|case| is_swept(case));
+    let sweep = |case: &Case| {
+        let sweep = Case::sweep(case.name, parent::sweep);
+        if slow::is_due(case.name) { sweep } else { sweep.only_if_asked() }
+    };
+    let mut cases: Vec<_> = swept.map(sweep).collect();
+    cases.push(Case::host("sweep::slow_tests_exist", slow::exist));
     cases.extend(planted::sweeps());
     cases.push(Case::sweep("contracts", |_| contracts::contracts()));
     cases.push(Case::sweep_end("enough_faults", count));
