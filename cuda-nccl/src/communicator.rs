@@ -120,8 +120,8 @@ impl Communicator {
     /// may write beyond a slice of a peer.
     ///
     /// Memory that a framework has lent for its own capture ([`Context::lend`]) stays until all ranks have run the graph, or
-    /// were aborted. A launch that was enqueued before a failure starts within a second of it, since the memory of recorded
-    /// calls is kept for a second after an abort.
+    /// were aborted. A launch that was enqueued before a failure starts within a second of it or not at all, since the memory
+    /// of recorded calls is kept for a second after an abort.
     pub unsafe fn allow_recording(&mut self) {
         self.records = true;
     }

@@ -92,7 +92,7 @@ impl Communicator {
     ///
     /// NCCL may let ranks of other processes write to memory of calls that graphs have recorded: after a failure, that memory
     /// stays until their communicators have ended, too. A launch of such a graph that was enqueued before a failure starts
-    /// within a second of it.
+    /// within a second of it or not at all.
     ///
     /// Ranks that one process makes with one identifier belong together: a failure of one aborts all of them.
     ///

@@ -24,7 +24,8 @@ macro_rules! table {
             pub const NAMES: &'static [(&'static CStr, c_int)] = &[$((
                 match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                     Ok(name) => name,
-                    // A constant: this would fail the build, and is never reached in a program.
+                    // Cannot happen: an identifier has no NUL, and `concat!` adds the only one, at the end. The compiler
+                    // evaluates this constant, so a panic would fail the build and is in no program.
                     Err(_) => panic!("a name has no NUL"),
                 },
                 $since,
