@@ -78,8 +78,8 @@ fn all(check: bool) -> Result<(), Failure> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n       ").into()) }
 }
 
-/// As [`all`], for one package; what is wrong there. Each module is compiled by a process of its own, and as many at a
-/// time as there are cores.
+/// As [`all`], for one package; returns what is wrong there. As many modules are compiled at a time as there are cores, each
+/// by a separate process.
 fn of_package(library: &Path, package: &Path, check: bool) -> Result<Vec<String>, Failure> {
     let (sources, outputs) = (package.join("device/kernels"), package.join("ptx"));
     let mut modules = Vec::new();

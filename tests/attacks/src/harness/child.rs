@@ -14,14 +14,14 @@ pub(crate) const COMMAND: &str = "--attack";
 /// The last line of the output of a run in which everything held.
 pub(super) const HELD: &str = "the attack was withstood";
 
-/// Runs the attack that the arguments name. `program` finds its function.
+/// Runs the attack that the arguments name. `program` returns its function.
 pub(crate) fn main(
     program: impl Fn(&str) -> Option<Program>,
     mut arguments: impl Iterator<Item = String>,
 ) -> ExitCode {
     let mut next = || arguments.next().unwrap_or_default();
     let (name, variant, step) = (next(), next(), next());
-    let attack = match header::program(&name) {
+    let attack = match header::program_named(&name) {
         Ok(attack) => attack,
         Err(failure) => {
             eprintln!("{failure}");

@@ -92,8 +92,9 @@ pub(crate) fn attacks() -> Result<Vec<Attack>, Failure> {
     }
 }
 
-/// The program of this name, if there is one. Only the files that may have it are read: each process of an attack asks.
-pub(crate) fn program(name: &str) -> Result<Option<Attack>, Failure> {
+/// Returns the attack of this name that is a program. Parses only the files that can contain it, because the process of each
+/// attack calls this.
+pub(crate) fn program_named(name: &str) -> Result<Option<Attack>, Failure> {
     let Some((theme_of_name, function)) = name.split_once("::") else { return Ok(None) };
     let (folder, start) = (package().join("src/attacks"), format!("fn {function}("));
     let mut attacks = Vec::new();

@@ -81,8 +81,7 @@ fn inexact(ptx: &str) -> Option<&str> {
 /// approximate in it: so it is in users' programs. With the default options `cargo xtask ptx --check`
 /// and the device tests compile them; this takes seconds for each, so the compilers take turns.
 fn kernels(compiler: &Compiler) -> TestResult {
-    let sources = geom_kernels::sources().enumerate();
-    for (_, (name, source)) in sources.filter(|(place, _)| compiler.takes(*place)) {
+    for (name, source) in compiler.share(geom_kernels::sources()) {
         let program = program(source).name(name);
         let ptx = compiled(compiler, program, Options::new().fast_math(true))
             .map_err(|error| Failure::new(format!("{name}: {error}")))?
@@ -108,8 +107,8 @@ fn stays_exact(compiler: &Compiler) -> TestResult {
         adjoints::VOLUME_SOURCE,
         adjoints::ISOSURFACE_SOURCE,
     ];
-    for (_, source) in sources.iter().enumerate().filter(|(place, _)| compiler.takes(*place)) {
-        let ptx = compiled(compiler, program(*source), fast.clone())?.ptx.unwrap_or_default();
+    for source in compiler.share(sources) {
+        let ptx = compiled(compiler, program(source), fast.clone())?.ptx.unwrap_or_default();
         ensure!(ptx.contains("fma.rn.f") && ptx.contains("sub.rn.f"), "it is the program");
         ensure_eq!(inexact(&ptx), None);
     }

@@ -14,7 +14,7 @@ pub(crate) struct Case {
     pub(crate) serial: bool,
     /// Whether it takes long on one core: then it begins first, so that the other cores do not wait for it at the end.
     pub(crate) long: bool,
-    /// Whether it runs only where tests are asked for by their names.
+    /// Whether it runs only if the command line names tests.
     pub(crate) asked: bool,
     /// For cases with a process of their own: variables of that process.
     pub(crate) variables: &'static [(&'static str, &'static str)],
@@ -137,7 +137,7 @@ impl Case {
         self
     }
 
-    /// Only where tests are asked for by their names.
+    /// Only if the command line names tests.
     pub(crate) const fn only_if_asked(mut self) -> Self {
         self.asked = true;
         self

@@ -17,7 +17,7 @@ const PACKAGES: [&str; 2] = ["nvidia-cuda-nvrtc-cu12-12.0.140", "nvidia-cuda-nvr
 pub(crate) struct Compiler {
     pub(crate) library: Nvrtc,
     pub(crate) version: NvrtcVersion,
-    /// Its place among the compilers under test, and how many there are.
+    /// Its index among the compilers under test, and how many there are.
     place: (usize, usize),
 }
 
@@ -38,11 +38,14 @@ impl Compiler {
         compiled.map_err(|error| Failure::new(format!("{} for {arch}: {error}", program.name)))
     }
 
-    /// Whether the program at this place of a list is this compiler's to compile. In a deep run each compiler takes all;
-    /// else they take turns, so that each program is compiled once.
-    pub(crate) fn takes(&self, program: usize) -> bool {
-        let (place, of) = self.place;
-        deep() || program % of == place
+    /// Returns the programs that this compiler compiles: all in a deep run. Otherwise the compilers take turns, so that each
+    /// program is compiled once.
+    pub(crate) fn share<T>(
+        &self,
+        programs: impl IntoIterator<Item = T>,
+    ) -> impl Iterator<Item = T> {
+        let (place, of) = if deep() { (0, 1) } else { self.place };
+        programs.into_iter().skip(place).step_by(of)
     }
 
     /// The library's file.

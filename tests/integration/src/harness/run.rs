@@ -233,7 +233,7 @@ fn sweep(cases: &[Case], command: &Command) -> TierReport {
         return tier.report(Some(reason));
     }
     for case in cases {
-        if case.asked && command.filters.is_empty() {
+        if case.asked && command.filters.is_empty() && !command.arguments.list {
             continue;
         }
         if let Run::Sweep(run) = case.run {

@@ -13,7 +13,7 @@ use Codes::{All, OutOfMemory};
 
 /// Reasons that several entries have.
 const PANIC: &str = "a closure has panicked, and that is what its caller hears of";
-const FAILED_PASS: &str = "the pass has failed before, and that is what its caller hears of";
+const FAILED_PASS: &str = "the pass had failed before, and its caller gets the first error";
 const RAW: &str = "the test calls it itself, in a drop";
 
 /// The calls, the codes, how the names of the tests begin, and why.

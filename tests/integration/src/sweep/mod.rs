@@ -7,8 +7,8 @@
 //!
 //! A short run is a sample of the faults: of the first three calls of each name, at least one, and then as many as
 //! the test's share of time allows, in an order that the run's seed draws. CI's sample is larger and takes one fault
-//! of each function first. Of the tests that are slow by themselves it is a part, see `slow`. A deep run tries every
-//! call of every test.
+//! of each function first. Of the tests that are slow without a fault a short run tries a part, see `slow`. A deep run
+//! tries every call of every test.
 //!
 //! Not here: opening the context, which `host/faults.rs` sweeps, as it does fatal codes; and tests
 //! with a process of their own (`Case::fault`, `Case::process`), which are about faults already, but for those of
@@ -62,7 +62,7 @@ static TOTALS: Totals = Totals {
     missed: AtomicU64::new(0),
 };
 
-/// Whether the faults of this test are tried.
+/// Returns whether the sweep includes this test.
 fn is_swept(case: &Case) -> bool {
     (matches!(case.run, Run::Device(_)) || case.is_of_several())
         && absorbed::can_be_swept(case.name)

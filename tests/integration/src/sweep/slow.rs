@@ -1,15 +1,15 @@
-//! The tests that are slow even without a fault: more than half of the time of a sweep would be theirs.
+//! The tests that are slow without a fault. They would take more than half of a sweep's time, so a run sweeps a part of them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::is_swept;
 use crate::harness::{TestResult, deep, ensure, sample};
 
-/// One in so many of them is swept in a run, drawn by its seed: all of them in a deep run, and any that is asked for.
+/// A run sweeps one of so many, drawn by its seed; a deep run sweeps all, and any run those that it names.
 const TURNS: u64 = 4;
 
 /// Tests that took more than 0.9 s without a fault, on one core of an AMD EPYC on 2026-11-28.
-pub(super) const SLOW: [&str; 102] = [
+const SLOW: [&str; 102] = [
     "adjoints::samples_of_index_grids",
     "adjoints::samples_of_numbers",
     "adjoints::samples_of_vectors",
@@ -114,14 +114,14 @@ pub(super) const SLOW: [&str; 102] = [
     "winding::series_are_as_good_as_promised",
 ];
 
-/// Whether a run that asks for no test sweeps this one.
+/// Returns whether a run that names no tests sweeps this one.
 pub(super) fn is_due(name: &str) -> bool {
     let mut hasher = DefaultHasher::new();
     (sample::seed(), name).hash(&mut hasher);
     deep() || !SLOW.contains(&name) || hasher.finish().is_multiple_of(TURNS)
 }
 
-/// No name of the list is of a test that is called otherwise by now.
+/// Fails if the list names a test that does not exist, such as one that was renamed.
 pub(super) fn exist() -> TestResult {
     let all = crate::cases();
     for name in SLOW {

@@ -23,7 +23,7 @@ pub(crate) fn cases() -> Vec<Case> {
     [cases, graphs::cases(), order::cases(), misuse::cases()].concat()
 }
 
-/// Sizes around what may go wrong, of copies; the largest is less under many seeds, which are about orders.
+/// Sizes of copies: around a warp, and a large one. It is smaller under seeds, which change the order of work only.
 fn sizes(device: &TestDevice) -> [usize; 6] {
     [0, 1, 31, 32, 33, if device.is_seeded() { 1 << 12 } else { 1 << 20 }]
 }
