@@ -99,6 +99,16 @@ fn branches_run_in_any_legal_order_and_each_seed_again() {
         )
     );
 
+    // The destructor of a user object is work that no call waits for.
+    assert!(cuda_emu::reseed(Some(1)));
+    let mut object = ptr::null_mut();
+    let which = ptr::without_provenance_mut(7);
+    ok!(cuUserObjectCreate(&raw mut object, which, Some(note), 1, 1));
+    ok!(cuUserObjectRelease(object, 1));
+    assert!(order().is_empty(), "nobody has waited");
+    assert!(cuda_emu::reseed(Some(2)), "destructors are waited for");
+    assert_eq!(order(), [7]);
+
     // And back to the eager engine, which needs no wait.
     begin(one);
     assert!(!cuda_emu::reseed(None), "a stream captures");

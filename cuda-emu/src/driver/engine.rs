@@ -28,6 +28,9 @@ const THREADS: usize = 4;
 /// knowledge.
 const IDLE: Duration = Duration::from_millis(200);
 
+/// The context of work that belongs to none: the destructors of user objects.
+pub(super) const NO_CONTEXT: u64 = 0;
+
 /// Before work that waits for a value in memory is tried again.
 const RETRY: Duration = Duration::from_micros(100);
 

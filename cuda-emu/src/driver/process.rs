@@ -8,7 +8,7 @@ use cuda_sys::CUresult;
 
 use super::bridge::{DeviceInfo, device_info};
 use super::call::{Answer, watch_fork};
-use super::engine::{self, Engine};
+use super::engine::{self, Engine, NO_CONTEXT};
 use super::objects::Objects;
 use crate::config::Config;
 use crate::space::Space;
@@ -181,10 +181,15 @@ impl Process {
 /// Begins anew with another seed, or as the eager engine: from here on the same calls give the
 /// same order, as in a new process, and [`interleaving`](crate::interleaving) begins anew. See
 /// [`Config::seed`]. Returns whether it did: only after `cuInit`, while no work is enqueued and no stream captures, and
-/// before a fault.
+/// before a fault. Waits for destructors of user objects, for which no call of the driver waits.
 pub fn reseed(seed: Option<u64>) -> bool {
     let Some(process) = initialised() else { return false };
     let mut state = process.lock();
+    let destructors = state.engine.pending(Some(NO_CONTEXT));
+    if !destructors.is_empty() && destructors.len() == state.engine.pending(None).len() {
+        let Ok(waited) = process.wait_for(state, &destructors) else { return false };
+        state = waited;
+    }
     process.usable().is_ok() && state.objects.captures.len() == 0 && state.engine.reseed(seed)
 }
 

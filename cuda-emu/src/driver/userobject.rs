@@ -5,6 +5,7 @@ use core::ffi::{c_uint, c_void};
 use cuda_sys::{CUgraph, CUhostFn, CUresult, CUuserObject};
 
 use super::call::{functions, process, put};
+use super::engine::NO_CONTEXT;
 use super::objects::{handle, number};
 use super::process::State;
 use super::work::{HostFunction, UserData};
@@ -36,7 +37,7 @@ impl State {
         {
             let work = super::work::Work::Host(user.destroy, user.data);
             let pending = self.engine.pending(None);
-            self.engine.insert(0, 0, work, &pending, None);
+            self.engine.insert(NO_CONTEXT, 0, work, &pending, None);
         }
     }
 }

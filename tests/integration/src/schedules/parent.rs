@@ -58,6 +58,8 @@ struct Worker {
     told: BufReader<ChildStdout>,
     /// Its standard error.
     errors: File,
+    /// The lines of the units that it has run: a process that is given them runs the same schedules in the same order.
+    lines: Vec<String>,
 }
 
 impl Worker {
@@ -71,13 +73,12 @@ impl Worker {
         let mut child = command.spawn()?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (units, told) = pipes.ok_or_else(|| Failure::new("a child without pipes"))?;
-        Ok(Self { variables, child, units, told: BufReader::new(told), errors })
+        Ok(Self { variables, child, units, told: BufReader::new(told), errors, lines: Vec::new() })
     }
 
     /// Runs a unit. Answers whether the process is good for another one.
     fn run(&mut self, unit: &Unit, outcome: &mut Outcome) -> Result<bool, Failure> {
-        let seeds: Vec<String> = unit.seeds.iter().map(u64::to_string).collect();
-        writeln!(self.units, "{} {} {}", unit.case, unit.plant.name(), seeds.join(","))?;
+        writeln!(self.units, "{}", line_of(unit, None))?;
         let mut other = String::new();
         let mut line = Vec::new();
         loop {
@@ -89,7 +90,7 @@ impl Worker {
                 let at = outcome.ran.len();
                 let seed = unit.seeds.get(at).copied().unwrap_or_default();
                 let what = format!("{status}\n{other}");
-                outcome.wrong = Some(told(unit, self.variables, seed, &what));
+                outcome.wrong = Some(self.failure(unit, seed, &what));
                 return Ok(false);
             }
             let text = String::from_utf8_lossy(&line);
@@ -102,16 +103,42 @@ impl Worker {
             } else if let Some(rest) = text.strip_prefix(WRONG) {
                 let (seed, what) = rest.split_once(' ').unwrap_or((rest, ""));
                 let what = what.replace(" | ", "\n");
-                outcome.wrong = Some(told(unit, self.variables, seed.parse()?, &what));
+                outcome.wrong = Some(self.failure(unit, seed.parse()?, &what));
                 // Who knows what the test has left behind.
                 return Ok(false);
             } else if text == END {
+                self.lines.push(line_of(unit, None));
                 return Ok(true);
             } else {
                 other += text;
                 other.push('\n');
             }
         }
+    }
+
+    /// Returns a failure, with the commands that repeat it: alone, and after all that this process has run before.
+    fn failure(&self, unit: &Unit, seed: u64, what: &str) -> String {
+        let Unit { case, plant, .. } = unit;
+        let set: String =
+            self.variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let program = format!(
+            "{set}cargo test --release -p integration-tests --test integration -- {COMMAND}"
+        );
+        let plant = match plant {
+            Plant::Nothing => String::new(),
+            plant => format!(" {}", plant.name()),
+        };
+        let mut text =
+            format!("{case}, seed {seed}: {what}\nagain: {program} {case} {seed}{plant}");
+        if !self.lines.is_empty() || unit.seeds.first() != Some(&seed) {
+            let lines = self.lines.iter().cloned().chain([line_of(unit, Some(seed))]);
+            let lines: Vec<String> = lines.map(|line| format!("'{line}'")).collect();
+            text += &format!(
+                "\nif that passes, as in this run: printf '%s\\n' {} | {program}",
+                lines.join(" ")
+            );
+        }
+        text
     }
 
     /// Without another line it ends by itself, if it has not.
@@ -122,19 +149,12 @@ impl Worker {
     }
 }
 
-/// A failure, with the command that shows it again.
-fn told(unit: &Unit, variables: Variables, seed: u64, what: &str) -> String {
-    let Unit { case, plant, .. } = unit;
-    let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
-    let plant = match plant {
-        Plant::Nothing => String::new(),
-        plant => format!(" {}", plant.name()),
-    };
-    format!(
-        "{case}, seed {seed}: {what}\n\
-         again: {set}cargo test --release -p integration-tests --test integration -- \
-         {COMMAND} {case} {seed}{plant}"
-    )
+/// Returns the line that asks for a unit, or for its seeds up to one.
+fn line_of(unit: &Unit, last: Option<u64>) -> String {
+    let end = last.and_then(|last| unit.seeds.iter().position(|&seed| seed == last));
+    let seeds = &unit.seeds[..end.map_or(unit.seeds.len(), |end| end + 1)];
+    let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+    format!("{} {} {}", unit.case, unit.plant.name(), seeds.join(","))
 }
 
 /// Runs units, as many at a time as there are cores; answers in the order in which they end.
