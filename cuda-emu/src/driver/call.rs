@@ -191,7 +191,7 @@ fn log(name: &str, arguments: &dyn Fn(&mut String), code: CUresult) {
         }
     });
     let Some(file) = file else { return };
-    let mut line = format!("{:?} {name}(", std::thread::current().id());
+    let mut line = format!("ThreadId({}) {name}(", super::thread::number());
     arguments(&mut line);
     line.push_str(&format!(") -> {} {}\n", code.0, code.name().unwrap_or("?")));
     // A log that cannot be written must not change what the program does.

@@ -2,7 +2,6 @@
 
 use core::cell::Cell;
 use core::ffi::c_uint;
-use std::thread;
 
 use cuda_sys::{
     CUgraph, CUgraphEdgeData, CUgraphNode, CUresult, CUstream, CUstreamCaptureMode,
@@ -13,6 +12,7 @@ use super::call::{Answer, functions, process, put, put_if_wanted};
 use super::graph::{Capture, list};
 use super::objects::{handle, number};
 use super::process::State;
+use super::thread;
 use super::work::Work;
 
 const GLOBAL: u32 = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL.0;
@@ -120,7 +120,7 @@ impl State {
     /// Fails, and spoils the captures that it is unsafe for, if this thread may not make a call
     /// that is not captured: one that allocates, or waits for the device.
     pub(super) fn forbidden_in_capture(&mut self) -> Answer {
-        let (mode, this) = (MODE.get(), thread::current().id());
+        let (mode, this) = (MODE.get(), thread::number());
         let mut forbidden = false;
         for capture in self.objects.captures.values_mut() {
             let counts = match capture.mode {
@@ -181,7 +181,7 @@ impl State {
             return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         }
         let id = self.objects.fresh_id();
-        let thread = thread::current().id();
+        let thread = thread::number();
         let (origin, made) = (stream, tail.is_none());
         let (invalid, lost) = (false, Vec::new());
         let capture = Capture { graph, made, id, mode, origin, thread, invalid, lost };
@@ -199,7 +199,7 @@ impl State {
         if capture.origin != stream {
             return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
         }
-        if capture.mode != RELAXED && capture.thread != thread::current().id() {
+        if capture.mode != RELAXED && capture.thread != thread::number() {
             return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
         }
         self.finish_capture(number, &tail)

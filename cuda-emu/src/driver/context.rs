@@ -1,6 +1,5 @@
 //! Contexts: primary and created ones, and which is current on a thread.
 
-use core::cell::RefCell;
 use core::ffi::{c_int, c_uint, c_ulonglong};
 use std::collections::{HashMap, HashSet};
 
@@ -13,24 +12,15 @@ use super::call::{Answer, functions, process, put, put_if_wanted};
 use super::objects::{Context, Limits, Stream, handle, number};
 use super::process::{Locked, Process, State};
 use super::stream::GREATEST_PRIORITY;
+use super::thread;
 use super::work::Work;
 
-thread_local! {
-    /// The thread's stack of contexts; the last is current.
-    static STACK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-}
-
 const DEVICE_LIMIT: u32 = 0xff;
-
-/// Returns the context that is current on this thread, dead or alive; 0 for none.
-fn top() -> u64 {
-    STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0))
-}
 
 impl State {
     /// Returns the context that is current on this thread.
     pub(super) fn current(&self) -> Answer<u64> {
-        match top() {
+        match thread::top() {
             0 => Err(CUresult::CUDA_ERROR_INVALID_CONTEXT),
             context => match self.objects.contexts.get(context) {
                 Ok(known) if known.active => Ok(context),
@@ -154,7 +144,12 @@ unsafe fn create(context: *mut CUcontext, flags: c_uint, device: CUdevice) -> An
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
     let new = process.lock().make_context(process, ordinal, flags, false);
-    STACK.with_borrow_mut(|stack| stack.push(new));
+    if let Err(code) = thread::push(new) {
+        let mut state = process.lock();
+        state.empty_context(process, new);
+        state.objects.contexts.remove(new)?;
+        return Err(code);
+    }
     // SAFETY: not null, and the caller's promise.
     unsafe { put(context, handle(new)) }
 }
@@ -171,11 +166,9 @@ fn destroy(context: CUcontext) -> Answer {
     let gone = state.objects.contexts.remove(context)?;
     drop(state);
     drop(gone);
-    STACK.with_borrow_mut(|stack| {
-        if stack.last() == Some(&context) {
-            stack.pop();
-        }
-    });
+    if thread::top() == context {
+        thread::pop()?;
+    }
     process.usable()
 }
 
@@ -238,16 +231,16 @@ fn set_flags(device: CUdevice, flags: c_uint) -> Answer {
 fn push(context: CUcontext) -> Answer {
     let process = process()?;
     process.lock().objects.contexts.get(number(context))?;
-    STACK.with_borrow_mut(|stack| stack.push(number(context)));
-    Ok(())
+    thread::push(number(context))
 }
 
 /// # Safety
 /// `context` is null or valid for the write.
 unsafe fn pop(context: *mut CUcontext) -> Answer {
-    let popped = STACK.with_borrow_mut(Vec::pop);
-    let popped =
-        popped.filter(|&popped| popped != 0).ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)?;
+    let popped = match thread::pop()? {
+        0 => return Err(CUresult::CUDA_ERROR_INVALID_CONTEXT),
+        popped => popped,
+    };
     // SAFETY: the caller's promise.
     unsafe { put_if_wanted(context, handle(popped)) };
     Ok(())
@@ -325,18 +318,13 @@ functions! {
     Init fn cuCtxPushCurrent_v2(context: CUcontext) { push(context) }
     Init fn cuCtxPopCurrent(context: *mut CUcontext) { pop(context) }
     Init fn cuCtxPopCurrent_v2(context: *mut CUcontext) { pop(context) }
-    Init fn cuCtxGetCurrent(context: *mut CUcontext) { put(context, handle(top())) }
+    Init fn cuCtxGetCurrent(context: *mut CUcontext) { put(context, handle(thread::top())) }
     Init fn cuCtxSetCurrent(context: CUcontext) {
         if !context.is_null() {
             process()?.lock().objects.contexts.get(number(context))?;
         }
-        STACK.with_borrow_mut(|stack| {
-            stack.pop();
-            if !context.is_null() {
-                stack.push(number(context));
-            }
-        });
-        Ok(())
+        thread::pop()?;
+        if context.is_null() { Ok(()) } else { thread::push(number(context)) }
     }
     Init fn cuCtxGetDevice(device: *mut CUdevice) {
         put(device, process()?.lock().current_device()?.1 as CUdevice)

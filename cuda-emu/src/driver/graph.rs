@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::thread::ThreadId;
 
 use cuda_sys::{CUgraphConditionalNodeType, CUgraphNode, CUgraphNodeType, CUresult};
 
@@ -22,7 +21,7 @@ pub(super) struct Capture {
     pub(super) mode: u32,
     /// The stream that it was begun on.
     pub(super) origin: u64,
-    pub(super) thread: ThreadId,
+    pub(super) thread: u64,
     pub(super) invalid: bool,
     /// The last nodes of streams that were drawn in and destroyed.
     pub(super) lost: Vec<u64>,

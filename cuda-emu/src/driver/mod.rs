@@ -46,6 +46,7 @@ mod refused_other;
 mod stream;
 mod table;
 mod tangents;
+mod thread;
 mod userobject;
 mod watch;
 mod work;

@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::sync::{Arc, Weak};
-use std::thread::ThreadId;
 use std::time::Instant;
 
 use cuda_sys::CUresult;
@@ -107,7 +106,7 @@ pub(super) struct Context {
     pub(super) active: bool,
     /// The stream for the handle NULL.
     pub(super) legacy: u64,
-    pub(super) per_thread: HashMap<ThreadId, u64>,
+    pub(super) per_thread: HashMap<u64, u64>,
     /// Work of blocking streams that were destroyed before it was done.
     pub(super) orphans: Vec<u64>,
     /// Work that all later work of the context waits for.

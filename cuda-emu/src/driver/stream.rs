@@ -41,7 +41,7 @@ impl State {
             0 | 1 => Ok(self.objects.contexts.get(self.current()?)?.legacy),
             2 => {
                 let context = self.current()?;
-                let thread = std::thread::current().id();
+                let thread = super::thread::number();
                 let known = self.objects.contexts.get(context)?.per_thread.get(&thread);
                 if let Some(&known) = known {
                     return Ok(known);

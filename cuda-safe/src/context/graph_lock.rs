@@ -46,7 +46,7 @@ enum Held {
 
 thread_local! {
     static HELD: Cell<Held> = const { Cell::new(Held::None) };
-    /// The number of the thread, once it has taken a lock.
+    /// The number of the thread, once it is asked for.
     static THREAD: Cell<u64> = const { Cell::new(NOBODY) };
 }
 
@@ -109,14 +109,22 @@ impl ContextGraphLock {
 
     fn lock(&self) -> Locked<'_> {
         let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = THREAD.try_with(|thread| {
-            if thread.get() == NOBODY {
-                thread.set(NEXT_THREAD.fetch_add(1, Ordering::Relaxed));
-            }
-            self.holder.store(thread.get(), Ordering::Relaxed);
-        });
+        self.holder.store(this_thread(), Ordering::Relaxed);
         Locked { lock: self, _guard: guard }
     }
+}
+
+/// Returns the number of this thread, which no other thread has or had. It is there in handlers of `atexit` too, where
+/// [`std::thread::current`] panics.
+pub(crate) fn this_thread() -> u64 {
+    // The slot has no destructor, so it is there as long as the thread runs.
+    let number = |thread: &Cell<u64>| {
+        if thread.get() == NOBODY {
+            thread.set(NEXT_THREAD.fetch_add(1, Ordering::Relaxed));
+        }
+        thread.get()
+    };
+    THREAD.try_with(number).unwrap_or(NOBODY)
 }
 
 /// Returns whether the locks are still to be taken; `false` if a closure of this thread holds them.

@@ -2,12 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread::ThreadId;
 
 use cuda_sys::CUstream;
 
 use super::lent_slot::Slot;
-use super::{ContextInner, Owner};
+use super::{ContextInner, Owner, this_thread};
 use crate::error::Result;
 use crate::lend::Idle;
 use crate::stream::{Stream, StreamInner, create};
@@ -23,7 +22,7 @@ pub(crate) struct LentStreams {
     last: Slot<Idle>,
     known: Mutex<Vec<Known>>,
     /// Threads that were in a call under a capture of other code, and in no other call since.
-    capturing: Mutex<Vec<ThreadId>>,
+    capturing: Mutex<Vec<u64>>,
     /// How many of them there are, so that calls outside of captures take no lock.
     count: AtomicUsize,
 }
@@ -138,7 +137,7 @@ impl LentStreams {
 
     #[cold]
     fn change_capturing(&self, captured: bool) {
-        let this = std::thread::current().id();
+        let this = this_thread();
         let mut threads = self.capturing.lock().unwrap_or_else(PoisonError::into_inner);
         threads.retain(|thread| *thread != this);
         if captured {

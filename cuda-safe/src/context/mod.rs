@@ -20,7 +20,7 @@ pub(crate) use captures::Captures;
 use census::Census;
 pub(crate) use census::{Counted, list};
 pub(crate) use deferred::{Deferred, DeferredFrees, NO_STREAM};
-pub(crate) use graph_lock::{ContextGraphLock, HeldGraphLock};
+pub(crate) use graph_lock::{ContextGraphLock, HeldGraphLock, this_thread};
 use lent::Caretaker;
 pub(crate) use lent::LentStreams;
 use stats::Counters;

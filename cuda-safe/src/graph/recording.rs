@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::ThreadId;
 
 use cuda_sys::{CUdeviceptr, CUfunction, CUgraph, CUstream};
 
@@ -16,7 +15,7 @@ use super::failures::Failures;
 use super::lent::LentRecording;
 use super::node::{KernelNode, Update};
 use super::uses::Uses;
-use crate::context::ContextInner;
+use crate::context::{ContextInner, this_thread};
 use crate::error::{Error, Result};
 use crate::launch::{LaunchConfig, call_name, issue};
 use crate::memory::{Access, Allocation, Ranges, Used};
@@ -60,7 +59,7 @@ pub(crate) struct Recording {
     pub(super) streams: Vec<(CUstream, Arc<ContextInner>)>,
     /// The thread that runs the closure. Another thread may not enqueue: the graph's `'env` says nothing
     /// about what such a thread has borrowed.
-    pub(super) thread: Option<ThreadId>,
+    pub(super) thread: Option<u64>,
     /// Whether it is the body of a conditional node, in which drivers allocate no memory and call no host functions.
     body: bool,
     /// `Some` if other code captures; see `lent.rs`.
@@ -227,11 +226,11 @@ pub(super) fn destroy_stream(context: &ContextInner, raw: CUstream) {
 impl Recording {
     /// Makes this the thread that may enqueue.
     pub(super) fn belongs_to_this_thread(&mut self) {
-        self.thread = Some(std::thread::current().id());
+        self.thread = Some(this_thread());
     }
 
     fn is_of_this_thread(&self) -> Result<()> {
-        if self.thread == Some(std::thread::current().id()) {
+        if self.thread == Some(this_thread()) {
             return Ok(());
         }
         Err(Error::invalid("only the thread that runs a recording's closure can record")
