@@ -1,22 +1,23 @@
 //! A program: PTX that was read, checked, decoded, and whose variables have memory.
 
 mod check;
+mod reach;
 mod variables;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cuda_sys::CUresult;
 use ptx::ir::{FunctionKind, Init, Loc, LocId, Module, Space as StateSpace, Symbol};
 
-use super::config::{DeviceInfo, SHARED_RESERVED};
+use super::config::DeviceInfo;
 use super::contract::contract;
-use super::control::call::CALL_BYTES;
 use super::decode::{self, Code, Context};
 use super::inst::Isa;
 use super::memory::CODE_BASE;
 use crate::space::{Kind, Space};
 use check::{MOST_LOCAL, check, check_opcodes, check_sizes};
+use reach::{Reach, refusals};
 use variables::{SharedVariable, shared_variables, write_initial};
 
 /// A kernel of a program.
@@ -59,17 +60,13 @@ struct Entry {
     function: u32,
     params: Vec<(usize, usize)>,
     param_bytes: usize,
+    /// Without the bytes of shared memory.
     attributes: EntryAttributes,
-    refused: Option<String>,
-    /// The offset of each shared variable of the program.
-    shared: Vec<u32>,
-    dynamic_start: u32,
-    /// Bytes of shared memory for the system that its functions can find.
-    reserved_shared: u32,
-    reads_workspace: bool,
-    /// Local memory of all functions that it reaches, and how many those are.
-    local_bytes: u32,
-    calls: bool,
+    /// The function that it reaches and that is refused.
+    refused: Option<u32>,
+    /// What the functions that it reaches need, once it is asked for: of all kernels of a text together the time would
+    /// be the square of its length.
+    reach: OnceLock<Reach>,
 }
 
 /// A decoded program. Its global variables live as long as the program.
@@ -84,24 +81,49 @@ pub struct Program {
     locs: Vec<Vec<Loc>>,
     files: HashMap<u32, String>,
     sites: usize,
+    /// The shared variables of the text.
+    shared: Vec<SharedVariable>,
+    /// Functions whose addresses variables have.
+    pointed: Vec<u32>,
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
-        for &start in &self.regions {
+        // The last first: removing a region moves those above it.
+        for &start in self.regions.iter().rev() {
             self.space.free(start);
         }
     }
 }
 
-/// Returns the next multiple of `align`. If that overflows, the result is larger than all shared memory, so that the
-/// launch is refused.
-fn above(end: u32, align: u32) -> u32 {
-    end.checked_next_multiple_of(align.max(1)).unwrap_or(u32::MAX)
-}
-
 fn error(code: CUresult, log: impl Into<String>) -> LoadError {
     LoadError { code, log: log.into() }
+}
+
+/// Returns the functions whose addresses variables have.
+fn pointed(module: &Module) -> Vec<u32> {
+    let inits = module.globals.iter().filter_map(|v| v.init.as_ref());
+    let mut pointed: Vec<u32> = inits
+        .flat_map(|init| &init.addresses)
+        .filter_map(|a| match a.symbol {
+            Symbol::Function(f) => Some(f.0),
+            _ => None,
+        })
+        .collect();
+    pointed.sort_unstable();
+    pointed.dedup();
+    pointed
+}
+
+/// Returns the function that a call of each function runs: that of an alias, or itself.
+fn called(module: &Module) -> Vec<u32> {
+    let mut called: Vec<u32> = (0..module.functions.len() as u32).collect();
+    for (alias, target) in &module.aliases {
+        if let Some(called) = called.get_mut(alias.index()) {
+            *called = target.0;
+        }
+    }
+    called
 }
 
 impl Program {
@@ -137,14 +159,19 @@ impl Program {
             locs: Vec::new(),
             files: module.files.iter().map(|f| (f.index, f.name.clone())).collect(),
             sites: 0,
+            shared: Vec::new(),
+            pointed: pointed(&module),
         };
         let addresses = program.place_globals(&module, device)?;
         let (shared, variables) = shared_variables(&module);
+        program.shared = variables;
+        let called = called(&module);
         let mut context = Context {
             module: &module,
             isa: Isa::detect(),
             globals: &addresses,
             shared: &shared,
+            called: &called,
             watched: device.checks.race || device.checks.init,
             tangents: device.tangents,
             sites: 0,
@@ -158,7 +185,7 @@ impl Program {
             program.locs.push(function.locs.clone());
         }
         program.sites = context.sites as usize;
-        program.find_entries(&module, target, &variables);
+        program.find_entries(&module, target);
         Ok(program)
     }
 
@@ -201,6 +228,7 @@ impl Program {
             if addresses[at] == 0 || variable.linkage == ptx::ir::Linkage::Extern {
                 continue;
             }
+            self.space.zero(addresses[at], variable.size());
             write_initial(
                 addresses[at],
                 variable.size(),
@@ -211,52 +239,19 @@ impl Program {
         Ok(addresses)
     }
 
-    /// Finds the kernels, what they reach, and what that needs.
-    fn find_entries(&mut self, module: &Module, target: u32, variables: &[SharedVariable]) {
+    /// Finds the kernels.
+    fn find_entries(&mut self, module: &Module, target: u32) {
         let const_bytes = module
             .globals
             .iter()
             .filter(|v| v.space == StateSpace::Const)
             .map(|v| v.size())
             .sum::<u64>();
-        let pointed: Vec<u32> = module
-            .globals
-            .iter()
-            .filter_map(|v| v.init.as_ref())
-            .flat_map(|init| &init.addresses)
-            .filter_map(|a| match a.symbol {
-                Symbol::Function(f) => Some(f.0),
-                _ => None,
-            })
-            .collect();
+        let refusals = refusals(&self.codes, &self.pointed);
         for (number, function) in module.functions.iter().enumerate() {
             if function.kind != FunctionKind::Entry || function.body.is_none() {
                 continue;
             }
-            let reached = self.reached(number as u32, &pointed);
-            let refused = reached.iter().find_map(|&f| {
-                let code = self.codes.get(f as usize)?;
-                match (&code.refused, code.insts.is_empty()) {
-                    (Some(why), _) => Some(format!("not supported: {why}")),
-                    (None, true) => Some(format!("not supported: the function {}", code.name)),
-                    (None, false) => None,
-                }
-            });
-            let code = |f: &u32| self.codes.get(*f as usize);
-            let reads = |what: fn(&Code) -> bool| reached.iter().filter_map(code).any(what);
-            let reserved_shared = if reads(|c| c.reads_reserved) { SHARED_RESERVED } else { 0 };
-            let reads_workspace = reads(|c| c.reads_workspace);
-            let (shared, static_shared, dynamic_start) =
-                self.place_shared(&reached, variables, reserved_shared);
-            let calls = reached.len() > 1;
-            let local_bytes = if calls {
-                reached.iter().filter_map(code).fold(0u32, |sum, c| {
-                    let own = c.local_bytes.next_multiple_of(16) + c.local_align + CALL_BYTES;
-                    sum.saturating_add(own)
-                })
-            } else {
-                self.codes[number].local_bytes.next_multiple_of(16)
-            };
             let (offsets, param_bytes) = function.param_layout();
             let sizes = function.params.iter().map(|formal| match formal {
                 ptx::ir::Formal::Var(v) => function.variables[v.index()].size() as usize,
@@ -268,7 +263,7 @@ impl Program {
             let attributes = EntryAttributes {
                 max_threads: d.reqntid.or(d.maxntid).map_or(1024, product).clamp(1, 1024),
                 required_block: d.reqntid,
-                static_shared,
+                static_shared: 0,
                 local_bytes: self.codes[number].local_bytes,
                 const_bytes: u32::try_from(const_bytes).unwrap_or(u32::MAX),
                 registers: (function.registers.len() as u32 / 4).clamp(8, 32),
@@ -280,71 +275,16 @@ impl Program {
                 params,
                 param_bytes: param_bytes as usize,
                 attributes,
-                refused,
-                shared,
-                dynamic_start,
-                reserved_shared,
-                reads_workspace,
-                local_bytes,
-                calls: calls || self.codes[number].uses_stack,
+                refused: refusals.get(number).copied().flatten(),
+                reach: OnceLock::new(),
             });
         }
     }
 
-    /// Returns the functions that a kernel may call, itself first.
-    fn reached(&self, entry: u32, pointed: &[u32]) -> Vec<u32> {
-        let mut reached = vec![entry];
-        let mut at = 0;
-        while let Some(&function) = reached.get(at) {
-            at += 1;
-            let Some(code) = self.codes.get(function as usize) else { continue };
-            let indirect = if code.indirect { pointed } else { &[] };
-            for &callee in code.callees.iter().chain(indirect) {
-                if !reached.contains(&callee) {
-                    reached.push(callee);
-                }
-            }
-        }
-        reached
-    }
-
-    /// Lays out the shared variables that some functions name, behind the bytes `reserved` for the system: the offset
-    /// of each, the bytes of the static ones, and where dynamic shared memory begins.
-    fn place_shared(
-        &self,
-        reached: &[u32],
-        variables: &[SharedVariable],
-        reserved: u32,
-    ) -> (Vec<u32>, u32, u32) {
-        let mut offsets = vec![0; variables.len()];
-        let mut used: Vec<u32> = reached
-            .iter()
-            .filter_map(|&f| self.codes.get(f as usize))
-            .flat_map(|code| code.shared.iter().copied())
-            .collect();
-        used.sort_unstable();
-        used.dedup();
-        let mut end = reserved;
-        for &number in &used {
-            let Some(variable) = variables.get(number as usize).filter(|v| !v.dynamic) else {
-                continue;
-            };
-            let start = above(end, variable.align);
-            offsets[number as usize] = start;
-            end = start.saturating_add(variable.bytes);
-        }
-        let dynamic = |number: &&u32| variables.get(**number as usize).is_some_and(|v| v.dynamic);
-        let align = used
-            .iter()
-            .filter(dynamic)
-            .filter_map(|&number| variables.get(number as usize))
-            .map(|v| v.align)
-            .fold(1, u32::max);
-        let start = above(end, align);
-        for &number in used.iter().filter(dynamic) {
-            offsets[number as usize] = start;
-        }
-        (offsets, end - reserved, start)
+    fn reach(&self, entry: EntryId) -> &Reach {
+        let entry = self.get(entry);
+        let new = || Reach::new(entry.function, &self.codes, &self.pointed, &self.shared);
+        entry.reach.get_or_init(new)
     }
 
     /// Returns the kernel of this name in the image.
@@ -367,7 +307,12 @@ impl Program {
     /// Returns what a kernel, or a function that it calls, uses that is not supported: name and line.
     #[must_use]
     pub fn refused(&self, entry: EntryId) -> Option<String> {
-        self.get(entry).refused.clone()
+        let function = self.get(entry).refused?;
+        let code = self.codes.get(function as usize)?;
+        Some(match &code.refused {
+            Some(why) => format!("not supported: {why}"),
+            None => format!("not supported: the function {}", code.name),
+        })
     }
 
     /// Returns the address and bytes of a variable.
@@ -396,32 +341,35 @@ impl Program {
     /// Returns what the kernel needs.
     #[must_use]
     pub fn attributes(&self, entry: EntryId) -> EntryAttributes {
-        self.get(entry).attributes
+        EntryAttributes {
+            static_shared: self.reach(entry).static_shared,
+            ..self.get(entry).attributes
+        }
     }
 
     pub(crate) fn reserved_shared(&self, entry: EntryId) -> u32 {
-        self.get(entry).reserved_shared
+        self.reach(entry).reserved_shared
     }
 
     /// Returns whether the kernel asks for the workspace of a cooperative launch.
     pub(crate) fn reads_workspace(&self, entry: EntryId) -> bool {
-        self.get(entry).reads_workspace
+        self.reach(entry).reads_workspace
     }
 
     pub(crate) fn dynamic_start(&self, entry: EntryId) -> u32 {
-        self.get(entry).dynamic_start
+        self.reach(entry).dynamic_start
     }
 
     /// Bytes of local memory of each thread.
     pub(crate) fn local_bytes(&self, entry: EntryId, stack: u32) -> u32 {
-        let entry = self.get(entry);
-        let stack = if entry.calls { stack } else { 0 };
+        let reach = self.reach(entry);
+        let stack = if reach.calls { stack } else { 0 };
         // The kernel's own variables fit. A call that does not is a fault when it is made.
-        entry.local_bytes.saturating_add(stack).min(MOST_LOCAL).next_multiple_of(16)
+        reach.local_bytes.saturating_add(stack).min(MOST_LOCAL).next_multiple_of(16)
     }
 
     pub(crate) fn shared_offsets(&self, entry: EntryId) -> &[u32] {
-        &self.get(entry).shared
+        &self.reach(entry).shared
     }
 
     pub(crate) fn function_of(&self, entry: EntryId) -> u32 {

@@ -271,6 +271,11 @@ impl Space {
         Some(region)
     }
 
+    /// Fills a region that nothing uses yet with zeros. Large ones take no memory by that.
+    pub(crate) fn zero(&self, start: u64, bytes: u64) {
+        Reserve::zero(start, bytes);
+    }
+
     /// Sets addresses aside for a region that comes and goes: nothing is there before [`Space::map`], and no other
     /// region gets the addresses before [`Space::give_up`].
     ///

@@ -168,6 +168,24 @@ impl Reserve {
         small
     }
 
+    /// Fills a region that nothing uses yet with zeros.
+    pub(super) fn zero(start: u64, bytes: u64) {
+        let end = start.saturating_add(bytes);
+        let page = PAGE.max(system_page());
+        let (from, to) = (start.next_multiple_of(page), end / page * page);
+        let fill = |from: u64, to: u64| {
+            let at = ptr::with_exposed_provenance_mut::<u8>(from as usize);
+            // SAFETY: committed memory of a region that was just allocated.
+            unsafe { ptr::write_bytes(at, 0, to.saturating_sub(from) as usize) };
+        };
+        if bytes <= COMMIT || from >= to {
+            return fill(start, end);
+        }
+        discard(from, to);
+        fill(start, from);
+        fill(to, end);
+    }
+
     /// Takes a freed region's memory back: poisoned, and not to be reused at once.
     pub(super) fn give_back(&mut self, region: &Region) {
         let Some(mut slot) = self.slots.remove(&region.start) else { return };
@@ -219,7 +237,7 @@ fn discard(start: u64, end: u64) {
     let (start, end) = (start.next_multiple_of(page), end / page * page);
     if start < end {
         let from = ptr::with_exposed_provenance_mut(start as usize);
-        // SAFETY: whole pages of a slot of ours that holds no region.
+        // SAFETY: whole pages of a slot of ours that holds no region, or one that nothing uses yet.
         unsafe { libc::madvise(from, (end - start) as usize, libc::MADV_DONTNEED) };
     }
 }

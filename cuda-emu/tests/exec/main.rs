@@ -10,6 +10,7 @@ mod faults;
 mod groups;
 mod instructions;
 mod limits;
+mod linear;
 mod passed;
 mod progress;
 mod strict;

@@ -1,6 +1,7 @@
 //! The scopes of names inside a function: registers, variables and labels of nested blocks.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use super::Names;
 use super::cursor::Result;
@@ -48,21 +49,30 @@ pub(super) struct Scope<'a> {
 pub(super) struct UniqueNames<'a> {
     /// How many things of this name there are.
     counts: HashMap<&'a str, u32>,
-    taken: HashSet<String>,
+    /// Each name, and whether a variable has it.
+    taken: HashMap<String, bool>,
 }
 
 impl<'a> UniqueNames<'a> {
     /// `name`, or where it is taken `name$1`, `name$2`… A module's names are taken too: the printer
     /// declares at the function's head, where an inner block's variable would hide them.
-    fn make(&mut self, name: &'a str, globals: &Names<'a>) -> String {
+    fn make(&mut self, name: &'a str, globals: &Names<'a>, variable: bool) -> String {
         let count = self.counts.entry(name).or_insert(0);
         loop {
             let candidate = if *count == 0 { name.to_owned() } else { format!("{name}${count}") };
             *count = count.saturating_add(1);
-            if !globals.contains_key(candidate.as_str()) && self.taken.insert(candidate.clone()) {
+            if !globals.contains_key(candidate.as_str())
+                && let Entry::Vacant(free) = self.taken.entry(candidate.clone())
+            {
+                free.insert(variable);
                 return candidate;
             }
         }
+    }
+
+    /// Returns whether a variable of the function has this name, in whichever block.
+    pub(super) fn is_variable(&self, name: &str) -> bool {
+        self.taken.get(name) == Some(&true)
     }
 }
 
@@ -152,7 +162,7 @@ impl<'a> Body<'_, 'a> {
         place: usize,
     ) -> Result<VarId> {
         let id = VarId(index(self.f.variables.len()));
-        var.name = self.unique.make(name, self.names);
+        var.name = self.unique.make(name, self.names, true);
         self.f.variables.push(var);
         // A prototype's or declaration's parameters may all be called `_`.
         if name != "_" {
@@ -168,7 +178,7 @@ impl<'a> Body<'_, 'a> {
         place: usize,
     ) -> Result<String> {
         self.bind(name, Binding::Prototype(id), place)?;
-        Ok(self.unique.make(name, self.names))
+        Ok(self.unique.make(name, self.names, false))
     }
 
     pub(super) fn declare_table(&mut self, name: &'a str, id: TableId, place: usize) -> Result<()> {
@@ -178,7 +188,7 @@ impl<'a> Body<'_, 'a> {
     pub(super) fn define_label(&mut self, name: &'a str, place: usize) -> Result<()> {
         let id = LabelId(index(self.f.labels.len()));
         let label =
-            Label { name: self.unique.make(name, self.names), at: index(self.instrs.len()) };
+            Label { name: self.unique.make(name, self.names, false), at: index(self.instrs.len()) };
         self.f.labels.push(label);
         match self.scope()?.labels.insert(name, id) {
             None => Ok(()),

@@ -108,25 +108,24 @@ impl Decoder<'_, '_> {
         args: &[Operand],
     ) -> Result<(), Refusal> {
         let module = self.cx.module;
-        // Constants take the width of the formal parameter.
-        let formals: Vec<Class> = match callee {
+        let callee_function = match callee {
             Callee::Function(f) => {
-                let function = module.functions.get(f.index()).ok_or("an unknown function")?;
-                let ty = |formal: &ptx::ir::Formal| match formal {
-                    ptx::ir::Formal::Var(v) => {
-                        function.variables.get(v.index()).map_or(Type::B64, |v| v.ty)
-                    }
-                    ptx::ir::Formal::Reg(r) => {
-                        function.registers.get(r.index()).copied().unwrap_or(Type::B64)
-                    }
-                };
-                function.params.iter().map(|p| Class::of(ty(p))).collect()
+                Some(module.functions.get(f.index()).ok_or("an unknown function")?)
             }
-            Callee::Indirect(..) => Vec::new(),
+            Callee::Indirect(..) => None,
+        };
+        // Constants take the width of the formal parameter.
+        let formal = |at: usize| {
+            let function = callee_function?;
+            let ty = match function.params.get(at)? {
+                ptx::ir::Formal::Var(v) => function.variables.get(v.index()).map(|v| v.ty),
+                ptx::ir::Formal::Reg(r) => function.registers.get(r.index()).copied(),
+            };
+            Some(Class::of(ty.unwrap_or(Type::B64)))
         };
         let mut call = Call { args: Vec::new(), returns: Vec::new(), callee: None, address: 0 };
         for (at, arg) in args.iter().enumerate() {
-            let spot = self.spot(arg, formals.get(at).copied())?;
+            let spot = self.spot(arg, formal(at))?;
             call.args.push(spot);
         }
         for result in returns {
@@ -136,30 +135,17 @@ impl Decoder<'_, '_> {
         let guarded = self.guard != (crate::exec::inst::SLOT_TRUE, 0);
         let (run, imm) = match callee {
             Callee::Function(f) => {
-                let mut number = f.0;
-                if let Some(&(_, target)) = module.aliases.iter().find(|(alias, _)| alias == f) {
-                    number = target.0;
-                }
+                let number = self.cx.called.get(f.index()).copied().unwrap_or(f.0);
                 let function =
                     module.functions.get(number as usize).ok_or("an unknown function")?;
                 if function.body.is_none() {
-                    // Another declaration of the name may be a definition.
-                    let defined = module
-                        .functions
-                        .iter()
-                        .position(|other| other.name == function.name && other.body.is_some());
-                    match (defined, builtins::by_name(&function.name)) {
-                        (Some(at), _) => number = at as u32,
-                        (None, Some(builtin)) => return self.builtin(builtin, call),
-                        (None, None) => {
-                            return Err(format!("the external function {}", function.name));
-                        }
-                    }
+                    return match builtins::by_name(&function.name) {
+                        Some(builtin) => self.builtin(builtin, call),
+                        None => Err(format!("the external function {}", function.name)),
+                    };
                 }
                 call.callee = Some(number);
-                if !self.code.callees.contains(&number) {
-                    self.code.callees.push(number);
-                }
+                self.code.callees.push(number);
                 (self.pick::<CallDirect>(), 0)
             }
             Callee::Indirect(reg, _) => {

@@ -15,7 +15,7 @@ pub(in crate::exec) use tangent::marker_type;
 use std::collections::HashMap;
 
 use ptx::cfg::Cfg;
-use ptx::ir::{Formal, Function, Instr, LocId, Module, Op, Space, Type, VarId};
+use ptx::ir::{Formal, Function, Instr, LocId, Module, Op, Space, Type};
 
 use super::control::branch::{Exit, Meet, Ret};
 use super::inst::{Inst, Isa, Run, SLOT_FIRST, SLOT_TRUE};
@@ -151,6 +151,8 @@ pub(crate) struct Context<'a> {
     pub(crate) globals: &'a [u64],
     /// The number of each shared variable: of the module, or of a function.
     pub(crate) shared: &'a HashMap<(Option<u32>, u32), u32>,
+    /// The function that a call of each function runs: that of an alias, or itself.
+    pub(crate) called: &'a [u32],
     /// Whether accesses of memory are watched.
     pub(crate) watched: bool,
     /// Whether tangents are tracked.
@@ -253,6 +255,10 @@ pub(crate) fn decode<'a>(cx: &mut Context<'a>, function: &'a Function, number: u
     if let Err(why) = decoder.body() {
         decoder.code.refused = Some(why);
     }
+    for list in [&mut decoder.code.callees, &mut decoder.code.shared] {
+        list.sort_unstable();
+        list.dedup();
+    }
     let values = decoder.next;
     let tracked = decoder.cx.tangents;
     let mut code = decoder.code;
@@ -300,17 +306,19 @@ impl Decoder<'_, '_> {
         }
         let kernel = self.code.entry;
         let (offsets, _) = function.param_layout();
-        let offset_of = |var: VarId| {
-            function.params.iter().zip(&offsets).find_map(|(formal, &offset)| match formal {
-                Formal::Var(v) if *v == var => Some(offset),
-                _ => None,
-            })
-        };
+        let mut offset_of = vec![None; function.variables.len()];
+        for (formal, &offset) in function.params.iter().zip(&offsets).filter(|_| kernel) {
+            if let Formal::Var(v) = formal
+                && let Some(of) = offset_of.get_mut(v.index())
+            {
+                *of = Some(offset);
+            }
+        }
         for (at, var) in function.variables.iter().enumerate() {
             let bytes = u32::try_from(var.size()).unwrap_or(u32::MAX >> 8);
             let place = match var.space {
                 Space::Param | Space::ParamEntry | Space::ParamFunc => {
-                    match offset_of(VarId(at as u32)).filter(|_| kernel) {
+                    match offset_of.get(at).copied().flatten() {
                         Some(offset) => Place::Kernel { offset: offset as u32, bytes },
                         None => {
                             let stride = bytes.max(1).next_multiple_of(16);

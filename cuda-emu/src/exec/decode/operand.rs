@@ -78,12 +78,10 @@ impl Decoder<'_, '_> {
     }
 
     fn shared_constant(&mut self, variable: u32, addend: i64, wide: bool, generic: bool) -> u32 {
-        if !self.code.shared.contains(&variable) {
-            self.code.shared.push(variable);
-        }
         if let Some(&slot) = self.shared_constants.get(&(variable, addend, wide, generic)) {
             return slot;
         }
+        self.code.shared.push(variable);
         let slot = self.new_slot(if wide { Class::Wide } else { Class::Narrow });
         self.code.constants.push(Constant::Shared { slot, variable, addend, wide, generic });
         self.shared_constants.insert((variable, addend, wide, generic), slot);
@@ -146,9 +144,7 @@ impl Decoder<'_, '_> {
                 Ok(self.constant(class, address.wrapping_add_signed(addend)))
             }
             Symbol::Function(f) => {
-                if !self.code.callees.contains(&f.0) {
-                    self.code.callees.push(f.0);
-                }
+                self.code.callees.push(f.0);
                 Ok(self.constant(class, CODE_BASE + 16 * u64::from(f.0)))
             }
             Symbol::Var(v) => match self.places.get(v.index()).copied() {

@@ -73,13 +73,18 @@ pub(super) fn check_sizes(module: &Module) -> Result<(), LoadError> {
 /// Bytes that a function takes of a thread's local memory; what it passes to others lies there too.
 fn local_bytes(function: &Function, kernel: bool) -> u64 {
     let mut end = 0u64;
-    for (at, variable) in function.variables.iter().enumerate() {
-        let formal = |formal: &Formal| matches!(formal, Formal::Var(v) if v.index() == at);
+    let mut passed = vec![false; function.variables.len()];
+    for formal in function.params.iter().filter(|_| kernel) {
+        if let Formal::Var(v) = formal
+            && let Some(passed) = passed.get_mut(v.index())
+        {
+            *passed = true;
+        }
+    }
+    for (variable, passed) in function.variables.iter().zip(passed) {
         let counts = match variable.space {
             StateSpace::Local => true,
-            StateSpace::Param | StateSpace::ParamEntry | StateSpace::ParamFunc => {
-                !(kernel && function.params.iter().any(formal))
-            }
+            StateSpace::Param | StateSpace::ParamEntry | StateSpace::ParamFunc => !passed,
             _ => false,
         };
         if counts {

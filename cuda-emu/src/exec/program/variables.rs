@@ -8,6 +8,7 @@ use crate::exec::memory::CODE_BASE;
 use crate::exec::memory::element::{Mem, U8};
 
 /// A shared variable of the module or of a function.
+#[derive(Debug)]
 pub(super) struct SharedVariable {
     pub(super) bytes: u32,
     pub(super) align: u32,
@@ -41,7 +42,7 @@ pub(super) fn shared_variables(module: &Module) -> (Numbers, Vec<SharedVariable>
     (numbers, variables)
 }
 
-/// Writes a variable's first value: memory that is used again is not zero.
+/// Writes a variable's first value; its other bytes are zero already.
 pub(super) fn write_initial(start: u64, bytes: u64, init: &Init, addresses: &[u64]) {
     let put = |offset: u64, byte: u8| {
         if offset < bytes {
@@ -49,7 +50,6 @@ pub(super) fn write_initial(start: u64, bytes: u64, init: &Init, addresses: &[u6
             unsafe { U8::store(start + offset, byte.into()) };
         }
     };
-    (0..bytes).for_each(|offset| put(offset, 0));
     for (offset, run) in &init.runs {
         for (at, &byte) in run.iter().enumerate() {
             put(offset + at as u64, byte);

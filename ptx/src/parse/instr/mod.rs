@@ -39,6 +39,10 @@ macro_rules! finish {
 
 use {finish, need};
 
+/// Modifiers of an instruction that are also tried in any order, at most. No instruction has as many, and the time for
+/// them grows with their square.
+const MODIFIERS: usize = 32;
+
 /// An instruction's family at work.
 type Family = Result<Option<Op>>;
 
@@ -146,7 +150,7 @@ impl<'a> Body<'_, 'a> {
             self.cur.advance()?;
         }
         let mut found = self.family(name, &mut Words { list: &mut mods, any_order: false })?;
-        if found.is_none() && mods.len() > 1 {
+        if found.is_none() && (2..=MODIFIERS).contains(&mods.len()) {
             let mut words = mods.clone();
             found = self.family(name, &mut Words { list: &mut words, any_order: true })?;
         }

@@ -90,7 +90,7 @@ impl<'a> Body<'_, 'a> {
                     return Err(self.cur.error_at(place, format!("`{name}` is not declared")));
                 }
                 // Of a block that has ended: the printer declares it for the whole function.
-                None if name != "_" && self.f.variables.iter().any(|var| var.name == name) => {
+                None if name != "_" && self.unique.is_variable(name) => {
                     return Err(self.cur.error_at(place, format!("`{name}` is not declared here")));
                 }
                 None => {
