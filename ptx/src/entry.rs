@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::Error;
+use crate::{Error, mangled};
 
 /// A kernel: its name in the image and its parameters in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +12,9 @@ pub struct Signature {
     pub name: String,
     /// The parameters in order.
     pub params: Vec<Param>,
+    /// The parameters' types in C++, in order, as far as they are known: from the mangled name, or from a compiler for
+    /// a kernel whose name does not state them.
+    pub types: Vec<mangled::Type>,
 }
 
 impl Signature {
@@ -324,8 +327,9 @@ impl<'a> Scanner<'a> {
     /// Returns the name and the parameters behind `.entry`.
     fn signature(&mut self) -> Result<Signature, Error> {
         let name = self.word("the kernel's name")?;
+        let name = String::from_utf8_lossy(name).into_owned();
         let mut signature =
-            Signature { name: String::from_utf8_lossy(name).into_owned(), params: Vec::new() };
+            Signature { types: mangled::parameters(&name), name, params: Vec::new() };
         if !self.eat(b'(')? || self.eat(b')')? {
             return Ok(signature);
         }

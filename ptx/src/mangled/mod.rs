@@ -3,6 +3,8 @@
 
 mod parser;
 
+use std::fmt;
+
 /// A builtin type of C++, as an NVRTC target (64-bit Linux or Windows) lays it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -77,6 +79,33 @@ impl Scalar {
     }
 }
 
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bool => "bool",
+            Self::Char => "char",
+            Self::I8 => "signed char",
+            Self::U8 => "unsigned char",
+            Self::I16 => "short",
+            Self::U16 => "unsigned short",
+            Self::I32 => "int",
+            Self::U32 => "unsigned int",
+            Self::Long => "long",
+            Self::ULong => "unsigned long",
+            Self::I64 => "long long",
+            Self::U64 => "unsigned long long",
+            Self::I128 => "__int128",
+            Self::U128 => "unsigned __int128",
+            Self::WChar => "wchar_t",
+            Self::Char8 => "char8_t",
+            Self::Char16 => "char16_t",
+            Self::Char32 => "char32_t",
+            Self::F32 => "float",
+            Self::F64 => "double",
+        })
+    }
+}
+
 /// The type that a pointer points to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -110,6 +139,25 @@ pub enum Type {
     Unknown,
 }
 
+/// The type in C++, as far as it is known: `const float*`. Unknown parts are `…`.
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (pointee, constant) = match self {
+            Self::Scalar(scalar) => return scalar.fmt(f),
+            Self::Named(name) => return f.write_str(name),
+            Self::Unknown => return f.write_str("…"),
+            Self::Pointer { pointee, constant } => (pointee, *constant),
+        };
+        f.write_str(if constant { "const " } else { "" })?;
+        match pointee {
+            Pointee::Void => f.write_str("void*"),
+            Pointee::Scalar(scalar) => write!(f, "{scalar}*"),
+            Pointee::Named(name) => write!(f, "{name}*"),
+            Pointee::Unknown => f.write_str("…*"),
+        }
+    }
+}
+
 /// Returns the parameter types that a mangled name states, in order.
 ///
 /// The list may be shorter than the kernel's own: of a parameter that is not in it nothing is known.
@@ -127,6 +175,36 @@ pub enum Type {
 #[must_use]
 pub fn parameters(name: &str) -> Vec<Type> {
     parser::parameters(name)
+}
+
+/// Returns the parameter types of the function type, or pointer to one, that is the first argument of a template's
+/// instance with this mangled name. `None` if there is no such argument, or if it is not fully understood.
+///
+/// So a compiler states the types of a function whose symbol does not (`extern "C"`):
+///
+/// ```
+/// use ptx::mangled::{argument_parameters, parameters};
+/// // template <class F> void types(), for types<decltype(&axpy)>
+/// let types = argument_parameters("_Z5typesIPFvfPKfPfmEEvv");
+/// assert_eq!(types, Some(parameters("_Z4axpyfPKfPfm")));
+/// ```
+#[must_use]
+pub fn argument_parameters(name: &str) -> Option<Vec<Type>> {
+    parser::argument_parameters(name)
+}
+
+/// Returns the name in C++ of the function with this mangled name, without its parameters: `ns::axpy<float>` for
+/// `_ZN2ns4axpyIfEEvPT_`. Template arguments that are not types are `…`. `None` for a name that is not mangled, or not
+/// understood.
+///
+/// ```
+/// use ptx::mangled::function;
+/// assert_eq!(function("_Z4axpyfPKfPfm").as_deref(), Some("axpy"));
+/// assert_eq!(function("axpy"), None);
+/// ```
+#[must_use]
+pub fn function(name: &str) -> Option<String> {
+    parser::function(name)
 }
 
 /// Returns the name in C++ of a variable with this mangled name: `ns::factor` for `_ZN2ns6factorE`. Unnamed namespaces
@@ -311,6 +389,44 @@ mod tests {
     }
 
     #[test]
+    fn types_of_functions_with_c_linkage() {
+        // The argument's substitutions count from the template's name.
+        for (instance, twin) in [
+            ("_ZN9cuda_safe5typesIPFvfPKfPfj1PEEEvv", "_Z5saxpyfPKfPfj1P"),
+            ("_ZN9cuda_safe5typesIPFvPfPKdEEEvv", "_Z3twoPfPKd"),
+            ("_ZN9cuda_safe5typesIPFvPKfS2_EEEvv", "_Z3twoPKfS0_"),
+            ("_Z5typesIPFYvPfEEvv", "_Z1kPf"),
+            ("_Z5typesIPFvvEEvv", "_Z1kv"),
+        ] {
+            assert_eq!(argument_parameters(instance), Some(parameters(twin)), "{instance}");
+        }
+        for name in ["_Z5typesIfEvv", "_Z5typesILi3EEvv", "_Z5types", "types", "_Z5typesIPFvEEvv"] {
+            assert_eq!(argument_parameters(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_and_types_are_written_as_in_cpp() {
+        for (mangled, name) in [
+            ("_Z4axpyfPKfPfm", Some("axpy")),
+            ("_ZL6staticPi", Some("static")),
+            ("_ZN2ns3fooEv", Some("ns::foo")),
+            ("_ZN1n1tIiEEvPT_S2_", Some("n::t<int>")),
+            ("_Z5sizedILi128ELb1EfEvPT1_PKS0_", Some("sized<…, …, float>")),
+            ("_ZN35_GLOBAL__N__00000000_4_a_cu_counter1kEPf", Some("k")),
+            ("axpy", None),
+            ("_Z", None),
+            ("_Z99x", None),
+        ] {
+            assert_eq!(function(mangled).as_deref(), name, "{mangled}");
+        }
+        let types = parameters("_Z3vecPK6float4PvPKvPfjPKPKf");
+        let texts: Vec<_> = types.iter().map(ToString::to_string).collect();
+        let want = ["const float4*", "void*", "const void*", "float*", "unsigned int", "const …*"];
+        assert_eq!(texts, want);
+    }
+
+    #[test]
     fn the_list_ends_where_understanding_does() {
         assert_eq!(parameters("_Z1kPfDpT_Pf"), [to(Scalar::F32)]);
         assert_eq!(parameters("_Z1kPfS9_Pf"), [to(Scalar::F32)]);
@@ -334,7 +450,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_name_is_answered_without_a_panic(name in "_Z[0-9A-Za-z_]{0,60}") {
-            let _ = parameters(&name);
+            let _ = (parameters(&name), argument_parameters(&name), function(&name));
         }
 
         #[test]
@@ -347,6 +463,8 @@ mod tests {
             ];
             let name: String = picks.iter().map(|&i| codes[i]).collect();
             let _ = parameters(&format!("_Z1k{name}"));
+            let instance = format!("_Z1kI{name}Evv");
+            let _ = (argument_parameters(&instance), function(&instance));
         }
     }
 }

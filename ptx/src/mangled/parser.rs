@@ -17,7 +17,9 @@ enum Node {
     Const(Id),
     /// A class or enumeration in no namespace and without template arguments.
     Named(String),
-    /// Read to its end, but of no interest: references, functions, arrays, nested names...
+    /// A function, with what it returns and its parameters.
+    Function(Vec<Id>),
+    /// Read to its end, but of no interest: references, arrays, nested names...
     Other,
 }
 
@@ -31,17 +33,20 @@ struct Parser<'a> {
     depth: usize,
 }
 
-pub(super) fn parameters(name: &str) -> Vec<Type> {
-    let mut types = Vec::new();
-    let Some(rest) = name.strip_prefix("_Z") else {
-        return types;
-    };
-    let mut parser = Parser {
-        rest: rest.as_bytes(),
+fn parser(name: &str) -> Option<Parser<'_>> {
+    Some(Parser {
+        rest: name.strip_prefix("_Z")?.as_bytes(),
         nodes: Vec::new(),
         substitutions: Vec::new(),
         template_args: Vec::new(),
         depth: 0,
+    })
+}
+
+pub(super) fn parameters(name: &str) -> Vec<Type> {
+    let mut types = Vec::new();
+    let Some(mut parser) = parser(name) else {
+        return types;
     };
     let Some(templated) = parser.function_name() else {
         return types;
@@ -59,6 +64,61 @@ pub(super) fn parameters(name: &str) -> Vec<Type> {
         types.push(parser.describe(id));
     }
     types
+}
+
+pub(super) fn function(name: &str) -> Option<String> {
+    let mut parser = parser(name)?;
+    let begin = parser.rest;
+    let templated = parser.function_name()?;
+    let mut rest = begin.strip_prefix(b"N").unwrap_or(begin);
+    let mut text = String::new();
+    loop {
+        rest = rest.strip_prefix(b"St").unwrap_or(rest);
+        rest = rest.strip_prefix(b"L").unwrap_or(rest);
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        if digits == 0 {
+            break;
+        }
+        let length: usize = std::str::from_utf8(rest.get(..digits)?).ok()?.parse().ok()?;
+        let end = digits.checked_add(length)?;
+        let part = std::str::from_utf8(rest.get(digits..end)?).ok()?;
+        if !part.starts_with("_INTERNAL_") && !part.starts_with("_GLOBAL__N_") {
+            if !text.is_empty() {
+                text.push_str("::");
+            }
+            text.push_str(part);
+        }
+        rest = rest.get(end..)?;
+        if begin.first() != Some(&b'N') {
+            break;
+        }
+    }
+    if text.is_empty() {
+        return None;
+    }
+    if templated {
+        let each = parser.template_args.iter().map(|argument| match argument {
+            Some(id) => parser.describe(*id).to_string(),
+            None => "…".to_owned(),
+        });
+        text = format!("{text}<{}>", each.collect::<Vec<_>>().join(", "));
+    }
+    Some(text)
+}
+
+pub(super) fn argument_parameters(name: &str) -> Option<Vec<Type>> {
+    let mut parser = parser(name)?;
+    parser.function_name()?;
+    let mut id = (*parser.template_args.first()?)?;
+    while let Node::Pointer(pointee) = parser.nodes[id] {
+        id = pointee;
+    }
+    let Node::Function(types) = &parser.nodes[id] else { return None };
+    match types.as_slice() {
+        [_] | [] => None,
+        [_, only] if matches!(parser.nodes[*only], Node::Void) => Some(Vec::new()),
+        [_, parameters @ ..] => Some(parameters.iter().map(|id| parser.describe(*id)).collect()),
+    }
 }
 
 impl<'a> Parser<'a> {
@@ -205,10 +265,11 @@ impl<'a> Parser<'a> {
             b'F' => {
                 self.rest = rest;
                 self.eat(b"Y");
+                let mut types = Vec::new();
                 while !self.eat(b"E") {
-                    self.ty()?;
+                    types.push(self.ty()?);
                 }
-                Some(self.substitutable(Node::Other))
+                Some(self.substitutable(Node::Function(types)))
             }
             b'T' => {
                 self.rest = rest;
