@@ -24,6 +24,8 @@ mod write;
 
 pub use problem::{LinkError, Problem};
 
+use std::collections::{HashMap, HashSet};
+
 use crate::ir::{FunctionId, Module};
 use problem::Problems;
 
@@ -77,19 +79,33 @@ pub fn link(inputs: &[Input<'_>], system: impl Fn(&str) -> bool) -> Result<Strin
 /// Finds aliases that lead back to themselves.
 fn aliases(parts: &[Part<'_>], problems: &mut Problems) {
     for part in parts {
-        let target = |id: FunctionId| {
-            part.module.aliases.iter().find(|(alias, _)| *alias == id).map(|&(_, target)| target)
-        };
-        for &(alias, first) in &part.module.aliases {
-            let (mut at, mut steps) = (Some(first), 0);
-            while let Some(id) = at.filter(|&id| id != alias && steps <= part.module.aliases.len())
-            {
-                (at, steps) = (target(id), steps + 1);
+        let aliases = &part.module.aliases;
+        let mut targets: HashMap<FunctionId, FunctionId> = HashMap::new();
+        for &(alias, target) in aliases {
+            targets.entry(alias).or_insert(target);
+        }
+        // Each chain is followed to its end, or to where an earlier one came by.
+        let mut round_of: HashMap<FunctionId, usize> = HashMap::new();
+        let mut circles: HashSet<FunctionId> = HashSet::new();
+        for (round, &(first, _)) in aliases.iter().enumerate() {
+            let mut at = first;
+            while !round_of.contains_key(&at) {
+                round_of.insert(at, round);
+                let Some(&next) = targets.get(&at) else { break };
+                at = next;
             }
-            if at == Some(alias) {
-                let name = name_of(&part.module, alias).to_owned();
-                problems.add(Problem::AliasCycle { name, input: part.name.to_owned() });
+            // Met in this round: the chain comes back to it.
+            if round_of.get(&at) == Some(&round) && targets.contains_key(&at) {
+                while circles.insert(at)
+                    && let Some(&next) = targets.get(&at)
+                {
+                    at = next;
+                }
             }
+        }
+        for &(alias, _) in aliases.iter().filter(|(alias, _)| circles.contains(alias)) {
+            let name = name_of(&part.module, alias).to_owned();
+            problems.add(Problem::AliasCycle { name, input: part.name.to_owned() });
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Splits a PTX text into one text for each kernel.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 use crate::Error;
@@ -80,6 +80,8 @@ impl Parts {
             return Ok(None);
         }
         let mut wanted: BTreeSet<usize> = BTreeSet::new();
+        // Each name opens its items once, however many of them name it.
+        let mut names: HashSet<&str> = HashSet::from([kernel]);
         let always = self.items.iter().enumerate().filter(|(_, item)| item.always);
         let mut open: Vec<usize> = always.map(|(index, _)| index).collect();
         open.extend(self.named.get(kernel).into_iter().flatten());
@@ -94,7 +96,9 @@ impl Parts {
                     Kind::End => break,
                     Kind::Word => {
                         let word = lexer.text().get(token.start..token.end).unwrap_or_default();
-                        open.extend(self.named.get(word).into_iter().flatten());
+                        if let Some(items) = self.named.get(word).filter(|_| names.insert(word)) {
+                            open.extend(items);
+                        }
                     }
                     _ => {}
                 }

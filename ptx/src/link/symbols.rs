@@ -214,17 +214,19 @@ pub(super) fn rename(parts: &mut [Part<'_>], symbols: &Symbols) {
     }
     // The names that the texts before have.
     let mut used: HashSet<String> = symbols.chosen.keys().cloned().collect();
+    // How many names were made of each.
+    let mut counts: HashMap<String, u64> = HashMap::new();
     for part in parts {
         let shared: HashSet<Id> = shared(part).map(|(_, id, _)| id).collect();
         let mut fresh = |name: &mut String| {
             if !used.insert(name.clone()) {
-                let mut count = 1_u64;
+                let count = counts.entry(name.clone()).or_default();
                 let new = loop {
+                    *count = count.saturating_add(1);
                     let new = format!("{name}$link{count}");
                     if !used.contains(&new) && !taken.contains(&new) {
                         break new;
                     }
-                    count += 1;
                 };
                 used.insert(new.clone());
                 *name = new;

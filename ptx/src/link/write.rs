@@ -8,6 +8,7 @@ use super::symbols::{Id, Symbols, global};
 use crate::fatbin::{Arch, Specific};
 use crate::ir::{FunctionKind, GlobalId, Item, Linkage, Module, Space, Symbol, Variable};
 use crate::lex::{Kind, Lexer};
+use crate::print::Items;
 
 /// The directives at the beginning of the text.
 #[derive(Default)]
@@ -106,39 +107,41 @@ pub(super) fn write(
 
     let mut bodies = String::new();
     let mut rest = String::new();
-    for (at, part) in parts.iter().enumerate() {
+    let items: Vec<Items<'_>> = parts.iter().map(|part| Items::new(&part.module)).collect();
+    for (at, (part, items)) in parts.iter().zip(&items).enumerate() {
         for item in &part.module.items {
             match item {
                 Item::Function(id) if kept(symbols, part, at, Id::Function(id.index())) => {
-                    bodies += &part.module.item_text(item);
+                    bodies += &items.text(item);
                 }
                 Item::Alias(index) => {
                     let alias = part.module.aliases.get(*index).map(|&(alias, _)| alias.index());
                     if alias.is_some_and(|alias| kept(symbols, part, at, Id::Function(alias))) {
-                        rest += &part.module.item_text(item);
+                        rest += &items.text(item);
                     }
                 }
-                Item::Pragma(_) | Item::Section { .. } => rest += &part.module.item_text(item),
-                Item::File(_) => text += &part.module.item_text(item),
+                Item::Pragma(_) | Item::Section { .. } => rest += &items.text(item),
+                Item::File(_) => text += &items.text(item),
                 _ => {}
             }
         }
     }
-    let variables = variables(parts, symbols);
+    let variables = variables(parts, &items, symbols);
     undefined(parts, symbols, &[&bodies, &variables, &rest], system, problems);
     let used = words(&[&bodies, &variables, &rest]);
 
-    for (at, part) in parts.iter().enumerate() {
+    for (at, (part, items)) in parts.iter().zip(&items).enumerate() {
+        let aliases: HashSet<_> = part.module.aliases.iter().map(|&(alias, _)| alias).collect();
         let mut declared = HashSet::new();
         for item in &part.module.items {
             let (Item::Declaration(id) | Item::Function(id)) = item else { continue };
             let Some(function) = part.module.functions.get(id.index()) else { continue };
-            let alias = part.module.aliases.iter().any(|(alias, _)| alias == id);
+            let alias = aliases.contains(id);
             let wanted = function.kind == FunctionKind::Func
                 && kept(symbols, part, at, Id::Function(id.index()))
                 && (function.body.is_some() || alias || used.contains(function.name.as_str()));
             if wanted && declared.insert(*id) {
-                text += &part.module.item_text(&Item::Declaration(*id));
+                text += &items.text(&Item::Declaration(*id));
             }
         }
     }
@@ -156,10 +159,10 @@ fn kept(symbols: &Symbols, part: &Part<'_>, at: usize, id: Id) -> bool {
 }
 
 /// Writes the variables. One whose address is in the initial value of another stands before it, or is declared first.
-fn variables(parts: &[Part<'_>], symbols: &Symbols) -> String {
+fn variables(parts: &[Part<'_>], items: &[Items<'_>], symbols: &Symbols) -> String {
     let mut text = String::new();
     let mut written: HashSet<String> = HashSet::new();
-    for (at, part) in parts.iter().enumerate() {
+    for (at, (part, items)) in parts.iter().zip(items).enumerate() {
         for item in &part.module.items {
             let Item::Global(id) = item else { continue };
             let Some(variable) = part.module.globals.get(id.index()) else { continue };
@@ -180,11 +183,11 @@ fn variables(parts: &[Part<'_>], symbols: &Symbols) -> String {
                     declared.linkage = Linkage::Extern;
                     declared.init = None;
                     let one = Module { globals: vec![declared], ..Module::default() };
-                    text += &one.item_text(&Item::Global(GlobalId(0)));
+                    text += &Items::new(&one).text(&Item::Global(GlobalId(0)));
                 }
             }
             written.insert(variable.name.clone());
-            text += &part.module.item_text(item);
+            text += &items.text(item);
         }
     }
     text

@@ -21,28 +21,55 @@ impl fmt::Display for Module {
         writeln!(f, ".version {major}.{minor}")?;
         writeln!(f, ".target {}", self.targets.join(", "))?;
         writeln!(f, ".address_size {}\n", self.address_size)?;
+        let stem = self.stem();
         for item in &self.items {
-            self.item(f, item)?;
+            self.item(f, item, &stem)?;
         }
         Ok(())
     }
 }
 
-impl Module {
-    /// Returns the text of one item of a module that was parsed: its numbers are in range, so nothing fails.
-    pub(crate) fn item_text(&self, item: &Item) -> String {
-        struct One<'m>(&'m Module, &'m Item);
+/// Writes items of a module that was parsed: its numbers are in range, so nothing fails.
+pub(crate) struct Items<'m> {
+    module: &'m Module,
+    stem: String,
+}
+
+impl<'m> Items<'m> {
+    pub(crate) fn new(module: &'m Module) -> Self {
+        Self { module, stem: module.stem() }
+    }
+
+    /// Returns the text of an item.
+    pub(crate) fn text(&self, item: &Item) -> String {
+        struct One<'m>(&'m Items<'m>, &'m Item);
         impl fmt::Display for One<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.item(f, self.1)
+                self.0.module.item(f, self.1, &self.0.stem)
             }
         }
         let mut text = String::new();
         let _ = write!(text, "{}", One(self, item));
         text
     }
+}
 
-    fn item(&self, f: &mut fmt::Formatter<'_>, item: &Item) -> fmt::Result {
+/// Returns how many bars follow `%` in a name, or `None` if it does not begin with `%`.
+fn bars(name: &str) -> Option<usize> {
+    let rest = name.strip_prefix('%')?;
+    Some(rest.len() - rest.trim_start_matches('_').len())
+}
+
+impl Module {
+    /// Returns a prefix of no name of a function or a global.
+    fn stem(&self) -> String {
+        let globals = self.globals.iter().map(|v| &v.name);
+        let functions = self.functions.iter().map(|f| &f.name);
+        let most = globals.chain(functions).filter_map(|name| bars(name)).max();
+        format!("%{}", "_".repeat(most.map_or(0, |most| most + 1)))
+    }
+
+    fn item(&self, f: &mut fmt::Formatter<'_>, item: &Item, stem: &str) -> fmt::Result {
         match item {
             Item::Global(id) => match self.globals.get(id.index()) {
                 Some(var) => {
@@ -52,7 +79,7 @@ impl Module {
             },
             Item::Declaration(id) | Item::Function(id) => {
                 let function = self.functions.get(id.index()).ok_or(fmt::Error)?;
-                let mut printer = Printer::new(self, function);
+                let mut printer = Printer::new(self, function, stem);
                 printer.head()?;
                 if matches!(item, Item::Function(_)) {
                     printer.body()?;
@@ -92,18 +119,13 @@ struct Printer<'m> {
 }
 
 impl<'m> Printer<'m> {
-    fn new(module: &'m Module, function: &'m Function) -> Self {
-        let mut stem = String::from("%");
-        let names = || {
-            let globals = module.globals.iter().map(|v| &v.name);
-            let functions = module.functions.iter().map(|f| &f.name);
-            let variables = function.variables.iter().map(|v| &v.name);
-            let labels = function.labels.iter().map(|l| &l.name);
-            globals.chain(functions).chain(variables).chain(labels)
-        };
-        while names().any(|name| name.starts_with(&stem)) {
-            stem.push('_');
-        }
+    /// `stem` is that of the module's names, which the function's may only make longer.
+    fn new(module: &'m Module, function: &'m Function, stem: &str) -> Self {
+        let variables = function.variables.iter().map(|v| &v.name);
+        let labels = function.labels.iter().map(|l| &l.name);
+        let most = variables.chain(labels).filter_map(|name| bars(name)).max();
+        let more = most.map_or(0, |most| (most + 2).saturating_sub(stem.len()));
+        let stem = format!("{stem}{}", "_".repeat(more));
         Self { module, function, stem, out: String::new() }
     }
 
@@ -219,6 +241,8 @@ impl<'m> Printer<'m> {
         let mut labels = by_place.into_iter().peekable();
         let mut loc = None;
         let mut places = HashSet::new();
+        // Places that no instruction has, which are written once.
+        let mut written = HashSet::new();
         let named: HashSet<_> = function.instrs().iter().filter_map(|instr| instr.loc).collect();
         for (at, instr) in function.instrs().iter().enumerate() {
             while let Some(label) = labels.next_if(|label| label.at as usize <= at) {
@@ -228,6 +252,7 @@ impl<'m> Printer<'m> {
                 // The places that it is inlined into come first, if no instruction has them.
                 let mut first = id.index();
                 while let Some(around) = first.checked_sub(1)
+                    && !written.contains(&around)
                     && !named.contains(&LocId(u32::try_from(around).unwrap_or(u32::MAX)))
                     && let (Some(outer), Some(inner)) =
                         (function.locs.get(around), function.locs.get(first))
@@ -239,6 +264,7 @@ impl<'m> Printer<'m> {
                 for place in all {
                     self.loc(place, &mut places)?;
                 }
+                written.extend(first..id.index());
                 loc = instr.loc;
             }
             self.instr(instr)?;
@@ -270,15 +296,15 @@ impl<'m> Printer<'m> {
     /// Everything that the parser must know before the first instruction.
     fn declarations(&mut self) -> fmt::Result {
         let function = self.function;
-        let formal = |id: u32, formals: &[Formal]| {
-            formals.iter().any(|f| match f {
-                Formal::Reg(r) => r.0 == id,
-                Formal::Var(_) => false,
-            })
+        let formals = function.returns.iter().chain(&function.params);
+        let register = |formal: &Formal| match formal {
+            Formal::Reg(register) => Some(register.0),
+            Formal::Var(_) => None,
         };
+        let formals: HashSet<u32> = formals.filter_map(register).collect();
         let mut by_type: Vec<(Type, Vec<u32>)> = Vec::new();
         for (id, &ty) in (0u32..).zip(&function.registers) {
-            if formal(id, &function.returns) || formal(id, &function.params) {
+            if formals.contains(&id) {
                 continue;
             }
             match by_type.iter_mut().find(|(t, _)| *t == ty) {

@@ -86,9 +86,10 @@ pub fn branch_tables(module: &Module, function: &Function) -> Function {
             continue;
         };
         let targets = function.tables.get(table.index()).cloned().unwrap_or_default();
-        let count = |label: LabelId| targets.iter().filter(|&&other| other == label).count();
+        let mut counts: HashMap<LabelId, usize> = HashMap::new();
+        targets.iter().for_each(|&label| *counts.entry(label).or_default() += 1);
         // Of several that are named as often, the last.
-        let Some(rest) = targets.iter().copied().max_by_key(|&label| count(label)) else {
+        let Some(rest) = targets.iter().copied().max_by_key(|label| counts.get(label)) else {
             edit.push(instr);
             continue;
         };
