@@ -1,5 +1,9 @@
 //! The output of a compile.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::OnceLock;
+
 use ptx::Signature;
 
 use crate::codec::{Reader, Writer};
@@ -27,9 +31,41 @@ pub struct Image {
     pub version: NvrtcVersion,
     /// Whether it came from the cache.
     pub cache: CacheStatus,
+    pub(crate) made: Made,
 }
 
+/// A hash of cubin and PTX as one compile has made them. It takes no part in comparisons.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Made(Option<u64>);
+
+impl PartialEq for Made {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Made {}
+
 impl Image {
+    /// Returns whether cubin and PTX are those of one compile: no field was changed since. If not, the PTX says nothing
+    /// of what the cubin does.
+    #[must_use]
+    pub fn is_one_program(&self) -> bool {
+        self.made.0 == Some(self.hash())
+    }
+
+    /// Notes that cubin and PTX are those of one compile.
+    pub(crate) fn made_by_compiler(mut self) -> Self {
+        self.made = Made(Some(self.hash()));
+        self
+    }
+
+    /// Hashes cubin and PTX with a key of the process: no program finds others with the same hash.
+    fn hash(&self) -> u64 {
+        static KEY: OnceLock<RandomState> = OnceLock::new();
+        KEY.get_or_init(RandomState::new).hash_one((&self.cubin, &self.ptx))
+    }
+
     /// Returns an image without contents, for code of other tools, such as a linker: set the fields that it has.
     #[must_use]
     pub fn new(arch: Arch) -> Self {
@@ -43,6 +79,7 @@ impl Image {
             arch,
             version: NvrtcVersion { major: 0, minor: 0 },
             cache: CacheStatus::Uncached(Uncached::Off),
+            made: Made::default(),
         }
     }
 
@@ -97,8 +134,8 @@ impl Image {
             .map(|_| Some((reader.text()?, reader.text()?)))
             .collect::<Option<_>>()?;
         let kernels = signatures(ptx.as_deref()).ok()?;
-        let cache = CacheStatus::Hit;
-        reader.0.is_empty().then_some(Self {
+        let (cache, made) = (CacheStatus::Hit, Made::default());
+        let whole = reader.0.is_empty().then_some(Self {
             cubin,
             ptx,
             lto_ir,
@@ -108,11 +145,41 @@ impl Image {
             arch,
             version,
             cache,
-        })
+            made,
+        });
+        whole.map(Self::made_by_compiler)
     }
 }
 
 /// Returns the kernels of the image's PTX, if there is any.
 pub(crate) fn signatures(ptx: Option<&str>) -> Result<Vec<Signature>, Error> {
     Ok(ptx.map(ptx::entries).transpose()?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_of_two_programs_is_known() {
+        let image = |cubin: &[u8], ptx: &str| Image {
+            cubin: Some(cubin.to_vec()),
+            ptx: Some(ptx.to_owned()),
+            ..Image::new(Arch::sm(8, 0))
+        };
+        assert!(!image(b"a", "b").is_one_program(), "nobody says so");
+        let made = image(b"a", "b").made_by_compiler();
+        assert!(made.is_one_program() && made.clone().is_one_program());
+        assert_eq!(made, image(b"a", "b"));
+        for changed in [
+            Image { ptx: Some("c".to_owned()), ..made.clone() },
+            Image { cubin: Some(b"c".to_vec()), ..made.clone() },
+            Image { ptx: None, ..made.clone() },
+            Image { cubin: None, ptx: made.ptx.clone(), ..made.clone() },
+        ] {
+            assert!(!changed.is_one_program(), "{changed:?}");
+        }
+        let stored = Image::decode(&made.encode());
+        assert!(stored.is_none_or(|stored| stored.is_one_program()));
+    }
 }

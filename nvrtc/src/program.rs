@@ -7,7 +7,7 @@ use crate::cache::{Cache, CacheStatus, Kind};
 use crate::closure::{Closure, Roots, closure};
 use crate::codec::{Hash, KeyWriter};
 use crate::compile::{Input, c_string, compile};
-use crate::image::signatures;
+use crate::image::{Made, signatures};
 use crate::library::Facts;
 use crate::{Arch, Error, Image, Nvrtc, Options, Uncached, stubs};
 
@@ -433,7 +433,7 @@ impl Program {
         };
         let output = compile(library.raw()?, facts.version, &input)?;
         let lowered = self.expressions.iter().cloned().zip(output.lowered).collect();
-        Ok(Image {
+        let image = Image {
             kernels: signatures(output.ptx.as_deref())?,
             cubin: output.cubin,
             ptx: output.ptx,
@@ -443,7 +443,9 @@ impl Program {
             arch,
             version: facts.version,
             cache: CacheStatus::Stored,
-        })
+            made: Made::default(),
+        };
+        Ok(image.made_by_compiler())
     }
 }
 

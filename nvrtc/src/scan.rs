@@ -34,10 +34,38 @@ pub(crate) enum Obstacle {
 const DIRECTIVES: [&[u8]; 4] = [b"include_next", b"include", b"import", b"embed"];
 const TIMES: [&str; 3] = ["__DATE__", "__TIME__", "__TIMESTAMP__"];
 
+/// The longest operand, and how far a line is read to say what it is. A name that is longer counts as one that cannot be
+/// named.
+const LONGEST: usize = 8192;
+
+/// Where the comment ends that begins at or behind a place: `None` if it does not end. So a text is searched once, however
+/// many comments begin in it.
+#[derive(Default)]
+struct CommentEnds {
+    known: Option<(usize, Option<usize>)>,
+}
+
+impl CommentEnds {
+    /// Returns the place behind the first `*/` from `at` on.
+    fn after(&mut self, text: &[u8], at: usize) -> Option<usize> {
+        if let Some((from, end)) = self.known
+            && from <= at
+            && end.is_none_or(|end| at + 2 <= end)
+        {
+            return end;
+        }
+        let rest = text.get(at..).unwrap_or_default();
+        let end = rest.windows(2).position(|two| two == b"*/").map(|end| at + end + 2);
+        self.known = Some((at, end));
+        end
+    }
+}
+
 pub(crate) fn scan(text: &[u8]) -> Scan {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let text = &*spliced(text);
     let mut found = Scan::default();
+    let ends = &mut CommentEnds::default();
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
         let rest = &text[at..];
@@ -46,7 +74,7 @@ pub(crate) fn scan(text: &[u8]) -> Scan {
             b'%' if rest.starts_with(b"%:") => 2,
             b'?' if rest.starts_with(b"??=") => 3,
             b'_' if rest.starts_with(b"__") => {
-                at += identifier(text, at, &mut found);
+                at += identifier(text, at, ends, &mut found);
                 continue;
             }
             _ => {
@@ -55,7 +83,7 @@ pub(crate) fn scan(text: &[u8]) -> Scan {
             }
         };
         if begins_line(text, at) {
-            directive(text, at + mark, &mut found);
+            directive(text, at + mark, ends, &mut found);
         }
         at += mark;
     }
@@ -102,11 +130,11 @@ fn begins_line(text: &[u8], at: usize) -> bool {
 }
 
 /// Returns the place of the first byte from `at` on that is neither a blank nor in a comment.
-fn skip_blanks(text: &[u8], mut at: usize) -> usize {
+fn skip_blanks(text: &[u8], mut at: usize, ends: &mut CommentEnds) -> usize {
     loop {
         let rest = text.get(at..).unwrap_or_default();
         if rest.starts_with(b"/*") {
-            at += rest[2..].windows(2).position(|w| w == b"*/").map_or(rest.len(), |end| end + 4);
+            at = ends.after(text, at + 2).unwrap_or(text.len());
         } else if matches!(rest.first(), Some(b' ' | b'\t' | b'\r' | 0x0b | 0x0c)) {
             at += 1;
         } else {
@@ -123,15 +151,16 @@ fn operand(text: &[u8], at: usize) -> Option<&[u8]> {
         b'"' => b'"',
         _ => return None,
     };
-    let end = rest[1..].iter().position(|b| *b == close || *b == b'\n')?;
+    let end = rest[1..].iter().take(LONGEST).position(|b| *b == close || *b == b'\n')?;
     (rest[1 + end] == close).then(|| &rest[1..=end])
 }
 
 fn line(text: &[u8], at: usize) -> Cow<'_, str> {
-    let start = text[..at].iter().rposition(|&b| b == b'\n').map_or(0, |i| i + 1);
-    let rest = &text[start..];
+    let from = at.saturating_sub(LONGEST);
+    let start = text[from..at].iter().rposition(|&b| b == b'\n').map_or(from, |i| from + i + 1);
+    let rest = &text[start..text.len().min(start + 120)];
     let end = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
-    String::from_utf8_lossy(&rest[..end.min(120)])
+    String::from_utf8_lossy(&rest[..end])
 }
 
 fn obstruct(found: &mut Scan, obstacle: impl FnOnce() -> Obstacle) {
@@ -155,8 +184,8 @@ fn name(text: &[u8], at: usize, found: &mut Scan) {
 }
 
 /// Behind a line's `#`.
-fn directive(text: &[u8], at: usize, found: &mut Scan) {
-    let at = skip_blanks(text, at);
+fn directive(text: &[u8], at: usize, ends: &mut CommentEnds, found: &mut Scan) {
+    let at = skip_blanks(text, at, ends);
     let rest = text.get(at..).unwrap_or_default();
     let Some(word) = DIRECTIVES.iter().find(|word| rest.starts_with(word)) else {
         return;
@@ -165,11 +194,11 @@ fn directive(text: &[u8], at: usize, found: &mut Scan) {
     if text.get(at).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_') {
         return;
     }
-    name(text, skip_blanks(text, at), found);
+    name(text, skip_blanks(text, at, ends), found);
 }
 
 /// At two underscores: a question for a file or the time? Returns how far to go on.
-fn identifier(text: &[u8], at: usize, found: &mut Scan) -> usize {
+fn identifier(text: &[u8], at: usize, ends: &mut CommentEnds, found: &mut Scan) -> usize {
     let part_of_word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
     let length = text[at..].iter().take_while(|b| part_of_word(b)).count();
     if at > 0 && part_of_word(&text[at - 1]) {
@@ -179,9 +208,9 @@ fn identifier(text: &[u8], at: usize, found: &mut Scan) -> usize {
     if let Some(time) = TIMES.iter().find(|t| t.as_bytes() == word) {
         obstruct(found, || Obstacle::Time(time));
     } else if [b"__has_include".as_slice(), b"__has_include_next", b"__has_embed"].contains(&word) {
-        let next = skip_blanks(text, at + length);
+        let next = skip_blanks(text, at + length, ends);
         if text.get(next) == Some(&b'(') {
-            name(text, skip_blanks(text, next + 1), found);
+            name(text, skip_blanks(text, next + 1, ends), found);
         } else if line(text, at).contains("define") && !line(text, at).contains("defined") {
             // Another name for the question.
             obstruct(found, || Obstacle::Computed(line(text, at).trim().to_owned()));
@@ -207,6 +236,29 @@ mod tests {
         let quoted: Vec<_> = scan.names.iter().filter(|n| n.quoted).map(|n| &*n.text).collect();
         assert_eq!(quoted.concat(), "b.hefl");
         assert_eq!(scan.obstacle, None);
+    }
+
+    #[test]
+    fn long_texts_are_read_once() {
+        for (pieces, end) in [
+            ("#/*\n", ""),
+            ("#/*\n", "*/"),
+            ("#/**/", ""),
+            ("__has_include/*", ""),
+            ("__has_include (<", ""),
+            ("__has_include ", ""),
+            ("#include <a>", ""),
+            ("\\\n", ""),
+            ("??/ ", ""),
+            ("# ", ""),
+            ("\\ ", ""),
+        ] {
+            let text = format!("{}{end}", pieces.repeat(2_000_000 / pieces.len()));
+            let begin = std::time::Instant::now();
+            drop(scan(text.as_bytes()));
+            // Minutes, if each of many things reads the rest of the text.
+            assert!(begin.elapsed().as_secs() < 20, "{pieces:?}: {:?}", begin.elapsed());
+        }
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! The folder: whose it is, atomic writes, and the bound on its size.
 
 use std::fs::{self, OpenOptions};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use super::Uncached;
 use super::name::{self, Made};
+use super::{Uncached, limit};
 use crate::codec::Hash;
 use crate::trust::{self, Rule};
 
@@ -118,8 +118,8 @@ impl Folder {
         // A process of the same number, of another container or long ago, may have left one.
         let _ = fs::remove_file(&temporary);
         let mut file = trust::create(&temporary).map_err(|e| self.refuse(e))?;
-        let written =
-            file.write_all(bytes).and_then(|()| fs::rename(&temporary, folder.join(name)));
+        let written = limit::write_all(&mut file, bytes)
+            .and_then(|()| fs::rename(&temporary, folder.join(name)));
         if let Err(e) = written {
             let _ = fs::remove_file(&temporary);
             return Err(self.refuse(e));

@@ -7,6 +7,7 @@
 
 pub(crate) mod entry;
 mod folder;
+mod limit;
 mod lock;
 mod name;
 
