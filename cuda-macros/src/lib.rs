@@ -373,12 +373,15 @@ pub fn kernels(input: TokenStream) -> TokenStream {
 /// - includes in angle brackets, for which `Program::include_path` and `Program::header` are;
 /// - quoted includes of CUDA's and the C library's headers, such as `"cuda_runtime.h"`, if no file of the name is there;
 /// - everything that `#ifndef __CUDACC_RTC__`, `#if 0` and the like take away from the device's compiler;
-/// - files that are not there, where another macro decides whether they are included;
-/// - includes whose names a macro supplies.
+/// - files that are not there, where another macro decides whether they are included.
+///
+/// A quoted include that is left becomes one in angle brackets, as does `__has_include`: for names in quotes the compiler
+/// would look in the current folder of the process first, where anybody's header may lie.
 ///
 /// # Errors
 /// It is an error of the build, which names the file and the line, if a file that is certainly included is not there, is
-/// not UTF-8, or lies outside the package's folder (the one with `Cargo.toml`), where `cargo package` would not find it.
+/// not UTF-8, or lies outside the package's folder (the one with `Cargo.toml`), where `cargo package` would not find it,
+/// and if the name of an include comes from a macro.
 /// Files that include each other without guards are an error of NVRTC.
 ///
 /// # Line information

@@ -1,18 +1,20 @@
-//! Finds the quoted includes of a CUDA C++ text that the device's compiler may reach.
+//! Finds the quoted includes, and questions for quoted files, of a CUDA C++ text that the device's compiler may reach.
 //!
 //! Conditions are evaluated as far as they are about NVRTC's own macros; what other macros decide may be either.
 
-/// A quoted include.
+/// An include whose file the text decides: by a quoted name, or by a macro.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Include<'t> {
-    /// The name, without its quotes: a part of the text.
-    pub(super) name: &'t str,
+    /// The name, without its quotes: a part of the text. `None` if a macro supplies it.
+    pub(super) name: Option<&'t str>,
     /// Where the name begins, in bytes.
     pub(super) at: usize,
     /// The line, from 1.
     pub(super) line: usize,
     /// Whether the compiler reaches it whatever macros the program defines.
     pub(super) certain: bool,
+    /// Whether it is `__has_include`.
+    pub(super) asks: bool,
 }
 
 /// Whether a part of the text is compiled.
@@ -64,6 +66,14 @@ pub(super) fn includes(text: &str) -> Vec<Include<'_>> {
         let rest_at = at + (body.len() - rest.len());
         let possible_guard = guard.take();
         let live = open.last().map_or(Live::Yes, |branch| branch.live);
+        // An `#elif` is read where the branch before it was not taken.
+        let around = match word {
+            "elif" => open.last().map_or(Live::Yes, |branch| branch.outer),
+            _ => live,
+        };
+        if matches!(word, "if" | "elif") && around != Live::No {
+            found.extend(questions(rest, rest_at, line));
+        }
         match word {
             "if" | "ifdef" | "ifndef" => {
                 let condition = match word {
@@ -96,13 +106,34 @@ pub(super) fn includes(text: &str) -> Vec<Include<'_>> {
             }
             "endif" => _ = open.pop(),
             "include" | "import" if live != Live::No => {
+                let certain = live == Live::Yes;
                 let quoted = rest.strip_prefix('"').and_then(|rest| rest.split_once('"'));
                 if let Some((name, _)) = quoted {
-                    let at = rest_at + 1;
-                    found.push(Include { name, at, line, certain: live == Live::Yes });
+                    let (name, at) = (Some(name), rest_at + 1);
+                    found.push(Include { name, at, line, certain, asks: false });
+                } else if !rest.starts_with('<') {
+                    found.push(Include { name: None, at: rest_at, line, certain, asks: false });
                 }
             }
             _ => {}
+        }
+    }
+    found
+}
+
+/// Returns the quoted names that a condition asks for, as `__has_include("a.h")`. A condition may skip any of them.
+fn questions(text: &str, at: usize, line: usize) -> Vec<Include<'_>> {
+    const ASKS: &str = "__has_include";
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(step) = text.get(from..).and_then(|rest| rest.find(ASKS)) {
+        from += step + ASKS.len();
+        let rest = text.get(from..).unwrap_or_default();
+        let Some(operand) = skip_blanks(rest).strip_prefix('(') else { continue };
+        let Some(quoted) = skip_blanks(operand).strip_prefix('"') else { continue };
+        if let Some((name, _)) = quoted.split_once('"') {
+            let at = at + (text.len() - quoted.len());
+            found.push(Include { name: Some(name), at, line, certain: false, asks: true });
         }
     }
     found
@@ -166,7 +197,7 @@ fn skip_blanks(mut text: &str) -> &str {
     }
 }
 
-/// A line that begins with `#`, from behind it to its end.
+/// A line that begins with `#` or `%:`, from behind it to its end.
 struct Directive<'t> {
     at: usize,
     line: usize,
@@ -192,13 +223,16 @@ fn directives(text: &str) -> Vec<Directive<'_>> {
             b'/' if rest.starts_with(b"/*") => {
                 rest[2..].windows(2).position(|w| w == b"*/").map_or(rest.len(), |end| end + 4)
             }
-            b'#' if fresh => {
+            b'#' | b'%' if fresh && (byte == b'#' || rest.starts_with(b"%:")) => {
                 let length = line_length(rest);
-                let body = &text[at + 1..at + length];
+                let mark = if byte == b'#' { 1 } else { 2 };
+                let body = &text[at + mark..at + length];
                 let inner = skip_blanks(body);
                 found.push(Directive { at: at + length - inner.len(), line, text: inner });
                 // A comment that begins in a directive may go on behind its line.
-                body.find("/*").filter(|_| !body.contains("*/")).map_or(length, |start| start + 1)
+                body.find("/*")
+                    .filter(|_| !body.contains("*/"))
+                    .map_or(length, |start| start + mark)
             }
             b'R' if rest.starts_with(b"R\"") && !(at > 0 && is_word(bytes[at - 1])) => {
                 fresh = false;
@@ -264,10 +298,15 @@ mod tests {
     fn of(text: &str) -> String {
         let found = includes(text);
         for include in &found {
-            assert!(text[include.at..].starts_with(include.name), "{include:?}");
+            assert!(
+                text[include.at..].starts_with(include.name.unwrap_or_default()),
+                "{include:?}"
+            );
         }
         let shown = found.iter().map(|include| {
-            format!("{}:{}{}", include.name, include.line, if include.certain { "" } else { "?" })
+            let certain = if include.certain { "" } else { "?" };
+            let asks = if include.asks { "has " } else { "" };
+            format!("{asks}{}:{}{certain}", include.name.unwrap_or("MACRO"), include.line)
         });
         shown.collect::<Vec<_>>().join(" ")
     }
@@ -277,6 +316,15 @@ mod tests {
         let text = "#include \"a.h\"\n  # include \"b/b.h\" // x\n#include <c.h>\n#/**/include/*x*/\"d\"\r\n\
             /* c\n */ #include \"e\"\n#include \\\n  \"f\"\n#define X /* two\n lines */\n#include \"g\"\nint é; #include \"no\"";
         assert_eq!(of(text), "a.h:1 b/b.h:2 d:4 e:6 f:7 g:11");
+    }
+
+    #[test]
+    fn names_of_macros_and_questions_are_found() {
+        let text = "#include MACRO\n#include <c.h>\n%: include \"a.h\"\n#if 0\n#include MACRO\n#endif\n\
+            #if __has_include(\"b.h\") && __has_include( \"c.h\" ) || __has_include(<d.h>)\n\
+            #elif !__has_include(\"e.h\")\n#endif\n#if 0 && __has_include(\"f.h\")\n#endif\n\
+            #define HAS __has_include(\"g.h\")\n#include";
+        assert_eq!(of(text), "MACRO:1 a.h:3 has b.h:7? has c.h:7? has e.h:8? has f.h:10? MACRO:13");
     }
 
     #[test]

@@ -86,42 +86,67 @@ pub(super) fn embed(caller: &Caller, path: &str) -> Result<Embedded, String> {
         let mut copied = 0;
         for include in includes(&text) {
             let place = || format!("{shown}, line {}", include.line);
-            let beside = path.parent().unwrap_or(&package).join(include.name);
+            let Some(name) = include.name else {
+                return Err(format!(
+                    "{} includes what a macro names, which the compiler may look for in the current folder of the process: \
+                     write the name, or put the `#include` between `#ifndef __CUDACC_RTC__` and `#endif`",
+                    place()
+                ));
+            };
+            let beside = path.parent().unwrap_or(&package).join(name);
             let found = match canonical(&beside) {
                 Ok(found) if found.is_file() => found,
-                _ if !include.certain
-                    || ELSEWHERE.iter().any(|known| include.name.starts_with(known)) =>
+                // In quotes, the compiler would look for it in the current folder of the process first.
+                _ if !name.contains('>')
+                    && (!include.certain
+                        || ELSEWHERE.iter().any(|known| name.starts_with(known))) =>
                 {
+                    renamed
+                        .push_str(text[copied..include.at].strip_suffix('"').unwrap_or_default());
+                    renamed.push_str(&format!("<{name}>"));
+                    copied = include.at + name.len() + 1;
                     continue;
                 }
                 _ => {
                     return Err(format!(
-                        "{} includes \"{}\", which is not beside it: if only host code needs it, put the `#include` \
+                        "{} includes \"{name}\", which is not beside it: if only host code needs it, put the `#include` \
                          between `#ifndef __CUDACC_RTC__` and `#endif`; if the program gets it by `include_path` or \
-                         `header`, write `#include <{}>`",
-                        place(),
-                        include.name,
-                        include.name
+                         `header`, write `#include <{name}>`",
+                        place()
                     ));
                 }
             };
             if !found.starts_with(&package) {
-                return Err(format!("{} includes {}", place(), outside(include.name, &package)));
+                return Err(format!("{} includes {}", place(), outside(name, &package)));
             }
             renamed.push_str(&text[copied..include.at]);
             renamed.push_str(&in_memory(&found, &package, &caller.name)?);
-            copied = include.at + include.name.len();
+            copied = include.at + name.len();
             if !known.contains(&found) {
                 known.push(found);
                 pending.push_back(known.len() - 1);
             }
         }
         renamed.push_str(&text[copied..]);
+        spliced(&renamed, &caller.name).map_err(|name| {
+            format!("{shown} includes \"{name}\" by a directive with a backslash in a word: write it in one line")
+        })?;
         let name = in_memory(&path, &package, &caller.name)?;
         let path = path.to_str().ok_or_else(|| format!("{shown}: the path is not UTF-8"))?;
         files.push(File { path: path.to_owned(), name, text: renamed });
     }
     Ok(Embedded { name, files })
+}
+
+/// Fails with the name of a quoted include that is found only when lines are joined that end in a backslash.
+fn spliced(text: &str, package: &str) -> Result<(), String> {
+    if !text.contains('\\') {
+        return Ok(());
+    }
+    let joined = text.replace("\\\r\n", "").replace("\\\n", "");
+    let ours = |name: &str| name.strip_prefix(package).is_some_and(|rest| rest.starts_with('/'));
+    let mut names = includes(&joined).into_iter().map(|include| include.name.unwrap_or_default());
+    names.find(|name| !ours(name)).map_or(Ok(()), |name| Err(name.to_owned()))
 }
 
 fn outside(name: &str, package: &Path) -> String {
@@ -276,9 +301,20 @@ pub(super) mod tests {
             error.contains("`#ifndef __CUDACC_RTC__`") && error.contains("`#include <gone.h>`"),
             "{error}"
         );
-        // Host code is not compiled, and the compiler reports what a macro decides.
-        assert_eq!(names(&folder.embed("", "", "host.cu").unwrap()), ["pack/host.cu"]);
-        assert_eq!(names(&folder.embed("", "", "cuda.cu").unwrap()), ["pack/cuda.cu"]);
+        // Host code is not compiled, and the compiler reports what a macro decides. It looks for neither in the current
+        // folder.
+        let host = folder.embed("", "", "host.cu").unwrap();
+        assert_eq!(names(&host), ["pack/host.cu"]);
+        assert_eq!(
+            host.files[0].text,
+            "#ifndef __CUDACC_RTC__\n#include \"gone.h\"\n#endif\n#ifdef MAYBE\n#include <gone.h>\n#endif\n"
+        );
+        let cuda = folder.embed("", "", "cuda.cu").unwrap();
+        assert_eq!(names(&cuda), ["pack/cuda.cu"]);
+        assert_eq!(
+            cuda.files[0].text,
+            "#include <cuda_runtime.h>\n#include <math.h>\n#include <cuda_fp16.h>\n"
+        );
         let error = folder.embed("", "", "nothing.cu").unwrap_err();
         assert!(error.starts_with("nothing.cu cannot be read"), "{error}");
         // A folder is not a file; a file of the name of a header is embedded.
@@ -287,6 +323,33 @@ pub(super) mod tests {
         assert_eq!(names(&folder.embed("", "", "own.cu").unwrap()), ["pack/own.cu", "pack/math.h"]);
         std::fs::write(folder.path().join("bytes.cu"), [b'/', b'/', 0xff]).unwrap();
         assert!(folder.embed("", "", "bytes.cu").unwrap_err().contains("UTF-8"));
+    }
+
+    #[test]
+    fn nothing_is_left_to_the_current_folder() {
+        let folder = Folder::new(&[
+            (
+                "a.cu",
+                "#if __has_include(\"b.h\") && !__has_include(\"c.h\")\n#include \"b.h\"\n#endif\n%:include \"math.h\"\n",
+            ),
+            ("b.h", ""),
+            ("macro.cu", "#define B \"b.h\"\n#include B\n"),
+            ("spliced.cu", "#inc\\\nlude \"math.h\"\n"),
+            ("known.cu", "#define TWO \\\n 2\n#include \\\n \"b.h\"\n"),
+            ("odd.cu", "#ifdef MAYBE\n#include \"a>b.h\"\n#endif\n"),
+        ]);
+        let found = folder.embed("", "", "a.cu").unwrap();
+        assert_eq!(names(&found), ["pack/a.cu", "pack/b.h"]);
+        assert_eq!(
+            found.files[0].text,
+            "#if __has_include(\"pack/b.h\") && !__has_include(<c.h>)\n#include \"pack/b.h\"\n#endif\n%:include <math.h>\n"
+        );
+        let error = folder.embed("", "", "macro.cu").unwrap_err();
+        assert!(error.starts_with("macro.cu, line 2 includes what a macro names"), "{error}");
+        let error = folder.embed("", "", "spliced.cu").unwrap_err();
+        assert!(error.starts_with("spliced.cu includes \"math.h\" by a directive"), "{error}");
+        assert!(folder.embed("", "", "known.cu").is_ok());
+        assert!(folder.embed("", "", "odd.cu").is_err());
     }
 
     #[test]
