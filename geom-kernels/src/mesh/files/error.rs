@@ -108,23 +108,3 @@ impl FileError {
 fn prefix(what: Option<impl fmt::Display>) -> String {
     what.map(|what| format!("{what}: ")).unwrap_or_default()
 }
-
-/// Shortens a reader's message, which may quote whole lines of the file, to one short line.
-pub(super) fn short(error: &dyn fmt::Display) -> String {
-    const MOST: usize = 200;
-    let text = error.to_string();
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.extend(word.chars().take(MOST));
-        if line.len() > MOST {
-            let end = (0..=MOST).rev().find(|end| line.is_char_boundary(*end)).unwrap_or(0);
-            line.truncate(end);
-            line.push_str("...");
-            break;
-        }
-    }
-    line
-}

@@ -24,10 +24,16 @@
 //! | STL | text, also of several solids; binary | binary | merged by position ([`weld`](TriangleMesh::weld)) |
 //! | PLY | text, binary of either order; x, y, z of any number type; `vertex_indices` or `vertex_index` of any list type; any other elements and properties are passed over | any of the three | as in the file |
 //!
-//! Text is written with enough digits to read the same `f32` back. Reading and writing return an error for a mesh whose
-//! faces name points that do not exist, or whose coordinates are not finite. Reading also returns an error for files
-//! that are cut off, inconsistent or of another format, and allocates no more memory than the file's contents need. A
-//! file is read into memory as a whole.
+//! Text is written with enough digits to read the same `f32` back. Text that is read may be UTF-8 with or without a byte
+//! order mark, UTF-16, or any other superset of ASCII, with line ends of any system. Numbers that are not used may have
+//! any value, and a line of text may have more of them than its format says.
+//!
+//! Reading and writing return an error for a mesh whose faces name points that do not exist, or whose coordinates are
+//! not finite. Reading also returns an error for files that are cut off, hold more or fewer items than they say, or are of
+//! another format, which the error names if it is a common one; for OBJ files without a point that are not empty; and for
+//! surfaces that can't be read (`surf` and `call` in OBJ, `tristrips` in PLY). Errors in a file have the line, or in
+//! binary files the byte, counted from 0. Reading allocates no more memory than the file's contents need. A file is read
+//! into memory as a whole.
 
 mod error;
 mod obj;
@@ -35,6 +41,7 @@ mod ply;
 mod stl;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -154,8 +161,8 @@ fn all_of(mut reader: impl Read, format: FileFormat) -> Result<Vec<u8>, FileErro
 
 /// Checks the requirements for a mesh in a file: few enough points and faces, finite coordinates, indices in range.
 fn check(mesh: &TriangleMesh) -> Result<(), String> {
-    let (points, faces) = (mesh.points.len() as u64, mesh.faces.len() as u64);
-    super::host::check_counts(points, faces).map_err(|error| error.to_string())?;
+    check_counts(mesh)?;
+    let points = mesh.points.len() as u64;
     let bad = |point: &[f32; 3]| !point.iter().all(|x| x.is_finite());
     if let Some(at) = mesh.points.iter().position(bad) {
         return Err(format!("a coordinate of point {at} is not a finite f32"));
@@ -165,6 +172,11 @@ fn check(mesh: &TriangleMesh) -> Result<(), String> {
         return Err(format!("face {at} names a point that is not there; there are {points}"));
     }
     Ok(())
+}
+
+fn check_counts(mesh: &TriangleMesh) -> Result<(), String> {
+    let (points, faces) = (mesh.points.len() as u64, mesh.faces.len() as u64);
+    super::host::check_counts(points, faces).map_err(|error| error.to_string())
 }
 
 /// A polygon as a fan around its first corner.

@@ -1,104 +1,129 @@
-//! Wavefront OBJ, by `tobj`.
+//! Wavefront OBJ.
 
-use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::io::{Result as IoResult, Write};
 
-use tobj::{LoadError, LoadOptions};
-
-use super::error::short;
-use super::{FileError, FileFormat, TriangleMesh, check, push_fan};
+use super::text::{Lines, coordinate, decode, guess, known_format, number, quote, words};
+use super::{FileError, FileFormat, TriangleMesh, check_counts, push_fan};
 
 pub(super) fn read(bytes: &[u8]) -> Result<TriangleMesh, FileError> {
-    // Names and comments are in whatever encoding; all else is ASCII.
-    parse(&String::from_utf8_lossy(bytes)).map_err(|what| FileError::new(FileFormat::Obj, what))
+    parse(bytes).map_err(|what| FileError::new(FileFormat::Obj, what))
 }
 
-fn parse(text: &str) -> Result<TriangleMesh, String> {
-    let (text, points) = geometry(text)?;
-    // All options off: polygons as they are, one index for each corner.
-    let options = LoadOptions::default();
-    // No material is named in what is left.
-    let materials = |_: &_| Err(LoadError::GenericFailure);
-    let (models, _) = tobj::load_obj_buf(&mut text.as_bytes(), &options, materials)
-        .map_err(|error| short(&error))?;
-    let mut mesh = TriangleMesh::default();
-    for model in models {
-        let tobj::Mesh { positions, indices, face_arities, .. } = model.mesh;
-        mesh.points.extend_from_slice(positions.as_chunks().0);
-        // The first polygon is ours. Without arities, all are triangles, as ours is then.
-        let mut rest = indices.get(points..).unwrap_or_default();
-        let arities = match face_arities.get(usize::from(points > 0)..) {
-            Some(arities) => arities.to_vec(),
-            None => vec![3; rest.len() / 3],
-        };
-        for arity in arities {
-            let face = rest.split_at_checked(arity as usize);
-            let (corners, others) = face.ok_or("a face that is cut off")?;
-            push_fan(&mut mesh.faces, corners)?;
-            rest = others;
+/// The mesh read so far.
+#[derive(Default)]
+struct Reader {
+    mesh: TriangleMesh,
+    corners: Vec<u32>,
+    /// The greatest index of a point, counted from 1, that was not there yet, and its line.
+    later: Option<(u32, usize)>,
+}
+
+fn parse(bytes: &[u8]) -> Result<TriangleMesh, String> {
+    let text = decode(bytes);
+    if let Some(format) = known_format(&text).filter(|format| !format.starts_with("OBJ")) {
+        return Err(format!("the file is {format}"));
+    }
+    let mut reader = Reader::default();
+    let mut lines = Lines::new(&text, 1);
+    let mut statement = Vec::new();
+    while let Some((at, mut line)) = lines.next() {
+        statement.clear();
+        // Files that were joined have byte order marks inside.
+        line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+        loop {
+            let (content, comment) = match line.iter().position(|byte| *byte == b'#') {
+                Some(end) => (line.get(..end).unwrap_or(line), true),
+                None => (line, false),
+            };
+            // A backslash at the end of a line continues the statement. A comment ends with its line.
+            let continued = (!comment).then(|| content.strip_suffix(b"\\")).flatten();
+            statement.extend(words(continued.unwrap_or(content)));
+            match continued.and_then(|_| lines.next()) {
+                Some((_, next)) => line = next,
+                None => break,
+            }
+        }
+        if let [keyword, values @ ..] = &statement[..] {
+            reader.statement(at, keyword, values).map_err(|what| format!("line {at}: {what}"))?;
         }
     }
-    check(&mesh)?;
+    let Reader { mesh, later, .. } = reader;
+    let points = mesh.points.len();
+    if points == 0 && !text.trim_ascii().is_empty() {
+        return Err(format!("no points: no line starts with \"v\"; {}", guess(&text)));
+    }
+    if let Some((index, line)) = later.filter(|(index, _)| *index as usize > points) {
+        return Err(format!("line {line}: a face names point {index}; the file has {points}"));
+    }
+    check_counts(&mesh)?;
     Ok(mesh)
 }
 
-/// Returns the lines of a file that say where points and faces are, and how many points there are.
-///
-/// `tobj` begins a new mesh with new points at every group and object, numbers the points of each by their
-/// first use, and leaves out those without faces. So it is given no groups, and one polygon of all points in
-/// front: then points are those of the file, in its order. Nor is it given indices of texture coordinates
-/// and normals, with which it calculates unchecked.
-fn geometry(text: &str) -> Result<(String, usize), String> {
-    // A backslash at the end of a line continues it.
-    let text = if text.contains('\\') {
-        Cow::Owned(text.replace("\\\r\n", " ").replace("\\\n", " "))
-    } else {
-        Cow::Borrowed(text)
-    };
-    let mut lines = String::new();
-    let mut points: usize = 0;
-    for line in text.lines() {
-        let line = line.split('#').next().unwrap_or_default();
-        let mut words = line.split_whitespace();
-        match words.next() {
-            Some("v") => {
-                points += 1;
-                lines.push('v');
-                // Four are x, y, z and w; more are colours.
-                let numbers = if words.clone().count() == 4 { 4 } else { 3 };
-                for word in words.take(numbers) {
-                    lines.extend([" ", word]);
-                }
-                lines.push('\n');
+impl Reader {
+    fn statement(&mut self, line: usize, keyword: &[u8], values: &[&[u8]]) -> Result<(), String> {
+        match keyword {
+            b"v" | b"V" => self.point(values),
+            // `fo` is the word of old versions of the format.
+            b"f" | b"F" | b"fo" => self.face(line, values),
+            b"surf" => {
+                Err("free-form surfaces (`surf`) can't be read, only polygons: convert them".into())
             }
-            Some("f") => {
-                lines.push('f');
-                for word in words {
-                    let index = word.split('/').next().unwrap_or_default();
-                    // A corner without a point, such as "/1", is refused as "/" is.
-                    lines.extend([" ", if index.is_empty() { "/" } else { index }]);
-                }
-                lines.push('\n');
+            b"call" => {
+                Err("the contents of another file (`call`) can't be read: insert them".into())
             }
-            _ => {}
+            // Names, normals, materials and whatever else programs add. What is not a word at all is a damaged
+            // line, or a number that has lost its statement: passing over it could lose a point.
+            [b'a'..=b'z' | b'A'..=b'Z', rest @ ..]
+                if rest.iter().all(|x| x.is_ascii_alphanumeric() || b"_-.:".contains(x)) =>
+            {
+                Ok(())
+            }
+            other => Err(format!("{} is no statement of OBJ", quote(other))),
         }
     }
-    if points >= u32::MAX as usize {
-        return Err(format!("{points} points; at most 2^32 - 1 are possible"));
+
+    /// Reads x, y, z, or x, y, z, w, which divides. More numbers are colours.
+    fn point(&mut self, values: &[&[u8]]) -> Result<(), String> {
+        let (x, y, z, w) = match values {
+            [x, y, z, w] => (x, y, z, Some(w)),
+            [x, y, z, ..] => (x, y, z, None),
+            _ => return Err(format!("a point of {} coordinates; it takes 3", values.len())),
+        };
+        let mut point = [coordinate(x)?, coordinate(y)?, coordinate(z)?];
+        if let Some(word) = w {
+            let w = coordinate(word)?;
+            point = point.map(|x| x / w);
+            if !point.iter().all(|x| x.is_finite()) {
+                return Err(format!(
+                    "a coordinate divided by w = {} is not a finite f32",
+                    quote(word)
+                ));
+            }
+        }
+        self.mesh.points.push(point);
+        Ok(())
     }
-    if points == 0 {
-        return Ok((lines, 0));
+
+    fn face(&mut self, line: usize, values: &[&[u8]]) -> Result<(), String> {
+        self.corners.clear();
+        for word in values {
+            // Indices of texture coordinates and normals follow, and are not used.
+            let index: i64 = number(word.split(|x| *x == b'/').next().unwrap_or_default())?;
+            let points = self.mesh.points.len();
+            let from_start =
+                if index < 0 { index.saturating_add_unsigned(points as u64 + 1) } else { index };
+            let corner = u32::try_from(from_start).ok().filter(|corner| *corner > 0);
+            let corner = corner.ok_or_else(|| match index {
+                0 => "a face names point 0; points are counted from 1".to_owned(),
+                _ => format!("a face names point {index}; the file has {points} up to here"),
+            })?;
+            if corner as usize > points && self.later.is_none_or(|(most, _)| most < corner) {
+                self.later = Some((corner, line));
+            }
+            self.corners.push(corner - 1);
+        }
+        push_fan(&mut self.mesh.faces, &self.corners)
     }
-    let mut result = String::with_capacity(lines.len() + points * 11 + 2);
-    result.push('f');
-    for point in 1..=points {
-        // Writing to a string does not fail.
-        let _ = write!(result, " {point}");
-    }
-    result.push('\n');
-    result.push_str(&lines);
-    Ok((result, points))
 }
 
 pub(super) fn write(mesh: &TriangleMesh, writer: &mut impl Write) -> IoResult<()> {

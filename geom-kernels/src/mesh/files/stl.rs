@@ -1,104 +1,189 @@
-//! STL, by `stl_io`.
+//! STL.
 
-use std::io::{Cursor, Result as IoResult, Write};
+use std::io::{Result as IoResult, Write};
 
-use stl_io::{Normal, Triangle, Vertex};
-
-use super::error::short;
-use super::{FileError, FileFormat, TriangleMesh, check};
+use super::text::{Lines, coordinate, decode, guess, known_format, quote, split_word};
+use super::{FileError, FileFormat, TriangleMesh, check_counts};
 use crate::mesh::host::{cross, normalize, sub};
 
 /// A binary file: this many bytes of anything, the number of faces, the faces.
 const TITLE: usize = 80;
 const HEADER: usize = TITLE + 4;
-const FACE: u64 = 50;
+/// A face: a normal, three corners, two bytes of anything.
+const FACE: usize = 50;
+const NORMAL: usize = 12;
 
 pub(super) fn read(bytes: &[u8]) -> Result<TriangleMesh, FileError> {
-    let read = || {
-        let mut mesh = TriangleMesh::default();
-        let text = bytes.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"solid"));
-        // Some programs begin binary files with "solid" too; these are as long as they say.
-        match length(bytes) {
-            Some(length) if length == bytes.len() as u64 => read_binary(&mut mesh, bytes)?,
-            _ if text => read_text(&mut mesh, bytes)?,
-            Some(length) if length < bytes.len() as u64 => read_binary(&mut mesh, bytes)?,
-            Some(length) => {
-                return Err(format!("{} bytes of the {length} that the header says", bytes.len()));
-            }
-            None => return Err("neither a text that begins with \"solid\" nor a header".into()),
+    parse(bytes).map_err(|what| FileError::new(FileFormat::Stl, what))
+}
+
+fn parse(bytes: &[u8]) -> Result<TriangleMesh, String> {
+    let mut mesh = TriangleMesh::default();
+    let header = bytes.split_at_checked(HEADER).and_then(|(header, faces)| {
+        Some((u32::from_le_bytes(*header.get(TITLE..)?.first_chunk()?), faces))
+    });
+    let text = decode(bytes);
+    let start = text.trim_ascii_start().get(..5).unwrap_or_default();
+    let solid = start.eq_ignore_ascii_case(b"solid");
+    // Binary files may begin with "solid" too. They are as long as they say, or have zeros, which texts do not.
+    let zeros = text.get(..1024).unwrap_or(&text).contains(&0);
+    let foreign = known_format(&text).filter(|_| !solid);
+    match (header, foreign) {
+        (Some((count, faces)), _) if faces.len() as u64 == length(count) => {
+            read_binary(&mut mesh, faces)?;
         }
-        // Before points are merged, so that what is not finite is named by the face's place.
-        check(&mesh)?;
-        mesh.weld();
-        Ok(mesh)
-    };
-    read().map_err(|what: String| FileError::new(FileFormat::Stl, what))
-}
-
-/// Returns how long a binary file is by its header.
-fn length(bytes: &[u8]) -> Option<u64> {
-    let count = bytes.get(TITLE..)?.first_chunk()?;
-    Some(HEADER as u64 + FACE * u64::from(u32::from_le_bytes(*count)))
-}
-
-fn read_binary(mesh: &mut TriangleMesh, bytes: &[u8]) -> Result<(), String> {
-    // stl_io takes what begins with "solid " for text.
-    if !bytes.starts_with(b"solid ") {
-        return push_faces(mesh, bytes);
+        _ if solid && !zeros => read_text(&mut mesh, &text)?,
+        (_, Some(format)) => return Err(format!("the file is {format}")),
+        (Some((count, faces)), None) => {
+            let whole = faces.len() / FACE;
+            if whole as u64 != u64::from(count) {
+                return Err(format!(
+                    "bytes 80 to 83 say {count} faces, which have {} bytes; {} bytes follow, {whole} faces: correct \
+                     the number, or fetch the whole file",
+                    length(count),
+                    faces.len()
+                ));
+            }
+            read_binary(&mut mesh, faces)?;
+        }
+        (None, None) => {
+            return Err(format!(
+                "neither a text that starts with \"solid\" nor a header of {HEADER} bytes; {}",
+                guess(&text)
+            ));
+        }
     }
-    let mut untitled = vec![0; TITLE];
-    untitled.extend_from_slice(bytes.get(TITLE..).unwrap_or_default());
-    push_faces(mesh, &untitled)
+    check_counts(&mesh)?;
+    mesh.weld();
+    Ok(mesh)
 }
 
-/// Of one solid or several, with a name or without one, in any case, with names in any encoding: stl_io reads
-/// the first solid and wants "solid " and small letters.
-fn read_text(mesh: &mut TriangleMesh, bytes: &[u8]) -> Result<(), String> {
-    let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
-    let mut rest = text.trim_ascii_start();
-    while !rest.is_empty() {
-        let (first, body) = rest.split_once('\n').unwrap_or((rest, ""));
-        if first.split_ascii_whitespace().next() != Some("solid") {
-            return Err(format!("not a solid: {}", short(&first)));
+/// Returns the bytes of so many faces.
+fn length(count: u32) -> u64 {
+    u64::from(count) * FACE as u64
+}
+
+/// Reads whole faces, and passes over what remains.
+fn read_binary(mesh: &mut TriangleMesh, faces: &[u8]) -> Result<(), String> {
+    for (place, face) in faces.as_chunks::<FACE>().0.iter().enumerate() {
+        let mut numbers = face.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+        let mut corners = [[0.0; 3]; 3];
+        for (x, number) in corners.as_flattened_mut().iter_mut().zip(numbers.by_ref().skip(3)) {
+            *x = number;
         }
-        let mut end = 0;
-        for line in body.split_inclusive('\n') {
-            end += line.len();
-            if line.split_ascii_whitespace().next() == Some("endsolid") {
-                break;
-            }
+        if let Some(at) = corners.as_flattened().iter().position(|x| !x.is_finite()) {
+            let byte = HEADER + place * FACE + NORMAL + at * 4;
+            return Err(format!("byte {byte}: a coordinate of face {place} is not a finite f32"));
         }
-        let (solid, others) = body.split_at_checked(end).unwrap_or((body, ""));
-        push_faces(mesh, format!("solid \n{solid}").as_bytes())?;
-        rest = others.trim_ascii_start();
+        push(mesh, corners)?;
     }
     Ok(())
 }
 
-fn push_faces(mesh: &mut TriangleMesh, bytes: &[u8]) -> Result<(), String> {
-    let mut cursor = Cursor::new(bytes);
-    let triangles = stl_io::create_stl_reader(&mut cursor).map_err(|error| short(&error))?;
-    for triangle in triangles {
-        let triangle = triangle.map_err(|error| short(&error))?;
-        let first = u32::try_from(mesh.points.len()).ok().filter(|first| *first < u32::MAX - 3);
-        let first = first.ok_or("more faces than a u32 numbers the corners of")?;
-        mesh.points.extend(triangle.vertices.map(|vertex| vertex.0));
-        mesh.faces.push([first, first + 1, first + 2]);
+fn push(mesh: &mut TriangleMesh, corners: [[f32; 3]; 3]) -> Result<(), String> {
+    let first = u32::try_from(mesh.points.len()).ok().filter(|first| *first < u32::MAX - 3);
+    let first = first.ok_or("more faces than a u32 numbers the corners of")?;
+    mesh.points.extend(corners);
+    mesh.faces.push([first, first + 1, first + 2]);
+    Ok(())
+}
+
+/// The words of a text, with the numbers of their lines.
+struct Words<'a> {
+    lines: Lines<'a>,
+    line: &'a [u8],
+}
+
+impl<'a> Words<'a> {
+    fn next(&mut self) -> Option<&'a [u8]> {
+        loop {
+            if let Some(word) = split_word(&mut self.line) {
+                return Some(word);
+            }
+            self.line = self.lines.next()?.1;
+        }
+    }
+
+    /// Reads a word that must be there.
+    fn expect(&mut self, word: &str) -> Result<(), String> {
+        match self.next() {
+            Some(found) if found.eq_ignore_ascii_case(word.as_bytes()) => Ok(()),
+            found => Err(self.unexpected(found, &format!("`{word}`"))),
+        }
+    }
+
+    fn unexpected(&self, found: Option<&[u8]>, wanted: &str) -> String {
+        let line = self.lines.number();
+        match found {
+            Some(found) => format!("line {line}: {} where {wanted} belongs", quote(found)),
+            None => format!("line {line}: the file ends where {wanted} belongs"),
+        }
+    }
+}
+
+/// Reads solids, with names or without, in upper or lower case. Line ends mean nothing except after a name.
+fn read_text(mesh: &mut TriangleMesh, text: &[u8]) -> Result<(), String> {
+    let mut words = Words { lines: Lines::new(text, 1), line: &[] };
+    while let Some(word) = words.next() {
+        if !word.eq_ignore_ascii_case(b"solid") {
+            return Err(words.unexpected(Some(word), "`solid`"));
+        }
+        words.line = &[];
+        loop {
+            match words.next() {
+                Some(word) if word.eq_ignore_ascii_case(b"endsolid") => break,
+                Some(word) if word.eq_ignore_ascii_case(b"facet") => facet(mesh, &mut words)?,
+                found => return Err(words.unexpected(found, "`facet` or `endsolid`")),
+            }
+        }
+        words.line = &[];
     }
     Ok(())
+}
+
+/// Reads a face after its word "facet".
+fn facet(mesh: &mut TriangleMesh, text: &mut Words<'_>) -> Result<(), String> {
+    // The normal is not used, so it may be anything, but not the words of a face that has lost its own.
+    loop {
+        match text.next() {
+            Some(word) if word.eq_ignore_ascii_case(b"outer") => break,
+            Some(word) if !is_structure(word) => {}
+            found => return Err(text.unexpected(found, "`outer loop`")),
+        }
+    }
+    text.expect("loop")?;
+    let mut corners = [[0.0; 3]; 3];
+    for corner in &mut corners {
+        text.expect("vertex")?;
+        for x in corner {
+            let word = text.next().ok_or_else(|| text.unexpected(None, "a coordinate"))?;
+            *x =
+                coordinate(word).map_err(|what| format!("line {}: {what}", text.lines.number()))?;
+        }
+    }
+    text.expect("endloop")?;
+    text.expect("endfacet")?;
+    push(mesh, corners)
+}
+
+fn is_structure(word: &[u8]) -> bool {
+    let words = ["solid", "facet", "loop", "vertex", "endloop", "endfacet", "endsolid"];
+    words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 pub(super) fn write(mesh: &TriangleMesh, writer: &mut impl Write) -> IoResult<()> {
-    let triangles = mesh.faces.iter().map(|face| {
+    writer.write_all(&[0; TITLE])?;
+    writer.write_all(&(mesh.faces.len() as u32).to_le_bytes())?;
+    for face in &mesh.faces {
         // In range: the mesh is checked.
         let corners =
             face.map(|index| mesh.points.get(index as usize).copied().unwrap_or_default());
         let [a, b, c] = corners.map(|corner| corner.map(f64::from));
         let normal = normalize(cross(sub(b, a), sub(c, a))).unwrap_or_default();
-        Triangle {
-            normal: Normal::new(normal.map(|x| x as f32)),
-            vertices: corners.map(Vertex::new),
+        for x in normal.map(|x| x as f32).iter().chain(corners.as_flattened()) {
+            writer.write_all(&x.to_le_bytes())?;
         }
-    });
-    stl_io::write_stl(writer, triangles)
+        writer.write_all(&[0; 2])?;
+    }
+    Ok(())
 }

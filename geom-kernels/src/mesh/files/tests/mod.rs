@@ -1,6 +1,7 @@
 //! Readers and writers of files.
 
 mod bad_files;
+mod foreign;
 mod formats;
 mod mutations;
 mod round_trips;

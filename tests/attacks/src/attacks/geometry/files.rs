@@ -55,7 +55,7 @@ fn mesh_files_that_lie(lab: &Lab) -> TestResult {
     let binary = "ply\nformat binary_little_endian 1.0\nelement vertex 4000000000\n";
     lab.refused_because(
         ply(&format!("{binary}{xyz}end_header\n0123")),
-        "PLY: the header says 4000000000 of",
+        "PLY: line 3: the header says 4000000000 of",
     )?;
     for text in [
         "f 1 2 3\n",
@@ -69,18 +69,27 @@ fn mesh_files_that_lie(lab: &Lab) -> TestResult {
     ] {
         lab.refused_because(TriangleMesh::from_obj(text.as_bytes()), "OBJ: ")?;
     }
+    // Files in which nothing of the format is found.
+    lab.refused_because(
+        TriangleMesh::from_obj(&b"version https://git-lfs.github.com/spec/v1\nsize 1000\n"[..]),
+        "OBJ: the file is a git-LFS pointer",
+    )?;
+    lab.refused_because(
+        TriangleMesh::from_obj(&b"o cube\nf 1 2 3\n"[..]),
+        "OBJ: no points: no line",
+    )?;
     let mut stl = vec![b'x'; 80];
     stl.extend(u32::MAX.to_le_bytes());
     stl.extend([0; 50]);
     lab.refused_because(
         TriangleMesh::from_stl(&stl[..]),
-        "STL: 134 bytes of the 214748364834 that the header says",
+        "STL: bytes 80 to 83 say 4294967295 faces, which have 214748364750 bytes; 50 bytes follow, 1 faces",
     )?;
     lab.refused_because(
         TriangleMesh::from_stl(&b"solid s\nfacet normal 0 0 1\nouter loop\nvertex 0 0"[..]),
-        "STL: vertex f32 f32 f32, got [",
+        "STL: line 4: the file ends where a coordinate belongs",
     )?;
-    lab.refused_because(TriangleMesh::from_stl(&[][..]), "STL: neither a text that begins with")?;
+    lab.refused_because(TriangleMesh::from_stl(&[][..]), "STL: neither a text that starts with")?;
     fs::create_dir("folder.ply")?;
     lab.refused_because(
         TriangleMesh::load("folder.ply"),
