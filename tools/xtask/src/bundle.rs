@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use xtask::wheels::{NVRTC_13_0, fetch};
+use xtask::wheels::{CCCL_13, CRT_13, NVRTC_13_0, RUNTIME_13_5, Wheel, fetch};
 use xtask::{Error, root};
 
 use crate::process;
@@ -57,6 +57,15 @@ const PROGRAMS: [Program; 13] = [
     Program { package: "push", folder: "examples/push", place: "examples", test: false },
 ];
 
+/// CUDA's headers, where the crate `nvrtc` searches around the packed library: a wheel, a folder of it, and its place in
+/// the bundle. CUB and Thrust are left out, as no program of the bundle includes them.
+const HEADERS: [(Wheel, &str, &str); 4] = [
+    (RUNTIME_13_5, "nvidia/cu13/include", "include"),
+    (CRT_13, "nvidia/cu13/include/crt", "include/crt"),
+    (CCCL_13, "nvidia/cu13/include/cccl/cuda", "include/cccl/cuda"),
+    (CCCL_13, "nvidia/cu13/include/cccl/nv", "include/cccl/nv"),
+];
+
 /// Builds and packs `target/gpu-bundle.tar.xz`, and leaves it unpacked beside it.
 ///
 /// # Errors
@@ -81,6 +90,9 @@ pub(crate) fn bundle() -> Result<(), Error> {
     let library = fetch(&NVRTC_13_0)?.join("nvidia/cu13/lib");
     for name in ["libnvrtc.so.13", "libnvrtc-builtins.so.13.0"] {
         copy_file(&library.join(name), &bundle.join("lib").join(name))?;
+    }
+    for (wheel, from, to) in HEADERS {
+        copy_folder(&fetch(&wheel)?.join(from), &bundle.join(to))?;
     }
     let script = bundle.join("run.sh");
     fs::write(&script, SCRIPT)?;
@@ -158,6 +170,17 @@ fn copy_file(from: &Path, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+fn copy_folder(from: &Path, to: &Path) -> Result<(), Error> {
+    let entries =
+        fs::read_dir(from).map_err(|error| format!("cannot read {}: {error}", from.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        let copy = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() { copy_folder(&path, &copy)? } else { copy_file(&path, &copy)? }
+    }
+    Ok(())
+}
+
 /// Warns if a program contains the path of this checkout: it may search there, where the other machine has nothing.
 fn note_paths(program: &Path) -> Result<(), Error> {
     let root = root();
@@ -220,6 +243,25 @@ not json
         );
         assert_eq!(find("bench", "test"), None);
         assert_eq!(find("examples/bench", "bin"), None);
+    }
+
+    #[test]
+    fn headers_are_where_the_compiler_looks_for_them() {
+        let bundle = std::env::temp_dir().join(format!("bundle-headers-{}", std::process::id()));
+        let wheel = bundle.join("wheel");
+        let files = ["a.h", "cooperative_groups/details/info.h"];
+        for file in files {
+            fs::create_dir_all(wheel.join(file).parent().unwrap()).unwrap();
+            fs::write(wheel.join(file), file).unwrap();
+        }
+        copy_folder(&wheel, &bundle.join("include")).unwrap();
+        let copies = files.map(|file| fs::read_to_string(bundle.join("include").join(file)).ok());
+        let missing = copy_folder(&bundle.join("none"), &bundle.join("include"));
+        fs::remove_dir_all(&bundle).unwrap();
+        assert_eq!(copies, files.map(|file| Some(file.to_owned())));
+        assert!(missing.is_err());
+        // `nvrtc/src/headers.rs`: `include` beside the library's folder, and `cccl` in it.
+        assert!(HEADERS.iter().all(|(_, _, to)| to.starts_with("include")));
     }
 
     #[test]
