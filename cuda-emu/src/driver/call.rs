@@ -118,12 +118,12 @@ pub(super) fn made() -> Option<Made> {
     if Config::active().checks.leak { CURRENT.get() } else { None }
 }
 
-/// Runs the body of a function.
+/// Runs the body of a function. Not generic: there are hundreds of functions, and each would compile all of this.
 pub(super) fn enter(
     call: &Call,
     needs: Needs,
     arguments: &dyn Fn(&mut String),
-    body: impl FnOnce() -> Answer,
+    body: &dyn Fn() -> Answer,
 ) -> CUresult {
     let count = call.count.fetch_add(1, Ordering::Relaxed) + 1;
     let planted = watch::count(call.name);
@@ -147,6 +147,11 @@ pub(super) fn enter(
     let code = result.err().unwrap_or(CUresult::CUDA_SUCCESS);
     log(call.name, arguments, code);
     code
+}
+
+/// Returns that a function is not supported.
+pub(super) fn refuse(call: &Call) -> CUresult {
+    enter(call, Needs::Nothing, &|_| {}, &|| Err(CUresult::CUDA_ERROR_NOT_SUPPORTED))
 }
 
 fn allowed(needs: Needs) -> Answer {
@@ -201,6 +206,11 @@ fn log(name: &str, arguments: &dyn Fn(&mut String), code: CUresult) {
 /// An argument on its way into the log.
 pub(super) struct Shown<T>(pub(super) T);
 
+fn show(name: &str, value: core::fmt::Arguments<'_>, line: &mut String) {
+    let comma = if line.ends_with('(') { "" } else { ", " };
+    line.push_str(&format!("{comma}{name}={value}"));
+}
+
 /// How arguments are logged that can be printed; preferred by method lookup.
 pub(super) trait ShowValue {
     fn show(&self, name: &str, line: &mut String);
@@ -208,8 +218,7 @@ pub(super) trait ShowValue {
 
 impl<T: Debug> ShowValue for Shown<T> {
     fn show(&self, name: &str, line: &mut String) {
-        let comma = if line.ends_with('(') { "" } else { ", " };
-        line.push_str(&format!("{comma}{name}={:?}", self.0));
+        show(name, format_args!("{:?}", self.0), line);
     }
 }
 
@@ -220,8 +229,7 @@ pub(super) trait ShowName {
 
 impl<T> ShowName for &Shown<T> {
     fn show(&self, name: &str, line: &mut String) {
-        let comma = if line.ends_with('(') { "" } else { ", " };
-        line.push_str(&format!("{comma}{name}=.."));
+        show(name, format_args!(".."), line);
     }
 }
 
@@ -263,7 +271,7 @@ macro_rules! functions_of_other_headers {
                     unsafe { $body }
                 };
                 let needs = $crate::driver::call::Needs::$needs;
-                $crate::driver::call::enter(&CALL, needs, &arguments, body)
+                $crate::driver::call::enter(&CALL, needs, &arguments, &body)
             })*
         }
 
@@ -311,10 +319,7 @@ macro_rules! refused_of_other_headers {
             $(pub(super) unsafe extern "C" fn $name($(_: $ty),*) -> cuda_sys::CUresult {
                 static CALL: $crate::driver::call::Call =
                     $crate::driver::call::Call::new(stringify!($name));
-                let needs = $crate::driver::call::Needs::Nothing;
-                $crate::driver::call::enter(&CALL, needs, &|_| {}, || {
-                    Err(cuda_sys::CUresult::CUDA_ERROR_NOT_SUPPORTED)
-                })
+                $crate::driver::call::refuse(&CALL)
             })*
         }
 

@@ -114,9 +114,13 @@ impl Isa {
         small::<L>
     }
 
-    /// Returns the instruction compiled for it.
+    /// Returns the instruction compiled for it. On x86-64 it is compiled as a loop for vectors only with AVX2, which nearly
+    /// every host has: compiled without it as well, such loops are a sixth of the crate's code.
     pub(crate) fn pick<L: Lanes>(self) -> Run {
         match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Base => small::<L>,
+            #[cfg(not(target_arch = "x86_64"))]
             Self::Base => base::<L>,
             #[cfg(target_arch = "x86_64")]
             Self::Wide => wide::<L>,
@@ -133,6 +137,7 @@ unsafe fn small<L: Lanes>(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
 
 /// # Safety
 /// As for [`Run`].
+#[cfg(not(target_arch = "x86_64"))]
 unsafe fn base<L: Lanes>(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
     // SAFETY: the caller's promise is the same.
     unsafe { L::go(m, i, mask) }
