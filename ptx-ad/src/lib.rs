@@ -87,6 +87,7 @@ mod halves;
 mod integral;
 mod legal;
 mod prepare;
+mod reads;
 mod refusal;
 mod replay;
 mod spec;
@@ -242,23 +243,22 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
     }
     let mut apart = std::mem::take(&mut checked.apart);
     let name = format!("{}_adjoint", spec.kernel);
-    let emit::Written { function, loaded, private, apart: stored, kept, scratch, .. } =
+    let emit::Written { function, apart: stored, kept, scratch, .. } =
         emit::adjoint(&body, &analysis, &checked.private, &name, None);
     apart.extend(stored);
     let function = emit::early(emit::shorten(module, function));
     let globals = globals::check(module, &body, &function).map_err(refused)?;
-    let accesses = analysis.pointers.iter().enumerate().map(|(index, pointer)| Access {
-        param: pointer.param,
-        offset: pointer.spec.offset,
-        effect: analysis.used.get(index).copied().unwrap_or_default().effect(),
-        loaded: loaded.get(index).copied().unwrap_or(true),
-        private: private.get(index).copied().unwrap_or(false),
-        own: analysis.own.get(index).is_some(),
-        covers: emit::covers(&analysis, index),
-        drops: emit::drops(&body, &analysis, index),
-        replayed: replay.buffers.get(index) == Some(&true),
-    });
-    let accesses = accesses.collect();
+    let params = body.params().count();
+    let is_replayed = |pointer: usize| replay.buffers.get(pointer) == Some(&true);
+    let used = analysis.used.iter().enumerate();
+    let may = reads::Touched {
+        loaded: used.map(|(pointer, used)| used.loaded || is_replayed(pointer)).collect(),
+        stored: checked.private.clone(),
+    };
+    let touched = |function: &Function| {
+        reads::touched(function, params, &analysis, &may).map_err(|refusal| refused(vec![refusal]))
+    };
+    let mut found = touched(&function)?;
     let is_sum = |instr: &ptx::ir::Instr| matches!(instr.op, Op::Atom { ty, .. } if ty.is_float());
     let shares = function.instrs().iter().any(is_sum);
     let log = shares && !analysis.takes_sums();
@@ -267,8 +267,25 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
         let made = emit::adjoint(&body, &analysis, &checked.private, &name, Some(id));
         let function = emit::shorten(&module, made.function);
         let globals = globals::check(&module, &body, &function).ok()?;
-        Some(Deterministic { text: text(&module, &globals, Some(id), function), added: made.added })
+        Some(touched(&function).map(|touched| {
+            let text = text(&module, &globals, Some(id), function);
+            (Deterministic { text, added: made.added }, touched)
+        }))
     });
+    let (deterministic, also) = deterministic.transpose()?.unzip();
+    also.iter().for_each(|also| found.also(also));
+    let accesses = analysis.pointers.iter().enumerate().map(|(index, pointer)| Access {
+        param: pointer.param,
+        offset: pointer.spec.offset,
+        effect: analysis.used.get(index).copied().unwrap_or_default().effect(),
+        loaded: found.loaded.get(index).copied().unwrap_or(true),
+        private: found.stored.get(index).copied().unwrap_or(false),
+        own: analysis.own.get(index).is_some(),
+        covers: emit::covers(&analysis, index),
+        drops: emit::drops(&body, &analysis, index),
+        replayed: is_replayed(index),
+    });
+    let accesses = accesses.collect();
     let dimensions = body.dimensions();
     let threads = (1 << 31) / u64::from(analysis.own.widest.max(1));
     Ok(Adjoint {

@@ -65,6 +65,8 @@ pub enum Reason {
     Lost,
     /// The module was compiled for debugging (`-G`).
     Debug,
+    /// The generated adjoint contradicts what was found out about its kernel: a fault of this crate.
+    Internal,
     /// An instruction that is not known here.
     Unknown(String),
 }

@@ -14,8 +14,8 @@ use crate::body::Body;
 /// Up to so many registers are held.
 const MOST_HELD: usize = 64;
 
-/// The loads that may be repeated, by the registers that they load to, with the pointers that they load through.
-pub(super) type Again = HashMap<RegId, (usize, Instr)>;
+/// The loads that may be repeated, by the registers that they load to.
+pub(super) type Again = HashMap<RegId, Instr>;
 
 /// Finds what is loaded outside of loops from uniform addresses in memory that only loads lead to, if that is much.
 pub(super) fn find(body: &Body, analysis: &Analysis, plan: &Plan) -> Again {
@@ -37,7 +37,7 @@ pub(super) fn find(body: &Body, analysis: &Analysis, plan: &Plan) -> Again {
             continue;
         }
         for d in d.iter().flatten() {
-            found.insert(*d, (pointer, instr.clone()));
+            found.insert(*d, instr.clone());
         }
     }
     if found.len() > MOST_HELD { found } else { Again::new() }
@@ -60,9 +60,9 @@ impl Emit<'_> {
             instr.for_each_use(|reg| wanted.push(reg));
             for reg in wanted {
                 if !known.contains_key(&reg)
-                    && let Some((pointer, load)) = self.again.get(&reg).cloned()
+                    && let Some(load) = self.again.get(&reg).cloned()
                 {
-                    self.repeat_load(pointer, load, &mut known);
+                    self.repeat_load(load, &mut known);
                 }
             }
             instr.for_each_place_mut(|place| {
@@ -77,12 +77,11 @@ impl Emit<'_> {
         }
     }
 
-    fn repeat_load(&mut self, pointer: usize, mut load: Instr, known: &mut HashMap<RegId, RegId>) {
+    fn repeat_load(&mut self, mut load: Instr, known: &mut HashMap<RegId, RegId>) {
         if let Op::Ld { d, .. } = &mut load.op {
             for d in d.iter_mut().flatten() {
                 let fresh = self.b.reg(self.type_of(*d));
                 known.insert(*d, fresh);
-                self.loaded_again.push((fresh, pointer));
                 *d = fresh;
             }
         }

@@ -6,17 +6,8 @@ use ptx::ir::{Function, Instr, Op, RegId};
 
 use super::builder::{Line, Link};
 
-/// What is left of a text.
-#[derive(Debug, Default)]
-pub(super) struct Left {
-    /// Whether each register is still written.
-    pub(super) written: Vec<bool>,
-    /// What is still read.
-    pub(super) links: HashSet<Link>,
-}
-
-/// Makes the body of a function of the lines that have an effect.
-pub(super) fn remove(function: &mut Function, code: Vec<Line>) -> Left {
+/// Makes the body of a function of the lines that have an effect, and returns what they read of the adjoint's own memory.
+pub(super) fn remove(function: &mut Function, code: Vec<Line>) -> HashSet<Link> {
     let mut writers: HashMap<RegId, Vec<usize>> = HashMap::new();
     let mut stores: HashMap<Link, Vec<usize>> = HashMap::new();
     let mut needed = vec![false; code.len()];
@@ -35,7 +26,7 @@ pub(super) fn remove(function: &mut Function, code: Vec<Line>) -> Left {
             None => {}
         }
     }
-    let mut left = Left { written: vec![false; function.registers.len()], ..Left::default() };
+    let mut links = HashSet::new();
     while let Some(at) = open.pop() {
         let Some(Line::Instr(instr, link)) = code.get(at) else { continue };
         let mut need = |list: Option<Vec<usize>>| {
@@ -49,7 +40,7 @@ pub(super) fn remove(function: &mut Function, code: Vec<Line>) -> Left {
         // Each register is looked up once: its writers are all needed then.
         instr.for_each_use(|reg| need(writers.remove(&reg)));
         if let Some(link) = link.filter(|_| matches!(instr.op, Op::Ld { .. })) {
-            left.links.insert(link);
+            links.insert(link);
             need(stores.remove(&link));
         }
     }
@@ -62,19 +53,12 @@ pub(super) fn remove(function: &mut Function, code: Vec<Line>) -> Left {
                     label.at = here;
                 }
             }
-            Line::Instr(instr, _) if *needed => {
-                instr.for_each_def(|reg| {
-                    if let Some(place) = left.written.get_mut(reg.index()) {
-                        *place = true;
-                    }
-                });
-                body.push(instr);
-            }
+            Line::Instr(instr, _) if *needed => body.push(instr),
             Line::Instr(..) => {}
         }
     }
     function.body = Some(body);
-    left
+    links
 }
 
 /// Returns whether an instruction does more than to write registers.

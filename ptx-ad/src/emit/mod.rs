@@ -26,7 +26,7 @@ mod thread;
 
 use std::collections::{HashMap, HashSet};
 
-use ptx::ir::{Base, Function, FunctionId, Op, Pred, RegId, Type, VarId};
+use ptx::ir::{Base, Function, FunctionId, Pred, RegId, Type, VarId};
 
 use crate::analysis::{Analysis, GradientSlot, Origin, Slot};
 use crate::body::Body;
@@ -97,9 +97,8 @@ struct Emit<'a> {
     batched: usize,
     /// Sums over the block of sums over warps.
     rows: Rows,
-    /// What is loaded again, and what that was loaded to, with the pointers.
+    /// What is loaded again.
     again: Again,
-    loaded_again: Vec<(RegId, usize)>,
     /// What the stores of the block take, by their positions, where that was loaded first.
     taken: HashMap<usize, Vec<Taken>>,
     /// Where shared sums go on a deterministic tape.
@@ -115,10 +114,6 @@ struct Emit<'a> {
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) function: Function,
-    /// Whether it loads from the memory behind each pointer.
-    pub(crate) loaded: Vec<bool>,
-    /// Whether it stores to it: then that must be a copy.
-    pub(crate) private: Vec<bool>,
     /// Pairs of pointers that it takes to lead to different memory.
     pub(crate) apart: Vec<(usize, usize)>,
     /// For each loop that keeps something, its region and how many words it keeps for each turn.
@@ -139,23 +134,15 @@ pub(crate) fn adjoint(
 ) -> Written {
     let mut plan = Plan::new(body, analysis, private);
     let mut once = write(body, analysis, &plan, name, log);
-    plan.needs(&once.left);
+    plan.needs(once.links);
     if body.regions.len() > 1 || private.contains(&true) {
         // Now without what nobody reads.
         once = write(body, analysis, &plan, name, log);
     }
-    let Once { function, left, apart, added, again } = once;
-    let private: Vec<bool> =
-        (0..private.len()).map(|pointer| left.links.contains(&Link::Private(pointer))).collect();
+    let Once { function, apart, added, .. } = once;
     let kept = (1..body.regions.len()).map(|region| (region, plan.words(body, region)));
     let kept = kept.filter(|(_, words)| *words > 0).collect();
-    let mut loaded = loaded(body, analysis, &left.written, &private);
-    for (reg, pointer) in again {
-        if let Some(place) = loaded.get_mut(pointer) {
-            *place |= left.written.get(reg.index()).copied().unwrap_or(false);
-        }
-    }
-    Written { function, loaded, private, apart, kept, scratch: plan.has_stack(), added }
+    Written { function, apart, kept, scratch: plan.has_stack(), added }
 }
 
 /// Adjoints that sum more gradients of uniform addresses than this hold as many values from the kernel's loads to their
@@ -204,10 +191,9 @@ fn has_doubles(analysis: &Analysis) -> bool {
 /// An adjoint, what is read in it, the pointers that it takes to be apart, and how many numbers go to shared sums.
 struct Once {
     function: Function,
-    left: dead::Left,
+    links: HashSet<Link>,
     apart: Vec<(usize, usize)>,
     added: Vec<u64>,
-    again: Vec<(RegId, usize)>,
 }
 
 fn write(
@@ -248,7 +234,6 @@ fn write(
         batched: 0,
         rows: Rows::default(),
         again: again::find(body, analysis, plan),
-        loaded_again: Vec::new(),
         taken: HashMap::new(),
         log: None,
         added: vec![0; body.regions.iter().map(|region| region.depth + 1).max().unwrap_or(1)],
@@ -266,11 +251,11 @@ fn write(
     emit.finish(&frame);
     emit.rows_begin();
     let Builder { mut function, code, .. } = emit.b;
-    let left = dead::remove(&mut function, code);
+    let links = dead::remove(&mut function, code);
     if let Some(most) = most_registers(&function, body, analysis, emit.batched) {
         function.directives.maxnreg = Some(most);
     }
-    Once { function, left, apart: emit.apart, added: emit.added, again: emit.loaded_again }
+    Once { function, links, apart: emit.apart, added: emit.added }
 }
 
 impl Emit<'_> {
@@ -295,20 +280,4 @@ pub(crate) fn covers(analysis: &Analysis, pointer: usize) -> bool {
         Some(Effect::Overwrites) => own.everywhere && own.is_whole(),
         _ => false,
     }
-}
-
-/// Returns for each pointer whether the adjoint reads the memory as it was before the launch.
-fn loaded(body: &Body, analysis: &Analysis, written: &[bool], private: &[bool]) -> Vec<bool> {
-    let mut loaded = private.to_vec();
-    for (_, instr) in body.instrs() {
-        let Op::Ld { addr, .. } = &instr.op else { continue };
-        let origin = analysis.forms.address(body, addr).origin;
-        let mut stays = false;
-        // If no copy of a loop needs what is loaded, neither does its own, from which all gradients come.
-        instr.for_each_def(|reg| stays |= written.get(reg.index()).copied().unwrap_or(false));
-        for (pointer, place) in loaded.iter_mut().enumerate() {
-            *place |= stays && analysis.forms.may_be(origin, pointer);
-        }
-    }
-    loaded
 }

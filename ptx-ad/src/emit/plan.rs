@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use ptx::ir::{BinaryOp, Instr, Op, Operand, RegId, Type, VarId};
 
 use super::builder::Link;
-use super::dead::Left;
 use crate::analysis::{Access, Analysis, Origin, Slot};
 use crate::body::Body;
 
@@ -75,8 +74,8 @@ impl Plan {
     }
 
     /// From now on what nobody reads is not kept.
-    pub(super) fn needs(&mut self, left: &Left) {
-        self.needed = Some(left.links.clone());
+    pub(super) fn needs(&mut self, read: HashSet<Link>) {
+        self.needed = Some(read);
     }
 
     pub(super) fn is_needed(&self, link: Link) -> bool {

@@ -383,11 +383,17 @@ impl Device {
             });
         }
 
-        // Reverse, from random gradients, on the memory as it was.
+        // Reverse, from random gradients, on the memory as it was. What is not read, by the derivation, is not there: its
+        // address leads nowhere.
         let mut arguments = Vec::new();
         let mut before = Vec::new();
-        for (arg, replayed) in args.iter().zip(&replayed) {
+        for (at, (arg, replayed)) in args.iter().zip(&replayed).enumerate() {
+            let mut of = adjoint.accesses.iter().filter(|access| access.param == at).peekable();
+            let read = of.peek().is_none() || of.any(|access| access.loaded || access.private);
             match arg {
+                Arg::Buffer { .. } if !read => {
+                    arguments.push((256 * (at as u64 + 1)).to_le_bytes().to_vec());
+                }
                 Arg::Buffer { bytes, .. } => {
                     let bytes = replayed.as_ref().unwrap_or(bytes);
                     let start = self.upload(bytes);

@@ -104,6 +104,30 @@ fn sums() {
     assert!(!adjoint.scratch);
 }
 
+/// What the repeated kernel loads is read, also where the reverse of the loop needs none of it. `compare` gives no memory
+/// for what is not read.
+#[test]
+fn what_is_read() {
+    let turns = |code: &str, next: &str| {
+        let code = format!(
+            "mov.f32 %f2, 0f3F000000; mov.u32 %r4, 0; mov.u64 %w8, %w1;
+             TOP: setp.ge.u32 %p1, %r4, %r8; @%p1 bra DONE;
+             ld.global.f32 %f4, [%w8]; {code}
+             {next} add.u32 %r4, %r4, 1; bra TOP;
+             DONE:"
+        );
+        let (_, adjoint) = simple("", &code);
+        let [x, out, ..] = adjoint.accesses[..] else { panic!("{:?}", adjoint.accesses) };
+        assert!(!out.loaded && !x.private && !out.private);
+        x.loaded
+    };
+    let even = "add.s64 %w8, %w8, 4;";
+    assert!(turns("sin.approx.f32 %f3, %f2; add.f32 %f2, %f3, %f4;", even));
+    // The address is kept for each turn, and only the reverse loads.
+    let uneven = "and.b32 %r5, %r4, 1; setp.eq.u32 %p2, %r5, 0; @%p2 add.s64 %w8, %w8, 4;";
+    assert!(turns("fma.rn.f32 %f2, %f4, %f9, %f2;", uneven));
+}
+
 #[test]
 fn breaks_and_continues() {
     simple(

@@ -10,6 +10,7 @@ mod generated;
 mod gradcheck;
 mod graphs;
 mod halves;
+mod kept;
 mod libm;
 mod logs;
 mod loops;
@@ -67,6 +68,7 @@ pub(crate) fn cases() -> Vec<Case> {
         replay::cases(),
         twins::cases(),
         unseen::cases(),
+        kept::cases(),
         libm::cases(),
         loops::cases(),
         logs::cases(),
