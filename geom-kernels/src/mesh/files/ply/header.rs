@@ -131,7 +131,7 @@ impl<'a> Header<'a> {
             match statement[..] {
                 [b"end_header"] => break,
                 [b"format", name, _] => {
-                    encoding = Some(encoding_named(name).map_err(|what| at_line(at, &what))?)
+                    encoding = Some(encoding_named(name).map_err(|what| at_line(at, &what))?);
                 }
                 _ => declare(&mut elements, &statement, (at, line))
                     .map_err(|what| at_line(at, &what))?,

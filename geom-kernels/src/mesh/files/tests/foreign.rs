@@ -46,7 +46,7 @@ fn encodings_and_line_ends_lose_nothing() -> Answer {
         assert_eq!(TriangleMesh::from_ply(&bytes[..])?, triangle, "{}", bytes.escape_ascii());
     }
     // Joined files, and comments of any encoding with a backslash at their end.
-    let joined = format!("\u{feff}v 0 0 0 # C:\\\n\u{feff}v 1 0 0\nv 0 1 0\nF 1 2 3\n");
+    let joined = "\u{feff}v 0 0 0 # C:\\\n\u{feff}v 1 0 0\nv 0 1 0\nF 1 2 3\n";
     assert_eq!(TriangleMesh::from_obj(joined.as_bytes())?, triangle);
     let mut latin = PLY.replace("element vertex", "comment f\u{fc}r\nelement vertex").into_bytes();
     latin.retain(|byte| *byte != 0xc3);
@@ -182,7 +182,7 @@ fn other_formats_are_named() {
                     // A title of binary files may be anything.
                     Err(error) if padding > 0 && what.starts_with('`') => drop(error),
                     Err(error) => {
-                        assert!(error.to_string().contains(what), "{error} without {what}")
+                        assert!(error.to_string().contains(what), "{error} without {what}");
                     }
                 }
             }
