@@ -96,6 +96,7 @@ mod memory;
 mod module;
 mod peer;
 pub mod prelude;
+mod quiet;
 mod stream;
 mod sync;
 pub mod sys;

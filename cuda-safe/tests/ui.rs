@@ -12,3 +12,23 @@ fn what_compiles_and_what_does_not() {
     cases.pass("tests/ui/kernels_pass.rs");
     cases.pass("tests/ui/kernels_pass_names.rs");
 }
+
+#[test]
+fn the_variance_of_every_generic_type_is_pinned() -> std::io::Result<()> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let listed = std::fs::read_to_string(folder.join("../docs/api/cuda-safe.txt"))?;
+    let pinned = std::fs::read_to_string(folder.join("tests/ui/variance.rs"))?;
+    let generic = listed.lines().filter_map(|line| {
+        let (path, parameters) = line.strip_prefix("struct ")?.split_once('<')?;
+        let (parameters, _) = parameters.split_once('>')?;
+        // Lifetimes alone are the compiler's to check. What is in a module of a feature is not always there.
+        let has_type = parameters.split(", ").any(|parameter| !parameter.starts_with('\''));
+        (has_type && !path.contains("::dlpack::")).then(|| path.rsplit("::").next())?
+    });
+    let generic: Vec<&str> = generic.collect();
+    assert!(generic.len() > 10, "{generic:?}");
+    let missing: Vec<_> =
+        generic.iter().filter(|name| !pinned.contains(&format!("(x: {name}<"))).collect();
+    assert!(missing.is_empty(), "tests/ui/variance.rs has no line for {missing:?}");
+    Ok(())
+}

@@ -47,7 +47,8 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 pub struct Handle<T> {
     at: usize,
     of: u64,
-    marker: PhantomData<fn() -> T>,
+    // Invariant, since adjoints read and write the memory by copies of a handle.
+    marker: PhantomData<fn(T) -> T>,
 }
 
 impl<T> Clone for Handle<T> {

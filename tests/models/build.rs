@@ -77,6 +77,12 @@ const MUTANTS: &[(&str, &str, &str, &str)] = &[
         "                    state.at_work += 1;\n                    drop(state);\n",
         "                    drop(state);\n                    self.lock().at_work += 1;\n",
     ),
+    (
+        "versions_note_as_work",
+        "memory/order/versions.rs",
+        "self.raise_partial(range, bytes, number_writes(1));",
+        "self.raise(range, bytes, number_writes(1));",
+    ),
 ];
 
 fn main() {

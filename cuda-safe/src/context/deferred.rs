@@ -5,7 +5,6 @@
 //! allocations find memory to use again, and [`Context::free_deferred`](crate::Context::free_deferred) frees
 //! the rest when the caller is ready to wait.
 
-use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,6 +14,7 @@ use super::ContextInner;
 use super::deferred_list::DeferredList;
 use crate::error::Result;
 use crate::memory::{HostVec, pages};
+use crate::quiet::Token;
 use crate::stream::Stream;
 
 /// Something dropped, owned by the deferred-free list.
@@ -36,12 +36,12 @@ pub(crate) enum Deferred {
     Unordered { start: CUdeviceptr },
     /// Owner tokens of foreign memory that was dropped in the same way, and pinned memory of another context that a
     /// transfer of this one may still use.
-    Token(Box<dyn Any + Send + Sync>),
+    Token(Token),
     /// The owner of memory that was given away for longer than a call, on the stream `home`, which can't be used now. It
     /// is dropped when that stream is lent again and waits for the uses, or after a wait for the device.
-    Lent { token: Box<dyn Any + Send + Sync>, home: Stream, uses: Vec<(Stream, u64)> },
+    Lent { token: Token, home: Stream, uses: Vec<(Stream, u64)> },
     /// What a graph of other code has kept, and what uses memory no more.
-    Retired(Box<dyn Any + Send + Sync>),
+    Retired(Token),
     /// A registered vector. It is leaked if it can't be unregistered.
     Registered(HostVec),
 }

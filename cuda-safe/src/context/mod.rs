@@ -35,6 +35,7 @@ use crate::graph::Conditional;
 use crate::launch::Limits;
 use crate::memory::{ContextGates, ContextPool, Helpers, Staging};
 use crate::peer::Peers;
+use crate::quiet::Token;
 use crate::stream::{Stream, StreamInner};
 use crate::trace::{event, timed};
 
@@ -91,7 +92,7 @@ enum Owner {
     Primary,
     /// A context of other code; the token keeps it alive. It may be the primary context, which is then watched as if we
     /// had retained it.
-    Foreign { _watching: Option<Watching>, _token: Box<dyn Any + Send + Sync> },
+    Foreign { _watching: Option<Watching>, _token: Token },
 }
 
 // SAFETY: a CUcontext may be used from any thread; everything else in the struct is Send + Sync.
@@ -182,7 +183,7 @@ impl Context {
         device.state().look_after_primary()?;
         let state = device.state();
         let watching = state.is_primary(raw)?.map(|id| Watching::new(state, id));
-        let owner = Owner::Foreign { _watching: watching, _token: Box::new(token) };
+        let owner = Owner::Foreign { _watching: watching, _token: Token::new(Box::new(token)) };
         Ok(Self { inner: Arc::new(ContextInner::new(device, raw, owner)?) })
     }
 

@@ -4,7 +4,6 @@
 //! driver's, and memory of this crate is read-only as long as the graph lives. Memory that was lent belongs to the
 //! framework, which keeps it as for its own nodes; memory that is allocated in the call is the graph's.
 
-use std::any::Any;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,11 +14,12 @@ use cuda_sys::{
 };
 
 use super::driver::{self, RawNode};
-use super::recording::{Capture, Contents, Kept, Recording, Target};
+use super::recording::{Capture, Contents, Recording, Target};
 use crate::context::{ContextInner, Deferred, DeferredFrees};
 use crate::driver::forked;
 use crate::error::{Error, Result};
 use crate::memory::{Access, Allocation, Used};
+use crate::quiet::{Kept, Token};
 use crate::stream::{StreamInner, mixes_with_capture, quietly};
 
 /// What a graph of other code keeps.
@@ -259,10 +259,10 @@ unsafe extern "C" fn release(data: *mut c_void) {
         let kept: Vec<Kept> = contents
             .into_iter()
             .map(|item| match item {
-                Item::Memory(allocation, _) => allocation as Arc<dyn Any + Send + Sync>,
+                Item::Memory(allocation, _) => Kept::new(allocation),
                 Item::Other(kept) => kept,
             })
             .collect();
-        retained.deferred.put(Deferred::Retired(Box::new(kept)));
+        retained.deferred.put(Deferred::Retired(Token::new(Box::new(kept))));
     });
 }

@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::launch::{LaunchConfig, call_name, issue};
 use crate::memory::{Access, Allocation, Ranges, Used};
 use crate::module::ModuleInner;
+use crate::quiet::Kept;
 use crate::stream::StreamInner;
 
 /// A recording that streams share: a capture, or the change of a node of a graph.
@@ -87,9 +88,6 @@ pub(super) struct Contents {
     pub(super) spans: bool,
     pub(super) failures: Failures,
 }
-
-/// Something that a graph keeps alive.
-pub(super) type Kept = Arc<dyn Any + Send + Sync>;
 
 impl Capture {
     pub(super) fn new() -> Arc<Self> {
@@ -463,12 +461,12 @@ impl Recording {
 
     /// Keeps something alive as long as the graph.
     pub(crate) fn keep<T: Any + Send + Sync>(&mut self, kept: Arc<T>) {
+        let kept = Kept::new(kept);
         if let Some(lent) = &self.lent {
             return lent.keep(kept);
         }
-        let place = Arc::as_ptr(&kept).addr();
         let known = &mut self.contents.kept;
-        if !known.iter().any(|other| Arc::as_ptr(other).addr() == place) {
+        if !known.iter().any(|other| other.is_same(&kept)) {
             known.push(kept);
         }
     }

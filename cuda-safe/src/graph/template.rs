@@ -6,11 +6,12 @@ use cuda_sys::CUgraph;
 
 use super::driver;
 use super::node::KernelNode;
-use super::recording::{Capture, Contents, Kept};
+use super::recording::{Capture, Contents};
 use crate::context::{ContextInner, Counted, Deferred};
 use crate::error::{Error, Result};
 use crate::memory::Staged;
 use crate::module::ModuleInner;
+use crate::quiet::{Kept, Token};
 
 /// A graph that was recorded, and what it needs: the driver's graph, the memory that it uses, and
 /// what else must live as long.
@@ -125,7 +126,7 @@ impl Drop for Template {
         if !kept.is_empty() {
             // A launch, which is work of this context, may still need it. Waiting for the contexts that it belongs to,
             // which is what its own drop relies on, is no wait for such a launch.
-            self.context.deferred.put(Deferred::Token(Box::new(kept)));
+            self.context.deferred.put(Deferred::Token(Token::new(Box::new(kept))));
         }
     }
 }

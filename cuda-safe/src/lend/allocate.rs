@@ -10,6 +10,7 @@ use cuda_sys::{CUdeviceptr, CUstream};
 use super::LentStream;
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::quiet::Quiet;
 use crate::stream::StreamInner;
 
 /// An allocator of a framework, for [`LentStream::set_allocator`].
@@ -41,12 +42,15 @@ impl fmt::Debug for Lease {
     }
 }
 
+/// The allocator of a call. The end of the call drops it, and goes on after that.
+type Set = Quiet<Box<dyn Allocate>>;
+
 thread_local! {
     /// The allocator of the call that this thread is in.
-    static ALLOCATOR: RefCell<Option<Rc<dyn Allocate>>> = const { RefCell::new(None) };
+    static ALLOCATOR: RefCell<Option<Rc<Set>>> = const { RefCell::new(None) };
 }
 
-fn replace(allocator: Option<Rc<dyn Allocate>>) {
+fn replace(allocator: Option<Rc<Set>>) {
     // Dropped where nothing is borrowed.
     let before = ALLOCATOR.try_with(|known| match known.try_borrow_mut() {
         Ok(mut known) => std::mem::replace(&mut *known, allocator),
@@ -65,7 +69,7 @@ impl LentStream {
     /// instead of this crate's pool: scratch memory and results, also under a capture of the framework, where such
     /// buffers may outlive the call.
     pub fn set_allocator(&self, allocator: impl Allocate + 'static) {
-        replace(Some(Rc::new(allocator)));
+        replace(Some(Rc::new(Set::new(Box::new(allocator)))));
     }
 }
 
@@ -76,7 +80,8 @@ impl StreamInner {
             return Ok(None);
         }
         let allocator = ALLOCATOR.try_with(|known| known.borrow().clone());
-        let Ok(Some(allocator)) = allocator else { return Ok(None) };
+        let Ok(Some(set)) = allocator else { return Ok(None) };
+        let Some(allocator) = set.get() else { return Ok(None) };
         let context = Context::from_inner(self.context.clone());
         let lease = allocator.allocate(&context, bytes, self.raw)?;
         match lease.start {

@@ -23,6 +23,7 @@ use crate::consume::ConsumeError;
 use crate::context::{Deferred, NO_STREAM, list};
 use crate::error::{Error, Result};
 use crate::lend::Lease;
+use crate::quiet::Token;
 use crate::stream::Stream;
 use crate::trace::{event, is_emitting};
 
@@ -61,7 +62,7 @@ pub(super) enum Kind {
     /// From `cuMemAlloc`, on devices without pools: to the deferred-free list.
     Blocking,
     /// Memory of other code, or part of an object that the token keeps alive.
-    Borrowed { token: Box<dyn Any + Send + Sync> },
+    Borrowed { token: Token },
     /// Memory that a framework has lent for a call; see `lent.rs`.
     Lent(LentMemory),
     /// Allocated on a stream that captures. It exists while the graph runs, from the node that allocates it to the node
@@ -105,7 +106,7 @@ impl Allocation {
         home: &Stream,
         token: Box<dyn Any + Send + Sync>,
     ) -> Arc<Self> {
-        Self::with_kind(start, bytes, home, Kind::Borrowed { token })
+        Self::with_kind(start, bytes, home, Kind::Borrowed { token: Token::new(token) })
     }
 
     /// Returns all addresses up to `end`, of which a module's variables are ranges. Every use of it is recorded, with
@@ -218,7 +219,7 @@ impl Allocation {
 
     /// Numbers a write of the bytes in `range`. Call it after a write by raw calls.
     pub fn note_write(&self, range: Range<usize>) {
-        self.versions.bump(range.start..range.end.min(self.bytes), self.bytes);
+        self.versions.note(range.start..range.end.min(self.bytes), self.bytes);
     }
 
     /// Returns the bytes in `range` as elements, for code that keeps a handle to the memory and no buffer, such

@@ -48,10 +48,7 @@ pub struct DeviceBuffer<T> {
 
 /// Returns the bytes of `len` elements.
 fn bytes_of<T>(len: usize) -> Result<usize> {
-    len.checked_mul(size_of::<T>()).ok_or_else(|| {
-        let element = std::any::type_name::<T>();
-        Error::invalid(format!("{len} elements of {element} are more than memory can hold"))
-    })
+    fit::bytes::<T>("device memory", len, fit::DEVICE_ALIGN)
 }
 
 buffer_facade!(
@@ -91,7 +88,8 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
     /// Creates a buffer of `len` elements, all zero.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or the error that the driver returns.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if elements need more than 256 bytes of alignment, which is what
+    /// drivers guarantee; [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or the error that the driver returns.
     #[doc(alias = "cuMemAllocAsync")]
     pub fn zeroed(stream: &Stream, len: usize) -> Result<Self>
     where
@@ -105,7 +103,8 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
     /// Creates a buffer with a copy of `source`. Returns when `source` was read.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or the error that the driver returns.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if elements need more than 256 bytes of alignment, which is what
+    /// drivers guarantee; [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or the error that the driver returns.
     #[doc(alias = "cuMemcpyHtoD")]
     pub fn from_slice(stream: &Stream, source: &[T]) -> Result<Self>
     where
@@ -371,7 +370,7 @@ impl<T: Copy + 'static> DeviceBuffer<MaybeUninit<T>> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or the error that the driver returns.
+    /// As [`zeroed`](DeviceBuffer::zeroed).
     #[doc(alias = "cuMemAllocAsync")]
     pub fn uninit(stream: &Stream, len: usize) -> Result<Self> {
         Self::allocate(stream, len)
@@ -406,7 +405,7 @@ impl<B: Copy + 'static> DeviceBuffer<B> {
     /// Returns the same memory as `len` elements of `T`.
     ///
     /// # Errors
-    /// The memory has another size.
+    /// The memory has another size, or is not aligned for `T`.
     ///
     /// # Safety
     /// The buffer's bytes are `len` values of `T`.
@@ -417,6 +416,7 @@ impl<B: Copy + 'static> DeviceBuffer<B> {
         if len.checked_mul(size_of::<T>()) != self.len.checked_mul(size_of::<B>()) {
             return Err(Error::invalid("the memory has another size than its elements"));
         }
+        fit::aligned::<T>("the buffer", self.allocation.device_ptr())?;
         Ok(DeviceBuffer { allocation: self.allocation, len, marker: PhantomData })
     }
 

@@ -35,18 +35,30 @@ pub(crate) fn aligned<T>(what: &str, address: u64) -> Result<()> {
     }
 }
 
-/// Returns the size of `len` elements in pages of the host.
+/// The alignment that the driver guarantees of device memory and of managed memory, whatever allocates it.
+pub(crate) const DEVICE_ALIGN: usize = 256;
+
+/// Returns the size of `len` elements in pinned memory, which consists of pages of the host.
 ///
 /// # Errors
-/// They are more than memory can hold, or need a larger alignment than pages have. `what` begins the
-/// text.
+/// As [`bytes`].
 pub(crate) fn in_pages<T>(what: &str, len: usize) -> Result<usize> {
-    let (align, element) = (align_of::<T>(), type_name::<T>());
-    if align > pages::ALIGN {
+    bytes::<T>(what, len, pages::ALIGN)
+}
+
+/// Returns the size of `len` elements in memory that is allocated to be aligned to `align` bytes.
+///
+/// # Errors
+/// They are more than memory can hold, or need a larger alignment. `what` begins the text.
+pub(crate) fn bytes<T>(what: &str, len: usize, align: usize) -> Result<usize> {
+    let (needed, element) = (align_of::<T>(), type_name::<T>());
+    if needed > align {
         return Err(Error::invalid(format!(
-            "{what}: {element} must be aligned to {align} bytes, and the memory is to {}",
-            pages::ALIGN
-        )));
+            "{what}: {element} must be aligned to {needed} bytes, and the memory is to {align}"
+        ))
+        .with_hint(
+            "make a larger buffer of `u8`, and cast a part of it that begins at such an address",
+        ));
     }
     len.checked_mul(size_of::<T>()).ok_or_else(|| {
         Error::invalid(format!("{what}: {len} elements of {element} are more than memory can hold"))

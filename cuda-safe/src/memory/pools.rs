@@ -16,6 +16,7 @@ use super::{Allocation, DeviceBuffer};
 use crate::consume::ConsumeError;
 use crate::context::{Context, ContextInner};
 use crate::error::{Error, Result};
+use crate::quiet::Token;
 use crate::stream::Stream;
 
 /// A pool of device memory, from which buffers are allocated in the order of a stream.
@@ -42,7 +43,7 @@ enum Owner {
     /// This crate, which destroys it.
     Ours,
     /// Other code; the token keeps the pool alive.
-    Others { _token: Box<dyn Any + Send + Sync> },
+    Others { _token: Token },
 }
 
 // SAFETY: a CUmemoryPool may be used from any thread; everything else is Send and Sync.
@@ -64,7 +65,7 @@ impl Pool {
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is a valid place for a handle, and the device comes from the driver.
         unsafe { call!(inner, cuDeviceGetDefaultMemPool(&raw mut raw, inner.state.raw)) }?;
-        Ok(Self::over(inner, raw, Owner::Others { _token: Box::new(()) }))
+        Ok(Self::over(inner, raw, Owner::Others { _token: Token::none() }))
     }
 
     /// Creates a pool. It gives unused memory back to the system when it is synchronised, unless
@@ -95,7 +96,7 @@ impl Pool {
             return Err(Error::invalid("the handle of the pool is null"));
         }
         context.inner().state.usable()?;
-        Ok(Self::over(context.inner(), raw, Owner::Others { _token: Box::new(token) }))
+        Ok(Self::over(context.inner(), raw, Owner::Others { _token: Token::new(Box::new(token)) }))
     }
 
     fn over(context: &Arc<ContextInner>, raw: CUmemoryPool, owner: Owner) -> Self {
@@ -281,7 +282,7 @@ impl PoolInner {
         self.context.state.usable()?;
         // SAFETY: ours, and no handle of ours is left. Memory that is in use keeps the pool until it is freed.
         unsafe { call!(self.context, cuMemPoolDestroy(self.raw)) }?;
-        self.owner = Owner::Others { _token: Box::new(()) };
+        self.owner = Owner::Others { _token: Token::none() };
         Ok(())
     }
 }
@@ -337,8 +338,8 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
     /// As [`zeroed`](Self::zeroed), from a pool.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the pool belongs to another context, or on a stream that
-    /// records; [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or the error that the driver returns.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the pool belongs to another context, on a stream that
+    /// records, or if elements need more than 256 bytes of alignment; [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), or the error that the driver returns.
     #[doc(alias = "cuMemAllocFromPoolAsync")]
     pub fn zeroed_in(pool: &Pool, stream: &Stream, len: usize) -> Result<Self>
     where

@@ -44,9 +44,12 @@ pub trait DeclaredKernels: Sized + Clone + Send + Sync + 'static {
 ///
 /// Safe code of the module that calls the macro can name and assign the struct's fields, but makes no
 /// value of this type: whatever it assigns was found for the same declaration, under the same promise.
+///
+/// It is invariant in `S`: instances of a struct are told apart by [`TypeId`], which differs between a type and its
+/// subtypes. So no subtype takes the place of another instance.
 pub struct Declared<S, const I: usize> {
     kernel: Kernel,
-    of: PhantomData<fn() -> S>,
+    of: PhantomData<fn(S) -> S>,
 }
 
 impl<S, const I: usize> Declared<S, I> {
@@ -86,7 +89,7 @@ impl<S, const I: usize> fmt::Debug for Declared<S, I> {
 /// [`Declared`].
 pub struct DeclaredInstances<S, const I: usize, const N: usize> {
     kernels: [Kernel; N],
-    of: PhantomData<fn() -> S>,
+    of: PhantomData<fn(S) -> S>,
 }
 
 impl<S, const I: usize, const N: usize> DeclaredInstances<S, I, N> {
@@ -186,7 +189,7 @@ pub fn symbol(parts: &[&str]) -> String {
 /// parameters, which it has to use.
 pub struct DeclaredIn<S, T = ()> {
     module: Module,
-    of: PhantomData<fn(T) -> S>,
+    of: PhantomData<fn(S, T) -> (S, T)>,
 }
 
 impl<S, T> DeclaredIn<S, T> {

@@ -16,7 +16,7 @@ use crate::stream::Stream;
 /// one when this was made.
 pub struct DeclaredGlobal<S, const I: usize, T> {
     place: Place,
-    of: PhantomData<fn(T) -> S>,
+    of: PhantomData<fn(S, T) -> (S, T)>,
 }
 
 impl<S, const I: usize, T: Copy + 'static> DeclaredGlobal<S, I, T> {

@@ -25,7 +25,8 @@ use crate::stream::Stream;
 pub struct Global<T> {
     place: Place,
     memory: Arc<Allocation>,
-    marker: PhantomData<T>,
+    // Invariant, since handles to one variable write it without being exclusive.
+    marker: PhantomData<(T, fn(T) -> T)>,
 }
 
 /// A variable of a module that a handle refers to.

@@ -119,11 +119,7 @@ fn load_image(
             None => return Err(Error::invalid("the image has neither a cubin nor PTX")),
         },
     };
-    let variables = match (&image.ptx, &image.cubin) {
-        (Some(ptx), _) => Variables::of_ptx(ptx),
-        (None, Some(cubin)) => Variables::of_machine_code(cubin),
-        (None, None) => Variables::default(),
-    };
+    let variables = variables(image, from);
     // `variables` has those of the PTX.
     let signatures = KernelSignatures {
         kernels: image.kernels.clone(),
@@ -133,6 +129,19 @@ fn load_image(
     let mut module = module(context, loaded, signatures, from, variables);
     module.compile_log.clone_from(&image.log);
     Ok(module)
+}
+
+/// Returns the variables of an image of which the driver has loaded cubin or PTX. The fields of an image are public: beside
+/// a cubin may be the PTX of another program, which says nothing of the cubin's kernels.
+fn variables(image: &nvrtc::Image, from: LoadedFrom) -> Variables {
+    match (&image.ptx, &image.cubin) {
+        (Some(_), Some(cubin)) if from == LoadedFrom::Cubin && !image.is_one_program() => {
+            Variables::of_machine_code(cubin)
+        }
+        (Some(ptx), _) => Variables::of_ptx(ptx),
+        (None, Some(cubin)) => Variables::of_machine_code(cubin),
+        (None, None) => Variables::default(),
+    }
 }
 
 /// Returns whether another form of the same program may load where this one did not: no code for the
@@ -284,4 +293,20 @@ fn missing_image(
     }
     let (major, minor) = context.device.compute_capability().ok()?;
     ptx::fatbin::Fatbin::parse(bytes).ok()?.ptx_for(major * 10 + minor).err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ptx_of_another_program_says_nothing_of_a_cubin() {
+        let ptx = ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k() { ret; }\n";
+        let mut image = nvrtc::Image::new(nvrtc::Arch::sm(7, 5));
+        image.ptx = Some(ptx.to_owned());
+        assert!(variables(&image, LoadedFrom::Ptx).declared().is_some());
+        image.cubin = Some(b"\x7fELF".to_vec());
+        assert!(variables(&image, LoadedFrom::Cubin).declared().is_none());
+        assert!(variables(&image, LoadedFrom::Ptx).declared().is_some());
+    }
 }

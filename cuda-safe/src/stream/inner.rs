@@ -1,6 +1,5 @@
 //! The state that the handles to a stream share.
 
-use std::any::Any;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,6 +13,7 @@ use crate::error::{Error, LaunchRecord, Result};
 use crate::graph::Capture;
 use crate::launch::names;
 use crate::memory::Packing;
+use crate::quiet::Token;
 use crate::trace::timed;
 
 /// How many launches a stream remembers for error reports.
@@ -47,7 +47,7 @@ pub(crate) struct StreamInner {
     /// Whether it neither records nor is lent: then any thread may enqueue on it at any time.
     pub(crate) plain: bool,
     /// `Some` for an adopted stream: keeps it alive, and marks that this crate must not destroy it.
-    pub(super) foreign: Option<Box<dyn Any + Send + Sync>>,
+    pub(super) foreign: Option<Token>,
 }
 
 // SAFETY: a CUstream may be used from any thread; everything else in the struct is Send.
@@ -61,7 +61,7 @@ impl StreamInner {
     pub(super) fn new(
         context: Arc<ContextInner>,
         raw: CUstream,
-        foreign: Option<Box<dyn Any + Send + Sync>>,
+        foreign: Option<Token>,
         capture: Option<Arc<Capture>>,
         lent: Option<Lent>,
     ) -> Self {
@@ -211,7 +211,7 @@ impl StreamInner {
         self.state().usable()?;
         self.destroy()?;
         // From here on as an adopted stream: there is nothing to destroy.
-        self.foreign.get_or_insert_with(|| Box::new(()));
+        self.foreign.get_or_insert_with(Token::none);
         Ok(())
     }
 

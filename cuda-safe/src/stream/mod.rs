@@ -29,6 +29,7 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::graph::Capture;
 use crate::memory::{Enqueue, Enqueuing};
+use crate::quiet::Token;
 
 /// A stream: work enqueued on it runs in order, and unordered with other streams unless a buffer
 /// is used on both.
@@ -81,8 +82,8 @@ impl Stream {
         capture: Option<Arc<Capture>>,
     ) -> Self {
         // Not ours to destroy.
-        let foreign: Box<dyn Any + Send + Sync> = Box::new(());
-        Self::wrap(context.clone(), raw, Some(foreign), capture, Some(Lent::new(legacy)))
+        let foreign = Some(Token::none());
+        Self::wrap(context.clone(), raw, foreign, capture, Some(Lent::new(legacy)))
     }
 
     pub(crate) fn from_inner(inner: Arc<StreamInner>) -> Self {
@@ -114,13 +115,14 @@ impl Stream {
             ));
         }
         context.inner().state.usable()?;
-        Ok(Self::wrap(context.inner().clone(), raw, Some(Box::new(token)), None, None))
+        let token = Token::new(Box::new(token));
+        Ok(Self::wrap(context.inner().clone(), raw, Some(token), None, None))
     }
 
     fn wrap(
         context: Arc<ContextInner>,
         raw: CUstream,
-        foreign: Option<Box<dyn Any + Send + Sync>>,
+        foreign: Option<Token>,
         capture: Option<Arc<Capture>>,
         lent: Option<Lent>,
     ) -> Self {

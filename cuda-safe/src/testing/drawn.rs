@@ -13,6 +13,9 @@ use crate::launch::{Dim3, LaunchConfig, Number};
 use crate::memory::DeviceBuffer;
 use crate::stream::Stream;
 
+/// The most bytes of a slice of a launch. The host makes its contents.
+const MOST_BYTES: usize = 1 << 30;
+
 /// The arguments of one launch; generated code passes them to the method.
 #[derive(Debug)]
 pub struct Drawn<'a> {
@@ -125,12 +128,19 @@ impl<'a> Drawn<'a> {
     ) -> Result<DeviceBuffer<T>> {
         let name = self.name(param);
         let len: usize = self.integer(param)?;
+        let bytes = len.saturating_mul(size_of::<T>());
+        if bytes > MOST_BYTES {
+            return Err(crate::Error::invalid(format!(
+                "a launch was drawn in which `{name}` has {len} elements of {}, more than {MOST_BYTES} bytes",
+                type_name::<T>()
+            ))
+            .with_hint("set fewer elements by Launches::most_elements"));
+        }
         let contents = match self.generators.elements(how, len, &mut self.random) {
             Ok(contents) => contents,
             Err(missing) => return Err(self.none(name, &missing)),
         };
         let Some(contents) = contents else {
-            let bytes = len.saturating_mul(size_of::<T>());
             let memory = DeviceBuffer::<MaybeUninit<u8>>::uninit(self.stream, bytes)?;
             // SAFETY: the elements are a `MaybeUninit`, and as many as there is memory for.
             return unsafe { memory.into_elements(len) };

@@ -132,7 +132,7 @@ impl<'f> Launches<'f> {
         self
     }
 
-    /// Sets the most elements of a slice; 4,096 unless set.
+    /// Sets the most elements of a slice; 4,096 unless set. A test whose launches have slices of more than 1 GiB fails.
     #[must_use]
     pub fn most_elements(mut self, elements: u64) -> Self {
         self.elements = elements;

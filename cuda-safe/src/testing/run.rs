@@ -6,6 +6,7 @@ use super::drawn::{Drawn, launch};
 use super::error::{Broken, Error, Tested};
 use super::problem::{Bounds, Problem, What};
 use super::random::{Random, seed_of};
+use super::solve::Unmet;
 use crate::error::{ErrorKind, Result};
 
 /// Draws for each launch that is to be made, until there are too few.
@@ -31,6 +32,9 @@ struct Trial<'t> {
     seed: u64,
 }
 
+/// Searches for a first launch with blocks that may find none.
+const SEARCHES: u32 = 2;
+
 /// One of so many draws may be of a launch without blocks.
 const EMPTY: u64 = 16;
 
@@ -53,18 +57,28 @@ impl Launches<'_> {
         };
         let with_blocks = Problem::new(kernel, bounds, true);
         let mut tested = Tested { kernel: name, launched: 0, empty: 0, refused: 0 };
-        let (mut last, mut draws) = (None, 0_usize);
+        let (mut last, mut draws, mut blockless) = (None, 0_usize, 0);
         while tested.launched < self.count && draws < self.count.saturating_mul(DRAWS) {
             draws += 1;
             let contents = trial.seed.wrapping_add(draws as u64);
             let mut random = Random::new(contents);
-            let wanted = if random.once_in(EMPTY) { &trial.problem } else { &with_blocks };
-            let values = wanted.solve(self.elements, &mut random);
-            let values = values.or_else(|_| trial.problem.solve(self.elements, &mut random));
-            let values = values.map_err(|unmet| {
+            let unmet = |Unmet { clause, draws }| {
                 let kernel = tested.kernel.clone();
-                Error::Unmet { kernel, clause: unmet.clause, draws: unmet.draws }
-            })?;
+                Error::Unmet { kernel, clause, draws }
+            };
+            let blocks = !random.once_in(EMPTY);
+            let wanted = if blocks { &with_blocks } else { &trial.problem };
+            let values = match wanted.solve(self.elements, &mut random) {
+                Ok(values) => values,
+                // Each further search would take as long, and find none.
+                Err(none) if blocks && tested.launched == 0 && blockless + 1 == SEARCHES => {
+                    return Err(unmet(none));
+                }
+                Err(_) => {
+                    blockless += u32::from(blocks);
+                    trial.problem.solve(self.elements, &mut random).map_err(unmet)?
+                }
+            };
             let launch = launch(&trial.problem, &values, kernel.cooperative);
             match self.launch(&trial, &values, contents, call)? {
                 Outcome::Fine if launch.grid.count() == 0 => tested.empty += 1,

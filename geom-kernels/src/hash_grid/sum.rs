@@ -44,7 +44,8 @@ use crate::real::Real;
 pub struct NeighborSum<T, Out> {
     kernel: Kernel,
     has_data: bool,
-    types: PhantomData<fn(T) -> Out>,
+    // Invariant: the kernel was compiled for these very types.
+    types: PhantomData<fn(T, Out) -> (T, Out)>,
 }
 
 impl<T: Real, Out: Copy + 'static> NeighborSum<T, Out> {

@@ -31,6 +31,8 @@ macro_rules! declared {
 declared!(contradiction: where n > 5, n < 3, n <= x.len());
 declared!(overflow: where n * n * n * n * n * n <= x.len(), n > 2_000_000_000);
 declared!(division: where n / (n - n) <= x.len());
+declared!(plain: over n where n <= x.len());
+declared!(lengths: where n <= x.len());
 declared!(large: where n <= x.len(), n > 100_000);
 declared!(shape: where n <= x.len(), block.x == 7 * 1024);
 declared!(awkward: where n * n % 997 == 1, n > 1, n <= x.len(), grid.x % 7 == 3 || block.x * 3 == 99);
@@ -49,6 +51,15 @@ fn clauses_that_want_more_than_the_test_has() {
     assert!(unmet(large::Kernels::test_launches).starts_with("k: n "));
     let report = run_with(large::Kernels::test_launches, |it| it.most_elements(1 << 20).count(5));
     assert!(report.is_ok_and(|report| report.tested[0].launched == 5));
+}
+
+#[test]
+fn sizes_that_no_test_can_have() {
+    let none = run_with(plain::Kernels::test_launches, |it| it.most_elements(0).most_threads(0));
+    assert!(matches!(&none, Err(Error::Unmet { clause, .. }) if clause == "over n"), "{none:?}");
+    let all = run_with(lengths::Kernels::test_launches, |it| it.most_elements(u64::MAX));
+    let text = all.map_or_else(|error| error.to_string(), |_| "no error".to_owned());
+    assert!(text.contains("more than 1073741824 bytes: set fewer elements"), "{text}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod guards;
 mod host_functions;
 mod lent_streams;
 mod tracker;
+mod versions_of_writes;
 
 pub use crew_of_helpers::*;
 pub use deferred::*;
@@ -23,6 +24,7 @@ pub use guards::*;
 pub use host_functions::*;
 pub use lent_streams::*;
 pub use tracker::*;
+pub use versions_of_writes::*;
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 
@@ -34,10 +36,14 @@ mod helpers;
 mod host_borrow;
 #[path = "../../../cuda-safe/src/context/lent_slot.rs"]
 mod lent_slot;
+#[path = "../../../cuda-safe/src/memory/order/ranges.rs"]
+mod ranges;
 #[path = "../../../cuda-safe/src/memory/order/shared.rs"]
 mod shared;
 #[path = "../../../cuda-safe/src/stream/slab.rs"]
 mod slab;
+#[path = "../../../cuda-safe/src/memory/order/versions.rs"]
+mod versions;
 
 macro_rules! mutants {
     ($($name:ident)*) => {$(
@@ -54,6 +60,7 @@ mutants! {
     list_waits_first list_takes_in_two_steps
     slot_takes_in_two_steps slot_forgets_what_was_left
     helpers_leaves_early helpers_tells_nobody helpers_joins_late
+    versions_note_as_work
 }
 
 mod host_borrow_in_two_steps {

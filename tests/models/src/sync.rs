@@ -13,6 +13,12 @@ pub(crate) struct OnceLock<T> {
     is_there: AtomicBool,
 }
 
+impl<T> Default for OnceLock<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> OnceLock<T> {
     pub(crate) const fn new() -> Self {
         Self {

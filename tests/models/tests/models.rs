@@ -116,3 +116,14 @@ fn crew_that_tells_nobody() {
 fn crew_that_joins_late() {
     lent_work_is_taken_back_joining_late();
 }
+
+#[test]
+fn versions() {
+    no_write_is_missed();
+}
+
+#[test]
+#[should_panic(expected = "is missed")]
+fn versions_where_a_report_counts_as_work() {
+    no_write_is_missed_reporting_as_work();
+}

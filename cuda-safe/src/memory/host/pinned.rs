@@ -13,6 +13,7 @@ use crate::consume::ConsumeError;
 use crate::context::{Context, ContextInner, Counted, Deferred};
 use crate::error::Result;
 use crate::memory::fit;
+use crate::quiet::Token;
 
 /// `len` elements of pinned (page-locked) host memory: a slice that the device copies to and from
 /// directly, at the bus's full speed.
@@ -111,7 +112,7 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
         // Only a wait for the user's device says when it is free. It keeps its own context open.
         let context = self.context.clone();
         let bytes = PinnedBuffer::<u8>::wrap(context, start, 0, capacity);
-        user.deferred.put(Deferred::Token(Box::new(bytes)));
+        user.deferred.put(Deferred::Token(Token::new(Box::new(bytes))));
     }
 
     /// Frees the memory now instead of leaving it to the context's deferred-free list. **Waits for the device**

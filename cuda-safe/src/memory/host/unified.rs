@@ -166,7 +166,8 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
             )
             .with_hint("use UnifiedBuffer::pinned, or a DeviceBuffer and copies"));
         }
-        let allocation = Allocation::managed(stream, byte_count::<T>(len)?)?;
+        let bytes = fit::bytes::<T>("managed memory", len, fit::DEVICE_ALIGN)?;
+        let allocation = Allocation::managed(stream, bytes)?;
         crate::memory::copy::fill(stream, &allocation, 0, &[0], allocation.size_bytes())?;
         Ok(Self { allocation, len, marker: PhantomData })
     }
@@ -184,7 +185,9 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
         stream.inner().state().usable()?;
         stream.inner().not_capturing("UnifiedBuffer::pinned")?;
         stream.inner().not_lent("UnifiedBuffer::pinned")?;
-        let allocation = Allocation::pinned(stream, byte_count::<T>(len)?)?;
+        let bytes = fit::in_pages::<T>("memory that the host sees", len)?;
+        let allocation = Allocation::pinned(stream, bytes)?;
+        fit::aligned::<T>("pinned memory", allocation.device_ptr())?;
         Ok(Self { allocation, len, marker: PhantomData })
     }
 
@@ -205,6 +208,8 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
         stream.inner().not_lent("UnifiedBuffer::register")?;
         let (len, bytes) = (vector.len(), size_of_val(&vector[..]));
         let allocation = Allocation::registered(stream, HostVec::new(vector), bytes)?;
+        // The vector is aligned; the device may know it by another address.
+        fit::aligned::<T>("the registered vector", allocation.device_ptr())?;
         Ok(Self { allocation, len, marker: PhantomData })
     }
 
@@ -326,11 +331,6 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
 
 /// `CU_DEVICE_CPU` as a device.
 const CPU: i32 = -1;
-
-fn byte_count<T>(len: usize) -> Result<usize> {
-    // The driver aligns to pages, too; nothing sensible needs more.
-    fit::in_pages::<T>("memory that the host sees", len)
-}
 
 impl<T> Deref for HostRef<'_, T> {
     type Target = [T];

@@ -2,10 +2,10 @@
 //! out of date.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::ranges::Ranges;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, OnceLock, PoisonError};
 
 /// Numbers all writes of the process: of two writes, of the same memory or not, the later one has
 /// the greater number.
@@ -20,40 +20,54 @@ pub(crate) fn number_writes(writes: u64) -> u64 {
     CLOCK.fetch_add(writes, Ordering::Relaxed) + 1
 }
 
-/// Numbers of writes. While all writes covered the whole allocation one atomic number says it all;
-/// the first partial write starts a map of ranges.
+/// Numbers of writes: one of those that covered the whole allocation, and a map of the others, which the first of them
+/// makes. The number of a range is the greatest of both.
 ///
-/// A whole write and another one are never concurrent: both borrow the same bytes exclusively, or take
-/// the context's graph lock.
-#[derive(Debug, Default)]
-pub(in crate::memory) struct Versions {
-    newest: AtomicU64,
-    ranges: OnceLock<Box<Mutex<Ranges<u64>>>>,
+/// Two writes of the whole allocation by work are never concurrent: both borrow the same bytes exclusively, or take the
+/// context's graph lock. [`note`](Self::note) does neither, so its writes go to the map, whatever they cover.
+#[derive(Default)]
+pub(crate) struct Versions {
+    whole: AtomicU64,
+    parts: OnceLock<Box<Mutex<Parts>>>,
+}
+
+/// The numbers of ranges.
+struct Parts {
+    ranges: Ranges<u64>,
+    /// The number of the newest write of everything that the ranges know.
+    whole: u64,
 }
 
 impl Versions {
-    /// Numbers a write of `range`, of an allocation of `bytes` bytes.
+    /// Numbers a write of `range`, of an allocation of `bytes` bytes, by work that is about to be enqueued.
     #[inline]
-    pub(in crate::memory) fn bump(&self, range: Range<usize>, bytes: usize) {
+    pub(crate) fn bump(&self, range: Range<usize>, bytes: usize) {
         if !range.is_empty() {
             self.raise(range, bytes, number_writes(1));
         }
     }
 
+    /// As [`bump`](Self::bump), for a write that the caller reports while others may write.
+    pub(crate) fn note(&self, range: Range<usize>, bytes: usize) {
+        if !range.is_empty() {
+            self.raise_partial(range, bytes, number_writes(1));
+        }
+    }
+
     /// Forgets all writes.
     #[inline]
-    pub(in crate::memory) fn reset(&mut self) {
-        *self.newest.get_mut() = 0;
-        if self.ranges.get().is_some() {
-            self.ranges = OnceLock::new();
+    pub(crate) fn reset(&mut self) {
+        *self.whole.get_mut() = 0;
+        if self.parts.get().is_some() {
+            self.parts = OnceLock::new();
         }
     }
 
     /// Notes a write that has a number.
     #[inline]
-    pub(in crate::memory) fn raise(&self, range: Range<usize>, bytes: usize, version: u64) {
-        if range.start == 0 && range.end == bytes && self.ranges.get().is_none() {
-            self.newest.store(version, Ordering::Release);
+    pub(crate) fn raise(&self, range: Range<usize>, bytes: usize, version: u64) {
+        if range.start == 0 && range.end == bytes {
+            self.whole.store(version, Ordering::Release);
         } else {
             self.raise_partial(range, bytes, version);
         }
@@ -61,20 +75,25 @@ impl Versions {
 
     #[cold]
     fn raise_partial(&self, range: Range<usize>, bytes: usize, version: u64) {
-        let ranges = self.ranges.get_or_init(|| {
-            Box::new(Mutex::new(Ranges::new(bytes, self.newest.load(Ordering::Acquire))))
-        });
-        let mut ranges = ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        let none = || Parts { ranges: Ranges::new(bytes, 0), whole: 0 };
+        let parts = self.parts.get_or_init(|| Box::new(Mutex::new(none())));
+        let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = self.whole.load(Ordering::Acquire);
+        if whole > parts.whole {
+            // Ranges with older numbers become one again.
+            parts.whole = whole;
+            parts.ranges.update(0..bytes, |old| *old = whole.max(*old));
+        }
         // Those of a graph's launch come in any order.
-        ranges.update(range, |old| *old = version.max(*old));
+        parts.ranges.update(range, |old| *old = version.max(*old));
     }
 
     /// Returns the number of the newest write of any byte in `range`; 0 before the first.
-    pub(in crate::memory) fn of(&self, range: Range<usize>) -> u64 {
-        let Some(ranges) = self.ranges.get() else { return self.newest.load(Ordering::Acquire) };
-        let ranges = ranges.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut newest = 0;
-        let _ = ranges.for_each(range, |version| {
+    pub(crate) fn of(&self, range: Range<usize>) -> u64 {
+        let mut newest = self.whole.load(Ordering::Acquire);
+        let Some(parts) = self.parts.get() else { return newest };
+        let parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = parts.ranges.for_each(range, |version| {
             newest = newest.max(*version);
             Ok::<(), std::convert::Infallible>(())
         });
@@ -128,5 +147,8 @@ mod tests {
         assert!(versions.of(0..100) > low);
         versions.bump(0..100, 100);
         assert!(versions.of(0..1) > low && versions.of(99..100) > low);
+        let all = versions.of(0..100);
+        versions.note(0..100, 100);
+        assert!(versions.of(0..1) > all && versions.of(99..100) > all);
     }
 }

@@ -1,5 +1,7 @@
 //! Attacks on streams, memory and graphs of frameworks.
 
+mod drops;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
@@ -7,6 +9,7 @@ use std::thread;
 use cuda_safe::{Allocation, Context, DeviceBuffer, LaunchConfig, Pool, Result, Stream, kernels};
 
 use crate::harness::{Framework, Lab, TestResult, ensure, ensure_eq, list};
+use drops::{an_allocator_that_panics_when_dropped, kept_values_that_panic_when_dropped};
 
 kernels! {
     struct Kernels;
@@ -470,6 +473,8 @@ fn handles_of_ended_calls(lab: &Lab) -> TestResult {
 }
 
 list![
+    an_allocator_that_panics_when_dropped,
+    kept_values_that_panic_when_dropped,
     stream_after_its_call,
     memory_of_a_stream_that_is_gone,
     lent_memory_on_another_stream,

@@ -24,8 +24,8 @@ use shaped::{
 };
 use views::{
     arrays_of_odd_shapes, buffers_cast_to_and_fro, copies_of_memory_not_yet_written,
-    elements_aligned_beyond_a_page, elements_of_no_size, parts_that_are_none,
-    versions_of_parts_that_are_none,
+    device_memory_of_any_alignment, elements_aligned_beyond_a_page, elements_of_no_size,
+    parts_that_are_none, versions_of_parts_that_are_none,
 };
 
 /// Drops a buffer that another stream still reads, and takes memory of its size at once.
@@ -192,6 +192,7 @@ list![
     arrays_of_odd_shapes,
     buffers_cast_to_and_fro,
     copies_of_memory_not_yet_written,
+    device_memory_of_any_alignment,
     elements_aligned_beyond_a_page,
     elements_of_no_size,
     parts_that_are_none,

@@ -183,7 +183,7 @@ fn driver_errors() -> TestResult {
     )?;
     says(
         DeviceBuffer::<u64>::zeroed(&stream, usize::MAX),
-        "18446744073709551615 elements of u64 are more than memory can hold",
+        "device memory: 18446744073709551615 elements of u64 are more than memory can hold",
     )?;
     drop((one, buffer, stream));
     lab.close()

@@ -125,7 +125,7 @@ impl Drop for Reenters {
 ///
 /// - row: it is never called after it was dropped
 /// - row: a panic in it, or in what it drops
-/// - row: drops of what host functions, tokens and state own
+/// - row: drops of what host functions, tokens
 /// - targets: `Stream::host_function`, `Stream::host_function_mut`, `Context::capture`, `Stream::close`
 /// - must: right
 /// - variants: refused, stream, closed, graph

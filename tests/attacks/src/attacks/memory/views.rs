@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::ops::{Bound, Range};
 
 use bytemuck::{Pod, Zeroable};
-use cuda_safe::{DeviceBuffer, Module, PinnedBuffer, PitchedLayout, UnifiedBuffer};
+use cuda_safe::{DeviceBuffer, Module, PinnedBuffer, PitchedLayout, Pool, Stream, UnifiedBuffer};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
 
@@ -151,6 +151,65 @@ pub(super) fn elements_of_no_size(lab: &Lab) -> TestResult {
     Ok(())
 }
 
+/// Makes device memory of elements of several alignments, each beside memory of an odd size. What can't be aligned so must
+/// be refused with an error that says so.
+///
+/// - row: no byte is read as a type that it may not be
+/// - targets: `DeviceBuffer::zeroed`, `DeviceBuffer::from_slice`, `DeviceBuffer::uninit`, `DeviceBuffer::zeroed_in`,
+///   `DeviceBuffer::from_slice_in`, `DeviceBuffer::uninit_in`, `UnifiedBuffer::managed`, `UnifiedBuffer::register`
+/// - must: right
+pub(super) fn device_memory_of_any_alignment(lab: &Lab) -> TestResult {
+    fn each<T: Pod>(lab: &Lab, stream: &Stream, pool: &Pool) -> TestResult {
+        let odd = || DeviceBuffer::<u8>::zeroed(stream, 1000);
+        let _beside = (odd()?, DeviceBuffer::<u8>::zeroed_in(pool, stream, 1000)?);
+        let value = T::zeroed();
+        let made = [
+            DeviceBuffer::<T>::zeroed(stream, 2).map(|x| x.device_ptr()),
+            DeviceBuffer::<T>::from_slice(stream, &[value; 2]).map(|x| x.device_ptr()),
+            DeviceBuffer::<MaybeUninit<T>>::uninit(stream, 2).map(|x| x.device_ptr()),
+            DeviceBuffer::<T>::zeroed_in(pool, stream, 2).map(|x| x.device_ptr()),
+            DeviceBuffer::<T>::from_slice_in(pool, stream, &[value; 2]).map(|x| x.device_ptr()),
+            DeviceBuffer::<MaybeUninit<T>>::uninit_in(pool, stream, 2).map(|x| x.device_ptr()),
+            UnifiedBuffer::<T>::managed(stream, 2).map(|x| x.device_ptr()),
+            UnifiedBuffer::register(stream, vec![value; 2]).map(|x| x.device_ptr()),
+        ];
+        let align = align_of::<T>();
+        for (call, made) in made.into_iter().enumerate() {
+            match made {
+                Ok(start) => {
+                    ensure!(
+                        start.is_multiple_of(align as u64),
+                        "call {call}: {start:#x} for {align}"
+                    );
+                }
+                refused => {
+                    ensure!(align > 256, "call {call}: {align}");
+                    lab.refused_because(refused, "must be aligned to")?;
+                }
+            }
+        }
+        Ok(())
+    }
+    #[derive(Clone, Copy, Pod, Zeroable)]
+    #[repr(C, align(256))]
+    struct Most([u8; 256]);
+    #[derive(Clone, Copy, Pod, Zeroable)]
+    #[repr(C, align(512))]
+    struct Twice([u8; 512]);
+    #[derive(Clone, Copy, Pod, Zeroable)]
+    #[repr(C, align(4096))]
+    struct Page([u8; 4096]);
+    let (stream, pool) = (lab.stream()?, Pool::new(&lab.context()?)?);
+    for _ in 0..4 {
+        each::<u64>(lab, &stream, &pool)?;
+        each::<Most>(lab, &stream, &pool)?;
+        each::<Twice>(lab, &stream, &pool)?;
+        each::<Page>(lab, &stream, &pool)?;
+        each::<Wide>(lab, &stream, &pool)?;
+    }
+    Ok(())
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C, align(16384))]
 struct Wide([u32; 4096]);
@@ -214,7 +273,10 @@ pub(super) fn elements_aligned_beyond_a_page(lab: &Lab) -> TestResult {
                     let fits = view.device_ptr().is_multiple_of(16384);
                     ensure_eq!(cast.is_ok(), fits, "a view at {:#x}", view.device_ptr());
                 }
-                aligned(&DeviceBuffer::<Wide>::zeroed(&stream, 1)?.to_vec(&stream)?, "a vector")?;
+                match DeviceBuffer::<Wide>::zeroed(&stream, 1) {
+                    Ok(x) => aligned(&x.to_vec(&stream)?, "a vector")?,
+                    refused => lab.refused_because(refused, "align")?,
+                }
             }
         }
     }

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Barrier;
 
 use cuda_safe::nvrtc::{Arch, Cache, CacheStatus, Error, Image, Nvrtc, Options, Program, Std};
-use cuda_safe::{DeviceBuffer, Module};
+use cuda_safe::{DeviceBuffer, Module, include_cuda, kernels};
 
 use super::{SOURCE, private};
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::harness::{Failure, Lab, Outcome, TestResult, ensure, ensure_eq, limited_to, list};
 
 /// The architecture that all these programs are compiled for.
 const ARCH: Arch = Arch::compute(7, 5);
@@ -73,6 +74,70 @@ fn hostile_names_and_options(lab: &Lab) -> TestResult {
     let Err(Error::Compile(error)) = error else { return Err(Failure::new("not refused")) };
     let place = error.diagnostics.first().map(|d| (d.file.as_deref(), d.line));
     ensure_eq!(place, Some((Some("named.cu"), Some(3))));
+    Ok(())
+}
+
+kernels! {
+    struct Quoted;
+    // SAFETY: thread i writes element i alone, if i < n; the functions of the included headers touch no memory.
+    unsafe in include_cuda!("quoted.cu") {
+        safe fn clamped(x: &[f32], out: &mut [f32], n: u32 = x.len()) over n where out.len() == x.len();
+    }
+}
+
+/// Puts headers with the names of those that an embedded file includes into the current folder of the process, and into a
+/// folder there with the package's name.
+///
+/// - row: a program of `include_cuda!` has the files
+/// - targets: `include_cuda!`
+/// - must: right
+fn headers_of_the_current_folder(lab: &Lab) -> TestResult {
+    const EVIL: &str = "#define clamped(x, out, n) clamped(float* x, float* y, unsigned n) { *(float*)0x1234560 = 1.0f; }\
+        static void unused(const float* x, float* out, unsigned n)\n";
+    for folder in [".", "attacks", "attacks/src/attacks/trust"] {
+        fs::create_dir_all(folder)?;
+        for name in ["math.h", "limits.h", "quoted.h", "not_there.h"] {
+            fs::write(Path::new(folder).join(name), EVIL)?;
+        }
+    }
+    let stream = lab.stream()?;
+    let kernels = Quoted::load(&lab.context()?)?;
+    let x = DeviceBuffer::from_slice(&stream, &[-1.0f32, 0.5, 7.0])?;
+    let mut out = DeviceBuffer::<f32>::zeroed(&stream, 3)?;
+    kernels.clamped(&stream, &x, &mut out)?;
+    ensure_eq!(out.to_vec(&stream)?, [0.0, 0.5, 1.0]);
+    Ok(())
+}
+
+/// Compiles in a process that may write no file, with a cache in a new folder, and whose write to a file must be the signal
+/// that it is anywhere else.
+///
+/// - row: a cache that cannot be written
+/// - targets: `Cache::at`, `Program::cache`, `Program::compile`
+/// - must: right
+fn a_process_that_may_write_no_file(lab: &Lab) -> TestResult {
+    if lab.step() == "limited" {
+        let cache = Cache::at(std::path::absolute("cache")?);
+        let image = Program::new(SOURCE).cache(&cache).compile(ARCH)?;
+        ensure!(image.kernel("f").is_some(), "{}", image.log);
+        ensure!(matches!(image.cache, CacheStatus::Uncached(_)), "{:?}", image.cache);
+        let names = fs::read_dir("cache")?.map(|file| Ok(file?.file_name()));
+        let names = names.collect::<std::io::Result<Vec<_>>>()?;
+        ensure!(names.is_empty(), "left in the cache: {names:?}");
+        fs::write("written", "after the compile")?;
+        return Err(Failure::new("the signal has no effect any more"));
+    }
+    let again = lab.again("limited")?;
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 0 && exec \"$0\" \"$@\""]).arg(again.get_program());
+    command.args(again.get_args());
+    for (name, value) in again.get_envs() {
+        value.map(|value| command.env(name, value));
+    }
+    let Outcome { status, stdout, stderr } = limited_to(command, 30)?;
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    ensure_eq!(signal, Some(libc::SIGXFSZ), "{status}\n{stdout}\n{stderr}");
+    ensure!(fs::read("written")?.is_empty(), "the file was written");
     Ok(())
 }
 
@@ -385,6 +450,8 @@ fn headers_in_the_place_of_the_crates(lab: &Lab) -> TestResult {
 }
 
 list![
+    headers_of_the_current_folder,
+    a_process_that_may_write_no_file,
     hostile_names_and_options,
     headers_that_change_in_secret,
     a_cache_that_is_changed_while_in_use,

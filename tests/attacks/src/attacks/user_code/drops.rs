@@ -30,7 +30,7 @@ impl Drop for UsesGraphs {
 
 /// Drops states and closures of graphs, whose drops record, launch and drop other graphs and wait for a thread.
 ///
-/// - row: drops of what host functions, tokens and state own
+/// - row: drops of what host functions, tokens
 /// - targets: `Context::capture`, `GraphExec::into_state`, `GraphExec::state_mut`, `GraphBuilder::new`,
 ///   `GraphExec::recapture`, `GraphExec::try_clone`
 /// - must: right
@@ -129,7 +129,7 @@ impl Drop for Bomb {
 
 /// Drops graphs whose state panics as it is dropped, and looks whether the memory that the graph used stays for ever.
 ///
-/// - row: drops of what host functions, tokens and state own
+/// - row: drops of what host functions, tokens
 /// - row: nothing of that lives longer
 /// - targets: `Context::capture`, `GraphExec::launch`, `DeviceBuffer::allocation`, `GraphBuilder::instantiate`,
 ///   `GraphExec::try_clone`
@@ -212,7 +212,7 @@ type Taken = Arc<Mutex<Option<GraphExec<'static, DeviceBuffer<u32>>>>>;
 /// lives until its call has ended.
 ///
 /// - row: host functions
-/// - row: drops of what host functions, tokens and state own
+/// - row: drops of what host functions, tokens
 /// - row: it is never called after it was dropped
 /// - targets: `Stream::host_function_mut`, `GraphExec::launch`, `Context::free_deferred`
 /// - must: right
@@ -272,7 +272,7 @@ fn a_function_that_drops_its_graph(lab: &Lab) -> TestResult {
 ///
 /// - row: host functions
 /// - row: a panic in it, or in what it drops
-/// - row: drops of what host functions, tokens and state own
+/// - row: drops of what host functions, tokens
 /// - targets: `Stream::host_function_mut`, `GraphExec::recapture`, `GraphExec::try_clone`
 /// - must: right
 fn functions_that_panic_again_and_again(lab: &Lab) -> TestResult {
