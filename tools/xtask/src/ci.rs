@@ -1,6 +1,7 @@
 //! `cargo xtask ci`: every check, then every test. All steps run, also after one has failed.
 
 use std::env;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use crate::headers;
 use crate::layouts;
 use crate::names;
 use crate::package;
-use crate::process::{cargo, succeeds};
+use crate::process::{cargo, output, program, succeeds};
 use crate::tally::Tally;
 use crate::test;
 
@@ -56,12 +57,14 @@ impl From<bool> for Outcome {
 
 type Step = (&'static str, fn() -> Result<Outcome, Error>);
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 17] = [
     ("fmt", fmt),
     ("sources", || checks::sources().map(Outcome::from)),
     ("deny", deny),
     ("clippy", clippy),
     ("clippy, no features", clippy_without_features),
+    ("check, Windows", || check_for("x86_64-pc-windows-gnu")),
+    ("check, macOS", || check_for("aarch64-apple-darwin")),
     ("doc, api --check", || api::api(true).map(Outcome::from)),
     ("doc, the rest", || api::document_others().map(Outcome::from)),
     ("bindgen --check", || {
@@ -137,6 +140,29 @@ fn clippy_without_features() -> Result<Outcome, Error> {
     Ok(Outcome::from(passed))
 }
 
+/// The products that are written for Unix alone: the software device maps memory by `mmap`.
+const UNIX: [&str; 2] = ["cuda-emu", "nccl-emu"];
+
+/// Checks the libraries for another system, which needs its standard library and nothing else of it.
+fn check_for(target: &str) -> Result<Outcome, Error> {
+    if !has_standard_library(target)? {
+        return Ok(Outcome::NotRun("no standard library for it: `rustup target add` installs one"));
+    }
+    let mut check = cargo();
+    check.args(["check", "--quiet", "--lib", "--all-features", "--target", target]);
+    for product in api::PRODUCTS.iter().filter(|product| !UNIX.contains(&product.package)) {
+        check.args(["--package", product.package]);
+    }
+    self::check(check.env("RUSTFLAGS", "-Dwarnings"))
+}
+
+fn has_standard_library(target: &str) -> Result<bool, Error> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut print = program(rustc);
+    let folder = output(print.args(["--print", "target-libdir", "--target", target]))?;
+    Ok(Path::new(folder.trim()).is_dir())
+}
+
 /// The kernels are compiled by one version of NVRTC, which does not exist for every system.
 fn ptx() -> Result<Outcome, Error> {
     if NVRTC_12_0.file_for(env::consts::OS, env::consts::ARCH).is_err() {
@@ -175,6 +201,18 @@ mod tests {
             sum += outcome.tally();
         }
         assert_eq!(sum.to_string(), "7 passed, 1 failed");
+    }
+
+    #[test]
+    fn only_targets_with_a_standard_library_are_checked() -> Result<(), Error> {
+        let version = output(program("rustc").arg("-vV"))?;
+        let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+        assert!(has_standard_library(host.ok_or("rustc names no host")?)?);
+        // Nobody distributes one for this target.
+        assert!(!has_standard_library("mipsel-sony-psp")?);
+        let outcome = check_for("mipsel-sony-psp")?;
+        assert!(outcome.words().starts_with("not run: no standard library"), "{outcome:?}");
+        Ok(())
     }
 
     #[test]
