@@ -61,3 +61,13 @@ fn scientific(value: f32) -> String {
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/porting.md")]
 struct PortingDoctests;
+
+/// Compiles the examples of the page on common tasks.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/common-tasks.md")]
+struct CommonTasksDoctests;
+
+/// Compiles the example of the page on libraries.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/libraries.md")]
+struct LibrariesDoctests;
