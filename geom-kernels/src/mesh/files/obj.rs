@@ -71,8 +71,8 @@ impl Reader {
             b"call" => {
                 Err("the contents of another file (`call`) can't be read: insert them".into())
             }
-            // Names, normals, materials and whatever else programs add. What is not a word at all is a damaged
-            // line, or a number that has lost its statement: passing over it could lose a point.
+            // Other statements are names, normals, materials and extensions. Another first word is a damaged line, or a
+            // number that has lost its statement: passing over it could lose a point.
             [b'a'..=b'z' | b'A'..=b'Z', rest @ ..]
                 if rest.iter().all(|x| x.is_ascii_alphanumeric() || b"_-.:".contains(x)) =>
             {
