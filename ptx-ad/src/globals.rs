@@ -41,10 +41,11 @@ pub(crate) fn check(
             }
             let name = module.globals.get(id.index()).map_or("", |variable| &*variable.name);
             let text = format!(
-                "the adjoint is a module of its own, in which `{name}` would be another variable"
+                "the adjoint is a module of its own, which does not see what the host or a kernel writes to `{name}`: pass \
+                 the memory as a parameter, or give the variable its values where it is declared"
             );
             let refusal = here(Refusal::new(Reason::ModuleGlobal, text));
-            if !found.contains(&refusal) {
+            if !found.iter().any(|known: &Refusal| known.says_the_same(&refusal)) {
                 found.push(refusal);
             }
         });

@@ -3,7 +3,8 @@
 use ptx::cfg::{Cfg, Loop, Loops};
 use ptx::inline::{InlineError, inline};
 use ptx::ir::{
-    Callee, Function, FunctionId, FunctionKind, Instr, Module, Op, Operand, Pred, RegId,
+    BarOp, Callee, Function, FunctionId, FunctionKind, Instr, Module, Op, Operand, Pred, RegId,
+    Space,
 };
 use ptx::simplify::{branch_guards, branch_tables, single_exit};
 use ptx::ssa::{Ssa, SsaError};
@@ -161,11 +162,31 @@ fn fits(kernel: &Function, spec: &Spec) -> Result<(), Vec<Refusal>> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong) }
 }
 
+/// What to do about a barrier.
+pub(crate) const BARRIER_WAY_OUT: &str = ": split the kernel here into two that are launched one after the other, or \
+    write the adjoint by hand (\"Adjoints by hand\" in cuda-tape's README)";
+
+/// Returns whether an instruction accesses shared memory, or takes its address.
+fn uses_shared_memory(instr: &Instr) -> bool {
+    let is_shared =
+        |space: Space| matches!(space, Space::Shared | Space::SharedCta | Space::SharedCluster);
+    match &instr.op {
+        Op::Ld { access, .. } | Op::St { access, .. } | Op::Atom { access, .. } => {
+            is_shared(access.space)
+        }
+        Op::Cvta { space, .. } => is_shared(*space),
+        _ => false,
+    }
+}
+
 /// Returns why instructions can't be part of an adjoint, whatever they compute.
 fn unknown<'f>(module: &Module, kernel: &'f Function) -> Vec<(Reason, String, &'f Instr)> {
     let mut found = Vec::new();
+    let shares = kernel.instrs().iter().any(uses_shared_memory);
     for instr in kernel.instrs() {
         let (reason, text) = match &instr.op {
+            // Whether threads exchange anything by device memory is checked later.
+            Op::Bar { op: BarOp::Sync, .. } | Op::BarWarp { .. } if !shares => continue,
             Op::Bar { .. } | Op::BarWarp { .. } => (Reason::Barrier, "a barrier".to_owned()),
             Op::Alloca { .. } | Op::Stacksave { .. } | Op::Stackrestore { .. } => {
                 (Reason::LocalMemory, "memory of the stack".to_owned())
@@ -221,10 +242,16 @@ fn refuse(
     if found.is_empty() {
         return Ok(());
     }
-    let with_place = |(reason, text, instr): (Reason, String, &Instr)| {
-        Refusal::new(reason, format!("{text} can't be differentiated")).at(module, kernel, instr)
-    };
-    Err(found.into_iter().map(with_place).collect())
+    let mut refusals: Vec<Refusal> = Vec::new();
+    for (reason, text, instr) in found {
+        let way_out = if reason == Reason::Barrier { BARRIER_WAY_OUT } else { "" };
+        let text = format!("{text} can't be differentiated{way_out}");
+        let refusal = Refusal::new(reason, text).at(module, kernel, instr);
+        if !refusals.iter().any(|known| known.says_the_same(&refusal)) {
+            refusals.push(refusal);
+        }
+    }
+    Err(refusals)
 }
 
 /// Whether an instruction is the place of an error.

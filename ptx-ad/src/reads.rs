@@ -267,8 +267,16 @@ impl Scan<'_> {
     }
 
     fn define(&mut self, reg: RegId, roots: Roots, place: Option<(usize, i64)>) {
-        let known = self.places.entry(reg).or_insert(place);
-        *known = known.filter(|known| Some(*known) == place);
+        match (self.places.get_mut(&reg), place) {
+            (Some(known), _) if known.is_some() && *known != place => {
+                *known = None;
+                self.changed = true;
+            }
+            (None, Some(_)) => {
+                self.places.insert(reg, place);
+            }
+            _ => {}
+        }
         if let Some(known) = self.registers.get_mut(reg.index()) {
             self.changed |= *known | roots != *known;
             *known |= roots;

@@ -43,7 +43,7 @@ pub enum Reason {
     LocalMemory,
     /// Shared memory.
     SharedMemory,
-    /// A barrier.
+    /// A barrier in a kernel whose threads exchange something, or one with a result.
     Barrier,
     /// An exchange between the threads of a warp.
     Warp,
@@ -98,6 +98,13 @@ pub struct Refusal {
 impl Refusal {
     pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), user: None, inner: None, ptx_line: 0 }
+    }
+
+    /// Returns whether a reader learns nothing more from the other. Unrolled loops have a line many times.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        (&self.reason, &self.message) == (&other.reason, &other.message)
+            && (&self.user, &self.inner) == (&other.user, &other.inner)
+            && (self.user.is_some() || self.ptx_line == other.ptx_line)
     }
 
     /// Adds the places of an instruction.

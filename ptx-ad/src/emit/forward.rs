@@ -210,6 +210,8 @@ impl Emit<'_> {
                 _,
             ) => return None,
             (Op::Pmevent { .. } | Op::Nanosleep { .. }, _) => return None,
+            // Threads exchange nothing by them.
+            (Op::Bar { .. } | Op::BarWarp { .. }, _) => return None,
             _ => {}
         }
         let mut instr = instr.clone();

@@ -12,8 +12,22 @@ use crate::body::Body;
 use crate::refusal::{Reason, Refusal};
 use crate::spec::{Real, Reals, Spec};
 
-const ATOMIC_RESULT: &str = "the result of an atomic operation is used, so an adjoint can't repeat it: let the kernel \
-    store it in a buffer that is declared as `replay`";
+const PART_STORED: &str = "a part of a number's bits is stored, as `memcpy` of a structure compiles to: copy it by assignment";
+
+/// Returns why an adjoint can't repeat an atomic operation whose result is used, and what to do.
+fn atomic_result(instr: &Instr) -> &'static str {
+    match &instr.op {
+        Op::Atom { op: AtomOp::Cas | AtomOp::Exch, .. } => {
+            "the result of `atomicCAS` or `atomicExch` is used, so an adjoint can't repeat it: add numbers with `atomicAdd`, \
+             whose adjoint is known; an integer, such as an index, the kernel may store in a buffer that is declared as \
+             `replay`"
+        }
+        _ => {
+            "the result of an atomic operation is used, so an adjoint can't repeat it: let the kernel store it in a buffer \
+             that is declared as `replay`"
+        }
+    }
+}
 
 /// What was found out of a kernel's accesses.
 #[derive(Debug, Default)]
@@ -37,6 +51,7 @@ pub(crate) fn check(module: &Module, spec: &Spec, body: &Body, analysis: &Analys
     check.accesses();
     check.results_of_calls();
     check.order();
+    check.barriers();
     check.atomics();
     if check.found.is_empty() {
         check.paths(spec);
@@ -56,14 +71,7 @@ struct Check<'a> {
 impl Check<'_> {
     fn refuse(&mut self, reason: Reason, text: impl Into<String>, instr: &Instr) {
         let refusal = Refusal::new(reason, text).at(self.module, &self.body.function, instr);
-        // Unrolled loops have a line many times.
-        let is_known = |known: &Refusal| {
-            let (one, other) = (known, &refusal);
-            let places = (&one.user, &one.inner) == (&other.user, &other.inner);
-            let text = (&one.reason, &one.message) == (&other.reason, &other.message);
-            places && text && (one.user.is_some() || one.ptx_line == other.ptx_line)
-        };
-        if !self.found.iter().any(is_known) {
+        if !self.found.iter().any(|known| known.says_the_same(&refusal)) {
             self.found.push(refusal);
         }
     }
@@ -75,14 +83,21 @@ impl Check<'_> {
             let Some(instr) = place else { continue };
             let text = match &reason {
                 Reason::Bits => {
-                    "integer instructions change the bits of a number that depends on active inputs"
+                    "integer instructions change the bits of a number that depends on active inputs, as `memcpy` between \
+                     types, unions, `__float_as_int` and products of `cuda::std::complex` compile to: copy members by \
+                     assignment, or state the derivative with `geom::ad::rule`"
                         .to_owned()
                 }
-                Reason::PointerInMemory => "the memory that this reads is not known".to_owned(),
-                Reason::AtomicResult => ATOMIC_RESULT.to_owned(),
+                Reason::PointerInMemory => {
+                    "the memory that this reads is not known: the address was loaded, or is one of several, as `c ? a : b` \
+                     of references or `clamp` compile to: choose between values in local variables"
+                        .to_owned()
+                }
+                Reason::AtomicResult => atomic_result(instr).to_owned(),
                 Reason::LocalMemory => {
-                    "local memory holds numbers that depend on active inputs, and this reads it by an unknown address or \
-                     as other than numbers"
+                    "a local array with numbers that depend on active inputs is read by an unknown address or as an \
+                     integer: the compiler keeps all local arrays together, and with computed indices they can't be told \
+                     apart: keep integers that become numbers in an array of `float`"
                         .to_owned()
                 }
                 Reason::Warp => {
@@ -223,8 +238,7 @@ impl Check<'_> {
                     && matches!(kinds.get(slot), Some(Kind::F64 | Kind::F64High))
             });
         if stores && (part || half) {
-            let text = "a part of a number's bits is stored";
-            self.refuse(Reason::Bits, text, instr);
+            self.refuse(Reason::Bits, PART_STORED, instr);
         }
     }
 
@@ -328,8 +342,7 @@ impl Check<'_> {
                         matches!(kinds.get(Slot::low(reg)), Some(Kind::F64 | Kind::F64High))
                     });
                 if part || half {
-                    let text = "a part of a number's bits is stored";
-                    self.refuse(Reason::Bits, text, instr);
+                    self.refuse(Reason::Bits, PART_STORED, instr);
                 }
             }
             Origin::Local(_) => {}
@@ -374,7 +387,7 @@ impl Check<'_> {
         for (_, instr) in self.body.instrs() {
             let Op::Atom { op, ty, addr, d, .. } = &instr.op else { continue };
             if d.iter().flatten().any(|reg| used.get(reg.index()).copied().unwrap_or(false)) {
-                self.refuse(Reason::AtomicResult, ATOMIC_RESULT, instr);
+                self.refuse(Reason::AtomicResult, atomic_result(instr), instr);
                 continue;
             }
             let form = self.analysis.forms.address(self.body, addr);

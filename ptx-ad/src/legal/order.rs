@@ -4,9 +4,45 @@ use ptx::ir::{Instr, LdKind, Op, Space};
 
 use super::Check;
 use crate::analysis::{Access, Origin, Slot, is_global};
+use crate::prepare::BARRIER_WAY_OUT;
 use crate::refusal::Reason;
 
 impl Check<'_> {
+    /// Barriers between threads that exchange something: the reverse would need them, too. Without an exchange they order
+    /// nothing.
+    pub(super) fn barriers(&mut self) {
+        let is_barrier = |instr: &&Instr| matches!(instr.op, Op::Bar { .. } | Op::BarWarp { .. });
+        let all: Vec<Instr> =
+            self.body.instrs().map(|(_, instr)| instr).filter(is_barrier).cloned().collect();
+        if all.is_empty() {
+            return;
+        }
+        let count = self.analysis.pointers.iter().count();
+        let used = |at: usize| self.analysis.used.get(at).copied().unwrap_or_default();
+        let writes = |at: usize| used(at).stored || used(at).added;
+        let known = |(_, instr): (usize, &Instr)| match self.origin(instr) {
+            Some(Origin::Unknown | Origin::Number) => false,
+            Some(Origin::Variable(space)) => !is_global(space),
+            _ => true,
+        };
+        let exchanges =
+            |at: usize| used(at).loaded && writes(at) && self.analysis.own.get(at).is_none();
+        if (0..count).any(exchanges) || !self.body.instrs().all(known) {
+            let text = format!(
+                "threads may exchange values at this barrier, which can't be differentiated{BARRIER_WAY_OUT}"
+            );
+            all.iter().for_each(|instr| self.refuse(Reason::Barrier, &*text, instr));
+            return;
+        }
+        // Parameters that lead to the same memory would exchange, too.
+        for at in (0..count).filter(|at| used(*at).loaded) {
+            let others = (0..count).filter(|other| *other != at && writes(*other));
+            let pairs = others.map(|other| (at, other)).filter(|pair| !self.apart.contains(pair));
+            let pairs: Vec<_> = pairs.collect();
+            self.apart.extend(pairs);
+        }
+    }
+
     /// Loads of what the kernel may have stored to before.
     pub(super) fn order(&mut self) {
         let pointers = self.analysis.pointers.iter().count();
@@ -48,7 +84,9 @@ impl Check<'_> {
                         let again = all.iter().any(|&at| known(at));
                         self.apart.extend(late);
                         if again || any_unknown || known(pointers) {
-                            let text = "memory is loaded that the kernel may have stored to before";
+                            let text = "memory is loaded that the kernel may have stored to before, by an address that is one \
+                                        of several, as `c ? a[i] : b[i]` compiles to: keep what was stored in a local \
+                                        variable, and choose between values";
                             self.refuse(Reason::LoadAfterStore, text, instr);
                         }
                     }
@@ -71,7 +109,8 @@ impl Check<'_> {
                 self.apart.extend(late);
                 let again = known(at) && at < pointers;
                 if any_unknown || unknown || again && self.has_atomics(at) {
-                    let text = "memory is loaded that the kernel may have stored to before";
+                    let text = "memory is loaded that the kernel may have stored to before: keep what was stored in a local \
+                                variable";
                     self.refuse(Reason::LoadAfterStore, text, instr);
                 } else if again && self.loses(at, instr) {
                     let text = "memory without a gradient is loaded after numbers that depend on active inputs \

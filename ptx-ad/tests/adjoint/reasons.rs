@@ -275,6 +275,13 @@ fn control() {
         &Reason::Irreducible,
     );
     for code in ["bar.sync 0;", "barrier.sync 1, 32;", "bar.warp.sync -1;", "bar.arrive 1, 64;"] {
+        let shared = format!("st.shared.f32 [s], %f1; mov.f32 %f2, %f1;\n{code} // !");
+        refused_with(".shared .b32 s;", &shared, &two(), &Reason::Barrier);
+        // By memory of the device.
+        let code = format!("ld.global.f32 %f2, [%w2]; mul.f32 %f2, %f2, %f1;\n{code} // !");
+        refused(&code, &Reason::Barrier);
+    }
+    for code in ["bar.arrive 1, 64;", "setp.ne.u32 %p1, %r1, 0; bar.red.popc.u32 %r2, 0, %p1;"] {
         refused(&format!("mov.f32 %f2, %f1;\n{code} // !"), &Reason::Barrier);
     }
     refused_with(
