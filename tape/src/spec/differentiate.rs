@@ -14,8 +14,8 @@ use crate::kernels::{AD_HEADER, LIBM_HEADER, LIBM_HEADERS};
 /// For so many turns of each loop there is scratch memory at first, and room in logs.
 const TURNS: usize = 32;
 
-/// How an adjoint was generated; see [`Op::derivation`].
-#[derive(Debug, Clone)]
+/// How an adjoint was generated; see [`Op::derivation`]. `Display` writes a page to read, without the PTX.
+#[derive(Clone)]
 pub struct Derivation {
     /// The PTX of the adjoint.
     pub text: String,

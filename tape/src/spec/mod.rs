@@ -1,5 +1,6 @@
 //! The specification of an operation: its kernels, and what they do with each parameter.
 
+mod derivation;
 mod differentiate;
 mod op;
 mod param;

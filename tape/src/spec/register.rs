@@ -219,7 +219,7 @@ impl Made {
                         spec.params.get(*at).is_some_and(|param| param.shape == Shape::Value)
                     };
                     let found = named.filter(is_value);
-                    found.ok_or_else(|| format!("`{name}`: no value `{wanted}` for its length"))
+                    found.ok_or_else(|| no_such_length(spec, name, wanted))
                 });
                 Some((length.factor, of.transpose()?, length.constant))
             }
@@ -228,6 +228,20 @@ impl Made {
         let slot = active.then_some(slot);
         Ok(OpPointer { param, offset, element, value, effect, length, covers, slot, alone, drops })
     }
+}
+
+/// Says that a length names no integer parameter, and what it may name.
+fn no_such_length(spec: &OpSpec, name: &str, wanted: &str) -> String {
+    let values = spec.params.iter().filter(|param| param.shape == Shape::Value);
+    let values: Vec<String> = values.map(|param| format!("`{}`", param.name)).collect();
+    let there = match &*values {
+        [] => "there is none: declare it with `Param::value`".to_owned(),
+        all => format!("there are {}", all.join(", ")),
+    };
+    format!(
+        "`{name}`: the length `{wanted}` is no integer parameter ({there}); `len` takes the name of one, \
+         `len_times(4, \"n\")` is for multiples and `len_fixed` for constants"
+    )
 }
 
 /// Returns where the gradients of the numbers in a parameter lie.

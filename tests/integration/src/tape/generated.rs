@@ -515,6 +515,16 @@ fn derived(device: &TestDevice) -> TestResult {
         [("x", tape::Effect::Reads, true), ("out", tape::Effect::Overwrites, true)]
     );
     ensure!(accesses.iter().all(|access| access.covers_all));
+    let derivation = first.derivation().ok_or_else(|| Failure::new("there is no derivation"))?;
+    let page = derivation.to_string();
+    let line = "`x`: read; the adjoint reads it as it was before the launch; each thread has its own element, all are covered";
+    ensure!(
+        page.contains(line) && page.contains("`out`: overwritten; the adjoint does not read it"),
+        "{page}"
+    );
+    for text in [page, format!("{derivation:?}")] {
+        ensure!(!text.contains(".entry") && text.len() < 1000, "{text}");
+    }
     Ok(())
 }
 

@@ -52,7 +52,11 @@ fn misfits(device: &TestDevice) -> TestResult {
         vec![Param::value("a"), x(), out(), n()],
         "`scale_f32_adjoint` has 8 parameters; those of the kernel, gradients and the frame are 7",
     )?;
-    try_it("scale_f32", vec![a(), x().len("m"), out(), n()], "`x`: no value `m` for its length")?;
+    try_it(
+        "scale_f32",
+        vec![a(), x().len("m"), out(), n()],
+        "`x`: the length `m` is no integer parameter (there are `n`); `len` takes the name of one",
+    )?;
     try_it(
         "scale_f32",
         vec![a(), Param::buffer("x", Element::bytes(4)).active(), out(), n()],
