@@ -98,8 +98,6 @@ pub(crate) trait Int: Copy + 'static {
 
     /// `add.cc`, `addc`: the sum with a carry in, and the carry out.
     fn add_carry(a: Self::Bits, b: Self::Bits, carry: bool) -> (Self::Bits, bool);
-    /// `sub.cc`, `subc`: the difference with a borrow in, and the borrow out.
-    fn sub_borrow(a: Self::Bits, b: Self::Bits, borrow: bool) -> (Self::Bits, bool);
     /// `mad.lo.cc`, `madc.lo`: the carry is the addition's.
     #[inline(always)]
     fn mad_lo_carry(
@@ -292,12 +290,6 @@ macro_rules! int {
                 let (sum, first) = a.overflowing_add(b);
                 let (sum, second) = sum.overflowing_add(carry as $bits);
                 (sum, first | second)
-            }
-            #[inline(always)]
-            fn sub_borrow(a: $bits, b: $bits, borrow: bool) -> ($bits, bool) {
-                let (difference, first) = a.overflowing_sub(b);
-                let (difference, second) = difference.overflowing_sub(borrow as $bits);
-                (difference, first | second)
             }
             #[inline(always)]
             fn bfe(a: $bits, position: u32, length: u32) -> $bits {

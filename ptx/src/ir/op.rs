@@ -88,7 +88,7 @@ pub enum LdKind {
 pub enum CarryOp {
     /// `add.cc`, `addc`
     Add,
-    /// `sub.cc`, `subc`: the flag is a borrow.
+    /// `sub.cc`, `subc`: the flag says that nothing is borrowed, as the carry of `a + ~b + 1`.
     Sub,
     /// `mad.lo.cc`, `madc.lo`
     MadLo,
@@ -211,8 +211,8 @@ pub enum Op {
     Mul24 { ty: Type, part: MulPart, d: Dst, a: Operand, b: Operand },
     /// `mad24`
     Mad24 { ty: Type, part: MulPart, sat: bool, d: Dst, a: Operand, b: Operand, c: Operand },
-    /// `add.cc`, `addc`, `addc.cc`, `sub.cc`, `subc`, `mad.lo.cc`, `madc.hi`…: `carry_in` adds (or
-    /// borrows) the flag CC.CF, `carry_out` sets it. `c` is `None` unless it is a mad.
+    /// `add.cc`, `addc`, `addc.cc`, `sub.cc`, `subc`, `mad.lo.cc`, `madc.hi`…: `carry_in` adds the flag CC.CF, `carry_out`
+    /// sets it to the carry. All of them share it. `c` is `None` unless it is a mad.
     Carry {
         op: CarryOp,
         ty: Type,

@@ -105,10 +105,10 @@ fn chains<T: Int>() {
         let (sum, over) = join(a, b).overflowing_add(join(c, d));
         assert_eq!(join(low, high), sum & mask);
         assert_eq!(out, over || sum > mask);
-        let (low, flag) = T::sub_borrow(a, c, false);
-        let (high, out) = T::sub_borrow(b, d, flag);
+        let (low, flag) = T::add_carry(a, T::not(c), true);
+        let (high, out) = T::add_carry(b, T::not(d), flag);
         assert_eq!(join(low, high), join(a, b).wrapping_sub(join(c, d)) & mask);
-        assert_eq!(out, join(a, b) < join(c, d));
+        assert_eq!(out, join(a, b) >= join(c, d));
         // a * b + d:c, as a 64-bit multiplication is done in words.
         let (low, flag) = T::mad_lo_carry(a, b, c, false);
         let (high, _) = T::mad_hi_carry(a, b, d, flag);

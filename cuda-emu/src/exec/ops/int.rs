@@ -292,11 +292,12 @@ impl<T: IntReg, const OP: u8> Lanes for Carry<T, OP> {
         let (a, b, c) =
             unsafe { (m.lanes::<IE<T>>(i.a), m.lanes::<IE<T>>(i.b), m.lanes::<IE<T>>(i.c)) };
         for lane in 0..LANES {
-            let flag = i.imm & 1 != 0 && flags & (1 << lane) != 0;
+            // A subtraction adds the complement and a one; its flag is the carry of that, so set where nothing is borrowed.
+            let flag = if i.imm & 1 != 0 { flags & (1 << lane) != 0 } else { OP == 1 };
             let (a, b, c) = (get(a[lane]), get(b[lane]), get(c[lane]));
             let (value, carry) = match OP {
                 0 => T::add_carry(a, b, flag),
-                1 => T::sub_borrow(a, b, flag),
+                1 => T::add_carry(a, T::not(b), flag),
                 2 => T::mad_lo_carry(a, b, c, flag),
                 _ => T::mad_hi_carry(a, b, c, flag),
             };
