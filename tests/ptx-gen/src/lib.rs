@@ -8,9 +8,11 @@
 //!
 //! [`Pairs`] are programs of multiplications and additions that do not name their rounding, which ptxas
 //! may fuse; [`reduce`] takes from a program what it can while something still fails. [`Smooth`] are differentiable
-//! programs, with chosen constructs.
+//! programs, with chosen constructs. [`Spelled`] are programs of what the grammar of PTX allows and NVRTC does not write,
+//! with values that the generator computes.
 //!
-//! The binary prints programs: `cargo run -p ptx-gen -- 17` prints the one of seed 17, with `--smooth` the differentiable one.
+//! The binary prints programs: `cargo run -p ptx-gen -- 17` prints the one of seed 17, with `--smooth` the differentiable one,
+//! with `--spelled` the spelled one.
 //!
 //! # Programs
 //! Registers begin with inputs, memory belongs to one thread, loops count, and operations of several threads stand where
@@ -58,6 +60,7 @@ mod pairs;
 mod program;
 mod reduce;
 mod smooth;
+mod spelled;
 mod table;
 mod text;
 mod universe;
@@ -68,6 +71,7 @@ pub use pairs::{Form, Pairs};
 pub use program::{Program, ROUND, TIMES};
 pub use reduce::reduce;
 pub use smooth::{Construct, Set, Smooth};
+pub use spelled::Spelled;
 pub use table::{Needs, Row, expand, rows};
 pub use text::{
     BLOCK, Ending, INPUTS, SCRATCH, THREADS, body, changed, instructions, kernel_name, module,
