@@ -131,8 +131,8 @@ fn declaration(statement: &str) -> Option<&str> {
     let space = [".global", ".const"]
         .iter()
         .filter_map(|space| word(head, space))
-        // A function's parameters may point to `.global`.
-        .filter(|at| !head[..*at].contains('('))
+        // A function's parameters may point to `.global`; a function that is declared before may lack its semicolon.
+        .filter(|at| head[..*at].matches('(').count() == head[..*at].matches(')').count())
         .min()?;
     if word(head, ".extern").is_some() {
         return None;
@@ -241,6 +241,14 @@ mod tests {
                 "b Device 1 1 Some(U8)",
             ]
         );
+    }
+
+    /// As nvopencc wrote declarations of functions.
+    #[test]
+    fn a_function_without_a_semicolon_hides_no_variable() {
+        let text =
+            ".func (.param .b32 r) f (.param .b32 i)\n.global .u32 x;\n.func f(.param .b64 a) ;";
+        assert_eq!(globals(text).into_iter().map(|it| it.name).collect::<Vec<_>>(), ["x"]);
     }
 
     #[test]

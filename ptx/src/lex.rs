@@ -110,10 +110,25 @@ impl<'a> Lexer<'a> {
                     }
                     self.at += 2;
                 }
+                b'#' if self.is_line_marker() => {
+                    while self.at < bytes.len() && bytes[self.at] != b'\n' {
+                        self.at += 1;
+                    }
+                }
                 _ => break,
             }
         }
         Ok(())
+    }
+
+    /// Returns whether the `#` here begins a line of the C preprocessor's output: `# 5 "x.cu"`, `#line 5`. Other
+    /// directives are for the preprocessor, which has to run first.
+    fn is_line_marker(&self) -> bool {
+        let (before, rest) = self.text.split_at(self.at);
+        let before = before.trim_end_matches([' ', '\t']);
+        let rest = rest[1..].trim_start_matches([' ', '\t']);
+        (before.is_empty() || before.ends_with('\n'))
+            && (rest.starts_with("line ") || rest.starts_with(|c: char| c.is_ascii_digit()))
     }
 
     /// Returns the next token.
@@ -126,8 +141,14 @@ impl<'a> Lexer<'a> {
         };
         let found = match first {
             b'0'..=b'9' => token(Kind::Number, self.number_end(start)),
-            b'%' => token(Kind::Word, self.word_end(start + 1)),
+            // Alone it is the remainder of a constant expression.
+            b'%' if WORD[self.byte(start + 1) as usize] => {
+                token(Kind::Word, self.word_end(start + 1))
+            }
             _ if WORD[first as usize] => token(Kind::Word, self.word_end(start)),
+            b'.' if self.fraction_end(start).is_some() => {
+                token(Kind::Number, self.fraction_end(start).unwrap_or(start))
+            }
             b'.' if WORD[self.byte(start + 1) as usize] => {
                 let mut end = self.word_end(start + 1);
                 while self.byte(end) == b':'
@@ -154,16 +175,31 @@ impl<'a> Lexer<'a> {
         if prefixed {
             return end;
         }
-        if self.byte(end) == b'.' && self.byte(end + 1).is_ascii_digit() {
+        // `5.` is a number, too, but `4.b8` is not one number.
+        let next = self.byte(end + 1);
+        if self.byte(end) == b'.' && (next.is_ascii_digit() || !WORD[next as usize]) {
             end = self.word_end(end + 1);
         }
-        if matches!(self.byte(end - 1), b'e' | b'E')
+        self.exponent_end(end)
+    }
+
+    /// Returns the end of `.5` or `.5e-3`, which no directive or modifier looks like.
+    fn fraction_end(&self, start: usize) -> Option<usize> {
+        let bytes = self.text.as_bytes();
+        let digits = bytes[start + 1..].iter().take_while(|b| b.is_ascii_digit()).count();
+        let mut end = start + 1 + digits;
+        if matches!(self.byte(end), b'e' | b'E') {
+            end = self.exponent_end(self.word_end(end));
+        }
+        (digits > 0 && end == self.word_end(end)).then_some(end)
+    }
+
+    /// Passes the sign and digits of an exponent whose `e` ends at `end`.
+    fn exponent_end(&self, end: usize) -> usize {
+        let is_signed = matches!(self.byte(end - 1), b'e' | b'E')
             && matches!(self.byte(end), b'+' | b'-')
-            && self.byte(end + 1).is_ascii_digit()
-        {
-            end = self.word_end(end + 1);
-        }
-        end
+            && self.byte(end + 1).is_ascii_digit();
+        if is_signed { self.word_end(end + 1) } else { end }
     }
 
     fn string_end(&mut self, start: usize) -> Result<usize, Error> {
@@ -234,6 +270,22 @@ mod tests {
                 (Kind::Number, "0x1FU"),
             ]
         );
+    }
+
+    #[test]
+    fn fractions_remainders_and_line_markers() {
+        let kinds = |text: &str| words(text).into_iter().map(|(kind, _)| kind).collect::<Vec<_>>();
+        for number in ["5.", ".5", ".5e-3", "1.5e+3"] {
+            assert_eq!(words(number), [(Kind::Number, number)]);
+        }
+        assert_eq!(kinds("4.b8 .1d"), [Kind::Number, Kind::Dotted, Kind::Dotted]);
+        assert_eq!(
+            words("7 % 3 %3")[1..],
+            [(Kind::Punct(b'%'), "%"), (Kind::Number, "3"), (Kind::Word, "%3")]
+        );
+        assert_eq!(words("a\n  # 5 \"x.cu\"\n#line 6\nb"), [(Kind::Word, "a"), (Kind::Word, "b")]);
+        assert_eq!(words("#include").len(), 2);
+        assert_eq!(words("a # 5").len(), 3);
     }
 
     #[test]

@@ -164,9 +164,17 @@ impl Outline {
                 let rest = &text[start..];
                 break start + rest.find('\n').unwrap_or(rest.len());
             }
+            let before = *lexer;
             let token = lexer.next()?;
             let found = &text[token.start..token.end];
+            let declares = depth == 0 && named && matches!(what, What::Kernel | What::Function);
             match token.kind {
+                // A declaration without a semicolon. Pragmas can belong to it.
+                Kind::End if declares && matches!(what, What::Function) => break token.start,
+                Kind::Dotted if declares && found != ".pragma" && begins_item(found) => {
+                    *lexer = before;
+                    break token.start;
+                }
                 Kind::End => {
                     return Err(Error::at(text.as_bytes(), start, "a declaration without its end"));
                 }
@@ -223,6 +231,7 @@ fn begins_item(directive: &str) -> bool {
                 | ".extern"
                 | ".weak"
                 | ".common"
+                | ".reg"
                 | ".file"
                 | ".section"
                 | ".pragma"

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use ptx::inline::{InlineError, inline};
-use ptx::ir::{Callee, FunctionId, Module, Op, Space};
+use ptx::ir::{Callee, FunctionId, Module, Op, Space, Type, Variable};
 
 const HEAD: &str = ".version 8.0\n.target sm_90\n.address_size 64\n";
 
@@ -178,9 +178,15 @@ fn what_cannot_be_inlined_is_named() {
         error(&format!("{f}\n{}", k.replace("call f, (ARGS); ret;", twice).replace("ARGS", "p"))),
         InlineError::WritesParameter { name: "f".into(), line: 5 }
     );
+    // The parser gives such a variable to the module.
+    let text = ".func f() { ret; } .entry k() { call f, (); ret; }";
+    let mut module = read(text);
+    let f = id(&module, "f");
+    let variable = Variable::new("n", Space::Global, Type::B32, Vec::new(), 4);
+    module.functions[f.index()].add_variable(variable);
     assert_eq!(
-        with(".func f() { .global .b32 n; st.global.b32 [n], 1; ret; }", ""),
-        InlineError::SharedVariable { name: "f".into(), variable: "n".into(), line: 5 }
+        inline(&module, id(&module, "k")).expect_err(text),
+        InlineError::SharedVariable { name: "f".into(), variable: "n".into(), line: 4 }
     );
     let recursion = |name: &str| InlineError::Recursion { name: name.into() };
     assert_eq!(with(".func f() { call f, (); ret; }", ""), recursion("f"));

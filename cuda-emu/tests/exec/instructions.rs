@@ -70,6 +70,7 @@ const EXECUTED: &[&str] = &[
     "min.u32 r, s, t;",
     "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {f, f, f, f}, {r, s}, {t}, {f, f, f, f};",
     "mov.u32 r, s;",
+    "mov.v2.u32 {r, s}, {s, r};",
     "movmatrix.sync.aligned.m8n8.trans.b16 r, s;",
     "mul.lo.u32 r, s, t;",
     "mul24.lo.u32 r, s, t;",

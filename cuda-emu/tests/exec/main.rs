@@ -7,6 +7,7 @@ mod data;
 mod deterministic;
 mod device;
 mod faults;
+mod grammar;
 mod groups;
 mod instructions;
 mod limits;

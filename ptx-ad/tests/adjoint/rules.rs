@@ -74,6 +74,13 @@ fn single() {
         "min.f32 %f2, %f1, %f3;",
         "max.f32 %f2, %f1, %f3;",
         "min.f32 %f2, %f1, %f3, %f4;",
+        // What NVRTC does not write.
+        "selp.f32 %f2, %f1, %f3, 1; mul.f32 %f2, %f2, %f4;",
+        "setp.gt.xor.f32 %p1, %f1, 0f00000000, !0; and.pred %p1, !%p1, 1; selp.f32 %f2, %f3, %f4, %p1; \
+         mul.f32 %f2, %f2, %f1;",
+        ".reg .v2 .f32 v; mov.v2.f32 v, {%f1, %f3}; mov.v2.f32 v, {v.y, v.x}; mul.f32 %f2, v.x, v.y;",
+        ".local .align 4 .f32 own[2]; st.f32 own[1], %f1; ld.f32 %f2, [own+4]; mul.f32 %f2, %f2, %f3;",
+        ".global .f32 two[2] = {1.0, 1.0+1.0}; ld.f32 %f2, two[1]; mul.f32 %f2, %f2, %f1;",
         "max.f32 %f2, %f1, %f3, %f4;",
         "add.sat.f32 %f2, %f1, %f3;",
         "mul.sat.f32 %f2, %f1, %f3;",

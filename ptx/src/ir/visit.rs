@@ -82,9 +82,8 @@ macro_rules! visitors {
                 }
             }
 
-            fn access(&mut self, access: &$($mutable)? Access, address: &$($mutable)? Address) {
+            fn policy(&mut self, access: &$($mutable)? Access) {
                 let Access { policy, space: _, order: _, scope: _, cache: _, hints: _ } = access;
-                self.address(address);
                 self.src(policy);
             }
 
@@ -201,11 +200,13 @@ macro_rules! visitors {
                     }
                     Op::Ld { access, d, addr, kind: _, ty: _ } => {
                         self.dst(d);
-                        self.access(access, addr);
+                        self.address(addr);
+                        self.policy(access);
                     }
                     Op::St { access, addr, a, ty: _ } => {
-                        self.access(access, addr);
+                        self.address(addr);
                         self.src(a);
+                        self.policy(access);
                     }
                     Op::Prefetch { addr, size, opcode: _, space: _ } => {
                         self.address(addr);
@@ -213,9 +214,10 @@ macro_rules! visitors {
                     }
                     Op::Atom { access, d, addr, a, c, op: _, ty: _, noftz: _ } => {
                         self.dst(d);
-                        self.access(access, addr);
+                        self.address(addr);
                         self.src(a);
                         self.src(c);
+                        self.policy(access);
                     }
                     Op::Bar { d, barrier, threads, p, op: _, aligned: _ } => {
                         self.dst([d]);

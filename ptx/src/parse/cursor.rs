@@ -185,7 +185,17 @@ impl<'a> Cursor<'a> {
         Ok(number)
     }
 
-    /// Parses a constant: a number with `-`, `+` or `~` before it, `WARP_SZ`, or such in parentheses.
+    /// Returns the byte after the next token.
+    pub(super) fn byte_after(&self) -> u8 {
+        self.lexer.text().as_bytes().get(self.token.end).copied().unwrap_or(0)
+    }
+
+    /// Returns whether a word is next that names something: `WARP_SZ` is a number.
+    pub(super) fn at_name(&self) -> bool {
+        self.token.kind == Kind::Word && self.text() != "WARP_SZ"
+    }
+
+    /// Parses a constant expression.
     pub(super) fn constant(&mut self, what: &str) -> Result<Number> {
         super::constant::expression(self, what)
     }

@@ -1,13 +1,13 @@
 //! Functions: head, directives and the statements of the body.
 
 use super::cursor::{Cursor, Result};
-use super::scope::{Scope, UniqueNames};
+use super::rewrite::renumber;
+use super::scope::{Binding, Scope, UniqueNames};
 use super::variable::{declarator, head, parenthesized};
 use super::{Names, Parser, index, init, pragma};
 use crate::ir::{
-    Directives, Formal, Function, FunctionId, FunctionKind, Inlined, Instr, Item, LabelId, Linkage,
-    Loc, LocId, Op, Prototype, PrototypeId, PrototypeKind, Space, Symbol, TableId, Variable,
-    declares,
+    Directives, Formal, Function, FunctionId, FunctionKind, GlobalId, Inlined, Instr, Item,
+    LabelId, Linkage, Loc, LocId, Op, Pred, RegId, Space, Symbol, Variable, declares,
 };
 use crate::lex::Kind;
 
@@ -26,12 +26,62 @@ pub(super) struct Body<'p, 'a> {
     pub(super) edges: usize,
     /// The modifiers of the instruction being read; kept for its memory.
     pub(super) mods: Vec<&'a str>,
+    /// The guard and the line of the instruction being read.
+    pub(super) guard: Option<Pred>,
+    pub(super) line: u32,
+    /// Predicates that hold a constant: false, true.
+    pub(super) constants: [Option<RegId>; 2],
+    /// Whether instructions were put ahead of others.
+    pub(super) rewritten: bool,
+    /// The registers of the module, and those of them that the function uses.
+    pub(super) shared: &'p Scope<'a>,
+    pub(super) outer: Scope<'a>,
+    /// The functions of the module so far.
+    pub(super) functions: &'p [Function],
+    /// The variables of the module so far, and those that the function adds to them.
+    pub(super) globals: &'p [Variable],
+    pub(super) hoisted: Vec<Variable>,
+    /// Part of the names of variables that functions add to the module's; nothing in the text has it in its name.
+    mark: &'p str,
+    pub(super) address_size: u8,
     /// The place that the next instruction has, when it is a new one.
     next_loc: Option<Loc>,
     loc: Option<LocId>,
 }
 
 impl<'a> Parser<'a> {
+    fn body(
+        &mut self,
+        f: Function,
+        scopes: Vec<Scope<'a>>,
+        unique: UniqueNames<'a>,
+    ) -> Body<'_, 'a> {
+        Body {
+            cur: &mut self.cur,
+            names: &self.names,
+            f,
+            instrs: Vec::new(),
+            scopes,
+            unique,
+            slots: Vec::new(),
+            edges: 0,
+            mods: Vec::new(),
+            guard: None,
+            line: 0,
+            constants: [None; 2],
+            rewritten: false,
+            shared: &self.registers,
+            outer: Scope::default(),
+            functions: &self.module.functions,
+            globals: &self.module.globals,
+            hoisted: Vec::new(),
+            mark: &self.mark,
+            address_size: self.module.address_size,
+            next_loc: None,
+            loc: None,
+        }
+    }
+
     /// Reads what follows `.entry` or `.func`.
     pub(super) fn function(
         &mut self,
@@ -55,19 +105,7 @@ impl<'a> Parser<'a> {
             body: None,
             line,
         };
-        let mut body = Body {
-            cur: &mut self.cur,
-            names: &self.names,
-            f,
-            instrs: Vec::new(),
-            scopes: vec![Scope::default()],
-            unique: UniqueNames::default(),
-            slots: Vec::new(),
-            edges: 0,
-            mods: Vec::new(),
-            next_loc: None,
-            loc: None,
-        };
+        let mut body = self.body(f, vec![Scope::default()], UniqueNames::default());
         while body.cur.eat_dotted("attribute")? {
             body.attribute()?;
         }
@@ -82,8 +120,10 @@ impl<'a> Parser<'a> {
         }
         body.directives()?;
         let defines = body.cur.at(b'{');
-        if !defines {
-            body.cur.require(b';')?;
+        // nvopencc wrote declarations without a semicolon; ptxas accepts them.
+        if !defines && !body.cur.eat(b';')? && !matches!(body.cur.kind(), Kind::Dotted | Kind::End)
+        {
+            return Err(body.cur.expected("`;`"));
         }
         let Body { mut f, scopes, unique, .. } = body;
         // The name is known inside the body: recursion.
@@ -101,20 +141,20 @@ impl<'a> Parser<'a> {
         let id = known.unwrap_or(FunctionId(index(self.module.functions.len())));
         self.names.insert(name, Symbol::Function(id));
         if defines {
-            let body = Body {
-                cur: &mut self.cur,
-                names: &self.names,
-                f,
-                instrs: Vec::new(),
-                scopes,
-                unique,
-                slots: Vec::new(),
-                edges: 0,
-                mods: Vec::with_capacity(16),
-                next_loc: None,
-                loc: None,
-            };
-            f = body.statements()?;
+            let mut body = self.body(f, scopes, unique);
+            body.mods.reserve(16);
+            let (function, hoisted, registers) = body.statements()?;
+            f = function;
+            for var in hoisted {
+                self.module.items.push(Item::Global(GlobalId(index(self.module.globals.len()))));
+                self.module.globals.push(var);
+            }
+            // Each function has copies of its own, which differs from a GPU as soon as one of them is called.
+            if registers && kind == FunctionKind::Func {
+                let message = "a function that is called shares registers of the module with its callers, which is \
+                               not supported: declare them in the function";
+                return Err(self.cur.error_at(place, message));
+            }
         }
         self.module.items.push(if defines { Item::Function(id) } else { Item::Declaration(id) });
         match known {
@@ -141,9 +181,14 @@ impl<'a> Body<'_, 'a> {
             if space == "reg" {
                 let head = head(self.cur, Space::Param, Linkage::Internal)?;
                 let name = self.cur.word("a name")?;
-                self.declare_register(name, None, head.ty, 1, place)?;
-                if let Some(super::scope::Binding::Reg(id)) = self.find(name) {
-                    formals.push(Formal::Reg(id));
+                self.declare_register(name, None, head.ty, head.vector, place)?;
+                // A vector is as many registers.
+                match self.find(name) {
+                    Some(Binding::Reg(id)) => formals.push(Formal::Reg(id)),
+                    _ => {
+                        let all = self.whole_vector(name).into_iter().flatten();
+                        formals.extend(all.map(Formal::Reg));
+                    }
                 }
             } else if space == "param" {
                 let (name, var) = parameter(self.cur)?;
@@ -167,6 +212,10 @@ impl<'a> Body<'_, 'a> {
     fn directives(&mut self) -> Result<()> {
         while let Some(word) = self.cur.peek_dotted() {
             let place = self.cur.offset();
+            // A declaration without a semicolon has ended.
+            if ends_declaration(word) {
+                return Ok(());
+            }
             self.cur.advance()?;
             let cur = &mut *self.cur;
             let d = &mut self.f.directives;
@@ -194,7 +243,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// Reads the body, up to and with its last brace.
-    fn statements(mut self) -> Result<Function> {
+    fn statements(mut self) -> Result<(Function, Vec<Variable>, bool)> {
         self.cur.require(b'{')?;
         loop {
             match self.cur.kind() {
@@ -228,7 +277,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// Puts the labels' numbers where references stand.
-    fn finish(mut self) -> Function {
+    fn finish(mut self) -> (Function, Vec<Variable>, bool) {
         for instr in &mut self.instrs {
             if let Op::Bra { target, .. } = &mut instr.op {
                 *target = self.slots[target.index()];
@@ -239,87 +288,10 @@ impl<'a> Body<'_, 'a> {
         }
         self.instrs.shrink_to_fit();
         self.f.body = Some(self.instrs);
-        self.f
-    }
-
-    /// Parses the rest after `name:`.
-    fn label(&mut self, name: &'a str, place: usize) -> Result<()> {
-        match self.cur.peek_dotted() {
-            Some("callprototype") => {
-                self.cur.advance()?;
-                let kind = self.signature()?;
-                self.prototype(name, kind, place)
-            }
-            Some("calltargets") => {
-                self.cur.advance()?;
-                let mut targets = Vec::new();
-                loop {
-                    targets.push(self.callee_name()?);
-                    if !self.cur.comma_or(b';')? {
-                        break;
-                    }
-                }
-                self.prototype(name, PrototypeKind::Targets(targets), place)
-            }
-            Some("branchtargets") => {
-                self.cur.advance()?;
-                let mut table = Vec::new();
-                loop {
-                    let place = self.cur.offset();
-                    let label = self.cur.word("a label")?;
-                    table.push(self.refer(label, place)?);
-                    if !self.cur.comma_or(b';')? {
-                        break;
-                    }
-                }
-                let id = TableId(index(self.f.tables.len()));
-                self.f.tables.push(table);
-                self.declare_table(name, id, place)
-            }
-            _ => self.define_label(name, place),
+        if self.rewritten {
+            renumber(&mut self.f);
         }
-    }
-
-    fn prototype(&mut self, name: &'a str, kind: PrototypeKind, place: usize) -> Result<()> {
-        let id = PrototypeId(index(self.f.prototypes.len()));
-        let name = self.declare_prototype(name, id, place)?;
-        self.f.prototypes.push(Prototype { name, kind });
-        Ok(())
-    }
-
-    /// `(.param .b32 _) _ (.param .b64 _);`
-    fn signature(&mut self) -> Result<PrototypeKind> {
-        let returns = if self.cur.at(b'(') { self.formal_types()? } else { Vec::new() };
-        self.cur.word("`_`")?;
-        let params = if self.cur.at(b'(') { self.formal_types()? } else { Vec::new() };
-        let noreturn = self.cur.eat_dotted("noreturn")?;
-        while self.cur.kind() == Kind::Dotted {
-            // `.abi_preserve n`: promises about machine registers.
-            self.cur.advance()?;
-            if self.cur.kind() == Kind::Number {
-                self.cur.advance()?;
-            }
-        }
-        self.cur.require(b';')?;
-        Ok(PrototypeKind::Signature { returns, params, noreturn })
-    }
-
-    fn formal_types(&mut self) -> Result<Vec<Variable>> {
-        self.cur.require(b'(')?;
-        let mut types = Vec::new();
-        if self.cur.eat(b')')? {
-            return Ok(types);
-        }
-        loop {
-            let place = self.cur.offset();
-            match self.cur.dotted("`.param` or `.reg`")? {
-                "param" | "reg" => types.push(parameter(self.cur)?.1),
-                _ => return Err(self.cur.error_at(place, "expected `.param` or `.reg`")),
-            }
-            if !self.cur.comma_or(b')')? {
-                return Ok(types);
-            }
-        }
+        (self.f, self.hoisted, self.outer.is_used())
     }
 
     /// A statement that begins with a dot.
@@ -364,14 +336,7 @@ impl<'a> Body<'_, 'a> {
         let head = head(self.cur, Space::Param, Linkage::Internal)?;
         loop {
             let place = self.cur.offset();
-            let name = self.cur.word("a register's name")?;
-            let count = if self.cur.eat(b'<')? {
-                let count = self.cur.unsigned("a number of registers")?;
-                self.cur.require(b'>')?;
-                Some(count)
-            } else {
-                None
-            };
+            let (name, count) = register_names(self.cur)?;
             self.declare_register(name, count, head.ty, head.vector, place)?;
             if !self.cur.comma_or(b';')? {
                 return Ok(());
@@ -384,9 +349,20 @@ impl<'a> Body<'_, 'a> {
         loop {
             let place = self.cur.offset();
             let (name, mut var) = declarator(self.cur, &head)?;
-            let names = self.names;
-            init::initializer(self.cur, &mut var, &mut |name| names.get(name).copied())?;
-            self.declare_variable(name, var, place)?;
+            let (names, scopes) = (self.names, &self.scopes);
+            init::initializer(self.cur, &mut var, &mut |name| {
+                let inner = scopes.iter().rev().find_map(|scope| scope.global(name));
+                inner.map(Symbol::Global).or_else(|| names.get(name).copied())
+            })?;
+            if matches!(space, Space::Global | Space::Const) {
+                // It lives as long as the module, under a name that nothing else has.
+                let id = GlobalId(index(self.globals.len() + self.hoisted.len()));
+                var.name = format!("{name}{}{}", self.mark, id.0);
+                self.hoisted.push(var);
+                self.bind(name, Binding::Global(id), place)?;
+            } else {
+                self.declare_variable(name, var, place)?;
+            }
             if !self.cur.comma_or(b';')? {
                 return Ok(());
             }
@@ -396,13 +372,14 @@ impl<'a> Body<'_, 'a> {
     /// `@%p bra …;`
     fn instruction(&mut self) -> Result<()> {
         self.cur.require(b'@')?;
-        let guard = Some(self.pred()?);
+        let negated = self.cur.eat(b'!')?;
+        let guard = Some(self.guard(negated)?);
         let (place, line) = (self.cur.offset(), self.cur.line());
         let word = self.cur.word("an instruction")?;
         self.opcode(word, guard, place, line)
     }
 
-    pub(super) fn emit(&mut self, guard: Option<crate::ir::Pred>, op: Op, line: u32) {
+    pub(super) fn emit(&mut self, guard: Option<Pred>, op: Op, line: u32) {
         if let Some(loc) = self.next_loc.take() {
             self.loc = Some(LocId(index(self.f.locs.len())));
             self.f.locs.push(loc);
@@ -411,8 +388,25 @@ impl<'a> Body<'_, 'a> {
     }
 }
 
+/// Returns whether the directive `word` is one of modules, so that the declaration of a function before it has ended.
+fn ends_declaration(word: &str) -> bool {
+    let others = ["reg", "entry", "func", "visible", "extern", "weak", "common", "alias"];
+    declares(word).is_some() || others.contains(&word) || matches!(word, "file" | "section")
+}
+
+/// `a` or `a<4>`: a register's name, and how many there are of it.
+pub(super) fn register_names<'a>(cur: &mut Cursor<'a>) -> Result<(&'a str, Option<u32>)> {
+    let name = cur.word("a register's name")?;
+    if !cur.eat(b'<')? {
+        return Ok((name, None));
+    }
+    let count = cur.unsigned("a number of registers")?;
+    cur.require(b'>')?;
+    Ok((name, Some(count)))
+}
+
 /// Parses a formal parameter after its `.param`.
-fn parameter<'a>(cur: &mut Cursor<'a>) -> Result<(&'a str, Variable)> {
+pub(super) fn parameter<'a>(cur: &mut Cursor<'a>) -> Result<(&'a str, Variable)> {
     let head = head(cur, Space::Param, Linkage::Internal)?;
     declarator(cur, &head)
 }

@@ -2,7 +2,7 @@
 
 use super::cursor::{Cursor, Number, Result};
 use super::{bits, constant};
-use crate::ir::{Init, InitAddress, Symbol, Variable};
+use crate::ir::{Init, InitAddress, Symbol, Type, Variable};
 use crate::lex::Kind;
 
 /// Finds a symbol by its name.
@@ -119,7 +119,8 @@ impl Filler<'_, '_> {
 
     fn store(&mut self, at: u64, number: Number, place: usize) -> Result<u64> {
         let ty = self.var.ty;
-        let Some(bits) = bits(number, ty) else {
+        let is_mixed = matches!((number, ty), (Number::Int(_), Type::F32 | Type::F64));
+        let Some(bits) = bits(number, ty).filter(|_| !is_mixed) else {
             return Err(self.cur.error_at(place, format!("not a value of .{ty}")));
         };
         // 128-bit elements take their sign from the 64 bits that a literal has.
@@ -167,10 +168,10 @@ impl Filler<'_, '_> {
     }
 }
 
-/// `+n` or `-n` if it comes next, else 0.
+/// `+n` after the name of a register or variable if it comes next, else 0. ptxas takes `+-4`, but not `-4`.
 pub(super) fn addend(cur: &mut Cursor<'_>) -> Result<i64> {
     let place = cur.offset();
-    if !cur.at(b'+') && !cur.at(b'-') {
+    if !cur.at(b'+') {
         return Ok(0);
     }
     match constant::expression(cur, "an offset")? {

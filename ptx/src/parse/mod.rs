@@ -7,6 +7,7 @@ mod function;
 mod init;
 mod instr;
 mod operands;
+mod rewrite;
 mod scope;
 mod variable;
 
@@ -19,6 +20,7 @@ use crate::ir::{
 };
 use crate::lex::Kind;
 use cursor::{Cursor, Number, Result};
+use scope::Scope;
 
 /// Reads a PTX text.
 ///
@@ -34,6 +36,8 @@ pub fn parse(text: &str) -> std::result::Result<Module, Error> {
         cur: Cursor::new(text.trim_end_matches('\0'))?,
         module: Module { address_size: 64, ..Module::default() },
         names: HashMap::new(),
+        registers: Scope::default(),
+        mark: mark(text),
     };
     parser.run()?;
     Ok(parser.module)
@@ -46,6 +50,21 @@ struct Parser<'a> {
     cur: Cursor<'a>,
     module: Module,
     names: Names<'a>,
+    /// Registers that are declared outside of functions.
+    registers: Scope<'a>,
+    /// Part of the names of variables that are declared in functions and live as long as the module.
+    mark: String,
+}
+
+/// Returns `$in` and the least number that does not follow it anywhere in the text.
+fn mark(text: &str) -> String {
+    let digits = text.split("$in").skip(1).map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..end].parse::<usize>()
+    });
+    let taken: std::collections::HashSet<usize> = digits.flatten().collect();
+    let free = (0..=taken.len()).find(|n| !taken.contains(n)).unwrap_or_default();
+    format!("$in{free}$")
 }
 
 impl<'a> Parser<'a> {
@@ -104,6 +123,7 @@ impl<'a> Parser<'a> {
                     self.module.items.push(Item::Pragma(text));
                 }
             }
+            "reg" => self.registers()?,
             "entry" => self.function(FunctionKind::Entry, Linkage::Internal, line)?,
             "func" => self.function(FunctionKind::Func, Linkage::Internal, line)?,
             "visible" => self.linked(Linkage::Visible, line)?,
@@ -130,6 +150,21 @@ impl<'a> Parser<'a> {
                 Some(space) => self.variables(space, linkage),
                 None => Err(self.cur.error_at(start, format!("`.{word}` cannot be linked"))),
             },
+        }
+    }
+
+    /// `.reg .u32 a, b<4>;` outside of functions.
+    fn registers(&mut self) -> Result<()> {
+        let head = variable::head(&mut self.cur, Space::Param, Linkage::Internal)?;
+        loop {
+            let place = self.cur.offset();
+            let (name, count) = function::register_names(&mut self.cur)?;
+            if !self.registers.declare(name, count, head.ty, head.vector) {
+                return Err(self.cur.error_at(place, format!("`{name}` is declared twice")));
+            }
+            if !self.cur.comma_or(b';')? {
+                return Ok(());
+            }
         }
     }
 
@@ -245,6 +280,7 @@ fn bits(number: Number, ty: Type) -> Option<u64> {
     match (number, ty) {
         (Number::Int(n), Type::F32) => Some(u64::from((n.cast_signed() as f32).to_bits())),
         (Number::Int(n), Type::F64) => Some((n.cast_signed() as f64).to_bits()),
+        (Number::Int(n), Type::Pred) => Some(u64::from(n != 0)),
         (Number::Int(n), _) => Some(n & mask),
         (Number::Float32(bits), Type::F64) => Some(f64::from(f32::from_bits(bits)).to_bits()),
         (Number::Float32(bits), _) => (width >= 32).then_some(u64::from(bits)),

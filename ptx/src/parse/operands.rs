@@ -134,28 +134,45 @@ impl<'a> Body<'_, 'a> {
     /// Parses a source of type `ty`.
     pub(super) fn operand(&mut self, ty: Type) -> Result<Operand> {
         let place = self.cur.offset();
-        if self.cur.kind() != Kind::Word || self.cur.text() == "WARP_SZ" {
+        if !self.cur.at_name() {
+            if ty == Type::Pred {
+                let before = *self.cur;
+                if self.cur.eat(b'!')? && self.cur.at_name() {
+                    return self.negated();
+                }
+                *self.cur = before;
+            }
             let number = self.cur.constant("an operand")?;
-            return match bits(number, ty) {
+            // ptxas converts none of these.
+            let kept = match number {
+                Number::Int(_) => !matches!(ty, Type::F32 | Type::F64),
+                Number::Float32(_) => matches!(ty, Type::F32 | Type::F64 | Type::B32),
+                Number::Float(_) => true,
+            };
+            return match bits(number, ty).filter(|_| kept) {
                 Some(bits) => Ok(Operand::Imm(bits)),
                 None => Err(self.cur.error_at(place, format!("not a value of .{ty}"))),
             };
         }
         let name = self.cur.word("an operand")?;
-        match self.find(name) {
+        let symbol = match self.find(name) {
             Some(Binding::Reg(id)) => return Ok(Operand::Reg(id)),
-            Some(Binding::Var(id)) => {
-                return Ok(Operand::Symbol(Symbol::Var(id), addend(self.cur)?));
-            }
+            Some(Binding::Var(id)) => Symbol::Var(id),
+            Some(Binding::Global(id)) => Symbol::Global(id),
             Some(_) => return self.register_named(name, place).map(Operand::Reg),
-            None => {}
-        }
-        if let Some(special) = self.special(name, place)? {
-            return Ok(Operand::Special(special));
-        }
-        match self.names.get(name) {
-            Some(&symbol) => Ok(Operand::Symbol(symbol, addend(self.cur)?)),
-            None => Err(self.unknown(name, place)),
+            None => {
+                if let Some(special) = self.special(name, place)? {
+                    return Ok(Operand::Special(special));
+                }
+                match self.names.get(name) {
+                    Some(&symbol) => symbol,
+                    None => return Err(self.unknown(name, place)),
+                }
+            }
+        };
+        match self.element(symbol, place)? {
+            Some(element) => Ok(element),
+            None => Ok(Operand::Symbol(symbol, addend(self.cur)?)),
         }
     }
 
@@ -178,16 +195,10 @@ impl<'a> Body<'_, 'a> {
         Ok(found)
     }
 
-    /// `%p` or `!%p`
-    pub(super) fn pred(&mut self) -> Result<Pred> {
-        let negated = self.cur.eat(b'!')?;
+    /// Reads a predicate register, before which `!` may have been read.
+    pub(super) fn guard(&mut self, negated: bool) -> Result<Pred> {
         let place = self.cur.offset();
         let reg = self.register()?;
-        self.predicate(reg, negated, place)
-    }
-
-    /// Returns the register `reg`, read at `place`, as a predicate.
-    pub(super) fn predicate(&self, reg: RegId, negated: bool, place: usize) -> Result<Pred> {
         if self.f.registers[reg.index()] == Type::Pred {
             return Ok(Pred { reg, negated });
         }
@@ -198,10 +209,11 @@ impl<'a> Body<'_, 'a> {
     pub(super) fn address(&mut self) -> Result<Address> {
         self.cur.require(b'[')?;
         let place = self.cur.offset();
-        let address = if self.cur.kind() == Kind::Word && self.cur.text() != "WARP_SZ" {
+        let address = if self.cur.at_name() {
             let name = self.cur.word("an address")?;
             let base = match self.find(name) {
                 Some(Binding::Var(id)) => Base::Symbol(Symbol::Var(id)),
+                Some(Binding::Global(id)) => Base::Symbol(Symbol::Global(id)),
                 Some(_) => Base::Reg(self.register_named(name, place)?),
                 None => match self.names.get(name) {
                     Some(&symbol) => Base::Symbol(symbol),

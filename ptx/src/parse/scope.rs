@@ -7,7 +7,9 @@ use super::Names;
 use super::cursor::Result;
 use super::function::Body;
 use super::index;
-use crate::ir::{Label, LabelId, PrototypeId, RegId, Symbol, TableId, Type, VarId, Variable};
+use crate::ir::{
+    GlobalId, Label, LabelId, PrototypeId, RegId, Symbol, TableId, Type, VarId, Variable,
+};
 
 /// How deep blocks may nest.
 pub(super) const DEPTH: usize = 64;
@@ -22,8 +24,17 @@ pub(super) enum Binding {
     /// A vector of registers.
     Vector(Type, u8),
     Var(VarId),
+    /// A variable that is declared in a function and lives as long as the module.
+    Global(GlobalId),
     Prototype(PrototypeId),
     Table(TableId),
+}
+
+impl Binding {
+    /// A register or vector that is declared.
+    fn declared(ty: Type, vector: u8) -> Self {
+        if vector > 1 { Self::Vector(ty, vector) } else { Self::Unused(ty) }
+    }
 }
 
 /// `%r<100>`
@@ -56,7 +67,7 @@ pub(super) struct UniqueNames<'a> {
 impl<'a> UniqueNames<'a> {
     /// `name`, or where it is taken `name$1`, `name$2`… A module's names are taken too: the printer
     /// declares at the function's head, where an inner block's variable would hide them.
-    fn make(&mut self, name: &'a str, globals: &Names<'a>, variable: bool) -> String {
+    pub(super) fn make(&mut self, name: &'a str, globals: &Names<'a>, variable: bool) -> String {
         let count = self.counts.entry(name).or_insert(0);
         loop {
             let candidate = if *count == 0 { name.to_owned() } else { format!("{name}${count}") };
@@ -120,7 +131,7 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
-    fn bind(&mut self, name: &'a str, binding: Binding, place: usize) -> Result<()> {
+    pub(super) fn bind(&mut self, name: &'a str, binding: Binding, place: usize) -> Result<()> {
         match self.scope()?.names.insert(name, binding) {
             None => Ok(()),
             Some(_) => Err(self.cur.error_at(place, format!("`{name}` is declared twice"))),
@@ -137,15 +148,10 @@ impl<'a> Body<'_, 'a> {
         vector: u8,
         place: usize,
     ) -> Result<()> {
-        let Some(count) = count else {
-            let binding =
-                if vector > 1 { Binding::Vector(ty, vector) } else { Binding::Unused(ty) };
-            return self.bind(name, binding, place);
-        };
-        match self.scope()?.ranges.insert(name, Range { count, ty, vector }) {
-            None => Ok(()),
-            Some(_) => Err(self.cur.error_at(place, format!("`{name}<…>` is declared twice"))),
+        if self.scope()?.declare(name, count, ty, vector) {
+            return Ok(());
         }
+        Err(self.cur.error_at(place, format!("`{name}` is declared twice")))
     }
 
     pub(super) fn new_register(&mut self, ty: Type) -> RegId {
@@ -204,47 +210,37 @@ impl<'a> Body<'_, 'a> {
         Ok(LabelId(index(slot)))
     }
 
-    /// Returns the meaning of a name here, if it belongs to the function.
+    /// Returns the meaning of a name here, if it belongs to the function or is a register of the module.
     pub(super) fn find(&mut self, name: &'a str) -> Option<Binding> {
-        let mut found = None;
-        // Only a name that ends in a digit can come from a range, and without a zero before it.
-        let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-        for (depth, scope) in self.scopes.iter().enumerate().rev() {
-            if let Some(&binding) = scope.names.get(name) {
-                found = Some((depth, binding));
-                break;
-            }
-            if digits == 0 || scope.ranges.is_empty() {
-                continue;
-            }
-            if let Some(range) = scope.member(name, digits) {
-                let binding = match range.vector {
-                    1 => Binding::Unused(range.ty),
-                    n => Binding::Vector(range.ty, n),
-                };
-                found = Some((depth, binding));
-                break;
-            }
-        }
-        let (depth, binding) = found?;
+        let scopes = self.scopes.iter().enumerate().rev();
+        let inner = scopes.filter_map(|(depth, scope)| Some((Some(depth), scope.find(name)?)));
+        let outer = || {
+            let used = self.outer.names.get(name).copied();
+            Some((None, used.or_else(|| self.shared.find(name))?))
+        };
+        let (depth, binding) = inner.take(1).next().or_else(outer)?;
         let Binding::Unused(ty) = binding else { return Some(binding) };
         let used = Binding::Reg(self.new_register(ty));
-        self.scopes[depth].names.insert(name, used);
+        self.scope_at(depth).names.insert(name, used);
         Some(used)
+    }
+
+    /// Returns the scope of this depth, or that of the module's registers which the function uses.
+    fn scope_at(&mut self, depth: Option<usize>) -> &mut Scope<'a> {
+        match depth.and_then(|depth| self.scopes.get_mut(depth)) {
+            Some(scope) => scope,
+            None => &mut self.outer,
+        }
     }
 
     /// Component `at` of the vector register `name`.
     pub(super) fn component(&mut self, name: &'a str, ty: Type, at: u8) -> RegId {
-        let declared = self.scopes.iter().rposition(|scope| {
-            let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-            scope.names.contains_key(name) || scope.member(name, digits).is_some()
-        });
-        let depth = declared.unwrap_or(0);
-        if let Some(&id) = self.scopes[depth].components.get(&(name, at)) {
+        let depth = self.scopes.iter().rposition(|scope| scope.find(name).is_some());
+        if let Some(&id) = self.scope_at(depth).components.get(&(name, at)) {
             return id;
         }
         let id = self.new_register(ty);
-        self.scopes[depth].components.insert((name, at), id);
+        self.scope_at(depth).components.insert((name, at), id);
         id
     }
 
@@ -252,13 +248,55 @@ impl<'a> Body<'_, 'a> {
     pub(super) fn symbol(&mut self, name: &'a str) -> Option<Symbol> {
         match self.find(name) {
             Some(Binding::Var(id)) => Some(Symbol::Var(id)),
+            Some(Binding::Global(id)) => Some(Symbol::Global(id)),
             Some(_) => None,
             None => self.names.get(name).copied(),
         }
     }
 }
 
-impl Scope<'_> {
+impl<'a> Scope<'a> {
+    /// Declares a register or a range of them; false if the name is declared already.
+    pub(super) fn declare(
+        &mut self,
+        name: &'a str,
+        count: Option<u32>,
+        ty: Type,
+        vector: u8,
+    ) -> bool {
+        match count {
+            Some(count) => self.ranges.insert(name, Range { count, ty, vector }).is_none(),
+            None => self.names.insert(name, Binding::declared(ty, vector)).is_none(),
+        }
+    }
+
+    /// Returns whether a register of this scope is used: those of the module are only listed by a function once it uses them.
+    pub(super) fn is_used(&self) -> bool {
+        !self.names.is_empty() || !self.components.is_empty()
+    }
+
+    /// Returns the variable of the module that is declared in this scope under a name.
+    pub(super) fn global(&self, name: &str) -> Option<GlobalId> {
+        match self.names.get(name) {
+            Some(&Binding::Global(id)) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// Returns the meaning of a name that this scope declares.
+    fn find(&self, name: &str) -> Option<Binding> {
+        if let Some(&binding) = self.names.get(name) {
+            return Some(binding);
+        }
+        if self.ranges.is_empty() {
+            return None;
+        }
+        // Only a name that ends in a digit can come from a range, and without a zero before it.
+        let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let range = self.member(name, digits)?;
+        Some(Binding::declared(range.ty, range.vector))
+    }
+
     /// Returns the range that `name` is a member of; `digits` of its bytes, at the end, are digits.
     fn member(&self, name: &str, digits: usize) -> Option<Range> {
         // `%r1` with `%r<5>` is the usual case; `%r1<5>` makes `%r10` too.

@@ -148,10 +148,7 @@ pub(super) fn declarator<'a>(cur: &mut Cursor<'a>, head: &Head) -> Result<(&'a s
             var.unsized_array = true;
             var.dims.push(0);
         } else {
-            let n = match cur.constant("a size")? {
-                super::Number::Int(n) => n,
-                _ => return Err(cur.error_at(place, "a size must be an integer")),
-            };
+            let n: u64 = cur.unsigned("a size")?;
             size = size
                 .checked_mul(n.max(1))
                 .filter(|&s| i64::try_from(s).is_ok())

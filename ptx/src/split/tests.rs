@@ -138,3 +138,22 @@ proptest! {
         }
     }
 }
+
+/// Declarations that nvopencc wrote, and registers of the module, which every part needs.
+#[test]
+fn declarations_without_a_semicolon_and_registers_of_the_module() {
+    let text = ".reg .u32 g, h<3>;
+        .visible .func (.param .b32 r) f (.param .b32 i)
+        .visible .entry a() { .reg .u32 x; mov.u32 h2, g; call (r), f, (i); ret; }
+        .visible .func (.param .b32 r) f (.param .b32 i)
+        .global .u32 unused;
+        .visible .entry b() { mov.u32 g, 1; ret; }
+        .func (.param .b32 r) f (.param .b32 i) { ret; }
+        .func last";
+    assert_eq!(parts(text).kernels().collect::<Vec<_>>(), ["a", "b"]);
+    let (a, b) = (part(text, "a"), part(text, "b"));
+    assert!(a.contains("h<3>") && a.contains("f (.param .b32 i) { ret; }"), "{a}");
+    assert!(!a.contains("unused") && !a.contains("entry b") && !a.contains("last"), "{a}");
+    assert!(b.contains("h<3>") && !b.contains(".func") && !b.contains("entry a"), "{b}");
+    crate::parse(&b).unwrap_or_else(|error| panic!("{error}\n{b}"));
+}

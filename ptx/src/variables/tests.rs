@@ -232,7 +232,7 @@ fn parameters_passed_by_address_and_variables_of_functions() {
             .reg .b32 %r<2>; .global .align 4 .u32 counter;
             atom.global.add.u32 %r1, [counter], 1; ret;
         }";
-    assert_eq!(reached(text), ["k: x w", "own: own::counter w"]);
+    assert_eq!(reached(text), ["k: x w", "own: counter$in0$1 w"]);
 }
 
 #[test]

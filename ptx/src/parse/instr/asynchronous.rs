@@ -40,10 +40,11 @@ impl<'a> Body<'_, 'a> {
         }
         if w.flags(&["mbarrier", "arrive"]) {
             let noinc = w.flag("noinc");
-            let space = w.opt(Space::from_name).unwrap_or(Space::Generic);
+            let mut space = w.opt(Space::from_name).unwrap_or(Space::Generic);
             need!(w.ty().filter(|&t| t == Type::B64));
             finish!(w);
-            return Ok(Some(Op::CpAsyncArrive { noinc, space, addr: self.address()? }));
+            let addr = self.place(&mut space)?;
+            return Ok(Some(Op::CpAsyncArrive { noinc, space, addr }));
         }
         let cache = need!(w.opt(Cache::from_name));
         if !w.flag("shared::cta") && !w.flag("shared") || !w.flag("global") {
@@ -54,9 +55,9 @@ impl<'a> Body<'_, 'a> {
             return Ok(None);
         }
         let has_policy = hints.as_deref().is_some_and(|h| h.contains("cache_hint"));
-        let dst = self.address()?;
+        let dst = self.place(&mut Space::Shared)?;
         self.comma()?;
-        let src = self.address()?;
+        let src = self.place(&mut Space::Global)?;
         self.comma()?;
         let place = self.cur.offset();
         let size = match self.operand(Type::U32)? {
@@ -96,10 +97,10 @@ impl<'a> Body<'_, 'a> {
         w.skip();
         match what {
             "init" | "inval" => {
-                let space = w.opt(Space::from_name).unwrap_or(Space::Generic);
+                let mut space = w.opt(Space::from_name).unwrap_or(Space::Generic);
                 need!(w.ty().filter(|&t| t == Type::B64));
                 finish!(w);
-                let addr = self.address()?;
+                let addr = self.place(&mut space)?;
                 if what == "inval" {
                     return Ok(Some(Op::MbarrierInval { space, addr }));
                 }
@@ -109,10 +110,10 @@ impl<'a> Body<'_, 'a> {
             "arrive" | "arrive_drop" => self.mbarrier_arrive(what == "arrive_drop", w),
             "test_wait" | "try_wait" => self.mbarrier_wait(what == "try_wait", w),
             "expect_tx" | "complete_tx" => {
-                let Common { scope, space, .. } = common(w, Order::Relaxed);
+                let Common { scope, mut space, .. } = common(w, Order::Relaxed);
                 need!(w.ty().filter(|&t| t == Type::B64));
                 finish!(w);
-                let addr = self.address()?;
+                let addr = self.place(&mut space)?;
                 let count = self.next(Type::U32)?;
                 let complete = what == "complete_tx";
                 Ok(Some(Op::MbarrierTx { complete, scope, space, addr, count }))
@@ -131,7 +132,7 @@ impl<'a> Body<'_, 'a> {
     fn mbarrier_arrive(&mut self, drop: bool, w: &mut Words<'_, 'a>) -> Family {
         let expect_tx = w.flag("expect_tx");
         let nocomplete = w.flag("noComplete");
-        let Common { order, scope, space } = common(w, Order::Release);
+        let Common { order, scope, mut space } = common(w, Order::Release);
         need!(w.ty().filter(|&t| t == Type::B64));
         finish!(w);
         // Without a state only on a barrier of another block, where there is none to give.
@@ -140,7 +141,7 @@ impl<'a> Body<'_, 'a> {
             d = self.dst()?;
             self.comma()?;
         }
-        let addr = self.address()?;
+        let addr = self.place(&mut space)?;
         let count = if self.cur.at(b',') { Some(self.next(Type::U32)?) } else { None };
         Ok(Some(Op::MbarrierArrive {
             drop,
@@ -157,12 +158,12 @@ impl<'a> Body<'_, 'a> {
 
     fn mbarrier_wait(&mut self, blocking: bool, w: &mut Words<'_, 'a>) -> Family {
         let parity = w.flag("parity");
-        let Common { order, scope, space } = common(w, Order::Acquire);
+        let Common { order, scope, mut space } = common(w, Order::Acquire);
         need!(w.ty().filter(|&t| t == Type::B64));
         finish!(w);
         let d = self.dst()?;
         self.comma()?;
-        let addr = self.address()?;
+        let addr = self.place(&mut space)?;
         let a = self.next(if parity { Type::U32 } else { Type::B64 })?;
         let limit = if self.cur.at(b',') { Some(self.next(Type::U32)?) } else { None };
         Ok(Some(Op::MbarrierWait { blocking, parity, order, scope, space, d, addr, a, limit }))

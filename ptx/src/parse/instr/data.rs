@@ -1,6 +1,7 @@
 //! Comparison, selection, moves and conversions.
 
 use super::super::function::Body;
+use super::super::variable::vector;
 use super::{Family, Words, finish, need};
 use crate::ir::{BoolOp, Cmp, Op, Rounding, Space, TestP, Type};
 
@@ -77,21 +78,15 @@ impl<'a> Body<'_, 'a> {
     }
 
     pub(super) fn mov(&mut self, w: &mut Words<'_, 'a>) -> Family {
+        let width = w.opt(vector);
         let ty = need!(w.ty());
         finish!(w);
         // The parts of a packed source are narrower; a constant among them keeps its low bits.
-        if self.cur.at(b'{') {
-            let d = self.dsts()?;
-            let a = self.next(ty)?;
-            return Ok(Some(Op::Unpack { ty, d, a }));
-        }
-        let d = self.dst()?;
-        self.comma()?;
-        if self.cur.at(b'{') {
-            return Ok(Some(Op::Pack { ty, d, a: self.operands(ty)? }));
-        }
-        let a = self.operand(ty)?;
-        Ok(Some(Op::Mov { ty, d, a }))
+        Ok(Some(match width {
+            Some(_) if ty == Type::Pred => return Ok(None),
+            Some(width) => self.mov_vector(width, ty)?,
+            None => self.mov_scalar(ty)?,
+        }))
     }
 
     pub(super) fn cvta(&mut self, w: &mut Words<'_, 'a>) -> Family {

@@ -75,11 +75,11 @@ impl<'a> Body<'_, 'a> {
         }
         let layout = need!(w.opt(Layout::from_name));
         let shape = need!(w.shape());
-        let space = w.opt(Space::from_name).unwrap_or(Space::Generic);
+        let mut space = w.opt(Space::from_name).unwrap_or(Space::Generic);
         let ty = need!(w.ty());
         finish!(w);
         if store {
-            let addr = self.address()?;
+            let addr = self.place(&mut space)?;
             self.comma()?;
             let a = self.operands(Type::B64)?;
             let stride = if self.cur.at(b',') { Some(self.next(Type::U32)?) } else { None };
@@ -87,7 +87,7 @@ impl<'a> Body<'_, 'a> {
         }
         let d = self.dsts()?;
         self.comma()?;
-        let addr = self.address()?;
+        let addr = self.place(&mut space)?;
         let stride = if self.cur.at(b',') { Some(self.next(Type::U32)?) } else { None };
         Ok(Some(Op::WmmaLoad { fragment, layout, shape, space, ty, d, addr, stride }))
     }
@@ -144,7 +144,7 @@ impl<'a> Body<'_, 'a> {
         };
         w.skip();
         let trans = w.flag("trans");
-        let space = w.opt(Space::from_name).unwrap_or(Space::Generic);
+        let mut space = w.opt(Space::from_name).unwrap_or(Space::Generic);
         let ty = need!(w.ty());
         finish!(w);
         // Other shapes hand out their matrices in other ways.
@@ -154,7 +154,7 @@ impl<'a> Body<'_, 'a> {
         let place = self.cur.offset();
         let wrong = format!("expected {count} registers");
         if store {
-            let addr = self.address()?;
+            let addr = self.place(&mut space)?;
             self.comma()?;
             let a = self.operands(Type::B32)?;
             if a.len() != count {
@@ -167,7 +167,7 @@ impl<'a> Body<'_, 'a> {
             return Err(self.cur.error_at(place, wrong));
         }
         self.comma()?;
-        let addr = self.address()?;
+        let addr = self.place(&mut space)?;
         Ok(Some(Op::Ldmatrix { shape, trans, space, ty, d, addr }))
     }
 

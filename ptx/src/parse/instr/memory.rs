@@ -105,7 +105,7 @@ impl<'a> Body<'_, 'a> {
         let d = self.dsts()?;
         self.width(d.len(), &found, place)?;
         self.comma()?;
-        let addr = self.address()?;
+        let addr = self.place_or_element(&mut found.access.space)?;
         self.policy(&mut found)?;
         let kind = match (uniform, found.nc) {
             (true, _) => LdKind::Uniform,
@@ -120,7 +120,7 @@ impl<'a> Body<'_, 'a> {
         if found.nc {
             return Ok(None);
         }
-        let addr = self.address()?;
+        let addr = self.place_or_element(&mut found.access.space)?;
         self.comma()?;
         let place = self.cur.offset();
         let a = self.operands(found.ty)?;
@@ -139,7 +139,7 @@ impl<'a> Body<'_, 'a> {
             self.width(d.len(), &found, place)?;
             self.comma()?;
         }
-        let addr = self.address()?;
+        let addr = self.atomic_place(&mut found.access.space)?;
         self.comma()?;
         let place = self.cur.offset();
         let a = self.operands(found.ty)?;
@@ -161,7 +161,9 @@ impl<'a> Body<'_, 'a> {
         if !known || w.list.len() != 1 {
             return Ok(None);
         }
-        let addr = self.address()?;
+        // A hint alone, which only the spaces that it can name have.
+        let mut named = space;
+        let addr = self.place(&mut named)?;
         let size = if self.cur.at(b',') { Some(self.next(Type::U32)?) } else { None };
         Ok(Some(Op::Prefetch { opcode: opcode.into(), space, addr, size }))
     }

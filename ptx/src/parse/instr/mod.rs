@@ -143,6 +143,7 @@ impl<'a> Body<'_, 'a> {
         place: usize,
         line: u32,
     ) -> Result<()> {
+        (self.guard, self.line) = (guard, line);
         let mut mods = std::mem::take(&mut self.mods);
         mods.clear();
         while let Some(word) = self.cur.peek_dotted() {

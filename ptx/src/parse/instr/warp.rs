@@ -2,7 +2,7 @@
 
 use super::super::function::Body;
 use super::{Family, Words, finish, need};
-use crate::ir::{BarOp, BoolOp, Op, Operand, ReduxOp, ShflMode, Type, VoteMode};
+use crate::ir::{BarOp, BoolOp, Op, ReduxOp, ShflMode, Type, VoteMode};
 
 impl<'a> Body<'_, 'a> {
     pub(super) fn bar(&mut self, short: bool, w: &mut Words<'_, 'a>) -> Family {
@@ -41,20 +41,16 @@ impl<'a> Body<'_, 'a> {
         if matches!(op, BarOp::Red(_)) {
             self.comma()?;
             // `a, p` or `a, b, p`
-            if self.cur.at(b'!') {
-                p = Some(self.pred()?);
-            } else {
-                let place = self.cur.offset();
+            let before = *self.cur;
+            if !self.cur.at(b'!') {
                 let next = self.operand(Type::U32)?;
                 if self.cur.eat(b',')? {
                     threads = Some(next);
-                    p = Some(self.pred()?);
-                } else if let Operand::Reg(reg) = next {
-                    p = Some(self.predicate(reg, false, place)?);
                 } else {
-                    return Err(self.cur.error_at(place, "expected a predicate"));
+                    *self.cur = before;
                 }
             }
+            p = Some(self.pred()?);
         } else if self.cur.at(b',') {
             threads = Some(self.next(Type::U32)?);
         }

@@ -7,6 +7,7 @@
 //!   whether the driver's compiler errs or a device, and reduced; families of differences come last, with
 //!   an example each, and `--report FILE` has all. A second number is the first seed, and
 //!   `--generated 1 17` the program of seed 17 alone; `--tier emu` needs no GPU.
+//! - Programs of the grammar's rarer forms have values that the generator computes (`spelled`).
 //! - The table that programs are drawn from and the software device agree (`support`).
 
 mod goldens;
@@ -14,6 +15,7 @@ mod pairs;
 mod report;
 mod run;
 mod share;
+mod spelled;
 mod summary;
 mod support;
 mod versus;
@@ -34,6 +36,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::host("generated::software_is_not_recorded", goldens::software_is_not_recorded),
         Case::host("generated::shares_are_summed_up", summary::shares_are_summed_up),
         Case::device("generated::programs", goldens::programs),
+        Case::device("generated::spelled", spelled::programs),
         Case::fault("generated::bare_apart", |device| goldens::bare(device, false))
             .variables(&[("CUDA_EMU_CONTRACT", "never")]),
         Case::fault("generated::bare_fused", |device| goldens::bare(device, true))

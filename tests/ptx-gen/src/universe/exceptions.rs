@@ -167,4 +167,8 @@ pub const EXCEPTIONS: &[(&str, &[&str])] = &[
             "mbarrier.try_wait{.parity|.parity.shared|.shared::cta}.b64",
         ],
     ),
+    (
+        "moves of vectors: `Spelled` has them, among other forms that only the parser sees",
+        &["mov.v2.{b16|b32|b64|f32|f64|s16|s32|s64|u16|u32|u64}"],
+    ),
 ];

@@ -141,6 +141,9 @@ pub const UNIVERSE: &[&str] = &[
     "mov.{b32|u32|s32|f32|f16x2|bf16x2} R, t",
     "mov.{b64|u64|s64|f64|f32x2} W, v",
     "mov.pred P, p",
+    "mov.v2.{b16|u16|s16} {H, H}, {h, h}",
+    "mov.v2.{b32|u32|s32|f32} {R, R}, {t, t}",
+    "mov.v2.{b64|u64|s64|f64} {W, W}, {v, v}",
     "mov.b128 %quad, {v, v}",
     // Conversions.
     "cvt{|.sat}.{u8|s8|u32|s32}.{u8|s8|u32|s32} R, t",
