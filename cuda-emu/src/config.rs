@@ -59,7 +59,9 @@ pub struct Checks {
     /// Reads of device or shared memory that nothing has written: by kernels, and by copies to the host.
     pub init: bool,
     /// Leaks of a context when it is destroyed, and of the process when it ends: memory, streams, events, modules,
-    /// graphs and contexts, with the calls that created them.
+    /// graphs and contexts, with the calls that created them. When the process ends, primary contexts, libraries and
+    /// pools are no leaks, nor is what takes no device memory and belongs to a primary context: a program may keep it
+    /// for as long as it lives.
     pub leak: bool,
 }
 
@@ -129,7 +131,13 @@ impl Config {
             let Some(value) = cuda_sys::environment(name) else { return };
             let value = value.to_string_lossy();
             if !value.is_empty() && apply(&mut config, value.trim()).is_none() {
-                eprintln!("cuda-emu: {name}={value} is not understood and is ignored");
+                let known = match name {
+                    "CUDA_EMU_CHECK" => "; known are race, init and leak, several with commas",
+                    "CUDA_EMU_CONTRACT" => "; known are never and always",
+                    "CUDA_EMU_TANGENTS" => "; known are 0 and 1",
+                    _ => "",
+                };
+                eprintln!("cuda-emu: {name}={value} is not understood and is ignored{known}");
             }
         };
         read("CUDA_EMU_DEVICES", &mut |config, text| {

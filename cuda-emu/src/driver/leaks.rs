@@ -31,14 +31,22 @@ impl Objects {
         }
     }
 
-    /// Returns the objects of one context, or of all; memory of pools does not belong to the context.
+    /// Returns the objects of one context that is destroyed; memory of pools does not belong to it. Without a context,
+    /// those that are left when the process ends: device memory of all contexts, as compute-sanitizer counts it, and
+    /// the objects of created contexts. Those of primary ones end with the process.
     fn left(&self, context: Option<u64>) -> Left {
-        let within = |of: u64| context.is_none_or(|context| context == of);
+        let within = |of: u64| match context {
+            Some(context) => context == of,
+            None => self.contexts.get(of).is_ok_and(|context| !context.primary),
+        };
         let mut left = Left::new();
         let mut memory: Vec<_> = self
             .allocations
             .iter()
-            .filter(|(_, known)| within(known.context) && (context.is_none() || known.pool == 0))
+            .filter(|(_, known)| match context {
+                Some(_) => within(known.context) && known.pool == 0,
+                None => within(known.context) || known.kind.on_device(),
+            })
             .collect();
         memory.sort_unstable_by_key(|(start, _)| **start);
         for (start, known) in memory {
@@ -63,13 +71,11 @@ impl Objects {
         for memory in self.outstanding.values() {
             left.push((format!("{} bytes that a graph has allocated", memory.bytes()), None));
         }
-        of(&mut left, "a library", &self.libraries, |_, _| true);
         of(&mut left, "a link", &self.links, |_, _| true);
-        of(&mut left, "a memory pool", &self.pools, |_, pool| !pool.default);
         of(&mut left, "a graph", &self.graphs, |_, graph| !graph.owned);
         of(&mut left, "an executable graph", &self.execs, |_, _| true);
         of(&mut left, "a user object", &self.users, |_, _| true);
-        // Many programs keep primary contexts for as long as the process lives, which is no leak.
+        // Many programs keep primary contexts, libraries and pools for as long as the process lives, which is no leak.
         of(&mut left, "a context", &self.contexts, |_, context| !context.primary);
         left
     }
