@@ -17,7 +17,7 @@ fn use_the_thread() -> u32 {
     ok!(cuCtxPushCurrent_v2(context));
     ok!(cuCtxGetCurrent(&raw mut current));
     assert_eq!(current, context);
-    let per_thread = 2 as CUstream;
+    let per_thread = CU_STREAM_PER_THREAD;
     let address = allocate(64);
     ok!(cuMemsetD32Async(address, 5, 16, per_thread));
     ok!(cuStreamSynchronize(per_thread));
