@@ -1,6 +1,7 @@
 //! A program: PTX that was read, checked, decoded, and whose variables have memory.
 
 mod check;
+mod isa;
 mod reach;
 mod variables;
 
@@ -139,6 +140,7 @@ impl Program {
         let target = check(&module, device)?;
         check_opcodes(&module)?;
         check_sizes(&module)?;
+        isa::check(&module, target)?;
         if device.contract {
             for at in 0..module.functions.len() {
                 if let Some(fused) = contract(&module, &module.functions[at]) {
@@ -185,7 +187,7 @@ impl Program {
             program.locs.push(function.locs.clone());
         }
         program.sites = context.sites as usize;
-        program.find_entries(&module, target);
+        program.find_entries(&module, target.number);
         Ok(program)
     }
 

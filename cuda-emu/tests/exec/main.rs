@@ -10,6 +10,7 @@ mod faults;
 mod grammar;
 mod groups;
 mod instructions;
+mod isa;
 mod limits;
 mod linear;
 mod passed;

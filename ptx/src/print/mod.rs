@@ -10,8 +10,8 @@ use std::collections::HashSet;
 use std::fmt::{self, Write};
 
 use crate::ir::{
-    Directives, Formal, Function, FunctionKind, Inlined, Item, Loc, LocId, Module, PrototypeKind,
-    Type,
+    Directives, Formal, Function, FunctionKind, Inlined, Instr, Item, Loc, LocId, Module,
+    PrototypeKind, Type,
 };
 
 impl fmt::Display for Module {
@@ -61,6 +61,23 @@ fn bars(name: &str) -> Option<usize> {
 }
 
 impl Module {
+    /// Calls `each` with every instruction of a function of the module, and its opcode with the modifiers as `Display`
+    /// writes them: `ld.global.v4.f32`.
+    pub fn for_each_opcode<'m>(
+        &'m self,
+        function: &'m Function,
+        mut each: impl FnMut(&'m Instr, &str),
+    ) {
+        let (stem, out) = (String::new(), String::new());
+        let mut printer = Printer { module: self, function, stem, opcodes: true, out };
+        for instr in function.instrs() {
+            printer.out.clear();
+            // Only operands can fail, which a transformation may have left without a meaning.
+            let _ = printer.op(&instr.op);
+            each(instr, printer.out.split(' ').next().unwrap_or_default());
+        }
+    }
+
     /// Returns a prefix of no name of a function or a global.
     fn stem(&self) -> String {
         let globals = self.globals.iter().map(|v| &v.name);
@@ -115,6 +132,8 @@ struct Printer<'m> {
     function: &'m Function,
     /// The prefix of all registers' names, and of no other name.
     stem: String,
+    /// Whether operands are left out.
+    opcodes: bool,
     out: String,
 }
 
@@ -126,7 +145,7 @@ impl<'m> Printer<'m> {
         let most = variables.chain(labels).filter_map(|name| bars(name)).max();
         let more = most.map_or(0, |most| (most + 2).saturating_sub(stem.len()));
         let stem = format!("{stem}{}", "_".repeat(more));
-        Self { module, function, stem, out: String::new() }
+        Self { module, function, stem, opcodes: false, out: String::new() }
     }
 
     fn head(&mut self) -> fmt::Result {

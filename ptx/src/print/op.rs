@@ -22,6 +22,9 @@ impl Printer<'_> {
 
     pub(super) fn put(&mut self, opcode: Opcode, args: &[Arg<'_>]) -> fmt::Result {
         self.out.push_str(&opcode.0);
+        if self.opcodes {
+            return Ok(());
+        }
         for (i, arg) in args.iter().enumerate() {
             self.out.push_str(if i == 0 { " " } else { ", " });
             self.arg(arg)?;
@@ -37,6 +40,7 @@ impl Printer<'_> {
         more: &[Option<Arg<'o>>],
     ) -> fmt::Result {
         self.put(opcode, args)?;
+        let more = if self.opcodes { &[] } else { more };
         for arg in more.iter().flatten() {
             self.out.push_str(", ");
             self.arg(arg)?;
@@ -44,7 +48,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    fn op(&mut self, op: &Op) -> fmt::Result {
+    pub(super) fn op(&mut self, op: &Op) -> fmt::Result {
         let code = Opcode::new;
         match *op {
             Op::Unary { op, ty, mode, d, a } => {

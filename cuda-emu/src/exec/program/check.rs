@@ -8,8 +8,8 @@ use super::{LoadError, error};
 use crate::exec::config::DeviceInfo;
 use crate::exec::decode::marker_type;
 
-/// Checks the version and target of a text against the device, and returns the target's number.
-pub(super) fn check(module: &Module, device: &DeviceInfo) -> Result<u32, LoadError> {
+/// Checks the version and target of a text against the device, and returns the target.
+pub(super) fn check(module: &Module, device: &DeviceInfo) -> Result<Arch, LoadError> {
     let (major, minor) = module.version;
     if module.version > device.isa {
         let (has_major, has_minor) = device.isa;
@@ -30,7 +30,8 @@ pub(super) fn check(module: &Module, device: &DeviceInfo) -> Result<u32, LoadErr
         Some("f") => Specific::Family,
         _ => Specific::Architecture,
     };
-    if !(Arch { number, specific }).runs_on(has) {
+    let arch = Arch { number, specific };
+    if !arch.runs_on(has) {
         return Err(error(
             CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU,
             format!("the target sm_{target} is not for compute capability {has}"),
@@ -39,7 +40,7 @@ pub(super) fn check(module: &Module, device: &DeviceInfo) -> Result<u32, LoadErr
     if module.address_size != 64 {
         return Err(error(CUresult::CUDA_ERROR_INVALID_PTX, "addresses are not of 64 bits"));
     }
-    Ok(number)
+    Ok(arch)
 }
 
 /// Bytes of local memory of a thread at most, its stack included, as GPUs have it. A multiple of 16.

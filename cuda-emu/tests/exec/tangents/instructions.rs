@@ -177,8 +177,8 @@ fn kernel(text: &str, kind: Kind) -> String {
         .collect::<String>();
     let end = if body.ends_with('}') { "" } else { ";" };
     format!(
-        ".version 8.6
-.target sm_90
+        ".version 8.8
+.target sm_100
 .address_size 64
 .visible .entry k(.param .u64 sources, .param .u64 results, .param .u32 n)
 {{

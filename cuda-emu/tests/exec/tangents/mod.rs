@@ -22,6 +22,8 @@ impl Tracked {
     pub(crate) fn new() -> Self {
         let mut device = Device::new(2);
         device.info.tangents = true;
+        // `min` and `max` of three floats are newer than compute capability 9.0.
+        device.info.cc = (10, 0);
         device.space.track_tangents();
         Self { device }
     }

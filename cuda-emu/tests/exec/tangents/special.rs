@@ -9,8 +9,8 @@ use crate::device::shape;
 fn single(body: &str, values: [f32; 3], tangents: [f64; 3]) -> (f32, f64) {
     let tracked = Tracked::new();
     let program = tracked.load(&format!(
-        ".version 8.6
-.target sm_90
+        ".version 8.8
+.target sm_100
 .address_size 64
 .visible .entry k(.param .u64 at)
 {{
