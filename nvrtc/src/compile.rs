@@ -18,6 +18,8 @@ pub(crate) struct Input {
     pub(crate) header_names: Vec<CString>,
     pub(crate) header_texts: Vec<CString>,
     pub(crate) expressions: Vec<CString>,
+    /// Where the source stands, if its first line is a directive that says so.
+    pub(crate) place: Option<(String, u32)>,
     pub(crate) flags: Vec<CString>,
     /// The outputs to fetch.
     pub(crate) cubin: bool,
@@ -73,7 +75,14 @@ pub(crate) fn compile(
     match code {
         Ok(nvrtcResult::NVRTC_ERROR_COMPILATION) => {
             let [name, source] = [&input.name, &input.source].map(|text| text.to_string_lossy());
-            return Err(Error::Compile(CompileError::new(log?, &name, &source)));
+            return Err(Error::Compile(match &input.place {
+                None => CompileError::new(log?, &name, &source),
+                Some((file, line)) => {
+                    let text = source.split_once('\n').map_or("", |(_, text)| text);
+                    let before = "\n".repeat(line.saturating_sub(1) as usize);
+                    CompileError::new(log?, file, &(before + text))
+                }
+            }));
         }
         Ok(nvrtcResult::NVRTC_ERROR_INVALID_OPTION) => {
             return Err(Error::InvalidOption { log: log? });

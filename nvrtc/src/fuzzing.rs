@@ -3,6 +3,7 @@
 
 use crate::cache::{Kind, entry};
 use crate::library::Facts;
+use crate::remembered::Record;
 use crate::{Diagnostic, Image};
 
 /// Returns the diagnostics of a compiler's log.
@@ -18,6 +19,8 @@ pub enum EntryKind {
     Image,
     /// The facts about a compiler.
     Library,
+    /// The compiler of a program's image.
+    Record,
 }
 
 impl EntryKind {
@@ -25,6 +28,7 @@ impl EntryKind {
         match self {
             Self::Image => Kind::Image,
             Self::Library => Kind::Library,
+            Self::Record => Kind::Record,
         }
     }
 }
@@ -51,6 +55,12 @@ pub fn write_image(image: &Image) -> Vec<u8> {
 #[must_use]
 pub fn read_image(payload: &[u8]) -> Option<Image> {
     Image::decode(payload)
+}
+
+/// Reads the record of an image's compiler, and writes it again.
+#[must_use]
+pub fn rewrite_record(payload: &[u8]) -> Option<Vec<u8>> {
+    Record::decode(payload).and_then(|record| record.encode())
 }
 
 /// Reads the facts about a compiler, and writes them again.

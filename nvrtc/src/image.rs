@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use ptx::Signature;
 
 use crate::codec::{Reader, Writer};
+use crate::linkage;
 use crate::{Arch, CacheStatus, Diagnostic, Error, NvrtcVersion, Uncached};
 
 /// A compiled program.
@@ -32,6 +33,8 @@ pub struct Image {
     /// Whether it came from the cache.
     pub cache: CacheStatus,
     pub(crate) made: Made,
+    /// Symbols of kernels with C linkage, and mangled names that state their types.
+    pub(crate) instances: Vec<(String, String)>,
 }
 
 /// A hash of cubin and PTX as one compile has made them. It takes no part in comparisons.
@@ -80,6 +83,7 @@ impl Image {
             version: NvrtcVersion { major: 0, minor: 0 },
             cache: CacheStatus::Uncached(Uncached::Off),
             made: Made::default(),
+            instances: Vec::new(),
         }
     }
 
@@ -111,10 +115,12 @@ impl Image {
         writer.optional(self.ptx.as_deref().map(str::as_bytes));
         writer.optional(self.lto_ir.as_deref());
         writer.bytes(self.log.as_bytes());
-        writer.count(self.lowered.len());
-        for (expression, name) in &self.lowered {
-            writer.bytes(expression.as_bytes());
-            writer.bytes(name.as_bytes());
+        for pairs in [&self.lowered, &self.instances] {
+            writer.count(pairs.len());
+            for (expression, name) in pairs {
+                writer.bytes(expression.as_bytes());
+                writer.bytes(name.as_bytes());
+            }
         }
         writer.0
     }
@@ -130,10 +136,11 @@ impl Image {
         };
         let lto_ir = reader.optional()?.map(<[u8]>::to_vec);
         let log = reader.text()?;
-        let lowered = (0..reader.count()?)
-            .map(|_| Some((reader.text()?, reader.text()?)))
-            .collect::<Option<_>>()?;
-        let kernels = signatures(ptx.as_deref()).ok()?;
+        let mut pairs = || -> Option<Vec<_>> {
+            (0..reader.count()?).map(|_| Some((reader.text()?, reader.text()?))).collect()
+        };
+        let (lowered, instances) = (pairs()?, pairs()?);
+        let kernels = signatures(ptx.as_deref(), &instances).ok()?;
         let (cache, made) = (CacheStatus::Hit, Made::default());
         let whole = reader.0.is_empty().then_some(Self {
             cubin,
@@ -146,14 +153,20 @@ impl Image {
             version,
             cache,
             made,
+            instances,
         });
         whole.map(Self::made_by_compiler)
     }
 }
 
-/// Returns the kernels of the image's PTX, if there is any.
-pub(crate) fn signatures(ptx: Option<&str>) -> Result<Vec<Signature>, Error> {
-    Ok(ptx.map(ptx::entries).transpose()?.unwrap_or_default())
+/// Returns the kernels of the image's PTX, if there is any, with the types that `instances` state.
+pub(crate) fn signatures(
+    ptx: Option<&str>,
+    instances: &[(String, String)],
+) -> Result<Vec<Signature>, Error> {
+    let mut kernels = ptx.map(ptx::entries).transpose()?.unwrap_or_default();
+    linkage::set_types(&mut kernels, instances);
+    Ok(kernels)
 }
 
 #[cfg(test)]

@@ -82,10 +82,7 @@ impl Nvrtc {
     /// # Errors
     /// [`Error::NotFound`], with every place that was searched.
     pub fn find_for_driver(cuda_version: i32) -> Result<Self, Error> {
-        let number = u32::try_from(cuda_version).unwrap_or(0);
-        Self::find_within(Bound {
-            driver: Some(NvrtcVersion { major: number / 1000, minor: number % 1000 / 10 }),
-        })
+        Self::find_within(Bound::of_driver(cuda_version))
     }
 
     /// Finds the library as [`find`](Self::find) does, and loads it.
@@ -170,7 +167,7 @@ impl Nvrtc {
         handle
     }
 
-    fn find_within(bound: Bound) -> Result<Self, Error> {
+    pub(crate) fn find_within(bound: Bound) -> Result<Self, Error> {
         static FOUND: Mutex<Vec<(Bound, Nvrtc)>> = Mutex::new(Vec::new());
         let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, handle)) = found.iter().find(|(b, _)| *b == bound) {

@@ -202,6 +202,12 @@ impl Linker {
             Some(text) => ptx::entries(text).unwrap_or_default(),
             None => self.signatures().unwrap_or_default(),
         };
+        for kernel in image.kernels.iter_mut().filter(|kernel| kernel.types.is_empty()) {
+            let mut known =
+                self.inputs.iter().filter_map(|input| input.kernels.as_deref()).flatten();
+            let same = known.find(|known| known.name == kernel.name && !known.types.is_empty());
+            kernel.types = same.map(|known| known.types.clone()).unwrap_or_default();
+        }
         for input in &self.inputs {
             let fresh = input.lowered.iter().filter(|pair| !image.lowered.contains(pair));
             let fresh: Vec<_> = fresh.cloned().collect();

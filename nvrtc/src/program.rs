@@ -1,18 +1,19 @@
 //! The program to compile, and the way from it to its image: through the cache or the compiler.
 
+mod cached;
+
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::cache::{Cache, CacheStatus, Kind};
-use crate::closure::{Closure, Roots, closure};
-use crate::codec::{Hash, KeyWriter};
+use crate::cache::{Cache, CacheStatus};
 use crate::compile::{Input, c_string, compile};
 use crate::image::{Made, signatures};
 use crate::library::Facts;
-use crate::{Arch, Error, Image, Nvrtc, Options, Uncached, stubs};
-
-/// Variables by which NVRTC takes options that its caller does not see.
-const VARIABLES: [&str; 2] = ["NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS"];
+use crate::linkage::{self, Kernel};
+use crate::search::Bound;
+use crate::{Arch, Error, Image, Nvrtc, Options, stubs};
+use cached::Outside;
 
 /// A CUDA C++ program to compile.
 ///
@@ -34,21 +35,18 @@ pub struct Program {
     /// Names of headers.
     pre_includes: Vec<String>,
     expressions: Vec<String>,
+    /// Names of kernels that may have C linkage.
+    kernels: Vec<String>,
     options: Options,
     cuda_headers: bool,
     host_headers: bool,
     origins: Vec<(String, PathBuf)>,
+    /// The file and the line in it that the source begins with.
+    place: Option<(String, u32)>,
+    /// Whether the image depends on that.
+    says_lines: bool,
     library: Option<Nvrtc>,
     cache: Cache,
-}
-
-/// What a program depends on beside its own texts.
-struct Outside {
-    /// The current folder of the process.
-    folder: PathBuf,
-    files: Closure,
-    /// Names and texts of the headers that stand in for the host's.
-    stubs: Vec<(String, String)>,
 }
 
 impl Program {
@@ -60,10 +58,13 @@ impl Program {
             headers: Vec::new(),
             pre_includes: Vec::new(),
             expressions: Vec::new(),
+            kernels: Vec::new(),
             options: Options::new(),
             cuda_headers: true,
             host_headers: true,
             origins: Vec::new(),
+            place: None,
+            says_lines: false,
             library: None,
             cache: Cache::user(),
         }
@@ -115,6 +116,20 @@ impl Program {
         self
     }
 
+    /// Says that the source is a part of `file`, a program in Rust for one, and that its first line is line `line` there,
+    /// from 1. Messages of the compiler, `assert` and line information then name this file and its lines. `kernels!` of
+    /// `cuda_safe` calls it for a source that is a literal in the declaration.
+    ///
+    /// Where the source stands is part of the cache's key only if the image says so: with [`Options::lineinfo`] or
+    /// [`Options::debug`], or if the source or a header in memory has `assert`, `__LINE__` or `__FILE__`. Otherwise, an
+    /// image is found again after the lines above it have changed, and warnings in [`Image::log`] have the lines of the
+    /// time when it was compiled.
+    #[doc(alias = "#line")]
+    pub fn part_of(mut self, file: impl Into<String>, line: u32) -> Self {
+        self.place = Some((file.into(), line));
+        self
+    }
+
     /// Adds a folder that `#include` searches, after those of the [`Options`].
     pub fn include_path(mut self, path: impl Into<PathBuf>) -> Self {
         self.options.include_paths.push(path.into());
@@ -153,6 +168,15 @@ impl Program {
     #[doc(alias = "nvrtcAddNameExpression")]
     pub fn name_expression(mut self, expression: impl Into<String>) -> Self {
         self.expressions.push(expression.into());
+        self
+    }
+
+    /// Names a kernel that the program has, outside any namespace, so that the types of its parameters are known
+    /// ([`Signature::types`](crate::Signature)) even if it is `extern "C"` by a macro or in a file. Of kernels that the
+    /// source declares `extern "C"` without a macro, types are known without it. A kernel that the program does not have
+    /// is no error.
+    pub fn kernel(mut self, name: impl Into<String>) -> Self {
+        self.kernels.push(name.into());
         self
     }
 
@@ -198,7 +222,7 @@ impl Program {
     /// [`Image::cache`] reports them.
     #[doc(alias = "nvrtcCompileProgram")]
     pub fn compile(&self, arch: Arch) -> Result<Image, Error> {
-        self.compile_with(arch, Nvrtc::find)
+        self.compile_with(arch, Bound::default())
     }
 
     /// Works like [`compile`](Self::compile), by a compiler that suits the driver if none was given: see
@@ -207,20 +231,7 @@ impl Program {
     /// # Errors
     /// As `compile`.
     pub fn compile_for_driver(&self, arch: Arch, cuda_version: i32) -> Result<Image, Error> {
-        self.compile_with(arch, || Nvrtc::find_for_driver(cuda_version))
-    }
-
-    /// Compiles by the given library, or the one that `find` returns.
-    fn compile_with(
-        &self,
-        arch: Arch,
-        find: impl FnOnce() -> Result<Nvrtc, Error>,
-    ) -> Result<Image, Error> {
-        self.check_headers()?;
-        match &self.library {
-            Some(library) => self.compile_by(library, arch),
-            None => self.compile_by(&find()?, arch),
-        }
+        self.compile_with(arch, Bound::of_driver(cuda_version))
     }
 
     /// Checks that no two headers have one name, which NVRTC refuses without naming it, and that those to be included
@@ -242,42 +253,27 @@ impl Program {
         }
     }
 
-    fn compile_by(&self, library: &Nvrtc, arch: Arch) -> Result<Image, Error> {
-        if self.cuda_headers && self.includes() {
-            let mut program = self.clone().cuda_headers(false);
-            program.options.include_paths.extend(library.include_paths());
-            return program.compile_by(library, arch);
-        }
-        if !self.origins.is_empty() {
-            return self.located().compile_by(library, arch);
-        }
-        let facts = library.facts(&self.cache)?;
-        let arch = arch.clamped(&facts.archs).ok_or_else(|| Error::UnsupportedArch {
-            asked: arch,
-            supported: facts.archs.clone(),
-            version: facts.version,
-        })?;
-        let image = self.through_cache(library, facts, arch)?;
-        self.cache.count(&image.cache);
-        Ok(image)
-    }
-
-    /// Returns the program whose texts say in which files they are, if line information is asked for.
+    /// Returns the program with directives that say in which files its texts are, as far as its image depends on that.
     fn located(&self) -> Self {
         let mut program = self.clone();
         let origins = std::mem::take(&mut program.origins);
-        if !self.options.names_files() {
-            return program;
-        }
-        for (name, path) in origins {
-            let Some(line) = line_directive(&path) else { continue };
-            if let Some((_, text)) = program.headers.iter_mut().find(|(header, _)| *header == name)
-            {
-                text.insert_str(0, &line);
-            } else if program.name == name {
-                program.source.insert_str(0, &line);
+        let texts = || self.headers.iter().map(|(_, text)| text).chain([&self.source]);
+        let line_macros = ["assert", "__LINE__", "__FILE__"];
+        let says_lines = || texts().any(|text| line_macros.iter().any(|name| text.contains(name)));
+        if self.options.names_files() {
+            for (name, path) in origins {
+                let Some(path) = file_on_disk(&path) else { continue };
+                if let Some((_, text)) =
+                    program.headers.iter_mut().find(|(header, _)| *header == name)
+                {
+                    text.insert_str(0, &line_directive(&path, 1));
+                } else if program.name == name {
+                    let line = program.place.as_ref().map_or(1, |(_, line)| *line);
+                    program.place = Some((path, line));
+                }
             }
         }
+        program.says_lines = self.options.names_files() || says_lines();
         program
     }
 
@@ -287,121 +283,7 @@ impl Program {
         texts.into_iter().any(|text| text.contains("include"))
     }
 
-    fn through_cache(&self, library: &Nvrtc, facts: &Facts, arch: Arch) -> Result<Image, Error> {
-        let outside = self.outside();
-        let without = |reason| {
-            let image = self.run(&outside, library, facts, arch)?;
-            Ok(Image { cache: CacheStatus::Uncached(reason), ..image })
-        };
-        let key = match self.key(&outside, facts, arch) {
-            Ok(key) => key,
-            Err(reason) => return without(reason),
-        };
-        let read = || self.cache.read(Kind::Image, &key).map(|p| p.and_then(|p| Image::decode(&p)));
-        match read() {
-            Ok(Some(image)) => return Ok(image),
-            Ok(None) => {}
-            Err(reason) => return without(reason),
-        }
-        let _lock = match self.cache.lock(&key) {
-            Ok(lock) => lock,
-            Err(reason) => return without(reason),
-        };
-        // The previous holder of the lock may have kept the image.
-        if let Ok(Some(image)) = read() {
-            return Ok(image);
-        }
-        let image = self.run(&outside, library, facts, arch)?;
-        if self.key(&self.outside(), facts, arch).as_ref() != Ok(&key) {
-            let cache = CacheStatus::Uncached(Uncached::Changed);
-            return Ok(Image { cache, ..image });
-        }
-        let cache = match self.cache.write(Kind::Image, &key, &image.encode()) {
-            Ok(()) => {
-                library.remember(facts, &self.cache);
-                CacheStatus::Stored
-            }
-            Err(reason) => CacheStatus::Uncached(reason),
-        };
-        Ok(Image { cache, ..image })
-    }
-
-    /// Returns all that the image depends on, or why that is not known.
-    fn key(&self, outside: &Outside, facts: &Facts, arch: Arch) -> Result<Hash, Uncached> {
-        if self.cache.folder().is_none() {
-            return Err(Uncached::Off);
-        }
-        if let Some(reason) = self.options.uncached() {
-            return Err(reason);
-        }
-        if let Some(variable) = VARIABLES.into_iter().find(|v| std::env::var_os(v).is_some()) {
-            return Err(Uncached::Environment(variable));
-        }
-        let build = facts.build.ok_or(Uncached::Compiler)?;
-        if let Some(obstacle) = &outside.files.obstacle {
-            return Err(obstacle.clone());
-        }
-        let mut key = KeyWriter::default();
-        key.field(env!("CARGO_PKG_VERSION").as_bytes());
-        key.field(facts.version.to_string().as_bytes());
-        key.field(&build);
-        key.field(arch.to_string().as_bytes());
-        if self.options.embeds_folder() {
-            key.field(outside.folder.as_os_str().as_encoded_bytes());
-        }
-        key.field(self.name.as_bytes());
-        key.field(self.source.as_bytes());
-        for headers in [&self.headers, &outside.stubs] {
-            key.count(headers.len());
-            for (name, text) in headers {
-                key.field(name.as_bytes());
-                key.field(text.as_bytes());
-            }
-        }
-        for list in [&self.expressions, &self.pre_includes, &self.options.flags()] {
-            key.count(list.len());
-            list.iter().for_each(|text| key.field(text.as_bytes()));
-        }
-        key.count(outside.files.files.len());
-        for (path, hash) in &outside.files.files {
-            key.field(path.as_os_str().as_encoded_bytes());
-            key.field(hash);
-        }
-        Ok(key.finish())
-    }
-
-    /// Returns the files that the program may read, and the headers that it gets.
-    fn outside(&self) -> Outside {
-        let (folder, mut error) = match std::env::current_dir() {
-            Ok(folder) => (folder, None),
-            Err(e) => {
-                let reason = e.to_string();
-                (PathBuf::new(), Some(Uncached::Unreadable { file: ".".into(), reason }))
-            }
-        };
-        let includes = self.includes();
-        let all: Vec<_> =
-            if self.host_headers && includes { stubs::all().collect() } else { Vec::new() };
-        // Without a cache, only the headers depend on the files.
-        let mut files = Closure::default();
-        if self.cache.folder().is_some() || !all.is_empty() {
-            let headers = self.headers.iter().chain(&all);
-            files = closure(&Roots {
-                source: (&self.name, &self.source),
-                headers: headers.map(|(name, text)| (&**name, &**text)).collect(),
-                include_paths: &self.options.include_paths,
-                folder: &folder,
-            });
-        }
-        files.obstacle = error.take().or(files.obstacle);
-        let stubs = match self.host_headers {
-            true => stubs::wanted(&self.headers, all, &files),
-            false => Vec::new(),
-        };
-        Outside { folder, files, stubs }
-    }
-
-    /// Compiles.
+    /// Compiles, with the types of kernels with C linkage as far as the program has such kernels.
     fn run(
         &self,
         outside: &Outside,
@@ -409,32 +291,34 @@ impl Program {
         facts: &Facts,
         arch: Arch,
     ) -> Result<Image, Error> {
-        let strings = |what: &str, texts: &mut dyn Iterator<Item = &String>| {
-            texts.map(|t| c_string(|| format!("{what} {t:?}"), t)).collect::<Result<Vec<_>, _>>()
+        let raw = library.raw()?;
+        let mut kernels = self.with_c_linkage(outside);
+        let output = loop {
+            let input = self.input(outside, arch, &kernels)?;
+            let failure = match compile(raw, facts.version, &input) {
+                Ok(output) => break output,
+                Err(failure) if kernels.is_empty() => return Err(failure),
+                Err(failure) => failure,
+            };
+            // A name that the program does not have, or that is overloaded: nothing is known of it.
+            let before = kernels.len();
+            match &failure {
+                Error::Compile(error) => {
+                    kernels.retain(|kernel| !kernel.is_in(&error.diagnostics));
+                }
+                Error::Status { call: "nvrtcGetLoweredName", .. } => kernels.clear(),
+                _ => {}
+            }
+            if kernels.len() == before {
+                return Err(failure);
+            }
         };
-        let architecture = format!("--gpu-architecture={arch}");
-        let mut flags = self.options.flags();
-        if self.host_headers {
-            flags.push(format!("--pre-include={}", stubs::PRELUDE_NAME));
-        }
-        flags.extend(self.pre_includes.iter().map(|name| format!("--pre-include={name}")));
-        let headers = || self.headers.iter().chain(&outside.stubs);
-        let input = Input {
-            source: c_string(|| format!("the source {}", self.name), &self.source)?,
-            name: c_string(|| format!("the name {:?}", self.name), &self.name)?,
-            header_names: strings("the header's name", &mut headers().map(|(name, _)| name))?,
-            header_texts: headers()
-                .map(|(name, text)| c_string(|| format!("the header {name}"), text))
-                .collect::<Result<_, _>>()?,
-            expressions: strings("the name expression", &mut self.expressions.iter())?,
-            flags: strings("the option", &mut std::iter::once(&architecture).chain(&flags))?,
-            cubin: arch.is_real(),
-            lto: self.options.lto,
-        };
-        let output = compile(library.raw()?, facts.version, &input)?;
-        let lowered = self.expressions.iter().cloned().zip(output.lowered).collect();
+        let mut names = output.lowered.into_iter();
+        let lowered = self.expressions.iter().cloned().zip(names.by_ref()).collect();
+        let instances: Vec<_> =
+            kernels.into_iter().map(|kernel| kernel.symbol).zip(names).collect();
         let image = Image {
-            kernels: signatures(output.ptx.as_deref())?,
+            kernels: signatures(output.ptx.as_deref(), &instances)?,
             cubin: output.cubin,
             ptx: output.ptx,
             lto_ir: output.lto_ir,
@@ -443,17 +327,80 @@ impl Program {
             arch,
             version: facts.version,
             cache: CacheStatus::Stored,
+            instances,
             made: Made::default(),
         };
         Ok(image.made_by_compiler())
     }
+
+    /// Returns the kernels that may have C linkage: those that the texts declare so, and named ones if any text could.
+    fn with_c_linkage(&self, outside: &Outside) -> Vec<Kernel> {
+        let texts = || self.headers.iter().map(|(_, text)| text).chain([&self.source]);
+        let external = |text: &String| text.contains("extern") && text.contains("\"C\"");
+        let mut kernels: Vec<_> =
+            texts().filter(|text| external(text)).flat_map(|text| linkage::kernels(text)).collect();
+        if texts().any(external) || !outside.files.files.is_empty() {
+            let named = self.kernels.iter().filter_map(|name| Kernel::plain(name));
+            for kernel in named {
+                if !kernels.iter().any(|known| known.symbol == kernel.symbol) {
+                    kernels.push(kernel);
+                }
+            }
+        }
+        kernels
+    }
+
+    /// Returns the compiler's input, which asks for the types of `kernels`.
+    fn input(&self, outside: &Outside, arch: Arch, kernels: &[Kernel]) -> Result<Input, Error> {
+        let strings = |what: &str, texts: &mut dyn Iterator<Item = &String>| {
+            texts.map(|t| c_string(|| format!("{what} {t:?}"), t)).collect::<Result<Vec<_>, _>>()
+        };
+        let mut flags = vec![format!("--gpu-architecture={arch}")];
+        flags.extend(self.options.flags());
+        if self.host_headers {
+            flags.push(format!("--pre-include={}", stubs::PRELUDE_NAME));
+        }
+        flags.extend(self.pre_includes.iter().map(|name| format!("--pre-include={name}")));
+        let mut added = Vec::new();
+        if !kernels.is_empty() {
+            flags.push(format!("--pre-include={}", linkage::HEADER_NAME));
+            added.push((linkage::HEADER_NAME.to_owned(), linkage::HEADER.to_owned()));
+        }
+        let headers = || self.headers.iter().chain(&outside.stubs).chain(&added);
+        let types: Vec<String> = kernels.iter().map(Kernel::expression).collect();
+        let source = match &self.place {
+            None => Cow::Borrowed(&self.source),
+            Some((file, line)) => Cow::Owned(line_directive(file, *line) + &self.source),
+        };
+        Ok(Input {
+            source: c_string(|| format!("the source {}", self.name), &source)?,
+            name: c_string(|| format!("the name {:?}", self.name), &self.name)?,
+            place: self.place.clone(),
+            header_names: strings("the header's name", &mut headers().map(|(name, _)| name))?,
+            header_texts: headers()
+                .map(|(name, text)| c_string(|| format!("the header {name}"), text))
+                .collect::<Result<_, _>>()?,
+            expressions: strings(
+                "the name expression",
+                &mut self.expressions.iter().chain(&types),
+            )?,
+            flags: strings("the option", &mut flags.iter())?,
+            cubin: arch.is_real(),
+            lto: self.options.lto,
+        })
+    }
 }
 
-/// Returns the directive that makes the next line the first of the file; `None` if it is not there.
-fn line_directive(path: &Path) -> Option<String> {
+/// Returns the absolute path if the file is there and a directive can name it.
+fn file_on_disk(path: &Path) -> Option<String> {
     let path = std::path::absolute(path).ok().filter(|path| path.is_file())?;
-    let path = path.to_str().filter(|path| !path.contains(['"', '\n', '\0']))?;
-    Some(format!("#line 1 \"{}\"\n", path.replace('\\', "\\\\")))
+    path.to_str().filter(|path| !path.contains(['"', '\n', '\0'])).map(str::to_owned)
+}
+
+/// Returns the directive that makes the next line this one of the file.
+fn line_directive(file: &str, line: u32) -> String {
+    let file = file.replace('\\', "\\\\").replace(['"', '\n'], "_");
+    format!("#line {} \"{file}\"\n", line.max(1))
 }
 
 #[cfg(test)]

@@ -26,6 +26,12 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
+    /// Returns the bound of a driver, by what `cuDriverGetVersion` returns.
+    pub(crate) fn of_driver(cuda_version: i32) -> Self {
+        let number = u32::try_from(cuda_version).unwrap_or(0);
+        Self { driver: Some(NvrtcVersion { major: number / 1000, minor: number % 1000 / 10 }) }
+    }
+
     /// Returns the suitable libraries of one place, best last. PTX loads only if the whole version does not exceed the
     /// driver's, so this takes precedence over a newer version.
     fn rank(self, found: &Found) -> Option<(bool, NvrtcVersion)> {

@@ -5,12 +5,13 @@ use crate::codec::{Hash, Reader, Writer, sha256};
 
 const MAGIC: &[u8; 8] = b"cudakc\r\n";
 /// Raised whenever a payload's layout changes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 fn tag(kind: Kind) -> u32 {
     match kind {
         Kind::Image => 0,
         Kind::Library => 1,
+        Kind::Record => 2,
     }
 }
 

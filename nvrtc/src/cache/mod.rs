@@ -218,13 +218,16 @@ pub(crate) enum Kind {
     Image,
     /// The facts about a compiler from its first load.
     Library,
+    /// The compiler of a program's image.
+    Record,
 }
 
 impl Kind {
     fn file_name(self, key: &Hash) -> String {
         match self {
             Self::Image => name::image(key),
-            Self::Library => name::record(key),
+            Self::Library => name::library(key),
+            Self::Record => name::record(key),
         }
     }
 }

@@ -8,7 +8,7 @@ const DIGITS: usize = 64;
 /// The kinds of files that a cache evicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Made {
-    /// `<key>.image`
+    /// `<key>.image` and `<key>.record`
     Image,
     /// `<key>.lock`
     Lock,
@@ -21,8 +21,13 @@ pub(super) fn image(key: &Hash) -> String {
 }
 
 /// Returns the file of facts about a compiler. It has a few bytes and is never evicted.
-pub(super) fn record(key: &Hash) -> String {
+pub(super) fn library(key: &Hash) -> String {
     format!("{}.library", hex(key))
+}
+
+/// Returns the file that says which compiler made a program's image.
+pub(super) fn record(key: &Hash) -> String {
+    format!("{}.record", hex(key))
 }
 
 pub(super) fn lock(key: &Hash) -> String {
@@ -40,7 +45,7 @@ pub(super) fn made(name: &str) -> Option<Made> {
         return None;
     }
     match rest {
-        ".image" => Some(Made::Image),
+        ".image" | ".record" => Some(Made::Image),
         ".lock" => Some(Made::Lock),
         _ => {
             let (process, number) =
@@ -64,8 +69,9 @@ mod tests {
         assert_eq!(made(&lock(&key)), Some(Made::Lock));
         assert_eq!(made(&temporary(&key, 1, 0)), Some(Made::Temporary));
         assert_eq!(made(&temporary(&key, u32::MAX, u64::MAX)), Some(Made::Temporary));
-        assert_eq!(made(&record(&key)), None);
-        for name in [image(&key), lock(&key), temporary(&key, 1, 2)] {
+        assert_eq!(made(&record(&key)), Some(Made::Image));
+        assert_eq!(made(&library(&key)), None);
+        for name in [image(&key), record(&key), lock(&key), temporary(&key, 1, 2)] {
             for at in 0..name.len() {
                 // Shorter by one, longer by one, and changed in one place.
                 assert_eq!(made(&name[..at]), None, "{}", &name[..at]);

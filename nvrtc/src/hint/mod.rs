@@ -59,8 +59,12 @@ pub(crate) fn hint(diagnostics: &[Diagnostic], name: &str, source: &str) -> Opti
     }
     let places = errors().filter(|e| is_host_code(&e.message)).map(|e| place(e, name, source));
     let places = list(places)?;
+    // The message of a function without any mark.
+    let is_function = |error: &Diagnostic| error.message.contains("is considered a host function");
+    let kernel = if errors().any(is_function) { "is `__global__` missing? Otherwise " } else { "" };
     Some(format!(
-        "NVRTC compiles device code alone, and {places} is host code: {GUARD}, or mark what kernels use `__device__`"
+        "NVRTC compiles device code alone, and {places} is host code: {kernel}{GUARD}, or mark what kernels use \
+         `__device__`"
     ))
 }
 
@@ -160,7 +164,8 @@ mod tests {
     fn host_code_names_its_lines_and_the_guard() {
         let one = of(&format!("a.cu(3): {FUNCTION}\n  int main(){{\n      ^\n"));
         assert!(
-            one.contains("line 3 of a.cu is host code") && one.contains("`#ifndef __CUDACC_RTC__`"),
+            one.contains("line 3 of a.cu is host code: is `__global__` missing?")
+                && one.contains("`#ifndef __CUDACC_RTC__`"),
             "{one}"
         );
         let two =

@@ -376,3 +376,35 @@ fn a_header_that_changes_meanwhile_poisons_nothing(c: &Compiler) -> Outcome {
     assert!(files(&c.folder.path().join("cache"), "image")?.is_empty());
     Ok(())
 }
+
+pub(crate) fn a_cached_image_needs_no_library(c: &Compiler) -> Outcome {
+    let cache = c.folder.path().join("cache");
+    let root = c.library.path().and_then(|path| path.parent()?.parent()).ok_or("no path")?;
+    // The second one includes a header of CUDA's, around the library.
+    let includes = format!("#include <cuda_fp16.h>\n{SOURCE}");
+    let sources: &[&str] = if c.version.major < 13 { &[SOURCE] } else { &[SOURCE, &includes] };
+    for source in sources {
+        let missing = child::search(None, &cache, source)?;
+        assert!(missing.concat().contains("no NVRTC"), "{missing:?}");
+        let compiled = child::search(Some(root), &cache, source)?;
+        // The image for a driver is the one without.
+        assert_eq!(compiled[0], "Hit", "{compiled:?}");
+        let cached = child::search(None, &cache, source)?;
+        assert_eq!((&*cached[0], &*cached[1]), ("Hit", "false"), "{cached:?}");
+    }
+    // Another program, and a record that is cut, are not in the cache.
+    let other = child::search(None, &cache, "__global__ void other() {}")?;
+    assert!(other.concat().contains("no NVRTC"), "{other:?}");
+    let records = files(&cache, "record")?;
+    assert_eq!(records.len(), 2 * sources.len(), "one without a driver, one for it");
+    for record in &records {
+        let bytes = fs::read(record)?;
+        fs::write(record, &bytes[..bytes.len() - 1])?;
+    }
+    let cut = child::search(None, &cache, SOURCE)?;
+    assert!(cut.concat().contains("no NVRTC"), "{cut:?}");
+    // The next compile writes it again, although the image is there.
+    child::search(Some(root), &cache, SOURCE)?;
+    assert_eq!(child::search(None, &cache, SOURCE)?[0], "Hit");
+    Ok(())
+}

@@ -12,6 +12,7 @@ use crate::Compiler;
 const JOB: &str = "NVRTC_TEST_JOB";
 const LIBRARY: &str = "NVRTC_TEST_LIBRARY";
 const CACHE: &str = "NVRTC_TEST_CACHE";
+const TEXT: &str = "NVRTC_TEST_SOURCE";
 
 /// The source that the jobs compile.
 pub(crate) const SOURCE: &str =
@@ -40,6 +41,45 @@ pub(crate) fn spawn(
         variables.iter().map(|(name, value)| (*name, OsStr::new(value))).collect();
     all.extend([(LIBRARY, library.as_os_str()), (CACHE, cache.as_os_str())]);
     start("compile", &all)
+}
+
+/// Returns what a child prints that compiles `source` by the NVRTC of the toolkit `root`, or by none that any variable
+/// names: as [`spawn`].
+pub(crate) fn search(
+    root: Option<&Path>,
+    cache: &Path,
+    source: &str,
+) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let mut command = without_variables("search")?;
+    command.env(CACHE, cache).env(TEXT, source);
+    if let Some(root) = root {
+        command.env("CUDA_PATH", root);
+    }
+    answer(command.spawn()?)
+}
+
+/// Returns whether an NVRTC is found that no variable names.
+pub(crate) fn finds_one_without_variables() -> bool {
+    let found = without_variables("find").and_then(|mut command| command.spawn());
+    let found = found.map_err(Into::into).and_then(answer);
+    !found.is_ok_and(|fields| fields.iter().any(|field| field.starts_with("no NVRTC")))
+}
+
+fn without_variables(job: &str) -> std::io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    for name in [
+        "CUDA_NVRTC",
+        "LD_LIBRARY_PATH",
+        "CUDA_PATH",
+        "CUDA_HOME",
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "PATH",
+    ] {
+        command.env_remove(name);
+    }
+    command.env("CUDA_SETUP_DIR", "/nonexistent").env(JOB, job).stdout(Stdio::piped());
+    Ok(command)
 }
 
 /// Returns the results of `Nvrtc::find` and `Cache::user` under these variables: `<path or error>|<folder>`.
@@ -92,13 +132,20 @@ pub(crate) fn main() {
     }
     let variable = |name| std::env::var_os(name).unwrap_or_default();
     let begin = Instant::now();
-    // SAFETY: the parent names NVIDIA's library.
-    let image = unsafe { Nvrtc::at(variable(LIBRARY)) }.and_then(|library| {
-        Program::new(SOURCE)
-            .library(&library)
-            .cache(&Cache::at(variable(CACHE)))
-            .compile(Arch::sm(9, 0))
-    });
+    let image = match std::env::var(TEXT) {
+        Ok(text) => {
+            let program = Program::new(text).cache(&Cache::at(variable(CACHE)));
+            let driver = program.compile_for_driver(Arch::sm(9, 0), 13000);
+            let again = program.compile_for_driver(Arch::sm(9, 0), 13000);
+            assert_eq!(driver.is_ok(), again.is_ok());
+            driver.and_then(|_| program.compile(Arch::sm(9, 0)))
+        }
+        // SAFETY: the parent names NVIDIA's library.
+        Err(_) => unsafe { Nvrtc::at(variable(LIBRARY)) }.and_then(|library| {
+            let program = Program::new(SOURCE).library(&library);
+            program.cache(&Cache::at(variable(CACHE))).compile(Arch::sm(9, 0))
+        }),
+    };
     let micros = begin.elapsed().as_micros();
     // Not what this crate believes, but what the system has mapped.
     let maps =

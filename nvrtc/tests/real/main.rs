@@ -8,6 +8,7 @@ mod child;
 mod compiling;
 mod faults;
 mod hosted;
+mod linkage;
 mod refused;
 
 use std::error::Error;
@@ -52,8 +53,15 @@ fn main() {
         return;
     }
     let arguments = Arguments::from_args();
-    let tests =
-        [compiling::TESTS, caching::TESTS, faults::TESTS, hosted::TESTS, refused::TESTS].concat();
+    let tests = [
+        compiling::TESTS,
+        linkage::TESTS,
+        caching::TESTS,
+        faults::TESTS,
+        hosted::TESTS,
+        refused::TESTS,
+    ]
+    .concat();
     let mut trials = Vec::new();
     for (version, folder) in INSTALLED {
         let library = installed(folder);
@@ -66,6 +74,20 @@ fn main() {
                     format!("{version}/{name} (not run: `cargo xtask setup` first)"),
                     || Err("run `cargo xtask setup` first".into()),
                 )
+                .with_ignored_flag(true),
+            });
+        }
+        if let Some(path) = library {
+            // Where the system has an NVRTC, none can be out of sight.
+            let in_sight = child::finds_one_without_variables();
+            let name = format!("{version}/a_cached_image_needs_no_library");
+            trials.push(match in_sight {
+                false => Trial::test(name, move || {
+                    run(version, &path, caching::a_cached_image_needs_no_library)
+                }),
+                true => Trial::test(format!("{name} (not run: this system has an NVRTC)"), || {
+                    Err("this system has an NVRTC".into())
+                })
                 .with_ignored_flag(true),
             });
         }

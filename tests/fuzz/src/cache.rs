@@ -1,12 +1,12 @@
 //! Files of the compiler's cache.
 
 use nvrtc::fuzzing::{
-    EntryKind, read_entry, read_image, rewrite_library, write_entry, write_image,
+    EntryKind, read_entry, read_image, rewrite_library, rewrite_record, write_entry, write_image,
 };
 
 use crate::within;
 
-const KINDS: [EntryKind; 2] = [EntryKind::Image, EntryKind::Library];
+const KINDS: [EntryKind; 3] = [EntryKind::Image, EntryKind::Library, EntryKind::Record];
 /// Where a file has its key.
 const KEY: std::ops::Range<usize> = 16..48;
 
@@ -47,6 +47,9 @@ fn as_payload(data: &[u8]) {
     }
     if let Some(written) = rewrite_library(data) {
         assert!(written == data, "it is written otherwise than it was read");
+    }
+    if let Some(written) = rewrite_record(data) {
+        assert_eq!(rewrite_record(&written), Some(written));
     }
 }
 

@@ -1,0 +1,329 @@
+//! The parameters' types of kernels with C linkage, whose symbols do not state them.
+//!
+//! The compiler states them: the argument of an instance of the template in [`HEADER`] is the kernel's type, and the
+//! instance's mangled name spells it. The template has no definition, so the image is the same with and without it.
+
+use ptx::{Signature, mangled};
+
+use crate::Diagnostic;
+
+/// The name of [`HEADER`] in memory.
+pub(crate) const HEADER_NAME: &str = "cuda_safe/parameters_of.h";
+
+/// Included before programs that have such kernels.
+pub(crate) const HEADER: &str =
+    "namespace cuda_safe { template <class Kernel> __global__ void parameters_of(); }\n";
+
+/// A kernel that may have C linkage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kernel {
+    /// Its name in the image.
+    pub(crate) symbol: String,
+    /// Its name in C++.
+    name: String,
+}
+
+impl Kernel {
+    /// Returns the kernel of this name outside any namespace; `None` if the name is an expression or mangled.
+    pub(crate) fn plain(name: &str) -> Option<Self> {
+        let letter = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+        let plain = name.bytes().next().is_some_and(letter)
+            && name.bytes().all(is_word)
+            && !name.starts_with("_Z");
+        plain.then(|| Self { symbol: name.to_owned(), name: name.to_owned() })
+    }
+
+    /// Returns the name expression whose lowered name states the types.
+    pub(crate) fn expression(&self) -> String {
+        format!("cuda_safe::parameters_of<decltype(&{})>", self.name)
+    }
+
+    /// Returns whether a message is about the expression: the program has no kernel of the name, or several.
+    pub(crate) fn is_in(&self, messages: &[Diagnostic]) -> bool {
+        let expression = format!("parameters_of<decltype(&{})>", self.name);
+        messages.iter().any(|message| {
+            let packed: String = message.message.split_whitespace().collect();
+            packed.contains(&expression)
+        })
+    }
+}
+
+/// Sets the types of kernels by the lowered names of their expressions.
+pub(crate) fn set_types(kernels: &mut [Signature], instances: &[(String, String)]) {
+    for kernel in kernels.iter_mut().filter(|kernel| kernel.types.is_empty()) {
+        let instance = instances.iter().find(|(symbol, _)| *symbol == kernel.name);
+        let types = instance.and_then(|(_, name)| mangled::argument_parameters(name));
+        kernel.types = types.unwrap_or_default();
+    }
+}
+
+/// Returns the kernels with C linkage that a text declares outside of macros.
+pub(crate) fn kernels(text: &str) -> Vec<Kernel> {
+    let mut found = Vec::new();
+    let mut scopes: Vec<Scope<'_>> = Vec::new();
+    let mut statement = Statement::default();
+    let mut tokens = Tokens { text, at: 0, line_begins: true };
+    while let Some(token) = tokens.next() {
+        match token {
+            "{" => {
+                let is_c = scopes.last().is_some_and(|scope| scope.is_c);
+                scopes.push(statement.scope(is_c));
+                statement = Statement::default();
+            }
+            "}" => {
+                scopes.pop();
+                statement = Statement::default();
+            }
+            ";" => statement = Statement::default(),
+            "(" => {
+                if let Some(name) = statement.kernel(scopes.last().is_some_and(|scope| scope.is_c))
+                    && let Some(names) =
+                        scopes.iter().map(|scope| scope.name).collect::<Option<Vec<_>>>()
+                {
+                    let inside = names.iter().filter(|name| !name.is_empty()).copied();
+                    let path: Vec<&str> = inside.chain([name]).collect();
+                    found.push(Kernel { symbol: name.to_owned(), name: path.join("::") });
+                }
+                statement.depth += 1;
+            }
+            ")" => statement.depth = statement.depth.saturating_sub(1),
+            word => statement.add(word),
+        }
+    }
+    // Of a kernel that is declared and defined, once.
+    let mut once: Vec<Kernel> = Vec::new();
+    for kernel in found {
+        if !once.contains(&kernel) {
+            once.push(kernel);
+        }
+    }
+    once
+}
+
+/// What a brace has opened.
+#[derive(Debug)]
+struct Scope<'a> {
+    /// The namespace, empty for one without a name and for `extern "C"`; `None` for a body, where nothing is a kernel.
+    name: Option<&'a str>,
+    is_c: bool,
+}
+
+/// The tokens since the last statement's end, as far as they matter.
+#[derive(Debug, Default)]
+struct Statement<'a> {
+    namespace: bool,
+    external: bool,
+    c: bool,
+    template: bool,
+    global: bool,
+    declared: bool,
+    /// The words behind `namespace`, with their `::`.
+    path: Option<&'a str>,
+    last: &'a str,
+    words: usize,
+    depth: usize,
+}
+
+impl<'a> Statement<'a> {
+    fn add(&mut self, word: &'a str) {
+        self.words += 1;
+        match word {
+            "namespace" => self.namespace = true,
+            "extern" => self.external = true,
+            "\"C\"" => self.c |= self.external,
+            "template" => self.template = true,
+            "__global__" => self.global = true,
+            _ if self.namespace && word.bytes().all(|byte| is_word(byte) || byte == b':') => {
+                self.path = Some(word);
+            }
+            _ => {}
+        }
+        if self.depth == 0 {
+            self.last = word;
+        }
+    }
+
+    /// Returns the scope that a brace opens here.
+    fn scope(&self, is_c: bool) -> Scope<'a> {
+        match (self.namespace, self.c && self.words == 2) {
+            (true, _) => Scope { name: Some(self.path.unwrap_or_default()), is_c },
+            (false, true) => Scope { name: Some(""), is_c: true },
+            (false, false) => Scope { name: None, is_c },
+        }
+    }
+
+    /// Returns the kernel's name, if this parenthesis begins the parameters of one with C linkage.
+    fn kernel(&mut self, is_c: bool) -> Option<&'a str> {
+        // `__launch_bounds__(…)` and the like begin with two underscores.
+        let named = self.last.bytes().all(is_word) && !self.last.starts_with("__");
+        let begins = self.global && !self.declared && self.depth == 0 && named;
+        self.declared |= begins;
+        (begins && (self.c || is_c) && !self.template && !self.last.is_empty()).then_some(self.last)
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+}
+
+/// The words, strings and marks of a text, without comments and directives. `a::b` is one word.
+struct Tokens<'a> {
+    text: &'a str,
+    at: usize,
+    line_begins: bool,
+}
+
+impl<'a> Tokens<'a> {
+    /// Skips to the end of `end`, or of the text.
+    fn skip_past(&mut self, end: &str) {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        self.at += rest.find(end).map_or(rest.len(), |found| found + end.len());
+    }
+
+    /// Skips a literal in quotation marks, from behind the first one.
+    fn skip_quoted(&mut self, quote: u8) {
+        let bytes = self.text.as_bytes();
+        while let Some(&byte) = bytes.get(self.at) {
+            self.at += if byte == b'\\' { 2 } else { 1 };
+            if byte == quote || byte == b'\n' {
+                break;
+            }
+        }
+        self.at = self.at.min(bytes.len());
+    }
+
+    /// Skips a directive with the lines that continue it.
+    fn skip_directive(&mut self) {
+        loop {
+            let begin = self.at;
+            self.skip_past("\n");
+            let line = self.text.get(begin..self.at).unwrap_or_default().trim_end();
+            if !line.ends_with('\\') {
+                break;
+            }
+        }
+    }
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let bytes = self.text.as_bytes();
+        loop {
+            let begin = self.at;
+            let first = *bytes.get(begin)?;
+            let line_begins = std::mem::replace(&mut self.line_begins, first == b'\n');
+            let rest = &bytes[begin..];
+            self.at += 1;
+            match first {
+                _ if first.is_ascii_whitespace() => self.line_begins |= line_begins,
+                b'#' if line_begins => {
+                    self.skip_directive();
+                    self.line_begins = true;
+                }
+                b'/' if rest.starts_with(b"//") => {
+                    self.skip_past("\n");
+                    self.line_begins = true;
+                }
+                b'/' if rest.starts_with(b"/*") => {
+                    self.at += 1;
+                    self.skip_past("*/");
+                    self.line_begins = line_begins;
+                }
+                b'R' if rest.starts_with(b"R\"") => {
+                    let head = self.text.get(begin + 2..)?;
+                    let delimiter = head.split('(').next().unwrap_or_default();
+                    self.skip_past(&format!("){delimiter}\""));
+                }
+                b'\'' => self.skip_quoted(b'\''),
+                b'"' => {
+                    self.skip_quoted(b'"');
+                    return self.text.get(begin..self.at).or(Some(""));
+                }
+                _ if is_word(first) => {
+                    let colons = |at: usize| bytes[at..].starts_with(b"::");
+                    while let Some(&byte) = bytes.get(self.at) {
+                        let in_path =
+                            byte == b':' && (colons(self.at) || bytes[self.at - 1] == b':');
+                        if !is_word(byte) && !in_path {
+                            break;
+                        }
+                        self.at += 1;
+                    }
+                    return self.text.get(begin..self.at);
+                }
+                _ => return self.text.get(begin..self.at),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<(String, String)> {
+        kernels(text).into_iter().map(|kernel| (kernel.symbol, kernel.name)).collect()
+    }
+
+    #[test]
+    fn kernels_with_c_linkage_are_found_by_their_qualified_names() {
+        let text = r#"
+            #define KERNEL extern "C" __global__ \
+                void in_a_macro(
+            // extern "C" __global__ void in_a_comment(int);
+            /* extern "C" __global__ void in_a_comment(int); */
+            const char* text = "extern \"C\" __global__ void in_a_string(int) {";
+            const char* raw = R"x(extern "C" __global__ void raw(int) { )" )x"; char c = '"';
+            extern "C" __global__ void declared(float*);
+            extern "C" __global__ void __launch_bounds__(128, f(1)) declared(float* x) { x[0] = g(1); }
+            __global__ void extern_is_not_here(float* x) { if (x) { x[0] = 1; } }
+            extern "C" __device__ int no_kernel(int);
+            extern "C" {
+                __global__ void inside(int, void (*)(int));
+                static __device__ int not_this(int x) { return x; }
+                namespace a::b { namespace { __global__ void deep(int) {} } }
+            }
+            namespace ns { extern "C" __global__ void nested(double* d) { *d = 1; } }
+            struct S { int x; }; template <class T> __global__ void instance(T) {}
+            __global__ void last(int) {}
+        "#;
+        let want = [
+            ("declared", "declared"),
+            ("inside", "inside"),
+            ("deep", "a::b::deep"),
+            ("nested", "ns::nested"),
+        ];
+        let want = want.map(|(symbol, name)| (symbol.to_owned(), name.to_owned()));
+        assert_eq!(found(text), want);
+    }
+
+    #[test]
+    fn texts_that_end_early_end_the_search() {
+        let text = "extern \"C\" { namespace a { __global__ void k(int) { R\"x(é)x\"; 'c' \"s\" /* */ // é\n#d\\\n } } }";
+        for (end, _) in text.char_indices() {
+            let _ = found(&text[..end]);
+        }
+        assert_eq!(found("R\""), []);
+        assert_eq!(found("\"\\"), []);
+        // Linear in the text.
+        for part in ["/*", "R\"(", "extern \"C\" {", "__global__ void k(", "a::", "#\\\n", "'"] {
+            let _ = found(&part.repeat(200_000));
+        }
+    }
+
+    #[test]
+    fn names_and_their_messages() {
+        assert_eq!(Kernel::plain("_Z3addPf"), None);
+        assert_eq!(Kernel::plain("scale<float>"), None);
+        assert_eq!(Kernel::plain(""), None);
+        let messages = crate::diagnostic::parse(
+            "__nv_name_map(2): error: identifier \"nope\" is undefined\n\n__nv_name_map(2): error: Name expression \
+             cannot form address of a non-__global__ function. Input name expression was: \" cuda_safe :: parameters_of \
+             < decltype ( & nope ) >\"\n",
+        );
+        let is_in = |name: &str| Kernel::plain(name).is_some_and(|kernel| kernel.is_in(&messages));
+        assert!(is_in("nope") && !is_in("no") && !is_in("other"));
+    }
+}
