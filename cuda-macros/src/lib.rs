@@ -77,16 +77,17 @@ use proc_macro::TokenStream;
 /// - With type parameters, the promise holds for each of their instances.
 ///
 /// The kernel also has the parameters that are declared here. The first launch checks that as far as
-/// possible. Kernels without `extern "C"` have mangled names, which contain the type that each parameter points to and
-/// whether that is const; of a kernel with `extern "C"` only the number, the size and the class (integer or float) of
-/// its parameters are known. The promise also covers that `::cuda_safe`, or the path after `#![crate = …]`, is this
+/// possible: number, size and class (integer or float) of the parameters, the types that pointers point to, and whether
+/// those are const. NVRTC states the types, whether a kernel is `extern "C"` or not. Of a kernel that was compiled before
+/// (PTX, a cubin) and is `extern "C"`, its symbol states no types, and only number, size and class are known. The promise also covers that `::cuda_safe`, or the path after `#![crate = …]`, is this
 /// crate, and `::core` the language's.
 ///
 /// An `unsafe fn` promises nothing: its method is an `unsafe fn` too, and takes every launch that its
 /// `where` allows. `SOURCE` is any expression whose type is a `cuda_safe::KernelSource`; struct
 /// literals in it need parentheses. [`include_cuda!`] embeds a file with its includes. For
 /// `include_str!("dir/file.cu")`, messages of the CUDA compiler name the file `file.cu`, and line information
-/// (`Options::lineinfo`) its absolute path, as for `include_cuda!`.
+/// (`Options::lineinfo`) its absolute path, as for `include_cuda!`. For a literal, both name the Rust file and the lines in
+/// it; a literal in a constant or in another macro is `program.cu`.
 ///
 /// # What is generated
 /// A struct (without `struct Name;`: a private `Kernels`) that holds one `cuda_safe::Kernel` for each
@@ -135,8 +136,8 @@ use proc_macro::TokenStream;
 ///
 /// Such memory is ordered as other memory that is read: several streams read it at once. Declared as `&mut [f32]`
 /// instead, each launch would wait for all earlier ones on other streams that use it. On a pointer to const the marker
-/// is an error of the first launch. Symbols of `extern "C"` kernels have no types: the marker is not needed there, and
-/// accepted.
+/// is an error of the first launch. Types of a precompiled `extern "C"` kernel are not known: the marker is not needed there,
+/// and accepted.
 ///
 /// A parameter of an `unsafe fn` may also be a pointer. `Option<&[T]>` and `Option<&mut [T]>` take views, references to
 /// buffers, and `None` for a null pointer. `*const T` and `*mut T` take raw pointers and `CUdeviceptr`s
@@ -205,7 +206,7 @@ use proc_macro::TokenStream;
 ///     // SAFETY: thread i reads x[i] if i < n; thread 0 of block b alone writes sums[b]; `part` has an
 ///     // element for each thread of a block, and every thread meets every barrier.
 ///     unsafe in r#"
-///         extern "C" __global__ void sum(const float* x, float* sums, size_t n) {
+///         __global__ void sum(const float* x, float* sums, size_t n) {
 ///             __shared__ float part[256];
 ///             size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x;
 ///             part[threadIdx.x] = i < n ? x[i] : 0.0f;
@@ -307,8 +308,8 @@ use proc_macro::TokenStream;
 ///
 /// # Checking without a device
 /// `Kernels::check(arch)` compiles the source for an architecture, or reads the PTX or the image that the source is, and
-/// compares all declared kernels and their instances with it: that the symbols exist, and the number, size and class of
-/// the parameters, and what the mangled names say of pointers and `const`. Each is compared as its first launch compares
+/// compares all declared kernels and their instances with it: that the symbols exist, and the number, size, class and types of
+/// the parameters, as far as they are known. Each is compared as its first launch compares
 /// it. Declared globals are compared as `load` compares them: name, size, and whether they are floats. No device and no driver is needed, so a test finds what would else be found at the first launch:
 ///
 /// ```ignore

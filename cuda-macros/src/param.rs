@@ -191,7 +191,9 @@ fn not_any(kind: &Kind, safe: bool, is_filled: bool) -> Option<&'static str> {
         }
         _ if is_filled => Some("`#[any]` stands before what the caller passes: this is filled in"),
         Kind::Value { integer: true, .. } => None,
-        _ => Some("`#[any]` stands before an integer that no clause reads"),
+        _ => Some(
+            "`#[any]` stands before an integer that no clause reads: this is no integer, remove it",
+        ),
     }
 }
 

@@ -18,6 +18,12 @@ pub(crate) fn named(source: &[Token], krate: &[Token]) -> Vec<Token> {
         let arguments = quote("crate = $cuda, $arguments", holes);
         return vec![include.clone(), bang.clone(), Token::Group(*delimiter, arguments, *span)];
     }
+    if let [literal @ Token::Literal(text, span)] = bare(source)
+        && let (Some(file), Some(line)) = (span.shown_file(), span.line())
+        && keeps_lines(text)
+    {
+        return in_rust(literal, *span, &file, line, krate);
+    }
     let Some(name) = included_file(source) else { return source.to_vec() };
     let name = [Token::string(&name, Span::Macro)];
     let program = quote(
@@ -34,6 +40,55 @@ pub(crate) fn named(source: &[Token], krate: &[Token]) -> Vec<Token> {
             ("path", &[Token::string(&path, Span::Macro)]),
         ],
     )
+}
+
+/// Returns the program of a literal that begins in this line of a file, so that the compiler's messages and line information
+/// name the file.
+fn in_rust(literal: &Token, span: Span, file: &str, line: u32, krate: &[Token]) -> Vec<Token> {
+    let line = Token::Literal(format!("{line}u32"), Span::Macro);
+    let program = quote(
+        "$cuda::nvrtc::Program::part_of($cuda::nvrtc::Program::new($source), $file, $line)",
+        &[
+            ("cuda", krate),
+            ("source", std::slice::from_ref(literal)),
+            ("file", &[Token::string(file, Span::Macro)]),
+            ("line", &[line]),
+        ],
+    );
+    let path = span.file().filter(|_| may_hold_paths()).and_then(|path| path.canonicalize().ok());
+    let Some(path) = path.as_ref().and_then(|path| path.to_str()) else { return program };
+    quote(
+        "$cuda::nvrtc::Program::origin($program, \"program.cu\", $path)",
+        &[("cuda", krate), ("program", &program), ("path", &[Token::string(path, Span::Macro)])],
+    )
+}
+
+/// Returns whether this is a string in which each line of the value is the same line of the literal: a raw string, or one in
+/// which `\n` stands before each line's end alone, with a `\` that continues it or without.
+fn keeps_lines(literal: &str) -> bool {
+    if literal.starts_with('r') {
+        return true;
+    }
+    let Some(text) = literal.strip_prefix('"') else { return false };
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        let after = &rest[at + 1..];
+        rest = match after.strip_prefix("n") {
+            // At the end there is no line after it.
+            Some(after) if after == "\"" => after,
+            Some(after) => match after.strip_prefix("\\\n") {
+                Some(after) => after,
+                None => return false,
+            },
+            None if after.starts_with('\n') => return false,
+            None => {
+                let mut chars = after.chars();
+                chars.next();
+                chars.as_str()
+            }
+        };
+    }
+    true
 }
 
 /// Returns whether the program may hold paths of this machine; `SOURCE_DATE_EPOCH` is what reproducible builds set.
@@ -74,5 +129,27 @@ fn included_file(source: &[Token]) -> Option<String> {
             (!name.is_empty() && !name.contains('\\')).then(|| name.to_owned())
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_whose_lines_are_those_of_the_file() {
+        for literal in [
+            "r\"a\\nb\"",
+            "r#\"\n a\n b \"#",
+            "\"one line\"",
+            "\"one line, \\\" quoted \\\\ and ended\\n\"",
+            "\"two\nlines\"",
+            "\"two\\n\\\n    lines\"",
+        ] {
+            assert!(keeps_lines(literal), "{literal}");
+        }
+        for literal in ["\"a\\nb\"", "\"a \\\n b\"", "\"a\\n\nb\"", "b\"x\"", "1"] {
+            assert!(!keeps_lines(literal), "{literal}");
+        }
     }
 }

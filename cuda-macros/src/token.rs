@@ -36,6 +36,22 @@ impl Span {
         }
     }
 
+    /// Returns the file as the compiler's own messages name it.
+    pub(crate) fn shown_file(self) -> Option<String> {
+        match self {
+            Span::User(span) => Some(span.file()).filter(|file| !file.is_empty()),
+            _ => None,
+        }
+    }
+
+    /// Returns the line in which it begins, from 1.
+    pub(crate) fn line(self) -> Option<u32> {
+        match self {
+            Span::User(span) => u32::try_from(span.line()).ok().filter(|line| *line > 0),
+            _ => None,
+        }
+    }
+
     fn resolve(self) -> proc_macro::Span {
         match self {
             Span::Macro => proc_macro::Span::mixed_site(),

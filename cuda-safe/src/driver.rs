@@ -149,6 +149,11 @@ impl Driver {
         }
     }
 
+    /// Returns whether this is a software device, such as that of the crate `cuda-emu`.
+    pub(crate) fn is_software(&self) -> Result<bool> {
+        Ok(!self.extension(c"cuEmuTangentsSet")?.is_null())
+    }
+
     /// Returns the newest CUDA version that the driver supports, as 1000 × major + 10 × minor.
     ///
     /// # Errors

@@ -33,6 +33,8 @@ pub struct Kernel {
 struct Shared {
     module: Arc<ModuleInner>,
     name: &'static str,
+    /// Its name in reports.
+    shown: &'static str,
     /// Empty until the first use of a kernel whose module was loaded lazily.
     found: OnceLock<KernelInner>,
 }
@@ -42,6 +44,7 @@ struct KernelInner {
     module: Arc<ModuleInner>,
     /// The module's variables that it reaches; `None` for most.
     variables: Option<Box<KernelVariables>>,
+    /// Its name in reports, and the name's number.
     name: &'static str,
     number: u32,
     limits: KernelLimits,
@@ -96,10 +99,11 @@ pub struct KernelParameter {
 
 impl Kernel {
     /// Looks the kernel up in the module, or, if that was loaded lazily, leaves this to the first use.
-    pub(crate) fn new(module: &Arc<ModuleInner>, name: &str) -> Result<Self> {
-        let (_, name) = names::intern(name);
+    /// `shown` is its name in reports.
+    pub(crate) fn new(module: &Arc<ModuleInner>, name: &str, shown: &str) -> Result<Self> {
+        let [name, shown] = [name, shown].map(|name| names::intern(name).1);
         module.kernel_made();
-        let shared = Shared { module: module.clone(), name, found: OnceLock::new() };
+        let shared = Shared { module: module.clone(), name, shown, found: OnceLock::new() };
         if !module.is_lazy() {
             shared.find()?;
         }
@@ -479,17 +483,18 @@ impl KernelInner {
         let limits = &context.limits;
         if !within(launch, limits, &self.limits, max_shared) {
             return match explain(launch, limits, &self.limits, max_shared) {
-                Some(error) => Err(error),
+                Some(error) => Err(self.asked(launch, error)),
                 None => Ok(false),
             };
         }
         let non_portable = self.non_portable_cluster.load(Ordering::Relaxed);
-        special(launch, limits, &self.limits, non_portable)?;
+        special(launch, limits, &self.limits, non_portable)
+            .map_err(|error| self.asked(launch, error))?;
         if launch.cooperative {
             let blocks = launch.grid.count();
             let most = self.resident_blocks(launch)?;
             if blocks > most {
-                return Err(not_resident(blocks, most));
+                return Err(self.asked(launch, not_resident(blocks, most)));
             }
         }
         Ok(true)
@@ -525,7 +530,10 @@ pub(crate) fn parameters(
     sizes: &[usize],
     signature: Option<&ptx::Signature>,
 ) -> Vec<Parameter> {
-    let cpp = ptx::mangled::parameters(name);
+    let cpp = match signature {
+        Some(signature) => signature.types.clone(),
+        None => ptx::mangled::parameters(name),
+    };
     let params = signature.map_or(&[][..], |signature| &signature.params);
     (0..sizes.len().max(params.len()))
         .map(|index| Parameter {

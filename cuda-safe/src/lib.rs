@@ -7,7 +7,7 @@
 //!     struct Kernels;
 //!     // The promise: thread i touches element i of x and y, and only if i < n.
 //!     unsafe in r#"
-//!         extern "C" __global__ void axpy(float a, const float* x, float* y, size_t n) {
+//!         __global__ void axpy(float a, const float* x, float* y, size_t n) {
 //!             size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
 //!             if (i < n) y[i] += a * x[i];
 //!         }

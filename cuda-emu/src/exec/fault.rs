@@ -53,7 +53,7 @@ pub struct Fault {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// The kernel's name in the image.
+    /// The kernel's name in the image; `Display` writes its name in C++.
     pub kernel: String,
     /// The function it was in, where that is another.
     pub function: Option<String>,
@@ -78,18 +78,19 @@ impl fmt::Display for Report {
         if self.kernel.is_empty() {
             return Ok(());
         }
-        write!(f, "  in kernel {}", self.kernel)?;
+        // As the source names them, where the symbol says that.
+        let name =
+            |symbol: &str| ptx::mangled::function(symbol).unwrap_or_else(|| symbol.to_owned());
+        write!(f, "  in kernel {}", name(&self.kernel))?;
         if let Some(function) = &self.function {
-            write!(f, ", function {function}")?;
+            write!(f, ", function {}", name(function))?;
         }
         write!(f, ", block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz})")?;
-        if self.ptx_line != 0 {
-            write!(f, "\n  at PTX line {}", self.ptx_line)?;
+        match (&self.source, self.ptx_line) {
+            (Some((file, line, column)), _) => write!(f, "\n  at {file}:{line}:{column}"),
+            (None, 0) => Ok(()),
+            (None, line) => write!(f, "\n  at PTX line {line}"),
         }
-        if let Some((file, line, column)) = &self.source {
-            write!(f, "\n  at {file}:{line}:{column}")?;
-        }
-        Ok(())
     }
 }
 

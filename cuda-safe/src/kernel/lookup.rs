@@ -36,20 +36,20 @@ impl Shared {
     /// Looks the kernel up, and compiles it if its module was loaded lazily.
     #[cold]
     pub(super) fn find(&self) -> Result<&KernelInner> {
-        let found = KernelInner::new(&self.module, self.name)?;
+        let found = KernelInner::new(&self.module, self.name, self.shown)?;
         // Another thread may have been faster; its result is the same.
         Ok(self.found.get_or_init(|| found))
     }
 }
 
 impl KernelInner {
-    fn new(module: &Arc<ModuleInner>, name: &str) -> Result<Self> {
-        let (raw, signature) = module.function(name)?;
-        let (number, name) = names::intern(name);
+    fn new(module: &Arc<ModuleInner>, symbol: &str, shown: &str) -> Result<Self> {
+        let (raw, signature) = module.function(symbol)?;
+        let (number, name) = names::intern(shown);
         let mut inner = Self {
             raw,
             module: module.clone(),
-            variables: module.variables_of(name)?,
+            variables: module.variables_of(symbol)?,
             name,
             number,
             limits: KernelLimits::default(),
@@ -74,7 +74,7 @@ impl KernelInner {
         inner.parameters = match (sizes, signature) {
             (None, None) => None,
             (sizes, signature) => {
-                Some(parameters(name, sizes.as_deref().unwrap_or_default(), signature))
+                Some(parameters(symbol, sizes.as_deref().unwrap_or_default(), signature))
             }
         };
         Ok(inner)

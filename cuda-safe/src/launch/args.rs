@@ -73,6 +73,8 @@ pub enum ArgKind {
     Pointer {
         /// The element's type.
         element: fn() -> TypeId,
+        /// The element's name.
+        element_name: fn() -> &'static str,
         /// The element's size in bytes.
         element_size: usize,
         /// Whether the kernel may write through it.
@@ -104,6 +106,7 @@ impl ArgType {
             size: size_of::<CUdeviceptr>(),
             kind: ArgKind::Pointer {
                 element: TypeId::of::<T>,
+                element_name: type_name::<T>,
                 element_size: size_of::<T>(),
                 writable,
                 only_read: false,
@@ -121,6 +124,7 @@ impl ArgType {
         Self {
             kind: ArgKind::Pointer {
                 element: TypeId::of::<T>,
+                element_name: type_name::<T>,
                 element_size: size_of::<T>(),
                 writable: false,
                 only_read: true,

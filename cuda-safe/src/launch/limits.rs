@@ -141,17 +141,16 @@ pub(crate) fn explain(
             "bytes of dynamic shared memory",
             launch.dynamic_shared_bytes.into(),
             max_shared.into(),
-        )
-        .with_hint("Kernel::set_max_dynamic_shared raises the limit, up to the device's");
-        let used = kernel.static_shared;
-        return Some(
-            error.with_asked(format!("{launch}; the kernel uses {used} bytes statically")),
         );
+        return Some(error.with_hint(format!(
+            "the kernel uses {} bytes statically; Kernel::set_max_dynamic_shared raises the limit, up to the device's",
+            kernel.static_shared
+        )));
     }
     if launch.cooperative && !device.cooperative {
         return Some(Error::invalid("the device has no cooperative launches"));
     }
-    Some(Error::invalid(format!("the launch is beyond a limit: {launch}")))
+    Some(Error::invalid("the launch is beyond a limit"))
 }
 
 /// Returns the checks that [`within`] leaves out, because only special launches and kernels need them.

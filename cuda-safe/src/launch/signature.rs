@@ -49,31 +49,40 @@ pub(crate) fn compare<'a>(
     Ok(())
 }
 
-/// Returns the first known mismatch, if there is one.
+/// Returns the first known mismatch, if there is one, and what to write.
 fn mismatch(parameter: &Parameter, arg: &ArgType) -> Option<String> {
-    let name = (arg.name)();
+    let name = spelled(arg);
     if parameter.size != arg.size {
-        return Some(format!("`{name}` has {} bytes, the parameter {}", arg.size, parameter.size));
+        let (has, takes) = (arg.size, parameter.size);
+        return Some(match kernels_type(parameter) {
+            Some(ty) => {
+                format!("`{name}` has {has} bytes, the kernel's `{ty}` {takes}{}", fix(parameter))
+            }
+            None => format!("`{name}` has {has} bytes, the parameter {takes}{}", fix(parameter)),
+        });
     }
+    let wrong = |what: &str, class: &str| {
+        let parameter_is = match kernels_type(parameter) {
+            Some(ty) => format!("the kernel has `{ty}`"),
+            None => format!("the parameter {class}"),
+        };
+        Some(format!("`{name}` is {what}, {parameter_is}{}", fix(parameter)))
+    };
     match arg.kind {
         ArgKind::Value(ArgClass::Float) if is_integer(parameter) => {
-            Some(format!("`{name}` is a float, the parameter an integer or a pointer"))
+            wrong("a float", "an integer or a pointer")
         }
-        ArgKind::Value(ArgClass::Int) if is_float(parameter) => {
-            Some(format!("`{name}` is an integer, the parameter a float"))
-        }
+        ArgKind::Value(ArgClass::Int) if is_float(parameter) => wrong("an integer", "a float"),
         ArgKind::Value(_) => None,
-        ArgKind::Pointer { .. } if is_float(parameter) => {
-            Some(format!("`{name}` is device memory, the parameter a float"))
-        }
-        ArgKind::Pointer { element, element_size, writable, only_read } => match &parameter.cpp {
-            Type::Scalar(scalar) => {
-                Some(format!("`{name}` is device memory, the parameter a {scalar:?}"))
-            }
+        ArgKind::Pointer { .. } if is_float(parameter) => wrong("device memory", "a float"),
+        ArgKind::Pointer { element, element_size, writable, only_read, .. } => match &parameter.cpp
+        {
+            Type::Scalar(_) => wrong("device memory", "an integer"),
             Type::Pointer { pointee, constant } => {
                 if !*constant && !writable && !only_read {
+                    let ty = &parameter.cpp;
                     return Some(format!(
-                        "`{name}` may only be read, but the kernel's pointer is not const: if the kernel only reads \
+                        "`{name}` may only be read, but the kernel's `{ty}` is not const: if the kernel only reads \
                          through it, say so by `#[only_read] x: &[T]` in `kernels!` or by `arg::OnlyRead`, or make the \
                          pointer const; if it writes, pass `&mut`, which orders all streams that use the memory one \
                          after the other"
@@ -85,8 +94,9 @@ fn mismatch(parameter: &Parameter, arg: &ArgType) -> Option<String> {
                     ));
                 }
                 match pointee {
-                    Pointee::Scalar(scalar) => {
-                        element_mismatch(name, *scalar, element(), element_size)
+                    Pointee::Scalar(scalar) if !fits(*scalar, element(), element_size) => {
+                        let ty = &parameter.cpp;
+                        Some(format!("`{name}` does not fit the kernel's `{ty}`{}", fix(parameter)))
                     }
                     _ => None,
                 }
@@ -94,6 +104,80 @@ fn mismatch(parameter: &Parameter, arg: &ArgType) -> Option<String> {
             _ => None,
         },
     }
+}
+
+/// Returns the argument's type as a declaration spells it: `&[f64]` for any view for reading.
+fn spelled(arg: &ArgType) -> String {
+    match arg.kind {
+        ArgKind::Value(_) => short((arg.name)()),
+        ArgKind::Pointer { element_name, writable, .. } => {
+            let element = short(element_name());
+            let element = element
+                .strip_prefix("MaybeUninit<")
+                .and_then(|e| e.strip_suffix('>'))
+                .unwrap_or(&element);
+            format!("&{}[{element}]", if writable { "mut " } else { "" })
+        }
+    }
+}
+
+/// Returns a type's name without the modules that its parts are in.
+fn short(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    let mut begin = 0;
+    for (at, letter) in name.char_indices().chain([(name.len(), ' ')]) {
+        if letter.is_alphanumeric() || matches!(letter, '_' | ':') {
+            continue;
+        }
+        let path = &name[begin..at];
+        text.push_str(path.rsplit("::").next().unwrap_or(path));
+        if at < name.len() {
+            text.push(letter);
+        }
+        begin = at + letter.len_utf8();
+    }
+    text
+}
+
+/// Returns the parameter's type in C++, if it is known.
+fn kernels_type(parameter: &Parameter) -> Option<&Type> {
+    (parameter.cpp != Type::Unknown).then_some(&parameter.cpp)
+}
+
+/// Returns what to write for the parameter, as the end of a message; empty if that is not known.
+fn fix(parameter: &Parameter) -> String {
+    let types = match (&parameter.cpp, parameter.class, parameter.size) {
+        (Type::Scalar(scalar), ..) => rust_type(*scalar).map(|ty| format!("`{ty}`")),
+        (Type::Pointer { pointee: Pointee::Scalar(scalar), constant }, ..) => {
+            let borrow = if *constant { "&" } else { "&mut " };
+            rust_type(*scalar).map(|ty| format!("`{borrow}[{ty}]`"))
+        }
+        (Type::Unknown, Some(ptx::Class::Float), 4) => Some("`f32`".to_owned()),
+        (Type::Unknown, Some(ptx::Class::Float), 8) => Some("`f64`".to_owned()),
+        (Type::Unknown, Some(ptx::Class::Int), size @ (1 | 2 | 4)) => {
+            Some(format!("`i{0}` or `u{0}`", 8 * size))
+        }
+        _ => None,
+    };
+    types.map(|types| format!(": write {types}")).unwrap_or_default()
+}
+
+/// Returns the type in Rust of a type in C++.
+fn rust_type(scalar: Scalar) -> Option<&'static str> {
+    Some(match (scalar, scalar.size()) {
+        (Scalar::Bool, _) => "bool",
+        (Scalar::F32, _) => "f32",
+        (Scalar::F64, _) => "f64",
+        (Scalar::Char | Scalar::I8, _) => "i8",
+        (Scalar::U8 | Scalar::Char8, _) => "u8",
+        (Scalar::I16, _) => "i16",
+        (Scalar::U16 | Scalar::Char16, _) => "u16",
+        (Scalar::I32, _) | (Scalar::Long, 4) => "i32",
+        (Scalar::U32 | Scalar::Char32, _) | (Scalar::ULong, 4) => "u32",
+        (Scalar::I64 | Scalar::Long, _) => "i64",
+        (Scalar::U64 | Scalar::ULong, _) => "u64",
+        _ => return None,
+    })
 }
 
 fn is_float(parameter: &Parameter) -> bool {
@@ -107,17 +191,13 @@ fn is_integer(parameter: &Parameter) -> bool {
         || matches!(&parameter.cpp, Type::Pointer { .. })
 }
 
-/// Compares an element with what the kernel's pointer points to, if the element is a scalar: a
-/// structure may well be passed as the scalars that it consists of. Signedness is not compared,
-/// and bytes fit everything: C++ programs read memory through `char*`.
-fn element_mismatch(name: &str, scalar: Scalar, element: TypeId, size: usize) -> Option<String> {
-    let is_float = scalar_element(element)?;
-    if scalar.size() == 1 && !is_float && size == 1 {
-        return None;
-    }
-    (is_float != scalar.is_float() || size != scalar.size()).then(|| {
-        format!("the elements of `{name}` are not what the kernel's {scalar:?}* points to")
-    })
+/// Returns whether elements fit what the kernel's pointer points to. Only a scalar is compared: a structure may well be
+/// passed as the scalars that it consists of. Signedness is not compared, and bytes fit everything: C++ programs read
+/// memory through `char*`.
+fn fits(scalar: Scalar, element: TypeId, size: usize) -> bool {
+    let Some(is_float) = scalar_element(element) else { return true };
+    let bytes = scalar.size() == 1 && !is_float && size == 1;
+    bytes || is_float == scalar.is_float() && size == scalar.size()
 }
 
 /// Returns whether the type, or what it is not-yet-written memory of, is a float; `None` for other types
@@ -145,7 +225,7 @@ pub(crate) fn scalar_element(element: TypeId) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::{KernelArgs, OnlyRead};
+    use crate::launch::{KernelArg, KernelArgs, OnlyRead};
     use crate::memory::{DeviceSlice, DeviceSliceMut};
 
     type In<T> = DeviceSlice<'static, T>;
@@ -196,16 +276,16 @@ mod tests {
             ),
             (
                 message::<(f32, In<f64>, Out<f32>, u32)>(&parameters),
-                "argument 2 of kernel `axpy`: the elements",
+                "argument 2 of kernel `axpy`: `&[f64]` does not fit the kernel's `const float*`: write `&[f32]`",
             ),
             (
                 message::<(f32, In<u32>, Out<f32>, u32)>(&parameters),
-                "argument 2 of kernel `axpy`: the elements",
+                "argument 2 of kernel `axpy`: `&[u32]` does not fit",
             ),
             (message::<(f32, In<f32>, In<f32>, u32)>(&parameters), "argument 3 of kernel `axpy`: "),
             (
                 message::<(f32, In<f32>, Out<f32>, u64)>(&parameters),
-                "argument 4 of kernel `axpy`: `u64` has 8",
+                "argument 4 of kernel `axpy`: `u64` has 8 bytes, the kernel's `unsigned int` 4: write `u32`",
             ),
             (
                 message::<(f32, In<f32>, Out<f32>, f32)>(&parameters),
@@ -233,10 +313,30 @@ mod tests {
         assert!(
             constant.contains("argument 2 of kernel") && constant.contains("remove the marker")
         );
-        assert!(message::<(f32, In<f32>, Marked<f64>, u32)>(&parameters).contains("the elements"));
+        assert!(
+            message::<(f32, In<f32>, Marked<f64>, u32)>(&parameters)
+                .contains("`&[f64]` does not fit")
+        );
         // Without types in the symbol nothing is known of const.
         let plain = self::parameters(".entry k(.param .u64 x) { ret; }");
         assert_eq!(message::<(Marked<f32>,)>(&plain), "ok");
+    }
+
+    #[test]
+    fn types_are_spelled_as_in_declarations() {
+        let name = |arg: ArgType| spelled(&arg);
+        assert_eq!(name(<In<f64> as KernelArg>::TYPE), "&[f64]");
+        assert_eq!(name(<Marked<[f32; 3]> as KernelArg>::TYPE), "&[[f32; 3]]");
+        assert_eq!(
+            name(<&mut crate::DeviceBuffer<MaybeUninit<f32>> as KernelArg>::TYPE),
+            "&mut [f32]"
+        );
+        assert_eq!(short("&a::b::C<'_, core::option::Option<d::E>, 3>"), "&C<'_, Option<E>, 3>");
+        let unknown = parameters(".entry k(.param .u32 n, .param .f64 v) { ret; }");
+        assert!(
+            message::<(usize, f64)>(&unknown).ends_with("the parameter 4: write `i32` or `u32`")
+        );
+        assert!(message::<(u32, u64)>(&unknown).ends_with("the parameter a float: write `f64`"));
     }
 
     #[test]

@@ -195,6 +195,10 @@ impl Linker {
         image.log = log;
         for input in &self.inputs {
             if let Contents::Image(of_input) = &input.contents {
+                for kernel in image.kernels.iter_mut().filter(|kernel| kernel.types.is_empty()) {
+                    let same = of_input.kernels.iter().find(|known| known.name == kernel.name);
+                    kernel.types = same.map(|known| known.types.clone()).unwrap_or_default();
+                }
                 let fresh = of_input.lowered.iter().filter(|pair| !image.lowered.contains(pair));
                 let fresh: Vec<_> = fresh.cloned().collect();
                 image.lowered.extend(fresh);

@@ -206,7 +206,7 @@ impl Module {
     #[doc(alias = "cuModuleGetFunction")]
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
         let (image_name, _) = self.inner.find(name)?;
-        Kernel::new(&self.inner, image_name)
+        Kernel::new(&self.inner, image_name, &signatures::shown(name))
     }
 
     /// Returns the names of the kernels in the image, as far as they are known: from the PTX, or else from

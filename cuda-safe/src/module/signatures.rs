@@ -86,7 +86,7 @@ impl KernelSignatures {
             return Err(no_such_kernel(name, &self.names()));
         };
         let parameters = crate::kernel::parameters(image_name, &[], Some(signature));
-        launch::compare(image_name, &parameters, args.iter().map(Option::as_ref))
+        launch::compare(&shown(name), &parameters, args.iter().map(Option::as_ref))
     }
 
     /// Compares a declared global, `len` elements of `T` that the declaration spells `declared`, with the image's
@@ -131,9 +131,16 @@ impl From<&nvrtc::Image> for KernelSignatures {
     }
 }
 
+/// Returns a kernel's name for reports: as it is asked for, or a mangled one as the source has it.
+pub(super) fn shown(name: &str) -> String {
+    ptx::mangled::function(name).unwrap_or_else(|| name.to_owned())
+}
+
 #[cold]
 pub(super) fn no_such_kernel(name: &str, names: &[String]) -> Error {
-    Error::invalid(format!("the module has no kernel `{name}`")).with_hint(listed(names))
+    let mut each: Vec<String> = names.iter().map(|name| shown(name)).collect();
+    each.dedup();
+    Error::invalid(format!("the module has no kernel `{name}`")).with_hint(listed(&each))
 }
 
 fn listed(names: &[String]) -> String {
@@ -196,12 +203,12 @@ mod tests {
         for (args, part) in [
             (&[a, x, y][..], "takes 4 arguments, 3 given"),
             (&[None, x, y, n, n], "takes 4 arguments, 5 given"),
-            (&[n, x, y, n], "argument 1 of kernel `_Z4axpyfPKfPfj`: `u32` is an integer"),
-            (&[None, x, x, n], "argument 3 of kernel `_Z4axpyfPKfPfj`: "),
-            (&[a, arg::<In<f64>>(), y, n], "argument 2 of kernel `_Z4axpyfPKfPfj`: the elements"),
+            (&[n, x, y, n], "argument 1 of kernel `axpy`: `u32` is an integer"),
+            (&[None, x, x, n], "argument 3 of kernel `axpy`: "),
+            (&[a, arg::<In<f64>>(), y, n], "argument 2 of kernel `axpy`: `&[f64]` does not fit"),
             (
                 &[a, x, y, arg::<u64>()],
-                "argument 4 of kernel `_Z4axpyfPKfPfj`: `u64` has 8 bytes, the parameter 4",
+                "argument 4 of kernel `axpy`: `u64` has 8 bytes, the kernel's `unsigned int` 4: write `u32`",
             ),
         ] {
             assert!(message("axpy", args).contains(part), "{}", message("axpy", args));

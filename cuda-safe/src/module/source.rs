@@ -1,5 +1,7 @@
 //! Where kernels come from: anything that can be made a module.
 
+use std::borrow::Cow;
+
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::module::{KernelSignatures, Linker, Module};
@@ -102,7 +104,7 @@ impl KernelSource for &String {
 
 impl KernelSource for nvrtc::Program {
     fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module> {
-        (&with_expressions(self, names)).load_kernels(context, &[])
+        (&with_names(self, names)).load_kernels(context, &[])
     }
 
     fn load_with_lines(self, context: &Context, names: &[&str]) -> Result<Module> {
@@ -110,7 +112,7 @@ impl KernelSource for nvrtc::Program {
     }
 
     fn signatures(self, arch: nvrtc::Arch, names: &[&str]) -> Result<KernelSignatures> {
-        (&with_expressions(self, names)).signatures(arch, &[])
+        (&with_names(self, names)).signatures(arch, &[])
     }
 }
 
@@ -119,7 +121,8 @@ impl KernelSource for &nvrtc::Program {
     fn load_kernels(self, context: &Context, _: &[&str]) -> Result<Module> {
         let arch = context.device().arch()?;
         let driver = context.driver().version()?;
-        let image = timed!(INFO, [%arch, "compile"], self.compile_for_driver(arch, driver))?;
+        let program = with_lines_in_software(Cow::Borrowed(self), context)?;
+        let image = timed!(INFO, [%arch, "compile"], program.compile_for_driver(arch, driver))?;
         Module::load(context, &image)
     }
 
@@ -138,6 +141,7 @@ impl<const N: usize> KernelSource for [nvrtc::Program; N] {
         let (arch, driver) = (context.device().arch()?, context.driver().version()?);
         let mut linker = Linker::new(context);
         for program in relocatable(self, names) {
+            let program = with_lines_in_software(Cow::Owned(program), context)?;
             let image = timed!(INFO, [%arch, "compile"], program.compile_for_driver(arch, driver))?;
             linker = linker.image(program.source_name(), &image);
         }
@@ -162,7 +166,7 @@ fn relocatable<const N: usize>(
     names: &[&str],
 ) -> impl Iterator<Item = nvrtc::Program> {
     programs.into_iter().enumerate().map(move |(at, program)| {
-        with_expressions(program.relocatable(true), if at == 0 { names } else { &[] })
+        with_names(program.relocatable(true), if at == 0 { names } else { &[] })
     })
 }
 
@@ -182,10 +186,24 @@ impl KernelSource for &nvrtc::Image {
     }
 }
 
-/// Adds those names that are expressions.
-fn with_expressions(program: nvrtc::Program, names: &[&str]) -> nvrtc::Program {
-    let expressions = names.iter().filter(|name| is_expression(name));
-    expressions.fold(program, |program, name| program.name_expression(*name))
+/// Returns the program with line information on a software device, whose reports then name lines of the source. There, lines
+/// cost nothing that counts.
+fn with_lines_in_software<'p>(
+    program: Cow<'p, nvrtc::Program>,
+    context: &Context,
+) -> Result<Cow<'p, nvrtc::Program>> {
+    Ok(match context.driver().is_software()? {
+        true => Cow::Owned(program.into_owned().with_options(|options| options.lineinfo(true))),
+        false => program,
+    })
+}
+
+/// Names the kernels: expressions are instantiated, and the types of the others do not depend on their linkage.
+fn with_names(program: nvrtc::Program, names: &[&str]) -> nvrtc::Program {
+    names.iter().fold(program, |program, name| match is_expression(name) {
+        true => program.name_expression(*name),
+        false => program.kernel(*name),
+    })
 }
 
 /// Returns whether a kernel's name is an expression for the compiler rather than a plain or mangled name.

@@ -1,5 +1,5 @@
 // out = a x + y, one element to a thread: the kernel of NVIDIA's CUDA Python article.
-extern "C" __global__ void saxpy(float a, const float *x, const float *y, float *out, size_t n) {
+__global__ void saxpy(float a, const float *x, const float *y, float *out, size_t n) {
     size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x;
     if (i < n) {
         out[i] = a * x[i] + y[i];
@@ -7,7 +7,7 @@ extern "C" __global__ void saxpy(float a, const float *x, const float *y, float 
 }
 
 // The same with four elements to a thread: 16-byte loads and stores reach the memory's speed.
-extern "C" __global__ void saxpy4(float a, const float4 *x, const float4 *y, float4 *out, size_t n) {
+__global__ void saxpy4(float a, const float4 *x, const float4 *y, float4 *out, size_t n) {
     size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x;
     if (i < n) {
         float4 u = x[i];

@@ -104,14 +104,19 @@ fn limits() -> TestResult {
         (LaunchConfig::cover(0, 0), "a block of (0, 1, 1) has no threads"),
         (
             LaunchConfig::new(1, 32).dynamic_shared_bytes(49_153),
-            "bytes of dynamic shared memory: 49153 asked, at most 49152 allowed; asked: grid \
-             (1, 1, 1), block (32, 1, 1), 49153 bytes shared; the kernel uses 0 bytes statically; \
-             hint: Kernel::set_max_dynamic_shared raises the limit, up to the device's",
+            "bytes of dynamic shared memory: 49153 asked, at most 49152 allowed; hint: the kernel uses 0 bytes statically; \
+             Kernel::set_max_dynamic_shared raises the limit, up to the device's",
         ),
     ];
+    // The launch and its kernel stand before the hint.
+    let with_launch = |text: &str, launch: LaunchConfig| {
+        let (what, hint) = text.split_at(text.find("; hint").unwrap_or(text.len()));
+        format!("{what}; asked: kernel `nothing`, {launch}{hint}")
+    };
     for (launch, text) in cases {
         // SAFETY: nothing runs on this driver.
-        says(unsafe { nothing.launch(&stream, launch, ()) }, text)?;
+        let refused = unsafe { nothing.launch(&stream, launch, ()) };
+        says(refused, &with_launch(text, launch))?;
     }
     ensure_eq!(lab.recorder.names(), [""; 0], "refused before the driver is asked");
 
@@ -119,15 +124,16 @@ fn limits() -> TestResult {
     // SAFETY: nothing runs on this driver.
     let fits = unsafe { nothing.launch(&stream, LaunchConfig::new(264, 1024).cooperative(), ()) };
     fits?;
+    let launch = LaunchConfig::new(265, 1024).cooperative();
     // SAFETY: as above.
-    let refused =
-        unsafe { nothing.launch(&stream, LaunchConfig::new(265, 1024).cooperative(), ()) };
-    says(
-        refused,
+    let refused = unsafe { nothing.launch(&stream, launch, ()) };
+    let text = with_launch(
         "blocks resident together: 265 asked, at most 264 allowed; hint: a cooperative grid must \
          fit the device at once: use fewer or smaller blocks, and let each thread do several \
          elements",
-    )?;
+        launch,
+    );
+    says(refused, &text)?;
     drop((nothing, stream));
     lab.close()
 }

@@ -431,7 +431,7 @@ fn images_that_lie(lab: &Lab) -> TestResult {
     ensure_eq!(other.name(), "fill");
     // Without the signatures, the driver or nobody knows the parameters; a wrong number is refused or let pass.
     ensure!(other.parameters().is_none_or(|all| all.len() == 3));
-    lab.refused_because(other.check_types(const { &[ArgType::value::<[u8; 65536]>()] }), "fill")
+    lab.refused_because(other.check_types(const { &[ArgType::value::<[u8; 65536]>()] }), "other")
         .or_else(|failure| if other.parameters().is_none() { Ok(()) } else { Err(failure) })?;
     let twice = change(&|image| {
         let again = image.kernels.clone();
