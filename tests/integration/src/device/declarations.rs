@@ -379,7 +379,7 @@ kernels! {
     struct Wrong;
     // SAFETY: no `safe fn` is declared.
     unsafe in r#"
-        __global__ void axpy(float a, const float* x, float* y, unsigned n) {
+        extern "C" __global__ void axpy(float a, const float* x, float* y, unsigned n) {
             unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
             if (i < n) y[i] += a * x[i];
         }
@@ -411,9 +411,9 @@ fn names_of_arguments(device: &TestDevice) -> TestResult {
         )
     };
     for (launched, place, text) in [
-        (wide, Some((0, "a")), "argument `a` of kernel `wide`: `f64` has 8 bytes, the parameter 4"),
-        (elements, Some((2, "in")), "argument `in` of kernel `elements`: the elements of `"),
-        (filled, Some((3, "n")), "argument `n` of kernel `filled`: `u64` has 8 bytes, "),
+        (wide, Some((0, "a")), "argument `a` of kernel `wide`: `f64` has 8 bytes, the kernel's `float` 4: write `f32`"),
+        (elements, Some((2, "in")), "argument `in` of kernel `elements`: `&mut [f64]` does not fit the kernel's `float*`: write `&mut [f32]`"),
+        (filled, Some((3, "n")), "argument `n` of kernel `filled`: `u64` has 8 bytes, the kernel's `unsigned int` 4: write `u32`"),
         (
             few,
             None,
