@@ -32,7 +32,7 @@ impl Real {
 }
 
 /// Why tangents cannot be set or returned.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TangentError {
     /// Tangents are not tracked.
@@ -72,6 +72,12 @@ pub enum TangentError {
         /// The byte behind the number.
         end: u64,
     },
+}
+
+impl std::fmt::Debug for TangentError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Bytes of a kernel's parameters at most, since PTX ISA 8.1.

@@ -11,7 +11,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// A failure of a collective, or of the making of communicators.
 ///
 /// Cloning it is cheap enough: the first error that breaks a communicator is every later call's.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// NCCL was not loaded.
@@ -93,6 +93,12 @@ pub enum Error {
     /// The communicator was aborted by [`Abort`](crate::Abort).
     #[error("the communicator was aborted; make a new one")]
     Aborted,
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl Error {

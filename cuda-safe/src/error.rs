@@ -310,8 +310,8 @@ pub(crate) fn is_context_code(code: CUresult) -> bool {
 fn hint_for(code: CUresult) -> Option<Cow<'static, str>> {
     let hint = match code {
         CUresult::CUDA_ERROR_NO_DEVICE => {
-            "no GPU is visible: check the driver with nvidia-smi, and CUDA_VISIBLE_DEVICES; the crate \
-             cuda-emu is a device in software"
+            "no GPU is visible: check the driver with nvidia-smi, and CUDA_VISIBLE_DEVICES; without a GPU, run `eval \
+             \"$(cargo xtask env)\"` in a checkout of this project: it names the software device to your program"
         }
         CUresult::CUDA_ERROR_STUB_LIBRARY => {
             "the toolkit's stub was loaded instead of the driver: remove its folder from \
@@ -406,22 +406,15 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.0.kind {
-            ErrorKind::MissingLibrary(error) => Some(error),
-            ErrorKind::MissingSymbol(error) => Some(error),
-            ErrorKind::Compile(error) => Some(&**error),
-            _ => None,
-        }
-    }
-}
+/// Without a source: the text contains those of the errors that [`Error::kind`] holds.
+impl std::error::Error for Error {}
 
 impl From<MissingLibrary> for Error {
     fn from(error: MissingLibrary) -> Self {
         Self::new(ErrorKind::MissingLibrary(error)).with_hint(
             "install NVIDIA's driver (a container has to be given the GPU, as with --gpus all), or \
-             set CUDA_DRIVER to the library; the crate cuda-emu is a device in software, which needs no GPU",
+             set CUDA_DRIVER to the library; without a GPU, run `eval \"$(cargo xtask env)\"` in a checkout of this \
+             project: it names the software device to your program",
         )
     }
 }

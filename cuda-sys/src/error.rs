@@ -4,7 +4,7 @@ use core::fmt;
 use std::path::{Path, PathBuf};
 
 /// The loaded library does not have the function that was called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub struct MissingSymbol {
     /// The exported name.
     pub name: &'static str,
@@ -12,6 +12,12 @@ pub struct MissingSymbol {
     pub needs: Option<i32>,
     /// The release of the loaded library, if it reported one.
     pub driver: Option<i32>,
+}
+
+impl std::fmt::Debug for MissingSymbol {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for MissingSymbol {
@@ -70,10 +76,16 @@ impl Attempt {
 }
 
 /// No library could be loaded.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub struct MissingLibrary {
     pub(crate) title: &'static str,
     pub(crate) tried: Vec<Attempt>,
+}
+
+impl std::fmt::Debug for MissingLibrary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl MissingLibrary {

@@ -95,7 +95,7 @@ impl fmt::Display for Flaw {
 }
 
 /// Why a volume could not be read, made or written.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file or a grid is not what the format asks for, or not what this crate asks for.
@@ -136,10 +136,22 @@ pub enum Error {
     },
     /// Compressed data is broken or cannot be made.
     #[error("compressed data: {0}")]
-    Codec(#[from] crate::CodecError),
+    Codec(crate::CodecError),
     /// The file system refused.
     #[error(transparent)]
     Io(#[from] std::io::Error),
+}
+
+impl From<crate::CodecError> for Error {
+    fn from(error: crate::CodecError) -> Self {
+        Self::Codec(error)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Error {

@@ -91,9 +91,15 @@ impl fmt::Display for Arch {
 }
 
 /// The text is no architecture's name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no architecture: expected sm_90, sm_90a, compute_75 or the like")]
 pub struct ParseArchError(String);
+
+impl fmt::Debug for ParseArchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 impl FromStr for Arch {
     type Err = ParseArchError;

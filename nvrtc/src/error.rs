@@ -8,7 +8,7 @@ use cuda_sys::nvrtcResult;
 use crate::{Arch, Diagnostic, NvrtcVersion};
 
 /// Why there is no image.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The source does not compile. The message is the compiler's log.
@@ -82,11 +82,17 @@ pub enum Error {
     Library(LibraryError),
     /// The compiler's own PTX could not be scanned for kernels.
     #[error("the compiler's PTX: {0}")]
-    Ptx(#[from] ptx::Error),
+    Ptx(ptx::Error),
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// Why a [`Linker`](crate::Linker) makes no image.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
     /// There is no input.
@@ -148,8 +154,14 @@ pub enum LinkError {
     Ptx(ptx::link::LinkError),
 }
 
+impl fmt::Debug for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// Why a library that is not NVRTC is not there.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LibraryError {
     /// None was found.
@@ -171,6 +183,12 @@ pub enum LibraryError {
     /// The library is there but cannot be loaded.
     #[error(transparent)]
     Load(cuda_sys::MissingLibrary),
+}
+
+impl fmt::Debug for LibraryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 fn places(tried: &[Attempt]) -> String {
@@ -200,7 +218,7 @@ fn code_name(code: nvrtcResult) -> String {
 }
 
 /// A source that does not compile. Displays as the compiler's log, and the hint.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompileError {
     /// The compiler's log.
@@ -209,6 +227,12 @@ pub struct CompileError {
     pub diagnostics: Vec<Diagnostic>,
     /// What to do about it, if the log shows host code or a missing header: it names the line.
     pub hint: Option<String>,
+}
+
+impl fmt::Debug for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl CompileError {
@@ -238,13 +262,19 @@ impl fmt::Display for CompileError {
 impl std::error::Error for CompileError {}
 
 /// No NVRTC in any place that was searched.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotFound {
     /// The newest major version that would do, if there was such a bound.
     pub max_major: Option<u32>,
     /// Every place, in order, and why it gave nothing.
     pub tried: Vec<Attempt>,
+}
+
+impl fmt::Debug for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// A place where the search found no usable NVRTC.
@@ -271,8 +301,8 @@ impl fmt::Display for NotFound {
         };
         write!(
             f,
-            " was found; install it (`python3 -m pip install {package}`, or a CUDA toolkit) or set CUDA_NVRTC. \
-             Searched:"
+            " was found; install it (`python3 -m pip install {package}`, or a CUDA toolkit), set CUDA_NVRTC, or run \
+             `eval \"$(cargo xtask env)\"` in a checkout of this project. Searched:"
         )?;
         for Attempt { origin, path, reason } in &self.tried {
             if path.as_os_str().is_empty() {
@@ -286,6 +316,12 @@ impl fmt::Display for NotFound {
 }
 
 impl std::error::Error for NotFound {}
+
+impl From<ptx::Error> for Error {
+    fn from(error: ptx::Error) -> Self {
+        Self::Ptx(error)
+    }
+}
 
 impl From<NotFound> for Error {
     fn from(error: NotFound) -> Self {

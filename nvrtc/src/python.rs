@@ -18,7 +18,8 @@ pub(crate) fn packages() -> Place {
     let folders = command(&trusted, &mut refused).map(|python| said(&python, &trusted));
     let folders = folders.unwrap_or_default();
     let folders = folders.iter().flat_map(|folder| nvidia_folders(folder)).map(Folder::searched);
-    Place { origin: "packages of python3", folders: folders.collect(), refused }
+    let empty = "no package of NVIDIA's".to_owned();
+    Place { origin: "packages of python3", folders: folders.collect(), refused, empty }
 }
 
 /// Returns the folders of `PATH` that pass. An entry that is empty or relative means the current folder or one below it, and

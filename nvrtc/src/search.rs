@@ -98,11 +98,13 @@ pub(crate) struct Place {
     pub(crate) folders: Vec<Folder>,
     /// The attempts refused while the folders were collected.
     pub(crate) refused: Vec<(PathBuf, String)>,
+    /// Why there may be no folders.
+    pub(crate) empty: String,
 }
 
 impl Place {
     fn new(origin: &'static str, folders: Vec<Folder>) -> Self {
-        Self { origin, folders, refused: Vec::new() }
+        Self { origin, folders, refused: Vec::new(), empty: "not set".to_owned() }
     }
 }
 
@@ -117,7 +119,10 @@ pub(crate) fn search(bound: Bound) -> Result<Found, NotFound> {
         });
     }
     for place in places() {
-        let Place { origin, folders, refused } = place();
+        let Place { origin, folders, mut refused, empty } = place();
+        if folders.is_empty() && refused.is_empty() {
+            refused.push((PathBuf::new(), empty));
+        }
         let refused = refused.into_iter();
         tried.extend(refused.map(|(path, reason)| Attempt { origin: origin.into(), path, reason }));
         if let Some(found) = best(&folders, bound, origin, &mut tried) {
@@ -151,9 +156,6 @@ fn best(folders: &[Folder], bound: Bound, origin: &str, tried: &mut Vec<Attempt>
     let mut attempt = |path: &Path, reason: String| {
         tried.push(Attempt { origin: origin.into(), path: path.into(), reason });
     };
-    if folders.is_empty() {
-        attempt(Path::new(""), "names no folder".into());
-    }
     let mut best: Option<Found> = None;
     for folder in folders {
         let mut refused = Vec::new();
@@ -396,18 +398,28 @@ fn setup() -> Place {
         let folders = children(root).into_iter().chain([root.to_owned()]);
         folders.flat_map(|package| nvidia_folders(&package)).collect()
     };
-    let folders = match variable("CUDA_SETUP_DIR") {
-        Some(root) => {
-            let root = std::path::absolute(&root).unwrap_or(root);
-            packages(&root).into_iter().map(Folder::named).collect()
+    let origin = "CUDA_SETUP_DIR, target/cuda";
+    if let Some(root) = variable("CUDA_SETUP_DIR") {
+        let root = std::path::absolute(&root).unwrap_or(root);
+        let folders = packages(&root).into_iter().map(Folder::named).collect();
+        let mut place = Place::new(origin, folders);
+        if place.folders.is_empty() {
+            let below = ["cuda", "target/cuda"].map(|folder| root.join(folder));
+            let above = root.ancestors().skip(1).take(4).map(Path::to_owned);
+            let other = below.into_iter().chain(above).find(|other| !packages(other).is_empty());
+            let reason = match other {
+                Some(other) => format!("holds no NVRTC, but {} does: name that", other.display()),
+                None if root.is_dir() => "holds no NVRTC".to_owned(),
+                None => "no such folder".to_owned(),
+            };
+            place.refused.push((root, reason));
         }
-        None => {
-            let program = std::env::current_exe().unwrap_or_default();
-            let roots = program.ancestors().skip(1).map(|folder| folder.join("target/cuda"));
-            roots.flat_map(|root| packages(&root)).map(Folder::searched).collect()
-        }
-    };
-    Place::new("CUDA_SETUP_DIR, target/cuda", folders)
+        return place;
+    }
+    let program = std::env::current_exe().unwrap_or_default();
+    let roots = program.ancestors().skip(1).map(|folder| folder.join("target/cuda"));
+    let folders = roots.flat_map(|root| packages(&root)).map(Folder::searched).collect();
+    Place { empty: "not set, and not above the program".to_owned(), ..Place::new(origin, folders) }
 }
 
 #[cfg(all(test, unix))]

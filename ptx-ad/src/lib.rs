@@ -197,12 +197,18 @@ pub struct Kept {
 }
 
 /// Why a kernel can't be differentiated. Reasons of values and memory are looked for once control has none.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NotDifferentiable {
     /// The kernel.
     pub kernel: String,
     /// The reasons, in the order of the code.
     pub refusals: Vec<Refusal>,
+}
+
+impl fmt::Debug for NotDifferentiable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for NotDifferentiable {

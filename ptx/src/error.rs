@@ -5,7 +5,7 @@ use std::fmt;
 /// A place in a PTX text that could not be understood.
 ///
 /// `Display` shows the line with a caret under the place.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Error {
     /// Line, from 1.
     pub line: usize,
@@ -17,6 +17,12 @@ pub struct Error {
     pub source_line: String,
     /// Where the caret stands: characters of `source_line` before the place.
     caret: usize,
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// Of a longer line, this many bytes on either side of the place are kept.

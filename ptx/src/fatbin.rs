@@ -40,7 +40,7 @@ const ARCH_SPECIFIC: u64 = 0x10_0000;
 const FAMILY_SPECIFIC: u64 = 0x20_0000;
 
 /// A failure to read a fat binary.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FatbinError {
     /// The bytes do not begin with [`MAGIC`].
@@ -77,6 +77,12 @@ pub enum FatbinError {
         /// The reason.
         why: String,
     },
+}
+
+impl std::fmt::Debug for FatbinError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// The kind of an entry.

@@ -15,7 +15,7 @@ static ON: AtomicBool = AtomicBool::new(false);
 static FAULTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Why there is no observation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObserveError {
     /// A checker is off, and the configuration can no longer change.
@@ -27,6 +27,12 @@ pub enum ObserveError {
     /// There is one at a time in a process.
     #[error("another observation is under way in this process: drop it first")]
     Busy,
+}
+
+impl std::fmt::Debug for ObserveError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// A record of all mistakes of kernels since [`observe`], until it is dropped.

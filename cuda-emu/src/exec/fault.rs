@@ -39,7 +39,7 @@ impl Code {
 }
 
 /// A launch that failed.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[error("{report}")]
 #[non_exhaustive]
 pub struct Fault {
@@ -47,6 +47,12 @@ pub struct Fault {
     pub code: CUresult,
     /// Where and why.
     pub report: Box<Report>,
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// The place and the reason of a launch's failure. `Display` writes it in several lines.

@@ -26,7 +26,7 @@ use variables::{SharedVariable, shared_variables, write_initial};
 pub struct EntryId(u32);
 
 /// A text that cannot be loaded.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{log}")]
 #[non_exhaustive]
 pub struct LoadError {
@@ -34,6 +34,12 @@ pub struct LoadError {
     pub code: CUresult,
     /// The message for the JIT log.
     pub log: String,
+}
+
+impl std::fmt::Debug for LoadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// The attributes of a kernel for `cuFuncGetAttribute`.

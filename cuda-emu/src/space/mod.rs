@@ -116,7 +116,7 @@ impl Region {
 }
 
 /// There is no room for an allocation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("out of memory: {asked} bytes asked, {free} free")]
 pub struct OutOfMemory {
     /// Bytes that were asked for.
@@ -125,10 +125,22 @@ pub struct OutOfMemory {
     pub free: u64,
 }
 
+impl std::fmt::Debug for OutOfMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
 /// Memory cannot be adopted: some of it belongs to the space already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the memory overlaps a region that is known already")]
 pub struct Overlap;
+
+impl std::fmt::Debug for Overlap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
 
 /// The address space of the process's software devices.
 #[derive(Debug)]

@@ -32,7 +32,7 @@ pub struct Nccl {
 }
 
 /// The loaded library does not have the function that was called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this NCCL ({}) has no {name}, which came with NCCL {}", version_text(*.version), version_text(*.needs))]
 pub struct MissingSymbol {
     /// The exported name.
@@ -43,8 +43,14 @@ pub struct MissingSymbol {
     pub version: c_int,
 }
 
+impl std::fmt::Debug for MissingSymbol {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
 /// Why NCCL was not loaded.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// No library was found. The error lists every place that was searched.
@@ -82,6 +88,12 @@ pub enum LoadError {
         /// Its version: 21803 is 2.18.3.
         version: c_int,
     },
+}
+
+impl std::fmt::Debug for LoadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Returns a version for people: 21803 as `2.18.3`.

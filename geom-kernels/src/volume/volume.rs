@@ -47,13 +47,18 @@ pub struct Volume {
 }
 
 /// Why a volume could not be read from a file, or written to one.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum VolumeError {
     /// The error in the file or the grid.
     Format(nanovdb::Error),
     /// The error of the device or the driver.
     Device(Error),
+}
+
+impl std::fmt::Debug for VolumeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl std::fmt::Display for VolumeError {
@@ -65,14 +70,7 @@ impl std::fmt::Display for VolumeError {
     }
 }
 
-impl std::error::Error for VolumeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Format(error) => Some(error),
-            Self::Device(error) => Some(error),
-        }
-    }
-}
+impl std::error::Error for VolumeError {}
 
 impl From<nanovdb::Error> for VolumeError {
     fn from(error: nanovdb::Error) -> Self {

@@ -3,7 +3,7 @@
 use super::Codec;
 
 /// Why grids could not be compressed or decompressed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodecError {
     /// A number that is no codec's.
@@ -53,4 +53,10 @@ pub enum CodecError {
     /// Data that no compressor writes.
     #[error("broken compressed data: {0}")]
     Broken(&'static str),
+}
+
+impl std::fmt::Debug for CodecError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }

@@ -35,7 +35,7 @@ pub enum CacheStatus {
 }
 
 /// Why an image was not kept.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Uncached {
     /// The cache is switched off.
@@ -88,6 +88,12 @@ pub enum Uncached {
     /// The compiler did not come from a file.
     #[error("the compiler did not come from a file")]
     Compiler,
+}
+
+impl fmt::Debug for Uncached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// A cache's counts since the process began.

@@ -12,7 +12,7 @@ use crate::ir::{Callee, Function, FunctionId, Module, Op, VarId};
 const MOST_PARTS: usize = 1 << 21;
 
 /// Calls that cannot be inlined.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InlineError {
     /// The module has no function of this number.
@@ -60,6 +60,12 @@ pub enum InlineError {
         /// The line of the call in the PTX text.
         line: u32,
     },
+}
+
+impl std::fmt::Debug for InlineError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Returns `function`, a function of `module`, with the functions that it calls in the places of the calls, and those that

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::Error;
 
 /// A mistake in the inputs.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
     /// There is no input.
@@ -74,11 +74,23 @@ pub enum Problem {
     },
 }
 
+impl fmt::Debug for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// All that is wrong with the inputs of a link. `Display` writes a line for each problem.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct LinkError {
     /// The problems: at least one.
     pub problems: Vec<Problem>,
+}
+
+impl fmt::Debug for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for LinkError {

@@ -84,7 +84,7 @@ pub struct BlockParam {
 }
 
 /// A function that has no static single assignment form.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SsaError {
     /// It has no body.
@@ -118,6 +118,12 @@ pub enum SsaError {
         /// The line of the PTX text.
         line: u32,
     },
+}
+
+impl std::fmt::Debug for SsaError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl Ssa {

@@ -5,7 +5,7 @@ use crate::cfg::register;
 use crate::ir::{Op, RegId, Role};
 
 /// A promise of [`Ssa`] that is broken.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
     /// A register has two definitions, or one although it is undefined or a result.
@@ -47,6 +47,12 @@ pub enum Violation {
     /// The lists of this form do not have a place for each block or register.
     #[error("the form has lists of wrong lengths")]
     Lengths,
+}
+
+impl std::fmt::Debug for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Where a register is defined.

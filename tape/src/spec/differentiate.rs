@@ -47,7 +47,7 @@ pub struct DerivedAccess {
 }
 
 /// A failure of [`OpSpec::differentiate`].
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum DifferentiateError {
     /// The kernel has no adjoint that would be right, for these reasons.
@@ -65,6 +65,12 @@ pub enum DifferentiateError {
     Cuda(Error),
 }
 
+impl fmt::Debug for DifferentiateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl fmt::Display for DifferentiateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -77,15 +83,7 @@ impl fmt::Display for DifferentiateError {
     }
 }
 
-impl std::error::Error for DifferentiateError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::NotDifferentiable(error) => Some(error),
-            Self::Contradiction { .. } => None,
-            Self::Cuda(error) => Some(error),
-        }
-    }
-}
+impl std::error::Error for DifferentiateError {}
 
 impl From<Error> for DifferentiateError {
     fn from(error: Error) -> Self {

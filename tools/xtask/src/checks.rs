@@ -51,9 +51,79 @@ fn offences(path: &Path, text: &str, homes: &[String]) -> Vec<String> {
     {
         offences.push(": PTX outside `tests` is packed (gzip -9n)".to_owned());
     }
+    if is_product(path) {
+        offences.extend(errors(text));
+    }
     for (index, line) in text.lines().enumerate() {
         if let Some(home) = homes.iter().find(|home| names_path(line, home)) {
             offences.push(format!(":{}: names a machine's path: {home}", index + 1));
+        }
+    }
+    offences
+}
+
+/// Returns whether a file is a source of a published crate.
+fn is_product(path: &Path) -> bool {
+    let mut parts = path.components().map(|part| part.as_os_str());
+    let package = parts.next().is_some_and(|part| {
+        !["bench", "docs", "examples", "target", "tests", "tools"]
+            .iter()
+            .any(|other| part == *other)
+    });
+    package && parts.next().is_some_and(|part| part == "src") && is_code(path)
+}
+
+/// Returns the faults of the error types in a file: `Debug` is `Display`, which `main` and `unwrap` show a person, and the
+/// source of an error says nothing that its text contains.
+fn errors(text: &str) -> Vec<String> {
+    let line = |at: usize| text[..at].matches('\n').count() + 1;
+    let mut offences = Vec::new();
+    let mut derived = |name: &str, attributes: &str, at: usize| {
+        let derives =
+            attributes.rsplit("#[derive(").next().filter(|_| attributes.contains("#[derive("));
+        let list = derives.and_then(|rest| rest.split(")]").next()).unwrap_or_default();
+        if list.split(',').any(|item| item.trim() == "Debug") {
+            offences.push(format!(
+                ":{}: the error `{name}` derives Debug: write its Display",
+                line(at)
+            ));
+        }
+    };
+    for (at, _) in text.match_indices("thiserror::Error)]") {
+        let head = text[..at].rfind("#[derive(").unwrap_or(0);
+        let name = ["struct ", "enum "].iter().find_map(|kind| {
+            let (_, rest) = text[at..].split_once(kind)?;
+            rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()
+        });
+        derived(name.unwrap_or("?"), &text[head..at + 18], at);
+    }
+    for (at, found) in text.match_indices("Error for ") {
+        let name = text[at + found.len()..].split([' ', '<', '{']).next().unwrap_or_default();
+        let line_begins = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let head = text[line_begins..at].trim_end_matches("std::error::");
+        if !head.starts_with("impl") || !(head.ends_with(' ')) {
+            continue;
+        }
+        for kind in ["struct", "enum"] {
+            if let Some(item) = text.find(&format!("{kind} {name}"))
+                && let Some(before) = text[..item].rfind("\n\n")
+            {
+                derived(name, &text[before..item], item);
+            }
+        }
+    }
+    for mark in ["#[from]", "#[source]"] {
+        for (at, _) in text.match_indices(mark) {
+            let shown = text[..at].rfind("#[error(").map_or("", |shown| &text[shown..at]);
+            if !shown.starts_with("#[error(transparent)]") {
+                offences.push(format!(":{}: {mark} of an error whose text is repeated", line(at)));
+            }
+        }
+    }
+    for (at, _) in text.match_indices("fn source(&self) -> Option<&(dyn") {
+        let body = text[at..].split("\n    }\n").next().unwrap_or_default();
+        if body.contains("Some(") {
+            offences.push(format!(":{}: the source of an error whose text is repeated", line(at)));
         }
     }
     offences
@@ -150,6 +220,37 @@ mod tests {
         assert_eq!(found("tape/ptx/tape.ptx", "").len(), 1);
         for path in ["cuda-emu/tests/ptx/faults.ptx", "tests/a/b.ptx", "tape/ptx/tape.ptx.gz"] {
             assert_eq!(found(path, ""), [""; 0], "{path}");
+        }
+    }
+
+    #[test]
+    fn errors_show_their_text_once() {
+        let clean = "#[derive(Clone, thiserror::Error)]\n#[error(transparent)]\npub struct A(#[from] B);\n\n\
+            #[derive(Debug)]\nstruct Other;\n\n#[derive(Clone)]\npub struct C;\n\nimpl std::error::Error for C {}\n\
+            impl fmt::Debug for C {}\n";
+        assert_eq!(found("nvrtc/src/a.rs", clean), [""; 0]);
+        for (text, part) in [
+            (
+                "#[derive(Debug, Clone, thiserror::Error)]\npub enum A {}",
+                ":1: the error `A` derives Debug",
+            ),
+            (
+                "\n#[derive(Debug)]\npub struct A;\n\nimpl std::error::Error for A {}",
+                "the error `A` derives Debug",
+            ),
+            (
+                "\n\n#[derive(Debug)]\n/// Text.\npub struct A;\nimpl Error for A {}",
+                "the error `A` derives Debug",
+            ),
+            ("#[error(\"x: {0}\")]\nX(#[from] B),", ":2: #[from]"),
+            (
+                "fn source(&self) -> Option<&(dyn E)> {\n        Some(&self.0)\n    }\n",
+                ":1: the source",
+            ),
+        ] {
+            let offences = found("nvrtc/src/a.rs", text);
+            assert!(offences.len() == 1 && offences[0].contains(part), "{text}: {offences:?}");
+            assert_eq!(found("nvrtc/tests/a.rs", text), [""; 0]);
         }
     }
 

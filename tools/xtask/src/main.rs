@@ -6,6 +6,7 @@ mod bundle;
 mod checks;
 mod ci;
 mod demo;
+mod env;
 mod fuzz;
 mod generated;
 mod headers;
@@ -57,6 +58,7 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
         Some(("api", given)) => api::api(given.get_flag("check")),
         Some(("package", _)) => package::package(),
         Some(("demo", _)) => demo::demo(),
+        Some(("env", _)) => env::env(),
         Some(("test", given)) => {
             let effort = if given.get_flag("deep") { Effort::Deep } else { Effort::Quick };
             let seed = given.get_one::<String>("seed").cloned();
@@ -189,6 +191,9 @@ fn command_line() -> Command {
         )
         .subcommand(Command::new("package").about(
             "Pack the published crates, and build a program that has nothing but the packages",
+        ))
+        .subcommand(Command::new("env").about(
+            "Print the variables that run any program on the software device: eval \"$(cargo xtask env)\"",
         ))
         .subcommand(
             Command::new("demo")

@@ -64,13 +64,24 @@ impl Major {
 /// Something could not be downloaded.
 pub(crate) fn setup(major: Major) -> Result<(), Error> {
     let root = root();
-    for wheel in [major.nvrtc(), RUNTIME_13_5, CRT_13, CCCL_13] {
-        fetch(&wheel)?;
+    for wheel in fetch_all(major)? {
         let path = wheel.content_path();
         let path = path.strip_prefix(&root).unwrap_or(&path);
         println!("{:28} {}", wheel.title, path.display());
     }
     Ok(())
+}
+
+/// Fetches NVRTC and CUDA's headers.
+///
+/// # Errors
+/// Something could not be downloaded.
+pub(crate) fn fetch_all(major: Major) -> Result<[Wheel; 4], Error> {
+    let wheels = [major.nvrtc(), RUNTIME_13_5, CRT_13, CCCL_13];
+    for wheel in &wheels {
+        fetch(wheel)?;
+    }
+    Ok(wheels)
 }
 
 /// Fetches the NVRTC for this machine and names it to `command`, unless the user has named one.

@@ -254,8 +254,20 @@ fn mistakes_are_named(device: &TestDevice) -> TestResult {
     mistake(&typed, &stream, (a, &x, &mut y, n, n), None, "takes 4 arguments, 5 given")?;
     mistake(&typed, &stream, (), None, "takes 4 arguments, 0 given")?;
     mistake(&scalars, &stream, (n,), None, "takes 0 arguments, 1 given")?;
-    mistake(&typed, &stream, (1.0_f64, &x, &mut y, n), Some(0), "has 8 bytes, the kernel's `float` 4")?;
-    mistake(&typed, &stream, (a, &x, &mut y, 4_u64), Some(3), "has 8 bytes, the kernel's `unsigned int` 4")?;
+    mistake(
+        &typed,
+        &stream,
+        (1.0_f64, &x, &mut y, n),
+        Some(0),
+        "has 8 bytes, the kernel's `float` 4",
+    )?;
+    mistake(
+        &typed,
+        &stream,
+        (a, &x, &mut y, 4_u64),
+        Some(3),
+        "has 8 bytes, the kernel's `unsigned int` 4",
+    )?;
     mistake(&typed, &stream, (1_u32, &x, &mut y, n), Some(0), "is an integer")?;
     mistake(&typed, &stream, (a, &x, &mut y, 4.0_f32), Some(3), "is a float")?;
     mistake(&typed, &stream, (a, 1.0_f64, &mut y, n), Some(1), "is a float")?;

@@ -411,9 +411,21 @@ fn names_of_arguments(device: &TestDevice) -> TestResult {
         )
     };
     for (launched, place, text) in [
-        (wide, Some((0, "a")), "argument `a` of kernel `wide`: `f64` has 8 bytes, the kernel's `float` 4: write `f32`"),
-        (elements, Some((2, "in")), "argument `in` of kernel `elements`: `&mut [f64]` does not fit the kernel's `float*`: write `&mut [f32]`"),
-        (filled, Some((3, "n")), "argument `n` of kernel `filled`: `u64` has 8 bytes, the kernel's `unsigned int` 4: write `u32`"),
+        (
+            wide,
+            Some((0, "a")),
+            "argument `a` of kernel `wide`: `f64` has 8 bytes, the kernel's `float` 4: write `f32`",
+        ),
+        (
+            elements,
+            Some((2, "in")),
+            "argument `in` of kernel `elements`: `&mut [f64]` does not fit the kernel's `float*`: write `&mut [f32]`",
+        ),
+        (
+            filled,
+            Some((3, "n")),
+            "argument `n` of kernel `filled`: `u64` has 8 bytes, the kernel's `unsigned int` 4: write `u32`",
+        ),
         (
             few,
             None,

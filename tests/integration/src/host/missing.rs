@@ -153,7 +153,11 @@ fn parameter_info() -> TestResult {
     let other = unsafe { saxpy.launch(&stream, launch, (2u32, &x, &x, &x, 10u64)) };
     for (result, index, text) in [
         (few, None, "kernel `saxpy`: takes 5 arguments, 4 given"),
-        (wide, Some(0), "argument 1 of kernel `saxpy`: `f64` has 8 bytes, the parameter 4: write `f32`"),
+        (
+            wide,
+            Some(0),
+            "argument 1 of kernel `saxpy`: `f64` has 8 bytes, the parameter 4: write `f32`",
+        ),
         (narrow, Some(4), "argument 5 of kernel `saxpy`: `u32` has 4 bytes, the parameter 8"),
         (
             other,
