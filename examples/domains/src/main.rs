@@ -146,7 +146,10 @@ fn run(arguments: &Arguments, contexts: &[Context], software: bool) -> Result<()
         done += count;
         all.check().map_err(|error| format!("after {done} steps: {error}"))?;
     }
-    println!("{:.3} ms a step; no particle is lost", milliseconds / steps.max(1) as f32);
+    if !software {
+        println!("{:.3} ms a step", milliseconds / steps.max(1) as f32);
+    }
+    println!("no particle is lost");
     if arguments.check && steps > 0 {
         compare(&all, &contexts[..1], &options, particles, steps, arguments.id_file.is_some())?;
     }

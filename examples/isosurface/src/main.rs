@@ -92,7 +92,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         "{} vertices, {} faces, {is}watertight, Euler characteristic {}",
         report.points, report.faces, report.euler_characteristic
     );
-    println!("{}", surface.times);
+    if !software {
+        println!("{}", surface.times);
+    }
     // A mesh cuts off what is sharper than voxels, which a file may have, but drops do not.
     let voxel = info.voxel_size.iter().copied().fold(0.0, f64::max);
     let off = if arguments.file.is_some() { 0.1 * voxel } else { 0.0 };
