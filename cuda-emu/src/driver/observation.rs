@@ -20,8 +20,9 @@ static FAULTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 pub enum ObserveError {
     /// A checker is off, and the configuration can no longer change.
     #[error(
-        "the checkers `race` and `init` are off: set CUDA_EMU_CHECK=race,init, or install a Config with them before the \
-         first call of the driver"
+        "the checkers `race` and `init` are off, and the first call of the driver in this process has fixed that: install \
+         one Config with them in every test of this process that may run first, set CUDA_EMU_CHECK=race,init, or move the \
+         test that observes to a file of its own in tests/"
     )]
     Unchecked,
     /// There is one at a time in a process.
@@ -29,6 +30,7 @@ pub enum ObserveError {
     Busy,
 }
 
+/// As Display: a test that returns this error prints it so.
 impl std::fmt::Debug for ObserveError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
