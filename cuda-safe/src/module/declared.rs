@@ -8,6 +8,9 @@ use super::Module;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 
+/// The marker of a type that is invariant in `T`.
+pub(super) type Invariant<T> = PhantomData<fn(T) -> T>;
+
 /// A struct that [`kernels!`](crate::kernels) has made: the kernels of one source.
 ///
 /// Crates that keep loaded modules use it to make any of their structs from them:
@@ -189,7 +192,7 @@ pub fn symbol(parts: &[&str]) -> String {
 /// parameters, which it has to use.
 pub struct DeclaredIn<S, T = ()> {
     module: Module,
-    of: PhantomData<fn(S, T) -> (S, T)>,
+    of: Invariant<(S, T)>,
 }
 
 impl<S, T> DeclaredIn<S, T> {

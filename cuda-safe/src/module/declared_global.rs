@@ -5,6 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::Module;
+use super::declared::Invariant;
 use super::global::{Global, Place};
 use crate::error::{Error, Result};
 use crate::launch::scalar_element;
@@ -16,7 +17,7 @@ use crate::stream::Stream;
 /// one when this was made.
 pub struct DeclaredGlobal<S, const I: usize, T> {
     place: Place,
-    of: PhantomData<fn(S, T) -> (S, T)>,
+    of: Invariant<(S, T)>,
 }
 
 impl<S, const I: usize, T: Copy + 'static> DeclaredGlobal<S, I, T> {

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use bytemuck::{AnyBitPattern, NoUninit};
 use cuda_sys::{CUdevice_attribute, CUdeviceptr, CUpointer_attribute, CUresult};
 
+use super::declared::Invariant;
 use super::{Module, ModuleInner};
 use crate::error::{Error, Result};
 use crate::memory::{Allocation, DeviceSlice, DeviceSliceMut, HostMut, HostRef, fit};
@@ -25,8 +26,9 @@ use crate::stream::Stream;
 pub struct Global<T> {
     place: Place,
     memory: Arc<Allocation>,
-    // Invariant, since handles to one variable write it without being exclusive.
-    marker: PhantomData<(T, fn(T) -> T)>,
+    marker: PhantomData<T>,
+    // Handles to one variable write it without being exclusive.
+    variance: Invariant<T>,
 }
 
 /// A variable of a module that a handle refers to.
@@ -65,7 +67,7 @@ impl Place {
         usable_with(&self.module, stream)?;
         self.module.watch_variables()?;
         let memory = self.module.variable_memory()?.clone();
-        Ok(Global { place: self.clone(), memory, marker: PhantomData })
+        Ok(Global { place: self.clone(), memory, marker: PhantomData, variance: PhantomData })
     }
 }
 

@@ -44,8 +44,7 @@ use crate::real::Real;
 pub struct NeighborSum<T, Out> {
     kernel: Kernel,
     has_data: bool,
-    // Invariant: the kernel was compiled for these very types.
-    types: PhantomData<fn(T, Out) -> (T, Out)>,
+    types: PhantomData<fn(T) -> Out>,
 }
 
 impl<T: Real, Out: Copy + 'static> NeighborSum<T, Out> {
