@@ -24,7 +24,8 @@ impl Abort {
 
     /// Aborts all ranks of this process, and does not wait: threads of the crate do it. A stream that waits for a peer is
     /// free some milliseconds later. Later calls return [`Error::Aborted`], or the failure that came before. A second abort
-    /// does nothing.
+    /// does nothing, and neither does one in a forked child. In a subscriber of `tracing` and in a host function another
+    /// thread begins the aborts.
     ///
     /// The kernels of the ranks do not end at the same moment, so one may still write to the memory of another rank's calls.
     /// Until [`wait`](Self::wait) returns `true`, that memory is not freed when it is dropped, and **each later use of it
@@ -35,9 +36,8 @@ impl Abort {
     /// second after the abort of the last rank has begun.
     #[doc(alias = "ncclCommAbort")]
     pub fn abort(&self) {
-        if !teardown::is_forked() {
-            self.handle.clique.fail(Error::Aborted);
-        }
+        let clique = self.handle.clique.clone();
+        teardown::run_where_locks_wait(move || drop(clique.fail(Error::Aborted)));
     }
 
     /// Returns whether the communicator has failed or was aborted.
@@ -48,7 +48,8 @@ impl Abort {
 
     /// Waits until NCCL's communicators of all ranks of this process are gone, after an abort or a drop, and returns
     /// whether they are within `timeout`; `false` while a graph that has recorded calls lives. Wait for a second: an abort
-    /// takes NCCL about half of one.
+    /// takes NCCL about half of one. Returns `false` at once in a subscriber of `tracing`, in a host function and in a forked
+    /// child.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
         // As far as the clock goes.

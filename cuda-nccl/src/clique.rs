@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use cuda_safe::Gate;
@@ -11,30 +11,31 @@ use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::log::{Log, Step};
 use crate::signature::Signature;
+use crate::sync::{Condvar, Lock, MutexGuard, PoisonError};
 use crate::teardown;
 
 /// The ranks of this process.
 #[derive(Debug)]
 pub(crate) struct Clique {
     /// The calls, if all ranks are of this process and so can be compared.
-    log: Option<Mutex<Log>>,
+    log: Option<Lock<Log>>,
     is_failed: AtomicBool,
-    failure: OnceLock<Error>,
+    failure: Lock<Option<Error>>,
     /// How many ranks are of this process.
     ranks: AtomicUsize,
-    members: Mutex<Vec<Weak<Handle>>>,
+    members: Lock<Vec<Weak<Handle>>>,
     /// What the memory of the calls is behind: it is shut from a failure until the communicators of all ranks are gone. When no
     /// handle is left, its drop opens it: work of a communicator that was leaked ends in the order of its streams.
     gate: Gate,
     /// Whether a graph has recorded a call.
     is_recorded: AtomicBool,
-    splits: Mutex<HashMap<u64, Split>>,
+    splits: Lock<HashMap<u64, Split>>,
     /// The cliques of splits whose calls are not compared, by number and colour.
-    children: Mutex<HashMap<(u64, u32), Weak<Clique>>>,
+    children: Lock<HashMap<(u64, u32), Weak<Clique>>>,
     /// A rank has come to a split, or the clique has failed.
     comes: Condvar,
     /// The number of splits that each rank has made.
-    made: Mutex<HashMap<usize, u64>>,
+    made: Lock<HashMap<usize, u64>>,
 }
 
 /// A split that not all ranks have left.
@@ -61,16 +62,16 @@ impl Clique {
     fn with_log(log: Option<Log>, ranks: usize) -> Arc<Self> {
         Arc::new(Self {
             ranks: AtomicUsize::new(ranks),
-            log: log.map(Mutex::new),
+            log: log.map(Lock::new),
             is_failed: AtomicBool::new(false),
-            failure: OnceLock::new(),
-            members: Mutex::default(),
+            failure: Lock::default(),
+            members: Lock::default(),
             gate: Gate::new(),
             is_recorded: AtomicBool::new(false),
-            splits: Mutex::default(),
-            children: Mutex::default(),
+            splits: Lock::default(),
+            children: Lock::default(),
             comes: Condvar::new(),
-            made: Mutex::default(),
+            made: Lock::default(),
         })
     }
 
@@ -96,7 +97,9 @@ impl Clique {
     }
 
     pub(crate) fn join(&self, handle: &Arc<Handle>) {
-        self.lock_members().push(Arc::downgrade(handle));
+        if let Ok(mut members) = self.members.lock() {
+            members.push(Arc::downgrade(handle));
+        }
     }
 
     /// Returns what the memory of all calls is put behind.
@@ -116,20 +119,17 @@ impl Clique {
 
     /// Opens the gate if no communicator is left whose kernels may still run, and none comes.
     pub(crate) fn open_behind_the_last(&self) {
-        let all_came = self.usable().is_err()
-            || self.lock_members().len() == self.ranks.load(Ordering::SeqCst);
+        let Ok(came) = self.members.lock().map(|members| members.len()) else { return };
+        let all_came = self.usable().is_err() || came == self.ranks.load(Ordering::SeqCst);
         if all_came && self.members().iter().all(|member| member.is_still()) {
             self.gate.open();
         }
     }
 
-    fn lock_members(&self) -> MutexGuard<'_, Vec<Weak<Handle>>> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the handles that are left.
     pub(crate) fn members(&self) -> Vec<Arc<Handle>> {
-        self.lock_members().iter().filter_map(Weak::upgrade).collect()
+        let members = self.members.lock();
+        members.map_or_else(|_| Vec::new(), |all| all.iter().filter_map(Weak::upgrade).collect())
     }
 
     /// Fails with the first failure, if there was one.
@@ -141,21 +141,23 @@ impl Clique {
     /// Returns the first failure.
     #[cold]
     pub(crate) fn failure(&self) -> Error {
-        self.failure.get().cloned().unwrap_or(Error::Aborted)
+        match self.failure.lock() {
+            Ok(failure) => failure.clone().unwrap_or(Error::Aborted),
+            Err(error) => error.into(),
+        }
     }
 
     /// Makes an error that of all later calls, unless there was one before; aborts all ranks of this process, without a
-    /// wait; and returns the first error.
+    /// wait; and returns the first error. Nothing is aborted where locks can't be waited for.
     #[cold]
     pub(crate) fn fail(self: &Arc<Self>, error: Error) -> Error {
-        let first = self.failure.get_or_init(|| error).clone();
+        let Ok(mut failure) = self.failure.lock() else { return error };
+        let first = failure.get_or_insert(error).clone();
+        drop(failure);
         self.is_failed.store(true, Ordering::Release);
         // Woken ranks look at the failure.
-        drop(self.lock_splits());
+        drop(self.splits.lock());
         self.comes.notify_all();
-        if teardown::is_forked() {
-            return first;
-        }
         self.gate.shut();
         teardown::abort(&self.members());
         // If all are gone already, nobody else does.
@@ -163,8 +165,8 @@ impl Clique {
         first
     }
 
-    fn log(&self) -> Option<MutexGuard<'_, Log>> {
-        Some(self.log.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+    fn log(&self) -> Result<Option<MutexGuard<'_, Log>>> {
+        Ok(self.log.as_ref().map(Lock::lock).transpose()?)
     }
 
     /// Compares a call that is no part of a group with those of the other ranks, and enters it.
@@ -173,7 +175,7 @@ impl Clique {
     /// The ranks disagree.
     #[inline]
     pub(crate) fn enter_one(&self, rank: usize, call: Signature) -> Result<Option<Step>> {
-        match self.log() {
+        match self.log()? {
             None => Ok(None),
             Some(mut log) => log.enter_one(rank, call).map(Some),
         }
@@ -189,7 +191,7 @@ impl Clique {
         calls: impl Iterator<Item = Signature>,
         note: impl FnMut(Step),
     ) -> Result<()> {
-        self.log().map_or(Ok(()), |mut log| log.enter(rank, calls, note))
+        self.log()?.map_or(Ok(()), |mut log| log.enter(rank, calls, note))
     }
 
     /// Takes back the newest steps of a rank, because of `error`, and returns it. If another thread relies on one of them,
@@ -201,13 +203,15 @@ impl Clique {
         steps: impl DoubleEndedIterator<Item = Step>,
         error: Error,
     ) -> Error {
-        let taken = self.log().is_none_or(|mut log| log.take_back(rank, steps));
+        let Ok(log) = self.log() else { return error };
+        let taken = log.is_none_or(|mut log| log.take_back(rank, steps));
         if taken { error } else { self.fail(error) }
     }
 
     /// Notes that a rank makes no further call. If others have made calls that need it, all are aborted.
     pub(crate) fn leave(self: &Arc<Self>, rank: usize) {
-        let left = self.log().map_or(Ok(()), |mut log| log.leave(rank));
+        let Ok(log) = self.log() else { return };
+        let left = log.map_or(Ok(()), |mut log| log.leave(rank));
         if let Err(error) = left
             && self.usable().is_ok()
         {
@@ -215,35 +219,32 @@ impl Clique {
         }
     }
 
-    fn lock_splits(&self) -> MutexGuard<'_, HashMap<u64, Split>> {
-        self.splits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the number of a rank's next split.
-    fn next_split(&self, rank: usize) -> u64 {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+    fn next_split(&self, rank: usize) -> Result<u64> {
+        let mut made = self.made.lock()?;
         let made = made.entry(rank).or_default();
         *made += 1;
-        *made
+        Ok(*made)
     }
 
     /// Returns the clique that a rank whose calls are not compared comes to by its next split. Ranks make the same splits, so
     /// those of one number and colour make one communicator.
-    pub(crate) fn child(&self, rank: usize, color: Option<u32>) -> Option<Arc<Self>> {
-        let number = self.next_split(rank);
-        let mut children = self.children.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn child(&self, rank: usize, color: Option<u32>) -> Result<Option<Arc<Self>>> {
+        let number = self.next_split(rank)?;
+        let Some(color) = color else { return Ok(None) };
+        let mut children = self.children.lock()?;
         children.retain(|_, child| child.strong_count() > 0);
-        let place = children.entry((number, color?)).or_default();
+        let place = children.entry((number, color)).or_default();
         let child = place.upgrade().unwrap_or_else(Self::of_some);
         *place = Arc::downgrade(&child);
         child.come();
-        Some(child)
+        Ok(Some(child))
     }
 
     /// Notes what a rank wants of its next split, and returns the split's number.
-    pub(crate) fn come_to_split(&self, rank: usize, ranks: usize, choice: Choice) -> u64 {
-        let number = self.next_split(rank);
-        let mut splits = self.lock_splits();
+    pub(crate) fn come_to_split(&self, rank: usize, ranks: usize, choice: Choice) -> Result<u64> {
+        let number = self.next_split(rank)?;
+        let mut splits = self.splits.lock()?;
         let split = splits.entry(number).or_insert_with(|| Split {
             choices: vec![None; ranks],
             children: HashMap::new(),
@@ -252,7 +253,7 @@ impl Clique {
         split.choices[rank] = Some(choice);
         drop(splits);
         self.comes.notify_all();
-        number
+        Ok(number)
     }
 
     /// Waits until all ranks have come to the split, and returns the rank's part in its new communicator.
@@ -266,7 +267,7 @@ impl Clique {
         timeout: Duration,
     ) -> Result<Option<Part>> {
         let deadline = Instant::now() + timeout.min(Duration::from_secs(1 << 30));
-        let mut splits = self.lock_splits();
+        let mut splits = self.splits.lock()?;
         loop {
             self.usable()?;
             let Some(split) = splits.get_mut(&number) else { return Err(self.failure()) };

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use cuda_safe::{Context, Stream};
@@ -12,7 +13,7 @@ use crate::checked::{Checker, exchange};
 use crate::error::{Error, Result};
 use crate::group::{Issued, enqueue_one};
 use crate::handle::{Backoff, Handle};
-use crate::teardown::Owner;
+use crate::teardown::{self, Owner};
 
 /// One rank of a communicator: the end of collectives on one device.
 ///
@@ -168,6 +169,7 @@ impl Communicator {
             if Arc::strong_count(&communicator.owner) > 1 {
                 kept = kept.or(Some(communicator.rank()));
             } else {
+                communicator.handle().closes.store(true, Ordering::Relaxed);
                 handles.push(communicator.handle().clone());
             }
         }
@@ -254,9 +256,8 @@ fn wait_for(handle: &Handle, stream: &Stream) -> Result<()> {
 
 impl Drop for Communicator {
     fn drop(&mut self) {
-        if !crate::teardown::is_forked() {
-            self.handle().clique.leave(self.rank());
-        }
+        let handle = self.handle().clone();
+        teardown::run_where_locks_wait(move || handle.clique.leave(handle.rank));
     }
 }
 

@@ -47,6 +47,10 @@ impl Config {
     /// Sets how long the creation of a communicator and each call may wait for the other ranks:
     /// [`TIMEOUT`](Self::TIMEOUT) by default. After that the call returns [`Error::Timeout`] and the communicators of
     /// this process are aborted. A call rarely waits: NCCL connects the ranks in the first one.
+    ///
+    /// It also limits how long the work of a communicator may take after its drop
+    /// ([`Communicator::close`](crate::Communicator::close) returns the error instead), and a call that does not return, which
+    /// another thread notices a quarter of the time later at most: then the communicators of this process are aborted, too.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self

@@ -357,13 +357,15 @@ fn split(ranks: &mut [&mut Communicator], choices: &[Choice]) -> Result<Vec<Opti
     let comings: Vec<Coming> = parents
         .iter()
         .zip(choices)
-        .map(|(parent, choice)| match &parent.clique {
-            clique if clique.is_compared() => {
-                Coming::Compared(clique.come_to_split(parent.rank, parent.ranks, *choice))
-            }
-            clique => Coming::Alone(clique.child(parent.rank, choice.0)),
+        .map(|(parent, choice)| {
+            Ok(match &parent.clique {
+                clique if clique.is_compared() => {
+                    Coming::Compared(clique.come_to_split(parent.rank, parent.ranks, *choice)?)
+                }
+                clique => Coming::Alone(clique.child(parent.rank, choice.0)?),
+            })
         })
-        .collect();
+        .collect::<Result<_>>()?;
     let made = split_parents(library, &parents, choices, &colors);
     let (slots, ready) = made.unwrap_or_else(|error| (Vec::new(), Err(error)));
     let parts = ready.and_then(|()| {

@@ -1,7 +1,6 @@
 //! Several calls that NCCL enqueues at once.
 
 use std::fmt;
-use std::sync::MutexGuard;
 
 use cuda_safe::sys::CUstream;
 use cuda_safe::{EnqueueGroup, Stream};
@@ -16,6 +15,7 @@ use crate::list::List;
 use crate::log::Step;
 use crate::raw::{Nccl, ncclResult_t};
 use crate::signature::Signature;
+use crate::sync::MutexGuard;
 
 /// What became of a call.
 #[derive(Debug)]
@@ -255,7 +255,9 @@ fn enqueue<'a>(handles: &[&Handle], calls: Vec<(usize, &'a Stream, Call<'a>)>) -
         let calls = issues
             .iter()
             .map(|(place, stream, issue)| (used[*place], &locks[*place], stream.as_raw(), issue));
+        let under_way = first.begin_call();
         let called = call_group(first.library, first, calls);
+        drop(under_way);
         drop(locks);
         match called {
             Ok(ncclResult_t::ncclInProgress) => match wait_ready("a group of calls", &used) {
@@ -265,7 +267,11 @@ fn enqueue<'a>(handles: &[&Handle], calls: Vec<(usize, &'a Stream, Call<'a>)>) -
                     Issued::Failed(error)
                 }
             },
-            Ok(_) => Issued::Done,
+            // Another thread may have aborted the work of calls that took too long.
+            Ok(_) => match used.iter().try_for_each(|handle| handle.clique.usable()) {
+                Ok(()) => Issued::Done,
+                Err(error) => Issued::Failed(error),
+            },
             Err(error) => Issued::Failed(error),
         }
     };
@@ -355,10 +361,13 @@ fn call_one(handle: &Handle, stream: &Stream, issue: &Issue) -> Result<()> {
     let raw = handle.lock()?;
     handle.state(&raw)?;
     let (ranks, raw_stream) = ((handle.rank, handle.ranks), stream.as_raw());
+    let under_way = handle.begin_call();
     // SAFETY: as in `call_group`.
     let code = unsafe { issue.call(handle.library, raw.get(), ranks, raw_stream) }?;
+    drop(under_way);
     match code {
-        ncclResult_t::ncclSuccess => Ok(()),
+        // Another thread may have aborted the work of a call that took too long.
+        ncclResult_t::ncclSuccess => handle.clique.usable(),
         ncclResult_t::ncclInProgress => {
             drop(raw);
             wait_ready(issue.kind.name(), &[handle]).inspect_err(|_| handle.keep(stream))

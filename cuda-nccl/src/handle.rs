@@ -7,8 +7,8 @@
 
 use std::ffi::CStr;
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,9 @@ use crate::error::{Error, Result};
 use crate::list::List;
 use crate::raw::{Nccl, ncclComm_t, ncclResult_t};
 use crate::signature::Signature;
+use crate::sync::{Condvar, Lock, MutexGuard, PoisonError};
 use crate::teardown;
+use crate::watch::{Calls, UnderWay};
 
 /// One rank of a communicator.
 #[derive(Debug)]
@@ -32,20 +34,22 @@ pub(crate) struct Handle {
     pub(crate) clique: Arc<Clique>,
     /// The order in which a thread takes the locks of several handles.
     pub(crate) id: u64,
-    raw: Mutex<Raw>,
+    raw: Lock<Raw>,
     /// Whether an abort is asked for or done.
     pub(crate) aborted: AtomicBool,
-    /// The time limit in nanoseconds.
-    timeout: AtomicU64,
     /// Whether no kernel of the communicator runs any more, nor will.
     still: AtomicBool,
+    /// Whether its owner closes it, and so learns that its end takes longer than the time limit.
+    pub(crate) closes: AtomicBool,
+    /// The calls under way, and their time limit.
+    calls: Arc<Calls>,
     /// Whether NCCL's communicator is gone.
-    gone: Mutex<bool>,
+    gone: Lock<bool>,
     goes: Condvar,
     /// The thread that ends the communicator.
-    ends_by: Mutex<Option<JoinHandle<()>>>,
+    ends_by: Lock<Option<JoinHandle<()>>>,
     /// Streams of calls that have failed: NCCL's thread may enqueue on them until the communicator is gone.
-    streams: Mutex<Vec<Stream>>,
+    streams: Lock<Vec<Stream>>,
 }
 
 /// NCCL's handle; null once it is destroyed, aborted, or about to be.
@@ -73,6 +77,7 @@ impl Handle {
         timeout: Duration,
         raw: ncclComm_t,
     ) -> Arc<Self> {
+        let calls = Calls::new(rank, &clique, timeout);
         let this = Arc::new(Self {
             library,
             context: context.clone(),
@@ -80,16 +85,16 @@ impl Handle {
             ranks,
             clique,
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            raw: Mutex::new(Raw(raw)),
+            raw: Lock::new(Raw(raw)),
             aborted: AtomicBool::new(false),
-            timeout: AtomicU64::new(0),
             still: AtomicBool::new(raw.is_null()),
-            gone: Mutex::new(raw.is_null()),
+            closes: AtomicBool::new(false),
+            calls,
+            gone: Lock::new(raw.is_null()),
             goes: Condvar::new(),
-            ends_by: Mutex::default(),
-            streams: Mutex::default(),
+            ends_by: Lock::default(),
+            streams: Lock::default(),
         });
-        this.set_timeout(timeout);
         this.clique.join(&this);
         // A failure before that has not found it among the members.
         if this.clique.usable().is_err() {
@@ -99,17 +104,16 @@ impl Handle {
     }
 
     pub(crate) fn timeout(&self) -> Duration {
-        Duration::from_nanos(self.timeout.load(Ordering::Relaxed))
+        self.calls.limit()
     }
 
     pub(crate) fn set_timeout(&self, timeout: Duration) {
-        let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        self.timeout.store(nanos, Ordering::Relaxed);
+        self.calls.set_limit(timeout);
     }
 
-    /// Returns the lock, with a handle or without.
-    fn lock_any(&self) -> MutexGuard<'_, Raw> {
-        lock(&self.raw)
+    /// Notes that a call of NCCL begins, until the result is dropped.
+    pub(crate) fn begin_call(&self) -> UnderWay<'_> {
+        self.calls.begin()
     }
 
     /// Takes the lock for a call.
@@ -118,7 +122,7 @@ impl Handle {
     /// The communicator was aborted.
     #[inline]
     pub(crate) fn lock(&self) -> Result<MutexGuard<'_, Raw>> {
-        let raw = self.lock_any();
+        let raw = self.raw.lock()?;
         if raw.0.is_null() || self.aborted.load(Ordering::Relaxed) {
             return Err(self.clique.failure());
         }
@@ -152,12 +156,14 @@ impl Handle {
 
     /// Takes the handle away from all later calls; null if that was done before.
     pub(crate) fn take(&self) -> ncclComm_t {
-        std::mem::replace(&mut self.lock_any().0, ptr::null_mut())
+        self.raw
+            .lock()
+            .map_or(ptr::null_mut(), |mut raw| std::mem::replace(&mut raw.0, ptr::null_mut()))
     }
 
     /// Takes the handle away unless an abort will.
     pub(crate) fn take_unless_aborted(&self) -> ncclComm_t {
-        let mut raw = self.lock_any();
+        let Ok(mut raw) = self.raw.lock() else { return ptr::null_mut() };
         match self.aborted.load(Ordering::Relaxed) {
             true => ptr::null_mut(),
             false => std::mem::replace(&mut raw.0, ptr::null_mut()),
@@ -216,29 +222,34 @@ impl Handle {
 
     /// Notes that NCCL's communicator is gone.
     pub(crate) fn note_gone(&self) {
-        *lock(&self.gone) = true;
+        if let Ok(mut gone) = self.gone.lock() {
+            *gone = true;
+        }
         self.goes.notify_all();
-        let streams = std::mem::take(&mut *lock(&self.streams));
+        // Not under the lock: a stream's drop calls the driver.
+        let streams = self.streams.lock().map(|mut streams| std::mem::take(&mut *streams));
         drop(streams);
     }
 
     /// Keeps a stream until the communicator is gone: NCCL's thread may still enqueue on it.
     pub(crate) fn keep(&self, stream: &Stream) {
-        let is_gone = lock(&self.gone);
-        if !*is_gone {
-            lock(&self.streams).push(stream.clone());
+        if let (Ok(is_gone), Ok(mut streams)) = (self.gone.lock(), self.streams.lock())
+            && !*is_gone
+        {
+            streams.push(stream.clone());
         }
     }
 
     /// Notes the thread that ends the communicator.
     pub(crate) fn ends_by(&self, thread: JoinHandle<()>) {
-        *lock(&self.ends_by) = Some(thread);
+        if let Ok(mut ends_by) = self.ends_by.lock() {
+            *ends_by = Some(thread);
+        }
     }
 
     /// Waits for the thread that has ended the communicator: it holds the context until it is over.
     pub(crate) fn join_end(&self) {
-        let thread = lock(&self.ends_by).take();
-        if let Some(thread) = thread {
+        if let Some(thread) = self.ends_by.lock().ok().and_then(|mut thread| thread.take()) {
             // A panic was printed.
             let _ = thread.join();
         }
@@ -246,7 +257,7 @@ impl Handle {
 
     /// Waits until NCCL's communicator is gone, and returns whether it is.
     pub(crate) fn wait_gone(&self, deadline: Instant) -> bool {
-        let mut gone = lock(&self.gone);
+        let Ok(mut gone) = self.gone.lock() else { return false };
         while !*gone {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -256,10 +267,6 @@ impl Handle {
         }
         true
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes the locks of several handles for one group of calls, and returns them in the order of the handles.

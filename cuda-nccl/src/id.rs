@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use crate::clique::Clique;
 use crate::error::{Error, Result};
 use crate::raw::{NCCL_UNIQUE_ID_BYTES, Nccl, ncclResult_t, ncclUniqueId};
+use crate::sync::Lock;
 
 /// Identifies one communicator that ranks of several processes make: 128 bytes.
 ///
@@ -66,8 +67,8 @@ impl UniqueId {
     pub(crate) fn claim(self, rank: usize) -> Result<Arc<Clique>> {
         /// The newest identifiers, enough to find a mistake.
         const KEPT: usize = 1024;
-        static USED: Mutex<VecDeque<(UniqueId, usize, Weak<Clique>)>> = Mutex::new(VecDeque::new());
-        let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
+        static USED: Lock<VecDeque<(UniqueId, usize, Weak<Clique>)>> = Lock::new(VecDeque::new());
+        let mut used = USED.lock()?;
         if used.iter().any(|(id, of, _)| *id == self && *of == rank) {
             return Err(Error::invalid(format!(
                 "the identifier has made a communicator of rank {rank} in this process before: each makes one, so create \

@@ -21,7 +21,9 @@ mod log;
 pub mod raw;
 mod signature;
 mod slot;
+mod sync;
 mod teardown;
+mod watch;
 
 pub use abort::Abort;
 pub use communicator::Communicator;

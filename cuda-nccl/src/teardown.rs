@@ -5,8 +5,8 @@
 //! In a forked child nothing is called. When the process exits, ends under way have a second, before NCCL's and CUDA's own
 //! destructors run; no further one begins.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -48,14 +48,14 @@ pub(crate) fn watch_process() {
             }
             OVER.store(true, Ordering::SeqCst);
         }
-        static INSTALLED: OnceLock<()> = OnceLock::new();
-        INSTALLED.get_or_init(|| {
+        static INSTALLED: AtomicBool = AtomicBool::new(false);
+        if !INSTALLED.swap(true, Ordering::SeqCst) {
             // SAFETY: the handler only stores to a static atomic, which is async-signal-safe.
             let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
             // SAFETY: the handler reads and writes static atomics and sleeps. NCCL is loaded by now, so the handler runs
             // before the library's destructors.
             let _ = unsafe { libc::atexit(at_exit) };
-        });
+        }
     }
 }
 
@@ -112,6 +112,19 @@ impl Drop for Owner {
 fn spawn(what: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
     let name = format!("nccl {what}");
     std::thread::Builder::new().name(name).spawn(run)
+}
+
+/// Runs something that takes locks: here, or by a thread where the caller can't wait for them, such as in a subscriber of
+/// `tracing`. Not in a forked child.
+pub(crate) fn run_where_locks_wait(run: impl FnOnce() + Send + 'static) {
+    if is_forked() {
+        return;
+    }
+    match cuda_safe::check_caller() {
+        Ok(()) => run(),
+        // Without a thread it is not done.
+        Err(_) => drop(spawn("call", run)),
+    }
 }
 
 /// Lets a handle go, with all that only it has kept, such as memory behind the gate: not while the process exits, since that
@@ -233,8 +246,8 @@ fn in_context(context: &Context, call: impl FnOnce()) {
 }
 
 /// Waits for the work of a communicator and destroys it. If the work fails, all ranks of this process are aborted, as by any
-/// failure: kernels of the others may still write to the memory of this one's calls. There is no time limit: work may be
-/// behind other work that takes long. An abort ends the wait.
+/// failure: kernels of the others may still write to the memory of this one's calls. So they are if the work has not ended
+/// after the time limit of the communicator: it may wait for work that waits for it, and nobody is left to abort it.
 fn destroy(handle: &Handle) {
     // From the first call to the end: NCCL finalises by threads of its own, which an exit must not overtake.
     let Some(inside) = Inside::enter() else { return };
@@ -272,6 +285,11 @@ fn finalize(handle: &Handle) -> Result<bool, Error> {
             return Ok(true);
         }
         drop(raw);
+        let after = handle.timeout();
+        if start.elapsed() >= after && !handle.closes.load(Ordering::Relaxed) {
+            let what = "the work of a communicator that was dropped";
+            return Err(Error::Timeout { what, rank: handle.rank, after });
+        }
         // A hundredth of what has passed.
         let pause =
             (start.elapsed() / 100).clamp(Duration::from_micros(100), Duration::from_millis(20));

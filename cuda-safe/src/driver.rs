@@ -4,15 +4,16 @@ use std::ffi::{CStr, c_void};
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cuda_sys::{CUdevice, CUresult, MissingSymbol};
 
+use crate::caller;
 use crate::context::ContextInner;
 use crate::device::Device;
 use crate::error::{Error, LaunchRecord, Result, is_context_code, is_fatal_code};
 use crate::generation::Watch;
-use crate::trace::{event, is_emitting};
+use crate::sync::{Lock, Once};
+use crate::trace::event;
 
 /// A CUDA driver, loaded and initialised.
 ///
@@ -36,20 +37,17 @@ pub(crate) struct DeviceState {
     pub(crate) raw: CUdevice,
     /// Set once `fatal` is: one load on the hot path instead of a lock.
     lost: AtomicBool,
-    fatal: OnceLock<Error>,
+    fatal: Once<Error>,
     /// The primary context, retained once and kept: releasing it would wait for the device.
-    pub(crate) primary: Mutex<Option<std::sync::Arc<ContextInner>>>,
+    pub(crate) primary: Lock<Option<std::sync::Arc<ContextInner>>>,
     /// The holders that need the primary context to stay; see `generation.rs`.
     pub(crate) watch: Watch,
     /// The state that replaced this one after other code destroyed the primary context.
-    pub(crate) next: OnceLock<&'static DeviceState>,
+    pub(crate) next: Once<&'static DeviceState>,
 }
 
 /// Drivers made so far, so that asking twice for one table shares contexts and fatal errors.
-static DRIVERS: Mutex<Vec<&'static Shared>> = Mutex::new(Vec::new());
-
-/// Raised in a child process by the handler that [`watch_fork`] installs.
-static FORKED: AtomicBool = AtomicBool::new(false);
+static DRIVERS: Lock<Vec<&'static Shared>> = Lock::new(Vec::new());
 
 impl Driver {
     /// Loads and initialises the default driver: the library that the environment variable
@@ -59,6 +57,8 @@ impl Driver {
     /// [`ErrorKind::MissingLibrary`](crate::ErrorKind::MissingLibrary) lists every name tried;
     /// otherwise the error that `cuInit` returns, such as `CUDA_ERROR_NO_DEVICE`.
     pub fn load() -> Result<Self> {
+        // The table is made under a lock.
+        caller::may_call()?;
         Self::from_sys(cuda_sys::Driver::load()?)
     }
 
@@ -86,14 +86,12 @@ impl Driver {
     /// The error that `cuInit` or the enumeration of devices returns.
     #[doc(alias = "cuInit")]
     pub fn from_sys(sys: &'static cuda_sys::Driver) -> Result<Self> {
-        if forked() || is_emitting() {
-            return Err(not_now());
-        }
-        let mut drivers = DRIVERS.lock().unwrap_or_else(PoisonError::into_inner);
+        caller::may_call()?;
+        let mut drivers = DRIVERS.lock()?;
         if let Some(shared) = drivers.iter().find(|shared| std::ptr::eq(shared.sys, sys)) {
             return Ok(Self { shared });
         }
-        watch_fork();
+        caller::watch_fork();
         // SAFETY: cuInit has no precondition.
         answer("cuInit", unsafe { sys.cuInit(0) })?;
         let mut count = 0;
@@ -160,9 +158,7 @@ impl Driver {
     /// The error that the driver returns.
     #[doc(alias = "cuDriverGetVersion")]
     pub fn version(&self) -> Result<i32> {
-        if forked() || is_emitting() {
-            return Err(not_now());
-        }
+        caller::may_call()?;
         let mut version = 0;
         // SAFETY: `version` is a valid place for an int.
         let result = unsafe { self.shared.sys.cuDriverGetVersion(&raw mut version) };
@@ -243,10 +239,10 @@ impl DeviceState {
             ordinal,
             raw,
             lost: AtomicBool::new(false),
-            fatal: OnceLock::new(),
-            primary: Mutex::new(None),
+            fatal: Once::new(),
+            primary: Lock::new(None),
             watch: Watch::default(),
-            next: OnceLock::new(),
+            next: Once::new(),
         }
     }
 
@@ -261,7 +257,7 @@ impl DeviceState {
     }
 
     /// Fails if the device may not be asked: it was lost to a fatal error or forked away, or the caller is a
-    /// subscriber of `tracing`. Every call asks this before it takes a lock.
+    /// subscriber of `tracing` or a host function.
     #[inline]
     pub(crate) fn usable(&self) -> Result<()> {
         if !self.is_usable() { Err(self.why_unusable()) } else { Ok(()) }
@@ -277,13 +273,13 @@ impl DeviceState {
 
     #[inline]
     pub(crate) fn is_usable(&self) -> bool {
-        !self.lost.load(Ordering::Relaxed) && !forked() && !is_emitting()
+        !self.lost.load(Ordering::Relaxed) && caller::is_free()
     }
 
     #[cold]
     fn why_unusable(&self) -> Error {
-        if forked() || is_emitting() {
-            return not_now();
+        if !caller::is_free() {
+            return caller::refused();
         }
         match self.fatal.get() {
             Some(error) => error.clone(),
@@ -291,6 +287,12 @@ impl DeviceState {
             // still gets an error that is true.
             None => Error::driver("(an earlier call)", CUresult::CUDA_ERROR_UNKNOWN),
         }
+    }
+
+    /// Returns whether what is dropped now may be left to a deferred-free list: the device is not lost, and the caller is
+    /// the program or a host function.
+    pub(crate) fn may_defer(&self) -> bool {
+        !self.lost.load(Ordering::Relaxed) && caller::may_drop().is_ok()
     }
 
     /// Turns the driver's return code into a result, remembering the first fatal one for all.
@@ -346,9 +348,10 @@ impl DeviceState {
     /// Marks the device as lost. Every later call returns the first error.
     #[cold]
     pub(crate) fn lose(&self, error: Error) -> Error {
-        let error = self.fatal.get_or_init(|| error).clone();
+        // No caller that is refused here has called the driver.
+        let Ok(first) = self.fatal.get_or_init(|| error.clone()) else { return error };
         self.lost.store(true, Ordering::Release);
-        error
+        first.clone()
     }
 }
 
@@ -371,46 +374,5 @@ pub(crate) fn answer(call: &'static str, result: Result<CUresult, MissingSymbol>
         Ok(CUresult::CUDA_SUCCESS) => Ok(()),
         Ok(code) => Err(reported(Error::driver(call, code))),
         Err(missing) => Err(reported(missing.into())),
-    }
-}
-
-/// Fails if the caller is a subscriber of `tracing`: some lock may be held.
-pub(crate) fn outside_subscribers() -> Result<()> {
-    if is_emitting() { Err(not_now()) } else { Ok(()) }
-}
-
-/// Returns the error for a forked child, and for a subscriber of `tracing`.
-#[cold]
-fn not_now() -> Error {
-    if forked() {
-        return Error::forked();
-    }
-    Error::invalid("a subscriber of `tracing` called cuda-safe while it handled one of its events")
-        .with_hint(
-            "a call of the crate is under way on this thread: send what you need to another thread",
-        )
-}
-
-/// Returns whether this process is a child, made by `fork` after a driver was initialised in its parent.
-#[inline]
-pub(crate) fn forked() -> bool {
-    FORKED.load(Ordering::Relaxed)
-}
-
-/// Arranges for [`FORKED`] to be raised in children: the driver returns nonsense there, and some
-/// of its calls crash.
-fn watch_fork() {
-    #[cfg(unix)]
-    {
-        extern "C" fn in_child() {
-            FORKED.store(true, Ordering::Relaxed);
-        }
-        static INSTALLED: OnceLock<()> = OnceLock::new();
-        INSTALLED.get_or_init(|| {
-            // SAFETY: the handler only stores to a static atomic, which is async-signal-safe and
-            // stays mapped for the life of the process: statically linked, or in a library that
-            // the leaked driver state keeps in use.
-            let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-        });
     }
 }

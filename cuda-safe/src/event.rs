@@ -1,15 +1,17 @@
 //! Events: marks in a stream, to wait for and to measure time between.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use cuda_sys::{CUevent, CUevent_flags, CUresult};
 
+use crate::caller;
 use crate::consume::ConsumeError;
-use crate::context::{Context, ContextInner, Counted};
+use crate::context::{Context, ContextInner, Counted, Deferred, Dropped};
 use crate::error::{Error, Result};
 use crate::memory::{Enqueue, Enqueuing};
 use crate::stream::{Stream, StreamInner, outside_capture};
+use crate::sync::Lock;
 use crate::trace::timed;
 
 /// An event. After it is recorded on a stream, it is done when all work is done that was enqueued on the stream before.
@@ -22,7 +24,7 @@ pub struct Event {
     timing: bool,
     /// The capture that it was last recorded in; 0 if it was recorded on an ordinary stream. The lock
     /// is held while it is recorded or waited for by a stream, so that this is what the driver knows.
-    captured: Mutex<u64>,
+    captured: Lock<u64>,
 }
 
 // SAFETY: a CUevent may be used from any thread, and the driver locks it itself.
@@ -72,7 +74,7 @@ impl Event {
 
     fn wrap(context: Arc<ContextInner>, raw: CUevent, timing: bool) -> Self {
         context.census.add(Counted::Event);
-        Self { context, raw, timing, captured: Mutex::new(0) }
+        Self { context, raw, timing, captured: Lock::new(0) }
     }
 
     pub(crate) fn context(&self) -> &ContextInner {
@@ -105,7 +107,7 @@ impl Event {
         let mut enqueuing = Enqueuing::of_no_launch(stream)?;
         let stream = stream.inner();
         self.of_context(&stream.context)?;
-        let mut captured = self.captured();
+        let mut captured = self.captured()?;
         // SAFETY: both handles are live: `self` and `stream` own them.
         unsafe { call!(stream, cuEventRecord(self.raw, stream.raw)) }?;
         *captured = stream.capture.as_ref().map_or(0, |capture| capture.number());
@@ -118,7 +120,7 @@ impl Event {
     /// That stays so as long as the returned value is held.
     pub(crate) fn may_be_waited_for(&self, stream: &StreamInner) -> Result<MutexGuard<'_, u64>> {
         let capture = stream.capture.as_ref().map_or(0, |capture| capture.number());
-        let captured = self.captured();
+        let captured = self.captured()?;
         match *captured == capture {
             true => Ok(captured),
             false => Err(outside_capture("an event recorded")),
@@ -136,12 +138,12 @@ impl Event {
             .with_hint("make it by `Event::new` with the context of the stream"))
     }
 
-    fn captured(&self) -> MutexGuard<'_, u64> {
-        self.captured.lock().unwrap_or_else(PoisonError::into_inner)
+    fn captured(&self) -> Result<MutexGuard<'_, u64>> {
+        Ok(self.captured.lock()?)
     }
 
     fn recorded_outside_captures(&self) -> Result<()> {
-        match *self.captured() {
+        match *self.captured()? {
             0 => Ok(()),
             _ => Err(Error::invalid("the event was recorded in a capture, where nothing runs")),
         }
@@ -236,7 +238,11 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         self.context.census.remove(Counted::Event);
-        if !self.context.state.is_usable() {
+        let state = self.context.state;
+        if caller::is_host_function() && state.may_defer() && !self.raw.is_null() {
+            self.context.deferred.put(Deferred::Dropped(Dropped::Event(self.raw)));
+        }
+        if !state.is_usable() {
             return;
         }
         let destroyed = self.destroy();

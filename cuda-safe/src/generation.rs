@@ -34,17 +34,16 @@
 //! The old generation's retain is not given back: whether it still counts cannot be known, and one
 //! release too many would take the context from others.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 
 use crate::driver::DeviceState;
 use crate::error::{Error, Result, is_fatal_code};
+use crate::sync::Lock;
 
 /// The holders that need the primary context to stay: the retain that [`Context::new`](crate::Context::new) makes, and
 /// adopted contexts that turned out to be the primary one.
 #[derive(Default)]
-pub(crate) struct Watch(Mutex<Watched>);
+pub(crate) struct Watch(Lock<Watched>);
 
 #[derive(Default, Clone, Copy)]
 struct Watched {
@@ -54,21 +53,19 @@ struct Watched {
 }
 
 impl Watch {
-    fn lock(&self) -> MutexGuard<'_, Watched> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a user of the context with this id.
-    pub(crate) fn begin(&self, id: Option<u64>) {
-        let mut watched = self.lock();
+    pub(crate) fn begin(&self, id: Option<u64>) -> Result<()> {
+        let mut watched = self.0.lock()?;
         watched.users += 1;
         watched.id = id;
+        Ok(())
     }
 
     /// Removes a user.
     pub(crate) fn end(&self) {
-        let mut watched = self.lock();
-        watched.users = watched.users.saturating_sub(1);
+        if let Ok(mut watched) = self.0.lock() {
+            watched.users = watched.users.saturating_sub(1);
+        }
     }
 
     /// Removes a user whose retain `release` returns, if that succeeds. No [`Verdict`] comes in between: it would take
@@ -76,13 +73,13 @@ impl Watch {
     pub(crate) fn end_by(
         &self,
         release: impl FnOnce() -> std::result::Result<CUresult, MissingSymbol>,
-    ) -> std::result::Result<CUresult, MissingSymbol> {
-        let mut watched = self.lock();
+    ) -> Result<std::result::Result<CUresult, MissingSymbol>> {
+        let mut watched = self.0.lock()?;
         let released = release();
         if matches!(released, Ok(CUresult::CUDA_SUCCESS)) {
             watched.users = watched.users.saturating_sub(1);
         }
-        released
+        Ok(released)
     }
 }
 
@@ -90,9 +87,9 @@ impl Watch {
 pub(crate) struct Watching(&'static DeviceState);
 
 impl Watching {
-    pub(crate) fn new(state: &'static DeviceState, id: Option<u64>) -> Self {
-        state.watch.begin(id);
-        Self(state)
+    pub(crate) fn new(state: &'static DeviceState, id: Option<u64>) -> Result<Self> {
+        state.watch.begin(id)?;
+        Ok(Self(state))
     }
 }
 
@@ -120,7 +117,8 @@ impl DeviceState {
         while newest.has_ended() {
             let new = || Self::new(newest.sys, newest.ordinal, newest.raw);
             // Leaked on purpose, as the first one is.
-            newest = newest.next.get_or_init(|| Box::leak(Box::new(new())));
+            let Ok(next) = newest.next.get_or_init(|| Box::leak(Box::new(new()))) else { break };
+            newest = next;
         }
         newest
     }
@@ -164,7 +162,7 @@ impl DeviceState {
     #[cold]
     fn verdict(&self) -> Result<Verdict> {
         // Held while the driver is asked, so that the context is not given back meanwhile.
-        let watched = self.watch.lock();
+        let watched = self.watch.0.lock()?;
         if watched.users == 0 {
             return Ok(Verdict::Ours);
         }

@@ -6,8 +6,8 @@ mod occupancy;
 
 use std::ffi::c_void;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use cuda_sys::{CUfunction, CUfunction_attribute, CUresult};
 
@@ -21,6 +21,7 @@ use crate::launch::{
 use crate::memory::{DirectEnqueuing, Enqueue, Enqueued, Enqueuing};
 use crate::module::{KernelVariables, Module, ModuleInner};
 use crate::stream::Stream;
+use crate::sync::Once;
 use crate::trace::event;
 
 /// A kernel. A clone is another handle to the same kernel; each keeps the module loaded.
@@ -36,7 +37,7 @@ struct Shared {
     /// Its name in reports.
     shown: &'static str,
     /// Empty until the first use of a kernel whose module was loaded lazily.
-    found: OnceLock<KernelInner>,
+    found: Once<KernelInner>,
 }
 
 struct KernelInner {
@@ -101,9 +102,9 @@ impl Kernel {
     /// Looks the kernel up in the module, or, if that was loaded lazily, leaves this to the first use.
     /// `shown` is its name in reports.
     pub(crate) fn new(module: &Arc<ModuleInner>, name: &str, shown: &str) -> Result<Self> {
-        let [name, shown] = [name, shown].map(|name| names::intern(name).1);
+        let (name, shown) = (names::intern(name)?.1, names::intern(shown)?.1);
         module.kernel_made();
-        let shared = Shared { module: module.clone(), name, shown, found: OnceLock::new() };
+        let shared = Shared { module: module.clone(), name, shown, found: Once::new() };
         if !module.is_lazy() {
             shared.find()?;
         }

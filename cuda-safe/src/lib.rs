@@ -78,6 +78,7 @@ mod call;
 mod trace;
 
 pub mod arg;
+mod caller;
 mod consume;
 mod context;
 pub mod device;
@@ -109,6 +110,7 @@ mod ndarray;
 #[cfg(feature = "nvtx")]
 pub mod nvtx;
 
+pub use caller::check_caller;
 pub use consume::ConsumeError;
 pub use context::{Context, Stats};
 pub use device::Device;

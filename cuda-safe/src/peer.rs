@@ -8,7 +8,7 @@ mod recorded;
 
 pub use devices::Devices;
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use cuda_sys::CUresult;
 
@@ -18,25 +18,27 @@ use crate::memory::{
     Access, Allocation, DeviceSlice, DeviceSliceMut, Enqueue, Enqueuing, same_length,
 };
 use crate::stream::Stream;
+use crate::sync::Lock;
 
 /// The contexts whose memory a context's kernels may use.
 #[derive(Default)]
 pub(crate) struct Peers {
     // Weak, so that no context keeps another open; and so that an address names one context only,
     // as long as it is listed.
-    enabled: Mutex<Vec<Weak<ContextInner>>>,
+    enabled: Lock<Vec<Weak<ContextInner>>>,
 }
 
 impl Peers {
-    fn contains(&self, other: &Arc<ContextInner>) -> bool {
-        let enabled = self.enabled.lock().unwrap_or_else(PoisonError::into_inner);
-        enabled.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(other)))
+    fn contains(&self, other: &Arc<ContextInner>) -> Result<bool> {
+        let enabled = self.enabled.lock()?;
+        Ok(enabled.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(other))))
     }
 
-    fn insert(&self, other: &Arc<ContextInner>) {
-        let mut enabled = self.enabled.lock().unwrap_or_else(PoisonError::into_inner);
+    fn insert(&self, other: &Arc<ContextInner>) -> Result<()> {
+        let mut enabled = self.enabled.lock()?;
         enabled.retain(|known| known.strong_count() > 0);
         enabled.push(Arc::downgrade(other));
+        Ok(())
     }
 }
 
@@ -91,7 +93,7 @@ impl Context {
             ))
             .with_hint("DeviceSliceMut::copy_from_peer copies between any two devices"));
         }
-        if user.peers.contains(owner) {
+        if user.peers.contains(owner)? {
             return Ok(());
         }
         user.with_current(|| {
@@ -104,8 +106,7 @@ impl Context {
         })?;
         // Memory of pools is not part of that.
         owner.pool.share_with(owner, user.state.raw)?;
-        user.peers.insert(owner);
-        Ok(())
+        user.peers.insert(owner)
     }
 }
 
@@ -114,7 +115,7 @@ impl Allocation {
     #[cold]
     pub(crate) fn reachable_from(&self, user: &ContextInner) -> Result<()> {
         let owner = &self.home_stream().inner().context;
-        if !user.peers.contains(owner) {
+        if !user.peers.contains(owner)? {
             let refused = Error::invalid(
                 "the buffer belongs to another context than the stream it is used on",
             );
@@ -141,9 +142,10 @@ impl Allocation {
     /// then does not do.
     pub(crate) fn is_used_elsewhere(&self) -> bool {
         let home = &self.home_stream().inner().context;
-        self.newest_uses(Access::Write)
-            .iter()
-            .any(|(stream, _)| !Arc::ptr_eq(&stream.inner().context, home))
+        // What is not known is taken for one.
+        self.newest_uses(Access::Write).map_or(true, |uses| {
+            uses.iter().any(|(stream, _)| !Arc::ptr_eq(&stream.inner().context, home))
+        })
     }
 }
 

@@ -13,53 +13,22 @@
 //! A subscriber is code of the user that runs in the middle of a call of this crate: some of the crate's
 //! locks are held, and a sequence or an enqueue may be half done. So while an event is emitted, every call
 //! of the crate on that thread is an error before it takes a lock, objects that the subscriber drops are
-//! leaked, and a panic of the subscriber is caught. See [`emit`] and `DeviceState::usable`.
+//! leaked, and a panic of the subscriber is caught. See [`emit`], `caller.rs` and `sync.rs`.
 
 #[cfg(feature = "tracing")]
 pub(crate) use emitting::emit;
 
-/// Returns whether this thread emits an event at this moment: then a subscriber is the caller.
-#[cfg(feature = "tracing")]
-#[inline]
-pub(crate) fn is_emitting() -> bool {
-    emitting::now()
-}
-
-/// As with the feature: nothing is ever emitted.
-#[cfg(not(feature = "tracing"))]
-#[inline]
-pub(crate) const fn is_emitting() -> bool {
-    false
-}
-
 #[cfg(feature = "tracing")]
 mod emitting {
-    use std::cell::Cell;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    thread_local! {
-        static EMITTING: Cell<bool> = const { Cell::new(false) };
-    }
-
-    /// Ends the emission, also if it unwinds. Holds what was before: a subscriber may drop what emits.
-    struct Emission(bool);
-
-    impl Drop for Emission {
-        fn drop(&mut self) {
-            let _ = EMITTING.try_with(|emitting| emitting.set(self.0));
-        }
-    }
-
-    pub(super) fn now() -> bool {
-        EMITTING.try_with(Cell::get).unwrap_or(false)
-    }
+    use crate::caller::{Caller, run_as};
 
     /// Runs the code of subscribers. A panic in it ends here: between the driver's call and the record of what
     /// it uses, unwinding would leave a use that is never waited for.
     pub(crate) fn emit(event: impl FnOnce()) {
-        let _emission =
-            Emission(EMITTING.try_with(|emitting| emitting.replace(true)).unwrap_or(true));
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(event)) {
+        let emitted = run_as(Caller::Subscriber, || catch_unwind(AssertUnwindSafe(event)));
+        if let Err(panic) = emitted {
             // The panic's payload may panic in its drop.
             std::mem::forget(panic);
         }

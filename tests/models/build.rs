@@ -8,8 +8,8 @@ const MUTANTS: &[(&str, &str, &str, &str)] = &[
     (
         "shared_counts_first",
         "memory/order/shared.rs",
-        "self.state.fetch_or(RAISED, Ordering::SeqCst);\n            Box::new(Mutex::new(first()))",
-        "let uses = Box::new(Mutex::new(first()));\n            \
+        "self.state.fetch_or(RAISED, Ordering::SeqCst);\n            Box::new(Lock::new(first()))",
+        "let uses = Box::new(Lock::new(first()));\n            \
          self.state.fetch_or(RAISED, Ordering::SeqCst);\n            uses",
     ),
     (
@@ -35,16 +35,18 @@ const MUTANTS: &[(&str, &str, &str, &str)] = &[
     (
         "list_waits_first",
         "context/deferred_list.rs",
-        "let items = std::mem::take(&mut *self.lock());\n        match wait(&items) {",
-        "let waited = wait(&self.lock());\n        \
-         let items = std::mem::take(&mut *self.lock());\n        match waited {",
+        "match wait(&items) {",
+        "if let Ok(mut all) = self.items.lock() { all.extend(items); }\n        \
+         let Ok(waited) = self.items.lock().map(|all| wait(&all)) else { return Ok(Vec::new()) };\n        \
+         let Ok(items) = self.items.lock().map(|mut all| std::mem::take(&mut *all)) else {\n            \
+         return Ok(Vec::new());\n        };\n        match waited {",
     ),
     (
         "list_takes_in_two_steps",
         "context/deferred_list.rs",
         "let position = items.iter().position(wanted)?;\n",
         "let position = items.iter().position(wanted)?;\n        \
-         drop(items);\n        let mut items = self.lock();\n",
+         drop(items);\n        let mut items = self.items.lock().ok()?;\n",
     ),
     (
         "slot_takes_in_two_steps",
@@ -75,7 +77,7 @@ const MUTANTS: &[(&str, &str, &str, &str)] = &[
         "helpers_joins_late",
         "memory/copy/helpers.rs",
         "                    state.at_work += 1;\n                    drop(state);\n",
-        "                    drop(state);\n                    self.lock().at_work += 1;\n",
+        "                    drop(state);\n                    self.lock().into_iter().for_each(|mut state| state.at_work += 1);\n",
     ),
     (
         "versions_note_as_work",

@@ -4,13 +4,13 @@ use core::error::Error as _;
 use core::ffi::{CStr, c_int, c_void};
 use core::fmt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use cuda_safe::nvrtc::{self, Attempt};
 use libloading::Library;
 
 use super::table::NcclFns;
 use super::types::{nccl_version, ncclResult_t};
+use crate::sync::Lock;
 
 /// The oldest version that is taken: 2.18, which has non-blocking communicators and `ncclCommSplit`.
 pub const OLDEST: c_int = nccl_version(2, 18, 0);
@@ -124,8 +124,11 @@ impl Nccl {
     /// # Errors
     /// [`LoadError`].
     pub fn load() -> Result<&'static Self, LoadError> {
-        static LOADED: Mutex<Option<&'static Nccl>> = Mutex::new(None);
-        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        static LOADED: Lock<Option<&'static Nccl>> = Lock::new(None);
+        let mut loaded = LOADED.lock().map_err(|error| LoadError::Refused {
+            path: "libnccl.so.2".to_owned(),
+            reason: error.to_string(),
+        })?;
         if let Some(library) = *loaded {
             return Ok(library);
         }

@@ -2,11 +2,11 @@
 //! or not (measured on driver 580).
 
 use crate::error::{Error, Result};
-use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Condvar, Lock, PoisonError};
 
 #[derive(Default)]
 pub(crate) struct Captures {
-    now: Mutex<Now>,
+    now: Lock<Now>,
     /// A wait is over.
     over: Condvar,
 }
@@ -18,36 +18,35 @@ struct Now {
 }
 
 impl Captures {
-    fn lock(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits until no thread waits for the context. Call it before a capture begins.
     ///
     /// It is no error instead: whether another thread waits is a matter of timing, and a capture that
     /// fails by chance is of no use.
-    pub(crate) fn begin(&self) {
-        let mut now = self.lock();
+    pub(crate) fn begin(&self) -> Result<()> {
+        let mut now = self.now.lock()?;
         while now.waits > 0 {
             now = self.over.wait(now).unwrap_or_else(PoisonError::into_inner);
         }
         now.captures += 1;
+        Ok(())
     }
 
     /// As [`begin`](Self::begin), for a capture of other code that is under way: it does not wait.
-    pub(crate) fn join(&self) {
-        self.lock().captures += 1;
+    pub(crate) fn join(&self) -> Result<()> {
+        self.now.lock()?.captures += 1;
+        Ok(())
     }
 
     /// Ends a capture. Call it when a capture has ended, or did not begin.
     pub(crate) fn end(&self) {
-        let mut now = self.lock();
-        now.captures = now.captures.saturating_sub(1);
+        if let Ok(mut now) = self.now.lock() {
+            now.captures = now.captures.saturating_sub(1);
+        }
     }
 
-    /// Returns whether something is captured now.
+    /// Returns whether something is captured now; `false` where the lock can't be waited for.
     pub(crate) fn any(&self) -> bool {
-        self.lock().captures > 0
+        self.now.lock().is_ok_and(|now| now.captures > 0)
     }
 
     /// Waits for the context by `call`, unless something is captured in it.
@@ -61,13 +60,15 @@ impl Captures {
 
         impl Drop for Waiting<'_> {
             fn drop(&mut self) {
-                self.0.lock().waits -= 1;
+                if let Ok(mut now) = self.0.now.lock() {
+                    now.waits -= 1;
+                }
                 self.0.over.notify_all();
             }
         }
 
         {
-            let mut now = self.lock();
+            let mut now = self.now.lock()?;
             if now.captures > 0 {
                 return Err(Error::invalid(
                     "a graph is being recorded in the context; waiting for the context would invalidate the capture",

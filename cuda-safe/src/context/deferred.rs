@@ -8,14 +8,14 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cuda_sys::{CUdeviceptr, CUlibrary, CUmodule};
+use cuda_sys::{CUdeviceptr, CUevent, CUgraph, CUgraphExec, CUlibrary, CUmemoryPool, CUmodule};
 
 use super::ContextInner;
 use super::deferred_list::DeferredList;
 use crate::error::Result;
-use crate::memory::{HostVec, pages};
+use crate::memory::{Allocation, HostVec, pages, stop_waiting};
 use crate::quiet::Token;
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamInner};
 
 /// Something dropped, owned by the deferred-free list.
 pub(crate) enum Deferred {
@@ -44,6 +44,18 @@ pub(crate) enum Deferred {
     Retired(Token),
     /// A registered vector. It is leaked if it can't be unregistered.
     Registered(HostVec),
+    /// What a host function has dropped, on whose thread the driver can't be called. Freeing it waits for nothing.
+    Dropped(Dropped),
+}
+
+/// What a host function has dropped.
+pub(crate) enum Dropped {
+    Memory(Box<Allocation>),
+    Stream(Box<StreamInner>),
+    Event(CUevent),
+    Graph(CUgraph),
+    Exec(CUgraphExec),
+    Pool(CUmemoryPool),
 }
 
 // SAFETY: the pointers are owned by the deferred-free list alone and the driver's handles are not tied to threads.
@@ -58,11 +70,30 @@ pub(crate) struct DeferredFrees {
     /// How many items the next call of `lend` may drop, so that a call takes no lock if there are none. It is raised
     /// before such an item is put here.
     for_calls: AtomicUsize,
+    /// How many items a host function has dropped, counted in the same way.
+    dropped: AtomicUsize,
+    /// How many bytes of pinned memory lie here, about.
+    pinned: AtomicUsize,
 }
+
+/// How much dropped pinned memory a context keeps for later buffers.
+const MOST_PINNED: usize = 64 << 20;
 
 impl Deferred {
     fn is_for_calls(&self) -> bool {
         matches!(self, Self::Lent { .. } | Self::Retired(_))
+    }
+
+    fn is_dropped(&self) -> bool {
+        matches!(self, Self::Dropped(_))
+    }
+
+    /// Returns how many bytes of pinned memory it is.
+    fn pinned_bytes(&self) -> usize {
+        match self {
+            Self::Pinned { bytes, .. } | Self::PinnedInFlight { bytes, .. } => *bytes,
+            _ => 0,
+        }
     }
 }
 
@@ -70,9 +101,9 @@ impl Drop for DeferredFrees {
     /// Nobody has waited for the device, so it may still use the memory that a token keeps alive: the token is leaked.
     fn drop(&mut self) {
         for item in self.items.drain() {
-            use Deferred::{Lent, Retired, Token};
-            if let Token(kept) | Retired(kept) | Lent { token: kept, .. } = item {
-                std::mem::forget(kept);
+            use Deferred::{Dropped, Lent, Retired, Token};
+            if matches!(item, Token(_) | Retired(_) | Lent { .. } | Dropped(_)) {
+                std::mem::forget(item);
             }
         }
     }
@@ -83,7 +114,43 @@ impl DeferredFrees {
         if item.is_for_calls() {
             self.for_calls.fetch_add(1, Ordering::Release);
         }
+        if item.is_dropped() {
+            self.dropped.fetch_add(1, Ordering::Release);
+        }
+        self.pinned.fetch_add(item.pinned_bytes(), Ordering::Relaxed);
         self.items.put(item);
+    }
+
+    /// Frees what host functions have dropped. Waits for nothing.
+    #[inline]
+    pub(crate) fn free_dropped(&self, context: &ContextInner) {
+        while self.dropped.load(Ordering::Acquire) > 0 {
+            let Some(item) = self.items.take(Deferred::is_dropped) else { return };
+            self.dropped.fetch_sub(1, Ordering::Relaxed);
+            context.keep_drop_result(free(item, context));
+        }
+    }
+
+    /// Frees dropped pinned memory if there is more than a context keeps, which **waits for the device**; not where that
+    /// would disturb a capture or a thread that waits for the graph lock. The context keeps errors.
+    pub(crate) fn bound_pinned(&self, context: &ContextInner) {
+        if self.pinned.load(Ordering::Relaxed) <= MOST_PINNED
+            || context.captures.any()
+            || context.lent.may_be_captured()
+            || context.graph_lock.is_held_here()
+        {
+            return;
+        }
+        let freed = context.while_current(|| {
+            while context.state.is_usable()
+                && let Some(item) = self.items.take(|item| item.pinned_bytes() > 0)
+            {
+                self.pinned.fetch_sub(item.pinned_bytes(), Ordering::Relaxed);
+                context.keep_drop_result(free(item, context));
+            }
+            Ok(())
+        });
+        context.keep_drop_result(freed);
     }
 
     /// Takes an item that the next call of `lend` drops.
@@ -103,7 +170,8 @@ impl DeferredFrees {
     /// Returns whether an owner of foreign memory lies here, which may itself hold anything.
     pub(crate) fn holds_tokens(&self) -> bool {
         self.items.any(|item| {
-            matches!(item, Deferred::Token(_) | Deferred::Retired(_) | Deferred::Lent { .. })
+            use Deferred::{Dropped, Lent, Retired, Token};
+            matches!(item, Token(_) | Retired(_) | Lent { .. } | Dropped(_))
         })
     }
 
@@ -139,7 +207,10 @@ impl DeferredFrees {
                 if *bytes >= wanted && *bytes / 2 <= wanted)
         });
         match taken? {
-            Deferred::Pinned { start, bytes } => Some((start, bytes)),
+            Deferred::Pinned { start, bytes } => {
+                self.pinned.fetch_sub(bytes, Ordering::Relaxed);
+                Some((start, bytes))
+            }
             other => {
                 self.put(other);
                 None
@@ -184,22 +255,15 @@ impl DeferredFrees {
             })?;
             let for_calls = items.iter().filter(|item| item.is_for_calls()).count();
             self.for_calls.fetch_sub(for_calls, Ordering::Relaxed);
+            let dropped = items.iter().filter(|item| item.is_dropped()).count();
+            self.dropped.fetch_sub(dropped, Ordering::Relaxed);
+            let pinned = items.iter().map(Deferred::pinned_bytes).sum();
+            self.pinned.fetch_sub(pinned, Ordering::Relaxed);
             for item in items {
                 if !context.state.is_usable() {
                     break;
                 }
                 let freed = match item {
-                    Deferred::Pinned { start, bytes }
-                    | Deferred::PinnedInFlight { start, bytes } => {
-                        // SAFETY: the deferred-free list owns this pinned memory, and was given its size with it.
-                        unsafe { pages::free(context, start, bytes) }
-                    }
-                    Deferred::Device { start, .. } | Deferred::Unordered { start } => {
-                        // SAFETY: the deferred-free list owns this allocation. The call waits for the
-                        // users of memory from `cuMemAlloc`; for those of the other the device was
-                        // waited for above.
-                        unsafe { call!(context, cuMemFree_v2(start)) }
-                    }
                     Deferred::Lent { token, home, uses } => {
                         // Streams of other contexts are not waited for above.
                         let finish = |(stream, far): &(Stream, u64)| stream.inner().finish(*far);
@@ -211,25 +275,7 @@ impl DeferredFrees {
                         }
                         finished
                     }
-                    Deferred::Token(kept) | Deferred::Retired(kept) => {
-                        drop(kept);
-                        Ok(())
-                    }
-                    Deferred::Registered(vector) => {
-                        let start = vector.start().as_ptr().cast();
-                        // SAFETY: the deferred-free list owns this memory, which is registered; the device was
-                        // waited for above.
-                        unsafe { call!(context, cuMemHostUnregister(start)) }
-                            .map(|()| vector.free())
-                    }
-                    Deferred::Module(module) => {
-                        // SAFETY: no handle to the module is left; the call waits for its kernels.
-                        unsafe { call!(context, cuModuleUnload(module)) }
-                    }
-                    Deferred::Library(library) => {
-                        // SAFETY: as for a module.
-                        unsafe { call!(context, cuLibraryUnload(library)) }
-                    }
+                    item => free(item, context),
                 };
                 first_error =
                     context.first_error(std::mem::replace(&mut first_error, Ok(())), freed);
@@ -238,4 +284,57 @@ impl DeferredFrees {
         })?;
         first_error
     }
+}
+
+/// Frees an item. The device was waited for, or the free waits.
+fn free(item: Deferred, context: &ContextInner) -> Result<()> {
+    match item {
+        Deferred::Pinned { start, bytes } | Deferred::PinnedInFlight { start, bytes } => {
+            // SAFETY: the deferred-free list owned this pinned memory, and was given its size with it.
+            unsafe { pages::free(context, start, bytes) }
+        }
+        Deferred::Device { start, .. } | Deferred::Unordered { start } => {
+            // SAFETY: the deferred-free list owned this allocation. The call waits for the users of memory from
+            // `cuMemAlloc`; for those of the other the caller has waited for the device.
+            unsafe { call!(context, cuMemFree_v2(start)) }
+        }
+        Deferred::Lent { token, .. } | Deferred::Token(token) | Deferred::Retired(token) => {
+            drop(token);
+            Ok(())
+        }
+        Deferred::Registered(vector) => {
+            let start = vector.start().as_ptr().cast();
+            // SAFETY: the deferred-free list owned this memory, which is registered; the caller has waited for the device.
+            unsafe { call!(context, cuMemHostUnregister(start)) }.map(|()| vector.free())
+        }
+        Deferred::Module(module) => {
+            // SAFETY: no handle to the module is left; the call waits for its kernels.
+            unsafe { call!(context, cuModuleUnload(module)) }
+        }
+        Deferred::Library(library) => {
+            // SAFETY: as for a module.
+            unsafe { call!(context, cuLibraryUnload(library)) }
+        }
+        Deferred::Dropped(dropped) => free_dropped(dropped, context),
+    }
+}
+
+/// Frees what a host function has dropped, as the drop would have.
+fn free_dropped(dropped: Dropped, context: &ContextInner) -> Result<()> {
+    match dropped {
+        Dropped::Memory(memory) => drop(memory),
+        Dropped::Stream(stream) => drop(stream),
+        Dropped::Event(event) => {
+            stop_waiting(event);
+            // SAFETY: the event was the list's, and nothing waits for it any more.
+            unsafe { call!(context, cuEventDestroy_v2(event)) }?;
+        }
+        // SAFETY: the graph was the list's.
+        Dropped::Graph(graph) => unsafe { call!(context, cuGraphDestroy(graph)) }?,
+        // SAFETY: as above. A launch that is still running finishes.
+        Dropped::Exec(exec) => unsafe { call!(context, cuGraphExecDestroy(exec)) }?,
+        // SAFETY: as above. Memory that is in use keeps the pool until it is freed.
+        Dropped::Pool(pool) => unsafe { call!(context, cuMemPoolDestroy(pool)) }?,
+    }
+    Ok(())
 }

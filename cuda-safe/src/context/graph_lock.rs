@@ -6,17 +6,18 @@
 //! for each other's.
 
 use std::cell::Cell;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
+use crate::sync::Lock;
 
 /// Held from the ordering of a use to its recording, or over several enqueues.
 #[derive(Debug)]
 pub(crate) struct ContextGraphLock {
     /// The place in the order in which locks are taken.
     number: u64,
-    lock: Mutex<()>,
+    lock: Lock<()>,
     /// The number of the thread that holds the lock, or [`NOBODY`]. Only that thread writes it, so a thread that reads its
     /// own number holds the lock.
     holder: AtomicU64,
@@ -30,7 +31,7 @@ static NEXT_THREAD: AtomicU64 = AtomicU64::new(NOBODY + 1);
 impl Default for ContextGraphLock {
     fn default() -> Self {
         let number = NEXT_LOCK.fetch_add(1, Ordering::Relaxed);
-        Self { number, lock: Mutex::default(), holder: AtomicU64::new(NOBODY) }
+        Self { number, lock: Lock::default(), holder: AtomicU64::new(NOBODY) }
     }
 }
 
@@ -107,10 +108,10 @@ impl ContextGraphLock {
         this != NOBODY && self.holder.load(Ordering::Relaxed) == this
     }
 
-    fn lock(&self) -> Locked<'_> {
-        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+    fn lock(&self) -> Result<Locked<'_>> {
+        let guard = self.lock.lock()?;
         self.holder.store(this_thread(), Ordering::Relaxed);
-        Locked { lock: self, _guard: guard }
+        Ok(Locked { lock: self, _guard: guard })
     }
 }
 
@@ -150,15 +151,16 @@ fn hold<'a>(
         return Ok(None);
     }
     let held = if all.is_empty() {
-        HeldGraphLock { first: first.lock(), more: Vec::new() }
+        HeldGraphLock { first: first.lock()?, more: Vec::new() }
     } else {
         all.push(first);
         all.sort_unstable_by_key(|lock| lock.number);
         all.dedup_by_key(|lock| lock.number);
         let mut rest = all.split_off(1).into_iter();
         // `all` has held `first`, at least. The iterators are lazy: the locks are taken in order.
-        let lowest = all.first().copied().unwrap_or(first).lock();
-        HeldGraphLock { first: lowest, more: rest.by_ref().map(ContextGraphLock::lock).collect() }
+        let lowest = all.first().copied().unwrap_or(first).lock()?;
+        let more = rest.by_ref().map(ContextGraphLock::lock).collect::<Result<_>>()?;
+        HeldGraphLock { first: lowest, more }
     };
     let _ = HELD.try_with(|held| held.set(by));
     Ok(Some(held))

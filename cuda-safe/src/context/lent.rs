@@ -1,7 +1,7 @@
 //! The streams that other code has lent, and the stream that frees memory for those whose calls have ended.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use cuda_sys::CUstream;
 
@@ -10,6 +10,7 @@ use super::{ContextInner, Owner, this_thread};
 use crate::error::Result;
 use crate::lend::Idle;
 use crate::stream::{Stream, StreamInner, create};
+use crate::sync::Lock;
 
 /// About how many streams a context keeps between calls.
 const MOST_IDLE: usize = 16;
@@ -20,9 +21,9 @@ const MOST_IDLE: usize = 16;
 pub(crate) struct LentStreams {
     /// What the last call has left. Most programs lend one stream, so most calls need not look for theirs.
     last: Slot<Idle>,
-    known: Mutex<Vec<Known>>,
+    known: Lock<Vec<Known>>,
     /// Threads that were in a call under a capture of other code, and in no other call since.
-    capturing: Mutex<Vec<u64>>,
+    capturing: Lock<Vec<u64>>,
     /// How many of them there are, so that calls outside of captures take no lock.
     count: AtomicUsize,
 }
@@ -53,7 +54,7 @@ impl LentStreams {
         if let Some(other) = other {
             self.put_aside(other);
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().ok()?;
         let known = known.iter_mut().find(|known| known.id == id)?;
         let join = || Some(Idle::new(id, Stream::from_inner(known.stream.upgrade()?)));
         known.idle.take().or_else(join)
@@ -63,7 +64,7 @@ impl LentStreams {
     #[cold]
     fn put_aside(&self, left: Box<Idle>) {
         let id = left.id();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(mut known) = self.known.lock() else { return };
         let known_before = known.iter_mut().find(|known| known.id == id);
         let replaced = match known_before {
             Some(known) => known.idle.replace(left),
@@ -77,8 +78,8 @@ impl LentStreams {
     /// Adds a stream that [`find`](Self::find) has not found, unless another thread has added it meanwhile. Returns the
     /// stream that is known.
     #[cold]
-    pub(crate) fn add(&self, id: u64, made: Stream) -> Box<Idle> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn add(&self, id: u64, made: Stream) -> Result<Box<Idle>> {
+        let mut known = self.known.lock()?;
         known.retain(|known| known.id == id || known.stream.strong_count() > 0);
         // Dropped when nothing is locked.
         let mut evicted = None;
@@ -101,7 +102,7 @@ impl LentStreams {
         };
         drop(known);
         drop(evicted);
-        found
+        Ok(found)
     }
 
     /// Leaves a stream to which nothing refers for the next call.
@@ -121,7 +122,7 @@ impl LentStreams {
     pub(super) fn forget(&self) {
         drop(self.last.take());
         let idle: Vec<_> = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let Ok(mut known) = self.known.lock() else { return };
             known.iter_mut().filter_map(|known| known.idle.take()).collect()
         };
         drop(idle);
@@ -138,7 +139,7 @@ impl LentStreams {
     #[cold]
     fn change_capturing(&self, captured: bool) {
         let this = this_thread();
-        let mut threads = self.capturing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(mut threads) = self.capturing.lock() else { return };
         threads.retain(|thread| *thread != this);
         if captured {
             threads.push(this);
@@ -155,7 +156,7 @@ impl LentStreams {
 
 /// A stream on which nothing runs but frees.
 #[derive(Default)]
-pub(crate) struct Caretaker(Mutex<Option<Raw>>);
+pub(crate) struct Caretaker(Lock<Option<Raw>>);
 
 struct Raw(CUstream);
 
@@ -165,7 +166,7 @@ unsafe impl Send for Raw {}
 impl Caretaker {
     /// Returns the driver's stream, which is made at the first call. It lives as long as the context.
     pub(crate) fn stream(&self, context: &ContextInner) -> Result<CUstream> {
-        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.0.lock()?;
         if let Some(Raw(raw)) = &*made {
             return Ok(*raw);
         }
@@ -176,7 +177,7 @@ impl Caretaker {
 
     /// Destroys the stream, which does not wait: the frees on it are still done.
     pub(super) fn destroy(&self, context: &ContextInner) -> Result<()> {
-        let made = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let made = self.0.lock()?.take();
         match made {
             // SAFETY: ours, and taken by this call alone.
             Some(Raw(raw)) => unsafe { call!(context, cuStreamDestroy_v2(raw)) },

@@ -9,7 +9,7 @@ pub(super) struct Slot<T> {
     /// Leaked from a box; null if nothing is here.
     left: AtomicPtr<T>,
     /// Gives things to other threads, as a mutex does.
-    marker: PhantomData<std::sync::Mutex<T>>,
+    marker: PhantomData<crate::sync::Lock<T>>,
 }
 
 impl<T> Default for Slot<T> {

@@ -12,23 +12,24 @@ mod stats;
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 
 pub(crate) use captures::Captures;
 use census::Census;
 pub(crate) use census::{Counted, list};
-pub(crate) use deferred::{Deferred, DeferredFrees, NO_STREAM};
+pub(crate) use deferred::{Deferred, DeferredFrees, Dropped, NO_STREAM};
 pub(crate) use graph_lock::{ContextGraphLock, HeldGraphLock, this_thread};
 use lent::Caretaker;
 pub(crate) use lent::LentStreams;
 use stats::Counters;
 pub use stats::Stats;
 
+use crate::caller;
 use crate::consume::ConsumeError;
 use crate::device::Device;
-use crate::driver::{DeviceState, Driver, forked, outside_subscribers};
+use crate::driver::{DeviceState, Driver};
 use crate::error::{Error, LaunchRecord, Result};
 use crate::generation::Watching;
 use crate::graph::Conditional;
@@ -37,6 +38,7 @@ use crate::memory::{ContextGates, ContextPool, Helpers, Staging};
 use crate::peer::Peers;
 use crate::quiet::Token;
 use crate::stream::{Stream, StreamInner};
+use crate::sync::Lock;
 use crate::trace::{event, timed};
 
 /// A context, which owns the streams, modules and memory of one device.
@@ -82,9 +84,9 @@ pub(crate) struct ContextInner {
     /// The live objects, for the errors of `close`.
     pub(crate) census: Census,
     /// The latest launches on any stream, for error reports.
-    streams: Mutex<Vec<Weak<StreamInner>>>,
+    streams: Lock<Vec<Weak<StreamInner>>>,
     /// Errors met by drops, kept until they are taken; see [`Context::take_drop_errors`].
-    drop_errors: Mutex<Vec<Error>>,
+    drop_errors: Lock<Vec<Error>>,
 }
 
 enum Owner {
@@ -114,7 +116,7 @@ impl Context {
         device.state().look_after_primary()?;
         let state = device.state();
         state.usable()?;
-        let mut primary = state.primary.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut primary = state.primary.lock()?;
         if let Some(inner) = &*primary {
             return Ok(Self { inner: inner.clone() });
         }
@@ -126,7 +128,7 @@ impl Context {
         match id.and_then(|id| Ok((id, ContextInner::new(device, raw, Owner::Primary)?))) {
             Ok((id, inner)) => {
                 let inner = Arc::new(inner);
-                state.watch.begin(id);
+                state.watch.begin(id)?;
                 *primary = Some(inner.clone());
                 Ok(Self { inner })
             }
@@ -158,9 +160,7 @@ impl Context {
         if raw.is_null() {
             return Err(Error::invalid("the context handle is null"));
         }
-        if forked() {
-            return Err(Error::forked());
-        }
+        caller::may_call()?;
         if let Some(error) = driver.devices().find_map(|device| device.state().usable().err()) {
             return Err(error);
         }
@@ -182,7 +182,7 @@ impl Context {
         // A generation that is over must not be joined.
         device.state().look_after_primary()?;
         let state = device.state();
-        let watching = state.is_primary(raw)?.map(|id| Watching::new(state, id));
+        let watching = state.is_primary(raw)?.map(|id| Watching::new(state, id)).transpose()?;
         let owner = Owner::Foreign { _watching: watching, _token: Token::new(Box::new(token)) };
         Ok(Self { inner: Arc::new(ContextInner::new(device, raw, owner)?) })
     }
@@ -306,10 +306,12 @@ impl Context {
     }
 
     /// Returns the errors that drops met since the last call. A drop can't return its error and must not
-    /// leave it to an unrelated call, so they are kept here; at most the 64 newest.
+    /// leave it to an unrelated call, so they are kept here; at most the 64 newest. Returns none in a subscriber of
+    /// `tracing` and in a forked child.
     #[must_use]
     pub fn take_drop_errors(&self) -> Vec<Error> {
-        std::mem::take(&mut *self.inner.drop_errors.lock().unwrap_or_else(PoisonError::into_inner))
+        let errors = self.inner.drop_errors.lock_in_host_function();
+        errors.map_or_else(|_| Vec::new(), |mut errors| std::mem::take(&mut *errors))
     }
 
     /// Waits for the device, frees all that this context's deferred-free list, pool and staging ring hold, and
@@ -324,22 +326,23 @@ impl Context {
 
     fn release(&self) -> Result<()> {
         let state = self.inner.state;
-        outside_subscribers()?;
-        let lock = || state.primary.lock().unwrap_or_else(PoisonError::into_inner);
+        caller::may_call()?;
+        let lock = || state.primary.lock();
         self.inner.reporting(|| {
             self.inner.lent.forget();
             Ok(())
         })?;
         // What was dropped behind gates, with the stream and the event of each.
         self.inner.gates.free_held(&self.inner);
+        self.inner.gates.free_shut(&self.inner)?;
         // Before the lock is taken for good: dropping owner tokens may call back into this context.
-        let in_use = self.inner.is_alone(&lock()).err();
+        let in_use = self.inner.is_alone(&*lock()?).err();
         match in_use {
             // An owner of lent memory that lies in the deferred-free list may be what uses the context.
             Some(error) if !self.inner.deferred.holds_tokens() => return Err(error),
             _ => self.inner.reporting(|| self.inner.free_deferred())?,
         }
-        let mut primary = lock();
+        let mut primary = lock()?;
         self.inner.is_alone(&primary)?;
         let registered = self.inner.is_kept_in(&primary);
         self.inner.reporting(|| self.inner.free_everything())?;
@@ -347,7 +350,7 @@ impl Context {
             let result = state.watch.end_by(|| {
                 // SAFETY: gives back the retain made by `primary`; no handle of ours is left.
                 unsafe { state.sys.cuDevicePrimaryCtxRelease_v2(state.raw) }
-            });
+            })?;
             state.answer("cuDevicePrimaryCtxRelease", result)?;
             *primary = None;
         }
@@ -406,8 +409,8 @@ impl ContextInner {
             gates: ContextGates::default(),
             peers: Peers::default(),
             census: Census::default(),
-            streams: Mutex::new(Vec::new()),
-            drop_errors: Mutex::new(Vec::new()),
+            streams: Lock::new(Vec::new()),
+            drop_errors: Lock::new(Vec::new()),
         })
     }
 
@@ -431,7 +434,7 @@ impl ContextInner {
     }
 
     /// Waits for all work of the context, which must be current.
-    fn wait_for_all(&self) -> Result<()> {
+    pub(crate) fn wait_for_all(&self) -> Result<()> {
         self.captures.wait(|| {
             let result = timed!(DEBUG, [device = self.device.ordinal(), "synchronize"], {
                 // SAFETY: no pointer is involved; a context is current, says the caller.
@@ -459,14 +462,14 @@ impl ContextInner {
     fn last_launches(&self) -> Vec<LaunchRecord> {
         // The lock is not held while handles are dropped: the last one's drop may come here again.
         let streams: Vec<Arc<StreamInner>> = {
-            let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+            let Ok(streams) = self.streams.lock() else { return Vec::new() };
             streams.iter().filter_map(Weak::upgrade).collect()
         };
         streams.iter().flat_map(|stream| stream.last_launches()).take(32).collect()
     }
 
     pub(crate) fn register_stream(&self, stream: &Arc<StreamInner>) {
-        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(mut streams) = self.streams.lock() else { return };
         streams.retain(|known| known.strong_count() > 0);
         streams.push(Arc::downgrade(stream));
     }
@@ -496,7 +499,7 @@ impl ContextInner {
             return;
         }
         event!(WARN, %error, "a drop failed");
-        let mut errors = self.drop_errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(mut errors) = self.drop_errors.lock_in_host_function() else { return };
         if errors.len() == 64 {
             errors.remove(0);
         }
@@ -520,10 +523,9 @@ impl ContextInner {
     /// Runs `free`, and returns the first error that a drop in it has met and kept. Where the context is closed, nobody
     /// could ask for it later.
     fn reporting(&self, free: impl FnOnce() -> Result<()>) -> Result<()> {
-        let errors = || self.drop_errors.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = errors().len();
+        let known = self.drop_errors.lock()?.len();
         free()?;
-        let met = errors().get(known).cloned();
+        let met = self.drop_errors.lock()?.get(known).cloned();
         met.map_or(Ok(()), Err)
     }
 

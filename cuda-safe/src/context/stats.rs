@@ -37,7 +37,8 @@ pub struct Stats {
 }
 
 impl Context {
-    /// Returns the activity and resources of this context. Never calls the driver.
+    /// Returns the activity and resources of this context. Never calls the driver. What is counted under a lock is 0 in a
+    /// subscriber of `tracing` and in a forked child.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let counters = &self.inner.counters;

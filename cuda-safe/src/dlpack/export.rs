@@ -10,9 +10,9 @@ use super::abi::{
     DLPACK_MINOR_VERSION, DLPackVersion, DLTensor,
 };
 use super::element::Element;
+use crate::caller::forked;
 use crate::consume::ConsumeError;
 use crate::context::ContextInner;
-use crate::driver::forked;
 use crate::error::{Error, Result};
 use crate::memory::{Allocation, DeviceBuffer};
 use crate::stream::quietly;

@@ -72,7 +72,7 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        if crate::driver::forked() {
+        if crate::caller::forked() {
             // The owner's locks may be held by a thread that exists in the parent only.
             return;
         }

@@ -53,7 +53,9 @@ struct Growing {
 
 impl Drop for Growing {
     fn drop(&mut self) {
-        self.capture.empty().failures.report(&self.template.context);
+        if let Ok(mut contents) = self.capture.empty() {
+            contents.failures.report(&self.template.context);
+        }
     }
 }
 

@@ -225,10 +225,14 @@ impl Stream {
     }
 
     /// Makes [`last_node`](Self::last_node) refuse the launch that was recorded last on this stream: for
-    /// libraries, whose later work relies on what that launch writes. Does nothing on other streams.
+    /// libraries, whose later work relies on what that launch writes. Does nothing on other streams, and in a subscriber
+    /// of `tracing`.
     pub fn seal_last_node(&self) {
         if let Some(capture) = &self.inner().capture {
-            capture.lock().seal_last(self.inner());
+            // A subscriber's thread may have locked it.
+            if let Ok(mut recording) = capture.lock() {
+                recording.seal_last(self.inner());
+            }
         }
     }
 
@@ -273,7 +277,7 @@ struct Begun<'a>(&'a ContextInner);
 impl<'a> Begun<'a> {
     fn new(context: &'a ContextInner) -> Result<Self> {
         context.state.usable()?;
-        context.captures.begin();
+        context.captures.begin()?;
         Ok(Self(context))
     }
 }
@@ -293,7 +297,9 @@ pub(super) struct Emptied<'a> {
 
 impl Drop for Emptied<'_> {
     fn drop(&mut self) {
-        self.capture.empty().failures.report(self.context);
+        if let Ok(mut contents) = self.capture.empty() {
+            contents.failures.report(self.context);
+        }
     }
 }
 
@@ -316,17 +322,19 @@ pub(super) fn part(
 ) -> Result<Part> {
     let raw = create(context, 0)?;
     let stream = Stream::recording(context, raw, capture.clone());
-    context.captures.begin();
+    context.captures.begin()?;
     match graph {
         None => driver::begin(context, raw),
         Some(graph) => driver::begin_to(context, raw, graph, after),
     }
     .inspect_err(|_| context.captures.end())?;
-    capture.lock().begin(stream.inner(), after.into());
+    if let Ok(mut recording) = capture.lock() {
+        recording.begin(stream.inner(), after.into());
+    }
     // The capture must end whatever becomes of the closure.
     let recorded = catch_unwind(AssertUnwindSafe(|| record(&stream)));
     let (joined, tail, ended, streams) = {
-        let mut recording = capture.lock();
+        let mut recording = capture.lock()?;
         let joined = recording.join_all();
         let tail = driver::tail(context, raw);
         recording.target = Target::Ended;
@@ -365,8 +373,9 @@ pub(super) fn part(
 /// Returns the error of a part whose end has failed: that of the closure, if that has failed too.
 fn first(capture: &Capture, outcome: Result<()>, error: Error) -> Error {
     let Err(returned) = outcome else { return error };
-    let failures = &mut capture.lock().contents.failures;
-    failures.note_returned(returned.clone());
-    failures.note(error);
+    if let Ok(mut recording) = capture.lock() {
+        recording.contents.failures.note_returned(returned.clone());
+        recording.contents.failures.note(error);
+    }
     returned
 }

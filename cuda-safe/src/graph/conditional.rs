@@ -1,7 +1,7 @@
 //! Conditional nodes: parts of a graph that run if, or while, a number in device memory is not zero.
 
 use std::ffi::CStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use cuda_sys::{
     CUfunction, CUgraph, CUgraphConditionalHandle, CUgraphConditionalNodeType, CUgraphNodeParams,
@@ -15,6 +15,7 @@ use crate::context::{ContextInner, Deferred};
 use crate::error::{Error, Result};
 use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, Enqueue, Enqueuing};
 use crate::stream::{Stream, StreamInner};
+use crate::sync::Lock;
 
 /// PTX of a kernel that sets a conditional handle to a value in device memory.
 const SET_CONDITIONAL: &CStr = cr"
@@ -54,7 +55,7 @@ const SET_CONDITIONAL: &CStr = cr"
 
 /// The kernel that gives a handle its value, loaded at the first conditional node of a context.
 #[derive(Default)]
-pub(crate) struct Conditional(Mutex<Option<Loaded>>);
+pub(crate) struct Conditional(Lock<Option<Loaded>>);
 
 #[derive(Clone, Copy)]
 struct Loaded {
@@ -67,7 +68,7 @@ unsafe impl Send for Loaded {}
 
 impl Conditional {
     fn function(&self, context: &ContextInner) -> Result<CUfunction> {
-        let mut loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = self.0.lock()?;
         if let Some(loaded) = &*loaded {
             return Ok(loaded.function);
         }
@@ -96,7 +97,7 @@ impl Conditional {
 
     /// Takes the module, to close the context.
     pub(crate) fn take(&self) -> Option<CUmodule> {
-        let loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let loaded = self.0.lock().ok()?.take();
         loaded.map(|loaded| loaded.module)
     }
 }
@@ -203,7 +204,9 @@ fn conditional(
     };
     // Without its node the handle makes the graph invalid, so report this error and no later one.
     let (node, inside, sequence) = begin().inspect_err(|error: &Error| {
-        capture.lock().contents.failures.note_returned(error.clone());
+        if let Ok(mut recording) = capture.lock() {
+            recording.contents.failures.note_returned(error.clone());
+        }
     })?;
     let emptied = Emptied { capture: Capture::of_body(), context };
     let bodys = &emptied.capture;
@@ -218,9 +221,9 @@ fn conditional(
         }
     });
     outer.done = true;
-    let mut noted = bodys.empty();
+    let mut noted = bodys.empty()?;
     // Held until the body's uses are noted: the recording must not end without them.
-    let mut recording = capture.lock();
+    let mut recording = capture.lock()?;
     recording.target = Target::Capture;
     // A body that is not what the caller wanted must not run: the whole capture fails.
     let done = made.and_then(|part| part.outcome).and_then(|()| {

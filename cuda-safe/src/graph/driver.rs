@@ -11,7 +11,8 @@ use cuda_sys::{
     CUstreamCaptureStatus, CUstreamUpdateCaptureDependencies_flags,
 };
 
-use crate::context::ContextInner;
+use crate::caller;
+use crate::context::{ContextInner, Deferred, Dropped};
 use crate::error::{Error, Result};
 use crate::stream::{StreamInner, create_event};
 
@@ -321,6 +322,9 @@ pub(super) fn write_dot(context: &ContextInner, graph: CUgraph, path: &Path) -> 
 
 /// Destroys a graph; nothing for null.
 pub(super) fn destroy_graph(context: &ContextInner, graph: CUgraph) -> Result<()> {
+    if !graph.is_null() && caller::is_host_function() && context.state.may_defer() {
+        context.deferred.put(Deferred::Dropped(Dropped::Graph(graph)));
+    }
     if graph.is_null() || !context.state.is_usable() {
         return Ok(());
     }
@@ -330,6 +334,9 @@ pub(super) fn destroy_graph(context: &ContextInner, graph: CUgraph) -> Result<()
 
 /// Destroys an executable graph; nothing for null.
 pub(super) fn destroy_exec(context: &ContextInner, exec: CUgraphExec) -> Result<()> {
+    if !exec.is_null() && caller::is_host_function() && context.state.may_defer() {
+        context.deferred.put(Deferred::Dropped(Dropped::Exec(exec)));
+    }
     if exec.is_null() || !context.state.is_usable() {
         return Ok(());
     }

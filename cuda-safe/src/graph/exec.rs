@@ -64,7 +64,7 @@ pub enum Recaptured {
 impl<'env, S> GraphExec<'env, S> {
     pub(super) fn new(context: &Context, template: Template, state: S) -> Result<Self> {
         let exec = template.explain(driver::instantiate(context.inner(), template.graph))?;
-        let (name, _) = names::intern("(graph)");
+        let (name, _) = names::intern("(graph)")?;
         let (newest, recorder, env) = (None, None, PhantomData);
         Ok(Self { exec, template, newest, changed: false, name, recorder, state, env })
     }
@@ -243,7 +243,7 @@ impl<'env, S> GraphExec<'env, S> {
             (stream, capture)
         });
         {
-            let mut recording = capture.lock();
+            let mut recording = capture.lock()?;
             let update = Update::new(self.exec, kernel, &self.template.contents);
             recording.target = Target::Update(update);
             recording.belongs_to_this_thread();
@@ -419,7 +419,7 @@ impl Change<'_> {
     /// time.
     fn finish(&mut self) -> Option<bool> {
         let mut update = {
-            let mut recording = self.capture.lock();
+            let mut recording = self.capture.lock().ok()?;
             let Target::Update(update) = std::mem::replace(&mut recording.target, Target::Ended)
             else {
                 return None;

@@ -6,7 +6,7 @@
 
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use cuda_sys::{
     CUdeviceptr, CUgraph, CUresult, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus,
@@ -15,18 +15,19 @@ use cuda_sys::{
 
 use super::driver::{self, RawNode};
 use super::recording::{Capture, Contents, Recording, Target};
+use crate::caller::forked;
 use crate::context::{ContextInner, Deferred, DeferredFrees};
-use crate::driver::forked;
 use crate::error::{Error, Result};
 use crate::memory::{Access, Allocation, Used};
 use crate::quiet::{Kept, Token};
 use crate::stream::{StreamInner, mixes_with_capture, quietly};
+use crate::sync::Lock;
 
 /// What a graph of other code keeps.
 struct Retained {
     /// Where it goes when the graph is gone: the driver's destructor must not call the driver.
     deferred: Arc<DeferredFrees>,
-    contents: Mutex<Vec<Item>>,
+    contents: Lock<Vec<Item>>,
 }
 
 enum Item {
@@ -98,17 +99,18 @@ impl Capture {
     pub(crate) fn of_lent(context: &ContextInner, capturing: &Capturing) -> Result<Arc<Self>> {
         let retained = Arc::new(Retained {
             deferred: context.deferred.clone(),
-            contents: Mutex::new(Vec::new()),
+            contents: Lock::new(Vec::new()),
         });
         retain(context, capturing.graph, &retained)?;
         let this = Self::new();
-        this.lock().lent = Some(LentRecording { retained, allocated: Vec::new() });
+        this.lock()?.lent = Some(LentRecording { retained, allocated: Vec::new() });
         Ok(this)
     }
 
     /// Begins to record on the stream.
-    pub(crate) fn begin_lent(&self, stream: &StreamInner, capturing: Capturing) {
-        self.lock().begin(stream, capturing.tail);
+    pub(crate) fn begin_lent(&self, stream: &StreamInner, capturing: Capturing) -> Result<()> {
+        self.lock()?.begin(stream, capturing.tail);
+        Ok(())
     }
 
     /// Ends the recording, not the capture. Memory that was allocated and not freed is freed in the graph.
@@ -118,7 +120,7 @@ impl Capture {
     pub(crate) fn end_lent(&self, stream: &StreamInner) -> Result<()> {
         let context = &*stream.context;
         let (left, freed) = {
-            let mut recording = self.lock();
+            let mut recording = self.lock()?;
             let left = recording
                 .lent
                 .as_mut()
@@ -130,7 +132,7 @@ impl Capture {
             (left.len(), freed)
         };
         // Dropped where nothing is locked: the graph keeps what it needs by now.
-        let mut contents: Contents = self.empty();
+        let mut contents: Contents = self.empty()?;
         let failure = contents.failures.first();
         contents.failures.report(context);
         if let Some(error) = failure {
@@ -184,7 +186,7 @@ impl LentRecording {
                  the launches of the graph",
             ));
         }
-        let mut contents = self.retained.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut contents = self.retained.contents.lock()?;
         let known = |item: &Item| {
             matches!(item, Item::Memory(other, kept)
                 if Arc::ptr_eq(other, allocation) && kept.start <= range.start && range.end <= kept.end)
@@ -199,8 +201,10 @@ impl LentRecording {
 
     /// Lets the graph keep something.
     pub(super) fn keep(&self, kept: Kept) {
-        let mut contents = self.retained.contents.lock().unwrap_or_else(PoisonError::into_inner);
-        contents.push(Item::Other(kept));
+        // The caller holds the recording, so the lock does not refuse it.
+        if let Ok(mut contents) = self.retained.contents.lock() {
+            contents.push(Item::Other(kept));
+        }
     }
 
     pub(super) fn allocated(&mut self, start: CUdeviceptr) {
@@ -246,8 +250,10 @@ unsafe extern "C" fn release(data: *mut c_void) {
     quietly(|| {
         // SAFETY: the pointer of `retain`, whose reference the driver gives back by this call.
         let retained = unsafe { Arc::from_raw(data.cast_const().cast::<Retained>()) };
-        let contents =
-            std::mem::take(&mut *retained.contents.lock().unwrap_or_else(PoisonError::into_inner));
+        // What a subscriber makes the driver release here is leaked by the drops of `retained`.
+        let Ok(mut locked) = retained.contents.lock_in_host_function() else { return };
+        let contents = std::mem::take(&mut *locked);
+        drop(locked);
         if contents.is_empty() {
             return;
         }

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use cuda_sys::{CUdeviceptr, CUfunction, CUgraph, CUstream};
 
@@ -22,11 +22,12 @@ use crate::memory::{Access, Allocation, Ranges, Used};
 use crate::module::ModuleInner;
 use crate::quiet::Kept;
 use crate::stream::StreamInner;
+use crate::sync::Lock;
 
 /// A recording that streams share: a capture, or the change of a node of a graph.
 pub(crate) struct Capture {
     number: u64,
-    recording: Mutex<Recording>,
+    recording: Lock<Recording>,
 }
 
 /// Identifies the recording that a stream belongs to; the body of a conditional node is a separate recording. From
@@ -91,6 +92,15 @@ pub(super) struct Contents {
 
 impl Capture {
     pub(super) fn new() -> Arc<Self> {
+        Self::with_body(false)
+    }
+
+    /// Returns a recording for the body of a conditional node.
+    pub(super) fn of_body() -> Arc<Self> {
+        Self::with_body(true)
+    }
+
+    fn with_body(body: bool) -> Arc<Self> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let recording = Recording {
             number,
@@ -100,17 +110,10 @@ impl Capture {
             contents: Contents::default(),
             streams: Vec::new(),
             thread: None,
-            body: false,
+            body,
             lent: None,
         };
-        Arc::new(Self { number, recording: Mutex::new(recording) })
-    }
-
-    /// Returns a recording for the body of a conditional node.
-    pub(super) fn of_body() -> Arc<Self> {
-        let this = Self::new();
-        this.lock().body = true;
-        this
+        Arc::new(Self { number, recording: Lock::new(recording) })
     }
 
     /// Names the recording in the process; never 0.
@@ -123,18 +126,18 @@ impl Capture {
         RecordingId(self.number)
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Recording> {
-        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock(&self) -> Result<MutexGuard<'_, Recording>> {
+        Ok(self.recording.lock()?)
     }
 
     /// Takes the recorded uses, to make a graph of them or to drop them where nothing is locked:
     /// streams of the recording may live on and must not keep it.
-    pub(super) fn empty(&self) -> Contents {
-        let mut recording = self.lock();
+    pub(super) fn empty(&self) -> Result<Contents> {
+        let mut recording = self.lock()?;
         recording.order.clear();
         // Also since they hold their contexts.
         recording.branches.clear();
-        std::mem::take(&mut recording.contents)
+        Ok(std::mem::take(&mut recording.contents))
     }
 
     /// Returns the recording, to enqueue something on `stream`.
@@ -143,7 +146,7 @@ impl Capture {
     /// The recording has ended or is broken, a body is recorded in it, or this is another thread than the
     /// one that runs the recording's closure.
     pub(crate) fn enter(&self, stream: &StreamInner) -> Result<MutexGuard<'_, Recording>> {
-        let mut recording = self.lock();
+        let mut recording = self.lock()?;
         if let Some(error) = recording.contents.failures.first() {
             // Later errors would only follow from this one.
             return Err(error);
@@ -172,8 +175,9 @@ impl Capture {
     }
 
     /// Keeps something alive as long as the graph.
-    pub(crate) fn keep<T: Any + Send + Sync>(&self, kept: Arc<T>) {
-        self.lock().keep(kept);
+    pub(crate) fn keep<T: Any + Send + Sync>(&self, kept: Arc<T>) -> Result<()> {
+        self.lock()?.keep(kept);
+        Ok(())
     }
 
     /// Destroys a stream of the recording whose last handle is gone: now, or when the capture ends.
@@ -182,7 +186,7 @@ impl Capture {
             return;
         }
         {
-            let mut recording = self.lock();
+            let Ok(mut recording) = self.lock() else { return };
             if !matches!(recording.target, Target::Ended) {
                 recording.streams.push((raw, context.clone()));
                 return;
@@ -193,7 +197,7 @@ impl Capture {
 
     /// Invalidates the recording with a body's node, because it must not be used.
     pub(super) fn give_up_body(&self, error: Error) {
-        let mut recording = self.lock();
+        let Ok(mut recording) = self.lock() else { return };
         if matches!(recording.target, Target::Body) {
             recording.target = Target::Capture;
         }
@@ -202,7 +206,7 @@ impl Capture {
 
     /// Frees memory that was allocated in the capture: its graph frees it there.
     pub(crate) fn free(&self, home: &StreamInner, allocation: &Allocation) {
-        let mut recording = self.lock();
+        let Ok(mut recording) = self.lock() else { return };
         if !matches!(recording.target, Target::Capture) {
             return;
         }

@@ -91,7 +91,7 @@ impl Template {
 
     /// Takes what a recording has noted, if it is in order.
     pub(super) fn take(&mut self, capture: &Capture) -> Result<()> {
-        let mut contents = capture.empty();
+        let mut contents = capture.empty()?;
         let failure = contents.failures.first();
         contents.failures.report(&self.context);
         if let Some(error) = failure {

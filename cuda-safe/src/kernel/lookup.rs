@@ -38,14 +38,14 @@ impl Shared {
     pub(super) fn find(&self) -> Result<&KernelInner> {
         let found = KernelInner::new(&self.module, self.name, self.shown)?;
         // Another thread may have been faster; its result is the same.
-        Ok(self.found.get_or_init(|| found))
+        Ok(self.found.get_or_init(|| found)?)
     }
 }
 
 impl KernelInner {
     fn new(module: &Arc<ModuleInner>, symbol: &str, shown: &str) -> Result<Self> {
         let (raw, signature) = module.function(symbol)?;
-        let (number, name) = names::intern(shown);
+        let (number, name) = names::intern(shown)?;
         let mut inner = Self {
             raw,
             module: module.clone(),

@@ -2,33 +2,33 @@
 //!
 //! Each distinct name is leaked once: an error report may need it after the kernel is gone.
 
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::collections::BTreeMap;
 
-#[derive(Default)]
+use crate::sync::{Lock, NotNow};
+
 struct Names {
-    numbers: HashMap<&'static str, u32>,
+    numbers: BTreeMap<&'static str, u32>,
     names: Vec<&'static str>,
 }
 
-static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
+static NAMES: Lock<Names> = Lock::new(Names { numbers: BTreeMap::new(), names: Vec::new() });
 
 /// Returns the number of a name, never 0, and the name for ever.
-pub(crate) fn intern(name: &str) -> (u32, &'static str) {
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+pub(crate) fn intern(name: &str) -> Result<(u32, &'static str), NotNow> {
+    let mut names = NAMES.lock()?;
     if let Some((name, number)) = names.numbers.get_key_value(name) {
-        return (*number, name);
+        return Ok((*number, name));
     }
     let name: &'static str = Box::leak(name.into());
     names.names.push(name);
     let number = u32::try_from(names.names.len()).unwrap_or(u32::MAX);
     names.numbers.insert(name, number);
-    (number, name)
+    Ok((number, name))
 }
 
 /// Returns the name with this number.
 pub(crate) fn get(number: u32) -> &'static str {
-    let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let Ok(names) = NAMES.lock() else { return "?" };
     let index = (number as usize).wrapping_sub(1);
     names.names.get(index).copied().unwrap_or("?")
 }
@@ -37,10 +37,11 @@ pub(crate) fn get(number: u32) -> &'static str {
 mod tests {
     #[test]
     fn a_name_keeps_its_number() {
-        let (first, name) = super::intern("a_kernel_of_this_test");
-        let (second, _) = super::intern("another_kernel_of_this_test");
+        let intern = |name| super::intern(name).expect("no subscriber calls");
+        let (first, name) = intern("a_kernel_of_this_test");
+        let (second, _) = intern("another_kernel_of_this_test");
         assert_ne!(first, second);
-        assert_eq!(super::intern("a_kernel_of_this_test").0, first);
+        assert_eq!(intern("a_kernel_of_this_test").0, first);
         assert_eq!(super::get(first), name);
         assert_eq!(super::get(0), "?");
     }

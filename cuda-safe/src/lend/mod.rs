@@ -176,14 +176,14 @@ impl LentStream {
             context.lent.note_capture(true);
             let mode = relax_captures(context)?;
             // From here on waits for the context are refused.
-            context.captures.join();
+            context.captures.join()?;
             let capture = Capture::of_lent(context, &capturing).inspect_err(|_| {
                 context.captures.end();
                 context.keep_drop_result(exchange_mode(context, mode).map(drop));
             })?;
             let stream = Stream::lent(context, raw, legacy, Some(capture.clone()));
             stream.inner().begin_call();
-            capture.begin_lent(stream.inner(), capturing);
+            capture.begin_lent(stream.inner(), capturing)?;
             let (kept, capture) = (Idle::new(0, stream), Some((capture, mode)));
             return Ok(Self { kept, capture, not_send: PhantomData });
         }
@@ -195,7 +195,7 @@ impl LentStream {
             Some(idle) => idle,
             None => {
                 is_of_context()?;
-                context.lent.add(id, Stream::lent(context, raw, legacy, None))
+                context.lent.add(id, Stream::lent(context, raw, legacy, None))?
             }
         };
         context.lent.note_capture(false);

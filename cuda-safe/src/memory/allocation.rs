@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
 
 use cuda_sys::CUdeviceptr;
 
@@ -19,13 +19,15 @@ use super::order::uses::Uses;
 use super::order::versions::Versions;
 use super::pools::PoolInner;
 use super::slice::DeviceSlice;
+use crate::caller;
 use crate::consume::ConsumeError;
-use crate::context::{Deferred, NO_STREAM, list};
+use crate::context::{Deferred, Dropped, NO_STREAM, list};
 use crate::error::{Error, Result};
 use crate::lend::Lease;
 use crate::quiet::Token;
 use crate::stream::Stream;
-use crate::trace::{event, is_emitting};
+use crate::sync::Once;
+use crate::trace::event;
 
 /// A piece of device memory, shared by the buffers and views that lie in it.
 ///
@@ -45,7 +47,7 @@ pub struct Allocation {
     /// Raised when a graph uses it; never lowered.
     pub(super) captured: AtomicBool,
     /// The ranges that graphs of other code read, once there was one.
-    pub(super) frozen: OnceLock<Box<Frozen>>,
+    pub(super) frozen: Once<Box<Frozen>>,
     /// What work that may run on after its stream has put it behind.
     pub(super) gates: Gates,
     pub(super) versions: Versions,
@@ -81,6 +83,7 @@ impl Allocation {
     pub(crate) fn new(stream: &Stream, bytes: usize) -> Result<Arc<Self>> {
         let inner = stream.inner();
         inner.usable_here()?;
+        inner.context.deferred.free_dropped(&inner.context);
         if bytes == 0 {
             return Ok(Self::with_kind(0, 0, stream, Kind::Empty));
         }
@@ -149,7 +152,7 @@ impl Allocation {
             // Graph memory has no home stream without cost: the recording holds its uses.
             shared: Shared::new(matches!(kind, Kind::Graph)),
             captured: AtomicBool::new(false),
-            frozen: OnceLock::new(),
+            frozen: Once::new(),
             gates: Gates::default(),
             kind,
             versions: Versions::default(),
@@ -210,14 +213,16 @@ impl Allocation {
     /// and when that is launched. Writes by raw calls count if [`note_write`](Self::note_write) is called.
     ///
     /// One clock numbers the writes of all allocations: data computed from some memory is out of date if its version is
-    /// smaller than the memory's. Writes of one launch of a graph have numbers in the order in which they were
+    /// smaller than the memory's. In a subscriber of `tracing` and in a forked child it may be [`u64::MAX`], so that such
+    /// data counts as out of date. Writes of one launch of a graph have numbers in the order in which they were
     /// recorded, whether or not a conditional body runs.
     #[must_use]
     pub fn version(&self, range: Range<usize>) -> u64 {
         self.versions.of(range)
     }
 
-    /// Numbers a write of the bytes in `range`. Call it after a write by raw calls.
+    /// Numbers a write of the bytes in `range`. Call it after a write by raw calls, outside of subscribers of `tracing`
+    /// and of host functions.
     pub fn note_write(&self, range: Range<usize>) {
         self.versions.note(range.start..range.end.min(self.bytes), self.bytes);
     }
@@ -430,10 +435,18 @@ impl Drop for Allocation {
         }
         let home = self.home.inner();
         if !home.state().is_usable() {
-            if is_emitting() {
+            if caller::is_subscriber() {
                 // Dropped by a subscriber, which may not take locks. The device goes on and may still use the memory
                 // that a token keeps alive.
                 std::mem::forget(std::mem::replace(&mut self.kind, Kind::Released));
+            } else if caller::is_host_function() && home.state().may_defer() && !self.is_of_graph()
+            {
+                let home = self.home.clone();
+                let moved = Box::new(self.move_out());
+                // It is dropped once more.
+                home.inner().memory_made();
+                let item = Deferred::Dropped(Dropped::Memory(moved));
+                home.inner().context.deferred.put(item);
             }
             return;
         }

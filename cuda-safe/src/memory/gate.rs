@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::allocation::{Allocation, Kind};
 use super::held::Held;
+use crate::caller;
 use crate::context::ContextInner;
-use crate::driver::forked;
 use crate::error::{Error, Result};
+use crate::sync::{Lock, Once};
 
 const OPEN: u8 = 0;
 const SHUT: u8 = 1;
@@ -33,7 +34,9 @@ const LIMIT: Duration = Duration::from_secs(1);
 ///   the memory is other code, for all work of the context. Where that can't be done, which is so on drivers before 12.5 and
 ///   for memory that other contexts have used, the memory is freed when the gate opens for good.
 /// - **Shut**, by [`shut`](Self::shut), which is called before the work is made to fail. Nothing is freed. A use that is
-///   enqueued from then on waits on the host, a second at most; then it is refused.
+///   enqueued from then on waits on the host, a second at most; then it is refused, with an error that names the gate. Only
+///   [`Context::close`](crate::Context::close) frees memory that was dropped behind a gate which stays shut: it waits for all
+///   contexts whose memory is behind the gate.
 /// - **Open for good**, by [`open`](Self::open), when no part of the work is left.
 ///
 /// Work that uses the memory and was enqueued behind the work that fails, before the gate was shut, finds undefined values
@@ -67,7 +70,7 @@ pub struct Gate {
 pub(crate) struct GateInner {
     id: u64,
     state: AtomicU8,
-    inside: Mutex<Inside>,
+    inside: Lock<Inside>,
     opens: Condvar,
     /// How much memory is held.
     pub(super) held: AtomicUsize,
@@ -76,6 +79,9 @@ pub(crate) struct GateInner {
 #[derive(Default)]
 pub(super) struct Inside {
     guarded: Vec<Weak<Allocation>>,
+    /// The contexts whose memory was ever behind the gate: work that it stands for runs in them.
+    contexts: Vec<Weak<ContextInner>>,
+    shut_at: Option<Instant>,
     /// What was dropped and is not freed yet; the oldest first.
     pub(super) held: Vec<Held>,
     /// Allocations whose last handle was dropped while `shut` looked at them. Their drop calls the driver.
@@ -84,17 +90,17 @@ pub(super) struct Inside {
 
 /// The gates that an allocation is behind, once there was one.
 #[derive(Default)]
-pub(super) struct Gates(OnceLock<Box<Known>>);
+pub(super) struct Gates(Once<Box<Known>>);
 
 struct Known {
     /// The number of the gate that was met last.
     last: AtomicU64,
-    list: Mutex<Vec<Arc<GateInner>>>,
+    list: Lock<Vec<Arc<GateInner>>>,
 }
 
 /// The gates with memory of a context.
 #[derive(Default)]
-pub(crate) struct ContextGates(Mutex<Vec<Weak<GateInner>>>);
+pub(crate) struct ContextGates(Lock<Vec<Weak<GateInner>>>);
 
 /// Gates have numbers from 1.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -107,7 +113,7 @@ impl Gate {
             inner: Arc::new(GateInner {
                 id: NEXT.fetch_add(1, Ordering::Relaxed),
                 state: AtomicU8::new(OPEN),
-                inside: Mutex::default(),
+                inside: Lock::default(),
                 opens: Condvar::new(),
                 held: AtomicUsize::new(0),
             }),
@@ -180,9 +186,7 @@ impl GateInner {
 
     #[cold]
     fn guard_new(self: &Arc<Self>, allocation: &Arc<Allocation>) -> Result<()> {
-        if forked() {
-            return Err(Error::forked());
-        }
+        caller::may_call()?;
         match allocation.kind() {
             Kind::Empty | Kind::Released => return Ok(()),
             Kind::Graph => {
@@ -197,10 +201,10 @@ impl GateInner {
         let known = allocation
             .gates
             .0
-            .get_or_init(|| Box::new(Known { last: AtomicU64::new(0), list: Mutex::default() }));
-        let mut list = lock(&known.list);
+            .get_or_init(|| Box::new(Known { last: AtomicU64::new(0), list: Lock::default() }))?;
+        let mut list = known.list.lock()?;
         if !list.iter().any(|gate| gate.id == self.id) {
-            let mut inside = self.inside();
+            let mut inside = self.inside()?;
             // `shut` takes this lock after it has changed the state: either it finds the memory, or this finds the state.
             self.is_usable()?;
             let guarded = &mut inside.guarded;
@@ -208,26 +212,28 @@ impl GateInner {
                 guarded.retain(|allocation| allocation.strong_count() > 0);
             }
             guarded.push(Arc::downgrade(allocation));
+            let context = Arc::downgrade(&allocation.home_stream().inner().context);
+            if !inside.contexts.iter().any(|known| known.ptr_eq(&context)) {
+                inside.contexts.push(context);
+            }
             drop(inside);
             list.retain(|gate| !gate.is_gone());
             list.push(self.clone());
-            allocation.home_stream().inner().context.gates.add(self);
+            allocation.home_stream().inner().context.gates.add(self)?;
         }
         known.last.store(self.id, Ordering::Relaxed);
         self.is_usable()
     }
 
     fn shut(&self) {
-        if forked() {
-            return;
-        }
+        // In this order: a gate that is shut has shut off its memory.
+        let Ok(mut inside) = self.inside() else { return };
         let shuts =
             self.state.compare_exchange(OPEN, SHUT, Ordering::SeqCst, Ordering::SeqCst).is_ok();
-        // Who comes second waits here until all of the memory is shut off.
-        let mut inside = self.inside();
         if !shuts {
             return;
         }
+        inside.shut_at = Some(Instant::now());
         let Inside { guarded, dropped, .. } = &mut *inside;
         // Uses on the home stream, too, come to where gates are asked for.
         for allocation in guarded.drain(..).filter_map(|allocation| allocation.upgrade()) {
@@ -237,12 +243,10 @@ impl GateInner {
     }
 
     fn open(&self) {
-        // The parent's threads may have held the lock.
-        if forked() {
-            return;
-        }
+        let Ok(mut locked) = self.inside() else { return };
         self.state.store(GONE, Ordering::SeqCst);
-        let inside = std::mem::take(&mut *self.inside());
+        let inside = std::mem::take(&mut *locked);
+        drop(locked);
         self.opens.notify_all();
         // Behind the lock, since it calls the driver.
         self.held.fetch_sub(inside.held.len(), Ordering::Relaxed);
@@ -250,8 +254,24 @@ impl GateInner {
         drop(inside.dropped);
     }
 
-    pub(super) fn inside(&self) -> MutexGuard<'_, Inside> {
-        lock(&self.inside)
+    pub(super) fn inside(&self) -> Result<MutexGuard<'_, Inside>> {
+        Ok(self.inside.lock()?)
+    }
+
+    /// Returns the error for memory behind the gate, which was shut then.
+    #[cold]
+    fn shut_error(&self, at: Option<Instant>) -> Error {
+        let ago = at.map_or(Duration::ZERO, |at| at.elapsed());
+        Error::invalid(format!(
+            "the memory is behind gate {}, which was shut {:.1} s ago and not opened since: work that was made to fail, such \
+             as an aborted collective, may still use the memory",
+            self.id,
+            ago.as_secs_f64()
+        ))
+        .with_hint(
+            "open or drop the `Gate` when the work has ended; for a communicator, wait for its end by \
+             `cuda_nccl::Abort::wait`",
+        )
     }
 
     /// Waits as long as the gate is shut, and fails after [`LIMIT`].
@@ -260,15 +280,11 @@ impl GateInner {
             return Ok(());
         }
         let deadline = Instant::now() + LIMIT;
-        let mut inside = self.inside();
+        let mut inside = self.inside()?;
         while self.is_shut() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Error::invalid(
-                    "work that was made to fail, such as an aborted collective, has not ended on all devices and may \
-                     still use the memory",
-                )
-                .with_hint("wait for its end before: `cuda_nccl::Abort::wait`"));
+                return Err(self.shut_error(inside.shut_at));
             }
             inside =
                 self.opens.wait_timeout(inside, left).unwrap_or_else(PoisonError::into_inner).0;
@@ -285,39 +301,70 @@ impl fmt::Debug for Gate {
             _ => "open for good",
         };
         let held = self.inner.held.load(Ordering::Relaxed);
-        f.debug_struct("Gate").field("state", &state).field("held", &held).finish_non_exhaustive()
+        f.debug_struct("Gate")
+            .field("id", &self.inner.id)
+            .field("state", &state)
+            .field("held", &held)
+            .finish_non_exhaustive()
     }
 }
 
 impl Gates {
     /// Returns the gates of which `which` holds. Most memory has none.
-    pub(super) fn filter(&self, which: impl Fn(&GateInner) -> bool) -> Vec<Arc<GateInner>> {
-        let Some(known) = self.0.get() else { return Vec::new() };
-        lock(&known.list).iter().filter(|gate| which(gate)).cloned().collect()
+    pub(super) fn filter(&self, which: impl Fn(&GateInner) -> bool) -> Result<Vec<Arc<GateInner>>> {
+        let Some(known) = self.0.get() else { return Ok(Vec::new()) };
+        Ok(known.list.lock()?.iter().filter(|gate| which(gate)).cloned().collect())
     }
 }
 
 impl ContextGates {
-    fn add(&self, gate: &Arc<GateInner>) {
-        let mut gates = lock(&self.0);
+    fn add(&self, gate: &Arc<GateInner>) -> Result<()> {
+        let mut gates = self.0.lock()?;
         if !gates.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(gate))) {
             gates.retain(|known| known.strong_count() > 0);
             gates.push(Arc::downgrade(gate));
         }
+        Ok(())
     }
 
     /// Frees memory that was dropped behind gates; waits for its uses, for all of them a second at most.
     pub(crate) fn free_held(&self, context: &ContextInner) {
-        let gates: Vec<_> = lock(&self.0).iter().filter_map(Weak::upgrade).collect();
+        let Ok(gates) = self.0.lock() else { return };
+        // Not under the lock: what is freed may come here again.
+        let listed: Vec<_> = gates.iter().filter_map(Weak::upgrade).collect();
+        drop(gates);
         let deadline = Instant::now() + LIMIT;
-        gates.iter().for_each(|gate| gate.free_of(context, deadline));
+        listed.iter().for_each(|gate| gate.free_of(context, deadline));
+    }
+
+    /// Frees memory that is still behind gates that are shut, when all work is done of the contexts whose memory was behind
+    /// them: for the end of the context.
+    ///
+    /// # Errors
+    /// The contexts can't be waited for.
+    pub(crate) fn free_shut(&self, context: &ContextInner) -> Result<()> {
+        let gates: Vec<_> = self.0.lock()?.iter().filter_map(Weak::upgrade).collect();
+        for gate in gates.iter().filter(|gate| gate.is_shut()) {
+            let inside = gate.inside()?;
+            if !inside.held.iter().any(|held| held.is_of(context)) {
+                continue;
+            }
+            let (contexts, at) = (inside.contexts.clone(), inside.shut_at);
+            drop(inside);
+            for user in contexts.iter().filter_map(Weak::upgrade) {
+                user.while_current(|| user.wait_for_all())
+                    .map_err(|error| error.with_hint(gate.shut_error(at).to_string()))?;
+            }
+            gate.let_go_of(context);
+        }
+        Ok(())
     }
 }
 
 impl Allocation {
     /// Returns whether the memory is behind a gate that is shut.
     pub(super) fn is_shut_off(&self) -> bool {
-        !self.gates.filter(GateInner::is_shut).is_empty()
+        self.gates.filter(GateInner::is_shut).map_or(true, |gates| !gates.is_empty())
     }
 
     /// Waits on the host for the gates that are shut. Where the host waits for uses, it comes after that: they may have ended
@@ -327,14 +374,14 @@ impl Allocation {
         match self.gates.0.get() {
             None => Ok(()),
             Some(_) => {
-                self.gates.filter(GateInner::is_shut).iter().try_for_each(|gate| gate.pass())
+                self.gates.filter(GateInner::is_shut)?.iter().try_for_each(|gate| gate.pass())
             }
         }
     }
 
     /// Waits on the host until no work uses the memory, if it is behind a gate: who gets it does not ask the gate.
     pub(super) fn leave_gates(&self) -> Result<()> {
-        if !self.gates.filter(|gate| !gate.is_gone()).is_empty() {
+        if !self.gates.filter(|gate| !gate.is_gone())?.is_empty() {
             self.home_stream().synchronize()?;
         }
         self.pass_gates()
@@ -346,18 +393,14 @@ impl Allocation {
         if let Some(known) = self.gates.0.get() {
             // The gates do not find it any more when they are shut.
             self.record_from_now_on();
-            let list = lock(&known.list);
+            let list = known.list.lock().ok()?;
             known.last.store(0, Ordering::Relaxed);
             for gate in &*list {
                 let is_other =
                     |listed: &Weak<Self>| !std::ptr::eq(listed.as_ptr(), Arc::as_ptr(self));
-                gate.inside().guarded.retain(is_other);
+                gate.inside().ok()?.guarded.retain(is_other);
             }
         }
         Arc::get_mut(self)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

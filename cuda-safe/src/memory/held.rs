@@ -9,7 +9,6 @@ use cuda_sys::CUresult;
 use super::allocation::{Allocation, Kind};
 use super::gate::{GateInner, Gates};
 use crate::context::{Context, ContextInner};
-use crate::driver::forked;
 use crate::error::Result;
 use crate::event::Event;
 use crate::graph::{exchange_mode, relax_captures};
@@ -53,16 +52,19 @@ impl Held {
 
     /// Leaves the memory to another gate that it is behind, if there is one, or frees it.
     pub(super) fn hold_or_let_go(self) {
-        match self.gates(|gate| !gate.is_gone()).first() {
-            Some(gate) => gate.hold(self),
-            None => self.let_go(),
+        match self.gates(|gate| !gate.is_gone()).map(|gates| gates.first().cloned()) {
+            Ok(Some(gate)) => gate.hold(self),
+            Ok(None) => self.let_go(),
+            Err(_) => std::mem::forget(self),
         }
     }
 
     /// Returns whether all uses have ended, and not because they were made to fail.
     fn may_go(&mut self) -> bool {
-        if self.gates(|gate| !gate.is_gone()).is_empty() {
-            return true;
+        match self.gates(|gate| !gate.is_gone()) {
+            Ok(gates) if gates.is_empty() => return true,
+            Ok(_) => {}
+            Err(_) => return false,
         }
         match &self.end {
             // In this order: a gate is shut before the work fails.
@@ -91,10 +93,10 @@ impl Held {
     }
 
     fn are_open(&self) -> bool {
-        self.gates(GateInner::is_shut).is_empty()
+        self.gates(GateInner::is_shut).is_ok_and(|gates| gates.is_empty())
     }
 
-    fn is_of(&self, context: &ContextInner) -> bool {
+    pub(super) fn is_of(&self, context: &ContextInner) -> bool {
         std::ptr::eq(self.context(), context)
     }
 
@@ -112,14 +114,15 @@ impl Held {
         }
     }
 
-    fn gates(&self, which: impl Fn(&GateInner) -> bool) -> Vec<Arc<GateInner>> {
+    fn gates(&self, which: impl Fn(&GateInner) -> bool) -> Result<Vec<Arc<GateInner>>> {
         self.allocation.gates.filter(which)
     }
 }
 
 impl GateInner {
     fn hold(&self, held: Held) {
-        let mut inside = self.inside();
+        // Leaked, as in a forked child.
+        let Ok(mut inside) = self.inside() else { return std::mem::forget(held) };
         // `open` takes this lock after it has changed the state.
         if !self.is_gone() {
             inside.held.push(held);
@@ -133,14 +136,11 @@ impl GateInner {
     /// Frees what was dropped first, up to the first that may still be used. Passes over what is not known to end.
     #[cold]
     pub(super) fn free_oldest(&self) {
-        if forked() {
-            return;
-        }
         let mut passed = 0;
         loop {
             // Two threads may ask at once; each asks about what it has taken.
             let mut oldest = {
-                let mut inside = self.inside();
+                let Ok(mut inside) = self.inside() else { return };
                 if passed >= inside.held.len() {
                     return;
                 }
@@ -153,7 +153,7 @@ impl GateInner {
                 continue;
             }
             let ends = was_known && oldest.is_known();
-            let mut inside = self.inside();
+            let Ok(mut inside) = self.inside() else { return std::mem::forget(oldest) };
             if self.is_gone() {
                 drop(inside);
                 self.held.fetch_sub(1, Ordering::Relaxed);
@@ -169,10 +169,20 @@ impl GateInner {
         }
     }
 
+    /// Frees memory of a context that was dropped, of which no work is left.
+    pub(super) fn let_go_of(&self, context: &ContextInner) {
+        let taken: Vec<Held> = {
+            let Ok(mut inside) = self.inside() else { return };
+            inside.held.extract_if(.., |held| held.is_of(context)).collect()
+        };
+        self.held.fetch_sub(taken.len(), Ordering::Relaxed);
+        taken.into_iter().for_each(Held::let_go);
+    }
+
     /// Frees memory of a context that was dropped; waits for its uses until `deadline`.
     pub(super) fn free_of(&self, context: &ContextInner, deadline: Instant) {
         let taken: Vec<Held> = {
-            let mut inside = self.inside();
+            let Ok(mut inside) = self.inside() else { return };
             inside.held.extract_if(.., |held| held.is_of(context)).collect()
         };
         self.held.fetch_sub(taken.len(), Ordering::Relaxed);
@@ -198,7 +208,11 @@ impl Allocation {
     }
 
     fn hold_back_from(&mut self, by_consumer: bool) -> bool {
-        let gates = self.gates.filter(|gate| !gate.is_gone());
+        // Without the list nothing may be freed.
+        let Ok(gates) = self.gates.filter(|gate| !gate.is_gone()) else {
+            std::mem::forget(self.replace_kind(Kind::Released));
+            return true;
+        };
         let Some(gate) = gates.first().filter(|_| self.can_be_held()) else { return false };
         event!(TRACE, address = self.device_ptr(), bytes = self.size_bytes(), "hold back");
         let held = Held::new(self, by_consumer);

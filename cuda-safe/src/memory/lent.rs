@@ -2,8 +2,8 @@
 //! home on, and memory that a graph of other code reads.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(feature = "dlpack")]
 use cuda_sys::CUresult;
@@ -14,12 +14,15 @@ use super::allocation::Kind;
 use super::allocation::is_of_a_free;
 use super::{Access, Allocation};
 #[cfg(feature = "dlpack")]
+use crate::caller;
+#[cfg(feature = "dlpack")]
 use crate::context::ContextInner;
 use crate::context::{Deferred, NO_STREAM};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 #[cfg(feature = "dlpack")]
 use crate::stream::create_event;
+use crate::sync::Lock;
 
 /// The state of memory that is lent for a call.
 #[derive(Default)]
@@ -34,27 +37,28 @@ pub(crate) struct LentMemory {
 pub(crate) struct Frozen {
     /// How many there are, so that a write of memory without any takes no lock.
     count: AtomicUsize,
-    ranges: Mutex<Vec<Range<usize>>>,
+    ranges: Lock<Vec<Range<usize>>>,
 }
 
 impl Frozen {
     fn meets(&self, range: &Range<usize>) -> bool {
-        self.count.load(Ordering::SeqCst) > 0
-            && self
-                .ranges
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .iter()
-                .any(|other| other.start < range.end && range.start < other.end)
+        if self.count.load(Ordering::SeqCst) == 0 {
+            return false;
+        }
+        let meets = |other: &Range<usize>| other.start < range.end && range.start < other.end;
+        // What is not known is taken for frozen.
+        self.ranges.lock().map_or(true, |ranges| ranges.iter().any(meets))
     }
 
-    fn add(&self, range: Range<usize>) {
+    fn add(&self, range: Range<usize>) -> Result<()> {
+        let mut ranges = self.ranges.lock()?;
         self.count.fetch_add(1, Ordering::SeqCst);
-        self.ranges.lock().unwrap_or_else(PoisonError::into_inner).push(range);
+        ranges.push(range);
+        Ok(())
     }
 
     fn remove(&self, range: &Range<usize>) {
-        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(mut ranges) = self.ranges.lock_in_host_function() else { return };
         if let Some(place) = ranges.iter().position(|known| known == range) {
             ranges.swap_remove(place);
             self.count.fetch_sub(1, Ordering::SeqCst);
@@ -136,7 +140,8 @@ impl Allocation {
     #[cold]
     fn finish_uses_elsewhere(&self) {
         let context = &self.home_stream().inner().context;
-        for (stream, sequence) in self.newest_uses(Access::Write) {
+        let Ok(uses) = self.newest_uses(Access::Write) else { return };
+        for (stream, sequence) in uses {
             if stream != *self.home_stream() {
                 context.keep_drop_result(stream.inner().finish(sequence));
             }
@@ -163,9 +168,9 @@ impl Allocation {
         // Launches of our graphs, which don't borrow what they write, come before this or are refused.
         let _held = self.home_stream().inner().context.graph_lock.take()?;
         self.note_captured();
-        let frozen = self.frozen.get_or_init(Box::default);
-        frozen.add(range.clone());
-        let uses = self.newest_uses_of(range.clone(), Access::Read);
+        let frozen = self.frozen.get_or_init(Box::default)?;
+        frozen.add(range.clone())?;
+        let uses = self.newest_uses_of(range.clone(), Access::Read)?;
         let all_finished: Result<bool> =
             uses.iter().try_fold(true, |finished, (stream, sequence)| {
                 Ok(finished && stream.inner().is_finished(*sequence)?)
@@ -226,7 +231,7 @@ impl Allocation {
     fn give_back_apart(&mut self) -> Result<()> {
         let home = self.home_stream().clone();
         let inner = home.inner();
-        let mut uses = self.newest_uses(Access::Write);
+        let mut uses = self.newest_uses(Access::Write)?;
         uses.retain(|(stream, _)| *stream != home);
         let in_order = uses.is_empty() || inner.capture.is_some();
         if !in_order && inner.is_legacy() {
@@ -256,7 +261,7 @@ impl Allocation {
         let home = self.home_stream().inner();
         // SAFETY: the caller's promise.
         unsafe { home.let_wait(waiter, home.enqueued().max(self.born())) }?;
-        for (stream, sequence) in self.newest_uses(Access::Write) {
+        for (stream, sequence) in self.newest_uses(Access::Write)? {
             if stream != *self.home_stream() {
                 // SAFETY: as above.
                 unsafe { stream.inner().let_wait(waiter, sequence) }?;
@@ -273,7 +278,7 @@ impl Allocation {
     pub(crate) fn free_after_consumer(mut self: Arc<Self>) {
         let context = self.home_stream().inner().context.clone();
         let Some(this) = self.only_handle() else { return };
-        if !context.state.is_usable() || this.hold_back_from_consumer() {
+        if !context.state.may_defer() || this.hold_back_from_consumer() {
             return;
         }
         match this.kind() {
@@ -310,7 +315,7 @@ impl Allocation {
 
     /// Enqueues the free behind all work of the context; `false` if that can't be done now.
     fn free_behind_context(&self, context: &ContextInner) -> Result<bool> {
-        if context.lent.may_be_captured() || context.captures.any() {
+        if caller::is_host_function() || context.lent.may_be_captured() || context.captures.any() {
             return Ok(false);
         }
         let caretaker = context.caretaker.stream(context)?;

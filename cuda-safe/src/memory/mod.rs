@@ -38,6 +38,7 @@ pub use slice::{DeviceSlice, DeviceSliceMut};
 pub(crate) use copy::{Helpers, Packing, Staged};
 pub(crate) use gate::ContextGates;
 pub(crate) use host::pages;
+pub(crate) use host::reactor::stop_waiting;
 pub(crate) use host::staging::Staging;
 pub(crate) use host::visible::HostVec;
 pub(crate) use order::enqueue::{Accesses, DirectEnqueuing, Enqueue, Enqueued, Enqueuing, Used};

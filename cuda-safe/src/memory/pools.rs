@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytemuck::{NoUninit, Zeroable};
 use cuda_sys::{
@@ -13,11 +13,13 @@ use cuda_sys::{
 use super::allocation::Kind;
 use super::pool::{allocate_from, allocate_on, are_there, create, on_device};
 use super::{Allocation, DeviceBuffer};
+use crate::caller;
 use crate::consume::ConsumeError;
-use crate::context::{Context, ContextInner};
+use crate::context::{Context, ContextInner, Deferred, Dropped};
 use crate::error::{Error, Result};
 use crate::quiet::Token;
 use crate::stream::Stream;
+use crate::sync::Lock;
 
 /// A pool of device memory, from which buffers are allocated in the order of a stream.
 ///
@@ -36,7 +38,7 @@ pub(crate) struct PoolInner {
     raw: CUmemoryPool,
     owner: Owner,
     /// The devices, besides the pool's, whose kernels may use its memory.
-    access: Mutex<Vec<CUdevice>>,
+    access: Lock<Vec<CUdevice>>,
 }
 
 enum Owner {
@@ -100,7 +102,7 @@ impl Pool {
     }
 
     fn over(context: &Arc<ContextInner>, raw: CUmemoryPool, owner: Owner) -> Self {
-        let (context, access) = (context.clone(), Mutex::default());
+        let (context, access) = (context.clone(), Lock::default());
         Self { inner: Arc::new(PoolInner { context, raw, owner, access }) }
     }
 
@@ -192,7 +194,7 @@ impl Pool {
         let access = CUmemAccessDesc { location: on_device(device), flags };
         // SAFETY: the pool is live, and there is one description.
         unsafe { call!(inner.context, cuMemPoolSetAccess(inner.raw, &raw const access, 1)) }?;
-        let mut known = inner.access.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = inner.access.lock()?;
         if !known.contains(&device) {
             known.push(device);
         }
@@ -289,7 +291,12 @@ impl PoolInner {
 
 impl Drop for PoolInner {
     fn drop(&mut self) {
-        if self.context.state.is_usable() {
+        let state = self.context.state;
+        let ours = matches!(self.owner, Owner::Ours);
+        if ours && caller::is_host_function() && state.may_defer() {
+            self.context.deferred.put(Deferred::Dropped(Dropped::Pool(self.raw)));
+        }
+        if state.is_usable() {
             let destroyed = self.destroy();
             self.context.keep_drop_result(destroyed);
         }
@@ -323,7 +330,7 @@ impl Allocation {
     /// Fails unless kernels of another context may use the memory's pool.
     pub(crate) fn pool_is_reachable_from(&self, user: &ContextInner) -> Result<()> {
         let Kind::OfPool(pool) = self.kind() else { return Ok(()) };
-        let known = pool.access.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = pool.access.lock()?;
         match user.state.raw == pool.context.state.raw || known.contains(&user.state.raw) {
             true => Ok(()),
             false => Err(Error::invalid(

@@ -189,7 +189,7 @@ impl<T: Copy + 'static> Global<T> {
     where
         T: NoUninit,
     {
-        self.keep_module(stream);
+        self.keep_module(stream)?;
         DeviceSliceMut::new(&self.memory, self.place.start, self.place.len).upload(stream, source)
     }
 
@@ -201,7 +201,7 @@ impl<T: Copy + 'static> Global<T> {
     where
         T: AnyBitPattern,
     {
-        self.keep_module(stream);
+        self.keep_module(stream)?;
         DeviceSlice::new(&self.memory, self.place.start, self.place.len).to_vec(stream)
     }
 
@@ -268,9 +268,10 @@ impl<T: Copy + 'static> Global<T> {
     }
 
     /// Lets a graph that is recorded on `stream` keep the module.
-    fn keep_module(&self, stream: &Stream) {
-        if let Some(capture) = &stream.inner().capture {
-            capture.keep(self.place.module.clone());
+    fn keep_module(&self, stream: &Stream) -> Result<()> {
+        match &stream.inner().capture {
+            Some(capture) => capture.keep(self.place.module.clone()),
+            None => Ok(()),
         }
     }
 }

@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 use std::num::NonZero;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use cuda_sys::{CUlibrary, CUmodule};
@@ -20,6 +20,7 @@ use super::{KernelSignatures, ModuleInner};
 use crate::context::{ContextInner, Deferred};
 use crate::error::{Error, Result};
 use crate::image::{self, ImageKind};
+use crate::sync::Lock;
 use crate::trace::timed;
 
 /// A PTX text and its kernels as far as they are compiled.
@@ -27,7 +28,7 @@ pub(super) struct Lazy {
     parts: ptx::Parts,
     /// The module's name for errors, if it has one.
     label: Option<Box<str>>,
-    slots: HashMap<Box<str>, Mutex<Slot>>,
+    slots: HashMap<Box<str>, Lock<Slot>>,
 }
 
 /// A kernel's place.
@@ -57,7 +58,7 @@ pub(super) fn load(context: &Arc<ContextInner>, image: ModuleImage<'_>) -> Resul
     let Some((kernels, parts)) = signatures.zip(ptx::Parts::new(text).ok()) else {
         return whole(image);
     };
-    let slots = parts.kernels().map(|name| (name.into(), Mutex::default())).collect();
+    let slots = parts.kernels().map(|name| (name.into(), Lock::default())).collect();
     let lazy = Lazy { parts, label: label.map(Into::into), slots };
     let loaded = Loaded { raw: std::ptr::null_mut(), log: String::new() };
     let variables = Variables::default();
@@ -80,14 +81,14 @@ fn shares_nothing(text: &str) -> bool {
 pub(super) fn prepare(wanted: &[(&ModuleInner, &str)]) -> Result<()> {
     let next = AtomicUsize::new(0);
     // The error of the first kernel in the caller's order, whichever thread had it.
-    let failed: Mutex<Option<(usize, Error)>> = Mutex::new(None);
+    let failed: Lock<Option<(usize, Error)>> = Lock::new(None);
     let work = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some((module, name)) = wanted.get(index) else { return };
             let Some(lazy) = &module.lazy else { continue };
             if let Err(error) = lazy.compile(&module.context, name) {
-                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                let Ok(mut failed) = failed.lock() else { return };
                 if failed.as_ref().is_none_or(|(first, _)| index < *first) {
                     *failed = Some((index, error));
                 }
@@ -107,7 +108,7 @@ pub(super) fn prepare(wanted: &[(&ModuleInner, &str)]) -> Result<()> {
         }
         work();
     });
-    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let failed = failed.into_inner();
     // An error of a kernel before the first that failed comes earlier in the caller's order.
     let end = failed.as_ref().map_or(wanted.len(), |(first, _)| *first);
     for (module, name) in wanted.iter().take(end) {
@@ -121,21 +122,22 @@ pub(super) fn prepare(wanted: &[(&ModuleInner, &str)]) -> Result<()> {
 impl Lazy {
     /// Returns whether a kernel is not compiled yet. `false` if another thread compiles it.
     fn is_empty(&self, name: &str) -> bool {
-        let slot = self.slots.get(name).and_then(|slot| slot.try_lock().ok());
+        let slot = self.slots.get(name).and_then(Lock::try_lock);
         slot.is_some_and(|slot| matches!(*slot, Slot::Empty))
     }
 
     /// Returns the names of the kernels that are compiled.
     pub(super) fn compiled(&self) -> Vec<String> {
-        let compiled = self.slots.iter().filter(|(_, slot)| {
-            !matches!(*slot.lock().unwrap_or_else(PoisonError::into_inner), Slot::Empty)
-        });
+        let compiled = self
+            .slots
+            .iter()
+            .filter(|(_, slot)| slot.lock().is_ok_and(|slot| !matches!(*slot, Slot::Empty)));
         compiled.map(|(name, _)| name.to_string()).collect()
     }
 
     /// Compiles a kernel, unless it is.
     fn compile(&self, context: &ContextInner, name: &str) -> Result<()> {
-        let mut slot = self.slot(name)?.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.slot(name)?.lock()?;
         if matches!(*slot, Slot::Empty) {
             *slot = Slot::Compiled(self.library(context, name)?);
         }
@@ -144,7 +146,7 @@ impl Lazy {
 
     /// Returns the module that has a kernel, which is compiled now if it was not yet.
     pub(super) fn module_of(&self, context: &ContextInner, name: &str) -> Result<CUmodule> {
-        let mut slot = self.slot(name)?.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.slot(name)?.lock()?;
         let library = match *slot {
             Slot::Loaded(_, module) => return Ok(module),
             Slot::Compiled(library) => library,
@@ -199,7 +201,7 @@ impl Lazy {
         error.with_asked(asked)
     }
 
-    fn slot(&self, name: &str) -> Result<&Mutex<Slot>> {
+    fn slot(&self, name: &str) -> Result<&Lock<Slot>> {
         let slot = self.slots.get(name);
         slot.ok_or_else(|| Error::invalid(format!("the module has no kernel `{name}`")))
     }
@@ -249,7 +251,7 @@ impl Lazy {
     /// Unloads the kernels. Waits for the device.
     pub(super) fn unload(&mut self, context: &ContextInner) -> Result<()> {
         for slot in self.slots.values_mut() {
-            let slot = slot.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let slot = slot.get_mut();
             if let Slot::Compiled(library) | Slot::Loaded(library, _) = *slot {
                 context.with_current(|| {
                     // SAFETY: the module has no other handle; the call waits for the kernel.
@@ -265,7 +267,7 @@ impl Lazy {
     pub(super) fn take(&mut self) -> Vec<CUlibrary> {
         let mut taken = Vec::new();
         for slot in self.slots.values_mut() {
-            let slot = slot.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let slot = slot.get_mut();
             if let Slot::Compiled(library) | Slot::Loaded(library, _) = std::mem::take(slot) {
                 taken.push(library);
             }

@@ -143,7 +143,7 @@ impl Module {
     }
 
     /// Returns the names of the kernels that were passed to the driver's compiler, if the module was loaded
-    /// [lazily](Self::load_lazily); otherwise nothing.
+    /// [lazily](Self::load_lazily); otherwise nothing, as in a subscriber of `tracing` and in a forked child.
     #[must_use]
     pub fn compiled_kernels(&self) -> Vec<String> {
         self.inner.lazy.as_ref().map_or_else(Vec::new, |lazy| lazy.compiled())
@@ -414,7 +414,7 @@ impl Drop for ModuleInner {
                 self.context.deferred.put(Deferred::Library(library));
             }
         }
-        if !self.raw.is_null() && self.context.state.is_usable() {
+        if !self.raw.is_null() && self.context.state.may_defer() {
             self.context.deferred.put(Deferred::Module(self.raw));
         }
     }

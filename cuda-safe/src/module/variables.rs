@@ -9,8 +9,8 @@
 //! record uses of them. The first `Global` ends that and waits for the launches that recorded nothing.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cuda_sys::CUresult;
 use ptx::variables::Reached;
@@ -21,6 +21,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::image;
 use crate::memory::{Access, Allocation, Enqueue};
+use crate::sync::{Lock, Once};
 
 /// Where the memory of a module ends: beyond all addresses.
 const END: usize = usize::MAX;
@@ -44,7 +45,7 @@ pub(super) struct Known {
     reached: Reached,
     /// For each variable: whether some kernel may write it, and where it lies.
     written: Vec<bool>,
-    places: Vec<OnceLock<Range<usize>>>,
+    places: Vec<Once<Range<usize>>>,
 }
 
 impl Reach {
@@ -60,7 +61,7 @@ impl Reach {
                 *place |= used.writes;
             }
         }
-        let places = reached.variables.iter().map(|_| OnceLock::new()).collect();
+        let places = reached.variables.iter().map(|_| Once::new()).collect();
         Self::Known(Box::new(Known { reached, written, places }))
     }
 
@@ -76,7 +77,7 @@ pub(super) struct Variables {
     reach: Reach,
     /// The variables that the PTX declares; `None` without PTX.
     declared: Option<Vec<ptx::GlobalVariable>>,
-    memory: OnceLock<Arc<Allocation>>,
+    memory: Once<Arc<Allocation>>,
     quiet: Arc<Quiet>,
 }
 
@@ -95,7 +96,7 @@ pub(crate) struct Quiet {
     /// Whether all of them were waited for.
     waited: AtomicBool,
     /// Held by a thread that waits for such launches.
-    waiting: Mutex<()>,
+    waiting: Lock<()>,
 }
 
 /// Counts a launch that records nothing, while the driver is asked.
@@ -125,7 +126,7 @@ impl Quiet {
             return Ok(());
         }
         // A second caller returns when the first one has waited.
-        let _waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _waiting = self.waiting.lock()?;
         if self.watched.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
@@ -224,7 +225,7 @@ impl ModuleInner {
             let home = Context::from_inner(self.context.clone()).stream()?;
             let made = Allocation::of_module(&home, END);
             // Another thread may have been faster.
-            return Ok(memory.get_or_init(|| made));
+            return Ok(memory.get_or_init(|| made)?);
         }
         memory.get().ok_or_else(|| crate::error::Error::invalid("the module has no memory"))
     }
@@ -280,6 +281,6 @@ impl ModuleInner {
             Err(error) if error.code() == Some(CUresult::CUDA_ERROR_NOT_FOUND) => unknown,
             Err(error) => return Err(error),
         };
-        Ok(place.get_or_init(|| found).clone())
+        Ok(place.get_or_init(|| found)?.clone())
     }
 }

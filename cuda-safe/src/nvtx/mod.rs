@@ -20,13 +20,14 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::Once;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use tables::{
     CORE, CORE2, DOMAIN_CREATE, DOMAIN_DESTROY, DOMAIN_MARK, DOMAIN_POP, DOMAIN_PUSH, MARK, POP,
     PUSH, Slots,
 };
+
+use crate::sync::Once;
 
 /// Not looked for yet.
 const FRESH: u8 = 0;
@@ -49,8 +50,9 @@ fn attached() -> bool {
 
 #[cold]
 fn look() -> bool {
-    static LOOKED: Once = Once::new();
-    LOOKED.call_once(|| {
+    static LOOKED: Once<()> = Once::new();
+    // Who can't wait for a thread that looks says nothing to a profiler.
+    let _ = LOOKED.get_or_init(|| {
         let state = if tables::attach() { ATTACHED } else { NONE };
         STATE.store(state, Ordering::Release);
     });

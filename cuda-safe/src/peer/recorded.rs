@@ -52,7 +52,7 @@ pub(super) fn copy(stream: &Stream, capture: &Capture, uses: [Used<'_>; 2]) -> R
     };
     if let Some(between) = &between {
         // Before the copies are recorded, and also if recording fails: part of it may have been recorded nevertheless.
-        capture.keep(between.clone());
+        capture.keep(between.clone())?;
     }
     let copy = || match between.as_deref().map(Staged::start) {
         None => inner.context.with_current(|| {

@@ -2,11 +2,10 @@
 //! stream is gone, or never calls at all, can't touch freed memory.
 
 use std::ffi::c_void;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::slab::{Callback, Entry, Repeated, Slab};
 use super::{Stream, StreamInner};
-use crate::driver::forked;
 use crate::error::Result;
 use crate::memory::{Enqueue, Enqueuing};
 
@@ -33,10 +32,7 @@ struct Registered(u64);
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // In a forked child the lock may be held by a thread that exists in the parent only.
-        if !forked() {
-            unregister(self.0);
-        }
+        unregister(self.0);
     }
 }
 
@@ -65,6 +61,7 @@ pub(super) fn host_function_mut(stream: &Stream, function: Repeated) -> Result<(
 impl StreamInner {
     pub(super) fn host_function(&self, callback: Callback) -> Result<()> {
         self.usable_here()?;
+        self.context.deferred.free_dropped(&self.context);
         self.not_lent("Stream::host_function")?;
         self.not_capturing("a host function that runs once")?;
         self.enqueue_callback(PENDING.insert(Entry::Once(callback)))
@@ -73,7 +70,7 @@ impl StreamInner {
     /// Enqueues a call of the function with this number, which then goes with the stream.
     fn enqueue_callback(&self, number: u64) -> Result<()> {
         {
-            let mut mine = self.callbacks.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut mine = self.callbacks.lock()?;
             PENDING.retain_known(&mut mine);
             mine.push(number);
         }
@@ -90,8 +87,8 @@ impl StreamInner {
 
     /// Drops the functions that have not run. A running function finishes.
     pub(super) fn drop_callbacks(&self) {
-        let mine =
-            std::mem::take(&mut *self.callbacks.lock().unwrap_or_else(PoisonError::into_inner));
+        let Ok(mut mine) = self.callbacks.lock_in_host_function() else { return };
+        let mine = std::mem::take(&mut *mine);
         for number in mine {
             unregister(number);
         }

@@ -1,19 +1,21 @@
 //! The state that the handles to a stream share.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_sys::{CUresult, CUstream, MissingSymbol};
 
 use super::lent::Lent;
 use super::order;
-use crate::context::{ContextInner, Counted};
-use crate::driver::{DeviceState, forked};
+use crate::caller;
+use crate::context::{ContextInner, Counted, Deferred, Dropped};
+use crate::driver::DeviceState;
 use crate::error::{Error, LaunchRecord, Result};
 use crate::graph::Capture;
 use crate::launch::names;
 use crate::memory::Packing;
 use crate::quiet::Token;
+use crate::sync::Lock;
 use crate::trace::timed;
 
 /// How many launches a stream remembers for error reports.
@@ -29,17 +31,17 @@ pub(crate) struct StreamInner {
     /// Everything up to this number is known to be done, from a wait of the host.
     pub(super) completed: AtomicU64,
     /// The work that this stream already waits for: stream number and sequence.
-    pub(super) waited: Mutex<Vec<(u64, u64)>>,
+    pub(super) waited: Lock<Vec<(u64, u64)>>,
     /// The newest event recorded for others to wait for.
-    pub(super) marker: Mutex<Option<order::Marker>>,
+    pub(super) marker: Lock<Option<order::Marker>>,
     /// The last launches: kernel number in the upper half, sequence in the lower.
     launches: [AtomicU64; REMEMBERED],
     /// The staging block that small uploads are packed into.
-    pub(crate) upload: Mutex<Option<Packing>>,
+    pub(crate) upload: Lock<Option<Packing>>,
     /// The number of allocations with this home stream, for the errors of `close`.
     at_home: AtomicUsize,
     /// Host functions enqueued and perhaps not run yet.
-    pub(super) callbacks: Mutex<Vec<u64>>,
+    pub(super) callbacks: Lock<Vec<u64>>,
     /// `Some` for a stream that records a graph, from its first moment to its last.
     pub(crate) capture: Option<Arc<Capture>>,
     /// `Some` for a stream that is lent for calls: see `lent.rs`.
@@ -72,16 +74,38 @@ impl StreamInner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             sequence: AtomicU64::new(0),
             completed: AtomicU64::new(0),
-            waited: Mutex::new(Vec::new()),
-            marker: Mutex::new(None),
+            waited: Lock::new(Vec::new()),
+            marker: Lock::new(None),
             launches: [const { AtomicU64::new(0) }; REMEMBERED],
-            upload: Mutex::new(None),
+            upload: Lock::new(None),
             at_home: AtomicUsize::new(0),
-            callbacks: Mutex::new(Vec::new()),
+            callbacks: Lock::new(Vec::new()),
             plain: capture.is_none() && lent.is_none(),
             capture,
             lent,
             foreign,
+        }
+    }
+
+    /// Returns the stream as it is. Nothing is left here.
+    fn move_out(&mut self) -> Self {
+        self.context.census.add(Counted::Stream);
+        Self {
+            context: self.context.clone(),
+            raw: self.raw,
+            id: self.id,
+            sequence: std::mem::take(&mut self.sequence),
+            completed: std::mem::take(&mut self.completed),
+            waited: std::mem::take(&mut self.waited),
+            marker: std::mem::take(&mut self.marker),
+            launches: std::mem::take(&mut self.launches),
+            upload: std::mem::take(&mut self.upload),
+            at_home: std::mem::take(&mut self.at_home),
+            callbacks: std::mem::take(&mut self.callbacks),
+            capture: self.capture.take(),
+            lent: self.lent.take(),
+            plain: self.plain,
+            foreign: self.foreign.take(),
         }
     }
 
@@ -192,11 +216,10 @@ impl StreamInner {
 
     /// Releases the stream's resources besides its handle. Enqueues at most an event.
     pub(super) fn retire(&self) {
-        let block = self.upload.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(packing) = block {
+        if let Some(packing) = self.upload.lock().ok().and_then(|mut block| block.take()) {
             self.context.staging.retire(self, packing.block);
         }
-        let marker = self.marker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let marker = self.marker.lock().ok().and_then(|mut marker| marker.take());
         // The call above may have met the device's end.
         if let Some(marker) = marker.filter(|_| self.state().is_usable()) {
             marker.destroy(&self.context);
@@ -233,11 +256,12 @@ impl StreamInner {
 impl Drop for StreamInner {
     fn drop(&mut self) {
         self.context.census.remove(Counted::Stream);
-        if forked() {
-            // Whatever locks are needed may be held by a thread that exists in the parent only.
+        if caller::is_host_function() && self.state().may_defer() {
+            let moved = Deferred::Dropped(Dropped::Stream(Box::new(self.move_out())));
+            self.context.deferred.put(moved);
             return;
         }
-        // On a lost device host functions will never be called.
+        // On a lost device host functions will never be called. In a forked child they are leaked.
         self.drop_callbacks();
         if !self.state().is_usable() {
             return;

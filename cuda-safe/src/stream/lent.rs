@@ -6,7 +6,6 @@
 //! exception: it lives as long as its context and is never captured, so its event is recorded when a stream waits for it.
 
 use std::cell::Cell;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use cuda_sys::{CUresult, CUstream, CUstreamCaptureStatus};
@@ -144,7 +143,7 @@ impl StreamInner {
         let Some(lent) = &self.lent else { return Ok(()) };
         if lent.packed.load(Ordering::Relaxed) {
             lent.packed.store(false, Ordering::Relaxed);
-            let block = self.upload.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let block = self.upload.lock()?.take();
             if let Some(packing) = block {
                 self.context.staging.retire(self, packing.block);
             }
@@ -153,7 +152,7 @@ impl StreamInner {
             lent.calls.fetch_sub(1, Ordering::Relaxed);
             return Ok(());
         }
-        let mut marker = self.marker.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut marker = self.marker.lock()?;
         lent.calls.fetch_sub(1, Ordering::Relaxed);
         if lent.legacy || self.capture.is_some() {
             return Ok(());
@@ -200,7 +199,7 @@ impl StreamInner {
         if self.capture.is_some() {
             return Ok(false);
         }
-        let marker = self.marker.lock().unwrap_or_else(PoisonError::into_inner);
+        let marker = self.marker.lock()?;
         let (code, covers, name) = match &*marker {
             Some(known) if known.covers >= sequence => {
                 // SAFETY: the event is the stream's; the lock keeps it.

@@ -279,10 +279,10 @@ impl Stream {
     /// Enqueues a function for the host to run when all earlier work is done, on a thread of the
     /// driver. Later work of the stream waits for it.
     ///
-    /// The function must not call CUDA, and dropping what it captured must not either: both happen
-    /// on the driver's thread. A buffer or stream that it has captured nevertheless is not freed there: the driver
-    /// refuses, and [`Context::take_drop_errors`] returns the error. A panic in the function is caught. If the stream
-    /// is dropped, or the device is lost, before it ran, it is dropped without being run.
+    /// The function runs on the driver's thread, where CUDA must not be called: calls of this crate in it are errors. A
+    /// buffer or stream that it drops is freed by the next allocation or host function of the context. A panic in the
+    /// function is caught. If the stream is dropped, or the device is lost, before it ran, it is dropped without being
+    /// run.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that records; otherwise the error that the

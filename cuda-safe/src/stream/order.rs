@@ -5,8 +5,8 @@
 //! how far it already waits for each other stream; only a use beyond that costs an event and a
 //! wait. No query is ever made (one costs as much as four records).
 
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
 
 use cuda_sys::{CUevent, CUevent_flags, CUstream};
 
@@ -72,7 +72,7 @@ impl StreamInner {
             return Ok(());
         }
         {
-            let waited = self.waited.lock().unwrap_or_else(PoisonError::into_inner);
+            let waited = self.waited.lock()?;
             if waited.iter().any(|&(id, far)| id == other.id && far >= sequence) {
                 return Ok(());
             }
@@ -80,7 +80,7 @@ impl StreamInner {
         self.usable_here()?;
         let covers = other.mark_for(self, sequence)?;
         event!(DEBUG, stream = self.id, waits_for = other.id, sequence = covers, "stream waits");
-        let mut waited = self.waited.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waited = self.waited.lock()?;
         match waited.iter_mut().find(|(id, _)| *id == other.id) {
             Some((_, far)) => *far = (*far).max(covers),
             None => {
@@ -147,7 +147,7 @@ impl StreamInner {
             // capture, or name a stream that does not exist.
             return Err(outside_capture("a stream"));
         }
-        let mut marker = self.marker.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut marker = self.marker.lock()?;
         let (event, covers) = match &*marker {
             Some(marker) if marker.covers >= sequence => (marker.event, marker.covers),
             _ => {

@@ -88,13 +88,6 @@ mod memory {
     }
 }
 
-/// The function that `helpers.rs` calls: no process here is a child.
-mod driver {
-    pub(crate) fn forked() -> bool {
-        false
-    }
-}
-
 /// The same orders in every run.
 const SEED: u64 = 20_260_101;
 

@@ -5,14 +5,14 @@
 //! all of them have left it, so the closure may borrow. No helper is needed for progress: the
 //! copying thread runs the closure, too, and a helper that comes too late finds nothing left to do.
 
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use crate::driver::forked;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use crate::sync::{Condvar, Lock, MutexGuard, NotNow, PlainUsize, PoisonError};
 
 /// The most threads that one copy is spread over: more are not faster, since eight already copy
 /// at the rate of the bus.
@@ -25,12 +25,12 @@ pub(crate) struct Helpers {
     /// The number of threads of a copy, the caller's included; 0 until it is set.
     threads: AtomicUsize,
     /// Held by the copy that the helpers work for.
-    busy: Mutex<()>,
-    handles: Mutex<Vec<JoinHandle<()>>>,
+    busy: Lock<()>,
+    handles: Lock<Vec<JoinHandle<()>>>,
 }
 
 struct Shared {
-    state: Mutex<State>,
+    state: Lock<State>,
     /// There is a job, or there are helpers too many.
     wake: Condvar,
     /// The last helper has left the job.
@@ -60,14 +60,14 @@ impl Default for Helpers {
     fn default() -> Self {
         Self {
             shared: Arc::new(Shared {
-                state: Mutex::default(),
+                state: Lock::default(),
                 wake: Condvar::new(),
                 left: Condvar::new(),
                 helpers: AtomicUsize::new(0),
             }),
             threads: AtomicUsize::new(0),
-            busy: Mutex::new(()),
-            handles: Mutex::default(),
+            busy: Lock::new(()),
+            handles: Lock::default(),
         }
     }
 }
@@ -85,8 +85,7 @@ impl Helpers {
     pub(crate) fn set_threads(&self, threads: usize) {
         let threads = threads.clamp(1, MOST_THREADS);
         self.threads.store(threads, Ordering::Relaxed);
-        if !forked() {
-            let mut state = self.shared.lock();
+        if let Ok(mut state) = self.shared.lock() {
             state.wanted = state.wanted.min(threads - 1);
             drop(state);
             self.shared.wake.notify_all();
@@ -103,20 +102,15 @@ impl Helpers {
         if self.threads() < 2 {
             return None;
         }
-        let busy = match self.busy.try_lock() {
-            Ok(busy) => busy,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        Some(Claim { helpers: self, _busy: busy })
+        Some(Claim { helpers: self, _busy: self.busy.try_lock()? })
     }
 
     /// Makes helpers until there are `wanted`. Those that the system refuses are done without.
     fn recruit(&self, wanted: usize) {
-        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(mut handles) = self.handles.lock() else { return };
         // Those that have ended since: there is nothing to be learnt from them.
         handles.retain(|handle| !handle.is_finished());
-        let mut state = self.shared.lock();
+        let Ok(mut state) = self.shared.lock() else { return };
         // Read under the lock: a thread that lowers it meanwhile removes surplus helpers after this.
         state.wanted = state.wanted.max(wanted).min(self.threads() - 1);
         while self.helpers() < state.wanted {
@@ -130,40 +124,47 @@ impl Helpers {
 
     /// Ends the helpers and waits until they have ended. The next large copy makes new ones.
     pub(crate) fn dismiss(&self) {
-        self.end();
-        let handles =
-            std::mem::take(&mut *self.handles.lock().unwrap_or_else(PoisonError::into_inner));
+        let Ok(()) = self.end() else { return };
+        let Ok(handles) = self.handles.lock().map(|mut handles| std::mem::take(&mut *handles))
+        else {
+            return;
+        };
         for handle in handles {
             // A helper catches the panics of what it runs.
             let _ = handle.join();
         }
     }
 
-    fn end(&self) {
-        self.shared.lock().wanted = 0;
+    fn end(&self) -> Result<(), NotNow> {
+        self.shared.lock()?.wanted = 0;
         self.shared.wake.notify_all();
+        Ok(())
     }
 }
 
 impl Drop for Helpers {
     /// Signals the helpers to end and does not wait for them: they are asleep.
     fn drop(&mut self) {
-        if forked() {
-            // The threads are in the parent, and one of them may hold the lock here for ever.
-            let handles = self.handles.get_mut().unwrap_or_else(PoisonError::into_inner);
-            std::mem::forget(std::mem::take(handles));
-            return;
+        if self.end().is_err() {
+            // In a forked child the threads are in the parent.
+            std::mem::forget(std::mem::take(self.handles.get_mut()));
         }
-        self.end();
     }
 }
 
 /// Returns the default number of threads of a copy. The value is cached, because the system reads it from files.
 fn default_threads() -> usize {
-    static DEFAULT: OnceLock<usize> = OnceLock::new();
-    *DEFAULT.get_or_init(|| {
-        available_parallelism().map_or(1, |threads| threads.get().min(MOST_THREADS))
-    })
+    // 0 until it is known. Two threads that ask at once find the same.
+    static DEFAULT: PlainUsize = PlainUsize::new(0);
+    match DEFAULT.load(Ordering::Relaxed) {
+        0 => {
+            let most = |threads: NonZero<usize>| threads.get().min(MOST_THREADS);
+            let known = available_parallelism().map_or(1, most);
+            DEFAULT.store(known, Ordering::Relaxed);
+            known
+        }
+        known => known,
+    }
 }
 
 /// The helpers, for one copy.
@@ -184,8 +185,7 @@ impl Claim<'_> {
             std::mem::transmute::<*const (dyn Fn() + Sync + '_), *const (dyn Fn() + Sync)>(work)
         });
         let finish = Finish { shared: &self.helpers.shared };
-        {
-            let mut state = self.helpers.shared.lock();
+        if let Ok(mut state) = self.helpers.shared.lock() {
             state.job = Some(job);
             state.open = helpers;
         }
@@ -202,7 +202,8 @@ struct Finish<'a> {
 
 impl Drop for Finish<'_> {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        // In a forked child no helper runs.
+        let Ok(mut state) = self.shared.lock() else { return };
         state.job = None;
         while state.at_work > 0 {
             state = self.shared.left.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -211,13 +212,13 @@ impl Drop for Finish<'_> {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Result<MutexGuard<'_, State>, NotNow> {
+        self.state.lock()
     }
 
     /// The main loop of a helper.
     fn help(&self) {
-        let mut state = self.lock();
+        let Ok(mut state) = self.lock() else { return };
         loop {
             if self.helpers.load(Ordering::Relaxed) > state.wanted {
                 self.helpers.fetch_sub(1, Ordering::Relaxed);
@@ -235,7 +236,8 @@ impl Shared {
                     // The copy finds out that something was left undone.
                     let _ = catch_unwind(AssertUnwindSafe(work));
                     drop(leave);
-                    state = self.lock();
+                    let Ok(locked) = self.lock() else { return };
+                    state = locked;
                 }
                 _ => state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
@@ -250,7 +252,7 @@ struct Leave<'a> {
 
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        let Ok(mut state) = self.shared.lock() else { return };
         state.at_work -= 1;
         if state.at_work == 0 {
             self.shared.left.notify_all();

@@ -14,8 +14,8 @@ pub(crate) use recorded::Staged;
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use bytemuck::AnyBitPattern;
 use cuda_sys::CUdeviceptr;
@@ -88,7 +88,7 @@ pub(crate) struct Packing {
 /// One memcpy and one enqueue, except that a full block is handed back with one event. A thread that
 /// holds the graph lock may not wait for the device if all blocks are in flight.
 fn upload_small(inner: &StreamInner, to: CUdeviceptr, source: &[u8], may_wait: bool) -> Result<()> {
-    let mut current = inner.upload.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut current = inner.upload.lock()?;
     let packing = match &mut *current {
         Some(packing) if packing.used + source.len() <= BLOCK_BYTES => packing,
         full => {

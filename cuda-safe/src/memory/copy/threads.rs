@@ -6,7 +6,6 @@
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use cuda_sys::CUdeviceptr;
 
@@ -15,6 +14,7 @@ use super::{InFlight, copy_from_block, copy_to_block, fresh, read_block};
 use crate::error::{Error, Result};
 use crate::memory::host::staging::{BLOCK_BYTES, StagingBlock};
 use crate::stream::StreamInner;
+use crate::sync::Lock;
 
 /// Copies from this size on are spread over threads. It takes a few chunks for each of several
 /// threads to make up for waking them, which costs some tens of microseconds.
@@ -34,11 +34,11 @@ const MOST_BLOCKS: usize = MOST_THREADS * BLOCKS;
 /// A copy that threads take part in.
 struct Shared<'a, C> {
     stream: &'a StreamInner,
-    rest: Mutex<Rest<C>>,
+    rest: Lock<Rest<C>>,
     /// Whether there was a block for each chunk, so that none has to be used again.
     fits: bool,
     /// The first error.
-    failed: Mutex<Option<Error>>,
+    failed: Lock<Option<Error>>,
     finished: AtomicUsize,
 }
 
@@ -66,8 +66,8 @@ impl<'a, C: Send> Shared<'a, C> {
         let shared = Self {
             stream,
             fits,
-            rest: Mutex::new(Rest { chunks, blocks }),
-            failed: Mutex::new(None),
+            rest: Lock::new(Rest { chunks, blocks }),
+            failed: Lock::new(None),
             finished: AtomicUsize::new(0),
         };
         stream.context.counters.threaded_copies.fetch_add(1, Ordering::Relaxed);
@@ -76,10 +76,10 @@ impl<'a, C: Send> Shared<'a, C> {
                 shared.fail(error);
             }
         });
-        for block in shared.rest.into_inner().unwrap_or_else(PoisonError::into_inner).blocks {
+        for block in shared.rest.into_inner().blocks {
             stream.context.staging.release(block);
         }
-        match shared.failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        match shared.failed.into_inner() {
             Some(error) => Err(error),
             None if shared.finished.load(Ordering::Relaxed) == total => Ok(()),
             None => Err(Error::invalid("a thread that took part in the copy has panicked")),
@@ -90,7 +90,7 @@ impl<'a, C: Send> Shared<'a, C> {
     /// chunk is left, or if no block is left and the thread `has` none. Chunk and block are taken together, so no
     /// thread gets a chunk without a block.
     fn claim(&self, another: bool, has: bool) -> Option<(usize, C, Option<StagingBlock>)> {
-        let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rest = self.rest.lock().ok()?;
         if rest.chunks.is_empty() {
             return None;
         }
@@ -102,13 +102,17 @@ impl<'a, C: Send> Shared<'a, C> {
     }
 
     fn give_back(&self, block: StagingBlock) {
-        self.rest.lock().unwrap_or_else(PoisonError::into_inner).blocks.push(block);
+        if let Ok(mut rest) = self.rest.lock() {
+            rest.blocks.push(block);
+        }
     }
 
     /// Keeps the first error, and leaves nothing to claim.
     fn fail(&self, error: Error) {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        self.rest.lock().unwrap_or_else(PoisonError::into_inner).chunks.clear();
+        if let (Ok(mut failed), Ok(mut rest)) = (self.failed.lock(), self.rest.lock()) {
+            failed.get_or_insert(error);
+            rest.chunks.clear();
+        }
     }
 
     fn finish_one(&self) {

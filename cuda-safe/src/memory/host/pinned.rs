@@ -74,12 +74,14 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
     fn allocate(context: &Context, len: usize) -> Result<Self> {
         let inner = context.inner();
         inner.state.usable()?;
+        inner.deferred.free_dropped(inner);
         let bytes = fit::in_pages::<T>("pinned memory", len)?;
         let (start, capacity) = if bytes == 0 {
             (NonNull::dangling(), 0)
         } else if let Some((start, capacity)) = inner.deferred.take_pinned(bytes) {
             (start.cast(), capacity)
         } else {
+            inner.deferred.bound_pinned(inner);
             (pages::allocate(inner, bytes)?.cast(), bytes)
         };
         Ok(Self::wrap(inner.clone(), start, len, capacity))
@@ -101,7 +103,7 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
     /// Gives the memory up to the deferred-free list as possibly still in use by work of `user`.
     pub(in crate::memory) fn abandon(mut self, user: &ContextInner) {
         let capacity = std::mem::take(&mut self.capacity);
-        if capacity == 0 || !user.state.is_usable() {
+        if capacity == 0 || !user.state.may_defer() {
             return;
         }
         let start = self.start.cast();
@@ -162,7 +164,7 @@ impl<T> DerefMut for PinnedBuffer<T> {
 impl<T> Drop for PinnedBuffer<T> {
     fn drop(&mut self) {
         self.context.census.remove(Counted::Pinned);
-        if self.capacity > 0 && self.context.state.is_usable() {
+        if self.capacity > 0 && self.context.state.may_defer() {
             let item = Deferred::Pinned { start: self.start.cast(), bytes: self.capacity };
             self.context.deferred.put(item);
         }

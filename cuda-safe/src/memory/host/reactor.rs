@@ -7,14 +7,16 @@
 //! short wait is noticed soon and a long one costs little.
 
 use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use cuda_sys::{CUevent, CUresult, CUstreamCaptureMode, Driver};
 
-use crate::driver::{DeviceState, forked};
+use crate::driver::DeviceState;
 use crate::stream::quietly;
+use crate::sync::Lock;
+use crate::sync::NotNow;
 
 /// The shortest and the longest time between two queries of an event, and the part of the time
 /// that it has been awaited: a task is woken at most 6% or 20 µs late, and never a millisecond.
@@ -23,12 +25,12 @@ const LONGEST: Duration = Duration::from_millis(1);
 const PART: u32 = 16;
 
 static REACTOR: Reactor = Reactor {
-    registry: Mutex::new(Registry { running: false, next: 0, waiting: BTreeMap::new() }),
+    registry: Lock::new(Registry { running: false, next: 0, waiting: BTreeMap::new() }),
     changed: Condvar::new(),
 };
 
 struct Reactor {
-    registry: Mutex<Registry>,
+    registry: Lock<Registry>,
     /// A new wait was registered.
     changed: Condvar,
 }
@@ -66,6 +68,17 @@ impl Waiting {
     }
 }
 
+/// Ends the wait for an event whose registration was dropped where the lock can't be waited for.
+pub(crate) fn stop_waiting(event: CUevent) {
+    let number = |registry: &Registry| {
+        let mut waiting = registry.waiting.iter();
+        waiting.find(|(_, waiting)| waiting.event == event).map(|(number, _)| *number)
+    };
+    let found = REACTOR.lock().ok().and_then(|registry| number(&registry));
+    let waiting = found.and_then(|number| REACTOR.take(number));
+    quietly(|| drop(waiting));
+}
+
 /// A task's place in the reactor; given up when dropped.
 pub(in crate::memory) struct Registration {
     number: u64,
@@ -84,7 +97,8 @@ impl Registration {
         let waker = waker.clone();
         let now = Instant::now();
         let (number, running) = {
-            let mut registry = REACTOR.lock();
+            // Whom the lock refuses is refused by its next call, too.
+            let Ok(mut registry) = REACTOR.lock() else { return Self { number: u64::MAX } };
             let number = registry.next;
             registry.next += 1;
             let waiting = Waiting { state, event, waker, since: now, due: now + SHORTEST };
@@ -95,7 +109,7 @@ impl Registration {
             REACTOR.changed.notify_one();
         } else {
             // Without a thread the task has to ask by itself: it is polled again at once.
-            let waiting = REACTOR.lock().waiting.remove(&number);
+            let waiting = REACTOR.take(number);
             waiting.into_iter().for_each(|waiting| waiting.waker.wake());
         }
         Self { number }
@@ -105,7 +119,7 @@ impl Registration {
     /// needed.
     pub(in crate::memory) fn replace(&self, waker: &Waker) -> bool {
         let new = waker.clone();
-        let mut registry = REACTOR.lock();
+        let Ok(mut registry) = REACTOR.lock() else { return false };
         let Some(waiting) = registry.waiting.get_mut(&self.number) else { return false };
         let old = std::mem::replace(&mut waiting.waker, new);
         // Dropping a waker runs code of its executor.
@@ -117,11 +131,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        if forked() {
-            // The thread that may hold the lock is in the parent.
-            return;
-        }
-        let waiting = REACTOR.lock().waiting.remove(&self.number);
+        let waiting = REACTOR.take(self.number);
         quietly(|| drop(waiting));
     }
 }
@@ -138,19 +148,24 @@ impl Registry {
 }
 
 impl Reactor {
-    fn lock(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Result<MutexGuard<'_, Registry>, NotNow> {
+        self.registry.lock()
+    }
+
+    /// Takes a wait out, if it is still there.
+    fn take(&self, number: u64) -> Option<Waiting> {
+        self.lock().ok()?.waiting.remove(&number)
     }
 
     /// The main loop of the thread.
     fn run(&self) {
         let mut prepared: Vec<&'static Driver> = Vec::new();
         loop {
-            let due = self.sleep();
+            let Ok(due) = self.sleep() else { return };
             for number in due {
                 // The lock is held for one query at a time, so registering and dropping a wait takes no longer than
                 // that.
-                let mut registry = self.lock();
+                let Ok(mut registry) = self.lock() else { return };
                 let Some(waiting) = registry.waiting.get_mut(&number) else { continue };
                 let sys = waiting.state.sys;
                 if !prepared.iter().any(|known| std::ptr::eq(*known, sys)) {
@@ -173,8 +188,8 @@ impl Reactor {
     }
 
     /// Sleeps until it is time to query some events, and returns their numbers.
-    fn sleep(&self) -> Vec<u64> {
-        let mut registry = self.lock();
+    fn sleep(&self) -> Result<Vec<u64>, NotNow> {
+        let mut registry = self.lock()?;
         loop {
             let Some(first) = registry.waiting.values().map(|waiting| waiting.due).min() else {
                 registry = self.changed.wait(registry).unwrap_or_else(PoisonError::into_inner);
@@ -183,7 +198,7 @@ impl Reactor {
             let now = Instant::now();
             if first <= now {
                 let due = registry.waiting.iter().filter(|(_, waiting)| waiting.due <= now);
-                return due.map(|(number, _)| *number).collect();
+                return Ok(due.map(|(number, _)| *number).collect());
             }
             let (woken, _) = self
                 .changed

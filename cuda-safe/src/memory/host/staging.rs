@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
 
 use cuda_sys::{CUevent, CUresult};
 
@@ -11,6 +10,7 @@ use super::pages;
 use crate::context::{ContextInner, Deferred};
 use crate::error::Result;
 use crate::stream::{StreamInner, create_event};
+use crate::sync::Lock;
 
 /// The size of a block: large enough that a block's event is paid for by many small uploads, and
 /// that a large copy runs at the bus's speed.
@@ -59,7 +59,7 @@ impl StagingBlock {
 
 #[derive(Default)]
 pub(crate) struct Staging {
-    ring: Mutex<Ring>,
+    ring: Lock<Ring>,
 }
 
 #[derive(Default)]
@@ -99,7 +99,7 @@ impl Staging {
     /// Returns a block that the device is done with: a free one at once, or else the oldest busy one after a wait.
     pub(in crate::memory) fn acquire(&self, context: &ContextInner) -> Result<StagingBlock> {
         let waited_for = {
-            let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ring = self.ring.lock()?;
             let oldest = match ring.find(context)? {
                 Found::Idle(block) => return Ok(block),
                 Found::Full => ring.busy.pop_front(),
@@ -129,7 +129,7 @@ impl Staging {
         context: &ContextInner,
     ) -> Result<Option<StagingBlock>> {
         {
-            let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ring = self.ring.lock()?;
             match ring.find(context)? {
                 Found::Idle(block) => return Ok(Some(block)),
                 Found::Full => return Ok(None),
@@ -142,14 +142,14 @@ impl Staging {
     /// Makes a block that has been counted already.
     fn create(&self, context: &ContextInner) -> Result<StagingBlock> {
         create_block(context).inspect_err(|_| {
-            self.ring.lock().unwrap_or_else(PoisonError::into_inner).blocks -= 1;
+            self.one_less();
         })
     }
 
     /// Returns a block that the device is done with, or a new one, also beyond the limit: without a wait.
     pub(in crate::memory) fn acquire_now(&self, context: &ContextInner) -> Result<StagingBlock> {
         {
-            let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ring = self.ring.lock()?;
             match ring.find(context)? {
                 Found::Idle(block) => return Ok(block),
                 Found::Room | Found::Full => ring.blocks += 1,
@@ -160,7 +160,9 @@ impl Staging {
 
     /// Takes back a block that the device is done with.
     pub(in crate::memory) fn release(&self, block: StagingBlock) {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner).free.push(block);
+        if let Ok(mut ring) = self.ring.lock() {
+            ring.free.push(block);
+        }
     }
 
     /// Takes back a block that copies enqueued on `stream` still use.
@@ -180,14 +182,16 @@ impl Staging {
 
     /// Takes back a block whose event is recorded behind the last copy that uses it.
     pub(in crate::memory) fn park(&self, context: &ContextInner, block: StagingBlock) {
-        if context.state.is_usable() {
-            self.ring.lock().unwrap_or_else(PoisonError::into_inner).busy.push_back(block);
+        if context.state.is_usable()
+            && let Ok(mut ring) = self.ring.lock()
+        {
+            ring.busy.push_back(block);
         }
     }
 
     /// Moves a block to the deferred-free list, if it is unknown whether the device still uses it.
     pub(in crate::memory) fn discard(&self, context: &ContextInner, block: StagingBlock) {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner).blocks -= 1;
+        self.one_less();
         if !context.state.is_usable() {
             return;
         }
@@ -197,15 +201,21 @@ impl Staging {
         context.keep_drop_result(destroyed);
     }
 
+    fn one_less(&self) {
+        if let Ok(mut ring) = self.ring.lock() {
+            ring.blocks -= 1;
+        }
+    }
+
+    /// Returns 0 where the lock can't be waited for.
     pub(crate) fn held_bytes(&self) -> u64 {
-        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        (ring.blocks * BLOCK_BYTES) as u64
+        self.ring.lock().map_or(0, |ring| (ring.blocks * BLOCK_BYTES) as u64)
     }
 
     /// Frees all blocks that no caller holds. Waits for the device.
     pub(crate) fn empty(&self, context: &ContextInner) -> Result<()> {
         let blocks: Vec<_> = {
-            let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ring = self.ring.lock()?;
             let ring = &mut *ring;
             let blocks: Vec<_> = ring.free.drain(..).chain(ring.busy.drain(..)).collect();
             ring.blocks -= blocks.len();

@@ -7,11 +7,11 @@
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::memory::allocation::{Allocation, Kind};
 use crate::memory::order::uses::Access;
+use crate::sync::Lock;
 
 /// The ranges of a module's variables that the host has borrowed. A guard that is leaked stays in the list: then later
 /// uses are refused, and nothing is unsound.
@@ -19,30 +19,26 @@ use crate::memory::order::uses::Access;
 pub(in crate::memory) struct VariableBorrows {
     /// How many there are, so that a use of a module without any takes no lock.
     count: AtomicUsize,
-    alive: Mutex<Vec<(Range<usize>, Access)>>,
+    alive: Lock<Vec<(Range<usize>, Access)>>,
 }
 
 impl VariableBorrows {
-    fn alive(&self) -> MutexGuard<'_, Vec<(Range<usize>, Access)>> {
-        self.alive.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the kind of a guard that doesn't go with such a use of the range.
-    fn conflict(&self, range: &Range<usize>, access: Access) -> Option<Access> {
+    fn conflict(&self, range: &Range<usize>, access: Access) -> Result<Option<Access>> {
         if self.count.load(Ordering::SeqCst) == 0 {
-            return None;
+            return Ok(None);
         }
-        let alive = self.alive();
+        let alive = self.alive.lock()?;
         let mut meeting = alive
             .iter()
             .filter(|(other, _)| other.start < range.end && range.start < other.end)
             .map(|(_, kind)| *kind);
-        meeting.find(|kind| access == Access::Write || *kind == Access::Write)
+        Ok(meeting.find(|kind| access == Access::Write || *kind == Access::Write))
     }
 
     /// Fails if a guard is alive that doesn't go with such a use by the device.
     pub(in crate::memory) fn allows(&self, range: &Range<usize>, access: Access) -> Result<()> {
-        match self.conflict(range, access) {
+        match self.conflict(range, access)? {
             None => Ok(()),
             Some(Access::Write) => Err(Error::invalid(
                 "the host is writing a global: its `host_mut()` guard is alive, or was leaked",
@@ -57,11 +53,11 @@ impl VariableBorrows {
     fn borrow(&self, range: Range<usize>, access: Access) -> Option<VariableBorrow<'_>> {
         // The caller holds the graph lock, as uses do: none of them reads the count at this moment.
         self.count.fetch_add(1, Ordering::SeqCst);
-        if self.conflict(&range, access).is_some() {
+        if !matches!(self.conflict(&range, access), Ok(None)) {
             self.count.fetch_sub(1, Ordering::SeqCst);
             return None;
         }
-        self.alive().push((range.clone(), access));
+        self.alive.lock().ok()?.push((range.clone(), access));
         Some(VariableBorrow { of: self, range, access })
     }
 }
@@ -75,7 +71,8 @@ pub(in crate::memory) struct VariableBorrow<'a> {
 
 impl Drop for VariableBorrow<'_> {
     fn drop(&mut self) {
-        let mut alive = self.of.alive();
+        // In a forked child, say, the guard counts for ever, as a leaked one does.
+        let Ok(mut alive) = self.of.alive.lock() else { return };
         let own =
             alive.iter().position(|(range, access)| *range == self.range && *access == self.access);
         if let Some(own) = own {

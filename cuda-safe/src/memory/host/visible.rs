@@ -170,6 +170,7 @@ impl Allocation {
             let nothing = Visible::new(Memory::Pinned, NonNull::dangling());
             return Ok(Self::visible(0, 0, home, nothing));
         }
+        context.deferred.bound_pinned(context);
         let host = pages::allocate(context, bytes)?;
         match device_address(context, host) {
             Ok(device) => {
@@ -277,7 +278,7 @@ impl Allocation {
         range: Range<usize>,
         access: Access,
     ) -> Result<()> {
-        for (stream, sequence) in self.newest_uses_of(range, access) {
+        for (stream, sequence) in self.newest_uses_of(range, access)? {
             stream.inner().finish(sequence)?;
         }
         self.pass_gates()

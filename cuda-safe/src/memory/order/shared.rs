@@ -6,7 +6,7 @@
 //! as part of what the home stream had enqueued by then. No use is missed.
 
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use crate::sync::{Lock, MutexGuard, NotNow, Once};
 
 /// Whether uses are recorded.
 const RAISED: usize = 1;
@@ -18,13 +18,13 @@ const KEEPER: usize = 2;
 pub(crate) struct Shared<U> {
     state: AtomicUsize,
     /// Made when the flag is raised. Most allocations' never is, so it is kept out of line.
-    uses: OnceLock<Box<Mutex<U>>>,
+    uses: Once<Box<Lock<U>>>,
 }
 
 impl<U> Shared<U> {
     pub(crate) const fn new(raised: bool) -> Self {
         let state = if raised { RAISED } else { 0 };
-        Self { state: AtomicUsize::new(state), uses: OnceLock::new() }
+        Self { state: AtomicUsize::new(state), uses: Once::new() }
     }
 
     /// Returns whether uses are not recorded and every user has a borrow.
@@ -61,24 +61,25 @@ impl<U> Shared<U> {
     ///
     /// A caller that has seen the flag raised must call this and not [`known`](Self::known): `first` may
     /// have counted already, without the caller's use, and not have returned yet.
-    pub(crate) fn raise(&self, first: impl FnOnce() -> U) -> MutexGuard<'_, U> {
-        self.raised(first).lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn raise(&self, first: impl FnOnce() -> U) -> Result<MutexGuard<'_, U>, NotNow> {
+        self.raised(first)?.lock()
     }
 
     /// Raises the flag as [`raise`](Self::raise) does, and does not wait for a thread that has the recorded uses.
-    pub(crate) fn raise_only(&self, first: impl FnOnce() -> U) {
-        self.raised(first);
+    pub(crate) fn raise_only(&self, first: impl FnOnce() -> U) -> Result<(), NotNow> {
+        self.raised(first).map(drop)
     }
 
-    fn raised(&self, first: impl FnOnce() -> U) -> &Mutex<U> {
-        self.uses.get_or_init(|| {
+    fn raised(&self, first: impl FnOnce() -> U) -> Result<&Lock<U>, NotNow> {
+        let uses = self.uses.get_or_init(|| {
             self.state.fetch_or(RAISED, Ordering::SeqCst);
-            Box::new(Mutex::new(first()))
-        })
+            Box::new(Lock::new(first()))
+        })?;
+        Ok(uses)
     }
 
     /// Returns the recorded uses. Call only with exclusive access to the allocation.
-    pub(crate) fn known(&self) -> Option<MutexGuard<'_, U>> {
-        Some(self.uses.get()?.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn known(&self) -> Result<Option<MutexGuard<'_, U>>, NotNow> {
+        self.uses.get().map(|uses| uses.lock()).transpose()
     }
 }

@@ -138,7 +138,7 @@ impl Allocation {
             borrows.allows(&range, access)?;
         }
         self.pass_gates()?;
-        self.shared_uses().for_each(range, |uses| {
+        self.shared_uses()?.for_each(range, |uses| {
             if let Some(write) = &uses.write {
                 user.wait_for(write.stream.inner(), write.sequence)?;
             }
@@ -152,8 +152,8 @@ impl Allocation {
     }
 
     /// Returns the recorded uses. Raises `shared`.
-    fn shared_uses(&self) -> MutexGuard<'_, Ranges<Uses>> {
-        self.shared.raise(|| self.first_uses())
+    fn shared_uses(&self) -> Result<MutexGuard<'_, Ranges<Uses>>> {
+        Ok(self.shared.raise(|| self.first_uses())?)
     }
 
     fn first_uses(&self) -> Ranges<Uses> {
@@ -170,7 +170,8 @@ impl Allocation {
     /// the lock of its uses in a call of the driver.
     pub(in crate::memory) fn record_from_now_on(&self) {
         if self.size_bytes() > 0 {
-            self.shared.raise_only(|| self.first_uses());
+            // Callers that are refused have not come here.
+            let _ = self.shared.raise_only(|| self.first_uses());
         }
     }
 
@@ -207,7 +208,7 @@ impl Allocation {
         }
         // Not what is known: another thread may be raising `shared` at this moment, and may have
         // counted the home stream's uses without this one.
-        let mut uses = self.shared_uses();
+        let Ok(mut uses) = self.shared_uses() else { return };
         uses.update(range, |uses| match access {
             Access::Write => {
                 gone.extend(uses.write.replace(mark.clone()));
@@ -246,7 +247,7 @@ impl Allocation {
 
     /// Returns the newest number of each stream that something has to wait for which uses all of the
     /// memory in this way. The handles keep the streams until then.
-    pub(crate) fn newest_uses(&self, access: Access) -> Vec<(Stream, u64)> {
+    pub(crate) fn newest_uses(&self, access: Access) -> Result<Vec<(Stream, u64)>> {
         self.newest_uses_of(0..self.size_bytes(), access)
     }
 
@@ -255,9 +256,9 @@ impl Allocation {
         &self,
         range: Range<usize>,
         access: Access,
-    ) -> Vec<(Stream, u64)> {
+    ) -> Result<Vec<(Stream, u64)>> {
         let mut newest: Vec<(Stream, u64)> = Vec::new();
-        let Some(uses) = self.shared.known() else { return newest };
+        let Some(uses) = self.shared.known()? else { return Ok(newest) };
         let _ = uses.for_each(range, |uses| {
             let reads = if access == Access::Write { &uses.reads[..] } else { &[] };
             for mark in uses.write.iter().chain(reads) {
@@ -268,13 +269,13 @@ impl Allocation {
             }
             Ok::<(), std::convert::Infallible>(())
         });
-        newest
+        Ok(newest)
     }
 
     /// Makes the home stream wait for every use on other streams, so that a free enqueued on it
     /// comes last.
     pub(in crate::memory) fn join_home(&self) -> Result<()> {
-        let Some(uses) = self.shared.known() else { return Ok(()) };
+        let Some(uses) = self.shared.known()? else { return Ok(()) };
         let home = self.home_stream().inner();
         uses.for_each(0..self.size_bytes(), |uses| {
             for mark in uses.write.iter().chain(&uses.reads) {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::ranges::Ranges;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Mutex, OnceLock, PoisonError};
+use crate::sync::{Lock, Once};
 
 /// Numbers all writes of the process: of two writes, of the same memory or not, the later one has
 /// the greater number.
@@ -28,7 +28,7 @@ pub(crate) fn number_writes(writes: u64) -> u64 {
 #[derive(Default)]
 pub(crate) struct Versions {
     whole: AtomicU64,
-    parts: OnceLock<Box<Mutex<Parts>>>,
+    parts: Once<Box<Lock<Parts>>>,
 }
 
 /// The numbers of ranges.
@@ -59,7 +59,7 @@ impl Versions {
     pub(crate) fn reset(&mut self) {
         *self.whole.get_mut() = 0;
         if self.parts.get().is_some() {
-            self.parts = OnceLock::new();
+            self.parts = Once::new();
         }
     }
 
@@ -76,8 +76,8 @@ impl Versions {
     #[cold]
     fn raise_partial(&self, range: Range<usize>, bytes: usize, version: u64) {
         let none = || Parts { ranges: Ranges::new(bytes, 0), whole: 0 };
-        let parts = self.parts.get_or_init(|| Box::new(Mutex::new(none())));
-        let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts = self.parts.get_or_init(|| Box::new(Lock::new(none())));
+        let Ok(Ok(mut parts)) = parts.map(|parts| parts.lock()) else { return };
         let whole = self.whole.load(Ordering::Acquire);
         if whole > parts.whole {
             // Ranges with older numbers become one again.
@@ -88,11 +88,12 @@ impl Versions {
         parts.ranges.update(range, |old| *old = version.max(*old));
     }
 
-    /// Returns the number of the newest write of any byte in `range`; 0 before the first.
+    /// Returns the number of the newest write of any byte in `range`; 0 before the first, and the greatest number where
+    /// the lock can't be waited for: then what was computed from the memory counts as out of date.
     pub(crate) fn of(&self, range: Range<usize>) -> u64 {
         let mut newest = self.whole.load(Ordering::Acquire);
         let Some(parts) = self.parts.get() else { return newest };
-        let parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(parts) = parts.lock() else { return u64::MAX };
         let _ = parts.ranges.for_each(range, |version| {
             newest = newest.max(*version);
             Ok::<(), std::convert::Infallible>(())

@@ -1,5 +1,6 @@
 //! Attacks on collectives: ranks that disagree, and slices that do not fit.
 
+pub(super) mod circles;
 pub(super) mod ends;
 #[cfg(unix)]
 pub(super) mod forks;

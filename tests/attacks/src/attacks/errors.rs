@@ -3,6 +3,8 @@
 mod blocked;
 mod contexts;
 mod faults;
+#[cfg(unix)]
+pub(super) mod forked;
 
 use std::cell::RefCell;
 

@@ -11,7 +11,7 @@ mod views;
 use cuda_safe::{DeviceBuffer, Extent, PitchedLayout};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
-use gates::gates_in_a_storm;
+use gates::{a_gate_that_stays_shut, gates_in_a_storm};
 use kept::{kept_memory_in_every_use, kept_on_another_device};
 use large::{boxes_larger_than_what_is_staged, writes_that_leave_no_version};
 use lifetime::{
@@ -205,4 +205,5 @@ list![
     kept_memory_in_every_use,
     kept_on_another_device,
     gates_in_a_storm,
+    a_gate_that_stays_shut,
 ];

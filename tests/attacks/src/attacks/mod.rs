@@ -22,6 +22,7 @@ use crate::harness::Program;
 /// All that run, by file. A theme's name is that of its file or its folder.
 pub(crate) const PROGRAMS: &[(&str, &[Program])] = &[
     ("collectives", collectives::ATTACKS),
+    ("collectives", collectives::circles::ATTACKS),
     ("collectives", collectives::ends::ATTACKS),
     #[cfg(unix)]
     ("collectives", collectives::forks::ATTACKS),
@@ -33,6 +34,8 @@ pub(crate) const PROGRAMS: &[(&str, &[Program])] = &[
     ("contexts", contexts::several::ATTACKS),
     ("contexts", contexts::threads::ATTACKS),
     ("errors", errors::ATTACKS),
+    #[cfg(unix)]
+    ("errors", errors::forked::ATTACKS),
     ("geometry", geometry::ATTACKS),
     ("geometry", geometry::boxes::ATTACKS),
     ("geometry", geometry::builds::ATTACKS),
@@ -78,6 +81,7 @@ pub(crate) const PROGRAMS: &[(&str, &[Program])] = &[
     ("user_code", user_code::ATTACKS),
     ("user_code", user_code::drops::ATTACKS),
     ("user_code", user_code::locks::ATTACKS),
+    ("user_code", user_code::subscribers::ATTACKS),
     ("user_code", user_code::wakers::ATTACKS),
 ];
 

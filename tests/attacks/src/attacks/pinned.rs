@@ -19,8 +19,8 @@ use futures::{
     wakers_that_call_the_crate,
 };
 use lifetime::{
-    everything_else_dropped_under_a_transfer, lengths_that_differ, pinned_memory_of_many_threads,
-    transfers_between_contexts, transfers_in_a_capture,
+    dropped_in_many_sizes, everything_else_dropped_under_a_transfer, lengths_that_differ,
+    pinned_memory_of_many_threads, transfers_between_contexts, transfers_in_a_capture,
 };
 
 /// Forgets and drops transfers in flight, and fills new pinned memory at once.
@@ -105,4 +105,5 @@ list![
     transfers_between_contexts,
     transfers_in_a_capture,
     awaited_in_contexts_that_are_closed,
+    dropped_in_many_sizes,
 ];

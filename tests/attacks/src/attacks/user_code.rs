@@ -2,6 +2,7 @@
 
 pub(super) mod drops;
 pub(super) mod locks;
+pub(super) mod subscribers;
 pub(super) mod wakers;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -16,9 +16,10 @@ const COMPLETE: bool = true;
 /// The least number of attacks of a complete suite. Variants count once.
 const LEAST: usize = 150;
 
-pub(crate) const CHECKS: [(&str, Check); 9] = [
+pub(crate) const CHECKS: [(&str, Check); 10] = [
     ("every_attack_is_listed", every_attack_is_listed),
     ("only_kernels_are_unsafe", sources::only_kernels_are_unsafe),
+    ("locks", sources::locks),
     ("rows_exist", rows::rows_exist),
     ("every_row_is_attacked", rows::every_row_is_attacked),
     ("targets_exist_and_are_used", api::targets_exist_and_are_used),

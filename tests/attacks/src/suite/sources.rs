@@ -1,11 +1,11 @@
-//! The rule that attacks are safe code.
+//! The rules that attacks are safe code, and that all locks are taken in one place.
 
 use std::fs;
 use std::str::FromStr;
 
 use proc_macro2::{TokenStream, TokenTree};
 
-use crate::harness::{Attack, Failure, TestResult, ensure, files, package};
+use crate::harness::{Attack, Failure, TestResult, ensure, files, package, workspace};
 
 /// The tokens of a text.
 fn tokens(text: &str) -> Result<TokenStream, Failure> {
@@ -89,4 +89,79 @@ fn in_declaration(stream: TokenStream) -> usize {
         }
     }
     count
+}
+
+/// What waits for another thread, and so is used in `sync.rs` alone, whose types ask who the caller is before.
+const WAITS: [&str; 8] =
+    ["Mutex", "RwLock", "OnceLock", "LazyLock", "ReentrantLock", "Barrier", "TryLockError", "mpsc"];
+
+/// The sources of the crates that subscribers, host functions and forked children may call take every lock through the types
+/// of their `sync.rs`.
+pub(super) fn locks(_: &[Attack]) -> TestResult {
+    let mut asked = 0;
+    for name in ["cuda-safe", "cuda-nccl"] {
+        let folder = workspace().join(name).join("src");
+        for file in files(&folder)? {
+            let is_test = file.components().any(|part| part.as_os_str() == "tests")
+                || file.file_name().is_some_and(|name| name == "tests.rs" || name == "sync.rs");
+            if is_test {
+                continue;
+            }
+            let text = fs::read_to_string(&file)?;
+            let stream = tokens(&text)
+                .map_err(|failure| Failure::new(format!("{}: {failure}", file.display())))?;
+            let found = waits(stream);
+            ensure!(
+                found.is_empty(),
+                "{} uses {found:?} of std: use `Lock` or `Once` of its crate's `sync.rs`, which ask who the caller is",
+                file.display()
+            );
+            asked += text.matches(".lock()").count();
+        }
+    }
+    ensure!(asked > 50, "only {asked} locks");
+    // The check finds what it looks for.
+    for (text, count) in [
+        ("use std::sync::Mutex;", 1),
+        ("use std::sync::{Arc, Once};", 1),
+        ("static A: std::sync::Once = std::sync::Once::new();", 2),
+        ("use crate::sync::Once; fn f(a: &Once<u8>) {}", 0),
+        ("fn f() { let a = std::sync::RwLock::new(1); }", 1),
+        ("#[cfg(test)] mod tests { use std::sync::Mutex; }", 0),
+        ("// a Mutex", 0),
+    ] {
+        ensure!(waits(tokens(text)?).len() == count, "{text}");
+    }
+    Ok(())
+}
+
+/// The names of [`WAITS`], and `Once` of `std::sync`, outside of unit tests.
+fn waits(stream: TokenStream) -> Vec<String> {
+    let trees: Vec<TokenTree> = stream.into_iter().collect();
+    let mut found = Vec::new();
+    for (index, tree) in trees.iter().enumerate() {
+        let before = trees[index.saturating_sub(7)..index].iter().map(ToString::to_string);
+        let before = before.collect::<String>().replace(' ', "");
+        match tree {
+            TokenTree::Ident(name) => {
+                let is_once = name == "Once" && before.ends_with("std::sync::");
+                if is_once || WAITS.iter().any(|waits| name == waits) {
+                    found.push(name.to_string());
+                }
+            }
+            // `#`, `[cfg(test)]`, `mod`, a name.
+            TokenTree::Group(_) if before.contains("#[cfg(test)]mod") => {}
+            TokenTree::Group(group) => {
+                let of_std = before.ends_with("std::sync::");
+                let is_once =
+                    |tree: &TokenTree| matches!(tree, TokenTree::Ident(name) if name == "Once");
+                if of_std && group.stream().into_iter().any(|tree| is_once(&tree)) {
+                    found.push("Once".to_owned());
+                }
+                found.extend(waits(group.stream()));
+            }
+            _ => {}
+        }
+    }
+    found
 }

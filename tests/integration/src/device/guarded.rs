@@ -195,7 +195,7 @@ fn later_uses_are_refused(device: &TestDevice) -> TestResult {
     gate.guard(buffer.allocation())?;
     gate.shut();
     let start = Instant::now();
-    is_invalid(buffer.fill(&stream, 1), "has not ended on all devices")?;
+    is_invalid(buffer.fill(&stream, 1), "is behind gate")?;
     ensure!(start.elapsed() >= Duration::from_secs(1) && start.elapsed() < Duration::from_secs(20));
     gate.open();
     first_difference(&buffer.to_vec(&stream)?, &[0; 33])

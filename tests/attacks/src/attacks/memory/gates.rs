@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use cuda_safe::{DeviceBuffer, Gate};
+use cuda_safe::{DeviceBuffer, Driver, Gate};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
 
@@ -93,5 +93,24 @@ pub(super) fn gates_in_a_storm(lab: &Lab) -> TestResult {
             _ => drop(gates),
         }
     }
+    Ok(())
+}
+
+/// Forgets a gate that is shut. Uses of its memory are refused by an error that names it, and the context can be closed.
+///
+/// - row: memory behind a gate is not freed before
+/// - targets: `Gate::new`, `Gate::guard`, `Gate::shut`, `DeviceBuffer::allocation`, `Context::close`
+/// - must: error "the memory is behind gate"
+pub(super) fn a_gate_that_stays_shut(lab: &Lab) -> TestResult {
+    let context = Driver::from_sys(cuda_emu::driver())?.device(0)?.context()?;
+    let stream = context.stream()?;
+    let x = DeviceBuffer::from_slice(&stream, &[1u32; 1000])?;
+    let gate = Gate::new();
+    gate.guard(x.allocation())?;
+    gate.shut();
+    std::mem::forget(gate);
+    lab.refused(x.to_vec(&stream))?;
+    drop((x, stream));
+    ensure!(context.close().is_ok(), "the context was not closed");
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cuda_safe::{DeviceBuffer, ErrorKind};
+use cuda_safe::{DeviceBuffer, ErrorKind, Event, PinnedBuffer, Pool, UnifiedBuffer};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
 
@@ -44,21 +44,26 @@ pub(super) fn memory_kept_after_its_buffer(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-/// Drops the last handle of a buffer in a host function, on a thread of the driver, where nothing can be freed.
+/// Drops the last handles of buffers, pinned and unified memory, an event, a stream and a pool in a host function, on a thread
+/// of the driver, where nothing can be freed. They are freed later.
 ///
 /// - row: device memory is freed after the last work
 /// - row: a drop never waits, never panics
-/// - targets: `Stream::host_function`, `DeviceBuffer::from_slice`
+/// - targets: `Stream::host_function`, `DeviceBuffer::from_slice`, `DeviceBuffer::zeroed_in`, `Pool::used_bytes`
 /// - must: right
-/// - drops: "CUDA_ERROR_NOT_PERMITTED"
 pub(super) fn buffers_dropped_in_a_host_function(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let other = context.stream()?;
+    let pool = Pool::new(&context)?;
     let mut copies = Vec::new();
     for round in 0..5u32 {
         let x = DeviceBuffer::from_slice(&stream, &[round; 1000])?;
         copies.push(x.try_clone(&other)?);
-        stream.host_function(move || drop(x))?;
+        let of_pool = DeviceBuffer::<u32>::zeroed_in(&pool, &stream, 1000)?;
+        let (event, gone) = (Event::new(&context)?, (context.stream()?, Pool::new(&context)?));
+        let unified = UnifiedBuffer::<u32>::pinned(&stream, 100)?;
+        let pinned = PinnedBuffer::<u32>::zeroed(&context, 100)?;
+        stream.host_function(move || drop((x, of_pool, event, gone, unified, pinned)))?;
         let mut y = DeviceBuffer::<u32>::zeroed(&stream, 1000)?;
         y.fill(&stream, u32::MAX)?;
     }
@@ -66,6 +71,13 @@ pub(super) fn buffers_dropped_in_a_host_function(lab: &Lab) -> TestResult {
     for (round, copy) in (0..).zip(&copies) {
         ensure_eq!(copy.to_vec(&stream)?, [round; 1000]);
     }
+    // The next allocation frees what was dropped, without a wait, but for what only a wait frees.
+    drop(DeviceBuffer::<u32>::zeroed(&stream, 1)?);
+    ensure!(context.stats().deferred_frees <= 10, "{:?}", context.stats());
+    stream.synchronize()?;
+    ensure_eq!(pool.used_bytes()?, 0);
+    context.free_deferred()?;
+    ensure_eq!(context.stats().deferred_frees, 0);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use cuda_safe::{DeviceBuffer, PinnedBuffer, Transfer};
+use cuda_safe::{DeviceBuffer, PinnedBuffer, Transfer, UnifiedBuffer};
 
 use crate::attacks::order::random::Random;
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
@@ -224,5 +224,28 @@ pub(super) fn pinned_memory_of_many_threads(lab: &Lab) -> TestResult {
     }
     context.free_deferred()?;
     ensure_eq!(context.stats().deferred_frees, 0);
+    Ok(())
+}
+
+/// Drops pinned and unified memory of ever other sizes. What is kept for later buffers is bounded.
+///
+/// - row: dropped or forgotten in flight
+/// - targets: `PinnedBuffer::zeroed`, `UnifiedBuffer::pinned`, `Context::stats`
+/// - must: right
+/// - variants: pinned, unified
+pub(super) fn dropped_in_many_sizes(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let mut most = 0;
+    for round in 1..20usize {
+        // Too many bytes for what lies there, which so is not used again.
+        let len = (4 << 20) + round * (2 << 20);
+        match lab.variant() {
+            "pinned" => drop(PinnedBuffer::<u8>::zeroed(&context, len)?),
+            _ => drop(UnifiedBuffer::<u8>::pinned(&stream, len)?),
+        }
+        most = most.max(context.stats().deferred_frees);
+    }
+    ensure!(most < 10, "{most} buffers were kept");
+    context.free_deferred()?;
     Ok(())
 }

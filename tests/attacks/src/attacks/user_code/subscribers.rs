@@ -1,0 +1,108 @@
+//! Attacks by subscribers of `tracing`.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cuda_safe::{Context, DeviceBuffer, Module, ModuleImage, Stream};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Metadata, Subscriber};
+
+use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+
+const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry one() { ret; }\n.visible .entry two() { ret; }\n";
+
+/// What the subscriber asks.
+struct Asked {
+    context: Context,
+    module: Module,
+    /// The stream that records.
+    stream: Option<Stream>,
+}
+
+static ASKED: Mutex<Option<Asked>> = Mutex::new(None);
+static EVENTS: AtomicUsize = AtomicUsize::new(0);
+static WRONG: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+
+/// Asks the crate at each of its events, with whatever locks the call holds that emits it.
+struct Asks;
+
+impl Subscriber for Asks {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "cuda_safe"
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {
+        let Ok(asked) = ASKED.try_lock() else { return };
+        let Some(Asked { context, module, stream }) = &*asked else { return };
+        EVENTS.fetch_add(1, Ordering::Relaxed);
+        let mut said = vec![
+            ("stats", context.stats().staging_bytes == 0),
+            ("compiled_kernels", module.compiled_kernels().is_empty()),
+            ("take_drop_errors", context.take_drop_errors().is_empty()),
+            ("kernel", module.kernel("one").is_err()),
+            ("is_recording", !context.is_recording()),
+        ];
+        context.set_copy_threads(2);
+        if let Some(stream) = stream {
+            stream.seal_last_node();
+            said.push(("keep", stream.keep(Arc::new(1)).is_err()));
+            said.push(("last_node", stream.last_node().is_err()));
+            said.push(("fork", stream.fork().is_err()));
+        }
+        let wrong = said.iter().filter(|(_, right)| !right).map(|(what, _)| *what);
+        WRONG.lock().unwrap_or_else(PoisonError::into_inner).extend(wrong);
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+fn ask(asked: Option<Asked>) {
+    *ASKED.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+}
+
+/// Asks the crate in a subscriber, while a kernel is compiled, a graph is recorded, or the driver fails with the recording
+/// locked: each call is an error or says nothing, and none waits for a lock of its own thread.
+///
+/// - row: subscribers of `tracing`
+/// - targets: `Context::stats`, `Module::compiled_kernels`, `Context::take_drop_errors`, `Module::kernel`,
+///   `Stream::seal_last_node`, `Stream::keep`, `Stream::last_node`, `Stream::fork`
+/// - must: right
+/// - limit: 20
+fn subscribers_that_ask(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let module = Module::load_lazily(&context, ModuleImage::Ptx(PTX))?;
+    module.kernel("one")?.load()?;
+    let mut x = DeviceBuffer::from_slice(&stream, &[1u32; 1000])?;
+    tracing::subscriber::set_global_default(Asks)
+        .map_err(|error| Failure::new(error.to_string()))?;
+    let asked = |stream: Option<&Stream>| {
+        let (context, module) = (context.clone(), module.clone());
+        ask(Some(Asked { context, module, stream: stream.cloned() }));
+    };
+    asked(None);
+    module.kernel("two")?.load()?;
+    x.fill(&context.stream()?, 2)?;
+    ensure!(EVENTS.load(Ordering::Relaxed) >= 2, "no events");
+    let mut refused = false;
+    let graph = context.capture(x, |s, x| {
+        asked(Some(s));
+        x.fill(s, 3)?;
+        // The driver fails with the recording locked.
+        refused = DeviceBuffer::<u8>::zeroed(s, 1 << 60).is_err() && s.synchronize().is_err();
+        Ok(())
+    });
+    ask(None);
+    drop(graph);
+    ensure!(refused, "memory and a wait in a capture");
+    let wrong = std::mem::take(&mut *WRONG.lock().unwrap_or_else(PoisonError::into_inner));
+    ensure!(wrong.is_empty(), "not refused in a subscriber: {wrong:?}");
+    ensure_eq!(module.compiled_kernels().len(), 2);
+    ensure!(context.stats().staging_bytes > 0);
+    Ok(())
+}
+
+list![subscribers_that_ask];
