@@ -64,7 +64,7 @@ pub(crate) struct Inst {
     pub(crate) f: u32,
 }
 
-/// The function of an instruction; compiled once for each instruction set.
+/// The function of an instruction.
 pub(crate) trait Lanes {
     /// See [`Run`].
     ///
