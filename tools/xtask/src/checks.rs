@@ -105,9 +105,13 @@ fn errors(text: &str) -> Vec<String> {
             continue;
         }
         for kind in ["struct", "enum"] {
-            if let Some(item) = text.find(&format!("{kind} {name}"))
-                && let Some(before) = text[..item].rfind("\n\n")
-            {
+            let named = format!("{kind} {name}");
+            let whole = |at: usize| {
+                !text[at + named.len()..]
+                    .starts_with(|next: char| next.is_alphanumeric() || next == '_')
+            };
+            for (item, _) in text.match_indices(&named).filter(|(at, _)| whole(*at)) {
+                let before = text[..item].rfind("\n\n").unwrap_or(0);
                 derived(name, &text[before..item], item);
             }
         }
