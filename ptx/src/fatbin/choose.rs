@@ -56,7 +56,7 @@ fn family(number: u32) -> u32 {
 }
 
 /// No PTX of a fat binary is for a device.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the fatbin has no PTX for compute capability {}.{}: it has {}; {}compile it with \
      -gencode arch=compute_{device},code=compute_{device}",
@@ -74,6 +74,11 @@ pub struct NoImage {
     pub device: u32,
     /// The images that the fat binary has.
     pub images: Vec<(Kind, Arch)>,
+}
+impl std::fmt::Debug for NoImage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 fn list(images: &[(Kind, Arch)]) -> String {
