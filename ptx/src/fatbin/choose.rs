@@ -75,9 +75,9 @@ pub struct NoImage {
     /// The images that the fat binary has.
     pub images: Vec<(Kind, Arch)>,
 }
-impl std::fmt::Debug for NoImage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
+impl fmt::Debug for NoImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
