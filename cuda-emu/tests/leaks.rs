@@ -1,8 +1,8 @@
-//! Leakcheck at the end of the process, and values of `CUDA_EMU_CHECK`.
+//! Reports for people: leaks at the end of the process, values of `CUDA_EMU_CHECK`, hints after a fault.
 
 use std::process::Command;
 
-use cuda_safe::{DeviceBuffer, Driver, Module, PinnedBuffer, Result};
+use cuda_safe::{DeviceBuffer, Driver, LaunchConfig, Module, PinnedBuffer, Result};
 
 mod common;
 use common::PTX;
@@ -71,4 +71,26 @@ fn an_unknown_checker_lists_the_known_ones() {
     let wanted =
         "CUDA_EMU_CHECK=races is not understood and is ignored; known are race, init and leak";
     assert!(report.contains(wanted), "{report}");
+}
+
+/// Writes to an address that nothing owns, and returns the error.
+fn fault() -> Result<()> {
+    let context = Driver::from_sys(cuda_emu::driver())?.device(0)?.context()?;
+    let stream = context.stream()?;
+    let fill = Module::from_ptx(&context, PTX)?.kernel("fill")?;
+    // SAFETY: the write is a fault of the device, which ends the kernel.
+    unsafe { fill.launch(&stream, LaunchConfig::new(1, 1), (16u64, 1u32, 1u32)) }?;
+    stream.synchronize()
+}
+
+#[test]
+fn a_hint_does_not_send_to_the_device_that_the_program_is_on() {
+    if is_child() {
+        let error = fault().expect_err("an illegal address");
+        return eprintln!("error: {error}");
+    }
+    let report = report("a_hint_does_not_send_to_the_device_that_the_program_is_on", "");
+    let error = report.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
+    assert!(error.contains("hint: the report of the software device"), "{report}");
+    assert!(!error.contains("compute-sanitizer"), "{report}");
 }

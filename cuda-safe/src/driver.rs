@@ -318,7 +318,15 @@ impl DeviceState {
     ) -> Error {
         match result {
             Ok(code) if is_fatal_code(code) => {
-                let error = Error::driver(call, code).with_launches(launches());
+                let mut error = Error::driver(call, code).with_launches(launches());
+                // The usual hint of these sends to the software device.
+                let addresses =
+                    [CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, CUresult::CUDA_ERROR_MISALIGNED_ADDRESS];
+                if addresses.contains(&code) && self.is_software() {
+                    error = error.with_hint(
+                        "the report of the software device on standard error names the thread, the address and the line",
+                    );
+                }
                 // Later ones repeat the first.
                 let first = self.fatal.get().is_none();
                 self.lose(if first { reported(error) } else { error })
@@ -343,6 +351,14 @@ impl DeviceState {
             Ok(code) => reported(Error::driver(call, code)),
             Err(missing) => reported(missing.into()),
         }
+    }
+
+    /// Returns whether this is a device of the crate `cuda-emu`, by its name.
+    fn is_software(&self) -> bool {
+        let mut name = [0_u8; 64];
+        // SAFETY: the place has the bytes that the call is told, and the device is one of this driver.
+        let asked = unsafe { self.sys.cuDeviceGetName(name.as_mut_ptr().cast(), 64, self.raw) };
+        matches!(asked, Ok(CUresult::CUDA_SUCCESS)) && name.starts_with(b"CUDA emulator (software)")
     }
 
     /// Marks the device as lost. Every later call returns the first error.
