@@ -12,6 +12,7 @@ mod graphs;
 mod halves;
 mod kept;
 mod libm;
+mod local_arrays;
 mod logs;
 mod loops;
 mod masks;
@@ -69,6 +70,7 @@ pub(crate) fn cases() -> Vec<Case> {
         twins::cases(),
         unseen::cases(),
         kept::cases(),
+        local_arrays::cases(),
         libm::cases(),
         loops::cases(),
         logs::cases(),

@@ -1,0 +1,118 @@
+//! Kernels of `float` with local arrays of numbers and of indices side by side, both with computed indices, and with barriers
+//! around nothing shared: gradients against central differences in f64 on the host.
+
+use cuda_safe::{DeviceBuffer, LaunchConfig, nvrtc::Program};
+use tape::{Element, OpSpec, Param, Seeds, Tape};
+
+use super::generated::{differentiate, failure};
+use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::device("tape::local_arrays::nearest_neighbours", neighbours),
+        Case::device("tape::local_arrays::barriers_around_nothing", barriers),
+    ]
+}
+
+const NEIGHBOURS: &str = "float bd[3] = {1000, 1000, 1000}; int bi[3] = {-1, -1, -1};
+    for (int j = 0; j < n; j++) {
+        if (j == i) continue;
+        float d = (x[i] - x[j]) * (x[i] - x[j]);
+        if (d < bd[2]) {
+            int p = 2;
+            while (p > 0 && bd[p - 1] > d) { bd[p] = bd[p - 1]; bi[p] = bi[p - 1]; p--; }
+            bd[p] = d; bi[p] = j;
+        }
+    }
+    float t = 0;
+    for (int q = 0; q < 3; q++) t += x[bi[q]] * exp(-bd[q]);
+    out[i] = t;";
+
+/// Compares the gradient of the sum of all outputs with differences of `sum`, which does what the kernel does. `inside` is
+/// whether threads without an element return at once.
+fn compare(
+    device: &TestDevice,
+    body: &str,
+    inside: bool,
+    x: &[f64],
+    sum: impl Fn(&[f64]) -> f64,
+) -> TestResult {
+    let stream = device.stream()?;
+    let leave = if inside { "if (i >= n) return;" } else { "" };
+    let program = Program::new(format!(
+        "extern \"C\" __global__ void k(const float* x, float* out, int n) {{
+             int i = blockIdx.x * blockDim.x + threadIdx.x;
+             {leave}
+             {body}
+         }}"
+    ));
+    let buffer = |name| Param::buffer(name, Element::F32).len("n").active();
+    let spec = OpSpec::new("k").param(buffer("x")).param(buffer("out")).param(Param::value("n"));
+    let op = differentiate(device, spec, &program).map_err(failure)?;
+    let narrow: Vec<f32> = x.iter().map(|x| *x as f32).collect();
+    let given = DeviceBuffer::from_slice(&stream, &narrow)?;
+    let mut out = DeviceBuffer::<f32>::zeroed(&stream, x.len())?;
+    let ones = DeviceBuffer::from_slice(&stream, &vec![1.0f32; x.len()])?;
+    let mut tape = Tape::record(&stream, |t| {
+        t.watch(&given)?;
+        t.launch(&op, LaunchConfig::cover(x.len(), 32), (&given, &mut out, x.len() as i32))
+    })?;
+    tape.backward_with(&stream, &Seeds::new().with(&out, &ones)?)?;
+    let gradient = tape.gradient(&given)?.to_vec(&stream)?;
+    let mut x: Vec<f64> = narrow.iter().map(|x| f64::from(*x)).collect();
+    for at in 0..x.len() {
+        let (here, step) = (x[at], 1e-6);
+        let mut moved = |by: f64| {
+            x[at] = here + by;
+            let found = sum(&x);
+            x[at] = here;
+            found
+        };
+        let wanted = (moved(step) - moved(-step)) / (2.0 * step);
+        let got = f64::from(gradient[at]);
+        ensure!((got - wanted).abs() <= 1e-4 * (1.0 + wanted.abs()), "{at}: {got}, not {wanted}");
+    }
+    Ok(())
+}
+
+fn numbers(seed: u64, n: usize) -> Vec<f64> {
+    let mut rng = Rng::new(seed);
+    (0..n).map(|_| f64::from(rng.float()) + 0.01).collect()
+}
+
+fn neighbours(device: &TestDevice) -> TestResult {
+    compare(device, NEIGHBOURS, true, &numbers(41, 40), |x| {
+        let of = |i: usize| -> f64 {
+            let others = (0..x.len()).filter(|j| *j != i);
+            let mut all: Vec<(f64, usize)> = others.map(|j| ((x[i] - x[j]).powi(2), j)).collect();
+            all.sort_by(|a, b| a.0.total_cmp(&b.0));
+            all.iter().take(3).map(|(d, j)| x[*j] * (-d).exp()).sum()
+        };
+        (0..x.len()).map(of).sum()
+    })
+}
+
+fn barriers(device: &TestDevice) -> TestResult {
+    let body = "__syncthreads(); if (i < n) out[i] = x[i] * x[i]; __syncwarp(); __syncthreads();";
+    compare(device, body, false, &numbers(43, 40), |x| x.iter().map(|x| x * x).sum())?;
+    // By device memory, threads exchange what a barrier separates.
+    let program = Program::new(
+        "extern \"C\" __global__ void k(float* x, float* out, int n) {
+             int i = threadIdx.x;
+             float y = x[(i + 1) % n];
+             __syncthreads();
+             x[i] = y * y;
+             out[i] = y;
+         }",
+    );
+    let buffer = |name| Param::buffer(name, Element::F32).len("n").active();
+    let spec = OpSpec::new("k").param(buffer("x")).param(buffer("out")).param(Param::value("n"));
+    let refused = differentiate(device, spec, &program);
+    let Err(error) = refused else { return Err(Failure::new("it was differentiated")) };
+    let text = error.to_string();
+    ensure!(
+        text.contains("may exchange values at this barrier") && text.contains("split"),
+        "{text}"
+    );
+    Ok(())
+}
