@@ -46,8 +46,8 @@
 //! ```
 //!
 //! # What is differentiated
-//! Kernels of `float`, `double` and 16-bit floats without barriers and shared memory, with branches, loops and local arrays. Comparisons, conversions to integers and
-//! rounding to integral values are constants. `sqrt` has the derivative 0 at 0, `fabs` that of the side of the sign
+//! Kernels of `float`, `double` and 16-bit floats without shared memory, with branches, loops and local arrays. Barriers are
+//! left out if the threads exchange nothing. Comparisons, conversions to integers and rounding to integral values are constants. `sqrt` has the derivative 0 at 0, `fabs` that of the side of the sign
 //! bit. `min` and `max` pass the gradient to their first operand at ties, and to the one that is returned if the other is
 //! NaN. What is not chosen gets no gradient, even if its derivative is infinite.
 //!
