@@ -158,7 +158,8 @@ impl Clique {
         // Woken ranks look at the failure.
         drop(self.splits.lock());
         self.comes.notify_all();
-        self.gate.shut();
+        // Not refused: the lock above was not.
+        let _ = self.gate.shut();
         teardown::abort(&self.members());
         // If all are gone already, nobody else does.
         self.open_behind_the_last();

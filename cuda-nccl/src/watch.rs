@@ -82,6 +82,8 @@ impl Calls {
 
     pub(crate) fn set_limit(&self, limit: Duration) {
         self.limit.store(nanos(limit), Ordering::Relaxed);
+        // The thread reads the limits under the lock.
+        drop(WATCH.watched.lock());
         WATCH.changed.notify_one();
     }
 
@@ -105,10 +107,10 @@ impl Watch {
             let Ok(mut watched) = self.watched.lock() else { return };
             watched.ranks.retain(|rank| rank.strong_count() > 0);
             let ranks: Vec<_> = watched.ranks.iter().filter_map(Weak::upgrade).collect();
-            let Some(shortest) = ranks.iter().map(|rank| rank.limit()).min() else {
+            if ranks.is_empty() {
                 watched.running = false;
                 return;
-            };
+            }
             drop(watched);
             for calls in ranks.iter().filter(|calls| calls.is_overdue()) {
                 if let Some(clique) = calls.clique.upgrade() {
@@ -117,8 +119,11 @@ impl Watch {
                 }
             }
             drop(ranks);
-            let pause = (shortest / 4).clamp(Duration::from_millis(20), Duration::from_secs(60));
             let Ok(watched) = self.watched.lock() else { return };
+            // Read under the lock that is waited with, so that no change is missed.
+            let limits = watched.ranks.iter().filter_map(Weak::upgrade).map(|rank| rank.limit());
+            let shortest = limits.min().unwrap_or_default();
+            let pause = (shortest / 4).clamp(Duration::from_millis(20), Duration::from_secs(60));
             let waited = self.changed.wait_timeout(watched, pause);
             drop(waited.unwrap_or_else(PoisonError::into_inner));
         }

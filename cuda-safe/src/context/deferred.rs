@@ -44,7 +44,8 @@ pub(crate) enum Deferred {
     Retired(Token),
     /// A registered vector. It is leaked if it can't be unregistered.
     Registered(HostVec),
-    /// What a host function has dropped, on whose thread the driver can't be called. Freeing it waits for nothing.
+    /// An object that a host function has dropped, since the driver can't be called on that thread. Freeing it waits for
+    /// nothing.
     Dropped(Dropped),
 }
 
@@ -238,6 +239,8 @@ impl DeferredFrees {
     /// so none pulls memory away from work that is still running.
     pub(crate) fn empty(&self, context: &ContextInner) -> Result<()> {
         context.state.usable()?;
+        // Their drops may leave more here.
+        self.free_dropped(context);
         if self.len() == 0 {
             return Ok(());
         }

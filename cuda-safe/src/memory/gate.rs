@@ -55,7 +55,7 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// let gate = cuda_safe::Gate::new();
 /// gate.guard(buffer.allocation())?;
 /// // Here a library enqueues work on the buffer, which may be dropped then. Before the work is made to fail:
-/// gate.shut();
+/// gate.shut()?;
 /// // When its last part has ended:
 /// gate.open();
 /// # Ok(()) }
@@ -79,7 +79,7 @@ pub(crate) struct GateInner {
 #[derive(Default)]
 pub(super) struct Inside {
     guarded: Vec<Weak<Allocation>>,
-    /// The contexts whose memory was ever behind the gate: work that it stands for runs in them.
+    /// The contexts whose memory was ever behind the gate: the guarded work runs in them.
     contexts: Vec<Weak<ContextInner>>,
     shut_at: Option<Instant>,
     /// What was dropped and is not freed yet; the oldest first.
@@ -139,8 +139,12 @@ impl Gate {
     }
 
     /// Shuts the gate, if it is open: nothing behind it is freed, and later uses wait.
-    pub fn shut(&self) {
-        self.inner.shut();
+    ///
+    /// # Errors
+    /// The caller is a subscriber of `tracing`, a host function or a forked child. The gate is as before: do not make the
+    /// work fail.
+    pub fn shut(&self) -> Result<()> {
+        self.inner.shut()
     }
 
     /// Opens the gate for good, and frees what was dropped behind it: all work that used it has ended, or ends in the order
@@ -225,13 +229,14 @@ impl GateInner {
         self.is_usable()
     }
 
-    fn shut(&self) {
+    fn shut(&self) -> Result<()> {
+        caller::may_call()?;
         // In this order: a gate that is shut has shut off its memory.
-        let Ok(mut inside) = self.inside() else { return };
+        let mut inside = self.inside()?;
         let shuts =
             self.state.compare_exchange(OPEN, SHUT, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if !shuts {
-            return;
+            return Ok(());
         }
         inside.shut_at = Some(Instant::now());
         let Inside { guarded, dropped, .. } = &mut *inside;
@@ -240,11 +245,14 @@ impl GateInner {
             allocation.record_from_now_on();
             dropped.extend(Arc::into_inner(allocation));
         }
+        Ok(())
     }
 
     fn open(&self) {
-        let Ok(mut locked) = self.inside() else { return };
+        let locked = self.inside();
         self.state.store(GONE, Ordering::SeqCst);
+        // Without the lock, the next call that reads the state frees what the gate holds.
+        let Ok(mut locked) = locked else { return self.opens.notify_all() };
         let inside = std::mem::take(&mut *locked);
         drop(locked);
         self.opens.notify_all();
@@ -254,8 +262,10 @@ impl GateInner {
         drop(inside.dropped);
     }
 
+    /// Waits for the lock, which is never held over a call of the driver or an event: a host function may drop memory behind
+    /// a gate, and open one.
     pub(super) fn inside(&self) -> Result<MutexGuard<'_, Inside>> {
-        Ok(self.inside.lock()?)
+        Ok(self.inside.lock_in_host_function()?)
     }
 
     /// Returns the error for memory behind the gate, which was shut then.
@@ -313,7 +323,8 @@ impl Gates {
     /// Returns the gates of which `which` holds. Most memory has none.
     pub(super) fn filter(&self, which: impl Fn(&GateInner) -> bool) -> Result<Vec<Arc<GateInner>>> {
         let Some(known) = self.0.get() else { return Ok(Vec::new()) };
-        Ok(known.list.lock()?.iter().filter(|gate| which(gate)).cloned().collect())
+        let list = known.list.lock_in_host_function()?;
+        Ok(list.iter().filter(|gate| which(gate)).cloned().collect())
     }
 }
 
@@ -393,7 +404,7 @@ impl Allocation {
         if let Some(known) = self.gates.0.get() {
             // The gates do not find it any more when they are shut.
             self.record_from_now_on();
-            let list = known.list.lock().ok()?;
+            let list = known.list.lock_in_host_function().ok()?;
             known.last.store(0, Ordering::Relaxed);
             for gate in &*list {
                 let is_other =

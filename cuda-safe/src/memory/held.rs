@@ -8,6 +8,7 @@ use cuda_sys::CUresult;
 
 use super::allocation::{Allocation, Kind};
 use super::gate::{GateInner, Gates};
+use crate::caller;
 use crate::context::{Context, ContextInner};
 use crate::error::Result;
 use crate::event::Event;
@@ -136,6 +137,9 @@ impl GateInner {
     /// Frees what was dropped first, up to the first that may still be used. Passes over what is not known to end.
     #[cold]
     pub(super) fn free_oldest(&self) {
+        if caller::is_host_function() {
+            return;
+        }
         let mut passed = 0;
         loop {
             // Two threads may ask at once; each asks about what it has taken.
@@ -228,8 +232,11 @@ impl Allocation {
         )
     }
 
-    /// Records an event behind all uses. If the driver fails, the memory is held longer.
+    /// Records an event behind all uses. If the driver fails, and in a host function, the memory is held longer.
     fn record_end(&self, by_consumer: bool) -> End {
+        if caller::is_host_function() {
+            return End::Unknown;
+        }
         let home = self.home_stream();
         let recorded = if home.inner().capture.is_some() {
             Ok(None)

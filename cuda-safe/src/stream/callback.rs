@@ -87,9 +87,9 @@ impl StreamInner {
 
     /// Drops the functions that have not run. A running function finishes.
     pub(super) fn drop_callbacks(&self) {
-        let Ok(mut mine) = self.callbacks.lock_in_host_function() else { return };
-        let mine = std::mem::take(&mut *mine);
-        for number in mine {
+        let taken =
+            self.callbacks.lock_in_host_function().map(|mut mine| std::mem::take(&mut *mine));
+        for number in taken.unwrap_or_default() {
             unregister(number);
         }
     }

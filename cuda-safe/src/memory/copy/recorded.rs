@@ -41,7 +41,7 @@ impl Staged {
 impl Drop for Staged {
     fn drop(&mut self) {
         self.context.census.remove(Counted::Pinned);
-        if self.context.state.is_usable() {
+        if self.context.state.may_defer() {
             // A launch of the graph may still be using it.
             self.context
                 .deferred

@@ -45,7 +45,7 @@ fn while_shut<R: Send, E: Send>(
     gate: &cuda_safe::Gate,
     call: impl FnOnce() -> Result<R, E> + Send,
 ) -> Result<Result<R, E>, Failure> {
-    gate.shut();
+    gate.shut()?;
     std::thread::scope(|scope| {
         let start = Instant::now();
         let thread = scope.spawn(move || (call(), start.elapsed()));
@@ -74,7 +74,7 @@ fn open_gates_change_nothing(device: &TestDevice) -> TestResult {
         // Opened for good, a gate refuses what is new.
         let gate = cuda_safe::Gate::new();
         gate.open();
-        gate.shut();
+        gate.shut()?;
         let buffer = words(&stream)?;
         is_invalid(gate.guard(buffer.allocation()), "the gate of the memory was shut")?;
         first_difference(&buffer.to_vec(&stream)?, &[0; 33])?;
@@ -116,7 +116,7 @@ fn a_drop_before_the_end_is_held(device: &TestDevice) -> TestResult {
     let address = buffer.device_ptr();
     drop(buffer);
     // The work is made to fail: its stream goes on.
-    gate.shut();
+    gate.shut()?;
     blocker.open();
     stream.synchronize()?;
     // One that is dropped now is held, too.
@@ -153,7 +153,7 @@ fn behind_two_gates(device: &TestDevice) -> TestResult {
         let (shut, open) = if first_is_shut { (&first, &second) } else { (&second, &first) };
         let address = buffer.device_ptr();
         drop(buffer);
-        shut.shut();
+        shut.shut()?;
         open.open();
         stream.synchronize()?;
         let next = zeroed(&stream)?;
@@ -182,7 +182,7 @@ fn later_uses_wait(device: &TestDevice) -> TestResult {
             gate.guard(buffer.allocation())?;
             while_shut(&gate, || used(&basic, stream, &mut buffer))??;
             // Memory that is behind no gate never waits.
-            gate.shut();
+            gate.shut()?;
             words(stream)?.to_vec(stream)?;
         }
     }
@@ -193,7 +193,7 @@ fn later_uses_are_refused(device: &TestDevice) -> TestResult {
     let (stream, gate) = (device.stream()?, cuda_safe::Gate::new());
     let mut buffer = words(&stream)?;
     gate.guard(buffer.allocation())?;
-    gate.shut();
+    gate.shut()?;
     let start = Instant::now();
     is_invalid(buffer.fill(&stream, 1), "is behind gate")?;
     ensure!(start.elapsed() >= Duration::from_secs(1) && start.elapsed() < Duration::from_secs(20));
@@ -216,7 +216,7 @@ fn the_host_waits(device: &TestDevice) -> TestResult {
     let words = std::thread::scope(|scope| {
         let thread = scope.spawn(|| seen.host().map(|words| words.to_vec()));
         std::thread::sleep(WAIT);
-        gate.shut();
+        gate.shut()?;
         blocker.open();
         std::thread::sleep(WAIT);
         let early = thread.is_finished();
@@ -258,7 +258,7 @@ fn consumed(device: &TestDevice) -> TestResult {
         let buffer = words(&stream)?;
         gate.guard(buffer.allocation())?;
         if shut {
-            gate.shut();
+            gate.shut()?;
         }
         buffer.close()?;
         ensure!(format!("{gate:?}").contains("held: 1"), "{gate:?}");

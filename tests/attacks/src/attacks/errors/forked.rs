@@ -38,8 +38,10 @@ fn locks_in_a_forked_child(lab: &Lab) -> TestResult {
         }
         context.set_copy_threads(2);
         x.allocation().note_write(0..3);
-        gate.shut();
-        let refused = module.kernel("one").is_err() && Gate::new().guard(x.allocation()).is_err();
+        let gate_refused = gate.shut().is_err();
+        let refused = gate_refused
+            && module.kernel("one").is_err()
+            && Gate::new().guard(x.allocation()).is_err();
         let silent = context.stats().staging_bytes == 0
             && context.take_drop_errors().is_empty()
             && module.compiled_kernels().is_empty()

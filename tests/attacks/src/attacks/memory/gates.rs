@@ -60,12 +60,12 @@ pub(super) fn gates_in_a_storm(lab: &Lab) -> TestResult {
                 move || -> Result<(), Failure> {
                     thread::sleep(std::time::Duration::from_millis(2));
                     for gate in gates {
-                        gate.shut();
-                        gate.shut();
+                        gate.shut()?;
+                        gate.shut()?;
                         context.free_deferred()?;
                         thread::sleep(std::time::Duration::from_millis(1));
                         gate.open();
-                        gate.shut();
+                        gate.shut()?;
                     }
                     while !done.load(Ordering::Relaxed) {
                         context.free_deferred()?;
@@ -107,7 +107,7 @@ pub(super) fn a_gate_that_stays_shut(lab: &Lab) -> TestResult {
     let x = DeviceBuffer::from_slice(&stream, &[1u32; 1000])?;
     let gate = Gate::new();
     gate.guard(x.allocation())?;
-    gate.shut();
+    gate.shut()?;
     std::mem::forget(gate);
     lab.refused(x.to_vec(&stream))?;
     drop((x, stream));
