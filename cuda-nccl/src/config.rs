@@ -51,6 +51,8 @@ impl Config {
     /// It also limits how long the work of a communicator may take after its drop
     /// ([`Communicator::close`](crate::Communicator::close) returns the error instead), and a call that does not return, which
     /// another thread notices a quarter of the time later at most: then the communicators of this process are aborted, too.
+    /// An abort after the drop leaves the results of the communicator's last calls undefined, and no call returns its error:
+    /// use `close`, or wait for the streams before the drop.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -71,7 +73,8 @@ impl Config {
     /// call which waits for another rank can end by its [time limit](Self::timeout) or by an abort; that thread costs some
     /// 70 µs a call.
     ///
-    /// With this, the creation and calls have no time limit, and an abort does not reach a call that waits for another rank:
+    /// With this, the creation has no time limit. After the limit of a call the communicators of this process are aborted, but
+    /// the call itself returns only when NCCL does, since an abort does not reach a call that waits for another rank:
     /// the creation, and the first calls of each kind, in which NCCL connects the ranks. Later calls only enqueue. Work on
     /// the device that waits for another rank can be aborted as otherwise.
     pub fn blocking(mut self, blocking: bool) -> Self {

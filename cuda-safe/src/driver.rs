@@ -319,7 +319,7 @@ impl DeviceState {
         match result {
             Ok(code) if is_fatal_code(code) => {
                 let mut error = Error::driver(call, code).with_launches(launches());
-                // The usual hint of these sends to the software device.
+                // The usual hint recommends the software device, which this is.
                 let addresses =
                     [CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, CUresult::CUDA_ERROR_MISALIGNED_ADDRESS];
                 if addresses.contains(&code) && self.is_software() {

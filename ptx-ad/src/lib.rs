@@ -257,8 +257,9 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
     let params = body.params().count();
     let is_replayed = |pointer: usize| replay.buffers.get(pointer) == Some(&true);
     let used = analysis.used.iter().enumerate();
+    let anywhere = analysis.loads_anywhere(&body);
     let may = reads::Touched {
-        loaded: used.map(|(pointer, used)| used.loaded || is_replayed(pointer)).collect(),
+        loaded: used.map(|(at, used)| anywhere || used.loaded || is_replayed(at)).collect(),
         stored: checked.private.clone(),
     };
     let touched = |function: &Function| {

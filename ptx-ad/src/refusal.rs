@@ -100,11 +100,11 @@ impl Refusal {
         Self { reason, message: message.into(), user: None, inner: None, ptx_line: 0 }
     }
 
-    /// Returns whether a reader learns nothing more from the other. Unrolled loops have a line many times.
+    /// Returns whether both have the same reason, message and place. Unrolled loops have a line many times.
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
-        (&self.reason, &self.message) == (&other.reason, &other.message)
+        (self.user.is_some() || self.ptx_line == other.ptx_line)
             && (&self.user, &self.inner) == (&other.user, &other.inner)
-            && (self.user.is_some() || self.ptx_line == other.ptx_line)
+            && (&self.reason, &self.message) == (&other.reason, &other.message)
     }
 
     /// Adds the places of an instruction.

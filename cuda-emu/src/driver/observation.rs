@@ -30,7 +30,7 @@ pub enum ObserveError {
     Busy,
 }
 
-/// As Display: a test that returns this error prints it so.
+/// Writes the text of `Display`, which a test that returns this error prints.
 impl std::fmt::Debug for ObserveError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)

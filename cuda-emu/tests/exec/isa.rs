@@ -150,7 +150,7 @@ fn what_no_gpu_loads_is_refused() {
         (one(".extern .func z(); .func f() { call z, (); ret; }", "call f, ();"), "the function z"),
         (
             ".visible .entry k(.param .u32 p) { .reg .b32 %r; ld.u32 %r, [p]; ret; }".to_owned(),
-            "lies in .param",
+            ".param, whose names are no generic addresses",
         ),
         (one("", "shfl.idx.b32 %r, %r, %r, 31;"), "without `.sync` is not supported"),
         (

@@ -46,7 +46,7 @@ impl Frozen {
             return false;
         }
         let meets = |other: &Range<usize>| other.start < range.end && range.start < other.end;
-        // What is not known is taken for frozen.
+        // Without the lock, the range is taken for frozen.
         self.ranges.lock().map_or(true, |ranges| ranges.iter().any(meets))
     }
 

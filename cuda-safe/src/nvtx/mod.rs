@@ -51,7 +51,7 @@ fn attached() -> bool {
 #[cold]
 fn look() -> bool {
     static LOOKED: Once<()> = Once::new();
-    // Who can't wait for a thread that looks says nothing to a profiler.
+    // A caller that can't wait here emits no ranges.
     let _ = LOOKED.get_or_init(|| {
         let state = if tables::attach() { ATTACHED } else { NONE };
         STATE.store(state, Ordering::Release);

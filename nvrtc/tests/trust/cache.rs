@@ -262,7 +262,7 @@ fn eviction_of_others() -> Outcome {
 fn steps() -> Outcome {
     let stage = filled()?;
     stage.mode("", 0o777)?;
-    expect(&stage.compile("a")?, "Uncached(Folder")?;
+    expect(&stage.compile("a")?, "Uncached(the cache's folder ")?;
     stage.mode("", 0o755)?;
     expect(&stage.compile("a")?, "Hit")?;
     stage.mode("", 0o1777)?;
@@ -270,7 +270,7 @@ fn steps() -> Outcome {
     // A link in a folder that others may write is another's to make.
     fs::rename(stage.path("cache"), stage.path("home/cache"))?;
     symlink("home/cache", stage.path("cache"))?;
-    expect(&stage.compile("a")?, "Uncached(Folder")?;
+    expect(&stage.compile("a")?, "Uncached(the cache's folder ")?;
     stage.mode("", 0o755)?;
     expect(&stage.compile("a")?, "Hit")
 }
@@ -279,13 +279,13 @@ fn steps_of_others() -> Outcome {
     let stage = filled()?;
     let top = stage.path("");
     std::os::unix::fs::chown(&top, Some(MALLORY), None)?;
-    expect(&stage.compile("a")?, "Uncached(Folder")?;
+    expect(&stage.compile("a")?, "Uncached(the cache's folder ")?;
     std::os::unix::fs::chown(&top, Some(0), None)?;
     share(&top, MALLORY)?;
-    expect(&stage.compile("a")?, "Uncached(Folder")?;
+    expect(&stage.compile("a")?, "Uncached(the cache's folder ")?;
     // Nothing is made in a folder that is refused.
     fs::remove_dir_all(stage.path("cache"))?;
-    expect(&stage.compile("a")?, "Uncached(Folder")?;
+    expect(&stage.compile("a")?, "Uncached(the cache's folder ")?;
     if stage.path("cache").exists() {
         return Err("the cache was made there".into());
     }

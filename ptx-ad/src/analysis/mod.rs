@@ -302,6 +302,17 @@ impl Analysis {
         self.uniform.get(reg.index()).copied().unwrap_or(false)
     }
 
+    /// Returns whether the kernel loads by an address of unknown origin, which may be that of any parameter.
+    pub(crate) fn loads_anywhere(&self, body: &Body) -> bool {
+        body.instrs().any(|(_, instr)| {
+            let is_unknown = |access: Access<'_>| {
+                let origin = self.forms.address(body, access.address).origin;
+                is_global(access.space) && matches!(origin, Origin::Unknown | Origin::Number)
+            };
+            matches!(instr.op, Op::Ld { .. }) && Access::of(instr).is_some_and(is_unknown)
+        })
+    }
+
     /// Returns whether gradients may be read, by the reverse of stores, to which threads add that may not be alone.
     pub(crate) fn takes_sums(&self) -> bool {
         self.pointers.iter().enumerate().any(|(index, pointer)| {

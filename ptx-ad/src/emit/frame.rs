@@ -209,7 +209,7 @@ impl Emit<'_> {
 
 /// Returns whether each byte is stored to once. Then gradients of stores need not be cleared where the frame says so: the
 /// reverse of a second store has to read zero.
-pub(super) fn stores_once(body: &Body, analysis: &Analysis, pointer: usize) -> bool {
+pub(crate) fn stores_once(body: &Body, analysis: &Analysis, pointer: usize) -> bool {
     let mut spans: Vec<(i64, i64)> = Vec::new();
     let Some(own) = analysis.own.get(pointer) else { return stores(body, analysis, pointer) == 1 };
     if own.sites.iter().any(|site| body.region_of(site.block) > 0) {

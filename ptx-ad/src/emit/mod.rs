@@ -43,7 +43,7 @@ use reverse::Open;
 use stack::Stack;
 
 pub(crate) use early::early;
-pub(crate) use frame::drops;
+pub(crate) use frame::{drops, stores_once};
 pub(crate) use log::with_log;
 pub(crate) use thread::shorten;
 

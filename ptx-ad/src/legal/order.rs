@@ -4,6 +4,7 @@ use ptx::ir::{Instr, LdKind, Op, Space};
 
 use super::Check;
 use crate::analysis::{Access, Origin, Slot, is_global};
+use crate::emit::stores_once;
 use crate::prepare::BARRIER_WAY_OUT;
 use crate::refusal::Reason;
 
@@ -25,8 +26,11 @@ impl Check<'_> {
             Some(Origin::Variable(space)) => !is_global(space),
             _ => true,
         };
-        let exchanges =
-            |at: usize| used(at).loaded && writes(at) && self.analysis.own.get(at).is_none();
+        // The gradient of an element that several threads store to is that of the last store.
+        let again = |at: usize| used(at).stored && !stores_once(self.body, self.analysis, at);
+        let exchanges = |at: usize| {
+            self.analysis.own.get(at).is_none() && (used(at).loaded && writes(at) || again(at))
+        };
         if (0..count).any(exchanges) || !self.body.instrs().all(known) {
             let text = format!(
                 "threads may exchange values at this barrier, which can't be differentiated{BARRIER_WAY_OUT}"
@@ -35,7 +39,7 @@ impl Check<'_> {
             return;
         }
         // Parameters that lead to the same memory would exchange, too.
-        for at in (0..count).filter(|at| used(*at).loaded) {
+        for at in (0..count).filter(|at| used(*at).loaded || used(*at).stored) {
             let others = (0..count).filter(|other| *other != at && writes(*other));
             let pairs = others.map(|other| (at, other)).filter(|pair| !self.apart.contains(pair));
             let pairs: Vec<_> = pairs.collect();

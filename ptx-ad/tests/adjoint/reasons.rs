@@ -278,8 +278,11 @@ fn control() {
         let shared = format!("st.shared.f32 [s], %f1; mov.f32 %f2, %f1;\n{code} // !");
         refused_with(".shared .b32 s;", &shared, &two(), &Reason::Barrier);
         // By memory of the device.
-        let code = format!("ld.global.f32 %f2, [%w2]; mul.f32 %f2, %f2, %f1;\n{code} // !");
-        refused(&code, &Reason::Barrier);
+        let load = format!("ld.global.f32 %f2, [%w2]; mul.f32 %f2, %f2, %f1;\n{code} // !");
+        refused(&load, &Reason::Barrier);
+        // Elements that two threads store to: the last one has the gradient.
+        let store = format!("mov.f32 %f2, %f1; st.global.f32 [%w2+4], %f2;\n{code} // !");
+        refused(&store, &Reason::Barrier);
     }
     for code in ["bar.arrive 1, 64;", "setp.ne.u32 %p1, %r1, 0; bar.red.popc.u32 %r2, 0, %p1;"] {
         refused(&format!("mov.f32 %f2, %f1;\n{code} // !"), &Reason::Barrier);

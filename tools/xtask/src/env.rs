@@ -7,7 +7,7 @@ use xtask::{Error, root};
 use crate::process;
 use crate::setup::{self, Major};
 
-/// Builds the device and fetches NVRTC where they are absent, and prints a line for each variable, for `eval` of a shell.
+/// Builds the device, fetches NVRTC if it is absent, and prints a line for each variable, for `eval` of a shell.
 /// Standard output has nothing else.
 ///
 /// # Errors
@@ -15,12 +15,10 @@ use crate::setup::{self, Major};
 pub(crate) fn env() -> Result<bool, Error> {
     let file = format!("{}cuda_emu{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let device = process::target().join("release").join(file);
-    if !device.is_file() {
-        let mut build = process::cargo();
-        build.args(["build", "--release", "--package", "cuda-emu"]);
-        if !process::succeeds(build.stdout(std::io::stderr()))? {
-            return Ok(false);
-        }
+    let mut build = process::cargo();
+    build.args(["build", "--quiet", "--release", "--package", "cuda-emu"]);
+    if !process::succeeds(build.stdout(std::io::stderr()))? {
+        return Ok(false);
     }
     setup::fetch_all(Major::Thirteen)?;
     println!("{}", export("CUDA_DRIVER", &device));

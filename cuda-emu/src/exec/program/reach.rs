@@ -87,7 +87,7 @@ fn reached(entry: u32, codes: &[Code], pointed: &[u32]) -> Vec<u32> {
 /// Returns for each function the nearest one that it reaches and that is refused, if there is one. Time is in proportion
 /// to the calls of the text.
 pub(super) fn refusals(codes: &[Code], pointed: &[u32]) -> Vec<Option<u32>> {
-    // Behind the functions stands one for all indirect calls.
+    // The last node stands for all indirect calls.
     let any = codes.len();
     let mut callers: Vec<Vec<u32>> = vec![Vec::new(); any + 1];
     let mut call = |from: usize, to: usize| {
@@ -130,7 +130,7 @@ fn above(end: u32, align: u32) -> u32 {
     end.checked_next_multiple_of(align.max(1)).unwrap_or(u32::MAX)
 }
 
-/// Lays out the shared variables `named`, behind the bytes `reserved` for the system: the offset of each, the bytes of the
+/// Lays out the shared variables `named`, after the bytes `reserved` for the system: the offset of each, the bytes of the
 /// static ones, and where dynamic shared memory begins.
 fn place_shared(
     named: &[u32],

@@ -24,7 +24,8 @@ use crate::quiet::Token;
 /// downloads stage through such memory themselves.
 ///
 /// Dropping it does not free it, which would wait for the device: it lies in the context's deferred-free list
-/// until a buffer of about its size is made, or [`Context::free_deferred`] frees it.
+/// until a buffer of about its size is made, or [`Context::free_deferred`] frees it. The list keeps 64 MiB of pinned memory:
+/// if there is more, the next allocation of pinned memory that none of it fits frees it and **waits for the device**.
 pub struct PinnedBuffer<T> {
     context: Arc<ContextInner>,
     /// Dangling if `capacity` is 0.

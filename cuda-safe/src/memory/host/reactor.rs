@@ -97,7 +97,7 @@ impl Registration {
         let waker = waker.clone();
         let now = Instant::now();
         let (number, running) = {
-            // Whom the lock refuses is refused by its next call, too.
+            // The next call of this caller is refused, too.
             let Ok(mut registry) = REACTOR.lock() else { return Self { number: u64::MAX } };
             let number = registry.next;
             registry.next += 1;

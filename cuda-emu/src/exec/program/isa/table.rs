@@ -7,7 +7,7 @@
 
 /// A row: it is for instructions with all of its words.
 pub(super) struct Row {
-    /// The first word, and then words that follow in this order, perhaps behind others. `a|b` is one of two, and `*` any
+    /// The first word, and then words that follow in this order, perhaps after others. `a|b` is one of two, and `*` any
     /// first word. `three` and `count` are no words of PTX: [`super::operands`] adds them.
     pub(super) words: &'static str,
     /// The least number of `sm_…`; 0 for every target.
@@ -57,7 +57,7 @@ pub(super) const TARGETS: &[(u32, (u16, u16))] = &[
     (121, (8, 8)),
 ];
 
-/// Of special registers.
+/// The requirements of special registers.
 pub(super) const SPECIALS: &[Row] = &[
     row("%clock_hi", 0, (5, 0)),
     row("%globaltimer|%globaltimer_lo|%globaltimer_hi", 30, (3, 1)),
@@ -76,7 +76,7 @@ pub(super) const SPECIALS: &[Row] = &[
     row("%current_graph_exec", 50, (8, 0)),
 ];
 
-/// Of instructions. Every instruction that the device executes is in a row.
+/// The requirements of instructions. Every instruction that the device executes is in a row.
 #[rustfmt::skip]
 pub(super) const INSTRUCTIONS: &[Row] = &[
     // add, sub, mul, mad, div, rem, abs, neg, min, max.
@@ -195,7 +195,8 @@ pub(super) const INSTRUCTIONS: &[Row] = &[
     row("pmevent mask", 0, (3, 0)),
     row("nanosleep", 70, (6, 2)),
     // Matrices.
-    row("wmma", 70, (6, 3)),
+    row("wmma", 70, (0, 0)),
+    row("wmma aligned", 70, (6, 3)),
     row("wmma u8|s8", 72, (6, 3)),
     row("wmma u4|s4|b1", 75, (6, 3)),
     row("wmma bf16|tf32|f64", 80, (0, 0)),
