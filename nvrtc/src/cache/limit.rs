@@ -46,11 +46,8 @@ mod signal {
 
     impl Drop for Blocked {
         fn drop(&mut self) {
-            if !self.pending && is_pending() {
-                let mut taken = 0;
-                // SAFETY: `signal` is a set, and `taken` a place for a number. The signal of a write is pending for this
-                // thread alone, so the call returns at once.
-                unsafe { libc::sigwait(&raw const self.signal, &raw mut taken) };
+            if !self.pending {
+                take(&self.signal);
             }
             // SAFETY: the set was returned for this thread, and the old one is not asked for.
             unsafe {
@@ -60,6 +57,40 @@ mod signal {
                     std::ptr::null_mut(),
                 )
             };
+        }
+    }
+
+    /// Takes the signal if it is pending, without waiting. A signal of the process may be taken by another thread at any
+    /// time, so a call that waits could wait forever.
+    #[cfg(any(
+        target_os = "android",
+        target_os = "dragonfly",
+        target_os = "freebsd",
+        target_os = "linux",
+        target_os = "netbsd"
+    ))]
+    fn take(signal: &sigset_t) {
+        // SAFETY: zeros are a `timespec`, the time zero.
+        let no_time: libc::timespec = unsafe { MaybeUninit::zeroed().assume_init() };
+        // SAFETY: `signal` is a set and `no_time` a time; both are only read and outlive the call. Null says that no
+        // information on the signal is to be written.
+        unsafe { libc::sigtimedwait(signal, std::ptr::null_mut(), &raw const no_time) };
+    }
+
+    /// Takes the signal if it is pending. The system has no call that takes without waiting, so this one waits if another
+    /// thread takes a signal of the process between the two calls.
+    #[cfg(not(any(
+        target_os = "android",
+        target_os = "dragonfly",
+        target_os = "freebsd",
+        target_os = "linux",
+        target_os = "netbsd"
+    )))]
+    fn take(signal: &sigset_t) {
+        if is_pending() {
+            let mut taken = 0;
+            // SAFETY: `signal` is a set that outlives the call, and `taken` is valid for one write.
+            unsafe { libc::sigwait(signal, &raw mut taken) };
         }
     }
 
@@ -77,5 +108,35 @@ mod signal {
         let code = unsafe { libc::sigpending(&raw mut pending) };
         // SAFETY: as above.
         code == 0 && unsafe { libc::sigismember(&raw const pending, SIGXFSZ) } == 1
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn a_signal_that_is_gone_is_not_waited_for() {
+            let (done, wait) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                if let Ok(blocked) = Blocked::new() {
+                    // As after another thread has taken it.
+                    take(&blocked.signal);
+                    let _ = done.send(());
+                }
+            });
+            assert_eq!(wait.recv_timeout(std::time::Duration::from_secs(60)), Ok(()));
+        }
+
+        #[test]
+        fn a_signal_of_the_thread_is_taken_and_the_mask_restored() {
+            let blocked = Blocked::new().expect("a mask");
+            assert!(!is_pending());
+            // SAFETY: the signal is blocked on this thread, to which it is sent.
+            assert_eq!(unsafe { libc::raise(SIGXFSZ) }, 0);
+            assert!(is_pending());
+            // Unblocked while it is pending, the signal would end the process.
+            drop(blocked);
+            assert!(!is_pending());
+        }
     }
 }
