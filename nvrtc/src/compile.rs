@@ -7,6 +7,7 @@ use std::ptr;
 use cuda_sys::{nvrtcProgram, nvrtcResult};
 
 use crate::error::CompileError;
+use crate::hint::Source;
 use crate::library::check;
 use crate::{Error, NvrtcVersion, search};
 
@@ -75,14 +76,14 @@ pub(crate) fn compile(
     match code {
         Ok(nvrtcResult::NVRTC_ERROR_COMPILATION) => {
             let [name, source] = [&input.name, &input.source].map(|text| text.to_string_lossy());
-            return Err(Error::Compile(match &input.place {
-                None => CompileError::new(log?, &name, &source),
+            let source = match &input.place {
+                None => Source { name: &name, text: &source, line: 1 },
                 Some((file, line)) => {
                     let text = source.split_once('\n').map_or("", |(_, text)| text);
-                    let before = "\n".repeat(line.saturating_sub(1) as usize);
-                    CompileError::new(log?, file, &(before + text))
+                    Source { name: file, text, line: *line }
                 }
-            }));
+            };
+            return Err(Error::Compile(CompileError::new(log?, source)));
         }
         Ok(nvrtcResult::NVRTC_ERROR_INVALID_OPTION) => {
             return Err(Error::InvalidOption { log: log? });

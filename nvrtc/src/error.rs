@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use cuda_sys::nvrtcResult;
 
+use crate::hint::Source;
 use crate::{Arch, Diagnostic, NvrtcVersion};
 
 /// Why there is no image.
@@ -236,10 +237,9 @@ impl fmt::Debug for CompileError {
 }
 
 impl CompileError {
-    /// `name` and `source` are those of the program.
-    pub(crate) fn new(log: String, name: &str, source: &str) -> Self {
+    pub(crate) fn new(log: String, source: Source<'_>) -> Self {
         let diagnostics = crate::diagnostic::parse(&log);
-        let hint = crate::hint::hint(&diagnostics, name, source);
+        let hint = crate::hint::hint(&diagnostics, source);
         Self { log, diagnostics, hint }
     }
 }

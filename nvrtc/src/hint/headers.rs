@@ -1,6 +1,6 @@
 //! Headers that are not there.
 
-use super::GUARD;
+use super::{GUARD, Source};
 use crate::Diagnostic;
 
 /// Beginnings of the names of headers of CUDA that kernels use, and the packages that have them.
@@ -85,17 +85,17 @@ fn find<'t>(table: &'t [(&str, &'t str)], header: &str) -> Option<&'t str> {
 }
 
 /// Returns the line of the program that includes the header in which an error is, as a path with either separator.
-fn includes(error: &Diagnostic, name: &str, source: &str) -> Option<(usize, String)> {
-    let file = error.file.as_deref().filter(|file| *file != name)?.replace('\\', "/");
+fn includes(error: &Diagnostic, source: Source<'_>) -> Option<(u64, String)> {
+    let file = error.file.as_deref().filter(|file| *file != source.name)?.replace('\\', "/");
     let header = file.rsplit('/').next()?.to_owned();
-    let line = source.lines().position(|line| {
+    let line = source.find_line(|line| {
         line.trim_start().starts_with('#') && line.contains("include") && line.contains(&header)
     })?;
-    Some((line + 1, header))
+    Some((line, header))
 }
 
 /// Returns what to do about a header that is not there.
-pub(super) fn missing(error: &Diagnostic, name: &str, source: &str) -> Option<String> {
+pub(super) fn missing(error: &Diagnostic, source: Source<'_>) -> Option<String> {
     let message = &error.message;
     let rest = message
         .strip_prefix("could not open source file \"")
@@ -107,8 +107,10 @@ pub(super) fn missing(error: &Diagnostic, name: &str, source: &str) -> Option<St
     };
     if let Some(of) = find(&OF_HOST, header) {
         // A header of CUDA may have included it.
-        let place = match includes(error, name, source) {
-            Some((line, outer)) => format!("line {line} of {name} includes {outer}, and that"),
+        let place = match includes(error, source) {
+            Some((line, outer)) => {
+                format!("line {line} of {} includes {outer}, and that", source.name)
+            }
             None => place,
         };
         return Some(format!("{place} {header}, which is of {of}, and for the host: {GUARD}"));
@@ -142,7 +144,8 @@ mod tests {
             "{file}(2): catastrophic error: {text} \"{header}\" (no directories in search list)\n"
         );
         let error = parse(&log).into_iter().next();
-        error.and_then(|error| missing(&error, "k.cu", source)).unwrap_or_default()
+        let source = Source { name: "k.cu", text: source, line: 1 };
+        error.and_then(|error| missing(&error, source)).unwrap_or_default()
     }
 
     #[test]

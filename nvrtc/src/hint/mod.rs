@@ -29,11 +29,29 @@ const HOST_NAMES: [&str; 18] = [
     "getenv", "putchar", "puts", "rand", "srand", "stderr", "stdout", "strcmp",
 ];
 
-/// Returns what to do, if the messages are of this kind. `name` and `source` are those of the program.
-pub(crate) fn hint(diagnostics: &[Diagnostic], name: &str, source: &str) -> Option<String> {
+/// The source of a program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Source<'a> {
+    /// What messages call it.
+    pub(crate) name: &'a str,
+    pub(crate) text: &'a str,
+    /// The number of its first line, from 1.
+    pub(crate) line: u32,
+}
+
+impl Source<'_> {
+    /// Returns the number of the first line that has the property.
+    fn find_line(&self, property: impl FnMut(&str) -> bool) -> Option<u64> {
+        let index = self.text.lines().position(property)?;
+        Some(u64::from(self.line.max(1)) + index as u64)
+    }
+}
+
+/// Returns what to do, if the messages are of this kind.
+pub(crate) fn hint(diagnostics: &[Diagnostic], source: Source<'_>) -> Option<String> {
     let errors = || diagnostics.iter().filter(|d| d.severity >= Severity::Error);
-    let first = |hint: fn(&Diagnostic, &str, &str) -> Option<String>| {
-        errors().find_map(|error| hint(error, name, source))
+    let first = |hint: fn(&Diagnostic, Source<'_>) -> Option<String>| {
+        errors().find_map(|error| hint(error, source))
     };
     let named = first(headers::missing).or_else(|| first(library_of_the_host));
     let named = named.or_else(|| first(removed::hint));
@@ -48,7 +66,7 @@ pub(crate) fn hint(diagnostics: &[Diagnostic], name: &str, source: &str) -> Opti
             } else {
                 quoted(&error.message)
             };
-            format!("`{called}` in {}", place(error, name, source))
+            format!("`{called}` in {}", place(error, source))
         });
         if let Some(calls) = list(calls) {
             return Some(format!(
@@ -57,7 +75,7 @@ pub(crate) fn hint(diagnostics: &[Diagnostic], name: &str, source: &str) -> Opti
             ));
         }
     }
-    let places = errors().filter(|e| is_host_code(&e.message)).map(|e| place(e, name, source));
+    let places = errors().filter(|e| is_host_code(&e.message)).map(|e| place(e, source));
     let places = list(places)?;
     // The message of a function without any mark.
     let is_function = |error: &Diagnostic| error.message.contains("is considered a host function");
@@ -116,30 +134,31 @@ fn starts_upper(text: &str) -> bool {
 }
 
 /// Returns `line 3 of a.cu`. A call that NVRTC reports in its own header is looked for in the source.
-fn place(error: &Diagnostic, name: &str, source: &str) -> String {
+fn place(error: &Diagnostic, source: Source<'_>) -> String {
+    let name = source.name;
     let file = error.file.as_deref().unwrap_or(name);
     if let (Some(line), false) = (error.line, file.starts_with("__nv_nvrtc")) {
         return format!("line {line} of {file}");
     }
     let called = quoted(&error.message);
-    match source.lines().position(|line| !called.is_empty() && line.contains(called)) {
-        Some(index) => format!("line {} of {name}", index + 1),
+    match source.find_line(|line| !called.is_empty() && line.contains(called)) {
+        Some(line) => format!("line {line} of {name}"),
         None if called.is_empty() => name.to_owned(),
         None => format!("the call of {called}"),
     }
 }
 
 /// Returns what to do about an error in a header whose algorithms the host calls.
-fn library_of_the_host(error: &Diagnostic, name: &str, source: &str) -> Option<String> {
+fn library_of_the_host(error: &Diagnostic, source: Source<'_>) -> Option<String> {
     let file = error.file.as_deref()?.replace('\\', "/");
     CALLED_BY_HOST.iter().find(|folder| file.contains(*folder))?;
     let includes = |line: &str| {
         let line = line.trim_start();
         line.starts_with('#') && (line.contains("<thrust/") || line.contains("<cub/"))
     };
-    let place = match source.lines().position(includes) {
-        Some(index) => format!("line {} of {name}", index + 1),
-        None => name.to_owned(),
+    let place = match source.find_line(includes) {
+        Some(line) => format!("line {line} of {}", source.name),
+        None => source.name.to_owned(),
     };
     Some(format!(
         "{place} includes a header of Thrust or CUB with algorithms that the host calls: {GUARD}, and such includes, too; \
@@ -153,8 +172,8 @@ mod tests {
     use crate::diagnostic::parse;
 
     fn of(log: &str) -> String {
-        hint(&parse(log), "a.cu", "int a;\nvoid f() {\n  cudaMalloc(&d, 4);\n}\n")
-            .unwrap_or_default()
+        let text = "int a;\nvoid f() {\n  cudaMalloc(&d, 4);\n}\n";
+        hint(&parse(log), Source { name: "a.cu", text, line: 1 }).unwrap_or_default()
     }
 
     const FUNCTION: &str = "error: A function without execution space annotations (__host__/__device__/__global__) is \
@@ -217,9 +236,13 @@ mod tests {
     #[test]
     fn headers_of_host_algorithms_are_named_by_their_include() {
         let log = format!("/include/cccl/thrust/detail/copy.h(31): {FUNCTION}\n");
-        let source = "int a;\n  # include <thrust/sort.h>\n";
-        let hint = hint(&parse(&log), "a.cu", source).unwrap_or_default();
-        assert!(hint.starts_with("line 2 of a.cu includes"), "{hint}");
+        let text = "int a;\n  # include <thrust/sort.h>\n";
+        // The source may begin at any line of a file.
+        for (first, found) in [(0, 2), (1, 2), (7, 8), (u32::MAX, 1_u64 << 32)] {
+            let source = Source { name: "a.cu", text, line: first };
+            let hint = crate::CompileError::new(log.clone(), source).hint.unwrap_or_default();
+            assert!(hint.starts_with(&format!("line {found} of a.cu includes")), "{hint}");
+        }
         assert!(of(&log).starts_with("a.cu includes"), "{}", of(&log));
     }
 

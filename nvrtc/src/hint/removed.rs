@@ -1,6 +1,6 @@
 //! What CUDA has removed, and what NVRTC compiles only with an option or for a newer architecture.
 
-use super::place;
+use super::{Source, place};
 use crate::Diagnostic;
 
 /// Functions of a warp that took no mask. Source: CUDA C++ programming guide, "Warp Shuffle Functions" and "Warp Vote
@@ -12,9 +12,9 @@ const WITHOUT_MASK: [&str; 7] =
 const NEW: [&str; 2] = ["cudaGridDependencySynchronize", "cudaTriggerProgrammaticLaunchCompletion"];
 
 /// Returns what to do about an error of this kind.
-pub(super) fn hint(error: &Diagnostic, name: &str, source: &str) -> Option<String> {
+pub(super) fn hint(error: &Diagnostic, source: Source<'_>) -> Option<String> {
     let message = error.message.as_str();
-    let place = || place(error, name, source);
+    let place = || place(error, source);
     let quoted = super::quoted(message);
     if message.starts_with("texture is not a template") {
         return Some(format!(
@@ -73,7 +73,8 @@ mod tests {
     fn what_was_removed_is_named_with_its_line() {
         let of = |message: &str| {
             let log = parse(&format!("a.cu(7): error: {message}\n"));
-            log.first().and_then(|error| hint(error, "a.cu", "")).unwrap_or_default()
+            let source = Source { name: "a.cu", text: "", line: 1 };
+            log.first().and_then(|error| hint(error, source)).unwrap_or_default()
         };
         for (message, part) in [
             ("texture is not a template", "a texture reference"),
