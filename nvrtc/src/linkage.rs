@@ -3,6 +3,8 @@
 //! The compiler states them: the argument of an instance of the template in [`HEADER`] is the kernel's type, and the
 //! instance's mangled name spells it. The template has no definition, so the image is the same with and without it.
 
+use std::collections::{HashMap, HashSet};
+
 use ptx::{Signature, mangled};
 
 use crate::Diagnostic;
@@ -14,8 +16,15 @@ pub(crate) const HEADER_NAME: &str = "cuda_safe/parameters_of.h";
 pub(crate) const HEADER: &str =
     "namespace cuda_safe { template <class Kernel> __global__ void parameters_of(); }\n";
 
+/// The longest qualified name of a kernel whose types are asked for. A longer one, repeated for each kernel of its
+/// namespace, would take memory that is quadratic in the text.
+const LONGEST: usize = 4096;
+
+/// What precedes a kernel's name in its expression.
+const INSTANCE: &str = "parameters_of<decltype(&";
+
 /// A kernel that may have C linkage.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Kernel {
     /// Its name in the image.
     pub(crate) symbol: String,
@@ -35,24 +44,36 @@ impl Kernel {
 
     /// Returns the name expression whose lowered name states the types.
     pub(crate) fn expression(&self) -> String {
-        format!("cuda_safe::parameters_of<decltype(&{})>", self.name)
+        format!("cuda_safe::{INSTANCE}{})>", self.name)
     }
 
-    /// Returns whether a message is about the expression: the program has no kernel of the name, or several.
-    pub(crate) fn is_in(&self, messages: &[Diagnostic]) -> bool {
-        let expression = format!("parameters_of<decltype(&{})>", self.name);
-        messages.iter().any(|message| {
-            let packed: String = message.message.split_whitespace().collect();
-            packed.contains(&expression)
-        })
+    /// Returns whether the kernel's name is one of those that the compiler refused.
+    pub(crate) fn is_in(&self, refused: &HashSet<String>) -> bool {
+        refused.contains(&self.name)
     }
+}
+
+/// Returns the names of kernels whose expressions the messages are about: the program has no kernel of the name, or
+/// several.
+pub(crate) fn refused(messages: &[Diagnostic]) -> HashSet<String> {
+    let mut names = HashSet::new();
+    for message in messages {
+        let packed: String = message.message.split_whitespace().collect();
+        let after = packed.split(INSTANCE).skip(1);
+        names.extend(after.filter_map(|text| Some(text.split_once(")>")?.0.to_owned())));
+    }
+    names
 }
 
 /// Sets the types of kernels by the lowered names of their expressions.
 pub(crate) fn set_types(kernels: &mut [Signature], instances: &[(String, String)]) {
+    let mut names: HashMap<&str, &str> = HashMap::with_capacity(instances.len());
+    for (symbol, name) in instances {
+        names.entry(symbol).or_insert(name);
+    }
     for kernel in kernels.iter_mut().filter(|kernel| kernel.types.is_empty()) {
-        let instance = instances.iter().find(|(symbol, _)| *symbol == kernel.name);
-        let types = instance.and_then(|(_, name)| mangled::argument_parameters(name));
+        let instance = names.get(kernel.name.as_str());
+        let types = instance.and_then(|name| mangled::argument_parameters(name));
         kernel.types = types.unwrap_or_default();
     }
 }
@@ -60,29 +81,42 @@ pub(crate) fn set_types(kernels: &mut [Signature], instances: &[(String, String)
 /// Returns the kernels with C linkage that a text declares outside of macros.
 pub(crate) fn kernels(text: &str) -> Vec<Kernel> {
     let mut found = Vec::new();
-    let mut scopes: Vec<Scope<'_>> = Vec::new();
+    let mut scopes: Vec<Scope> = Vec::new();
+    // The open namespaces, each with `::` after it.
+    let mut path = String::new();
     let mut statement = Statement::default();
-    let mut tokens = Tokens { text, at: 0, line_begins: true };
-    while let Some(token) = tokens.next() {
+    let tokens = Tokens { text, at: 0, line_begins: true };
+    for token in tokens {
         match token {
             "{" => {
-                let is_c = scopes.last().is_some_and(|scope| scope.is_c);
-                scopes.push(statement.scope(is_c));
+                let around = scopes.last();
+                let opened = statement.opened();
+                scopes.push(Scope {
+                    is_c: opened == Opened::C || around.is_some_and(|scope| scope.is_c),
+                    in_body: opened == Opened::Body || around.is_some_and(|scope| scope.in_body),
+                    path: path.len(),
+                });
+                if let Opened::Namespace(name) = opened
+                    && !name.is_empty()
+                {
+                    path.extend([name, "::"]);
+                }
                 statement = Statement::default();
             }
             "}" => {
-                scopes.pop();
+                if let Some(scope) = scopes.pop() {
+                    path.truncate(scope.path);
+                }
                 statement = Statement::default();
             }
             ";" => statement = Statement::default(),
             "(" => {
-                if let Some(name) = statement.kernel(scopes.last().is_some_and(|scope| scope.is_c))
-                    && let Some(names) =
-                        scopes.iter().map(|scope| scope.name).collect::<Option<Vec<_>>>()
+                let around = scopes.last();
+                if let Some(name) = statement.kernel(around.is_some_and(|scope| scope.is_c))
+                    && !around.is_some_and(|scope| scope.in_body)
+                    && path.len() + name.len() <= LONGEST
                 {
-                    let inside = names.iter().filter(|name| !name.is_empty()).copied();
-                    let path: Vec<&str> = inside.chain([name]).collect();
-                    found.push(Kernel { symbol: name.to_owned(), name: path.join("::") });
+                    found.push(Kernel { symbol: name.to_owned(), name: format!("{path}{name}") });
                 }
                 statement.depth += 1;
             }
@@ -91,21 +125,29 @@ pub(crate) fn kernels(text: &str) -> Vec<Kernel> {
         }
     }
     // Of a kernel that is declared and defined, once.
-    let mut once: Vec<Kernel> = Vec::new();
-    for kernel in found {
-        if !once.contains(&kernel) {
-            once.push(kernel);
-        }
-    }
-    once
+    let mut once = HashSet::new();
+    found.retain(|kernel| once.insert(kernel.clone()));
+    found
 }
 
-/// What a brace has opened.
+/// An open brace.
 #[derive(Debug)]
-struct Scope<'a> {
-    /// The namespace, empty for one without a name and for `extern "C"`; `None` for a body, where nothing is a kernel.
-    name: Option<&'a str>,
+struct Scope {
     is_c: bool,
+    /// Whether the brace is that of a body, where nothing is a kernel, or inside one.
+    in_body: bool,
+    /// The length of the path before the brace.
+    path: usize,
+}
+
+/// What a brace opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opened<'a> {
+    /// A namespace, whose name may be empty.
+    Namespace(&'a str),
+    /// `extern "C"`.
+    C,
+    Body,
 }
 
 /// The tokens since the last statement's end, as far as they matter.
@@ -143,12 +185,12 @@ impl<'a> Statement<'a> {
         }
     }
 
-    /// Returns the scope that a brace opens here.
-    fn scope(&self, is_c: bool) -> Scope<'a> {
+    /// Returns what a brace opens here.
+    fn opened(&self) -> Opened<'a> {
         match (self.namespace, self.c && self.words == 2) {
-            (true, _) => Scope { name: Some(self.path.unwrap_or_default()), is_c },
-            (false, true) => Scope { name: Some(""), is_c: true },
-            (false, false) => Scope { name: None, is_c },
+            (true, _) => Opened::Namespace(self.path.unwrap_or_default()),
+            (false, true) => Opened::C,
+            (false, false) => Opened::Body,
         }
     }
 
@@ -246,7 +288,11 @@ impl<'a> Iterator for Tokens<'a> {
                     while let Some(&byte) = bytes.get(self.at) {
                         let in_path =
                             byte == b':' && (colons(self.at) || bytes[self.at - 1] == b':');
-                        if !is_word(byte) && !in_path {
+                        // `1'000`, where the mark does not begin a character.
+                        let in_number = byte == b'\''
+                            && first.is_ascii_digit()
+                            && bytes.get(self.at + 1).is_some_and(|&after| is_word(after));
+                        if !is_word(byte) && !in_path && !in_number {
                             break;
                         }
                         self.at += 1;
@@ -323,7 +369,47 @@ mod tests {
              cannot form address of a non-__global__ function. Input name expression was: \" cuda_safe :: parameters_of \
              < decltype ( & nope ) >\"\n",
         );
-        let is_in = |name: &str| Kernel::plain(name).is_some_and(|kernel| kernel.is_in(&messages));
+        let refused = refused(&messages);
+        let is_in = |name: &str| Kernel::plain(name).is_some_and(|kernel| kernel.is_in(&refused));
         assert!(is_in("nope") && !is_in("no") && !is_in("other"));
+    }
+
+    #[test]
+    fn marks_between_digits_do_not_begin_a_character() {
+        for number in ["1'000", "0x1'F", "1'000'000ull", "1", "'\\''", "u'1'"] {
+            let text = format!(
+                "void f() {{ int x = {number}; {{ }} }} extern \"C\" __global__ void k(int);"
+            );
+            assert_eq!(found(&text), [("k".to_owned(), "k".to_owned())], "{number}");
+        }
+    }
+
+    #[test]
+    fn many_kernels_are_read_in_proportion() {
+        let begin = std::time::Instant::now();
+        let many = |count: usize| -> String {
+            (0..count).map(|i| format!("extern \"C\" __global__ void kernel_{i}(int);\n")).collect()
+        };
+        assert_eq!(kernels(&many(50_000)).len(), 50_000);
+        // A path of a megabyte for each kernel is 25 gigabytes.
+        let long = "n".repeat(1_000_000);
+        let text = format!("namespace {long} {{ {} }} {}", many(25_000), many(1));
+        assert_eq!(found(&text), [("kernel_0".to_owned(), "kernel_0".to_owned())]);
+        for (open, count) in
+            [("namespace {", 25_000), ("extern \"C\" {", 25_000), ("namespace n {", 0), ("{", 0)]
+        {
+            let text = open.repeat(50_000) + &many(25_000);
+            assert_eq!(kernels(&text).len(), count, "{open}");
+        }
+        let (mut signatures, instances): (Vec<_>, Vec<_>) = (0..50_000)
+            .map(|i| {
+                let name = format!("kernel_{i}");
+                let signature =
+                    Signature { name: name.clone(), params: Vec::new(), types: Vec::new() };
+                (signature, (name, String::new()))
+            })
+            .unzip();
+        set_types(&mut signatures, &instances);
+        assert!(begin.elapsed().as_secs() < 5, "{:?}", begin.elapsed());
     }
 }

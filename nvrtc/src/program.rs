@@ -304,7 +304,8 @@ impl Program {
             let before = kernels.len();
             match &failure {
                 Error::Compile(error) => {
-                    kernels.retain(|kernel| !kernel.is_in(&error.diagnostics));
+                    let refused = linkage::refused(&error.diagnostics);
+                    kernels.retain(|kernel| !kernel.is_in(&refused));
                 }
                 Error::Status { call: "nvrtcGetLoweredName", .. } => kernels.clear(),
                 _ => {}
@@ -340,12 +341,10 @@ impl Program {
         let mut kernels: Vec<_> =
             texts().filter(|text| external(text)).flat_map(|text| linkage::kernels(text)).collect();
         if texts().any(external) || !outside.files.files.is_empty() {
+            let mut known: HashSet<_> =
+                kernels.iter().map(|kernel| kernel.symbol.clone()).collect();
             let named = self.kernels.iter().filter_map(|name| Kernel::plain(name));
-            for kernel in named {
-                if !kernels.iter().any(|known| known.symbol == kernel.symbol) {
-                    kernels.push(kernel);
-                }
-            }
+            kernels.extend(named.filter(|kernel| known.insert(kernel.symbol.clone())));
         }
         kernels
     }
