@@ -15,6 +15,10 @@ use crate::search::Bound;
 use crate::{Arch, Error, Image, Nvrtc, Options, stubs};
 use cached::Outside;
 
+/// Parts of the names by which a text states its place.
+const SAYS_LINES: [&str; 6] =
+    ["assert", "__LINE__", "__FILE__", "source_location", "__builtin_LINE", "__builtin_FILE"];
+
 /// A CUDA C++ program to compile.
 ///
 /// ```no_run
@@ -43,7 +47,7 @@ pub struct Program {
     origins: Vec<(String, PathBuf)>,
     /// The file and the line in it that the source begins with.
     place: Option<(String, u32)>,
-    /// Whether the image depends on that.
+    /// Whether the texts or the options show that the image depends on that.
     says_lines: bool,
     library: Option<Nvrtc>,
     cache: Cache,
@@ -121,9 +125,10 @@ impl Program {
     /// `cuda_safe` calls it for a source that is a literal in the declaration.
     ///
     /// Where the source stands is part of the cache's key only if the image says so: with [`Options::lineinfo`] or
-    /// [`Options::debug`], or if the source or a header in memory has `assert`, `__LINE__` or `__FILE__`. Otherwise, an
-    /// image is found again after the lines above it have changed, and warnings in [`Image::log`] have the lines of the
-    /// time when it was compiled.
+    /// [`Options::debug`], or if the program may ask for it: the source, a header in memory or an option has `assert`,
+    /// `__LINE__`, `__FILE__` or `source_location`, the program includes a header that is a file, or [`Options::extra`] is
+    /// not empty. Otherwise, an image is found again after the lines above it have changed, and warnings in
+    /// [`Image::log`] have the lines of the time when it was compiled.
     #[doc(alias = "#line")]
     pub fn part_of(mut self, file: impl Into<String>, line: u32) -> Self {
         self.place = Some((file.into(), line));
@@ -258,8 +263,7 @@ impl Program {
         let mut program = self.clone();
         let origins = std::mem::take(&mut program.origins);
         let texts = || self.headers.iter().map(|(_, text)| text).chain([&self.source]);
-        let line_macros = ["assert", "__LINE__", "__FILE__"];
-        let says_lines = || texts().any(|text| line_macros.iter().any(|name| text.contains(name)));
+        let says_lines = |text: &String| SAYS_LINES.iter().any(|name| text.contains(name));
         if self.options.names_files() {
             for (name, path) in origins {
                 let Some(path) = file_on_disk(&path) else { continue };
@@ -273,7 +277,10 @@ impl Program {
                 }
             }
         }
-        program.says_lines = self.options.names_files() || says_lines();
+        // `embeds_folder`: further options may ask for line information.
+        program.says_lines = self.options.embeds_folder()
+            || texts().any(says_lines)
+            || self.options.flags().iter().any(says_lines);
         program
     }
 

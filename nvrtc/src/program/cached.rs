@@ -177,7 +177,9 @@ impl Program {
         if self.options.embeds_folder() {
             key.field(outside.folder.as_os_str().as_encoded_bytes());
         }
-        self.texts(&mut key, &outside.stubs);
+        // Macros in files are not looked for: each may state its place.
+        let says_lines = self.says_lines || !outside.files.files.is_empty();
+        self.texts(&mut key, &outside.stubs, says_lines);
         key.count(outside.files.files.len());
         for (path, hash) in &outside.files.files {
             key.field(path.as_os_str().as_encoded_bytes());
@@ -195,14 +197,14 @@ impl Program {
         let driver = bound.driver.map(|version| version.to_string());
         key.field(driver.unwrap_or_default().as_bytes());
         key.field(&[u8::from(self.cuda_headers), u8::from(self.host_headers)]);
-        self.texts(&mut key, &[]);
+        self.texts(&mut key, &[], self.says_lines);
         key.finish()
     }
 
-    /// Adds the program's texts, names and options to a key.
-    fn texts(&self, key: &mut KeyWriter, stubs: &[(String, String)]) {
+    /// Adds the program's texts, names and options to a key, and the source's place if the image may depend on it.
+    fn texts(&self, key: &mut KeyWriter, stubs: &[(String, String)], says_lines: bool) {
         key.field(self.name.as_bytes());
-        if let (Some((file, line)), true) = (&self.place, self.says_lines) {
+        if let (Some((file, line)), true) = (&self.place, says_lines) {
             key.field(file.as_bytes());
             key.field(&line.to_le_bytes());
         }
@@ -249,5 +251,54 @@ impl Program {
             false => Vec::new(),
         };
         Outside { folder, files, stubs }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cache, NvrtcVersion, Options};
+
+    /// Returns whether the keys of the image and of the record depend on the source's line.
+    fn depends_on_line(program: &Program) -> [bool; 2] {
+        let version = NvrtcVersion { major: 13, minor: 0 };
+        let facts = Facts { version, archs: vec![90], build: Some([1; 32]) };
+        let keys = [10, 12].map(|line| {
+            let program = program.clone().part_of("src/main.rs", line).located();
+            let key = program.key(&program.outside(), &facts, Arch::sm(9, 0));
+            (key.expect("a key"), program.record_key(Arch::sm(9, 0), Bound::default()))
+        });
+        [keys[0].0 != keys[1].0, keys[0].1 != keys[1].1]
+    }
+
+    #[test]
+    fn the_place_is_in_the_key_if_a_file_or_an_option_may_state_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("check.h"), "#define HERE __LINE__\n").expect("a file");
+        let program = |source: &str| {
+            let cache = Cache::at(folder.path().join("cache"));
+            Program::new(source).cache(&cache).include_path(folder.path())
+        };
+        let plain = program("__global__ void k(int* x) { *x = HERE; }");
+        assert_eq!(depends_on_line(&plain), [false, false]);
+        // The record is found without reading files.
+        let file = program("#include \"check.h\"\n__global__ void k(int* x) { *x = HERE; }");
+        assert_eq!(depends_on_line(&file), [true, false]);
+        let options = Options::new();
+        for options in [
+            options.clone().define("HERE", "__LINE__"),
+            options.clone().extra("-DHERE=__LINE__"),
+            options.clone().extra("-lineinfo"),
+            options.lineinfo(true),
+        ] {
+            let flags = options.flags();
+            assert_eq!(depends_on_line(&plain.clone().options(options)), [true; 2], "{flags:?}");
+        }
+        for name in
+            ["std::source_location::current().line()", "__builtin_LINE()", "__builtin_FILE()"]
+        {
+            let source = format!("__global__ void k(int* x) {{ f({name}); }}");
+            assert_eq!(depends_on_line(&program(&source)), [true; 2], "{name}");
+        }
     }
 }
