@@ -42,7 +42,7 @@ impl fmt::Display for FileFormat {
 }
 
 /// Why a mesh could not be read or written: in which file, as which format, and what was wrong.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error("{}{}{kind}", prefix(path.as_ref().map(|path| path.display())), prefix(*format))]
 pub struct FileError {
     path: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub struct FileError {
 }
 
 /// An error in a file, or in the mesh to be written.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum FileErrorKind {
     /// Reading or writing failed.
@@ -63,6 +63,18 @@ pub enum FileErrorKind {
     /// It is no such mesh; in words.
     #[error("{0}")]
     Invalid(String),
+}
+
+impl fmt::Debug for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Debug for FileErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl From<std::io::Error> for FileErrorKind {

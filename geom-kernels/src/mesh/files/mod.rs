@@ -26,12 +26,14 @@
 //!
 //! Text is written with enough digits to read the same `f32` back. Text that is read may be UTF-8 with or without a byte
 //! order mark, UTF-16, or any other superset of ASCII, with line ends of any system. Numbers that are not used may have
-//! any value, and a line of text may have more of them than its format says.
+//! any value, and a line of text may have more of them than its format says. Ctrl-Z and zeros at the end of a text are
+//! passed over.
 //!
 //! Reading and writing return an error for a mesh whose faces name points that do not exist, or whose coordinates are
 //! not finite. Reading also returns an error for files that are cut off, hold more or fewer items than they say, or are of
 //! another format, which the error names if it is a common one; for OBJ files without a point that are not empty; and for
-//! surfaces that can't be read (`surf` and `call` in OBJ, `tristrips` in PLY). Errors in a file have the line, or in
+//! surfaces that can't be read (`surf` and `call` in OBJ, `tristrips` in PLY); and for PLY
+//! files of more than 1000 elements or more than 10,000 properties of an element. Errors in a file have the line, or in
 //! binary files the byte, counted from 0. Reading allocates no more memory than the file's contents need. A file is read
 //! into memory as a whole.
 

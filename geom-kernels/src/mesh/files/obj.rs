@@ -2,7 +2,9 @@
 
 use std::io::{Result as IoResult, Write};
 
-use super::text::{Lines, coordinate, decode, guess, known_format, number, quote, words};
+use super::text::{
+    Lines, coordinate, decode, guess, known_format, number, quote, without_padding, words,
+};
 use super::{FileError, FileFormat, TriangleMesh, check_counts, push_fan};
 
 pub(super) fn read(bytes: &[u8]) -> Result<TriangleMesh, FileError> {
@@ -24,7 +26,7 @@ fn parse(bytes: &[u8]) -> Result<TriangleMesh, String> {
         return Err(format!("the file is {format}"));
     }
     let mut reader = Reader::default();
-    let mut lines = Lines::new(&text, 1);
+    let mut lines = Lines::new(without_padding(&text), 1);
     let mut statement = Vec::new();
     while let Some((at, mut line)) = lines.next() {
         statement.clear();

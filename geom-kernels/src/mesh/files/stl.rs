@@ -2,7 +2,9 @@
 
 use std::io::{Result as IoResult, Write};
 
-use super::text::{Lines, coordinate, decode, guess, known_format, quote, split_word};
+use super::text::{
+    Lines, coordinate, decode, guess, known_format, quote, split_word, without_padding,
+};
 use super::{FileError, FileFormat, TriangleMesh, check_counts};
 use crate::mesh::host::{cross, normalize, sub};
 
@@ -26,13 +28,16 @@ fn parse(bytes: &[u8]) -> Result<TriangleMesh, String> {
     let start = text.trim_ascii_start().get(..5).unwrap_or_default();
     let solid = start.eq_ignore_ascii_case(b"solid");
     // Binary files may begin with "solid" too. They are as long as they say, or have zeros, which texts do not.
-    let zeros = text.get(..1024).unwrap_or(&text).contains(&0);
+    // Zeros that pad a text follow it: a binary file without faces has nothing else after its title.
+    let padded = without_padding(&text);
+    let content = if padded.len() < HEADER { &text } else { padded };
+    let zeros = content.get(..1024).unwrap_or(content).contains(&0);
     let foreign = known_format(&text).filter(|_| !solid);
     match (header, foreign) {
         (Some((count, faces)), _) if faces.len() as u64 == length(count) => {
             read_binary(&mut mesh, faces)?;
         }
-        _ if solid && !zeros => read_text(&mut mesh, &text)?,
+        _ if solid && !zeros => read_text(&mut mesh, padded)?,
         (_, Some(format)) => return Err(format!("the file is {format}")),
         (Some((count, faces)), None) => {
             let whole = faces.len() / FACE;
@@ -104,6 +109,19 @@ impl<'a> Words<'a> {
         }
     }
 
+    /// Passes over the name of a solid, which ends with its line. A face in it would be lost.
+    fn skip_name(&mut self) -> Result<(), String> {
+        while let Some(word) = split_word(&mut self.line) {
+            if word.eq_ignore_ascii_case(b"endfacet") {
+                return Err(format!(
+                    "line {}: a `facet` after the name of a solid can't be read: start a new line after the name",
+                    self.lines.number()
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Reads a word that must be there.
     fn expect(&mut self, word: &str) -> Result<(), String> {
         match self.next() {
@@ -128,7 +146,7 @@ fn read_text(mesh: &mut TriangleMesh, text: &[u8]) -> Result<(), String> {
         if !word.eq_ignore_ascii_case(b"solid") {
             return Err(words.unexpected(Some(word), "`solid`"));
         }
-        words.line = &[];
+        words.skip_name()?;
         loop {
             match words.next() {
                 Some(word) if word.eq_ignore_ascii_case(b"endsolid") => break,
@@ -136,7 +154,7 @@ fn read_text(mesh: &mut TriangleMesh, text: &[u8]) -> Result<(), String> {
                 found => return Err(words.unexpected(found, "`facet` or `endsolid`")),
             }
         }
-        words.line = &[];
+        words.skip_name()?;
     }
     Ok(())
 }

@@ -23,6 +23,15 @@ fn from_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Cow<'static, [u8]> {
     Cow::Owned(text.into_bytes())
 }
 
+/// Returns a text without the Ctrl-Z (of DOS) and the zeros that pad its end.
+pub(super) fn without_padding(text: &[u8]) -> &[u8] {
+    let pads = |byte: &u8| matches!(byte, 0 | 0x1a);
+    let last = text.iter().rposition(|byte| !pads(byte) && !byte.is_ascii_whitespace());
+    let end = last.map_or(0, |last| last + 1);
+    let padding = text.iter().skip(end).position(pads);
+    padding.and_then(|padding| text.get(..end + padding)).unwrap_or(text)
+}
+
 /// The lines of a text, with their numbers from 1. A line ends with "\n", "\r\n" or "\r".
 pub(super) struct Lines<'a> {
     rest: &'a [u8],
@@ -125,7 +134,7 @@ const FORMATS: [(&[u8], &str); 33] = [
     (b"#vrml", "VRML: convert it"),
     (b"#x3d", "X3D: convert it"),
     (b"iso-10303-21", "STEP: convert it"),
-    (b"# vtk", "VTK: convert it"),
+    (b"# vtk datafile", "VTK: convert it"),
     (b"$meshformat", "Gmsh: convert it"),
     (b"off\n", "OFF: convert it"),
     (b"off\r", "OFF: convert it"),

@@ -3,6 +3,10 @@
 use super::super::text::{Lines, guess, number, quote, words};
 use super::{AXES, CORNERS};
 
+/// The most elements of a file and properties of an element: each name is compared with all before it.
+const MOST_ELEMENTS: usize = 1000;
+const MOST_PROPERTIES: usize = 10_000;
+
 /// How the numbers after the header are written, and where they start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
@@ -169,6 +173,9 @@ fn declare<'a>(
     let (name, list, scalar) = match *statement {
         [] | [b"comment" | b"obj_info", ..] => return Ok(()),
         [b"element", name, count] => {
+            if elements.len() >= MOST_ELEMENTS {
+                return Err(format!("more than {MOST_ELEMENTS} elements can't be read"));
+            }
             if elements.iter().any(|element| element.name == name) {
                 return Err(format!("a second element of the same name, {}", quote(name)));
             }
@@ -181,6 +188,12 @@ fn declare<'a>(
         _ => return Err(format!("{} is no line of a header", quote(line.trim_ascii()))),
     };
     let element = elements.last_mut().ok_or("a property before the first element")?;
+    if element.properties.len() >= MOST_PROPERTIES {
+        return Err(format!(
+            "more than {MOST_PROPERTIES} properties of an element can't be read: {}",
+            quote(element.name)
+        ));
+    }
     if element.property(name).is_some() {
         return Err(format!("a second property of the same name, {}", quote(name)));
     }
@@ -209,16 +222,25 @@ fn assign_roles(elements: &mut [Element<'_>]) -> Result<(), String> {
         let mut names = CORNERS.iter().map(|name| name.as_bytes());
         names.find(|name| element.properties.iter().any(|property| property.name == *name))
     };
-    let Some(face) = elements.iter_mut().find(|element| element.name == b"face") else {
+    let filled = |element: &&Element<'_>| element.count > 0;
+    let strips = elements.iter().filter(filled).find(|element| element.name == b"tristrips");
+    if let Some(Element { line, .. }) = strips {
+        return Err(format!(
+            "line {line}: triangle strips (`tristrips`) can't be read: convert them to faces"
+        ));
+    }
+    if elements.iter().filter(filled).all(|element| element.name != b"face") {
         // Faces under another name would be lost.
-        return match elements.iter().find(|element| corners(element).is_some()) {
-            Some(other) => Err(format!(
-                "line {}: faces in the element {} can't be read, only in \"face\"",
-                other.line,
-                quote(other.name)
-            )),
-            None => Ok(()),
-        };
+        let other = elements.iter().filter(filled).find(|element| corners(element).is_some());
+        if let Some(Element { line, name, .. }) = other {
+            return Err(format!(
+                "line {line}: faces in the element {} can't be read, only in \"face\"",
+                quote(name)
+            ));
+        }
+    }
+    let Some(face) = elements.iter_mut().find(|element| element.name == b"face") else {
+        return Ok(());
     };
     let line = face.line;
     match corners(face).and_then(|name| face.property(name)) {

@@ -8,7 +8,7 @@ use std::io::{Result as IoResult, Write};
 use header::{Element, Encoding, Header, Role};
 use values::{Binary, Text, Values};
 
-use super::text::{decode, quote};
+use super::text::{decode, quote, without_padding};
 use super::{FileError, FileFormat, TriangleMesh, check_counts, push_fan};
 
 const AXES: [&str; 3] = ["x", "y", "z"];
@@ -36,7 +36,7 @@ fn parse(bytes: &[u8]) -> Result<TriangleMesh, String> {
     match encoding {
         Encoding::Ascii => {
             let body = bytes.get(byte..).unwrap_or_default();
-            read_elements(&elements, encoding, Text::new(body, line))
+            read_elements(&elements, encoding, Text::new(without_padding(body), line))
         }
         _ => read_elements(&elements, encoding, Binary::new(bytes, byte, encoding)),
     }

@@ -82,6 +82,15 @@ fn bad_stl() {
             &solid.replace("facet normal", "face normal"),
             "line 2: `face` where `facet` or `endsolid`",
         ),
+        // A face on the line of a name would be lost.
+        (
+            &format!("{solid}solid b {}\nendsolid\n", facet.replace('\n', " ")),
+            "line 10: a `facet` after",
+        ),
+        (
+            &format!("solid a\nendsolid a solid b {}endsolid b\n", facet.replace('\n', " ")),
+            "line 2: a `facet` after the name of a solid can't be read",
+        ),
         (&" ".repeat(84), "bytes 80 to 83 say 538976288 faces"),
     ];
     refuses(|bytes| TriangleMesh::from_stl(bytes), &cases);
@@ -97,6 +106,7 @@ fn bad_ply() {
         assert!(good.contains(from));
         good.replace(from, to)
     };
+    let empty = "element face 0\nproperty list uchar int vertex_indices\n";
     let cases = [
         ("", "the first line is not \"ply\"; the file is empty"),
         ("ply\n", "no line \"end_header\""),
@@ -139,7 +149,15 @@ fn bad_ply() {
         ),
         (
             &with("element face 1", "element tristrips 1"),
-            "line 7: faces in the element `tristrips` can't be read",
+            "line 7: triangle strips (`tristrips`) can't be read",
+        ),
+        (
+            &with("element face 1\n", &format!("{empty}element tristrips 1\n")),
+            "line 9: triangle strips (`tristrips`) can't be read",
+        ),
+        (
+            &with("element face 1\n", &format!("{empty}element faces 1\n")),
+            "line 9: faces in the element `faces` can't be read",
         ),
         (
             &with("element face 1", "element faces 1"),
@@ -177,6 +195,46 @@ fn bad_ply() {
 /// costs half a MiB.
 pub(super) fn allowed(length: usize) -> usize {
     (1 << 20) + 64 * length
+}
+
+/// Each name is compared with all before it.
+#[test]
+fn ply_headers_have_bounds() -> Answer {
+    let file = |elements: usize, properties: usize| {
+        let mut file = "ply\nformat ascii 1.0\nelement vertex 0\n".to_owned();
+        for name in ["x", "y", "z"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain((3..properties).map(|i| format!("p{i}")))
+        {
+            file += &format!("property float {name}\n");
+        }
+        for i in 1..elements {
+            file += &format!("element e{i} 0\n");
+        }
+        file + "end_header\n"
+    };
+    assert_eq!(TriangleMesh::from_ply(file(1000, 10_000).as_bytes())?, TriangleMesh::default());
+    let cases = [
+        (&*file(1001, 3), "line 1006: more than 1000 elements can't be read"),
+        (
+            &*file(1, 10_001),
+            "line 10004: more than 10000 properties of an element can't be read: `vertex`",
+        ),
+    ];
+    refuses(|bytes| TriangleMesh::from_ply(bytes), &cases);
+    Ok(())
+}
+
+#[test]
+fn debug_is_display() -> Answer {
+    let invalid = TriangleMesh::from_obj(&b"v 0 0\n"[..]).err().ok_or("read")?;
+    let missing = TriangleMesh::load("no/such.obj").err().ok_or("read")?;
+    for error in [invalid, missing] {
+        assert_eq!(format!("{error:?}"), error.to_string());
+        assert_eq!(format!("{:?}", error.kind()), error.kind().to_string());
+    }
+    Ok(())
 }
 
 #[test]

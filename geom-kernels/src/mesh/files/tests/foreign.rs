@@ -55,6 +55,43 @@ fn encodings_and_line_ends_lose_nothing() -> Answer {
 }
 
 #[test]
+fn padding_at_the_end_is_passed_over() -> Answer {
+    for padding in ["\x1a", "\0", "\x1a\r\n", "\n\x1a\0\0\0\0", &"\0".repeat(2000)] {
+        let padded = |text: &str| format!("{text}{padding}").into_bytes();
+        assert_eq!(
+            TriangleMesh::from_obj(&padded(OBJ)[..])?,
+            TriangleMesh::from_obj(OBJ.as_bytes())?
+        );
+        assert_eq!(
+            TriangleMesh::from_stl(&padded(STL)[..])?,
+            TriangleMesh::from_stl(STL.as_bytes())?
+        );
+        assert_eq!(
+            TriangleMesh::from_ply(&padded(PLY)[..])?,
+            TriangleMesh::from_ply(PLY.as_bytes())?
+        );
+        // A file of nothing else is no mesh.
+        assert!(TriangleMesh::from_obj(padding.as_bytes()).is_err());
+    }
+    // A binary file without faces is no text.
+    let mut bytes = b"solid".to_vec();
+    bytes.resize(100, 0);
+    assert_eq!(TriangleMesh::from_stl(&bytes[..])?, TriangleMesh::default());
+    Ok(())
+}
+
+#[test]
+fn names_may_be_words_of_other_formats() -> Answer {
+    let plain = TriangleMesh::from_obj(OBJ.as_bytes())?;
+    assert_eq!(TriangleMesh::from_obj(format!("# VTK to OBJ\n{OBJ}").as_bytes())?, plain);
+    let error = TriangleMesh::from_obj(format!("# vtk DataFile Version 3.0\n{OBJ}").as_bytes());
+    assert!(error.is_err_and(|error| error.to_string().contains("the file is VTK")));
+    let facet = STL.replace("solid x", "solid facet");
+    assert_eq!(TriangleMesh::from_stl(facet.as_bytes())?, TriangleMesh::from_stl(STL.as_bytes())?);
+    Ok(())
+}
+
+#[test]
 fn unused_numbers_may_be_anything() -> Answer {
     let triangle = TriangleMesh::from_stl(STL.as_bytes())?;
     for normal in ["nan nan nan", "-nan(ind) 1.#QNAN inf", "0 0", ""] {
