@@ -79,23 +79,23 @@ fn errors(text: &str) -> Vec<String> {
     let line = |at: usize| text[..at].matches('\n').count() + 1;
     let mut offences = Vec::new();
     let mut derived = |name: &str, attributes: &str, at: usize| {
-        let derives =
-            attributes.rsplit("#[derive(").next().filter(|_| attributes.contains("#[derive("));
-        let list = derives.and_then(|rest| rest.split(")]").next()).unwrap_or_default();
-        if list.split(',').any(|item| item.trim() == "Debug") {
+        if derives(attributes, "Debug") {
             offences.push(format!(
                 ":{}: the error `{name}` derives Debug: write its Display",
                 line(at)
             ));
         }
     };
-    for (at, _) in text.match_indices("thiserror::Error)]") {
-        let head = text[..at].rfind("#[derive(").unwrap_or(0);
-        let name = ["struct ", "enum "].iter().find_map(|kind| {
-            let (_, rest) = text[at..].split_once(kind)?;
-            rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()
-        });
-        derived(name.unwrap_or("?"), &text[head..at + 18], at);
+    for (at, _) in text.match_indices("#[derive(") {
+        if !derives(text[at..].split(")]").next().unwrap_or_default(), "Error") {
+            continue;
+        }
+        let kinds = ["struct ", "enum "].iter();
+        let found = kinds.filter_map(|kind| Some((text[at..].find(kind)? + at, kind.len()))).min();
+        let (item, name) = found.unwrap_or((text.len(), 0));
+        let name = text[item + name..].split(|c: char| !c.is_alphanumeric() && c != '_').next();
+        let before = text[..at].rfind("\n\n").unwrap_or(0);
+        derived(name.unwrap_or("?"), &text[before..item], at);
     }
     for (at, found) in text.match_indices("Error for ") {
         let name = text[at + found.len()..].split([' ', '<', '{']).next().unwrap_or_default();
@@ -131,6 +131,12 @@ fn errors(text: &str) -> Vec<String> {
         }
     }
     offences
+}
+
+/// Returns whether one of the attributes derives the trait `name`, of any path.
+fn derives(attributes: &str, name: &str) -> bool {
+    let lists = attributes.split("#[derive(").skip(1).filter_map(|rest| rest.split(")]").next());
+    lists.flat_map(|list| list.split(',')).any(|item| item.trim().rsplit("::").next() == Some(name))
 }
 
 fn is_code(path: &Path) -> bool {
@@ -237,6 +243,14 @@ mod tests {
             (
                 "#[derive(Debug, Clone, thiserror::Error)]\npub enum A {}",
                 ":1: the error `A` derives Debug",
+            ),
+            (
+                "use thiserror::Error;\n\n#[derive(Debug, Error)]\npub enum A {}\npub struct B;",
+                ":3: the error `A` derives Debug",
+            ),
+            (
+                "#[derive(Debug)]\n#[derive(Error, Clone)]\npub struct A;",
+                ":2: the error `A` derives Debug",
             ),
             (
                 "\n#[derive(Debug)]\npub struct A;\n\nimpl std::error::Error for A {}",
