@@ -29,7 +29,7 @@ const LOCAL: Roots = 1 << 123;
 /// A number, or an address that was loaded: it leads to none of the parameters.
 const OTHER: Roots = 1 << 124;
 /// What is an address that the kernel has.
-const BASES: Roots = PARAM - 1 | LOCAL;
+const BASES: Roots = (PARAM - 1) | LOCAL;
 
 fn pointer(index: usize) -> Roots {
     1 << index.min(LAST_POINTER)

@@ -69,7 +69,7 @@ pub(super) fn wrong(module: &Module, function: &Function, op: &Op) -> Option<Str
         | Op::Ldmatrix { space, addr, .. }
         | Op::Stmatrix { space, addr, .. } => addresses[0] = Some((*space, addr)),
         Op::Cvta { to: false, space, a: Operand::Symbol(of, _), .. } => {
-            symbol = Some((*space, *of))
+            symbol = Some((*space, *of));
         }
         _ => return None,
     }
