@@ -1,7 +1,7 @@
 //! Which 32 bits of registers hold numbers. A register's declared type says its width only: a `float` may lie in a
 //! `.b32`, and two in a `.b64`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use ptx::ir::{Address, Instr, Op, Operand, RegId, Type, VarId};
 
@@ -135,7 +135,6 @@ impl Kinds {
             kinds.instr(body, pointers, forms, instr);
             masks.extend(sign_mask(instr));
         }
-        let integers = kinds.integers(body);
         // Numbers whose sign bit is changed stay numbers, and their copies may be changed again.
         let mut open = masks;
         loop {
@@ -153,38 +152,15 @@ impl Kinds {
                 kinds.number(source, *real);
                 false
             });
-            let changed = kinds.locals(&integers);
+            let changed = kinds.locals();
             if open.len() == before && !changed {
                 return kinds;
             }
         }
     }
 
-    /// Returns the classes of slots that integer arithmetic and comparisons compute or read: local arrays of integers may
-    /// lie beside those of numbers, and computed addresses do not tell which is meant.
-    fn integers(&self, body: &Body) -> HashSet<usize> {
-        let is_integer = |ty: Type| matches!(ty, Type::S32 | Type::U32 | Type::S64 | Type::U64);
-        let mut found = HashSet::new();
-        for (_, instr) in body.instrs() {
-            let computes = match &instr.op {
-                Op::Binary { ty, .. } | Op::Mul { ty, .. } | Op::Mad { ty, .. } => is_integer(*ty),
-                Op::Setp { ty, .. } => is_integer(*ty),
-                Op::Cvt { to, from, .. } => is_integer(*to) && is_integer(*from),
-                _ => false,
-            };
-            if computes {
-                let mut add = |reg: RegId| {
-                    found.insert(self.root(Slot::low(reg).index()));
-                };
-                instr.for_each_def(&mut add);
-                instr.for_each_use(&mut add);
-            }
-        }
-        found
-    }
-
     /// What is copied through local memory stays what it is, although copies of bits do not say what they copy.
-    fn locals(&mut self, integers: &HashSet<usize>) -> bool {
+    fn locals(&mut self) -> bool {
         // A zero may be stored over all of an array, whatever is in its parts.
         let constant = |slot: Slot| self.constant.get(slot.index()) == Some(&true);
         let halves = self.locals.halves().filter(|(slot, _)| !constant(*slot));
@@ -205,7 +181,6 @@ impl Kinds {
                 if let Some(kind) = kinds.get(&cell)
                     && *kind != Kind::Mixed
                     && self.get(slot).is_none()
-                    && !integers.contains(&self.root(slot.index()))
                 {
                     self.set(slot, *kind);
                     again = true;

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod awkward;
+mod barriers;
 mod basics;
 mod chains;
 mod custom;
@@ -12,7 +13,6 @@ mod graphs;
 mod halves;
 mod kept;
 mod libm;
-mod local_arrays;
 mod logs;
 mod loops;
 mod masks;
@@ -70,7 +70,7 @@ pub(crate) fn cases() -> Vec<Case> {
         twins::cases(),
         unseen::cases(),
         kept::cases(),
-        local_arrays::cases(),
+        barriers::cases(),
         libm::cases(),
         loops::cases(),
         logs::cases(),

@@ -1,5 +1,4 @@
-//! Kernels of `float` with local arrays of numbers and of indices side by side, both with computed indices, and with barriers
-//! around nothing shared: gradients against central differences in f64 on the host.
+//! Kernels with barriers around nothing shared: gradients against central differences in f64 on the host.
 
 use cuda_safe::{DeviceBuffer, LaunchConfig, nvrtc::Program};
 use tape::{Element, OpSpec, Param, Seeds, Tape};
@@ -8,41 +7,15 @@ use super::generated::{differentiate, failure};
 use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::local_arrays::nearest_neighbours", neighbours),
-        Case::device("tape::local_arrays::barriers_around_nothing", barriers),
-    ]
+    vec![Case::device("tape::barriers::around_nothing", barriers)]
 }
 
-const NEIGHBOURS: &str = "float bd[3] = {1000, 1000, 1000}; int bi[3] = {-1, -1, -1};
-    for (int j = 0; j < n; j++) {
-        if (j == i) continue;
-        float d = (x[i] - x[j]) * (x[i] - x[j]);
-        if (d < bd[2]) {
-            int p = 2;
-            while (p > 0 && bd[p - 1] > d) { bd[p] = bd[p - 1]; bi[p] = bi[p - 1]; p--; }
-            bd[p] = d; bi[p] = j;
-        }
-    }
-    float t = 0;
-    for (int q = 0; q < 3; q++) t += x[bi[q]] * exp(-bd[q]);
-    out[i] = t;";
-
-/// Compares the gradient of the sum of all outputs with differences of `sum`, which does what the kernel does. `inside` is
-/// whether threads without an element return at once.
-fn compare(
-    device: &TestDevice,
-    body: &str,
-    inside: bool,
-    x: &[f64],
-    sum: impl Fn(&[f64]) -> f64,
-) -> TestResult {
+/// Compares the gradient of the sum of all outputs with differences of `sum`, which does what the kernel does.
+fn compare(device: &TestDevice, body: &str, x: &[f64], sum: impl Fn(&[f64]) -> f64) -> TestResult {
     let stream = device.stream()?;
-    let leave = if inside { "if (i >= n) return;" } else { "" };
     let program = Program::new(format!(
         "extern \"C\" __global__ void k(const float* x, float* out, int n) {{
              int i = blockIdx.x * blockDim.x + threadIdx.x;
-             {leave}
              {body}
          }}"
     ));
@@ -80,21 +53,9 @@ fn numbers(seed: u64, n: usize) -> Vec<f64> {
     (0..n).map(|_| f64::from(rng.float()) + 0.01).collect()
 }
 
-fn neighbours(device: &TestDevice) -> TestResult {
-    compare(device, NEIGHBOURS, true, &numbers(41, 40), |x| {
-        let of = |i: usize| -> f64 {
-            let others = (0..x.len()).filter(|j| *j != i);
-            let mut all: Vec<(f64, usize)> = others.map(|j| ((x[i] - x[j]).powi(2), j)).collect();
-            all.sort_by(|a, b| a.0.total_cmp(&b.0));
-            all.iter().take(3).map(|(d, j)| x[*j] * (-d).exp()).sum()
-        };
-        (0..x.len()).map(of).sum()
-    })
-}
-
 fn barriers(device: &TestDevice) -> TestResult {
     let body = "__syncthreads(); if (i < n) out[i] = x[i] * x[i]; __syncwarp(); __syncthreads();";
-    compare(device, body, false, &numbers(43, 40), |x| x.iter().map(|x| x * x).sum())?;
+    compare(device, body, &numbers(43, 40), |x| x.iter().map(|x| x * x).sum())?;
     // By device memory, threads exchange what a barrier separates.
     let program = Program::new(
         "extern \"C\" __global__ void k(float* x, float* out, int n) {
