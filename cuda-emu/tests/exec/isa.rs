@@ -132,7 +132,7 @@ fn what_no_gpu_loads_is_refused() {
         format!("{before}\n.visible .entry k() {{ .reg .b32 %r; .reg .b64 %a; {body} ret; }}")
     };
     for (text, why) in [
-        (one(".const .b32 x;", "ld.u32 %r, [x];"), "the variable x lies in .const, not .generic"),
+        (one(".const .b32 x;", "ld.u32 %r, [x];"), "the variable lies in .const"),
         (one(".global .b32 x;", "ld.shared.u32 %r, [x];"), "lies in .global, not .shared"),
         (one(".shared .b32 x;", "ld.global.u32 %r, [x];"), "lies in .shared, not .global"),
         (one("", ".local .b32 x; ld.global.u32 %r, [x];"), "lies in .local, not .global"),

@@ -62,7 +62,7 @@ fn sizes_that_no_test_can_have() {
     );
     let all = run_with(lengths::Kernels::test_launches, |it| it.most_elements(u64::MAX));
     let text = all.map_or_else(|error| error.to_string(), |_| "no error".to_owned());
-    assert!(text.contains("more than 1073741824 bytes: set fewer elements"), "{text}");
+    assert!(text.contains("more than 1073741824 bytes; hint: set fewer elements"), "{text}");
 }
 
 #[test]
