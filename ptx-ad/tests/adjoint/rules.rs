@@ -29,7 +29,11 @@ fn compared(double: bool, code: &str) -> Compared {
             floats(&values.iter().map(|value| *value as f32).collect::<Vec<_>>())
         }
     });
-    let found = Device::new().compare(&text, "k", &args, shape(1, THREADS as u32), 3);
+    // `min` and `max` of three operands need it.
+    let text = text.replacen(".version 8.3\n.target sm_90", ".version 8.8\n.target sm_100", 1);
+    let mut device = Device::new();
+    device.info.cc = (10, 0);
+    let found = device.compare(&text, "k", &args, shape(1, THREADS as u32), 3);
     found.unwrap_or_else(|failure| panic!("{failure:?}\n{text}")).0
 }
 

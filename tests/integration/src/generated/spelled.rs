@@ -1,6 +1,6 @@
 //! Programs of what the grammar allows and NVRTC does not write: the generator says what they compute.
 
-use cuda_safe::{DeviceBuffer, JitOptions, Module, ModuleImage};
+use cuda_safe::{DeviceBuffer, Driver, JitOptions, Module, ModuleImage};
 use ptx_gen::Spelled;
 
 use crate::harness::{TestDevice, TestResult, ensure};
@@ -8,7 +8,8 @@ use crate::harness::{TestDevice, TestResult, ensure};
 /// How many programs are run; a module has [`super::BATCH`].
 const PROGRAMS: u64 = 256;
 
-pub(super) fn programs(device: &TestDevice) -> TestResult {
+pub(super) fn programs() -> TestResult {
+    let device = TestDevice::on(Driver::from_sys(cuda_emu::driver())?)?;
     let stream = device.stream()?;
     let programs: Vec<_> = (0..PROGRAMS).map(Spelled::new).collect();
     for batch in programs.chunks(super::BATCH) {
@@ -29,5 +30,6 @@ pub(super) fn programs(device: &TestDevice) -> TestResult {
             );
         }
     }
-    Ok(())
+    drop(stream);
+    device.close()
 }
