@@ -47,9 +47,11 @@
 //!
 //! # What is differentiated
 //! Kernels of `float`, `double` and 16-bit floats without shared memory, with branches, loops and local arrays. Barriers are
-//! left out if the threads exchange nothing. Comparisons, conversions to integers and rounding to integral values are constants. `sqrt` has the derivative 0 at 0, `fabs` that of the side of the sign
-//! bit. `min` and `max` pass the gradient to their first operand at ties, and to the one that is returned if the other is
-//! NaN. What is not chosen gets no gradient, even if its derivative is infinite.
+//! left out if the threads exchange nothing. Comparisons, conversions to integers and rounding to integral values are
+//! constants. `sqrt` has the derivative 0 at 0, `fabs` that of the side of the sign bit. An address may be one of up to
+//! four that are known, as `c ? a[i] : b[i]` and `std::clamp` compile to. `min` and `max` pass the gradient to their
+//! first operand at ties, and to the one that is returned if the other is NaN. What is not chosen gets no gradient,
+//! even if its derivative is infinite.
 //!
 //! The adjoint repeats the kernel, so what the kernel computes must be the same in each run: not by races, and not by
 //! which threads happen to run together (`__activemask`), other than in ways that do not change the results.
@@ -79,6 +81,7 @@
 pub mod abi;
 mod analysis;
 mod body;
+mod chosen;
 mod closed;
 mod doubles;
 mod emit;
@@ -227,6 +230,7 @@ impl std::error::Error for NotDifferentiable {}
 pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDifferentiable> {
     let refused = |refusals| NotDifferentiable { kernel: spec.kernel.clone(), refusals };
     let mut body = prepare::prepare(module, spec).map_err(refused)?;
+    chosen::split(&mut body, spec);
     integral::mark(&mut body);
     halves::widen(&mut body, spec);
     let mut analysis = Analysis::new(&body, spec);

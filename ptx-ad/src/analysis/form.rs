@@ -386,7 +386,11 @@ impl Forms {
                 let offset = Form::constant(*offset);
                 (*d, symbol_form(body, *symbol).add(offset, false, 64))
             }
-            Op::Mov { ty, d, a } if bits(*ty) >= 32 => (*d, self.operand(a)),
+            Op::Mov { ty, d, a } if bits(*ty) >= 32 => {
+                let known = d.and_then(|d| body.origins.get(&d));
+                let form = self.operand(a);
+                (*d, Form { origin: known.copied().unwrap_or(form.origin), ..form })
+            }
             Op::Cvta { d, a, .. } => (*d, self.operand(a)),
             Op::Binary { op: BinaryOp::Add, ty, mode, d, a, b } if is_integer(*ty) && !mode.sat => {
                 (*d, self.int(a, *ty).add(self.int(b, *ty), false, bits(*ty)))

@@ -89,8 +89,8 @@ impl Check<'_> {
                         .to_owned()
                 }
                 Reason::PointerInMemory => {
-                    "the memory that this reads is not known: the address was loaded, or is one of several, as `c ? a : b` \
-                     of references or `clamp` compile to: choose between values in local variables"
+                    "the memory that this reads is not known: the address was loaded, or is one of several of which one was: \
+                     pass the pointer as a parameter"
                         .to_owned()
                 }
                 Reason::AtomicResult => atomic_result(instr).to_owned(),
@@ -266,7 +266,7 @@ impl Check<'_> {
             })
         };
         if !matches!(instr.op, Op::Ld { .. }) {
-            let text = "memory is written by an address that comes from one of several parameters";
+            let text = "memory is written by an address that is one of more than four: store in branches of an `if`";
             self.refuse(Reason::PointerInMemory, text, instr);
         } else if active && (!is_global(access.space) || !access.registers().all(said)) {
             let text = "an address comes from one of several parameters, whose elements are not of one type";

@@ -434,7 +434,7 @@ fn one_of_two_pointers() {
         "and.b32 %r4, %r1, 1; setp.eq.u32 %p1, %r4, 0; ld.global.f32 %f3, [%w5];
          selp.b64 %w8, %w4, %w5, %p1; ld.global.f32 %f4, [%w8]; mul.f32 %f2, %f4, %f3;",
     );
-    assert!(!adjoint.accesses[0].own && adjoint.shares);
+    assert!(adjoint.accesses[0].own);
     simple(
         "",
         "and.b32 %r4, %r1, 1; setp.eq.u32 %p1, %r4, 0; mov.f32 %f2, %f1; mov.u32 %r4, 0;

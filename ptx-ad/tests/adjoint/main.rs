@@ -2,6 +2,7 @@
 
 mod accepted;
 mod args;
+mod chosen;
 mod common;
 mod frames;
 mod half;

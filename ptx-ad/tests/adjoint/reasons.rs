@@ -104,21 +104,21 @@ fn memory() {
         "ld.global.u64 %w6, [%w4]; ld.global.f32 %f3, [%w6]; add.f32 %f2, %f3, %f1; // !",
         &Reason::PointerInMemory,
     );
-    // One of two is stored to, or holds numbers of another type.
-    refused(
-        "setp.gt.u32 %p1, %r1, 3; selp.b64 %w6, %w4, %w5, %p1; mov.f32 %f2, %f1;\nst.global.f32 [%w6], %f2; // !",
-        &Reason::PointerInMemory,
-    );
+    // One of two holds numbers of another type, or is not known.
     refused_with(
         "",
         "ld.param.u64 %w7, [n]; setp.gt.u32 %p1, %r1, 3; selp.b64 %w6, %w4, %w7, %p1;\nld.global.f32 %f2, [%w6]; // !",
         &[two().to_vec(), vec![doubles(&[1.0; 8])]].concat(),
-        &Reason::PointerInMemory,
+        &Reason::Parameter,
     );
-    refused(
-        "setp.gt.u32 %p1, %r1, 3; selp.b64 %w6, %w4, %w5, %p1; st.global.f32 [%w5], %f1;\nld.global.f32 %f2, [%w6]; // !",
-        &Reason::LoadAfterStore,
-    );
+    for access in ["st.global.f32 [%w6], %f1; // !", "ld.global.f32 %f2, [%w6]; // !"] {
+        refused(
+            &format!(
+                "ld.global.u64 %w7, [%w4]; setp.gt.u32 %p1, %r1, 3; selp.b64 %w6, %w4, %w7, %p1; mov.f32 %f2, %f1;\n{access}"
+            ),
+            &Reason::PointerInMemory,
+        );
+    }
     refused(
         "ld.global.u64 %w6, [%w4]; mov.f32 %f2, %f1;\nst.global.f32 [%w6], %f1; // !",
         &Reason::PointerInMemory,
