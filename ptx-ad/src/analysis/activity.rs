@@ -7,7 +7,9 @@ use ptx::ir::{Instr, Operand, RegId, Space, VarId};
 use super::certain::certain;
 use super::form::{Forms, Origin};
 use super::kind::{Kind, Kinds};
-use super::meaning::{Arithmetic, Meaning, Slot, Smooth, lost_function, meaning, real, sign_mask};
+use super::meaning::{
+    Arithmetic, Meaning, Slot, Smooth, lost_function, meaning, real, sign_bit, sign_mask,
+};
 use super::{Access, Pointers};
 use crate::Reason;
 use crate::body::Body;
@@ -224,6 +226,9 @@ impl Activity {
                             self.vary_number(d, real, &slots(&a, real).collect::<Vec<_>>());
                             continue;
                         }
+                        if self.sign_bit(kinds, instr) {
+                            continue;
+                        }
                         self.tainted(kinds, instr, Reason::Bits, &mut lose);
                     }
                     Meaning::Opaque(reason) => self.tainted(kinds, instr, reason, &mut lose),
@@ -244,6 +249,26 @@ impl Activity {
                 }
             }
         }
+    }
+
+    /// Returns whether an instruction takes the sign bit of a number, which is a constant like a comparison with 0. What
+    /// was lost of the number stays lost: its bits may be anything.
+    fn sign_bit(&mut self, kinds: &Kinds, instr: &Instr) -> bool {
+        let Some((d, a, bits)) = sign_bit(instr) else { return false };
+        let Some(low) = Slot::of(&a) else { return false };
+        let is_number = match kinds.get(low) {
+            Some(Kind::F32 | Kind::F64High) => bits == 32,
+            Some(Kind::F64) => bits == 64,
+            _ => false,
+        };
+        if is_number {
+            let halves = [low, Slot::high(low.reg())].into_iter().take(bits as usize / 32);
+            let lost =
+                halves.filter_map(|slot| self.lost.get(slot.index()).copied().flatten()).next();
+            self.set(Slot::low(d), false, lost);
+            self.set(Slot::high(d), false, lost);
+        }
+        is_number
     }
 
     /// The results of an instruction have no derivative that is known. That matters if an operand had one.

@@ -84,8 +84,8 @@ impl Check<'_> {
             let text = match &reason {
                 Reason::Bits => {
                     "integer instructions change the bits of a number that depends on active inputs, as `memcpy` between \
-                     types, unions, `__float_as_int` and products of `cuda::std::complex` compile to: copy members by \
-                     assignment, or state the derivative with `geom::ad::rule`"
+                     types, unions and `__float_as_int` compile to: copy members by assignment, or state the derivative with \
+                     `geom::ad::rule`"
                         .to_owned()
                 }
                 Reason::PointerInMemory => {

@@ -54,6 +54,9 @@ fn bits_of_numbers() {
     for code in [
         // Arithmetic on bits.
         "mov.b32 %r2, %f1; add.u32 %r2, %r2, 5; mov.b32 %f2, %r2;",
+        // The upper bit of a lower half is no sign, nor is that of shifted bits.
+        "cvt.f64.f32 %d1, %f1; mov.b64 {%r2, %r3}, %d1; and.b32 %r2, %r2, 0x80000000; mov.b64 %d2, {%r2, %r3}; cvt.rn.f32.f64 %f2, %d2;",
+        "mov.b32 %r2, %f1; shl.b32 %r2, %r2, 9; and.b32 %r2, %r2, 0x80000000; or.b32 %r2, %r2, 0x3f800000; mov.b32 %f2, %r2;",
         // A logarithm by the bits, as a number.
         "mov.b32 %r2, %f1; cvt.rn.f32.s32 %f2, %r2;",
         "mov.b32 %r2, %f1; cvt.s64.s32 %w6, %r2; shr.u64 %w6, %w6, 31; cvt.u32.u64 %r3, %w6; mov.b32 %f2, %r3;",
