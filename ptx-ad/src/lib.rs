@@ -81,6 +81,7 @@
 pub mod abi;
 mod analysis;
 mod body;
+mod bytes;
 mod chosen;
 mod closed;
 mod doubles;
@@ -230,6 +231,7 @@ impl std::error::Error for NotDifferentiable {}
 pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDifferentiable> {
     let refused = |refusals| NotDifferentiable { kernel: spec.kernel.clone(), refusals };
     let mut body = prepare::prepare(module, spec).map_err(refused)?;
+    bytes::join(&mut body, spec);
     chosen::split(&mut body, spec);
     integral::mark(&mut body);
     halves::widen(&mut body, spec);

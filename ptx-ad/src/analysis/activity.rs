@@ -10,10 +10,11 @@ use super::kind::{Kind, Kinds};
 use super::meaning::{
     Arithmetic, Meaning, Slot, Smooth, lost_function, meaning, real, sign_bit, sign_mask,
 };
+use super::part::is_part_of_number;
 use super::{Access, Pointers};
 use crate::Reason;
 use crate::body::Body;
-use crate::spec::{Real, Reals};
+use crate::spec::Real;
 
 /// Where the derivative of a number was lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -592,25 +593,4 @@ fn operands(arithmetic: &Arithmetic) -> Vec<Slot> {
         _ => arithmetic.real,
     };
     arithmetic.args.iter().flat_map(|arg| slots(arg, of)).collect()
-}
-
-/// Returns whether less than 32 bits at an offset belong to a number that is active.
-pub(crate) fn is_part_of_number(
-    pointers: &Pointers,
-    kinds: &Kinds,
-    index: usize,
-    form: &super::Form,
-    at: i64,
-    bytes: u32,
-) -> bool {
-    let Some(pointer) = pointers.get(index).filter(|pointer| pointer.slot.is_some()) else {
-        return false;
-    };
-    match pointer.spec.reals {
-        None => false,
-        Some(Reals::All(_)) => true,
-        Some(Reals::Some(_)) => form
-            .within(u64::from(pointer.spec.size), at)
-            .is_none_or(|within| kinds.has_number_at(index, within, u64::from(bytes))),
-    }
 }

@@ -7,11 +7,12 @@ mod form;
 mod kind;
 mod meaning;
 mod own;
+mod part;
 mod uniform;
 
 use ptx::ir::{Address, Instr, Op, Operand, Order, RegId, Space, Type, VarId};
 
-pub(crate) use activity::{Activity, Lost, is_part_of_number};
+pub(crate) use activity::{Activity, Lost};
 pub(crate) use form::{Form, Forms, Origin};
 pub(crate) use kind::{Kind, Kinds};
 pub(crate) use meaning::{
@@ -19,6 +20,7 @@ pub(crate) use meaning::{
     real_in_memory, sign_mask,
 };
 pub(crate) use own::Own;
+pub(crate) use part::is_part_of_number;
 
 use crate::body::Body;
 use crate::spec::{self, Effect, Real, Reals, Spec};

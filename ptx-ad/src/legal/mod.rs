@@ -12,7 +12,8 @@ use crate::body::Body;
 use crate::refusal::{Reason, Refusal};
 use crate::spec::{Real, Reals, Spec};
 
-const PART_STORED: &str = "a part of a number's bits is stored, as `memcpy` of a structure compiles to: copy it by assignment";
+const PART_STORED: &str = "a part of a number's bits is stored: store whole numbers; a `memcpy` within one array, or of a \
+    size that is no multiple of the numbers', write as assignments";
 
 /// Returns why an adjoint can't repeat an atomic operation whose result is used, and what to do.
 fn atomic_result(instr: &Instr) -> &'static str {

@@ -2,6 +2,7 @@
 
 mod accepted;
 mod args;
+mod bytes;
 mod chosen;
 mod common;
 mod frames;
