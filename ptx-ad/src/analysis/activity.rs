@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use ptx::ir::{Instr, Operand, RegId, Space, VarId};
 
+use super::cells::Cell;
 use super::certain::certain;
 use super::form::{Forms, Origin};
 use super::kind::{Kind, Kinds};
@@ -39,7 +40,7 @@ pub(crate) struct Activity {
     /// Slots whose value reaches an output whatever is chosen.
     certain: Vec<bool>,
     /// Words of local memory.
-    locals: HashMap<(VarId, i64), Local>,
+    locals: HashMap<Cell, Local>,
     /// Variables with words that have gradients.
     active_locals: HashSet<VarId>,
 }
@@ -482,7 +483,7 @@ fn local_slots(
     forms: &Forms,
     kinds: &Kinds,
     access: &Access<'_>,
-) -> Vec<(Slot, (VarId, i64))> {
+) -> Vec<(Slot, Cell)> {
     let form = forms.address(body, access.address);
     let Origin::Local(var) = form.origin else { return Vec::new() };
     let bytes = access.ty.bytes().min(4);
@@ -492,7 +493,7 @@ fn local_slots(
         let high = (access.ty.bits() == 64).then(|| (Slot::high(reg), 4));
         for (slot, more) in [Some((Slot::low(reg), 0)), high].into_iter().flatten() {
             let words = kinds.local_words(var, &form, at + more, bytes);
-            found.extend(words.map(|word| (slot, word)));
+            found.extend(words.into_iter().map(|word| (slot, word)));
         }
     }
     found
@@ -504,7 +505,7 @@ pub(super) fn passes(
     pointers: &Pointers,
     forms: &Forms,
     kinds: &Kinds,
-    stores: &dyn Fn((VarId, i64)) -> bool,
+    stores: &dyn Fn(Cell) -> bool,
     instr: &Instr,
 ) -> Vec<Passed> {
     let mut found = Vec::new();

@@ -1,6 +1,7 @@
 //! What is known of a kernel before its adjoint is written.
 
 mod activity;
+mod cells;
 mod certain;
 mod constant;
 mod form;

@@ -163,6 +163,17 @@ fn memory() {
             "st.local.f32 [own], %f1; ld.local.u32 %r2, [own]; cvt.rn.f32.s32 %f2, %r2;",
             Reason::Bits,
         ),
+        // An index that may be that of the number.
+        (
+            "mov.u64 %w6, own; mul.wide.u32 %w7, %r1, 4; add.s64 %w7, %w6, %w7; st.local.f32 [own], %f1; \
+             ld.local.u32 %r2, [%w7]; cvt.rn.f32.s32 %f2, %r2;",
+            Reason::Bits,
+        ),
+        (
+            "and.b32 %r2, %r1, 3; mov.u64 %w6, own; mul.wide.u32 %w7, %r2, 4; add.s64 %w7, %w6, %w7; \
+             st.local.f32 [own+12], %f1; ld.local.u32 %r2, [%w7]; cvt.rn.f32.s32 %f2, %r2;",
+            Reason::Bits,
+        ),
         // By an address from memory.
         (
             "st.local.f32 [own], %f1; ld.local.u64 %w8, [own+8]; ld.local.f32 %f2, [%w8];",
