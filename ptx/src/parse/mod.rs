@@ -123,7 +123,10 @@ impl<'a> Parser<'a> {
                     self.module.items.push(Item::Pragma(text));
                 }
             }
-            "reg" => self.registers()?,
+            "reg" => {
+                self.before_the_abi(start, word)?;
+                self.registers()?;
+            }
             "entry" => self.function(FunctionKind::Entry, Linkage::Internal, line)?,
             "func" => self.function(FunctionKind::Func, Linkage::Internal, line)?,
             "visible" => self.linked(Linkage::Visible, line)?,
@@ -131,7 +134,7 @@ impl<'a> Parser<'a> {
             "weak" => self.linked(Linkage::Weak, line)?,
             "common" => self.linked(Linkage::Common, line)?,
             _ => match declares(word) {
-                Some(space) => self.variables(space, Linkage::Internal)?,
+                Some(space) => self.variables(start, space, Linkage::Internal)?,
                 None => {
                     return Err(self.cur.error_at(start, format!("unknown directive `.{word}`")));
                 }
@@ -147,10 +150,19 @@ impl<'a> Parser<'a> {
             "entry" => self.function(FunctionKind::Entry, linkage, line),
             "func" => self.function(FunctionKind::Func, linkage, line),
             word => match declares(word) {
-                Some(space) => self.variables(space, linkage),
+                Some(space) => self.variables(start, space, linkage),
                 None => Err(self.cur.error_at(start, format!("`.{word}` cannot be linked"))),
             },
         }
+    }
+
+    /// Refuses what the ABI has no place for: since ISA 3.0 `.reg` and `.local` variables belong to functions.
+    fn before_the_abi(&self, place: usize, space: &str) -> Result<()> {
+        if self.module.version < (3, 0) {
+            return Ok(());
+        }
+        let what = format!("`.{space}` outside of functions requires .version 2.3 or earlier");
+        Err(self.cur.error_at(place, format!("{what}: declare it in the functions that use it")))
     }
 
     /// `.reg .u32 a, b<4>;` outside of functions.
@@ -168,7 +180,18 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn variables(&mut self, space: Space, linkage: Linkage) -> Result<()> {
+    /// Parses the rest after the state space; `start` is the place of the directive.
+    fn variables(&mut self, start: usize, space: Space, linkage: Linkage) -> Result<()> {
+        match space {
+            Space::Local => self.before_the_abi(start, "local")?,
+            Space::Param => {
+                return Err(self.cur.error_at(start, "`.param` outside of functions"));
+            }
+            space if linkage == Linkage::Common && space != Space::Global => {
+                return Err(self.cur.error_at(start, "a `.common` variable lies in `.global`"));
+            }
+            _ => {}
+        }
         let head = variable::head(&mut self.cur, space, linkage)?;
         loop {
             let place = self.cur.offset();
