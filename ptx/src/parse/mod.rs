@@ -31,16 +31,22 @@ use scope::Scope;
 /// The first place that is not PTX: a word out of place, a name that is not declared, a number that
 /// does not fit.
 pub fn parse(text: &str) -> std::result::Result<Module, Error> {
-    // NVRTC's text ends in a NUL that callers may have kept.
-    let mut parser = Parser {
-        cur: Cursor::new(text.trim_end_matches('\0'))?,
-        module: Module { address_size: 64, ..Module::default() },
-        names: HashMap::new(),
-        registers: Scope::default(),
-        mark: mark(text),
-    };
-    parser.run()?;
-    Ok(parser.module)
+    Ok(Parser::read(text, None)?.module)
+}
+
+/// Reads a PTX text as [`parse`] does, and returns also each opcode with its modifiers as the text spells it, and the line
+/// where it is first, in the order of the lines.
+///
+/// A [`Module`] does not tell spellings of the same instruction apart, but versions of PTX do: `barrier.sync.aligned` is
+/// newer than `bar.sync`.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_with_opcodes(text: &str) -> std::result::Result<(Module, Vec<(&str, u32)>), Error> {
+    let parser = Parser::read(text, Some(HashMap::new()))?;
+    let mut opcodes: Vec<_> = parser.opcodes.into_iter().flatten().collect();
+    opcodes.sort_unstable_by_key(|&(opcode, line)| (line, opcode));
+    Ok((parser.module, opcodes))
 }
 
 /// The meaning of the module's names.
@@ -52,6 +58,8 @@ struct Parser<'a> {
     names: Names<'a>,
     /// Registers that are declared outside of functions.
     registers: Scope<'a>,
+    /// The opcodes as the text spells them and their first lines, where the caller wants them.
+    opcodes: Option<HashMap<&'a str, u32>>,
     /// Part of the names of variables that are declared in functions and live as long as the module.
     mark: String,
 }
@@ -68,6 +76,20 @@ fn mark(text: &str) -> String {
 }
 
 impl<'a> Parser<'a> {
+    fn read(text: &'a str, opcodes: Option<HashMap<&'a str, u32>>) -> Result<Self> {
+        // NVRTC's text ends in a NUL that callers may have kept.
+        let mut parser = Self {
+            cur: Cursor::new(text.trim_end_matches('\0'))?,
+            module: Module { address_size: 64, ..Module::default() },
+            names: HashMap::new(),
+            registers: Scope::default(),
+            opcodes,
+            mark: mark(text),
+        };
+        parser.run()?;
+        Ok(parser)
+    }
+
     fn run(&mut self) -> Result<()> {
         self.header()?;
         while self.cur.kind() != Kind::End {
