@@ -186,7 +186,10 @@ fn registers_of_the_module_are_refused_in_functions_that_are_called() {
 fn variables_of_a_thread_belong_to_functions() {
     let declared = |what: &str| kernel("").replacen(".visible", &format!("{what}\n.visible"), 1);
     for (what, why) in [
-        (".reg .u32 g;", "PTX line 4, column 1: `.reg` outside of functions requires .version 2.3 or earlier"),
+        (
+            ".reg .u32 g;",
+            "PTX line 4, column 1: `.reg` outside of functions requires .version 2.3 or earlier",
+        ),
         (".reg .u32 g<3>;", "declare it in the functions that use it"),
         (".local .u32 g;", "`.local` outside of functions requires .version 2.3 or earlier"),
         (".visible .local .u32 g;", "`.local` outside of functions"),
