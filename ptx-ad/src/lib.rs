@@ -296,6 +296,7 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
         own: analysis.own.get(index).is_some(),
         covers: emit::covers(&analysis, index),
         drops: emit::drops(&body, &analysis, index),
+        constant: !analysis.stores_varied(&body, index),
         replayed: is_replayed(index),
     });
     let accesses = accesses.collect();

@@ -316,6 +316,22 @@ impl Analysis {
         })
     }
 
+    /// Returns whether the kernel stores or adds something through a pointer that depends on active inputs.
+    pub(crate) fn stores_varied(&self, body: &Body, pointer: usize) -> bool {
+        let depends = |slot: Slot| self.activity.is_varied(slot) || self.activity.is_lost(slot);
+        body.instrs().filter(|(_, instr)| !matches!(instr.op, Op::Ld { .. })).any(|(_, instr)| {
+            let Some(access) = Access::of(instr) else { return false };
+            let origin = self.forms.address(body, access.address).origin;
+            let may_be = match origin {
+                Origin::Pointer(_) | Origin::Choice(_) => self.forms.may_be(origin, pointer),
+                Origin::Unknown | Origin::Number => true,
+                Origin::Param(_) | Origin::Local(_) | Origin::Variable(_) => false,
+            };
+            may_be
+                && access.registers().any(|reg| depends(Slot::low(reg)) || depends(Slot::high(reg)))
+        })
+    }
+
     /// Returns whether gradients may be read, by the reverse of stores, to which threads add that may not be alone.
     pub(crate) fn takes_sums(&self) -> bool {
         self.pointers.iter().enumerate().any(|(index, pointer)| {

@@ -15,9 +15,18 @@ use crate::spec::{Real, Reals, Spec};
 const PART_STORED: &str = "a part of a number's bits is stored: store whole numbers; a `memcpy` within one array, or of a \
     size that is no multiple of the numbers', write as assignments";
 
-/// Returns why an adjoint can't repeat an atomic operation whose result is used, and what to do.
-fn atomic_result(instr: &Instr) -> &'static str {
+/// Returns why an adjoint can't repeat an atomic operation whose result is used, and what to do. A replay buffer takes no
+/// results that depend on active inputs.
+fn atomic_result(instr: &Instr, varied: bool) -> &'static str {
     match &instr.op {
+        Op::Atom { op: AtomOp::Cas | AtomOp::Exch, .. } if varied => {
+            "the result of `atomicCAS` or `atomicExch` on numbers that depend on active inputs is used, so an adjoint can't \
+             repeat it: add numbers with `atomicAdd`, without using its result"
+        }
+        _ if varied => {
+            "the result of an atomic operation on numbers that depend on active inputs is used, so an adjoint can't repeat \
+             it: don't use the result; read sums in a second kernel"
+        }
         Op::Atom { op: AtomOp::Cas | AtomOp::Exch, .. } => {
             "the result of `atomicCAS` or `atomicExch` is used, so an adjoint can't repeat it: add numbers with `atomicAdd`, \
              whose adjoint is known; an integer, such as an index, the kernel may store in a buffer that is declared as \
@@ -94,7 +103,7 @@ impl Check<'_> {
                      pass the pointer as a parameter"
                         .to_owned()
                 }
-                Reason::AtomicResult => atomic_result(instr).to_owned(),
+                Reason::AtomicResult => atomic_result(instr, self.takes_varied(instr)).to_owned(),
                 Reason::LocalMemory => {
                     "a local array with numbers that depend on active inputs is read by an unknown address or as an \
                      integer: the compiler keeps all local arrays together, and with computed indices they can't be told \
@@ -114,6 +123,26 @@ impl Check<'_> {
             };
             self.refuse(reason, text, instr);
         }
+    }
+
+    /// Returns whether an atomic operation takes what depends on active inputs, or is on memory that does.
+    fn takes_varied(&self, instr: &Instr) -> bool {
+        let activity = &self.analysis.activity;
+        let mut varied = false;
+        instr.for_each_use(|reg| {
+            varied |= [Slot::low(reg), Slot::high(reg)]
+                .into_iter()
+                .any(|slot| activity.is_varied(slot) || activity.is_lost(slot));
+        });
+        let on_active = match self.origin(instr) {
+            Some(Origin::Pointer(at)) => self
+                .analysis
+                .pointers
+                .get(at)
+                .is_some_and(|known| known.slot.is_some() && known.spec.reals.is_some()),
+            _ => false,
+        };
+        varied || on_active
     }
 
     /// Registers that hold numbers of several types.
@@ -388,7 +417,8 @@ impl Check<'_> {
         for (_, instr) in self.body.instrs() {
             let Op::Atom { op, ty, addr, d, .. } = &instr.op else { continue };
             if d.iter().flatten().any(|reg| used.get(reg.index()).copied().unwrap_or(false)) {
-                self.refuse(Reason::AtomicResult, atomic_result(instr), instr);
+                let text = atomic_result(instr, self.takes_varied(instr));
+                self.refuse(Reason::AtomicResult, text, instr);
                 continue;
             }
             let form = self.analysis.forms.address(self.body, addr);
