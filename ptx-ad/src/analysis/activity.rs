@@ -18,7 +18,7 @@ use crate::body::Body;
 use crate::spec::Real;
 
 /// Where the derivative of a number was lost.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Lost {
     pub(crate) block: usize,
     pub(crate) instr: usize,
@@ -33,6 +33,7 @@ pub(crate) struct Activity {
     /// Positions in `losses`.
     lost: Vec<Option<usize>>,
     losses: Vec<Lost>,
+    known: HashMap<Lost, usize>,
     /// Those of loads by a pointer that was itself loaded, and that no declared pointer was joined with.
     undeclared: HashSet<usize>,
     /// The slot that each slot is a copy of. The halves of a `double` must be copies of the halves of one.
@@ -176,8 +177,7 @@ impl Activity {
             for (at, instr) in block.code.iter().enumerate() {
                 let mut lose = |this: &mut Self, reason: Reason| {
                     let lost = Lost { block: index, instr: at, reason };
-                    let known = this.losses.iter().position(|known| *known == lost);
-                    known.unwrap_or_else(|| {
+                    *this.known.entry(lost.clone()).or_insert_with(|| {
                         this.losses.push(lost);
                         this.losses.len() - 1
                     })

@@ -9,7 +9,7 @@ use crate::analysis::{
     real_in_memory,
 };
 use crate::body::Body;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{Reason, Refusal, Refusals};
 use crate::spec::{Real, Reals, Spec};
 
 const PART_STORED: &str = "a part of a number's bits is stored: store whole numbers; a `memcpy` within one array, or of a \
@@ -55,7 +55,8 @@ pub(crate) struct Checked {
 /// Checks whether the adjoint of a kernel would be right.
 pub(crate) fn check(module: &Module, spec: &Spec, body: &Body, analysis: &Analysis) -> Checked {
     let private = vec![false; analysis.pointers.iter().count()];
-    let mut check = Check { module, body, analysis, found: Vec::new(), apart: Vec::new(), private };
+    let mut check =
+        Check { module, body, analysis, found: Refusals::default(), apart: Vec::new(), private };
     check.lost();
     check.mixed();
     check.accesses();
@@ -66,24 +67,21 @@ pub(crate) fn check(module: &Module, spec: &Spec, body: &Body, analysis: &Analys
     if check.found.is_empty() {
         check.paths(spec);
     }
-    Checked { refusals: check.found, apart: check.apart, private: check.private }
+    Checked { refusals: check.found.into_list(), apart: check.apart, private: check.private }
 }
 
 struct Check<'a> {
     module: &'a Module,
     body: &'a Body,
     analysis: &'a Analysis,
-    found: Vec<Refusal>,
+    found: Refusals,
     apart: Vec<(usize, usize)>,
     private: Vec<bool>,
 }
 
 impl Check<'_> {
     fn refuse(&mut self, reason: Reason, text: impl Into<String>, instr: &Instr) {
-        let refusal = Refusal::new(reason, text).at(self.module, &self.body.function, instr);
-        if !self.found.iter().any(|known| known.says_the_same(&refusal)) {
-            self.found.push(refusal);
-        }
+        self.found.push(Refusal::new(reason, text).at(self.module, &self.body.function, instr));
     }
 
     /// Numbers whose derivative was lost on the way.
@@ -132,7 +130,7 @@ impl Check<'_> {
         instr.for_each_use(|reg| {
             varied |= [Slot::low(reg), Slot::high(reg)]
                 .into_iter()
-                .any(|slot| activity.is_varied(slot) || activity.is_lost(slot));
+                .any(|slot| activity.is_varied(slot) || activity.is_of_bits(slot));
         });
         let on_active = match self.origin(instr) {
             Some(Origin::Pointer(at)) => self
