@@ -42,6 +42,7 @@ pub fn parse(text: &str) -> std::result::Result<Module, Error> {
 ///
 /// # Errors
 /// As [`parse`].
+#[expect(clippy::type_complexity, reason = "an alias would say less in the documentation")]
 pub fn parse_with_opcodes(text: &str) -> std::result::Result<(Module, Vec<(&str, u32)>), Error> {
     let parser = Parser::read(text, Some(HashMap::new()))?;
     let mut opcodes: Vec<_> = parser.opcodes.into_iter().flatten().collect();
