@@ -26,7 +26,7 @@ pub(super) const SPELLINGS: &[Row] = &[
 
 const APPROX: &str = "it requires `.approx`";
 const BITS: &str = "the type is one of bits";
-const CARRIES: &str = "`.ftz` and `.sat` are not for bf16";
+const NARROW: &str = "`.ftz` and `.sat` are not for bf16";
 const ROUNDING: &str = "it requires a rounding";
 const ROUNDINGS: &str = "it does not round so";
 const SATURATES: &str = "`.sat` is for types with values outside of the result's";
@@ -49,10 +49,10 @@ pub(super) const NEVER: &[(&str, &str)] = &[
         "set|setp equ|neu|ltu|leu|gtu|geu|num|nan $b16|b32|b64|u16|u32|u64|s16|s32|s64",
         "the comparison is one of floats",
     ),
-    ("setp ftz bf16|bf16x2", CARRIES),
+    ("setp ftz bf16|bf16x2", NARROW),
     ("slct ftz $s32", "`.ftz` is for a condition of f32"),
     // Conversions.
-    ("cvt sat bf16", CARRIES),
+    ("cvt sat bf16", NARROW),
     ("cvt sat s8|s16|s32|s64 $s8", SATURATES),
     ("cvt sat s16|s32|s64 $s16", SATURATES),
     ("cvt sat s32|s64 $s32", SATURATES),
@@ -77,9 +77,25 @@ pub(super) const NEVER: &[(&str, &str)] = &[
     ("cvt satfinite f32 $f64", "`.satfinite` is for narrower types"),
     ("cvt !satfinite e4m3x2|e5m2x2 $f32|f16x2", "it requires `.satfinite`"),
     ("cvt !rn|rz|rm|rp|rna|rs|pack f16|bf16|f16x2|bf16x2|tf32 $f32", ROUNDING),
+    // Integers to floats, and floats to narrower ones.
+    ("cvt !rn|rz|rm|rp|rna f16|bf16|f32|f64 $u8|u16|u32|u64|s8|s16|s32|s64", ROUNDING),
+    ("cvt rni|rzi|rmi|rpi f16|bf16|f32|f64 $u8|u16|u32|u64|s8|s16|s32|s64", ROUNDINGS),
+    ("cvt !rn|rz|rm|rp f16|bf16|f32 $f64", ROUNDING),
+    ("cvt rni|rzi|rmi|rpi f16|bf16|f32 $f64", ROUNDINGS),
+    ("cvt rni|rzi|rmi|rpi f16|bf16 $f32", ROUNDINGS),
+    // Floats to integers, to wider floats and to the same type.
+    ("cvt !rni|rzi|rmi|rpi u8|u16|u32|u64|s8|s16|s32|s64 $f16|bf16|f32|f64", ROUNDING),
+    ("cvt rn|rz|rm|rp u8|u16|u32|u64|s8|s16|s32|s64 $bf16", ROUNDINGS),
+    ("cvt rn|rz|rm|rp|rni|rzi|rmi|rpi f64 $f16|f32", ROUNDINGS),
+    ("cvt rn|rz|rm|rp|rni|rzi|rmi|rpi f32 $f16", ROUNDINGS),
+    ("cvt rni|rzi|rmi|rpi f32|f64 $bf16", ROUNDINGS),
+    ("cvt rn|rz|rm|rp f16 $f16", ROUNDINGS),
+    ("cvt rn|rz|rm|rp f32 $f32", ROUNDINGS),
+    ("cvt rn|rz|rm|rp f64 $f64", ROUNDINGS),
     // Arithmetic.
-    ("add|sub|mul|fma|min|max|abs|neg ftz bf16|bf16x2", CARRIES),
-    ("add|sub|mul|fma sat bf16|bf16x2", CARRIES),
+    ("add|sub|mul|fma|min|max|abs|neg ftz bf16|bf16x2", NARROW),
+    // `add.sat.f32.bf16` has a sum of f32.
+    ("add|sub|mul|fma !f32 sat bf16|bf16x2", NARROW),
     ("add|sub|mul|div|rem relu", WORD),
     ("min|max relu u16x2", WORD),
     ("min|max|div|rem sat", WORD),
