@@ -1,0 +1,1 @@
+// Rust's semantics in CUDA C++.
