@@ -3,6 +3,7 @@
 use crate::device::Device;
 use crate::fault::Fault;
 use crate::text::Text;
+use crate::trust::Trusted;
 
 /// How a kernel takes a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -108,6 +109,10 @@ pub struct Kernel {
     ///
     /// Returns the fault of the first thread, by index, that failed.
     pub cpu: fn(&mut [CpuArg<'_>]) -> Result<(), CpuError>,
+    /// Images of the kernel for devices, compiled before the program was built, if there are any.
+    pub pack: Option<&'static [u8]>,
+    /// Says that all this is true, so that safe code can launch the kernel.
+    pub trusted: Trusted,
 }
 
 /// Why a kernel did not run, or did not finish, on the CPU.

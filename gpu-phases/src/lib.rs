@@ -5,6 +5,7 @@ pub mod fault;
 pub mod kernel;
 pub mod target;
 pub mod text;
+pub mod trust;
 
 pub use fault::{Fault, FaultKind};
 

@@ -5,6 +5,7 @@
 
 use crate::device::Device;
 use crate::kernel::{Extent, Kernel, Refused};
+use crate::trust::Checked;
 
 /// A view of elements in a target's memory.
 pub trait Elements {
@@ -28,7 +29,7 @@ pub trait Target: Copy {
     /// Elements that the threads share, by atomic operations.
     type Shared<'a, T: Device>: Elements;
 
-    /// Launches a kernel. The generated code has checked its conditions.
+    /// Launches a kernel. The generated code has checked its conditions, which `checked` promises.
     ///
     /// # Errors
     /// The launch failed.
@@ -37,6 +38,7 @@ pub trait Target: Copy {
         kernel: &'static Kernel,
         extent: Extent,
         args: A,
+        checked: Checked,
     ) -> Result<(), Self::Error>;
 }
 
