@@ -36,6 +36,18 @@ impl FaultKind {
             _ => return None,
         })
     }
+
+    /// Says what is wrong, with the index and the length that matter for [`FaultKind::Index`].
+    pub(crate) fn describe(self, index: u64, len: u64) -> String {
+        match self {
+            Self::Index => format!("index {index} is out of bounds of length {len}"),
+            Self::Overflow => "an integer operation overflows".to_owned(),
+            Self::Division => "an integer is divided by zero, or the smallest one by -1".to_owned(),
+            Self::Shift => "a shift is by the width of its type or more".to_owned(),
+            Self::Assert => "an assertion is false".to_owned(),
+            Self::None => "a `None` is unwrapped".to_owned(),
+        }
+    }
 }
 
 /// A check that failed in one thread of a launch: the first one that was recorded.
@@ -63,16 +75,7 @@ pub struct Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kernel, file, line, index, len, element: [x, y, z], .. } = self;
-        match self.kind {
-            FaultKind::Index => write!(f, "index {index} is out of bounds of length {len}")?,
-            FaultKind::Overflow => f.write_str("an integer operation overflows")?,
-            FaultKind::Division => {
-                f.write_str("an integer is divided by zero, or the smallest one by -1")?
-            }
-            FaultKind::Shift => f.write_str("a shift is by the width of its type or more")?,
-            FaultKind::Assert => f.write_str("an assertion is false")?,
-            FaultKind::None => f.write_str("a `None` is unwrapped")?,
-        }
+        f.write_str(&self.kind.describe(*index, *len))?;
         write!(f, " in kernel `{kernel}`, {file}:{line}, element ({x}, {y}, {z})")
     }
 }

@@ -1,5 +1,11 @@
 //! Kernels in safe Rust.
+#![deny(unsafe_code)]
 
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
+mod cpu;
+#[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
 pub mod device;
 pub mod fault;
 pub mod kernel;
@@ -7,6 +13,7 @@ pub mod target;
 pub mod text;
 pub mod trust;
 
+pub use cpu::each::{Output, Shaped, each, image, volume};
 pub use fault::{Fault, FaultKind};
 
 /// The header of Rust's semantics in CUDA C++.

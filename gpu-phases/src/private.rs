@@ -1,0 +1,44 @@
+//! What expansions of the macros name. Not for other use: it changes without notice.
+
+use std::panic::Location;
+
+pub use crate::cpu::each::{Index, Output, each, extent, image, volume};
+use crate::cpu::raise::{self, Raised};
+pub use crate::cpu::run::{host, run};
+use crate::fault::FaultKind;
+
+/// Returns `i` if it is an index of `len` elements. Else the kernel is left by a fault.
+#[inline(always)]
+#[track_caller]
+#[must_use]
+pub fn index(i: usize, len: usize, line: u32) -> usize {
+    if i < len {
+        i
+    } else {
+        raise::fault(FaultKind::Index, line, i as u64, len as u64, Location::caller())
+    }
+}
+
+/// Leaves the kernel by a fault of this kind.
+#[cold]
+#[inline(never)]
+#[track_caller]
+pub fn fault(kind: FaultKind, line: u32) -> ! {
+    raise::fault(kind, line, 0, 0, Location::caller())
+}
+
+/// Leaves the kernel by a fault if the condition of an `assert!` in the loop is false.
+#[inline(always)]
+#[track_caller]
+pub fn check(condition: bool, line: u32) {
+    if !condition {
+        fault(FaultKind::Assert, line);
+    }
+}
+
+/// Refuses the launch: a condition before the loop is false.
+#[cold]
+#[inline(never)]
+pub fn refuse(message: String) -> ! {
+    Raised::Refused(message).throw()
+}
