@@ -447,10 +447,38 @@ template <class T, class S> PHASES_FN T as(const S& a) { return cast_<T>::from(a
 
 // ---- Ranges.
 
-template <class T> struct range { T start, end; };
-template <class T> struct range_inclusive { T start, end; };
-template <class T> PHASES_FN range<T> upto(T a, T b) { return range<T>{a, b}; }
-template <class T> PHASES_FN range_inclusive<T> through(T a, T b) { return range_inclusive<T>{a, b}; }
+template <class T> struct range;
+template <class R, int K> struct range<num<R, K>> {
+    num<R, K> start, end;
+    PHASES_FN num<R, K> number(R j) const { return num<R, K>(j); }
+    // The number of items of `step_by`.
+    PHASES_FN u64_raw steps(usize by, bool inclusive) const {
+        if (inclusive ? start.v > end.v : start.v >= end.v) return 0;
+        u64_raw distance = u64_raw(end.v) - u64_raw(start.v) - (inclusive ? 0 : 1);
+        return by.v == 0 ? 0 : distance / by.v + 1;
+    }
+    PHASES_FN num<R, K> step(u64_raw j, usize by) const { return num<R, K>(R(u64_raw(start.v) + j * by.v)); }
+};
+template <class R, int K> PHASES_FN range<num<R, K>> upto(num<R, K> a, num<R, K> b) { return range<num<R, K>>{a, b}; }
+template <class R> PHASES_FN R next(R x) { return R(typename raw<R>::wide(x) + 1); }
+template <class R> PHASES_FN R before(R x) { return R(typename raw<R>::wide(x) - 1); }
+
+// Items of `for`.
+template <class T> PHASES_FN ref<plain<T>> item(const slice<T>& x, len j) { return ref<plain<T>>(x.p + j); }
+template <class T> PHASES_FN mut<T> item_mut(const slice<T>& x, len j) { return mut<T>(x.p + j); }
+template <class T, u64_raw N> PHASES_FN ref<T> item(const array<T, N>& x, len j) { return ref<T>(x.a + j); }
+template <class T, u64_raw N> PHASES_FN mut<T> item_mut(array<T, N>& x, len j) { return mut<T>(x.a + j); }
+template <class T, u64_raw N> PHASES_FN T element_of(const array<T, N>& x, len j) { return x.a[j]; }
+template <class T> PHASES_FN ref<plain<T>> element_of(const slice<const T>& x, len j) { return item(x, j); }
+template <class T> PHASES_FN mut<T> element_of(const slice<T>& x, len j) { return item_mut(x, j); }
+template <class T> PHASES_FN auto element_of(const ref<T>& x, len j) { return item(*x.p, j); }
+template <class T> PHASES_FN auto element_of(const mut<T>& x, len j) { return item_mut(*x.p, j); }
+PHASES_FN u64_raw shorter(u64_raw a, u64_raw b) { return a < b ? a : b; }
+
+// What a pattern binds to a part `p` of `x`: a copy, or a reference if `x` is one.
+template <class X, class P> PHASES_FN plain<P> bind(const X&, P& p) { return p; }
+template <class X, class P> PHASES_FN ref<plain<P>> bind(const ref<X>&, P& p) { return ref<plain<P>>(&p); }
+template <class X, class P> PHASES_FN mut<P> bind(const mut<X>&, P& p) { return mut<P>(&p); }
 
 template <class T> struct ty {}; // Names a type in a call: `a_new(c, L, ty<Vec3>{}, x)`.
 template <class T> struct option {
@@ -460,3 +488,13 @@ template <class T> struct option {
 template <class T> PHASES_FN option<T> some(T x) { return option<T>{true, x}; }
 PHASES_FN float bits_f32(unsigned x) { return __uint_as_float(x); }
 PHASES_FN double bits_f64(unsigned long long x) { return __longlong_as_double((long long)x); }
+
+// Literals. rustc has checked that `x` is a value of the type.
+struct any_float {
+    float f;
+    double d;
+    PHASES_FN constexpr operator float() const { return f; }
+    PHASES_FN constexpr operator double() const { return d; }
+};
+template <class T, class L> PHASES_FN constexpr T lit(L x) { return T(static_cast<decltype(T::v)>(x)); }
+} // namespace phases

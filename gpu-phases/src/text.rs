@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use crate::device::Device;
+
 /// A text of C++: definitions that are written once each, in the order of their needs, and then kernels.
 #[derive(Debug, Default)]
 pub struct Text {
     definitions: String,
-    /// What has been written, by its key, with the C++ name that it got.
+    /// The C++ names of what has been written, by its key.
     written: BTreeMap<String, String>,
+    /// How many definitions have a name that begins so.
+    named: BTreeMap<String, u32>,
     files: Vec<&'static str>,
     kernel_number: u32,
 }
@@ -43,6 +47,62 @@ impl Text {
     /// Returns the whole text: the header of semantics and all that was written.
     #[must_use]
     pub fn finish(&self) -> String {
-        [crate::HEADER, self.definitions.as_str()].concat()
+        [crate::HEADER, "namespace phases {\n", self.definitions.as_str(), "} // namespace phases\n"].concat()
     }
+
+    /// Writes the definition of a type, and returns its C++ name.
+    pub fn ty<T: Device>(&mut self) -> String {
+        T::write(self);
+        T::cpp_name()
+    }
+
+    /// Writes a value of a constant, and returns its expression.
+    pub fn value<T: Device>(&mut self, value: &T) -> String {
+        T::write(self);
+        let mut text = String::new();
+        value.write_value(&mut text);
+        text
+    }
+
+    /// Writes what `make` returns, unless something was written for the key before. What `make` writes comes first.
+    pub fn define(&mut self, key: &str, make: impl FnOnce(&mut Self) -> String) {
+        if self.written.insert(key.to_owned(), String::new()).is_none() {
+            let text = make(self);
+            self.definitions.push_str(&text);
+        }
+    }
+
+    /// Writes a function, unless it was written before, and returns its C++ name, which begins with `stem`.
+    ///
+    /// `make` is given that name.
+    pub fn function(&mut self, key: &str, stem: &str, make: impl FnOnce(&mut Self, &str) -> String) -> String {
+        if let Some(name) = self.written.get(key) {
+            return name.clone();
+        }
+        let number = self.named.entry(stem.to_owned()).or_insert(0);
+        *number += 1;
+        let name = format!("f_{stem}_{number}");
+        self.written.insert(key.to_owned(), name.clone());
+        let text = make(self, &name);
+        self.definitions.push_str(&text);
+        name
+    }
+
+    /// Writes text as it is, at the end.
+    pub fn push(&mut self, text: &str) {
+        self.definitions.push_str(text);
+    }
+}
+
+/// Returns the text with each mark `\u{1}N\u{2}` replaced by `holes[N]`.
+#[must_use]
+pub fn fill(text: &str, holes: &[String]) -> String {
+    let mut pieces = text.split('\u{1}');
+    let mut filled = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let Some((number, rest)) = piece.split_once('\u{2}') else { continue };
+        filled.push_str(number.parse().ok().and_then(|at: usize| holes.get(at)).map_or("", String::as_str));
+        filled.push_str(rest);
+    }
+    filled
 }

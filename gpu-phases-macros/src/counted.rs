@@ -1,0 +1,174 @@
+//! `for`: over ranges, their steps and reverses, and over the elements of arrays and slices.
+
+use syn::{Expr, ExprForLoop};
+
+use crate::exprs::line_of;
+use crate::loops::{Loop, as_range};
+use crate::patterns::single_name;
+use crate::places::is_place;
+use crate::refuse::{Result, refused};
+use crate::translate::{Translator, Value};
+
+impl Translator<'_> {
+    pub(crate) fn for_range(&mut self, each: &mut ExprForLoop, entry: Loop) -> Result<Value> {
+        if as_range(&mut each.expr).is_some() {
+            return self.over_range(each, entry);
+        }
+        match &mut *each.expr {
+            Expr::MethodCall(call) if call.method == "rev" && as_range(&mut call.receiver).is_some() => {
+                self.over_reverse(each, entry)
+            }
+            Expr::MethodCall(call) if call.method == "step_by" && as_range(&mut call.receiver).is_some() => {
+                self.over_steps(each, entry)
+            }
+            _ => self.over_elements(each, entry),
+        }
+    }
+
+    /// The ends of a range, in an object of C++.
+    fn range_object(&mut self, e: &mut Expr) -> Result<(String, bool)> {
+        let Some(range) = as_range(e) else { return refused(e, "this is no range", "write `a..b`") };
+        let inclusive = range.inclusive;
+        let values = self.operands([range.start, range.end])?;
+        let name = self.name("r");
+        self.emit(&format!("const auto {name} = upto({});", crate::exprs::codes(&values)));
+        Ok((name, inclusive))
+    }
+
+    /// Declares the counter, and translates the body.
+    fn counted_body(&mut self, each: &mut ExprForLoop, mut entry: Loop, value: &str) -> Result<(String, Loop)> {
+        entry.counter = match single_name(&each.pat) {
+            Some((name, false)) => Some(name),
+            _ => None,
+        };
+        let ExprForLoop { pat, body, .. } = each;
+        self.body(entry, |s| {
+            s.bind_pattern(pat, value)?;
+            s.block_statements(body)
+        })
+    }
+
+    fn over_range(&mut self, each: &mut ExprForLoop, entry: Loop) -> Result<Value> {
+        let (range, inclusive) = self.range_object(&mut each.expr)?;
+        let counter = self.name("j");
+        let (body, entry) = self.counted_body(each, entry, &format!("{range}.number({counter})"))?;
+        self.leave_outer_pure();
+        let head = if inclusive {
+            let more = self.name("more");
+            format!(
+                "{{ bool {more} = {range}.start.v <= {range}.end.v;\n\
+                 for (auto {counter} = {range}.start.v; {more}; {more} = {counter} != {range}.end.v, \
+                 {counter} = next({counter})) {{"
+            )
+        } else {
+            format!("{{ for (auto {counter} = {range}.start.v; {counter} < {range}.end.v; ++{counter}) {{")
+        };
+        self.emit(&format!("{head}\n{body}}} }}"));
+        self.finish_loop(&entry);
+        Ok(Value::unit())
+    }
+
+    fn over_reverse(&mut self, each: &mut ExprForLoop, entry: Loop) -> Result<Value> {
+        let Expr::MethodCall(call) = &mut *each.expr else { return Ok(Value::unit()) };
+        let (range, inclusive) = self.range_object(&mut call.receiver)?;
+        let counter = self.name("j");
+        let (body, entry) = self.counted_body(each, entry, &format!("{range}.number({counter})"))?;
+        self.leave_outer_pure();
+        let head = if inclusive {
+            let more = self.name("more");
+            format!(
+                "{{ bool {more} = {range}.start.v <= {range}.end.v;\n\
+                 for (auto {counter} = {range}.end.v; {more}; {more} = {counter} != {range}.start.v, \
+                 {counter} = before({counter})) {{"
+            )
+        } else {
+            format!("{{ for (auto {counter} = {range}.end.v; {counter} > {range}.start.v;) {{ --{counter};")
+        };
+        self.emit(&format!("{head}\n{body}}} }}"));
+        self.finish_loop(&entry);
+        Ok(Value::unit())
+    }
+
+    fn over_steps(&mut self, each: &mut ExprForLoop, entry: Loop) -> Result<Value> {
+        let line = line_of(&each.expr);
+        let Expr::MethodCall(call) = &mut *each.expr else { return Ok(Value::unit()) };
+        let (range, inclusive) = self.range_object(&mut call.receiver)?;
+        let Some(step) = call.args.first_mut() else {
+            return refused(call, "`step_by` takes a step", "write `.step_by(2)`");
+        };
+        let step = self.operand(step)?;
+        let (by, counter) = (self.name("by"), self.name("j"));
+        self.emit(&format!("const usize {by} = {};", step.code));
+        self.emit(&format!("if ({by}.v == 0) c.fail({line}, Assert);"));
+        let (body, entry) = self.counted_body(each, entry, &format!("{range}.step({counter}, {by})"))?;
+        self.leave_outer_pure();
+        self.emit(&format!(
+            "{{ const auto n_{counter} = {range}.steps({by}, {inclusive});\n\
+             for (u64_raw {counter} = 0; {counter} < n_{counter}; ++{counter}) {{\n{body}}} }}"
+        ));
+        self.finish_loop(&entry);
+        Ok(Value::unit())
+    }
+
+    /// `for x in &a`, `a.iter()`, `a.iter().enumerate()`, and arrays by value.
+    fn over_elements(&mut self, each: &mut ExprForLoop, entry: Loop) -> Result<Value> {
+        let counter = self.name("j");
+        let (items, setup) = self.elements(&mut each.expr, &counter)?;
+        let (body, entry) = self.counted_body(each, Loop { counter: None, ..entry }, &items)?;
+        self.leave_outer_pure();
+        self.emit(&format!("{{ for (len {counter} = 0; {counter} < {setup}; ++{counter}) {{\n{body}}} }}"));
+        self.finish_loop(&entry);
+        Ok(Value::unit())
+    }
+
+    /// Returns the item at a position, and the number of items, as expressions of C++.
+    fn elements(&mut self, e: &mut Expr, counter: &str) -> Result<(String, String)> {
+        match e {
+            Expr::Paren(inner) => self.elements(&mut inner.expr, counter),
+            Expr::MethodCall(call) if call.method == "enumerate" => {
+                let (item, count) = self.elements(&mut call.receiver, counter)?;
+                Ok((format!("tup(usize({counter}), {item})"), count))
+            }
+            Expr::MethodCall(call) if call.method == "zip" && call.args.len() == 1 => {
+                let (first, count) = self.elements(&mut call.receiver, counter)?;
+                let (second, other) = self.elements(&mut call.args[0], counter)?;
+                Ok((format!("tup({first}, {second})"), format!("shorter({count}, {other})")))
+            }
+            Expr::MethodCall(call) if call.method == "copied" => {
+                let (item, count) = self.elements(&mut call.receiver, counter)?;
+                Ok((format!("deref({item})"), count))
+            }
+            Expr::MethodCall(call) if call.method == "iter" || call.method == "iter_mut" => {
+                let by = if call.method == "iter" { "item" } else { "item_mut" };
+                let value = self.place(&mut call.receiver)?;
+                let name = self.name("x");
+                self.emit(&format!("auto&& {name} = d({});", value.code));
+                Ok((format!("{by}({name}, {counter})"), format!("length({name}).v")))
+            }
+            Expr::MethodCall(_) => refused(
+                e,
+                "kernels have no such iterator",
+                "use a range, `.rev()`, `.step_by(n)`, `.iter()`, `.enumerate()`, `.zip(…)`, `.copied()`, or `while`",
+            ),
+            Expr::Reference(reference) => {
+                let by = if reference.mutability.is_some() { "item_mut" } else { "item" };
+                let value = self.place(&mut reference.expr)?;
+                let name = self.name("x");
+                self.emit(&format!("auto&& {name} = d({});", value.code));
+                Ok((format!("{by}({name}, {counter})"), format!("length({name}).v")))
+            }
+            _ => {
+                let by = if is_place(e) { "auto&&" } else { "auto" };
+                let value = self.place(e)?;
+                let name = self.name("x");
+                self.emit(&format!("{by} {name} = {};", value.code));
+                Ok((format!("element_of({name}, {counter})"), format!("length(d({name})).v")))
+            }
+        }
+    }
+
+    /// Makes an index that the counter of the innermost loop is need no check. Returns whether it did.
+    pub(crate) fn hoist(&mut self, _: &syn::ExprIndex) -> bool {
+        false
+    }
+}

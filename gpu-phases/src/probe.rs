@@ -1,0 +1,47 @@
+//! Types of literals and of values that C++ must declare: rustc infers them, and a probe reports them.
+
+use std::marker::PhantomData;
+
+use crate::device::Device;
+use crate::text::Text;
+
+/// Stands for a type that rustc infers.
+#[derive(Debug)]
+pub struct Probe<T>(PhantomData<fn() -> T>);
+
+impl<T> Probe<T> {
+    /// Returns a probe of a type that its uses decide.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T> Default for Probe<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Returns the value, whose type is that of the probe.
+#[inline(always)]
+pub fn typed<T: Device>(_: &Probe<T>, value: T) -> T {
+    value
+}
+
+/// The types of probes, in their order.
+#[derive(Debug, Default)]
+pub struct Types(Vec<fn(&mut Text) -> String>);
+
+impl Types {
+    /// Takes the type of the next probe.
+    pub fn push<T: Device>(&mut self, _: &Probe<T>) {
+        self.0.push(Text::ty::<T>);
+    }
+
+    /// Writes the definition of a probe's type, and returns its C++ name.
+    pub fn name(&self, probe: usize, text: &mut Text) -> String {
+        self.0.get(probe).map(|name| name(text)).unwrap_or_default()
+    }
+}
