@@ -4,17 +4,23 @@
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+mod atomic;
+#[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
+mod builtin;
 mod cpu;
 #[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
 pub mod device;
 pub mod fault;
 pub mod kernel;
+mod raw;
 pub mod target;
 pub mod text;
 pub mod trust;
 
 pub use cpu::each::{Output, Shaped, each, image, volume};
+pub use cpu::target::Cpu;
 pub use fault::{Fault, FaultKind};
+pub use raw::{Atomic, AtomicElement};
 
 /// The header of Rust's semantics in CUDA C++.
 pub const HEADER: &str = include_str!("phases.cuh");

@@ -2,6 +2,7 @@
 
 use std::panic::Location;
 
+pub use crate::cpu::args::{args, read, shared, value, write};
 pub use crate::cpu::each::{Index, Output, each, extent, image, volume};
 use crate::cpu::raise::{self, Raised};
 pub use crate::cpu::run::{host, run};

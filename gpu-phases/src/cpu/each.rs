@@ -5,14 +5,20 @@ use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::hook::{self, Mark};
 use super::raise::{Cause, Raised};
 use super::run;
 use crate::kernel::Extent;
+use crate::raw::{self, Task};
 
 /// Leaves of the recursion for each thread: the last one to end keeps the others waiting for 1/32 of a thread's share.
 const LEAVES: usize = 32;
+/// How long a loop runs on one thread before it takes others: waking them takes some 5 to 10 microseconds.
+const ALONE: Duration = Duration::from_micros(10);
+/// Loops of more elements begin on one thread.
+const ALONE_FROM: usize = 64;
 
 thread_local! {
     /// The position of the element that this thread has left by unwinding.
@@ -258,7 +264,10 @@ where
     } else if count > 0 {
         // While this thread waits it may run other tasks of the pool, which are not the kernel's.
         let _mark = Mark::inside(false);
-        run.split(out, 0, count);
+        let (out, done) = run.alone(out, count);
+        if done < count {
+            run.split(out, done, count - done);
+        }
     }
     let failure = run.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some((position, cause)) = failure {
@@ -307,6 +316,31 @@ struct Run<'a, F> {
 }
 
 impl<F> Run<'_, F> {
+    /// Runs some elements on this thread for a time in which the pool would hardly begin. Returns the rest, and how many
+    /// have run.
+    fn alone<O>(&self, out: O, count: usize) -> (O, usize)
+    where
+        O: Output,
+        F: Fn(O::Index, O::Item) + Sync + Clone,
+    {
+        // So few elements may be long ones. There is no clock on some kinds of WebAssembly, and no pool either.
+        if count <= ALONE_FROM || cfg!(target_family = "wasm") {
+            return (out, 0);
+        }
+        let (mut rest, mut done, begin) = (out, 0, Instant::now());
+        while done < count
+            && begin.elapsed() < ALONE
+            && self.lowest.load(Ordering::Relaxed) == usize::MAX
+        {
+            // Doubles what has run. From 16 elements on, vectors stay aligned.
+            let batch = if done == 1 { 15 } else { done.max(1) }.min(count - done);
+            let (head, tail) = rest.split_at(batch);
+            self.chunk(head, done, batch);
+            (rest, done) = (tail, done + batch);
+        }
+        (rest, done)
+    }
+
     /// Runs the elements from `start` on, in tasks.
     fn split<O>(&self, out: O, start: usize, count: usize)
     where
@@ -336,9 +370,8 @@ impl<F> Run<'_, F> {
     {
         let caught = {
             let _mark = Mark::inside(true);
-            panic::catch_unwind(AssertUnwindSafe(|| {
-                elements(self.f, out, start, count, self.shape)
-            }))
+            let task = Chunk { f: self.f, out, start, count, shape: self.shape };
+            panic::catch_unwind(AssertUnwindSafe(|| raw::with_fma(task)))
         };
         let Err(payload) = caught else { return };
         let position = FAILED.get();
@@ -383,31 +416,41 @@ impl Drop for Position {
     }
 }
 
-/// Runs `count` elements from `start` on, row by row.
-#[inline(always)]
-fn elements<O, F>(f: &F, out: O, start: usize, count: usize, shape: [usize; 3])
+/// Elements that run one after the other.
+struct Chunk<'a, O, F> {
+    f: &'a F,
+    out: O,
+    start: usize,
+    count: usize,
+    shape: [usize; 3],
+}
+
+impl<O, F> Task for Chunk<'_, O, F>
 where
     O: Output,
     F: Fn(O::Index, O::Item) + Clone,
 {
-    // A copy in this frame: stores to the output would otherwise make the compiler load the captures again after each.
-    let f = f.clone();
-    let width = if O::Index::DIMENSIONS == 1 { usize::MAX } else { shape[0] };
-    let (mut rest, mut at) = (out, Position(start));
-    let end = start + count;
-    while at.0 < end {
-        let [x, y, z] =
-            if O::Index::DIMENSIONS == 1 { [at.0, 0, 0] } else { coordinates(at.0, shape) };
-        let row = (width - x).min(end - at.0);
-        let before = at.0 - x;
-        let (head, tail) = rest.split_at(row);
-        rest = tail;
-        for item in head.items() {
-            f(O::Index::new(at.0 - before, y, z), item);
-            at.0 = at.0.wrapping_add(1);
+    #[inline(always)]
+    fn run(self) {
+        // A copy in this frame: stores to the output would otherwise make the compiler load the captures again after each.
+        let f = self.f.clone();
+        let flat = O::Index::DIMENSIONS == 1;
+        let width = if flat { usize::MAX } else { self.shape[0] };
+        let (mut rest, mut at) = (self.out, Position(self.start));
+        let end = self.start + self.count;
+        while at.0 < end {
+            let [x, y, z] = if flat { [at.0, 0, 0] } else { coordinates(at.0, self.shape) };
+            let row = (width - x).min(end - at.0);
+            let before = at.0 - x;
+            let (head, tail) = rest.split_at(row);
+            rest = tail;
+            for item in head.items() {
+                f(O::Index::new(at.0 - before, y, z), item);
+                at.0 = at.0.wrapping_add(1);
+            }
         }
+        std::mem::forget(at);
     }
-    std::mem::forget(at);
 }
 
 #[cfg(test)]
