@@ -12,6 +12,7 @@ mod cpu;
 pub mod device;
 pub mod fault;
 pub mod kernel;
+pub mod math;
 mod raw;
 pub mod target;
 pub mod text;
@@ -20,6 +21,7 @@ pub mod trust;
 pub use cpu::each::{Output, Shaped, each, image, volume};
 pub use cpu::target::Cpu;
 pub use fault::{Fault, FaultKind};
+pub use math::{Int, Number, Real};
 pub use raw::{Atomic, AtomicElement};
 
 /// The header of Rust's semantics in CUDA C++.

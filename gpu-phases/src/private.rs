@@ -5,8 +5,10 @@ use std::panic::Location;
 pub use crate::cpu::args::{args, read, shared, value, write};
 pub use crate::cpu::each::{Index, Output, each, extent, image, volume};
 use crate::cpu::raise::{self, Raised};
+pub use crate::fault::FaultKind;
+pub use crate::math::{DefinedFloat, DefinedInt, DefinedSigned, DefinedUnsigned};
+
 pub use crate::cpu::run::{host, run};
-use crate::fault::FaultKind;
 
 /// Returns `i` if it is an index of `len` elements. Else the kernel is left by a fault.
 #[inline(always)]

@@ -47,7 +47,13 @@ impl Text {
     /// Returns the whole text: the header of semantics and all that was written.
     #[must_use]
     pub fn finish(&self) -> String {
-        [crate::HEADER, "namespace phases {\n", self.definitions.as_str(), "} // namespace phases\n"].concat()
+        [
+            crate::HEADER,
+            "namespace phases {\n",
+            self.definitions.as_str(),
+            "} // namespace phases\n",
+        ]
+        .concat()
     }
 
     /// Writes the definition of a type, and returns its C++ name.
@@ -75,7 +81,12 @@ impl Text {
     /// Writes a function, unless it was written before, and returns its C++ name, which begins with `stem`.
     ///
     /// `make` is given that name.
-    pub fn function(&mut self, key: &str, stem: &str, make: impl FnOnce(&mut Self, &str) -> String) -> String {
+    pub fn function(
+        &mut self,
+        key: &str,
+        stem: &str,
+        make: impl FnOnce(&mut Self, &str) -> String,
+    ) -> String {
         if let Some(name) = self.written.get(key) {
             return name.clone();
         }
@@ -101,7 +112,9 @@ pub fn fill(text: &str, holes: &[String]) -> String {
     let mut filled = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
         let Some((number, rest)) = piece.split_once('\u{2}') else { continue };
-        filled.push_str(number.parse().ok().and_then(|at: usize| holes.get(at)).map_or("", String::as_str));
+        filled.push_str(
+            number.parse().ok().and_then(|at: usize| holes.get(at)).map_or("", String::as_str),
+        );
         filled.push_str(rest);
     }
     filled

@@ -63,7 +63,9 @@ pub(crate) fn install() {
 
 fn record(info: &PanicHookInfo<'_>) {
     let message = message(info.payload());
-    let place = info.location().map(|place| (intern(place.file()), place.line()));
+    // A place in std says nothing: its functions that fail without the caller's place are not for kernels.
+    let place = info.location().filter(|place| !place.file().starts_with("/rustc/"));
+    let place = place.map(|place| (intern(place.file()), place.line()));
     // The value is lost if the thread is ending. Then the payload has the message still.
     let _ = RECORDED.try_with(|recorded| recorded.replace(Some(Recorded { message, place })));
 }
