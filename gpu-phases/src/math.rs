@@ -258,7 +258,8 @@ macro_rules! floats {
             #[inline(always)]
             #[track_caller]
             fn phases_clamp(self, min: Self, max: Self) -> Self {
-                if !(min <= max) {
+                let ordered = min <= max;
+                if !ordered {
                     fail(FaultKind::Assert, Location::caller());
                 }
                 let low = if self < min { min } else { self };
