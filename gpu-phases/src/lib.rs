@@ -14,6 +14,7 @@ pub mod fault;
 pub mod kernel;
 pub mod math;
 mod raw;
+pub mod replay;
 pub mod target;
 pub mod text;
 pub mod trust;
