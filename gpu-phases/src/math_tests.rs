@@ -119,7 +119,7 @@ fn failures_have_the_line_of_the_kernel() {
                 );
             }
             Ok(()) => {
-                assert!(kind == FaultKind::Overflow && !cfg!(debug_assertions), "case {number}")
+                assert!(kind == FaultKind::Overflow && !cfg!(debug_assertions), "case {number}");
             }
             other => panic!("case {number}: {other:?}"),
         }

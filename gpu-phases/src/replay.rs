@@ -212,7 +212,7 @@ impl SavedArg {
         match self.kind {
             ParamKind::Value => len == self.size,
             ParamKind::Read | ParamKind::Write | ParamKind::Shared => {
-                self.size > 0 && len % self.size == 0
+                self.size > 0 && len.is_multiple_of(self.size)
             }
         }
     }

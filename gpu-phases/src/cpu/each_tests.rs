@@ -70,8 +70,8 @@ fn outputs_of_a_tuple_run_together() {
     let (mut a, mut b) = (vec![0usize; 12], vec![0u8; 12]);
     run(&KERNEL, || {
         each((image(&mut a, [3, 4]), image(&mut b, [3, 4])), |[x, y], (a, b)| {
-            (*a, *b) = (x, y as u8)
-        })
+            (*a, *b) = (x, y as u8);
+        });
     })
     .unwrap();
     assert_eq!((a[7], b[7]), (1, 2));
@@ -110,7 +110,7 @@ fn the_first_element_that_fails_is_reported() {
         let fault = fault_of(|| {
             let body = |i: usize, out: &mut u8| {
                 let small = [1, 2, 3];
-                let at = if i >= first && (i - first) % 3 == 0 { i + 3 } else { 2 };
+                let at = if i >= first && (i - first).is_multiple_of(3) { i + 3 } else { 2 };
                 *out = small[index(at, small.len(), line)];
                 ran.fetch_add(1, Ordering::Relaxed);
             };
@@ -141,8 +141,9 @@ fn panics_of_std_become_faults() {
     let mut out = [0i32; 3];
     let small = [1, 2];
     let none: Option<i32> = std::hint::black_box(None);
+    type Case<'a> = (&'a (dyn Fn(usize) -> i32 + Sync), FaultKind, u64, u64);
     let line = line!();
-    let cases: [(&(dyn Fn(usize) -> i32 + Sync), FaultKind, u64, u64); 8] = [
+    let cases: [Case<'_>; 8] = [
         (&|_| i32::MAX - zero + (1 - zero), FaultKind::Overflow, 0, 0),
         (&|_| (i32::MIN + zero) - 1, FaultKind::Overflow, 0, 0),
         (&|_| (i32::MAX + zero) * 2, FaultKind::Overflow, 0, 0),
