@@ -45,3 +45,10 @@ pub fn check(condition: bool, line: u32) {
 pub fn refuse(message: String) -> ! {
     Raised::Refused(message).throw()
 }
+
+pub use crate::defined::Defined;
+pub use crate::host::{
+    HostView, Len, OutputShape, Shape, bare_failed, condition_failed, extent_of, overflow_checks, shown,
+};
+pub use crate::probe::{Named, Probe, Types, typed};
+pub use crate::text::fill;

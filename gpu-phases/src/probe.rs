@@ -5,6 +5,18 @@ use std::marker::PhantomData;
 use crate::device::Device;
 use crate::text::Text;
 
+/// What has a name in C++: types, and functions with their generic arguments.
+pub trait Named {
+    /// Writes the definition, and returns the name.
+    fn name(text: &mut Text) -> String;
+}
+
+impl<T: Device> Named for T {
+    fn name(text: &mut Text) -> String {
+        text.ty::<T>()
+    }
+}
+
 /// Stands for a type that rustc infers.
 #[derive(Debug)]
 pub struct Probe<T>(PhantomData<fn() -> T>);
@@ -36,8 +48,8 @@ pub struct Types(Vec<fn(&mut Text) -> String>);
 
 impl Types {
     /// Takes the type of the next probe.
-    pub fn push<T: Device>(&mut self, _: &Probe<T>) {
-        self.0.push(Text::ty::<T>);
+    pub fn push<T: Named>(&mut self, _: &Probe<T>) {
+        self.0.push(T::name);
     }
 
     /// Writes the definition of a probe's type, and returns its C++ name.
