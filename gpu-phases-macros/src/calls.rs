@@ -10,11 +10,36 @@ use crate::refuse::{Result, refused};
 use crate::translate::{Translator, Value};
 
 /// Methods whose results Rust leaves open in part. rustc's copy calls those of the library, which define them.
-pub(crate) const DEFINED: [&str; 42] = [
-    "min", "max", "clamp", "copysign", "signum", "to_bits", "is_sign_negative", "is_sign_positive", "abs", "sqrt",
-    "mul_add", "floor", "ceil", "round", "round_ties_even", "trunc", "fract", "recip", "powi", "sin", "cos", "tan", "asin",
-    "acos", "atan", "atan2", "sin_cos", "sinh", "cosh", "tanh", "exp", "exp2", "exp_m1", "ln", "ln_1p", "log2", "log10",
-    "powf", "cbrt", "hypot", "rem_euclid", "div_euclid",
+pub(crate) const DEFINED: [&str; 23] = [
+    "min",
+    "max",
+    "clamp",
+    "rem_euclid",
+    "div_euclid",
+    "pow",
+    "abs",
+    "signum",
+    "div_ceil",
+    "copysign",
+    "to_bits",
+    "is_sign_negative",
+    "is_sign_positive",
+    "floor",
+    "ceil",
+    "trunc",
+    "round",
+    "round_ties_even",
+    "fract",
+    "sqrt",
+    "recip",
+    "mul_add",
+    "powi",
+];
+
+/// Functions that differ between the libraries of processors and devices.
+const INEXACT: [&str; 24] = [
+    "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sin_cos", "sinh", "cosh", "tanh", "asinh", "exp", "exp2", "exp_m1",
+    "ln", "ln_1p", "log2", "log10", "log", "powf", "cbrt", "hypot", "acosh",
 ];
 
 impl Translator<'_> {
@@ -22,7 +47,11 @@ impl Translator<'_> {
         let line = line_of(e);
         let Expr::Call(call) = e else { return Ok(Value::unit()) };
         let Expr::Path(function) = &*call.func else {
-            return refused(&call.func, "kernels call only named functions and closures", "name the closure by a `let`");
+            return refused(
+                &call.func,
+                "kernels call only named functions and closures",
+                "name the closure by a `let`",
+            );
         };
         let function = function.clone();
         if let Some(name) = function.path.get_ident()
@@ -34,7 +63,8 @@ impl Translator<'_> {
             let args = self.operands(&mut call.args)?;
             return Ok(self.called(format!("d({local})({})", crate::exprs::codes(&args))));
         }
-        let last = function.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+        let last =
+            function.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
         if last == "Some" {
             let args = self.operands(&mut call.args)?;
             let effect = crate::translate::effect_of(&args);
@@ -114,8 +144,17 @@ impl Translator<'_> {
             match arg {
                 Expr::Reference(reference) if reference.mutability.is_none() => {}
                 Expr::Reference(reference) if self.is_variable(&reference.expr) => {}
-                Expr::Lit(_) | Expr::Binary(_) | Expr::Index(_) | Expr::Cast(_) | Expr::Field(_) | Expr::Unary(_) => {}
-                Expr::Path(path) if path.path.get_ident().is_some_and(|name| self.is_plain(&name.to_string())) => {}
+                Expr::Lit(_)
+                | Expr::Binary(_)
+                | Expr::Index(_)
+                | Expr::Cast(_)
+                | Expr::Field(_)
+                | Expr::Unary(_) => {}
+                Expr::Path(path)
+                    if path
+                        .path
+                        .get_ident()
+                        .is_some_and(|name| self.is_plain(&name.to_string())) => {}
                 Expr::MethodCall(_) | Expr::Call(_) => {}
                 _ => self.effect(),
             }
@@ -136,13 +175,27 @@ impl Translator<'_> {
         let Expr::MethodCall(call) = e else { return Ok(Value::unit()) };
         let name = call.method.to_string();
         if let Some(turbofish) = &call.turbofish {
-            return refused(turbofish, "methods in kernels have no generic arguments", "use a `#[device]` function");
+            return refused(
+                turbofish,
+                "methods in kernels have no generic arguments",
+                "use a `#[device]` function",
+            );
         }
-        if matches!(name.as_str(), "iter" | "iter_mut" | "into_iter" | "map" | "sum" | "fold" | "filter" | "collect") {
+        if matches!(
+            name.as_str(),
+            "iter" | "iter_mut" | "into_iter" | "map" | "sum" | "fold" | "filter" | "collect"
+        ) {
             return refused(
                 &call.method,
                 "kernels have iterators only in the head of a `for`",
                 "write the loop: `for x in a.iter() { sum += *x; }`",
+            );
+        }
+        if INEXACT.contains(&name.as_str()) {
+            return refused(
+                &call.method,
+                "this function has other results on other processors",
+                "use `gpu_phases::math`, or write it by a polynomial in a `#[device]` function",
             );
         }
         let receiver = self.place(&mut call.receiver)?;
@@ -173,9 +226,16 @@ impl Translator<'_> {
     fn is_own_receiver(&self, e: &Expr) -> bool {
         match e {
             Expr::Paren(inner) => self.is_own_receiver(&inner.expr),
-            Expr::Path(path) => path.path.get_ident().is_some_and(|name| self.is_plain(&name.to_string())),
+            Expr::Path(path) => {
+                path.path.get_ident().is_some_and(|name| self.is_plain(&name.to_string()))
+            }
             Expr::Field(field) => self.is_own_receiver(&field.base),
-            Expr::Binary(_) | Expr::Lit(_) | Expr::Cast(_) | Expr::Verbatim(_) | Expr::Call(_) | Expr::MethodCall(_) => true,
+            Expr::Binary(_)
+            | Expr::Lit(_)
+            | Expr::Cast(_)
+            | Expr::Verbatim(_)
+            | Expr::Call(_)
+            | Expr::MethodCall(_) => true,
             _ => false,
         }
     }
@@ -188,14 +248,16 @@ impl Translator<'_> {
         let rust_line = u32::try_from(line).unwrap_or(0);
         match name.as_str() {
             "assert" | "debug_assert" => {
-                let args = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.mac.tokens.clone())?;
+                let args = Punctuated::<Expr, Token![,]>::parse_terminated
+                    .parse2(mac.mac.tokens.clone())?;
                 let Some(condition) = args.into_iter().next() else {
                     return refused(e, "`assert!` takes a condition", "write `assert!(a < b)`");
                 };
                 self.check_condition(e, condition, name == "debug_assert", rust_line)
             }
             "assert_eq" | "assert_ne" | "debug_assert_eq" | "debug_assert_ne" => {
-                let args = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.mac.tokens.clone())?;
+                let args = Punctuated::<Expr, Token![,]>::parse_terminated
+                    .parse2(mac.mac.tokens.clone())?;
                 let mut args = args.into_iter();
                 let (Some(a), Some(b)) = (args.next(), args.next()) else {
                     return refused(e, "this takes two values", "write `assert!(a == b)`");
@@ -220,18 +282,28 @@ impl Translator<'_> {
         }
     }
 
-    fn check_condition(&mut self, e: &mut Expr, mut condition: Expr, debug: bool, line: u32) -> Result<Value> {
+    fn check_condition(
+        &mut self,
+        e: &mut Expr,
+        mut condition: Expr,
+        debug: bool,
+        line: u32,
+    ) -> Result<Value> {
         let private = self.private();
         let (emitted, value) = self.captured(|s| s.operand(&mut condition))?;
         if debug {
-            let on = self.hole(quote!(if cfg!(debug_assertions) { "true" } else { "false" }.to_owned()));
+            let on =
+                self.hole(quote!(if cfg!(debug_assertions) { "true" } else { "false" }.to_owned()));
             self.emit(&format!("if constexpr ({on}) {{"));
         }
         self.out.push_str(&emitted);
         self.emit(&format!("if (!v({})) c.fail({line}, Assert);", value.code));
         if debug {
             self.emit("}");
-            replace(e, |_| quote!(if cfg!(debug_assertions) { #private::check(#condition, #line) }));
+            replace(
+                e,
+                |_| quote!(if cfg!(debug_assertions) { #private::check(#condition, #line) }),
+            );
         } else {
             replace(e, |_| quote!(#private::check(#condition, #line)));
         }
@@ -241,9 +313,28 @@ impl Translator<'_> {
 
 /// Methods of numbers and slices, which change nothing whatever they are called on.
 const KNOWN_PURE: [&str; 22] = [
-    "len", "is_empty", "wrapping_add", "wrapping_sub", "wrapping_mul", "saturating_sub", "saturating_add", "is_nan",
-    "is_some", "is_none", "is_finite", "is_infinite", "pow", "count_ones", "leading_zeros", "trailing_zeros",
-    "rotate_left", "rotate_right", "div_ceil", "is_power_of_two", "abs_diff", "total_cmp",
+    "len",
+    "is_empty",
+    "wrapping_add",
+    "wrapping_sub",
+    "wrapping_mul",
+    "saturating_sub",
+    "saturating_add",
+    "is_nan",
+    "is_some",
+    "is_none",
+    "is_finite",
+    "is_infinite",
+    "pow",
+    "count_ones",
+    "leading_zeros",
+    "trailing_zeros",
+    "rotate_left",
+    "rotate_right",
+    "div_ceil",
+    "is_power_of_two",
+    "abs_diff",
+    "total_cmp",
 ];
 
 fn is_atomic(name: &str) -> bool {
@@ -260,7 +351,8 @@ pub(crate) fn starts_upper(name: &str) -> bool {
 }
 
 const PRIMITIVES: [&str; 15] = [
-    "u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize", "f32", "f64", "bool", "f16", "bf16",
+    "u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize", "f32", "f64", "bool",
+    "f16", "bf16",
 ];
 
 /// Returns the type before the last segment of a path, if there is one.

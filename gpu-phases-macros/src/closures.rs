@@ -11,7 +11,11 @@ impl Translator<'_> {
     pub(crate) fn closure(&mut self, e: &mut Expr) -> Result<Value> {
         let Expr::Closure(closure) = e else { return Ok(Value::unit()) };
         if let Some(capture) = &closure.capture {
-            return refused(capture, "kernels have no `move` closures", "let the closure borrow what it uses");
+            return refused(
+                capture,
+                "kernels have no `move` closures",
+                "let the closure borrow what it uses",
+            );
         }
         let result = match &closure.output {
             ReturnType::Default => None,
@@ -42,7 +46,9 @@ impl Translator<'_> {
                     }
                 }
                 let value = match &mut *closure.body {
-                    Expr::Block(block) if block.label.is_none() => s.block_value(&mut block.block)?,
+                    Expr::Block(block) if block.label.is_none() => {
+                        s.block_value(&mut block.block)?
+                    }
                     body => s.expr(body)?,
                 };
                 if !value.never {
@@ -76,7 +82,8 @@ impl Translator<'_> {
                 Some(value) => quote!(#value),
                 None => quote!(()),
             };
-            leave.expr = Some(Box::new(Expr::Verbatim(quote!(::core::option::Option::Some(#value)))));
+            leave.expr =
+                Some(Box::new(Expr::Verbatim(quote!(::core::option::Option::Some(#value)))));
         }
         // A `return` may keep what comes later in a loop from being reached.
         self.effect();

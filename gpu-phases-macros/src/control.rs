@@ -35,9 +35,12 @@ impl Translator<'_> {
 
     /// Translates `if c { a } else { b }` without statements to the conditional operator.
     fn conditional(&mut self, branch: &mut syn::ExprIf) -> Result<Option<Value>> {
-        let simple = |block: &Block| matches!(&block.stmts[..], [syn::Stmt::Expr(e, None)] if is_simple(e));
+        let simple =
+            |block: &Block| matches!(&block.stmts[..], [syn::Stmt::Expr(e, None)] if is_simple(e));
         let otherwise = match &branch.else_branch {
-            Some((_, otherwise)) => matches!(&**otherwise, Expr::Block(block) if simple(&block.block)),
+            Some((_, otherwise)) => {
+                matches!(&**otherwise, Expr::Block(block) if simple(&block.block))
+            }
             None => false,
         };
         if !otherwise || !simple(&branch.then_branch) || !is_simple(&branch.cond) {
@@ -62,7 +65,8 @@ impl Translator<'_> {
                 self.assign_to(target, value)
             }
             other => {
-                let value = if target.is_some() { self.expr(other)? } else { self.discarded(other)? };
+                let value =
+                    if target.is_some() { self.expr(other)? } else { self.discarded(other)? };
                 self.assign_to(target, value)
             }
         }
@@ -74,7 +78,9 @@ impl Translator<'_> {
         }
         match target {
             Some(target) => self.emit(&format!("{target} = {};", value.code)),
-            None if value.effect == Effect::Faults => self.emit(&format!("(void)({});", value.code)),
+            None if value.effect == Effect::Faults => {
+                self.emit(&format!("(void)({});", value.code))
+            }
             None => {}
         }
         Ok(Value::unit())
@@ -85,7 +91,8 @@ impl Translator<'_> {
             let conditions = s.conditions(&mut branch.cond)?;
             let mut braces = 0;
             // With several conditions the `else` is reached from each of them.
-            let label = (conditions.len() > 1 && branch.else_branch.is_some()).then(|| s.name("otherwise"));
+            let label =
+                (conditions.len() > 1 && branch.else_branch.is_some()).then(|| s.name("otherwise"));
             let end = label.as_ref().map(|_| s.name("end"));
             if label.is_some() {
                 s.emit("{");
@@ -180,25 +187,26 @@ impl Translator<'_> {
         let mut always = false;
         let mut text = String::new();
         for (at, arm) in branch.arms.iter_mut().enumerate() {
-            let (emitted, (test, result)): (String, (Option<String>, Value)) = self.captured(|s| {
-                s.scoped(|s| {
-                    let mut matching = Matching::default();
-                    s.pattern(&mut arm.pat, &value, &mut matching)?;
-                    s.bind(&matching);
-                    if let Some((_, guard)) = &mut arm.guard {
-                        let guard = s.operand(guard)?;
-                        s.emit(&format!("if (v({})) {{", guard.code));
-                    }
-                    let result = s.branch_into(&mut arm.body, target)?;
-                    if guarded && !result.never {
-                        s.emit(&format!("goto {end};"));
-                    }
-                    if arm.guard.is_some() {
-                        s.emit("}");
-                    }
-                    Ok((matching.test(), result))
-                })
-            })?;
+            let (emitted, (test, result)): (String, (Option<String>, Value)) =
+                self.captured(|s| {
+                    s.scoped(|s| {
+                        let mut matching = Matching::default();
+                        s.pattern(&mut arm.pat, &value, &mut matching)?;
+                        s.bind(&matching);
+                        if let Some((_, guard)) = &mut arm.guard {
+                            let guard = s.operand(guard)?;
+                            s.emit(&format!("if (v({})) {{", guard.code));
+                        }
+                        let result = s.branch_into(&mut arm.body, target)?;
+                        if guarded && !result.never {
+                            s.emit(&format!("goto {end};"));
+                        }
+                        if arm.guard.is_some() {
+                            s.emit("}");
+                        }
+                        Ok((matching.test(), result))
+                    })
+                })?;
             never &= result.never;
             if always {
                 continue;
@@ -235,7 +243,9 @@ fn is_simple(e: &Expr) -> bool {
         Expr::Cast(cast) => is_simple(&cast.expr),
         Expr::Index(index) => is_simple(&index.expr) && is_simple(&index.index),
         Expr::Binary(binary) => {
-            !crate::places::is_assigning(&binary.op) && is_simple(&binary.left) && is_simple(&binary.right)
+            !crate::places::is_assigning(&binary.op)
+                && is_simple(&binary.left)
+                && is_simple(&binary.right)
         }
         _ => false,
     }
@@ -249,4 +259,3 @@ fn contains_let(e: &Expr) -> bool {
         _ => false,
     }
 }
-

@@ -3,7 +3,7 @@
 use syn::{Expr, ExprForLoop};
 
 use crate::exprs::line_of;
-use crate::loops::{Loop, as_range};
+use crate::loops::{Loop, as_range, is_range};
 use crate::patterns::single_name;
 use crate::places::is_place;
 use crate::refuse::{Result, refused};
@@ -11,14 +11,14 @@ use crate::translate::{Translator, Value};
 
 impl Translator<'_> {
     pub(crate) fn for_range(&mut self, each: &mut ExprForLoop, entry: Loop) -> Result<Value> {
-        if as_range(&mut each.expr).is_some() {
+        if is_range(&each.expr) {
             return self.over_range(each, entry);
         }
         match &mut *each.expr {
-            Expr::MethodCall(call) if call.method == "rev" && as_range(&mut call.receiver).is_some() => {
+            Expr::MethodCall(call) if call.method == "rev" && is_range(&call.receiver) => {
                 self.over_reverse(each, entry)
             }
-            Expr::MethodCall(call) if call.method == "step_by" && as_range(&mut call.receiver).is_some() => {
+            Expr::MethodCall(call) if call.method == "step_by" && is_range(&call.receiver) => {
                 self.over_steps(each, entry)
             }
             _ => self.over_elements(each, entry),
@@ -27,7 +27,9 @@ impl Translator<'_> {
 
     /// The ends of a range, in an object of C++.
     fn range_object(&mut self, e: &mut Expr) -> Result<(String, bool)> {
-        let Some(range) = as_range(e) else { return refused(e, "this is no range", "write `a..b`") };
+        let Some(range) = as_range(e) else {
+            return refused(e, "this is no range", "write `a..b`");
+        };
         let inclusive = range.inclusive;
         let values = self.operands([range.start, range.end])?;
         let name = self.name("r");
@@ -36,7 +38,12 @@ impl Translator<'_> {
     }
 
     /// Declares the counter, and translates the body.
-    fn counted_body(&mut self, each: &mut ExprForLoop, mut entry: Loop, value: &str) -> Result<(String, Loop)> {
+    fn counted_body(
+        &mut self,
+        each: &mut ExprForLoop,
+        mut entry: Loop,
+        value: &str,
+    ) -> Result<(String, Loop)> {
         entry.counter = match single_name(&each.pat) {
             Some((name, false)) => Some(name),
             _ => None,
@@ -51,7 +58,8 @@ impl Translator<'_> {
     fn over_range(&mut self, each: &mut ExprForLoop, entry: Loop) -> Result<Value> {
         let (range, inclusive) = self.range_object(&mut each.expr)?;
         let counter = self.name("j");
-        let (body, entry) = self.counted_body(each, entry, &format!("{range}.number({counter})"))?;
+        let (body, entry) =
+            self.counted_body(each, entry, &format!("{range}.number({counter})"))?;
         self.leave_outer_pure();
         let head = if inclusive {
             let more = self.name("more");
@@ -61,7 +69,9 @@ impl Translator<'_> {
                  {counter} = next({counter})) {{"
             )
         } else {
-            format!("{{ for (auto {counter} = {range}.start.v; {counter} < {range}.end.v; ++{counter}) {{")
+            format!(
+                "{{ for (auto {counter} = {range}.start.v; {counter} < {range}.end.v; ++{counter}) {{"
+            )
         };
         self.emit(&format!("{head}\n{body}}} }}"));
         self.finish_loop(&entry);
@@ -72,7 +82,8 @@ impl Translator<'_> {
         let Expr::MethodCall(call) = &mut *each.expr else { return Ok(Value::unit()) };
         let (range, inclusive) = self.range_object(&mut call.receiver)?;
         let counter = self.name("j");
-        let (body, entry) = self.counted_body(each, entry, &format!("{range}.number({counter})"))?;
+        let (body, entry) =
+            self.counted_body(each, entry, &format!("{range}.number({counter})"))?;
         self.leave_outer_pure();
         let head = if inclusive {
             let more = self.name("more");
@@ -82,7 +93,9 @@ impl Translator<'_> {
                  {counter} = before({counter})) {{"
             )
         } else {
-            format!("{{ for (auto {counter} = {range}.end.v; {counter} > {range}.start.v;) {{ --{counter};")
+            format!(
+                "{{ for (auto {counter} = {range}.end.v; {counter} > {range}.start.v;) {{ --{counter};"
+            )
         };
         self.emit(&format!("{head}\n{body}}} }}"));
         self.finish_loop(&entry);
@@ -100,7 +113,8 @@ impl Translator<'_> {
         let (by, counter) = (self.name("by"), self.name("j"));
         self.emit(&format!("const usize {by} = {};", step.code));
         self.emit(&format!("if ({by}.v == 0) c.fail({line}, Assert);"));
-        let (body, entry) = self.counted_body(each, entry, &format!("{range}.step({counter}, {by})"))?;
+        let (body, entry) =
+            self.counted_body(each, entry, &format!("{range}.step({counter}, {by})"))?;
         self.leave_outer_pure();
         self.emit(&format!(
             "{{ const auto n_{counter} = {range}.steps({by}, {inclusive});\n\
@@ -114,9 +128,11 @@ impl Translator<'_> {
     fn over_elements(&mut self, each: &mut ExprForLoop, entry: Loop) -> Result<Value> {
         let counter = self.name("j");
         let (items, setup) = self.elements(&mut each.expr, &counter)?;
-        let (body, entry) = self.counted_body(each, Loop { counter: None, ..entry }, &items)?;
+        let (body, entry) = self.counted_body(each, entry, &items)?;
         self.leave_outer_pure();
-        self.emit(&format!("{{ for (len {counter} = 0; {counter} < {setup}; ++{counter}) {{\n{body}}} }}"));
+        self.emit(&format!(
+            "{{ for (len {counter} = 0; {counter} < {setup}; ++{counter}) {{\n{body}}} }}"
+        ));
         self.finish_loop(&entry);
         Ok(Value::unit())
     }

@@ -58,24 +58,42 @@ impl Translator<'_> {
             Expr::MethodCall(_) => self.method(e),
             Expr::Closure(_) => self.closure(e),
             Expr::Macro(_) => self.macro_call(e),
-            Expr::Let(_) => {
-                refused(e, "`let` is a condition only of `if` and `while`", "write `if let PATTERN = value { … }`")
+            Expr::Let(_) => refused(
+                e,
+                "`let` is a condition only of `if` and `while`",
+                "write `if let PATTERN = value { … }`",
+            ),
+            Expr::Try(_) => refused(
+                e,
+                "kernels have no `?`",
+                "use `match`, or `let Some(x) = … else { return … };`",
+            ),
+            Expr::Unsafe(_) => {
+                refused(e, "kernels have no `unsafe`", "use slices, whose indices are checked")
             }
-            Expr::Try(_) => refused(e, "kernels have no `?`", "use `match`, or `let Some(x) = … else { return … };`"),
-            Expr::Unsafe(_) => refused(e, "kernels have no `unsafe`", "use slices, whose indices are checked"),
-            Expr::Await(_) | Expr::Async(_) => refused(e, "kernels have no `async`", "call the function"),
+            Expr::Await(_) | Expr::Async(_) => {
+                refused(e, "kernels have no `async`", "call the function")
+            }
             Expr::Range(_) => refused(
                 e,
                 "a range is only what a `for` runs over",
                 "write `for i in a..b`, or `x >= a && x < b` for `(a..b).contains(&x)`",
             ),
-            _ => refused(e, "kernels have no such expression", "see the list of what kernels can contain"),
+            _ => refused(
+                e,
+                "kernels have no such expression",
+                "see the list of what kernels can contain",
+            ),
         }
     }
 
     fn cast_type(&mut self, ty: &Type) -> Result<String> {
         if matches!(ty, Type::Infer(_)) {
-            return refused(ty, "the type of this `as` is not written", "write it, as in `x as f32`");
+            return refused(
+                ty,
+                "the type of this `as` is not written",
+                "write it, as in `x as f32`",
+            );
         }
         self.ty(ty)
     }

@@ -19,11 +19,19 @@ struct Loop<'b> {
 }
 
 /// Expands `#[kernel]`.
-pub(crate) fn expand(args: TokenStream, item: TokenStream, library: TokenStream) -> Result<TokenStream> {
+pub(crate) fn expand(
+    args: TokenStream,
+    item: TokenStream,
+    library: TokenStream,
+) -> Result<TokenStream> {
     let options = Options::parse(args, library)?;
     let item: Item = syn::parse2(item)?;
     let Item::Fn(function) = item else {
-        return refused(&item, "`#[kernel]` is for functions", "put it on `fn name(…) { …; each(out, |i, out| …) }`");
+        return refused(
+            &item,
+            "`#[kernel]` is for functions",
+            "put it on `fn name(…) { …; each(out, |i, out| …) }`",
+        );
     };
     let signature = Signature::parse(&function)?;
     let host = host::conditions(&function, &signature, &options)?;
@@ -48,7 +56,8 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
         match param.kind {
             signature::Kind::Value => parameters.push_str(&format!(", {ty} {cpp}")),
             signature::Kind::Read | signature::Kind::Write => {
-                let access = if matches!(param.kind, signature::Kind::Read) { "const " } else { "" };
+                let access =
+                    if matches!(param.kind, signature::Kind::Read) { "const " } else { "" };
                 parameters.push_str(&format!(", {access}{ty}* __restrict__ {cpp}_p, len {cpp}_n"));
                 prelude.push_str(&format!("slice<{access}{ty}> {cpp}{{{cpp}_p, {cpp}_n}};\n"));
             }
@@ -65,9 +74,14 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
     let source = s.hole(quote!(format!("{:?}", file!())));
     let checks = s.overflow_hole();
     let index = match dimensions {
-        1 => "const len gx = len(blockIdx.x) * 256 + threadIdx.x;\nif (gx >= sx) return;\n".to_owned(),
+        1 => "const len gx = len(blockIdx.x) * 256 + threadIdx.x;\nif (gx >= sx) return;\n"
+            .to_owned(),
         _ => {
-            let z = if dimensions == 3 { "const len gz = blockIdx.z;\n" } else { "const len gz = 0;\n" };
+            let z = if dimensions == 3 {
+                "const len gz = blockIdx.z;\n"
+            } else {
+                "const len gz = 0;\n"
+            };
             format!(
                 "const len gx = len(blockIdx.x) * 32 + threadIdx.x, gy = len(blockIdx.y) * 8 + threadIdx.y;\n{z}\
                  if (gx >= sx || gy >= sy) return;\n"
@@ -86,10 +100,18 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
 }
 
 /// Translates the statements of a kernel. Returns the dimensions of its loop, and rustc's copy.
-fn body(s: &mut Translator<'_>, function: &mut ItemFn, signature: &Signature) -> Result<(u32, Vec<Stmt>)> {
+fn body(
+    s: &mut Translator<'_>,
+    function: &mut ItemFn,
+    signature: &Signature,
+) -> Result<(u32, Vec<Stmt>)> {
     let mut statements = std::mem::take(&mut function.block.stmts);
     let Some(last) = statements.pop() else {
-        return refused(&function.sig, "the kernel has no loop", "end it with `each(out, |i, out| …)`");
+        return refused(
+            &function.sig,
+            "the kernel has no loop",
+            "end it with `each(out, |i, out| …)`",
+        );
     };
     let mut copy = Vec::new();
     for mut statement in statements {
@@ -97,7 +119,10 @@ fn body(s: &mut Translator<'_>, function: &mut ItemFn, signature: &Signature) ->
             // The host has checked it. It also gives slices their lengths.
             for (slice, len) in host::equal_lengths(&condition) {
                 let Some(param) = signature.slice(&slice) else { continue };
-                let Some(cpp) = s.local(&param.name.to_string()).map(|local| local.cpp.clone()) else { continue };
+                let Some(cpp) = s.local(&param.name.to_string()).map(|local| local.cpp.clone())
+                else {
+                    continue;
+                };
                 let mut len = len;
                 // A copy of rustc's is not needed for what the host has evaluated, but its literals are.
                 let (emitted, value) = s.captured(|s| s.operand(&mut len))?;
@@ -109,7 +134,11 @@ fn body(s: &mut Translator<'_>, function: &mut ItemFn, signature: &Signature) ->
         }
         let value = s.statements(std::slice::from_mut(&mut statement))?;
         if value.never {
-            return refused(&statement, "the kernel ends before its loop", "use `assert!` for what must hold");
+            return refused(
+                &statement,
+                "the kernel ends before its loop",
+                "use `assert!` for what must hold",
+            );
         }
         copy.push(statement);
     }
@@ -141,7 +170,11 @@ fn loop_of(statement: &mut Stmt) -> Result<Loop<'_>> {
         let mut args = call.args.iter_mut();
         return match (args.next(), args.next(), args.next()) {
             (Some(out), Some(Expr::Closure(closure)), None) => Ok(Loop { out, closure }),
-            _ => refused(&copy, "`each` takes an output and a closure", "write `each(out, |i, out| …)`"),
+            _ => refused(
+                &copy,
+                "`each` takes an output and a closure",
+                "write `each(out, |i, out| …)`",
+            ),
         };
     }
     refused(
@@ -169,8 +202,11 @@ fn output(
     let whole = out.clone();
     let (found, expression) = match out {
         Expr::Tuple(tuple) => {
-            let items: Vec<String> =
-                tuple.elems.iter_mut().map(|part| output(s, part, signature, dimensions)).collect::<Result<_>>()?;
+            let items: Vec<String> = tuple
+                .elems
+                .iter_mut()
+                .map(|part| output(s, part, signature, dimensions))
+                .collect::<Result<_>>()?;
             return Ok(format!("tup({})", items.join(", ")));
         }
         Expr::Paren(inner) => return output(s, &mut inner.expr, signature, dimensions),
@@ -188,8 +224,13 @@ fn output(
             let private = s.private();
             let function = format_ident!("{}", if found == 2 { "image" } else { "volume" });
             call.func = Box::new(Expr::Verbatim(quote!(#private::#function)));
-            let (Some(Expr::Array(sizes)), true) = (call.args.last_mut(), call.args.len() == 2) else {
-                return refused(&whole, "the shape is not written here", "write `image(out, [width, height])`");
+            let count = call.args.len();
+            let (Some(Expr::Array(sizes)), 2) = (call.args.last_mut(), count) else {
+                return refused(
+                    &whole,
+                    "the shape is not written here",
+                    "write `image(out, [width, height])`",
+                );
             };
             let (emitted, _) = s.captured(|s| s.operands(&mut sizes.elems))?;
             s.out.push_str(&emitted);
@@ -201,7 +242,11 @@ fn output(
         _ => return wrong_output(&whole),
     };
     if *dimensions.get_or_insert(found) != found {
-        return refused(&whole, "the outputs of a loop have different numbers of dimensions", "give all one shape");
+        return refused(
+            &whole,
+            "the outputs of a loop have different numbers of dimensions",
+            "give all one shape",
+        );
     }
     let name = match &*expression {
         Expr::Path(path) => path.path.get_ident().cloned(),
@@ -211,7 +256,9 @@ fn output(
     let Some(Param { kind: signature::Kind::Write, .. }) = param else {
         return wrong_output(&whole);
     };
-    let Some(local) = name.as_ref().and_then(|name| s.local(&name.to_string())) else { return wrong_output(&whole) };
+    let Some(local) = name.as_ref().and_then(|name| s.local(&name.to_string())) else {
+        return wrong_output(&whole);
+    };
     let at = match found {
         1 => "gx",
         _ => "(u64_raw(gz) * sy + gy) * sx + gx",
@@ -307,7 +354,7 @@ fn assemble(
 
         const _: () = {
             #[allow(unused_imports)]
-            use #private::Defined as _;
+            use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _};
 
             struct Instance #impl_generics (#phantom) #where_clause;
 

@@ -51,23 +51,34 @@ impl Translator<'_> {
                 Lit::Bool(value) => Ok(value.value.to_string()),
                 Lit::Int(int) => Ok(raw_int(int_value(int)?, false)),
                 Lit::Float(float) => Ok(format!("({})", any_float(float.base10_digits(), false))),
-                other => refused(other, "kernels match only numbers, `bool` and enums", "use its number"),
+                other => {
+                    refused(other, "kernels match only numbers, `bool` and enums", "use its number")
+                }
             },
             Expr::Unary(unary) if matches!(unary.op, syn::UnOp::Neg(_)) => match &*unary.expr {
                 Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) => Ok(raw_int(int_value(int)?, true)),
                 Expr::Lit(ExprLit { lit: Lit::Float(float), .. }) => {
                     Ok(format!("({})", any_float(float.base10_digits(), true)))
                 }
-                other => refused(other, "kernels match only numbers, `bool` and enums", "use a guard: `x if x == …`"),
+                other => refused(
+                    other,
+                    "kernels match only numbers, `bool` and enums",
+                    "use a guard: `x if x == …`",
+                ),
             },
-            other => refused(other, "kernels match only numbers, `bool` and enums", "use a guard: `x if x == …`"),
+            other => refused(
+                other,
+                "kernels match only numbers, `bool` and enums",
+                "use a guard: `x if x == …`",
+            ),
         }
     }
 }
 
 fn int_value(int: &LitInt) -> Result<u64> {
-    int.base10_parse::<u64>()
-        .or_else(|_| refused(int, "kernels have no integers of more than 64 bits", "use two `u64`s"))
+    int.base10_parse::<u64>().or_else(|_| {
+        refused(int, "kernels have no integers of more than 64 bits", "use two `u64`s")
+    })
 }
 
 fn raw_int(value: u64, negative: bool) -> String {

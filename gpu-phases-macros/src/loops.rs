@@ -59,7 +59,11 @@ impl Translator<'_> {
     }
 
     /// Runs `f` for the body of a loop, and returns the emitted statements with the jumps' labels, and the loop.
-    pub(crate) fn body(&mut self, entry: Loop, f: impl FnOnce(&mut Self) -> Result<()>) -> Result<(String, Loop)> {
+    pub(crate) fn body(
+        &mut self,
+        entry: Loop,
+        f: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<(String, Loop)> {
         self.loops.push(entry);
         let result = self.captured(|s| s.scoped(f));
         let entry = self.loops.pop();
@@ -217,7 +221,10 @@ impl Translator<'_> {
             }
             Expr::Continue(jump) => {
                 let at = self.target_of(jump.label.as_ref(), true, &*jump)?;
-                if at + 1 == self.loops.len() && self.loops[at].continue_label.is_none() && !self.loops[at].block {
+                if at + 1 == self.loops.len()
+                    && self.loops[at].continue_label.is_none()
+                    && !self.loops[at].block
+                {
                     self.emit("continue;");
                 } else {
                     let label = self.label_of(at, true);
@@ -230,12 +237,17 @@ impl Translator<'_> {
     }
 
     fn label_of(&mut self, at: usize, again: bool) -> String {
-        let known = if again { &self.loops[at].continue_label } else { &self.loops[at].break_label };
+        let known =
+            if again { &self.loops[at].continue_label } else { &self.loops[at].break_label };
         if let Some(known) = known {
             return known.clone();
         }
         let name = self.name(if again { "again" } else { "out" });
-        let known = if again { &mut self.loops[at].continue_label } else { &mut self.loops[at].break_label };
+        let known = if again {
+            &mut self.loops[at].continue_label
+        } else {
+            &mut self.loops[at].break_label
+        };
         *known = Some(name.clone());
         // The text of the loops in between has jumps to a label, so it stands once.
         for inner in &mut self.loops[at..] {
@@ -245,13 +257,21 @@ impl Translator<'_> {
         name
     }
 
-    fn target_of(&self, label: Option<&Lifetime>, again: bool, at: &impl quote::ToTokens) -> Result<usize> {
+    fn target_of(
+        &self,
+        label: Option<&Lifetime>,
+        again: bool,
+        at: &impl quote::ToTokens,
+    ) -> Result<usize> {
         let found = self.loops.iter().rposition(|entry| match label {
             Some(label) => entry.label.as_ref().is_some_and(|name| label.ident == *name),
             None => !entry.block,
         });
         match found {
-            Some(found) if self.loops[found].closure == self.in_closure && !(again && self.loops[found].block) => {
+            Some(found)
+                if self.loops[found].closure == self.in_closure
+                    && !(again && self.loops[found].block) =>
+            {
                 Ok(found)
             }
             _ => refused(
@@ -303,6 +323,16 @@ pub(crate) struct Counted<'e> {
     pub(crate) start: &'e mut Expr,
     pub(crate) end: &'e mut Expr,
     pub(crate) inclusive: bool,
+}
+
+/// Returns whether an expression is a range with both ends.
+pub(crate) fn is_range(e: &Expr) -> bool {
+    match e {
+        Expr::Paren(inner) => is_range(&inner.expr),
+        Expr::Group(inner) => is_range(&inner.expr),
+        Expr::Range(range) => range.start.is_some() && range.end.is_some(),
+        _ => false,
+    }
 }
 
 /// Returns the range that an expression is, if it is one.

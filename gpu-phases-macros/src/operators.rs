@@ -63,7 +63,10 @@ impl Translator<'_> {
                 let values = self.operands([left, right])?;
                 let [a, b] = &values[..] else { return Ok(Value::unit()) };
                 // Operators of user types run the user's code.
-                let value = Value::new(format!("{function}(c, {line}, {}, {})", a.code, b.code), Effect::Faults);
+                let value = Value::new(
+                    format!("{function}(c, {line}, {}, {})", a.code, b.code),
+                    Effect::Faults,
+                );
                 Ok(value)
             }
             Some(Operator::Compare(function)) => {
@@ -93,7 +96,10 @@ impl Translator<'_> {
         let (emitted, b) = self.captured(|s| s.expr(right))?;
         if emitted.is_empty() && !b.never {
             let op = if and { "&&" } else { "||" };
-            return Ok(Value::new(format!("(v({}) {op} v({}))", a.code, b.code), a.effect.max(b.effect)));
+            return Ok(Value::new(
+                format!("(v({}) {op} v({}))", a.code, b.code),
+                a.effect.max(b.effect),
+            ));
         }
         let name = self.name("t");
         self.emit(&format!("bool {name} = v({});", a.code));

@@ -26,7 +26,12 @@ impl Translator<'_> {
     /// Translates a pattern against the lvalue `value` of C++, and makes rustc's copy say which names are bindings.
     ///
     /// In Rust a name alone may be a constant or a variant. The copy writes `name @ _`, which rustc refuses for those.
-    pub(crate) fn pattern(&mut self, pat: &mut Pat, value: &str, matching: &mut Matching) -> Result<()> {
+    pub(crate) fn pattern(
+        &mut self,
+        pat: &mut Pat,
+        value: &str,
+        matching: &mut Matching,
+    ) -> Result<()> {
         match pat {
             Pat::Wild(_) => Ok(()),
             Pat::Paren(inner) => self.pattern(&mut inner.pat, value, matching),
@@ -47,7 +52,10 @@ impl Translator<'_> {
                     Some((_, inner)) => self.pattern(inner, value, matching),
                     None => {
                         let at = syn::token::At(ident.ident.span());
-                        let wild = Pat::Wild(syn::PatWild { attrs: Vec::new(), underscore_token: Default::default() });
+                        let wild = Pat::Wild(syn::PatWild {
+                            attrs: Vec::new(),
+                            underscore_token: Default::default(),
+                        });
                         ident.subpat = Some((at, Box::new(wild)));
                         Ok(())
                     }
@@ -58,7 +66,9 @@ impl Translator<'_> {
                 matching.tests.push(format!("is(d({value}), {literal})"));
                 Ok(())
             }
-            Pat::Verbatim(_) => refused(pat, "kernels match only numbers, `bool` and enums", "use a guard"),
+            Pat::Verbatim(_) => {
+                refused(pat, "kernels match only numbers, `bool` and enums", "use a guard")
+            }
             Pat::Range(range) => {
                 if let Some(start) = &range.start {
                     let start = self.pattern_literal(start)?;
@@ -66,7 +76,11 @@ impl Translator<'_> {
                 }
                 if let Some(end) = &range.end {
                     let end = self.pattern_literal(end)?;
-                    let test = if matches!(range.limits, RangeLimits::Closed(_)) { "at_most" } else { "below" };
+                    let test = if matches!(range.limits, RangeLimits::Closed(_)) {
+                        "at_most"
+                    } else {
+                        "below"
+                    };
                     matching.tests.push(format!("{test}(d({value}), {end})"));
                 }
                 Ok(())
@@ -86,7 +100,11 @@ impl Translator<'_> {
                     matching.tests.push(format!("d({value}).some"));
                     return match tuple.elems.first_mut() {
                         Some(Pat::Rest(_)) | None => Ok(()),
-                        Some(inner) => self.pattern(inner, &format!("bind({value}, d({value}).value)"), matching),
+                        Some(inner) => self.pattern(
+                            inner,
+                            &format!("bind({value}, d({value}).value)"),
+                            matching,
+                        ),
                     };
                 }
                 self.parts(tuple.elems.iter_mut(), value, matching)
@@ -96,17 +114,30 @@ impl Translator<'_> {
                     // `Vec3 { x, .. }` is `Vec3 { x: x, .. }`.
                     field.colon_token.get_or_insert_with(Default::default);
                     let name = member(&field.member);
-                    self.pattern(&mut field.pat, &format!("bind({value}, d({value}).{name})"), matching)?;
+                    self.pattern(
+                        &mut field.pat,
+                        &format!("bind({value}, d({value}).{name})"),
+                        matching,
+                    )?;
                 }
                 Ok(())
             }
-            Pat::Reference(reference) => self.pattern(&mut reference.pat, &format!("deref({value})"), matching),
+            Pat::Reference(reference) => {
+                self.pattern(&mut reference.pat, &format!("deref({value})"), matching)
+            }
             Pat::Or(or) => self.alternatives(or, value, matching),
             Pat::Slice(slice) => {
                 if slice.elems.iter().any(|part| matches!(part, Pat::Rest(_)))
-                    || slice.elems.iter().any(|part| matches!(part, Pat::Ident(id) if id.subpat.is_some()))
+                    || slice
+                        .elems
+                        .iter()
+                        .any(|part| matches!(part, Pat::Ident(id) if id.subpat.is_some()))
                 {
-                    return refused(slice, "kernels match arrays only whole", "name each element, or use indices");
+                    return refused(
+                        slice,
+                        "kernels match arrays only whole",
+                        "name each element, or use indices",
+                    );
                 }
                 for (at, part) in slice.elems.iter_mut().enumerate() {
                     self.pattern(part, &format!("bind({value}, d({value}).a[{at}])"), matching)?;
@@ -127,7 +158,11 @@ impl Translator<'_> {
     ) -> Result<()> {
         for (at, part) in parts.enumerate() {
             if matches!(part, Pat::Rest(_)) {
-                return refused(part, "kernels match tuples only whole", "write `_` for each part that is not used");
+                return refused(
+                    part,
+                    "kernels match tuples only whole",
+                    "write `_` for each part that is not used",
+                );
             }
             self.pattern(part, &format!("bind({value}, d({value}).f{at})"), matching)?;
         }
@@ -135,14 +170,23 @@ impl Translator<'_> {
     }
 
     /// `a | b`: any of the tests. Names in alternatives would be bound to different places.
-    fn alternatives(&mut self, or: &mut syn::PatOr, value: &str, matching: &mut Matching) -> Result<()> {
+    fn alternatives(
+        &mut self,
+        or: &mut syn::PatOr,
+        value: &str,
+        matching: &mut Matching,
+    ) -> Result<()> {
         let mut tests = Vec::new();
         let mut always = false;
         for case in &mut or.cases {
             let mut inner = Matching::default();
             self.pattern(case, value, &mut inner)?;
             if !inner.bindings.is_empty() {
-                return refused(case, "alternatives of a pattern bind no names in kernels", "write an arm for each");
+                return refused(
+                    case,
+                    "alternatives of a pattern bind no names in kernels",
+                    "write an arm for each",
+                );
             }
             match inner.test() {
                 Some(test) => tests.push(format!("({test})")),
@@ -183,4 +227,3 @@ pub(crate) fn single_name(pat: &Pat) -> Option<(String, bool)> {
         _ => None,
     }
 }
-

@@ -52,7 +52,10 @@ impl Translator<'_> {
             replace(&mut index.index, |at| quote!(#private::index(#at, (#base).len(), #line)));
         }
         let function = if hoisted { "at_sure(h" } else { "at(c" };
-        Ok(Value::new(format!("{function}, {line}, d({}), {})", base.code, at.code), Effect::Faults))
+        Ok(Value::new(
+            format!("{function}, {line}, d({}), {})", base.code, at.code),
+            Effect::Faults,
+        ))
     }
 
     pub(crate) fn reference(&mut self, e: &mut Expr) -> Result<Value> {
@@ -80,7 +83,8 @@ impl Translator<'_> {
             self.emit(&format!("(void)({});", value.code));
             return Ok(Value::unit());
         }
-        if matches!(*assign.left, Expr::Tuple(_) | Expr::Array(_) | Expr::Struct(_) | Expr::Call(_)) {
+        if matches!(*assign.left, Expr::Tuple(_) | Expr::Array(_) | Expr::Struct(_) | Expr::Call(_))
+        {
             return refused(
                 &assign.left,
                 "kernels assign to one place at a time",
@@ -137,7 +141,9 @@ pub(crate) fn is_repeatable(e: &Expr) -> bool {
         Expr::Group(inner) => is_repeatable(&inner.expr),
         Expr::Field(field) => is_repeatable(&field.base),
         Expr::Unary(unary) => is_repeatable(&unary.expr),
-        Expr::Binary(binary) => !is_assigning(&binary.op) && is_repeatable(&binary.left) && is_repeatable(&binary.right),
+        Expr::Binary(binary) => {
+            !is_assigning(&binary.op) && is_repeatable(&binary.left) && is_repeatable(&binary.right)
+        }
         Expr::Index(index) => is_repeatable(&index.expr) && is_repeatable(&index.index),
         Expr::Cast(cast) => is_repeatable(&cast.expr),
         Expr::MethodCall(call) => call.method == "len" && is_repeatable(&call.receiver),
@@ -148,8 +154,8 @@ pub(crate) fn is_repeatable(e: &Expr) -> bool {
 /// Returns whether an operator assigns, as `+=` does.
 pub(crate) fn is_assigning(op: &syn::BinOp) -> bool {
     use syn::BinOp::{
-        AddAssign, BitAndAssign, BitOrAssign, BitXorAssign, DivAssign, MulAssign, RemAssign, ShlAssign, ShrAssign,
-        SubAssign,
+        AddAssign, BitAndAssign, BitOrAssign, BitXorAssign, DivAssign, MulAssign, RemAssign,
+        ShlAssign, ShrAssign, SubAssign,
     };
     matches!(
         op,

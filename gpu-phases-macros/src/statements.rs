@@ -34,7 +34,8 @@ impl Translator<'_> {
             },
             Stmt::Expr(e, _) => self.discarded(e),
             Stmt::Macro(mac) => {
-                let mut e = Expr::Macro(syn::ExprMacro { attrs: mac.attrs.clone(), mac: mac.mac.clone() });
+                let mut e =
+                    Expr::Macro(syn::ExprMacro { attrs: mac.attrs.clone(), mac: mac.mac.clone() });
                 let value = self.macro_call(&mut e)?;
                 let has_value = last && mac.semi_token.is_none();
                 *statement = Stmt::Expr(e, if has_value { None } else { Some(Default::default()) });
@@ -158,10 +159,20 @@ impl Translator<'_> {
                 self.items.push(quote::quote!(#copy));
                 Ok(Value::unit())
             }
-            Item::Static(_) => refused(item, "kernels have no `static`", "use a `const`, or pass a slice"),
-            Item::Fn(_) => refused(item, "kernels contain no functions", "move it out, with `#[device]`"),
-            Item::Macro(_) => refused(item, "kernels contain no macros", "write what it expands to"),
-            _ => refused(item, "kernels contain no items but `const` and `use`", "move it out of the function"),
+            Item::Static(_) => {
+                refused(item, "kernels have no `static`", "use a `const`, or pass a slice")
+            }
+            Item::Fn(_) => {
+                refused(item, "kernels contain no functions", "move it out, with `#[device]`")
+            }
+            Item::Macro(_) => {
+                refused(item, "kernels contain no macros", "write what it expands to")
+            }
+            _ => refused(
+                item,
+                "kernels contain no items but `const` and `use`",
+                "move it out of the function",
+            ),
         }
     }
 }
@@ -171,7 +182,9 @@ fn has_no_value(e: &Expr) -> bool {
     match e {
         Expr::If(branch) => match &branch.else_branch {
             None => true,
-            Some((_, otherwise)) => block_has_no_value(&branch.then_branch.stmts) || has_no_value(otherwise),
+            Some((_, otherwise)) => {
+                block_has_no_value(&branch.then_branch.stmts) || has_no_value(otherwise)
+            }
         },
         Expr::Match(branch) => branch.arms.iter().any(|arm| has_no_value(&arm.body)),
         Expr::Block(block) => block_has_no_value(&block.block.stmts),

@@ -160,7 +160,10 @@ impl<'o> Translator<'o> {
     }
 
     /// Runs `f`, and returns the statements that it emits besides its result.
-    pub(crate) fn captured<R>(&mut self, f: impl FnOnce(&mut Self) -> Result<R>) -> Result<(String, R)> {
+    pub(crate) fn captured<R>(
+        &mut self,
+        f: impl FnOnce(&mut Self) -> Result<R>,
+    ) -> Result<(String, R)> {
         let before = std::mem::take(&mut self.out);
         let result = f(self);
         let emitted = std::mem::replace(&mut self.out, before);
@@ -192,7 +195,10 @@ impl<'o> Translator<'o> {
     }
 
     /// Translates operands in their order. Earlier ones are kept in variables if later ones have effects.
-    pub(crate) fn operands<'e>(&mut self, list: impl IntoIterator<Item = &'e mut Expr>) -> Result<Vec<Value>> {
+    pub(crate) fn operands<'e>(
+        &mut self,
+        list: impl IntoIterator<Item = &'e mut Expr>,
+    ) -> Result<Vec<Value>> {
         let mut done: Vec<Value> = Vec::new();
         for e in list {
             let value = self.operand_after(&mut done, e, false)?;
@@ -202,7 +208,12 @@ impl<'o> Translator<'o> {
     }
 
     /// Translates an operand that follows others; `place`: the first of them is a place, which is kept as such.
-    pub(crate) fn operand_after(&mut self, done: &mut [Value], e: &mut Expr, place: bool) -> Result<Value> {
+    pub(crate) fn operand_after(
+        &mut self,
+        done: &mut [Value],
+        e: &mut Expr,
+        place: bool,
+    ) -> Result<Value> {
         let (emitted, value) = self.captured(|s| s.operand(e))?;
         let earlier_fails = done.iter().any(|known| known.effect == Effect::Faults);
         if !emitted.is_empty() || (value.effect == Effect::Faults && earlier_fails) {

@@ -7,6 +7,7 @@ use std::panic;
 use crate::__private::refuse;
 use crate::cpu::hook::Mark;
 use crate::kernel::{CpuError, Extent};
+use crate::raw::{Atomic, AtomicElement};
 
 /// Stands for a slice before the loop, where only its length is known.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +51,14 @@ impl<T> HostView for &[T] {
 }
 
 impl<T> HostView for &mut [T] {
+    type View = Len;
+
+    fn view(&self) -> Len {
+        Len(self.len())
+    }
+}
+
+impl<T: AtomicElement> HostView for &Atomic<[T]> {
     type View = Len;
 
     fn view(&self) -> Len {
@@ -139,13 +148,15 @@ pub fn shown(value: &impl Debug) -> String {
 /// Refuses the launch: a condition is false.
 #[cold]
 pub fn condition_failed(condition: &str, values: &[(&str, String)]) -> ! {
-    let values: Vec<String> = values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-    let given = if values.is_empty() { String::new() } else { format!(", but {}", values.join(", ")) };
+    let values: Vec<String> =
+        values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    let given =
+        if values.is_empty() { String::new() } else { format!(", but {}", values.join(", ")) };
     refuse(format!("it needs {condition}{given}"));
 }
 
 /// Returns whether `add_one`, which a crate has compiled, checks overflows.
-pub fn overflow_checks(add_one: impl Fn(u8) -> u8 + panic::UnwindSafe) -> bool {
+pub fn overflow_checks(add_one: fn(u8) -> u8) -> bool {
     if cfg!(panic = "unwind") {
         crate::cpu::hook::install();
         let _quiet = Mark::inside(true);
@@ -159,7 +170,10 @@ pub fn overflow_checks(add_one: impl Fn(u8) -> u8 + panic::UnwindSafe) -> bool {
 /// Panics with the message of a kernel that was called as a function.
 #[cold]
 #[track_caller]
-#[allow(clippy::panic, reason = "a function without a result can fail in no other way, as an index does")]
+#[allow(
+    clippy::panic,
+    reason = "a function without a result can fail in no other way, as an index does"
+)]
 pub fn bare_failed(error: &CpuError) -> ! {
     panic!("{error}")
 }

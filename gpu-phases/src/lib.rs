@@ -11,8 +11,10 @@ mod cpu;
 #[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
 pub mod device;
 pub mod fault;
+mod host;
 pub mod kernel;
 pub mod math;
+mod probe;
 mod raw;
 pub mod replay;
 pub mod target;
@@ -23,6 +25,7 @@ pub use cpu::each::{Output, Shaped, each, image, volume};
 pub use cpu::target::Cpu;
 pub use fault::{Fault, FaultKind};
 pub use math::{Int, Number, Real};
+pub use gpu_phases_macros::kernel;
 pub use raw::{Atomic, AtomicElement};
 
 /// The header of Rust's semantics in CUDA C++.

@@ -203,6 +203,8 @@ template <class T> PHASES_FN slice<const T> borrow(const slice<T>& x) { return s
 template <class T> PHASES_FN mut<T> borrow_mut(T& x) { return mut<T>(&x); }
 template <class T> PHASES_FN slice<T> borrow_mut(slice<T>& x) { return x; }
 
+template <class T> PHASES_FN mut<T> mut_at(T* p, u64_raw at) { return mut<T>(p + at); }
+
 // ---- Indices.
 
 // The element that a failed, deferred check reads: its value is thrown away with the thread.

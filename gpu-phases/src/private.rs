@@ -46,9 +46,10 @@ pub fn refuse(message: String) -> ! {
     Raised::Refused(message).throw()
 }
 
-pub use crate::defined::Defined;
 pub use crate::host::{
-    HostView, Len, OutputShape, Shape, bare_failed, condition_failed, extent_of, overflow_checks, shown,
+    HostView, Len, OutputShape, Shape, bare_failed, condition_failed, extent_of, overflow_checks,
+    shown,
 };
 pub use crate::probe::{Named, Probe, Types, typed};
 pub use crate::text::fill;
+pub use gpu_phases_macros::cuda_safe_kernel;

@@ -25,7 +25,8 @@ pub(super) fn condition_of(statement: &Stmt) -> Result<Option<Expr>> {
             "write `assert!(condition)`; it is checked on the host before the launch",
         );
     }
-    let mut args = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone())?.into_iter();
+    let mut args =
+        Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone())?.into_iter();
     match (args.next(), args.next(), name.as_str()) {
         (Some(condition), _, "assert") => Ok(Some(condition)),
         (Some(a), Some(b), _) => Ok(Some(syn::parse_quote!(#a == #b))),
@@ -67,11 +68,17 @@ pub(super) fn equal_lengths(condition: &Expr) -> Vec<(String, Expr)> {
 fn slice_of(e: &Expr) -> Option<String> {
     let Expr::MethodCall(call) = e else { return None };
     let Expr::Path(path) = &*call.receiver else { return None };
-    (call.method == "len" && call.args.is_empty()).then(|| path.path.get_ident().map(ToString::to_string)).flatten()
+    (call.method == "len" && call.args.is_empty())
+        .then(|| path.path.get_ident().map(ToString::to_string))
+        .flatten()
 }
 
 /// Returns the function `phases_host`, which checks the conditions and returns the extent.
-pub(super) fn conditions(function: &ItemFn, signature: &Signature, options: &Options) -> Result<TokenStream> {
+pub(super) fn conditions(
+    function: &ItemFn,
+    signature: &Signature,
+    options: &Options,
+) -> Result<TokenStream> {
     let (library, private) = (&options.library, options.private());
     let params = signature.params.iter().map(|param| {
         let (pattern, element) = (param.pattern(), &param.element);
@@ -82,7 +89,11 @@ pub(super) fn conditions(function: &ItemFn, signature: &Signature, options: &Opt
     });
     let mut code = TokenStream::new();
     let Some((last, statements)) = function.block.stmts.split_last() else {
-        return refused(&function.sig, "the kernel has no loop", "end it with `each(out, |i, out| …)`");
+        return refused(
+            &function.sig,
+            "the kernel has no loop",
+            "end it with `each(out, |i, out| …)`",
+        );
     };
     for statement in statements {
         match (condition_of(statement)?, statement) {
@@ -92,7 +103,7 @@ pub(super) fn conditions(function: &ItemFn, signature: &Signature, options: &Opt
                 let shown = values.iter().map(readable);
                 code.extend(quote! {
                     if !(#condition) {
-                        #private::condition_failed(#text, &[#((#shown, &#private::shown(&(#values)))),*]);
+                        #private::condition_failed(#text, &[#((#shown, #private::shown(&(#values)))),*]);
                     }
                 });
             }
@@ -151,7 +162,11 @@ fn values_of(condition: &Expr) -> Vec<Expr> {
             match e {
                 Expr::Lit(_) | Expr::Call(_) => {}
                 Expr::Path(path) => {
-                    if path.path.get_ident().is_some_and(|name| !name.to_string().starts_with(char::is_uppercase)) {
+                    if path
+                        .path
+                        .get_ident()
+                        .is_some_and(|name| !name.to_string().starts_with(char::is_uppercase))
+                    {
                         self.take(e);
                     }
                 }
@@ -176,9 +191,19 @@ fn values_of(condition: &Expr) -> Vec<Expr> {
 /// Returns the text of an expression, with the spaces of usual Rust.
 fn readable(e: &Expr) -> String {
     let text = e.to_token_stream().to_string();
-    [(" . ", "."), (" (", "("), ("( ", "("), (" )", ")"), (" [", "["), ("[ ", "["), (" ]", "]"), ("& ", "&"), (" ,", ",")]
-        .iter()
-        .fold(text, |text, (from, to)| text.replace(from, to))
-        .replace("&&", "&& ")
-        .replace("  ", " ")
+    [
+        (" . ", "."),
+        (" (", "("),
+        ("( ", "("),
+        (" )", ")"),
+        (" [", "["),
+        ("[ ", "["),
+        (" ]", "]"),
+        ("& ", "&"),
+        (" ,", ","),
+    ]
+    .iter()
+    .fold(text, |text, (from, to)| text.replace(from, to))
+    .replace("&&", "&& ")
+    .replace("  ", " ")
 }

@@ -40,7 +40,11 @@ impl Signature {
             return refused(token, "a kernel is a safe function", "leave out `unsafe`");
         }
         if let Some(token) = &sig.asyncness {
-            return refused(token, "a kernel is no `async` function", "leave out `async`: launches do not wait anyway");
+            return refused(
+                token,
+                "a kernel is no `async` function",
+                "leave out `async`: launches do not wait anyway",
+            );
         }
         if let Some(token) = &sig.constness {
             return refused(token, "a kernel is no `const` function", "leave out `const`");
@@ -56,13 +60,21 @@ impl Signature {
         }
         for attr in &function.attrs {
             if attr.path().is_ident("cfg_attr") {
-                return refused(attr, "a kernel has no `cfg_attr`", "put it before `#[kernel]`, or use `cfg`");
+                return refused(
+                    attr,
+                    "a kernel has no `cfg_attr`",
+                    "put it before `#[kernel]`, or use `cfg`",
+                );
             }
         }
         let mut generics = sig.generics.clone();
         for param in &generics.params {
             if let GenericParam::Lifetime(lifetime) = param {
-                return refused(lifetime, "a kernel needs no lifetimes", "write `&[T]` without a lifetime");
+                return refused(
+                    lifetime,
+                    "a kernel needs no lifetimes",
+                    "write `&[T]` without a lifetime",
+                );
             }
         }
         generics.params.iter_mut().for_each(|param| match param {
@@ -116,7 +128,8 @@ impl Signature {
         let target = format_ident!("PhasesTarget", span = Span::mixed_site());
         let mut memories = Vec::new();
         let mut bounds = Vec::new();
-        let (mut args, mut given, mut views, mut passed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut args, mut given, mut views, mut passed) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (at, Param { name, kind, element, .. }) in self.params.iter().enumerate() {
             if *kind == Kind::Value {
                 args.push(quote!(#name: #element));
@@ -172,16 +185,28 @@ impl Signature {
 impl Param {
     fn parse(arg: &FnArg) -> Result<Self> {
         let FnArg::Typed(arg) = arg else {
-            return refused(arg, "a kernel is no method", "write a function that takes the values that it uses");
+            return refused(
+                arg,
+                "a kernel is no method",
+                "write a function that takes the values that it uses",
+            );
         };
         let Pat::Ident(pat) = &*arg.pat else {
-            return refused(&arg.pat, "parameters of kernels are names", "take it apart by `let` in the body");
+            return refused(
+                &arg.pat,
+                "parameters of kernels are names",
+                "take it apart by `let` in the body",
+            );
         };
         let (kind, element) = match &*arg.ty {
             Type::Reference(reference) => {
                 let mutable = reference.mutability.is_some();
                 if let Some(lifetime) = &reference.lifetime {
-                    return refused(lifetime, "a kernel needs no lifetimes", "write `&[T]` without a lifetime");
+                    return refused(
+                        lifetime,
+                        "a kernel needs no lifetimes",
+                        "write `&[T]` without a lifetime",
+                    );
                 }
                 match (&*reference.elem, mutable) {
                     (Type::Slice(slice), false) => (Kind::Read, (*slice.elem).clone()),
@@ -206,7 +231,11 @@ impl Param {
                 }
             }
             Type::Slice(_) => {
-                return refused(&arg.ty, "a kernel takes slices by reference", "write `&[T]` or `&mut [T]`");
+                return refused(
+                    &arg.ty,
+                    "a kernel takes slices by reference",
+                    "write `&[T]` or `&mut [T]`",
+                );
             }
             Type::ImplTrait(_) | Type::BareFn(_) | Type::TraitObject(_) => {
                 return refused(
@@ -238,7 +267,7 @@ impl Param {
 
     pub(super) fn description(&self, library: &TokenStream) -> TokenStream {
         let (name, element) = (self.name.to_string(), &self.element);
-        let kind = format_ident!("{:?}", self.kind);
+        let kind = format_ident!("{}", format!("{:?}", self.kind));
         quote!(#library::kernel::Param::new::<#element>(#name, #library::kernel::ParamKind::#kind))
     }
 
