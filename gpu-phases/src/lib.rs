@@ -29,4 +29,4 @@ pub use gpu_phases_macros::kernel;
 pub use raw::{Atomic, AtomicElement};
 
 /// The header of Rust's semantics in CUDA C++.
-pub const HEADER: &str = include_str!("phases.cuh");
+pub const HEADER: &str = concat!(include_str!("phases.cuh"), include_str!("math.cuh"));
