@@ -128,10 +128,11 @@ impl Translator<'_> {
             Some(last) => std::mem::replace(&mut last.arguments, syn::PathArguments::None),
             None => syn::PathArguments::None,
         };
+        self.calls.push(path.clone());
         let list = &call.args;
         let list = quote!(#list);
         let comma = (!list.is_empty()).then(|| quote!(,));
-        let call = quote!(#path::phases_call #arguments(&#probe #comma #list));
+        let call = quote!(#path::phases_call #arguments(#probe #comma #list));
         replace(e, |_| call);
         let name = self.hole(quote!(types.name(#number, t)));
         let args: String = args.iter().map(|arg| format!(", {}", arg.code)).collect();

@@ -4,7 +4,10 @@ mod calls;
 mod closures;
 mod control;
 mod counted;
+mod derive;
 mod exprs;
+mod function;
+mod implementation;
 mod kernel;
 mod literals;
 mod loops;
@@ -31,6 +34,32 @@ pub fn kernel(args: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn cuda_safe_kernel(args: TokenStream, item: TokenStream) -> TokenStream {
     finish(kernel::expand(args.into(), item.into(), quote!(::cuda_safe::kernel)))
+}
+
+/// Makes a function, or the methods of an `impl`, callable in kernels.
+#[proc_macro_attribute]
+pub fn device(args: TokenStream, item: TokenStream) -> TokenStream {
+    finish(implementation::expand(args.into(), item.into(), quote!(::gpu_phases)))
+}
+
+/// The attribute `device` as `cuda_safe::kernel` exports it.
+#[doc(hidden)]
+#[proc_macro_attribute]
+pub fn cuda_safe_device(args: TokenStream, item: TokenStream) -> TokenStream {
+    finish(implementation::expand(args.into(), item.into(), quote!(::cuda_safe::kernel)))
+}
+
+/// Makes a structure or an enum a type of kernels.
+#[proc_macro_derive(Device, attributes(device))]
+pub fn derive_device(item: TokenStream) -> TokenStream {
+    finish(derive::expand(item.into(), quote!(::gpu_phases)))
+}
+
+/// The derive as `cuda_safe::kernel` exports it.
+#[doc(hidden)]
+#[proc_macro_derive(CudaSafeDevice, attributes(device))]
+pub fn derive_cuda_safe_device(item: TokenStream) -> TokenStream {
+    finish(derive::expand(item.into(), quote!(::cuda_safe::kernel)))
 }
 
 fn finish(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {

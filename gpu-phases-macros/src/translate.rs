@@ -76,10 +76,10 @@ pub(crate) struct Translator<'o> {
     pub(crate) loops: Vec<Loop>,
     /// Constants that the body defines, for holes.
     pub(crate) items: Vec<TokenStream>,
-    /// Generic parameters that are closures, in C++.
-    pub(crate) closures: Vec<String>,
     /// Names of parameters through which memory of others can be written.
     pub(crate) writable: Vec<String>,
+    /// The device functions that are called.
+    pub(crate) calls: Vec<syn::Path>,
     numbers: usize,
     /// Whether the value of the function is wrapped by `Some` in rustc's copy.
     pub(crate) wraps: bool,
@@ -97,8 +97,8 @@ impl<'o> Translator<'o> {
             scopes: vec![HashMap::new()],
             loops: Vec::new(),
             items: Vec::new(),
-            closures: Vec::new(),
             writable: Vec::new(),
+            calls: Vec::new(),
             numbers: 0,
             wraps: false,
             in_closure: 0,

@@ -86,6 +86,8 @@ unsafe impl Device for bool {
 
 // SAFETY: an array of C++ is as Rust's. An empty one has one byte in C++, and is refused in memory by `is_stored`.
 unsafe impl<T: Device, const N: usize> Device for [T; N] {
+    const STORED: bool = N > 0 && T::STORED;
+
     fn rust_name() -> String {
         format!("[{}; {N}]", T::rust_name())
     }

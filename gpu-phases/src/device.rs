@@ -9,6 +9,9 @@ use crate::text::Text;
 /// Only the macros of this crate implement it. The C++ that [`Device::write`] writes is a type of the same
 /// size, alignment, fields and meaning as `Self`, and [`Device::is_valid`] returns whether bytes are a value of `Self`.
 pub unsafe trait Device: Copy + Send + Sync + 'static {
+    /// Whether the type can be in memory that a device and the host share: its layout is defined, and it has bytes.
+    const STORED: bool = true;
+
     /// Returns the type's name in Rust, with its path.
     fn rust_name() -> String;
 

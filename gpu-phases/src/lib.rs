@@ -7,6 +7,8 @@ pub mod __private;
 mod atomic;
 #[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
 mod builtin;
+#[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
+mod composite;
 mod cpu;
 #[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
 pub mod device;
@@ -25,7 +27,7 @@ pub use cpu::each::{Output, Shaped, each, image, volume};
 pub use cpu::target::Cpu;
 pub use fault::{Fault, FaultKind};
 pub use math::{Int, Number, Real};
-pub use gpu_phases_macros::kernel;
+pub use gpu_phases_macros::{Device, device, kernel};
 pub use raw::{Atomic, AtomicElement};
 
 /// The header of Rust's semantics in CUDA C++.

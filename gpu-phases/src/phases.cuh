@@ -441,6 +441,9 @@ template <class R, int K> struct cast_<num<R, K>> {
         }
     }
     static PHASES_FN num<R, K> from(bool a) { return num<R, K>(R(a ? 1 : 0)); }
+    template <class E> static PHASES_FN auto from(const E& a) -> decltype(num<R, K>(R(a.tag.v))) {
+        return num<R, K>(R(a.tag.v)); // A C-like enum.
+    }
 };
 template <> struct cast_<bool> {
     static PHASES_FN bool from(bool a) { return a; }

@@ -46,10 +46,11 @@ pub fn refuse(message: String) -> ! {
     Raised::Refused(message).throw()
 }
 
+pub use crate::composite::{Links, enumeration, structure, type_name};
 pub use crate::host::{
     HostView, Len, OutputShape, Shape, bare_failed, condition_failed, extent_of, overflow_checks,
     shown,
 };
-pub use crate::probe::{Named, Probe, Types, typed};
+pub use crate::probe::{Named, Probe, Types, no_arguments, typed};
 pub use crate::text::fill;
-pub use gpu_phases_macros::cuda_safe_kernel;
+pub use gpu_phases_macros::{CudaSafeDevice, cuda_safe_device, cuda_safe_kernel};

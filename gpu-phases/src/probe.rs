@@ -1,5 +1,6 @@
 //! Types of literals and of values that C++ must declare: rustc infers them, and a probe reports them.
 
+use std::cell::RefCell;
 use std::marker::PhantomData;
 
 use crate::device::Device;
@@ -30,6 +31,15 @@ impl<T> Probe<T> {
     }
 }
 
+impl<T> Clone for Probe<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Probe<T> {}
+
 impl<T> Default for Probe<T> {
     fn default() -> Self {
         Self::new()
@@ -46,7 +56,27 @@ pub fn typed<T: Device>(_: &Probe<T>, value: T) -> T {
 #[derive(Debug, Default)]
 pub struct Types(Vec<fn(&mut Text) -> String>);
 
+thread_local! {
+    static REPORTED: RefCell<Types> = RefCell::default();
+}
+
 impl Types {
+    /// Returns the types that `body`, which is given no arguments, reports.
+    #[must_use]
+    pub fn of(body: impl FnOnce()) -> Self {
+        REPORTED.take();
+        body();
+        REPORTED.take()
+    }
+
+    /// Reports the types of a body.
+    #[cold]
+    pub fn report(report: impl FnOnce(&mut Self)) {
+        let mut types = Self::default();
+        report(&mut types);
+        REPORTED.set(types);
+    }
+
     /// Takes the type of the next probe.
     pub fn push<T: Named>(&mut self, _: &Probe<T>) {
         self.0.push(T::name);
@@ -56,4 +86,11 @@ impl Types {
     pub fn name(&self, probe: usize, text: &mut Text) -> String {
         self.0.get(probe).map(|name| name(text)).unwrap_or_default()
     }
+}
+
+/// Ends a body without arguments whose result is asked for. No expansion does that.
+#[cold]
+#[allow(clippy::panic, reason = "no caller comes here")]
+pub fn no_arguments() -> ! {
+    panic!("a device function was called without arguments")
 }

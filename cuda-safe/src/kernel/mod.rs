@@ -46,7 +46,7 @@ use crate::stream::Stream;
 use faults::Faults;
 pub(crate) use loaded::Loaded;
 
-pub use gpu_phases::__private::cuda_safe_kernel as kernel;
+pub use gpu_phases::__private::{CudaSafeDevice as Device, cuda_safe_device as device, cuda_safe_kernel as kernel};
 pub use gpu_phases::*;
 pub use pack::{Pack, check, ptx};
 

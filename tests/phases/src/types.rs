@@ -1,0 +1,199 @@
+//! Structures, enums, functions, generics, options, closures, images.
+
+use gpu_phases::{Device, Int, Real, device, kernel};
+
+use crate::both;
+
+#[derive(Debug, Clone, Copy, PartialEq, Device, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Vec3 {
+    x: f32,
+    y: f32,
+    z: f32,
+}
+
+#[device]
+impl Vec3 {
+    const ZERO: Self = Self { x: 0.0, y: 0.0, z: 0.0 };
+
+    fn new(x: f32, y: f32, z: f32) -> Self {
+        Self { x, y, z }
+    }
+
+    fn dot(self, other: Self) -> f32 {
+        self.x * other.x + self.y * other.y + self.z * other.z
+    }
+
+    fn scale(self, by: f32) -> Self {
+        Self::new(self.x * by, self.y * by, self.z * by)
+    }
+
+    fn bump(&mut self, by: f32) {
+        self.x += by;
+    }
+
+    fn min(&self, other: &Self) -> Self {
+        Self { x: self.x.min(other.x), y: self.y.min(other.y), ..*self }
+    }
+}
+
+#[device]
+impl std::ops::Add for Vec3 {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { x: self.x + other.x, y: self.y + other.y, z: self.z + other.z }
+    }
+}
+
+#[device]
+impl std::ops::Sub for Vec3 {
+    type Output = Vec3;
+
+    fn sub(self, other: Vec3) -> Self::Output {
+        Vec3::new(self.x - other.x, self.y - other.y, self.z - other.z)
+    }
+}
+
+#[device]
+impl std::ops::Mul<f32> for Vec3 {
+    type Output = Vec3;
+
+    fn mul(self, by: f32) -> Vec3 {
+        self.scale(by)
+    }
+}
+
+#[device]
+impl std::ops::AddAssign for Vec3 {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+const SOFT: f32 = 1e-3;
+
+#[device]
+fn pull(p: Vec3, q: Vec3) -> Vec3 {
+    let d = q - p;
+    let r = 1.0 / (d.dot(d) + SOFT).sqrt();
+    d.scale(r * r * r)
+}
+
+#[kernel]
+fn nbody(positions: &[Vec3], forces: &mut [Vec3]) {
+    assert!(positions.len() == forces.len());
+    let n = positions.len();
+    each(forces, |i, force| {
+        let mut sum = Vec3::ZERO;
+        for j in 0..n {
+            sum = sum + pull(positions[i], positions[j]);
+        }
+        sum += Vec3::new(1.0, 2.0, 3.0) * 0.5;
+        sum.bump(0.25);
+        *force = sum.min(&positions[i]);
+    });
+}
+
+fn points(n: usize) -> Vec<Vec3> {
+    (0..n).map(|i| Vec3 { x: (i as f32).sin(), y: (i as f32).cos(), z: i as f32 * 0.01 }).collect()
+}
+
+#[test]
+fn structures_have_equal_bits() {
+    both!(nbody(read points(300), write points(300))).unwrap();
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Device)]
+#[repr(u8)]
+enum Mode {
+    Fast,
+    Slow = 7,
+}
+
+#[device]
+fn mode(x: u32) -> Mode {
+    use Mode::{Fast, Slow};
+    if x % 3 == 0 { Fast } else { Slow }
+}
+
+#[device]
+fn root(x: f32) -> Option<f32> {
+    if x < 0.0 { None } else { Some(x.sqrt()) }
+}
+
+#[device]
+fn twice<T: Real>(x: T, f: impl Fn(T) -> T) -> T {
+    f(f(x))
+}
+
+#[device]
+fn power<I: Int, const N: usize>(x: I) -> I {
+    let mut y = x;
+    for _ in 0..N {
+        y = y.wrapping_mul(x);
+    }
+    y
+}
+
+#[kernel]
+fn mixed(x: &[u32], out: &mut [f32]) {
+    assert!(x.len() == out.len());
+    each(out, |i, out| {
+        let m = mode(x[i]);
+        let mut v = match m {
+            Mode::Fast => 1.0,
+            Mode::Slow => x[i] as f32,
+        };
+        if let Some(r) = root(v - 3.0) {
+            v += r;
+        }
+        let Some(q) = root(x[i] as f32) else { return };
+        let scaled = |a: f32| a * v + q;
+        let (a, b) = (scaled(2.0), twice(q, |y| y * 0.5 + v));
+        let p = power::<u32, 3>(x[i]) as f32;
+        let both = (a, [b, p]);
+        let (c, [d, e]) = both;
+        *out = c + d.max(e) + m as u8 as f32 + if m == Mode::Slow { 1.0 } else { 0.5 };
+    });
+}
+
+#[test]
+fn enums_options_closures_and_generics_have_equal_bits() {
+    both!(mixed(read (0..500).collect::<Vec<u32>>(), write vec![0.0f32; 500])).unwrap();
+}
+
+#[kernel]
+fn picture(w: usize, h: usize, out: &mut [f32], flags: &mut [u32]) {
+    each((image(out, [w, h]), image(flags, [w, h])), |[x, y], (out, flag)| {
+        *out = x as f32 * 0.5 - y as f32;
+        *flag = (x ^ y) as u32;
+    });
+}
+
+#[test]
+fn images_and_several_outputs_have_equal_bits() {
+    let stream = crate::stream();
+    let (w, h) = (45, 19);
+    let (mut out, mut flags) = (vec![0.0f32; w * h], vec![0u32; w * h]);
+    picture::cpu(w, h, &mut out, &mut flags).unwrap();
+    let mut d = cuda_safe::DeviceBuffer::<f32>::zeroed(&stream, w * h).unwrap();
+    let mut e = cuda_safe::DeviceBuffer::<u32>::zeroed(&stream, w * h).unwrap();
+    picture::launch(&stream, w, h, &mut d, &mut e).unwrap();
+    crate::check::same("picture", &out, &d.to_vec(&stream).unwrap());
+    crate::check::same("picture", &flags, &e.to_vec(&stream).unwrap());
+}
+
+#[kernel]
+fn scale<T: Real>(by: T, x: &[T], out: &mut [T]) {
+    assert!(x.len() == out.len());
+    each(out, |i, out| *out = by * x[i].abs().sqrt() + T::from_f64(0.1));
+}
+
+#[test]
+fn generic_kernels_have_equal_bits() {
+    let x: Vec<f64> = (0..300).map(|i| f64::from(i) * 0.7).collect();
+    let y: Vec<f32> = (0..300).map(|i| i as f32 * 0.7).collect();
+    both!(scale(value 2.5f64, read x, write vec![0.0f64; 300])).unwrap();
+    both!(scale(value 2.5f32, read y, write vec![0.0f32; 300])).unwrap();
+}
