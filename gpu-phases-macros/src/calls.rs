@@ -38,8 +38,9 @@ pub(crate) const DEFINED: [&str; 23] = [
 
 /// Functions that differ between the libraries of processors and devices.
 const INEXACT: [&str; 24] = [
-    "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sin_cos", "sinh", "cosh", "tanh", "asinh", "exp", "exp2", "exp_m1",
-    "ln", "ln_1p", "log2", "log10", "log", "powf", "cbrt", "hypot", "acosh",
+    "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sin_cos", "sinh", "cosh", "tanh",
+    "asinh", "exp", "exp2", "exp_m1", "ln", "ln_1p", "log2", "log10", "log", "powf", "cbrt",
+    "hypot", "acosh",
 ];
 
 impl Translator<'_> {
@@ -211,6 +212,15 @@ impl Translator<'_> {
         if is_atomic(&name) {
             self.effect();
         }
+        if name == "unwrap" || name == "expect" {
+            values.truncate(1);
+            let (private, receiver) = (self.private(), &call.receiver);
+            let line = u32::try_from(line).unwrap_or(0);
+            let unwrapped = quote!(#private::unwrap(#receiver, #line));
+            let value = self.called(format!("m_unwrap(c, {line}, d({}))", values[0].code));
+            replace(e, |_| unwrapped);
+            return Ok(value);
+        }
         let receiver = format!("d({})", values[0].code);
         let args: String = values[1..].iter().map(|arg| format!(", {}", arg.code)).collect();
         let code = format!("m_{name}(c, {line}, {receiver}{args})");
@@ -271,6 +281,8 @@ impl Translator<'_> {
                 self.check_condition(e, condition, name.starts_with("debug"), rust_line)
             }
             "unreachable" | "panic" | "todo" | "unimplemented" => {
+                // What comes after has no values, so the thread ends here.
+                self.effect();
                 self.emit(&format!("c.fail({line}, Assert);"));
                 replace(e, |_| quote!(#private::fault(#private::FaultKind::Assert, #rust_line)));
                 Ok(Value::never())

@@ -23,6 +23,7 @@ impl Translator<'_> {
         };
         self.in_closure += 1;
         let wraps = std::mem::replace(&mut self.wraps, false);
+        let in_kernel = std::mem::replace(&mut self.in_kernel, false);
         // The closure's body is no part of the loop around it.
         let loops = std::mem::take(&mut self.loops);
         let translated = self.captured(|s| {
@@ -59,6 +60,7 @@ impl Translator<'_> {
         });
         self.loops = loops;
         self.wraps = wraps;
+        self.in_kernel = in_kernel;
         self.in_closure -= 1;
         let (body, params) = translated?;
         let result = result.map(|ty| format!(" -> {ty}")).unwrap_or_default();
@@ -87,7 +89,11 @@ impl Translator<'_> {
         }
         // A `return` may keep what comes later in a loop from being reached.
         self.effect();
-        self.emit(&format!("return {code};"));
+        if self.in_kernel {
+            self.emit("return;");
+        } else {
+            self.emit(&format!("return {code};"));
+        }
         Ok(Value::never())
     }
 }

@@ -37,20 +37,28 @@ impl Translator<'_> {
         Ok((name, inclusive))
     }
 
-    /// Declares the counter, and translates the body.
+    /// Declares the counter, and translates the body. `by_index`: it counts, so that it can be known to be an index.
     fn counted_body(
         &mut self,
         each: &mut ExprForLoop,
         mut entry: Loop,
         value: &str,
+        by_index: bool,
     ) -> Result<(String, Loop)> {
         entry.counter = match single_name(&each.pat) {
-            Some((name, false)) => Some(name),
+            Some((name, false)) if by_index => Some(name),
             _ => None,
         };
+        entry.known = self.name("known");
         let ExprForLoop { pat, body, .. } = each;
+        let counter = entry.counter.clone();
         self.body(entry, |s| {
             s.bind_pattern(pat, value)?;
+            if let (Some(counter), Some(scope)) = (&counter, s.scopes.last_mut())
+                && let Some(local) = scope.get_mut(counter)
+            {
+                local.counter = true;
+            }
             s.block_statements(body)
         })
     }
@@ -59,23 +67,40 @@ impl Translator<'_> {
         let (range, inclusive) = self.range_object(&mut each.expr)?;
         let counter = self.name("j");
         let (body, entry) =
-            self.counted_body(each, entry, &format!("{range}.number({counter})"))?;
+            self.counted_body(each, entry, &format!("{range}.number({counter})"), true)?;
         self.leave_outer_pure();
-        let head = if inclusive {
+        let text = if inclusive {
             let more = self.name("more");
             format!(
-                "{{ bool {more} = {range}.start.v <= {range}.end.v;\n\
+                "bool {more} = {range}.start.v <= {range}.end.v;\n\
                  for (auto {counter} = {range}.start.v; {more}; {more} = {counter} != {range}.end.v, \
-                 {counter} = next({counter})) {{"
+                 {counter} = next({counter})) {{\n{}{body}}}\n",
+                entry.checked()
             )
+        } else if entry.splits() {
+            split(&self.name("end"), &range, &counter, &body, &entry)
         } else {
             format!(
-                "{{ for (auto {counter} = {range}.start.v; {counter} < {range}.end.v; ++{counter}) {{"
+                "for (auto {counter} = {range}.start.v; {counter} < {range}.end.v; ++{counter}) {{\n{}{body}}}\n",
+                entry.checked()
             )
         };
-        self.emit(&format!("{head}\n{body}}} }}"));
-        self.finish_loop(&entry);
+        self.counted(&entry, &text);
         Ok(Value::unit())
+    }
+
+    /// Emits a counted loop. If its body has no effects, its checks are deferred to its end.
+    fn counted(&mut self, entry: &Loop, text: &str) {
+        if entry.pure && text.contains("(c, ") {
+            let (outer, first) = (self.name("c"), self.name("first"));
+            self.emit(&format!(
+                "{{ first_bad {first}; const auto {outer} = c;\n\
+                 if (!c.stop()) {{ const auto c = defer({outer}, {first});\n{text}}}\nsettle(c, {first}); }}"
+            ));
+        } else {
+            self.emit(&format!("if (!c.stop()) {{ {text} }}"));
+        }
+        self.finish_loop(entry);
     }
 
     fn over_reverse(&mut self, each: &mut ExprForLoop, entry: Loop) -> Result<Value> {
@@ -83,7 +108,7 @@ impl Translator<'_> {
         let (range, inclusive) = self.range_object(&mut call.receiver)?;
         let counter = self.name("j");
         let (body, entry) =
-            self.counted_body(each, entry, &format!("{range}.number({counter})"))?;
+            self.counted_body(each, entry, &format!("{range}.number({counter})"), true)?;
         self.leave_outer_pure();
         let head = if inclusive {
             let more = self.name("more");
@@ -97,8 +122,7 @@ impl Translator<'_> {
                 "{{ for (auto {counter} = {range}.end.v; {counter} > {range}.start.v;) {{ --{counter};"
             )
         };
-        self.emit(&format!("{head}\n{body}}} }}"));
-        self.finish_loop(&entry);
+        self.counted(&entry, &format!("{head}\n{}{body}}} }}", entry.checked()));
         Ok(Value::unit())
     }
 
@@ -114,13 +138,14 @@ impl Translator<'_> {
         self.emit(&format!("const usize {by} = {};", step.code));
         self.emit(&format!("if ({by}.v == 0) c.fail({line}, Assert);"));
         let (body, entry) =
-            self.counted_body(each, entry, &format!("{range}.step({counter}, {by})"))?;
+            self.counted_body(each, entry, &format!("{range}.step({counter}, {by})"), true)?;
         self.leave_outer_pure();
-        self.emit(&format!(
+        let checked = entry.checked();
+        let text = format!(
             "{{ const auto n_{counter} = {range}.steps({by}, {inclusive});\n\
-             for (u64_raw {counter} = 0; {counter} < n_{counter}; ++{counter}) {{\n{body}}} }}"
-        ));
-        self.finish_loop(&entry);
+             for (u64_raw {counter} = 0; {counter} < n_{counter}; ++{counter}) {{\n{checked}{body}}} }}"
+        );
+        self.counted(&entry, &text);
         Ok(Value::unit())
     }
 
@@ -128,12 +153,12 @@ impl Translator<'_> {
     fn over_elements(&mut self, each: &mut ExprForLoop, entry: Loop) -> Result<Value> {
         let counter = self.name("j");
         let (items, setup) = self.elements(&mut each.expr, &counter)?;
-        let (body, entry) = self.counted_body(each, entry, &items)?;
+        let (body, entry) = self.counted_body(each, entry, &items, false)?;
         self.leave_outer_pure();
-        self.emit(&format!(
-            "{{ for (len {counter} = 0; {counter} < {setup}; ++{counter}) {{\n{body}}} }}"
-        ));
-        self.finish_loop(&entry);
+        self.counted(
+            &entry,
+            &format!("for (len {counter} = 0; {counter} < {setup}; ++{counter}) {{\n{body}}}\n"),
+        );
         Ok(Value::unit())
     }
 
@@ -183,8 +208,45 @@ impl Translator<'_> {
         }
     }
 
-    /// Makes an index that the counter of the innermost loop is need no check. Returns whether it did.
-    pub(crate) fn hoist(&mut self, _: &syn::ExprIndex) -> bool {
-        false
+    /// Returns what says whether an index is known to be less than the length, if the counter of the innermost loop is
+    /// the index, and the slice does not change in it.
+    pub(crate) fn hoist(&mut self, index: &syn::ExprIndex) -> Option<String> {
+        let (Expr::Path(base), Expr::Path(at)) = (&*index.expr, &*index.index) else { return None };
+        let depth = self.loops.len();
+        let counter = self.loops.last()?.counter.clone()?;
+        let base = self.local(&base.path.get_ident()?.to_string())?;
+        let at_name = at.path.get_ident()?.to_string();
+        let at = self.local(&at_name)?;
+        // The counter is declared in the body of the loop, and no other name hides it.
+        if at_name != counter
+            || at.depth != depth
+            || !at.counter
+            || base.mutable
+            || base.depth >= depth
+        {
+            return None;
+        }
+        let cpp = base.cpp.clone();
+        let entry = self.loops.last_mut()?;
+        if !entry.hoisted.contains(&cpp) {
+            entry.hoisted.push(cpp);
+        }
+        Some(entry.known.clone())
     }
+}
+
+/// Splits a loop where the first of the slices ends that its counter indexes: before, they need no check.
+fn split(end: &str, range: &str, counter: &str, body: &str, entry: &Loop) -> String {
+    let lengths: String =
+        entry.hoisted.iter().map(|slice| format!(", length(d({slice})).v")).collect();
+    let known = &entry.known;
+    format!(
+        "const u64_raw {end} = least({range}.end.v{lengths});\n\
+         u64_raw rest_{end} = {range}.start.v;\n\
+         if (rest_{end} < {end}) {{\n\
+         for (len {counter} = len(rest_{end}); {counter} < len({end}); ++{counter}) {{\n\
+         const yes {known}{{}};\n{body}}}\nrest_{end} = {end};\n}}\n\
+         for (u64_raw {counter} = rest_{end}; {counter} < {range}.end.v; ++{counter}) {{\n\
+         const no {known}{{}};\n{body}}}\n"
+    )
 }

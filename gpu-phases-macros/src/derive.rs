@@ -16,9 +16,11 @@ pub(crate) fn expand(item: TokenStream, library: TokenStream) -> Result<TokenStr
     match &input.data {
         Data::Struct(data) => structure(&input, &data.fields, &representation, &library),
         Data::Enum(data) => enumeration(&input, data, &representation, &library),
-        Data::Union(data) => {
-            refused(&data.union_token, "kernels have no unions", "use `to_bits` and `from_bits`, or two fields")
-        }
+        Data::Union(data) => refused(
+            &data.union_token,
+            "kernels have no unions",
+            "use `to_bits` and `from_bits`, or two fields",
+        ),
     }
 }
 
@@ -98,10 +100,15 @@ fn structure(
     if fields.is_empty() {
         return refused(&input.ident, "kernels have no empty types", "add a field, or use `()`");
     }
-    let names: Vec<String> = fields.iter().enumerate().map(|(at, field)| cpp_field(field, at)).collect();
+    let names: Vec<String> =
+        fields.iter().enumerate().map(|(at, field)| cpp_field(field, at)).collect();
     for field in fields {
         if let Type::Reference(reference) = &field.ty {
-            return refused(reference, "types of kernels hold no references", "hold an index, or the value");
+            return refused(
+                reference,
+                "types of kernels hold no references",
+                "hold an index, or the value",
+            );
         }
     }
     let members: Vec<syn::Member> = fields.members().collect();
@@ -111,7 +118,11 @@ fn structure(
         match param {
             GenericParam::Type(ty) => ty.bounds.push(syn::parse_quote!(#library::device::Device)),
             GenericParam::Lifetime(lifetime) => {
-                return refused(&lifetime.lifetime, "types of kernels hold no references", "hold an index");
+                return refused(
+                    &lifetime.lifetime,
+                    "types of kernels hold no references",
+                    "hold an index",
+                );
             }
             GenericParam::Const(_) => {}
         }
@@ -123,8 +134,8 @@ fn structure(
         const _: () = {
             #fallback
 
-            // SAFETY: the C++ structure has the same fields in the same order, whose types are those of Rust, and asserts
-            // its size and the offsets.
+            // SAFETY: the C++ structure has the same fields in the same order, whose types are those of Rust. Neither has
+            // padding, and the C++ asserts the sizes.
             unsafe impl #impl_generics #library::device::Device for #ident #ty_generics #where_clause {
                 const STORED: bool = {
                     ::core::assert!(
@@ -143,7 +154,7 @@ fn structure(
                     ) };
                     let name = Self::cpp_name();
                     t.define(&name, |t| {
-                        let fields = [#((#names, t.ty::<#types>(), ::core::mem::offset_of!(Self, #members))),*];
+                        let fields = [#((#names, t.ty::<#types>(), ::core::mem::size_of::<#types>())),*];
                         #library::__private::structure(&name, &fields, ::core::mem::size_of::<Self>())
                     });
                     #links
@@ -204,7 +215,11 @@ fn enumeration(
         return refused(&input.ident, "kernels have no empty types", "add a variant");
     }
     if !input.generics.params.is_empty() {
-        return refused(&input.generics, "enums of kernels have no generic parameters", "leave them out");
+        return refused(
+            &input.generics,
+            "enums of kernels have no generic parameters",
+            "leave them out",
+        );
     }
     let ident = &input.ident;
     let tag = format_ident!("{tag}");

@@ -3,7 +3,9 @@
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
-use syn::{FnArg, GenericParam, Generics, Ident, ItemFn, ReturnType, Signature, Type, TypeParamBound};
+use syn::{
+    FnArg, GenericParam, Generics, Ident, ItemFn, ReturnType, Signature, Type, TypeParamBound,
+};
 
 use crate::options::Options;
 use crate::patterns::single_name;
@@ -40,16 +42,28 @@ pub(crate) fn check_signature(sig: &Signature) -> Result<()> {
         return refused(token, "a device function is not `async`", "leave out `async`");
     }
     if let Some(token) = &sig.abi {
-        return refused(token, "a device function has Rust's calling convention", "leave out `extern`");
+        return refused(
+            token,
+            "a device function has Rust's calling convention",
+            "leave out `extern`",
+        );
     }
     if let Some(token) = &sig.variadic {
-        return refused(token, "a device function has a fixed number of parameters", "take a slice");
+        return refused(
+            token,
+            "a device function has a fixed number of parameters",
+            "take a slice",
+        );
     }
     Ok(())
 }
 
 /// Translates a function or a method.
-pub(crate) fn translate(function: &ItemFn, head: &Head<'_>, options: &Options) -> Result<Translated> {
+pub(crate) fn translate(
+    function: &ItemFn,
+    head: &Head<'_>,
+    options: &Options,
+) -> Result<Translated> {
     check_signature(&function.sig)?;
     recursion(function)?;
     let mut rust = function.clone();
@@ -63,7 +77,11 @@ pub(crate) fn translate(function: &ItemFn, head: &Head<'_>, options: &Options) -
         match arg {
             FnArg::Receiver(receiver) => {
                 if receiver.colon_token.is_some() {
-                    return refused(receiver, "the type of `self` is written", "write `self`, `&self` or `&mut self`");
+                    return refused(
+                        receiver,
+                        "the type of `self` is written",
+                        "write `self`, `&self` or `&mut self`",
+                    );
                 }
                 let cpp = s.declare("self", true);
                 let this = s.hole(quote!(t.ty::<Self>()));
@@ -104,7 +122,8 @@ pub(crate) fn translate(function: &ItemFn, head: &Head<'_>, options: &Options) -
                     None => {
                         let name = s.name("p");
                         params.push(format!("{ty} {name}"));
-                        let (emitted, ()) = s.captured(|s| s.bind_pattern(&mut typed.pat, &name))?;
+                        let (emitted, ()) =
+                            s.captured(|s| s.bind_pattern(&mut typed.pat, &name))?;
                         prelude.push_str(&emitted);
                     }
                 }
@@ -147,7 +166,12 @@ pub(crate) fn translate(function: &ItemFn, head: &Head<'_>, options: &Options) -
     let fill = s.writer(&text);
     let probes: Vec<Ident> = (0..s.probes).map(|number| s.probe_name(number)).collect();
     let calls = std::mem::take(&mut s.calls);
-    Ok(Translated { body: copy(rust, &probes, &closures, &generics, &private), write: quote! { #checks #fill }, generics, calls })
+    Ok(Translated {
+        body: copy(rust, &probes, &closures, &generics, &private),
+        write: quote! { #checks #fill },
+        generics,
+        calls,
+    })
 }
 
 /// Rustc's copy of a function's body.
@@ -158,15 +182,23 @@ pub(crate) struct Body {
     pub(crate) closures: Vec<TokenStream>,
 }
 
-fn copy(mut rust: ItemFn, probes: &[Ident], closures: &[Ident], generics: &Generics, private: &TokenStream) -> Body {
+fn copy(
+    mut rust: ItemFn,
+    probes: &[Ident],
+    closures: &[Ident],
+    generics: &Generics,
+    private: &TokenStream,
+) -> Body {
     let mut params = generics.clone();
-    let lifetimes = rust.sig.generics.params.iter().filter(|param| matches!(param, GenericParam::Lifetime(_)));
+    let lifetimes =
+        rust.sig.generics.params.iter().filter(|param| matches!(param, GenericParam::Lifetime(_)));
     params.params = lifetimes.cloned().chain(std::mem::take(&mut params.params)).collect();
     params.where_clause = rust.sig.generics.where_clause.clone();
     let mut pointers = Vec::new();
     for param in rust.sig.generics.type_params().filter(|param| closures.contains(&param.ident)) {
         params.params.push(GenericParam::Type(param.clone()));
-        let from_where = rust.sig.generics.where_clause.iter().flat_map(|clause| &clause.predicates);
+        let from_where =
+            rust.sig.generics.where_clause.iter().flat_map(|clause| &clause.predicates);
         let bounds = from_where.filter_map(|predicate| match predicate {
             syn::WherePredicate::Type(ty) if matches!(&ty.bounded_ty, Type::Path(path) if path.path.is_ident(&param.ident)) => {
                 Some(&ty.bounds)
@@ -181,7 +213,8 @@ fn copy(mut rust: ItemFn, probes: &[Ident], closures: &[Ident], generics: &Gener
         match arg {
             FnArg::Receiver(receiver) => {
                 let this = Ident::new("phases_self", proc_macro2::Span::mixed_site());
-                let mutability = if receiver.reference.is_none() { receiver.mutability } else { None };
+                let mutability =
+                    if receiver.reference.is_none() { receiver.mutability } else { None };
                 patterns.push(quote!(#mutability #this));
                 let ty = &receiver.ty;
                 types.push(quote!(#ty));
@@ -202,9 +235,14 @@ fn copy(mut rust: ItemFn, probes: &[Ident], closures: &[Ident], generics: &Gener
                 };
                 match named {
                     Some((bounds, by)) => {
-                        let name = Ident::new(&format!("PhasesClosure{at}"), proc_macro2::Span::mixed_site());
+                        let name = Ident::new(
+                            &format!("PhasesClosure{at}"),
+                            proc_macro2::Span::mixed_site(),
+                        );
                         let bounds = &bounds.bounds;
-                        pointers.push(bounds.iter().find_map(pointer_of).unwrap_or_else(|| quote!(fn())));
+                        pointers.push(
+                            bounds.iter().find_map(pointer_of).unwrap_or_else(|| quote!(fn())),
+                        );
                         params.params.push(syn::parse_quote!(#name: #bounds));
                         types.push(quote!(#by #name));
                     }
@@ -271,11 +309,12 @@ fn rename_self(tokens: TokenStream) -> TokenStream {
         let next_is_path = matches!(tokens.peek(), Some(TokenTree::Punct(next)) if next.as_char() == ':'
             && next.spacing() == proc_macro2::Spacing::Joint);
         renamed.extend([match token {
-            TokenTree::Ident(name) if name == "self" && !next_is_path => {
-                TokenTree::Ident(Ident::new("phases_self", proc_macro2::Span::mixed_site().located_at(name.span())))
-            }
+            TokenTree::Ident(name) if name == "self" && !next_is_path => TokenTree::Ident(
+                Ident::new("phases_self", proc_macro2::Span::mixed_site().located_at(name.span())),
+            ),
             TokenTree::Group(group) => {
-                let mut inner = proc_macro2::Group::new(group.delimiter(), rename_self(group.stream()));
+                let mut inner =
+                    proc_macro2::Group::new(group.delimiter(), rename_self(group.stream()));
                 inner.set_span(group.span());
                 TokenTree::Group(inner)
             }
@@ -290,12 +329,14 @@ fn split_generics(generics: &Generics) -> Result<(Generics, Vec<Ident>)> {
     let mut kept = generics.clone();
     let mut closures = Vec::new();
     let in_where = |name: &Ident| {
-        generics.where_clause.iter().flat_map(|clause| &clause.predicates).any(|predicate| match predicate {
-            syn::WherePredicate::Type(ty) => {
-                matches!(&ty.bounded_ty, Type::Path(path) if path.path.is_ident(name))
-                    && ty.bounds.iter().any(is_closure_bound)
+        generics.where_clause.iter().flat_map(|clause| &clause.predicates).any(|predicate| {
+            match predicate {
+                syn::WherePredicate::Type(ty) => {
+                    matches!(&ty.bounded_ty, Type::Path(path) if path.path.is_ident(name))
+                        && ty.bounds.iter().any(is_closure_bound)
+                }
+                _ => false,
             }
-            _ => false,
         })
     };
     for param in &generics.params {
@@ -329,7 +370,9 @@ fn split_generics(generics: &Generics) -> Result<(Generics, Vec<Ident>)> {
 /// Returns whether the type of a parameter is that of a closure.
 fn closure_parameter(ty: &Type, closures: &[Ident]) -> bool {
     match ty {
-        Type::ImplTrait(bounds) => bounds.bounds.iter().any(|bound: &TypeParamBound| is_closure_bound(bound)),
+        Type::ImplTrait(bounds) => {
+            bounds.bounds.iter().any(|bound: &TypeParamBound| is_closure_bound(bound))
+        }
         Type::Reference(reference) => closure_parameter(&reference.elem, closures),
         Type::Path(path) => path.path.get_ident().is_some_and(|name| closures.contains(name)),
         _ => false,
@@ -353,7 +396,9 @@ fn recursion(function: &ItemFn) -> Result<()> {
         }
 
         fn visit_expr_method_call(&mut self, call: &'a syn::ExprMethodCall) {
-            if call.method == *self.0 && matches!(&*call.receiver, syn::Expr::Path(path) if path.path.is_ident("self")) {
+            if call.method == *self.0
+                && matches!(&*call.receiver, syn::Expr::Path(path) if path.path.is_ident("self"))
+            {
                 self.1 = Some(call.method.span());
             }
             syn::visit::visit_expr_method_call(self, call);
@@ -371,13 +416,13 @@ fn recursion(function: &ItemFn) -> Result<()> {
     }
 }
 
-
 /// Expands `#[device]` on a function.
 pub(crate) fn expand(function: &ItemFn, options: &Options) -> Result<TokenStream> {
     if function.sig.receiver().is_some() {
         return refused(&function.sig, "this is a method", "put `#[device]` on the whole `impl`");
     }
-    let Translated { body, write, generics, calls } = translate(function, &Head::Function, options)?;
+    let Translated { body, write, generics, calls } =
+        translate(function, &Head::Function, options)?;
     let (private, library) = (options.private(), &options.library);
     let (sig, vis, attrs) = (&function.sig, &function.vis, &function.attrs);
     let name = &sig.ident;
@@ -393,7 +438,8 @@ pub(crate) fn expand(function: &ItemFn, options: &Options) -> Result<TokenStream
     let body_name = &copy.sig.ident;
     let all: Vec<TokenStream> = sig.generics.params.iter().filter_map(argument_of).collect();
     let own: Vec<TokenStream> = own.map(|name| quote!(#name)).collect();
-    let inner: Vec<TokenStream> = own.iter().cloned().chain(closures.iter().map(|_| quote!(_))).collect();
+    let inner: Vec<TokenStream> =
+        own.iter().cloned().chain(closures.iter().map(|_| quote!(_))).collect();
     let arguments: Vec<TokenStream> = own.into_iter().chain(closures).collect();
     let instance = instance_names(&generics, library);
     let mut call = sig.clone();

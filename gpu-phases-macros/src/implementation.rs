@@ -36,8 +36,10 @@ pub(crate) const OPERATORS: [(&str, &str); 22] = [
 ];
 
 /// What the right side of an operator can be, for the names of the constants that link sources to types.
-pub(crate) const RIGHT_SIDES: [&str; 14] =
-    ["SELF", "f32", "f64", "u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize", "OTHER"];
+pub(crate) const RIGHT_SIDES: [&str; 14] = [
+    "SELF", "f32", "f64", "u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize",
+    "OTHER",
+];
 
 /// Returns the name of the constant that links the source of an operator to its type.
 pub(crate) fn operator_link(operator: &str, right: &str) -> Ident {
@@ -54,7 +56,11 @@ pub(crate) fn methods_link(slot: u32) -> Ident {
 }
 
 /// Expands `#[device]`.
-pub(crate) fn expand(args: TokenStream, item: TokenStream, library: TokenStream) -> Result<TokenStream> {
+pub(crate) fn expand(
+    args: TokenStream,
+    item: TokenStream,
+    library: TokenStream,
+) -> Result<TokenStream> {
     let options = Options::parse(args, library)?;
     match syn::parse2(item)? {
         Item::Fn(function) => crate::function::expand(&function, &options),
@@ -85,17 +91,23 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
             if let ImplItem::Const(_) = item {
                 continue;
             }
-            return refused(item, "device `impl` blocks have functions and constants", "move it to another `impl`");
+            return refused(
+                item,
+                "device `impl` blocks have functions and constants",
+                "move it to another `impl`",
+            );
         };
         let name = bare(&method.sig.ident);
-        let head = if method.sig.receiver().is_some() { format!("m_{name}") } else { format!("a_{name}") };
+        let head =
+            if method.sig.receiver().is_some() { format!("m_{name}") } else { format!("a_{name}") };
         let alias = if DEFINED.contains(&name.as_str()) { Some(method.clone()) } else { None };
         let (body, write) = function(&mut method.sig, &mut method.block, &head, None, options)?;
         writes.push(write);
         bodies.push(body);
         if let Some(mut alias) = alias {
             // Kernels call methods of these names by those of the library.
-            alias.attrs = vec![syn::parse_quote!(#[doc(hidden)]), syn::parse_quote!(#[allow(missing_docs)])];
+            alias.attrs =
+                vec![syn::parse_quote!(#[doc(hidden)]), syn::parse_quote!(#[allow(missing_docs)])];
             alias.block = method.block.clone();
             alias.sig = method.sig.clone();
             alias.sig.ident = Ident::new(&defined_name(&name), alias.sig.ident.span());
@@ -188,7 +200,9 @@ fn function(
 /// Gives the lifetime of `&self` to references of the result, as Rust does by itself in methods.
 fn link_lifetimes(sig: &mut Signature) {
     let returns_reference = match &sig.output {
-        ReturnType::Type(_, ty) => matches!(&**ty, Type::Reference(reference) if reference.lifetime.is_none()),
+        ReturnType::Type(_, ty) => {
+            matches!(&**ty, Type::Reference(reference) if reference.lifetime.is_none())
+        }
         ReturnType::Default => false,
     };
     let Some(FnArg::Receiver(receiver)) = sig.inputs.first_mut() else { return };
@@ -227,12 +241,20 @@ fn operator(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
         );
     };
     if let Type::Reference(reference) = &*block.self_ty {
-        return refused(reference, "operators of kernels take values", "implement it for the type itself, which is `Copy`");
+        return refused(
+            reference,
+            "operators of kernels take values",
+            "implement it for the type itself, which is `Copy`",
+        );
     }
     let right = match &last.arguments {
         syn::PathArguments::AngleBracketed(args) => match args.args.first() {
             Some(syn::GenericArgument::Type(Type::Reference(reference))) => {
-                return refused(reference, "operators of kernels take values", "take the value, which is `Copy`");
+                return refused(
+                    reference,
+                    "operators of kernels take values",
+                    "take the value, which is `Copy`",
+                );
             }
             Some(syn::GenericArgument::Type(ty)) => right_side(ty, &block.self_ty),
             _ => "SELF".to_owned(),
@@ -247,7 +269,8 @@ fn operator(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
     let mut bodies = Vec::new();
     for item in &mut block.items {
         if let ImplItem::Fn(method) = item {
-            let (body, write) = function(&mut method.sig, &mut method.block, cpp, output.as_ref(), options)?;
+            let (body, write) =
+                function(&mut method.sig, &mut method.block, cpp, output.as_ref(), options)?;
             let ImplItem::Verbatim(tokens) = &body else { continue };
             // One type can have several of an operator.
             let mut copy: ItemFn = syn::parse2(tokens.clone())?;
@@ -279,7 +302,9 @@ fn replace_ident(tokens: TokenStream, old: &Ident, new: &Ident) -> TokenStream {
     tokens
         .into_iter()
         .map(|token| match token {
-            proc_macro2::TokenTree::Ident(name) if name == *old => proc_macro2::TokenTree::Ident(new.clone()),
+            proc_macro2::TokenTree::Ident(name) if name == *old => {
+                proc_macro2::TokenTree::Ident(new.clone())
+            }
             proc_macro2::TokenTree::Group(group) => {
                 let inner = replace_ident(group.stream(), old, new);
                 proc_macro2::TokenTree::Group(proc_macro2::Group::new(group.delimiter(), inner))

@@ -114,6 +114,9 @@ fn body(
         );
     };
     let mut copy = Vec::new();
+    for cpp in linear_outputs(s, &last) {
+        s.emit(&format!("{cpp}.n = sx;"));
+    }
     for mut statement in statements {
         if let Some(condition) = host::condition_of(&statement)? {
             // The host has checked it. It also gives slices their lengths.
@@ -154,6 +157,21 @@ fn body(
     Ok((dimensions, copy))
 }
 
+/// Returns the slices of C++ whose lengths are the extent: the outputs of a loop of one dimension.
+fn linear_outputs(s: &Translator<'_>, last: &Stmt) -> Vec<String> {
+    let Stmt::Expr(Expr::Call(call), _) = last else { return Vec::new() };
+    let outputs: Vec<&Expr> = match call.args.first() {
+        Some(Expr::Tuple(tuple)) => tuple.elems.iter().collect(),
+        Some(out) => vec![out],
+        None => Vec::new(),
+    };
+    let names = outputs.into_iter().filter_map(|out| match out {
+        Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
+        _ => None,
+    });
+    names.filter_map(|name| s.local(&name).map(|local| local.cpp.clone())).collect()
+}
+
 fn expression_of(statement: &mut Stmt) -> Option<&mut Expr> {
     match statement {
         Stmt::Expr(e, _) => Some(e),
@@ -188,7 +206,7 @@ fn loop_of(statement: &mut Stmt) -> Result<Loop<'_>> {
 fn outputs(s: &mut Translator<'_>, out: &mut Expr, signature: &Signature) -> Result<u32> {
     let mut dimensions = None;
     let item = output(s, out, signature, &mut dimensions)?;
-    s.emit(&format!("auto item = {item};"));
+    s.emit(&format!("auto out_item = {item};"));
     Ok(dimensions.unwrap_or(1))
 }
 
@@ -294,12 +312,13 @@ fn closure(s: &mut Translator<'_>, closure: &mut syn::ExprClosure, dimensions: u
         2 => "arr(usize(gx), usize(gy))",
         _ => "arr(usize(gx), usize(gy), usize(gz))",
     };
-    s.emit(&format!("const auto at_item = {at};"));
+    s.emit(&format!("const auto out_index = {at};"));
     s.in_closure = 1;
+    s.in_kernel = true;
     s.scoped(|s| {
-        s.bind_pattern(index, "at_item")?;
+        s.bind_pattern(index, "out_index")?;
         s.writable_names(item);
-        s.bind_pattern(item, "item")?;
+        s.bind_pattern(item, "out_item")?;
         let value = match &mut *closure.body {
             Expr::Block(block) if block.label.is_none() => s.scoped(|s| {
                 let value = s.statements(&mut block.block.stmts)?;

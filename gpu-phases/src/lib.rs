@@ -26,8 +26,8 @@ pub mod trust;
 pub use cpu::each::{Output, Shaped, each, image, volume};
 pub use cpu::target::Cpu;
 pub use fault::{Fault, FaultKind};
-pub use math::{Int, Number, Real};
 pub use gpu_phases_macros::{Device, device, kernel};
+pub use math::{Int, Number, Real};
 pub use raw::{Atomic, AtomicElement};
 
 /// The header of Rust's semantics in CUDA C++.

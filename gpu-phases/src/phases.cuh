@@ -110,6 +110,8 @@ struct first_bad {
 template <bool O> struct now : thread {
     static constexpr bool overflow = O, deferred = false;
     unsigned file;
+    // Whether loops end since a check has failed.
+    PHASES_FN constexpr bool stop() const { return false; }
     PHASES_FN void fail(line at, kind k, u64_raw index = 0, u64_raw length = 0) const {
         thread::fail(file, at, k, index, length);
     }
@@ -118,13 +120,11 @@ template <bool O> struct later : thread {
     static constexpr bool overflow = O, deferred = true;
     unsigned file;
     first_bad* first;
+    PHASES_FN bool stop() const { return first->bad; }
     PHASES_FN void fail(line at, kind k, u64_raw index = 0, u64_raw length = 0) const {
         if (!first->bad) *first = first_bad{true, file, at, k, index, length};
     }
 };
-// `sure<O>` checks no index by `at_sure`: the loop's bounds have shown it.
-template <class C> struct sure : C {};
-
 template <bool O, bool P> PHASES_FN now<O> in(now<P> c, unsigned file) { return now<O>{c, file}; }
 template <bool O, bool P> PHASES_FN later<O> in(later<P> c, unsigned file) { return later<O>{c, file, c.first}; }
 template <bool O> PHASES_FN later<O> defer(now<O> c, first_bad& first) { return later<O>{c, c.file, &first}; }
@@ -226,6 +226,17 @@ template <class C, class T, u64_raw N> PHASES_FN T& at(C c, line l, array<T, N>&
 template <class C, class T, u64_raw N> PHASES_FN const T& at(C c, line l, const array<T, N>& x, usize i) {
     return element(c, l, x.a, (unsigned)N, i);
 }
+// With a counter as the index: `yes` if the loop's range has shown that it is less than the length.
+struct yes {};
+struct no {};
+template <class C, class X> PHASES_FN auto& at(C c, line l, X&& x, usize i, no) { return at(c, l, x, i); }
+template <class C, class T> PHASES_FN T& at(C, line, slice<T> x, usize i, yes) { return x.p[len(i.v)]; }
+template <class C, class T, u64_raw N> PHASES_FN T& at(C, line, array<T, N>& x, usize i, yes) { return x.a[i.v]; }
+template <class C, class T, u64_raw N> PHASES_FN const T& at(C, line, const array<T, N>& x, usize i, yes) {
+    return x.a[i.v];
+}
+PHASES_FN u64_raw least(u64_raw a) { return a; }
+template <class... N> PHASES_FN u64_raw least(u64_raw a, u64_raw b, N... rest) { return least(a < b ? a : b, rest...); }
 template <class T> PHASES_FN usize length(slice<T> x) { return usize(x.n); }
 template <class T, u64_raw N> PHASES_FN usize length(const array<T, N>&) { return usize(N); }
 template <class C, class T> PHASES_FN usize m_len(C, line, const T& x) { return length(x); }
@@ -491,6 +502,17 @@ template <class T> struct option {
     T value;
 };
 template <class T> PHASES_FN option<T> some(T x) { return option<T>{true, x}; }
+template <class C, class T> PHASES_FN bool m_is_some(C, line, const option<T>& x) { return x.some; }
+template <class C, class T> PHASES_FN bool m_is_none(C, line, const option<T>& x) { return !x.some; }
+template <class C, class T> PHASES_FN T m_unwrap_or(C, line, const option<T>& x, T y) { return x.some ? x.value : y; }
+template <class C, class T> PHASES_FN T m_unwrap(C c, line l, const option<T>& x) {
+    if (!x.some) c.fail(l, None);
+    return x.value;
+}
+template <class C, class R, int K> PHASES_FN num<R, K> m_wrapping_abs(C, line, const num<R, K>& x) {
+    static_assert(raw<R>::is_signed && !raw<R>::floating, "the type has no such method");
+    return x.v < 0 ? num<R, K>(R(typename raw<R>::wide(0) - typename raw<R>::wide(x.v))) : x;
+}
 PHASES_FN float bits_f32(unsigned x) { return __uint_as_float(x); }
 PHASES_FN double bits_f64(unsigned long long x) { return __longlong_as_double((long long)x); }
 

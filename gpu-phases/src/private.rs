@@ -39,6 +39,16 @@ pub fn check(condition: bool, line: u32) {
     }
 }
 
+/// Returns the value. Leaves the kernel by a fault if there is none.
+#[inline(always)]
+#[track_caller]
+pub fn unwrap<T>(value: Option<T>, line: u32) -> T {
+    match value {
+        Some(value) => value,
+        None => fault(FaultKind::None, line),
+    }
+}
+
 /// Refuses the launch: a condition before the loop is false.
 #[cold]
 #[inline(never)]

@@ -47,11 +47,18 @@ macro_rules! both {
 }
 
 /// Compares bits.
-pub(crate) fn same<T: gpu_phases::device::Device + std::fmt::Debug + bytemuck::NoUninit>(name: &str, cpu: &[T], device: &[T]) {
+pub(crate) fn same<T: gpu_phases::device::Device + std::fmt::Debug + bytemuck::NoUninit>(
+    name: &str,
+    cpu: &[T],
+    device: &[T],
+) {
     assert_eq!(cpu.len(), device.len());
     for (at, (a, b)) in cpu.iter().zip(device).enumerate() {
         // NaNs may have different payloads.
         let nan = format!("{a:?}") == "NaN" && format!("{b:?}") == "NaN";
-        assert!(nan || bytemuck::bytes_of(a) == bytemuck::bytes_of(b), "{name}: element {at}: cpu {a:?}, device {b:?}");
+        assert!(
+            nan || bytemuck::bytes_of(a) == bytemuck::bytes_of(b),
+            "{name}: element {at}: cpu {a:?}, device {b:?}"
+        );
     }
 }
