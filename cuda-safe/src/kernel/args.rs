@@ -186,9 +186,7 @@ unsafe impl KernelArgs for &Params<'_> {
             pointer.write(unsafe { start.add(at.assume_init() as usize).cast() });
         }
         // SAFETY: so many were written.
-        f(unsafe {
-            std::slice::from_raw_parts_mut(pointers.as_mut_ptr().cast(), self.parameters)
-        })
+        f(unsafe { std::slice::from_raw_parts_mut(pointers.as_mut_ptr().cast(), self.parameters) })
     }
 }
 

@@ -70,10 +70,7 @@ pub(super) fn load<'s>(
 }
 
 fn compile(context: &Context, kernel: &Kernel, source: &Source) -> Result<Module> {
-    source
-        .program(kernel)
-        .load_kernels(context, &[])
-        .map_err(|error| explained(error, kernel))
+    source.program(kernel).load_kernels(context, &[]).map_err(|error| explained(error, kernel))
 }
 
 /// Adds to an error of the compiler whose mistake it is.

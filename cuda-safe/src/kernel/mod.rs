@@ -1,5 +1,26 @@
 //! Kernels that are Rust functions, on a stream: the crate [`gpu_phases`] for this crate's streams and memory.
 //!
+//! ```no_run
+//! use cuda_safe::kernel::kernel;
+//! use cuda_safe::{Context, DeviceBuffer};
+//!
+//! #[kernel]
+//! fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32]) {
+//!     assert!(x.len() == out.len() && y.len() == out.len());
+//!     each(out, |i, out| *out = a * x[i] + y[i]);
+//! }
+//!
+//! fn main() -> cuda_safe::Result<()> {
+//!     let stream = Context::new(0)?.stream()?;
+//!     let x = DeviceBuffer::from_slice(&stream, &[1.0f32, 2.0, 3.0])?;
+//!     let y = DeviceBuffer::from_slice(&stream, &[10.0f32, 20.0, 30.0])?;
+//!     let mut out = DeviceBuffer::<f32>::zeroed(&stream, x.len())?;
+//!     saxpy::launch(&stream, 2.5, &x, &y, &mut out)?;
+//!     assert_eq!(out.to_vec(&stream)?, [12.5, 25.0, 37.5]);
+//!     Ok(())
+//! }
+//! ```
+//!
 //! A kernel's `launch` takes a `&Stream`. It reads `&DeviceBuffer`s, slices and `&UnifiedBuffer`s, and writes them as
 //! `&mut`, as the methods of [`kernels!`](crate::kernels) do. It is enqueued as those are: ordered with other uses of its
 //! memory on all streams, recorded on a stream that records, and one call of the driver.
@@ -38,6 +59,7 @@ mod faults;
 mod load;
 mod loaded;
 mod pack;
+mod place;
 mod stream;
 
 use crate::context::ContextInner;
@@ -46,9 +68,12 @@ use crate::stream::Stream;
 use faults::Faults;
 pub(crate) use loaded::Loaded;
 
-pub use gpu_phases::__private::{CudaSafeDevice as Device, cuda_safe_device as device, cuda_safe_kernel as kernel};
+pub use gpu_phases::__private::{
+    CudaSafeDevice as Device, cuda_safe_device as device, cuda_safe_kernel as kernel,
+};
 pub use gpu_phases::*;
 pub use pack::{Pack, check, ptx};
+pub use place::{Memory, Place, ReadAt, WriteAt};
 
 /// What a context has of Rust kernels.
 #[derive(Default)]
