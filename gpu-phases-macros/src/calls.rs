@@ -103,10 +103,11 @@ impl Translator<'_> {
         line: usize,
     ) -> Result<Value> {
         let Expr::Call(call) = e else { return Ok(Value::unit()) };
+        let primitive = PRIMITIVES.contains(&ty.to_string().as_str());
         let ty = self.hole(quote!(t.ty::<#ty>()));
         self.mutable_arguments(&call.args);
         let args = self.operands(&mut call.args)?;
-        if DEFINED.contains(&name)
+        if (DEFINED.contains(&name) || !(primitive || OF_TRAITS.contains(&name)))
             && let Expr::Path(path) = &mut *call.func
             && let Some(last) = path.path.segments.last_mut()
         {
@@ -206,7 +207,8 @@ impl Translator<'_> {
             let value = self.operand_after(&mut values, arg, true)?;
             values.push(value);
         }
-        if DEFINED.contains(&name.as_str()) {
+        // Methods of user types have such a name if they are device methods: rustc refuses others here.
+        if DEFINED.contains(&name.as_str()) || !BUILT_IN.contains(&name.as_str()) {
             call.method = syn::Ident::new(&defined_name(&name), call.method.span());
         }
         if is_atomic(&name) {
@@ -227,7 +229,7 @@ impl Translator<'_> {
         if name == "len" && call.args.is_empty() {
             return Ok(Value::new(code, values[0].effect));
         }
-        if !KNOWN_PURE.contains(&name.as_str()) && !self.is_own_receiver(&call.receiver) {
+        if !is_pure(&name) && !self.is_own_receiver(&call.receiver) {
             self.effect();
         }
         Ok(self.called(code))
@@ -324,31 +326,69 @@ impl Translator<'_> {
     }
 }
 
-/// Methods of numbers and slices, which change nothing whatever they are called on.
-const KNOWN_PURE: [&str; 22] = [
+/// Methods of Rust's own types, and of the library's traits, which keep their names.
+const BUILT_IN: [&str; 52] = [
     "len",
     "is_empty",
+    "is_nan",
+    "is_finite",
+    "is_infinite",
+    "is_some",
+    "is_none",
+    "unwrap_or",
+    "is_positive",
+    "is_negative",
     "wrapping_add",
     "wrapping_sub",
     "wrapping_mul",
-    "saturating_sub",
+    "wrapping_neg",
+    "wrapping_abs",
+    "wrapping_shl",
+    "wrapping_shr",
     "saturating_add",
-    "is_nan",
-    "is_some",
-    "is_none",
-    "is_finite",
-    "is_infinite",
-    "pow",
+    "saturating_sub",
+    "saturating_mul",
+    "checked_add",
+    "checked_sub",
+    "checked_mul",
+    "unsigned_abs",
+    "abs_diff",
     "count_ones",
+    "count_zeros",
     "leading_zeros",
     "trailing_zeros",
     "rotate_left",
     "rotate_right",
-    "div_ceil",
+    "reverse_bits",
+    "swap_bytes",
     "is_power_of_two",
-    "abs_diff",
-    "total_cmp",
+    "to_f64",
+    "to_i64",
+    "load",
+    "store",
+    "swap",
+    "compare_exchange",
+    "fetch_add",
+    "fetch_sub",
+    "fetch_min",
+    "fetch_max",
+    "fetch_and",
+    "fetch_or",
+    "fetch_xor",
+    "unwrap",
+    "expect",
+    "to_f32",
+    "to_degrees",
+    "to_radians",
 ];
+
+/// Associated functions of the library's traits for generic parameters.
+const OF_TRAITS: [&str; 3] = ["from_f64", "from_i64", "default"];
+
+/// Returns whether a method changes nothing, whatever it is called on.
+fn is_pure(name: &str) -> bool {
+    DEFINED.contains(&name) || (BUILT_IN.contains(&name) && !is_atomic(name))
+}
 
 fn is_atomic(name: &str) -> bool {
     name.starts_with("fetch_") || matches!(name, "store" | "compare_exchange" | "swap")

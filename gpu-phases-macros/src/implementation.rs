@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{FnArg, Ident, ImplItem, Item, ItemFn, ItemImpl, ReturnType, Signature, Type};
 
-use crate::calls::{DEFINED, defined_name};
+use crate::calls::defined_name;
 use crate::function::{Body, Head, Translated, bare, translate};
 use crate::options::Options;
 use crate::refuse::{Result, refused};
@@ -100,19 +100,20 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
         let name = bare(&method.sig.ident);
         let head =
             if method.sig.receiver().is_some() { format!("m_{name}") } else { format!("a_{name}") };
-        let alias = if DEFINED.contains(&name.as_str()) { Some(method.clone()) } else { None };
+        let mut alias = method.clone();
         let (body, write) = function(&mut method.sig, &mut method.block, &head, None, options)?;
         writes.push(write);
         bodies.push(body);
-        if let Some(mut alias) = alias {
-            // Kernels call methods of these names by those of the library.
-            alias.attrs =
-                vec![syn::parse_quote!(#[doc(hidden)]), syn::parse_quote!(#[allow(missing_docs)])];
-            alias.block = method.block.clone();
-            alias.sig = method.sig.clone();
-            alias.sig.ident = Ident::new(&defined_name(&name), alias.sig.ident.span());
-            bodies.push(ImplItem::Fn(alias));
-        }
+        // Kernels call methods by these names, which others do not have.
+        alias.attrs = vec![
+            syn::parse_quote!(#[doc(hidden)]),
+            syn::parse_quote!(#[inline]),
+            syn::parse_quote!(#[allow(missing_docs, dead_code, clippy::all, clippy::pedantic)]),
+        ];
+        alias.block = method.block.clone();
+        alias.sig = method.sig.clone();
+        alias.sig.ident = Ident::new(&defined_name(&name), alias.sig.ident.span());
+        bodies.push(ImplItem::Fn(alias));
     }
     let link = methods_link(options.slot);
     block.items.extend(bodies);

@@ -2,6 +2,7 @@
 
 mod calls;
 mod closures;
+mod contract;
 mod control;
 mod counted;
 mod derive;

@@ -55,6 +55,9 @@ fn operator(op: &BinOp) -> Option<Operator> {
 
 impl Translator<'_> {
     pub(crate) fn binary(&mut self, e: &mut Expr) -> Result<Value> {
+        if let Some(value) = self.contracted(e)? {
+            return Ok(value);
+        }
         let line = line_of(e);
         let Expr::Binary(binary) = e else { return Ok(Value::unit()) };
         let (left, right) = (&mut *binary.left, &mut *binary.right);

@@ -8,6 +8,12 @@ use crate::text::Text;
 /// # Safety
 /// Only the macros of this crate implement it. The C++ that [`Device::write`] writes is a type of the same
 /// size, alignment, fields and meaning as `Self`, and [`Device::is_valid`] returns whether bytes are a value of `Self`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no type that kernels compute with",
+    label = "this has the type `{Self}` in a kernel",
+    note = "types of kernels are numbers, `bool`, arrays and tuples of them, `Option`s, and what derives `Device`",
+    note = "the value of an `if`, `match` or `loop` with statements is no reference: take the index, or copy the value"
+)]
 pub unsafe trait Device: Copy + Send + Sync + 'static {
     /// Whether the type can be in memory that a device and the host share: its layout is defined, and it has bytes.
     const STORED: bool = true;

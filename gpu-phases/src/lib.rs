@@ -9,6 +9,7 @@ mod atomic;
 mod builtin;
 #[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
 mod composite;
+mod contract;
 mod cpu;
 #[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
 pub mod device;

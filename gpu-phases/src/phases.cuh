@@ -409,6 +409,40 @@ template <class R, int K> PHASES_FN num<R, K> not_num(num<R, K> a) { return num<
 PHASES_FN bool not_num(bool a) { return !a; }
 template <class C, class A> PHASES_FN auto o_not(C, line, const A& a) -> decltype(not_num(v(a))) { return not_num(v(a)); }
 
+// ---- Contraction by syntax: `a * b + c` of floats of one type is one operation.
+
+PHASES_FN float fuse_(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+PHASES_FN double fuse_(double a, double b, double c) { return __fma_rn(a, b, c); }
+template <class A> constexpr bool float_num = same<A, f32> || same<A, f64>;
+template <class A, class B, class D>
+constexpr bool fuses = float_num<plain<A>> && same<plain<A>, plain<B>> && same<plain<A>, plain<D>>;
+#define PHASES_CONTRACT(name, x, y, z, fused, otherwise)                                                         \
+    template <class C, class X, class Y, class Z>                                                                \
+    PHASES_FN auto o_##name(C c, line l, const X& x, const Y& y, const Z& z) {                                   \
+        if constexpr (fuses<decltype(v(x)), decltype(v(y)), decltype(v(z))>) {                                   \
+            return plain<decltype(v(x))>(fused);                                                                 \
+        } else {                                                                                                 \
+            return otherwise;                                                                                    \
+        }                                                                                                        \
+    }
+PHASES_CONTRACT(product_plus, a, b, d, fuse_(v(a).v, v(b).v, v(d).v), o_add(c, l, o_mul(c, l, a, b), d))
+PHASES_CONTRACT(product_minus, a, b, d, fuse_(v(a).v, v(b).v, -v(d).v), o_sub(c, l, o_mul(c, l, a, b), d))
+PHASES_CONTRACT(plus_product, d, a, b, fuse_(v(a).v, v(b).v, v(d).v), o_add(c, l, d, o_mul(c, l, a, b)))
+PHASES_CONTRACT(minus_product, d, a, b, fuse_(-v(a).v, v(b).v, v(d).v), o_sub(c, l, d, o_mul(c, l, a, b)))
+#undef PHASES_CONTRACT
+template <class C, class S, class A, class B>
+PHASES_FN unit o_add_product_assign(C c, line l, S& s, const A& a, const B& b) {
+    if constexpr (fuses<S, decltype(v(a)), decltype(v(b))>) s = S(fuse_(v(a).v, v(b).v, s.v));
+    else o_add_assign(c, l, s, o_mul(c, l, a, b));
+    return unit{};
+}
+template <class C, class S, class A, class B>
+PHASES_FN unit o_sub_product_assign(C c, line l, S& s, const A& a, const B& b) {
+    if constexpr (fuses<S, decltype(v(a)), decltype(v(b))>) s = S(fuse_(-v(a).v, v(b).v, s.v));
+    else o_sub_assign(c, l, s, o_mul(c, l, a, b));
+    return unit{};
+}
+
 // ---- Comparisons.
 
 #define PHASES_COMPARE(name, op)                                                                                 \

@@ -57,6 +57,10 @@ pub fn refuse(message: String) -> ! {
 }
 
 pub use crate::composite::{Links, enumeration, structure, type_name};
+pub use crate::contract::{
+    add_product_assign, minus_product, plus_product, product_minus, product_plus,
+    sub_product_assign,
+};
 pub use crate::host::{
     HostView, Len, OutputShape, Shape, bare_failed, condition_failed, extent_of, overflow_checks,
     shown,

@@ -35,7 +35,7 @@ macro_rules! both {
                     let got = $dev.to_vec(&$stream).unwrap();
                     $crate::check::same(stringify!($kernel), &$out, &got);
                 )*
-                Ok($($out)*)
+                Ok(($($out),*))
             }
             (Err(cpu), waited) => {
                 let fault = $stream.context().take_fault();

@@ -197,3 +197,32 @@ fn generic_kernels_have_equal_bits() {
     both!(scale(value 2.5f64, read x, write vec![0.0f64; 300])).unwrap();
     both!(scale(value 2.5f32, read y, write vec![0.0f32; 300])).unwrap();
 }
+
+#[device(contract)]
+fn horner(x: f32, k: f32) -> f32 {
+    (x * k - 0.25) * x + 1.5 - k * x
+}
+
+#[kernel(contract)]
+fn contracted(x: &[f32], p: &[Vec3], out: &mut [f32]) {
+    assert!(x.len() == out.len() && p.len() == out.len());
+    each(out, |i, out| {
+        let mut s = horner(x[i], 0.3);
+        let mut n = 3usize;
+        for j in 0..10 {
+            s += x[i] * x[j];
+            n += j * 2;
+            s -= 0.1 * s;
+        }
+        let v = p[i] * 2.0 + p[0];
+        *out = s * v.x + n as f32;
+    });
+}
+
+#[test]
+fn contraction_by_syntax_has_equal_bits() {
+    let x: Vec<f32> = (0..400).map(|i| (i as f32).sin()).collect();
+    let fused = both!(contracted(read x, read points(400), write vec![0.0f32; 400])).unwrap();
+    assert_ne!(fused[7], 0.0);
+    assert!(contracted::source().contains("o_add_product_assign"));
+}
