@@ -1,4 +1,4 @@
-//! Kernels in safe Rust.
+#![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
 #[doc(hidden)]

@@ -30,6 +30,9 @@
 //!    launch, a flag, and if it is set the bytes after the launch.
 
 mod format;
+mod recorder;
+
+pub use recorder::{Keep, Recorder};
 
 use std::fmt;
 use std::path::Path;
@@ -474,6 +477,22 @@ impl SavedLaunch {
     }
 }
 
+impl SavedLaunch {
+    /// Returns the argument and the element of the first NaN that the launch wrote where there was none: in slices of floats
+    /// and of arrays of them, whose results are saved.
+    #[must_use]
+    pub fn first_nan(&self) -> Option<(usize, usize)> {
+        self.args.iter().enumerate().find_map(|(number, arg)| {
+            let (after, size) = (arg.after.as_ref()?, usize::try_from(arg.size).ok()?.max(1));
+            let nan = Equality::of(&arg.type_name);
+            let mut elements = arg.before.chunks_exact(size).zip(after.chunks_exact(size));
+            elements
+                .position(|(before, after)| nan.holds(after) && !nan.holds(before))
+                .map(|at| (number, at))
+        })
+    }
+}
+
 const POINTER_BYTES: u8 = size_of::<usize>() as u8;
 
 fn endian(big: bool) -> &'static str {
@@ -526,16 +545,30 @@ impl Equality {
         }
     }
 
+    fn size(self) -> usize {
+        match self {
+            Self::Bytes => 1,
+            Self::F32 => 4,
+            Self::F64 => 8,
+        }
+    }
+
+    fn is_nan(self, part: &[u8]) -> bool {
+        match self {
+            Self::Bytes => false,
+            Self::F32 => part.try_into().is_ok_and(|part| f32::from_ne_bytes(part).is_nan()),
+            Self::F64 => part.try_into().is_ok_and(|part| f64::from_ne_bytes(part).is_nan()),
+        }
+    }
+
+    /// Returns whether an element has a NaN.
+    fn holds(self, element: &[u8]) -> bool {
+        element.chunks(self.size()).any(|part| self.is_nan(part))
+    }
+
     fn test(self, a: &[u8], b: &[u8]) -> bool {
-        let parts = |size| a.chunks(size).zip(b.chunks(size));
-        let nan32 = |x: &[u8]| x.try_into().is_ok_and(|x| f32::from_ne_bytes(x).is_nan());
-        let nan64 = |x: &[u8]| x.try_into().is_ok_and(|x| f64::from_ne_bytes(x).is_nan());
-        a == b
-            || match self {
-                Self::Bytes => false,
-                Self::F32 => parts(4).all(|(a, b)| a == b || nan32(a) && nan32(b)),
-                Self::F64 => parts(8).all(|(a, b)| a == b || nan64(a) && nan64(b)),
-            }
+        let mut parts = a.chunks(self.size()).zip(b.chunks(self.size()));
+        a == b || parts.all(|(a, b)| a == b || self.is_nan(a) && self.is_nan(b))
     }
 }
 

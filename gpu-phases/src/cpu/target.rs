@@ -4,6 +4,7 @@ use super::args::Aligned;
 use crate::device::Device;
 use crate::kernel::{CpuArg, CpuError, Extent, Kernel};
 use crate::raw;
+use crate::replay::Recorder;
 use crate::target::{Args, Elements, Reads, Shares, Target, Visit, Writes};
 use crate::trust::Checked;
 
@@ -39,21 +40,30 @@ impl Target for Cpu {
         args: A,
         _: Checked,
     ) -> Result<(), CpuError> {
-        let mut collected = Collect(Vec::with_capacity(kernel.params.len()));
-        args.visit(&mut collected)?;
-        let mut args: Vec<_> = collected.0.iter_mut().map(Held::arg).collect();
-        (kernel.cpu)(&mut args)
+        let mut held = Collected::new(kernel);
+        args.visit(&mut held)?;
+        held.call(kernel)
     }
 }
 
 /// An argument, with the bytes of a value.
-enum Held<'a> {
+#[derive(Debug)]
+pub(crate) enum Held<'a> {
     Value(Aligned),
     Read(&'a [u8]),
     Write(&'a mut [u8]),
 }
 
 impl Held<'_> {
+    /// Returns the bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Value(value) => value.bytes(),
+            Self::Read(bytes) => bytes,
+            Self::Write(bytes) => bytes,
+        }
+    }
+
     fn arg(&mut self) -> CpuArg<'_> {
         match self {
             Self::Value(value) => CpuArg::Value(value.bytes()),
@@ -63,34 +73,55 @@ impl Held<'_> {
     }
 }
 
-struct Collect<'a>(Vec<Held<'a>>);
+/// The arguments of a launch, without their types.
+#[derive(Debug)]
+pub(crate) struct Collected<'a>(pub(crate) Vec<Held<'a>>);
 
-#[allow(unsafe_code, reason = "arguments of a launch have no padding")]
-impl<'a> Visit<'a, Cpu> for Collect<'a> {
-    fn value<T: Device>(&mut self, value: T) -> Result<(), CpuError> {
-        // SAFETY: types of parameters have no padding: `Device` promises it.
-        let bytes = unsafe { raw::bytes(std::slice::from_ref(&value)) };
-        self.0.push(Held::Value(Aligned::new(bytes, align_of::<T>())));
-        Ok(())
+impl Collected<'_> {
+    pub(crate) fn new(kernel: &'static Kernel) -> Self {
+        Self(Vec::with_capacity(kernel.params.len()))
     }
 
-    fn read<T: Device>(&mut self, view: &'a [T]) -> Result<(), CpuError> {
-        // SAFETY: types of elements have no padding: `Device` promises it.
-        self.0.push(Held::Read(unsafe { raw::bytes(view) }));
-        Ok(())
-    }
-
-    fn write<T: Device>(&mut self, view: &'a mut [T]) -> Result<(), CpuError> {
-        // SAFETY: types of elements have no padding: `Device` promises it. The kernel writes values of its parameter's
-        // type, which is `T`: the launch is `Checked`.
-        self.0.push(Held::Write(unsafe { raw::bytes_mut(view) }));
-        Ok(())
-    }
-
-    fn shared<T: Device>(&mut self, view: &'a mut [T]) -> Result<(), CpuError> {
-        self.write(view)
+    /// Runs the kernel.
+    pub(crate) fn call(&mut self, kernel: &'static Kernel) -> Result<(), CpuError> {
+        let mut args: Vec<_> = self.0.iter_mut().map(Held::arg).collect();
+        (kernel.cpu)(&mut args)
     }
 }
+
+macro_rules! visits {
+    ([$($lifetime:lifetime)?] $target:ty) => {
+        #[allow(unsafe_code, reason = "arguments of a launch have no padding")]
+        impl<'a $(, $lifetime)?> Visit<'a, $target> for Collected<'a> {
+            fn value<T: Device>(&mut self, value: T) -> Result<(), CpuError> {
+                // SAFETY: types of parameters have no padding: `Device` promises it.
+                let bytes = unsafe { raw::bytes(std::slice::from_ref(&value)) };
+                self.0.push(Held::Value(Aligned::new(bytes, align_of::<T>())));
+                Ok(())
+            }
+
+            fn read<T: Device>(&mut self, view: &'a [T]) -> Result<(), CpuError> {
+                // SAFETY: types of elements have no padding: `Device` promises it.
+                self.0.push(Held::Read(unsafe { raw::bytes(view) }));
+                Ok(())
+            }
+
+            fn write<T: Device>(&mut self, view: &'a mut [T]) -> Result<(), CpuError> {
+                // SAFETY: types of elements have no padding: `Device` promises it. The kernel writes values of its
+                // parameter's type, which is `T`: the launch is `Checked`.
+                self.0.push(Held::Write(unsafe { raw::bytes_mut(view) }));
+                Ok(())
+            }
+
+            fn shared<T: Device>(&mut self, view: &'a mut [T]) -> Result<(), CpuError> {
+                Visit::<'a, $target>::write(self, view)
+            }
+        }
+    };
+}
+
+visits!([] Cpu);
+visits!(['r] &'r Recorder);
 
 macro_rules! memory {
     ($([$($generics:tt)*] $memory:ty),* $(,)?) => {$(

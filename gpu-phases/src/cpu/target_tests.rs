@@ -39,7 +39,7 @@ pub(crate) static SAXPY: Kernel = Kernel {
 };
 
 #[allow(unsafe_code, reason = "as the macro does")]
-fn launch<'a, G, X, O>(target: G, a: f32, x: X, out: O) -> Result<(), G::Error>
+pub(crate) fn launch<'a, G, X, O>(target: G, a: f32, x: X, out: O) -> Result<(), G::Error>
 where
     G: Target + Reads<'a, f32, X> + Writes<'a, f32, O>,
 {

@@ -257,3 +257,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_recorder_keeps_what_it_is_asked_for() {
+    use crate::cpu::target::tests::launch;
+    for (keep, count) in [(Keep::All, 3), (Keep::FailedOrNan, 2), (Keep::Failed, 1)] {
+        let recorder = Recorder::new(keep);
+        let mut out = [1.0, f32::NAN];
+        launch(&recorder, 2.0, &[1.0, 2.0], &mut out).unwrap();
+        assert_eq!(out[0], 3.0);
+        launch(&recorder, 2.0, &[f32::NAN, 2.0], &mut out).unwrap();
+        let error = launch(&recorder, 2.0, &[1.0], &mut out).unwrap_err();
+        let kept = recorder.take();
+        assert_eq!((kept.len(), recorder.take().len()), (count, 0));
+        let CpuError::Fault(fault) = error else { panic!("{error}") };
+        let failed = kept.last().unwrap();
+        assert!(failed.fault().unwrap().is(&fault));
+        assert_eq!(failed.run(&SAXPY).unwrap().result, Err(CpuError::Fault(fault)));
+        let nans: Vec<_> = kept.iter().map(SavedLaunch::first_nan).collect();
+        assert_eq!(nans, [None, Some((2, 0)), None][3 - count..]);
+        for saved in kept {
+            assert_eq!(saved.compare(&saved.run(&SAXPY).unwrap()), []);
+        }
+    }
+}
