@@ -8,6 +8,7 @@ use crate::text::Text;
 /// # Safety
 /// Only the macros of this crate implement it. The C++ that [`Device::write`] writes is a type of the same
 /// size, alignment, fields and meaning as `Self`, and [`Device::is_valid`] returns whether bytes are a value of `Self`.
+/// If [`Device::STORED`], `Self` has no padding.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no type that kernels compute with",
     label = "this has the type `{Self}` in a kernel",

@@ -6,11 +6,17 @@ use std::fmt;
 
 use crate::device::Device;
 
+/// Refuses, when the program is compiled, types whose layout is not defined. All others have no padding (`Device`).
+const fn stored<T: Device>() {
+    assert!(
+        T::STORED,
+        "tuples, `Option`s and types without size cannot be arguments of kernels: use a structure"
+    );
+}
+
 /// Returns the bytes of elements.
-///
-/// # Safety
-/// `T` has no padding.
-pub(crate) unsafe fn bytes<T: Device>(elements: &[T]) -> &[u8] {
+pub(crate) fn bytes<T: Device>(elements: &[T]) -> &[u8] {
+    const { stored::<T>() }
     // SAFETY: the slice's memory is borrowed, and all its bytes are initialised, as there is no padding.
     unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
 }
@@ -18,8 +24,9 @@ pub(crate) unsafe fn bytes<T: Device>(elements: &[T]) -> &[u8] {
 /// Returns the bytes of elements, to be written.
 ///
 /// # Safety
-/// `T` has no padding, and the bytes are values of `T` when the borrow ends.
+/// The bytes are values of `T` when the borrow ends.
 pub(crate) unsafe fn bytes_mut<T: Device>(elements: &mut [T]) -> &mut [u8] {
+    const { stored::<T>() }
     // SAFETY: the slice's memory is borrowed exclusively, and all its bytes are initialised, as there is no padding. The
     // caller leaves values of `T` in it.
     unsafe { std::slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), size_of_val(elements)) }
@@ -39,6 +46,7 @@ pub(crate) enum NotElements {
 }
 
 fn fit<T: Device>(bytes: &[u8]) -> Result<usize, NotElements> {
+    const { stored::<T>() }
     let size = size_of::<T>();
     if size == 0 {
         return Err(NotElements::Unsized);
@@ -63,13 +71,10 @@ pub(crate) fn elements<T: Device>(bytes: &[u8]) -> Result<&[T], NotElements> {
 }
 
 /// Returns the elements that bytes are, to be written.
-///
-/// # Safety
-/// `T` has no padding, so that writes of elements leave all bytes initialised.
-pub(crate) unsafe fn elements_mut<T: Device>(bytes: &mut [u8]) -> Result<&mut [T], NotElements> {
+pub(crate) fn elements_mut<T: Device>(bytes: &mut [u8]) -> Result<&mut [T], NotElements> {
     let count = fit::<T>(bytes)?;
     // SAFETY: the memory is borrowed exclusively, aligned, and holds `count` values of `T`, as `fit` has tested. All values
-    // of `T` are bytes.
+    // of `T` are bytes: there is no padding, which writes of elements would leave uninitialised.
     Ok(unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), count) })
 }
 

@@ -45,13 +45,11 @@ pub fn read<'b, T: Device>(arg: &'b CpuArg<'_>) -> &'b [T] {
 
 /// Returns elements to write. Refuses the launch if the argument is none of `T`.
 #[must_use]
-#[allow(unsafe_code, reason = "types that kernels write have no padding")]
 pub fn write<'b, T: Device>(arg: &'b mut CpuArg<'_>) -> &'b mut [T] {
     match arg {
         CpuArg::Write(bytes) => {
             let len = bytes.len();
-            // SAFETY: types of elements have no padding: `Device` promises it.
-            unsafe { raw::elements_mut(bytes) }
+            raw::elements_mut(bytes)
                 .unwrap_or_else(|error| Raised::Refused(refusal::<T>(error, len)).throw())
         }
         _ => refuse::<T>("elements to write", arg),

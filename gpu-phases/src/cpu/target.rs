@@ -91,24 +91,21 @@ impl Collected<'_> {
 
 macro_rules! visits {
     ([$($lifetime:lifetime)?] $target:ty) => {
-        #[allow(unsafe_code, reason = "arguments of a launch have no padding")]
+        #[allow(unsafe_code, reason = "a launch is checked")]
         impl<'a $(, $lifetime)?> Visit<'a, $target> for Collected<'a> {
             fn value<T: Device>(&mut self, value: T) -> Result<(), CpuError> {
-                // SAFETY: types of parameters have no padding: `Device` promises it.
-                let bytes = unsafe { raw::bytes(std::slice::from_ref(&value)) };
+                let bytes = raw::bytes(std::slice::from_ref(&value));
                 self.0.push(Held::Value(Aligned::new(bytes, align_of::<T>())));
                 Ok(())
             }
 
             fn read<T: Device>(&mut self, view: &'a [T]) -> Result<(), CpuError> {
-                // SAFETY: types of elements have no padding: `Device` promises it.
-                self.0.push(Held::Read(unsafe { raw::bytes(view) }));
+                self.0.push(Held::Read(raw::bytes(view)));
                 Ok(())
             }
 
             fn write<T: Device>(&mut self, view: &'a mut [T]) -> Result<(), CpuError> {
-                // SAFETY: types of elements have no padding: `Device` promises it. The kernel writes values of its
-                // parameter's type, which is `T`: the launch is `Checked`.
+                // SAFETY: the kernel writes values of its parameter's type, which is `T`: the launch is `Checked`.
                 self.0.push(Held::Write(unsafe { raw::bytes_mut(view) }));
                 Ok(())
             }
