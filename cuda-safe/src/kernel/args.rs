@@ -24,6 +24,9 @@ const PARAMETERS: usize = 1 + 2 * ARGUMENTS + 3;
 const WORDS: usize = 64;
 const WORD: usize = 16;
 
+/// Bytes of an allocation, and how the kernel uses them.
+type Use<'a> = (&'a Arc<Allocation>, Range<usize>, Access);
+
 /// The values of the parameters, and the memory that they reach.
 pub(super) struct Params<'a> {
     words: UnsafeCell<[MaybeUninit<u128>; WORDS]>,
@@ -34,7 +37,7 @@ pub(super) struct Params<'a> {
     /// Where each parameter begins.
     starts: [MaybeUninit<u32>; PARAMETERS],
     parameters: usize,
-    uses: [MaybeUninit<(&'a Arc<Allocation>, Range<usize>, Access)>; ARGUMENTS],
+    uses: [MaybeUninit<Use<'a>>; ARGUMENTS],
     arguments: usize,
     /// The largest length.
     most: u64,
@@ -125,12 +128,7 @@ impl<'a> Params<'a> {
 
     /// Adds the two parameters of elements, and the use of their memory.
     #[inline]
-    fn elements(
-        &mut self,
-        address: u64,
-        len: usize,
-        memory: (&'a Arc<Allocation>, Range<usize>, Access),
-    ) -> Result<()> {
+    fn elements(&mut self, address: u64, len: usize, memory: Use<'a>) -> Result<()> {
         let len = len as u64;
         self.push(address)?;
         // The kernel's parameter has the lower half of it unless it has 64 bits: devices and their hosts are

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Instant;
 
-use cuda_safe::{Context, DeviceBuffer, Driver, ErrorKind, UnifiedBuffer};
+use cuda_safe::{Context, DeviceBuffer, Driver, ErrorKind, Stream, UnifiedBuffer};
 use gpu_phases::kernel::{Kernel, Param, ParamKind};
 use gpu_phases::text::Text;
 use gpu_phases::trust::Trusted;
@@ -114,6 +114,23 @@ fn launches_are_recorded() -> TestResult {
     drop(graph);
     let expected: Vec<_> = floats(600).iter().map(|x| Float(6.0 * x.0)).collect();
     assert_eq!(out.to_vec(&stream)?, expected);
+    Ok(())
+}
+
+#[test]
+fn a_first_launch_is_recorded() -> TestResult {
+    static FRESH: std::sync::OnceLock<Kernel> = std::sync::OnceLock::new();
+    let (write, params) = (by_hand::SAXPY.write, by_hand::SAXPY.params);
+    let kernel = FRESH.get_or_init(|| changed("fresh", write, params));
+    let turn = turn();
+    let stream = turn.context.stream()?;
+    let x = DeviceBuffer::from_slice(&stream, &floats(50))?;
+    let out = DeviceBuffer::<Float>::zeroed(&stream, 50)?;
+    let record =
+        |stream: &Stream, out: &mut DeviceBuffer<Float>| saxpy_of(kernel, stream, 4.0, &x, out);
+    let mut graph = turn.context.capture(out, record)?;
+    graph.launch(&stream)?;
+    assert_eq!(graph.state().to_vec(&stream)?[49], Float(196.0));
     Ok(())
 }
 

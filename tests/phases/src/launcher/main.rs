@@ -13,7 +13,8 @@ use cuda_safe::{Context, Driver};
 #[global_allocator]
 static METER: test_support::meter::Meter = test_support::meter::Meter;
 
-/// The context of the software device, which the tests share. They take turns: each has its faults for itself.
+/// The context that the tests share: of the software device, or of the system's driver if `PHASES_DRIVER` is `system`. They
+/// take turns: each has its faults for itself.
 struct Turn {
     context: Context,
     _turn: MutexGuard<'static, ()>,
@@ -22,7 +23,11 @@ struct Turn {
 fn turn() -> Turn {
     static ONE: Mutex<()> = Mutex::new(());
     let turn = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let driver = Driver::from_sys(cuda_emu::driver()).expect("a driver");
+    let driver = match std::env::var("PHASES_DRIVER").as_deref() {
+        Ok("system") => Driver::load(),
+        _ => Driver::from_sys(cuda_emu::driver()),
+    };
+    let driver = driver.expect("a driver");
     let context = driver.device(0).expect("a device").context().expect("a context");
     let _ = context.take_fault();
     Turn { context, _turn: turn }
