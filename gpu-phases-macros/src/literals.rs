@@ -49,6 +49,10 @@ impl Translator<'_> {
         match e {
             Expr::Lit(lit) => match &lit.lit {
                 Lit::Bool(value) => Ok(value.value.to_string()),
+                // In patterns, syn reads the sign as part of the literal.
+                Lit::Int(int) if int.base10_digits().starts_with('-') => {
+                    Ok(raw_int(int_value(int)?, true))
+                }
                 Lit::Int(int) => Ok(raw_int(int_value(int)?, false)),
                 Lit::Float(float) => Ok(format!("({})", any_float(float.base10_digits(), false))),
                 other => {
@@ -76,7 +80,7 @@ impl Translator<'_> {
 }
 
 fn int_value(int: &LitInt) -> Result<u64> {
-    int.base10_parse::<u64>().or_else(|_| {
+    int.base10_digits().trim_start_matches('-').parse().or_else(|_| {
         refused(int, "kernels have no integers of more than 64 bits", "use two `u64`s")
     })
 }
@@ -100,7 +104,10 @@ fn float_code(digits: &str, ty: &str, negative: bool) -> String {
 
 /// Returns the bits of a number of a known type.
 fn exact(digits: &str, ty: &str, negative: bool) -> String {
-    let sign = if negative { "-" } else { "" };
+    let (sign, digits) = (
+        if negative || digits.starts_with('-') { "-" } else { "" },
+        digits.trim_start_matches('-'),
+    );
     if ty == "f32" {
         let value: f32 = format!("{sign}{digits}").parse().unwrap_or(f32::NAN);
         format!("bits_f32({:#x}u)", value.to_bits())

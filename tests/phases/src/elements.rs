@@ -1,5 +1,6 @@
 //! Kernels of one dimension: numbers, control flow, loops.
 
+use gpu_phases::kernel::CpuError;
 use gpu_phases::{FaultKind, kernel};
 
 use crate::both;
@@ -222,7 +223,7 @@ fn overflows_and_divisions_are_the_same_faults() {
     for (x, by, kind) in [(&large, 2, FaultKind::Overflow), (&x, 0, FaultKind::Division)] {
         let (cpu, fault, _) =
             both!(arithmetic(read x, read vec![by; 40], write vec![0i32; 40])).unwrap_err();
-        let gpu_phases::kernel::CpuError::Fault(cpu) = cpu else { panic!("{cpu}") };
+        let CpuError::Fault(cpu) = cpu else { panic!("{cpu}") };
         let fault = fault.unwrap();
         assert_eq!((cpu.kind, cpu.line), (kind, fault.line));
         assert_eq!(fault.kind, kind);

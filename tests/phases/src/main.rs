@@ -2,6 +2,8 @@
 
 mod check;
 mod elements;
+mod exported;
+mod programs;
 mod types;
 
 use std::sync::OnceLock;
