@@ -7,7 +7,7 @@ use gpu_phases::kernel::{CpuError, Extent, Kernel, Refused};
 use gpu_phases::target::{Args, Elements, Reads, Shares, Target, Visit, Writes};
 use gpu_phases::trust::Checked;
 
-use super::args::Params;
+use super::args::{Params, Store};
 use super::stream::launch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut};
@@ -185,7 +185,8 @@ impl Target for Place<'_> {
     ) -> Result<()> {
         match self {
             Self::Gpu(stream) => {
-                let mut params = Params::new();
+                let mut store = Store::new();
+                let mut params = Params::new(&mut store);
                 args.visit(&mut params)?;
                 launch(stream, kernel, extent, &mut params, checked)
             }
@@ -197,7 +198,7 @@ impl Target for Place<'_> {
     }
 }
 
-impl<'a> Visit<'a, Place<'_>> for Params<'a> {
+impl<'a> Visit<'a, Place<'_>> for Params<'a, '_> {
     fn value<T: Device>(&mut self, value: T) -> Result<()> {
         Visit::<&Stream>::value(self, value)
     }

@@ -5,7 +5,7 @@ use gpu_phases::kernel::{Extent, Kernel, Refused};
 use gpu_phases::target::{Args, Elements, Reads, Shares, Target, Writes};
 use gpu_phases::trust::Checked;
 
-use super::args::Params;
+use super::args::{Params, Store};
 use super::load::load;
 use super::loaded::Key;
 use crate::error::{Error, ErrorKind, Result};
@@ -51,7 +51,8 @@ impl Target for &Stream {
         args: A,
         checked: Checked,
     ) -> Result<()> {
-        let mut params = Params::new();
+        let mut store = Store::new();
+        let mut params = Params::new(&mut store);
         args.visit(&mut params)?;
         launch(self, kernel, extent, &mut params, checked)
     }
@@ -63,7 +64,7 @@ pub(super) fn launch(
     stream: &Stream,
     kernel: &'static Kernel,
     extent: Extent,
-    params: &mut Params<'_>,
+    params: &mut Params<'_, '_>,
     _checked: Checked,
 ) -> Result<()> {
     let len64 = params.finish(&extent)?;
