@@ -5,7 +5,7 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{Expr, ExprPath, Path, Token};
 
-use crate::exprs::{line_of, replace};
+use crate::exprs::{ascii, line_of, replace};
 use crate::refuse::{Result, refused};
 use crate::translate::{Translator, Value};
 
@@ -64,8 +64,12 @@ impl Translator<'_> {
             let args = self.operands(&mut call.args)?;
             return Ok(self.called(format!("d({local})({})", crate::exprs::codes(&args))));
         }
-        let last =
-            function.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+        let last = function
+            .path
+            .segments
+            .last()
+            .map(|last| ascii(&last.ident.to_string()))
+            .unwrap_or_default();
         if last == "Some" {
             let args = self.operands(&mut call.args)?;
             let effect = crate::translate::effect_of(&args);
@@ -176,7 +180,7 @@ impl Translator<'_> {
     pub(crate) fn method(&mut self, e: &mut Expr) -> Result<Value> {
         let line = line_of(e);
         let Expr::MethodCall(call) = e else { return Ok(Value::unit()) };
-        let name = call.method.to_string();
+        let name = ascii(&call.method.to_string());
         if let Some(turbofish) = &call.turbofish {
             return refused(
                 turbofish,

@@ -79,7 +79,7 @@ impl Translator<'_> {
         match target {
             Some(target) => self.emit(&format!("{target} = {};", value.code)),
             None if value.effect == Effect::Faults => {
-                self.emit(&format!("(void)({});", value.code))
+                self.emit(&format!("(void)({});", value.code));
             }
             None => {}
         }
@@ -95,6 +95,7 @@ impl Translator<'_> {
                 (conditions.len() > 1 && branch.else_branch.is_some()).then(|| s.name("otherwise"));
             let end = label.as_ref().map(|_| s.name("end"));
             if label.is_some() {
+                s.has_label();
                 s.emit("{");
             }
             for (emitted, test, matching) in conditions {
@@ -182,6 +183,9 @@ impl Translator<'_> {
         let value = self.scrutinee(&mut branch.expr)?;
         let guarded = branch.arms.iter().any(|arm| arm.guard.is_some());
         let end = self.name("end");
+        if guarded {
+            self.has_label();
+        }
         let count = branch.arms.len();
         let mut never = true;
         let mut always = false;

@@ -68,7 +68,6 @@ fn common(input: &DeriveInput, library: &TokenStream) -> Common {
         .iter()
         .flat_map(|(operator, _)| RIGHT_SIDES.iter().map(|right| operator_link(operator, right)))
         .collect();
-    let _ = operators.len();
     let links = quote! {
         #(<Self>::#slots(t);)*
         #(<Self>::#operators(t);)*

@@ -203,7 +203,15 @@ pub(crate) fn member(member: &syn::Member) -> String {
 
 /// Returns the C++ name of a named field, which no keyword or macro of C++ can be.
 pub(crate) fn field_name(name: &str) -> String {
-    format!("f_{}", name.strip_prefix("r#").unwrap_or(name))
+    format!("f_{}", ascii(name))
+}
+
+/// Returns a name in letters that C++ has.
+pub(crate) fn ascii(name: &str) -> String {
+    let name = name.strip_prefix("r#").unwrap_or(name);
+    name.chars()
+        .map(|c| if c.is_ascii() { c.to_string() } else { format!("u{:x}_", u32::from(c)) })
+        .collect()
 }
 
 pub(crate) fn line_of(at: &impl Spanned) -> usize {

@@ -283,10 +283,9 @@ fn copy(
     Body { function: rust, closures: pointers }
 }
 
-/// Returns the name without `r#`.
+/// Returns the name in C++.
 pub(crate) fn bare(name: &Ident) -> String {
-    let name = name.to_string();
-    name.strip_prefix("r#").map_or(name.clone(), str::to_owned)
+    crate::exprs::ascii(&name.to_string())
 }
 
 /// Returns the type of pointers to functions that a bound of closures allows.

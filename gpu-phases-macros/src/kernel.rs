@@ -151,7 +151,7 @@ fn body(
     closure(s, each.closure, dimensions)?;
     if let Some(Expr::Call(call)) = expression_of(&mut last) {
         let private = s.private();
-        call.func = Box::new(Expr::Verbatim(quote!(#private::each)));
+        *call.func = Expr::Verbatim(quote!(#private::each));
     }
     copy.push(last);
     Ok((dimensions, copy))
@@ -241,7 +241,7 @@ fn output(
             };
             let private = s.private();
             let function = format_ident!("{}", if found == 2 { "image" } else { "volume" });
-            call.func = Box::new(Expr::Verbatim(quote!(#private::#function)));
+            *call.func = Expr::Verbatim(quote!(#private::#function));
             let count = call.args.len();
             let (Some(Expr::Array(sizes)), 2) = (call.args.last_mut(), count) else {
                 return refused(
@@ -354,7 +354,7 @@ fn assemble(
     let patterns: Vec<_> = params.iter().map(Param::pattern).collect();
     let types: Vec<_> = params.iter().map(|param| param.rust_type(library)).collect();
     let described = params.iter().map(|param| param.description(library));
-    let from_cpu = params.iter().map(|param| param.from_cpu(&private));
+    let from_cpu = params.iter().map(|param| param.cpu_argument(&private));
     let Translated { statements, write, probes } = translated;
     let line = u32::try_from(signature.line).unwrap_or(0);
     let launch = signature.launch(library, &private);

@@ -174,6 +174,9 @@ impl Translator<'_> {
         if let Some(outer) = self.loops.last_mut() {
             outer.pure &= entry.pure;
         }
+        if entry.break_label.is_some() {
+            self.has_label();
+        }
         if uses_value {
             let ty = self.probe(e);
             self.emit(&format!("{ty} {name};"));
@@ -188,6 +191,13 @@ impl Translator<'_> {
         self.effect();
         if let Some(outer) = self.loops.last_mut() {
             outer.counter = None;
+        }
+    }
+
+    /// Notes that the body of the innermost loop has a label of C++, so that its text stands once.
+    pub(crate) fn has_label(&mut self) {
+        if let Some(entry) = self.loops.last_mut() {
+            entry.counter = None;
         }
     }
 

@@ -116,7 +116,8 @@ pub(crate) fn is_place(e: &Expr) -> bool {
         Expr::Paren(inner) => is_place(&inner.expr),
         Expr::Group(inner) => is_place(&inner.expr),
         Expr::Path(path) => path.path.get_ident().is_some(),
-        Expr::Field(field) => is_place(&field.base) || true,
+        // What a temporary holds is kept in a variable of C++.
+        Expr::Field(_) => true,
         Expr::Index(_) => true,
         Expr::Unary(unary) => matches!(unary.op, UnOp::Deref(_)),
         _ => false,

@@ -143,8 +143,7 @@ impl<'o> Translator<'o> {
 
     /// Declares a local, and returns its variable in C++.
     pub(crate) fn declare(&mut self, name: &str, mutable: bool) -> String {
-        let stem = name.strip_prefix("r#").unwrap_or(name);
-        let cpp = self.name(stem);
+        let cpp = self.name(&crate::exprs::ascii(name));
         let local = Local { cpp: cpp.clone(), mutable, depth: self.loops.len(), counter: false };
         if let Some(scope) = self.scopes.last_mut() {
             scope.insert(name.to_owned(), local);

@@ -30,7 +30,7 @@ impl Translator<'_> {
                     tuple.elems.iter().map(|part| self.ty(part)).collect::<Result<Vec<_>>>()?;
                 format!("tuple<{}>", parts.join(", "))
             }
-            Type::Path(path) if path.path.get_ident().is_some_and(|name| is_128(name)) => {
+            Type::Path(path) if path.path.get_ident().is_some_and(is_128) => {
                 return refused(ty, "kernels have no 128-bit integers", "use two `u64`s");
             }
             Type::Path(path) if path.path.is_ident("char") || path.path.is_ident("str") => {

@@ -168,6 +168,9 @@ pub fn overflow_checks(add_one: fn(u8) -> u8) -> bool {
 }
 
 /// Panics with the message of a kernel that was called as a function.
+///
+/// # Panics
+/// Always.
 #[cold]
 #[track_caller]
 #[allow(

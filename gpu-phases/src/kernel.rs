@@ -35,6 +35,9 @@ pub struct Param {
 
 impl Param {
     /// Describes a parameter whose value, or element, is a `T`.
+    ///
+    /// # Panics
+    /// The type has no defined layout. In a constant, this is an error of the compiler.
     #[must_use]
     pub const fn new<T: Device>(name: &'static str, kind: ParamKind) -> Self {
         assert!(

@@ -88,7 +88,10 @@ impl Types {
     }
 }
 
-/// Ends a body without arguments whose result is asked for. No expansion does that.
+/// Ends a body without arguments whose result is used. No expansion does that.
+///
+/// # Panics
+/// Always.
 #[cold]
 #[allow(clippy::panic, reason = "no caller comes here")]
 pub fn no_arguments() -> ! {

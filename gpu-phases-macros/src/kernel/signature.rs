@@ -272,7 +272,7 @@ impl Param {
     }
 
     /// Returns the argument of this parameter from that of an erased call.
-    pub(super) fn from_cpu(&self, private: &TokenStream) -> TokenStream {
+    pub(super) fn cpu_argument(&self, private: &TokenStream) -> TokenStream {
         let name = &self.name;
         match self.kind {
             Kind::Value => quote!(#private::value(#name)),

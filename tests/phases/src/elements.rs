@@ -232,3 +232,55 @@ fn overflows_and_divisions_are_the_same_faults() {
         }
     }
 }
+
+/// Loops whose counter is an index, with jumps in their bodies.
+#[kernel]
+fn jumps(n: usize, x: &[i32], y: &[i32], out: &mut [i32]) {
+    each(out, |i, out| {
+        let mut s = 0i32;
+        for j in 0..n {
+            s = s.wrapping_add(match x[j] {
+                v if v % 3 == 0 => v,
+                v if v > 100 => -v,
+                _ => 1,
+            });
+        }
+        for j in i % 2..n {
+            s ^= 'found: {
+                if x[j] == y[j] {
+                    break 'found 5;
+                }
+                y[j] >> 2
+            };
+        }
+        for j in 0..n {
+            if x[j] == 499 {
+                break;
+            }
+            s = s.wrapping_mul(3) ^ y[j];
+        }
+        let sum = |k: usize| {
+            let mut sum = 0i32;
+            for j in k..n {
+                sum = sum.wrapping_add(x[j]);
+            }
+            sum
+        };
+        for j in 0..3 {
+            s = s.wrapping_add(sum(j)) ^ x[j];
+        }
+        *out = s;
+    });
+}
+
+#[test]
+fn counters_as_indices_have_equal_bits_and_faults() {
+    both!(jumps(value 200usize, read ints(200), read ints(230), write vec![0i32; 50])).unwrap();
+    both!(jumps(value 3usize, read ints(3), read ints(3), write vec![0i32; 50])).unwrap();
+    for (x, y) in [(199, 230), (230, 10), (0, 0)] {
+        let (cpu, fault, _) =
+            both!(jumps(value 200usize, read ints(x), read ints(y), write vec![0i32; 1]))
+                .unwrap_err();
+        assert_eq!(cpu.to_string(), fault.unwrap().to_string());
+    }
+}
