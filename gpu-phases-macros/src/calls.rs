@@ -202,7 +202,7 @@ impl Translator<'_> {
             return refused(
                 &call.method,
                 "this function has other results on other processors",
-                "use `gpu_phases::math`, or write it by a polynomial in a `#[device]` function",
+                "write it by a polynomial in a `#[device]` function",
             );
         }
         let receiver = self.place(&mut call.receiver)?;

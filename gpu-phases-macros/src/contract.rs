@@ -110,7 +110,7 @@ impl Translator<'_> {
         };
         let (a, b) = (quote!(#a), quote!(#b));
         let place = self.place(&mut binary.left)?;
-        self.stores(&binary.left.clone());
+        self.stores(&binary.left.clone())?;
         self.emit(&format!("o_{name}(c, {line}, {}, {});", place.code, codes(&values)));
         let (function, to) = (format_ident!("{name}"), &binary.left);
         let call = quote!({

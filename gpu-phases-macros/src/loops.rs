@@ -209,9 +209,30 @@ impl Translator<'_> {
     }
 
     /// Notes a store to a place.
-    pub(crate) fn stores(&mut self, place: &Expr) {
+    ///
+    /// Threads of the loop of a kernel share what it captures, so they cannot write it.
+    pub(crate) fn stores(&mut self, place: &Expr) -> Result<()> {
+        if self.in_kernel && self.root(place).is_some_and(|local| local.shared) {
+            return refused(
+                place,
+                "all threads of the loop share this variable",
+                "write to the element that the closure is given, to a second output, or to an `&Atomic<[T]>`",
+            );
+        }
         if !self.is_own(place) {
             self.effect();
+        }
+        Ok(())
+    }
+
+    /// Returns the variable that a place is in, if no reference is between them.
+    fn root(&self, place: &Expr) -> Option<&crate::translate::Local> {
+        match place {
+            Expr::Paren(inner) => self.root(&inner.expr),
+            Expr::Field(field) => self.root(&field.base),
+            Expr::Index(index) => self.root(&index.expr),
+            Expr::Path(path) => self.local(&path.path.get_ident()?.to_string()),
+            _ => None,
         }
     }
 

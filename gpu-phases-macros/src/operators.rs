@@ -83,7 +83,7 @@ impl Translator<'_> {
                 let value = self.operand(right)?;
                 let value = self.keep(value);
                 let place = self.place(left)?;
-                self.stores(left);
+                self.stores(left)?;
                 self.emit(&format!("{function}(c, {line}, {}, {});", place.code, value.code));
                 Ok(Value::unit())
             }

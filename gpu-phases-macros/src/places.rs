@@ -104,7 +104,7 @@ impl Translator<'_> {
         } else {
             value
         };
-        self.stores(&assign.left);
+        self.stores(&assign.left)?;
         self.emit(&format!("{} = {};", place.code, value.code));
         Ok(Value::unit())
     }

@@ -61,6 +61,8 @@ pub(crate) struct Local {
     pub(crate) mutable: bool,
     /// The depth of loops that it is declared at.
     pub(crate) depth: usize,
+    /// Whether it is declared before the loop of a kernel.
+    pub(crate) shared: bool,
     /// Whether it is the counter of a loop.
     pub(crate) counter: bool,
 }
@@ -144,7 +146,13 @@ impl<'o> Translator<'o> {
     /// Declares a local, and returns its variable in C++.
     pub(crate) fn declare(&mut self, name: &str, mutable: bool) -> String {
         let cpp = self.name(&crate::exprs::ascii(name));
-        let local = Local { cpp: cpp.clone(), mutable, depth: self.loops.len(), counter: false };
+        let local = Local {
+            cpp: cpp.clone(),
+            mutable,
+            depth: self.loops.len(),
+            counter: false,
+            shared: !self.in_kernel,
+        };
         if let Some(scope) = self.scopes.last_mut() {
             scope.insert(name.to_owned(), local);
         }
