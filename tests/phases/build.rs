@@ -80,7 +80,7 @@ impl Generator {
             .map(|_| {
                 let ty = self.below(TYPES.len());
                 let e = self.expression(ty, 2);
-                self.to_bits(ty, &e)
+                Self::bits(ty, &e)
             })
             .collect();
         let contract = if self.below(3) == 0 { "(contract)" } else { "" };
@@ -92,7 +92,7 @@ impl Generator {
     }
 
     /// The bits of a value as an `u64`.
-    fn to_bits(&mut self, ty: usize, e: &str) -> String {
+    fn bits(ty: usize, e: &str) -> String {
         match TYPES[ty] {
             "f32" => format!("(({e}).to_bits() as u64).rotate_left(7)"),
             "f64" => format!("({e}).to_bits()"),
