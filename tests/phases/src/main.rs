@@ -4,6 +4,7 @@ mod check;
 mod elements;
 mod exported;
 mod programs;
+mod math;
 mod types;
 
 use std::sync::OnceLock;
