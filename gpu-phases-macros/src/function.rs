@@ -261,8 +261,9 @@ fn copy(
     let body = rename_self(rust.block.to_token_stream());
     let name = Ident::new(&format!("phases_body_{}", bare(&rust.sig.ident)), rust.sig.ident.span());
     let (impl_generics, _, where_clause) = params.split_for_impl();
+    // As in C++: and a `mul_add` is one instruction only if it is compiled into the loop for processors with FMA.
     let function = syn::parse_quote! {
-        #[inline]
+        #[inline(always)]
         #[doc(hidden)]
         #[allow(non_snake_case, unused_mut, unused_variables, unused_braces, unused_parens, unreachable_code, dead_code)]
         #[allow(clippy::all, clippy::pedantic)]
@@ -482,7 +483,7 @@ pub(crate) fn expand(function: &ItemFn, options: &Options) -> Result<TokenStream
                 pub const PHASES_DEPTH: u32 = 1 #(+ 0 * #depth)*;
 
                 #[doc(hidden)]
-                #[inline]
+                #[inline(always)]
                 #[allow(private_interfaces, missing_docs)]
                 pub #call {
                     match #body_name::<#(#inner),*>(::core::option::Option::Some((#(#names,)*))) {

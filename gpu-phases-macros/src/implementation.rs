@@ -107,7 +107,7 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
         // Kernels call methods by these names, which others do not have.
         alias.attrs = vec![
             syn::parse_quote!(#[doc(hidden)]),
-            syn::parse_quote!(#[inline]),
+            syn::parse_quote!(#[inline(always)]),
             syn::parse_quote!(#[allow(missing_docs, dead_code, clippy::all, clippy::pedantic)]),
         ];
         alias.block = method.block.clone();

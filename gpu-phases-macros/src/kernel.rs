@@ -152,6 +152,10 @@ fn body(
     if let Some(Expr::Call(call)) = expression_of(&mut last) {
         let private = s.private();
         *call.func = Expr::Verbatim(quote!(#private::each));
+        // The library compiles the loop for processors with FMA, too. A closure that is not part of it would not be.
+        if let Some(Expr::Closure(closure)) = call.args.last_mut() {
+            closure.attrs.push(syn::parse_quote!(#[inline(always)]));
+        }
     }
     copy.push(last);
     Ok((dimensions, copy))
