@@ -173,8 +173,8 @@ impl Kernel {
     /// `args` is a tuple: scalars, `#[repr(C)]` structures that are [`DeviceRepr`], and device
     /// memory as `&DeviceBuffer`, `&mut DeviceBuffer` or views. Number, size and class of the
     /// arguments are compared with the kernel's parameters at the first launch with these types;
-    /// the shape is compared with the limits of device and kernel at every launch. A grid without
-    /// blocks is `Ok` and enqueues nothing.
+    /// the shape is compared with the limits of device and kernel at every launch. A grid of 0 blocks is an error,
+    /// except where [`LaunchConfig::cover`] made it for 0 elements: that is `Ok` and enqueues nothing.
     ///
     /// If a buffer was last used on another stream, `stream` waits for that use. If `stream` is the home stream of all
     /// buffers, a launch is one driver call and no heap allocation. The module's variables that the kernel reaches by
@@ -183,8 +183,9 @@ impl Kernel {
     /// [`DeviceRepr`]: crate::DeviceRepr
     ///
     /// # Errors
-    /// [`Argument`](crate::ErrorKind::Argument) or [`Limit`](crate::ErrorKind::Limit) before the
-    /// driver is asked; otherwise the error that the driver returns. Faults of the kernel itself come later,
+    /// [`Argument`](crate::ErrorKind::Argument), [`Limit`](crate::ErrorKind::Limit), or
+    /// [`Invalid`](crate::ErrorKind::Invalid) for 0 blocks or threads, before the driver is called; otherwise the error
+    /// that the driver returns. Faults of the kernel itself come later,
     /// from whichever call waits for it.
     ///
     /// # Safety
@@ -316,7 +317,7 @@ impl fmt::Debug for Kernel {
 
 impl KernelInner {
     /// Returns whether arguments of these types and this shape fit the kernel: an error if not, `false` for
-    /// a launch without blocks.
+    /// a launch that covers nothing.
     #[inline]
     fn may_launch(
         &self,
@@ -356,7 +357,7 @@ impl KernelInner {
         self.end(stream, launch, launched)
     }
 
-    /// Checks a launch, and enqueues or records it; `None` for one without blocks.
+    /// Checks a launch, and enqueues or records it; `None` for one that covers nothing.
     ///
     /// # Safety
     /// As [`Kernel::launch`]. `variables` are those of the kernel, if it reaches some.
@@ -465,8 +466,8 @@ impl KernelInner {
         Ok(())
     }
 
-    /// The full check of a launch, after the quick one failed: returns an error, `false` for a launch without blocks,
-    /// or `true`.
+    /// The full check of a launch, after the quick one failed: returns an error, `false` for a launch that covers
+    /// nothing, or `true`.
     #[cold]
     fn fits_after_all(
         &self,

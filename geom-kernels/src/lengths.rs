@@ -34,6 +34,11 @@ pub(crate) fn cover(n: usize) -> LaunchConfig {
     LaunchConfig::cover(n.max(1), BLOCK)
 }
 
+/// Returns a launch of `count` blocks of `threads` threads, which launches nothing for 0 blocks.
+pub(crate) fn blocks(count: usize, threads: u32) -> LaunchConfig {
+    LaunchConfig::cover(count.saturating_mul(threads as usize), threads)
+}
+
 /// Returns a launch for kernels whose blocks each add to the same words at their end: at least one block, and not many.
 pub(crate) fn cover_many(n: usize) -> LaunchConfig {
     let blocks = n.div_ceil(4 * BLOCK as usize).clamp(1, MOST_BLOCKS);

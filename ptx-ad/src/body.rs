@@ -3,9 +3,12 @@
 //! A region is the whole kernel or a loop. The blocks of a loop are together, its header first. A *turn* is one run of a
 //! loop's blocks; in a turn each block that is in no inner loop runs at most once.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use ptx::ir::{Dim, Formal, Function, Instr, Op, Operand, Pred, RegId, Space, Special, VarId};
+
+use crate::analysis::Origin;
 
 /// A block. It runs at most once in a turn of its region.
 #[derive(Debug, Clone)]
@@ -85,6 +88,8 @@ pub(crate) struct Body {
     pub(crate) globals: Vec<Space>,
     /// The block in which each register is defined.
     pub(crate) defined: Vec<Option<usize>>,
+    /// The origins of addresses that are copies of one of several, where control tells which it is.
+    pub(crate) origins: HashMap<RegId, Origin>,
     /// The nearest part of the same region after each block, then after each region, that every thread comes to in the
     /// same turn; `None` if the turn may end before.
     after: Vec<Option<usize>>,
@@ -97,8 +102,9 @@ impl Body {
         regions: Vec<Region>,
         globals: Vec<Space>,
     ) -> Self {
-        let mut body =
-            Self { function, blocks, regions, globals, defined: Vec::new(), after: Vec::new() };
+        let (defined, after) = (Vec::new(), Vec::new());
+        let origins = HashMap::new();
+        let mut body = Self { function, blocks, regions, globals, defined, origins, after };
         body.index();
         body
     }

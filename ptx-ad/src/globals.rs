@@ -9,7 +9,7 @@ use ptx::ir::{
 };
 
 use crate::body::{Body, specials};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{Reason, Refusal, Refusals};
 
 /// Returns the variables that the adjoint uses, or why it would not do as its kernel does.
 pub(crate) fn check(
@@ -17,7 +17,7 @@ pub(crate) fn check(
     body: &Body,
     adjoint: &Function,
 ) -> Result<BTreeSet<GlobalId>, Vec<Refusal>> {
-    let mut found = Vec::new();
+    let mut found = Refusals::default();
     let mut used = BTreeSet::new();
     let mut changing = HashSet::new();
     for instr in adjoint.instrs() {
@@ -44,14 +44,11 @@ pub(crate) fn check(
                 "the adjoint is a module of its own, which does not see what the host or a kernel writes to `{name}`: pass \
                  the memory as a parameter, or give the variable its values where it is declared"
             );
-            let refusal = here(Refusal::new(Reason::ModuleGlobal, text));
-            if !found.iter().any(|known: &Refusal| known.says_the_same(&refusal)) {
-                found.push(refusal);
-            }
+            found.push(here(Refusal::new(Reason::ModuleGlobal, text)));
         });
     }
     if !found.is_empty() {
-        return Err(found);
+        return Err(found.into_list());
     }
     Ok(used)
 }

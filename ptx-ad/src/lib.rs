@@ -47,9 +47,11 @@
 //!
 //! # What is differentiated
 //! Kernels of `float`, `double` and 16-bit floats without shared memory, with branches, loops and local arrays. Barriers are
-//! left out if the threads exchange nothing. Comparisons, conversions to integers and rounding to integral values are constants. `sqrt` has the derivative 0 at 0, `fabs` that of the side of the sign
-//! bit. `min` and `max` pass the gradient to their first operand at ties, and to the one that is returned if the other is
-//! NaN. What is not chosen gets no gradient, even if its derivative is infinite.
+//! left out if the threads exchange nothing. Comparisons, conversions to integers and rounding to integral values are
+//! constants. `sqrt` has the derivative 0 at 0, `fabs` that of the side of the sign bit. An address may be one of up to
+//! four that are known, as `c ? a[i] : b[i]` and `std::clamp` compile to. `min` and `max` pass the gradient to their
+//! first operand at ties, and to the one that is returned if the other is NaN. What is not chosen gets no gradient,
+//! even if its derivative is infinite.
 //!
 //! The adjoint repeats the kernel, so what the kernel computes must be the same in each run: not by races, and not by
 //! which threads happen to run together (`__activemask`), other than in ways that do not change the results.
@@ -79,6 +81,8 @@
 pub mod abi;
 mod analysis;
 mod body;
+mod bytes;
+mod chosen;
 mod closed;
 mod doubles;
 mod emit;
@@ -227,6 +231,8 @@ impl std::error::Error for NotDifferentiable {}
 pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDifferentiable> {
     let refused = |refusals| NotDifferentiable { kernel: spec.kernel.clone(), refusals };
     let mut body = prepare::prepare(module, spec).map_err(refused)?;
+    bytes::join(&mut body, spec);
+    chosen::split(&mut body, spec);
     integral::mark(&mut body);
     halves::widen(&mut body, spec);
     let mut analysis = Analysis::new(&body, spec);
@@ -290,6 +296,7 @@ pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDiffere
         own: analysis.own.get(index).is_some(),
         covers: emit::covers(&analysis, index),
         drops: emit::drops(&body, &analysis, index),
+        constant: !analysis.stores_varied(&body, index),
         replayed: is_replayed(index),
     });
     let accesses = accesses.collect();

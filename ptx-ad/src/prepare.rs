@@ -11,7 +11,7 @@ use ptx::ssa::{Ssa, SsaError};
 
 use crate::body::{Block, Body, End, Phi, Region};
 use crate::closed;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{Reason, Refusal, Refusals};
 use crate::spec::{Reals, Spec};
 
 /// More loops than these within each other are refused: each repeats what is in it.
@@ -242,16 +242,13 @@ fn refuse(
     if found.is_empty() {
         return Ok(());
     }
-    let mut refusals: Vec<Refusal> = Vec::new();
+    let mut refusals = Refusals::default();
     for (reason, text, instr) in found {
         let way_out = if reason == Reason::Barrier { BARRIER_WAY_OUT } else { "" };
         let text = format!("{text} can't be differentiated{way_out}");
-        let refusal = Refusal::new(reason, text).at(module, kernel, instr);
-        if !refusals.iter().any(|known| known.says_the_same(&refusal)) {
-            refusals.push(refusal);
-        }
+        refusals.push(Refusal::new(reason, text).at(module, kernel, instr));
     }
-    Err(refusals)
+    Err(refusals.into_list())
 }
 
 /// Whether an instruction is the place of an error.

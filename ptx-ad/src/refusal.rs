@@ -1,5 +1,6 @@
 //! Reasons for which a kernel can't be differentiated, with the places in the source.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use ptx::ir::{Function, Instr, Loc, LocId, Module};
@@ -100,13 +101,6 @@ impl Refusal {
         Self { reason, message: message.into(), user: None, inner: None, ptx_line: 0 }
     }
 
-    /// Returns whether both have the same reason, message and place. Unrolled loops have a line many times.
-    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
-        (self.user.is_some() || self.ptx_line == other.ptx_line)
-            && (&self.user, &self.inner) == (&other.user, &other.inner)
-            && (&self.reason, &self.message) == (&other.reason, &other.message)
-    }
-
     /// Adds the places of an instruction.
     pub(crate) fn at(mut self, module: &Module, function: &Function, instr: &Instr) -> Self {
         self.ptx_line = instr.line;
@@ -119,6 +113,32 @@ impl Refusal {
             (self.user, self.inner) = places(module, function, loc);
         }
         self
+    }
+}
+
+/// Refusals in the order of the code, each once: unrolled loops have a line many times.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    list: Vec<Refusal>,
+    /// Those with a place in a source are here without their line in the PTX text.
+    known: HashSet<Refusal>,
+}
+
+impl Refusals {
+    /// Adds a refusal, unless another has the same reason, message and place.
+    pub(crate) fn push(&mut self, refusal: Refusal) {
+        let ptx_line = if refusal.user.is_some() { 0 } else { refusal.ptx_line };
+        if self.known.insert(Refusal { ptx_line, ..refusal.clone() }) {
+            self.list.push(refusal);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(crate) fn into_list(self) -> Vec<Refusal> {
+        self.list
     }
 }
 

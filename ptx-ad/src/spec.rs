@@ -135,6 +135,8 @@ pub struct Access {
     pub covers: bool,
     /// Whether the adjoint leaves the gradient as it is where the frame drops it: it stores no zeros there, and adds nothing.
     pub drops: bool,
+    /// Whether nothing that the kernel stores or adds there depends on active inputs.
+    pub constant: bool,
     /// Whether it is a replay buffer: the adjoint loads from the memory as it is *after* the launch.
     pub replayed: bool,
 }

@@ -61,7 +61,7 @@ pub mod variables;
 pub use entry::{Class, Param, ParamType, Signature, entries};
 pub use error::Error;
 pub use globals::{GlobalKind, GlobalVariable, globals};
-pub use parse::parse;
+pub use parse::{parse, parse_with_opcodes};
 pub use split::Parts;
 
 /// Compiles the examples of the README.

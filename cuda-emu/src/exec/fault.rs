@@ -131,6 +131,26 @@ impl Machine<'_> {
         }
     }
 
+    /// Returns the place in the source of an instruction of which only the line of the PTX is known: of this function, or
+    /// of the others if they agree.
+    #[cold]
+    pub(crate) fn source_of_line(&self, ptx_line: u32) -> Option<(String, u32, u32)> {
+        let program = self.job.program;
+        let of = |function: u32| {
+            let mut lines = program.code(function).lines.iter();
+            let (_, loc) = lines.find(|(line, loc)| *line == ptx_line && loc.is_some())?;
+            program.source(function, (*loc)?)
+        };
+        let entry = program.function_of(self.job.entry);
+        let here = self.warp.frame(self.frame).map_or(entry, |frame| frame.function);
+        of(here).or_else(|| {
+            let mut found = (0..program.functions() as u32).filter_map(of);
+            // Texts that were linked have lines of the same numbers.
+            let first = found.next()?;
+            found.all(|other| other == first).then_some(first)
+        })
+    }
+
     /// Ends the launch because of an access of memory.
     #[cold]
     pub(crate) fn fail_access(

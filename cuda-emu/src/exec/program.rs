@@ -141,12 +141,12 @@ impl Program {
     /// there is no memory for its variables (2). An unsupported feature in a function is no error here: see
     /// [`Program::refused`].
     pub fn load(ptx: &str, space: &Arc<Space>, device: &DeviceInfo) -> Result<Self, LoadError> {
-        let mut module =
-            ptx::parse(ptx).map_err(|e| error(CUresult::CUDA_ERROR_INVALID_PTX, e.to_string()))?;
+        let (mut module, opcodes) = ptx::parse_with_opcodes(ptx)
+            .map_err(|e| error(CUresult::CUDA_ERROR_INVALID_PTX, e.to_string()))?;
         let target = check(&module, device)?;
         check_opcodes(&module)?;
         check_sizes(&module)?;
-        isa::check(&module, target)?;
+        isa::check(&module, &opcodes, target)?;
         if device.contract {
             for at in 0..module.functions.len() {
                 if let Some(fused) = contract(&module, &module.functions[at]) {

@@ -151,6 +151,14 @@ fn what_no_gpu_loads_is_refused() {
         ),
         (one("", "shfl.idx.b32 %r, %r, %r, 31;"), "without `.sync` is not supported"),
         (
+            one("", "shl.u32 %r, %r, 1;"),
+            "`shl.u32` is no instruction of PTX: the type is one of bits",
+        ),
+        (one("", "fma.f32 %r, %r, %r, %r;"), "it requires a rounding"),
+        (one("", "bar.sync.aligned 0;"), "`.aligned` is for `barrier`"),
+        (one("", "atom.add.s64 %a, [%a], 1;"), "`atom.add.s64` is no instruction of PTX"),
+        (one("", "min.s32 %r, %r, %r, %r;"), "it has two operands"),
+        (
             one("", "redux.sync.min.f32 %r, %r, 0xffffffff;"),
             "requires .target sm_100a or its family",
         ),
@@ -179,6 +187,41 @@ fn what_no_gpu_loads_is_refused() {
         ),
     ] {
         load((9, 0), "sm_90", &text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+    for (version, target, text, why) in [
+        (
+            (7, 7),
+            "sm_80",
+            "barrier.cta.sync 0;",
+            "`barrier.cta.sync` requires .version 7.8 or later",
+        ),
+        (
+            (5, 0),
+            "sm_60",
+            "barrier.sync.aligned 0;",
+            "`barrier.sync.aligned` requires .version 6.0 or later",
+        ),
+        (
+            (7, 8),
+            "sm_75",
+            "ld.global.L2::cache_hint.b32 %r, [%a], %a;",
+            "requires .target sm_80 or higher",
+        ),
+        (
+            (6, 0),
+            "sm_60",
+            "atom.relaxed.gpu.add.u32 %r, [%a], 1;",
+            "requires .target sm_70 or higher",
+        ),
+        (
+            (7, 8),
+            "sm_89",
+            "{ .reg .b16 %h; cvt.rn.f16x2.e4m3x2 %r, %h; }",
+            "requires .version 8.1 or later",
+        ),
+    ] {
+        let log = load(version, target, &one("", text)).expect_err(text).log;
+        assert!(log.contains(why), "{text}: {log}");
     }
     let many = one("", &"redux.sync.add.u32 %r, %r, 0xffffffff;\n".repeat(30));
     let log = load((6, 3), "sm_75", &many).expect_err("it needs sm_80").log;

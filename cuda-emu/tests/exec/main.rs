@@ -15,6 +15,7 @@ mod limits;
 mod linear;
 mod passed;
 mod progress;
+mod ptxas;
 mod strict;
 mod tangents;
 mod tensor;

@@ -88,7 +88,7 @@ pub(crate) fn within(
         && (!launch.cooperative || device.cooperative)
 }
 
-/// Returns why a launch is not [`within`] the limits; `None` if it has no blocks, which is no error.
+/// Returns why a launch is not [`within`] the limits; `None` if it covers nothing, which is no error.
 #[cold]
 pub(crate) fn explain(
     launch: &LaunchConfig,
@@ -111,8 +111,15 @@ pub(crate) fn explain(
     if block.count() == 0 {
         return Some(Error::invalid(format!("a block of {block} has no threads")));
     }
-    if grid.count() == 0 {
+    if launch.covers_nothing() {
         return None;
+    }
+    if grid.count() == 0 {
+        return Some(
+            Error::invalid(format!("a grid of {grid} has no blocks")).with_hint(
+                "use `LaunchConfig::cover(n, block)`, or `over n` in the declaration: they launch nothing for n = 0",
+            ),
+        );
     }
     let extents = [
         ("grid x", grid.x, device.grid.x),

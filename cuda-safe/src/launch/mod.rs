@@ -132,7 +132,8 @@ impl<X: Integer<u32>> From<[X; 3]> for Dim3 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LaunchConfig {
-    /// Blocks in the grid. A grid without blocks is no launch: `Ok`, and nothing is enqueued.
+    /// Blocks in the grid. A grid of 0 blocks is refused at the launch, as CUDA refuses it, except where
+    /// [`cover`](Self::cover), [`cover_2d`](Self::cover_2d) or [`cover_3d`](Self::cover_3d) made it for 0 elements.
     pub grid: Dim3,
     /// Threads in each block.
     pub block: Dim3,
@@ -146,10 +147,13 @@ pub struct LaunchConfig {
     pub priority: Option<i32>,
     /// Private, since setting it is unsafe; see [`LaunchConfig::programmatic`].
     programmatic: bool,
+    /// Set where there are no blocks because there are no elements; see [`LaunchConfig::covers_nothing`].
+    no_elements: bool,
 }
 
 impl LaunchConfig {
-    /// Creates a launch of `grid` blocks of `block` threads.
+    /// Creates a launch of `grid` blocks of `block` threads. With 0 of either it is refused at the launch; use
+    /// [`LaunchConfig::cover`] where there may be nothing to do.
     #[must_use]
     pub fn new(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Self {
         Self {
@@ -160,14 +164,15 @@ impl LaunchConfig {
             cluster: None,
             priority: None,
             programmatic: false,
+            no_elements: false,
         }
     }
 
     /// Launches one thread for each of `n` elements, in blocks of `block` threads in x. The last block
     /// may have threads past the end: the kernel has to check.
     ///
-    /// For more elements than the largest grid covers (2³¹ - 1 blocks) and for a negative number the launch is refused;
-    /// a block of 0 threads too.
+    /// For 0 elements the launch is `Ok` and enqueues nothing. For more elements than the largest grid covers (2³¹ - 1
+    /// blocks) and for a negative number it is refused; a block of 0 threads too.
     #[inline]
     #[must_use]
     pub fn cover(n: impl Integer<usize>, block: impl Integer<u32>) -> Self {
@@ -178,7 +183,7 @@ impl LaunchConfig {
     /// Launches one thread for each of `width × height` elements, in blocks of `block` threads in x and
     /// y. The last blocks in each direction may have threads past the end: the kernel has to check.
     ///
-    /// Without elements in one direction there are no blocks, and nothing is enqueued. The largest grid
+    /// Without elements in one direction the launch is `Ok` and enqueues nothing. The largest grid
     /// has 65,535 blocks in y.
     ///
     /// ```
@@ -214,7 +219,28 @@ impl LaunchConfig {
             let blocks = extents[axis].div_ceil(block[axis].max(1) as usize);
             u32::try_from(blocks).unwrap_or(u32::MAX)
         };
-        Self::new([blocks(0), blocks(1), blocks(2)], block)
+        Self::new([blocks(0), blocks(1), blocks(2)], block).or_nothing()
+    }
+
+    /// Makes this launch enqueue nothing if it has no blocks, as one that covers 0 elements.
+    #[inline]
+    pub(crate) fn or_nothing(mut self) -> Self {
+        self.no_elements = self.grid.count() == 0;
+        self
+    }
+
+    /// Returns whether this launch enqueues nothing, which is no error: one of the `cover` functions made it for 0
+    /// elements, as `over n` does for `n = 0`.
+    ///
+    /// ```
+    /// use cuda_safe::LaunchConfig;
+    /// assert!(LaunchConfig::cover(0, 256).covers_nothing());
+    /// assert!(!LaunchConfig::new(0, 256).covers_nothing()); // refused at the launch
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn covers_nothing(&self) -> bool {
+        self.no_elements && self.grid.count() == 0
     }
 
     /// Sets the dynamic shared memory of each block, in bytes. A number that 32 bits cannot hold is refused at the
@@ -298,6 +324,7 @@ impl LaunchConfig {
             grid: other.grid,
             block: other.block,
             dynamic_shared_bytes: other.dynamic_shared_bytes,
+            no_elements: other.no_elements,
             ..*self
         }
     }
@@ -367,6 +394,30 @@ mod tests {
             LaunchConfig::new(1, 1).dynamic_shared_bytes(4 * width).dynamic_shared_bytes,
             7680
         );
+    }
+
+    #[test]
+    fn only_launches_that_cover_0_elements_cover_nothing() {
+        let none = LaunchConfig::cover(0, 256);
+        assert!(none.covers_nothing());
+        assert!(LaunchConfig::cover_2d([7, 0], [16, 16]).covers_nothing());
+        assert!(LaunchConfig::cover_3d([0, 7, 7], [8, 8, 4]).covers_nothing());
+        // The builder's methods keep it.
+        let built = none.dynamic_shared_bytes(64).cooperative().cluster(2).priority(-1);
+        assert!(built.covers_nothing());
+        assert_eq!((none.grid, none.block), (Dim3::new(0, 1, 1), Dim3::new(256, 1, 1)));
+        for launch in [LaunchConfig::new(0, 256), (0, 256).into(), LaunchConfig::new((7, 0), 16)] {
+            assert!(!launch.covers_nothing(), "{launch}");
+            assert_ne!(launch, none);
+        }
+        // With elements a launch is the same, whichever function has made it.
+        assert_eq!(LaunchConfig::cover(1000, 256), LaunchConfig::new(4, 256));
+        let mut given_blocks = none;
+        given_blocks.grid.x = 4;
+        assert!(!given_blocks.covers_nothing());
+        let mut taken_away = LaunchConfig::cover(1000, 256);
+        taken_away.grid.x = 0;
+        assert!(!taken_away.covers_nothing());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A block of grains that falls, slides and breaks, in pictures: `dem [layers [frames]]`.
+//! A block of grains that falls, slides and breaks, in pictures: `dem [layers [frames [side]]]`.
 
 use cuda_safe::vector::{Float4, UChar4};
 use cuda_safe::{Context, DeviceBuffer, LaunchConfig, kernels};
@@ -24,16 +24,18 @@ kernels! {
     }
 }
 
-/// Layers of 32 × 32 grains, moved a little at random (Numerical Recipes, 7.1); then their velocities.
-fn block(layers: u32) -> Vec<Float4> {
+/// Layers of `side` × `side` grains, moved a little at random (Numerical Recipes, 7.1); then their velocities.
+fn block(layers: u32, side: u32) -> Vec<Float4> {
+    let layer = side * side;
     let mut seed = 42u32;
     let mut place = |i: u32| {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         0.2 * i as f32 + 0.01 * (seed >> 8) as f32 / (1 << 24) as f32
     };
-    let position = |i| Float4::new(place(i % 32), 0.5 + place(i / 1024), place(i / 32 % 32), 0.0);
-    let velocity = |i| Float4::new(0.0, 0.0, 15.0, (i / 1024) as f32 / layers as f32);
-    (0..1024 * layers).map(position).chain((0..1024 * layers).map(velocity)).collect()
+    let position =
+        |i| Float4::new(place(i % side), 0.5 + place(i / layer), place(i / side % side), 0.0);
+    let velocity = |i| Float4::new(0.0, 0.0, 15.0, (i / layer) as f32 / layers as f32);
+    (0..layer * layers).map(position).chain((0..layer * layers).map(velocity)).collect()
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -44,12 +46,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (device, stream) = (context.device().name()?, context.stream()?);
     let on = |gpu, software| if device.contains("software") { software } else { gpu };
     let mut given = std::env::args().skip(1).map(|text| text.parse::<u32>());
-    let layers = given.next().transpose()?.unwrap_or(on(128, 4));
-    let frames = given.next().transpose()?.unwrap_or(on(240, 24));
-    let (n, all, size) = (1024 * layers, 1024 * layers as usize, on(1080, 480));
+    let layers = given.next().transpose()?.unwrap_or(on(128, 24));
+    let frames = given.next().transpose()?.unwrap_or(on(240, 40));
+    let side = given.next().transpose()?.unwrap_or(on(32, 6)).max(1);
+    let (n, size) = (side * side * layers, on(1080, 480));
+    let all = n as usize;
     println!("device: {device}: {n} grains, {frames} frames (fewer by default in software)");
     let kernels = Kernels::load(&context)?;
-    let now = DeviceBuffer::from_slice(&stream, &block(layers))?;
+    let now = DeviceBuffer::from_slice(&stream, &block(layers, side))?;
     let [next, old] = [now.try_clone(&stream)?, now.try_clone(&stream)?];
     let offsets = DeviceBuffer::<u64>::zeroed(&stream, all + 1)?;
     let lists = DeviceBuffer::<u32>::zeroed(&stream, 32 * all)?;
@@ -85,7 +89,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         seconds += start.elapsed().as_secs_f64();
         // Around a grain in the middle, so large that the block may fall over.
-        let (i, wide) = (1024 * (layers as usize / 2) + 528, 12.0 + 0.3 * layers as f32);
+        let middle = (layers / 2 * side + side / 2) * side + side / 2;
+        let (i, wide) = (middle as usize, 0.375 * side as f32 + 0.3 * layers as f32);
         let middle = now.slice(i..=i)?.to_vec(&stream)?[0];
         let at = Float4::new(middle.x, wide / 7.0, middle.z, wide / size as f32);
         grid.rebuild(&stream, now.slice(..all)?, REACH)?;

@@ -99,7 +99,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         voxel: info.voxel_size.iter().copied().fold(f64::INFINITY, f64::min) as f32,
         size: match arguments.size[..] {
             [width, height] => [width, height],
-            _ if software => [240, 135],
+            _ if software => [1280, 720],
             _ => [1920, 1080],
         },
         software,

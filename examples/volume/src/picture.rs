@@ -20,7 +20,8 @@ type Light = [f32; 3];
 /// Draws the surface where the field is `iso`, in the light of the sky and of a lamp that casts shadows.
 pub(crate) fn surface(scene: &Scene<'_>, iso: f64) -> Result<Vec<u8>> {
     let crossings = |rays: &[Ray]| -> Result<Vec<VolumeHit>> {
-        let there = DeviceBuffer::from_slice(scene.stream, rays)?;
+        let clipped: Vec<Ray> = rays.par_iter().map(|ray| clipped(scene, *ray)).collect();
+        let there = DeviceBuffer::from_slice(scene.stream, &clipped)?;
         let mut hits = DeviceBuffer::<VolumeHit>::zeroed(scene.stream, rays.len())?;
         scene.volume.first_crossings(scene.stream, &there, iso, &mut hits)?;
         hits.to_vec(scene.stream)
@@ -83,7 +84,7 @@ fn for_each_band(
     scene: &Scene<'_>,
     mut draw: impl FnMut(std::ops::Range<u32>) -> Result<()>,
 ) -> Result<()> {
-    let (height, rows) = (scene.size[1], if scene.software { 12 } else { 270 });
+    let (height, rows) = (scene.size[1], if scene.software { 24 } else { 270 });
     let style =
         indicatif::ProgressStyle::with_template("{msg:10} {bar:40} {pos}/{len} rows, {elapsed}");
     let bar = ProgressBar::new(height.into()).with_message("rays");
@@ -151,6 +152,21 @@ impl Camera {
         let part = (6.0 * aside).min(1.0);
         std::array::from_fn(|i| bright[i] + part * (dark[i] - bright[i]))
     }
+}
+
+/// Returns the part of a ray that is less than two voxels away from the box of active voxels: beyond, all values are the
+/// background. A ray without such a part gets an empty range.
+fn clipped(scene: &Scene<'_>, ray: Ray) -> Ray {
+    let [lower, upper] = scene.bounds;
+    let (mut enters, mut leaves) = (ray.t_min, ray.t_max);
+    for axis in 0..3 {
+        let to = |plane: f32| (plane - ray.origin[axis]) / ray.direction[axis];
+        let [a, b] = [to(lower[axis] - 2.0 * scene.voxel), to(upper[axis] + 2.0 * scene.voxel)];
+        // A ray in a plane of the box gives NaN, which `max` and `min` ignore.
+        enters = enters.max(a.min(b));
+        leaves = leaves.min(a.max(b));
+    }
+    if enters < leaves { ray.between(enters, leaves) } else { ray.between(1.0, 0.0) }
 }
 
 /// The normal on the side that the ray comes from.

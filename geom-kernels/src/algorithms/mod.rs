@@ -38,6 +38,7 @@ mod tests;
 use cuda_safe::{Error, LaunchConfig, Result, WriteView};
 
 use crate::geometry::GeometryKernels;
+use crate::lengths::blocks;
 
 pub use keys::Key;
 pub use reduce::Number;
@@ -107,7 +108,7 @@ const LIMIT: usize = 1 << 31;
 
 /// Returns a block for each tile of `n` elements, which are less than [`LIMIT`].
 fn tiles(n: usize) -> LaunchConfig {
-    LaunchConfig::new(n.div_ceil(TILE) as u32, THREADS)
+    blocks(n.div_ceil(TILE), THREADS)
 }
 
 /// Returns a number of elements as kernels are given it.

@@ -13,6 +13,7 @@ use cuda_safe::{
 use super::count;
 use crate::GeometryKernels;
 use crate::geometry::{Source, of_source};
+use crate::lengths::blocks;
 use crate::part::Maybe;
 
 /// The threads of a block that counts digits.
@@ -220,7 +221,7 @@ impl Layout {
 
     /// Returns a block for each tile.
     fn launch(&self) -> LaunchConfig {
-        LaunchConfig::new(self.tiles as u32, self.threads)
+        blocks(self.tiles, self.threads)
     }
 
     fn checked<'a>(

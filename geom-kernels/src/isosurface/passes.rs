@@ -12,6 +12,7 @@ use super::field::Source as Field;
 use super::layout::{Edges, RawBlockField, RawDenseField, RawIndexMap, Signs, Tile};
 use super::output::{Counts, Output, OutputArg};
 use crate::geometry::{GeometryKernels, Source, of_source};
+use crate::lengths::blocks;
 use crate::part::{Part, Parts, kept_scratch};
 
 /// Words of a tile, and threads of a block: `device/geom/isosurface/types.cuh`.
@@ -139,7 +140,7 @@ impl<'a, F: Field> Search<'a, F> {
         let passes = geometry.kernels::<Passes<F::Kind>>()?;
         let words = field.words();
         let tiles = words.div_ceil(TILE);
-        let launch = u32::try_from(tiles).map(|tiles| LaunchConfig::new(tiles, TILE as u32));
+        let launch = u32::try_from(tiles).map(|_| blocks(tiles, TILE as u32));
         let launch = launch.map_err(|_| Error::invalid("a field of too many words"))?;
         let mut parts = Parts::default();
         let signs = parts.take::<Signs>(words);

@@ -14,7 +14,7 @@ use super::field::Parts;
 use super::field::{Field, IndexToWorld, Source};
 use super::layout::{Findings, RawBlockField, RawIndexMap};
 use crate::geometry::{self, GeometryKernels, of_source};
-use crate::lengths::cover;
+use crate::lengths::{self, cover};
 use crate::preparation::Operation;
 use crate::volume::{Mask, Volume, VolumeOptions, VolumeValue, VolumeView};
 
@@ -164,7 +164,7 @@ impl VolumeField {
 
     fn fill<T: VolumeValue>(&mut self, stream: &Stream, volume: &Volume) -> Result<()> {
         let (kernels, n) = (self.geometry.kernels::<Kernels>()?, self.blocks());
-        let launch = LaunchConfig::new(n.min(MOST_LAUNCHED) as u32, 128);
+        let launch = lengths::blocks(n.min(MOST_LAUNCHED), 128);
         let (view, n) = (volume.view::<T>()?, n as u32);
         kernels.fill_blocks(stream, launch, view, &self.origins, n, &mut self.values)
     }
@@ -329,7 +329,7 @@ impl<'a, T: VolumeValue> Tiles<'a, T> {
         self.findings.upload(stream, &[found])?;
         let n = self.uppers.len();
         let blocks = n.saturating_mul(BLOCKS_OF_UPPER).min(MOST_LAUNCHED);
-        let (launch, n) = (LaunchConfig::new(blocks as u32, 256), n as u32);
+        let (launch, n) = (lengths::blocks(blocks, 256), n as u32);
         let mut none = DeviceBuffer::zeroed(stream, 0)?;
         let list = list.unwrap_or_else(|| none.as_slice_mut());
         let (room, volume) = (list.len() as u64, self.volume);

@@ -1,6 +1,6 @@
 //! Surfaces in fields, with gradients.
 
-use cuda_safe::{DeviceBuffer, Error, KernelArg, LaunchConfig, Result, kernels};
+use cuda_safe::{DeviceBuffer, Error, KernelArg, Result, kernels};
 use tape::{Frame, Gradient, Handle, Primal, Recorder, Saved};
 
 use super::volume::{DifferentiableValue, Kept};
@@ -11,7 +11,7 @@ use crate::isosurface::{
     Output, Parts, RawBlockField, RawDenseField, RawIndexMap, Search, TriangleBuffers, VolumeField,
     is_wide,
 };
-use crate::lengths::cover;
+use crate::lengths::{blocks, cover};
 use crate::part::{Part, scratch};
 use crate::volume::Volume;
 
@@ -209,7 +209,7 @@ impl VolumeField {
             if of_grid.is_null() {
                 return Ok(());
             }
-            let launch = LaunchConfig::new(count.min(MOST_LAUNCHED) as u32, 128);
+            let launch = blocks(count.min(MOST_LAUNCHED), 128);
             let (stream, n, frame) = (pass.stream(), count as u32, pass.frame());
             // SAFETY: origins and values of all blocks, and gradients of the volume's memory.
             unsafe {

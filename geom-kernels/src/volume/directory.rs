@@ -1,11 +1,12 @@
 //! The short way to a volume's leaves, which lies behind the grid: `device/geom/volume/directory.cuh`.
 
-use cuda_safe::{Access, DeviceBuffer, Error, LaunchConfig, Result, Stream, kernels};
+use cuda_safe::{Access, DeviceBuffer, Error, Result, Stream, kernels};
 use nanovdb::ValueType;
 
 use super::build::RawNodes;
 use crate::GeometryKernels;
 use crate::geometry::{Source, of_source};
+use crate::lengths::blocks;
 use crate::part::Part;
 
 kernels! {
@@ -77,7 +78,7 @@ impl Directory {
         root: usize,
     ) -> Result<()> {
         let (kernels, nodes) = (geometry.kernels::<Directories>()?, RawNodes::of(value_type));
-        let launch = LaunchConfig::new(self.room.div_ceil(256).min(MOST_BLOCKS), 256);
+        let launch = blocks(self.room.div_ceil(256).min(MOST_BLOCKS) as usize, 256);
         let grid = Part::of(memory, 0..self.at, Access::Read);
         let tree = Part::of(memory, root..self.at, Access::Read);
         let entries = Part::of(memory, self.at..self.memory(), Access::Write);

@@ -14,6 +14,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_setup_folder_above_the_program_is_found", Needs::Bare, setup_above_the_program),
     ("a_setup_folder_above_the_current_folder_is_not", Needs::Bare, setup_above_the_current_folder),
     ("a_setup_folder_that_is_named_is_found", Needs::Bare, setup_named),
+    ("an_error_says_which_variables_are_not_set", Needs::Bare, not_set),
+    ("an_error_says_that_a_named_folder_holds_no_nvrtc", Needs::Bare, holds_none),
     ("no_step_may_be_writable_by_others", Needs::Bare, steps_writable_by_others),
     ("no_step_may_be_writable_by_another_group", Needs::BareAndRoot, steps_writable_by_a_group),
     ("no_step_may_belong_to_another_user", Needs::BareAndRoot, steps_of_another_user),
@@ -127,6 +129,75 @@ fn setup_named() -> Outcome {
     loaded(&stage.run("load", &[("CUDA_SETUP_DIR", folder.as_os_str())])?, "named")?;
     let relative = OsStr::new("../elsewhere/target/cuda");
     loaded(&stage.run("load", &[("CUDA_SETUP_DIR", relative)])?, "named by a relative path")
+}
+
+/// Returns an error unless each of `lines` is a line of the text.
+fn has_lines(text: &str, lines: &[String]) -> Outcome {
+    match lines.iter().find(|line| !text.lines().any(|other| other.trim() == **line)) {
+        Some(line) => Err(format!("no line {line:?}: {text}").into()),
+        None => Ok(()),
+    }
+}
+
+fn not_set() -> Outcome {
+    let stage = Stage::new()?;
+    let text = stage.run("load", &[])?;
+    clean(&text)?;
+    let lines = [
+        "CUDA_PATH, CUDA_HOME: not set",
+        "VIRTUAL_ENV, CONDA_PREFIX: not set",
+        "CUDA_SETUP_DIR, target/cuda: not set, and not above the program",
+    ];
+    has_lines(&text, &lines.map(str::to_owned))?;
+    // An empty variable is one that is not set.
+    let empty = ["CUDA_PATH", "VIRTUAL_ENV", "CUDA_SETUP_DIR"].map(|name| (name, OsStr::new("")));
+    has_lines(&stage.run("load", &empty)?, &lines.map(str::to_owned))
+}
+
+fn holds_none() -> Outcome {
+    let stage = Stage::new()?;
+    stage.nvrtc(&format!("elsewhere/{PACKAGE}"))?;
+    for folder in ["toolkit/lib64", "venv/lib", "empty"] {
+        stage.folder(folder)?;
+    }
+    let [toolkit, venv, empty] = ["toolkit", "venv", "empty"].map(|name| stage.path(name));
+    let (above, right) = (stage.path("elsewhere/target"), stage.path("elsewhere/target/cuda"));
+    let text = stage.run(
+        "load",
+        &[
+            ("CUDA_HOME", toolkit.as_os_str()),
+            ("VIRTUAL_ENV", venv.as_os_str()),
+            ("CUDA_SETUP_DIR", empty.as_os_str()),
+        ],
+    )?;
+    clean(&text)?;
+    has_lines(
+        &text,
+        &[
+            format!("CUDA_PATH, CUDA_HOME: {}/lib64: holds no NVRTC", toolkit.display()),
+            format!("VIRTUAL_ENV, CONDA_PREFIX: {}/lib: holds no NVRTC", venv.display()),
+            format!("CUDA_SETUP_DIR, target/cuda: {}: holds no NVRTC", empty.display()),
+        ],
+    )?;
+    // A folder above the right one, as `target` is, and one below it. What the error names is found.
+    let package = right.join("nvidia-cuda-nvrtc-13.0.88");
+    for (other, right) in [(above, &right), (package.join("nvidia"), &package)] {
+        let text = stage.run("load", &[("CUDA_SETUP_DIR", other.as_os_str())])?;
+        let (other, name) = (other.display(), right.display());
+        let line = format!(
+            "CUDA_SETUP_DIR, target/cuda: {other}: holds no NVRTC, but {name} does: name that"
+        );
+        has_lines(&text, &[line])?;
+        loaded(&stage.run("load", &[("CUDA_SETUP_DIR", right.as_os_str())])?, "what is named")?;
+    }
+    let none = stage.path("nowhere");
+    let text = stage.run("load", &[("CUDA_SETUP_DIR", none.as_os_str())])?;
+    has_lines(
+        &text,
+        &[format!("CUDA_SETUP_DIR, target/cuda: {}: no such folder", none.display())],
+    )?;
+    let text = stage.run("load", &[("CUDA_NVRTC", empty.as_os_str())])?;
+    has_lines(&text, &[format!("CUDA_NVRTC: {}: holds no NVRTC", empty.display())])
 }
 
 /// Every step below the stage, the library and its builtins' folder included.

@@ -4,17 +4,21 @@ use std::collections::{HashMap, HashSet};
 
 use ptx::ir::{Instr, Operand, RegId, Space, VarId};
 
+use super::cells::Cell;
 use super::certain::certain;
 use super::form::{Forms, Origin};
 use super::kind::{Kind, Kinds};
-use super::meaning::{Arithmetic, Meaning, Slot, Smooth, lost_function, meaning, real, sign_mask};
+use super::meaning::{
+    Arithmetic, Meaning, Slot, Smooth, lost_function, meaning, real, sign_bit, sign_mask,
+};
+use super::part::is_part_of_number;
 use super::{Access, Pointers};
 use crate::Reason;
 use crate::body::Body;
-use crate::spec::{Real, Reals};
+use crate::spec::Real;
 
 /// Where the derivative of a number was lost.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Lost {
     pub(crate) block: usize,
     pub(crate) instr: usize,
@@ -29,6 +33,7 @@ pub(crate) struct Activity {
     /// Positions in `losses`.
     lost: Vec<Option<usize>>,
     losses: Vec<Lost>,
+    known: HashMap<Lost, usize>,
     /// Those of loads by a pointer that was itself loaded, and that no declared pointer was joined with.
     undeclared: HashSet<usize>,
     /// The slot that each slot is a copy of. The halves of a `double` must be copies of the halves of one.
@@ -36,7 +41,7 @@ pub(crate) struct Activity {
     /// Slots whose value reaches an output whatever is chosen.
     certain: Vec<bool>,
     /// Words of local memory.
-    locals: HashMap<(VarId, i64), Local>,
+    locals: HashMap<Cell, Local>,
     /// Variables with words that have gradients.
     active_locals: HashSet<VarId>,
 }
@@ -172,8 +177,7 @@ impl Activity {
             for (at, instr) in block.code.iter().enumerate() {
                 let mut lose = |this: &mut Self, reason: Reason| {
                     let lost = Lost { block: index, instr: at, reason };
-                    let known = this.losses.iter().position(|known| *known == lost);
-                    known.unwrap_or_else(|| {
+                    *this.known.entry(lost.clone()).or_insert_with(|| {
                         this.losses.push(lost);
                         this.losses.len() - 1
                     })
@@ -224,6 +228,9 @@ impl Activity {
                             self.vary_number(d, real, &slots(&a, real).collect::<Vec<_>>());
                             continue;
                         }
+                        if self.sign_bit(kinds, instr) {
+                            continue;
+                        }
                         self.tainted(kinds, instr, Reason::Bits, &mut lose);
                     }
                     Meaning::Opaque(reason) => self.tainted(kinds, instr, reason, &mut lose),
@@ -244,6 +251,26 @@ impl Activity {
                 }
             }
         }
+    }
+
+    /// Returns whether an instruction takes the sign bit of a number, which is a constant like a comparison with 0. What
+    /// was lost of the number stays lost: its bits may be anything.
+    fn sign_bit(&mut self, kinds: &Kinds, instr: &Instr) -> bool {
+        let Some((d, a, bits)) = sign_bit(instr) else { return false };
+        let Some(low) = Slot::of(&a) else { return false };
+        let is_number = match kinds.get(low) {
+            Some(Kind::F32 | Kind::F64High) => bits == 32,
+            Some(Kind::F64) => bits == 64,
+            _ => false,
+        };
+        if is_number {
+            let halves = [low, Slot::high(low.reg())].into_iter().take(bits as usize / 32);
+            let lost =
+                halves.filter_map(|slot| self.lost.get(slot.index()).copied().flatten()).next();
+            self.set(Slot::low(d), false, lost);
+            self.set(Slot::high(d), false, lost);
+        }
+        is_number
     }
 
     /// The results of an instruction have no derivative that is known. That matters if an operand had one.
@@ -456,7 +483,7 @@ fn local_slots(
     forms: &Forms,
     kinds: &Kinds,
     access: &Access<'_>,
-) -> Vec<(Slot, (VarId, i64))> {
+) -> Vec<(Slot, Cell)> {
     let form = forms.address(body, access.address);
     let Origin::Local(var) = form.origin else { return Vec::new() };
     let bytes = access.ty.bytes().min(4);
@@ -466,7 +493,7 @@ fn local_slots(
         let high = (access.ty.bits() == 64).then(|| (Slot::high(reg), 4));
         for (slot, more) in [Some((Slot::low(reg), 0)), high].into_iter().flatten() {
             let words = kinds.local_words(var, &form, at + more, bytes);
-            found.extend(words.map(|word| (slot, word)));
+            found.extend(words.into_iter().map(|word| (slot, word)));
         }
     }
     found
@@ -478,7 +505,7 @@ pub(super) fn passes(
     pointers: &Pointers,
     forms: &Forms,
     kinds: &Kinds,
-    stores: &dyn Fn((VarId, i64)) -> bool,
+    stores: &dyn Fn(Cell) -> bool,
     instr: &Instr,
 ) -> Vec<Passed> {
     let mut found = Vec::new();
@@ -567,25 +594,4 @@ fn operands(arithmetic: &Arithmetic) -> Vec<Slot> {
         _ => arithmetic.real,
     };
     arithmetic.args.iter().flat_map(|arg| slots(arg, of)).collect()
-}
-
-/// Returns whether less than 32 bits at an offset belong to a number that is active.
-pub(crate) fn is_part_of_number(
-    pointers: &Pointers,
-    kinds: &Kinds,
-    index: usize,
-    form: &super::Form,
-    at: i64,
-    bytes: u32,
-) -> bool {
-    let Some(pointer) = pointers.get(index).filter(|pointer| pointer.slot.is_some()) else {
-        return false;
-    };
-    match pointer.spec.reals {
-        None => false,
-        Some(Reals::All(_)) => true,
-        Some(Reals::Some(_)) => form
-            .within(u64::from(pointer.spec.size), at)
-            .is_none_or(|within| kinds.has_number_at(index, within, u64::from(bytes))),
-    }
 }

@@ -60,6 +60,8 @@ pub(crate) struct Form {
     /// 1 where nothing is known; 0 where the value is `residue`.
     modulus: u64,
     residue: i64,
+    /// The least and the largest offset from the origin, if they are known: of 32 bits, as a signed number.
+    range: Option<(i64, i64)>,
 }
 
 /// An offset from a pointer that depends on the thread.
@@ -73,11 +75,13 @@ pub(crate) struct ThreadOffset {
 }
 
 impl Form {
-    const UNKNOWN: Self = Self { origin: Origin::Number, linear: None, modulus: 1, residue: 0 };
+    const UNKNOWN: Self =
+        Self { origin: Origin::Number, linear: None, modulus: 1, residue: 0, range: None };
 
     fn constant(value: i64) -> Self {
         let constant = Linear { atom: None, scale: 0, constant: value, widest: 1 };
-        Self { origin: Origin::Number, linear: Some(constant), modulus: 0, residue: value }
+        let range = Some((value, value));
+        Self { origin: Origin::Number, linear: Some(constant), modulus: 0, residue: value, range }
     }
 
     fn atom(atom: Atom) -> Self {
@@ -116,6 +120,28 @@ impl Form {
         (self.modulus, self.residue)
     }
 
+    /// Returns the least and the largest offset from the origin, if they are known.
+    pub(crate) fn range(&self) -> Option<(i64, i64)> {
+        self.range
+    }
+
+    /// The same with what is known of its range, if its bits do not wrap.
+    fn ranged(mut self, range: Option<(i64, i64)>, bits: u32) -> Self {
+        if self.modulus != 0 {
+            let fits = |(low, high): &(i64, i64)| {
+                bits == 64 || bits == 32 && *low >= i32::MIN.into() && *high <= i32::MAX.into()
+            };
+            self.range = range.filter(fits);
+        }
+        self
+    }
+
+    /// The same as an unsigned number with more bits.
+    fn unsigned(mut self) -> Self {
+        self.range = self.range.filter(|(low, _)| *low >= 0);
+        self
+    }
+
     /// The constant that it is.
     fn value(&self) -> Option<i64> {
         (self.origin == Origin::Number && self.modulus == 0).then_some(self.residue)
@@ -148,7 +174,14 @@ impl Form {
         };
         let modulus = gcd(self.modulus, other.modulus);
         let (a, b) = (i128::from(self.residue), i128::from(other.residue) * i128::from(sign));
-        Self { origin, linear: linear(), ..residue(modulus, a + b, bits) }
+        let range = || {
+            let ((low, high), (least, most)) = (self.range?, other.range?);
+            let (least, most) =
+                if negate { (most.checked_neg()?, least.checked_neg()?) } else { (least, most) };
+            Some((low.checked_add(least)?, high.checked_add(most)?))
+        };
+        let form = Self { origin, linear: linear(), ..residue(modulus, a + b, bits) };
+        form.ranged(range(), bits)
     }
 
     fn times(self, factor: i64, bits: u32, wide: bool) -> Self {
@@ -174,7 +207,13 @@ impl Form {
             }
         };
         let product = i128::from(self.residue) * i128::from(factor);
-        Self { linear: linear(), ..residue(modulus, product, bits) }
+        let range = || {
+            let (low, high) = self.range?;
+            let ends = (low.checked_mul(factor)?, high.checked_mul(factor)?);
+            Some((ends.0.min(ends.1), ends.0.max(ends.1)))
+        };
+        let form = Self { linear: linear(), ..residue(modulus, product, bits) };
+        form.ranged(range(), bits)
     }
 
     fn product(self, other: Self, bits: u32, wide: bool) -> Self {
@@ -209,7 +248,12 @@ impl Form {
         let linear = self.linear.filter(|_| self.linear == other.linear);
         let apart = self.residue.abs_diff(other.residue);
         let modulus = gcd(gcd(self.modulus, other.modulus), apart);
-        Self { origin, linear, ..residue(modulus, i128::from(self.residue), 64) }
+        let range = || {
+            let ((low, high), (least, most)) = (self.range?, other.range?);
+            Some((low.min(least), high.max(most)))
+        };
+        let form = Self { origin, linear, ..residue(modulus, i128::from(self.residue), 64) };
+        form.ranged(range(), 64)
     }
 }
 
@@ -246,6 +290,9 @@ fn is_integer(ty: Type) -> bool {
 /// After so many passes over the code, what a loop carries is taken for unknown: residues shrink at each pass.
 const MOST_PASSES: u32 = 64;
 
+/// After so many, the range of what a loop carries is taken for unknown if it still grows.
+const WIDEST_PASS: u32 = 2;
+
 /// The forms of a kernel's registers.
 #[derive(Debug)]
 pub(crate) struct Forms {
@@ -273,6 +320,12 @@ impl Forms {
                         joined = Some(joined.map_or(form, |joined| joined.join(form)));
                     }
                     let mut joined = joined.unwrap_or(Form::UNKNOWN);
+                    // A range that grows with each turn ends nowhere.
+                    if pass > WIDEST_PASS
+                        && joins.get(&phi.reg).is_some_and(|known| known.range != joined.range)
+                    {
+                        joined.range = None;
+                    }
                     if joins.get(&phi.reg) != Some(&joined) {
                         if pass > MOST_PASSES {
                             joined = Form { origin: Origin::Unknown, ..Form::UNKNOWN };
@@ -317,6 +370,12 @@ impl Forms {
             }
             _ => self.operand(operand),
         }
+    }
+
+    /// Returns the form of a factor: numbers that may be negative are others as unsigned numbers of more bits.
+    fn factor(&self, operand: &Operand, ty: Type, wide: bool) -> Form {
+        let form = self.int(operand, ty);
+        if wide && !ty.is_signed() { form.unsigned() } else { form }
     }
 
     /// Returns the form of the address of an access.
@@ -386,7 +445,11 @@ impl Forms {
                 let offset = Form::constant(*offset);
                 (*d, symbol_form(body, *symbol).add(offset, false, 64))
             }
-            Op::Mov { ty, d, a } if bits(*ty) >= 32 => (*d, self.operand(a)),
+            Op::Mov { ty, d, a } if bits(*ty) >= 32 => {
+                let known = d.and_then(|d| body.origins.get(&d));
+                let form = self.int(a, *ty);
+                (*d, Form { origin: known.copied().unwrap_or(form.origin), ..form })
+            }
             Op::Cvta { d, a, .. } => (*d, self.operand(a)),
             Op::Binary { op: BinaryOp::Add, ty, mode, d, a, b } if is_integer(*ty) && !mode.sat => {
                 (*d, self.int(a, *ty).add(self.int(b, *ty), false, bits(*ty)))
@@ -400,17 +463,37 @@ impl Forms {
                     _ => return,
                 }
             }
+            // Some bits of a number.
+            Op::Binary { op: BinaryOp::And, ty, d, a, b: Operand::Imm(mask), .. }
+                if is_integer(*ty)
+                    && self.operand(a).origin == Origin::Number
+                    && (1..1 << 31).contains(mask) =>
+            {
+                let masked = residue(1 << mask.trailing_zeros(), 0, bits(*ty));
+                (*d, masked.ranged(Some((0, mask.cast_signed())), bits(*ty)))
+            }
+            Op::Binary { op: BinaryOp::Rem, ty, d, a, b: Operand::Imm(by), .. }
+                if is_integer(*ty)
+                    && self.operand(a).origin == Origin::Number
+                    && (1..1 << 31).contains(by) =>
+            {
+                let most = by.cast_signed() - 1;
+                let least = if ty.is_signed() { -most } else { 0 };
+                (*d, Form::UNKNOWN.ranged(Some((least, most)), bits(*ty)))
+            }
             Op::Mul { ty, part: Some(part @ (MulPart::Lo | MulPart::Wide)), d, a, b, .. } => {
                 let wide = *part == MulPart::Wide;
                 let of = if wide { bits(*ty) * 2 } else { bits(*ty) };
-                (*d, self.int(a, *ty).product(self.int(b, *ty), of, wide))
+                let factor = |operand| self.factor(operand, *ty, wide);
+                (*d, factor(a).product(factor(b), of, wide))
             }
             Op::Mad { ty, part: Some(part @ (MulPart::Lo | MulPart::Wide)), mode, d, a, b, c }
                 if !mode.sat =>
             {
                 let wide = *part == MulPart::Wide;
                 let of = if wide { bits(*ty) * 2 } else { bits(*ty) };
-                let product = self.int(a, *ty).product(self.int(b, *ty), of, wide);
+                let factor = |operand| self.factor(operand, *ty, wide);
+                let product = factor(a).product(factor(b), of, wide);
                 let c = if wide { self.operand(c) } else { self.int(c, *ty) };
                 (*d, product.add(c, false, of))
             }
@@ -422,16 +505,20 @@ impl Forms {
                 let extended = bits(*to) >= bits(*from);
                 match (extended, form.value()) {
                     (true, Some(value)) if value < 0 && !from.is_signed() => return,
+                    (true, _) if bits(*from) < bits(*to) && !from.is_signed() => {
+                        (*d, form.unsigned())
+                    }
                     (true, _) => (*d, form),
                     (false, _) if form.origin == Origin::Number => {
                         let narrow = residue(form.modulus, i128::from(form.residue), 32);
-                        (*d, Form { linear: form.linear, ..narrow })
+                        let narrow = Form { linear: form.linear, ..narrow };
+                        (*d, narrow.ranged(form.range, 32))
                     }
                     _ => return,
                 }
             }
-            Op::Selp { d, a, b, .. } => {
-                let (a, b) = (self.operand(a), self.operand(b));
+            Op::Selp { ty, d, a, b, .. } => {
+                let (a, b) = (self.int(a, *ty), self.int(b, *ty));
                 let joined = a.join(b);
                 let origin = self.choice(a.origin, b.origin).unwrap_or(joined.origin);
                 (*d, Form { origin, ..joined })

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 
 use ptx::ir::{Address, Instr, Op, Operand, RegId, Type, VarId};
 
+use super::cells::{Cell, LocalCells};
 use super::constant::constants;
-use super::form::{Form, Forms, Origin, gcd};
+use super::form::{Form, Forms, Origin};
 use super::meaning::{Meaning, Slot, meaning, real, sign_mask};
 use super::{Access, Pointers};
 use crate::body::Body;
@@ -39,64 +40,6 @@ impl Kind {
 /// Returns whether the types of an instruction's operands say what they are.
 fn is_typed(op: &Op) -> bool {
     matches!(op, Op::Setp { .. } | Op::Set { .. } | Op::Cvt { .. } | Op::Testp { .. })
-}
-
-/// The 32 bits of local memory that loads and stores of registers go to, up to a modulus for each variable.
-#[derive(Debug, Default)]
-struct LocalCells {
-    moduli: HashMap<VarId, u64>,
-    /// A register's half, the variable and the offset.
-    found: Vec<(Slot, VarId, i64)>,
-}
-
-impl LocalCells {
-    fn new(body: &Body, forms: &Forms) -> Self {
-        let mut this = Self::default();
-        for (_, instr) in body.instrs() {
-            let Some(access) = Access::of(instr) else { continue };
-            let form = forms.address(body, access.address);
-            let Origin::Local(var) = form.origin else { continue };
-            let (modulus, residue) = form.residue();
-            let known = this.moduli.entry(var).or_insert(0);
-            *known = gcd(*known, modulus);
-            for (at, reg) in access.parts() {
-                let Some(reg) = reg.filter(|_| access.ty.bits() >= 32) else { continue };
-                this.found.push((Slot::low(reg), var, residue.wrapping_add(at)));
-                if access.ty.bits() == 64 {
-                    this.found.push((Slot::high(reg), var, residue.wrapping_add(at + 4)));
-                }
-            }
-        }
-        this
-    }
-
-    /// Returns the halves of registers with what they are loaded from or stored to.
-    fn halves(&self) -> impl Iterator<Item = (Slot, (VarId, i64))> + '_ {
-        self.found.iter().map(|&(slot, var, at)| (slot, self.cell(var, at)))
-    }
-
-    /// Returns the words that bytes of a variable may lie in.
-    fn words(&self, var: VarId, at: i64, bytes: u32) -> impl Iterator<Item = (VarId, i64)> {
-        let modulus = self.moduli.get(&var).copied().unwrap_or(1);
-        let modulus = i64::try_from(modulus).unwrap_or(1);
-        let (first, last) = match modulus {
-            0 => (at, at.saturating_add(i64::from(bytes) - 1)),
-            _ if modulus % 4 == 0 => {
-                let first = at.rem_euclid(modulus);
-                (first, first.saturating_add(i64::from(bytes) - 1))
-            }
-            // Of which words is not known.
-            _ => (0, 0),
-        };
-        let wrap = if modulus > 0 && modulus % 4 == 0 { modulus / 4 } else { i64::MAX };
-        let words = first.div_euclid(4)..=last.div_euclid(4);
-        words.map(move |word| (var, if wrap < i64::MAX { word.rem_euclid(wrap) } else { word }))
-    }
-
-    fn cell(&self, var: VarId, at: i64) -> (VarId, i64) {
-        let modulus = self.moduli.get(&var).and_then(|&modulus| i64::try_from(modulus).ok());
-        (var, modulus.filter(|&modulus| modulus > 0).map_or(at, |modulus| at.rem_euclid(modulus)))
-    }
 }
 
 /// The kinds of all slots: classes of slots that are copies of each other, by union and find.
@@ -164,10 +107,10 @@ impl Kinds {
         // A zero may be stored over all of an array, whatever is in its parts.
         let constant = |slot: Slot| self.constant.get(slot.index()) == Some(&true);
         let halves = self.locals.halves().filter(|(slot, _)| !constant(*slot));
-        let cells: Vec<(Slot, (VarId, i64))> = halves.collect();
+        let cells: Vec<(Slot, Cell)> = halves.collect();
         let mut changed = false;
         loop {
-            let mut kinds: HashMap<(VarId, i64), Kind> = HashMap::new();
+            let mut kinds: HashMap<Cell, Kind> = HashMap::new();
             for &(slot, cell) in &cells {
                 if let Some(kind) = self.get(slot) {
                     let known = kinds.entry(cell).or_insert(kind);
@@ -195,23 +138,16 @@ impl Kinds {
 
     /// Returns the words of local memory that bytes at an offset from an address may lie in: names that are the same for
     /// accesses that may meet.
-    pub(crate) fn local_words(
-        &self,
-        var: VarId,
-        form: &Form,
-        at: i64,
-        bytes: u32,
-    ) -> impl Iterator<Item = (VarId, i64)> {
-        self.locals.words(var, form.residue().1.wrapping_add(at), bytes)
+    pub(crate) fn local_words(&self, var: VarId, form: &Form, at: i64, bytes: u32) -> Vec<Cell> {
+        self.locals.words(var, form, at, bytes)
     }
 
     /// Returns whether a float may lie where less than 32 bits at an offset from an address do, in local memory.
     pub(crate) fn may_be_local_number(&self, var: VarId, form: &Form, at: i64) -> bool {
-        let (_, at) = self.locals.cell(var, form.residue().1.wrapping_add(at));
-        self.locals.halves().any(|(slot, (of, start))| {
-            let within = (start..start.saturating_add(4)).contains(&at);
+        let words = self.locals.words(var, form, at, 1);
+        self.locals.halves().any(|(slot, cell)| {
             let constant = self.constant.get(slot.index()) == Some(&true);
-            of == var && within && !constant && self.get(slot).is_some()
+            words.contains(&cell) && !constant && self.get(slot).is_some()
         })
     }
 

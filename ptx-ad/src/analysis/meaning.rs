@@ -323,6 +323,21 @@ pub(crate) fn sign_mask(instr: &Instr) -> Option<(Smooth, Real, RegId, Operand)>
     }
 }
 
+/// A bit operation that keeps the sign bit of its source alone: of a number, what does not change where that is smooth.
+pub(crate) fn sign_bit(instr: &Instr) -> Option<(RegId, Operand, u32)> {
+    let Op::Binary { op: BinaryOp::And, ty, d: Some(d), a, b, .. } = &instr.op else { return None };
+    let (value, mask) = match (a, b) {
+        (Operand::Reg(_), Operand::Imm(mask)) => (*a, *mask),
+        (Operand::Imm(mask), Operand::Reg(_)) => (*b, *mask),
+        _ => return None,
+    };
+    matches!((ty.bits(), mask), (32, 0x8000_0000) | (64, 0x8000_0000_0000_0000)).then_some((
+        *d,
+        value,
+        ty.bits(),
+    ))
+}
+
 /// The meaning of arithmetic on other types than `float` and `double`.
 fn not_real(ty: Type) -> Meaning {
     match ty {

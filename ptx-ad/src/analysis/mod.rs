@@ -1,17 +1,19 @@
 //! What is known of a kernel before its adjoint is written.
 
 mod activity;
+mod cells;
 mod certain;
 mod constant;
 mod form;
 mod kind;
 mod meaning;
 mod own;
+mod part;
 mod uniform;
 
 use ptx::ir::{Address, Instr, Op, Operand, Order, RegId, Space, Type, VarId};
 
-pub(crate) use activity::{Activity, Lost, is_part_of_number};
+pub(crate) use activity::{Activity, Lost};
 pub(crate) use form::{Form, Forms, Origin};
 pub(crate) use kind::{Kind, Kinds};
 pub(crate) use meaning::{
@@ -19,6 +21,7 @@ pub(crate) use meaning::{
     real_in_memory, sign_mask,
 };
 pub(crate) use own::Own;
+pub(crate) use part::is_part_of_number;
 
 use crate::body::Body;
 use crate::spec::{self, Effect, Real, Reals, Spec};
@@ -310,6 +313,22 @@ impl Analysis {
                 is_global(access.space) && matches!(origin, Origin::Unknown | Origin::Number)
             };
             matches!(instr.op, Op::Ld { .. }) && Access::of(instr).is_some_and(is_unknown)
+        })
+    }
+
+    /// Returns whether the kernel stores or adds something through a pointer that depends on active inputs.
+    pub(crate) fn stores_varied(&self, body: &Body, pointer: usize) -> bool {
+        let depends = |slot: Slot| self.activity.is_varied(slot) || self.activity.is_lost(slot);
+        body.instrs().filter(|(_, instr)| !matches!(instr.op, Op::Ld { .. })).any(|(_, instr)| {
+            let Some(access) = Access::of(instr) else { return false };
+            let origin = self.forms.address(body, access.address).origin;
+            let may_be = match origin {
+                Origin::Pointer(_) | Origin::Choice(_) => self.forms.may_be(origin, pointer),
+                Origin::Unknown | Origin::Number => true,
+                Origin::Param(_) | Origin::Local(_) | Origin::Variable(_) => false,
+            };
+            may_be
+                && access.registers().any(|reg| depends(Slot::low(reg)) || depends(Slot::high(reg)))
         })
     }
 

@@ -9,14 +9,24 @@ use crate::analysis::{
     real_in_memory,
 };
 use crate::body::Body;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{Reason, Refusal, Refusals};
 use crate::spec::{Real, Reals, Spec};
 
-const PART_STORED: &str = "a part of a number's bits is stored, as `memcpy` of a structure compiles to: copy it by assignment";
+const PART_STORED: &str = "a part of a number's bits is stored: store whole numbers; a `memcpy` within one array, or of a \
+    size that is no multiple of the numbers', write as assignments";
 
-/// Returns why an adjoint can't repeat an atomic operation whose result is used, and what to do.
-fn atomic_result(instr: &Instr) -> &'static str {
+/// Returns why an adjoint can't repeat an atomic operation whose result is used, and what to do. A replay buffer takes no
+/// results that depend on active inputs.
+fn atomic_result(instr: &Instr, varied: bool) -> &'static str {
     match &instr.op {
+        Op::Atom { op: AtomOp::Cas | AtomOp::Exch, .. } if varied => {
+            "the result of `atomicCAS` or `atomicExch` on numbers that depend on active inputs is used, so an adjoint can't \
+             repeat it: add numbers with `atomicAdd`, without using its result"
+        }
+        _ if varied => {
+            "the result of an atomic operation on numbers that depend on active inputs is used, so an adjoint can't repeat \
+             it: don't use the result; read sums in a second kernel"
+        }
         Op::Atom { op: AtomOp::Cas | AtomOp::Exch, .. } => {
             "the result of `atomicCAS` or `atomicExch` is used, so an adjoint can't repeat it: add numbers with `atomicAdd`, \
              whose adjoint is known; an integer, such as an index, the kernel may store in a buffer that is declared as \
@@ -45,7 +55,8 @@ pub(crate) struct Checked {
 /// Checks whether the adjoint of a kernel would be right.
 pub(crate) fn check(module: &Module, spec: &Spec, body: &Body, analysis: &Analysis) -> Checked {
     let private = vec![false; analysis.pointers.iter().count()];
-    let mut check = Check { module, body, analysis, found: Vec::new(), apart: Vec::new(), private };
+    let mut check =
+        Check { module, body, analysis, found: Refusals::default(), apart: Vec::new(), private };
     check.lost();
     check.mixed();
     check.accesses();
@@ -56,24 +67,21 @@ pub(crate) fn check(module: &Module, spec: &Spec, body: &Body, analysis: &Analys
     if check.found.is_empty() {
         check.paths(spec);
     }
-    Checked { refusals: check.found, apart: check.apart, private: check.private }
+    Checked { refusals: check.found.into_list(), apart: check.apart, private: check.private }
 }
 
 struct Check<'a> {
     module: &'a Module,
     body: &'a Body,
     analysis: &'a Analysis,
-    found: Vec<Refusal>,
+    found: Refusals,
     apart: Vec<(usize, usize)>,
     private: Vec<bool>,
 }
 
 impl Check<'_> {
     fn refuse(&mut self, reason: Reason, text: impl Into<String>, instr: &Instr) {
-        let refusal = Refusal::new(reason, text).at(self.module, &self.body.function, instr);
-        if !self.found.iter().any(|known| known.says_the_same(&refusal)) {
-            self.found.push(refusal);
-        }
+        self.found.push(Refusal::new(reason, text).at(self.module, &self.body.function, instr));
     }
 
     /// Numbers whose derivative was lost on the way.
@@ -84,16 +92,16 @@ impl Check<'_> {
             let text = match &reason {
                 Reason::Bits => {
                     "integer instructions change the bits of a number that depends on active inputs, as `memcpy` between \
-                     types, unions, `__float_as_int` and products of `cuda::std::complex` compile to: copy members by \
-                     assignment, or state the derivative with `geom::ad::rule`"
+                     types, unions and `__float_as_int` compile to: copy members by assignment, or state the derivative with \
+                     `geom::ad::rule`"
                         .to_owned()
                 }
                 Reason::PointerInMemory => {
-                    "the memory that this reads is not known: the address was loaded, or is one of several, as `c ? a : b` \
-                     of references or `clamp` compile to: choose between values in local variables"
+                    "the memory that this reads is not known: the address was loaded, or is one of several of which one was: \
+                     pass the pointer as a parameter"
                         .to_owned()
                 }
-                Reason::AtomicResult => atomic_result(instr).to_owned(),
+                Reason::AtomicResult => atomic_result(instr, self.takes_varied(instr)).to_owned(),
                 Reason::LocalMemory => {
                     "a local array with numbers that depend on active inputs is read by an unknown address or as an \
                      integer: the compiler keeps all local arrays together, and with computed indices they can't be told \
@@ -113,6 +121,26 @@ impl Check<'_> {
             };
             self.refuse(reason, text, instr);
         }
+    }
+
+    /// Returns whether an atomic operation takes what depends on active inputs, or is on memory that does.
+    fn takes_varied(&self, instr: &Instr) -> bool {
+        let activity = &self.analysis.activity;
+        let mut varied = false;
+        instr.for_each_use(|reg| {
+            varied |= [Slot::low(reg), Slot::high(reg)]
+                .into_iter()
+                .any(|slot| activity.is_varied(slot) || activity.is_of_bits(slot));
+        });
+        let on_active = match self.origin(instr) {
+            Some(Origin::Pointer(at)) => self
+                .analysis
+                .pointers
+                .get(at)
+                .is_some_and(|known| known.slot.is_some() && known.spec.reals.is_some()),
+            _ => false,
+        };
+        varied || on_active
     }
 
     /// Registers that hold numbers of several types.
@@ -266,7 +294,7 @@ impl Check<'_> {
             })
         };
         if !matches!(instr.op, Op::Ld { .. }) {
-            let text = "memory is written by an address that comes from one of several parameters";
+            let text = "memory is written by an address that is one of more than four: store in branches of an `if`";
             self.refuse(Reason::PointerInMemory, text, instr);
         } else if active && (!is_global(access.space) || !access.registers().all(said)) {
             let text = "an address comes from one of several parameters, whose elements are not of one type";
@@ -387,7 +415,8 @@ impl Check<'_> {
         for (_, instr) in self.body.instrs() {
             let Op::Atom { op, ty, addr, d, .. } = &instr.op else { continue };
             if d.iter().flatten().any(|reg| used.get(reg.index()).copied().unwrap_or(false)) {
-                self.refuse(Reason::AtomicResult, atomic_result(instr), instr);
+                let text = atomic_result(instr, self.takes_varied(instr));
+                self.refuse(Reason::AtomicResult, text, instr);
                 continue;
             }
             let form = self.analysis.forms.address(self.body, addr);

@@ -106,11 +106,41 @@ fn moves() {
         // The exponent is only compared.
         "mov.b32 %r5, %f1; shr.u32 %r5, %r5, 23; setp.gt.u32 %p1, %r5, 126; selp.f32 %f3, %f1, 0f3f800000, %p1; mul.f32 %f2, %f3, %f3;",
         "cvt.rzi.s32.f32 %r5, %f1; cvt.rn.f32.s32 %f3, %r5; add.f32 %f3, %f3, %f1; mul.f32 %f2, %f3, %f1;",
+        // The sign alone, as products of complex numbers take it.
+        "mov.b32 %r5, %f1; and.b32 %r5, %r5, 0x80000000; or.b32 %r5, %r5, 0x3f800000; mov.b32 %f3, %r5; mul.f32 %f2, %f1, %f3;",
+        "cvt.f64.f32 %d1, %f1; mov.b64 %w6, %d1; and.b64 %w6, %w6, -9223372036854775808; or.b64 %w6, %w6, 0x3ff0000000000000; \
+         mov.b64 %d2, %w6; fma.rn.f64 %d2, %d2, %d1, %d1; cvt.rn.f32.f64 %f2, %d2;",
         // What has no derivative is only compared.
         "ad.lost.f32 %f3, %f1; setp.gt.f32 %p1, %f3, 0f40000000; selp.f32 %f3, %f1, 0f3f800000, %p1; mul.f32 %f2, %f1, %f3;",
     ] {
         simple("", code);
     }
+}
+
+/// The sign of a double in 32 bits. The device follows tangents in 64 bits alone, so the adjoint is compared with the kernel
+/// that takes the sign so.
+#[test]
+fn signs_of_upper_halves() {
+    let text = |sign: &str| {
+        let code = format!(
+            "{START} ld.global.f32 %f1, [%w4]; cvt.f64.f32 %d1, %f1; {sign} fma.rn.f64 %d2, %d2, %d1, %d1;\n\
+             mul.f64 %d2, %d2, %d1; cvt.rn.f32.f64 %f2, %d2; st.global.f32 [%w5], %f2; ret;"
+        );
+        kernel(".param .u64 x, .param .u64 out", &code)
+    };
+    let halves = text(
+        "mov.b64 {%r5, %r6}, %d1; and.b32 %r6, %r6, 0x80000000; or.b32 %r6, %r6, 0x3ff00000; mov.u32 %r5, 0; \
+         mov.b64 %d2, {%r5, %r6};",
+    );
+    let whole = text(
+        "mov.b64 %w6, %d1; and.b64 %w6, %w6, 0x8000000000000000; or.b64 %w6, %w6, 0x3ff0000000000000; mov.b64 %d2, %w6;",
+    );
+    let args = [floats(&[0.5, 1.5, -2.0]), floats(&[0.0; 3])];
+    let module = ptx_ad::parse(&halves).expect("valid");
+    let adjoint = ptx_ad::differentiate(&module, &crate::common::spec("k", &args)).expect("signs");
+    let got = Device::new().compare_with(&whole, "k", &args, shape(1, 3), 3, &adjoint);
+    let got = got.expect("it runs");
+    assert!(got.error < 1e-6 && got.magnitude > 0.1, "{got:?}");
 }
 
 #[test]

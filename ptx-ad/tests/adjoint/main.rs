@@ -2,6 +2,8 @@
 
 mod accepted;
 mod args;
+mod bytes;
+mod chosen;
 mod common;
 mod frames;
 mod half;

@@ -54,6 +54,9 @@ fn bits_of_numbers() {
     for code in [
         // Arithmetic on bits.
         "mov.b32 %r2, %f1; add.u32 %r2, %r2, 5; mov.b32 %f2, %r2;",
+        // The upper bit of a lower half is no sign, nor is that of shifted bits.
+        "cvt.f64.f32 %d1, %f1; mov.b64 {%r2, %r3}, %d1; and.b32 %r2, %r2, 0x80000000; mov.b64 %d2, {%r2, %r3}; cvt.rn.f32.f64 %f2, %d2;",
+        "mov.b32 %r2, %f1; shl.b32 %r2, %r2, 9; and.b32 %r2, %r2, 0x80000000; or.b32 %r2, %r2, 0x3f800000; mov.b32 %f2, %r2;",
         // A logarithm by the bits, as a number.
         "mov.b32 %r2, %f1; cvt.rn.f32.s32 %f2, %r2;",
         "mov.b32 %r2, %f1; cvt.s64.s32 %w6, %r2; shr.u64 %w6, %w6, 31; cvt.u32.u64 %r3, %w6; mov.b32 %f2, %r3;",
@@ -104,21 +107,21 @@ fn memory() {
         "ld.global.u64 %w6, [%w4]; ld.global.f32 %f3, [%w6]; add.f32 %f2, %f3, %f1; // !",
         &Reason::PointerInMemory,
     );
-    // One of two is stored to, or holds numbers of another type.
-    refused(
-        "setp.gt.u32 %p1, %r1, 3; selp.b64 %w6, %w4, %w5, %p1; mov.f32 %f2, %f1;\nst.global.f32 [%w6], %f2; // !",
-        &Reason::PointerInMemory,
-    );
+    // One of two holds numbers of another type, or is not known.
     refused_with(
         "",
         "ld.param.u64 %w7, [n]; setp.gt.u32 %p1, %r1, 3; selp.b64 %w6, %w4, %w7, %p1;\nld.global.f32 %f2, [%w6]; // !",
         &[two().to_vec(), vec![doubles(&[1.0; 8])]].concat(),
-        &Reason::PointerInMemory,
+        &Reason::Parameter,
     );
-    refused(
-        "setp.gt.u32 %p1, %r1, 3; selp.b64 %w6, %w4, %w5, %p1; st.global.f32 [%w5], %f1;\nld.global.f32 %f2, [%w6]; // !",
-        &Reason::LoadAfterStore,
-    );
+    for access in ["st.global.f32 [%w6], %f1; // !", "ld.global.f32 %f2, [%w6]; // !"] {
+        refused(
+            &format!(
+                "ld.global.u64 %w7, [%w4]; setp.gt.u32 %p1, %r1, 3; selp.b64 %w6, %w4, %w7, %p1; mov.f32 %f2, %f1;\n{access}"
+            ),
+            &Reason::PointerInMemory,
+        );
+    }
     refused(
         "ld.global.u64 %w6, [%w4]; mov.f32 %f2, %f1;\nst.global.f32 [%w6], %f1; // !",
         &Reason::PointerInMemory,
@@ -158,6 +161,17 @@ fn memory() {
         ),
         (
             "st.local.f32 [own], %f1; ld.local.u32 %r2, [own]; cvt.rn.f32.s32 %f2, %r2;",
+            Reason::Bits,
+        ),
+        // An index that may be that of the number.
+        (
+            "mov.u64 %w6, own; mul.wide.u32 %w7, %r1, 4; add.s64 %w7, %w6, %w7; st.local.f32 [own], %f1; \
+             ld.local.u32 %r2, [%w7]; cvt.rn.f32.s32 %f2, %r2;",
+            Reason::Bits,
+        ),
+        (
+            "and.b32 %r2, %r1, 3; mov.u64 %w6, own; mul.wide.u32 %w7, %r2, 4; add.s64 %w7, %w6, %w7; \
+             st.local.f32 [own+12], %f1; ld.local.u32 %r2, [%w7]; cvt.rn.f32.s32 %f2, %r2;",
             Reason::Bits,
         ),
         // By an address from memory.

@@ -1,5 +1,7 @@
 //! Functions: head, directives and the statements of the body.
 
+use std::collections::HashMap;
+
 use super::cursor::{Cursor, Result};
 use super::rewrite::renumber;
 use super::scope::{Binding, Scope, UniqueNames};
@@ -36,6 +38,8 @@ pub(super) struct Body<'p, 'a> {
     /// The registers of the module, and those of them that the function uses.
     pub(super) shared: &'p Scope<'a>,
     pub(super) outer: Scope<'a>,
+    /// The opcodes as the text spells them and their first lines, where the caller wants them.
+    pub(super) opcodes: Option<&'p mut HashMap<&'a str, u32>>,
     /// The functions of the module so far.
     pub(super) functions: &'p [Function],
     /// The variables of the module so far, and those that the function adds to them.
@@ -71,6 +75,7 @@ impl<'a> Parser<'a> {
             constants: [None; 2],
             rewritten: false,
             shared: &self.registers,
+            opcodes: self.opcodes.as_mut(),
             outer: Scope::default(),
             functions: &self.module.functions,
             globals: &self.module.globals,

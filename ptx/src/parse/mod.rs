@@ -31,16 +31,23 @@ use scope::Scope;
 /// The first place that is not PTX: a word out of place, a name that is not declared, a number that
 /// does not fit.
 pub fn parse(text: &str) -> std::result::Result<Module, Error> {
-    // NVRTC's text ends in a NUL that callers may have kept.
-    let mut parser = Parser {
-        cur: Cursor::new(text.trim_end_matches('\0'))?,
-        module: Module { address_size: 64, ..Module::default() },
-        names: HashMap::new(),
-        registers: Scope::default(),
-        mark: mark(text),
-    };
-    parser.run()?;
-    Ok(parser.module)
+    Ok(Parser::read(text, None)?.module)
+}
+
+/// Reads a PTX text as [`parse`] does, and returns also each opcode with its modifiers as the text spells it, and the line
+/// where it is first, in the order of the lines.
+///
+/// A [`Module`] does not tell spellings of the same instruction apart, but versions of PTX do: `barrier.sync.aligned` is
+/// newer than `bar.sync`.
+///
+/// # Errors
+/// As [`parse`].
+#[expect(clippy::type_complexity, reason = "an alias would say less in the documentation")]
+pub fn parse_with_opcodes(text: &str) -> std::result::Result<(Module, Vec<(&str, u32)>), Error> {
+    let parser = Parser::read(text, Some(HashMap::new()))?;
+    let mut opcodes: Vec<_> = parser.opcodes.into_iter().flatten().collect();
+    opcodes.sort_unstable_by_key(|&(opcode, line)| (line, opcode));
+    Ok((parser.module, opcodes))
 }
 
 /// The meaning of the module's names.
@@ -52,6 +59,8 @@ struct Parser<'a> {
     names: Names<'a>,
     /// Registers that are declared outside of functions.
     registers: Scope<'a>,
+    /// The opcodes as the text spells them and their first lines, where the caller wants them.
+    opcodes: Option<HashMap<&'a str, u32>>,
     /// Part of the names of variables that are declared in functions and live as long as the module.
     mark: String,
 }
@@ -68,6 +77,20 @@ fn mark(text: &str) -> String {
 }
 
 impl<'a> Parser<'a> {
+    fn read(text: &'a str, opcodes: Option<HashMap<&'a str, u32>>) -> Result<Self> {
+        // NVRTC's text ends in a NUL that callers may have kept.
+        let mut parser = Self {
+            cur: Cursor::new(text.trim_end_matches('\0'))?,
+            module: Module { address_size: 64, ..Module::default() },
+            names: HashMap::new(),
+            registers: Scope::default(),
+            opcodes,
+            mark: mark(text),
+        };
+        parser.run()?;
+        Ok(parser)
+    }
+
     fn run(&mut self) -> Result<()> {
         self.header()?;
         while self.cur.kind() != Kind::End {
@@ -123,7 +146,10 @@ impl<'a> Parser<'a> {
                     self.module.items.push(Item::Pragma(text));
                 }
             }
-            "reg" => self.registers()?,
+            "reg" => {
+                self.before_the_abi(start, word)?;
+                self.registers()?;
+            }
             "entry" => self.function(FunctionKind::Entry, Linkage::Internal, line)?,
             "func" => self.function(FunctionKind::Func, Linkage::Internal, line)?,
             "visible" => self.linked(Linkage::Visible, line)?,
@@ -131,7 +157,7 @@ impl<'a> Parser<'a> {
             "weak" => self.linked(Linkage::Weak, line)?,
             "common" => self.linked(Linkage::Common, line)?,
             _ => match declares(word) {
-                Some(space) => self.variables(space, Linkage::Internal)?,
+                Some(space) => self.variables(start, space, Linkage::Internal)?,
                 None => {
                     return Err(self.cur.error_at(start, format!("unknown directive `.{word}`")));
                 }
@@ -147,10 +173,19 @@ impl<'a> Parser<'a> {
             "entry" => self.function(FunctionKind::Entry, linkage, line),
             "func" => self.function(FunctionKind::Func, linkage, line),
             word => match declares(word) {
-                Some(space) => self.variables(space, linkage),
+                Some(space) => self.variables(start, space, linkage),
                 None => Err(self.cur.error_at(start, format!("`.{word}` cannot be linked"))),
             },
         }
+    }
+
+    /// Refuses what the ABI has no place for: since ISA 3.0 `.reg` and `.local` variables belong to functions.
+    fn before_the_abi(&self, place: usize, space: &str) -> Result<()> {
+        if self.module.version < (3, 0) {
+            return Ok(());
+        }
+        let what = format!("`.{space}` outside of functions requires .version 2.3 or earlier");
+        Err(self.cur.error_at(place, format!("{what}: declare it in the functions that use it")))
     }
 
     /// `.reg .u32 a, b<4>;` outside of functions.
@@ -168,7 +203,18 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn variables(&mut self, space: Space, linkage: Linkage) -> Result<()> {
+    /// Parses the rest after the state space; `start` is the place of the directive.
+    fn variables(&mut self, start: usize, space: Space, linkage: Linkage) -> Result<()> {
+        match space {
+            Space::Local => self.before_the_abi(start, "local")?,
+            Space::Param => {
+                return Err(self.cur.error_at(start, "`.param` outside of functions"));
+            }
+            space if linkage == Linkage::Common && space != Space::Global => {
+                return Err(self.cur.error_at(start, "a `.common` variable lies in `.global`"));
+            }
+            _ => {}
+        }
         let head = variable::head(&mut self.cur, space, linkage)?;
         loop {
             let place = self.cur.offset();

@@ -117,6 +117,11 @@ fn pointee(cur: &mut Cursor<'_>) -> Result<Ptr> {
 
 /// Reads a name and its dimensions.
 pub(super) fn declarator<'a>(cur: &mut Cursor<'a>, head: &Head) -> Result<(&'a str, Variable)> {
+    if head.ty == Type::Pred {
+        return Err(
+            cur.error("a variable of the type `.pred` is a register: declare it with `.reg`")
+        );
+    }
     let name = cur.word("a name")?;
     let element = u64::from(head.ty.bytes()) * u64::from(head.vector);
     let natural = u32::try_from(element).unwrap_or(u32::MAX).next_power_of_two();

@@ -216,6 +216,9 @@ impl Printer<'_> {
                 let word = if wait { "wait" } else { "launch_dependents" };
                 self.put(code("griddepcontrol").word(word), &[])
             }
+            Op::CreatePolicy { ref opcode, d, ref operands } if operands.is_empty() => {
+                self.put(code(opcode), &[Dst(d)])
+            }
             Op::CreatePolicy { ref opcode, d, ref operands } => {
                 self.put(code(opcode), &[Dst(d), Pieces(operands)])
             }

@@ -231,10 +231,13 @@ impl Recording {
             let lost = |used: &&Use| {
                 let written = used.effect != Effect::Reads && !used.range().is_empty();
                 let real = written && used.element.real.is_some() && !used.active;
-                real && !op.inner.is_detached(used)
+                // Constants in memory that depended on nothing before.
+                let constant = op.inner.stores_constants(used)
+                    && !self.memories.is_active(used.memory, used.range());
+                real && !op.inner.is_detached(used) && !constant
             };
             if let Some(used) = uses.iter().find(lost) {
-                return Err(no_gradient(op, used));
+                return Err(takes_values(op, used));
             }
             may_share(op, uses)?;
         }
@@ -389,6 +392,16 @@ fn no_gradient(op: &Op, used: &Use) -> Error {
 }
 
 #[cold]
+fn takes_values(op: &Op, used: &Use) -> Error {
+    let what = op.inner.used(used);
+    Error::invalid(format!(
+        "{what} takes values of an operation whose arguments depend on something watched, but the operation has no \
+         gradient by it"
+    ))
+    .with_hint("declare it `Param::active`; if no gradient is meant to come through: `Op::detach`")
+}
+
+#[cold]
 fn unknown_part(op: &Op, used: &Use) -> Error {
     let what = op.inner.used(used);
     Error::invalid(format!(
@@ -512,6 +525,15 @@ impl crate::spec::OpInner {
             Target::Own => None,
         };
         param.and_then(|at| self.params.get(at)).map_or("", |param| &param.name)
+    }
+
+    /// Returns whether a generated adjoint knows that what the kernel stores is constant.
+    pub(crate) fn stores_constants(&self, used: &Use) -> bool {
+        let Target::Pointer(place) = used.target else { return false };
+        let accesses = self.derivation.as_ref().map(|derivation| &derivation.accesses);
+        accesses
+            .and_then(|accesses| accesses.get(usize::from(place)))
+            .is_some_and(|access| access.constant)
     }
 
     pub(crate) fn is_detached(&self, used: &Use) -> bool {

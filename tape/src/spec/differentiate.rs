@@ -44,6 +44,8 @@ pub struct DerivedAccess {
     pub own: bool,
     /// Whether each element below the declared length is accessed; see [`Param::covers_all`].
     pub covers_all: bool,
+    /// Whether nothing that the kernel stores there depends on active arguments.
+    pub(crate) constant: bool,
 }
 
 /// A failure of [`OpSpec::differentiate`].
@@ -258,6 +260,7 @@ impl OpSpec {
                 value: pointer.value,
                 own: access.own,
                 covers_all: covers,
+                constant: access.constant,
             });
         }
         self.settings.log = match (&adjoint.deterministic, self.settings.log) {

@@ -148,6 +148,9 @@ impl Op {
         if inner.checked.load(Ordering::Relaxed).cast_const() != types.as_ptr() {
             inner.check_types(types)?;
         }
+        if launch.threads() == 0 && !(launch.covers_nothing() && launch.block.count() > 0) {
+            return Err(self.empty(launch));
+        }
         let beyond = |(grid, block): (u32, u32)| grid > 1 || block > 1;
         let dimensions = inner.settings.dimensions;
         if (dimensions < 2 && beyond((launch.grid.y, launch.block.y)))
@@ -167,6 +170,18 @@ impl Op {
             return Err(Error::invalid(message));
         }
         Ok(())
+    }
+
+    /// Returns the error of a launch without blocks or threads that no elements explain. `cuda-safe` refuses it, too,
+    /// but `vjp` may launch nothing.
+    #[cold]
+    fn empty(&self, launch: &LaunchConfig) -> Error {
+        let (name, grid, block) = (&self.inner.name, launch.grid, launch.block);
+        if block.count() == 0 {
+            return Error::invalid(format!("`{name}`: a block of {block} has no threads"));
+        }
+        Error::invalid(format!("`{name}`: a grid of {grid} has no blocks"))
+            .with_hint("use `LaunchConfig::cover(n, block)`: it launches nothing for n = 0")
     }
 
     /// Returns the adjoint's launch.

@@ -72,6 +72,11 @@ pub fn findings() -> Vec<Finding> {
 
 /// Notes a finding; the same instructions of the same kernel are one.
 pub(crate) fn note(finding: Finding) {
+    note_with(finding, |_| ());
+}
+
+/// Notes a finding, which `complete` changes if it is a new one.
+pub(crate) fn note_with(mut finding: Finding, complete: impl FnOnce(&mut Finding)) {
     let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
     let line = |report: &Option<Report>| report.as_ref().map(|report| report.ptx_line);
     let same = |known: &&mut Finding| {
@@ -85,6 +90,7 @@ pub(crate) fn note(finding: Finding) {
     match found.iter_mut().find(same) {
         Some(known) => known.count += 1,
         None => {
+            complete(&mut finding);
             // Standard error may be closed, in a handler of the process's end for one.
             let _ = writeln!(std::io::stderr().lock(), "cuda-emu: {finding}");
             found.push(finding);

@@ -1,6 +1,6 @@
 //! The instructions in front of each access of memory that is checked.
 
-use super::finding::{Check, Finding, note};
+use super::finding::{Check, Finding, note, note_with};
 use super::shadow::{Access, How};
 use super::{BlockCheck, GlobalCheck};
 use crate::exec::fault::Report;
@@ -379,6 +379,11 @@ impl Machine<'_> {
             ptx_line: old.at,
             ..Report::default()
         };
-        note(Finding { check: Check::Race, access, other: Some(other), count: 1 });
+        let finding = Finding { check: Check::Race, access, other: Some(other), count: 1 };
+        note_with(finding, |finding| {
+            if let Some(other) = &mut finding.other {
+                other.source = self.source_of_line(other.ptx_line);
+            }
+        });
     }
 }

@@ -4,6 +4,7 @@
 //! A text that breaks one loads on no GPU, so it does not load here: a test without a GPU must not pass with it.
 
 mod spaces;
+mod spelled;
 mod table;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use ptx::ir::{Callee, Directives, Function, FunctionKind, Instr, Module, Op, Ope
 
 use super::{LoadError, error};
 use crate::exec::builtins;
+use spelled::{SPELLINGS, never};
 use table::{INSTRUCTIONS, Row, SPECIALS, TARGETS};
 
 /// Problems that a log lists, at most.
@@ -48,23 +50,38 @@ impl Need {
         }
     }
 
-    /// Returns the sum of the rows whose words `first` and `words` have.
-    fn of<'w>(rows: &[Row], first: &str, words: impl Iterator<Item = &'w str> + Clone) -> Self {
+    /// Returns the sum of the rows whose words `first` and `words` have, for a target of this number.
+    fn of<'w>(
+        rows: &[Row],
+        target: u32,
+        first: &str,
+        words: impl Iterator<Item = &'w str> + Clone,
+    ) -> Self {
         let mut need = Self::default();
         for row in rows {
-            let mut wanted = row.words.split(' ');
-            let names = wanted.next().unwrap_or_default();
-            if names != "*" && !names.split('|').any(|name| name == first) {
-                continue;
-            }
-            let mut words = words.clone();
-            if wanted.all(|any| words.any(|word| any.split('|').any(|one| one == word))) {
-                let known = need.known || names != "*";
+            if target < row.below && matches(row.words, first, words.clone()) {
+                let known = need.known || !row.words.starts_with('*');
                 need = Self { known, ..need.and(row) };
             }
         }
         need
     }
+}
+
+/// Returns whether an instruction has the words of a pattern, as [`Row::words`] and [`spelled::NEVER`] describe them.
+fn matches<'w>(pattern: &str, first: &str, words: impl Iterator<Item = &'w str> + Clone) -> bool {
+    let mut wanted = pattern.split(' ');
+    let is = |any: &str, word: &str| any.split('|').any(|one| one == word);
+    let names = wanted.next().unwrap_or_default();
+    if names != "*" && !is(names, first) {
+        return false;
+    }
+    let mut rest = words.clone();
+    wanted.all(|any| match (any.strip_prefix('!'), any.strip_prefix('$')) {
+        (Some(any), _) => words.clone().all(|word| !is(any, word)),
+        (_, Some(any)) => rest.by_ref().last().is_some_and(|word| is(any, word)),
+        _ => rest.any(|word| is(any, word)),
+    })
 }
 
 /// The `.version` and `.target` of a text, and the problems found.
@@ -89,7 +106,9 @@ impl Check {
     /// Compares what `what` requires with what the text has.
     fn require(&mut self, line: u32, what: &str, need: Need) {
         let Self { version, arch, .. } = *self;
-        if arch.number < need.target || need.specific && arch.specific == Specific::No {
+        // A family has the targets of one major number.
+        let outside = arch.specific == Specific::No || arch.number / 10 != need.target / 10;
+        if arch.number < need.target || need.specific && outside {
             let kind = if need.specific { "a or its family" } else { " or higher" };
             let Need { target, .. } = need;
             let has = format!("the text has sm_{arch}");
@@ -167,7 +186,10 @@ impl Check {
                 _ => {
                     let (first, words) = opcode.split_once('.').unwrap_or((opcode, ""));
                     let words = word.into_iter().chain(words.split('.'));
-                    let need = Need::of(INSTRUCTIONS, first, words);
+                    if let Some(why) = word.and_then(|_| never(first, words.clone())) {
+                        self.problem(*line, &format!("`{opcode}` is no instruction of PTX: {why}"));
+                    }
+                    let need = Need::of(INSTRUCTIONS, self.arch.number, first, words);
                     if word.is_none() {
                         known.insert(opcode.to_owned(), need);
                     }
@@ -189,12 +211,24 @@ impl Check {
             if let Op::Mov { a: Operand::Special(special), .. } = op {
                 let name = special.to_string();
                 let stem = name.split('.').next().unwrap_or_default();
-                self.require(*line, &name, Need::of(SPECIALS, stem, core::iter::empty()));
+                self.require(*line, &name, Need::of(SPECIALS, self.arch.number, stem, core::iter::empty()));
             }
             if let Some(what) = spaces::wrong(module, function, op) {
                 self.problem(*line, &format!("`{opcode}`: {what}"));
             }
         });
+    }
+
+    /// Checks the opcodes as the text spells them, each where it is first.
+    fn spellings(&mut self, opcodes: &[(&str, u32)]) {
+        for &(opcode, line) in opcodes {
+            let mut words = opcode.split('.').map(str::trim);
+            let first = words.next().unwrap_or_default();
+            self.require(line, opcode, Need::of(SPELLINGS, self.arch.number, first, words.clone()));
+            if let Some(why) = never(first, words) {
+                self.problem(line, &format!("`{opcode}` is no instruction of PTX: {why}"));
+            }
+        }
     }
 
     /// Finds the functions that kernels call, directly or by others, and that nothing defines.
@@ -235,6 +269,7 @@ type Known = HashMap<String, Need>;
 fn operands(op: &Op) -> Option<&'static str> {
     match op {
         Op::MinMax3 { .. } => Some("three"),
+        Op::CpAsync { ignore: Some(_), .. } => Some("ignore-src"),
         Op::MbarrierArrive { count: Some(_), nocomplete: false, expect_tx: false, .. } => {
             Some("count")
         }
@@ -242,8 +277,8 @@ fn operands(op: &Op) -> Option<&'static str> {
     }
 }
 
-/// Checks a text of the target `arch`. The log of the error lists the problems with their lines.
-pub(super) fn check(module: &Module, arch: Arch) -> Result<(), LoadError> {
+/// Checks a text of the target `arch`, whose opcodes are spelled so. The log of the error lists the problems with their lines.
+pub(super) fn check(module: &Module, opcodes: &[(&str, u32)], arch: Arch) -> Result<(), LoadError> {
     let mut check = Check { version: module.version, arch, problems: Vec::new(), more: 0 };
     check.head();
     check.variables(module);
@@ -252,6 +287,7 @@ pub(super) fn check(module: &Module, arch: Arch) -> Result<(), LoadError> {
         check.directives(function);
         check.instructions(module, function, &mut known);
     }
+    check.spellings(opcodes);
     check.calls(module);
     if check.problems.is_empty() {
         return Ok(());

@@ -18,7 +18,7 @@ use super::tiles::VoxelList;
 use crate::GeometryKernels;
 use crate::algorithms::{RESULT_AT, Wishes};
 use crate::geometry::{Source, of_source};
-use crate::lengths::cover;
+use crate::lengths::{blocks, cover};
 use crate::part::{Maybe, read};
 use crate::volume::VolumeValue;
 
@@ -75,12 +75,12 @@ const MOST_BLOCKS: usize = 1 << 16;
 
 /// Returns a launch with a block for each of `n` leaves, or of as many as there may be.
 pub(super) fn leaf_blocks(n: usize) -> LaunchConfig {
-    LaunchConfig::new(n.min(MOST_BLOCKS) as u32, LEAF_THREADS)
+    blocks(n.min(MOST_BLOCKS), LEAF_THREADS)
 }
 
 /// Returns the same for inner nodes.
 fn node_blocks(n: usize) -> LaunchConfig {
-    LaunchConfig::new(n.min(MOST_BLOCKS) as u32, NODE_THREADS)
+    blocks(n.min(MOST_BLOCKS), NODE_THREADS)
 }
 
 /// The greatest number of entries.
@@ -314,7 +314,7 @@ impl Work {
         }
         self.entries.memory.slice_mut(self.entries.chains.clone())?.fill(stream, 0)?;
         let arg = self.arg(None, shape, n);
-        let launch = LaunchConfig::new(node_tiles(n) as u32, 256);
+        let launch = blocks(node_tiles(n), 256);
         // SAFETY: reads the sorted keys and their places; writes the state, the chains, for which there are
         // words for all tiles, and lists of what has room.
         unsafe { self.geometry.kernels::<Build>()?.order(stream, launch, &arg) }
@@ -339,7 +339,7 @@ impl Work {
             let arg = self.arg(Some(grid), shape, n);
             self.write_leaves(stream, &arg, leaf_blocks(leaves), (listed, fill))?;
             if numbered {
-                let tiles = LaunchConfig::new(scan_tiles(leaves) as u32, 256);
+                let tiles = blocks(scan_tiles(leaves), 256);
                 // SAFETY: sums over as many leaves as there is room for, with a chain of their tiles; then
                 // writes a number into each leaf.
                 unsafe {

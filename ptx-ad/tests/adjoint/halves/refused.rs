@@ -110,7 +110,7 @@ fn refusals() {
     let mut args = buffers(Real::F16, [1; 4], 64);
     args[1] = numbers::buffer(Real::Bf16, &inputs(2, 64));
     args[2] = args[2].clone().constant();
-    assert_eq!(refused(&code, PARAMS, &args).0, [Reason::PointerInMemory]);
+    assert_eq!(refused(&code, PARAMS, &args).0, [Reason::Bits, Reason::Parameter]);
 }
 
 /// Bits that only decide do no harm.

@@ -150,6 +150,9 @@ impl<'a> Body<'_, 'a> {
             mods.push(word);
             self.cur.advance()?;
         }
+        if let Some(opcodes) = &mut self.opcodes {
+            opcodes.entry(self.cur.slice(place, self.cur.offset()).trim_end()).or_insert(line);
+        }
         let mut found = self.family(name, &mut Words { list: &mut mods, any_order: false })?;
         if found.is_none() && (2..=MODIFIERS).contains(&mods.len()) {
             let mut words = mods.clone();

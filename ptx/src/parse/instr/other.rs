@@ -114,8 +114,14 @@ impl<'a> Body<'_, 'a> {
     pub(super) fn create_policy(&mut self, w: &mut Words<'_, 'a>) -> Family {
         let opcode = format!("createpolicy.{}", w.list.join("."));
         let d = self.dst()?;
-        self.comma()?;
-        Ok(Some(Op::CreatePolicy { opcode: opcode.into(), d, operands: self.pieces()? }))
+        // Without a fraction it is 1.
+        let operands = if self.cur.at(b';') {
+            Box::default()
+        } else {
+            self.comma()?;
+            self.pieces()?
+        };
+        Ok(Some(Op::CreatePolicy { opcode: opcode.into(), d, operands }))
     }
 }
 

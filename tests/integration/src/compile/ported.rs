@@ -271,7 +271,10 @@ fn wrong_declarations_are_named(compiler: &Compiler) -> TestResult {
     for (check, part) in [
         (Typo::check as fn(Arch) -> cuda_safe::Result<()>, "no kernel `smoth`"),
         (TooFew::check, "takes 3 arguments, 2 given"),
-        (TooWide::check, "argument `n` of kernel `smooth`: `u64` has 8 bytes, the parameter 4"),
+        (
+            TooWide::check,
+            "argument `n` of kernel `smooth`: `u64` has 8 bytes, the kernel's `unsigned int` 4",
+        ),
         (NotConst::check, "argument `y` of kernel `smooth`: "),
         (WrongElement::check, "argument `x` of kernel `smooth`: the elements of"),
         (NoInstance::check, "missing"),

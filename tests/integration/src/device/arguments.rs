@@ -313,7 +313,10 @@ fn mistake<A: KernelArgs>(
     match error.kind() {
         ErrorKind::Argument { kernel: name, index, .. } => {
             // As the source has it.
-            ensure_eq!(*name, ptx::mangled::function(kernel.name()).unwrap_or_default());
+            ensure_eq!(
+                *name,
+                ptx::mangled::function(kernel.name()).unwrap_or_else(|| kernel.name().into())
+            );
             ensure_eq!(*index, wanted, "{error}");
         }
         _ => return Err(error.into()),

@@ -1,6 +1,8 @@
 //! Launches beyond a limit: refused with the limit's name and value, before the driver is asked.
 
-use cuda_safe::{DeviceBuffer, ErrorKind, Kernel, LaunchConfig, Stream, arg::KernelArgs};
+use cuda_safe::{
+    DeviceBuffer, Error, ErrorKind, Kernel, LaunchConfig, Stream, arg::KernelArgs, launch,
+};
 
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 use crate::programs::{BASIC, LIMITS};
@@ -10,6 +12,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::device("limits::are_named", are_named),
         Case::device("limits::of_a_kernel", of_a_kernel),
         Case::device("limits::a_grid_of_nothing", a_grid_of_nothing),
+        Case::device("limits::a_node_of_nothing", a_node_of_nothing),
         Case::device("limits::a_block_of_nothing", a_block_of_nothing),
         Case::device("limits::just_within", just_within),
     ]
@@ -79,22 +82,85 @@ fn of_a_kernel(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
+/// Expects the error of a launch of 0 blocks: kernel, shape and what to write instead.
+fn of_no_blocks(refused: cuda_safe::Result<()>, kernel: &str, launch: LaunchConfig) -> TestResult {
+    let Err(error) = refused else { return Err(Failure::new(format!("launched: {launch}"))) };
+    ensure!(matches!(error.kind(), ErrorKind::Invalid(_)), "{error}");
+    ensure!(error.call().is_none(), "the driver was called: {error}");
+    let text = error.to_string();
+    let grid = launch.grid;
+    for part in
+        [&*format!("a grid of {grid} has no blocks"), kernel, &launch.to_string(), "`over n`"]
+    {
+        ensure!(text.contains(part), "no {part}: {text}");
+    }
+    Ok(())
+}
+
 fn a_grid_of_nothing(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let fill = device.kernel(&BASIC, "fill")?;
     let mut out = DeviceBuffer::<u32>::zeroed(&stream, 10)?;
     let version = out.allocation().version(0..40);
     for grid in [(0, 1, 1), (1, 0, 1), (1, 1, 0), (0, 0, 0)] {
-        // SAFETY: no thread runs.
-        unsafe { fill.launch(&stream, (grid, 32), (&mut out, 10_u64, 7_u32)) }?;
+        let shape = LaunchConfig::new(grid, 32);
+        for launch in [shape, shape.cooperative(), shape.cluster(2), shape.priority(-1)] {
+            // SAFETY: no thread runs.
+            let refused = unsafe { fill.launch(&stream, launch, (&mut out, 10_u64, 7_u32)) };
+            of_no_blocks(refused, "`fill`", launch)?;
+        }
+        let (x, y, z) = grid;
+        let (x, y, z) = (32 * x, y, z);
+        let covers = LaunchConfig::cover_3d([x, y, z], [32, 1, 1]);
+        for launch in [covers, covers.cooperative(), covers.cluster(2), covers.priority(-1)] {
+            // SAFETY: as above.
+            unsafe { fill.launch(&stream, launch, (&mut out, 10_u64, 7_u32)) }?;
+        }
     }
     // SAFETY: as above.
     unsafe { fill.launch(&stream, LaunchConfig::cover(0, 32), (&mut out, 10_u64, 7_u32)) }?;
+    // SAFETY: as above.
+    let refused = unsafe { launch!(fill<<<0, 32, 0, stream>>>(&mut out, 10_u64, 7_u32)) };
+    of_no_blocks(refused, "`fill`", LaunchConfig::new(0, 32))?;
     ensure_eq!(out.to_vec(&stream)?, [0; 10]);
     ensure_eq!(out.allocation().version(0..40), version, "nothing was written");
     // But arguments that are wrong are wrong for it, too.
     // SAFETY: as above.
-    ensure!(unsafe { fill.launch(&stream, (0, 32), (&mut out,)) }.is_err());
+    ensure!(unsafe { fill.launch(&stream, LaunchConfig::cover(0, 32), (&mut out,)) }.is_err());
+    Ok(())
+}
+
+/// A graph records no launch of 0 blocks, and no node becomes one.
+fn a_node_of_nothing(device: &TestDevice) -> TestResult {
+    let (stream, fill) = (device.stream()?, device.kernel(&BASIC, "fill")?);
+    let out = DeviceBuffer::<u32>::zeroed(&stream, 10)?;
+    let (blocks, none) = (LaunchConfig::new(1, 32), LaunchConfig::new(0, 32));
+    let nothing = LaunchConfig::cover(0, 32);
+    let mut graph = device.context().capture(out, |s, out| {
+        // SAFETY: no thread runs.
+        let refused = unsafe { fill.launch(s, none, (&mut *out, 10_u64, 1_u32)) };
+        if refused.is_ok() {
+            return Err(Error::invalid("a launch without blocks was recorded"));
+        }
+        // SAFETY: as above.
+        unsafe { fill.launch(s, nothing, (&mut *out, 10_u64, 2_u32)) }?;
+        // SAFETY: `fill` writes the first 10 elements, which there are.
+        unsafe { fill.launch(s, blocks, (&mut *out, 10_u64, 3_u32)) }?;
+        s.last_node().map(drop)
+    })?;
+    let node = graph.nodes().next().ok_or_else(|| Failure::new("no node"))?;
+    // SAFETY: no thread runs.
+    let refused =
+        graph.update(node, |s, out| unsafe { fill.launch(s, none, (out, 10_u64, 4_u32)) });
+    of_no_blocks(refused, "`fill`", none)?;
+    // A node can't become no launch.
+    let refused =
+        // SAFETY: as above.
+        graph.update(node, |s, out| unsafe { fill.launch(s, nothing, (out, 10_u64, 5_u32)) });
+    let text = refused.map_or_else(|error| error.to_string(), |()| "changed".to_owned());
+    ensure!(text.contains("no launch was made to change the node to"), "{text}");
+    graph.launch(&stream)?;
+    ensure_eq!(graph.state().to_vec(&stream)?, [3; 10]);
     Ok(())
 }
 
@@ -105,7 +171,7 @@ fn a_block_of_nothing(device: &TestDevice) -> TestResult {
     {
         // SAFETY: no thread runs.
         let refused = unsafe { nothing.launch(&stream, launch, ()) };
-        let kind = refused.as_ref().map_err(cuda_safe::Error::kind);
+        let kind = refused.as_ref().map_err(Error::kind);
         ensure!(matches!(kind, Err(ErrorKind::Invalid(_))), "{launch}: {refused:?}");
     }
     Ok(())

@@ -36,8 +36,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::host("generated::software_is_not_recorded", goldens::software_is_not_recorded),
         Case::host("generated::shares_are_summed_up", summary::shares_are_summed_up),
         Case::device("generated::programs", goldens::programs),
-        // Not on a GPU: ptxas refuses some forms that are drawn.
-        Case::software("generated::spelled", spelled::programs),
+        Case::device("generated::spelled", spelled::programs),
         Case::fault("generated::bare_apart", |device| goldens::bare(device, false))
             .variables(&[("CUDA_EMU_CONTRACT", "never")]),
         Case::fault("generated::bare_fused", |device| goldens::bare(device, true))

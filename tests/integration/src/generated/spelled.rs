@@ -1,6 +1,6 @@
 //! Programs of what the grammar allows and NVRTC does not write: the generator says what they compute.
 
-use cuda_safe::{DeviceBuffer, Driver, JitOptions, Module, ModuleImage};
+use cuda_safe::{DeviceBuffer, JitOptions, Module, ModuleImage};
 use ptx_gen::Spelled;
 
 use crate::harness::{TestDevice, TestResult, ensure};
@@ -8,8 +8,7 @@ use crate::harness::{TestDevice, TestResult, ensure};
 /// How many programs are run; a module has [`super::BATCH`].
 const PROGRAMS: u64 = 256;
 
-pub(super) fn programs() -> TestResult {
-    let device = TestDevice::on(Driver::from_sys(cuda_emu::driver())?)?;
+pub(super) fn programs(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let programs: Vec<_> = (0..PROGRAMS).map(Spelled::new).collect();
     for batch in programs.chunks(super::BATCH) {
@@ -30,6 +29,5 @@ pub(super) fn programs() -> TestResult {
             );
         }
     }
-    drop(stream);
-    device.close()
+    Ok(())
 }

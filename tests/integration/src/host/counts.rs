@@ -104,8 +104,8 @@ fn launch_without_blocks() -> TestResult {
     let nothing = lab.kernel("nothing")?;
     for launch in [
         LaunchConfig::cover(0, 128),
-        LaunchConfig::new((7, 0, 1), 1),
-        LaunchConfig::new(0, 1).dynamic_shared_bytes(64),
+        LaunchConfig::cover_3d([7, 0, 1], [1, 1, 1]),
+        LaunchConfig::cover(0, 1).dynamic_shared_bytes(64).cooperative(),
     ] {
         // SAFETY: nothing runs on this driver.
         let (calls, ()) = lab.calls(|| unsafe { nothing.launch(&stream, launch, ()) })?;

@@ -63,6 +63,9 @@ fn shapes() -> TestResult {
     Ok(())
 }
 
+const NO_BLOCKS: &str = "a grid of (0, 1, 1) has no blocks; hint: use `LaunchConfig::cover(n, block)`, or `over n` in \
+                         the declaration: they launch nothing for n = 0";
+
 fn limits() -> TestResult {
     let lab = Lab::new()?;
     let stream = lab.context.stream()?;
@@ -102,6 +105,10 @@ fn limits() -> TestResult {
              negative or needs more than 32 bits counts as 4294967295",
         ),
         (LaunchConfig::cover(0, 0), "a block of (0, 1, 1) has no threads"),
+        (LaunchConfig::new(0, 0), "a block of (0, 1, 1) has no threads"),
+        (LaunchConfig::new(0, 256), NO_BLOCKS),
+        (LaunchConfig::new(0, 256).cooperative(), NO_BLOCKS),
+        (LaunchConfig::new(0, 256).cluster(2), NO_BLOCKS),
         (
             LaunchConfig::new(1, 32).dynamic_shared_bytes(49_153),
             "bytes of dynamic shared memory: 49153 asked, at most 49152 allowed; hint: the kernel uses 0 bytes statically; \

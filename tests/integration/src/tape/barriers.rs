@@ -11,7 +11,12 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// Compares the gradient of the sum of all outputs with differences of `sum`, which does what the kernel does.
-fn compare(device: &TestDevice, body: &str, x: &[f64], sum: impl Fn(&[f64]) -> f64) -> TestResult {
+pub(super) fn compare(
+    device: &TestDevice,
+    body: &str,
+    x: &[f64],
+    sum: impl Fn(&[f64]) -> f64,
+) -> TestResult {
     let stream = device.stream()?;
     let program = Program::new(format!(
         "extern \"C\" __global__ void k(const float* x, float* out, int n) {{
@@ -48,7 +53,7 @@ fn compare(device: &TestDevice, body: &str, x: &[f64], sum: impl Fn(&[f64]) -> f
     Ok(())
 }
 
-fn numbers(seed: u64, n: usize) -> Vec<f64> {
+pub(super) fn numbers(seed: u64, n: usize) -> Vec<f64> {
     let mut rng = Rng::new(seed);
     (0..n).map(|_| f64::from(rng.float()) + 0.01).collect()
 }

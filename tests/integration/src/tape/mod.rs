@@ -5,6 +5,7 @@ mod awkward;
 mod barriers;
 mod basics;
 mod chains;
+mod choices;
 mod custom;
 mod fresh;
 mod generated;
@@ -71,6 +72,7 @@ pub(crate) fn cases() -> Vec<Case> {
         unseen::cases(),
         kept::cases(),
         barriers::cases(),
+        choices::cases(),
         libm::cases(),
         loops::cases(),
         logs::cases(),

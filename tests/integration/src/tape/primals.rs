@@ -100,7 +100,7 @@ fn classes<T: Number>(device: &TestDevice) -> TestResult {
         });
         refused(
             integer,
-            "argument 1 of kernel `scale_f32`: `u32` is an integer, the parameter a float",
+            "argument 1 of kernel `scale_f32`: `u32` is an integer, the kernel has `float`",
         )?;
         ensure!(y.to_vec(&stream)? == [T::of(0.0); N], "it was launched");
     }

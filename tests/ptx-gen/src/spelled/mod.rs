@@ -47,8 +47,8 @@ impl Spelled {
         let swap = format!("{head}\n{{\n\tmov.v2.u32 a, {{b.y, b.x}};\n\tret;\n}}\n");
         let name = Self::name(seed);
         let text = format!(
-            "{module}.reg .u32 m_{seed}, n_{seed}<3>;\n{head}\n.visible .entry {name}(.param .u64 out)\n{{\n\
-             \t.reg .u64 o, x, y;\n\t.reg .u32 r, s, t;\n\t.reg .pred p, q;\n\t.reg .v2 .u32 v;\n\
+            "{module}{head}\n.visible .entry {name}(.param .u64 out)\n{{\n\
+             \t.reg .u64 o, x, y;\n\t.reg .u32 r, s, t, m, n<3>;\n\t.reg .pred p, q;\n\t.reg .v2 .u32 v;\n\
              \t.reg .v4 .u32 w;\n\tld.param.u64 o, [out];\n{body}\tret;\n}}\n{swap}"
         );
         Self { seed, text, values }

@@ -12,7 +12,7 @@ impl Writer {
             4 => self.vector(),
             5 => self.carries(),
             6 => self.array(),
-            _ => self.registers_of_the_module(),
+            _ => self.registers_of_a_block(),
         }
     }
 
@@ -272,13 +272,15 @@ impl Writer {
         }
     }
 
-    /// Registers that are declared outside of the kernel.
-    fn registers_of_the_module(&mut self) {
-        let value = self.word();
-        let name =
-            if self.coin() { format!("m_{}", self.seed) } else { format!("n_{}2", self.seed) };
-        self.put(&format!("mov.u32 {name}, {value}; {{ .reg .u32 {name}; mov.u32 {name}, 1; }}"));
-        self.store(&name, value);
+    /// Registers, of which a block of the kernel declares others of the same names.
+    fn registers_of_a_block(&mut self) {
+        let (value, hidden) = (self.word(), self.word());
+        let (name, declared) = [("m", "m"), ("n2", "n2"), ("n2", "n<4>")][self.rng.below(3)];
+        self.put(&format!(
+            "mov.u32 {name}, {value}; {{ .reg .u32 {declared}; mov.u32 {name}, {hidden}; mov.u32 r, {name}; }}"
+        ));
+        self.store("r", hidden);
+        self.store(name, value);
     }
 }
 

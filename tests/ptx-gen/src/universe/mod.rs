@@ -35,8 +35,10 @@ pub fn probe(name: &str, instruction: &str) -> String {
             }
         }
     }
+    // Not every `.target` and `.version` has the type.
+    let quad = if text.contains("%quad") { "\n\t.reg .b128 %quad;" } else { "" };
     format!(
         ".visible .entry {name}()\n{{\n\t.reg .b16 %h<16>;\n\t.reg .b32 %r<40>;\n\t.reg .b64 %w<16>, \
-         %base;\n\t.reg .pred %p<8>;\n\t.reg .b128 %quad;\n\t{text};\n$L_end:\n\tret;\n}}\n"
+         %base;\n\t.reg .pred %p<8>;{quad}\n\t{text};\n$L_end:\n\tret;\n}}\n"
     )
 }

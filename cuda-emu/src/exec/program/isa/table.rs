@@ -8,7 +8,7 @@
 /// A row: it is for instructions with all of its words.
 pub(super) struct Row {
     /// The first word, and then words that follow in this order, perhaps after others. `a|b` is one of two, and `*` any
-    /// first word. `three` and `count` are no words of PTX: [`super::operands`] adds them.
+    /// first word. `three`, `count` and `ignore-src` are no words of PTX: [`super::operands`] adds them.
     pub(super) words: &'static str,
     /// The least number of `sm_…`; 0 for every target.
     pub(super) target: u32,
@@ -16,14 +16,20 @@ pub(super) struct Row {
     pub(super) specific: bool,
     /// The least `.version`; `(0, 0)` if every version that has the target will do.
     pub(super) version: (u16, u16),
+    /// The least target that the row is not for.
+    pub(super) below: u32,
 }
 
-const fn row(words: &'static str, target: u32, version: (u16, u16)) -> Row {
-    Row { words, target, specific: false, version }
+pub(super) const fn row(words: &'static str, target: u32, version: (u16, u16)) -> Row {
+    Row { words, target, specific: false, version, below: u32::MAX }
 }
 
 const fn arch(words: &'static str, target: u32, version: (u16, u16)) -> Row {
     Row { specific: true, ..row(words, target, version) }
+}
+
+const fn below(limit: u32, words: &'static str, target: u32, version: (u16, u16)) -> Row {
+    Row { below: limit, ..row(words, target, version) }
 }
 
 /// The least `.version` of each target. Unknown targets need the newest.
@@ -74,6 +80,7 @@ pub(super) const SPECIALS: &[Row] = &[
         (0, 0),
     ),
     row("%current_graph_exec", 50, (8, 0)),
+    row("%pm0_64|%pm1_64|%pm2_64|%pm3_64|%pm4_64|%pm5_64|%pm6_64|%pm7_64", 50, (4, 0)),
 ];
 
 /// The requirements of instructions. Every instruction that the device executes is in a row.
@@ -135,6 +142,7 @@ pub(super) const INSTRUCTIONS: &[Row] = &[
     row("cvt satfinite bf16|f16x2|bf16x2|tf32 f32", 80, (8, 1)),
     row("cvt rn|rz satfinite tf32", 100, (8, 6)),
     row("cvt e4m3x2|e5m2x2", 89, (7, 8)),
+    below(90, "cvt e4m3x2|e5m2x2", 89, (8, 1)),
     // Memory.
     row("ld|ldu|st|atom|red|prefetch|prefetchu|membar", 0, (0, 0)),
     row("* shared::cta", 0, (7, 8)),
@@ -162,13 +170,14 @@ pub(super) const INSTRUCTIONS: &[Row] = &[
     row("atom cas b16", 70, (6, 3)),
     row("atom|red v2|v4|v8", 90, (8, 1)),
     row("atom b128", 90, (8, 3)),
-    row("fence", 70, (0, 0)),
-    row("fence proxy alias", 70, (7, 5)),
+    // `membar.proxy.alias` is the same instruction and older: `SPELLINGS` has the requirements of `fence`.
+    row("fence", 0, (0, 0)),
     row("fence proxy async", 90, (8, 0)),
     row("fence mbarrier_init", 90, (8, 0)),
     row("alloca|stacksave|stackrestore", 52, (7, 3)),
     // Asynchronous copies and barriers.
     row("cp async", 80, (0, 0)),
+    row("cp ignore-src async", 80, (7, 5)),
     row("mbarrier", 80, (0, 0)),
     row("mbarrier test_wait parity", 80, (7, 1)),
     row("mbarrier relaxed|acquire|release", 80, (8, 0)),
@@ -197,7 +206,7 @@ pub(super) const INSTRUCTIONS: &[Row] = &[
     // Matrices.
     row("wmma", 70, (0, 0)),
     row("wmma aligned", 70, (6, 3)),
-    row("wmma u8|s8", 72, (6, 3)),
+    row("wmma s32|u8|s8", 72, (6, 3)),
     row("wmma u4|s4|b1", 75, (6, 3)),
     row("wmma bf16|tf32|f64", 80, (0, 0)),
     row("mma", 70, (6, 4)),
@@ -208,6 +217,8 @@ pub(super) const INSTRUCTIONS: &[Row] = &[
     row("mma m16n8k4|m16n8k8|m16n8k16 f64", 90, (0, 0)),
     row("mma and", 80, (7, 1)),
     row("mma e4m3|e5m2", 89, (8, 4)),
+    row("mma m16n8k16 e4m3|e5m2", 89, (8, 7)),
+    row("mma f16 e4m3|e5m2", 89, (8, 7)),
     row("ldmatrix", 75, (6, 5)),
     row("stmatrix", 90, (0, 0)),
     row("movmatrix", 75, (7, 8)),

@@ -49,8 +49,12 @@ fn updates_that_are_no_launch(lab: &Lab) -> TestResult {
         "a node for a launch can only be changed by one launch",
     )?;
     lab.refused_because(
-        graph.update(node, |s, x| kit.add(s, LaunchConfig::new(0, 64), 9, x, LEN)),
+        graph.update(node, |s, x| kit.add(s, LaunchConfig::cover(0, 64), 9, x, LEN)),
         "no launch was made to change the node to",
+    )?;
+    lab.refused_because(
+        graph.update(node, |s, x| kit.add(s, LaunchConfig::new(0, 64), 9, x, LEN)),
+        "a grid of (0, 1, 1) has no blocks",
     )?;
     lab.refused_because(graph.update(node, |s, x| kit.add(s, all().priority(-1), 9, x, LEN)), "a node keeps its attributes, which are those of: grid (4, 1, 1), block (64, 1, 1), 0 bytes")?;
     lab.refused_because(graph.update(node, |s, x| kit.add(s, all().cooperative(), 9, x, LEN)), "a node keeps its attributes, which are those of: grid (4, 1, 1), block (64, 1, 1), 0 bytes")?;

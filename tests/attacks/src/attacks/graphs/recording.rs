@@ -356,7 +356,7 @@ fn graphs_of_nothing(lab: &Lab) -> TestResult {
     let none = DeviceBuffer::<u32>::zeroed(&stream, 0)?;
     let mut hollow = context.capture((none, true), |s, (x, named)| {
         s.fork()?;
-        kit.fill(s, LaunchConfig::new(0, 32), 1, &mut *x, 0)?;
+        kit.fill(s, LaunchConfig::cover(0, 32), 1, &mut *x, 0)?;
         *named = s.last_node().is_ok();
         x.fill(s, 1)?;
         x.upload(s, &[])?;

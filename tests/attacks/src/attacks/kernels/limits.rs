@@ -170,6 +170,7 @@ fn launches_of_nonsense(lab: &Lab) -> TestResult {
         LaunchConfig::cover(usize::MAX, 1),
         LaunchConfig::cover(usize::MAX, 0),
         LaunchConfig::cover(1, 0),
+        LaunchConfig::new(0, 64),
         LaunchConfig::cover(1, u32::MAX),
         LaunchConfig::cover((i32::MAX as usize + 1) * 64, 64),
     ];

@@ -156,7 +156,7 @@ fn blocks_that_wait_for_each_other(lab: &Lab) -> TestResult {
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 1 << 20)?;
     lab.refused_because(k.meet(&stream, (1_000_000, 1024), &mut x), "blocks resident together")?;
     lab.refused_because(k.meet(&stream, (1 << 20, 32), &mut x), "grid.x < x.len()")?;
-    k.meet(&stream, (0, 32), &mut x)?;
+    lab.refused_because(k.meet(&stream, (0, 32), &mut x), "a grid of (0, 1, 1) has no blocks")?;
     ensure!(x.to_vec(&stream)?.iter().all(|&value| value == 0));
     for launch in [LaunchConfig::new(3, 32), LaunchConfig::new(3, 32).cooperative()] {
         x.fill(&stream, 0)?;

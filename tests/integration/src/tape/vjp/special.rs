@@ -282,7 +282,7 @@ fn parts<T: Number>(device: &TestDevice) -> TestResult {
 fn no_threads<T: Number>(device: &TestDevice) -> TestResult {
     const N: usize = 30;
     let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
-    let none = LaunchConfig::new(0, 64);
+    let none = LaunchConfig::cover(0, 64);
     let mut rng = device.rng(2536);
     let host = eighths::<T>(&mut rng, N);
     let (x, g) = (buffer(&stream, &host)?, buffer(&stream, &host)?);
@@ -311,7 +311,15 @@ fn no_threads<T: Number>(device: &TestDevice) -> TestResult {
     // Elements that nothing overwrites are an error, as for a launch.
     let gradients = Gradients::new().of("out", &g).to("x", &mut gx);
     let done = ops.scale.vjp(&stream, none, (T::of(1.0), &x, NotSaved, N as u32), gradients);
-    refused(done, "no threads")
+    refused(done, "no threads")?;
+    // Of a launch of 0 blocks there is no gradient, as there is no launch.
+    for (launch, says) in
+        [(LaunchConfig::new(0, 64), "no blocks"), (LaunchConfig::cover(0, 0), "no threads")]
+    {
+        let gradients = Gradients::new().of("y", &g).to("x", &mut gx);
+        refused(op.vjp(&stream, launch, (&x, &mut y, N as u32), gradients), says)?;
+    }
+    Ok(())
 }
 
 /// Values, gradients and the call are on streams of their own: each waits for the others.
