@@ -29,11 +29,13 @@
 //!    name, the text of the type's name, `u64` size and `u64` alignment of the value or an element, the bytes before the
 //!    launch, a flag, and if it is set the bytes after the launch.
 
+mod equality;
 mod format;
 mod recorder;
 
 pub use recorder::{Keep, Recorder};
 
+use equality::Equality;
 use std::fmt;
 use std::path::Path;
 
@@ -524,51 +526,6 @@ impl SavedArg {
             before,
             after: None,
         }
-    }
-}
-
-/// How elements are compared.
-#[derive(Clone, Copy)]
-enum Equality {
-    Bytes,
-    F32,
-    F64,
-}
-
-impl Equality {
-    fn of(type_name: &str) -> Self {
-        let element = type_name.trim_start_matches('[').split(';').next().unwrap_or_default();
-        match element {
-            "f32" => Self::F32,
-            "f64" => Self::F64,
-            _ => Self::Bytes,
-        }
-    }
-
-    fn size(self) -> usize {
-        match self {
-            Self::Bytes => 1,
-            Self::F32 => 4,
-            Self::F64 => 8,
-        }
-    }
-
-    fn is_nan(self, part: &[u8]) -> bool {
-        match self {
-            Self::Bytes => false,
-            Self::F32 => part.try_into().is_ok_and(|part| f32::from_ne_bytes(part).is_nan()),
-            Self::F64 => part.try_into().is_ok_and(|part| f64::from_ne_bytes(part).is_nan()),
-        }
-    }
-
-    /// Returns whether an element has a NaN.
-    fn holds(self, element: &[u8]) -> bool {
-        element.chunks(self.size()).any(|part| self.is_nan(part))
-    }
-
-    fn test(self, a: &[u8], b: &[u8]) -> bool {
-        let mut parts = a.chunks(self.size()).zip(b.chunks(self.size()));
-        a == b || parts.all(|(a, b)| a == b || self.is_nan(a) && self.is_nan(b))
     }
 }
 
