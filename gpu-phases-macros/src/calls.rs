@@ -215,6 +215,13 @@ impl Translator<'_> {
         if DEFINED.contains(&name.as_str()) || !BUILT_IN.contains(&name.as_str()) {
             call.method = syn::Ident::new(&defined_name(&name), call.method.span());
         }
+        let own_receiver = self.is_own_receiver(&call.receiver);
+        if BUILT_IN.contains(&name.as_str()) && !matches!(name.as_str(), "unwrap" | "expect") {
+            // C++ has this name for Rust's own types only.
+            let (private, inner) = (self.private(), &call.receiver);
+            let receiver = quote!(#private::built_in(&(#inner)));
+            *call.receiver = Expr::Verbatim(receiver);
+        }
         if is_atomic(&name) {
             self.effect();
         }
@@ -233,7 +240,7 @@ impl Translator<'_> {
         if name == "len" && call.args.is_empty() {
             return Ok(Value::new(code, values[0].effect));
         }
-        if !is_pure(&name) && !self.is_own_receiver(&call.receiver) {
+        if !is_pure(&name) && !own_receiver {
             self.effect();
         }
         Ok(self.called(code))
@@ -331,7 +338,7 @@ impl Translator<'_> {
 }
 
 /// Methods of Rust's own types, and of the library's traits, which keep their names.
-const BUILT_IN: [&str; 52] = [
+pub(crate) const BUILT_IN: [&str; 52] = [
     "len",
     "is_empty",
     "is_nan",
@@ -387,10 +394,10 @@ const BUILT_IN: [&str; 52] = [
 ];
 
 /// Associated functions of the library's traits for generic parameters.
-const OF_TRAITS: [&str; 3] = ["from_f64", "from_i64", "default"];
+pub(crate) const OF_TRAITS: [&str; 3] = ["from_f64", "from_i64", "default"];
 
 /// Returns whether a method changes nothing, whatever it is called on.
-fn is_pure(name: &str) -> bool {
+pub(crate) fn is_pure(name: &str) -> bool {
     DEFINED.contains(&name) || (BUILT_IN.contains(&name) && !is_atomic(name))
 }
 

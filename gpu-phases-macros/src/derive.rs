@@ -228,6 +228,16 @@ fn enumeration(
         const _: () = {
             #fallback
 
+            // C++ compares the numbers. A constant is a pattern only if `PartialEq` is derived, so that Rust does, too.
+            #(const _: () = {
+                const VARIANT: #ident = #ident::#variants;
+                match VARIANT {
+                    VARIANT => {}
+                    #[allow(unreachable_patterns)]
+                    _ => {}
+                }
+            };)*
+
             // SAFETY: the C++ structure holds the number of the variant, of the type in `repr`.
             unsafe impl #library::device::Device for #ident {
                 #name

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{FnArg, Ident, ImplItem, Item, ItemFn, ItemImpl, ReturnType, Signature, Type};
 
-use crate::calls::defined_name;
+use crate::calls::{BUILT_IN, DEFINED, OF_TRAITS, defined_name};
 use crate::function::{Body, Head, Translated, bare, translate};
 use crate::options::Options;
 use crate::refuse::{Result, refused};
@@ -98,6 +98,7 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
             );
         };
         let name = bare(&method.sig.ident);
+        reserved(&method.sig, &name)?;
         let head =
             if method.sig.receiver().is_some() { format!("m_{name}") } else { format!("a_{name}") };
         let mut alias = method.clone();
@@ -119,6 +120,31 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
     block.items.extend(bodies);
     block.items.push(link_item(&link, &writes, options));
     Ok(block.into_token_stream())
+}
+
+/// Refuses a method whose name means one thing for all types in kernels.
+fn reserved(sig: &Signature, name: &str) -> Result<()> {
+    let mutable = sig.inputs.iter().any(|arg| match arg {
+        FnArg::Receiver(receiver) => receiver.reference.is_some() && receiver.mutability.is_some(),
+        FnArg::Typed(typed) => {
+            matches!(&*typed.ty, Type::Reference(reference) if reference.mutability.is_some())
+        }
+    });
+    if BUILT_IN.contains(&name) || OF_TRAITS.contains(&name) {
+        return refused(
+            &sig.ident,
+            &format!("`{name}` is a method of Rust's own types in kernels"),
+            &format!("give it another name, such as `{name}_of`"),
+        );
+    }
+    if DEFINED.contains(&name) && mutable {
+        return refused(
+            &sig.ident,
+            &format!("`{name}` changes nothing in kernels"),
+            "take `self` and values, and return the result; or give it another name",
+        );
+    }
+    Ok(())
 }
 
 /// Returns the constant that links sources to the type.

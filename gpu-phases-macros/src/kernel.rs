@@ -389,13 +389,18 @@ fn assemble(
                     params: &[#(#described),*],
                     instance: Self::phases_instance,
                     write: Self::phases_write,
-                    overflow_checks: ::core::cfg!(debug_assertions),
+                    overflow_checks: Self::phases_checks,
                     cpu: Self::phases_cpu,
                     pack: ::core::option::Option::None,
                     // SAFETY: the macro has translated the C++ from the function that rustc has checked. It reads and
                     // writes only what that function does.
                     trusted: unsafe { #library::trust::Trusted::new() },
                 };
+
+                fn phases_checks() -> bool {
+                    #checks
+                    phases_checks
+                }
 
                 fn phases_instance() -> ::std::string::String {
                     let names: &[::std::string::String] = &[#(#instance_names),*];
@@ -419,7 +424,7 @@ fn assemble(
 
                 #[allow(unused_variables, unused_mut)]
                 fn phases_write(t: &mut #library::text::Text) {
-                    #checks
+                    let phases_checks = Self::phases_checks();
                     let mut types = #private::Types::default();
                     Self::phases_body(::core::option::Option::None, ::core::option::Option::Some(&mut types));
                     let text: ::std::string::String = { #write };

@@ -1,8 +1,12 @@
 //! Operators of two operands.
 
-use syn::{BinOp, Expr};
+use proc_macro2::Span;
+use quote::quote;
+use syn::visit::Visit;
+use syn::{BinOp, Expr, Ident};
 
-use crate::exprs::line_of;
+use crate::calls::is_pure;
+use crate::exprs::{line_of, replace};
 use crate::refuse::{Result, refused};
 use crate::translate::{Effect, Translator, Value, effect_of};
 
@@ -53,6 +57,58 @@ fn operator(op: &BinOp) -> Option<Operator> {
     })
 }
 
+/// Returns whether what a place is depends on a variable: its index, or the reference that it is behind.
+fn moves(place: &Expr, s: &Translator<'_>) -> bool {
+    match place {
+        Expr::Paren(inner) => moves(&inner.expr, s),
+        Expr::Field(field) => moves(&field.base, s),
+        Expr::Path(_) => false,
+        Expr::Index(index) => moves(&index.expr, s) || varies(&index.index, s),
+        Expr::Unary(unary) => varies(&unary.expr, s),
+        _ => true,
+    }
+}
+
+/// Returns whether an expression can have another value later: it reads more than literals and variables that are not `mut`.
+fn varies(e: &Expr, s: &Translator<'_>) -> bool {
+    match e {
+        Expr::Lit(_) => false,
+        Expr::Paren(inner) => varies(&inner.expr, s),
+        Expr::Cast(cast) => varies(&cast.expr, s),
+        Expr::Binary(binary) => varies(&binary.left, s) || varies(&binary.right, s),
+        Expr::Path(path) => {
+            let local = path.path.get_ident().and_then(|name| s.local(&name.to_string()));
+            local.is_some_and(|local| local.mutable)
+        }
+        _ => true,
+    }
+}
+
+/// Returns whether an expression may change a variable.
+fn changes(e: &Expr) -> bool {
+    struct Changes(bool);
+    impl<'a> Visit<'a> for Changes {
+        fn visit_expr(&mut self, e: &'a Expr) {
+            self.0 |= match e {
+                Expr::Assign(_) | Expr::Macro(_) | Expr::Closure(_) => true,
+                Expr::Binary(binary) => matches!(operator(&binary.op), Some(Operator::Assign(_))),
+                Expr::Reference(reference) => reference.mutability.is_some(),
+                Expr::MethodCall(call) => !is_pure(&call.method.to_string()),
+                // A local closure may change what it has captured.
+                Expr::Call(call) => {
+                    matches!(&*call.func, Expr::Path(path) if path.path.get_ident().is_some())
+                        && call.args.is_empty()
+                }
+                _ => false,
+            };
+            syn::visit::visit_expr(self, e);
+        }
+    }
+    let mut changes = Changes(false);
+    changes.visit_expr(e);
+    changes.0
+}
+
 impl Translator<'_> {
     pub(crate) fn binary(&mut self, e: &mut Expr) -> Result<Value> {
         if let Some(value) = self.contracted(e)? {
@@ -79,12 +135,24 @@ impl Translator<'_> {
             }
             Some(Operator::Assign(function)) => {
                 // Rust evaluates the operand of numbers first, then the place. For user types it is the other way
-                // round; the two differ only if the operand changes the place's index, which is kept before.
+                // round, so an operand that changes the place is refused, and rustc's copy has the order of numbers.
+                if moves(left, self) && changes(right) {
+                    return refused(
+                        right,
+                        "this may change which element the left side is: Rust's order depends on the type",
+                        "name the right side first: `let value = …;`",
+                    );
+                }
                 let value = self.operand(right)?;
                 let value = self.keep(value);
                 let place = self.place(left)?;
                 self.stores(left)?;
                 self.emit(&format!("{function}(c, {line}, {}, {});", place.code, value.code));
+                let op = binary.op;
+                let (left, right) = (quote!(#left), quote!(#right));
+                let name = Ident::new("phases_right", Span::mixed_site());
+                let in_order = quote!(match #right { #name => #left #op #name });
+                replace(e, |_| in_order);
                 Ok(Value::unit())
             }
             Some(Operator::And) => self.lazy(left, right, true),

@@ -110,8 +110,8 @@ pub struct Kernel {
     pub instance: fn() -> String,
     /// Writes its C++ and everything that this needs.
     pub write: fn(&mut Text),
-    /// Whether integer overflows are checked: as in the crate that defines the kernel.
-    pub overflow_checks: bool,
+    /// Returns whether integer overflows are checked, on all targets: as rustc has compiled the crate that defines the kernel.
+    pub overflow_checks: fn() -> bool,
     /// Runs it on the CPU. Host conditions (`assert!` before the loop) are checked again.
     ///
     /// Returns the fault of the first thread, by index, that failed.

@@ -17,6 +17,7 @@ pub mod fault;
 mod host;
 pub mod kernel;
 pub mod math;
+mod methods;
 mod probe;
 mod raw;
 pub mod replay;

@@ -360,6 +360,7 @@ floats!(f32 u32 f64 u64);
 /// A number of the kernel's language: what [`Real`] and [`Int`] have in common.
 pub trait Number:
     Device
+    + crate::methods::BuiltIn
     + PartialOrd
     + Default
     + Add<Output = Self>

@@ -65,6 +65,7 @@ pub use crate::host::{
     HostView, Len, OutputShape, Shape, bare_failed, condition_failed, extent_of, overflow_checks,
     shown,
 };
+pub use crate::methods::{BuiltIn, built_in};
 pub use crate::probe::{Named, Probe, Types, no_arguments, typed};
 pub use crate::text::fill;
 pub use gpu_phases_macros::{CudaSafeDevice, cuda_safe_device, cuda_safe_kernel};

@@ -260,7 +260,7 @@ impl SavedLaunch {
             file: kernel.file.to_owned(),
             line: kernel.line,
             source_hash: source_hash(kernel),
-            overflow_checks: kernel.overflow_checks,
+            overflow_checks: (kernel.overflow_checks)(),
             pointer_bytes: POINTER_BYTES,
             big_endian: cfg!(target_endian = "big"),
             extent,
@@ -372,12 +372,13 @@ impl SavedLaunch {
                     .to_owned(),
             );
         }
-        if self.overflow_checks != kernel.overflow_checks {
+        let here = (kernel.overflow_checks)();
+        if self.overflow_checks != here {
             let checked = |checks| if checks { "checked" } else { "not checked" };
             differences.push(format!(
                 "overflows were {}, and are {} in this build",
                 checked(self.overflow_checks),
-                checked(kernel.overflow_checks)
+                checked(here)
             ));
         }
         if differences.is_empty() { Ok(()) } else { Err(Mismatch { differences }) }

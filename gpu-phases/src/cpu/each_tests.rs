@@ -14,7 +14,7 @@ static KERNEL: Kernel = Kernel {
     params: &[],
     instance: String::new,
     write: |_| {},
-    overflow_checks: true,
+    overflow_checks: || true,
     cpu: |_| Ok(()),
     pack: None,
     // SAFETY: no test launches this kernel on a device.

@@ -26,7 +26,7 @@ pub(crate) static SAXPY: Kernel = Kernel {
     ],
     instance: String::new,
     write: |text| text.push("saxpy"),
-    overflow_checks: true,
+    overflow_checks: || true,
     cpu: |given| {
         run(&SAXPY, || {
             let [a, x, out] = args(given);

@@ -32,7 +32,7 @@ macro_rules! other {
             ],
             instance: || $extra,
             write: |text| text.push($text),
-            overflow_checks: $checks,
+            overflow_checks: || $checks,
             cpu: |given| {
                 run(&$static, || {
                     let [a, x, out] = args(given);

@@ -3,8 +3,8 @@
 mod check;
 mod elements;
 mod exported;
-mod programs;
 mod math;
+mod programs;
 mod types;
 
 use std::sync::OnceLock;

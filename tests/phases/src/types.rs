@@ -226,3 +226,44 @@ fn contraction_by_syntax_has_equal_bits() {
     assert_ne!(fused[7], 0.0);
     assert!(contracted::source().contains("o_add_product_assign"));
 }
+
+#[kernel]
+fn into_elements(x: &[f32], out: &mut [f32]) {
+    assert!(x.len() == out.len());
+    each(out, |i, out| {
+        let mut sums = [Vec3::ZERO; 4];
+        for j in 0..8usize {
+            sums[j % 4] += Vec3::new(x[i], j as f32, 1.0);
+        }
+        let k = i % 4;
+        sums[k] += sums[3 - k];
+        *out = sums[k].dot(sums[1]);
+    });
+}
+
+#[test]
+fn operators_assign_to_elements_of_user_types() {
+    let x: Vec<f32> = (0..100).map(|i| i as f32 / 7.0).collect();
+    both!(into_elements(read x, write vec![0.0f32; x.len()])).unwrap();
+}
+
+#[kernel]
+fn one_more(x: &[u8], out: &mut [u8]) {
+    assert!(x.len() == out.len());
+    each(out, |i, out| *out = x[i] + 1);
+}
+
+/// The profile's `overflow-checks` decides, whatever its `debug-assertions` are.
+#[test]
+fn the_description_has_the_overflow_checks_of_rust() {
+    let here = std::panic::catch_unwind(|| std::hint::black_box(255u8) + std::hint::black_box(1));
+    assert_eq!((one_more::kernel().overflow_checks)(), here.is_err());
+    assert!(one_more::source().contains(&format!("const now<{}> c", here.is_err())));
+    match both!(one_more(read [255u8; 3], write vec![0u8; 3])) {
+        Ok(out) => assert!(here.is_ok() && out == [0; 3]),
+        Err((_, fault, failed)) => {
+            assert!(here.is_err() && failed);
+            assert_eq!(fault.unwrap().kind, gpu_phases::FaultKind::Overflow);
+        }
+    }
+}

@@ -100,7 +100,7 @@ macro_rules! kernels {
             params: &[$($param),+],
             instance: String::new,
             write: |to| text(to, $parameters, $body),
-            overflow_checks: false,
+            overflow_checks: || false,
             cpu: on_no_cpu,
             pack: None,
             // SAFETY: the text below stays inside its arguments if they are as the launchers below see to.

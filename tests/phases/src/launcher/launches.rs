@@ -179,7 +179,7 @@ pub(crate) fn changed(
         params,
         instance: String::new,
         write,
-        overflow_checks: false,
+        overflow_checks: || false,
         cpu: by_hand::SAXPY.cpu,
         pack: None,
         // SAFETY: the tests pass texts that stay inside the arguments of saxpy, or do not compile.
