@@ -53,7 +53,7 @@ impl FaultKind {
 /// A check that failed in one thread of a launch: the first one that was recorded.
 ///
 /// What the launch has written to its outputs is unspecified then.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Fault {
     /// The kernel's name.
     pub kernel: &'static str,
@@ -77,6 +77,13 @@ impl fmt::Display for Fault {
         let Self { kernel, file, line, index, len, element: [x, y, z], .. } = self;
         f.write_str(&self.kind.describe(*index, *len))?;
         write!(f, " in kernel `{kernel}`, {file}:{line}, element ({x}, {y}, {z})")
+    }
+}
+
+// `main() -> Result` and `unwrap` print Debug: a person reads it.
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The description of a kernel, which `#[kernel]` generates.
 
+use std::fmt;
+
 use crate::device::Device;
 use crate::fault::Fault;
 use crate::text::Text;
@@ -48,8 +50,8 @@ impl Param {
     }
 }
 
-impl std::fmt::Debug for Param {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Param {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {:?} {}", self.name, self.kind, (self.type_name)())
     }
 }
@@ -123,7 +125,7 @@ pub struct Kernel {
 }
 
 /// Why a kernel did not run, or did not finish, on the CPU.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CpuError {
     /// The arguments do not fit.
@@ -142,14 +144,28 @@ pub enum CpuError {
     },
 }
 
+// `main() -> Result` and `unwrap` print Debug: a person reads it.
+impl fmt::Debug for CpuError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// Arguments that do not satisfy the kernel's conditions. Nothing was launched.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("kernel `{kernel}`: {message}")]
 pub struct Refused {
     /// The kernel.
     pub kernel: &'static str,
     /// What is wrong: the condition of the `assert!` as written with the values in it, or the argument and its length.
     pub message: String,
+}
+
+// `main() -> Result` and `unwrap` print Debug: a person reads it.
+impl fmt::Debug for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// What a kernel writes into if a check fails; the C++ has the same structure. All zero before a launch.

@@ -91,15 +91,22 @@ pub struct SavedFault {
 }
 
 /// Why a launch cannot be saved with these arguments.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("kernel `{kernel}` cannot be saved: {message}")]
 pub struct SaveError {
     kernel: &'static str,
     message: String,
 }
 
+// `main() -> Result` and `unwrap` print Debug: a person reads it.
+impl fmt::Debug for SaveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// Why bytes are no saved launch.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The file begins otherwise.
@@ -149,12 +156,26 @@ pub enum ReadError {
     Io(String),
 }
 
+// `main() -> Result` and `unwrap` print Debug: a person reads it.
+impl fmt::Debug for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// How a saved launch and a kernel differ.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the saved launch is not of this kernel: {}", differences.join("; "))]
 pub struct Mismatch {
     /// A sentence for each difference.
     pub differences: Vec<String>,
+}
+
+// `main() -> Result` and `unwrap` print Debug: a person reads it.
+impl fmt::Debug for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// The result of a saved launch that was run again.
