@@ -7,7 +7,7 @@ use syn::{FnArg, Ident, ImplItem, Item, ItemFn, ItemImpl, ReturnType, Signature,
 use crate::calls::{BUILT_IN, DEFINED, OF_TRAITS, defined_name};
 use crate::function::{Body, Head, Translated, bare, translate};
 use crate::options::Options;
-use crate::refuse::{Result, refused};
+use crate::refuse::{Result, no_cfg, refused};
 
 /// The operators that types of kernels have, with their names in C++.
 pub(crate) const OPERATORS: [(&str, &str); 22] = [
@@ -62,7 +62,9 @@ pub(crate) fn expand(
     library: TokenStream,
 ) -> Result<TokenStream> {
     let options = Options::parse(args, library)?;
-    match syn::parse2(item)? {
+    let item: Item = syn::parse2(item)?;
+    no_cfg(&item)?;
+    match item {
         Item::Fn(function) => crate::function::expand(&function, &options),
         Item::Impl(block) => match &block.trait_ {
             None => methods(block, &options),

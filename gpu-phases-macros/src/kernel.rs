@@ -8,7 +8,7 @@ use quote::{format_ident, quote};
 use syn::{Expr, Item, ItemFn, Stmt};
 
 use crate::options::Options;
-use crate::refuse::{Result, refused};
+use crate::refuse::{Result, no_cfg, refused};
 use crate::translate::Translator;
 use signature::{Param, Signature};
 
@@ -26,6 +26,7 @@ pub(crate) fn expand(
 ) -> Result<TokenStream> {
     let options = Options::parse(args, library)?;
     let item: Item = syn::parse2(item)?;
+    no_cfg(&item)?;
     let Item::Fn(function) = item else {
         return refused(
             &item,
@@ -44,6 +45,7 @@ struct Translated {
     statements: Vec<Stmt>,
     write: TokenStream,
     probes: Vec<syn::Ident>,
+    named: Vec<syn::Path>,
 }
 
 fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> Result<Translated> {
@@ -96,7 +98,8 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
     );
     let write = s.writer(&text);
     let probes = (0..s.probes).map(|number| s.probe_name(number)).collect();
-    Ok(Translated { statements, write, probes })
+    let named = std::mem::take(&mut s.named);
+    Ok(Translated { statements, write, probes, named })
 }
 
 /// Translates the statements of a kernel. Returns the dimensions of its loop, and rustc's copy.
@@ -151,6 +154,9 @@ fn body(
     closure(s, each.closure, dimensions)?;
     if let Some(Expr::Call(call)) = expression_of(&mut last) {
         let private = s.private();
+        if let Expr::Path(path) = &*call.func {
+            s.named.push(path.path.clone());
+        }
         *call.func = Expr::Verbatim(quote!(#private::each));
         // The library compiles the loop for processors with FMA, too. A closure that is not part of it would not be.
         if let Some(Expr::Closure(closure)) = call.args.last_mut() {
@@ -244,6 +250,9 @@ fn output(
                 _ => return wrong_output(&whole),
             };
             let private = s.private();
+            if let Expr::Path(path) = &*call.func {
+                s.named.push(path.path.clone());
+            }
             let function = format_ident!("{}", if found == 2 { "image" } else { "volume" });
             *call.func = Expr::Verbatim(quote!(#private::#function));
             let count = call.args.len();
@@ -359,7 +368,7 @@ fn assemble(
     let types: Vec<_> = params.iter().map(|param| param.rust_type(library)).collect();
     let described = params.iter().map(|param| param.description(library));
     let from_cpu = params.iter().map(|param| param.cpu_argument(&private));
-    let Translated { statements, write, probes } = translated;
+    let Translated { statements, write, probes, named } = translated;
     let line = u32::try_from(signature.line).unwrap_or(0);
     let launch = signature.launch(library, &private);
     let phantom = signature.phantom();
@@ -375,7 +384,12 @@ fn assemble(
         #[allow(non_camel_case_types, dead_code, missing_debug_implementations)]
         #vis enum #name {}
 
+        // An import of `each` by the user comes before this one, and is used below.
+        #[allow(unused_imports)]
+        use #private::loops::*;
+
         const _: () = {
+            #(#[allow(unused_imports)] use #named as _;)*
             #[allow(unused_imports)]
             use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _};
 

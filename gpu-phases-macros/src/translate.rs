@@ -84,6 +84,8 @@ pub(crate) struct Translator<'o> {
     pub(crate) writable: Vec<String>,
     /// The device functions that are called.
     pub(crate) calls: Vec<syn::Path>,
+    /// The paths of functions of the library that rustc's copy names otherwise.
+    pub(crate) named: Vec<syn::Path>,
     numbers: usize,
     /// Whether the value of the function is wrapped by `Some` in rustc's copy.
     pub(crate) wraps: bool,
@@ -105,6 +107,7 @@ impl<'o> Translator<'o> {
             items: Vec::new(),
             writable: Vec::new(),
             calls: Vec::new(),
+            named: Vec::new(),
             numbers: 0,
             wraps: false,
             in_kernel: false,

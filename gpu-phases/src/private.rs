@@ -56,6 +56,11 @@ pub fn refuse(message: String) -> ! {
     Raised::Refused(message).throw()
 }
 
+/// The functions that a kernel's loop names. Each expansion imports them, after what the user imports.
+pub mod loops {
+    pub use crate::cpu::each::{each, image, volume};
+}
+
 pub use crate::composite::{Links, enumeration, structure, type_name};
 pub use crate::contract::{
     add_product_assign, minus_product, plus_product, product_minus, product_plus,

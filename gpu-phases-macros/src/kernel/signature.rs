@@ -58,15 +58,6 @@ impl Signature {
         if let ReturnType::Type(_, ty) = &sig.output {
             return refused(ty, "a kernel returns nothing", "write to a parameter `out: &mut [T]`");
         }
-        for attr in &function.attrs {
-            if attr.path().is_ident("cfg_attr") {
-                return refused(
-                    attr,
-                    "a kernel has no `cfg_attr`",
-                    "put it before `#[kernel]`, or use `cfg`",
-                );
-            }
-        }
         let mut generics = sig.generics.clone();
         for param in &generics.params {
             if let GenericParam::Lifetime(lifetime) = param {

@@ -6,6 +6,7 @@
 #[macro_export]
 macro_rules! both {
     ($kernel:ident($($kind:ident $arg:expr),*)) => {{
+        let _alone = $crate::alone();
         let stream = $crate::stream();
         $crate::both!(@run stream $kernel [] [] [] $($kind $arg,)*)
     }};

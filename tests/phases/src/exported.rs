@@ -49,6 +49,7 @@ fn histogram(data: &[u32], pairs: &[Pair], bins: &Atomic<[u32]>, out: &mut [Pair
 
 #[test]
 fn kernels_of_cuda_safe_share_memory_by_atomics() {
+    let _alone = crate::alone();
     let stream = crate::stream();
     let data: Vec<u32> = (0..1000).map(|i| i * i).collect();
     let pairs: Vec<Pair> = (0..250u8).map(|i| Pair(u32::from(i), [f32::from(i), 0.5])).collect();

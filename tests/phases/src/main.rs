@@ -7,9 +7,15 @@ mod math;
 mod programs;
 mod types;
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cuda_safe::{Context, Driver, Stream};
+
+/// Waits until no other test uses the context, whose faults are those of all its streams.
+fn alone() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Returns a new stream of the software device.
 fn stream() -> Stream {

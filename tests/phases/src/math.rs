@@ -220,6 +220,7 @@ fn bits64(x: f64) -> u64 {
 
 #[test]
 fn floats_have_equal_bits() {
+    let _alone = crate::alone();
     let stream = crate::stream();
     let (a, b) = pairs(&floats());
     same!(&stream, float_functions, a, b, [0.0; 16], |x: [f32; 16]| x.map(bits32));
@@ -235,6 +236,7 @@ fn floats_have_equal_bits() {
 
 #[test]
 fn integers_have_equal_bits() {
+    let _alone = crate::alone();
     let stream = crate::stream();
     let (a, b) = pairs(&[
         0,

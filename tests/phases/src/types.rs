@@ -173,6 +173,7 @@ fn picture(w: usize, h: usize, out: &mut [f32], flags: &mut [u32]) {
 
 #[test]
 fn images_and_several_outputs_have_equal_bits() {
+    let _alone = crate::alone();
     let stream = crate::stream();
     let (w, h) = (45, 19);
     let (mut out, mut flags) = (vec![0.0f32; w * h], vec![0u32; w * h]);
