@@ -237,6 +237,23 @@ mod tests {
     }
 
     #[test]
+    fn products_for_every_target_have_nothing_of_cuda_in_their_tree() -> Result<(), Error> {
+        for package in EVERYWHERE {
+            let mut tree = cargo();
+            tree.args(["tree", "--offline", "--all-features", "--edges", "normal,build"]);
+            tree.args(["--prefix", "none", "--format", "{p}", "--package", package]);
+            let tree = output(&mut tree)?;
+            let names: Vec<_> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+            assert!(names.contains(&package), "{tree}");
+            for product in &api::PRODUCTS {
+                let allowed = EVERYWHERE.contains(&product.package);
+                assert!(allowed || !names.contains(&product.package), "{package}: {tree}");
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
     fn what_did_not_run_says_why() {
         let outcome = Outcome::NotRun("cargo-deny is not installed");
         assert_eq!(

@@ -98,7 +98,8 @@ fn count(x: &[u32], bins: &cuda_safe::kernel::Atomic<[u32]>, out: &mut [u32]) {
     each(out, |i, out| *out = bins.fetch_add((x[i] & 3) as usize, 1));
 }
 
-/// Launches kernels on two streams over one buffer, also recorded, and drops memory at once. All threads count in 4 elements.
+/// Launches kernels on two streams over one buffer, also recorded, and drops memory at once. All threads count in 4
+/// elements.
 ///
 /// - row: launches are ordered and recorded as others
 /// - row: all threads change only memory that is atomic
