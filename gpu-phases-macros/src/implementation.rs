@@ -307,6 +307,7 @@ fn operator(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
             copy.sig.ident = Ident::new(&format!("{old}_{}", right.to_lowercase()), old.span());
             let new = copy.sig.ident.clone();
             let rename = |tokens: TokenStream| replace_ident(tokens, &old, &new);
+            method.attrs.push(syn::parse_quote!(#[inline(always)]));
             let block = rename(method.block.to_token_stream());
             method.block = syn::parse2(block)?;
             writes.push(rename(write));
