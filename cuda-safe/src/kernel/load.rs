@@ -8,7 +8,7 @@ use super::loaded::{Entry, Key};
 use super::pack;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
-use crate::function;
+use crate::function::{self, KernelAttributes};
 use crate::module::{KernelSource, Module};
 use crate::stream::Stream;
 
@@ -40,6 +40,20 @@ impl Source {
             .host_headers(false)
             .kernel(ENTRY)
     }
+}
+
+/// Returns the resources that a kernel needs, as compiled for the stream's device and slices of fewer than 2^32 elements.
+/// Compiles and loads it, unless it is loaded.
+///
+/// # Errors
+/// The kernel does not load, or the error that the driver returns.
+#[doc(alias = "cuFuncGetAttribute")]
+pub fn attributes(stream: &Stream, kernel: &'static Kernel) -> Result<KernelAttributes> {
+    let entry = match super::loaded(stream).get(Key::new(kernel, false)) {
+        Some(entry) => entry,
+        None => load(stream, kernel, false)?,
+    };
+    entry.kernel.attributes()
 }
 
 /// Compiles or finds the kernel, loads it, and keeps it for later launches.

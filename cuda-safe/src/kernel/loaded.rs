@@ -36,6 +36,21 @@ impl Entry {
         for kind in [Counted::Module, Counted::Kernel] {
             change(&context.inner().census, kind);
         }
+        if self.has_variables() {
+            for kind in [Counted::Stream, Counted::Buffer] {
+                change(&context.inner().census, kind);
+            }
+        }
+    }
+
+    /// Returns whether the module has variables. Their memory is known since the kernel is loaded.
+    fn has_variables(&self) -> bool {
+        self.kernel.module().has_variable_memory()
+    }
+
+    /// Returns how often it holds the context.
+    fn holds(&self) -> usize {
+        1 + usize::from(self.has_variables())
     }
 }
 
@@ -66,8 +81,8 @@ pub(crate) struct Loaded {
     /// The newest table; null while there is no entry.
     table: AtomicPtr<Table>,
     kept: Lock<Kept>,
-    /// How many entries there are.
-    count: AtomicUsize,
+    /// How often the entries hold the context.
+    holds: AtomicUsize,
 }
 
 /// A hash table with open addressing. At least half of its places are null.
@@ -115,9 +130,9 @@ impl Loaded {
         unsafe { table.as_ref().place(key).load(Ordering::Acquire).as_ref() }
     }
 
-    /// Returns how many entries there are.
-    pub(super) fn count(&self) -> usize {
-        self.count.load(Ordering::Relaxed)
+    /// Returns how often the entries hold the context.
+    pub(super) fn holds(&self) -> usize {
+        self.holds.load(Ordering::Relaxed)
     }
 
     /// Adds an entry unless another thread has added its key; then that one is returned, and this one is dropped.
@@ -127,9 +142,9 @@ impl Loaded {
             // The drop takes no lock that is held here.
             return Ok(known);
         }
+        self.holds.fetch_add(entry.holds(), Ordering::Relaxed);
         let entry = NonNull::from(Box::leak(Box::new(entry)));
         kept.entries.push(entry);
-        self.count.fetch_add(1, Ordering::Relaxed);
         let places = (kept.entries.len() * 2).next_power_of_two();
         // SAFETY: as in `get`.
         let table = match unsafe { self.table.load(Ordering::Relaxed).as_ref() } {
@@ -161,7 +176,7 @@ impl Loaded {
     pub(super) unsafe fn clear(&self) -> Result<()> {
         let kept = std::mem::take(&mut *self.kept.lock()?);
         self.table.store(std::ptr::null_mut(), Ordering::Relaxed);
-        self.count.store(0, Ordering::Relaxed);
+        self.holds.store(0, Ordering::Relaxed);
         // SAFETY: the caller's promise.
         unsafe { kept.free() };
         Ok(())

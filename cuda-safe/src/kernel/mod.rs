@@ -72,6 +72,7 @@ pub use gpu_phases::__private::{
     CudaSafeDevice as Device, cuda_safe_device as device, cuda_safe_kernel as kernel,
 };
 pub use gpu_phases::*;
+pub use load::attributes;
 pub use pack::{Pack, check, ptx};
 pub use place::{Memory, Place, ReadAt, WriteAt};
 
@@ -86,7 +87,7 @@ pub(crate) struct RustKernels {
 impl RustKernels {
     /// Returns how often the kernels that it has loaded hold the context.
     pub(crate) fn holds(&self) -> usize {
-        self.loaded.count()
+        self.loaded.holds()
     }
 
     /// Leaves all to the deferred-free list.
