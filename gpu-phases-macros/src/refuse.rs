@@ -28,7 +28,7 @@ pub(crate) fn no_cfg(item: &Item) -> Result<()> {
                 self.0 = Some(refuse(
                     attr,
                     "`cfg` would change the Rust and not the C++",
-                    "put it before the attribute of the whole item, or write `if cfg!(…)` with a `const`",
+                    "put it before the attribute of the whole item, or write `if ON` with `const ON: bool = cfg!(…);`",
                 ));
             }
         }
