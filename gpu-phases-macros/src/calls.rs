@@ -116,9 +116,22 @@ impl Translator<'_> {
             && let Some(last) = path.path.segments.last_mut()
         {
             last.ident = syn::Ident::new(&defined_name(name), last.ident.span());
+            if !DEFINED.contains(&name) {
+                let probe = self.callee();
+                call.args.insert(0, probe);
+            }
         }
         let args: String = args.iter().map(|arg| format!(", {}", arg.code)).collect();
         Ok(self.called(format!("a_{name}(c, {line}, ty<{ty}>{{}}{args})")))
+    }
+
+    /// Returns the argument by which rustc reports which method is called.
+    fn callee(&mut self) -> Expr {
+        let number = self.probes;
+        self.probes += 1;
+        let probe = self.probe_name(number);
+        self.hole(quote!(types.name(#number, t)));
+        Expr::Verbatim(quote!(#probe))
     }
 
     /// A function with `#[device]`: rustc finds its source by its path, and infers its generic arguments.
@@ -215,6 +228,8 @@ impl Translator<'_> {
         if DEFINED.contains(&name.as_str()) || !BUILT_IN.contains(&name.as_str()) {
             call.method = syn::Ident::new(&defined_name(&name), call.method.span());
         }
+        let is_device_method =
+            !DEFINED.contains(&name.as_str()) && !BUILT_IN.contains(&name.as_str());
         let own_receiver = self.is_own_receiver(&call.receiver);
         if BUILT_IN.contains(&name.as_str()) && !matches!(name.as_str(), "unwrap" | "expect") {
             // C++ has this name for Rust's own types only.
@@ -239,6 +254,10 @@ impl Translator<'_> {
         let code = format!("m_{name}(c, {line}, {receiver}{args})");
         if name == "len" && call.args.is_empty() {
             return Ok(Value::new(code, values[0].effect));
+        }
+        if is_device_method {
+            let probe = self.callee();
+            call.args.insert(0, probe);
         }
         if !is_pure(&name) && !own_receiver {
             self.effect();

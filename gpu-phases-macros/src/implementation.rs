@@ -86,6 +86,7 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
             "write the methods into one `impl`, or number the blocks from `slot = 0` on",
         );
     }
+    let library = &options.library;
     let mut writes = Vec::new();
     let mut bodies: Vec<ImplItem> = Vec::new();
     for item in &mut block.items {
@@ -105,7 +106,10 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
             if method.sig.receiver().is_some() { format!("m_{name}") } else { format!("a_{name}") };
         let mut alias = method.clone();
         let (body, write) = function(&mut method.sig, &mut method.block, &head, None, options)?;
-        writes.push(write);
+        let (private, hash) = (options.private(), name_hash(&name));
+        writes.push(quote! {
+            #private::in_method::<Self>(t, #hash, #name, |t: &mut #library::text::Text| { #write })
+        });
         bodies.push(body);
         // Kernels call methods by these names, which others do not have.
         alias.attrs = vec![
@@ -116,12 +120,27 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
         alias.block = method.block.clone();
         alias.sig = method.sig.clone();
         alias.sig.ident = Ident::new(&defined_name(&name), alias.sig.ident.span());
+        // The argument says to rustc's copy of a caller which method it calls. Names that Rust's own types have, too, are
+        // called without it.
+        if !DEFINED.contains(&name.as_str()) {
+            let at = usize::from(alias.sig.receiver().is_some());
+            let probe = syn::parse_quote!(_: #private::Probe<#private::Method<Self, #hash>>);
+            alias.sig.inputs.insert(at, probe);
+        }
         bodies.push(ImplItem::Fn(alias));
     }
     let link = methods_link(options.slot);
     block.items.extend(bodies);
     block.items.push(link_item(&link, &writes, options));
     Ok(block.into_token_stream())
+}
+
+/// Returns a number for the name of a method.
+fn name_hash(name: &str) -> u64 {
+    // FNV-1a.
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Refuses a method whose name means one thing for all types in kernels.

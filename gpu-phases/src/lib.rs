@@ -7,6 +7,7 @@ pub mod __private;
 mod atomic;
 #[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
 mod builtin;
+mod calls;
 #[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
 mod composite;
 mod contract;

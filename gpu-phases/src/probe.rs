@@ -18,6 +18,32 @@ impl<T: Device> Named for T {
     }
 }
 
+/// A device method: of which type, and the hash of its name. It has no name of its own in C++, but is noted as called.
+#[derive(Debug)]
+pub struct Method<T, const NAME: u64>(PhantomData<fn() -> T>);
+
+impl<T: Device, const NAME: u64> Named for Method<T, NAME> {
+    fn name(text: &mut Text) -> String {
+        text.calls(&method_key::<T>(NAME));
+        String::new()
+    }
+}
+
+fn method_key<T: Device>(name: u64) -> String {
+    format!("{} {name}", T::rust_name())
+}
+
+/// Writes a device method by `write`, whose calls are those of the method.
+pub fn in_method<T: Device>(
+    text: &mut Text,
+    hash: u64,
+    name: &str,
+    write: impl FnOnce(&mut Text) -> String,
+) -> String {
+    let label = format!("{}::{name}", T::rust_name());
+    text.inside(&method_key::<T>(hash), &label, write)
+}
+
 /// Stands for a type that rustc infers.
 #[derive(Debug)]
 pub struct Probe<T>(PhantomData<fn() -> T>);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::calls::Calls;
 use crate::device::Device;
 
 /// A text of C++: definitions that are written once each, in the order of their needs, and then kernels.
@@ -14,6 +15,7 @@ pub struct Text {
     named: BTreeMap<String, u32>,
     files: Vec<&'static str>,
     kernel_number: u32,
+    calls: Calls,
 }
 
 impl Text {
@@ -47,7 +49,11 @@ impl Text {
     /// Returns the whole text: the header of semantics and all that was written.
     #[must_use]
     pub fn finish(&self) -> String {
+        let cycle = self.calls.cycle().map(|cycle| {
+            format!("#error device functions call each other in a cycle: {cycle}: write a loop\n")
+        });
         [
+            cycle.as_deref().unwrap_or_default(),
             crate::HEADER,
             "namespace phases {\n",
             self.definitions.as_str(),
@@ -73,7 +79,10 @@ impl Text {
     /// Writes what `make` returns, unless something was written for the key before. What `make` writes comes first.
     pub fn define(&mut self, key: &str, make: impl FnOnce(&mut Self) -> String) {
         if self.written.insert(key.to_owned(), String::new()).is_none() {
+            // Types and their methods are not called by what needs them.
+            let stack = std::mem::take(&mut self.calls.stack);
             let text = make(self);
+            self.calls.stack = stack;
             self.definitions.push_str(&text);
         }
     }
@@ -87,6 +96,7 @@ impl Text {
         stem: &str,
         make: impl FnOnce(&mut Self, &str) -> String,
     ) -> String {
+        self.calls(key);
         if let Some(name) = self.written.get(key) {
             return name.clone();
         }
@@ -94,9 +104,28 @@ impl Text {
         *number += 1;
         let name = format!("f_{stem}_{number}");
         self.written.insert(key.to_owned(), name.clone());
-        let text = make(self, &name);
+        let text = self.inside(key, stem, |text| make(text, &name));
         self.definitions.push_str(&text);
         name
+    }
+
+    /// Notes that the function that is being written calls the one with this key.
+    pub(crate) fn calls(&mut self, key: &str) {
+        self.calls.note(key);
+    }
+
+    /// Runs `write`, which writes the function with this key.
+    pub(crate) fn inside(
+        &mut self,
+        key: &str,
+        label: &str,
+        write: impl FnOnce(&mut Self) -> String,
+    ) -> String {
+        self.calls.stack.push(key.to_owned());
+        self.calls.functions.entry(key.to_owned()).or_default().label = label.to_owned();
+        let text = write(self);
+        self.calls.stack.pop();
+        text
     }
 
     /// Writes text as it is, at the end.

@@ -268,3 +268,41 @@ fn the_description_has_the_overflow_checks_of_rust() {
         }
     }
 }
+
+#[derive(Debug, Clone, Copy, Device)]
+#[repr(C)]
+struct Walk {
+    left: u32,
+}
+
+#[device]
+impl Walk {
+    fn even(self) -> u32 {
+        if self.left == 0 { 1 } else { Walk { left: self.left - 1 }.odd() }
+    }
+
+    fn odd(self) -> u32 {
+        if self.left == 0 { 0 } else { by_function(self) }
+    }
+}
+
+#[device]
+fn by_function(walk: Walk) -> u32 {
+    Walk { left: walk.left - 1 }.even()
+}
+
+#[kernel]
+fn walks(out: &mut [u32]) {
+    each(out, |i, out| *out = Walk { left: i as u32 }.even());
+}
+
+#[test]
+fn a_cycle_of_methods_is_an_error_of_the_load() {
+    let source = walks::source();
+    let first = source.lines().next().unwrap();
+    assert!(first.starts_with("#error device functions call each other in a cycle: "), "{first}");
+    for name in ["types::Walk::even", "types::Walk::odd", "by_function", "write a loop"] {
+        assert!(first.contains(name), "{first}");
+    }
+    assert!(!nbody::source().contains("#error"));
+}
