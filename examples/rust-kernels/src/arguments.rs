@@ -23,8 +23,8 @@ Usage: rust-kernels [--compare] [--scale FACTOR] [--rounds N] [--output FOLDER] 
   --scale FACTOR   multiplies all sizes [default: 1; a software device gets small sizes anyway]
   --rounds N       samples of each measurement [default: 31; 3 on a software device]
   --output FOLDER  where the picture goes [default: target/rust-kernels]
-  KERNEL           saxpy, stream, integrate, nbody, spmv, mandelbrot, raytrace [default: all];
-                   with --compare also launch and cpu
+  KERNEL           saxpy, stream, integrate, nbody, spmv, matmul, mandelbrot, raytrace; with --compare
+                   also launch and cpu [default: all]
 ";
 
 impl Arguments {
@@ -83,5 +83,15 @@ impl Arguments {
     }
 }
 
-const KERNELS: [&str; 9] =
-    ["saxpy", "stream", "integrate", "nbody", "spmv", "mandelbrot", "raytrace", "launch", "cpu"];
+const KERNELS: [&str; 10] = [
+    "saxpy",
+    "stream",
+    "integrate",
+    "nbody",
+    "spmv",
+    "matmul",
+    "mandelbrot",
+    "raytrace",
+    "launch",
+    "cpu",
+];

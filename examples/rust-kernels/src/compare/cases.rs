@@ -1,7 +1,7 @@
 //! The kernels to measure.
 
 use cuda_safe::DeviceBuffer;
-use rust_kernels::{integrate, mandelbrot, nbody, plain, saxpy, spmv, stream};
+use rust_kernels::{integrate, mandelbrot, matmul, nbody, plain, saxpy, spmv, stream};
 use rust_kernels_checked as checked;
 
 use super::table::Row;
@@ -12,14 +12,18 @@ use crate::data::{Random, Sparse, bodies, oscillators};
 
 pub(super) type Rows = Result<Vec<Row>, Failure>;
 
+/// Measures the kernels of a program.
+type Measure = fn(&Bench<'_>) -> Rows;
+
 /// Measures those that the arguments name.
 pub(crate) fn all(bench: &Bench<'_>, arguments: &Arguments) -> Rows {
-    let cases: [(&str, fn(&Bench<'_>) -> Rows); 7] = [
+    let cases: [(&str, Measure); 8] = [
         ("saxpy", saxpys),
         ("stream", streams),
         ("integrate", integrator),
         ("nbody", all_pairs),
         ("spmv", sparse),
+        ("matmul", product),
         ("mandelbrot", picture),
         ("raytrace", super::raytrace::measure),
     ];
@@ -184,6 +188,26 @@ fn sparse(bench: &Bench<'_>) -> Rows {
             // SAFETY: `Sparse` makes offsets from the number of columns so far, and columns below the number of rows.
             |twins, out| unsafe { twins.spmv(on, &offsets, &columns, &values, &x, out) },
         )?
+        .measure()?;
+    Ok(vec![row])
+}
+
+fn product(bench: &Bench<'_>) -> Rows {
+    let on = bench.stream;
+    let n = bench.size(2048, 64);
+    let a = DeviceBuffer::from_slice(on, &Random::floats(1, n * n))?;
+    let b = DeviceBuffer::from_slice(on, &Random::floats(2, n * n))?;
+    let row = Case::new(bench, "matmul", n * n)
+        .rust(Variant::Rust, matmul::matmul::kernel(), |out| {
+            matmul::matmul::launch(on, n, &a, &b, out)
+        })?
+        .rust(Variant::Plain, plain::matmul::kernel(), |out| {
+            plain::matmul::launch(on, n, &a, &b, out)
+        })?
+        .rust(Variant::Checked, checked::matmul::matmul::kernel(), |out| {
+            checked::matmul::matmul::launch(on, n, &a, &b, out)
+        })?
+        .twins(|twins| twins.matmul_kernel(), |twins, out| twins.matmul(on, n as u32, &a, &b, out))?
         .measure()?;
     Ok(vec![row])
 }

@@ -129,3 +129,15 @@ __global__ void integrate(float dt, const Oscillator *__restrict__ start, Oscill
         end[i] = Oscillator{x, v};
     }
 }
+
+__global__ void matmul(unsigned n, const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c) {
+    unsigned column = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned row = blockIdx.y * blockDim.y + threadIdx.y;
+    if (column < n && row < n) {
+        float sum = 0.0f;
+        for (unsigned k = 0; k < n; k++) {
+            sum += a[row * n + k] * b[k * n + column];
+        }
+        c[row * n + column] = sum;
+    }
+}

@@ -34,6 +34,8 @@ kernels! {
             over [width, height] by [32, 8] where counts.len() == width * height;
         pub(crate) safe fn nbody(positions: &[Vec3], forces: &mut [Vec3], n: u32 = positions.len()) over n by 256
             where forces.len() == n;
+        pub(crate) safe fn matmul(n: u32, a: &[f32], b: &[f32], c: &mut [f32]) over [n, n] by [32, 8]
+            where n < 65536, a.len() == n * n, b.len() == n * n, c.len() == n * n;
         // The caller promises offsets that do not fall and are at most the number of columns, and columns below the
         // length of `x`.
         pub(crate) unsafe fn spmv(

@@ -4,6 +4,7 @@
 
 pub mod integrate;
 pub mod mandelbrot;
+pub mod matmul;
 pub mod nbody;
 pub mod plain;
 pub mod raytrace;

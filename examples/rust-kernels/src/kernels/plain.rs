@@ -94,3 +94,16 @@ pub fn dot(a: &[f64], b: &[f64], sums: &mut [f64]) {
         *sum = s;
     });
 }
+
+/// [`matmul`](crate::matmul::matmul()).
+#[kernel]
+pub fn matmul(n: usize, a: &[f32], b: &[f32], c: &mut [f32]) {
+    assert!(a.len() == n * n && b.len() == n * n);
+    each(image(c, [n, n]), |[column, row], c| {
+        let mut sum = 0.0;
+        for k in 0..n {
+            sum += a[row * n + k] * b[k * n + column];
+        }
+        *c = sum;
+    });
+}

@@ -2,6 +2,7 @@
 
 mod integrate;
 mod mandelbrot;
+mod matmul;
 mod nbody;
 pub(crate) mod raytrace;
 mod saxpy;
@@ -30,16 +31,20 @@ impl Setting<'_> {
     }
 }
 
+/// A program, which returns what it has done.
+type Program = fn(&Setting<'_>) -> Result<String, Failure>;
+
 /// Runs the programs that the arguments name.
 pub(crate) fn all(context: &Context, arguments: &Arguments, software: bool) -> Result<(), Failure> {
     let stream = context.stream()?;
     let setting = Setting { stream: &stream, software, arguments };
-    let programs: [(&str, fn(&Setting<'_>) -> Result<String, Failure>); 7] = [
+    let programs: [(&str, Program); 8] = [
         ("saxpy", saxpy::run),
         ("stream", stream::run),
         ("integrate", integrate::run),
         ("nbody", nbody::run),
         ("spmv", spmv::run),
+        ("matmul", matmul::run),
         ("mandelbrot", mandelbrot::run),
         ("raytrace", raytrace::run),
     ];

@@ -16,7 +16,7 @@ pub(crate) const DEPTH: u32 = 20;
 
 pub(super) fn run(setting: &Setting<'_>) -> Result<String, Failure> {
     let stream = setting.stream;
-    let (width, samples) = (setting.size(1200, 64), if setting.software { 2 } else { 32 });
+    let (width, samples) = (setting.size(1200, 64), if setting.software { 2 } else { 16 });
     let height = width * 9 / 16;
     let spheres = scene::spheres();
     let camera = scene::camera(width as f32 / height as f32);
