@@ -79,6 +79,10 @@ pub enum ErrorKind {
         /// Each name or length in the clause and its value.
         values: Vec<(&'static str, i128)>,
     },
+    /// A check in a kernel that is a Rust function failed. Waits and downloads return this until
+    /// [`Context::take_fault`](crate::Context::take_fault) takes the fault; see the module [`kernel`](crate::kernel).
+    #[cfg(feature = "rust-kernels")]
+    KernelFault(gpu_phases::Fault),
     /// The request makes no sense; refused before the driver was asked.
     Invalid(Cow<'static, str>),
     /// The process was forked after the driver was initialised: CUDA does not survive `fork`.
@@ -136,6 +140,16 @@ impl Error {
     #[must_use]
     pub fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Invalid(message.into()))
+    }
+
+    /// Returns the error of a Rust kernel whose check failed.
+    #[cfg(feature = "rust-kernels")]
+    #[cold]
+    pub(crate) fn kernel_fault(fault: gpu_phases::Fault) -> Self {
+        Self::new(ErrorKind::KernelFault(fault)).edit(|inner| inner.asynchronous = true).with_hint(
+            "the context works on; what the launch has written is unspecified, and waits return this error until \
+             `Context::take_fault` is called",
+        )
     }
 
     #[cold]
@@ -373,6 +387,8 @@ impl fmt::Display for Error {
                     write!(f, "{separator}{name} = {value}")?;
                 }
             }
+            #[cfg(feature = "rust-kernels")]
+            ErrorKind::KernelFault(fault) => write!(f, "{fault}")?,
             ErrorKind::Invalid(message) => f.write_str(message)?,
             ErrorKind::Forked => {
                 f.write_str("the process was forked after CUDA was initialised")?;

@@ -160,7 +160,11 @@ impl Event {
         // SAFETY: the event is live: `self` owns it.
         match unsafe { self.context.state.sys.cuEventQuery(self.raw) } {
             Ok(CUresult::CUDA_ERROR_NOT_READY) => Ok(false),
-            other => self.context.answer("cuEventQuery", other).map(|()| true),
+            other => {
+                self.context.answer("cuEventQuery", other)?;
+                self.context.check_fault()?;
+                Ok(true)
+            }
         }
     }
 
@@ -176,7 +180,8 @@ impl Event {
             // SAFETY: the event is live: `self` owns it.
             unsafe { self.context.state.sys.cuEventSynchronize(self.raw) }
         });
-        self.context.answer("cuEventSynchronize", result)
+        self.context.answer("cuEventSynchronize", result)?;
+        self.context.check_fault()
     }
 
     /// Milliseconds on the device from this event's record to `end`'s, with a resolution of about

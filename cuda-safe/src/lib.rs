@@ -63,6 +63,7 @@
 //! - `half`: `f16` and `bf16` as elements and kernel arguments.
 //! - `libraries`: raw bindings to cuBLAS and cuFFT, in `sys::cublas` and `sys::cufft`.
 //! - `ndarray`: buffers from and to arrays of `ndarray`.
+//! - `rust-kernels`: kernels that are Rust functions, in the module `kernel`.
 //! - `packed-ptx`: [`PackedPtx`], PTX that a program embeds compressed.
 //! - `tracing`: events of the `tracing` crate, under the target `cuda_safe`: launches,
 //!   also recorded ones, launches of graphs, copies of whole slices, allocations and frees at `TRACE`;
@@ -87,10 +88,12 @@ pub mod dlpack;
 mod driver;
 mod error;
 mod event;
+mod function;
 mod generation;
 mod graph;
 mod image;
-mod kernel;
+#[cfg(feature = "rust-kernels")]
+pub mod kernel;
 mod launch;
 mod lend;
 mod memory;
@@ -117,8 +120,8 @@ pub use device::Device;
 pub use driver::Driver;
 pub use error::{Error, ErrorKind, LaunchRecord, Result};
 pub use event::Event;
+pub use function::{Kernel, KernelAttributes, KernelParameter};
 pub use graph::{GraphBuilder, GraphExec, GraphNode, GraphPart, Recaptured, RecordingId};
-pub use kernel::{Kernel, KernelAttributes, KernelParameter};
 pub use launch::{
     DeviceRepr, Dim3, IntoLaunchConfig, KernelArg, LaunchConfig, ReadView, WriteView,
 };

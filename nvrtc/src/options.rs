@@ -255,7 +255,8 @@ impl Options {
 
     /// Returns whether the image may hold the folder that the process is in.
     pub(crate) fn embeds_folder(&self) -> bool {
-        self.names_files() || !self.extra.is_empty()
+        // This one says what functions without a mark are, and Rust kernels are compiled with it.
+        self.names_files() || self.extra.iter().any(|extra| extra != "-default-device")
     }
 }
 
@@ -303,5 +304,7 @@ mod tests {
             assert!(Options::new().extra(argument).uncached().is_none(), "{argument}");
         }
         assert!(Options::new().pch(true).uncached().is_some());
+        assert!(!Options::new().extra("-default-device").embeds_folder());
+        assert!(Options::new().extra("-default-device").extra("-ewp").embeds_folder());
     }
 }

@@ -5,6 +5,7 @@ mod census;
 mod current;
 mod deferred;
 mod deferred_list;
+mod faults;
 mod graph_lock;
 mod lent;
 mod lent_slot;
@@ -17,8 +18,7 @@ use std::sync::{Arc, Weak};
 use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 
 pub(crate) use captures::Captures;
-use census::Census;
-pub(crate) use census::{Counted, list};
+pub(crate) use census::{Census, Counted, list};
 pub(crate) use deferred::{Deferred, DeferredFrees, Dropped, NO_STREAM};
 pub(crate) use graph_lock::{ContextGraphLock, HeldGraphLock, this_thread};
 use lent::Caretaker;
@@ -83,6 +83,8 @@ pub(crate) struct ContextInner {
     pub(crate) gates: ContextGates,
     /// The live objects, for the errors of `close`.
     pub(crate) census: Census,
+    #[cfg(feature = "rust-kernels")]
+    pub(crate) rust_kernels: crate::kernel::RustKernels,
     /// The latest launches on any stream, for error reports.
     streams: Lock<Vec<Weak<StreamInner>>>,
     /// Errors met by drops, kept until they are taken; see [`Context::take_drop_errors`].
@@ -228,7 +230,8 @@ impl Context {
     /// error of the work that failed.
     #[doc(alias = "cuCtxSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
-        self.inner.while_current(|| self.inner.wait_for_all())
+        self.inner.while_current(|| self.inner.wait_for_all())?;
+        self.inner.check_fault()
     }
 
     /// Checks whether the context can still be used, by one driver call without a handle.
@@ -409,6 +412,8 @@ impl ContextInner {
             gates: ContextGates::default(),
             peers: Peers::default(),
             census: Census::default(),
+            #[cfg(feature = "rust-kernels")]
+            rust_kernels: crate::kernel::RustKernels::default(),
             streams: Lock::new(Vec::new()),
             drop_errors: Lock::new(Vec::new()),
         })
@@ -451,7 +456,8 @@ impl ContextInner {
 
     /// Fails if there are other handles than the caller's.
     fn is_alone(self: &Arc<Self>, primary: &Option<Arc<Self>>) -> Result<()> {
-        let others = Arc::strong_count(self) - 1 - usize::from(self.is_kept_in(primary));
+        let kept = usize::from(self.is_kept_in(primary)) + self.holds_itself();
+        let others = Arc::strong_count(self).saturating_sub(1 + kept);
         if others == 0 {
             return Ok(());
         }
@@ -529,9 +535,12 @@ impl ContextInner {
         met.map_or(Ok(()), Err)
     }
 
-    /// Frees all that the context holds for reuse. Waits for the device.
+    /// Frees all that the context holds for reuse. Waits for the device. Call it where the context has no other handle.
     fn free_everything(&self) -> Result<()> {
         self.while_current(|| self.wait_for_all())?;
+        // SAFETY: `release` has seen that there is no other handle to the context, and holds the lock without which none is
+        // made.
+        unsafe { self.put_away_rust_kernels() }?;
         if let Some(module) = self.conditional.take() {
             self.deferred.put(Deferred::Module(module));
         }

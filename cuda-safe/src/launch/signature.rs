@@ -241,7 +241,7 @@ mod tests {
 
     fn parameters(text: &str) -> Vec<Parameter> {
         let signature = ptx::entries(text).unwrap().remove(0);
-        crate::kernel::parameters(&signature.name, &[], Some(&signature))
+        crate::function::parameters(&signature.name, &[], Some(&signature))
     }
 
     fn message<A: KernelArgs>(parameters: &[Parameter]) -> String {

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use super::Module;
 use crate::error::{Error, Result};
-use crate::kernel::Kernel;
+use crate::function::Kernel;
 
 /// The marker of a type that is invariant in `T`.
 pub(super) type Invariant<T> = PhantomData<fn(T) -> T>;

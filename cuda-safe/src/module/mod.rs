@@ -42,7 +42,7 @@ use variables::Variables;
 use crate::consume::ConsumeError;
 use crate::context::{Context, ContextInner, Counted, Deferred, list};
 use crate::error::{Error, Result};
-use crate::kernel::Kernel;
+use crate::function::Kernel;
 
 /// A loaded module: kernels and global variables. A clone is another handle to the same module.
 ///
@@ -207,6 +207,13 @@ impl Module {
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
         let (image_name, _) = self.inner.find(name)?;
         Kernel::new(&self.inner, image_name, &signatures::shown(name))
+    }
+
+    /// Works like [`kernel`](Self::kernel); reports call the kernel `shown`.
+    #[cfg(feature = "rust-kernels")]
+    pub(crate) fn kernel_shown(&self, name: &str, shown: &str) -> Result<Kernel> {
+        let (image_name, _) = self.inner.find(name)?;
+        Kernel::new(&self.inner, image_name, shown)
     }
 
     /// Returns the names of the kernels in the image, as far as they are known: from the PTX, or else from

@@ -85,7 +85,7 @@ impl KernelSignatures {
         let Some(signature) = signature else {
             return Err(no_such_kernel(name, &self.names()));
         };
-        let parameters = crate::kernel::parameters(image_name, &[], Some(signature));
+        let parameters = crate::function::parameters(image_name, &[], Some(signature));
         launch::compare(&shown(name), &parameters, args.iter().map(Option::as_ref))
     }
 

@@ -284,3 +284,11 @@ impl ModuleInner {
         Ok(place.get_or_init(|| found)?.clone())
     }
 }
+
+#[cfg(feature = "rust-kernels")]
+impl super::Module {
+    /// Returns whether there is memory of variables, which holds the context by a stream.
+    pub(crate) fn has_variable_memory(&self) -> bool {
+        self.inner.variables.memory.get().is_some()
+    }
+}

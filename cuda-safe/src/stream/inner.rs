@@ -48,6 +48,9 @@ pub(crate) struct StreamInner {
     pub(super) lent: Option<Lent>,
     /// Whether it neither records nor is lent: then any thread may enqueue on it at any time.
     pub(crate) plain: bool,
+    /// The Rust kernels that launches here use, unless the context is the primary one.
+    #[cfg(feature = "rust-kernels")]
+    pub(crate) rust_kernels: crate::kernel::Loaded,
     /// `Some` for an adopted stream: keeps it alive, and marks that this crate must not destroy it.
     pub(super) foreign: Option<Token>,
 }
@@ -83,6 +86,8 @@ impl StreamInner {
             plain: capture.is_none() && lent.is_none(),
             capture,
             lent,
+            #[cfg(feature = "rust-kernels")]
+            rust_kernels: Default::default(),
             foreign,
         }
     }
@@ -105,6 +110,8 @@ impl StreamInner {
             capture: self.capture.take(),
             lent: self.lent.take(),
             plain: self.plain,
+            #[cfg(feature = "rust-kernels")]
+            rust_kernels: std::mem::take(&mut self.rust_kernels),
             foreign: self.foreign.take(),
         }
     }
@@ -211,7 +218,7 @@ impl StreamInner {
         });
         self.answer("cuStreamSynchronize", result)?;
         self.complete(enqueued);
-        Ok(())
+        self.context.check_fault()
     }
 
     /// Releases the stream's resources besides its handle. Enqueues at most an event.

@@ -39,7 +39,8 @@ impl Mark {
     /// The error of whatever work failed.
     pub fn synchronize(&self) -> Result<()> {
         self.stream.inner().state().usable()?;
-        self.stream.inner().finish(self.sequence)
+        self.stream.inner().finish(self.sequence)?;
+        self.stream.inner().context.check_fault()
     }
 }
 

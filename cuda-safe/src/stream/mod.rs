@@ -225,6 +225,7 @@ impl Stream {
             other => {
                 inner.answer("cuStreamQuery", other)?;
                 inner.complete(enqueued);
+                inner.context.check_fault()?;
                 Ok(true)
             }
         }

@@ -266,6 +266,12 @@ functions! {
         }
         Ok(())
     }
+    fn cuMemHostGetDevicePointer_v2(
+        address: *mut CUdeviceptr, memory: *mut c_void, _flags: c_uint
+    ) {
+        current()?;
+        put(address, memory.addr() as CUdeviceptr)
+    }
     fn cuMemcpyHtoDAsync_v2(
         _to: CUdeviceptr, _from: *const c_void, _bytes: usize, _stream: CUstream
     ) { Ok(()) }

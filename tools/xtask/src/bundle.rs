@@ -31,7 +31,7 @@ struct Program {
 }
 
 /// Everything that is packed. A new example needs a line here and nothing else.
-const PROGRAMS: [Program; 13] = [
+const PROGRAMS: [Program; 14] = [
     Program { package: INTEGRATION, folder: "tests/integration", place: "bin", test: true },
     Program { package: "bench", folder: "bench", place: "bin", test: false },
     Program { package: "saxpy", folder: "examples/saxpy", place: "examples", test: false },
@@ -55,6 +55,12 @@ const PROGRAMS: [Program; 13] = [
     },
     Program { package: "fit", folder: "examples/fit", place: "examples", test: false },
     Program { package: "push", folder: "examples/push", place: "examples", test: false },
+    Program {
+        package: "rust-kernels",
+        folder: "examples/rust-kernels",
+        place: "examples",
+        test: false,
+    },
 ];
 
 /// CUDA's headers, where the crate `nvrtc` searches around the packed library: a wheel, a folder of it, and its place in

@@ -57,7 +57,7 @@ impl From<bool> for Outcome {
 
 type Step = (&'static str, fn() -> Result<Outcome, Error>);
 
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 18] = [
     ("fmt", fmt),
     ("sources", || checks::sources().map(Outcome::from)),
     ("deny", deny),
@@ -65,6 +65,7 @@ const STEPS: [Step; 17] = [
     ("clippy, no features", clippy_without_features),
     ("check, Windows", || check_for("x86_64-pc-windows-gnu")),
     ("check, macOS", || check_for("aarch64-apple-darwin")),
+    ("check, WebAssembly", || check_for("wasm32-unknown-unknown")),
     ("doc, api --check", || api::api(true).map(Outcome::from)),
     ("doc, the rest", || api::document_others().map(Outcome::from)),
     ("bindgen --check", || {
@@ -143,6 +144,16 @@ fn clippy_without_features() -> Result<Outcome, Error> {
 /// The products that are written for Unix alone: the software device maps memory by `mmap`.
 const UNIX: [&str; 2] = ["cuda-emu", "nccl-emu"];
 
+/// The products for systems on which CUDA has never run.
+const EVERYWHERE: [&str; 2] = ["gpu-phases", "gpu-phases-macros"];
+
+/// Returns the products that a target can have.
+fn products_for(target: &str) -> impl Iterator<Item = &'static str> {
+    let wasm = target.starts_with("wasm");
+    let names = api::PRODUCTS.iter().map(|product| product.package);
+    names.filter(move |name| if wasm { EVERYWHERE.contains(name) } else { !UNIX.contains(name) })
+}
+
 /// Checks the libraries for another system, which needs its standard library and nothing else of it.
 fn check_for(target: &str) -> Result<Outcome, Error> {
     if !has_standard_library(target)? {
@@ -150,8 +161,8 @@ fn check_for(target: &str) -> Result<Outcome, Error> {
     }
     let mut check = cargo();
     check.args(["check", "--quiet", "--lib", "--all-features", "--target", target]);
-    for product in api::PRODUCTS.iter().filter(|product| !UNIX.contains(&product.package)) {
-        check.args(["--package", product.package]);
+    for package in products_for(target) {
+        check.args(["--package", package]);
     }
     self::check(check.env("RUSTFLAGS", "-Dwarnings"))
 }
@@ -212,6 +223,33 @@ mod tests {
         assert!(!has_standard_library("mipsel-sony-psp")?);
         let outcome = check_for("mipsel-sony-psp")?;
         assert!(outcome.words().starts_with("not run: no standard library"), "{outcome:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn each_target_checks_what_it_can_have() {
+        let windows: Vec<_> = products_for("x86_64-pc-windows-gnu").collect();
+        assert!(windows.contains(&"gpu-phases") && windows.contains(&"cuda-safe"), "{windows:?}");
+        assert!(!windows.contains(&"cuda-emu"), "{windows:?}");
+        let mut wasm: Vec<_> = products_for("wasm32-unknown-unknown").collect();
+        wasm.sort_unstable();
+        assert_eq!(wasm, EVERYWHERE);
+    }
+
+    #[test]
+    fn products_for_every_target_have_nothing_of_cuda_in_their_tree() -> Result<(), Error> {
+        for package in EVERYWHERE {
+            let mut tree = cargo();
+            tree.args(["tree", "--offline", "--all-features", "--edges", "normal,build"]);
+            tree.args(["--prefix", "none", "--format", "{p}", "--package", package]);
+            let tree = output(&mut tree)?;
+            let names: Vec<_> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+            assert!(names.contains(&package), "{tree}");
+            for product in &api::PRODUCTS {
+                let allowed = EVERYWHERE.contains(&product.package);
+                assert!(allowed || !names.contains(&product.package), "{package}: {tree}");
+            }
+        }
         Ok(())
     }
 

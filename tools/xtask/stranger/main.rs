@@ -1,6 +1,7 @@
-//! A program of someone who has the published crates and no checkout: a kernel of its own, a query of a mesh, and a
-//! gradient, on the software device. `cargo xtask package` builds and runs it.
+//! A program of someone who has the published crates and no checkout: a kernel of its own in C++ and one in Rust, a
+//! query of a mesh, and a gradient, on the software device. `cargo xtask package` builds and runs it.
 
+use cuda_safe::kernel::kernel;
 use cuda_safe::prelude::*;
 use cuda_safe::{Driver, Module};
 use cuda_tape::{Element, OpSpec, Param, Primal, Tape};
@@ -19,6 +20,12 @@ kernels! {
         safe fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32], n: usize = x.len()) over n
             where y.len() == n, out.len() == n;
     }
+}
+
+#[kernel]
+fn scale(by: f32, x: &[f32], out: &mut [f32]) {
+    assert!(x.len() == out.len());
+    each(out, |i, out| *out = by * x[i]);
 }
 
 const SQUARE: &str = r#"
@@ -47,6 +54,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn run(context: &Context) -> Result<(), Box<dyn std::error::Error>> {
     let stream = context.stream()?;
     saxpy(context, &stream)?;
+    rust_kernel(&stream)?;
     closest_point(context, &stream)?;
     gradient(context, &stream)
 }
@@ -60,6 +68,13 @@ fn saxpy(context: &Context, stream: &Stream) -> Result<(), Box<dyn std::error::E
     let mut out = DeviceBuffer::<f32>::zeroed(stream, usize::from(n))?;
     Kernels::load(context)?.saxpy(stream, a, &x, &y, &mut out)?;
     equal("saxpy", &out.to_vec(stream)?, &expected)
+}
+
+fn rust_kernel(stream: &Stream) -> Result<(), Box<dyn std::error::Error>> {
+    let x = DeviceBuffer::from_slice(stream, &[1.0f32, 2.5])?;
+    let mut out = DeviceBuffer::<f32>::zeroed(stream, 2)?;
+    scale::launch(stream, 4.0, &x, &mut out)?;
+    equal("kernel in Rust", &out.to_vec(stream)?, &[4.0, 10.0])
 }
 
 /// Takes kernels that the crate has as PTX.

@@ -90,5 +90,6 @@ fn download_block(
     read_block(&block, target);
     context.staging.release(block);
     inner.complete(before);
+    inner.context.check_fault()?;
     Ok(())
 }

@@ -203,7 +203,7 @@ pub(super) fn download(
             None => download_alone(inner, from, target)?,
         }
         inner.complete(before);
-        Ok(())
+        inner.context.check_fault()
     })
 }
 

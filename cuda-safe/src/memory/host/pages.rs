@@ -6,13 +6,13 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-use cuda_sys::{CU_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_PORTABLE};
+use cuda_sys::{CU_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_PORTABLE, CUdeviceptr};
 
 use crate::context::ContextInner;
 use crate::error::{Error, Result};
 
 /// The alignment of all pinned memory.
-pub(in crate::memory) const ALIGN: usize = 4096;
+pub(crate) const ALIGN: usize = 4096;
 
 /// From this size on huge pages are asked for.
 const HUGE: usize = 2 << 20;
@@ -24,7 +24,7 @@ fn layout(bytes: usize) -> Option<Layout> {
 }
 
 /// Allocates pinned host memory that every context may use, not written yet. `bytes` must not be 0.
-pub(in crate::memory) fn allocate(context: &ContextInner, bytes: usize) -> Result<NonNull<u8>> {
+pub(crate) fn allocate(context: &ContextInner, bytes: usize) -> Result<NonNull<u8>> {
     context.state.usable()?;
     let none = || Error::invalid(format!("the host has no {bytes} bytes of memory to be pinned"));
     let layout = layout(bytes).ok_or_else(none)?;
@@ -65,6 +65,18 @@ pub(crate) unsafe fn free(context: &ContextInner, start: NonNull<u8>, bytes: usi
     // SAFETY: allocated with this layout, and the driver has unregistered it.
     unsafe { std::alloc::dealloc(start.as_ptr(), layout) };
     Ok(())
+}
+
+/// Returns the address by which the device uses the host's memory.
+pub(crate) fn device_address(context: &ContextInner, host: NonNull<u8>) -> Result<CUdeviceptr> {
+    let mut address = 0;
+    context.with_current(|| {
+        let start = host.as_ptr().cast();
+        // SAFETY: `address` is a valid place for an address, the memory is pinned, and the context
+        // is current.
+        unsafe { call!(context, cuMemHostGetDevicePointer_v2(&raw mut address, start, 0)) }
+    })?;
+    Ok(address)
 }
 
 /// Asks for huge pages, which are pinned and reached in fewer steps. Only advice.

@@ -20,7 +20,7 @@ use cuda_sys::{
 use super::host_borrow::{HostBorrow, HostBorrows};
 use super::pages;
 use crate::consume::ConsumeError;
-use crate::context::{ContextInner, Deferred};
+use crate::context::Deferred;
 use crate::error::{Error, Result};
 use crate::memory::allocation::{Allocation, Kind};
 use crate::memory::order::ranges::Ranges;
@@ -172,7 +172,7 @@ impl Allocation {
         }
         context.deferred.bound_pinned(context);
         let host = pages::allocate(context, bytes)?;
-        match device_address(context, host) {
+        match pages::device_address(context, host) {
             Ok(device) => {
                 // SAFETY: `bytes` bytes that were just allocated, and nothing else has their address.
                 unsafe { host.write_bytes(0, bytes) };
@@ -207,7 +207,7 @@ impl Allocation {
             registered = true;
             Ok(())
         });
-        match done.and_then(|()| device_address(context, host)) {
+        match done.and_then(|()| pages::device_address(context, host)) {
             Ok(device) => {
                 let visible = Visible::new(Memory::Registered(vector), host);
                 Ok(Self::visible(device, bytes, home, visible))
@@ -280,7 +280,9 @@ impl Allocation {
     ) -> Result<()> {
         for (stream, sequence) in self.newest_uses_of(range, access)? {
             stream.inner().finish(sequence)?;
+            stream.inner().context.check_fault()?;
         }
+        self.home_stream().inner().context.check_fault()?;
         self.pass_gates()
     }
 
@@ -348,16 +350,4 @@ impl Allocation {
             Memory::Registered(vector) => deferred.put(Deferred::Registered(vector)),
         }
     }
-}
-
-/// Returns the address by which the device uses the host's memory.
-fn device_address(context: &ContextInner, host: NonNull<u8>) -> Result<CUdeviceptr> {
-    let mut address = 0;
-    context.with_current(|| {
-        let start = host.as_ptr().cast();
-        // SAFETY: `address` is a valid place for an address, the memory is pinned, and the context
-        // is current.
-        unsafe { call!(context, cuMemHostGetDevicePointer_v2(&raw mut address, start, 0)) }
-    })?;
-    Ok(address)
 }

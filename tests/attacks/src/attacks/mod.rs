@@ -11,6 +11,7 @@ mod lent;
 mod memory;
 mod order;
 mod pinned;
+mod rust_kernels;
 mod tape;
 #[cfg(unix)]
 mod trust;
@@ -64,6 +65,7 @@ pub(crate) const PROGRAMS: &[(&str, &[Program])] = &[
     ("memory", memory::ATTACKS),
     ("order", order::ATTACKS),
     ("pinned", pinned::ATTACKS),
+    ("rust_kernels", rust_kernels::ATTACKS),
     ("tape", tape::ATTACKS),
     ("tape", tape::checks::ATTACKS),
     ("tape", tape::customs::ATTACKS),

@@ -8,8 +8,13 @@ use super::rows::rows;
 use crate::harness::{Attack, Failure, TestResult, ensure, files, quoted, workspace};
 
 /// The folders of prefixes; any other prefix is the name of a crate's folder.
-const FOLDERS: [(&str, &str); 4] =
-    [("emu", "cuda-emu"), ("models", "tests/models"), ("trust", "nvrtc"), ("unit", "cuda-safe")];
+const FOLDERS: [(&str, &str); 5] = [
+    ("emu", "cuda-emu"),
+    ("models", "tests/models"),
+    ("phases", "tests/phases"),
+    ("trust", "nvrtc"),
+    ("unit", "cuda-safe"),
+];
 
 pub(super) fn documented_names_exist(attacks: &[Attack]) -> TestResult {
     let mut checked = 0;

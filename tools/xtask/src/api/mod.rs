@@ -39,13 +39,15 @@ const fn named(package: &'static str, folder: &'static str) -> Product {
 }
 
 /// The published crates: those whose manifests do not forbid it.
-pub(crate) const PRODUCTS: [Product; 12] = [
+pub(crate) const PRODUCTS: [Product; 14] = [
     // The bindings are what NVIDIA's headers say: `cargo xtask bindgen --check` holds them.
     Product { generated: Some("/cuda_safe_sys/bindings/"), ..named("cuda-safe-sys", "cuda-sys") },
     named("cuda-safe-nvrtc", "nvrtc"),
     product("ptx"),
     product("ptx-ad"),
     product("cuda-macros"),
+    product("gpu-phases-macros"),
+    product("gpu-phases"),
     product("cuda-safe"),
     product("cuda-nccl"),
     product("nanovdb"),

@@ -28,8 +28,12 @@ const LICENSES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 const PROGRAM: &str = include_str!("../../stranger/main.rs");
 
 /// The crates that the program names, and their features. The feature has another name than the package that it needs.
-const USED: [(&str, &[&str]); 4] =
-    [("cuda-emu", &[]), ("cuda-safe", &[]), ("cuda-tape", &[]), ("geom-kernels", &["tape"])];
+const USED: [(&str, &[&str]); 4] = [
+    ("cuda-emu", &[]),
+    ("cuda-safe", &["rust-kernels"]),
+    ("cuda-tape", &[]),
+    ("geom-kernels", &["tape"]),
+];
 
 /// Packs, checks, builds and runs; prints what is wrong, and returns whether nothing is.
 ///

@@ -351,7 +351,7 @@ impl<T: Copy + 'static> DeviceSlice<'_, T> {
                 inner.context.staging.release(block);
             }
             inner.complete(before);
-            Ok(())
+            inner.context.check_fault()
         })
     }
 }

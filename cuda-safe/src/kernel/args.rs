@@ -1,0 +1,214 @@
+//! The arguments of a launch, collected on the stack.
+
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::sync::Arc;
+
+use gpu_phases::device::Device;
+use gpu_phases::kernel::Extent;
+use gpu_phases::target::{Target, Visit};
+
+use crate::error::{Error, Result};
+use crate::launch::{ArgType, KernelArgs, UseVisitor};
+use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut};
+use crate::stream::Stream;
+
+/// The most arguments of a kernel, and what they become: slices have two parameters, and the fault slot and the extent
+/// are added.
+const ARGUMENTS: usize = 20;
+const PARAMETERS: usize = 1 + 2 * ARGUMENTS + 3;
+
+/// The room on the stack, in words of 8 bytes: enough for all but kernels with large structures by value.
+const WORDS: usize = 128;
+
+/// Bytes of an allocation, and how the kernel uses them.
+type Use<'a> = (&'a Arc<Allocation>, Range<usize>, Access);
+
+/// The place of a launch's parameters on the stack. Nothing is written before the parameters are.
+pub(super) struct Store<'a> {
+    words: [MaybeUninit<u64>; WORDS],
+    pointers: [MaybeUninit<*mut c_void>; PARAMETERS],
+    uses: [MaybeUninit<Use<'a>>; ARGUMENTS],
+}
+
+impl Store<'_> {
+    #[inline(always)]
+    pub(super) const fn new() -> Self {
+        Self {
+            words: [const { MaybeUninit::uninit() }; WORDS],
+            pointers: [const { MaybeUninit::uninit() }; PARAMETERS],
+            uses: [const { MaybeUninit::uninit() }; ARGUMENTS],
+        }
+    }
+}
+
+/// The values of the parameters, and the memory that they reach.
+pub(super) struct Params<'a, 's> {
+    // Bare pointers to the arrays of the store: `pointers` has addresses of `words`.
+    words: *mut MaybeUninit<u64>,
+    pointers: *mut MaybeUninit<*mut c_void>,
+    uses: *mut MaybeUninit<Use<'a>>,
+    /// How many words, parameters and arguments there are.
+    used: usize,
+    parameters: usize,
+    arguments: usize,
+    /// The upper halves of all lengths, by `or`.
+    upper: u64,
+    /// Values for which the words have no room.
+    spilled: Vec<Box<[MaybeUninit<u64>]>>,
+    marker: PhantomData<&'s mut Store<'a>>,
+}
+
+impl<'a, 's> Params<'a, 's> {
+    /// Returns the parameters of a launch without arguments; the first one is a fault slot to be [set](Self::set_fault).
+    #[inline(always)]
+    pub(super) fn new(store: &'s mut Store<'a>) -> Self {
+        let mut params = Self {
+            words: store.words.as_mut_ptr(),
+            pointers: store.pointers.as_mut_ptr(),
+            uses: store.uses.as_mut_ptr(),
+            used: 0,
+            parameters: 0,
+            arguments: 0,
+            upper: 0,
+            spilled: Vec::new(),
+            marker: PhantomData,
+        };
+        // There is room for it.
+        let _ = params.push(0_u64);
+        params
+    }
+
+    /// Sets the address of the fault slot.
+    #[inline(always)]
+    pub(super) fn set_fault(&mut self, address: u64) {
+        // SAFETY: the store has more than one word. `new` has made the first one the first parameter.
+        unsafe { self.words.write(MaybeUninit::new(address)) };
+    }
+
+    /// Adds the extent, and returns whether lengths need 64 bits.
+    #[inline(always)]
+    pub(super) fn finish(&mut self, extent: &Extent) -> Result<bool> {
+        let [x, y, z] = extent.size;
+        for size in [x, y, z] {
+            self.push(size)?;
+        }
+        // A product that 64 bits do not hold is refused by the limits of grids.
+        let count = if extent.dimensions == 1 { x } else { x.saturating_mul(y).saturating_mul(z) };
+        Ok((self.upper | count >> 32) != 0)
+    }
+
+    /// Adds a parameter.
+    #[inline(always)]
+    fn push<T: Copy>(&mut self, value: T) -> Result<()> {
+        let words = const { size_of::<T>().div_ceil(8) };
+        if self.parameters == PARAMETERS {
+            return Err(too_many());
+        }
+        let place = if words <= WORDS - self.used {
+            // SAFETY: the store has these words.
+            let place = unsafe { self.words.add(self.used) };
+            self.used += words;
+            place
+        } else {
+            self.spill(words)
+        };
+        // SAFETY: the place has room for the value, and the write needs no alignment: nor does the driver, which copies
+        // bytes. The store has one pointer more.
+        unsafe {
+            place.cast::<T>().write_unaligned(value);
+            self.pointers.add(self.parameters).write(MaybeUninit::new(place.cast()));
+        }
+        self.parameters += 1;
+        Ok(())
+    }
+
+    /// Returns a place for so many words on the heap.
+    #[cold]
+    fn spill(&mut self, words: usize) -> *mut MaybeUninit<u64> {
+        self.spilled.push(Box::new_uninit_slice(words));
+        self.spilled.last_mut().map_or(std::ptr::null_mut(), |place| place.as_mut_ptr())
+    }
+
+    /// Adds the two parameters of elements, and the use of their memory.
+    #[inline(always)]
+    fn elements(&mut self, address: u64, len: usize, memory: Use<'a>) -> Result<()> {
+        if self.arguments == ARGUMENTS {
+            return Err(too_many());
+        }
+        let len = len as u64;
+        self.push(address)?;
+        // The kernel's parameter has the lower half of it unless it has 64 bits: devices and their hosts are
+        // little-endian.
+        self.push(len)?;
+        self.upper |= len >> 32;
+        // SAFETY: the store has one more.
+        unsafe { self.uses.add(self.arguments).write(MaybeUninit::new(memory)) };
+        self.arguments += 1;
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub(super) fn reads<T: Copy + 'static>(&mut self, view: DeviceSlice<'a, T>) -> Result<()> {
+        let memory = (view.allocation(), view.byte_range(), Access::Read);
+        self.elements(view.device_ptr(), view.len(), memory)
+    }
+
+    #[inline(always)]
+    pub(super) fn writes<T: Copy + 'static>(&mut self, view: &DeviceSliceMut<'a, T>) -> Result<()> {
+        let memory = (view.allocation(), view.byte_range(), Access::Write);
+        self.elements(view.device_ptr(), view.len(), memory)
+    }
+}
+
+#[cold]
+fn too_many() -> Error {
+    Error::invalid("the arguments of the kernel are more than a launch can have")
+}
+
+// SAFETY: there is one pointer for each parameter, to its value, which lies in the store or in `spilled`. The kernel reaches
+// the elements of the arguments, which are all among the uses, and the fault slot, which lives as long as the context.
+unsafe impl KernelArgs for &Params<'_, '_> {
+    const TYPES: &'static [ArgType] = &[];
+    const TYPED: bool = false;
+
+    #[inline]
+    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
+        for at in 0..self.arguments {
+            // SAFETY: as many were written as there are arguments, and nothing else refers to them.
+            let (allocation, range, access) = unsafe { (*self.uses.add(at)).assume_init_ref() };
+            visitor.visit(allocation, range.clone(), *access)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn with_pointers<Out>(&self, f: impl FnOnce(&mut [*mut c_void]) -> Out) -> Out {
+        // SAFETY: as many were written as there are parameters. `f` has them for itself: it has no way to come here again.
+        f(unsafe { std::slice::from_raw_parts_mut(self.pointers.cast(), self.parameters) })
+    }
+}
+
+impl<'a> Visit<'a, &Stream> for Params<'a, '_> {
+    #[inline(always)]
+    fn value<T: Device>(&mut self, value: T) -> Result<()> {
+        self.push(value)
+    }
+
+    #[inline(always)]
+    fn read<T: Device>(&mut self, view: <&Stream as Target>::Read<'a, T>) -> Result<()> {
+        self.reads(view)
+    }
+
+    #[inline(always)]
+    fn write<T: Device>(&mut self, view: <&Stream as Target>::Write<'a, T>) -> Result<()> {
+        self.writes(&view)
+    }
+
+    #[inline(always)]
+    fn shared<T: Device>(&mut self, view: <&Stream as Target>::Shared<'a, T>) -> Result<()> {
+        self.writes(&view)
+    }
+}

@@ -1,0 +1,207 @@
+//! The Rust kernels that a context has loaded, found by the address of their description.
+
+use std::ptr::NonNull;
+
+use cuda_sys::CUdeviceptr;
+
+use crate::context::{Census, Counted};
+use crate::error::Result;
+use crate::function::Kernel;
+use crate::sync::Lock;
+use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+/// A loaded kernel, for lengths of one width.
+pub(super) struct Entry {
+    pub(super) key: Key,
+    pub(super) kernel: Kernel,
+    /// The context's fault slot.
+    pub(super) fault: CUdeviceptr,
+}
+
+/// The address of a kernel's description, which is never freed, and the width of its lengths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Key(usize);
+
+impl Entry {
+    /// Takes a kernel whose module nothing else holds. Neither counts as the program's, so that errors of
+    /// [`Context::close`](crate::Context::close) do not name them.
+    pub(super) fn new(key: Key, kernel: Kernel, fault: CUdeviceptr) -> Self {
+        let entry = Self { key, kernel, fault };
+        entry.census(Census::remove);
+        entry
+    }
+
+    fn census(&self, change: impl Fn(&Census, Counted)) {
+        let context = self.kernel.module().context();
+        for kind in [Counted::Module, Counted::Kernel] {
+            change(&context.inner().census, kind);
+        }
+        if self.has_variables() {
+            for kind in [Counted::Stream, Counted::Buffer] {
+                change(&context.inner().census, kind);
+            }
+        }
+    }
+
+    /// Returns whether the module has variables. Their memory is known since the kernel is loaded.
+    fn has_variables(&self) -> bool {
+        self.kernel.module().has_variable_memory()
+    }
+
+    /// Returns how often it holds the context.
+    fn holds(&self) -> usize {
+        1 + usize::from(self.has_variables())
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.census(Census::add);
+    }
+}
+
+impl Key {
+    #[inline]
+    pub(super) fn new(kernel: &'static gpu_phases::kernel::Kernel, len64: bool) -> Self {
+        // A description holds pointers, so its address is even.
+        Self(std::ptr::from_ref(kernel).addr() | usize::from(len64))
+    }
+
+    /// Returns where a search for the key begins.
+    #[inline]
+    fn start(self) -> usize {
+        // The multiplier of Fibonacci hashing; descriptions lie side by side.
+        (self.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) as usize
+    }
+}
+
+/// A table that threads search without a lock. Entries stay until the whole is dropped or [cleared](Self::clear).
+#[derive(Default)]
+pub(crate) struct Loaded {
+    /// The newest table; null while there is no entry.
+    table: AtomicPtr<Table>,
+    kept: Lock<Kept>,
+    /// How often the entries hold the context.
+    holds: AtomicUsize,
+}
+
+/// A hash table with open addressing. At least half of its places are null.
+struct Table(Box<[AtomicPtr<Entry>]>);
+
+/// All that was made, also tables that a thread may still search.
+#[derive(Default)]
+struct Kept {
+    tables: Vec<NonNull<Table>>,
+    entries: Vec<NonNull<Entry>>,
+}
+
+// SAFETY: the pointers own a `Table` and an `Entry`, which are Send + Sync.
+unsafe impl Send for Kept {}
+
+impl Table {
+    fn new(places: usize) -> Self {
+        Self((0..places.max(2)).map(|_| AtomicPtr::default()).collect())
+    }
+
+    /// Returns the place of the key: its entry's, or the empty one where it belongs.
+    #[inline]
+    fn place(&self, key: Key) -> &AtomicPtr<Entry> {
+        // The number of places is a power of two.
+        let mask = self.0.len() - 1;
+        let mut at = key.start() & mask;
+        loop {
+            let place = &self.0[at];
+            let entry = place.load(Ordering::Acquire);
+            // SAFETY: entries in a table live as long as the table.
+            if entry.is_null() || unsafe { &*entry }.key == key {
+                return place;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+}
+
+impl Loaded {
+    /// Returns the entry of the key.
+    #[inline]
+    pub(super) fn get(&self, key: Key) -> Option<&Entry> {
+        let table = NonNull::new(self.table.load(Ordering::Acquire))?;
+        // SAFETY: tables and entries live until this is dropped, or cleared, which nobody does meanwhile.
+        unsafe { table.as_ref().place(key).load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Returns how often the entries hold the context.
+    pub(super) fn holds(&self) -> usize {
+        self.holds.load(Ordering::Relaxed)
+    }
+
+    /// Adds an entry unless another thread has added its key; then that one is returned, and this one is dropped.
+    pub(super) fn insert(&self, entry: Entry) -> Result<&Entry> {
+        let mut kept = self.kept.lock()?;
+        if let Some(known) = self.get(entry.key) {
+            // The drop takes no lock that is held here.
+            return Ok(known);
+        }
+        self.holds.fetch_add(entry.holds(), Ordering::Relaxed);
+        let entry = NonNull::from(Box::leak(Box::new(entry)));
+        kept.entries.push(entry);
+        let places = (kept.entries.len() * 2).next_power_of_two();
+        // SAFETY: as in `get`.
+        let table = match unsafe { self.table.load(Ordering::Relaxed).as_ref() } {
+            Some(table) if table.0.len() >= places => table,
+            _ => {
+                let table = Table::new(places);
+                for entry in &kept.entries {
+                    // SAFETY: the entry lives as long as the table.
+                    let place = table.place(unsafe { entry.as_ref() }.key);
+                    place.store(entry.as_ptr(), Ordering::Release);
+                }
+                let table = NonNull::from(Box::leak(Box::new(table)));
+                kept.tables.push(table);
+                self.table.store(table.as_ptr(), Ordering::Release);
+                // SAFETY: as in `get`.
+                unsafe { table.as_ref() }
+            }
+        };
+        // SAFETY: as in `get`.
+        let entry = unsafe { entry.as_ref() };
+        table.place(entry.key).store(std::ptr::from_ref(entry).cast_mut(), Ordering::Release);
+        Ok(entry)
+    }
+
+    /// Drops all entries.
+    ///
+    /// # Safety
+    /// No other thread uses this during the call, and no entry of [`get`](Self::get) or [`insert`](Self::insert) is in use.
+    pub(super) unsafe fn clear(&self) -> Result<()> {
+        let kept = std::mem::take(&mut *self.kept.lock()?);
+        self.table.store(std::ptr::null_mut(), Ordering::Relaxed);
+        self.holds.store(0, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { kept.free() };
+        Ok(())
+    }
+}
+
+impl Kept {
+    /// # Safety
+    /// Nobody uses the tables and entries any more.
+    unsafe fn free(self) {
+        for table in self.tables {
+            // SAFETY: leaked from a box by `insert`; the caller's promise.
+            drop(unsafe { Box::from_raw(table.as_ptr()) });
+        }
+        for entry in self.entries {
+            // SAFETY: as above.
+            drop(unsafe { Box::from_raw(entry.as_ptr()) });
+        }
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        let kept = std::mem::take(self.kept.get_mut());
+        // SAFETY: this is borrowed exclusively, and entries are borrowed from it.
+        unsafe { kept.free() };
+    }
+}

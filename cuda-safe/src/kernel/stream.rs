@@ -1,0 +1,118 @@
+//! Launches of Rust kernels on a stream.
+
+use gpu_phases::device::Device;
+use gpu_phases::kernel::{Extent, Kernel, Refused};
+use gpu_phases::target::{Args, Elements, Reads, Shares, Target, Writes};
+use gpu_phases::trust::Checked;
+
+use super::args::{Params, Store};
+use super::load::load;
+use super::loaded::Key;
+use crate::error::{Error, ErrorKind, Result};
+use crate::launch::{LaunchConfig, ReadView, WriteView};
+use crate::memory::{DeviceSlice, DeviceSliceMut};
+use crate::stream::Stream;
+
+/// The block of kernels over one dimension, and over two or three.
+const LINE: u32 = 256;
+const PLANE: [u32; 3] = [32, 8, 1];
+
+impl<T> Elements for DeviceSlice<'_, T>
+where
+    T: Copy + 'static,
+{
+    #[inline]
+    fn len(&self) -> usize {
+        DeviceSlice::len(self)
+    }
+}
+
+impl<T> Elements for DeviceSliceMut<'_, T>
+where
+    T: Copy + 'static,
+{
+    #[inline]
+    fn len(&self) -> usize {
+        DeviceSliceMut::len(self)
+    }
+}
+
+impl Target for &Stream {
+    type Error = Error;
+    type Read<'a, T: Device> = DeviceSlice<'a, T>;
+    type Write<'a, T: Device> = DeviceSliceMut<'a, T>;
+    type Shared<'a, T: Device> = DeviceSliceMut<'a, T>;
+
+    #[inline]
+    fn launch<'a, A: Args<'a, Self>>(
+        self,
+        kernel: &'static Kernel,
+        extent: Extent,
+        args: A,
+        checked: Checked,
+    ) -> Result<()> {
+        let mut store = Store::new();
+        let mut params = Params::new(&mut store);
+        args.visit(&mut params)?;
+        launch(self, kernel, extent, &mut params, checked)
+    }
+}
+
+/// Launches a kernel with arguments that were collected.
+#[inline]
+pub(super) fn launch(
+    stream: &Stream,
+    kernel: &'static Kernel,
+    extent: Extent,
+    params: &mut Params<'_, '_>,
+    _checked: Checked,
+) -> Result<()> {
+    let len64 = params.finish(&extent)?;
+    let entry = match super::loaded(stream).get(Key::new(kernel, len64)) {
+        Some(entry) => entry,
+        None => load(stream, kernel, len64)?,
+    };
+    params.set_fault(entry.fault);
+    let size = extent.size.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+    // Each with constants to divide by: three divisions take longer than the rest of a launch.
+    let config = match extent.dimensions {
+        1 => LaunchConfig::cover(size[0], LINE),
+        _ => LaunchConfig::cover_3d(size, PLANE),
+    };
+    // SAFETY: the description is trusted and the arguments are checked, as the tokens promise: the kernel stays inside
+    // its arguments. `load` has compared the sizes of its parameters with the description.
+    unsafe { entry.kernel.launch(stream, config, &*params) }
+}
+
+impl<'a, T: Device, V: ReadView<'a, T>> Reads<'a, T, V> for &Stream {
+    #[inline]
+    fn read(self, memory: V) -> DeviceSlice<'a, T> {
+        memory.read_view()
+    }
+}
+
+impl<'a, T: Device, V: WriteView<'a, T>> Writes<'a, T, V> for &Stream {
+    #[inline]
+    fn write(self, memory: V) -> DeviceSliceMut<'a, T> {
+        memory.write_view()
+    }
+}
+
+impl<'a, T: Device, V: WriteView<'a, T>> Shares<'a, T, V> for &Stream {
+    #[inline]
+    fn share(self, memory: V) -> DeviceSliceMut<'a, T> {
+        memory.write_view()
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        let Refused { kernel, message } = refused;
+        Self::new(ErrorKind::Argument {
+            kernel: kernel.to_owned(),
+            index: None,
+            parameter: None,
+            message,
+        })
+    }
+}

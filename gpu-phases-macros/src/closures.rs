@@ -1,0 +1,99 @@
+//! Local closures, and `return`.
+
+use quote::quote;
+use syn::{Expr, Pat, ReturnType};
+
+use crate::patterns::single_name;
+use crate::refuse::{Result, refused};
+use crate::translate::{Translator, Value};
+
+impl Translator<'_> {
+    pub(crate) fn closure(&mut self, e: &mut Expr) -> Result<Value> {
+        let Expr::Closure(closure) = e else { return Ok(Value::unit()) };
+        if let Some(capture) = &closure.capture {
+            return refused(
+                capture,
+                "kernels have no `move` closures",
+                "let the closure borrow what it uses",
+            );
+        }
+        let result = match &closure.output {
+            ReturnType::Default => None,
+            ReturnType::Type(_, ty) => Some(self.ty(&ty.clone())?),
+        };
+        self.in_closure += 1;
+        let wraps = std::mem::replace(&mut self.wraps, false);
+        let in_kernel = std::mem::replace(&mut self.in_kernel, false);
+        // The closure's body is no part of the loop around it.
+        let loops = std::mem::take(&mut self.loops);
+        let translated = self.captured(|s| {
+            s.scoped(|s| {
+                let mut params = Vec::new();
+                for input in &mut closure.inputs {
+                    let ty = match &*input {
+                        Pat::Type(typed) => s.ty(&typed.ty.clone())?,
+                        _ => "auto".to_owned(),
+                    };
+                    let name = s.name("p");
+                    params.push(format!("{ty} {name}"));
+                    match single_name(input) {
+                        Some((local, mutable)) => {
+                            let mut unused = crate::patterns::Matching::default();
+                            s.pattern(input, "", &mut unused)?;
+                            let cpp = s.declare(&local, mutable);
+                            s.emit(&format!("auto {cpp} = {name};"));
+                        }
+                        None => s.bind_pattern(input, &name)?,
+                    }
+                }
+                let value = match &mut *closure.body {
+                    Expr::Block(block) if block.label.is_none() => {
+                        s.block_value(&mut block.block)?
+                    }
+                    body => s.expr(body)?,
+                };
+                if !value.never {
+                    s.emit(&format!("return {};", value.code));
+                }
+                Ok(params.join(", "))
+            })
+        });
+        self.loops = loops;
+        self.wraps = wraps;
+        self.in_kernel = in_kernel;
+        self.in_closure -= 1;
+        let (body, params) = translated?;
+        let result = result.map(|ty| format!(" -> {ty}")).unwrap_or_default();
+        Ok(Value::constant(format!("[&]({params}){result} {{\n{body}}}")))
+    }
+
+    pub(crate) fn return_value(&mut self, e: &mut Expr) -> Result<Value> {
+        let Expr::Return(leave) = e else { return Ok(Value::unit()) };
+        let code = match &mut leave.expr {
+            Some(value) => {
+                let value = self.expr(value)?;
+                if value.never {
+                    return Ok(value);
+                }
+                value.code
+            }
+            None => "unit{}".to_owned(),
+        };
+        if self.wraps {
+            let value = match &leave.expr {
+                Some(value) => quote!(#value),
+                None => quote!(()),
+            };
+            leave.expr =
+                Some(Box::new(Expr::Verbatim(quote!(::core::option::Option::Some(#value)))));
+        }
+        // A `return` may keep what comes later in a loop from being reached.
+        self.effect();
+        if self.in_kernel {
+            self.emit("return;");
+        } else {
+            self.emit(&format!("return {code};"));
+        }
+        Ok(Value::never())
+    }
+}

@@ -1,0 +1,264 @@
+//! `derive(Device)`.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::{Data, DataEnum, DeriveInput, Field, Fields, GenericParam, Ident, Type};
+
+use crate::exprs::field_name;
+use crate::function::instance_names;
+use crate::implementation::{OPERATORS, RIGHT_SIDES, SLOTS, methods_link, operator_link};
+use crate::refuse::{Result, refused};
+
+/// Expands `derive(Device)`.
+pub(crate) fn expand(item: TokenStream, library: TokenStream) -> Result<TokenStream> {
+    let input: DeriveInput = syn::parse2(item)?;
+    let representation = representation(&input)?;
+    match &input.data {
+        Data::Struct(data) => structure(&input, &data.fields, &representation, &library),
+        Data::Enum(data) => enumeration(&input, data, &representation, &library),
+        Data::Union(data) => refused(
+            &data.union_token,
+            "kernels have no unions",
+            "use `to_bits` and `from_bits`, or two fields",
+        ),
+    }
+}
+
+/// Returns the arguments of `#[repr(…)]`.
+fn representation(input: &DeriveInput) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("repr")) {
+        attr.parse_nested_meta(|meta| {
+            found.push(meta.path.get_ident().map(ToString::to_string).unwrap_or_default());
+            if meta.input.peek(syn::token::Paren) {
+                let content;
+                syn::parenthesized!(content in meta.input);
+                content.parse::<TokenStream>()?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(found)
+}
+
+/// What both kinds of types have in common.
+struct Common {
+    name: TokenStream,
+    links: TokenStream,
+    fallback: TokenStream,
+}
+
+fn common(input: &DeriveInput, library: &TokenStream) -> Common {
+    let ident = &input.ident;
+    let text = ident.to_string();
+    let instance = instance_names(&input.generics, library);
+    let name = quote! {
+        fn rust_name() -> ::std::string::String {
+            let names: &[::std::string::String] = &[#(#instance),*];
+            let path = ::core::concat!(::core::module_path!(), "::", #text);
+            if names.is_empty() { path.to_owned() } else { ::std::format!("{path}<{}>", names.join(", ")) }
+        }
+
+        fn cpp_name() -> ::std::string::String {
+            #library::__private::type_name(#text, &Self::rust_name())
+        }
+    };
+    let slots: Vec<Ident> = (0..SLOTS).map(methods_link).collect();
+    let operators: Vec<Ident> = OPERATORS
+        .iter()
+        .flat_map(|(operator, _)| RIGHT_SIDES.iter().map(|right| operator_link(operator, right)))
+        .collect();
+    let links = quote! {
+        #(<Self>::#slots(t);)*
+        #(<Self>::#operators(t);)*
+    };
+    let fallback = quote! {
+        // Constants of the type itself, which `#[device]` defines, come before these.
+        #[allow(unused_imports)]
+        use #library::__private::Links as _;
+    };
+    Common { name, links, fallback }
+}
+
+fn structure(
+    input: &DeriveInput,
+    fields: &Fields,
+    representation: &[String],
+    library: &TokenStream,
+) -> Result<TokenStream> {
+    if !representation.iter().any(|repr| repr == "C" || repr == "transparent") {
+        return refused(
+            &input.ident,
+            "the layout of this type is not defined",
+            "write `#[repr(C)]` before it",
+        );
+    }
+    if representation.iter().any(|repr| repr == "packed") {
+        return refused(&input.ident, "kernels have no packed types", "leave out `packed`");
+    }
+    if fields.is_empty() {
+        return refused(&input.ident, "kernels have no empty types", "add a field, or use `()`");
+    }
+    let names: Vec<String> =
+        fields.iter().enumerate().map(|(at, field)| cpp_field(field, at)).collect();
+    for field in fields {
+        if let Type::Reference(reference) = &field.ty {
+            return refused(
+                reference,
+                "types of kernels hold no references",
+                "hold an index, or the value",
+            );
+        }
+    }
+    let members: Vec<syn::Member> = fields.members().collect();
+    let types: Vec<&Type> = fields.iter().map(|field| &field.ty).collect();
+    let mut generics = input.generics.clone();
+    for param in &mut generics.params {
+        match param {
+            GenericParam::Type(ty) => ty.bounds.push(syn::parse_quote!(#library::device::Device)),
+            GenericParam::Lifetime(lifetime) => {
+                return refused(
+                    &lifetime.lifetime,
+                    "types of kernels hold no references",
+                    "hold an index",
+                );
+            }
+            GenericParam::Const(_) => {}
+        }
+    }
+    let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
+    let ident = &input.ident;
+    let Common { name, links, fallback } = common(input, library);
+    Ok(quote! {
+        const _: () = {
+            #fallback
+
+            // SAFETY: the C++ structure has the same fields in the same order, whose types are those of Rust. Neither has
+            // padding, and the C++ asserts the sizes.
+            unsafe impl #impl_generics #library::device::Device for #ident #ty_generics #where_clause {
+                const STORED: bool = {
+                    ::core::assert!(
+                        ::core::mem::size_of::<Self>() == 0 #(+ ::core::mem::size_of::<#types>())*,
+                        "the type has padding: add fields, such as `_pad: u32`, that fill it"
+                    );
+                    true #(&& <#types as #library::device::Device>::STORED)*
+                };
+
+                #name
+
+                fn write(t: &mut #library::text::Text) {
+                    const { ::core::assert!(
+                        <Self as #library::device::Device>::STORED,
+                        "fields of types of kernels are stored: no tuples, `Option`s and empty types"
+                    ) };
+                    let name = Self::cpp_name();
+                    t.define(&name, |t| {
+                        let fields = [#((#names, t.ty::<#types>(), ::core::mem::size_of::<#types>())),*];
+                        #library::__private::structure(&name, &fields, ::core::mem::size_of::<Self>())
+                    });
+                    #links
+                }
+
+                fn write_value(&self, text: &mut ::std::string::String) {
+                    text.push_str(&Self::cpp_name());
+                    text.push('{');
+                    #(
+                        #library::device::Device::write_value(&self.#members, text);
+                        text.push(',');
+                    )*
+                    text.push('}');
+                }
+
+                fn is_valid(bytes: &[u8]) -> bool {
+                    true #(&& bytes
+                        .get(::core::mem::offset_of!(Self, #members)..)
+                        .and_then(|bytes| bytes.get(..::core::mem::size_of::<#types>()))
+                        .is_some_and(<#types as #library::device::Device>::is_valid))*
+                }
+            }
+        };
+    })
+}
+
+fn cpp_field(field: &Field, at: usize) -> String {
+    match &field.ident {
+        Some(name) => field_name(&name.to_string()),
+        None => format!("f{at}"),
+    }
+}
+
+fn enumeration(
+    input: &DeriveInput,
+    data: &DataEnum,
+    representation: &[String],
+    library: &TokenStream,
+) -> Result<TokenStream> {
+    const TAGS: [&str; 8] = ["u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64"];
+    let Some(tag) = representation.iter().find(|repr| TAGS.contains(&repr.as_str())) else {
+        return refused(
+            &input.ident,
+            "the numbers of this enum have no defined type",
+            "write `#[repr(u8)]`, or another integer, before it",
+        );
+    };
+    for variant in &data.variants {
+        if !variant.fields.is_empty() {
+            return refused(
+                &variant.fields,
+                "variants of kernels hold no values",
+                "use a structure with a field for the kind, and one for each value",
+            );
+        }
+    }
+    if data.variants.is_empty() {
+        return refused(&input.ident, "kernels have no empty types", "add a variant");
+    }
+    if !input.generics.params.is_empty() {
+        return refused(
+            &input.generics,
+            "enums of kernels have no generic parameters",
+            "leave them out",
+        );
+    }
+    let ident = &input.ident;
+    let tag = format_ident!("{tag}");
+    let variants: Vec<&Ident> = data.variants.iter().map(|variant| &variant.ident).collect();
+    let Common { name, links, fallback } = common(input, library);
+    Ok(quote! {
+        const _: () = {
+            #fallback
+
+            // C++ compares the numbers. A constant is a pattern only if `PartialEq` is derived, so that Rust does, too.
+            #(const _: () = {
+                const VARIANT: #ident = #ident::#variants;
+                match VARIANT {
+                    VARIANT => {}
+                    #[allow(unreachable_patterns)]
+                    _ => {}
+                }
+            };)*
+
+            // SAFETY: the C++ structure holds the number of the variant, of the type in `repr`.
+            unsafe impl #library::device::Device for #ident {
+                #name
+
+                fn write(t: &mut #library::text::Text) {
+                    let name = Self::cpp_name();
+                    t.define(&name, |t| #library::__private::enumeration(&name, &t.ty::<#tag>()));
+                    #links
+                }
+
+                fn write_value(&self, text: &mut ::std::string::String) {
+                    text.push_str(&Self::cpp_name());
+                    text.push('{');
+                    #library::device::Device::write_value(&(*self as #tag), text);
+                    text.push('}');
+                }
+
+                fn is_valid(bytes: &[u8]) -> bool {
+                    #(bytes == (#ident::#variants as #tag).to_ne_bytes().as_slice())||*
+                }
+            }
+        };
+    })
+}

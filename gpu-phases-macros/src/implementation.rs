@@ -1,0 +1,373 @@
+//! `#[device]` on an `impl`: methods, associated functions, operators.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{FnArg, Ident, ImplItem, Item, ItemFn, ItemImpl, ReturnType, Signature, Type};
+
+use crate::calls::{BUILT_IN, DEFINED, OF_TRAITS, defined_name};
+use crate::function::{Body, Head, Translated, bare, translate};
+use crate::options::Options;
+use crate::refuse::{Result, no_cfg, refused};
+
+/// The operators that types of kernels have, with their names in C++.
+pub(crate) const OPERATORS: [(&str, &str); 22] = [
+    ("Add", "o_add"),
+    ("Sub", "o_sub"),
+    ("Mul", "o_mul"),
+    ("Div", "o_div"),
+    ("Rem", "o_rem"),
+    ("BitAnd", "o_bitand"),
+    ("BitOr", "o_bitor"),
+    ("BitXor", "o_bitxor"),
+    ("Shl", "o_shl"),
+    ("Shr", "o_shr"),
+    ("Neg", "o_neg"),
+    ("Not", "o_not"),
+    ("AddAssign", "o_add_assign"),
+    ("SubAssign", "o_sub_assign"),
+    ("MulAssign", "o_mul_assign"),
+    ("DivAssign", "o_div_assign"),
+    ("RemAssign", "o_rem_assign"),
+    ("BitAndAssign", "o_bitand_assign"),
+    ("BitOrAssign", "o_bitor_assign"),
+    ("BitXorAssign", "o_bitxor_assign"),
+    ("ShlAssign", "o_shl_assign"),
+    ("ShrAssign", "o_shr_assign"),
+];
+
+/// What the right side of an operator can be, for the names of the constants that link sources to types.
+pub(crate) const RIGHT_SIDES: [&str; 14] = [
+    "SELF", "f32", "f64", "u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize",
+    "OTHER",
+];
+
+/// Returns the name of the constant that links the source of an operator to its type.
+pub(crate) fn operator_link(operator: &str, right: &str) -> Ident {
+    let name = format!("PHASES_{}_{}", operator.to_uppercase(), right.to_uppercase());
+    Ident::new(&name, proc_macro2::Span::call_site())
+}
+
+/// The number of `impl` blocks of methods that a type can have.
+pub(crate) const SLOTS: u32 = 4;
+
+/// Returns the name of the constant that links the source of methods to their type.
+pub(crate) fn methods_link(slot: u32) -> Ident {
+    Ident::new(&format!("PHASES_METHODS_{slot}"), proc_macro2::Span::call_site())
+}
+
+/// Expands `#[device]`.
+pub(crate) fn expand(
+    args: TokenStream,
+    item: TokenStream,
+    library: TokenStream,
+) -> Result<TokenStream> {
+    let options = Options::parse(args, library)?;
+    let item: Item = syn::parse2(item)?;
+    no_cfg(&item)?;
+    match item {
+        Item::Fn(function) => crate::function::expand(&function, &options),
+        Item::Impl(block) => match &block.trait_ {
+            None => methods(block, &options),
+            Some(_) => operator(block, &options),
+        },
+        other => refused(
+            &other,
+            "`#[device]` is for functions and `impl` blocks",
+            "a type derives `Device`; a constant needs no attribute",
+        ),
+    }
+}
+
+fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
+    if options.slot >= SLOTS {
+        return refused(
+            &block.self_ty,
+            &format!("a type has at most {SLOTS} blocks of device methods"),
+            "write the methods into one `impl`, or number the blocks from `slot = 0` on",
+        );
+    }
+    let library = &options.library;
+    let mut writes = Vec::new();
+    let mut bodies: Vec<ImplItem> = Vec::new();
+    for item in &mut block.items {
+        let ImplItem::Fn(method) = item else {
+            if let ImplItem::Const(_) = item {
+                continue;
+            }
+            return refused(
+                item,
+                "device `impl` blocks have functions and constants",
+                "move it to another `impl`",
+            );
+        };
+        let name = bare(&method.sig.ident);
+        reserved(&method.sig, &name)?;
+        let head =
+            if method.sig.receiver().is_some() { format!("m_{name}") } else { format!("a_{name}") };
+        let mut alias = method.clone();
+        let (body, write) = function(&mut method.sig, &mut method.block, &head, None, options)?;
+        let (private, hash) = (options.private(), name_hash(&name));
+        writes.push(quote! {
+            #private::in_method::<Self>(t, #hash, #name, |t: &mut #library::text::Text| { #write })
+        });
+        bodies.push(body);
+        // Kernels call methods by these names, which others do not have.
+        alias.attrs = vec![
+            syn::parse_quote!(#[doc(hidden)]),
+            syn::parse_quote!(#[inline(always)]),
+            syn::parse_quote!(#[allow(missing_docs, dead_code, clippy::all, clippy::pedantic)]),
+        ];
+        alias.block = method.block.clone();
+        alias.sig = method.sig.clone();
+        alias.sig.ident = Ident::new(&defined_name(&name), alias.sig.ident.span());
+        // The argument says to rustc's copy of a caller which method it calls. Names that Rust's own types have, too, are
+        // called without it.
+        if !DEFINED.contains(&name.as_str()) {
+            let at = usize::from(alias.sig.receiver().is_some());
+            let probe = syn::parse_quote!(_: #private::Probe<#private::Method<Self, #hash>>);
+            alias.sig.inputs.insert(at, probe);
+        }
+        bodies.push(ImplItem::Fn(alias));
+    }
+    let link = methods_link(options.slot);
+    block.items.extend(bodies);
+    block.items.push(link_item(&link, &writes, options));
+    Ok(block.into_token_stream())
+}
+
+/// Returns a number for the name of a method.
+fn name_hash(name: &str) -> u64 {
+    // FNV-1a.
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// Refuses a method whose name means one thing for all types in kernels.
+fn reserved(sig: &Signature, name: &str) -> Result<()> {
+    let mutable = sig.inputs.iter().any(|arg| match arg {
+        FnArg::Receiver(receiver) => receiver.reference.is_some() && receiver.mutability.is_some(),
+        FnArg::Typed(typed) => {
+            matches!(&*typed.ty, Type::Reference(reference) if reference.mutability.is_some())
+        }
+    });
+    if BUILT_IN.contains(&name) || OF_TRAITS.contains(&name) {
+        return refused(
+            &sig.ident,
+            &format!("`{name}` is a method of Rust's own types in kernels"),
+            &format!("give it another name, such as `{name}_of`"),
+        );
+    }
+    if DEFINED.contains(&name) && mutable {
+        return refused(
+            &sig.ident,
+            &format!("`{name}` changes nothing in kernels"),
+            "take `self` and values, and return the result; or give it another name",
+        );
+    }
+    Ok(())
+}
+
+/// Returns the constant that links sources to the type.
+fn link_item(link: &Ident, writes: &[TokenStream], options: &Options) -> ImplItem {
+    let library = &options.library;
+    ImplItem::Verbatim(quote! {
+        #[doc(hidden)]
+        #[allow(missing_docs)]
+        pub const #link: fn(&mut #library::text::Text) = |t| {
+            let key = ::std::format!("{} {}", <Self as #library::device::Device>::cpp_name(), ::core::stringify!(#link));
+            t.define(&key, |t| {
+                let mut text = ::std::string::String::new();
+                #(text.push_str(&{ #writes });)*
+                text
+            });
+        };
+    })
+}
+
+/// Translates a method: replaces its block, and returns rustc's copy of its body and the code that writes the C++.
+fn function(
+    sig: &mut Signature,
+    block: &mut syn::Block,
+    head: &str,
+    output: Option<&Type>,
+    options: &Options,
+) -> Result<(ImplItem, TokenStream)> {
+    if let Some(param) = sig.generics.type_params().next() {
+        return refused(
+            param,
+            "device methods have no generic parameters but those of their type",
+            "write a `#[device]` function, or take a closure by `impl Fn(…)`",
+        );
+    }
+    let private = options.private();
+    let mut function = ItemFn {
+        attrs: Vec::new(),
+        vis: syn::Visibility::Inherited,
+        sig: sig.clone(),
+        block: Box::new(block.clone()),
+    };
+    if let (Some(output), ReturnType::Type(_, ty)) = (output, &mut function.sig.output) {
+        **ty = output.clone();
+    }
+    link_lifetimes(&mut function.sig);
+    let Translated { body, write, .. } = translate(&function, &Head::Associated(head), options)?;
+    let Body { function: mut copy, closures } = body;
+    copy.sig.ident = Ident::new(&format!("phases_body_{head}"), copy.sig.ident.span());
+    let name = &copy.sig.ident;
+    let mut args = Vec::new();
+    for (at, arg) in sig.inputs.iter_mut().enumerate() {
+        match arg {
+            FnArg::Receiver(receiver) => {
+                if receiver.reference.is_none() {
+                    receiver.mutability = None;
+                }
+                args.push(quote!(self));
+            }
+            FnArg::Typed(typed) => {
+                let arg = Ident::new(&format!("phases_{at}"), proc_macro2::Span::mixed_site());
+                *typed.pat = syn::parse_quote!(#arg);
+                args.push(quote!(#arg));
+            }
+        }
+    }
+    let turbofish = (!closures.is_empty()).then(|| quote!(::<#(#closures),*>));
+    *block = syn::parse_quote!({
+        match Self::#name(::core::option::Option::Some((#(#args,)*))) {
+            ::core::option::Option::Some(value) => value,
+            ::core::option::Option::None => #private::no_arguments(),
+        }
+    });
+    let write = quote! {
+        let types = #private::Types::of(|| { Self::#name #turbofish (::core::option::Option::None); });
+        #write
+    };
+    Ok((ImplItem::Verbatim(copy.to_token_stream()), write))
+}
+
+/// Gives the lifetime of `&self` to references of the result, as Rust does by itself in methods.
+fn link_lifetimes(sig: &mut Signature) {
+    let returns_reference = match &sig.output {
+        ReturnType::Type(_, ty) => {
+            matches!(&**ty, Type::Reference(reference) if reference.lifetime.is_none())
+        }
+        ReturnType::Default => false,
+    };
+    let Some(FnArg::Receiver(receiver)) = sig.inputs.first_mut() else { return };
+    let Some((_, lifetime)) = &mut receiver.reference else { return };
+    if !returns_reference {
+        return;
+    }
+    let name = match lifetime {
+        Some(name) => name.clone(),
+        None => syn::Lifetime::new("'phases", proc_macro2::Span::mixed_site()),
+    };
+    if lifetime.is_none() {
+        *lifetime = Some(name.clone());
+        sig.generics.params.insert(0, syn::parse_quote!(#name));
+    }
+    if let Type::Reference(reference) = &mut *receiver.ty {
+        reference.lifetime = Some(name.clone());
+    }
+    if let ReturnType::Type(_, ty) = &mut sig.output
+        && let Type::Reference(reference) = &mut **ty
+    {
+        reference.lifetime = Some(name);
+    }
+}
+
+/// `#[device] impl Add for Vec3`.
+fn operator(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
+    let Some((_, path, _)) = &block.trait_ else { return Ok(block.into_token_stream()) };
+    let Some(last) = path.segments.last() else { return Ok(block.into_token_stream()) };
+    let trait_name = last.ident.to_string();
+    let Some((_, cpp)) = OPERATORS.iter().find(|(name, _)| *name == trait_name) else {
+        return refused(
+            path,
+            "kernels know only the traits of operators",
+            "write the methods in an `impl` of the type: `#[device] impl Vec3 { … }`",
+        );
+    };
+    if let Type::Reference(reference) = &*block.self_ty {
+        return refused(
+            reference,
+            "operators of kernels take values",
+            "implement it for the type itself, which is `Copy`",
+        );
+    }
+    let right = match &last.arguments {
+        syn::PathArguments::AngleBracketed(args) => match args.args.first() {
+            Some(syn::GenericArgument::Type(Type::Reference(reference))) => {
+                return refused(
+                    reference,
+                    "operators of kernels take values",
+                    "take the value, which is `Copy`",
+                );
+            }
+            Some(syn::GenericArgument::Type(ty)) => right_side(ty, &block.self_ty),
+            _ => "SELF".to_owned(),
+        },
+        _ => "SELF".to_owned(),
+    };
+    let output = block.items.iter().find_map(|item| match item {
+        ImplItem::Type(ty) if ty.ident == "Output" => Some(ty.ty.clone()),
+        _ => None,
+    });
+    let mut writes = Vec::new();
+    let mut bodies = Vec::new();
+    for item in &mut block.items {
+        if let ImplItem::Fn(method) = item {
+            let (body, write) =
+                function(&mut method.sig, &mut method.block, cpp, output.as_ref(), options)?;
+            let ImplItem::Verbatim(tokens) = &body else { continue };
+            // One type can have several of an operator.
+            let mut copy: ItemFn = syn::parse2(tokens.clone())?;
+            let old = copy.sig.ident.clone();
+            copy.sig.ident = Ident::new(&format!("{old}_{}", right.to_lowercase()), old.span());
+            let new = copy.sig.ident.clone();
+            let rename = |tokens: TokenStream| replace_ident(tokens, &old, &new);
+            method.attrs.push(syn::parse_quote!(#[inline(always)]));
+            let block = rename(method.block.to_token_stream());
+            method.block = syn::parse2(block)?;
+            writes.push(rename(write));
+            bodies.push(ImplItem::Verbatim(copy.to_token_stream()));
+        }
+    }
+    let link = operator_link(&trait_name, &right);
+    let item = link_item(&link, &writes, options);
+    let (impl_generics, _, where_clause) = block.generics.split_for_impl();
+    let this = &block.self_ty;
+    Ok(quote! {
+        #block
+
+        impl #impl_generics #this #where_clause {
+            #(#bodies)*
+            #item
+        }
+    })
+}
+
+fn replace_ident(tokens: TokenStream, old: &Ident, new: &Ident) -> TokenStream {
+    tokens
+        .into_iter()
+        .map(|token| match token {
+            proc_macro2::TokenTree::Ident(name) if name == *old => {
+                proc_macro2::TokenTree::Ident(new.clone())
+            }
+            proc_macro2::TokenTree::Group(group) => {
+                let inner = replace_ident(group.stream(), old, new);
+                proc_macro2::TokenTree::Group(proc_macro2::Group::new(group.delimiter(), inner))
+            }
+            other => other,
+        })
+        .collect()
+}
+
+/// Returns which of [`RIGHT_SIDES`] a type is.
+fn right_side(ty: &Type, this: &Type) -> String {
+    let text = ty.to_token_stream().to_string();
+    if text == "Self" || text == this.to_token_stream().to_string() {
+        return "SELF".to_owned();
+    }
+    if RIGHT_SIDES.contains(&text.as_str()) { text } else { "OTHER".to_owned() }
+}

@@ -1,0 +1,550 @@
+//! `#[kernel]`.
+
+mod host;
+mod signature;
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::{Expr, Item, ItemFn, Stmt};
+
+use crate::options::Options;
+use crate::refuse::{Result, no_cfg, refused};
+use crate::translate::Translator;
+use signature::{Param, Signature};
+
+/// The parallel loop of a kernel: the last statement of its body.
+struct Loop<'b> {
+    out: &'b mut Expr,
+    closure: &'b mut syn::ExprClosure,
+}
+
+/// Expands `#[kernel]`.
+pub(crate) fn expand(
+    args: TokenStream,
+    item: TokenStream,
+    library: TokenStream,
+) -> Result<TokenStream> {
+    let options = Options::parse(args, library)?;
+    let item: Item = syn::parse2(item)?;
+    no_cfg(&item)?;
+    let Item::Fn(function) = item else {
+        return refused(
+            &item,
+            "`#[kernel]` is for functions",
+            "put it on `fn name(…) { …; each(out, |i, out| …) }`",
+        );
+    };
+    let signature = Signature::parse(&function)?;
+    let host = host::conditions(&function, &signature, &options)?;
+    let translated = translate(function.clone(), &signature, &options)?;
+    Ok(assemble(&function, &signature, &options, &host, &translated))
+}
+
+/// Rustc's copy of the body, and the C++.
+struct Translated {
+    statements: Vec<Stmt>,
+    write: TokenStream,
+    probes: Vec<syn::Ident>,
+    named: Vec<syn::Path>,
+}
+
+fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> Result<Translated> {
+    let mut s = Translator::new(options);
+    let mut parameters = String::new();
+    let mut prelude = String::new();
+    for param in &signature.params {
+        let ty = s.ty(&param.element)?;
+        let cpp = s.declare(&param.name.to_string(), param.mutable);
+        match param.kind {
+            signature::Kind::Value => parameters.push_str(&format!(", {ty} {cpp}")),
+            signature::Kind::Read | signature::Kind::Write => {
+                let access =
+                    if matches!(param.kind, signature::Kind::Read) { "const " } else { "" };
+                parameters.push_str(&format!(", {access}{ty}* __restrict__ {cpp}_p, len {cpp}_n"));
+                prelude.push_str(&format!("slice<{access}{ty}> {cpp}{{{cpp}_p, {cpp}_n}};\n"));
+            }
+            signature::Kind::Shared => {
+                parameters.push_str(&format!(", {ty}* {cpp}_p, len {cpp}_n"));
+                prelude.push_str(&format!("atomics<{ty}> {cpp}{{{cpp}_p, {cpp}_n}};\n"));
+            }
+        }
+    }
+    let (dimensions, statements) = body(&mut s, &mut function, signature)?;
+    let text = std::mem::take(&mut s.out);
+    let file = s.hole(quote!(t.file(file!()).to_string()));
+    let number = s.hole(quote!(t.kernel_number().to_string()));
+    let source = s.hole(quote!(format!("{:?}", file!())));
+    let checks = s.overflow_hole();
+    let index = match dimensions {
+        1 => "const len gx = len(blockIdx.x) * 256 + threadIdx.x;\nif (gx >= sx) return;\n"
+            .to_owned(),
+        _ => {
+            let z = if dimensions == 3 {
+                "const len gz = blockIdx.z;\n"
+            } else {
+                "const len gz = 0;\n"
+            };
+            format!(
+                "const len gx = len(blockIdx.x) * 32 + threadIdx.x, gy = len(blockIdx.y) * 8 + threadIdx.y;\n{z}\
+                 if (gx >= sx || gy >= sy) return;\n"
+            )
+        }
+    };
+    let line = signature.line;
+    let text = format!(
+        "#line {line} {source}\nextern \"C\" __global__ void __launch_bounds__(256) phases_kernel(\
+         fault* slot{parameters}, len sx, len sy, len sz) {{\n{index}\
+         const now<{checks}> c{{thread{{slot, {number}, {dimensions}}}, {file}}};\n{prelude}{text}}}\n"
+    );
+    let write = s.writer(&text);
+    let probes = (0..s.probes).map(|number| s.probe_name(number)).collect();
+    let named = std::mem::take(&mut s.named);
+    Ok(Translated { statements, write, probes, named })
+}
+
+/// Translates the statements of a kernel. Returns the dimensions of its loop, and rustc's copy.
+fn body(
+    s: &mut Translator<'_>,
+    function: &mut ItemFn,
+    signature: &Signature,
+) -> Result<(u32, Vec<Stmt>)> {
+    let mut statements = std::mem::take(&mut function.block.stmts);
+    let Some(last) = statements.pop() else {
+        return refused(
+            &function.sig,
+            "the kernel has no loop",
+            "end it with `each(out, |i, out| …)`",
+        );
+    };
+    let mut copy = Vec::new();
+    for cpp in linear_outputs(s, &last) {
+        s.emit(&format!("{cpp}.n = sx;"));
+    }
+    for mut statement in statements {
+        if let Some(condition) = host::condition_of(&statement)? {
+            // The host has checked it. It also gives slices their lengths.
+            for (slice, len) in host::equal_lengths(&condition) {
+                let Some(param) = signature.slice(&slice) else { continue };
+                let Some(cpp) = s.local(&param.name.to_string()).map(|local| local.cpp.clone())
+                else {
+                    continue;
+                };
+                let mut len = len;
+                // A copy of rustc's is not needed for what the host has evaluated, but its literals are.
+                let (emitted, value) = s.captured(|s| s.operand(&mut len))?;
+                s.out.push_str(&emitted);
+                s.emit(&format!("{cpp}.n = len({}.v);", value.code));
+                copy.push(syn::parse_quote!(let _: usize = #len;));
+            }
+            continue;
+        }
+        let value = s.statements(std::slice::from_mut(&mut statement))?;
+        if value.never {
+            return refused(
+                &statement,
+                "the kernel ends before its loop",
+                "use `assert!` for what must hold",
+            );
+        }
+        copy.push(statement);
+    }
+    let mut last = last;
+    let each = loop_of(&mut last)?;
+    let dimensions = outputs(s, each.out, signature)?;
+    closure(s, each.closure, dimensions)?;
+    if let Some(Expr::Call(call)) = expression_of(&mut last) {
+        let private = s.private();
+        if let Expr::Path(path) = &*call.func {
+            s.named.push(path.path.clone());
+        }
+        *call.func = Expr::Verbatim(quote!(#private::each));
+        // The library compiles the loop for processors with FMA, too. A closure that is not part of it would not be.
+        if let Some(Expr::Closure(closure)) = call.args.last_mut() {
+            closure.attrs.push(syn::parse_quote!(#[inline(always)]));
+        }
+    }
+    copy.push(last);
+    Ok((dimensions, copy))
+}
+
+/// Returns the slices of C++ whose lengths are the extent: the outputs of a loop of one dimension.
+fn linear_outputs(s: &Translator<'_>, last: &Stmt) -> Vec<String> {
+    let Stmt::Expr(Expr::Call(call), _) = last else { return Vec::new() };
+    let outputs: Vec<&Expr> = match call.args.first() {
+        Some(Expr::Tuple(tuple)) => tuple.elems.iter().collect(),
+        Some(out) => vec![out],
+        None => Vec::new(),
+    };
+    let names = outputs.into_iter().filter_map(|out| match out {
+        Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
+        _ => None,
+    });
+    names.filter_map(|name| s.local(&name).map(|local| local.cpp.clone())).collect()
+}
+
+fn expression_of(statement: &mut Stmt) -> Option<&mut Expr> {
+    match statement {
+        Stmt::Expr(e, _) => Some(e),
+        _ => None,
+    }
+}
+
+fn loop_of(statement: &mut Stmt) -> Result<Loop<'_>> {
+    let copy = statement.clone();
+    if let Some(Expr::Call(call)) = expression_of(statement)
+        && let Expr::Path(path) = &*call.func
+        && path.path.segments.last().is_some_and(|last| last.ident == "each")
+    {
+        let mut args = call.args.iter_mut();
+        return match (args.next(), args.next(), args.next()) {
+            (Some(out), Some(Expr::Closure(closure)), None) => Ok(Loop { out, closure }),
+            _ => refused(
+                &copy,
+                "`each` takes an output and a closure",
+                "write `each(out, |i, out| …)`",
+            ),
+        };
+    }
+    refused(
+        &copy,
+        "the last statement of a kernel is its parallel loop",
+        "end it with `each(out, |i, out| …)`, where `out` is a parameter `&mut [T]`",
+    )
+}
+
+/// Translates the outputs of the loop: declares the variable `item` of C++, and returns the number of dimensions.
+fn outputs(s: &mut Translator<'_>, out: &mut Expr, signature: &Signature) -> Result<u32> {
+    let mut dimensions = None;
+    let item = output(s, out, signature, &mut dimensions)?;
+    s.emit(&format!("auto out_item = {item};"));
+    Ok(dimensions.unwrap_or(1))
+}
+
+/// Returns the item of one output in C++.
+fn output(
+    s: &mut Translator<'_>,
+    out: &mut Expr,
+    signature: &Signature,
+    dimensions: &mut Option<u32>,
+) -> Result<String> {
+    let whole = out.clone();
+    let (found, expression) = match out {
+        Expr::Tuple(tuple) => {
+            let items: Vec<String> = tuple
+                .elems
+                .iter_mut()
+                .map(|part| output(s, part, signature, dimensions))
+                .collect::<Result<_>>()?;
+            return Ok(format!("tup({})", items.join(", ")));
+        }
+        Expr::Paren(inner) => return output(s, &mut inner.expr, signature, dimensions),
+        Expr::Path(_) => (1, out),
+        Expr::Call(call) => {
+            let name = match &*call.func {
+                Expr::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
+                _ => None,
+            };
+            let found = match name.as_deref() {
+                Some("image") => 2,
+                Some("volume") => 3,
+                _ => return wrong_output(&whole),
+            };
+            let private = s.private();
+            if let Expr::Path(path) = &*call.func {
+                s.named.push(path.path.clone());
+            }
+            let function = format_ident!("{}", if found == 2 { "image" } else { "volume" });
+            *call.func = Expr::Verbatim(quote!(#private::#function));
+            let count = call.args.len();
+            let (Some(Expr::Array(sizes)), 2) = (call.args.last_mut(), count) else {
+                return refused(
+                    &whole,
+                    "the shape is not written here",
+                    "write `image(out, [width, height])`",
+                );
+            };
+            let (emitted, _) = s.captured(|s| s.operands(&mut sizes.elems))?;
+            s.out.push_str(&emitted);
+            match call.args.first_mut() {
+                Some(first) => (found, first),
+                None => return wrong_output(&whole),
+            }
+        }
+        _ => return wrong_output(&whole),
+    };
+    if *dimensions.get_or_insert(found) != found {
+        return refused(
+            &whole,
+            "the outputs of a loop have different numbers of dimensions",
+            "give all one shape",
+        );
+    }
+    let name = match &*expression {
+        Expr::Path(path) => path.path.get_ident().cloned(),
+        _ => None,
+    };
+    let param = name.as_ref().and_then(|name| signature.slice(&name.to_string()));
+    let Some(Param { kind: signature::Kind::Write, .. }) = param else {
+        return wrong_output(&whole);
+    };
+    let Some(local) = name.as_ref().and_then(|name| s.local(&name.to_string())) else {
+        return wrong_output(&whole);
+    };
+    let at = match found {
+        1 => "gx",
+        _ => "(u64_raw(gz) * sy + gy) * sx + gx",
+    };
+    Ok(format!("mut_at({}.p, {at})", local.cpp))
+}
+
+fn wrong_output<T>(at: &Expr) -> Result<T> {
+    refused(
+        at,
+        "this is no output of the kernel",
+        "the loop runs over a parameter `out: &mut [T]`, over `image(out, [width, height])`, \
+         `volume(out, [width, height, depth])`, or a tuple of them",
+    )
+}
+
+/// Translates the closure of the loop.
+fn closure(s: &mut Translator<'_>, closure: &mut syn::ExprClosure, dimensions: u32) -> Result<()> {
+    if let Some(capture) = &closure.capture {
+        return refused(capture, "the closure of `each` borrows what it uses", "leave out `move`");
+    }
+    let inputs = closure.inputs.len();
+    let mut params = closure.inputs.iter_mut();
+    let (Some(index), Some(item), 2) = (params.next(), params.next(), inputs) else {
+        return refused(
+            &closure.inputs,
+            "the closure of `each` takes the index and the element",
+            "write `|i, out| …`, or `|[x, y], out| …` for an image",
+        );
+    };
+    let at = match dimensions {
+        1 => "usize(gx)",
+        2 => "arr(usize(gx), usize(gy))",
+        _ => "arr(usize(gx), usize(gy), usize(gz))",
+    };
+    s.emit(&format!("const auto out_index = {at};"));
+    s.in_closure = 1;
+    s.in_kernel = true;
+    s.scoped(|s| {
+        s.bind_pattern(index, "out_index")?;
+        s.writable_names(item);
+        s.bind_pattern(item, "out_item")?;
+        let value = match &mut *closure.body {
+            Expr::Block(block) if block.label.is_none() => s.scoped(|s| {
+                let value = s.statements(&mut block.block.stmts)?;
+                Ok(value)
+            })?,
+            body => s.discarded(body)?,
+        };
+        if value.effect == crate::translate::Effect::Faults {
+            s.emit(&format!("(void)({});", value.code));
+        }
+        Ok(())
+    })
+}
+
+/// Puts the expansion together.
+fn assemble(
+    function: &ItemFn,
+    signature: &Signature,
+    options: &Options,
+    host: &TokenStream,
+    translated: &Translated,
+) -> TokenStream {
+    let private = options.private();
+    let library = &options.library;
+    let (name, vis) = (&function.sig.ident, &function.vis);
+    let attrs = &function.attrs;
+    let text_name = name.to_string();
+    let Signature { params, generics, .. } = signature;
+    let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
+    let turbofish = ty_generics.as_turbofish();
+    let instance = quote!(Instance #turbofish);
+    let names: Vec<_> = params.iter().map(|param| &param.name).collect();
+    let patterns: Vec<_> = params.iter().map(Param::pattern).collect();
+    let types: Vec<_> = params.iter().map(|param| param.rust_type(library)).collect();
+    let described = params.iter().map(|param| param.description(library));
+    let from_cpu = params.iter().map(|param| param.cpu_argument(&private));
+    let Translated { statements, write, probes, named } = translated;
+    let line = u32::try_from(signature.line).unwrap_or(0);
+    let launch = signature.launch(library, &private);
+    let phantom = signature.phantom();
+    let instance_names = signature.instance_names(library);
+    let checks = overflow_checks(&private);
+    quote! {
+        #(#attrs)*
+        #vis fn #name #impl_generics (#(#names: #types),*) #where_clause {
+            #name::phases_bare #turbofish (#(#names),*)
+        }
+
+        #[doc = "The kernel's launches."]
+        #[allow(non_camel_case_types, dead_code, missing_debug_implementations)]
+        #vis enum #name {}
+
+        // An import of `each` by the user comes before this one, and is used below.
+        #[allow(unused_imports)]
+        use #private::loops::*;
+
+        const _: () = {
+            #(#[allow(unused_imports)] use #named as _;)*
+            #[allow(unused_imports)]
+            use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _};
+
+            struct Instance #impl_generics (#phantom) #where_clause;
+
+            impl #impl_generics Instance #ty_generics #where_clause {
+                const KERNEL: &'static #library::kernel::Kernel = &#library::kernel::Kernel {
+                    name: #text_name,
+                    file: ::core::file!(),
+                    line: #line,
+                    params: &[#(#described),*],
+                    instance: Self::phases_instance,
+                    write: Self::phases_write,
+                    overflow_checks: Self::phases_checks,
+                    cpu: Self::phases_cpu,
+                    pack: ::core::option::Option::None,
+                    // SAFETY: the macro has translated the C++ from the function that rustc has checked. It reads and
+                    // writes only what that function does.
+                    trusted: unsafe { #library::trust::Trusted::new() },
+                };
+
+                fn phases_checks() -> bool {
+                    #checks
+                    phases_checks
+                }
+
+                fn phases_instance() -> ::std::string::String {
+                    let names: &[::std::string::String] = &[#(#instance_names),*];
+                    names.join(", ")
+                }
+
+                #[inline]
+                #[allow(unused_mut, unused_variables, unused_braces, unused_parens, clippy::all, clippy::pedantic)]
+                fn phases_body(
+                    phases_args: ::core::option::Option<(#(#types,)*)>,
+                    phases_types: ::core::option::Option<&mut #private::Types>,
+                ) {
+                    #(let #probes = #private::Probe::new();)*
+                    if let ::core::option::Option::Some((#(#patterns,)*)) = phases_args {
+                        #(#statements)*
+                    }
+                    if let ::core::option::Option::Some(phases_types) = phases_types {
+                        #(phases_types.push(&#probes);)*
+                    }
+                }
+
+                #[allow(unused_variables, unused_mut)]
+                fn phases_write(t: &mut #library::text::Text) {
+                    let phases_checks = Self::phases_checks();
+                    let mut types = #private::Types::default();
+                    Self::phases_body(::core::option::Option::None, ::core::option::Option::Some(&mut types));
+                    let text: ::std::string::String = { #write };
+                    t.push(&text);
+                }
+
+                fn phases_cpu(
+                    args: &mut [#library::kernel::CpuArg<'_>],
+                ) -> ::core::result::Result<(), #library::kernel::CpuError> {
+                    #private::run(Self::KERNEL, || {
+                        let [#(#names),*] = #private::args(args);
+                        #(let #names: #types = #from_cpu;)*
+                        Self::phases_host(#(#private::HostView::view(&#names)),*);
+                        Self::phases_body(
+                            ::core::option::Option::Some((#(#names,)*)),
+                            ::core::option::Option::None,
+                        );
+                    })
+                }
+
+                #host
+            }
+
+            #[allow(clippy::too_many_arguments)]
+            impl #name {
+                #[doc(hidden)]
+                pub fn phases_bare #impl_generics (#(#names: #types),*) #where_clause {
+                    let result = #private::run(#instance::KERNEL, || {
+                        #instance::phases_host(#(#private::HostView::view(&#names)),*);
+                        #instance::phases_body(
+                            ::core::option::Option::Some((#(#names,)*)),
+                            ::core::option::Option::None,
+                        );
+                    });
+                    if let ::core::result::Result::Err(error) = result {
+                        #private::bare_failed(&error);
+                    }
+                }
+
+                #[doc = "Runs the kernel on the CPU, on all threads of rayon's pool."]
+                #[doc = "# Errors"]
+                #[doc = "The arguments do not fit, or a check failed."]
+                pub fn cpu #impl_generics (
+                    #(#names: #types),*
+                ) -> ::core::result::Result<(), #library::kernel::CpuError> #where_clause {
+                    #private::run(#instance::KERNEL, || {
+                        #instance::phases_host(#(#private::HostView::view(&#names)),*);
+                        #instance::phases_body(
+                            ::core::option::Option::Some((#(#names,)*)),
+                            ::core::option::Option::None,
+                        );
+                    })
+                }
+
+                #[doc = "Returns the description of the kernel."]
+                #[must_use]
+                pub fn kernel #impl_generics () -> &'static #library::kernel::Kernel #where_clause {
+                    #instance::KERNEL
+                }
+
+                #[doc = "Returns the C++ of the kernel."]
+                #[must_use]
+                pub fn source #impl_generics () -> ::std::string::String #where_clause {
+                    let mut text = #library::text::Text::new(0);
+                    (#instance::KERNEL.write)(&mut text);
+                    text.finish()
+                }
+
+                #launch
+            }
+        };
+    }
+}
+
+/// Returns a statement that defines `phases_checks`: whether this crate's integers check overflows.
+pub(crate) fn overflow_checks(private: &TokenStream) -> TokenStream {
+    quote! {
+        static PHASES_CHECKS: ::std::sync::OnceLock<bool> = ::std::sync::OnceLock::new();
+        let phases_checks = *PHASES_CHECKS.get_or_init(|| {
+            #private::overflow_checks(|x: u8| x + 1)
+        });
+    }
+}
+
+impl Translator<'_> {
+    /// Returns a hole for whether overflows are checked.
+    pub(crate) fn overflow_hole(&mut self) -> String {
+        self.hole(quote!(phases_checks.to_string()))
+    }
+
+    /// Notes the names of an item of the loop: memory that outlives the thread is written through them.
+    fn writable_names(&mut self, item: &syn::Pat) {
+        match item {
+            syn::Pat::Tuple(tuple) => tuple.elems.iter().for_each(|part| self.writable_names(part)),
+            syn::Pat::Paren(inner) => self.writable_names(&inner.pat),
+            syn::Pat::Ident(ident) => self.writable.push(ident.ident.to_string()),
+            _ => {}
+        }
+    }
+
+    /// Returns code that fills the holes of a text of C++.
+    pub(crate) fn writer(&mut self, text: &str) -> TokenStream {
+        let (private, holes, items) = (self.private(), &self.holes, &self.items);
+        quote! {
+            #(#[allow(dead_code, unused_imports)] #items)*
+            #private::fill(#text, &[#(#holes),*])
+        }
+    }
+}

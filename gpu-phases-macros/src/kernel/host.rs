@@ -1,0 +1,209 @@
+//! What a kernel computes before its loop, on the host: conditions, and the shape of the output.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::{BinOp, Expr, ItemFn, Stmt, Token};
+
+use super::signature::{Kind, Signature};
+use crate::options::Options;
+use crate::refuse::{Result, refused};
+
+/// Returns the condition of a statement `assert!(condition)`, if it is one.
+pub(super) fn condition_of(statement: &Stmt) -> Result<Option<Expr>> {
+    let mac = match statement {
+        Stmt::Macro(mac) => &mac.mac,
+        Stmt::Expr(Expr::Macro(mac), _) => &mac.mac,
+        _ => return Ok(None),
+    };
+    let name = mac.path.get_ident().map(ToString::to_string).unwrap_or_default();
+    if name != "assert" && name != "assert_eq" {
+        return refused(
+            mac,
+            "kernels have no such macro before their loop",
+            "write `assert!(condition)`; it is checked on the host before the launch",
+        );
+    }
+    let mut args =
+        Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone())?.into_iter();
+    match (args.next(), args.next(), name.as_str()) {
+        (Some(condition), _, "assert") => Ok(Some(condition)),
+        (Some(a), Some(b), _) => Ok(Some(syn::parse_quote!(#a == #b))),
+        _ => refused(mac, "`assert!` takes a condition", "write `assert!(x.len() == out.len())`"),
+    }
+}
+
+/// Returns the parts of a condition that are joined by `&&`.
+fn conjuncts(condition: &Expr) -> Vec<&Expr> {
+    match condition {
+        Expr::Paren(inner) => conjuncts(&inner.expr),
+        Expr::Binary(binary) if matches!(binary.op, BinOp::And(_)) => {
+            let mut parts = conjuncts(&binary.left);
+            parts.extend(conjuncts(&binary.right));
+            parts
+        }
+        _ => vec![condition],
+    }
+}
+
+/// Returns for each `x.len() == e` of a condition the slice and its length.
+pub(super) fn equal_lengths(condition: &Expr) -> Vec<(String, Expr)> {
+    let mut found = Vec::new();
+    for part in conjuncts(condition) {
+        let Expr::Binary(binary) = part else { continue };
+        if !matches!(binary.op, BinOp::Eq(_)) {
+            continue;
+        }
+        match (slice_of(&binary.left), slice_of(&binary.right)) {
+            (Some(slice), _) => found.push((slice, (*binary.right).clone())),
+            (None, Some(slice)) => found.push((slice, (*binary.left).clone())),
+            (None, None) => {}
+        }
+    }
+    found
+}
+
+/// Returns `x` of `x.len()`.
+fn slice_of(e: &Expr) -> Option<String> {
+    let Expr::MethodCall(call) = e else { return None };
+    let Expr::Path(path) = &*call.receiver else { return None };
+    (call.method == "len" && call.args.is_empty())
+        .then(|| path.path.get_ident().map(ToString::to_string))
+        .flatten()
+}
+
+/// Returns the function `phases_host`, which checks the conditions and returns the extent.
+pub(super) fn conditions(
+    function: &ItemFn,
+    signature: &Signature,
+    options: &Options,
+) -> Result<TokenStream> {
+    let (library, private) = (&options.library, options.private());
+    let params = signature.params.iter().map(|param| {
+        let (pattern, element) = (param.pattern(), &param.element);
+        match param.kind {
+            Kind::Value => quote!(#pattern: #element),
+            _ => quote!(#pattern: #private::Len),
+        }
+    });
+    let mut code = TokenStream::new();
+    let Some((last, statements)) = function.block.stmts.split_last() else {
+        return refused(
+            &function.sig,
+            "the kernel has no loop",
+            "end it with `each(out, |i, out| …)`",
+        );
+    };
+    for statement in statements {
+        match (condition_of(statement)?, statement) {
+            (Some(condition), _) => {
+                let text = readable(&condition);
+                let values = values_of(&condition);
+                let shown = values.iter().map(readable);
+                code.extend(quote! {
+                    if !(#condition) {
+                        #private::condition_failed(#text, &[#((#shown, #private::shown(&(#values)))),*]);
+                    }
+                });
+            }
+            (None, Stmt::Local(_) | Stmt::Item(_)) => statement.to_tokens(&mut code),
+            _ => {
+                return refused(
+                    statement,
+                    "only `let` and `assert!` stand before a kernel's loop",
+                    "move it into the closure of `each`, or compute the value before the launch",
+                );
+            }
+        }
+    }
+    let out = match last {
+        Stmt::Expr(Expr::Call(call), _) => call.args.first(),
+        _ => None,
+    };
+    let Some(out) = out else {
+        return refused(
+            last,
+            "the last statement of a kernel is its parallel loop",
+            "end it with `each(out, |i, out| …)`, where `out` is a parameter `&mut [T]`",
+        );
+    };
+    let shape = shape(out, &private);
+    Ok(quote! {
+        #[allow(unused_variables, unused_mut, unused_parens, clippy::all, clippy::pedantic)]
+        fn phases_host(#(#params),*) -> #library::kernel::Extent {
+            #code
+            #private::extent_of(#shape)
+        }
+    })
+}
+
+/// Returns the shape of an output.
+fn shape(out: &Expr, private: &TokenStream) -> TokenStream {
+    match out {
+        Expr::Tuple(tuple) => {
+            let parts = tuple.elems.iter().map(|part| shape(part, private));
+            quote!((#(#parts,)*))
+        }
+        Expr::Paren(inner) => shape(&inner.expr, private),
+        Expr::Call(call) => {
+            let args = &call.args;
+            quote!(#private::Shape::new(#args))
+        }
+        _ => quote!(#out),
+    }
+}
+
+/// Returns what a condition compares: the parts that the message shows with their values.
+fn values_of(condition: &Expr) -> Vec<Expr> {
+    struct Values(Vec<Expr>);
+    impl<'a> syn::visit::Visit<'a> for Values {
+        fn visit_expr(&mut self, e: &'a Expr) {
+            match e {
+                Expr::Lit(_) | Expr::Call(_) => {}
+                Expr::Path(path) => {
+                    if path
+                        .path
+                        .get_ident()
+                        .is_some_and(|name| !name.to_string().starts_with(char::is_uppercase))
+                    {
+                        self.take(e);
+                    }
+                }
+                Expr::MethodCall(call) if call.method == "len" => self.take(e),
+                _ => syn::visit::visit_expr(self, e),
+            }
+        }
+    }
+    impl Values {
+        fn take(&mut self, e: &Expr) {
+            let text = readable(e);
+            if self.0.iter().all(|known| readable(known) != text) {
+                self.0.push(e.clone());
+            }
+        }
+    }
+    let mut values = Values(Vec::new());
+    syn::visit::Visit::visit_expr(&mut values, condition);
+    values.0
+}
+
+/// Returns the text of an expression, with the spaces of usual Rust.
+fn readable(e: &Expr) -> String {
+    let text = e.to_token_stream().to_string();
+    [
+        (" . ", "."),
+        (" (", "("),
+        ("( ", "("),
+        (" )", ")"),
+        (" [", "["),
+        ("[ ", "["),
+        (" ]", "]"),
+        ("& ", "&"),
+        (" ,", ","),
+    ]
+    .iter()
+    .fold(text, |text, (from, to)| text.replace(from, to))
+    .replace("&&", "&& ")
+    .replace("  ", " ")
+}

@@ -1,0 +1,289 @@
+//! The parameters of kernels.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::spanned::Spanned;
+use syn::{FnArg, GenericParam, Generics, Ident, ItemFn, Lifetime, Pat, ReturnType, Type};
+
+use crate::refuse::{Result, refused};
+
+/// How a parameter is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Value,
+    Read,
+    Write,
+    Shared,
+}
+
+/// A parameter.
+pub(super) struct Param {
+    pub(super) name: Ident,
+    pub(super) mutable: bool,
+    pub(super) kind: Kind,
+    /// The type of the value, or of the elements.
+    pub(super) element: Type,
+}
+
+/// A kernel's signature.
+pub(super) struct Signature {
+    pub(super) params: Vec<Param>,
+    /// Without lifetimes.
+    pub(super) generics: Generics,
+    pub(super) line: usize,
+}
+
+impl Signature {
+    pub(super) fn parse(function: &ItemFn) -> Result<Self> {
+        let sig = &function.sig;
+        if let Some(token) = &sig.unsafety {
+            return refused(token, "a kernel is a safe function", "leave out `unsafe`");
+        }
+        if let Some(token) = &sig.asyncness {
+            return refused(
+                token,
+                "a kernel is no `async` function",
+                "leave out `async`: launches do not wait anyway",
+            );
+        }
+        if let Some(token) = &sig.constness {
+            return refused(token, "a kernel is no `const` function", "leave out `const`");
+        }
+        if let Some(token) = &sig.abi {
+            return refused(token, "a kernel has Rust's calling convention", "leave out `extern`");
+        }
+        if let Some(token) = &sig.variadic {
+            return refused(token, "a kernel has a fixed number of parameters", "take a slice");
+        }
+        if let ReturnType::Type(_, ty) = &sig.output {
+            return refused(ty, "a kernel returns nothing", "write to a parameter `out: &mut [T]`");
+        }
+        let mut generics = sig.generics.clone();
+        for param in &generics.params {
+            if let GenericParam::Lifetime(lifetime) = param {
+                return refused(
+                    lifetime,
+                    "a kernel needs no lifetimes",
+                    "write `&[T]` without a lifetime",
+                );
+            }
+        }
+        generics.params.iter_mut().for_each(|param| match param {
+            GenericParam::Type(ty) => ty.default = None,
+            GenericParam::Const(constant) => constant.default = None,
+            GenericParam::Lifetime(_) => {}
+        });
+        let params = sig.inputs.iter().map(Param::parse).collect::<Result<Vec<_>>>()?;
+        if params.is_empty() {
+            return refused(&sig.ident, "the kernel has no output", "take `out: &mut [T]`");
+        }
+        Ok(Self { params, generics, line: sig.fn_token.span().start().line })
+    }
+
+    /// Returns the parameter of this name, if it is no value.
+    pub(super) fn slice(&self, name: &str) -> Option<&Param> {
+        self.params.iter().find(|param| param.kind != Kind::Value && param.name == name)
+    }
+
+    /// Returns a type that uses the generic parameters.
+    pub(super) fn phantom(&self) -> TokenStream {
+        let types = self.generics.type_params().map(|param| &param.ident);
+        quote!(::core::marker::PhantomData<fn() -> (#(#types,)*)>)
+    }
+
+    /// Returns expressions of the names of generic arguments.
+    pub(super) fn instance_names(&self, library: &TokenStream) -> Vec<TokenStream> {
+        self.generics
+            .params
+            .iter()
+            .map(|param| match param {
+                GenericParam::Const(constant) => {
+                    let name = &constant.ident;
+                    quote!(::std::string::ToString::to_string(&#name))
+                }
+                GenericParam::Type(ty) => {
+                    let name = &ty.ident;
+                    quote!(<#name as #library::device::Device>::rust_name())
+                }
+                GenericParam::Lifetime(_) => quote!(::std::string::String::new()),
+            })
+            .collect()
+    }
+
+    /// Returns the function `launch`.
+    pub(super) fn launch(&self, library: &TokenStream, private: &TokenStream) -> TokenStream {
+        let (_, ty_generics, where_clause) = self.generics.split_for_impl();
+        let turbofish = ty_generics.as_turbofish();
+        let own = &self.generics.params;
+        let lifetime = Lifetime::new("'phases", Span::mixed_site());
+        let target = format_ident!("PhasesTarget", span = Span::mixed_site());
+        let mut memories = Vec::new();
+        let mut bounds = Vec::new();
+        let (mut args, mut given, mut views, mut passed) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (at, Param { name, kind, element, .. }) in self.params.iter().enumerate() {
+            if *kind == Kind::Value {
+                args.push(quote!(#name: #element));
+                given.push(quote!());
+                views.push(quote!(#name));
+                passed.push(quote!(#library::target::Value(#name)));
+                continue;
+            }
+            let memory = format_ident!("PhasesMemory{}", at, span = Span::mixed_site());
+            let (bound, function, wrapper) = match kind {
+                Kind::Read => ("Reads", "read", "Read"),
+                Kind::Write => ("Writes", "write", "Write"),
+                _ => ("Shares", "share", "Shared"),
+            };
+            let (bound, function, wrapper) =
+                (format_ident!("{bound}"), format_ident!("{function}"), format_ident!("{wrapper}"));
+            bounds.push(quote!(#library::target::#bound<#lifetime, #element, #memory>));
+            args.push(quote!(#name: #memory));
+            given.push(quote!(
+                let #name = <#target as #library::target::#bound<#lifetime, #element, #memory>>::#function(target, #name);
+            ));
+            views.push(quote!(#private::Len::new(#library::target::Elements::len(&#name))));
+            passed.push(quote!(#library::target::#wrapper::<#target, #element>(#name)));
+            memories.push(memory);
+        }
+        let predicates = where_clause.map(|clause| &clause.predicates);
+        quote! {
+            #[doc = "Launches the kernel on a target: a stream of a GPU, or the CPU."]
+            #[doc = "# Errors"]
+            #[doc = "The arguments do not fit the kernel's conditions, or the launch fails."]
+            pub fn launch<#lifetime, #target, #(#memories,)* #own>(
+                target: #target,
+                #(#args),*
+            ) -> ::core::result::Result<(), <#target as #library::target::Target>::Error>
+            where
+                #target: #library::target::Target #(+ #bounds)*,
+                #predicates
+            {
+                #(#given)*
+                let kernel = Instance #turbofish ::KERNEL;
+                let extent = #private::host(kernel, || Instance #turbofish ::phases_host(#(#views),*))?;
+                if extent.count() == ::core::option::Option::Some(0) {
+                    return ::core::result::Result::Ok(());
+                }
+                // SAFETY: the types of the arguments are those of the parameters, and the conditions are checked.
+                let checked = unsafe { #library::trust::Checked::new() };
+                <#target as #library::target::Target>::launch(target, kernel, extent, (#(#passed,)*), checked)
+            }
+        }
+    }
+}
+
+impl Param {
+    fn parse(arg: &FnArg) -> Result<Self> {
+        let FnArg::Typed(arg) = arg else {
+            return refused(
+                arg,
+                "a kernel is no method",
+                "write a function that takes the values that it uses",
+            );
+        };
+        let Pat::Ident(pat) = &*arg.pat else {
+            return refused(
+                &arg.pat,
+                "parameters of kernels are names",
+                "take it apart by `let` in the body",
+            );
+        };
+        let (kind, element) = match &*arg.ty {
+            Type::Reference(reference) => {
+                let mutable = reference.mutability.is_some();
+                if let Some(lifetime) = &reference.lifetime {
+                    return refused(
+                        lifetime,
+                        "a kernel needs no lifetimes",
+                        "write `&[T]` without a lifetime",
+                    );
+                }
+                match (&*reference.elem, mutable) {
+                    (Type::Slice(slice), false) => (Kind::Read, (*slice.elem).clone()),
+                    (Type::Slice(slice), true) => (Kind::Write, (*slice.elem).clone()),
+                    (ty, false) => match atomic_element(ty) {
+                        Some(element) => (Kind::Shared, element),
+                        None => {
+                            return refused(
+                                &arg.ty,
+                                "a kernel takes no reference to one value",
+                                "take the value itself, or a slice: `x: T` or `x: &[T]`",
+                            );
+                        }
+                    },
+                    _ => {
+                        return refused(
+                            &arg.ty,
+                            "a kernel takes no `&mut` to one value",
+                            "take `out: &mut [T]`, or `&Atomic<[T]>` for what all threads change",
+                        );
+                    }
+                }
+            }
+            Type::Slice(_) => {
+                return refused(
+                    &arg.ty,
+                    "a kernel takes slices by reference",
+                    "write `&[T]` or `&mut [T]`",
+                );
+            }
+            Type::ImplTrait(_) | Type::BareFn(_) | Type::TraitObject(_) => {
+                return refused(
+                    &arg.ty,
+                    "a kernel takes no closures",
+                    "call a `#[device]` function, or take a number and `match` on it",
+                );
+            }
+            ty => (Kind::Value, ty.clone()),
+        };
+        Ok(Self { name: pat.ident.clone(), mutable: pat.mutability.is_some(), kind, element })
+    }
+
+    /// Returns the pattern of the parameter in rustc's copy.
+    pub(super) fn pattern(&self) -> TokenStream {
+        let name = &self.name;
+        if self.mutable { quote!(mut #name) } else { quote!(#name) }
+    }
+
+    pub(super) fn rust_type(&self, library: &TokenStream) -> TokenStream {
+        let element = &self.element;
+        match self.kind {
+            Kind::Value => quote!(#element),
+            Kind::Read => quote!(&[#element]),
+            Kind::Write => quote!(&mut [#element]),
+            Kind::Shared => quote!(&#library::Atomic<[#element]>),
+        }
+    }
+
+    pub(super) fn description(&self, library: &TokenStream) -> TokenStream {
+        let (name, element) = (self.name.to_string(), &self.element);
+        let kind = format_ident!("{}", format!("{:?}", self.kind));
+        quote!(#library::kernel::Param::new::<#element>(#name, #library::kernel::ParamKind::#kind))
+    }
+
+    /// Returns the argument of this parameter from that of an erased call.
+    pub(super) fn cpu_argument(&self, private: &TokenStream) -> TokenStream {
+        let name = &self.name;
+        match self.kind {
+            Kind::Value => quote!(#private::value(#name)),
+            Kind::Read => quote!(#private::read(#name)),
+            Kind::Write => quote!(#private::write(#name)),
+            Kind::Shared => quote!(#private::shared(#name)),
+        }
+    }
+}
+
+/// Returns the element of `Atomic<[T]>`.
+fn atomic_element(ty: &Type) -> Option<Type> {
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last()?;
+    if last.ident != "Atomic" {
+        return None;
+    }
+    let syn::PathArguments::AngleBracketed(args) = &last.arguments else { return None };
+    match args.args.first()? {
+        syn::GenericArgument::Type(Type::Slice(slice)) => Some((*slice.elem).clone()),
+        _ => None,
+    }
+}

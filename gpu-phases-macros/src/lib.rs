@@ -1,0 +1,68 @@
+//! The attributes `#[kernel]` and `#[device]`, and `derive(Device)`, of `gpu-phases`.
+
+mod calls;
+mod closures;
+mod contract;
+mod control;
+mod counted;
+mod derive;
+mod exprs;
+mod function;
+mod implementation;
+mod kernel;
+mod literals;
+mod loops;
+mod operators;
+mod options;
+mod patterns;
+mod places;
+mod refuse;
+mod statements;
+mod translate;
+mod types;
+
+use proc_macro::TokenStream;
+use quote::quote;
+
+/// Makes a function a kernel.
+#[proc_macro_attribute]
+pub fn kernel(args: TokenStream, item: TokenStream) -> TokenStream {
+    finish(kernel::expand(args.into(), item.into(), quote!(::gpu_phases)))
+}
+
+/// The attribute `kernel` as `cuda_safe::kernel` exports it.
+#[doc(hidden)]
+#[proc_macro_attribute]
+pub fn cuda_safe_kernel(args: TokenStream, item: TokenStream) -> TokenStream {
+    finish(kernel::expand(args.into(), item.into(), quote!(::cuda_safe::kernel)))
+}
+
+/// Makes a function, or the methods of an `impl`, callable in kernels.
+#[proc_macro_attribute]
+pub fn device(args: TokenStream, item: TokenStream) -> TokenStream {
+    finish(implementation::expand(args.into(), item.into(), quote!(::gpu_phases)))
+}
+
+/// The attribute `device` as `cuda_safe::kernel` exports it.
+#[doc(hidden)]
+#[proc_macro_attribute]
+pub fn cuda_safe_device(args: TokenStream, item: TokenStream) -> TokenStream {
+    finish(implementation::expand(args.into(), item.into(), quote!(::cuda_safe::kernel)))
+}
+
+/// Makes a structure or an enum a type of kernels.
+#[proc_macro_derive(Device, attributes(device))]
+pub fn derive_device(item: TokenStream) -> TokenStream {
+    finish(derive::expand(item.into(), quote!(::gpu_phases)))
+}
+
+/// The derive as `cuda_safe::kernel` exports it.
+#[doc(hidden)]
+#[proc_macro_derive(CudaSafeDevice, attributes(device))]
+pub fn derive_cuda_safe_device(item: TokenStream) -> TokenStream {
+    finish(derive::expand(item.into(), quote!(::cuda_safe::kernel)))
+}
+
+fn finish(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
+    result.unwrap_or_else(|error| error.to_compile_error()).into()
+}

@@ -1,0 +1,429 @@
+//! Loops, and what leaves them.
+
+use quote::quote;
+use syn::{Expr, ExprForLoop, Label, Lifetime};
+
+use crate::refuse::{Result, refused};
+use crate::translate::{Effect, Translator, Value};
+
+/// A loop, or a labelled block, that is being translated.
+#[derive(Debug)]
+pub(crate) struct Loop {
+    label: Option<String>,
+    /// A block is not left by a `break` without a label.
+    block: bool,
+    /// The variable of C++ that `break value` assigns to.
+    target: Option<String>,
+    /// Labels of C++ for jumps out of inner loops, if there are any.
+    break_label: Option<String>,
+    continue_label: Option<String>,
+    /// Whether there is a `break` of it.
+    left: bool,
+    /// The depth of local closures.
+    closure: usize,
+    /// Whether the body surely has no effects outside of the thread.
+    pub(crate) pure: bool,
+    /// Slices that the loop's counter indexes: the C++ names. The loop is split where one of them ends.
+    pub(crate) hoisted: Vec<String>,
+    /// The variable of C++ whose type says whether their lengths are known to be sufficient.
+    pub(crate) known: String,
+    /// The name of the counter in the source.
+    pub(crate) counter: Option<String>,
+}
+
+impl Loop {
+    fn new(label: Option<&Label>, closure: usize) -> Self {
+        Self {
+            label: label.map(|label| label.name.ident.to_string()),
+            block: false,
+            target: None,
+            break_label: None,
+            continue_label: None,
+            left: false,
+            closure,
+            pure: true,
+            hoisted: Vec::new(),
+            known: String::new(),
+            counter: None,
+        }
+    }
+}
+
+impl Loop {
+    /// Returns whether the loop is split where the first of its slices ends. Its text stands twice then.
+    pub(crate) fn splits(&self) -> bool {
+        self.counter.is_some() && !self.hoisted.is_empty() && !self.left
+    }
+
+    /// Returns the declaration that makes a body check all its indices.
+    pub(crate) fn checked(&self) -> String {
+        if self.hoisted.is_empty() {
+            String::new()
+        } else {
+            format!("const no {}{{}};\n", self.known)
+        }
+    }
+}
+
+/// The C++ before a body in each iteration of a loop without a counted range. Without effects C++ assumes that it ends.
+const PROGRESS: &str = "asm volatile(\"\"); if (c.stop()) break;";
+
+impl Translator<'_> {
+    pub(crate) fn loops(&mut self, e: &mut Expr) -> Result<Value> {
+        match e {
+            Expr::ForLoop(each) => self.for_loop(each),
+            Expr::While(_) => self.while_loop(e),
+            _ => self.endless_loop(e),
+        }
+    }
+
+    /// Runs `f` for the body of a loop, and returns the emitted statements with the jumps' labels, and the loop.
+    pub(crate) fn body(
+        &mut self,
+        entry: Loop,
+        f: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<(String, Loop)> {
+        self.loops.push(entry);
+        let result = self.captured(|s| s.scoped(f));
+        let entry = self.loops.pop();
+        let (mut text, ()) = result?;
+        let Some(entry) = entry else { return Ok((text, Loop::new(None, 0))) };
+        if let Some(label) = &entry.continue_label {
+            text = format!("{{\n{text}}}\n{label}:;\n");
+        }
+        Ok((text, entry))
+    }
+
+    pub(crate) fn new_loop(&self, label: Option<&Label>) -> Loop {
+        Loop::new(label, self.in_closure)
+    }
+
+    fn after_loop(&mut self, entry: &Loop) {
+        if let Some(label) = &entry.break_label {
+            self.emit(&format!("{label}:;"));
+        }
+    }
+
+    fn while_loop(&mut self, e: &mut Expr) -> Result<Value> {
+        let Expr::While(each) = e else { return Ok(Value::unit()) };
+        let entry = self.new_loop(each.label.as_ref());
+        let (text, entry) = self.body(entry, |s| {
+            let conditions = s.conditions(&mut each.cond)?;
+            for (emitted, test, matching) in conditions {
+                s.out.push_str(&emitted);
+                s.emit(&format!("if (!({test})) break;"));
+                s.rebind(&matching);
+            }
+            s.block_statements(&mut each.body)
+        })?;
+        self.leave_outer_pure();
+        self.emit(&format!("while (true) {{ {PROGRESS}\n{text}}}"));
+        self.after_loop(&entry);
+        Ok(Value::unit())
+    }
+
+    pub(crate) fn block_statements(&mut self, block: &mut syn::Block) -> Result<()> {
+        let value = self.scoped(|s| s.statements(&mut block.stmts))?;
+        if value.effect == Effect::Faults {
+            self.emit(&format!("(void)({});", value.code));
+        }
+        Ok(())
+    }
+
+    fn endless_loop(&mut self, e: &mut Expr) -> Result<Value> {
+        let Expr::Loop(each) = e else { return Ok(Value::unit()) };
+        let mut entry = self.new_loop(each.label.as_ref());
+        let name = self.name("t");
+        entry.target = Some(name.clone());
+        let uses_value = breaks_with_value(&each.body, each.label.as_ref());
+        if !uses_value {
+            entry.target = None;
+        }
+        let (text, entry) = self.body(entry, |s| s.block_statements(&mut each.body))?;
+        self.leave_outer_pure();
+        if uses_value {
+            let ty = self.probe(e);
+            self.emit(&format!("{ty} {name};"));
+        }
+        self.emit(&format!("while (true) {{ {PROGRESS}\n{text}}}"));
+        self.after_loop(&entry);
+        Ok(match (entry.left, uses_value) {
+            (false, _) => Value::never(),
+            (true, true) => Value::constant(name),
+            (true, false) => Value::unit(),
+        })
+    }
+
+    /// `'a: { … break 'a value; … }`.
+    pub(crate) fn labelled_block(&mut self, e: &mut Expr) -> Result<Value> {
+        let Expr::Block(block) = e else { return Ok(Value::unit()) };
+        let mut entry = self.new_loop(block.label.as_ref());
+        entry.block = true;
+        let name = self.name("t");
+        let uses_value = breaks_with_value(&block.block, block.label.as_ref());
+        entry.target = uses_value.then(|| name.clone());
+        let (text, entry) = self.body(entry, |s| {
+            let value = s.block_value(&mut block.block)?;
+            if uses_value && !value.never {
+                s.emit(&format!("{name} = {};", value.code));
+            } else if value.effect == Effect::Faults {
+                s.emit(&format!("(void)({});", value.code));
+            }
+            Ok(())
+        })?;
+        if let Some(outer) = self.loops.last_mut() {
+            outer.pure &= entry.pure;
+        }
+        if entry.break_label.is_some() {
+            self.has_label();
+        }
+        if uses_value {
+            let ty = self.probe(e);
+            self.emit(&format!("{ty} {name};"));
+        }
+        self.emit(&format!("{{\n{text}}}"));
+        self.after_loop(&entry);
+        Ok(if uses_value { Value::constant(name) } else { Value::unit() })
+    }
+
+    /// The loop around another is neither deferred nor split.
+    pub(crate) fn leave_outer_pure(&mut self) {
+        self.effect();
+        if let Some(outer) = self.loops.last_mut() {
+            outer.counter = None;
+        }
+    }
+
+    /// Notes that the body of the innermost loop has a label of C++, so that its text stands once.
+    pub(crate) fn has_label(&mut self) {
+        if let Some(entry) = self.loops.last_mut() {
+            entry.counter = None;
+        }
+    }
+
+    /// Notes that the body of the innermost loop has an effect, so that its checks come before it.
+    pub(crate) fn effect(&mut self) {
+        for outer in &mut self.loops {
+            outer.pure = false;
+        }
+    }
+
+    /// Notes a store to a place.
+    ///
+    /// Threads of the loop of a kernel share what it captures, so they cannot write it.
+    pub(crate) fn stores(&mut self, place: &Expr) -> Result<()> {
+        if self.in_kernel && self.root(place).is_some_and(|local| local.shared) {
+            return refused(
+                place,
+                "all threads of the loop share this variable",
+                "write to the element that the closure is given, to a second output, or to an `&Atomic<[T]>`",
+            );
+        }
+        if !self.is_own(place) {
+            self.effect();
+        }
+        Ok(())
+    }
+
+    /// Returns the variable that a place is in, if no reference is between them.
+    fn root(&self, place: &Expr) -> Option<&crate::translate::Local> {
+        match place {
+            Expr::Paren(inner) => self.root(&inner.expr),
+            Expr::Field(field) => self.root(&field.base),
+            Expr::Index(index) => self.root(&index.expr),
+            Expr::Path(path) => self.local(&path.path.get_ident()?.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a place is surely a variable of this thread.
+    fn is_own(&self, place: &Expr) -> bool {
+        match place {
+            Expr::Paren(inner) => self.is_own(&inner.expr),
+            Expr::Path(path) => path.path.get_ident().is_some(),
+            // A `mut` variable is an array or a structure: references need no `mut` to be written through.
+            Expr::Field(field) => self.is_own_part(&field.base),
+            Expr::Index(index) => self.is_own_part(&index.expr),
+            _ => false,
+        }
+    }
+
+    fn is_own_part(&self, place: &Expr) -> bool {
+        match place {
+            Expr::Paren(inner) => self.is_own_part(&inner.expr),
+            Expr::Field(field) => self.is_own_part(&field.base),
+            Expr::Index(index) => self.is_own_part(&index.expr),
+            Expr::Path(path) => {
+                let name = path.path.get_ident().map(ToString::to_string);
+                name.and_then(|name| self.local(&name)).is_some_and(|local| local.mutable)
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn jump(&mut self, e: &mut Expr) -> Result<Value> {
+        match e {
+            Expr::Return(_) => self.return_value(e),
+            Expr::Break(jump) => {
+                let at = self.target_of(jump.label.as_ref(), false, &*jump)?;
+                if let Some(value) = &mut jump.expr {
+                    let value = self.expr(value)?;
+                    if value.never {
+                        return Ok(value);
+                    }
+                    if let Some(target) = self.loops[at].target.clone() {
+                        self.emit(&format!("{target} = {};", value.code));
+                    }
+                }
+                self.loops[at].left = true;
+                // A `break` may keep checks that come later from being reached.
+                if at + 1 == self.loops.len() && !self.loops[at].block {
+                    self.emit("break;");
+                } else {
+                    let label = self.label_of(at, false);
+                    self.emit(&format!("goto {label};"));
+                }
+                Ok(Value::never())
+            }
+            Expr::Continue(jump) => {
+                let at = self.target_of(jump.label.as_ref(), true, &*jump)?;
+                if at + 1 == self.loops.len()
+                    && self.loops[at].continue_label.is_none()
+                    && !self.loops[at].block
+                {
+                    self.emit("continue;");
+                } else {
+                    let label = self.label_of(at, true);
+                    self.emit(&format!("goto {label};"));
+                }
+                Ok(Value::never())
+            }
+            _ => Ok(Value::unit()),
+        }
+    }
+
+    fn label_of(&mut self, at: usize, again: bool) -> String {
+        let known =
+            if again { &self.loops[at].continue_label } else { &self.loops[at].break_label };
+        if let Some(known) = known {
+            return known.clone();
+        }
+        let name = self.name(if again { "again" } else { "out" });
+        let known = if again {
+            &mut self.loops[at].continue_label
+        } else {
+            &mut self.loops[at].break_label
+        };
+        *known = Some(name.clone());
+        // The text of the loops in between has jumps to a label, so it stands once.
+        for inner in &mut self.loops[at..] {
+            inner.pure = false;
+            inner.counter = None;
+        }
+        name
+    }
+
+    fn target_of(
+        &self,
+        label: Option<&Lifetime>,
+        again: bool,
+        at: &impl quote::ToTokens,
+    ) -> Result<usize> {
+        let found = self.loops.iter().rposition(|entry| match label {
+            Some(label) => entry.label.as_ref().is_some_and(|name| label.ident == *name),
+            None => !entry.block,
+        });
+        match found {
+            Some(found)
+                if self.loops[found].closure == self.in_closure
+                    && !(again && self.loops[found].block) =>
+            {
+                Ok(found)
+            }
+            _ => refused(
+                &quote!(#at),
+                "there is no such loop around this",
+                "name the label of a loop of the same function or closure",
+            ),
+        }
+    }
+}
+
+/// Returns whether a `break` of this loop or block has a value.
+fn breaks_with_value(block: &syn::Block, label: Option<&Label>) -> bool {
+    struct Breaks<'l> {
+        label: Option<&'l Label>,
+        depth: usize,
+        found: bool,
+    }
+    impl<'a> syn::visit::Visit<'a> for Breaks<'_> {
+        fn visit_expr(&mut self, e: &'a Expr) {
+            match e {
+                Expr::Closure(_) => {}
+                Expr::ForLoop(_) | Expr::While(_) | Expr::Loop(_) => {
+                    self.depth += 1;
+                    syn::visit::visit_expr(self, e);
+                    self.depth -= 1;
+                }
+                _ => syn::visit::visit_expr(self, e),
+            }
+        }
+
+        fn visit_expr_break(&mut self, jump: &'a syn::ExprBreak) {
+            let ours = match (&jump.label, self.label) {
+                (None, _) => self.depth == 0,
+                (Some(to), Some(label)) => to.ident == label.name.ident,
+                (Some(_), None) => false,
+            };
+            self.found |= ours && jump.expr.is_some();
+            syn::visit::visit_expr_break(self, jump);
+        }
+    }
+    let mut breaks = Breaks { label, depth: 0, found: false };
+    syn::visit::Visit::visit_block(&mut breaks, block);
+    breaks.found
+}
+
+/// What a `for` runs over.
+pub(crate) struct Counted<'e> {
+    pub(crate) start: &'e mut Expr,
+    pub(crate) end: &'e mut Expr,
+    pub(crate) inclusive: bool,
+}
+
+/// Returns whether an expression is a range with both ends.
+pub(crate) fn is_range(e: &Expr) -> bool {
+    match e {
+        Expr::Paren(inner) => is_range(&inner.expr),
+        Expr::Group(inner) => is_range(&inner.expr),
+        Expr::Range(range) => range.start.is_some() && range.end.is_some(),
+        _ => false,
+    }
+}
+
+/// Returns the range that an expression is, if it is one.
+pub(crate) fn as_range(e: &mut Expr) -> Option<Counted<'_>> {
+    match e {
+        Expr::Paren(inner) => as_range(&mut inner.expr),
+        Expr::Group(inner) => as_range(&mut inner.expr),
+        Expr::Range(range) => {
+            let inclusive = matches!(range.limits, syn::RangeLimits::Closed(_));
+            match (&mut range.start, &mut range.end) {
+                (Some(start), Some(end)) => Some(Counted { start, end, inclusive }),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+impl Translator<'_> {
+    pub(crate) fn for_loop(&mut self, each: &mut ExprForLoop) -> Result<Value> {
+        let entry = self.new_loop(each.label.as_ref());
+        self.for_range(each, entry)
+    }
+
+    pub(crate) fn finish_loop(&mut self, entry: &Loop) {
+        self.after_loop(entry);
+    }
+}

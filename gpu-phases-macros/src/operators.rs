@@ -1,0 +1,185 @@
+//! Operators of two operands.
+
+use proc_macro2::Span;
+use quote::quote;
+use syn::visit::Visit;
+use syn::{BinOp, Expr, Ident};
+
+use crate::calls::is_pure;
+use crate::exprs::{line_of, replace};
+use crate::refuse::{Result, refused};
+use crate::translate::{Effect, Translator, Value, effect_of};
+
+/// What an operator is in C++.
+enum Operator {
+    /// A function that gets the context and the line.
+    Compute(&'static str),
+    /// The same, of a place and an operand.
+    Assign(&'static str),
+    /// A function of the operands alone.
+    Compare(&'static str),
+    And,
+    Or,
+}
+
+fn operator(op: &BinOp) -> Option<Operator> {
+    use Operator::{And, Assign, Compare, Compute, Or};
+    Some(match op {
+        BinOp::Add(_) => Compute("o_add"),
+        BinOp::Sub(_) => Compute("o_sub"),
+        BinOp::Mul(_) => Compute("o_mul"),
+        BinOp::Div(_) => Compute("o_div"),
+        BinOp::Rem(_) => Compute("o_rem"),
+        BinOp::BitXor(_) => Compute("o_bitxor"),
+        BinOp::BitAnd(_) => Compute("o_bitand"),
+        BinOp::BitOr(_) => Compute("o_bitor"),
+        BinOp::Shl(_) => Compute("o_shl"),
+        BinOp::Shr(_) => Compute("o_shr"),
+        BinOp::AddAssign(_) => Assign("o_add_assign"),
+        BinOp::SubAssign(_) => Assign("o_sub_assign"),
+        BinOp::MulAssign(_) => Assign("o_mul_assign"),
+        BinOp::DivAssign(_) => Assign("o_div_assign"),
+        BinOp::RemAssign(_) => Assign("o_rem_assign"),
+        BinOp::BitXorAssign(_) => Assign("o_bitxor_assign"),
+        BinOp::BitAndAssign(_) => Assign("o_bitand_assign"),
+        BinOp::BitOrAssign(_) => Assign("o_bitor_assign"),
+        BinOp::ShlAssign(_) => Assign("o_shl_assign"),
+        BinOp::ShrAssign(_) => Assign("o_shr_assign"),
+        BinOp::Eq(_) => Compare("o_eq"),
+        BinOp::Ne(_) => Compare("o_ne"),
+        BinOp::Lt(_) => Compare("o_lt"),
+        BinOp::Le(_) => Compare("o_le"),
+        BinOp::Gt(_) => Compare("o_gt"),
+        BinOp::Ge(_) => Compare("o_ge"),
+        BinOp::And(_) => And,
+        BinOp::Or(_) => Or,
+        _ => return None,
+    })
+}
+
+/// Returns whether what a place is depends on a variable: its index, or the reference that it is behind.
+fn moves(place: &Expr, s: &Translator<'_>) -> bool {
+    match place {
+        Expr::Paren(inner) => moves(&inner.expr, s),
+        Expr::Field(field) => moves(&field.base, s),
+        Expr::Path(_) => false,
+        Expr::Index(index) => moves(&index.expr, s) || varies(&index.index, s),
+        Expr::Unary(unary) => varies(&unary.expr, s),
+        _ => true,
+    }
+}
+
+/// Returns whether an expression can have another value later: it reads more than literals and variables that are not `mut`.
+fn varies(e: &Expr, s: &Translator<'_>) -> bool {
+    match e {
+        Expr::Lit(_) => false,
+        Expr::Paren(inner) => varies(&inner.expr, s),
+        Expr::Cast(cast) => varies(&cast.expr, s),
+        Expr::Binary(binary) => varies(&binary.left, s) || varies(&binary.right, s),
+        Expr::Path(path) => {
+            let local = path.path.get_ident().and_then(|name| s.local(&name.to_string()));
+            local.is_some_and(|local| local.mutable)
+        }
+        _ => true,
+    }
+}
+
+/// Returns whether an expression may change a variable.
+fn changes(e: &Expr) -> bool {
+    struct Changes(bool);
+    impl<'a> Visit<'a> for Changes {
+        fn visit_expr(&mut self, e: &'a Expr) {
+            self.0 |= match e {
+                Expr::Assign(_) | Expr::Macro(_) | Expr::Closure(_) => true,
+                Expr::Binary(binary) => matches!(operator(&binary.op), Some(Operator::Assign(_))),
+                Expr::Reference(reference) => reference.mutability.is_some(),
+                Expr::MethodCall(call) => !is_pure(&call.method.to_string()),
+                // A local closure may change what it has captured.
+                Expr::Call(call) => {
+                    matches!(&*call.func, Expr::Path(path) if path.path.get_ident().is_some())
+                        && call.args.is_empty()
+                }
+                _ => false,
+            };
+            syn::visit::visit_expr(self, e);
+        }
+    }
+    let mut changes = Changes(false);
+    changes.visit_expr(e);
+    changes.0
+}
+
+impl Translator<'_> {
+    pub(crate) fn binary(&mut self, e: &mut Expr) -> Result<Value> {
+        if let Some(value) = self.contracted(e)? {
+            return Ok(value);
+        }
+        let line = line_of(e);
+        let Expr::Binary(binary) = e else { return Ok(Value::unit()) };
+        let (left, right) = (&mut *binary.left, &mut *binary.right);
+        match operator(&binary.op) {
+            Some(Operator::Compute(function)) => {
+                let values = self.operands([left, right])?;
+                let [a, b] = &values[..] else { return Ok(Value::unit()) };
+                // Operators of user types run the user's code.
+                let value = Value::new(
+                    format!("{function}(c, {line}, {}, {})", a.code, b.code),
+                    Effect::Faults,
+                );
+                Ok(value)
+            }
+            Some(Operator::Compare(function)) => {
+                let values = self.operands([left, right])?;
+                let [a, b] = &values[..] else { return Ok(Value::unit()) };
+                Ok(Value::new(format!("{function}({}, {})", a.code, b.code), effect_of(&values)))
+            }
+            Some(Operator::Assign(function)) => {
+                // Rust evaluates the operand of numbers first, then the place. For user types it is the other way
+                // round, so an operand that changes the place is refused, and rustc's copy has the order of numbers.
+                if moves(left, self) && changes(right) {
+                    return refused(
+                        right,
+                        "this may change which element the left side is: Rust's order depends on the type",
+                        "name the right side first: `let value = …;`",
+                    );
+                }
+                let value = self.operand(right)?;
+                let value = self.keep(value);
+                let place = self.place(left)?;
+                self.stores(left)?;
+                self.emit(&format!("{function}(c, {line}, {}, {});", place.code, value.code));
+                let op = binary.op;
+                let (left, right) = (quote!(#left), quote!(#right));
+                let name = Ident::new("phases_right", Span::mixed_site());
+                let in_order = quote!(match #right { #name => #left #op #name });
+                replace(e, |_| in_order);
+                Ok(Value::unit())
+            }
+            Some(Operator::And) => self.lazy(left, right, true),
+            Some(Operator::Or) => self.lazy(left, right, false),
+            None => refused(&binary.op, "kernels have no such operator", "use those of numbers"),
+        }
+    }
+
+    /// `&&` and `||`: the right operand is evaluated only if the left one does not decide.
+    fn lazy(&mut self, left: &mut Expr, right: &mut Expr, and: bool) -> Result<Value> {
+        let a = self.operand(left)?;
+        let (emitted, b) = self.captured(|s| s.expr(right))?;
+        if emitted.is_empty() && !b.never {
+            let op = if and { "&&" } else { "||" };
+            return Ok(Value::new(
+                format!("(v({}) {op} v({}))", a.code, b.code),
+                a.effect.max(b.effect),
+            ));
+        }
+        let name = self.name("t");
+        self.emit(&format!("bool {name} = v({});", a.code));
+        self.emit(&format!("if ({}{name}) {{", if and { "" } else { "!" }));
+        self.out.push_str(&emitted);
+        if !b.never {
+            self.emit(&format!("{name} = v({});", b.code));
+        }
+        self.emit("}");
+        Ok(Value::constant(name))
+    }
+}

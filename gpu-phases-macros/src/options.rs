@@ -1,0 +1,85 @@
+//! The arguments of the attributes.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::parse::{Parse, ParseStream};
+use syn::{Ident, Path, Token};
+
+use crate::refuse::refused;
+
+/// What `#[kernel(…)]` and `#[device(…)]` are told.
+#[derive(Clone)]
+pub(crate) struct Options {
+    /// The path of the library.
+    pub(crate) library: TokenStream,
+    /// Whether `a * b + c` is one operation.
+    pub(crate) contract: bool,
+    /// The number of an `impl` block of a type that has several.
+    pub(crate) slot: u32,
+}
+
+impl Options {
+    pub(crate) fn parse(args: TokenStream, library: TokenStream) -> syn::Result<Self> {
+        let mut options = Self { library, contract: false, slot: 0 };
+        options.take(syn::parse2::<Args>(args)?)?;
+        Ok(options)
+    }
+
+    fn take(&mut self, args: Args) -> syn::Result<()> {
+        for arg in args.0 {
+            match arg {
+                Arg::Contract => self.contract = true,
+                Arg::Slot(slot) => self.slot = slot,
+                Arg::Crate(path) => self.library = quote!(#path),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the path of what expansions name.
+    pub(crate) fn private(&self) -> TokenStream {
+        let library = &self.library;
+        quote!(#library::__private)
+    }
+}
+
+struct Args(Vec<Arg>);
+
+enum Arg {
+    Contract,
+    Slot(u32),
+    Crate(Path),
+}
+
+impl Parse for Args {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut args = Vec::new();
+        while !input.is_empty() {
+            if input.peek(Token![crate]) {
+                input.parse::<Token![crate]>()?;
+                input.parse::<Token![=]>()?;
+                args.push(Arg::Crate(input.call(Path::parse_mod_style)?));
+            } else {
+                let name: Ident = input.parse()?;
+                match name.to_string().as_str() {
+                    "contract" => args.push(Arg::Contract),
+                    "slot" => {
+                        input.parse::<Token![=]>()?;
+                        args.push(Arg::Slot(input.parse::<syn::LitInt>()?.base10_parse()?));
+                    }
+                    _ => {
+                        return refused(
+                            &name,
+                            "this attribute has no such argument",
+                            "the arguments are `contract`, `slot = NUMBER` and `crate = PATH`",
+                        );
+                    }
+                }
+            }
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(Self(args))
+    }
+}

@@ -1,0 +1,174 @@
+//! Places: locals, fields, elements, what references point to.
+
+use quote::{ToTokens, quote};
+use syn::{Expr, UnOp};
+
+use crate::exprs::{line_of, member, replace};
+use crate::refuse::{Result, refused};
+use crate::translate::{Effect, Translator, Value};
+
+impl Translator<'_> {
+    /// Translates a place: what is returned is an lvalue of C++ if the Rust is a place.
+    pub(crate) fn place(&mut self, e: &mut Expr) -> Result<Value> {
+        match e {
+            Expr::Paren(inner) => self.place(&mut inner.expr),
+            Expr::Group(inner) => self.place(&mut inner.expr),
+            Expr::Field(field) => {
+                let name = member(&field.member);
+                let base = self.place(&mut field.base)?;
+                Ok(Value::new(format!("d({}).{name}", base.code), base.effect.max(Effect::Reads)))
+            }
+            Expr::Unary(unary) if matches!(unary.op, UnOp::Deref(_)) => {
+                let base = self.place(&mut unary.expr)?;
+                Ok(Value::new(format!("deref({})", base.code), base.effect.max(Effect::Reads)))
+            }
+            Expr::Index(_) => self.index(e),
+            _ => self.operand(e),
+        }
+    }
+
+    fn index(&mut self, e: &mut Expr) -> Result<Value> {
+        let line = line_of(e);
+        let Expr::Index(index) = e else { return Ok(Value::unit()) };
+        if matches!(*index.index, Expr::Range(_)) {
+            return refused(
+                &index.index,
+                "kernels take no parts of slices",
+                "index the slice itself: `x[start + i]` for `x[start..][i]`",
+            );
+        }
+        let simple = is_repeatable(&index.expr) && is_repeatable(&index.index);
+        let original = index.expr.to_token_stream();
+        let hoisted = self.hoist(index);
+        let base = self.place(&mut index.expr)?;
+        let mut bases = [base];
+        let at = self.operand_after(&mut bases, &mut index.index, true)?;
+        let [base] = bases;
+        if simple {
+            // rustc's copy checks by the library, which knows the line. Other indices are checked by Rust itself.
+            let (private, written) = (self.private(), index.expr.to_token_stream());
+            let base = if original.to_string() == written.to_string() { original } else { written };
+            let line = u32::try_from(line).unwrap_or(0);
+            replace(&mut index.index, |at| quote!(#private::index(#at, (#base).len(), #line)));
+        }
+        let known = hoisted.map(|known| format!(", {known}")).unwrap_or_default();
+        Ok(Value::new(
+            format!("at(c, {line}, d({}), {}{known})", base.code, at.code),
+            Effect::Faults,
+        ))
+    }
+
+    pub(crate) fn reference(&mut self, e: &mut Expr) -> Result<Value> {
+        let Expr::Reference(reference) = e else { return Ok(Value::unit()) };
+        let function = if reference.mutability.is_some() { "borrow_mut" } else { "borrow" };
+        let is_place = is_place(&reference.expr);
+        let mut value = self.place(&mut reference.expr)?;
+        if !is_place {
+            // A temporary of Rust, which lives as long as the reference.
+            let name = self.name("t");
+            self.emit(&format!("auto {name} = {};", value.code));
+            value = Value::constant(name);
+        }
+        // The address of a variable does not change, though its value does.
+        let effect = if value.effect == Effect::Faults { Effect::Faults } else { Effect::Constant };
+        let effect = if is_element(&reference.expr) { effect.max(Effect::Reads) } else { effect };
+        Ok(Value::new(format!("{function}({})", value.code), effect))
+    }
+
+    /// Assignments, also those that compute.
+    pub(crate) fn assign(&mut self, e: &mut Expr) -> Result<Value> {
+        let Expr::Assign(assign) = e else { return Ok(Value::unit()) };
+        if let Expr::Infer(_) = *assign.left {
+            let value = self.operand(&mut assign.right)?;
+            self.emit(&format!("(void)({});", value.code));
+            return Ok(Value::unit());
+        }
+        if matches!(*assign.left, Expr::Tuple(_) | Expr::Array(_) | Expr::Struct(_) | Expr::Call(_))
+        {
+            return refused(
+                &assign.left,
+                "kernels assign to one place at a time",
+                "take the values by `let (a, b) = …;` and assign each",
+            );
+        }
+        // Rust evaluates the value first, then the place.
+        let value = self.operand(&mut assign.right)?;
+        let value = if value.effect == Effect::Faults { self.keep(value) } else { value };
+        let mark = self.out.len();
+        let place = self.place(&mut assign.left)?;
+        let value = if self.out.len() > mark && value.effect != Effect::Constant {
+            let emitted = self.out.split_off(mark);
+            let kept = self.keep(value);
+            self.out.push_str(&emitted);
+            kept
+        } else {
+            value
+        };
+        self.stores(&assign.left)?;
+        self.emit(&format!("{} = {};", place.code, value.code));
+        Ok(Value::unit())
+    }
+}
+
+/// Returns whether an expression names a place that exists without it.
+pub(crate) fn is_place(e: &Expr) -> bool {
+    match e {
+        Expr::Paren(inner) => is_place(&inner.expr),
+        Expr::Group(inner) => is_place(&inner.expr),
+        Expr::Path(path) => path.path.get_ident().is_some(),
+        // What a temporary holds is kept in a variable of C++.
+        Expr::Field(_) => true,
+        Expr::Index(_) => true,
+        Expr::Unary(unary) => matches!(unary.op, UnOp::Deref(_)),
+        _ => false,
+    }
+}
+
+/// Returns whether the place is inside of memory that an index or a reference chooses.
+fn is_element(e: &Expr) -> bool {
+    match e {
+        Expr::Paren(inner) => is_element(&inner.expr),
+        Expr::Group(inner) => is_element(&inner.expr),
+        Expr::Field(_) | Expr::Index(_) | Expr::Unary(_) => true,
+        _ => false,
+    }
+}
+
+/// Returns whether evaluating an expression twice is as good as once.
+pub(crate) fn is_repeatable(e: &Expr) -> bool {
+    match e {
+        Expr::Lit(_) | Expr::Path(_) => true,
+        Expr::Paren(inner) => is_repeatable(&inner.expr),
+        Expr::Group(inner) => is_repeatable(&inner.expr),
+        Expr::Field(field) => is_repeatable(&field.base),
+        Expr::Unary(unary) => is_repeatable(&unary.expr),
+        Expr::Binary(binary) => {
+            !is_assigning(&binary.op) && is_repeatable(&binary.left) && is_repeatable(&binary.right)
+        }
+        Expr::Index(index) => is_repeatable(&index.expr) && is_repeatable(&index.index),
+        Expr::Cast(cast) => is_repeatable(&cast.expr),
+        Expr::MethodCall(call) => call.method == "len" && is_repeatable(&call.receiver),
+        _ => false,
+    }
+}
+
+/// Returns whether an operator assigns, as `+=` does.
+pub(crate) fn is_assigning(op: &syn::BinOp) -> bool {
+    use syn::BinOp::{
+        AddAssign, BitAndAssign, BitOrAssign, BitXorAssign, DivAssign, MulAssign, RemAssign,
+        ShlAssign, ShrAssign, SubAssign,
+    };
+    matches!(
+        op,
+        AddAssign(_)
+            | SubAssign(_)
+            | MulAssign(_)
+            | DivAssign(_)
+            | RemAssign(_)
+            | BitXorAssign(_)
+            | BitAndAssign(_)
+            | BitOrAssign(_)
+            | ShlAssign(_)
+            | ShrAssign(_)
+    )
+}

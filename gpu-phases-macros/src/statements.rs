@@ -1,0 +1,210 @@
+//! Statements.
+
+use syn::{Expr, Item, Local, Pat, Stmt};
+
+use crate::patterns::Matching;
+use crate::refuse::{Result, refused};
+use crate::translate::{Effect, Translator, Value};
+
+impl Translator<'_> {
+    /// Translates statements, and returns the value of the last one.
+    pub(crate) fn statements(&mut self, statements: &mut [Stmt]) -> Result<Value> {
+        let mut value = Value::unit();
+        let count = statements.len();
+        for (at, statement) in statements.iter_mut().enumerate() {
+            if value.never {
+                // Rust warns of what follows. C++ need not have it, but rustc's copy is translated all the same.
+                let (_, after) = self.captured(|s| s.statement(statement, at + 1 == count))?;
+                drop(after);
+                continue;
+            }
+            value = self.statement(statement, at + 1 == count)?;
+        }
+        Ok(value)
+    }
+
+    fn statement(&mut self, statement: &mut Stmt, last: bool) -> Result<Value> {
+        self.line_marker(syn::spanned::Spanned::span(&*statement));
+        match statement {
+            Stmt::Local(local) => self.local_statement(local),
+            Stmt::Item(item) => self.item(item),
+            Stmt::Expr(e, None) if last => match e {
+                Expr::If(_) | Expr::Match(_) if has_no_value(e) => self.branch(e, false),
+                _ => self.expr(e),
+            },
+            Stmt::Expr(e, _) => self.discarded(e),
+            Stmt::Macro(mac) => {
+                let mut e =
+                    Expr::Macro(syn::ExprMacro { attrs: mac.attrs.clone(), mac: mac.mac.clone() });
+                let value = self.macro_call(&mut e)?;
+                let has_value = last && mac.semi_token.is_none();
+                *statement = Stmt::Expr(e, if has_value { None } else { Some(Default::default()) });
+                Ok(value)
+            }
+        }
+    }
+
+    /// An expression whose value is not used.
+    pub(crate) fn discarded(&mut self, e: &mut Expr) -> Result<Value> {
+        match e {
+            Expr::If(_) | Expr::Match(_) => self.branch(e, false),
+            Expr::Block(block) if block.label.is_none() => {
+                let value = self.block_value(&mut block.block)?;
+                self.forced(&value);
+                Ok(if value.never { value } else { Value::unit() })
+            }
+            _ => {
+                let value = self.expr(e)?;
+                self.forced(&value);
+                Ok(if value.never { value } else { Value::unit() })
+            }
+        }
+    }
+
+    /// Emits a value that is not used, if it may fail.
+    fn forced(&mut self, value: &Value) {
+        if value.effect == Effect::Faults {
+            self.emit(&format!("(void)({});", value.code));
+        }
+    }
+
+    fn local_statement(&mut self, local: &mut Local) -> Result<Value> {
+        let written = match &local.pat {
+            Pat::Type(typed) => Some((*typed.ty).clone()),
+            _ => None,
+        };
+        let ty = match &written {
+            Some(ty) => self.ty(ty)?,
+            None => "auto".to_owned(),
+        };
+        let Some(init) = &mut local.init else {
+            return self.uninitialised(local, &ty);
+        };
+        let value = self.expr(&mut init.expr)?;
+        if value.never {
+            return Ok(value);
+        }
+        if let Some((_, otherwise)) = &mut init.diverge {
+            // The names of the pattern are not in scope in the `else`.
+            let kept = self.keep(value);
+            let mut matching = Matching::default();
+            self.pattern(&mut local.pat, &kept.code, &mut matching)?;
+            let (emitted, _) = self.captured(|s| s.discarded(otherwise))?;
+            if let Some(test) = matching.test() {
+                self.emit(&format!("if (!({test})) {{\n{emitted}}}"));
+            }
+            self.bind(&matching);
+            return Ok(Value::unit());
+        }
+        self.declare_value(&mut local.pat, &ty, value)?;
+        Ok(Value::unit())
+    }
+
+    /// Declares the names of a pattern with a value.
+    fn declare_value(&mut self, pat: &mut Pat, ty: &str, value: Value) -> Result<()> {
+        match pat {
+            Pat::Type(typed) => self.declare_value(&mut typed.pat, ty, value),
+            Pat::Paren(inner) => self.declare_value(&mut inner.pat, ty, value),
+            // `let _ = place;` does not read it.
+            Pat::Wild(_) => {
+                self.forced(&value);
+                Ok(())
+            }
+            Pat::Ident(ident) if ident.by_ref.is_none() && ident.subpat.is_none() => {
+                let (name, mutable) = (ident.ident.to_string(), ident.mutability.is_some());
+                let mut unused = Matching::default();
+                self.pattern(pat, "", &mut unused)?;
+                let cpp = self.declare(&name, mutable);
+                self.emit(&format!("{ty} {cpp} = {};", value.code));
+                Ok(())
+            }
+            _ => {
+                let name = self.name("t");
+                self.emit(&format!("{ty} {name} = {};", value.code));
+                self.bind_pattern(pat, &name)
+            }
+        }
+    }
+
+    /// `let x: T;`, which is assigned later.
+    fn uninitialised(&mut self, local: &mut Local, ty: &str) -> Result<Value> {
+        let name = match &local.pat {
+            Pat::Type(typed) => crate::patterns::single_name(&typed.pat),
+            pat => crate::patterns::single_name(pat),
+        };
+        let Some((name, _)) = name else {
+            return refused(&local.pat, "this `let` has no value", "declare one name at a time");
+        };
+        if ty == "auto" {
+            return refused(
+                &local.pat,
+                "the type of this variable is not known where it is declared",
+                "write it, as in `let x: f32;`, or take the value of the `if` or `match`: `let x = if … { … }`",
+            );
+        }
+        let cpp = self.declare(&name, true);
+        self.emit(&format!("{ty} {cpp};"));
+        Ok(Value::unit())
+    }
+
+    fn item(&mut self, item: &mut Item) -> Result<Value> {
+        match item {
+            Item::Const(constant) => {
+                let copy = constant.clone();
+                self.items.push(quote::quote!(#copy));
+                Ok(Value::unit())
+            }
+            Item::Use(uses) => {
+                let copy = uses.clone();
+                self.items.push(quote::quote!(#copy));
+                Ok(Value::unit())
+            }
+            Item::Static(_) => {
+                refused(item, "kernels have no `static`", "use a `const`, or pass a slice")
+            }
+            Item::Fn(_) => {
+                refused(item, "kernels contain no functions", "move it out, with `#[device]`")
+            }
+            Item::Macro(_) => {
+                refused(item, "kernels contain no macros", "write what it expands to")
+            }
+            _ => refused(
+                item,
+                "kernels contain no items but `const` and `use`",
+                "move it out of the function",
+            ),
+        }
+    }
+}
+
+/// Returns whether an `if` or `match` surely has no value, so that C++ needs no variable for it.
+fn has_no_value(e: &Expr) -> bool {
+    match e {
+        Expr::If(branch) => match &branch.else_branch {
+            None => true,
+            Some((_, otherwise)) => {
+                block_has_no_value(&branch.then_branch.stmts) || has_no_value(otherwise)
+            }
+        },
+        Expr::Match(branch) => branch.arms.iter().any(|arm| has_no_value(&arm.body)),
+        Expr::Block(block) => block_has_no_value(&block.block.stmts),
+        Expr::Assign(_) | Expr::While(_) | Expr::ForLoop(_) => true,
+        Expr::Binary(binary) => crate::places::is_assigning(&binary.op),
+        _ => false,
+    }
+}
+
+fn block_has_no_value(statements: &[Stmt]) -> bool {
+    match statements.last() {
+        None | Some(Stmt::Local(_) | Stmt::Item(_)) => true,
+        Some(Stmt::Expr(e, Some(_))) => !leaves(e),
+        Some(Stmt::Expr(e, None)) => has_no_value(e),
+        Some(Stmt::Macro(mac)) => !mac.mac.path.is_ident("unreachable"),
+    }
+}
+
+/// Returns whether control does not go on after an expression.
+fn leaves(e: &Expr) -> bool {
+    matches!(e, Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) | Expr::Loop(_))
+        || matches!(e, Expr::Macro(mac) if mac.mac.path.is_ident("unreachable"))
+}

@@ -1,0 +1,267 @@
+//! The state of a translation, and the order of evaluation.
+//!
+//! A function's body is translated in one walk: each expression is rewritten in place to rustc's copy, and its C++ is
+//! returned. Whatever has an effect becomes a statement of C++ in the order of Rust; what is returned is free of effects. So
+//! no expression of C++ depends on its unspecified order of evaluation.
+
+use std::collections::HashMap;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::Expr;
+
+use crate::loops::Loop;
+use crate::options::Options;
+use crate::refuse::{Result, refused};
+
+/// What evaluating the C++ of a [`Value`] does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Effect {
+    /// Nothing: it is the same wherever it is evaluated.
+    Constant,
+    /// It reads a variable or memory.
+    Reads,
+    /// It may end the thread by a fault.
+    Faults,
+}
+
+/// An expression of C++.
+#[derive(Debug, Clone)]
+pub(crate) struct Value {
+    pub(crate) code: String,
+    pub(crate) effect: Effect,
+    /// Control does not come here: `return`, `break`, `continue`, `unreachable!`.
+    pub(crate) never: bool,
+}
+
+impl Value {
+    pub(crate) fn new(code: impl Into<String>, effect: Effect) -> Self {
+        Self { code: code.into(), effect, never: false }
+    }
+
+    pub(crate) fn constant(code: impl Into<String>) -> Self {
+        Self::new(code, Effect::Constant)
+    }
+
+    pub(crate) fn unit() -> Self {
+        Self::constant("unit{}")
+    }
+
+    pub(crate) fn never() -> Self {
+        Self { code: "unit{}".to_owned(), effect: Effect::Constant, never: true }
+    }
+}
+
+/// A name of the body.
+#[derive(Debug, Clone)]
+pub(crate) struct Local {
+    /// Its variable in C++.
+    pub(crate) cpp: String,
+    /// Whether it can change.
+    pub(crate) mutable: bool,
+    /// The depth of loops that it is declared at.
+    pub(crate) depth: usize,
+    /// Whether it is declared before the loop of a kernel.
+    pub(crate) shared: bool,
+    /// Whether it is the counter of a loop.
+    pub(crate) counter: bool,
+}
+
+/// The translation of one function.
+pub(crate) struct Translator<'o> {
+    pub(crate) options: &'o Options,
+    /// Expressions of Rust, each with the text `t` in scope, that the generated code puts into the C++.
+    pub(crate) holes: Vec<TokenStream>,
+    /// The number of probes of types.
+    pub(crate) probes: usize,
+    /// Statements of C++ of the block that is being translated.
+    pub(crate) out: String,
+    pub(crate) scopes: Vec<HashMap<String, Local>>,
+    pub(crate) loops: Vec<Loop>,
+    /// Constants that the body defines, for holes.
+    pub(crate) items: Vec<TokenStream>,
+    /// Names of parameters through which memory of others can be written.
+    pub(crate) writable: Vec<String>,
+    /// The device functions that are called.
+    pub(crate) calls: Vec<syn::Path>,
+    /// The paths of functions of the library that rustc's copy names otherwise.
+    pub(crate) named: Vec<syn::Path>,
+    numbers: usize,
+    /// Whether the value of the function is wrapped by `Some` in rustc's copy.
+    pub(crate) wraps: bool,
+    /// Whether `return` leaves the kernel, which is a function without a result in C++.
+    pub(crate) in_kernel: bool,
+    /// The depth of local closures.
+    pub(crate) in_closure: usize,
+}
+
+impl<'o> Translator<'o> {
+    pub(crate) fn new(options: &'o Options) -> Self {
+        Self {
+            options,
+            holes: Vec::new(),
+            probes: 0,
+            out: String::new(),
+            scopes: vec![HashMap::new()],
+            loops: Vec::new(),
+            items: Vec::new(),
+            writable: Vec::new(),
+            calls: Vec::new(),
+            named: Vec::new(),
+            numbers: 0,
+            wraps: false,
+            in_kernel: false,
+            in_closure: 0,
+        }
+    }
+
+    /// Returns the path of what expansions name.
+    pub(crate) fn private(&self) -> TokenStream {
+        self.options.private()
+    }
+
+    /// Returns a mark that the value of `code`, a `String`, replaces when the C++ is written.
+    pub(crate) fn hole(&mut self, code: TokenStream) -> String {
+        self.holes.push(code);
+        format!("\u{1}{}\u{2}", self.holes.len() - 1)
+    }
+
+    /// Makes rustc infer the type of `e` by a probe, and returns the type in C++.
+    pub(crate) fn probe(&mut self, e: &mut Expr) -> String {
+        let (probe, private) = (self.probe_name(self.probes), self.private());
+        let inner = std::mem::replace(e, Expr::Verbatim(TokenStream::new()));
+        *e = Expr::Verbatim(quote!(#private::typed(&#probe, #inner)));
+        let number = self.probes;
+        self.probes += 1;
+        self.hole(quote!(types.name(#number, t)))
+    }
+
+    pub(crate) fn probe_name(&self, number: usize) -> proc_macro2::Ident {
+        format_ident!("phases_type_{}", number, span = Span::mixed_site())
+    }
+
+    /// Returns a new name of C++.
+    pub(crate) fn name(&mut self, stem: &str) -> String {
+        self.numbers += 1;
+        format!("{stem}_{}", self.numbers)
+    }
+
+    /// Declares a local, and returns its variable in C++.
+    pub(crate) fn declare(&mut self, name: &str, mutable: bool) -> String {
+        let cpp = self.name(&crate::exprs::ascii(name));
+        let local = Local {
+            cpp: cpp.clone(),
+            mutable,
+            depth: self.loops.len(),
+            counter: false,
+            shared: !self.in_kernel,
+        };
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(name.to_owned(), local);
+        }
+        cpp
+    }
+
+    pub(crate) fn local(&self, name: &str) -> Option<&Local> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name))
+    }
+
+    /// Runs `f` in a scope of its own.
+    pub(crate) fn scoped<R>(&mut self, f: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        self.scopes.push(HashMap::new());
+        let result = f(self);
+        self.scopes.pop();
+        result
+    }
+
+    /// Runs `f`, and returns the statements that it emits besides its result.
+    pub(crate) fn captured<R>(
+        &mut self,
+        f: impl FnOnce(&mut Self) -> Result<R>,
+    ) -> Result<(String, R)> {
+        let before = std::mem::take(&mut self.out);
+        let result = f(self);
+        let emitted = std::mem::replace(&mut self.out, before);
+        Ok((emitted, result?))
+    }
+
+    /// Emits a statement.
+    pub(crate) fn emit(&mut self, statement: &str) {
+        self.out.push_str(statement);
+        self.out.push('\n');
+    }
+
+    /// Emits the marker of a line of the user's file, so that compilers and debuggers name it.
+    pub(crate) fn line_marker(&mut self, span: Span) {
+        let line = span.start().line;
+        if line > 0 && !self.out.ends_with(&format!("#line {line}\n")) {
+            self.out.push_str(&format!("#line {line}\n"));
+        }
+    }
+
+    /// Keeps a value in a variable.
+    pub(crate) fn keep(&mut self, value: Value) -> Value {
+        if value.effect == Effect::Constant {
+            return value;
+        }
+        let name = self.name("t");
+        self.emit(&format!("auto {name} = {};", value.code));
+        Value::constant(name)
+    }
+
+    /// Translates operands in their order. Earlier ones are kept in variables if later ones have effects.
+    pub(crate) fn operands<'e>(
+        &mut self,
+        list: impl IntoIterator<Item = &'e mut Expr>,
+    ) -> Result<Vec<Value>> {
+        let mut done: Vec<Value> = Vec::new();
+        for e in list {
+            let value = self.operand_after(&mut done, e, false)?;
+            done.push(value);
+        }
+        Ok(done)
+    }
+
+    /// Translates an operand that follows others; `place`: the first of them is a place, which is kept as such.
+    pub(crate) fn operand_after(
+        &mut self,
+        done: &mut [Value],
+        e: &mut Expr,
+        place: bool,
+    ) -> Result<Value> {
+        let (emitted, value) = self.captured(|s| s.operand(e))?;
+        let earlier_fails = done.iter().any(|known| known.effect == Effect::Faults);
+        if !emitted.is_empty() || (value.effect == Effect::Faults && earlier_fails) {
+            for (at, known) in done.iter_mut().enumerate() {
+                if known.effect == Effect::Constant {
+                    continue;
+                }
+                let name = self.name("t");
+                let by = if place && at == 0 { "auto&&" } else { "auto" };
+                self.emit(&format!("{by} {name} = {};", known.code));
+                *known = Value::constant(name);
+            }
+        }
+        self.out.push_str(&emitted);
+        Ok(value)
+    }
+
+    /// Translates an expression whose value is used.
+    pub(crate) fn operand(&mut self, e: &mut Expr) -> Result<Value> {
+        let span = e.clone();
+        let value = self.expr(e)?;
+        if value.never {
+            return refused(
+                &span,
+                "this leaves the function or the loop inside of an expression",
+                "make it a statement of its own, or the arm of an `if` or `match` whose value a `let` takes",
+            );
+        }
+        Ok(value)
+    }
+}
+
+/// Returns the greatest effect of values.
+pub(crate) fn effect_of(values: &[Value]) -> Effect {
+    values.iter().map(|value| value.effect).max().unwrap_or(Effect::Constant)
+}

@@ -1,0 +1,36 @@
+//! The types that kernels compute with.
+
+use crate::text::Text;
+
+/// A type that kernels compute with: numbers, `bool`, arrays and tuples of them, `Option`s, and structures and enums that
+/// derive it.
+///
+/// # Safety
+/// Only the macros of this crate implement it. The C++ that [`Device::write`] writes is a type of the same
+/// size, alignment, fields and meaning as `Self`, and [`Device::is_valid`] returns whether bytes are a value of `Self`.
+/// If [`Device::STORED`], `Self` has no padding.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no type that kernels compute with",
+    label = "this has the type `{Self}` in a kernel",
+    note = "types of kernels are numbers, `bool`, arrays and tuples of them, `Option`s, and what derives `Device`",
+    note = "the value of an `if`, `match` or `loop` with statements is no reference: take the index, or copy the value"
+)]
+pub unsafe trait Device: Copy + Send + Sync + 'static {
+    /// Whether the type can be in memory that a device and the host share: its layout is defined, and it has bytes.
+    const STORED: bool = true;
+
+    /// Returns the type's name in Rust, with its path.
+    fn rust_name() -> String;
+
+    /// Returns the name of its C++ type.
+    fn cpp_name() -> String;
+
+    /// Writes the definition of its C++ type, and of what it needs, once for each [`Text`].
+    fn write(text: &mut Text);
+
+    /// Writes this value as an expression of C++.
+    fn write_value(&self, text: &mut String);
+
+    /// Returns whether the bytes of a possibly invalid value, of which there are `size_of::<Self>()`, are one.
+    fn is_valid(bytes: &[u8]) -> bool;
+}

@@ -1,0 +1,182 @@
+//! What a kernel computes before its loop: conditions, and the shape of its outputs.
+
+use std::fmt::Debug;
+use std::hint::black_box;
+use std::panic;
+
+use crate::__private::refuse;
+use crate::cpu::hook::Mark;
+use crate::kernel::{CpuError, Extent};
+use crate::raw::{Atomic, AtomicElement};
+
+/// Stands for a slice before the loop, where only its length is known.
+#[derive(Debug, Clone, Copy)]
+pub struct Len(usize);
+
+impl Len {
+    /// Stands for a slice of this length.
+    #[must_use]
+    pub fn new(len: usize) -> Self {
+        Self(len)
+    }
+
+    /// Returns the number of elements.
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.0
+    }
+
+    /// Returns whether there are none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// An argument on the CPU, as the code before the loop gets it.
+pub trait HostView {
+    /// What the code gets.
+    type View;
+
+    /// Returns it.
+    fn view(&self) -> Self::View;
+}
+
+impl<T> HostView for &[T] {
+    type View = Len;
+
+    fn view(&self) -> Len {
+        Len(self.len())
+    }
+}
+
+impl<T> HostView for &mut [T] {
+    type View = Len;
+
+    fn view(&self) -> Len {
+        Len(self.len())
+    }
+}
+
+impl<T: AtomicElement> HostView for &Atomic<[T]> {
+    type View = Len;
+
+    fn view(&self) -> Len {
+        Len(self.len())
+    }
+}
+
+impl<T: crate::device::Device> HostView for T {
+    type View = T;
+
+    fn view(&self) -> T {
+        *self
+    }
+}
+
+/// The shape of an output.
+pub trait OutputShape {
+    /// Returns the number of dimensions and the size.
+    fn shape(self) -> (u32, [usize; 3]);
+}
+
+impl OutputShape for Len {
+    fn shape(self) -> (u32, [usize; 3]) {
+        (1, [self.0, 1, 1])
+    }
+}
+
+/// The shape of an image or a volume.
+#[derive(Debug)]
+pub struct Shape<const N: usize>(Len, [usize; N]);
+
+impl<const N: usize> Shape<N> {
+    /// Takes the slice and its shape.
+    #[must_use]
+    pub fn new(len: Len, size: [usize; N]) -> Self {
+        Self(len, size)
+    }
+}
+
+impl<const N: usize> OutputShape for Shape<N> {
+    fn shape(self) -> (u32, [usize; 3]) {
+        let Self(Len(len), size) = self;
+        let count = size.iter().try_fold(1usize, |count, n| count.checked_mul(*n));
+        if count != Some(len) {
+            refuse(format!("the output's shape is {size:?}, but it has {len} elements"));
+        }
+        let mut shape = [1; 3];
+        shape.iter_mut().zip(size).for_each(|(to, from)| *to = from);
+        (u32::try_from(N).unwrap_or(3), shape)
+    }
+}
+
+macro_rules! shapes {
+    ($($name:ident $at:tt),+) => {
+        impl<$($name: OutputShape),+> OutputShape for ($($name,)+) {
+            fn shape(self) -> (u32, [usize; 3]) {
+                let shapes = [$(self.$at.shape()),+];
+                if let Some(at) = shapes.iter().position(|shape| *shape != shapes[0]) {
+                    let (first, other) = (shapes[0].1, shapes[at].1);
+                    refuse(format!("the outputs have different shapes: {first:?}, but {other:?} of number {}", at + 1));
+                }
+                shapes[0]
+            }
+        }
+    };
+}
+shapes!(A 0);
+shapes!(A 0, B 1);
+shapes!(A 0, B 1, C 2);
+shapes!(A 0, B 1, C 2, D 3);
+shapes!(A 0, B 1, C 2, D 3, E 4);
+shapes!(A 0, B 1, C 2, D 3, E 4, F 5);
+shapes!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+shapes!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+
+/// Returns the extent of outputs. Refuses the launch if they have different shapes.
+pub fn extent_of(outputs: impl OutputShape) -> Extent {
+    let (dimensions, size) = outputs.shape();
+    Extent { dimensions, size: size.map(|n| n as u64) }
+}
+
+/// Returns the text of a value of a condition.
+pub fn shown(value: &impl Debug) -> String {
+    format!("{value:?}")
+}
+
+/// Refuses the launch: a condition is false.
+#[cold]
+pub fn condition_failed(condition: &str, values: &[(&str, String)]) -> ! {
+    let values: Vec<String> =
+        values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    let given =
+        if values.is_empty() { String::new() } else { format!(", but {}", values.join(", ")) };
+    refuse(format!("it needs {condition}{given}"));
+}
+
+/// Returns whether `add_one`, which a crate has compiled, checks overflows.
+pub fn overflow_checks(add_one: fn(u8) -> u8) -> bool {
+    if cfg!(panic = "unwind") {
+        crate::cpu::hook::install();
+        let _quiet = Mark::inside(true);
+        panic::catch_unwind(|| black_box(add_one(black_box(u8::MAX)))).is_err()
+    } else {
+        // The crates of a program that aborts cannot be asked.
+        cfg!(debug_assertions)
+    }
+}
+
+/// Panics with the message of a kernel that was called as a function.
+///
+/// # Panics
+/// Always.
+#[cold]
+#[track_caller]
+#[allow(
+    clippy::panic,
+    reason = "a function without a result can fail in no other way, as an index does"
+)]
+pub fn bare_failed(error: &CpuError) -> ! {
+    panic!("{error}")
+}

@@ -1,0 +1,196 @@
+//! The description of a kernel, which `#[kernel]` generates.
+
+use std::fmt;
+
+use crate::device::Device;
+use crate::fault::Fault;
+use crate::text::Text;
+use crate::trust::Trusted;
+
+/// How a kernel takes a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ParamKind {
+    /// By value.
+    Value,
+    /// `&[T]`: elements to read.
+    Read,
+    /// `&mut [T]`: elements to write, each by one thread.
+    Write,
+    /// `&Atomic<[T]>`: elements that all threads share.
+    Shared,
+}
+
+/// A parameter of a kernel.
+#[derive(Clone, Copy)]
+pub struct Param {
+    /// Its name in the source.
+    pub name: &'static str,
+    /// How it is taken.
+    pub kind: ParamKind,
+    /// The size of the value, or of an element, in bytes.
+    pub size: usize,
+    /// The alignment of the value, or of an element, in bytes.
+    pub align: usize,
+    /// Returns the Rust name of the value's or the element's type, which names the instance of a generic kernel.
+    pub type_name: fn() -> String,
+}
+
+impl Param {
+    /// Describes a parameter whose value, or element, is a `T`.
+    ///
+    /// # Panics
+    /// The type has no defined layout. In a constant, this is an error of the compiler.
+    #[must_use]
+    pub const fn new<T: Device>(name: &'static str, kind: ParamKind) -> Self {
+        assert!(
+            T::STORED,
+            "parameters of kernels are no tuples, `Option`s and empty types: derive `Device` for a structure"
+        );
+        Self { name, kind, size: size_of::<T>(), align: align_of::<T>(), type_name: T::rust_name }
+    }
+}
+
+impl fmt::Debug for Param {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {:?} {}", self.name, self.kind, (self.type_name)())
+    }
+}
+
+/// The elements that a launch runs a thread for: as many as the output has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Extent {
+    /// The number of dimensions: 1, 2 or 3.
+    pub dimensions: u32,
+    /// The elements in each dimension, the first one varies fastest; 1 in those beyond `dimensions`.
+    pub size: [u64; 3],
+}
+
+impl Extent {
+    /// The number of elements, or `None` if 64 bits do not hold it.
+    #[must_use]
+    pub fn count(&self) -> Option<u64> {
+        let [x, y, z] = self.size;
+        x.checked_mul(y)?.checked_mul(z)
+    }
+}
+
+/// An argument of a kernel on the CPU, without its type.
+///
+/// The bytes are aligned for their type, and their length is a multiple of its size.
+#[derive(Debug)]
+pub enum CpuArg<'a> {
+    /// A value's bytes.
+    Value(&'a [u8]),
+    /// The bytes of elements to read.
+    Read(&'a [u8]),
+    /// The bytes of elements to write, or that threads share.
+    Write(&'a mut [u8]),
+}
+
+/// A kernel, or an instance of a generic one.
+///
+/// Its C++ is a function
+/// ```text
+/// extern "C" __global__ void phases_kernel(phases::fault* fault, PARAMETERS, phases::len sx, phases::len sy, phases::len sz)
+/// ```
+/// A parameter by value is that value; each other one is two C++ parameters: a pointer to the elements, and their number as
+/// a `phases::len`. That is `uint32_t`, or `uint64_t` if the macro `PHASES_LEN64` is defined, which a launch needs if a length
+/// or the number of elements is 2^32 or more. The last three are the extent. Blocks have 256 threads: 256 in x if
+/// the extent has one dimension, else 32 in x and 8 in y. The grid covers the extent.
+/// `fault` is a slot in memory that the host reads: [`FaultSlot`].
+#[derive(Debug)]
+pub struct Kernel {
+    /// The function's name.
+    pub name: &'static str,
+    /// The file that defines it, as `file!()` names it.
+    pub file: &'static str,
+    /// The line of its `fn`.
+    pub line: u32,
+    /// Its parameters.
+    pub params: &'static [Param],
+    /// Identifies the instance of a generic kernel: one function for each. Equal for equal instances.
+    pub instance: fn() -> String,
+    /// Writes its C++ and everything that this needs.
+    pub write: fn(&mut Text),
+    /// Returns whether integer overflows are checked, on all targets: as rustc has compiled the crate that defines the kernel.
+    pub overflow_checks: fn() -> bool,
+    /// Runs it on the CPU. Host conditions (`assert!` before the loop) are checked again.
+    ///
+    /// Returns the fault of the first thread, by index, that failed.
+    pub cpu: fn(&mut [CpuArg<'_>]) -> Result<(), CpuError>,
+    /// Images of the kernel for devices, compiled before the program was built, if there are any.
+    pub pack: Option<&'static [u8]>,
+    /// Says that all this is true, so that safe code can launch the kernel.
+    pub trusted: Trusted,
+}
+
+/// Why a kernel did not run, or did not finish, on the CPU.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CpuError {
+    /// The arguments do not fit.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// A check failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// Code of the kernel panicked with another message.
+    #[error("kernel `{kernel}` panicked: {message}")]
+    Panic {
+        /// The kernel.
+        kernel: &'static str,
+        /// What the panic said.
+        message: String,
+    },
+}
+
+// `main() -> Result` and `unwrap` print Debug: a person reads it.
+impl fmt::Debug for CpuError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Arguments that do not satisfy the kernel's conditions. Nothing was launched.
+#[derive(Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("kernel `{kernel}`: {message}")]
+pub struct Refused {
+    /// The kernel.
+    pub kernel: &'static str,
+    /// What is wrong: the condition of the `assert!` as written with the values in it, or the argument and its length.
+    pub message: String,
+}
+
+// `main() -> Result` and `unwrap` print Debug: a person reads it.
+impl fmt::Debug for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What a kernel writes into if a check fails; the C++ has the same structure. All zero before a launch.
+///
+/// The first thread that fails takes `state` from 0 to 1 (`atomicCAS_system`), writes the rest, issues
+/// `__threadfence_system`, and writes 2 to `state`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct FaultSlot {
+    /// 0: no fault. 1: being written. 2: complete.
+    pub state: u32,
+    /// A [`FaultKind`](crate::FaultKind).
+    pub kind: u32,
+    /// The line of the check.
+    pub line: u32,
+    /// The number of its file among the texts' files; [`Text::files`].
+    pub file: u32,
+    /// The kernel, as the launcher numbered it in [`Text::kernel_number`].
+    pub kernel: u32,
+    /// Unused.
+    pub reserved: u32,
+    /// As [`Fault::index`].
+    pub index: u64,
+    /// As [`Fault::len`].
+    pub len: u64,
+    /// As [`Fault::element`].
+    pub element: [u64; 3],
+}

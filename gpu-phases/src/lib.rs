@@ -1,0 +1,37 @@
+#![doc = include_str!("../README.md")]
+#![deny(unsafe_code)]
+
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
+mod atomic;
+#[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
+mod builtin;
+mod calls;
+#[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
+mod composite;
+mod contract;
+mod cpu;
+#[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
+pub mod device;
+pub mod fault;
+mod host;
+pub mod kernel;
+pub mod math;
+mod methods;
+mod probe;
+mod raw;
+pub mod replay;
+pub mod target;
+pub mod text;
+pub mod trust;
+
+pub use cpu::each::{Output, Shaped, each, image, volume};
+pub use cpu::target::Cpu;
+pub use fault::{Fault, FaultKind};
+pub use gpu_phases_macros::{Device, device, kernel};
+pub use math::{Int, Number, Real};
+pub use raw::{Atomic, AtomicElement};
+
+/// The header of Rust's semantics in CUDA C++.
+pub const HEADER: &str = concat!(include_str!("phases.cuh"), include_str!("math.cuh"));

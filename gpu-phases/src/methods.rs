@@ -1,0 +1,28 @@
+//! Methods of Rust's own types, whose names mean one thing in kernels.
+
+use crate::raw::Atomic;
+
+/// A type of Rust or of this library with methods that kernels call by their own names.
+#[diagnostic::on_unimplemented(
+    message = "in kernels, this method is one of Rust's own types, not of `{Self}`",
+    label = "this has the type `{Self}`",
+    note = "give the method another name, and put `#[device]` on its `impl`"
+)]
+pub trait BuiltIn {}
+
+macro_rules! numbers {
+    ($($name:ident)*) => { $(impl BuiltIn for $name {})* };
+}
+numbers!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize f32 f64 bool);
+impl<T> BuiltIn for Option<T> {}
+impl<T> BuiltIn for [T] {}
+impl<T, const N: usize> BuiltIn for [T; N] {}
+impl<T: ?Sized> BuiltIn for Atomic<T> {}
+impl<T: BuiltIn + ?Sized> BuiltIn for &T {}
+impl<T: BuiltIn + ?Sized> BuiltIn for &mut T {}
+
+/// Returns the receiver of a method of Rust's own types.
+#[inline(always)]
+pub fn built_in<T: BuiltIn + ?Sized>(receiver: &T) -> &T {
+    receiver
+}

@@ -1,0 +1,561 @@
+// The semantics of Rust in CUDA C++. Every operation of a translated kernel is a function here.
+//
+// Numbers are distinct types without implicit conversions, so a translation that disagrees with rustc about a type does not
+// compile. Functions that can fail take `c`, what they report to, and the line of the source. User types and functions are
+// defined in this namespace, too: overloads for user types are found by argument-dependent lookup.
+#define PHASES_FN __forceinline__
+
+namespace phases {
+
+// Lengths have 32 bits unless a launch needs more.
+#ifdef PHASES_LEN64
+using len = unsigned long long;
+#else
+using len = unsigned int;
+#endif
+using line = unsigned int;
+using u64_raw = unsigned long long;
+
+template <bool B, class A, class Z> struct pick_ { using type = A; };
+template <class A, class Z> struct pick_<false, A, Z> { using type = Z; };
+template <bool B, class A, class Z> using pick = typename pick_<B, A, Z>::type;
+template <class A, class B> constexpr bool same = false;
+template <class A> constexpr bool same<A, A> = true;
+template <class T> struct plain_ { using type = T; };
+template <class T> struct plain_<const T> { using type = T; };
+template <class T> struct plain_<T&> { using type = T; };
+template <class T> struct plain_<const T&> { using type = T; };
+template <class T> using plain = typename plain_<T>::type;
+
+// ---- Numbers. `K` keeps `usize` apart from `u64`, and `isize` from `i64`.
+
+template <class R, int K> struct num {
+    R v;
+    num() = default;
+    PHASES_FN constexpr explicit num(R r) : v(r) {}
+};
+using u8 = num<unsigned char, 0>;
+using u16 = num<unsigned short, 0>;
+using u32 = num<unsigned int, 0>;
+using u64 = num<unsigned long long, 0>;
+using usize = num<unsigned long long, 1>;
+using i8 = num<signed char, 0>;
+using i16 = num<short, 0>;
+using i32 = num<int, 0>;
+using i64 = num<long long, 0>;
+using isize = num<long long, 1>;
+using f32 = num<float, 0>;
+using f64 = num<double, 0>;
+struct unit {};
+
+template <class R> struct raw { // Facts about a representation.
+    static constexpr bool floating = same<R, float> || same<R, double>;
+    static constexpr bool is_signed = R(-1) < R(0);
+    static constexpr int bits = sizeof(R) * 8;
+    using bytes1 = pick<sizeof(R) == 1, unsigned char, unsigned short>;
+    using unsigned_ = pick<sizeof(R) == 8, unsigned long long, pick<sizeof(R) == 4, unsigned int, bytes1>>;
+    // Arithmetic is done in this type: unsigned, so that it wraps, and not narrower than `int`.
+    using wide = pick<sizeof(R) == 8, unsigned long long, unsigned int>;
+    static constexpr R min = floating ? R(0) : is_signed ? R(unsigned_(1) << (bits - 1)) : R(0);
+    static constexpr R max = floating ? R(0) : R(~unsigned_(min));
+};
+
+// ---- Faults.
+
+struct fault {
+    unsigned state, kind, line, file, kernel, reserved;
+    u64_raw index, len, element[3];
+};
+enum kind : unsigned { Index = 1, Overflow = 2, Division = 3, Shift = 4, Assert = 5, None = 6 };
+
+// What every function is given: where to record a fault, and the number of dimensions of the launch.
+struct thread {
+    fault* slot;
+    unsigned kernel, dims;
+    PHASES_FN u64_raw x() const {
+        return dims == 1 ? u64_raw(blockIdx.x) * 256 + threadIdx.x : u64_raw(blockIdx.x) * 32 + threadIdx.x;
+    }
+    PHASES_FN u64_raw y() const { return dims == 1 ? 0 : u64_raw(blockIdx.y) * 8 + threadIdx.y; }
+    PHASES_FN u64_raw z() const { return blockIdx.z; }
+    PHASES_FN void fail(unsigned file, line at, kind k, u64_raw index, u64_raw length) const {
+        if (atomicCAS_system(&slot->state, 0u, 1u) == 0u) {
+            volatile fault* s = slot;
+            s->kind = k;
+            s->line = at;
+            s->file = file;
+            s->kernel = kernel;
+            s->index = index;
+            s->len = length;
+            s->element[0] = x();
+            s->element[1] = y();
+            s->element[2] = z();
+            __threadfence_system();
+            s->state = 2;
+        }
+        asm volatile("exit;");
+        __builtin_unreachable();
+    }
+};
+
+// The first failed check of a loop that has no effects. It is recorded at the loop's end.
+struct first_bad {
+    bool bad = false;
+    unsigned file = 0;
+    line at = 0;
+    kind what = Index;
+    u64_raw index = 0, length = 0;
+};
+
+// `now<O>` reports at once, `later<O>` at the end of the loop; `O`: integer overflows are checked.
+template <bool O> struct now : thread {
+    static constexpr bool overflow = O, deferred = false;
+    unsigned file;
+    // Whether loops end since a check has failed.
+    PHASES_FN constexpr bool stop() const { return false; }
+    PHASES_FN void fail(line at, kind k, u64_raw index = 0, u64_raw length = 0) const {
+        thread::fail(file, at, k, index, length);
+    }
+};
+template <bool O> struct later : thread {
+    static constexpr bool overflow = O, deferred = true;
+    unsigned file;
+    first_bad* first;
+    PHASES_FN bool stop() const { return first->bad; }
+    PHASES_FN void fail(line at, kind k, u64_raw index = 0, u64_raw length = 0) const {
+        if (!first->bad) *first = first_bad{true, file, at, k, index, length};
+    }
+};
+template <bool O, bool P> PHASES_FN now<O> in(now<P> c, unsigned file) { return now<O>{c, file}; }
+template <bool O, bool P> PHASES_FN later<O> in(later<P> c, unsigned file) { return later<O>{c, file, c.first}; }
+template <bool O> PHASES_FN later<O> defer(now<O> c, first_bad& first) { return later<O>{c, c.file, &first}; }
+template <bool O> PHASES_FN later<O> defer(later<O> c, first_bad&) { return c; }
+template <bool O> PHASES_FN void settle(now<O> c, const first_bad& first) {
+    if (first.bad) c.thread::fail(first.file, first.at, first.what, first.index, first.length);
+}
+template <bool O> PHASES_FN void settle(later<O>, const first_bad&) {}
+
+// ---- References, arrays, slices, tuples.
+
+template <class T> struct ref {
+    const T* p;
+    ref() = default;
+    PHASES_FN explicit ref(const T* q) : p(q) {}
+};
+template <class T> struct mut {
+    T* p;
+    mut() = default;
+    PHASES_FN explicit mut(T* q) : p(q) {}
+    PHASES_FN operator ref<T>() const { return ref<T>(p); }
+};
+template <class T, u64_raw N> struct array {
+    T a[N];
+};
+template <class T> struct array<T, 0> {};
+// `&[T]`, or `&mut [T]`, or an output's element index: `T` is const in the first.
+template <class T> struct slice {
+    T* p;
+    len n;
+};
+template <class T> struct slice<const T> {
+    const T* p;
+    len n;
+    slice() = default;
+    PHASES_FN slice(const T* q, len m) : p(q), n(m) {}
+    PHASES_FN slice(slice<T> s) : p(s.p), n(s.n) {}
+};
+
+template <class... T> struct tuple;
+template <> struct tuple<> {};
+template <class A> struct tuple<A> { A f0; };
+template <class A, class B> struct tuple<A, B> { A f0; B f1; };
+template <class A, class B, class C> struct tuple<A, B, C> { A f0; B f1; C f2; };
+template <class A, class B, class C, class D> struct tuple<A, B, C, D> { A f0; B f1; C f2; D f3; };
+template <class A, class B, class C, class D, class E> struct tuple<A, B, C, D, E> { A f0; B f1; C f2; D f3; E f4; };
+template <class A, class B, class C, class D, class E, class F> struct tuple<A, B, C, D, E, F> {
+    A f0; B f1; C f2; D f3; E f4; F f5;
+};
+template <class... T> PHASES_FN tuple<T...> tup(T... x) { return tuple<T...>{x...}; }
+template <class T, class... U> PHASES_FN array<T, 1 + sizeof...(U)> arr(T x, U... y) {
+    return array<T, 1 + sizeof...(U)>{{x, y...}};
+}
+template <u64_raw N, class T> PHASES_FN array<T, N> filled(T x) {
+    array<T, N> a;
+    if constexpr (N > 0) {
+#pragma unroll
+        for (u64_raw i = 0; i < N; ++i) a.a[i] = x;
+    }
+    return a;
+}
+
+// Removes references, as Rust does before fields, methods and indices.
+template <class T> PHASES_FN T& d(T& x) { return x; }
+template <class T> PHASES_FN const T& d(const T& x) { return x; }
+template <class T> PHASES_FN decltype(auto) d(const ref<T>& r) { return d(*r.p); }
+template <class T> PHASES_FN decltype(auto) d(ref<T>& r) { return d(*r.p); }
+template <class T> PHASES_FN decltype(auto) d(const mut<T>& r) { return d(*r.p); }
+template <class T> PHASES_FN decltype(auto) d(mut<T>& r) { return d(*r.p); }
+// `*r`: one level.
+template <class T> PHASES_FN const T& deref(ref<T> r) { return *r.p; }
+template <class T> PHASES_FN T& deref(mut<T> r) { return *r.p; }
+// `&x` and `&mut x`. A slice is a reference already.
+template <class T> PHASES_FN ref<T> borrow(const T& x) { return ref<T>(&x); }
+template <class T> PHASES_FN slice<const T> borrow(const slice<T>& x) { return slice<const T>(x.p, x.n); }
+template <class T> PHASES_FN mut<T> borrow_mut(T& x) { return mut<T>(&x); }
+template <class T> PHASES_FN slice<T> borrow_mut(slice<T>& x) { return x; }
+
+template <class T> PHASES_FN mut<T> mut_at(T* p, u64_raw at) { return mut<T>(p + at); }
+
+// ---- Indices.
+
+// The element that a failed, deferred check reads: its value is thrown away with the thread.
+template <class T> PHASES_FN T* none() {
+    static __device__ unsigned long long zero[(sizeof(T) + 15) / 16 * 2];
+    return (T*)zero;
+}
+template <class C, class T, class N> PHASES_FN T& element(C c, line l, T* p, N n, usize i) {
+    if (i.v >= n) {
+        c.fail(l, Index, i.v, n);
+        if constexpr (C::deferred) return *none<plain<T>>();
+    }
+    return p[N(i.v)];
+}
+template <class C, class T> PHASES_FN T& at(C c, line l, slice<T> x, usize i) { return element(c, l, x.p, x.n, i); }
+template <class C, class T, u64_raw N> PHASES_FN T& at(C c, line l, array<T, N>& x, usize i) {
+    return element(c, l, x.a, (unsigned)N, i);
+}
+template <class C, class T, u64_raw N> PHASES_FN const T& at(C c, line l, const array<T, N>& x, usize i) {
+    return element(c, l, x.a, (unsigned)N, i);
+}
+// With a counter as the index: `yes` if the loop's range has shown that it is less than the length.
+struct yes {};
+struct no {};
+template <class C, class X> PHASES_FN auto& at(C c, line l, X&& x, usize i, no) { return at(c, l, x, i); }
+template <class C, class T> PHASES_FN T& at(C, line, slice<T> x, usize i, yes) { return x.p[len(i.v)]; }
+template <class C, class T, u64_raw N> PHASES_FN T& at(C, line, array<T, N>& x, usize i, yes) { return x.a[i.v]; }
+template <class C, class T, u64_raw N> PHASES_FN const T& at(C, line, const array<T, N>& x, usize i, yes) {
+    return x.a[i.v];
+}
+PHASES_FN u64_raw least(u64_raw a) { return a; }
+template <class... N> PHASES_FN u64_raw least(u64_raw a, u64_raw b, N... rest) { return least(a < b ? a : b, rest...); }
+template <class T> PHASES_FN usize length(slice<T> x) { return usize(x.n); }
+template <class T, u64_raw N> PHASES_FN usize length(const array<T, N>&) { return usize(N); }
+template <class C, class T> PHASES_FN usize m_len(C, line, const T& x) { return length(x); }
+template <class C, class T> PHASES_FN bool m_is_empty(C, line, const T& x) { return length(x).v == 0; }
+
+// ---- Operators of numbers. References are allowed, as in Rust.
+
+template <class T> PHASES_FN const T& v(const T& x) { return x; }
+template <class R, int K> PHASES_FN const num<R, K>& v(const ref<num<R, K>>& x) { return *x.p; }
+template <class R, int K> PHASES_FN const num<R, K>& v(const mut<num<R, K>>& x) { return *x.p; }
+PHASES_FN const bool& v(const ref<bool>& x) { return *x.p; }
+PHASES_FN const bool& v(const mut<bool>& x) { return *x.p; }
+
+PHASES_FN float add_(float a, float b) { return __fadd_rn(a, b); }
+PHASES_FN double add_(double a, double b) { return __dadd_rn(a, b); }
+PHASES_FN float sub_(float a, float b) { return __fsub_rn(a, b); }
+PHASES_FN double sub_(double a, double b) { return __dsub_rn(a, b); }
+PHASES_FN float mul_(float a, float b) { return __fmul_rn(a, b); }
+PHASES_FN double mul_(double a, double b) { return __dmul_rn(a, b); }
+PHASES_FN float div_(float a, float b) { return __fdiv_rn(a, b); }
+PHASES_FN double div_(double a, double b) { return __ddiv_rn(a, b); }
+PHASES_FN float rem_(float a, float b) { return fmodf(a, b); }
+PHASES_FN double rem_(double a, double b) { return fmod(a, b); }
+
+// The checks below keep these forms: NVRTC 12.0 and 13.0 miscompile a loop whose check is `a + b < a`.
+template <class R> PHASES_FN bool add_overflows(R a, R b) {
+    using U = typename raw<R>::unsigned_;
+    if constexpr (sizeof(R) < 8) {
+        long long s = (long long)a + (long long)b;
+        return s < (long long)raw<R>::min || s > (long long)raw<R>::max;
+    } else if constexpr (raw<R>::is_signed) {
+        U s = U(a) + U(b);
+        return (long long)((U(a) ^ s) & (U(b) ^ s)) < 0;
+    } else {
+        return b > R(~a);
+    }
+}
+template <class R> PHASES_FN bool sub_overflows(R a, R b) {
+    using U = typename raw<R>::unsigned_;
+    if constexpr (!raw<R>::is_signed) {
+        return a < b;
+    } else if constexpr (sizeof(R) < 8) {
+        long long s = (long long)a - (long long)b;
+        return s < (long long)raw<R>::min || s > (long long)raw<R>::max;
+    } else {
+        U s = U(a) - U(b);
+        return (long long)((U(a) ^ U(b)) & (U(a) ^ s)) < 0;
+    }
+}
+template <class R> PHASES_FN bool mul_overflows(R a, R b) {
+    if constexpr (sizeof(R) < 8 && raw<R>::is_signed) {
+        long long s = (long long)a * (long long)b;
+        return s < (long long)raw<R>::min || s > (long long)raw<R>::max;
+    } else if constexpr (sizeof(R) < 8) {
+        return (unsigned long long)a * (unsigned long long)b > (unsigned long long)raw<R>::max;
+    } else if constexpr (raw<R>::is_signed) {
+        return __mul64hi(a, b) != ((long long)((unsigned long long)a * (unsigned long long)b) >> 63);
+    } else {
+        return __umul64hi(a, b) != 0;
+    }
+}
+
+template <class C, class R, int K> PHASES_FN num<R, K> add_nums(C c, line l, num<R, K> a, num<R, K> b) {
+    if constexpr (raw<R>::floating) {
+        return num<R, K>(add_(a.v, b.v));
+    } else {
+        using W = typename raw<R>::wide;
+        if (C::overflow && add_overflows(a.v, b.v)) c.fail(l, Overflow);
+        return num<R, K>(R(W(a.v) + W(b.v)));
+    }
+}
+template <class C, class R, int K> PHASES_FN num<R, K> sub_nums(C c, line l, num<R, K> a, num<R, K> b) {
+    if constexpr (raw<R>::floating) {
+        return num<R, K>(sub_(a.v, b.v));
+    } else {
+        using W = typename raw<R>::wide;
+        if (C::overflow && sub_overflows(a.v, b.v)) c.fail(l, Overflow);
+        return num<R, K>(R(W(a.v) - W(b.v)));
+    }
+}
+template <class C, class R, int K> PHASES_FN num<R, K> mul_nums(C c, line l, num<R, K> a, num<R, K> b) {
+    if constexpr (raw<R>::floating) {
+        return num<R, K>(mul_(a.v, b.v));
+    } else {
+        using W = typename raw<R>::wide;
+        if (C::overflow && mul_overflows(a.v, b.v)) c.fail(l, Overflow);
+        return num<R, K>(R(W(a.v) * W(b.v)));
+    }
+}
+// Whether an integer division fails. Reports it.
+template <class C, class R> PHASES_FN bool division_fails(C c, line l, R a, R b) {
+    bool bad = b == R(0);
+    if constexpr (raw<R>::is_signed) bad = bad || (b == R(-1) && a == raw<R>::min);
+    if (bad) c.fail(l, Division);
+    return bad;
+}
+template <class C, class R, int K> PHASES_FN num<R, K> div_nums(C c, line l, num<R, K> a, num<R, K> b) {
+    if constexpr (raw<R>::floating) {
+        return num<R, K>(div_(a.v, b.v));
+    } else {
+        if (division_fails(c, l, a.v, b.v)) return a;
+        return num<R, K>(R(a.v / b.v));
+    }
+}
+template <class C, class R, int K> PHASES_FN num<R, K> rem_nums(C c, line l, num<R, K> a, num<R, K> b) {
+    if constexpr (raw<R>::floating) {
+        return num<R, K>(rem_(a.v, b.v));
+    } else {
+        if (division_fails(c, l, a.v, b.v)) return a;
+        return num<R, K>(R(a.v % b.v));
+    }
+}
+template <class C, class R, int K, class S, int J>
+PHASES_FN num<R, K> shl_nums(C c, line l, num<R, K> a, num<S, J> b) {
+    using W = typename raw<R>::wide;
+    if (C::overflow && (u64_raw)b.v >= raw<R>::bits) c.fail(l, Shift);
+    return num<R, K>(R(W(a.v) << (W(b.v) & (raw<R>::bits - 1))));
+}
+template <class C, class R, int K, class S, int J>
+PHASES_FN num<R, K> shr_nums(C c, line l, num<R, K> a, num<S, J> b) {
+    using W = typename raw<R>::wide;
+    if (C::overflow && (u64_raw)b.v >= raw<R>::bits) c.fail(l, Shift);
+    return num<R, K>(R(a.v >> (W(b.v) & (raw<R>::bits - 1))));
+}
+#define PHASES_BITS(name, op)                                                                                   \
+    template <class C, class R, int K> PHASES_FN num<R, K> name##_nums(C, line, num<R, K> a, num<R, K> b) {       \
+        return num<R, K>(R(a.v op b.v));                                                                         \
+    }                                                                                                            \
+    template <class C> PHASES_FN bool name##_nums(C, line, bool a, bool b) { return bool(int(a) op int(b)); }
+PHASES_BITS(bitand, &)
+PHASES_BITS(bitor, |)
+PHASES_BITS(bitxor, ^)
+#undef PHASES_BITS
+// `a + b` and `a += b`. User types overload `o_add` and `o_add_assign`.
+#define PHASES_OPERATOR(name)                                                                                    \
+    template <class C, class A, class B>                                                                         \
+    PHASES_FN auto o_##name(C c, line l, const A& a, const B& b)->decltype(name##_nums(c, l, v(a), v(b))) {       \
+        return name##_nums(c, l, v(a), v(b));                                                                    \
+    }                                                                                                            \
+    template <class C, class A, class B>                                                                         \
+    PHASES_FN auto o_##name##_assign(C c, line l, A& a, const B& b)->decltype(a = name##_nums(c, l, a, v(b)), unit{}) { \
+        a = name##_nums(c, l, a, v(b));                                                                          \
+        return unit{};                                                                                           \
+    }
+PHASES_OPERATOR(add)
+PHASES_OPERATOR(sub)
+PHASES_OPERATOR(mul)
+PHASES_OPERATOR(div)
+PHASES_OPERATOR(rem)
+PHASES_OPERATOR(shl)
+PHASES_OPERATOR(shr)
+PHASES_OPERATOR(bitand)
+PHASES_OPERATOR(bitor)
+PHASES_OPERATOR(bitxor)
+#undef PHASES_OPERATOR
+
+template <class C, class R, int K> PHASES_FN num<R, K> neg_num(C c, line l, num<R, K> a) {
+    if constexpr (raw<R>::floating) {
+        return num<R, K>(-a.v);
+    } else {
+        static_assert(raw<R>::is_signed, "an unsigned number has no negative");
+        if (C::overflow && a.v == raw<R>::min) c.fail(l, Overflow);
+        return num<R, K>(R(typename raw<R>::wide(0) - typename raw<R>::wide(a.v)));
+    }
+}
+template <class C, class A> PHASES_FN auto o_neg(C c, line l, const A& a) -> decltype(neg_num(c, l, v(a))) {
+    return neg_num(c, l, v(a));
+}
+template <class R, int K> PHASES_FN num<R, K> not_num(num<R, K> a) { return num<R, K>(R(~a.v)); }
+PHASES_FN bool not_num(bool a) { return !a; }
+template <class C, class A> PHASES_FN auto o_not(C, line, const A& a) -> decltype(not_num(v(a))) { return not_num(v(a)); }
+
+// ---- Contraction by syntax: `a * b + c` of floats of one type is one operation.
+
+PHASES_FN float fuse_(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+PHASES_FN double fuse_(double a, double b, double c) { return __fma_rn(a, b, c); }
+template <class A> constexpr bool float_num = same<A, f32> || same<A, f64>;
+template <class A, class B, class D>
+constexpr bool fuses = float_num<plain<A>> && same<plain<A>, plain<B>> && same<plain<A>, plain<D>>;
+#define PHASES_CONTRACT(name, x, y, z, fused, otherwise)                                                         \
+    template <class C, class X, class Y, class Z>                                                                \
+    PHASES_FN auto o_##name(C c, line l, const X& x, const Y& y, const Z& z) {                                   \
+        if constexpr (fuses<decltype(v(x)), decltype(v(y)), decltype(v(z))>) {                                   \
+            return plain<decltype(v(x))>(fused);                                                                 \
+        } else {                                                                                                 \
+            return otherwise;                                                                                    \
+        }                                                                                                        \
+    }
+PHASES_CONTRACT(product_plus, a, b, d, fuse_(v(a).v, v(b).v, v(d).v), o_add(c, l, o_mul(c, l, a, b), d))
+PHASES_CONTRACT(product_minus, a, b, d, fuse_(v(a).v, v(b).v, -v(d).v), o_sub(c, l, o_mul(c, l, a, b), d))
+PHASES_CONTRACT(plus_product, d, a, b, fuse_(v(a).v, v(b).v, v(d).v), o_add(c, l, d, o_mul(c, l, a, b)))
+PHASES_CONTRACT(minus_product, d, a, b, fuse_(-v(a).v, v(b).v, v(d).v), o_sub(c, l, d, o_mul(c, l, a, b)))
+#undef PHASES_CONTRACT
+template <class C, class S, class A, class B>
+PHASES_FN unit o_add_product_assign(C c, line l, S& s, const A& a, const B& b) {
+    if constexpr (fuses<S, decltype(v(a)), decltype(v(b))>) s = S(fuse_(v(a).v, v(b).v, s.v));
+    else o_add_assign(c, l, s, o_mul(c, l, a, b));
+    return unit{};
+}
+template <class C, class S, class A, class B>
+PHASES_FN unit o_sub_product_assign(C c, line l, S& s, const A& a, const B& b) {
+    if constexpr (fuses<S, decltype(v(a)), decltype(v(b))>) s = S(fuse_(-v(a).v, v(b).v, s.v));
+    else o_sub_assign(c, l, s, o_mul(c, l, a, b));
+    return unit{};
+}
+
+// ---- Comparisons.
+
+#define PHASES_COMPARE(name, op)                                                                                 \
+    template <class R, int K> PHASES_FN bool name##_nums(num<R, K> a, num<R, K> b) { return a.v op b.v; }         \
+    PHASES_FN bool name##_nums(bool a, bool b) { return a op b; }                                                \
+    template <class A, class B>                                                                                  \
+    PHASES_FN auto o_##name(const A& a, const B& b)->decltype(name##_nums(v(a), v(b))) { return name##_nums(v(a), v(b)); }
+PHASES_COMPARE(eq, ==)
+PHASES_COMPARE(ne, !=)
+PHASES_COMPARE(lt, <)
+PHASES_COMPARE(le, <=)
+PHASES_COMPARE(gt, >)
+PHASES_COMPARE(ge, >=)
+#undef PHASES_COMPARE
+// Literal patterns: rustc has checked that `b` is a value of the type.
+template <class R, int K, class L> PHASES_FN bool is(num<R, K> a, L b) { return a.v == R(b); }
+PHASES_FN bool is(bool a, bool b) { return a == b; }
+template <class R, int K, class L> PHASES_FN bool at_least(num<R, K> a, L b) { return a.v >= R(b); }
+template <class R, int K, class L> PHASES_FN bool at_most(num<R, K> a, L b) { return a.v <= R(b); }
+template <class R, int K, class L> PHASES_FN bool below(num<R, K> a, L b) { return a.v < R(b); }
+
+// ---- `as`.
+
+// The smallest float above all values of an integer type: 2^bits, or 2^(bits - 1).
+template <class F, class R> constexpr F above() {
+    F x = F(1);
+    for (int i = 0; i < raw<R>::bits - (raw<R>::is_signed ? 1 : 0); ++i) x = x * F(2);
+    return x;
+}
+template <class T> struct cast_;
+template <class R, int K> struct cast_<num<R, K>> {
+    template <class S, int J> static PHASES_FN num<R, K> from(num<S, J> a) {
+        if constexpr (raw<S>::floating && !raw<R>::floating) {
+            constexpr S top = above<S, R>();
+            if (!(a.v == a.v)) return num<R, K>(R(0));
+            if (a.v >= top) return num<R, K>(raw<R>::max);
+            if (raw<R>::is_signed ? a.v <= -top : a.v <= S(0)) return num<R, K>(raw<R>::min);
+            return num<R, K>(R(a.v));
+        } else {
+            return num<R, K>(R(a.v));
+        }
+    }
+    static PHASES_FN num<R, K> from(bool a) { return num<R, K>(R(a ? 1 : 0)); }
+    template <class E> static PHASES_FN auto from(const E& a) -> decltype(num<R, K>(R(a.tag.v))) {
+        return num<R, K>(R(a.tag.v)); // A C-like enum.
+    }
+};
+template <> struct cast_<bool> {
+    static PHASES_FN bool from(bool a) { return a; }
+};
+template <class T, class S> PHASES_FN T as(const S& a) { return cast_<T>::from(a); }
+
+// ---- Ranges.
+
+template <class T> struct range;
+template <class R, int K> struct range<num<R, K>> {
+    num<R, K> start, end;
+    PHASES_FN num<R, K> number(R j) const { return num<R, K>(j); }
+    // The number of items of `step_by`.
+    PHASES_FN u64_raw steps(usize by, bool inclusive) const {
+        if (inclusive ? start.v > end.v : start.v >= end.v) return 0;
+        u64_raw distance = u64_raw(end.v) - u64_raw(start.v) - (inclusive ? 0 : 1);
+        return by.v == 0 ? 0 : distance / by.v + 1;
+    }
+    PHASES_FN num<R, K> step(u64_raw j, usize by) const { return num<R, K>(R(u64_raw(start.v) + j * by.v)); }
+};
+template <class R, int K> PHASES_FN range<num<R, K>> upto(num<R, K> a, num<R, K> b) { return range<num<R, K>>{a, b}; }
+template <class R> PHASES_FN R next(R x) { return R(typename raw<R>::wide(x) + 1); }
+template <class R> PHASES_FN R before(R x) { return R(typename raw<R>::wide(x) - 1); }
+
+// Items of `for`.
+template <class T> PHASES_FN ref<plain<T>> item(const slice<T>& x, len j) { return ref<plain<T>>(x.p + j); }
+template <class T> PHASES_FN mut<T> item_mut(const slice<T>& x, len j) { return mut<T>(x.p + j); }
+template <class T, u64_raw N> PHASES_FN ref<T> item(const array<T, N>& x, len j) { return ref<T>(x.a + j); }
+template <class T, u64_raw N> PHASES_FN mut<T> item_mut(array<T, N>& x, len j) { return mut<T>(x.a + j); }
+template <class T, u64_raw N> PHASES_FN T element_of(const array<T, N>& x, len j) { return x.a[j]; }
+template <class T> PHASES_FN ref<plain<T>> element_of(const slice<const T>& x, len j) { return item(x, j); }
+template <class T> PHASES_FN mut<T> element_of(const slice<T>& x, len j) { return item_mut(x, j); }
+template <class T> PHASES_FN auto element_of(const ref<T>& x, len j) { return item(*x.p, j); }
+template <class T> PHASES_FN auto element_of(const mut<T>& x, len j) { return item_mut(*x.p, j); }
+PHASES_FN u64_raw shorter(u64_raw a, u64_raw b) { return a < b ? a : b; }
+
+// What a pattern binds to a part `p` of `x`: a copy, or a reference if `x` is one.
+template <class X, class P> PHASES_FN plain<P> bind(const X&, P& p) { return p; }
+template <class X, class P> PHASES_FN ref<plain<P>> bind(const ref<X>&, P& p) { return ref<plain<P>>(&p); }
+template <class X, class P> PHASES_FN mut<P> bind(const mut<X>&, P& p) { return mut<P>(&p); }
+
+template <class T> struct ty {}; // Names a type in a call: `a_new(c, L, ty<Vec3>{}, x)`.
+template <class T> struct option {
+    bool some;
+    T value;
+};
+template <class T> PHASES_FN option<T> some(T x) { return option<T>{true, x}; }
+template <class C, class T> PHASES_FN bool m_is_some(C, line, const option<T>& x) { return x.some; }
+template <class C, class T> PHASES_FN bool m_is_none(C, line, const option<T>& x) { return !x.some; }
+template <class C, class T> PHASES_FN T m_unwrap_or(C, line, const option<T>& x, T y) { return x.some ? x.value : y; }
+template <class C, class T> PHASES_FN T m_unwrap(C c, line l, const option<T>& x) {
+    if (!x.some) c.fail(l, None);
+    return x.value;
+}
+template <class C, class R, int K> PHASES_FN num<R, K> m_wrapping_abs(C, line, const num<R, K>& x) {
+    static_assert(raw<R>::is_signed && !raw<R>::floating, "the type has no such method");
+    return x.v < 0 ? num<R, K>(R(typename raw<R>::wide(0) - typename raw<R>::wide(x.v))) : x;
+}
+PHASES_FN float bits_f32(unsigned x) { return __uint_as_float(x); }
+PHASES_FN double bits_f64(unsigned long long x) { return __longlong_as_double((long long)x); }
+
+// Literals. rustc has checked that `x` is a value of the type.
+struct any_float {
+    float f;
+    double d;
+    PHASES_FN constexpr operator float() const { return f; }
+    PHASES_FN constexpr operator double() const { return d; }
+};
+template <class T, class L> PHASES_FN constexpr T lit(L x) { return T(static_cast<decltype(T::v)>(x)); }
+} // namespace phases

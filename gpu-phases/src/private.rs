@@ -1,0 +1,76 @@
+//! What expansions of the macros name. Not for other use: it changes without notice.
+
+use std::panic::Location;
+
+pub use crate::cpu::args::{args, read, shared, value, write};
+pub use crate::cpu::each::{Index, Output, each, extent, image, volume};
+use crate::cpu::raise::{self, Raised};
+pub use crate::fault::FaultKind;
+pub use crate::math::{DefinedFloat, DefinedInt, DefinedSigned, DefinedUnsigned};
+
+pub use crate::cpu::run::{host, run};
+
+/// Returns `i` if it is an index of `len` elements. Else the kernel is left by a fault.
+#[inline(always)]
+#[track_caller]
+#[must_use]
+pub fn index(i: usize, len: usize, line: u32) -> usize {
+    if i < len {
+        i
+    } else {
+        raise::fault(FaultKind::Index, line, i as u64, len as u64, Location::caller())
+    }
+}
+
+/// Leaves the kernel by a fault of this kind.
+#[cold]
+#[inline(never)]
+#[track_caller]
+pub fn fault(kind: FaultKind, line: u32) -> ! {
+    raise::fault(kind, line, 0, 0, Location::caller())
+}
+
+/// Leaves the kernel by a fault if the condition of an `assert!` in the loop is false.
+#[inline(always)]
+#[track_caller]
+pub fn check(condition: bool, line: u32) {
+    if !condition {
+        fault(FaultKind::Assert, line);
+    }
+}
+
+/// Returns the value. Leaves the kernel by a fault if there is none.
+#[inline(always)]
+#[track_caller]
+pub fn unwrap<T>(value: Option<T>, line: u32) -> T {
+    match value {
+        Some(value) => value,
+        None => fault(FaultKind::None, line),
+    }
+}
+
+/// Refuses the launch: a condition before the loop is false.
+#[cold]
+#[inline(never)]
+pub fn refuse(message: String) -> ! {
+    Raised::Refused(message).throw()
+}
+
+/// The functions that a kernel's loop names. Each expansion imports them, after what the user imports.
+pub mod loops {
+    pub use crate::cpu::each::{each, image, volume};
+}
+
+pub use crate::composite::{Links, enumeration, structure, type_name};
+pub use crate::contract::{
+    add_product_assign, minus_product, plus_product, product_minus, product_plus,
+    sub_product_assign,
+};
+pub use crate::host::{
+    HostView, Len, OutputShape, Shape, bare_failed, condition_failed, extent_of, overflow_checks,
+    shown,
+};
+pub use crate::methods::{BuiltIn, built_in};
+pub use crate::probe::{Method, Named, Probe, Types, in_method, no_arguments, typed};
+pub use crate::text::fill;
+pub use gpu_phases_macros::{CudaSafeDevice, cuda_safe_device, cuda_safe_kernel};

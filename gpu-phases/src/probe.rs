@@ -1,0 +1,125 @@
+//! Types of literals and of values that C++ must declare: rustc infers them, and a probe reports them.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+
+use crate::device::Device;
+use crate::text::Text;
+
+/// What has a name in C++: types, and functions with their generic arguments.
+pub trait Named {
+    /// Writes the definition, and returns the name.
+    fn name(text: &mut Text) -> String;
+}
+
+impl<T: Device> Named for T {
+    fn name(text: &mut Text) -> String {
+        text.ty::<T>()
+    }
+}
+
+/// A device method: of which type, and the hash of its name. It has no name of its own in C++, but is noted as called.
+#[derive(Debug)]
+pub struct Method<T, const NAME: u64>(PhantomData<fn() -> T>);
+
+impl<T: Device, const NAME: u64> Named for Method<T, NAME> {
+    fn name(text: &mut Text) -> String {
+        text.calls(&method_key::<T>(NAME));
+        String::new()
+    }
+}
+
+fn method_key<T: Device>(name: u64) -> String {
+    format!("{} {name}", T::rust_name())
+}
+
+/// Writes a device method by `write`, whose calls are those of the method.
+pub fn in_method<T: Device>(
+    text: &mut Text,
+    hash: u64,
+    name: &str,
+    write: impl FnOnce(&mut Text) -> String,
+) -> String {
+    let label = format!("{}::{name}", T::rust_name());
+    text.inside(&method_key::<T>(hash), &label, write)
+}
+
+/// Stands for a type that rustc infers.
+#[derive(Debug)]
+pub struct Probe<T>(PhantomData<fn() -> T>);
+
+impl<T> Probe<T> {
+    /// Returns a probe of a type that its uses decide.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T> Clone for Probe<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Probe<T> {}
+
+impl<T> Default for Probe<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Returns the value, whose type is that of the probe.
+#[inline(always)]
+pub fn typed<T: Device>(_: &Probe<T>, value: T) -> T {
+    value
+}
+
+/// The types of probes, in their order.
+#[derive(Debug, Default)]
+pub struct Types(Vec<fn(&mut Text) -> String>);
+
+thread_local! {
+    static REPORTED: RefCell<Types> = RefCell::default();
+}
+
+impl Types {
+    /// Returns the types that `body`, which is given no arguments, reports.
+    #[must_use]
+    pub fn of(body: impl FnOnce()) -> Self {
+        REPORTED.take();
+        body();
+        REPORTED.take()
+    }
+
+    /// Reports the types of a body.
+    #[cold]
+    pub fn report(report: impl FnOnce(&mut Self)) {
+        let mut types = Self::default();
+        report(&mut types);
+        REPORTED.set(types);
+    }
+
+    /// Takes the type of the next probe.
+    pub fn push<T: Named>(&mut self, _: &Probe<T>) {
+        self.0.push(T::name);
+    }
+
+    /// Writes the definition of a probe's type, and returns its C++ name.
+    pub fn name(&self, probe: usize, text: &mut Text) -> String {
+        self.0.get(probe).map(|name| name(text)).unwrap_or_default()
+    }
+}
+
+/// Ends a body without arguments whose result is used. No expansion does that.
+///
+/// # Panics
+/// Always.
+#[cold]
+#[allow(clippy::panic, reason = "no caller comes here")]
+pub fn no_arguments() -> ! {
+    panic!("a device function was called without arguments")
+}

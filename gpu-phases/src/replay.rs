@@ -1,0 +1,588 @@
+//! Launches saved to files, and run again on the CPU.
+//!
+//! A launch is saved with everything that decides its results: the kernel's name, instance and text, its extent and all
+//! arguments. As kernels compute the same bits on each target, the run on the CPU shows what the device did: the same
+//! fault, the same NaN, for the whole launch or for one element, in a debugger, under Miri, or in a test.
+//! ```no_run
+//! # fn kernel() -> &'static gpu_phases::kernel::Kernel { unimplemented!() }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let launch = gpu_phases::replay::SavedLaunch::load("fault.replay")?;
+//! let run = launch.run(kernel())?;
+//! println!("{launch}: {:?}", run.result);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The file
+//! Numbers are little-endian. A text, and bytes, are a `u64` length and that many bytes; texts are UTF-8. A flag is a byte,
+//! 0 or 1. The file is
+//!
+//! 1. the 8 bytes `PHASESRP`; the version, `u32`, 1; `u32` 0; the length of the rest after this header, `u64`; its FNV-1a
+//!    checksum of 64 bits, `u64`;
+//! 2. the kernel: texts of its name, its instance and its source file; `u32` line; the FNV-1a hash of its C++ text, 128 bits; a
+//!    flag, whether overflows are checked;
+//! 3. the machine: `u8` bytes of a pointer; a flag, whether arguments are big-endian;
+//! 4. the extent: `u32` dimensions, three `u64`, those beyond the dimensions are 1;
+//! 5. a flag, whether a fault was reported; then its `u32` kind, text of the file, `u32` line, `u64` index, `u64` length,
+//!    three `u64` of the element;
+//! 6. the `u32` number of arguments; for each a `u8` kind (0 value, 1 read, 2 write, 3 shared), the text of the parameter's
+//!    name, the text of the type's name, `u64` size and `u64` alignment of the value or an element, the bytes before the
+//!    launch, a flag, and if it is set the bytes after the launch.
+
+mod equality;
+mod format;
+mod recorder;
+
+pub use recorder::{Keep, Recorder};
+
+use equality::Equality;
+use std::fmt;
+use std::path::Path;
+
+use crate::cpu::args::Aligned;
+use crate::cpu::run::only;
+use crate::fault::{Fault, FaultKind};
+use crate::kernel::{CpuArg, CpuError, Extent, Kernel, Param, ParamKind};
+use crate::text::Text;
+
+/// A launch with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedLaunch {
+    kernel: String,
+    instance: String,
+    file: String,
+    line: u32,
+    source_hash: u128,
+    overflow_checks: bool,
+    pointer_bytes: u8,
+    big_endian: bool,
+    extent: Extent,
+    fault: Option<SavedFault>,
+    args: Vec<SavedArg>,
+}
+
+/// An argument of a saved launch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedArg {
+    kind: ParamKind,
+    name: String,
+    type_name: String,
+    size: u64,
+    align: u64,
+    before: Vec<u8>,
+    after: Option<Vec<u8>>,
+}
+
+/// The fault that a saved launch reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedFault {
+    /// The check.
+    pub kind: FaultKind,
+    /// Its source file.
+    pub file: String,
+    /// Its line.
+    pub line: u32,
+    /// As [`Fault::index`].
+    pub index: u64,
+    /// As [`Fault::len`].
+    pub len: u64,
+    /// As [`Fault::element`].
+    pub element: [u64; 3],
+}
+
+/// Why a launch cannot be saved with these arguments.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("kernel `{kernel}` cannot be saved: {message}")]
+pub struct SaveError {
+    kernel: &'static str,
+    message: String,
+}
+
+// `main() -> Result` and `unwrap` print Debug: a person reads it.
+impl fmt::Debug for SaveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Why bytes are no saved launch.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The file begins otherwise.
+    #[error("this is no saved launch")]
+    NotSaved,
+    /// The file is of another version of the format.
+    #[error(
+        "the saved launch has version {found} of the format, and this library reads version {known}"
+    )]
+    Version {
+        /// The file's.
+        found: u32,
+        /// This library's.
+        known: u32,
+    },
+    /// The file is shorter or longer than it says.
+    #[error(
+        "the saved launch should have {said} bytes after its header, but has {found}: it is truncated or extended"
+    )]
+    Length {
+        /// What its header says.
+        said: u64,
+        /// What there is.
+        found: u64,
+    },
+    /// The file was changed.
+    #[error("the checksum of the saved launch is wrong: it was changed")]
+    Checksum,
+    /// The file ends too early.
+    #[error("the saved launch ends in the {what} at byte {offset}")]
+    Truncated {
+        /// What is cut.
+        what: &'static str,
+        /// Where it begins.
+        offset: u64,
+    },
+    /// A field has no possible value.
+    #[error("the saved launch has invalid {what} before byte {offset}")]
+    Invalid {
+        /// The field.
+        what: &'static str,
+        /// Where it ends.
+        offset: u64,
+    },
+    /// The file cannot be read.
+    #[error("the saved launch cannot be read: {0}")]
+    Io(String),
+}
+
+// `main() -> Result` and `unwrap` print Debug: a person reads it.
+impl fmt::Debug for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// How a saved launch and a kernel differ.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the saved launch is not of this kernel: {}", differences.join("; "))]
+pub struct Mismatch {
+    /// A sentence for each difference.
+    pub differences: Vec<String>,
+}
+
+// `main() -> Result` and `unwrap` print Debug: a person reads it.
+impl fmt::Debug for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The result of a saved launch that was run again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Whether it finished.
+    pub result: Result<(), CpuError>,
+    /// The bytes of each argument after the run, in the order of the parameters.
+    pub args: Vec<Vec<u8>>,
+}
+
+/// An element of an output that differs from that of the saved launch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The parameter's name.
+    pub name: String,
+    /// The element's position.
+    pub element: usize,
+    /// Its bytes after the saved launch.
+    pub saved: Vec<u8>,
+    /// Its bytes after the run.
+    pub run: Vec<u8>,
+    /// How many elements of this parameter differ.
+    pub count: usize,
+}
+
+impl SavedArg {
+    /// Returns how the kernel takes it.
+    #[must_use]
+    pub fn kind(&self) -> ParamKind {
+        self.kind
+    }
+
+    /// Returns the parameter's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the name of the value's, or of an element's, type.
+    #[must_use]
+    pub fn type_name(&self) -> &str {
+        &self.type_name
+    }
+
+    /// Returns its bytes before the launch.
+    #[must_use]
+    pub fn before(&self) -> &[u8] {
+        &self.before
+    }
+
+    /// Returns its bytes after the launch, if they were saved.
+    #[must_use]
+    pub fn after(&self) -> Option<&[u8]> {
+        self.after.as_deref()
+    }
+
+    fn has_whole_elements(&self) -> bool {
+        let len = self.before.len() as u64;
+        match self.kind {
+            ParamKind::Value => len == self.size,
+            ParamKind::Read | ParamKind::Write | ParamKind::Shared => {
+                self.size > 0 && len.is_multiple_of(self.size)
+            }
+        }
+    }
+}
+
+impl SavedLaunch {
+    /// Describes a launch with the bytes of its arguments before it, in the order of the parameters.
+    ///
+    /// # Errors
+    /// The arguments do not fit the kernel's parameters.
+    pub fn new(
+        kernel: &'static Kernel,
+        extent: Extent,
+        args: Vec<Vec<u8>>,
+    ) -> Result<Self, SaveError> {
+        let refuse = |message| Err(SaveError { kernel: kernel.name, message });
+        if args.len() != kernel.params.len() {
+            return refuse(format!(
+                "it has {} parameters, but {} arguments are given",
+                kernel.params.len(),
+                args.len()
+            ));
+        }
+        let mut saved = Vec::with_capacity(args.len());
+        for (param, before) in kernel.params.iter().zip(args) {
+            let arg = SavedArg::new(param, before);
+            if !arg.has_whole_elements() {
+                return refuse(format!(
+                    "`{}` has {} bytes, elements have {}",
+                    arg.name,
+                    arg.before.len(),
+                    arg.size
+                ));
+            }
+            saved.push(arg);
+        }
+        Ok(Self {
+            kernel: kernel.name.to_owned(),
+            instance: (kernel.instance)(),
+            file: kernel.file.to_owned(),
+            line: kernel.line,
+            source_hash: source_hash(kernel),
+            overflow_checks: (kernel.overflow_checks)(),
+            pointer_bytes: POINTER_BYTES,
+            big_endian: cfg!(target_endian = "big"),
+            extent,
+            fault: None,
+            args: saved,
+        })
+    }
+
+    /// Adds the fault that the launch reported.
+    #[must_use]
+    pub fn with_fault(mut self, fault: &Fault) -> Self {
+        let Fault { kind, file, line, index, len, element, .. } = *fault;
+        self.fault = Some(SavedFault { kind, file: file.to_owned(), line, index, len, element });
+        self
+    }
+
+    /// Adds the bytes of an argument after the launch.
+    ///
+    /// # Errors
+    /// The kernel does not write this argument, or its length is another one.
+    pub fn with_results(
+        mut self,
+        kernel: &'static Kernel,
+        arg: usize,
+        after: Vec<u8>,
+    ) -> Result<Self, SaveError> {
+        match self.args.get_mut(arg) {
+            Some(saved)
+                if matches!(saved.kind, ParamKind::Write | ParamKind::Shared)
+                    && saved.before.len() == after.len() =>
+            {
+                saved.after = Some(after);
+                Ok(self)
+            }
+            _ => {
+                let message = format!("argument {arg} is no output of {} bytes", after.len());
+                Err(SaveError { kernel: kernel.name, message })
+            }
+        }
+    }
+
+    /// Returns the kernel's name.
+    #[must_use]
+    pub fn kernel(&self) -> &str {
+        &self.kernel
+    }
+
+    /// Returns the extent of the launch.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Returns the fault that the launch reported, if it did.
+    #[must_use]
+    pub fn fault(&self) -> Option<&SavedFault> {
+        self.fault.as_ref()
+    }
+
+    /// Returns the arguments.
+    #[must_use]
+    pub fn args(&self) -> &[SavedArg] {
+        &self.args
+    }
+
+    /// Returns the file's bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        format::write(self)
+    }
+
+    /// Reads a file's bytes. Any bytes give a launch or an error, and memory is used in proportion to their number.
+    ///
+    /// # Errors
+    /// The bytes are no saved launch.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ReadError> {
+        format::read(bytes)
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> std::io::Result<()> {
+        std::fs::write(path, self.to_bytes())
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no saved launch.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, ReadError> {
+        let path = path.as_ref();
+        let bytes = std::fs::read(path)
+            .map_err(|error| ReadError::Io(format!("{}: {error}", path.display())))?;
+        Self::from_bytes(&bytes)
+    }
+
+    /// Tests whether the launch is of this kernel in this build.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn check(&self, kernel: &'static Kernel) -> Result<(), Mismatch> {
+        let mut differences = self.differences(kernel);
+        // The text has the lines of all checks. Another kernel has another one in any case.
+        if differences.is_empty() && self.source_hash != source_hash(kernel) {
+            differences.push(
+                "the kernel, or code that it calls, has changed since the launch was saved"
+                    .to_owned(),
+            );
+        }
+        let here = (kernel.overflow_checks)();
+        if self.overflow_checks != here {
+            let checked = |checks| if checks { "checked" } else { "not checked" };
+            differences.push(format!(
+                "overflows were {}, and are {} in this build",
+                checked(self.overflow_checks),
+                checked(here)
+            ));
+        }
+        if differences.is_empty() { Ok(()) } else { Err(Mismatch { differences }) }
+    }
+
+    /// Returns why this kernel cannot take the arguments.
+    fn differences(&self, kernel: &'static Kernel) -> Vec<String> {
+        let mut all = Vec::new();
+        let mut compare = |what: &str, saved: &str, here: &str| {
+            if saved != here {
+                all.push(format!("{what} is `{saved}` in the file, and `{here}` here"));
+            }
+        };
+        compare("the kernel", &self.kernel, kernel.name);
+        compare("the instance", &self.instance, &(kernel.instance)());
+        compare(
+            "the size of pointers",
+            &self.pointer_bytes.to_string(),
+            &POINTER_BYTES.to_string(),
+        );
+        compare("the byte order", endian(self.big_endian), endian(cfg!(target_endian = "big")));
+        compare(
+            "the number of arguments",
+            &self.args.len().to_string(),
+            &kernel.params.len().to_string(),
+        );
+        for (arg, param) in self.args.iter().zip(kernel.params) {
+            let here = SavedArg::new(param, Vec::new());
+            let describe = |arg: &SavedArg| {
+                format!(
+                    "{:?} {}: {}, {} bytes aligned to {}",
+                    arg.kind, arg.name, arg.type_name, arg.size, arg.align
+                )
+            };
+            compare("a parameter", &describe(arg), &describe(&here));
+        }
+        all
+    }
+
+    /// Runs the launch again on the CPU, on copies of the arguments.
+    ///
+    /// # Errors
+    /// The launch is not of this kernel in this build.
+    pub fn run(&self, kernel: &'static Kernel) -> Result<Run, Mismatch> {
+        self.check(kernel)?;
+        Ok(self.call(kernel))
+    }
+
+    /// Runs the launch with a kernel that may have changed since, but takes the same parameters: to test a correction.
+    ///
+    /// # Errors
+    /// The kernel has another name, instance or other parameters.
+    pub fn run_changed(&self, kernel: &'static Kernel) -> Result<Run, Mismatch> {
+        match self.differences(kernel) {
+            differences if differences.is_empty() => Ok(self.call(kernel)),
+            differences => Err(Mismatch { differences }),
+        }
+    }
+
+    /// Runs one element of the launch, whose index is as in [`Fault::element`]. No other element runs; one outside of the
+    /// extent runs nothing.
+    ///
+    /// # Errors
+    /// The launch is not of this kernel in this build.
+    pub fn run_element(&self, kernel: &'static Kernel, element: [u64; 3]) -> Result<Run, Mismatch> {
+        self.check(kernel)?;
+        Ok(only(element, || self.call(kernel)))
+    }
+
+    fn call(&self, kernel: &'static Kernel) -> Run {
+        let aligned = |(arg, param): (&SavedArg, &Param)| Aligned::new(&arg.before, param.align);
+        let mut memory: Vec<_> = self.args.iter().zip(kernel.params).map(aligned).collect();
+        let erase = |(arg, memory): (&SavedArg, _)| erase(arg.kind, memory);
+        let mut args: Vec<_> = self.args.iter().zip(&mut memory).map(erase).collect();
+        let result = (kernel.cpu)(&mut args);
+        drop(args);
+        Run { result, args: memory.iter().map(|memory| memory.bytes().to_vec()).collect() }
+    }
+
+    /// Compares a run with the results that were saved: the first different element of each output.
+    ///
+    /// Floats that are NaN on both sides are equal, in slices of floats and of arrays of them.
+    #[must_use]
+    pub fn compare(&self, run: &Run) -> Vec<Difference> {
+        let mut all = Vec::new();
+        for (arg, here) in self.args.iter().zip(&run.args) {
+            let (Some(saved), Ok(size)) = (&arg.after, usize::try_from(arg.size)) else { continue };
+            let equal = Equality::of(&arg.type_name);
+            let elements = saved.chunks_exact(size.max(1)).zip(here.chunks_exact(size.max(1)));
+            let mut different =
+                elements.enumerate().filter(|(_, (saved, here))| !equal.test(saved, here));
+            if let Some((element, (saved, here))) = different.next() {
+                let count = 1 + different.count();
+                let (saved, run) = (saved.to_vec(), here.to_vec());
+                all.push(Difference { name: arg.name.clone(), element, saved, run, count });
+            }
+        }
+        all
+    }
+}
+
+impl SavedLaunch {
+    /// Returns the argument and the element of the first NaN that the launch wrote where there was none: in slices of floats
+    /// and of arrays of them, whose results are saved.
+    #[must_use]
+    pub fn first_nan(&self) -> Option<(usize, usize)> {
+        self.args.iter().enumerate().find_map(|(number, arg)| {
+            let (after, size) = (arg.after.as_ref()?, usize::try_from(arg.size).ok()?.max(1));
+            let nan = Equality::of(&arg.type_name);
+            let mut elements = arg.before.chunks_exact(size).zip(after.chunks_exact(size));
+            elements
+                .position(|(before, after)| nan.holds(after) && !nan.holds(before))
+                .map(|at| (number, at))
+        })
+    }
+}
+
+const POINTER_BYTES: u8 = size_of::<usize>() as u8;
+
+fn endian(big: bool) -> &'static str {
+    if big { "big-endian" } else { "little-endian" }
+}
+
+fn erase(kind: ParamKind, memory: &mut Aligned) -> CpuArg<'_> {
+    match kind {
+        ParamKind::Value => CpuArg::Value(memory.bytes()),
+        ParamKind::Read => CpuArg::Read(memory.bytes()),
+        ParamKind::Write | ParamKind::Shared => CpuArg::Write(memory.bytes_mut()),
+    }
+}
+
+fn source_hash(kernel: &'static Kernel) -> u128 {
+    let mut text = Text::new(0);
+    (kernel.write)(&mut text);
+    format::hash(text.finish().as_bytes())
+}
+
+impl SavedArg {
+    fn new(param: &Param, before: Vec<u8>) -> Self {
+        Self {
+            kind: param.kind,
+            name: param.name.to_owned(),
+            type_name: (param.type_name)(),
+            size: param.size as u64,
+            align: param.align as u64,
+            before,
+            after: None,
+        }
+    }
+}
+
+impl SavedFault {
+    /// Returns whether a run has reported this fault.
+    #[must_use]
+    pub fn is(&self, fault: &Fault) -> bool {
+        let Fault { kind, file, line, index, len, element, .. } = fault;
+        (self.kind, self.file.as_str(), self.line) == (*kind, *file, *line)
+            && (self.index, self.len, self.element) == (*index, *len, *element)
+    }
+}
+
+impl fmt::Display for SavedLaunch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kernel, file, line, extent, args, .. } = self;
+        let [x, y, z] = extent.size;
+        write!(
+            f,
+            "kernel `{kernel}`, {file}:{line}, {x} x {y} x {z} elements, {} arguments",
+            args.len()
+        )?;
+        match &self.fault {
+            None => Ok(()),
+            Some(SavedFault { kind, file, line, index, len, element: [x, y, z] }) => {
+                write!(
+                    f,
+                    ", {} at {file}:{line}, element ({x}, {y}, {z})",
+                    kind.describe(*index, *len)
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "replay/tests.rs"]
+mod tests;

@@ -1,0 +1,46 @@
+//! Comparison of elements, of which only the type's name is known.
+
+/// How elements are compared.
+#[derive(Clone, Copy)]
+pub(super) enum Equality {
+    Bytes,
+    F32,
+    F64,
+}
+
+impl Equality {
+    pub(super) fn of(type_name: &str) -> Self {
+        let element = type_name.trim_start_matches('[').split(';').next().unwrap_or_default();
+        match element {
+            "f32" => Self::F32,
+            "f64" => Self::F64,
+            _ => Self::Bytes,
+        }
+    }
+
+    fn size(self) -> usize {
+        match self {
+            Self::Bytes => 1,
+            Self::F32 => 4,
+            Self::F64 => 8,
+        }
+    }
+
+    fn is_nan(self, part: &[u8]) -> bool {
+        match self {
+            Self::Bytes => false,
+            Self::F32 => part.try_into().is_ok_and(|part| f32::from_ne_bytes(part).is_nan()),
+            Self::F64 => part.try_into().is_ok_and(|part| f64::from_ne_bytes(part).is_nan()),
+        }
+    }
+
+    /// Returns whether an element has a NaN.
+    pub(super) fn holds(self, element: &[u8]) -> bool {
+        element.chunks(self.size()).any(|part| self.is_nan(part))
+    }
+
+    pub(super) fn test(self, a: &[u8], b: &[u8]) -> bool {
+        let mut parts = a.chunks(self.size()).zip(b.chunks(self.size()));
+        a == b || parts.all(|(a, b)| a == b || self.is_nan(a) && self.is_nan(b))
+    }
+}

@@ -1,0 +1,189 @@
+//! Where a kernel runs: a stream of a GPU, or the CPU.
+//!
+//! The crate of a device implements [`Target`] for what launches are enqueued on, and [`Reads`], [`Writes`] and [`Shares`]
+//! for its kinds of memory. The generated `launch` of each kernel is generic over them, so this crate needs no device.
+
+use crate::device::Device;
+use crate::kernel::{Extent, Kernel, Refused};
+use crate::trust::Checked;
+
+/// A view of elements in a target's memory.
+pub trait Elements {
+    /// Returns the number of elements.
+    fn len(&self) -> usize;
+
+    /// Returns whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Something that launches run on.
+pub trait Target: Copy {
+    /// The error of a launch.
+    type Error: From<Refused>;
+    /// Elements to read.
+    type Read<'a, T: Device>: Elements;
+    /// Elements to write.
+    type Write<'a, T: Device>: Elements;
+    /// Elements that the threads share, by atomic operations.
+    type Shared<'a, T: Device>: Elements;
+
+    /// Launches a kernel. The generated code has checked its conditions, which `checked` promises.
+    ///
+    /// # Errors
+    /// The launch failed.
+    fn launch<'a, A: Args<'a, Self>>(
+        self,
+        kernel: &'static Kernel,
+        extent: Extent,
+        args: A,
+        checked: Checked,
+    ) -> Result<(), Self::Error>;
+}
+
+/// `V` is memory of this target that a kernel can read as `&[T]`.
+#[diagnostic::on_unimplemented(
+    message = "the kernel reads `{T}`s of the target's memory here",
+    label = "`{V}` is no memory of `{T}` that `{Self}` can read",
+    note = "on a stream pass `&buffer`; on the CPU `&slice[..]`"
+)]
+pub trait Reads<'a, T: Device, V>: Target {
+    /// Returns the view that the kernel is given.
+    fn read(self, memory: V) -> Self::Read<'a, T>;
+}
+
+/// `V` is memory of this target that a kernel can write as `&mut [T]`.
+#[diagnostic::on_unimplemented(
+    message = "the kernel writes `{T}`s to the target's memory here",
+    label = "`{V}` is no memory of `{T}` that `{Self}` can write",
+    note = "on a stream pass `&mut buffer`; on the CPU `&mut slice[..]`"
+)]
+pub trait Writes<'a, T: Device, V>: Target {
+    /// Returns the view that the kernel is given.
+    fn write(self, memory: V) -> Self::Write<'a, T>;
+}
+
+/// `V` is memory of this target that a kernel can share as `&Atomic<[T]>`.
+#[diagnostic::on_unimplemented(
+    message = "the kernel shares `{T}`s of the target's memory here",
+    label = "`{V}` is no memory of `{T}` that `{Self}` can share",
+    note = "pass `&mut buffer`, or `&mut slice[..]` on the CPU: the launch borrows it exclusively"
+)]
+pub trait Shares<'a, T: Device, V>: Target {
+    /// Returns the view that the kernel is given.
+    fn share(self, memory: V) -> Self::Shared<'a, T>;
+}
+
+/// The arguments of a launch.
+pub trait Args<'a, G: Target> {
+    /// Passes each argument to the visitor, in the order of the parameters.
+    ///
+    /// # Errors
+    /// The visitor's first error.
+    fn visit(self, visitor: &mut impl Visit<'a, G>) -> Result<(), G::Error>;
+}
+
+/// Takes the arguments of a launch.
+pub trait Visit<'a, G: Target> {
+    /// A value.
+    ///
+    /// # Errors
+    /// The visitor's.
+    fn value<T: Device>(&mut self, value: T) -> Result<(), G::Error>;
+    /// Elements to read.
+    ///
+    /// # Errors
+    /// The visitor's.
+    fn read<T: Device>(&mut self, view: G::Read<'a, T>) -> Result<(), G::Error>;
+    /// Elements to write.
+    ///
+    /// # Errors
+    /// The visitor's.
+    fn write<T: Device>(&mut self, view: G::Write<'a, T>) -> Result<(), G::Error>;
+    /// Elements that threads share.
+    ///
+    /// # Errors
+    /// The visitor's.
+    fn shared<T: Device>(&mut self, view: G::Shared<'a, T>) -> Result<(), G::Error>;
+}
+
+/// One argument.
+pub trait Arg<'a, G: Target> {
+    /// Passes the argument to the visitor.
+    ///
+    /// # Errors
+    /// The visitor's.
+    fn visit(self, visitor: &mut impl Visit<'a, G>) -> Result<(), G::Error>;
+}
+
+/// An argument by value.
+#[derive(Debug, Clone, Copy)]
+pub struct Value<T>(pub T);
+
+/// Elements to read, as an argument.
+#[allow(missing_debug_implementations, reason = "views of targets need none")]
+pub struct Read<'a, G: Target, T: Device>(pub G::Read<'a, T>);
+
+/// Elements to write, as an argument.
+#[allow(missing_debug_implementations, reason = "views of targets need none")]
+pub struct Write<'a, G: Target, T: Device>(pub G::Write<'a, T>);
+
+/// Elements that threads share, as an argument.
+#[allow(missing_debug_implementations, reason = "views of targets need none")]
+pub struct Shared<'a, G: Target, T: Device>(pub G::Shared<'a, T>);
+
+impl<'a, G: Target, T: Device> Arg<'a, G> for Value<T> {
+    #[inline]
+    fn visit(self, visitor: &mut impl Visit<'a, G>) -> Result<(), G::Error> {
+        visitor.value(self.0)
+    }
+}
+
+impl<'a, G: Target, T: Device> Arg<'a, G> for Read<'a, G, T> {
+    #[inline]
+    fn visit(self, visitor: &mut impl Visit<'a, G>) -> Result<(), G::Error> {
+        visitor.read::<T>(self.0)
+    }
+}
+
+impl<'a, G: Target, T: Device> Arg<'a, G> for Write<'a, G, T> {
+    #[inline]
+    fn visit(self, visitor: &mut impl Visit<'a, G>) -> Result<(), G::Error> {
+        visitor.write::<T>(self.0)
+    }
+}
+
+impl<'a, G: Target, T: Device> Arg<'a, G> for Shared<'a, G, T> {
+    #[inline]
+    fn visit(self, visitor: &mut impl Visit<'a, G>) -> Result<(), G::Error> {
+        visitor.shared::<T>(self.0)
+    }
+}
+
+macro_rules! tuples {
+    ($($name:ident $index:tt),*) => {
+        impl<'a, G1: Target, $($name: Arg<'a, G1>),*> Args<'a, G1> for ($($name,)*) {
+            #[inline]
+            fn visit(self, _visitor: &mut impl Visit<'a, G1>) -> Result<(), G1::Error> {
+                $(self.$index.visit(_visitor)?;)*
+                Ok(())
+            }
+        }
+    };
+}
+
+/// Implements [`Args`] for the tuple of all elements and, in turn, for all shorter ones.
+macro_rules! all_tuples {
+    ([$($done:tt)*]) => { tuples!($($done)*); };
+    ([] $name:ident $index:tt $($rest:tt)*) => {
+        tuples!();
+        all_tuples!([$name $index] $($rest)*);
+    };
+    ([$($done:tt)+] $name:ident $index:tt $($rest:tt)*) => {
+        tuples!($($done)+);
+        all_tuples!([$($done)+, $name $index] $($rest)*);
+    };
+}
+
+all_tuples!([] A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11 M 12 N 13 O 14 P 15 Q 16 R 17 S 18 T 19);

@@ -1,0 +1,150 @@
+//! The C++ of kernels, assembled from the sources that rustc has linked to them.
+
+use std::collections::BTreeMap;
+
+use crate::calls::Calls;
+use crate::device::Device;
+
+/// A text of C++: definitions that are written once each, in the order of their needs, and then kernels.
+#[derive(Debug, Default)]
+pub struct Text {
+    definitions: String,
+    /// The C++ names of what has been written, by its key.
+    written: BTreeMap<String, String>,
+    /// How many definitions have a name that begins so.
+    named: BTreeMap<String, u32>,
+    files: Vec<&'static str>,
+    kernel_number: u32,
+    calls: Calls,
+}
+
+impl Text {
+    /// Returns an empty text for the kernel with this number, which faults carry.
+    #[must_use]
+    pub fn new(kernel_number: u32) -> Self {
+        Self { kernel_number, ..Self::default() }
+    }
+
+    /// Returns the number of the kernel.
+    #[must_use]
+    pub fn kernel_number(&self) -> u32 {
+        self.kernel_number
+    }
+
+    /// Returns the number of a source file, for [`FaultSlot::file`](crate::kernel::FaultSlot::file).
+    pub fn file(&mut self, file: &'static str) -> u32 {
+        let at = self.files.iter().position(|known| *known == file).unwrap_or_else(|| {
+            self.files.push(file);
+            self.files.len() - 1
+        });
+        u32::try_from(at).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the source files that checks in the text are in, by their numbers.
+    #[must_use]
+    pub fn files(&self) -> &[&'static str] {
+        &self.files
+    }
+
+    /// Returns the whole text: the header of semantics and all that was written.
+    #[must_use]
+    pub fn finish(&self) -> String {
+        let cycle = self.calls.cycle().map(|cycle| {
+            format!("#error device functions call each other in a cycle: {cycle}: write a loop\n")
+        });
+        [
+            cycle.as_deref().unwrap_or_default(),
+            crate::HEADER,
+            "namespace phases {\n",
+            self.definitions.as_str(),
+            "} // namespace phases\n",
+        ]
+        .concat()
+    }
+
+    /// Writes the definition of a type, and returns its C++ name.
+    pub fn ty<T: Device>(&mut self) -> String {
+        T::write(self);
+        T::cpp_name()
+    }
+
+    /// Writes a value of a constant, and returns its expression.
+    pub fn value<T: Device>(&mut self, value: &T) -> String {
+        T::write(self);
+        let mut text = String::new();
+        value.write_value(&mut text);
+        text
+    }
+
+    /// Writes what `make` returns, unless something was written for the key before. What `make` writes comes first.
+    pub fn define(&mut self, key: &str, make: impl FnOnce(&mut Self) -> String) {
+        if self.written.insert(key.to_owned(), String::new()).is_none() {
+            // Types and their methods are not called by what needs them.
+            let stack = std::mem::take(&mut self.calls.stack);
+            let text = make(self);
+            self.calls.stack = stack;
+            self.definitions.push_str(&text);
+        }
+    }
+
+    /// Writes a function, unless it was written before, and returns its C++ name, which begins with `stem`.
+    ///
+    /// `make` is given that name.
+    pub fn function(
+        &mut self,
+        key: &str,
+        stem: &str,
+        make: impl FnOnce(&mut Self, &str) -> String,
+    ) -> String {
+        self.calls(key);
+        if let Some(name) = self.written.get(key) {
+            return name.clone();
+        }
+        let number = self.named.entry(stem.to_owned()).or_insert(0);
+        *number += 1;
+        let name = format!("f_{stem}_{number}");
+        self.written.insert(key.to_owned(), name.clone());
+        let text = self.inside(key, stem, |text| make(text, &name));
+        self.definitions.push_str(&text);
+        name
+    }
+
+    /// Notes that the function that is being written calls the one with this key.
+    pub(crate) fn calls(&mut self, key: &str) {
+        self.calls.note(key);
+    }
+
+    /// Runs `write`, which writes the function with this key.
+    pub(crate) fn inside(
+        &mut self,
+        key: &str,
+        label: &str,
+        write: impl FnOnce(&mut Self) -> String,
+    ) -> String {
+        self.calls.stack.push(key.to_owned());
+        self.calls.functions.entry(key.to_owned()).or_default().label = label.to_owned();
+        let text = write(self);
+        self.calls.stack.pop();
+        text
+    }
+
+    /// Writes text as it is, at the end.
+    pub fn push(&mut self, text: &str) {
+        self.definitions.push_str(text);
+    }
+}
+
+/// Returns the text with each mark `\u{1}N\u{2}` replaced by `holes[N]`.
+#[must_use]
+pub fn fill(text: &str, holes: &[String]) -> String {
+    let mut pieces = text.split('\u{1}');
+    let mut filled = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let Some((number, rest)) = piece.split_once('\u{2}') else { continue };
+        filled.push_str(
+            number.parse().ok().and_then(|at: usize| holes.get(at)).map_or("", String::as_str),
+        );
+        filled.push_str(rest);
+    }
+    filled
+}

@@ -1,0 +1,36 @@
+use gpu_phases::{each, kernel};
+
+#[derive(Clone, Copy, gpu_phases::Device)]
+#[repr(C)]
+struct Padded {
+    x: u8,
+    y: u32,
+}
+
+#[derive(Clone, Copy, gpu_phases::Device)]
+#[repr(C)]
+struct HoldsATuple {
+    x: (f32, f32),
+}
+
+#[kernel]
+fn padded(x: &[Padded], out: &mut [f32]) {
+    each(out, |i, out| *out = x[i].x as f32);
+}
+
+#[kernel]
+fn tuples(x: &[(f32, f32)], out: &mut [f32]) {
+    each(out, |i, out| *out = x[i].0);
+}
+
+#[kernel]
+fn options(x: &[Option<f32>], out: &mut [f32]) {
+    each(out, |i, out| *out = 0.0);
+}
+
+#[kernel]
+fn holds_a_tuple(x: &[HoldsATuple], out: &mut [f32]) {
+    each(out, |i, out| *out = x[i].x.0);
+}
+
+fn main() {}

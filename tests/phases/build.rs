@@ -1,0 +1,348 @@
+//! Generates programs of the language of kernels, which the tests run on the CPU and on the software device.
+//!
+//! `PHASES_PROGRAMS` is their number, and `PHASES_SEED` the seed.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{env, fs};
+
+/// The types of values, with those of parameters first.
+const TYPES: [&str; 12] =
+    ["i32", "u32", "f32", "f64", "i64", "u8", "u64", "i16", "u16", "i8", "usize", "bool"];
+const PARAMS: usize = 4;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=PHASES_PROGRAMS");
+    println!("cargo::rerun-if-env-changed=PHASES_SEED");
+    let number = |name: &str, default: u64| {
+        env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+    };
+    let (programs, seed) = (number("PHASES_PROGRAMS", 24), number("PHASES_SEED", 1));
+    let mut text = String::new();
+    let mut calls = String::new();
+    for program in 0..programs {
+        let mut generator = Generator::new(seed.wrapping_mul(1_000_003).wrapping_add(program));
+        let _ = write!(text, "{}", generator.kernel(program));
+        let _ = writeln!(calls, "    run!(p{program});");
+    }
+    let _ = writeln!(text, "fn run_all() {{\n{calls}}}");
+    let out = env::var_os("OUT_DIR").unwrap_or_default();
+    let written = fs::write(Path::new(&out).join("programs.rs"), text);
+    assert!(written.is_ok(), "cannot write the programs: {written:?}");
+}
+
+/// A random program.
+struct Generator {
+    state: u64,
+    /// The names in scope with their types, and whether each can change.
+    names: Vec<(String, usize, bool)>,
+    count: usize,
+    loops: usize,
+}
+
+impl Generator {
+    fn new(seed: u64) -> Self {
+        Self { state: seed ^ 0x9e37_79b9_7f4a_7c15, names: Vec::new(), count: 0, loops: 0 }
+    }
+
+    /// SplitMix64.
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
+        let at = self.below(list.len());
+        list[at]
+    }
+
+    fn kernel(&mut self, program: u64) -> String {
+        let mut params = String::new();
+        let mut lets = String::new();
+        for (at, ty) in TYPES.iter().enumerate().take(PARAMS) {
+            let _ = write!(params, "x{at}: &[{ty}], ");
+            let _ = writeln!(lets, "        let v{at} = x{at}[i];");
+            self.names.push((format!("v{at}"), at, false));
+        }
+        let mut body = String::new();
+        for _ in 0..4 + self.below(5) {
+            body.push_str(&self.statement(2, 2));
+        }
+        let sums: Vec<String> = (0..3)
+            .map(|_| {
+                let ty = self.below(TYPES.len());
+                let e = self.expression(ty, 2);
+                Self::bits(ty, &e)
+            })
+            .collect();
+        let contract = if self.below(3) == 0 { "(contract)" } else { "" };
+        format!(
+            "#[kernel{contract}]\nfn p{program}({params}out: &mut [u64]) {{\n    each(out, |i, out| {{\n{lets}{body}        \
+             *out = {};\n    }});\n}}\n",
+            sums.join(" ^ ")
+        )
+    }
+
+    /// The bits of a value as an `u64`.
+    fn bits(ty: usize, e: &str) -> String {
+        match TYPES[ty] {
+            "f32" => format!("(({e}).to_bits() as u64).rotate_left(7)"),
+            "f64" => format!("({e}).to_bits()"),
+            _ => format!("(({e}) as u64).wrapping_mul(0x9e3779b97f4a7c15)"),
+        }
+    }
+
+    fn name(&mut self) -> String {
+        self.count += 1;
+        format!("n{}", self.count)
+    }
+
+    /// A statement; `depth` limits nesting.
+    fn statement(&mut self, depth: usize, indent: usize) -> String {
+        let pad = "    ".repeat(indent);
+        match self.below(if depth == 0 { 4 } else { 9 }) {
+            0 | 1 => {
+                let ty = self.below(TYPES.len());
+                let e = self.expression(ty, 3);
+                // Names are reused now and then: shadowing.
+                let name = if self.below(4) == 0 && self.count > 0 {
+                    format!("n{}", self.count)
+                } else {
+                    self.name()
+                };
+                let mutable = self.below(2) == 0;
+                let text = format!(
+                    "{pad}let {}{name}: {} = {e};\n",
+                    if mutable { "mut " } else { "" },
+                    TYPES[ty]
+                );
+                self.names.push((name, ty, mutable));
+                text
+            }
+            2 | 3 => {
+                let found: Vec<(String, usize)> =
+                    self.visible().filter(|n| n.2).map(|n| (n.0.clone(), n.1)).collect();
+                if found.is_empty() {
+                    return String::new();
+                }
+                let at = self.below(found.len());
+                let (name, ty) = found[at].clone();
+                let e = self.expression(ty, 3);
+                match TYPES[ty] {
+                    "f32" | "f64" => {
+                        format!("{pad}{name} {} {e};\n", self.pick(&["=", "+=", "-=", "*=", "/="]))
+                    }
+                    "bool" => format!("{pad}{name} {} {e};\n", self.pick(&["=", "&=", "|=", "^="])),
+                    _ => format!("{pad}{name} {} {e};\n", self.pick(&["=", "^=", "|=", "&="])),
+                }
+            }
+            4 => {
+                let condition = self.expression(11, 2);
+                let (a, b) = (self.block(depth - 1, indent + 1), self.block(depth - 1, indent + 1));
+                format!("{pad}if {condition} {{\n{a}{pad}}} else {{\n{b}{pad}}}\n")
+            }
+            5 => {
+                let counter = self.name();
+                let (low, high) = (self.below(4), 2 + self.below(7));
+                let range = self.pick(&[
+                    "{a}..{b}",
+                    "{a}..={b}",
+                    "({a}..{b}).rev()",
+                    "({a}..{b}).step_by(2)",
+                ]);
+                let range =
+                    range.replace("{a}", &low.to_string()).replace("{b}", &format!("{high}i32"));
+                self.loops += 1;
+                let known = self.names.len();
+                self.names.push((counter.clone(), 0, false));
+                let body = self.block(depth - 1, indent + 1);
+                self.names.truncate(known);
+                self.loops -= 1;
+                format!("{pad}for {counter} in {range} {{\n{body}{pad}}}\n")
+            }
+            6 => {
+                let counter = self.name();
+                let condition = self.expression(11, 1);
+                self.loops += 1;
+                let body = self.block(depth - 1, indent + 1);
+                self.loops -= 1;
+                format!(
+                    "{pad}let mut {counter} = 0;\n{pad}while {counter} < 5 && ({condition}) {{\n{pad}    {counter} += 1;\n\
+                     {body}{pad}}}\n"
+                )
+            }
+            7 => {
+                let (ty, value) = (self.below(TYPES.len()), self.expression(0, 2));
+                let name = self.name();
+                let arms: Vec<String> =
+                    (0..3).map(|_| self.arm(ty, depth - 1, indent + 1)).collect();
+                let text = format!(
+                    "{pad}let {name}: {} = match {value} {{\n{pad}    0 | 3 => {},\n{pad}    -7..=9 => {},\n{pad}    _ => {},\n\
+                     {pad}}};\n",
+                    TYPES[ty], arms[0], arms[1], arms[2]
+                );
+                self.names.push((name, ty, false));
+                text
+            }
+            _ if self.loops > 0 => {
+                let condition = self.expression(11, 2);
+                format!(
+                    "{pad}if {condition} {{\n{pad}    {};\n{pad}}}\n",
+                    self.pick(&["break", "continue"])
+                )
+            }
+            _ => {
+                let at = self.expression(0, 2);
+                let (a, b, name) = (self.expression(0, 2), self.expression(0, 2), self.name());
+                let text = format!(
+                    "{pad}let {name} = {{ let t = [{a}, {b}, 3]; t[(({at}) as usize) % 3] }};\n"
+                );
+                self.names.push((name, 0, false));
+                text
+            }
+        }
+    }
+
+    /// The value of an arm: an expression, or a block with statements.
+    fn arm(&mut self, ty: usize, depth: usize, indent: usize) -> String {
+        if self.below(2) == 0 {
+            return self.expression(ty, 2);
+        }
+        let known = self.names.len();
+        let statement = self.statement(depth, indent + 1);
+        let value = self.expression(ty, 2);
+        self.names.truncate(known);
+        format!("{{\n{statement}{}{value}\n{}}}", "    ".repeat(indent + 1), "    ".repeat(indent))
+    }
+
+    fn block(&mut self, depth: usize, indent: usize) -> String {
+        let known = self.names.len();
+        let text = (0..1 + self.below(3)).map(|_| self.statement(depth, indent)).collect();
+        self.names.truncate(known);
+        text
+    }
+
+    /// The names that no other hides.
+    fn visible(&self) -> impl Iterator<Item = &(String, usize, bool)> {
+        self.names
+            .iter()
+            .enumerate()
+            .filter(|(at, n)| self.names[at + 1..].iter().all(|m| m.0 != n.0))
+            .map(|(_, n)| n)
+    }
+
+    fn expression(&mut self, ty: usize, depth: usize) -> String {
+        let choice = self.below(if depth == 0 { 3 } else { 10 });
+        let name = TYPES[ty];
+        if choice < 2 {
+            let found: Vec<String> =
+                self.visible().filter(|n| n.1 == ty).map(|n| n.0.clone()).collect();
+            if !found.is_empty() {
+                let at = self.below(found.len());
+                return found[at].clone();
+            }
+        }
+        if choice < 3 {
+            return self.literal(ty);
+        }
+        if choice == 3 {
+            let condition = self.expression(11, depth - 1);
+            let (a, b) = (self.expression(ty, depth - 1), self.expression(ty, depth - 1));
+            return format!("(if {condition} {{ {a} }} else {{ {b} }})");
+        }
+        match name {
+            "bool" => {
+                if self.below(3) == 0 {
+                    let (a, b) = (self.expression(11, depth - 1), self.expression(11, depth - 1));
+                    return match self.below(3) {
+                        0 => format!("!({a})"),
+                        _ => format!(
+                            "(({a}) {} ({b}))",
+                            self.pick(&["&&", "||", "^", "&", "|", "==", "!="])
+                        ),
+                    };
+                }
+                let ty = self.below(11);
+                let (a, b) = (self.expression(ty, depth - 1), self.expression(ty, depth - 1));
+                format!("(({a}) {} ({b}))", self.pick(&["<", "<=", ">", ">=", "==", "!="]))
+            }
+            "f32" | "f64" => match self.below(6) {
+                0 => {
+                    let method = self.pick(&[
+                        "sqrt", "abs", "floor", "ceil", "trunc", "round", "fract", "recip",
+                    ]);
+                    format!("({}).{method}()", self.expression(ty, depth - 1))
+                }
+                1 => {
+                    let (a, b) = (self.expression(ty, depth - 1), self.expression(ty, depth - 1));
+                    format!("({a}).{}({b})", self.pick(&["min", "max", "copysign"]))
+                }
+                2 => {
+                    let from = self.below(11);
+                    format!("(({}) as {name})", self.expression(from, depth - 1))
+                }
+                3 => format!("(-({}))", self.expression(ty, depth - 1)),
+                _ => {
+                    let (a, b) = (self.expression(ty, depth - 1), self.expression(ty, depth - 1));
+                    format!("({a} {} {b})", self.pick(&["+", "-", "*", "/", "%"]))
+                }
+            },
+            _ => match self.below(6) {
+                0 => {
+                    let from = self.below(TYPES.len());
+                    if TYPES[from] == "bool" && name.starts_with('f') {
+                        return self.literal(ty);
+                    }
+                    format!("(({}) as {name})", self.expression(from, depth - 1))
+                }
+                1 => {
+                    let (a, b) = (self.expression(ty, depth - 1), self.below(8));
+                    format!("(({a}) {} {b})", self.pick(&["<<", ">>"]))
+                }
+                2 => {
+                    let (a, b) = (self.expression(ty, depth - 1), self.expression(ty, depth - 1));
+                    format!("(({a}) {} ({b}))", self.pick(&["&", "|", "^"]))
+                }
+                3 => {
+                    let (a, b) = (self.expression(ty, depth - 1), 1 + self.below(90));
+                    format!("(({a}) {} {b})", self.pick(&["/", "%"]))
+                }
+                _ => {
+                    let (a, b) = (self.expression(ty, depth - 1), self.expression(ty, depth - 1));
+                    let method = self.pick(&[
+                        "wrapping_add",
+                        "wrapping_sub",
+                        "wrapping_mul",
+                        "min",
+                        "max",
+                        "saturating_sub",
+                    ]);
+                    format!("({a}).{method}({b})")
+                }
+            },
+        }
+    }
+
+    /// A literal with its type.
+    fn literal(&mut self, ty: usize) -> String {
+        let name = TYPES[ty];
+        match name {
+            "bool" => self.pick(&["true", "false"]).to_owned(),
+            "f32" | "f64" => {
+                format!(
+                    "{}{name}",
+                    self.pick(&["0.0", "1.5", "0.1", "3.0e4", "1.0e-6", "16777217.0"])
+                )
+            }
+            _ => format!("{}{name}", self.below(100)),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Tests of kernels in Rust: the same function on the CPU and on the software device, with the same bits.
+
+mod check;
+mod elements;
+mod exported;
+mod math;
+mod programs;
+mod types;
+
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use cuda_safe::{Context, Driver, Stream};
+
+/// Waits until no other test uses the context, whose faults are those of all its streams.
+fn alone() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns a new stream of the software device.
+fn stream() -> Stream {
+    static CONTEXT: OnceLock<Context> = OnceLock::new();
+    let context = CONTEXT.get_or_init(|| {
+        cuda_emu::Config::from_env().install();
+        Driver::from_sys(cuda_emu::driver()).unwrap().device(0).unwrap().context().unwrap()
+    });
+    context.stream().unwrap()
+}

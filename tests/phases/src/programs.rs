@@ -1,0 +1,54 @@
+//! Generated programs: the CPU and the software device compute the same bits, or report the same fault.
+
+use gpu_phases::kernel;
+use gpu_phases::kernel::CpuError;
+
+use crate::both;
+
+/// Inputs with the extremes of each type.
+fn inputs(count: usize) -> (Vec<i32>, Vec<u32>, Vec<f32>, Vec<f64>) {
+    let ints = [0, 1, -1, i32::MAX, i32::MIN, 7, -8, 255];
+    let floats = [0.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, 1e-310, -2.5];
+    let mixed = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    let small = |i: usize| (mixed(i) % 1000) as i32 - 500;
+    let a = (0..count).map(|i| if i < 8 { ints[i] } else { small(i) }).collect();
+    let b = (0..count).map(|i| if i < 8 { ints[7 - i] as u32 } else { mixed(i) as u32 }).collect();
+    let c =
+        (0..count).map(|i| if i < 8 { floats[i] as f32 } else { small(i) as f32 * 0.37 }).collect();
+    let d = (0..count)
+        .map(|i| if i < 8 { floats[7 - i] } else { f64::from(small(i + 3)) * 1.1 })
+        .collect();
+    (a, b, c, d)
+}
+
+macro_rules! run {
+    ($program:ident) => {{
+        let (a, b, c, d) = inputs(300);
+        if let Err((cpu, fault, _)) = both!($program(read a, read b, read c, read d, write vec![0u64; 300])) {
+            let CpuError::Fault(cpu) = cpu else { panic!("{}: {cpu}", stringify!($program)) };
+            let fault = fault.unwrap_or_else(|| panic!("{}: only the CPU fails: {cpu}", stringify!($program)));
+            // Any thread that fails may be the one that is recorded.
+            assert_eq!(fault.kernel, cpu.kernel);
+        }
+    }};
+}
+
+#[allow(
+    unused,
+    clippy::all,
+    clippy::pedantic,
+    overflowing_literals,
+    arithmetic_overflow,
+    unconditional_panic,
+    reason = "the programs are random"
+)]
+mod generated {
+    use super::*;
+
+    include!(concat!(env!("OUT_DIR"), "/programs.rs"));
+
+    #[test]
+    fn programs_have_equal_bits() {
+        run_all();
+    }
+}
