@@ -74,6 +74,7 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
     let file = s.hole(quote!(t.file(file!()).to_string()));
     let number = s.hole(quote!(t.kernel_number().to_string()));
     let source = s.hole(quote!(format!("{:?}", file!())));
+    let entry = s.hole(quote!(Self::KERNEL.entry()));
     let checks = s.overflow_hole();
     let index = match dimensions {
         1 => "const len gx = len(blockIdx.x) * 256 + threadIdx.x;\nif (gx >= sx) return;\n"
@@ -92,7 +93,7 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
     };
     let line = signature.line;
     let text = format!(
-        "#line {line} {source}\nextern \"C\" __global__ void __launch_bounds__(256) phases_kernel(\
+        "#line {line} {source}\nextern \"C\" __global__ void __launch_bounds__(256) {entry}(\
          fault* slot{parameters}, len sx, len sy, len sz) {{\n{index}\
          const now<{checks}> c{{thread{{slot, {number}, {dimensions}}}, {file}}};\n{prelude}{text}}}\n"
     );

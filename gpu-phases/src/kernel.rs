@@ -91,9 +91,9 @@ pub enum CpuArg<'a> {
 ///
 /// Its C++ is a function
 /// ```text
-/// extern "C" __global__ void phases_kernel(phases::fault* fault, PARAMETERS, phases::len sx, phases::len sy, phases::len sz)
+/// extern "C" __global__ void ENTRY(phases::fault* fault, PARAMETERS, phases::len sx, phases::len sy, phases::len sz)
 /// ```
-/// A parameter by value is that value; each other one is two C++ parameters: a pointer to the elements, and their number as
+/// `ENTRY` is [`Kernel::entry`], the name that profilers show. A parameter by value is that value; each other one is two C++ parameters: a pointer to the elements, and their number as
 /// a `phases::len`. That is `uint32_t`, or `uint64_t` if the macro `PHASES_LEN64` is defined, which a launch needs if a length
 /// or the number of elements is 2^32 or more. The last three are the extent. Blocks have 256 threads: 256 in x if
 /// the extent has one dimension, else 32 in x and 8 in y. The grid covers the extent.
@@ -122,6 +122,18 @@ pub struct Kernel {
     pub pack: Option<&'static [u8]>,
     /// Says that all this is true, so that safe code can launch the kernel.
     pub trusted: Trusted,
+}
+
+impl Kernel {
+    /// Returns the name of its function in C++: `phases_` and the name, with `_` for each byte that is no letter, digit or
+    /// underscore of ASCII.
+    #[must_use]
+    pub fn entry(&self) -> String {
+        let plain = |byte: u8| {
+            if byte.is_ascii_alphanumeric() { char::from(byte) } else { '_' }
+        };
+        ["phases_".to_owned(), self.name.bytes().map(plain).collect()].concat()
+    }
 }
 
 /// Why a kernel did not run, or did not finish, on the CPU.

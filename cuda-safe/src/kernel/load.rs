@@ -12,9 +12,6 @@ use crate::function::{self, KernelAttributes};
 use crate::module::{KernelSource, Module};
 use crate::stream::Stream;
 
-/// The name of each kernel's function in its C++.
-const ENTRY: &str = "phases_kernel";
-
 /// The C++ of a kernel.
 pub(super) struct Source {
     pub(super) text: String,
@@ -38,7 +35,7 @@ impl Source {
             .name(format!("{}.cu", kernel.name))
             .options(options)
             .host_headers(false)
-            .kernel(ENTRY)
+            .kernel(kernel.entry())
     }
 }
 
@@ -97,6 +94,10 @@ pub(super) fn explained(error: Error, kernel: &Kernel) -> Error {
                 .diagnostics
                 .iter()
                 .filter(|found| found.severity == nvrtc::Severity::Error);
+            // The text itself says what is wrong.
+            if errors.clone().any(|found| found.message.contains("#error")) {
+                return error;
+            }
             let places = errors.filter_map(|found| Some((found.file.as_deref()?, found.line?)));
             let (file, line) = places
                 .into_iter()

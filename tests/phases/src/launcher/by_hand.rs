@@ -78,11 +78,11 @@ __device__ inline len along_x(len sy) {
 ";
 
 /// Writes the text of a kernel: its parameters and its body, in which `KERNEL` and `FILE` are its numbers.
-fn text(text: &mut Text, parameters: &str, body: &str) {
+fn text(text: &mut Text, entry: &str, parameters: &str, body: &str) {
     let (kernel, file) = (text.kernel_number(), text.file("src/by_hand.rs"));
     let body = body.replace("KERNEL", &format!("{kernel}u")).replace("FILE", &format!("{file}u"));
     text.push(&format!(
-        "{COMMON}extern \"C\" __global__ void phases_kernel(fault* slot, {parameters}, len sx, len sy, len sz) {{{body}}}\n"
+        "{COMMON}extern \"C\" __global__ void {entry}(fault* slot, {parameters}, len sx, len sy, len sz) {{{body}}}\n"
     ));
 }
 
@@ -99,7 +99,7 @@ macro_rules! kernels {
             line: 100,
             params: &[$($param),+],
             instance: String::new,
-            write: |to| text(to, $parameters, $body),
+            write: |to| text(to, &$name.entry(), $parameters, $body),
             overflow_checks: || false,
             cpu: on_no_cpu,
             pack: None,
