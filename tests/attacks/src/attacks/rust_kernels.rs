@@ -146,10 +146,12 @@ fn closed_with_faults_under_way(lab: &Lab) -> TestResult {
             threads.into_iter().map(|thread| matches!(thread.join(), Ok(Ok(())))).collect()
         });
         ensure!(ended.iter().any(|ended| *ended), "no thread has launched");
-        let _ = context.take_fault();
-        drop(context);
+        // Without a wait: kernels may still fail, which the close may report.
+        let _ = context.close();
     }
     let context = lab.context()?;
+    // Other work of the attack may have recorded a fault until this wait ends.
+    let _ = context.synchronize();
     let _ = context.take_fault();
     Ok(context.synchronize()?)
 }
