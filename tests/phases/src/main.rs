@@ -17,12 +17,18 @@ fn alone() -> MutexGuard<'static, ()> {
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns a new stream of the software device.
+/// Returns a new stream of the software device, or of the system's driver if `PHASES_DRIVER` is `system`.
 fn stream() -> Stream {
     static CONTEXT: OnceLock<Context> = OnceLock::new();
     let context = CONTEXT.get_or_init(|| {
-        cuda_emu::Config::from_env().install();
-        Driver::from_sys(cuda_emu::driver()).unwrap().device(0).unwrap().context().unwrap()
+        let driver = match std::env::var("PHASES_DRIVER").as_deref() {
+            Ok("system") => Driver::load(),
+            _ => {
+                cuda_emu::Config::from_env().install();
+                Driver::from_sys(cuda_emu::driver())
+            }
+        };
+        driver.unwrap().device(0).unwrap().context().unwrap()
     });
     context.stream().unwrap()
 }
