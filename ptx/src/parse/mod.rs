@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
                     self.module.items.push(Item::Pragma(text));
                 }
             }
-            "reg" => self.registers(start)?,
+            "reg" => self.registers()?,
             "entry" => self.function(FunctionKind::Entry, Linkage::Internal, line)?,
             "func" => self.function(FunctionKind::Func, Linkage::Internal, line)?,
             "visible" => self.linked(Linkage::Visible, line)?,
@@ -176,32 +176,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Refuses what the ABI has no place for since ISA 3.0.
-    fn before_the_abi(&self, place: usize, space: &str) -> Result<()> {
-        if self.module.version < (3, 0) {
-            return Ok(());
-        }
-        let kind =
-            if space == "reg" { "a vector, range or predicate of `.reg`" } else { "`.local`" };
-        let what = format!("{kind} outside of functions requires .version 2.3 or earlier");
-        Err(self.cur.error_at(place, format!("{what}: declare it in the functions that use it")))
-    }
-
     /// `.reg .u32 a, b<4>;` outside of functions.
     ///
-    /// The manual and ptxas refuse them since ISA 3.0, but the compiler in driver 580 takes registers of numbers without a
-    /// range in each version. `start` is the place of the directive.
-    fn registers(&mut self, start: usize) -> Result<()> {
+    /// The manual and ptxas refuse them, and `.local` variables there, since ISA 3.0; driver 580 takes them in each version.
+    fn registers(&mut self) -> Result<()> {
         let head = variable::head(&mut self.cur, Space::Param, Linkage::Internal)?;
-        if head.vector != 1 || head.ty == Type::Pred {
-            self.before_the_abi(start, "reg")?;
-        }
         loop {
             let place = self.cur.offset();
             let (name, count) = function::register_names(&mut self.cur)?;
-            if count.is_some() {
-                self.before_the_abi(start, "reg")?;
-            }
             if !self.registers.declare(name, count, head.ty, head.vector) {
                 return Err(self.cur.error_at(place, format!("`{name}` is declared twice")));
             }
@@ -214,7 +196,6 @@ impl<'a> Parser<'a> {
     /// Parses the rest after the state space; `start` is the place of the directive.
     fn variables(&mut self, start: usize, space: Space, linkage: Linkage) -> Result<()> {
         match space {
-            Space::Local => self.before_the_abi(start, "local")?,
             Space::Param => {
                 return Err(self.cur.error_at(start, "`.param` outside of functions"));
             }
