@@ -182,7 +182,7 @@ impl fmt::Debug for Refused {
 
 /// What a kernel writes into if a check fails; the C++ has the same structure. All zero before a launch.
 ///
-/// The first thread that fails takes `state` from 0 to 1 (`atomicCAS_system`), writes the rest, issues
+/// The first thread that fails takes `state` from 0 to 1 (`atomicCAS`), writes the rest, issues
 /// `__threadfence_system`, and writes 2 to `state`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]

@@ -78,7 +78,7 @@ struct thread {
     PHASES_FN u64_raw y() const { return dims == 1 ? 0 : u64_raw(blockIdx.y) * 8 + threadIdx.y; }
     PHASES_FN u64_raw z() const { return blockIdx.z; }
     PHASES_FN void fail(unsigned file, line at, kind k, u64_raw index, u64_raw length) const {
-        if (atomicCAS_system(&slot->state, 0u, 1u) == 0u) {
+        if (atomicCAS(&slot->state, 0u, 1u) == 0u) {
             volatile fault* s = slot;
             s->kind = k;
             s->line = at;

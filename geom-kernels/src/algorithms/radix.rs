@@ -454,13 +454,13 @@ impl GeometryKernels {
         self.clear(stream, layout, state)?;
         // As many blocks as there is work for, but not more than any device has room for: each of them
         // adds to the same words at its end.
-        let blocks = (layout.n as usize).div_ceil(COUNT_THREADS as usize * 8).min(512) as u32;
+        let count = (layout.n as usize).div_ceil(COUNT_THREADS as usize * 8).min(512);
         let kernels = self.kernels::<Counts>()?;
         // SAFETY: the digits are those of the layout, which was made for such keys.
         unsafe {
             kernels.count(
                 stream,
-                (blocks, COUNT_THREADS),
+                blocks(count, COUNT_THREADS),
                 keys,
                 layout.n,
                 layout.digits,

@@ -154,6 +154,8 @@ impl Widen<'_> {
             let same = of == Some(half);
             let (to, rounding) = match same {
                 true => (Type::F32, rounding.filter(|rounding| is_integral(*rounding))),
+                // Between half types PTX rounds to nearest without saying so; from f32 it must be said.
+                false if of.is_some() => (half, rounding.or(Some(Rounding::Rn))),
                 false => (half, rounding),
             };
             let op = if same && rounding.is_none() && !(sat || relu) {

@@ -220,7 +220,8 @@ fn overflows_and_divisions_are_the_same_faults() {
     both!(arithmetic(read x, read vec![2i32; 40], write vec![0i32; 40])).unwrap();
     let mut large = x.clone();
     large[9] = 1 << 20;
-    for (x, by, kind) in [(&large, 2, FaultKind::Overflow), (&x, 0, FaultKind::Division)] {
+    let overflow = cfg!(debug_assertions).then_some((&large, 2, FaultKind::Overflow));
+    for (x, by, kind) in overflow.into_iter().chain([(&x, 0, FaultKind::Division)]) {
         let (cpu, fault, _) =
             both!(arithmetic(read x, read vec![by; 40], write vec![0i32; 40])).unwrap_err();
         let CpuError::Fault(cpu) = cpu else { panic!("{cpu}") };

@@ -62,11 +62,13 @@ fn one_call() -> TestResult {
     // SAFETY: nothing runs on this driver.
     let (calls, ()) = lab.calls(|| unsafe { nothing.launch(&stream, plain.cooperative(), ()) })?;
     ensure_eq!(calls.last(), Some(&"cuLaunchCooperativeKernel"));
-    // A grid without blocks is no launch.
+    // A grid without blocks is refused before the driver is asked.
     let empty = LaunchConfig::new((8, 0), 32).cluster(2).priority(1);
     // SAFETY: as above.
-    let (calls, ()) = lab.calls(|| unsafe { nothing.launch(&stream, empty, ()) })?;
-    ensure!(calls.is_empty(), "{calls:?}");
+    let refused = unsafe { nothing.launch(&stream, empty, ()) };
+    ensure!(refused.is_err_and(|error| error.to_string().contains("has no blocks")));
+    let calls = lab.recorder.take();
+    ensure!(calls.is_empty(), "{} calls", calls.len());
     drop((nothing, stream));
     lab.close()
 }

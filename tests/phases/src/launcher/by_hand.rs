@@ -63,7 +63,7 @@ __device__ inline void give_up(
     fault* slot, unsigned kernel, unsigned what, unsigned file, unsigned line, u64_raw index, u64_raw length,
     u64_raw x, u64_raw y, u64_raw z
 ) {
-    if (atomicCAS_system(&slot->state, 0u, 1u) == 0u) {
+    if (atomicCAS(&slot->state, 0u, 1u) == 0u) {
         volatile fault* s = slot;
         s->kind = what; s->line = line; s->file = file; s->kernel = kernel; s->index = index; s->len = length;
         s->element[0] = x; s->element[1] = y; s->element[2] = z;
