@@ -162,6 +162,10 @@ PHASES_TEST(is_finite, !nan_(sub_(a.v, a.v)))
 #undef PHASES_TEST
 template <class C> PHASES_FN f32 a_from_bits(C, line, ty<f32>, u32 x) { return f32(bits_f32(x.v)); }
 template <class C> PHASES_FN f64 a_from_bits(C, line, ty<f64>, u64 x) { return f64(bits_f64(x.v)); }
+// `From` of numbers, which is `as` where nothing is lost.
+template <class C, class R, int K, class A> PHASES_FN num<R, K> a_from(C, line, ty<num<R, K>>, const A& x) {
+    return as<num<R, K>>(v(x));
+}
 template <class C, class R, int K> PHASES_FN num<R, K> a_from_f64(C, line, ty<num<R, K>>, f64 x) { return num<R, K>(R(x.v)); }
 template <class C, class R, int K, class = float_<R, K>> PHASES_FN f64 to_f64_num(C, line, num<R, K> a) { return f64(a.v); }
 

@@ -306,3 +306,19 @@ fn a_cycle_of_methods_is_an_error_of_the_load() {
     }
     assert!(!nbody::source().contains("#error"));
 }
+
+#[kernel]
+fn widened(x: &[u8], y: &[f32], out: &mut [f64]) {
+    each(out, |i, out| {
+        let sum = f32::from(x[i]) + y[i] + f32::from(-3i16);
+        *out = f64::from(sum) * f64::from(u32::from(x[i] > 7) + u32::from(x[i]))
+            + i64::from(x[i]) as f64;
+    });
+}
+
+#[test]
+fn conversions_by_from_have_equal_bits() {
+    let y: Vec<f32> = (0..256).map(|i| i as f32 * 0.3).collect();
+    let sums = both!(widened(read (0..=255).collect::<Vec<u8>>(), read y, write vec![0.0f64; 256]));
+    assert!(sums.unwrap()[9] > 0.0);
+}

@@ -21,8 +21,8 @@ unsafe impl DeviceRepr for Eye {}
 
 kernels! {
     struct Tracer;
-    // SAFETY: each thread writes its own pixel, which it compares with the size, and reads spheres below `n`. All lengths
-    // fit in 32 bits.
+    // SAFETY: each thread writes its own pixel, which it compares with the size, and reads spheres below `n`. All
+    // lengths fit in 32 bits.
     unsafe in SOURCE {
         safe fn render(
             width: u32, height: u32, #[any] samples: u32, #[any] depth: u32, camera: Eye, spheres: &[Sphere],

@@ -12,9 +12,9 @@ pub(crate) const SOURCE: &str = include_str!("twins.cu");
 
 kernels! {
     pub(crate) struct Twins;
-    // SAFETY: each thread reads elements below the lengths that the declarations compare, and writes the one with its own
-    // index, which it compares with the number of elements. What `spmv` cannot compare, its caller promises. All lengths
-    // fit in 32 bits.
+    // SAFETY: each thread reads elements below the lengths that the declarations compare, and writes the one with its
+    // own index, which it compares with the number of elements. What `spmv` cannot compare, its caller promises. All
+    // lengths fit in 32 bits.
     unsafe in SOURCE {
         pub(crate) safe fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32], n: u32 = x.len()) over n by 256
             where y.len() == n, out.len() == n;

@@ -2,7 +2,7 @@
 
 use cuda_safe::kernel::kernel;
 
-/// `c = a b` for matrices of `n` rows and columns, by rows. The kernel computes its indices, so overflow checks cost most
+/// `c = a b` for matrices of `n` rows and columns, by rows. It computes its indices, so overflow checks cost most
 /// here.
 #[kernel(contract)]
 pub fn matmul(n: usize, a: &[f32], b: &[f32], c: &mut [f32]) {

@@ -1,5 +1,5 @@
-//! The same picture by `f64`, with the same random numbers. Rays that pass an edge differently go different ways, so a few
-//! pixels have other colours.
+//! The same picture in `f64`, with the same random numbers. Rays that pass an edge differently go different ways, so a
+//! few pixels have other colours.
 
 use rayon::prelude::*;
 use rust_kernels::raytrace::{Camera, Sphere};
