@@ -1,8 +1,8 @@
-//! Accesses by an address that is one of several, as `c ? a[i] : b[i]`, `std::clamp` and pointers that are exchanged in loops
-//! compile to: an access for each origin, in a branch of its own.
+//! Accesses by an address that is one of several, as `c ? a[i] : b[i]`, `std::clamp` and pointers that are exchanged
+//! in loops compile to: an access for each origin, in a branch of its own.
 //!
-//! Beside each address goes the number of its origin, by the same choices and phis. In each branch the address is copied
-//! to a register whose origin is known: see [`Body::origins`].
+//! Beside each address goes the number of its origin, by the same choices and phis. In each branch the address is
+//! copied to a register whose origin is known: see [`Body::origins`].
 
 use std::collections::HashMap;
 

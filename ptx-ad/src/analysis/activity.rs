@@ -253,8 +253,8 @@ impl Activity {
         }
     }
 
-    /// Returns whether an instruction takes the sign bit of a number, which is a constant like a comparison with 0. What
-    /// was lost of the number stays lost: its bits may be anything.
+    /// Returns whether an instruction takes the sign bit of a number, which is a constant like a comparison with 0.
+    /// What was lost of the number stays lost: its bits may be anything.
     fn sign_bit(&mut self, kinds: &Kinds, instr: &Instr) -> bool {
         let Some((d, a, bits)) = sign_bit(instr) else { return false };
         let Some(low) = Slot::of(&a) else { return false };

@@ -1,5 +1,5 @@
-//! Numbers that are copied byte by byte, as `memcpy` of a structure compiles to: loads and stores of whole numbers take the
-//! place of those of their bytes.
+//! Numbers that are copied byte by byte, as `memcpy` of a structure compiles to: loads and stores of whole numbers
+//! take the place of those of their bytes.
 
 mod loops;
 mod stores;

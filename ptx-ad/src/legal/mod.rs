@@ -12,20 +12,20 @@ use crate::body::Body;
 use crate::refusal::{Reason, Refusal, Refusals};
 use crate::spec::{Real, Reals, Spec};
 
-const PART_STORED: &str = "a part of a number's bits is stored: store whole numbers; a `memcpy` within one array, or of a \
-    size that is no multiple of the numbers', write as assignments";
+const PART_STORED: &str = "a part of a number's bits is stored: store whole numbers; a `memcpy` within one array, or \
+    of a size that is no multiple of the numbers', write as assignments";
 
-/// Returns why an adjoint can't repeat an atomic operation whose result is used, and what to do. A replay buffer takes no
-/// results that depend on active inputs.
+/// Returns why an adjoint can't repeat an atomic operation whose result is used, and what to do. A replay buffer takes
+/// no results that depend on active inputs.
 fn atomic_result(instr: &Instr, varied: bool) -> &'static str {
     match &instr.op {
         Op::Atom { op: AtomOp::Cas | AtomOp::Exch, .. } if varied => {
-            "the result of `atomicCAS` or `atomicExch` on numbers that depend on active inputs is used, so an adjoint can't \
-             repeat it: add numbers with `atomicAdd`, without using its result"
+            "the result of `atomicCAS` or `atomicExch` on numbers that depend on active inputs is used, so an \
+             adjoint can't repeat it: add numbers with `atomicAdd`, without using its result"
         }
         _ if varied => {
-            "the result of an atomic operation on numbers that depend on active inputs is used, so an adjoint can't repeat \
-             it: don't use the result; read sums in a second kernel"
+            "the result of an atomic operation on numbers that depend on active inputs is used, so an adjoint can't \
+             repeat it: don't use the result; read sums in a second kernel"
         }
         Op::Atom { op: AtomOp::Cas | AtomOp::Exch, .. } => {
             "the result of `atomicCAS` or `atomicExch` is used, so an adjoint can't repeat it: add numbers with `atomicAdd`, \
@@ -92,13 +92,13 @@ impl Check<'_> {
             let text = match &reason {
                 Reason::Bits => {
                     "integer instructions change the bits of a number that depends on active inputs, as `memcpy` between \
-                     types, unions and `__float_as_int` compile to: copy members by assignment, or state the derivative with \
-                     `geom::ad::rule`"
+                     types, unions and `__float_as_int` compile to: copy members by assignment, or state the \
+                     derivative with `geom::ad::rule`"
                         .to_owned()
                 }
                 Reason::PointerInMemory => {
-                    "the memory that this reads is not known: the address was loaded, or is one of several of which one was: \
-                     pass the pointer as a parameter"
+                    "the memory that this reads is not known: the address was loaded, or is one of several of which \
+                     one was: pass the pointer as a parameter"
                         .to_owned()
                 }
                 Reason::AtomicResult => atomic_result(instr, self.takes_varied(instr)).to_owned(),

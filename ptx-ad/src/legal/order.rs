@@ -89,8 +89,8 @@ impl Check<'_> {
                         self.apart.extend(late);
                         if again || any_unknown || known(pointers) {
                             let text = "memory is loaded that the kernel may have stored to before, by an address that is one \
-                                        of more than four: keep what was stored in a local variable, and choose between \
-                                        values";
+                                        of more than four: keep what was stored in a local variable, and choose \
+                                        between values";
                             self.refuse(Reason::LoadAfterStore, text, instr);
                         }
                     }

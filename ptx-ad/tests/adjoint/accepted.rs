@@ -108,8 +108,8 @@ fn moves() {
         "cvt.rzi.s32.f32 %r5, %f1; cvt.rn.f32.s32 %f3, %r5; add.f32 %f3, %f3, %f1; mul.f32 %f2, %f3, %f1;",
         // The sign alone, as products of complex numbers take it.
         "mov.b32 %r5, %f1; and.b32 %r5, %r5, 0x80000000; or.b32 %r5, %r5, 0x3f800000; mov.b32 %f3, %r5; mul.f32 %f2, %f1, %f3;",
-        "cvt.f64.f32 %d1, %f1; mov.b64 %w6, %d1; and.b64 %w6, %w6, -9223372036854775808; or.b64 %w6, %w6, 0x3ff0000000000000; \
-         mov.b64 %d2, %w6; fma.rn.f64 %d2, %d2, %d1, %d1; cvt.rn.f32.f64 %f2, %d2;",
+        "cvt.f64.f32 %d1, %f1; mov.b64 %w6, %d1; and.b64 %w6, %w6, -9223372036854775808; or.b64 %w6, %w6, \
+         0x3ff0000000000000; mov.b64 %d2, %w6; fma.rn.f64 %d2, %d2, %d1, %d1; cvt.rn.f32.f64 %f2, %d2;",
         // What has no derivative is only compared.
         "ad.lost.f32 %f3, %f1; setp.gt.f32 %p1, %f3, 0f40000000; selp.f32 %f3, %f1, 0f3f800000, %p1; mul.f32 %f2, %f1, %f3;",
     ] {
@@ -117,8 +117,8 @@ fn moves() {
     }
 }
 
-/// The sign of a double in 32 bits. The device follows tangents in 64 bits alone, so the adjoint is compared with the kernel
-/// that takes the sign so.
+/// The sign of a double in 32 bits. The device follows tangents in 64 bits alone, so the adjoint is compared with the
+/// kernel that takes the sign so.
 #[test]
 fn signs_of_upper_halves() {
     let text = |sign: &str| {

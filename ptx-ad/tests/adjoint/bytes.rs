@@ -1,5 +1,5 @@
-//! Numbers that are copied byte by byte, as `memcpy` of structures compiles to. The device follows no tangents through bytes,
-//! so adjoints are compared with kernels that copy whole numbers.
+//! Numbers that are copied byte by byte, as `memcpy` of structures compiles to. The device follows no tangents through
+//! bytes, so adjoints are compared with kernels that copy whole numbers.
 
 use std::fmt::Write;
 
@@ -83,8 +83,8 @@ fn numbers() {
     let by_bytes = [load(0, 1), load(8, 2), compute.to_owned(), store(4, 3), store(8, 2)].concat();
     right(&singles(), &by_bytes, whole);
     // By shifts, and two bytes together.
-    let shifts = "ld.global.u8 %r10, [%w4+1]; ld.global.u8 %r11, [%w4]; ld.global.u16 %r12, [%w4+2]; shl.b32 %r10, %r10, 8; \
-        or.b32 %r10, %r10, %r11; shl.b32 %r12, %r12, 16; add.s32 %r10, %r10, %r12; mov.b32 %f1, %r10; ";
+    let shifts = "ld.global.u8 %r10, [%w4+1]; ld.global.u8 %r11, [%w4]; ld.global.u16 %r12, [%w4+2]; shl.b32 %r10, \
+        %r10, 8; or.b32 %r10, %r10, %r11; shl.b32 %r12, %r12, 16; add.s32 %r10, %r10, %r12; mov.b32 %f1, %r10; ";
     let code = [shifts, &load(8, 2), compute, &store(4, 3), &store(8, 2)].concat();
     right(&singles(), &code, whole);
     // Copies that nothing else reads.
@@ -135,8 +135,8 @@ fn copying(from: &str, to: &str, count: u32, label: &str) -> String {
     let (from_space, to_space) =
         if from == "%w10" { ("local", "global") } else { ("global", "local") };
     format!(
-        "mov.u64 %w11, 0; {label}: add.s64 %w12, {from}, %w11; ld.{from_space}.u8 %h1, [%w12]; add.s64 %w13, {to}, %w11; \
-         st.{to_space}.u8 [%w13], %h1; add.s64 %w11, %w11, 1; setp.lt.u64 %p1, %w11, {count}; @%p1 bra {label};\n"
+        "mov.u64 %w11, 0; {label}: add.s64 %w12, {from}, %w11; ld.{from_space}.u8 %h1, [%w12]; add.s64 %w13, {to}, \
+         %w11; st.{to_space}.u8 [%w13], %h1; add.s64 %w11, %w11, 1; setp.lt.u64 %p1, %w11, {count}; @%p1 bra {label};\n"
     )
 }
 

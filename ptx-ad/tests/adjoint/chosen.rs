@@ -5,11 +5,11 @@ use ptx_ad::Adjoint;
 use crate::common::{Arg, Device, Failure, floats, kernel, shape, words};
 
 const PARAMS: &str = ".param .u64 x, .param .u64 w, .param .u64 out, .param .u64 n, .param .u64 v";
-/// The thread's elements of x, w and out are `%w4` to `%w6`, v is `%w12`; `%r4` is its number of n, from 0 to 6. `%f1` is its number
-/// of x, and `%f2` is stored to out after the code.
-const START: &str = "ld.param.u64 %w1, [x]; ld.param.u64 %w2, [w]; ld.param.u64 %w3, [out]; ld.param.u64 %w7, [n]; ld.param.u64 %w12, [v]; \
-    mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mad.lo.s32 %r1, %r2, %r3, %r1; \
-    mul.wide.u32 %w8, %r1, 4; add.s64 %w4, %w1, %w8; add.s64 %w5, %w2, %w8; add.s64 %w6, %w3, %w8; \
+/// The thread's elements of x, w and out are `%w4` to `%w6`, v is `%w12`; `%r4` is its number of n, from 0 to 6. `%f1`
+/// is its number of x, and `%f2` is stored to out after the code.
+const START: &str = "ld.param.u64 %w1, [x]; ld.param.u64 %w2, [w]; ld.param.u64 %w3, [out]; ld.param.u64 %w7, [n]; \
+    ld.param.u64 %w12, [v]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mad.lo.s32 %r1, %r2, \
+    %r3, %r1; mul.wide.u32 %w8, %r1, 4; add.s64 %w4, %w1, %w8; add.s64 %w5, %w2, %w8; add.s64 %w6, %w3, %w8; \
     add.s64 %w7, %w7, %w8; ld.global.u32 %r4, [%w7]; ld.global.f32 %f1, [%w4]; mov.f32 %f2, %f1; \
     and.b32 %r5, %r4, 1; setp.eq.u32 %p1, %r5, 0; setp.gt.u32 %p2, %r4, 3;";
 

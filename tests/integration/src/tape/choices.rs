@@ -1,5 +1,5 @@
-//! Kernels with a choice between addresses, copies by `memcpy`, local arrays of integers beside numbers, and outputs that take
-//! constants: gradients against central differences in f64 on the host.
+//! Kernels with a choice between addresses, copies by `memcpy`, local arrays of integers beside numbers, and outputs
+//! that take constants: gradients against central differences in f64 on the host.
 
 use cuda_safe::{DeviceBuffer, LaunchConfig, nvrtc::Program};
 use tape::{Element, OpSpec, Param, Seeds, Tape};
