@@ -276,7 +276,10 @@ fn wrong_declarations_are_named(compiler: &Compiler) -> TestResult {
             "argument `n` of kernel `smooth`: `u64` has 8 bytes, the kernel's `unsigned int` 4",
         ),
         (NotConst::check, "argument `y` of kernel `smooth`: "),
-        (WrongElement::check, "argument `x` of kernel `smooth`: the elements of"),
+        (
+            WrongElement::check,
+            "argument `x` of kernel `smooth`: `&[f64]` does not fit the kernel's `const float*`",
+        ),
         (NoInstance::check, "missing"),
         (OfStruct::<u8>::check, "has instances for f32 and i32, not for u8"),
         (GlobalTypo::check, "no global `tabel`; hint: the module has "),
