@@ -72,7 +72,7 @@ pub(super) fn load(context: &Arc<ContextInner>, image: ModuleImage<'_>) -> Resul
 /// copies of its own.
 fn shares_nothing(text: &str) -> bool {
     Reached::of_text(text).is_ok_and(|reached| {
-        let mut uses = reached.kernels.iter().flat_map(|kernel| &kernel.uses);
+        let mut uses = reached.kernels.iter().flat_map(|kernel| &*kernel.uses);
         !uses.any(|used| used.writes)
     })
 }

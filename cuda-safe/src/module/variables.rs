@@ -56,9 +56,16 @@ impl Reach {
             return Self::Nothing;
         }
         let mut written = vec![false; reached.variables.len()];
-        for used in reached.kernels.iter().flat_map(|kernel| &kernel.uses) {
-            if let Some(place) = written.get_mut(used.variable) {
-                *place |= used.writes;
+        let mut last: Option<&Arc<[ptx::variables::VariableUse]>> = None;
+        for uses in reached.kernels.iter().map(|kernel| &kernel.uses) {
+            // Kernels that may reach all share one list.
+            if last.replace(uses).is_some_and(|last| Arc::ptr_eq(last, uses)) {
+                continue;
+            }
+            for used in &**uses {
+                if let Some(place) = written.get_mut(used.variable) {
+                    *place |= used.writes;
+                }
             }
         }
         let places = reached.variables.iter().map(|_| Once::new()).collect();

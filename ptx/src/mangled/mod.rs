@@ -447,6 +447,24 @@ mod tests {
         let _ = parameters(&format!("_Z1k{doubling}"));
     }
 
+    #[test]
+    fn types_that_a_name_repeats_take_memory_linear_in_it() {
+        // 300 KB, whose copies would take 10 GB.
+        let (ints, again) = ("i".repeat(100_000), "VS_".repeat(100_000));
+        assert_eq!(parameters(&format!("_Z1kPF{ints}E{again}")).len(), 100_001);
+        let (class, again) = ("a".repeat(100_000), "S_".repeat(100_000));
+        let types = parameters(&format!("_Z1k100000{class}{again}"));
+        let bytes = |ty: &Type| if let Type::Named(name) = ty { name.len() } else { 0 };
+        assert!(types.iter().map(bytes).sum::<usize>() < 10_000_000);
+        assert_eq!((types.len(), types.last()), (100_001, Some(&Type::Unknown)));
+        // A kernel has no limit that is met: 24 parameters of a class with a long name.
+        let (class, again) = ("b".repeat(150), "PS_".repeat(24));
+        assert!(!parameters(&format!("_Z1k150{class}{again}")).contains(&unknown_pointer(false)));
+        assert!(
+            parameters(&format!("_Z1k150{class}{again}")).iter().all(|ty| *ty != Type::Unknown)
+        );
+    }
+
     proptest! {
         #[test]
         fn any_name_is_answered_without_a_panic(name in "_Z[0-9A-Za-z_]{0,60}") {

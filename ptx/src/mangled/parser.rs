@@ -1,6 +1,8 @@
 //! The reader: recursive descent over the mangled name, its types in an arena, so that substitutions
 //! share what they name. Every `None` means 'not understood' and ends the reading.
 
+use std::cell::Cell;
+
 use super::{Pointee, Scalar, Type};
 
 /// Deeper nesting than any kernel's signature has.
@@ -31,6 +33,9 @@ struct Parser<'a> {
     /// The function's own template arguments, `None` for those that are no types.
     template_args: Vec<Option<Id>>,
     depth: usize,
+    /// How many more bytes of class names may be described. A name that each parameter repeats by a substitution of two
+    /// bytes would take memory quadratic in the text.
+    names_left: Cell<usize>,
 }
 
 fn parser(name: &str) -> Option<Parser<'_>> {
@@ -40,6 +45,7 @@ fn parser(name: &str) -> Option<Parser<'_>> {
         substitutions: Vec::new(),
         template_args: Vec::new(),
         depth: 0,
+        names_left: Cell::new(name.len().saturating_mul(16).saturating_add(4096)),
     })
 }
 
@@ -312,8 +318,12 @@ impl<'a> Parser<'a> {
             return None;
         }
         let inner = self.ty()?;
-        let node = if constant { Node::Const(inner) } else { self.nodes[inner].clone() };
-        Some(self.substitutable(node))
+        if constant {
+            return Some(self.substitutable(Node::Const(inner)));
+        }
+        // The same type, not a copy of it: a function may have many parameters.
+        self.substitutions.push(inner);
+        Some(inner)
     }
 
     /// Behind the `T`: `_`, `0_`, `1_`…
@@ -409,17 +419,24 @@ impl<'a> Parser<'a> {
         (id, constant)
     }
 
+    /// Returns the name of a class; `None` if the names of all parameters become too long.
+    fn spell(&self, name: &str) -> Option<String> {
+        let left = self.names_left.get().checked_sub(name.len())?;
+        self.names_left.set(left);
+        Some(name.to_owned())
+    }
+
     fn describe(&self, id: Id) -> Type {
         let (id, _) = self.bare(id);
         match &self.nodes[id] {
             Node::Scalar(scalar) => Type::Scalar(*scalar),
-            Node::Named(name) => Type::Named(name.clone()),
+            Node::Named(name) => self.spell(name).map_or(Type::Unknown, Type::Named),
             Node::Pointer(pointee) => {
                 let (pointee, constant) = self.bare(*pointee);
                 let pointee = match &self.nodes[pointee] {
                     Node::Void => Pointee::Void,
                     Node::Scalar(scalar) => Pointee::Scalar(*scalar),
-                    Node::Named(name) => Pointee::Named(name.clone()),
+                    Node::Named(name) => self.spell(name).map_or(Pointee::Unknown, Pointee::Named),
                     _ => Pointee::Unknown,
                 };
                 Type::Pointer { pointee, constant }

@@ -1,6 +1,6 @@
 //! Following addresses through a module, until nothing new is found.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::Table;
 use super::operands::Effect;
@@ -52,7 +52,6 @@ pub(super) struct Flow {
     stored: BTreeSet<usize>,
     /// Whether the search was given up.
     given_up: bool,
-    variables: usize,
 }
 
 struct Search<'m> {
@@ -80,40 +79,52 @@ impl Flow {
                 search.function(index);
             }
             passes += 1;
-            let given_up = passes == MOST_PASSES || search.sets.is_too_large();
+            // Sets that are too large are not made, so what was found then is not all.
+            let given_up = search.sets.is_too_large() || (passes == MOST_PASSES && search.changed);
             if !search.changed || given_up {
-                let given_up = given_up && search.changed;
                 return search.finish(given_up);
             }
         }
     }
 
-    /// Returns the variables that a kernel reads and those that it may write.
-    pub(super) fn of_kernel(&self, kernel: usize) -> (BTreeSet<usize>, BTreeSet<usize>) {
-        let all = || (0..self.variables).collect::<BTreeSet<usize>>();
+    /// Returns the variables that a kernel reads and those that it may write; `None` if those may be all. `steps` is how
+    /// much work the calls for all kernels may do together: kernels can share functions, and variables.
+    pub(super) fn of_kernel(
+        &self,
+        kernel: usize,
+        steps: &mut usize,
+    ) -> Option<(BTreeSet<usize>, BTreeSet<usize>)> {
         let (mut reads, mut writes) = (BTreeSet::new(), BTreeSet::new());
-        let mut seen = vec![false; self.known.len()];
+        let mut seen = HashSet::from([kernel]);
         let mut open = vec![kernel];
         while let Some(index) = open.pop() {
             let Some(known) = self.known.get(index) else { continue };
-            if std::mem::replace(&mut seen[index], true) {
-                continue;
-            }
             if self.given_up || known.everything {
-                return (all(), all());
+                return None;
             }
-            let elements = |set| self.sets.elements(set).iter().map(|&element| element as usize);
-            reads.extend(elements(known.reads));
-            writes.extend(elements(known.writes));
+            let (read, written) =
+                (self.sets.elements(known.reads), self.sets.elements(known.writes));
+            let stored = [known.reads_loaded, known.writes_loaded].map(|loaded| match loaded {
+                true => self.stored.len(),
+                false => 0,
+            });
+            let work = 1 + read.len() + written.len() + stored[0] + stored[1] + known.calls.len();
+            // Smaller kernels do not get what is left: the time for all is bounded.
+            *steps = steps.saturating_sub(work);
+            if *steps == 0 {
+                return None;
+            }
+            reads.extend(read.iter().map(|&element| element as usize));
+            writes.extend(written.iter().map(|&element| element as usize));
             if known.reads_loaded {
                 reads.extend(&self.stored);
             }
             if known.writes_loaded {
                 writes.extend(&self.stored);
             }
-            open.extend(&known.calls);
+            open.extend(known.calls.iter().copied().filter(|call| seen.insert(*call)));
         }
-        (reads, writes)
+        Some((reads, writes))
     }
 }
 
@@ -526,7 +537,6 @@ impl<'m> Search<'m> {
                 open.extend(self.sets.elements(init));
             }
         }
-        let variables = self.table.names.len();
-        Flow { known: self.known, sets: self.sets, stored, given_up, variables }
+        Flow { known: self.known, sets: self.sets, stored, given_up }
     }
 }

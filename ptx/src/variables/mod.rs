@@ -16,9 +16,14 @@ mod operands;
 mod scan;
 mod sets;
 
+use std::sync::Arc;
+
 use crate::Error;
 use crate::ir::{FunctionKind, Module, Space};
 use flow::Flow;
+
+/// How much work it may take to gather what all kernels reach. What remains counts as writing every variable.
+const MOST_STEPS: usize = 1 << 22;
 
 /// The variables that the kernels of a module can reach.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,8 +40,9 @@ pub struct Reached {
 pub struct KernelReach {
     /// The kernel's name in the image.
     pub kernel: String,
-    /// The variables that it reaches, each once, by their positions in [`Reached::variables`].
-    pub uses: Vec<VariableUse>,
+    /// The variables that it reaches, each once, by their positions in [`Reached::variables`]. Kernels that may reach all
+    /// share one list.
+    pub uses: Arc<[VariableUse]>,
 }
 
 /// The use of a variable by a kernel.
@@ -68,21 +74,28 @@ impl Reached {
     pub fn of(module: &Module) -> Self {
         let table = Table::new(module);
         let flow = (!table.names.is_empty()).then(|| Flow::run(module, &table));
+        let list = |variable: usize, writes: bool| VariableUse {
+            variable,
+            writes: writes && !table.constant[variable],
+        };
+        let all: Arc<[VariableUse]> =
+            (0..table.names.len()).map(|variable| list(variable, true)).collect();
+        let mut steps = MOST_STEPS;
         let mut kernels = Vec::new();
         for (index, function) in module.functions.iter().enumerate() {
             if function.kind != FunctionKind::Entry || function.body.is_none() {
                 continue;
             }
-            let mut uses: Vec<VariableUse> = Vec::new();
-            if let Some(flow) = &flow {
-                let (reads, writes) = flow.of_kernel(index);
-                for variable in 0..table.names.len() {
-                    let writes = writes.contains(&variable) && !table.constant[variable];
-                    if writes || reads.contains(&variable) {
-                        uses.push(VariableUse { variable, writes });
-                    }
-                }
-            }
+            let Some(flow) = &flow else { continue };
+            let uses = match flow.of_kernel(index, &mut steps) {
+                Some((reads, writes)) => reads
+                    .union(&writes)
+                    .map(|&variable| list(variable, writes.contains(&variable)))
+                    // A constant variable is not written, and perhaps not read.
+                    .filter(|used| used.writes || reads.contains(&used.variable))
+                    .collect(),
+                None => all.clone(),
+            };
             if !uses.is_empty() {
                 kernels.push(KernelReach { kernel: function.name.clone(), uses });
             }

@@ -14,11 +14,15 @@ impl Set {
 /// More than this many elements in all sets together: hostile text, which is not analysed further.
 const MOST_ELEMENTS: usize = 1 << 20;
 
+/// More than this many elements gone through to make sets, known ones included: the same.
+const MOST_WORK: usize = 1 << 26;
+
 pub(super) struct Sets {
     list: Vec<Rc<[u32]>>,
     index: HashMap<Rc<[u32]>, Set>,
     unions: HashMap<(Set, Set), Set>,
     elements: usize,
+    work: usize,
 }
 
 impl Sets {
@@ -29,6 +33,7 @@ impl Sets {
             index: HashMap::from([(empty, Set::EMPTY)]),
             unions: HashMap::new(),
             elements: 0,
+            work: 0,
         }
     }
 
@@ -37,12 +42,17 @@ impl Sets {
         self.list.get(set.0 as usize).map_or(&[], |elements| elements)
     }
 
-    /// Returns whether the sets have grown too large to go on.
+    /// Returns whether the sets have grown too large to go on. From then on no new set is made: the functions return the
+    /// empty one.
     pub(super) fn is_too_large(&self) -> bool {
-        self.elements > MOST_ELEMENTS
+        self.elements > MOST_ELEMENTS || self.work > MOST_WORK
     }
 
     pub(super) fn of(&mut self, mut elements: Vec<u32>) -> Set {
+        self.work = self.work.saturating_add(elements.len());
+        if self.is_too_large() {
+            return Set::EMPTY;
+        }
         elements.sort_unstable();
         elements.dedup();
         if let Some(known) = self.index.get(elements.as_slice()) {
@@ -66,6 +76,9 @@ impl Sets {
         let key = (a.min(b), a.max(b));
         if let Some(known) = self.unions.get(&key) {
             return *known;
+        }
+        if self.is_too_large() {
+            return Set::EMPTY;
         }
         let all = [self.elements(a), self.elements(b)].concat();
         let union = self.of(all);

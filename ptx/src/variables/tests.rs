@@ -1,6 +1,6 @@
 //! Hand-written texts, one for each way in which an address can go.
 
-use super::{Reached, scan};
+use super::{Reached, VariableUse, scan};
 
 const HEAD: &str = ".version 8.0\n.target sm_75\n.address_size 64\n";
 
@@ -245,6 +245,31 @@ fn hostile_texts_end_in_time() {
     );
     let reached = Reached::of_text(&text).expect("PTX");
     assert!(reached.uses("k").iter().all(|used| used.writes) && reached.uses("k").len() == 2);
+
+    // One register that holds one of many variables after the other.
+    let each = |text: fn(usize) -> String, n: usize| (0..n).map(text).collect::<String>();
+    let many = each(|i| format!(".global .u32 g{i};\n"), 20_000);
+    let loads = each(|i| format!("ld.global.u32 %r1, [g{i}];\n"), 20_000);
+    let text = format!("{HEAD}{many}.visible .entry k() {{ .reg .b32 %r<2>; {loads} ret; }}");
+    let reached = Reached::of_text(&text).expect("PTX");
+    assert_eq!(reached.uses("k").len(), 20_000);
+
+    // Many kernels, each of which may reach many variables.
+    let names = each(|i| if i == 0 { "g0".into() } else { format!(", g{i}") }, 8000);
+    let kernels = each(
+        |i| {
+            format!(
+                ".visible .entry k{i}() {{ .reg .b64 %rd<2>; ld.global.u64 %rd1, [t+8]; \
+                 st.global.u32 [%rd1], 0; ret; }}\n"
+            )
+        },
+        8000,
+    );
+    let text = format!("{HEAD}{many}.global .u64 t[] = {{{names}}};\n{kernels}");
+    let reached = Reached::of_text(&text).expect("PTX");
+    assert_eq!(reached.kernels.len(), 8000);
+    let writes = |used: &VariableUse| used.writes && used.variable == 7999;
+    assert!(reached.kernels.iter().all(|kernel| kernel.uses.iter().any(writes)));
 }
 
 #[test]
