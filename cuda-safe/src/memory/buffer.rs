@@ -388,12 +388,17 @@ impl<T: Copy + 'static> DeviceBuffer<MaybeUninit<T>> {
     /// Copies `source` to the buffer: then every element is written.
     ///
     /// # Errors
-    /// As [`DeviceSliceMut::upload`]; the buffer is freed.
+    /// As [`DeviceSliceMut::upload`], and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) on a stream that records unless
+    /// the buffer was allocated in the same capture: the graph may never run. The buffer is freed.
     pub fn init_from(self, stream: &Stream, source: &[T]) -> Result<DeviceBuffer<T>>
     where
         T: NoUninit,
     {
         let DeviceBuffer { allocation, len, .. } = self;
+        // Memory of a graph exists only while the graph runs, and bodies of conditional nodes can't use it.
+        if !allocation.is_of_graph() {
+            stream.inner().not_capturing("the first write of memory from outside of the graph")?;
+        }
         let mut buffer = DeviceBuffer { allocation, len, marker: PhantomData };
         buffer.upload(stream, source)?;
         Ok(buffer)

@@ -25,7 +25,7 @@ use shaped::{
 use views::{
     arrays_of_odd_shapes, buffers_cast_to_and_fro, copies_of_memory_not_yet_written,
     device_memory_of_any_alignment, elements_aligned_beyond_a_page, elements_of_no_size,
-    parts_that_are_none, versions_of_parts_that_are_none,
+    parts_that_are_none, versions_of_parts_that_are_none, written_in_a_graph_that_never_runs,
 };
 
 /// Drops a buffer that another stream still reads, and takes memory of its size at once.
@@ -192,6 +192,7 @@ list![
     arrays_of_odd_shapes,
     buffers_cast_to_and_fro,
     copies_of_memory_not_yet_written,
+    written_in_a_graph_that_never_runs,
     device_memory_of_any_alignment,
     elements_aligned_beyond_a_page,
     elements_of_no_size,

@@ -1,10 +1,13 @@
 //! Attacks on views, casts and elements of odd sizes.
 
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ops::{Bound, Range};
 
 use bytemuck::{Pod, Zeroable};
-use cuda_safe::{DeviceBuffer, Module, PinnedBuffer, PitchedLayout, Pool, Stream, UnifiedBuffer};
+use cuda_safe::{
+    DeviceBuffer, Error, Module, PinnedBuffer, PitchedLayout, Pool, Stream, UnifiedBuffer,
+};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
 
@@ -332,6 +335,32 @@ pub(super) fn copies_of_memory_not_yet_written(lab: &Lab) -> TestResult {
         lab.refused(y.init_from(&stream, &vec![4; len]))?;
     }
     ensure_eq!(x.init_from(&other, &[5; 1000])?.to_vec(&stream)?, [5; 1000]);
+    Ok(())
+}
+
+/// Writes memory for the first time in a graph that is never launched, and takes it out of the closure as written.
+///
+/// - row: no byte is read as a type that it may not be
+/// - targets: `DeviceBuffer::uninit`, `DeviceBuffer::init_from`, `Context::capture`
+/// - must: error "can't be recorded"
+pub(super) fn written_in_a_graph_that_never_runs(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let raw = Cell::new(Some(DeviceBuffer::<MaybeUninit<u32>>::uninit(&stream, 1000)?));
+    let written = Cell::new(None);
+    lab.refused(context.capture((), |s, ()| {
+        let raw = raw.take().ok_or_else(|| Error::invalid("recorded twice"))?;
+        written.set(Some(raw.init_from(s, &[7; 1000])?));
+        Ok(())
+    }))?;
+    ensure!(written.take().is_none(), "the buffer counts as written");
+    // Memory of the graph itself is written whenever it is there.
+    let mut sum = DeviceBuffer::<u32>::zeroed(&stream, 1000)?;
+    let mut graph = context.capture((), |s, ()| {
+        sum.copy_from(s, &DeviceBuffer::uninit(s, 1000)?.init_from(s, &[7; 1000])?)
+    })?;
+    graph.launch(&stream)?;
+    drop(graph);
+    ensure_eq!(sum.to_vec(&stream)?, [7; 1000]);
     Ok(())
 }
 
