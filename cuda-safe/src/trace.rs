@@ -22,11 +22,15 @@ pub(crate) use emitting::emit;
 mod emitting {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    use crate::caller::{Caller, run_as};
+    use crate::caller::{Caller, is_subscriber, run_as};
 
     /// Runs the code of subscribers. A panic in it ends here: between the driver's call and the record of what
-    /// it uses, unwinding would leave a use that is never waited for.
+    /// it uses, unwinding would leave a use that is never waited for. A call that a subscriber makes emits nothing: its
+    /// events would call the subscriber again, which may wait for a lock of its own, or never end.
     pub(crate) fn emit(event: impl FnOnce()) {
+        if is_subscriber() {
+            return;
+        }
         let emitted = run_as(Caller::Subscriber, || catch_unwind(AssertUnwindSafe(event)));
         if let Err(panic) = emitted {
             // The panic's payload may panic in its drop.

@@ -17,6 +17,7 @@ use super::jit::{Arguments, JitOptions};
 use super::load::{self, Loaded, LoadedFrom, ModuleImage, explain};
 use super::variables::Variables;
 use super::{KernelSignatures, ModuleInner};
+use crate::caller;
 use crate::context::{ContextInner, Deferred};
 use crate::error::{Error, Result};
 use crate::image::{self, ImageKind};
@@ -79,6 +80,8 @@ fn shares_nothing(text: &str) -> bool {
 
 /// Compiles kernels of lazily loaded modules, given with their names in the image, on all cores, and loads them.
 pub(super) fn prepare(wanted: &[(&ModuleInner, &str)]) -> Result<()> {
+    // The other threads would wait for a lock that the caller of a subscriber holds.
+    caller::may_call()?;
     let next = AtomicUsize::new(0);
     // The error of the first kernel in the caller's order, whichever thread had it.
     let failed: Lock<Option<(usize, Error)>> = Lock::new(None);

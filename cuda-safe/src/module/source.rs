@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::caller;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::module::{KernelSignatures, Linker, Module};
@@ -119,6 +120,7 @@ impl KernelSource for nvrtc::Program {
 impl KernelSource for &nvrtc::Program {
     /// Loads the kernels. The program must have been created with the name expressions.
     fn load_kernels(self, context: &Context, _: &[&str]) -> Result<Module> {
+        caller::check_caller()?;
         let arch = context.device().arch()?;
         let driver = context.driver().version()?;
         let program = with_lines_in_software(Cow::Borrowed(self), context)?;
@@ -131,6 +133,8 @@ impl KernelSource for &nvrtc::Program {
     }
 
     fn signatures(self, arch: nvrtc::Arch, _: &[&str]) -> Result<KernelSignatures> {
+        // The compiler has locks, which a forked child can't wait for.
+        caller::check_caller()?;
         let image = timed!(INFO, [%arch, "compile"], self.compile(arch))?;
         Ok((&image).into())
     }
@@ -138,6 +142,7 @@ impl KernelSource for &nvrtc::Program {
 
 impl<const N: usize> KernelSource for [nvrtc::Program; N] {
     fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module> {
+        caller::check_caller()?;
         let (arch, driver) = (context.device().arch()?, context.driver().version()?);
         let mut linker = Linker::new(context);
         for program in relocatable(self, names) {
@@ -150,6 +155,7 @@ impl<const N: usize> KernelSource for [nvrtc::Program; N] {
 
     /// Returns the kernels of the linked programs. The link is one of PTX, which needs no library.
     fn signatures(self, arch: nvrtc::Arch, names: &[&str]) -> Result<KernelSignatures> {
+        caller::check_caller()?;
         let (major, minor) = arch.capability();
         let mut linker = nvrtc::Linker::new(nvrtc::Arch::compute(major, minor));
         for program in relocatable(self, names) {

@@ -44,6 +44,11 @@ impl Subscriber for Asks {
             ("compiled_kernels", module.compiled_kernels().is_empty()),
             ("take_drop_errors", context.take_drop_errors().is_empty()),
             ("kernel", module.kernel("one").is_err()),
+            (
+                "prepare_kernels",
+                Module::prepare_kernels([(module, "one"), (module, "two")]).is_err(),
+            ),
+            ("compile", Module::compile(context, "").is_err()),
             ("is_recording", !context.is_recording()),
         ];
         context.set_copy_threads(2);
@@ -68,7 +73,8 @@ fn ask(asked: Option<Asked>) {
 /// locked: each call is an error or says nothing, and none waits for a lock of its own thread.
 ///
 /// - row: subscribers of `tracing`
-/// - targets: `Context::stats`, `Module::compiled_kernels`, `Context::take_drop_errors`, `Module::kernel`,
+/// - targets: `Context::stats`, `Module::compiled_kernels`, `Module::prepare_kernels`, `Module::compile`,
+///   `Context::take_drop_errors`, `Module::kernel`,
 ///   `Stream::seal_last_node`, `Stream::keep`, `Stream::last_node`, `Stream::fork`
 /// - must: right
 /// - limit: 20
