@@ -73,7 +73,7 @@ pub(crate) struct DeferredFrees {
     for_calls: AtomicUsize,
     /// How many items a host function has dropped, counted in the same way.
     dropped: AtomicUsize,
-    /// How many bytes of pinned memory lie here, about.
+    /// How many bytes of pinned memory lie here, about, with those of registered vectors.
     pinned: AtomicUsize,
 }
 
@@ -93,6 +93,7 @@ impl Deferred {
     fn pinned_bytes(&self) -> usize {
         match self {
             Self::Pinned { bytes, .. } | Self::PinnedInFlight { bytes, .. } => *bytes,
+            Self::Registered(vector) => vector.bytes(),
             _ => 0,
         }
     }
@@ -147,6 +148,13 @@ impl DeferredFrees {
                 && let Some(item) = self.items.take(|item| item.pinned_bytes() > 0)
             {
                 self.pinned.fetch_sub(item.pinned_bytes(), Ordering::Relaxed);
+                // Each of them, since another thread may have dropped this one after the last wait.
+                if matches!(item, Deferred::Registered(_))
+                    && let Err(error) = context.wait_for_all()
+                {
+                    self.put(item);
+                    return Err(error);
+                }
                 context.keep_drop_result(free(item, context));
             }
             Ok(())

@@ -320,6 +320,8 @@ pub(super) fn part(
     after: &[RawNode],
     record: impl FnOnce(&Stream) -> Result<()>,
 ) -> Result<Part> {
+    // Sources of uploads, which graphs that are gone have left: within the capture nothing can be freed.
+    context.deferred.bound_pinned(context);
     let raw = create(context, 0)?;
     let stream = Stream::recording(context, raw, capture.clone());
     context.captures.begin()?;

@@ -56,6 +56,7 @@ pub(in crate::memory) enum Memory {
 pub(crate) struct HostVec {
     start: NonNull<u8>,
     capacity: usize,
+    bytes: usize,
     free: unsafe fn(NonNull<u8>, usize),
 }
 
@@ -74,7 +75,14 @@ impl HostVec {
         let mut vector = std::mem::ManuallyDrop::new(vector);
         // SAFETY: a vector's pointer is never null.
         let start = unsafe { NonNull::new_unchecked(vector.as_mut_ptr()) };
-        Self { start: start.cast(), capacity: vector.capacity(), free: free::<T> }
+        let capacity = vector.capacity();
+        let bytes = capacity.saturating_mul(size_of::<T>());
+        Self { start: start.cast(), capacity, bytes, free: free::<T> }
+    }
+
+    /// Returns the size of the memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(crate) fn start(&self) -> NonNull<u8> {
@@ -196,6 +204,7 @@ impl Allocation {
             let visible = Visible::new(Memory::Registered(vector), host);
             return Ok(Self::visible(0, 0, home, visible));
         }
+        context.deferred.bound_pinned(context);
         let flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
         let mut registered = false;
         let done = context.with_current(|| {

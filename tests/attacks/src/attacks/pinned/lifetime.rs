@@ -227,12 +227,13 @@ pub(super) fn pinned_memory_of_many_threads(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-/// Drops pinned and unified memory of ever other sizes. What is kept for later buffers is bounded.
+/// Drops pinned and unified memory of ever other sizes, registered vectors, and graphs with sources of uploads. What is
+/// kept for later buffers is bounded.
 ///
 /// - row: dropped or forgotten in flight
-/// - targets: `PinnedBuffer::zeroed`, `UnifiedBuffer::pinned`, `Context::stats`
+/// - targets: `PinnedBuffer::zeroed`, `UnifiedBuffer::pinned`, `UnifiedBuffer::register`, `Context::stats`
 /// - must: right
-/// - variants: pinned, unified
+/// - variants: pinned, unified, registered, recorded
 pub(super) fn dropped_in_many_sizes(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let mut most = 0;
@@ -241,6 +242,11 @@ pub(super) fn dropped_in_many_sizes(lab: &Lab) -> TestResult {
         let len = (4 << 20) + round * (2 << 20);
         match lab.variant() {
             "pinned" => drop(PinnedBuffer::<u8>::zeroed(&context, len)?),
+            "registered" => drop(UnifiedBuffer::register(&stream, vec![1u8; len])?),
+            "recorded" => {
+                let mut x = DeviceBuffer::<u8>::zeroed(&stream, len)?;
+                drop(context.capture((), |s, ()| x.upload(s, &vec![1; len]))?);
+            }
             _ => drop(UnifiedBuffer::<u8>::pinned(&stream, len)?),
         }
         most = most.max(context.stats().deferred_frees);
