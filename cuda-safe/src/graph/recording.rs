@@ -469,8 +469,11 @@ impl Recording {
         if let Some(lent) = &self.lent {
             return lent.keep(kept);
         }
+        // Launches name their module again and again. Of the others, as the sources of uploads, each is a new one: a
+        // search of all would make the time of a recording quadratic in its length.
+        const SEARCHED: usize = 32;
         let known = &mut self.contents.kept;
-        if !known.iter().any(|other| other.is_same(&kept)) {
+        if !known.iter().rev().take(SEARCHED).any(|other| other.is_same(&kept)) {
             known.push(kept);
         }
     }
