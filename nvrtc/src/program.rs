@@ -258,6 +258,27 @@ impl Program {
         }
     }
 
+    /// Fails unless the trace of the compiler's time can be written: NVRTC ends the process where it can't.
+    fn check_trace(&self) -> Result<(), Error> {
+        let Some(path) = &self.options.time_trace else { return Ok(()) };
+        let mut with_extension = path.clone().into_os_string();
+        with_extension.push(".json");
+        // NVRTC adds the extension where it is missing.
+        for file in [path, Path::new(&with_extension)] {
+            let is_new = !file.exists();
+            let opened = std::fs::File::options().append(true).create(true).open(file);
+            opened.map_err(|error| Error::InvalidInput {
+                what: format!("the file {} for the trace of the compiler's time", file.display()),
+                why: format!("it can't be written: {error}"),
+            })?;
+            if is_new {
+                // If that fails, an empty file is left.
+                let _ = std::fs::remove_file(file);
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the program with directives that say in which files its texts are, as far as its image depends on that.
     fn located(&self) -> Self {
         let mut program = self.clone();

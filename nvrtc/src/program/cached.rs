@@ -29,6 +29,7 @@ impl Program {
     /// serves, if the cache has it.
     pub(super) fn compile_with(&self, arch: Arch, bound: Bound) -> Result<Image, Error> {
         self.check_headers()?;
+        self.check_trace()?;
         let program = self.located();
         if let Some(library) = &self.library {
             return program.compile_by(library, arch, None);
