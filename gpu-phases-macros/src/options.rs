@@ -7,7 +7,7 @@ use syn::{Ident, Path, Token};
 
 use crate::refuse::refused;
 
-/// What `#[kernel(…)]` and `#[device(…)]` are told.
+/// The options of `#[kernel(…)]` and `#[device(…)]`.
 #[derive(Clone)]
 pub(crate) struct Options {
     /// The path of the library.

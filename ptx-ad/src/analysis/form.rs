@@ -320,7 +320,7 @@ impl Forms {
                         joined = Some(joined.map_or(form, |joined| joined.join(form)));
                     }
                     let mut joined = joined.unwrap_or(Form::UNKNOWN);
-                    // A range that grows with each turn ends nowhere.
+                    // A range that grows with each iteration has no end.
                     if pass > WIDEST_PASS
                         && joins.get(&phi.reg).is_some_and(|known| known.range != joined.range)
                     {

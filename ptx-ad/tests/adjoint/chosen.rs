@@ -93,7 +93,7 @@ fn stores() {
     right("selp.b64 %w9, %w2, %w12, %p1; mul.f32 %f3, %f1, %f1; red.global.add.f32 [%w9], %f3;");
 }
 
-/// Pointers that are exchanged in each turn, and one that moves.
+/// Pointers that are exchanged in each iteration, and one that moves.
 #[test]
 fn loops() {
     right(

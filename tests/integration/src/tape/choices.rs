@@ -44,7 +44,7 @@ fn copies(device: &TestDevice) -> TestResult {
     let body = "if (i >= n / 4) return; struct V { float a, b, c, d; }; V v;
         memcpy(&v, x + 4 * i, sizeof v); V u = v; u.a = v.d * v.b; memcpy(out + 4 * i, &u, sizeof u);";
     compare(device, body, &x, |x| x.chunks(4).map(|v| v[3] * v[1] + v[1] + v[2] + v[3]).sum())?;
-    // So many bytes are copied by a loop.
+    // A loop copies this many bytes.
     let body = "if (i >= n / 8) return; float v[8]; memcpy(v, x + 8 * i, sizeof v);
         v[i & 7] *= v[(i + 3) & 7]; memcpy(out + 8 * i, v, sizeof v);";
     compare(device, body, &x, |x| {
