@@ -14,6 +14,7 @@ pub(crate) const TESTS: &[Test] = &[
         templates_come_back_under_their_lowered_names,
     ),
     ("headers_come_from_memory_and_from_folders", headers_come_from_memory_and_from_folders),
+    ("a_trace_that_cannot_be_written_is_an_error", a_trace_that_cannot_be_written_is_an_error),
     ("cudas_own_headers_are_found", cudas_own_headers_are_found),
     ("options_reach_the_compiler", options_reach_the_compiler),
     ("warnings_come_with_the_image", warnings_come_with_the_image),
@@ -143,6 +144,15 @@ fn headers_come_from_memory_and_from_folders(c: &Compiler) -> Outcome {
     }
     match first.pre_include("three.h").compile(SM_90) {
         Err(Error::InvalidInput { what, .. }) => assert!(what.contains("three.h"), "{what}"),
+        other => return Err(format!("{other:?}").into()),
+    }
+    Ok(())
+}
+
+fn a_trace_that_cannot_be_written_is_an_error(c: &Compiler) -> Outcome {
+    let trace = c.folder.path().join("no folder/trace");
+    match c.program("").options(Options::new().time_trace(&trace)).compile(SM_90) {
+        Err(Error::InvalidInput { what, .. }) => assert!(what.contains("no folder"), "{what}"),
         other => return Err(format!("{other:?}").into()),
     }
     Ok(())
