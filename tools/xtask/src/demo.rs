@@ -48,7 +48,7 @@ pub(crate) fn demo() -> Result<bool, Error> {
         );
     }
     println!(
-        "On two cores it takes about four minutes in a fresh clone, most of them to build, and a minute once built."
+        "On two cores it takes about five minutes in a fresh clone, most of them to build, and a minute once built."
     );
     let finished = demo.run(gpu)?;
     if finished {
