@@ -98,6 +98,13 @@ impl Translator<'_> {
         Value::constant(name)
     }
 
+    /// Notes a call of a function that may have loops of its own.
+    fn enters(&mut self) {
+        for outer in &mut self.loops {
+            outer.calls = true;
+        }
+    }
+
     /// `Vec3::new(a)`, `T::from_f64(a)`, `Self::f(a)`.
     fn associated(
         &mut self,
@@ -109,6 +116,9 @@ impl Translator<'_> {
         let Expr::Call(call) = e else { return Ok(Value::unit()) };
         let primitive = PRIMITIVES.contains(&ty.to_string().as_str());
         let ty = self.hole(quote!(t.ty::<#ty>()));
+        if !primitive {
+            self.enters();
+        }
         self.mutable_arguments(&call.args);
         let args = self.operands(&mut call.args)?;
         if (DEFINED.contains(&name) || !(primitive || OF_TRAITS.contains(&name)))
@@ -148,6 +158,7 @@ impl Translator<'_> {
             None => syn::PathArguments::None,
         };
         self.calls.push(path.clone());
+        self.enters();
         let list = &call.args;
         let list = quote!(#list);
         let comma = (!list.is_empty()).then(|| quote!(,));

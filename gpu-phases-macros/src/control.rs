@@ -47,9 +47,9 @@ impl Translator<'_> {
             return Ok(None);
         }
         let condition = self.operand(&mut branch.cond)?;
-        let then = self.block_value(&mut branch.then_branch)?;
+        let then = self.branching(|s| s.block_value(&mut branch.then_branch))?;
         let Some((_, otherwise)) = &mut branch.else_branch else { return Ok(None) };
-        let otherwise = self.expr(otherwise)?;
+        let otherwise = self.branching(|s| s.expr(otherwise))?;
         let effect = condition.effect.max(then.effect).max(otherwise.effect);
         let code = format!("(v({}) ? {} : {})", condition.code, then.code, otherwise.code);
         Ok(Some(Value::new(code, effect)))
@@ -104,7 +104,7 @@ impl Translator<'_> {
                 braces += 1;
                 s.rebind(&matching);
             }
-            let then = s.block_value(&mut branch.then_branch)?;
+            let then = s.branching(|s| s.block_value(&mut branch.then_branch))?;
             let then = s.assign_to(target, then)?;
             if let Some(end) = &end {
                 s.emit(&format!("goto {end};"));
@@ -121,7 +121,7 @@ impl Translator<'_> {
             }
             // Names that the condition binds are not in scope in the `else`.
             let names = s.scopes.pop();
-            let value = s.branch_into(otherwise, target);
+            let value = s.branching(|s| s.branch_into(otherwise, target));
             s.scopes.extend(names);
             s.emit("}");
             if let Some(end) = &end {
@@ -142,7 +142,7 @@ impl Translator<'_> {
             Expr::Paren(inner) => self.conditions(&mut inner.expr),
             Expr::Binary(binary) => {
                 let mut conditions = self.conditions(&mut binary.left)?;
-                conditions.extend(self.conditions(&mut binary.right)?);
+                conditions.extend(self.branching(|s| s.conditions(&mut binary.right))?);
                 Ok(conditions)
             }
             Expr::Let(condition) => {
@@ -193,22 +193,24 @@ impl Translator<'_> {
         for (at, arm) in branch.arms.iter_mut().enumerate() {
             let (emitted, (test, result)): (String, (Option<String>, Value)) =
                 self.captured(|s| {
-                    s.scoped(|s| {
-                        let mut matching = Matching::default();
-                        s.pattern(&mut arm.pat, &value, &mut matching)?;
-                        s.bind(&matching);
-                        if let Some((_, guard)) = &mut arm.guard {
-                            let guard = s.operand(guard)?;
-                            s.emit(&format!("if (v({})) {{", guard.code));
-                        }
-                        let result = s.branch_into(&mut arm.body, target)?;
-                        if guarded && !result.never {
-                            s.emit(&format!("goto {end};"));
-                        }
-                        if arm.guard.is_some() {
-                            s.emit("}");
-                        }
-                        Ok((matching.test(), result))
+                    s.branching(|s| {
+                        s.scoped(|s| {
+                            let mut matching = Matching::default();
+                            s.pattern(&mut arm.pat, &value, &mut matching)?;
+                            s.bind(&matching);
+                            if let Some((_, guard)) = &mut arm.guard {
+                                let guard = s.operand(guard)?;
+                                s.emit(&format!("if (v({})) {{", guard.code));
+                            }
+                            let result = s.branch_into(&mut arm.body, target)?;
+                            if guarded && !result.never {
+                                s.emit(&format!("goto {end};"));
+                            }
+                            if arm.guard.is_some() {
+                                s.emit("}");
+                            }
+                            Ok((matching.test(), result))
+                        })
                     })
                 })?;
             never &= result.never;

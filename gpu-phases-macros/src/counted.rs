@@ -2,6 +2,7 @@
 
 use syn::{Expr, ExprForLoop};
 
+use crate::checks::Shape;
 use crate::exprs::line_of;
 use crate::loops::{Loop, as_range, is_range};
 use crate::patterns::single_name;
@@ -50,9 +51,11 @@ impl Translator<'_> {
             _ => None,
         };
         entry.known = self.name("known");
+        entry.last = self.name("last");
+        entry.level = self.branches;
         let ExprForLoop { pat, body, .. } = each;
         let counter = entry.counter.clone();
-        self.body(entry, |s| {
+        let translated = self.body(entry, |s| {
             s.bind_pattern(pat, value)?;
             if let (Some(counter), Some(scope)) = (&counter, s.scopes.last_mut())
                 && let Some(local) = scope.get_mut(counter)
@@ -60,7 +63,9 @@ impl Translator<'_> {
                 local.counter = true;
             }
             s.block_statements(body)
-        })
+        })?;
+        self.leave_outer_pure();
+        Ok(translated)
     }
 
     fn over_range(&mut self, each: &mut ExprForLoop, entry: Loop) -> Result<Value> {
@@ -68,39 +73,36 @@ impl Translator<'_> {
         let counter = self.name("j");
         let (body, entry) =
             self.counted_body(each, entry, &format!("{range}.number({counter})"), true)?;
-        self.leave_outer_pure();
-        let text = if inclusive {
+        let shape = if inclusive {
             let more = self.name("more");
-            format!(
-                "bool {more} = {range}.start.v <= {range}.end.v;\n\
-                 for (auto {counter} = {range}.start.v; {more}; {more} = {counter} != {range}.end.v, \
-                 {counter} = next({counter})) {{\n{}{body}}}\n",
-                entry.checked()
-            )
-        } else if entry.splits() {
-            split(&self.name("end"), &range, &counter, &body, &entry)
+            Shape {
+                head: format!(
+                    "{{ bool {more} = {range}.start.v <= {range}.end.v;\n\
+                     for (auto {counter} = {range}.start.v; {more}; {more} = {counter} != {range}.end.v, \
+                     {counter} = next({counter})) {{"
+                ),
+                tail: "} }",
+                count: format!("{range}.distance()"),
+                some: format!("{range}.start.v <= {range}.end.v"),
+                last: format!("{range}.number({range}.end.v)"),
+                range,
+                counter: None,
+            }
         } else {
-            format!(
-                "for (auto {counter} = {range}.start.v; {counter} < {range}.end.v; ++{counter}) {{\n{}{body}}}\n",
-                entry.checked()
-            )
+            Shape {
+                head: format!(
+                    "for (auto {counter} = {range}.start.v; {counter} < {range}.end.v; ++{counter}) {{"
+                ),
+                tail: "}",
+                count: format!("{range}.distance()"),
+                some: format!("{range}.start.v < {range}.end.v"),
+                last: format!("{range}.number(before({range}.end.v))"),
+                range,
+                counter: Some(counter),
+            }
         };
-        self.counted(&entry, &text);
+        self.counted(&entry, &shape, &body);
         Ok(Value::unit())
-    }
-
-    /// Emits a counted loop. If its body has no effects, its checks are deferred to its end.
-    fn counted(&mut self, entry: &Loop, text: &str) {
-        if entry.pure && text.contains("(c, ") {
-            let (outer, first) = (self.name("c"), self.name("first"));
-            self.emit(&format!(
-                "{{ first_bad {first}; const auto {outer} = c;\n\
-                 if (!c.stop()) {{ const auto c = defer({outer}, {first});\n{text}}}\nsettle(c, {first}); }}"
-            ));
-        } else {
-            self.emit(&format!("if (!c.stop()) {{ {text} }}"));
-        }
-        self.finish_loop(entry);
     }
 
     fn over_reverse(&mut self, each: &mut ExprForLoop, entry: Loop) -> Result<Value> {
@@ -109,20 +111,35 @@ impl Translator<'_> {
         let counter = self.name("j");
         let (body, entry) =
             self.counted_body(each, entry, &format!("{range}.number({counter})"), true)?;
-        self.leave_outer_pure();
-        let head = if inclusive {
+        let shape = if inclusive {
             let more = self.name("more");
-            format!(
-                "{{ bool {more} = {range}.start.v <= {range}.end.v;\n\
-                 for (auto {counter} = {range}.end.v; {more}; {more} = {counter} != {range}.start.v, \
-                 {counter} = before({counter})) {{"
-            )
+            Shape {
+                head: format!(
+                    "{{ bool {more} = {range}.start.v <= {range}.end.v;\n\
+                     for (auto {counter} = {range}.end.v; {more}; {more} = {counter} != {range}.start.v, \
+                     {counter} = before({counter})) {{"
+                ),
+                tail: "} }",
+                count: format!("{range}.distance()"),
+                some: format!("{range}.start.v <= {range}.end.v"),
+                last: format!("{range}.number({range}.end.v)"),
+                range,
+                counter: None,
+            }
         } else {
-            format!(
-                "{{ for (auto {counter} = {range}.end.v; {counter} > {range}.start.v;) {{ --{counter};"
-            )
+            Shape {
+                head: format!(
+                    "for (auto {counter} = {range}.end.v; {counter} > {range}.start.v;) {{ --{counter};"
+                ),
+                tail: "}",
+                count: format!("{range}.distance()"),
+                some: format!("{range}.start.v < {range}.end.v"),
+                last: format!("{range}.number(before({range}.end.v))"),
+                range,
+                counter: None,
+            }
         };
-        self.counted(&entry, &format!("{head}\n{}{body}}} }}", entry.checked()));
+        self.counted(&entry, &shape, &body);
         Ok(Value::unit())
     }
 
@@ -139,13 +156,17 @@ impl Translator<'_> {
         self.emit(&format!("if ({by}.v == 0) c.fail({line}, Assert);"));
         let (body, entry) =
             self.counted_body(each, entry, &format!("{range}.step({counter}, {by})"), true)?;
-        self.leave_outer_pure();
-        let checked = entry.checked();
-        let text = format!(
-            "{{ const auto n_{counter} = {range}.steps({by}, {inclusive});\n\
-             for (u64_raw {counter} = 0; {counter} < n_{counter}; ++{counter}) {{\n{checked}{body}}} }}"
-        );
-        self.counted(&entry, &text);
+        self.emit(&format!("const auto n_{counter} = {range}.steps({by}, {inclusive});"));
+        let shape = Shape {
+            head: format!("for (u64_raw {counter} = 0; {counter} < n_{counter}; ++{counter}) {{"),
+            tail: "}",
+            count: format!("n_{counter}"),
+            some: format!("n_{counter} > 0"),
+            last: format!("{range}.step(n_{counter} - 1, {by})"),
+            range,
+            counter: None,
+        };
+        self.counted(&entry, &shape, &body);
         Ok(Value::unit())
     }
 
@@ -154,11 +175,16 @@ impl Translator<'_> {
         let counter = self.name("j");
         let (items, setup) = self.elements(&mut each.expr, &counter)?;
         let (body, entry) = self.counted_body(each, entry, &items, false)?;
-        self.leave_outer_pure();
-        self.counted(
-            &entry,
-            &format!("for (len {counter} = 0; {counter} < {setup}; ++{counter}) {{\n{body}}}\n"),
-        );
+        let shape = Shape {
+            head: format!("for (len {counter} = 0; {counter} < {setup}; ++{counter}) {{"),
+            tail: "}",
+            count: setup,
+            some: "true".to_owned(),
+            last: String::new(),
+            range: String::new(),
+            counter: None,
+        };
+        self.counted(&entry, &shape, &body);
         Ok(Value::unit())
     }
 
@@ -207,46 +233,4 @@ impl Translator<'_> {
             }
         }
     }
-
-    /// Returns what says whether an index is known to be less than the length, if the counter of the innermost loop is
-    /// the index, and the slice does not change in it.
-    pub(crate) fn hoist(&mut self, index: &syn::ExprIndex) -> Option<String> {
-        let (Expr::Path(base), Expr::Path(at)) = (&*index.expr, &*index.index) else { return None };
-        let depth = self.loops.len();
-        let counter = self.loops.last()?.counter.clone()?;
-        let base = self.local(&base.path.get_ident()?.to_string())?;
-        let at_name = at.path.get_ident()?.to_string();
-        let at = self.local(&at_name)?;
-        // The counter is declared in the body of the loop, and no other name hides it.
-        if at_name != counter
-            || at.depth != depth
-            || !at.counter
-            || base.mutable
-            || base.depth >= depth
-        {
-            return None;
-        }
-        let cpp = base.cpp.clone();
-        let entry = self.loops.last_mut()?;
-        if !entry.hoisted.contains(&cpp) {
-            entry.hoisted.push(cpp);
-        }
-        Some(entry.known.clone())
-    }
-}
-
-/// Splits a loop where the first of the slices ends that its counter indexes: before, they need no check.
-fn split(end: &str, range: &str, counter: &str, body: &str, entry: &Loop) -> String {
-    let lengths: String =
-        entry.hoisted.iter().map(|slice| format!(", length(d({slice})).v")).collect();
-    let known = &entry.known;
-    format!(
-        "const u64_raw {end} = least({range}.end.v{lengths});\n\
-         u64_raw rest_{end} = {range}.start.v;\n\
-         if (rest_{end} < {end}) {{\n\
-         for (len {counter} = len(rest_{end}); {counter} < len({end}); ++{counter}) {{\n\
-         const yes {known}{{}};\n{body}}}\nrest_{end} = {end};\n}}\n\
-         for (u64_raw {counter} = rest_{end}; {counter} < {range}.end.v; ++{counter}) {{\n\
-         const no {known}{{}};\n{body}}}\n"
-    )
 }

@@ -27,7 +27,7 @@ impl Translator<'_> {
                 let value = self.operand(&mut cast.expr)?;
                 Ok(Value::new(format!("as<{ty}>(v({}))", value.code), value.effect))
             }
-            Expr::Index(_) | Expr::Field(_) => self.place(e),
+            Expr::Index(_) | Expr::Field(_) => self.copied(e),
             Expr::Reference(_) => self.reference(e),
             Expr::Tuple(tuple) if tuple.elems.is_empty() => Ok(Value::unit()),
             Expr::Tuple(tuple) => {

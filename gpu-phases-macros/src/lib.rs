@@ -1,6 +1,7 @@
 //! The attributes `#[kernel]` and `#[device]`, and `derive(Device)`, of `gpu-phases`.
 
 mod calls;
+mod checks;
 mod closures;
 mod contract;
 mod control;

@@ -18,15 +18,25 @@ pub(crate) struct Loop {
     break_label: Option<String>,
     continue_label: Option<String>,
     /// Whether there is a `break` of it.
-    left: bool,
+    pub(crate) left: bool,
     /// The depth of local closures.
     closure: usize,
     /// Whether the body surely has no effects outside of the thread.
     pub(crate) pure: bool,
-    /// Slices that the loop's counter indexes: the C++ names. The loop is split where one of them ends.
+    /// Whether the body calls device functions, which may have loops.
+    pub(crate) calls: bool,
+    /// What must hold before the loop so that the indices which grow with the counter are in bounds, as C++.
     pub(crate) hoisted: Vec<String>,
-    /// The variable of C++ whose type says whether their lengths are known to be sufficient.
+    /// The variable of C++ whose type says whether that holds.
     pub(crate) known: String,
+    /// The variable of C++ with the largest value of the counter.
+    pub(crate) last: String,
+    /// Slices that are read at the counter in each iteration, and what holds the elements of the next iterations.
+    pub(crate) ahead: Vec<(String, String)>,
+    /// Whether the body reads slices at other indices than hoisted ones.
+    pub(crate) gathers: bool,
+    /// The depth of branches of what each iteration reaches.
+    pub(crate) level: usize,
     /// The name of the counter in the source.
     pub(crate) counter: Option<String>,
 }
@@ -42,25 +52,14 @@ impl Loop {
             left: false,
             closure,
             pure: true,
+            calls: false,
             hoisted: Vec::new(),
             known: String::new(),
+            last: String::new(),
+            ahead: Vec::new(),
+            gathers: false,
+            level: 0,
             counter: None,
-        }
-    }
-}
-
-impl Loop {
-    /// Returns whether the loop is split where the first of its slices ends. Its text stands twice then.
-    pub(crate) fn splits(&self) -> bool {
-        self.counter.is_some() && !self.hoisted.is_empty() && !self.left
-    }
-
-    /// Returns the declaration that makes a body check all its indices.
-    pub(crate) fn checked(&self) -> String {
-        if self.hoisted.is_empty() {
-            String::new()
-        } else {
-            format!("const no {}{{}};\n", self.known)
         }
     }
 }
@@ -186,7 +185,7 @@ impl Translator<'_> {
         Ok(if uses_value { Value::constant(name) } else { Value::unit() })
     }
 
-    /// The loop around another is neither deferred nor split.
+    /// The loop around another has neither hoisted nor deferred checks.
     pub(crate) fn leave_outer_pure(&mut self) {
         self.effect();
         if let Some(outer) = self.loops.last_mut() {

@@ -164,7 +164,7 @@ impl Translator<'_> {
     /// `&&` and `||`: the right operand is evaluated only if the left one does not decide.
     fn lazy(&mut self, left: &mut Expr, right: &mut Expr, and: bool) -> Result<Value> {
         let a = self.operand(left)?;
-        let (emitted, b) = self.captured(|s| s.expr(right))?;
+        let (emitted, b) = self.captured(|s| s.branching(|s| s.expr(right)))?;
         if emitted.is_empty() && !b.never {
             let op = if and { "&&" } else { "||" };
             return Ok(Value::new(

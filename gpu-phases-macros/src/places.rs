@@ -3,6 +3,7 @@
 use quote::{ToTokens, quote};
 use syn::{Expr, UnOp};
 
+use crate::checks::Hoisted;
 use crate::exprs::{line_of, member, replace};
 use crate::refuse::{Result, refused};
 use crate::translate::{Effect, Translator, Value};
@@ -22,12 +23,37 @@ impl Translator<'_> {
                 let base = self.place(&mut unary.expr)?;
                 Ok(Value::new(format!("deref({})", base.code), base.effect.max(Effect::Reads)))
             }
-            Expr::Index(_) => self.index(e),
+            Expr::Index(_) => self.index(e, false),
             _ => self.operand(e),
         }
     }
 
-    fn index(&mut self, e: &mut Expr) -> Result<Value> {
+    /// Translates an element, or a field of one, whose value is copied.
+    pub(crate) fn copied(&mut self, e: &mut Expr) -> Result<Value> {
+        match e {
+            Expr::Index(_) => self.index(e, true),
+            Expr::Field(_) if of_element(e) => {
+                let value = self.part(e)?;
+                Ok(Value::new(format!("copy({})", value.code), value.effect))
+            }
+            _ => self.place(e),
+        }
+    }
+
+    fn part(&mut self, e: &mut Expr) -> Result<Value> {
+        match e {
+            Expr::Paren(inner) => self.part(&mut inner.expr),
+            Expr::Field(field) => {
+                let name = member(&field.member);
+                let base = self.part(&mut field.base)?;
+                Ok(Value::new(format!("d({}).{name}", base.code), base.effect))
+            }
+            _ => self.index(e, true),
+        }
+    }
+
+    /// Translates an element: as a place, or, if `read`, as its value.
+    fn index(&mut self, e: &mut Expr, read: bool) -> Result<Value> {
         let line = line_of(e);
         let Expr::Index(index) = e else { return Ok(Value::unit()) };
         if matches!(*index.index, Expr::Range(_)) {
@@ -39,7 +65,7 @@ impl Translator<'_> {
         }
         let simple = is_repeatable(&index.expr) && is_repeatable(&index.index);
         let original = index.expr.to_token_stream();
-        let hoisted = self.hoist(index);
+        let hoisted = self.hoist(index, read);
         let base = self.place(&mut index.expr)?;
         let mut bases = [base];
         let at = self.operand_after(&mut bases, &mut index.index, true)?;
@@ -51,9 +77,22 @@ impl Translator<'_> {
             let line = u32::try_from(line).unwrap_or(0);
             replace(&mut index.index, |at| quote!(#private::index(#at, (#base).len(), #line)));
         }
-        let known = hoisted.map(|known| format!(", {known}")).unwrap_or_default();
+        let function = if read { "read" } else { "at" };
+        let (at, more) = match hoisted {
+            None => (at.code, String::new()),
+            Some(Hoisted { known, ahead }) => {
+                // What is known of the index holds for the parts of its sum, too.
+                let at = if at.code.contains("(c, ") {
+                    format!("[&](auto c) {{ return {}; }}(sure(c, {known}))", at.code)
+                } else {
+                    at.code
+                };
+                let ahead = ahead.map(|name| format!(", {name}")).unwrap_or_default();
+                (at, format!(", {known}{ahead}"))
+            }
+        };
         Ok(Value::new(
-            format!("at(c, {line}, d({}), {}{known})", base.code, at.code),
+            format!("{function}(c, {line}, d({}), {at}{more})", base.code),
             Effect::Faults,
         ))
     }
@@ -130,6 +169,16 @@ fn is_element(e: &Expr) -> bool {
         Expr::Paren(inner) => is_element(&inner.expr),
         Expr::Group(inner) => is_element(&inner.expr),
         Expr::Field(_) | Expr::Index(_) | Expr::Unary(_) => true,
+        _ => false,
+    }
+}
+
+/// Returns whether the place is a field of an element, and of nothing that a reference in it leads to.
+fn of_element(e: &Expr) -> bool {
+    match e {
+        Expr::Paren(inner) => of_element(&inner.expr),
+        Expr::Field(field) => of_element(&field.base),
+        Expr::Index(_) => true,
         _ => false,
     }
 }

@@ -89,7 +89,7 @@ impl Translator<'_> {
             let kept = self.keep(value);
             let mut matching = Matching::default();
             self.pattern(&mut local.pat, &kept.code, &mut matching)?;
-            let (emitted, _) = self.captured(|s| s.discarded(otherwise))?;
+            let (emitted, _) = self.captured(|s| s.branching(|s| s.discarded(otherwise)))?;
             if let Some(test) = matching.test() {
                 self.emit(&format!("if (!({test})) {{\n{emitted}}}"));
             }

@@ -93,6 +93,10 @@ pub(crate) struct Translator<'o> {
     pub(crate) in_kernel: bool,
     /// The depth of local closures.
     pub(crate) in_closure: usize,
+    /// The depth of branches.
+    pub(crate) branches: usize,
+    /// Whether a loop reads elements ahead, which takes registers.
+    pub(crate) reads_ahead: bool,
 }
 
 impl<'o> Translator<'o> {
@@ -112,6 +116,8 @@ impl<'o> Translator<'o> {
             wraps: false,
             in_kernel: false,
             in_closure: 0,
+            branches: 0,
+            reads_ahead: false,
         }
     }
 
@@ -171,6 +177,14 @@ impl<'o> Translator<'o> {
         self.scopes.push(HashMap::new());
         let result = f(self);
         self.scopes.pop();
+        result
+    }
+
+    /// Runs `f` for what a condition may leave out.
+    pub(crate) fn branching<R>(&mut self, f: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        self.branches += 1;
+        let result = f(self);
+        self.branches -= 1;
         result
     }
 

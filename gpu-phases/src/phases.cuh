@@ -97,16 +97,8 @@ struct thread {
     }
 };
 
-// The first failed check of a loop that has no effects. It is recorded at the loop's end.
-struct first_bad {
-    bool bad = false;
-    unsigned file = 0;
-    line at = 0;
-    kind what = Index;
-    u64_raw index = 0, length = 0;
-};
-
-// `now<O>` reports at once, `later<O>` at the end of the loop; `O`: integer overflows are checked.
+// `now<O>` reports at once. `later<O>` notes only that a check has failed: the loop, which has no effects, runs again with
+// `now<O>` then, which finds the first. `O`: integer overflows are checked.
 template <bool O> struct now : thread {
     static constexpr bool overflow = O, deferred = false;
     unsigned file;
@@ -119,20 +111,43 @@ template <bool O> struct now : thread {
 template <bool O> struct later : thread {
     static constexpr bool overflow = O, deferred = true;
     unsigned file;
-    first_bad* first;
-    PHASES_FN bool stop() const { return first->bad; }
-    PHASES_FN void fail(line at, kind k, u64_raw index = 0, u64_raw length = 0) const {
-        if (!first->bad) *first = first_bad{true, file, at, k, index, length};
-    }
+    bool* failed;
+    PHASES_FN bool stop() const { return *failed; }
+    PHASES_FN void fail(line, kind, u64_raw = 0, u64_raw = 0) const { *failed = true; }
 };
 template <bool O, bool P> PHASES_FN now<O> in(now<P> c, unsigned file) { return now<O>{c, file}; }
-template <bool O, bool P> PHASES_FN later<O> in(later<P> c, unsigned file) { return later<O>{c, file, c.first}; }
-template <bool O> PHASES_FN later<O> defer(now<O> c, first_bad& first) { return later<O>{c, c.file, &first}; }
-template <bool O> PHASES_FN later<O> defer(later<O> c, first_bad&) { return c; }
-template <bool O> PHASES_FN void settle(now<O> c, const first_bad& first) {
-    if (first.bad) c.thread::fail(first.file, first.at, first.what, first.index, first.length);
+template <bool O, bool P> PHASES_FN later<O> in(later<P> c, unsigned file) { return later<O>{c, file, c.failed}; }
+// `F`: what the loop may change is small enough to be kept.
+template <bool F, bool O> PHASES_FN auto defer(now<O> c, bool& failed) {
+    if constexpr (F) return later<O>{c, c.file, &failed};
+    else return c;
 }
-template <bool O> PHASES_FN void settle(later<O>, const first_bad&) {}
+template <bool F, bool O> PHASES_FN later<O> defer(later<O> c, bool&) { return c; }
+// A loop with more iterations checks as it goes: after a failure it would go on for too long.
+constexpr u64_raw most_deferred = 1u << 24;
+struct yes {};
+struct no {};
+template <class... T> constexpr bool small = (0 + ... + sizeof(T)) <= 64;
+template <bool F, class T> PHASES_FN auto kept_if(const T& x) {
+    if constexpr (F) return x;
+    else return no{};
+}
+// Sets a variable back before a loop runs again. Closures are not assigned to.
+template <class T> PHASES_FN auto restore(T& x, const T& kept, int) -> decltype(x = kept, void()) { x = kept; }
+template <class T, class K> PHASES_FN void restore(T&, const K&, long) {}
+// The largest value of an index in a loop, if it is one of the numbers.
+struct largest {
+    u64_raw v;
+    bool ok;
+};
+PHASES_FN largest plus(largest a, largest b) { return largest{a.v + b.v, a.ok && b.ok && b.v <= ~a.v}; }
+PHASES_FN largest times(largest a, largest b) { return largest{a.v * b.v, a.ok && b.ok && __umul64hi(a.v, b.v) == 0}; }
+PHASES_FN largest of(u64_raw x) { return largest{x, true}; }
+PHASES_FN largest of(usize x) { return of(x.v); }
+template <class T> PHASES_FN largest of(const T&) { return largest{0, false}; }
+// Integers in it overflow nothing.
+template <class C> PHASES_FN now<false> sure(C c, yes) { return now<false>{c, c.file}; }
+template <class C> PHASES_FN C sure(C c, no) { return c; }
 
 // ---- References, arrays, slices, tuples.
 
@@ -226,19 +241,52 @@ template <class C, class T, u64_raw N> PHASES_FN T& at(C c, line l, array<T, N>&
 template <class C, class T, u64_raw N> PHASES_FN const T& at(C c, line l, const array<T, N>& x, usize i) {
     return element(c, l, x.a, (unsigned)N, i);
 }
-// With a counter as the index: `yes` if the loop's range has shown that it is less than the length.
-struct yes {};
-struct no {};
+// `yes`: the loop has shown that the index is in bounds.
 template <class C, class X> PHASES_FN auto& at(C c, line l, X&& x, usize i, no) { return at(c, l, x, i); }
-template <class C, class T> PHASES_FN T& at(C, line, slice<T> x, usize i, yes) { return x.p[len(i.v)]; }
+template <class C, class T> PHASES_FN T& at(C, line, slice<T> x, usize i, yes) { return x.p[i.v]; }
 template <class C, class T, u64_raw N> PHASES_FN T& at(C, line, array<T, N>& x, usize i, yes) { return x.a[i.v]; }
 template <class C, class T, u64_raw N> PHASES_FN const T& at(C, line, const array<T, N>& x, usize i, yes) {
     return x.a[i.v];
 }
-PHASES_FN u64_raw least(u64_raw a) { return a; }
-template <class... N> PHASES_FN u64_raw least(u64_raw a, u64_raw b, N... rest) { return least(a < b ? a : b, rest...); }
+// The value of an element. A load whose deferred check fails is left out, and is zero.
+template <class C, class T, class N> PHASES_FN T value(C c, line l, const T* p, N n, usize i) {
+    if constexpr (C::deferred) {
+        T x{};
+        if (i.v < n) x = p[N(i.v)];
+        else c.fail(l, Index, i.v, n);
+        return x;
+    } else {
+        return element(c, l, p, n, i);
+    }
+}
+template <class C, class T> PHASES_FN plain<T> read(C c, line l, slice<T> x, usize i) {
+    return value<C, plain<T>>(c, l, x.p, x.n, i);
+}
+template <class C, class T, u64_raw N> PHASES_FN T read(C c, line l, const array<T, N>& x, usize i) {
+    return value(c, l, x.a, (unsigned)N, i);
+}
+template <class C, class X> PHASES_FN auto read(C c, line l, const X& x, usize i, no) { return read(c, l, x, i); }
+template <class C, class T> PHASES_FN plain<T> read(C, line, slice<T> x, usize i, yes) { return x.p[i.v]; }
+template <class C, class T, u64_raw N> PHASES_FN T read(C, line, const array<T, N>& x, usize i, yes) { return x.a[i.v]; }
+template <class T> PHASES_FN T copy(const T& x) { return x; }
+// An element that was read ahead.
+template <class T> struct held {
+    T v;
+};
+template <class T> PHASES_FN held<plain<T>> hold(slice<T> x, u64_raw j) { return held<plain<T>>{x.p[j]}; }
+template <class T, u64_raw N> PHASES_FN held<T> hold(const array<T, N>& x, u64_raw j) { return held<T>{x.a[j]}; }
+template <class C, class X, class K> PHASES_FN auto read(C c, line l, const X& x, usize i, K known, no) {
+    return read(c, l, x, i, known);
+}
+template <class C, class X, class T> PHASES_FN T read(C, line, const X&, usize, yes, const held<T>& h) { return h.v; }
+// The number of iterations whose elements are read ahead: they fit in 32 registers.
+template <class... H>
+constexpr len ahead = (0 + ... + sizeof(H)) <= 8 ? 16 : (0 + ... + sizeof(H)) <= 16 ? 8 : (0 + ... + sizeof(H)) <= 32 ? 4 : 1;
 template <class T> PHASES_FN usize length(slice<T> x) { return usize(x.n); }
 template <class T, u64_raw N> PHASES_FN usize length(const array<T, N>&) { return usize(N); }
+template <class X> PHASES_FN bool within(largest i, const X& x) { return i.ok && i.v < length(x).v; }
+template <class X> PHASES_FN bool array_within(largest, const X&) { return false; } // A variable may become another slice.
+template <class T, u64_raw N> PHASES_FN bool array_within(largest i, const array<T, N>& x) { return within(i, x); }
 template <class C, class T> PHASES_FN usize m_len(C, line, const T& x) { return length(x); }
 template <class C, class T> PHASES_FN bool m_is_empty(C, line, const T& x) { return length(x).v == 0; }
 
@@ -501,6 +549,7 @@ template <class T> struct range;
 template <class R, int K> struct range<num<R, K>> {
     num<R, K> start, end;
     PHASES_FN num<R, K> number(R j) const { return num<R, K>(j); }
+    PHASES_FN u64_raw distance() const { return u64_raw(end.v) - u64_raw(start.v); }
     // The number of items of `step_by`.
     PHASES_FN u64_raw steps(usize by, bool inclusive) const {
         if (inclusive ? start.v > end.v : start.v >= end.v) return 0;
@@ -509,6 +558,13 @@ template <class R, int K> struct range<num<R, K>> {
     }
     PHASES_FN num<R, K> step(u64_raw j, usize by) const { return num<R, K>(R(u64_raw(start.v) + j * by.v)); }
 };
+// Whether the numbers are lengths.
+template <class R, int K> PHASES_FN bool fits(range<num<R, K>> r) {
+    if constexpr (raw<R>::is_signed) {
+        if (r.start.v < R(0)) return false;
+    }
+    return u64_raw(r.end.v) <= len(-1);
+}
 template <class R, int K> PHASES_FN range<num<R, K>> upto(num<R, K> a, num<R, K> b) { return range<num<R, K>>{a, b}; }
 template <class R> PHASES_FN R next(R x) { return R(typename raw<R>::wide(x) + 1); }
 template <class R> PHASES_FN R before(R x) { return R(typename raw<R>::wide(x) - 1); }
@@ -533,7 +589,9 @@ template <class X, class P> PHASES_FN mut<P> bind(const mut<X>&, P& p) { return 
 template <class T> struct ty {}; // Names a type in a call: `a_new(c, L, ty<Vec3>{}, x)`.
 template <class T> struct option {
     bool some;
-    T value;
+    T value; // That of `None` is not set: writing it would cost each thread registers.
+    PHASES_FN option() : some(false) {}
+    PHASES_FN option(bool s, T v) : some(s), value(v) {}
 };
 template <class T> PHASES_FN option<T> some(T x) { return option<T>{true, x}; }
 template <class C, class T> PHASES_FN bool m_is_some(C, line, const option<T>& x) { return x.some; }

@@ -37,13 +37,21 @@ struct Generator {
     state: u64,
     /// The names in scope with their types, and whether each can change.
     names: Vec<(String, usize, bool)>,
+    /// Counters of loops that are indices: they stay below 9.
+    counters: Vec<String>,
     count: usize,
     loops: usize,
 }
 
 impl Generator {
     fn new(seed: u64) -> Self {
-        Self { state: seed ^ 0x9e37_79b9_7f4a_7c15, names: Vec::new(), count: 0, loops: 0 }
+        Self {
+            state: seed ^ 0x9e37_79b9_7f4a_7c15,
+            names: Vec::new(),
+            counters: Vec::new(),
+            count: 0,
+            loops: 0,
+        }
     }
 
     /// SplitMix64.
@@ -150,7 +158,8 @@ impl Generator {
                 format!("{pad}if {condition} {{\n{a}{pad}}} else {{\n{b}{pad}}}\n")
             }
             5 => {
-                let counter = self.name();
+                // No other name hides it.
+                let counter = self.name().replace('n', "k");
                 let (low, high) = (self.below(4), 2 + self.below(7));
                 let range = self.pick(&[
                     "{a}..{b}",
@@ -158,13 +167,19 @@ impl Generator {
                     "({a}..{b}).rev()",
                     "({a}..{b}).step_by(2)",
                 ]);
+                let ty = self.pick(&["i32", "usize"]);
                 let range =
-                    range.replace("{a}", &low.to_string()).replace("{b}", &format!("{high}i32"));
+                    range.replace("{a}", &low.to_string()).replace("{b}", &format!("{high}{ty}"));
                 self.loops += 1;
-                let known = self.names.len();
-                self.names.push((counter.clone(), 0, false));
+                let (known, counters) = (self.names.len(), self.counters.len());
+                if ty == "usize" {
+                    self.counters.push(counter.clone());
+                }
+                let at = TYPES.iter().position(|t| *t == ty).unwrap_or(0);
+                self.names.push((counter.clone(), at, false));
                 let body = self.block(depth - 1, indent + 1);
                 self.names.truncate(known);
+                self.counters.truncate(counters);
                 self.loops -= 1;
                 format!("{pad}for {counter} in {range} {{\n{body}{pad}}}\n")
             }
@@ -239,6 +254,24 @@ impl Generator {
             .map(|(_, n)| n)
     }
 
+    /// An index of a parameter, of which one in 500 is out of bounds.
+    fn index(&mut self, depth: usize) -> String {
+        let counters: Vec<String> =
+            self.visible().filter(|n| self.counters.contains(&n.0)).map(|n| n.0.clone()).collect();
+        if counters.is_empty() || self.below(3) == 0 {
+            let bound = if self.below(500) == 0 { 303 } else { 300 };
+            return format!("({}) as usize % {bound}", self.expression(1, depth));
+        }
+        let (at, by, more) = (self.below(counters.len()), self.below(12), self.below(200));
+        let counter = &counters[at];
+        match self.below(5) {
+            0 => format!("{counter} * {by} + {more}"),
+            1 => format!("{more} + {counter}"),
+            2 => format!("{counter} + i % 200"),
+            _ => counter.clone(),
+        }
+    }
+
     fn expression(&mut self, ty: usize, depth: usize) -> String {
         let choice = self.below(if depth == 0 { 3 } else { 10 });
         let name = TYPES[ty];
@@ -257,6 +290,9 @@ impl Generator {
             let condition = self.expression(11, depth - 1);
             let (a, b) = (self.expression(ty, depth - 1), self.expression(ty, depth - 1));
             return format!("(if {condition} {{ {a} }} else {{ {b} }})");
+        }
+        if ty < PARAMS && self.loops > 0 && self.below(3) == 0 {
+            return format!("x{ty}[{}]", self.index(depth - 1));
         }
         match name {
             "bool" => {

@@ -3,6 +3,7 @@
 mod check;
 mod elements;
 mod exported;
+mod loops;
 mod math;
 mod programs;
 mod types;

@@ -1,0 +1,277 @@
+//! Checks of counted loops, before them or at their end.
+//!
+//! A counted loop stands twice in the C++. The *exact* copy checks each index where it is used. The *fast* one runs
+//! before it:
+//!
+//! - An index that is a sum of products of the counter and of values that the loop cannot change grows with the counter. Is
+//!   the last one in bounds, and overflows nothing, then no iteration checks it.
+//! - In a body without effects, other checks only set a flag, and a load that fails is left out, so no load waits for a
+//!   check of another one. If the flag is set in the end, what the loop changed is set back.
+//!
+//! If a hoisted check or the flag has failed, or the flag would be looked at too late, the exact copy runs. It finds the first failure in the order of Rust, or none:
+//! a `break` may have kept the loop from it.
+
+use std::fmt::Write;
+
+use syn::{BinOp, Expr, ExprIndex, Lit};
+
+use crate::loops::Loop;
+use crate::translate::{Local, Translator};
+
+/// An index whose check is hoisted.
+pub(crate) struct Hoisted {
+    /// The variable of C++ whose type says whether the index is in bounds.
+    pub(crate) known: String,
+    /// What holds the element, if it was read ahead.
+    pub(crate) ahead: Option<String>,
+}
+
+/// A counted loop in C++.
+pub(crate) struct Shape {
+    /// What comes before the body, and after it.
+    pub(crate) head: String,
+    pub(crate) tail: &'static str,
+    /// The number of iterations, or what is not less.
+    pub(crate) count: String,
+    /// Whether there is an iteration, and the largest counter then.
+    pub(crate) some: String,
+    pub(crate) last: String,
+    /// The range, if the counter can be hoisted.
+    pub(crate) range: String,
+    /// The counter in C++, if it goes up by one to below the range's end.
+    pub(crate) counter: Option<String>,
+}
+
+/// The longest body that is repeated for elements that are read ahead.
+const SHORT: usize = 2_000;
+
+impl Translator<'_> {
+    /// Returns what is known of an index, if each iteration of the innermost loop reaches it and it grows with the counter.
+    pub(crate) fn hoist(&mut self, index: &ExprIndex, read: bool) -> Option<Hoisted> {
+        let depth = self.loops.len();
+        let base = match &*index.expr {
+            Expr::Path(base) => self.local(&base.path.get_ident()?.to_string())?.clone(),
+            _ => return None,
+        };
+        let at_level = self.loops.last()?.level == self.branches;
+        let outside = base.depth < depth;
+        let last = match self.loops.last()?.counter {
+            Some(_) if at_level && outside => self.linear(&index.index),
+            _ => None,
+        };
+        let Some(last) = last else {
+            if let Some(entry) = self.loops.last_mut() {
+                entry.gathers |= read && outside && !base.mutable;
+            }
+            return None;
+        };
+        let direct = read && !base.mutable && self.is_counter(&index.index);
+        let held = direct.then(|| self.name("ahead"));
+        let within = if base.mutable { "array_within" } else { "within" };
+        let condition = format!("{within}({last}, d({}))", base.cpp);
+        let entry = self.loops.last_mut()?;
+        if !entry.hoisted.contains(&condition) {
+            entry.hoisted.push(condition);
+        }
+        let ahead =
+            held.map(|name| match entry.ahead.iter().find(|(slice, _)| *slice == base.cpp) {
+                Some((_, known)) => known.clone(),
+                None => {
+                    entry.ahead.push((base.cpp.clone(), name.clone()));
+                    name
+                }
+            });
+        Some(Hoisted { known: entry.known.clone(), ahead })
+    }
+
+    /// Returns the largest value of an index in the innermost loop as C++, if it is a sum of products that grows with the
+    /// counter.
+    fn linear(&mut self, e: &Expr) -> Option<String> {
+        match e {
+            Expr::Paren(inner) => self.linear(&inner.expr),
+            Expr::Group(inner) => self.linear(&inner.expr),
+            Expr::Binary(binary) => {
+                let function = match binary.op {
+                    BinOp::Add(_) => "plus",
+                    BinOp::Mul(_) => "times",
+                    _ => return None,
+                };
+                let (a, b) = (self.linear(&binary.left)?, self.linear(&binary.right)?);
+                Some(format!("{function}({a}, {b})"))
+            }
+            Expr::Lit(lit) => match &lit.lit {
+                Lit::Int(number) => Some(format!("of({}ull)", number.base10_digits())),
+                _ => None,
+            },
+            Expr::Path(path) => match path.path.get_ident().map(ToString::to_string) {
+                Some(name) if self.local(&name).is_some() => {
+                    Some(format!("of({})", self.settled(&name)?))
+                }
+                _ => {
+                    let value = self.constant(path).ok()?;
+                    Some(format!("of({})", value.code))
+                }
+            },
+            Expr::Cast(cast) => match (&*cast.expr, &*cast.ty) {
+                (Expr::Path(path), syn::Type::Path(ty)) if ty.path.is_ident("usize") => {
+                    let value = self.settled(&path.path.get_ident()?.to_string())?;
+                    Some(format!("of(as<usize>(v({value})))"))
+                }
+                _ => None,
+            },
+            Expr::MethodCall(call) if call.method == "len" && call.args.is_empty() => {
+                match &*call.receiver {
+                    Expr::Path(path) => {
+                        let value = self.settled(&path.path.get_ident()?.to_string())?;
+                        Some(format!("of(length(d({value})))"))
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the largest value of a variable in the innermost loop, if it is the counter or does not change.
+    fn settled(&self, name: &str) -> Option<String> {
+        let (entry, local) = (self.loops.last()?, self.local(name)?);
+        if self.counts(entry, name, local) {
+            return Some(entry.last.clone());
+        }
+        let constant = !local.mutable || (self.in_kernel && local.shared);
+        (constant && local.depth < self.loops.len()).then(|| local.cpp.clone())
+    }
+
+    fn is_counter(&self, e: &Expr) -> bool {
+        let Expr::Path(path) = e else { return false };
+        let name = path.path.get_ident().map(ToString::to_string).unwrap_or_default();
+        match (self.loops.last(), self.local(&name)) {
+            (Some(entry), Some(local)) => self.counts(entry, &name, local),
+            _ => false,
+        }
+    }
+
+    /// Returns whether a local is the loop's counter, and not another of its name.
+    fn counts(&self, entry: &Loop, name: &str, local: &Local) -> bool {
+        entry.counter.as_deref() == Some(name) && local.counter && local.depth == self.loops.len()
+    }
+
+    /// Emits a counted loop.
+    pub(crate) fn counted(&mut self, entry: &Loop, shape: &Shape, body: &str) {
+        let Shape { head, tail, count, some, last, range, .. } = shape;
+        // The text of a label stands once.
+        let once = body.contains("goto ") || body.contains(":;\n");
+        let hoists = entry.counter.is_some() && !entry.hoisted.is_empty() && !once;
+        let defers = entry.pure && !entry.calls && !once && body.contains("(c, ");
+        let plain = |known: &str| {
+            let mut text = String::new();
+            if !entry.hoisted.is_empty() {
+                let _ = writeln!(text, "const {known} {}{{}};", entry.known);
+            }
+            for (_, ahead) in &entry.ahead {
+                let _ = writeln!(text, "const no {ahead}{{}};");
+            }
+            text + body
+        };
+        if !hoists && !defers {
+            self.emit(&format!("if (!c.stop()) {{ {head}\n{}{tail} }}", plain("no")));
+            self.finish_loop(entry);
+            return;
+        }
+        let (exact, outer) = (self.name("exact"), self.name("c"));
+        self.emit(&format!("{{ bool {exact} = true; const auto {outer} = c;"));
+        let mut restored = String::new();
+        let mut context = String::new();
+        if defers {
+            let few = self.name("few");
+            let variables = self.variables();
+            let types: Vec<String> =
+                variables.iter().map(|name| format!("decltype({name})")).collect();
+            self.emit(&format!("constexpr bool {few} = small<{}>;", types.join(", ")));
+            for name in &variables {
+                let kept = self.name("kept");
+                self.emit(&format!("const auto {kept} = kept_if<{few}>({name});"));
+                let _ = writeln!(restored, "restore({name}, {kept}, 0);");
+            }
+            context = format!("const auto c = defer<{few}>({outer}, {exact});\n");
+        }
+        self.emit(&format!("if (!c.stop() && {some}) {{"));
+        if hoists {
+            self.emit(&format!("const auto {} = {last};", entry.last));
+            self.emit(&format!("if (fits({range}) && {})", entry.hoisted.join(" && ")));
+        }
+        if defers {
+            self.emit(&format!("if ({count} <= most_deferred)"));
+        }
+        let fast = match &shape.counter {
+            Some(counter) if hoists => self.fast(entry, range, counter, body, &plain, defers),
+            _ => format!("{head}\n{}{tail}\n", plain(if hoists { "yes" } else { "no" })),
+        };
+        self.emit(&format!("{{ {exact} = false;\n{context}{fast}}}"));
+        // `for` is the first statement of a head, or follows a declaration.
+        let head = head.replacen("for (", "\n#pragma unroll 1\nfor (", 1);
+        self.emit(&format!("if ({exact}) {{\n{restored}{head}\n{}{tail} }} }} }}", plain("no")));
+        self.finish_loop(entry);
+    }
+
+    /// Returns the fast copy of a loop whose counter goes up by one.
+    fn fast(
+        &mut self,
+        entry: &Loop,
+        range: &str,
+        counter: &str,
+        body: &str,
+        plain: &dyn Fn(&str) -> String,
+        defers: bool,
+    ) -> String {
+        let stop = self.name("stop");
+        let known = plain("yes");
+        let mut text = format!("const len {stop} = len({range}.end.v);\n");
+        if !defers || !entry.gathers || entry.left || entry.ahead.is_empty() || body.len() > SHORT {
+            let _ = writeln!(
+                text,
+                "for (len {counter} = len({range}.start.v); {counter} < {stop}; ++{counter}) {{\n{known}}}"
+            );
+            return text;
+        }
+        // Gathers wait for indices. Indices of many iterations are loaded together, so that all gathers wait once.
+        self.reads_ahead = true;
+        let (next, many, at) = (self.name("next"), self.name("many"), self.name("u"));
+        let types: Vec<String> =
+            entry.ahead.iter().map(|(slice, _)| format!("decltype(hold(d({slice}), 0))")).collect();
+        let (mut arrays, mut names) = (String::new(), String::new());
+        for ((slice, name), ty) in entry.ahead.iter().zip(&types) {
+            let _ = writeln!(
+                arrays,
+                "{ty} all_{name}[{many}];\n#pragma unroll\n\
+                 for (len {at} = 0; {at} < {many}; ++{at}) all_{name}[{at}] = hold(d({slice}), {next} + {at});"
+            );
+            let _ = writeln!(names, "const auto& {name} = all_{name}[{at}];");
+        }
+        let _ = writeln!(
+            text,
+            "constexpr len {many} = ahead<{}>;\nu64_raw {next} = u64_raw({range}.start.v);\n#pragma unroll 1\n\
+             for (; {many} > 1 && {stop} - {next} >= {many}; {next} += {many}) {{\n{arrays}#pragma unroll\n\
+             for (len {at} = 0; {at} < {many}; ++{at}) {{\nconst u64_raw {counter} = {next} + {at};\n\
+             const yes {}{{}};\n{names}{body}}}\n}}\n\
+             for (len {counter} = len({next}); {counter} < {stop}; ++{counter}) {{\n{known}}}",
+            types.join(", "),
+            entry.known
+        );
+        text
+    }
+
+    /// Returns the variables that a loop may change, in C++. References may lead to any of them.
+    fn variables(&self) -> Vec<String> {
+        let mut variables: Vec<String> = self
+            .scopes
+            .iter()
+            .flat_map(|scope| scope.values())
+            .filter(|local| local.mutable && !(self.in_kernel && local.shared))
+            .map(|local| local.cpp.clone())
+            .collect();
+        // The text is the same whenever it is made.
+        variables.sort();
+        variables
+    }
+}

@@ -1,0 +1,273 @@
+//! Checks of loops: before them, deferred to their end, and at each index.
+//!
+//! Each case runs with one element, so the device has one fault to report: the first in the order of Rust.
+
+use gpu_phases::kernel;
+
+use crate::both;
+
+/// Runs a kernel with one element. Both targets have the same bits, or the same fault.
+macro_rules! one {
+    ($kernel:ident($($argument:tt)*)) => {
+        match both!($kernel($($argument)*, write vec![3i64; 1])) {
+            Ok(_) => true,
+            Err((cpu, fault, _)) => {
+                let fault = fault.unwrap_or_else(|| panic!("only the CPU fails: {cpu}"));
+                assert_eq!(cpu.to_string(), fault.to_string());
+                false
+            }
+        }
+    };
+}
+
+/// Numbers that look random, below `bound`.
+fn numbers(seed: u64, n: usize, bound: u64) -> Vec<u32> {
+    let mut state = seed;
+    (0..n)
+        .map(|_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 33) % bound) as u32
+        })
+        .collect()
+}
+
+/// Indices that grow with the counter, in all kinds of loops.
+#[kernel]
+fn grows(shape: &[u32], x: &[u32], y: &[u32], out: &mut [i64]) {
+    each(out, |i, out| {
+        let (from, to, by, more) =
+            (shape[0] as usize, shape[1] as usize, shape[2] as usize, shape[3] as usize);
+        let mut s = 1u32;
+        for k in from..to {
+            s = s.wrapping_mul(31) ^ x[k * by + more];
+        }
+        for k in from..to {
+            s = s.wrapping_mul(31) ^ x[k] ^ y[more + by * k * 2 + i];
+        }
+        for k in from..=to {
+            s = s.wrapping_mul(31) ^ y[k + more];
+        }
+        for k in (from..to).rev() {
+            s = s.wrapping_mul(31) ^ y[(k + 1) * by];
+        }
+        for k in (from..=to).rev() {
+            s = s.wrapping_mul(31) ^ x[k + x.len() * 0];
+        }
+        for k in (from..to).step_by(by + 1) {
+            s = s.wrapping_mul(31) ^ x[k] ^ y[k * 3];
+        }
+        for k in (from..=to).step_by(2) {
+            s = s.wrapping_mul(31) ^ x[k + more];
+        }
+        *out = s as i64;
+    });
+}
+
+#[test]
+fn indices_that_grow_fault_where_rust_does() {
+    let (x, y) = (numbers(1, 90, 1 << 31), numbers(2, 150, 1 << 31));
+    let (mut fine, mut faults) = (0, 0);
+    for from in [0, 3, 89, 200] {
+        for to in [0, 3, 20, 44, 88, 89, 90, 150] {
+            for by in [0, 1, 2, 5] {
+                for more in [0, 1, 60, u32::MAX] {
+                    match one!(grows(read vec![from, to, by, more], read x, read y)) {
+                        true => fine += 1,
+                        false => faults += 1,
+                    }
+                }
+            }
+        }
+    }
+    assert!(fine > 20 && faults > 100, "{fine} without a fault, {faults} with one");
+}
+
+/// Counters of other types, and indices that each iteration need not reach.
+#[kernel]
+fn counters(from: i32, to: i32, limit: usize, x: &[u32], y: &[u32], out: &mut [i64]) {
+    each(out, |i, out| {
+        let mut s = 7i64;
+        for k in from..to {
+            s = s.wrapping_mul(3) ^ x[k as usize] as i64;
+        }
+        let ends = (from as u8, to as u8);
+        for k in ends.0..ends.1 {
+            s = s.wrapping_mul(3) ^ y[k as usize + i] as i64;
+        }
+        let end = to as usize;
+        for k in 0..end {
+            if k < limit {
+                s = s.wrapping_mul(3) ^ x[k * 2] as i64;
+            }
+            if k + 1 < end && y[k + 1] > 5 {
+                s += 1;
+            }
+        }
+        for k in 0..end {
+            if k >= limit {
+                break;
+            }
+            s = s.wrapping_mul(3) ^ x[k * 2] as i64;
+        }
+        for k in 0..end {
+            if k >= limit {
+                continue;
+            }
+            s = s.wrapping_mul(3) ^ x[k * 2] as i64;
+        }
+        *out = s;
+    });
+}
+
+#[test]
+fn counters_and_conditions_fault_where_rust_does() {
+    let (x, y) = (numbers(3, 80, 1 << 31), numbers(4, 60, 10));
+    let (mut fine, mut faults) = (0, 0);
+    for from in [-5, -1, 0, 7, i32::MAX] {
+        for to in [-1, 0, 5, 40, 41, 59, 60, 61, 80, 300] {
+            for limit in [0usize, 10, 40, 41, 90] {
+                match one!(counters(value from, value to, value limit, read x, read y)) {
+                    true => fine += 1,
+                    false => faults += 1,
+                }
+            }
+        }
+    }
+    assert!(fine > 20 && faults > 50, "{fine} without a fault, {faults} with one");
+}
+
+/// Gathers, whose checks are deferred, in a loop that changes variables of all kinds.
+#[kernel]
+fn gathers(n: usize, at: &[u32], next: &[u32], values: &[u32], out: &mut [i64]) {
+    each(out, |i, out| {
+        let (mut s, mut turns, mut place) = (0i64, [0u32; 4], i);
+        let mut last = (0u32, 1.0f32);
+        for k in 0..n {
+            turns[k % 4] += values[k] & 3;
+            s = s.wrapping_mul(5) ^ values[at[k] as usize] as i64;
+            last = (next[place], last.1 + 0.5);
+            place = last.0 as usize;
+        }
+        for k in 0..n {
+            s ^= at[values[at[k] as usize] as usize % (turns[k % 4] as usize + 1)] as i64;
+        }
+        *out = s ^ (turns[0] + turns[1] * 3) as i64 ^ last.1 as i64 ^ place as i64;
+    });
+}
+
+#[test]
+fn gathers_fault_where_rust_does() {
+    let count = 70;
+    let (at, next) = (numbers(5, count, 70), numbers(6, count, 70));
+    let values = numbers(7, count, 1 << 20);
+    for n in [0usize, 1, 7, 8, 15, 16, 17, 31, 33, 70] {
+        assert!(one!(gathers(value n, read at, read next, read values)), "{n}");
+    }
+    assert!(!one!(gathers(value 71usize, read at, read next, read values)));
+    for bad in [0, 5, 15, 16, 40, 69] {
+        for (which, wrong) in [(0, 70), (1, 70), (0, u32::MAX), (1, 1 << 30)] {
+            let (mut at, mut next) = (at.clone(), next.clone());
+            match which {
+                0 => at[bad] = wrong,
+                _ => next[bad] = wrong,
+            }
+            for n in [17usize, 41, 70] {
+                one!(gathers(value n, read at, read next, read values));
+            }
+            // Two faults: the first one counts, whichever array it is in.
+            (at[33], next[31]) = (71, 72);
+            one!(gathers(value 70usize, read at, read next, read values));
+        }
+    }
+    let empty: Vec<u32> = Vec::new();
+    assert!(!one!(gathers(value 5usize, read at, read next, read empty)));
+    assert!(one!(gathers(value 0usize, read empty, read empty, read empty)));
+}
+
+/// More variables than are kept for a second run, and arrays that are written at the counter.
+#[kernel]
+fn large(n: usize, x: &[u32], out: &mut [i64]) {
+    each(out, |_i, out| {
+        let (mut a, mut b) = ([0u32; 40], [1u32; 12]);
+        for k in 0..n {
+            a[k] = x[k * 2] ^ 7;
+            b[k % 12] += a[k] & 15;
+        }
+        let mut s = 0i64;
+        for k in 0..40usize {
+            s = s.wrapping_mul(7) + (a[k] ^ b[k % 12]) as i64;
+        }
+        for k in 0..12 {
+            b[k] = x[(b[k] & 127) as usize];
+        }
+        *out = s ^ b[3] as i64;
+    });
+}
+
+#[test]
+fn arrays_fault_where_rust_does() {
+    let x = numbers(8, 128, 1 << 31);
+    for (n, fine) in [(0usize, true), (1, true), (40, true), (41, false), (64, false), (65, false)]
+    {
+        assert_eq!(one!(large(value n, read x)), fine, "{n}");
+    }
+    for shorter in [1, 60, 79, 80, 100] {
+        one!(large(value 40usize, read x[..shorter].to_vec()));
+    }
+}
+
+/// The third element is out of bounds, and the loop would go on for ever.
+#[kernel]
+fn long(end: u64, x: &[u32], out: &mut [i64]) {
+    each(out, |_i, out| {
+        let mut s = 0u32;
+        for k in 0..end {
+            s ^= x[(k & 7) as usize];
+        }
+        *out = s as i64;
+    });
+}
+
+#[test]
+fn long_loops_stop_at_a_fault() {
+    let x = numbers(11, 8, 1 << 31);
+    assert!(one!(long(value 20_000u64, read x)));
+    for end in [20u64, (1 << 24) + 1, u64::MAX] {
+        assert!(!one!(long(value end, read x[..2].to_vec())));
+    }
+}
+
+/// A function with a loop is called in one, and each has checks.
+#[gpu_phases::device]
+fn total(x: &[u32], from: usize, n: usize) -> u32 {
+    let mut s = 0u32;
+    for k in 0..n {
+        s = s.wrapping_mul(9) ^ x[from + k];
+    }
+    s
+}
+
+#[kernel]
+fn calls(n: usize, m: usize, at: &[u32], x: &[u32], out: &mut [i64]) {
+    each(out, |_i, out| {
+        let mut s = 0u32;
+        for k in 0..n {
+            s ^= total(x, at[k] as usize, m).wrapping_add(x[k]);
+        }
+        *out = s as i64;
+    });
+}
+
+#[test]
+fn functions_in_loops_fault_where_rust_does() {
+    let (at, x) = (numbers(9, 40, 50), numbers(10, 64, 1 << 31));
+    for n in [0usize, 1, 39, 40, 41] {
+        for m in [0usize, 1, 14, 15, 30, 64, 65] {
+            one!(calls(value n, value m, read at, read x));
+        }
+    }
+    assert!(one!(calls(value 40usize, value 14usize, read at, read x)));
+    assert!(!one!(calls(value 40usize, value 40usize, read at, read x)));
+}
