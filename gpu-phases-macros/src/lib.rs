@@ -17,6 +17,7 @@ mod operators;
 mod options;
 mod patterns;
 mod places;
+mod printing;
 mod refuse;
 mod statements;
 mod translate;

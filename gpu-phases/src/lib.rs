@@ -15,10 +15,14 @@ mod cpu;
 #[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
 pub mod device;
 pub mod fault;
+#[cfg(feature = "half")]
+#[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
+mod halves;
 mod host;
 pub mod kernel;
 pub mod math;
 mod methods;
+mod print;
 mod probe;
 mod raw;
 pub mod replay;

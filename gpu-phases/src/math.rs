@@ -22,6 +22,9 @@
 //! `sin`, `cos`, `exp`, `ln`, `powf` and the rest of such functions are missing on purpose: they differ between C libraries
 //! and CUDA.
 //!
+//! `f16` and `bf16` have the same functions, whose results are those of `f32`, rounded once more. So `+`, `-`, `*`, `/`, `%`
+//! and `sqrt` are correctly rounded. `from_f64` rounds once.
+//!
 //! # Integers
 //! `abs`, `pow` and `signum` are as std's, with overflows as the crate of the kernel checks them. `rem_euclid`, `div_euclid`
 //! and `div_ceil` by zero are faults, as is the smallest number by -1. `min`, `max` and `clamp` order as usual, and
@@ -100,6 +103,8 @@ declare! {
 pub trait DefinedFloat: Copy {
     /// The unsigned integer of the same width.
     type Bits;
+    #[must_use]
+    fn phases_from_f64(value: f64) -> Self;
     #[must_use]
     fn phases_min(self, other: Self) -> Self;
     #[must_use]
@@ -240,6 +245,12 @@ macro_rules! floats {
         impl DefinedFloat for $name {
             type Bits = $bits;
 
+            #[inline(always)]
+            #[allow(clippy::cast_possible_truncation, reason = "it rounds")]
+            fn phases_from_f64(value: f64) -> Self {
+                value as $name
+            }
+
             // Equal numbers differ at most in the sign of a zero.
             #[inline(always)]
             fn phases_min(self, other: Self) -> Self {
@@ -361,6 +372,7 @@ floats!(f32 u32 f64 u64);
 pub trait Number:
     Device
     + crate::methods::BuiltIn
+    + crate::print::Print
     + PartialOrd
     + Default
     + Add<Output = Self>
@@ -375,7 +387,7 @@ pub trait Number:
 {
 }
 
-/// `f32` or `f64`: the bound of a generic kernel, or `#[device]` function, over floats.
+/// `f32` or `f64`, with the feature `half` also `f16` and `bf16`: the bound of a generic kernel, or `#[device]` function, over floats.
 pub trait Real: Number + Neg<Output = Self> + DefinedFloat {
     /// Converts a number, rounded to the nearest one.
     #[must_use]

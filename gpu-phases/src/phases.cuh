@@ -298,6 +298,13 @@ template <class R, int K> PHASES_FN const num<R, K>& v(const mut<num<R, K>>& x) 
 PHASES_FN const bool& v(const ref<bool>& x) { return *x.p; }
 PHASES_FN const bool& v(const mut<bool>& x) { return *x.p; }
 
+// What `printf` takes of a number or a `bool`. A NaN has no sign.
+template <class R, int K> PHASES_FN auto printed(num<R, K> a) {
+    if constexpr (raw<R>::floating) return a.v == a.v ? double(a.v) : __longlong_as_double(0x7ff8000000000000ll);
+    else return pick<raw<R>::is_signed, long long, unsigned long long>(a.v);
+}
+PHASES_FN const char* printed(bool a) { return a ? "true" : "false"; }
+
 PHASES_FN float add_(float a, float b) { return __fadd_rn(a, b); }
 PHASES_FN double add_(double a, double b) { return __dadd_rn(a, b); }
 PHASES_FN float sub_(float a, float b) { return __fsub_rn(a, b); }

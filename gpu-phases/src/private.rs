@@ -71,6 +71,7 @@ pub use crate::host::{
     shown,
 };
 pub use crate::methods::{BuiltIn, built_in};
+pub use crate::print::{conversion, print, printed};
 pub use crate::probe::{Method, Named, Probe, Types, in_method, no_arguments, typed};
 pub use crate::text::fill;
 pub use gpu_phases_macros::{CudaSafeDevice, cuda_safe_device, cuda_safe_kernel};

@@ -4,6 +4,8 @@
 #[derive(Clone, Copy)]
 pub(super) enum Equality {
     Bytes,
+    F16,
+    Bf16,
     F32,
     F64,
 }
@@ -12,6 +14,8 @@ impl Equality {
     pub(super) fn of(type_name: &str) -> Self {
         let element = type_name.trim_start_matches('[').split(';').next().unwrap_or_default();
         match element {
+            "f16" => Self::F16,
+            "bf16" => Self::Bf16,
             "f32" => Self::F32,
             "f64" => Self::F64,
             _ => Self::Bytes,
@@ -21,6 +25,7 @@ impl Equality {
     fn size(self) -> usize {
         match self {
             Self::Bytes => 1,
+            Self::F16 | Self::Bf16 => 2,
             Self::F32 => 4,
             Self::F64 => 8,
         }
@@ -29,6 +34,12 @@ impl Equality {
     fn is_nan(self, part: &[u8]) -> bool {
         match self {
             Self::Bytes => false,
+            Self::F16 => {
+                part.try_into().is_ok_and(|part| u16::from_ne_bytes(part) & 0x7fff > 0x7c00)
+            }
+            Self::Bf16 => {
+                part.try_into().is_ok_and(|part| u16::from_ne_bytes(part) & 0x7fff > 0x7f80)
+            }
             Self::F32 => part.try_into().is_ok_and(|part| f32::from_ne_bytes(part).is_nan()),
             Self::F64 => part.try_into().is_ok_and(|part| f64::from_ne_bytes(part).is_nan()),
         }

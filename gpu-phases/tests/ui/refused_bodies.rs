@@ -22,7 +22,6 @@ refused! {
     has_a_char { let c = 'c'; *out = 0.0; }
     has_a_wide_integer { let wide = 1u128; *out = wide as f32; }
     casts_to_a_wide_integer { *out = (n as u128) as f32; }
-    prints { println!("{i}"); }
     has_a_vec { let v = vec![1.0]; *out = v[0]; }
     has_a_foreign_macro { *out = std::hint::must_use!(1.0); }
     has_a_question_mark { *out = x.first()?; }

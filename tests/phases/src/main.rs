@@ -3,8 +3,10 @@
 mod check;
 mod elements;
 mod exported;
+mod halves;
 mod loops;
 mod math;
+mod printing;
 mod programs;
 mod types;
 
