@@ -1,6 +1,6 @@
 //! Calls of functions, methods and macros.
 
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{Expr, ExprPath, Path, Token};
@@ -123,29 +123,31 @@ impl Translator<'_> {
         }
         self.mutable_arguments(&call.args);
         let args = self.operands(&mut call.args)?;
+        let mut suffix = String::new();
         // `half` rounds `from_f64` twice on some processors.
-        let defined = DEFINED.contains(&name) || name == "from_f64";
+        let defined = DEFINED.contains(&name) || matches!(name, "from_f64" | "default");
         if (defined || !(primitive || OF_TRAITS.contains(&name)))
             && let Expr::Path(path) = &mut *call.func
             && let Some(last) = path.path.segments.last_mut()
         {
             last.ident = syn::Ident::new(&defined_name(name), last.ident.span());
             if !defined {
-                let probe = self.callee();
+                let (probe, hole) = self.callee();
                 call.args.insert(0, probe);
+                suffix = hole;
             }
         }
         let args: String = args.iter().map(|arg| format!(", {}", arg.code)).collect();
-        Ok(self.called(format!("a_{name}(c, {line}, ty<{ty}>{{}}{args})")))
+        Ok(self.called(format!("a_{name}{suffix}(c, {line}, ty<{ty}>{{}}{args})")))
     }
 
-    /// Returns the argument by which rustc reports which method is called.
-    fn callee(&mut self) -> Expr {
+    /// Returns the argument by which rustc reports which method is called, and what its instance adds to the name in C++.
+    fn callee(&mut self) -> (Expr, String) {
         let number = self.probes;
         self.probes += 1;
         let probe = self.probe_name(number);
-        self.hole(quote!(types.name(#number, t)));
-        Expr::Verbatim(quote!(#probe))
+        let suffix = self.hole(quote!(types.name(#number, t)));
+        (Expr::Verbatim(quote!(#probe)), suffix)
     }
 
     /// A function with `#[device]`: rustc finds its source by its path, and infers its generic arguments.
@@ -209,22 +211,25 @@ impl Translator<'_> {
         let line = line_of(e);
         let Expr::MethodCall(call) = e else { return Ok(Value::unit()) };
         let name = ascii(&call.method.to_string());
-        if let Some(turbofish) = &call.turbofish {
+        let of_option = OF_OPTIONS.contains(&name.as_str());
+        let is_device_method =
+            !of_option && !DEFINED.contains(&name.as_str()) && !BUILT_IN.contains(&name.as_str());
+        if let Some(turbofish) = call.turbofish.as_ref().filter(|_| !is_device_method) {
             return refused(
                 turbofish,
-                "methods in kernels have no generic arguments",
-                "use a `#[device]` function",
+                "methods of Rust's own types have no generic arguments in kernels",
+                "leave them out, or write the type of the `let`",
             );
         }
-        if matches!(
-            name.as_str(),
-            "iter" | "iter_mut" | "into_iter" | "map" | "sum" | "fold" | "filter" | "collect"
-        ) {
+        if matches!(name.as_str(), "iter" | "iter_mut" | "into_iter" | "sum" | "fold" | "collect") {
             return refused(
                 &call.method,
                 "kernels have iterators only in the head of a `for`",
                 "write the loop: `for x in a.iter() { sum += *x; }`",
             );
+        }
+        if let Some((_, instead)) = REFUSED_OF_OPTIONS.iter().find(|(known, _)| *known == name) {
+            return refused(&call.method, "kernels have no such method of `Option`", instead);
         }
         if INEXACT.contains(&name.as_str()) {
             return refused(
@@ -240,11 +245,9 @@ impl Translator<'_> {
             values.push(value);
         }
         // Methods of user types have such a name if they are device methods: rustc refuses others here.
-        if DEFINED.contains(&name.as_str()) || !BUILT_IN.contains(&name.as_str()) {
+        if DEFINED.contains(&name.as_str()) || is_device_method {
             call.method = syn::Ident::new(&defined_name(&name), call.method.span());
         }
-        let is_device_method =
-            !DEFINED.contains(&name.as_str()) && !BUILT_IN.contains(&name.as_str());
         let own_receiver = self.is_own_receiver(&call.receiver);
         if BUILT_IN.contains(&name.as_str()) && !matches!(name.as_str(), "unwrap" | "expect") {
             // C++ has this name for Rust's own types only.
@@ -252,7 +255,14 @@ impl Translator<'_> {
             let receiver = quote!(#private::built_in(&(#inner)));
             *call.receiver = Expr::Verbatim(receiver);
         }
-        if is_atomic(&name) {
+        if of_option {
+            let (private, inner) = (self.private(), &call.receiver);
+            let span = call.method.span();
+            let receiver = quote_spanned!(span=> #private::option(#inner));
+            *call.receiver = Expr::Verbatim(receiver);
+        }
+        // A closure may change what it has captured.
+        if is_atomic(&name) || of_option {
             self.effect();
         }
         if name == "unwrap" || name == "expect" {
@@ -266,13 +276,15 @@ impl Translator<'_> {
         }
         let receiver = format!("d({})", values[0].code);
         let args: String = values[1..].iter().map(|arg| format!(", {}", arg.code)).collect();
-        let code = format!("m_{name}(c, {line}, {receiver}{args})");
+        let mut suffix = String::new();
+        if is_device_method {
+            let (probe, hole) = self.callee();
+            call.args.insert(0, probe);
+            suffix = hole;
+        }
+        let code = format!("m_{name}{suffix}(c, {line}, {receiver}{args})");
         if name == "len" && call.args.is_empty() {
             return Ok(Value::new(code, values[0].effect));
-        }
-        if is_device_method {
-            let probe = self.callee();
-            call.args.insert(0, probe);
         }
         if !is_pure(&name) && !own_receiver {
             self.effect();
@@ -426,6 +438,23 @@ pub(crate) const BUILT_IN: [&str; 52] = [
     "to_f32",
     "to_degrees",
     "to_radians",
+];
+
+/// Methods of `Option` that take closures or other `Option`s.
+pub(crate) const OF_OPTIONS: [&str; 8] =
+    ["map", "and_then", "map_or", "filter", "or", "or_else", "unwrap_or_else", "is_some_and"];
+
+/// Methods that only `Option` has, and what to write in their place.
+const REFUSED_OF_OPTIONS: [(&str, &str); 9] = [
+    ("as_ref", "leave it out: an `Option` of a kernel is `Copy`"),
+    ("as_mut", "write `if let Some(x) = value { value = Some(…); }`"),
+    ("copied", "write `map(|x| *x)`"),
+    ("cloned", "write `map(|x| *x)`"),
+    ("ok_or", "kernels have no `Result`: return an `Option`"),
+    ("ok_or_else", "kernels have no `Result`: return an `Option`"),
+    ("unwrap_or_default", "write `unwrap_or(value)`"),
+    ("map_or_else", "write `map(…).unwrap_or_else(…)`"),
+    ("is_none_or", "write `!value.is_some_and(…)` with the opposite condition"),
 ];
 
 /// Associated functions of the library's traits for generic parameters.

@@ -1,6 +1,6 @@
 //! Local closures, and `return`.
 
-use quote::quote;
+use quote::{quote, quote_spanned};
 use syn::{Expr, Pat, ReturnType};
 
 use crate::patterns::single_name;
@@ -65,6 +65,32 @@ impl Translator<'_> {
         let (body, params) = translated?;
         let result = result.map(|ty| format!(" -> {ty}")).unwrap_or_default();
         Ok(Value::constant(format!("[&]({params}){result} {{\n{body}}}")))
+    }
+
+    /// `value?` of an `Option`.
+    pub(crate) fn question(&mut self, e: &mut Expr) -> Result<Value> {
+        if self.in_kernel || self.in_closure > 0 {
+            return refused(
+                e,
+                "`?` leaves a `#[device]` function that returns an `Option`",
+                "write `let Some(x) = value else { return };`",
+            );
+        }
+        let Expr::Try(question) = e else { return Ok(Value::unit()) };
+        let value = self.operand(&mut question.expr)?;
+        let value = self.keep(value);
+        self.effect();
+        self.emit(&format!("if (!{}.some) return nothing{{}};", value.code));
+        let inner = &question.expr;
+        let name = syn::Ident::new("phases_some", proc_macro2::Span::mixed_site());
+        let leave = quote_spanned!(question.question_token.span=> (match #inner {
+            ::core::option::Option::Some(#name) => #name,
+            ::core::option::Option::None => {
+                return ::core::option::Option::Some(::core::option::Option::None)
+            }
+        }));
+        *e = Expr::Verbatim(leave);
+        Ok(Value::constant(format!("{}.value", value.code)))
     }
 
     pub(crate) fn return_value(&mut self, e: &mut Expr) -> Result<Value> {

@@ -63,11 +63,7 @@ impl Translator<'_> {
                 "`let` is a condition only of `if` and `while`",
                 "write `if let PATTERN = value { … }`",
             ),
-            Expr::Try(_) => refused(
-                e,
-                "kernels have no `?`",
-                "use `match`, or `let Some(x) = … else { return … };`",
-            ),
+            Expr::Try(_) => self.question(e),
             Expr::Unsafe(_) => {
                 refused(e, "kernels have no `unsafe`", "use slices, whose indices are checked")
             }

@@ -31,6 +31,8 @@ pub(crate) enum Head<'h> {
     Function,
     /// A method or an associated function with this name. `Self` is the type.
     Associated(&'h str),
+    /// The same with generic parameters: the text adds to the name.
+    Generic(&'h str),
 }
 
 /// Refuses what no function of a kernel can be.
@@ -143,8 +145,9 @@ pub(crate) fn translate(
     let name = match head {
         Head::Function => s.hole(quote!(name.to_owned())),
         Head::Associated(name) => (*name).to_owned(),
+        Head::Generic(name) => format!("{name}_{}", s.hole(quote!(name.to_owned()))),
     };
-    if matches!(head, Head::Associated(_)) {
+    if !matches!(head, Head::Function) {
         if function.sig.receiver().is_none() {
             let this = s.hole(quote!(t.ty::<Self>()));
             params.insert(0, format!("ty<{this}>"));
@@ -271,7 +274,7 @@ fn copy(
             phases_args: ::core::option::Option<(#(#types,)*)>
         ) -> ::core::option::Option<#output> #where_clause {
             #[allow(unused_imports)]
-            use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _};
+            use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _, Number as _};
             #(let #probes = #private::Probe::new();)*
             if let ::core::option::Option::Some((#(#patterns,)*)) = phases_args {
                 return ::core::option::Option::Some(#body);
@@ -325,7 +328,7 @@ fn rename_self(tokens: TokenStream) -> TokenStream {
 }
 
 /// Splits generic parameters in those that decide the C++, and closures.
-fn split_generics(generics: &Generics) -> Result<(Generics, Vec<Ident>)> {
+pub(crate) fn split_generics(generics: &Generics) -> Result<(Generics, Vec<Ident>)> {
     let mut kept = generics.clone();
     let mut closures = Vec::new();
     let in_where = |name: &Ident| {
@@ -514,7 +517,7 @@ pub(crate) fn expand(function: &ItemFn, options: &Options) -> Result<TokenStream
 }
 
 /// Returns a generic parameter as an argument.
-fn argument_of(param: &GenericParam) -> Option<TokenStream> {
+pub(crate) fn argument_of(param: &GenericParam) -> Option<TokenStream> {
     match param {
         GenericParam::Type(ty) => Some(ty.ident.to_token_stream()),
         GenericParam::Const(constant) => Some(constant.ident.to_token_stream()),

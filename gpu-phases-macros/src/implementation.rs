@@ -1,11 +1,13 @@
 //! `#[device]` on an `impl`: methods, associated functions, operators.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
-use syn::{FnArg, Ident, ImplItem, Item, ItemFn, ItemImpl, ReturnType, Signature, Type};
+use quote::{ToTokens, format_ident, quote};
+use syn::{FnArg, Generics, Ident, ImplItem, Item, ItemFn, ItemImpl, ReturnType, Signature, Type};
 
-use crate::calls::{BUILT_IN, DEFINED, OF_TRAITS, defined_name};
-use crate::function::{Body, Head, Translated, bare, translate};
+use crate::calls::{BUILT_IN, DEFINED, OF_OPTIONS, OF_TRAITS, defined_name};
+use crate::function::{
+    Body, Head, Translated, argument_of, bare, instance_names, split_generics, translate,
+};
 use crate::options::Options;
 use crate::refuse::{Result, no_cfg, refused};
 
@@ -64,6 +66,9 @@ pub(crate) fn expand(
     let options = Options::parse(args, library)?;
     let item: Item = syn::parse2(item)?;
     no_cfg(&item)?;
+    if !matches!(&item, Item::Impl(block) if block.trait_.is_some()) {
+        options.no_references(&item)?;
+    }
     match item {
         Item::Fn(function) => crate::function::expand(&function, &options),
         Item::Impl(block) => match &block.trait_ {
@@ -88,7 +93,9 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
     }
     let library = &options.library;
     let mut writes = Vec::new();
+    let mut sources = Vec::new();
     let mut bodies: Vec<ImplItem> = Vec::new();
+    let (this, of_type) = (block.self_ty.clone(), block.generics.clone());
     for item in &mut block.items {
         let ImplItem::Fn(method) = item else {
             if let ImplItem::Const(_) = item {
@@ -105,11 +112,31 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
         let head =
             if method.sig.receiver().is_some() { format!("m_{name}") } else { format!("a_{name}") };
         let mut alias = method.clone();
-        let (body, write) = function(&mut method.sig, &mut method.block, &head, None, options)?;
+        // A type does not know the bounds of its `impl`s, so methods of generic types are written where they are called.
+        let by_call = !DEFINED.contains(&name.as_str())
+            && (!type_arguments(&this).is_empty() || is_generic(&method.sig)?);
+        let (body, write, generics) =
+            function(&mut method.sig, &mut method.block, &head, by_call, None, options)?;
         let (private, hash) = (options.private(), name_hash(&name));
-        writes.push(quote! {
-            #private::in_method::<Self>(t, #hash, #name, |t: &mut #library::text::Text| { #write })
-        });
+        if !by_call && !generics.params.is_empty() {
+            return refused(
+                &method.sig.ident,
+                &format!("`{name}` has no generic parameters in kernels"),
+                &format!("give it another name, such as `{name}_of`"),
+            );
+        }
+        let source = if !by_call {
+            writes.push(quote! {
+                #private::in_method::<Self>(t, #hash, #name, |t: &mut #library::text::Text| { #write })
+            });
+            quote!(#private::Method<Self, #hash>)
+        } else {
+            let (writer, source, named) =
+                generic(&name, write, &generics, &of_type, &this, options);
+            bodies.push(writer);
+            sources.push(named);
+            source
+        };
         bodies.push(body);
         // Kernels call methods by these names, which others do not have.
         alias.attrs = vec![
@@ -124,7 +151,7 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
         // called without it.
         if !DEFINED.contains(&name.as_str()) {
             let at = usize::from(alias.sig.receiver().is_some());
-            let probe = syn::parse_quote!(_: #private::Probe<#private::Method<Self, #hash>>);
+            let probe = syn::parse_quote!(_: #private::Probe<#source>);
             alias.sig.inputs.insert(at, probe);
         }
         bodies.push(ImplItem::Fn(alias));
@@ -132,7 +159,70 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
     let link = methods_link(options.slot);
     block.items.extend(bodies);
     block.items.push(link_item(&link, &writes, options));
-    Ok(block.into_token_stream())
+    if sources.is_empty() {
+        return Ok(block.into_token_stream());
+    }
+    Ok(quote!(const _: () = { #(#sources)* #block };))
+}
+
+/// Returns the generic arguments of a type, as written.
+fn type_arguments(ty: &Type) -> Vec<&syn::GenericArgument> {
+    let Type::Path(path) = ty else { return Vec::new() };
+    match path.path.segments.last().map(|last| &last.arguments) {
+        Some(syn::PathArguments::AngleBracketed(list)) => list.args.iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns whether a method has generic parameters that decide the C++.
+fn is_generic(sig: &Signature) -> Result<bool> {
+    Ok(!split_generics(&sig.generics)?.0.params.is_empty())
+}
+
+/// Returns the function that writes an instance of a method with generic parameters, the type that stands for an instance,
+/// and the definition of that type.
+fn generic(
+    name: &str,
+    write: TokenStream,
+    generics: &Generics,
+    of_type: &Generics,
+    this: &Type,
+    options: &Options,
+) -> (ImplItem, TokenStream, TokenStream) {
+    let (library, private) = (&options.library, options.private());
+    let writer = format_ident!("phases_write_{name}");
+    let source = format_ident!("PhasesSource_{name}");
+    let (own, own_arguments, own_where) = generics.split_for_impl();
+    let mut all = of_type.clone();
+    all.params.extend(generics.params.clone());
+    if let Some(clause) = &generics.where_clause {
+        all.make_where_clause().predicates.extend(clause.predicates.clone());
+    }
+    let (impl_generics, arguments, where_clause) = all.split_for_impl();
+    let types = all.type_params().map(|param| &param.ident);
+    let names = instance_names(&all, library);
+    let own_arguments = own_arguments.as_turbofish();
+    let function = ImplItem::Verbatim(quote! {
+        #[doc(hidden)]
+        #[allow(non_snake_case)]
+        fn #writer #own (t: &mut #library::text::Text, name: &str) -> ::std::string::String #own_where { #write }
+    });
+    let definition = quote! {
+        #[doc(hidden)]
+        #[allow(non_camel_case_types, missing_debug_implementations)]
+        pub struct #source #impl_generics (::core::marker::PhantomData<fn() -> (#this, #(#types,)*)>) #where_clause;
+
+        impl #impl_generics #private::Named for #source #arguments #where_clause {
+            fn name(t: &mut #library::text::Text) -> ::std::string::String {
+                let names: &[::std::string::String] = &[#(#names),*];
+                let this = <#this as #library::device::Device>::rust_name();
+                let key = ::std::format!("{this}::{}<{}>", #name, names.join(", "));
+                let name = t.function(&key, #name, |t, name| <#this>::#writer #own_arguments (t, name));
+                ::std::format!("_{name}")
+            }
+        }
+    };
+    (function, quote!(#source #arguments), definition)
 }
 
 /// Returns a number for the name of a method.
@@ -151,7 +241,7 @@ fn reserved(sig: &Signature, name: &str) -> Result<()> {
             matches!(&*typed.ty, Type::Reference(reference) if reference.mutability.is_some())
         }
     });
-    if BUILT_IN.contains(&name) || OF_TRAITS.contains(&name) {
+    if [&BUILT_IN[..], &OF_OPTIONS, &OF_TRAITS].iter().any(|names| names.contains(&name)) {
         return refused(
             &sig.ident,
             &format!("`{name}` is a method of Rust's own types in kernels"),
@@ -185,21 +275,16 @@ fn link_item(link: &Ident, writes: &[TokenStream], options: &Options) -> ImplIte
     })
 }
 
-/// Translates a method: replaces its block, and returns rustc's copy of its body and the code that writes the C++.
+/// Translates a method: replaces its block, and returns rustc's copy of its body, the code that writes the C++, and the
+/// generic parameters that decide the C++.
 fn function(
     sig: &mut Signature,
     block: &mut syn::Block,
     head: &str,
+    by_call: bool,
     output: Option<&Type>,
     options: &Options,
-) -> Result<(ImplItem, TokenStream)> {
-    if let Some(param) = sig.generics.type_params().next() {
-        return refused(
-            param,
-            "device methods have no generic parameters but those of their type",
-            "write a `#[device]` function, or take a closure by `impl Fn(…)`",
-        );
-    }
+) -> Result<(ImplItem, TokenStream, Generics)> {
     let private = options.private();
     let mut function = ItemFn {
         attrs: Vec::new(),
@@ -211,7 +296,8 @@ fn function(
         **ty = output.clone();
     }
     link_lifetimes(&mut function.sig);
-    let Translated { body, write, .. } = translate(&function, &Head::Associated(head), options)?;
+    let name_in_cpp = if by_call { Head::Generic(head) } else { Head::Associated(head) };
+    let Translated { body, write, generics, .. } = translate(&function, &name_in_cpp, options)?;
     let Body { function: mut copy, closures } = body;
     copy.sig.ident = Ident::new(&format!("phases_body_{head}"), copy.sig.ident.span());
     let name = &copy.sig.ident;
@@ -231,9 +317,15 @@ fn function(
             }
         }
     }
-    let turbofish = (!closures.is_empty()).then(|| quote!(::<#(#closures),*>));
+    let own: Vec<TokenStream> = generics.params.iter().filter_map(argument_of).collect();
+    let inferred = closures.iter().map(|_| quote!(_));
+    let with = |rest: Vec<TokenStream>| {
+        let all: Vec<TokenStream> = own.iter().cloned().chain(rest).collect();
+        (!all.is_empty()).then(|| quote!(::<#(#all),*>))
+    };
+    let (called, turbofish) = (with(inferred.collect()), with(closures.clone()));
     *block = syn::parse_quote!({
-        match Self::#name(::core::option::Option::Some((#(#args,)*))) {
+        match Self::#name #called (::core::option::Option::Some((#(#args,)*))) {
             ::core::option::Option::Some(value) => value,
             ::core::option::Option::None => #private::no_arguments(),
         }
@@ -242,7 +334,7 @@ fn function(
         let types = #private::Types::of(|| { Self::#name #turbofish (::core::option::Option::None); });
         #write
     };
-    Ok((ImplItem::Verbatim(copy.to_token_stream()), write))
+    Ok((ImplItem::Verbatim(copy.to_token_stream()), write, generics))
 }
 
 /// Gives the lifetime of `&self` to references of the result, as Rust does by itself in methods.
@@ -291,8 +383,20 @@ fn operator(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
     if let Type::Reference(reference) = &*block.self_ty {
         return refused(
             reference,
-            "operators of kernels take values",
-            "implement it for the type itself, which is `Copy`",
+            "operators of kernels are those of values",
+            "implement it for the type itself: `#[device(references)]` adds those of references",
+        );
+    }
+    let parameters: Vec<String> =
+        block.generics.params.iter().filter_map(argument_of).map(|name| name.to_string()).collect();
+    let of_one_instance = |argument: &&&syn::GenericArgument| {
+        !parameters.contains(&argument.to_token_stream().to_string())
+    };
+    if let Some(argument) = type_arguments(&block.self_ty).iter().find(of_one_instance) {
+        return refused(
+            argument,
+            "an operator of a generic type is one of all its instances",
+            "write `impl<T: Real> Add for Pair<T>`, with the bounds of `struct Pair<T: Real>`",
         );
     }
     let right = match &last.arguments {
@@ -300,14 +404,20 @@ fn operator(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
             Some(syn::GenericArgument::Type(Type::Reference(reference))) => {
                 return refused(
                     reference,
-                    "operators of kernels take values",
-                    "take the value, which is `Copy`",
+                    "operators of kernels are those of values",
+                    "take the value: `#[device(references)]` adds those of references",
                 );
             }
             Some(syn::GenericArgument::Type(ty)) => right_side(ty, &block.self_ty),
             _ => "SELF".to_owned(),
         },
         _ => "SELF".to_owned(),
+    };
+    let right_type = match &last.arguments {
+        syn::PathArguments::AngleBracketed(args) => {
+            args.args.first().map(ToTokens::to_token_stream)
+        }
+        _ => None,
     };
     let output = block.items.iter().find_map(|item| match item {
         ImplItem::Type(ty) if ty.ident == "Output" => Some(ty.ty.clone()),
@@ -317,8 +427,8 @@ fn operator(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
     let mut bodies = Vec::new();
     for item in &mut block.items {
         if let ImplItem::Fn(method) = item {
-            let (body, write) =
-                function(&mut method.sig, &mut method.block, cpp, output.as_ref(), options)?;
+            let (body, write, _) =
+                function(&mut method.sig, &mut method.block, cpp, false, output.as_ref(), options)?;
             let ImplItem::Verbatim(tokens) = &body else { continue };
             // One type can have several of an operator.
             let mut copy: ItemFn = syn::parse2(tokens.clone())?;
@@ -333,6 +443,13 @@ fn operator(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
             bodies.push(ImplItem::Verbatim(copy.to_token_stream()));
         }
     }
+    let references = if options.references {
+        let (write, implementations) = by_reference(&block, &trait_name, cpp, right_type, options);
+        writes.push(write);
+        implementations
+    } else {
+        TokenStream::new()
+    };
     let link = operator_link(&trait_name, &right);
     let item = link_item(&link, &writes, options);
     let (impl_generics, _, where_clause) = block.generics.split_for_impl();
@@ -344,7 +461,78 @@ fn operator(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
             #(#bodies)*
             #item
         }
+
+        #references
     })
+}
+
+/// Returns the code that writes the overloads of an operator for references, and their implementations.
+fn by_reference(
+    block: &ItemImpl,
+    trait_name: &str,
+    cpp: &str,
+    right: Option<TokenStream>,
+    options: &Options,
+) -> (TokenStream, TokenStream) {
+    let private = options.private();
+    let this = &block.self_ty;
+    let (impl_generics, _, where_clause) = block.generics.split_for_impl();
+    let right = right.filter(|ty| ty.to_string() != "Self").unwrap_or_else(|| quote!(#this));
+    let unary = matches!(trait_name, "Neg" | "Not");
+    let assigns = trait_name.ends_with("Assign");
+    let name = Ident::new(trait_name, proc_macro2::Span::call_site());
+    let method = block.items.iter().find_map(|item| match item {
+        ImplItem::Fn(method) => Some(&method.sig.ident),
+        _ => None,
+    });
+    let implement = |of: TokenStream, with: TokenStream, left: TokenStream, other: TokenStream| {
+        if assigns {
+            return quote! {
+                impl #impl_generics ::core::ops::#name<#with> for #of #where_clause {
+                    #[inline(always)]
+                    fn #method(&mut self, other: #with) {
+                        ::core::ops::#name::#method(self, #other);
+                    }
+                }
+            };
+        }
+        let (argument, parameter, passed) = if unary {
+            (None, None, None)
+        } else {
+            (Some(quote!(<#with>)), Some(quote!(, other: #with)), Some(quote!(, #other)))
+        };
+        let by_value = if unary { None } else { Some(quote!(<#right>)) };
+        quote! {
+            impl #impl_generics ::core::ops::#name #argument for #of #where_clause {
+                type Output = <#this as ::core::ops::#name #by_value>::Output;
+
+                #[inline(always)]
+                fn #method(self #parameter) -> Self::Output {
+                    ::core::ops::#name::#method(#left #passed)
+                }
+            }
+        }
+    };
+    let value = || quote!(#this);
+    let implementations = if unary {
+        implement(quote!(&#this), quote!(), quote!(*self), quote!())
+    } else if assigns {
+        implement(value(), quote!(&#right), quote!(), quote!(*other))
+    } else {
+        let all = [
+            implement(quote!(&#this), quote!(#right), quote!(*self), quote!(other)),
+            implement(value(), quote!(&#right), quote!(self), quote!(*other)),
+            implement(quote!(&#this), quote!(&#right), quote!(*self), quote!(*other)),
+        ];
+        quote!(#(#all)*)
+    };
+    let other = if unary {
+        quote!(::core::option::Option::None::<::std::string::String>)
+    } else {
+        quote!(::core::option::Option::Some(t.ty::<#right>()))
+    };
+    let write = quote!({ let (a, b) = (t.ty::<Self>(), #other); #private::by_reference(#cpp, &a, b.as_deref()) });
+    (write, implementations)
 }
 
 fn replace_ident(tokens: TokenStream, old: &Ident, new: &Ident) -> TokenStream {

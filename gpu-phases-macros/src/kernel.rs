@@ -27,6 +27,7 @@ pub(crate) fn expand(
     let options = Options::parse(args, library)?;
     let item: Item = syn::parse2(item)?;
     no_cfg(&item)?;
+    options.no_references(&item)?;
     let Item::Fn(function) = item else {
         return refused(
             &item,
@@ -395,7 +396,7 @@ fn assemble(
         const _: () = {
             #(#[allow(unused_imports)] use #named as _;)*
             #[allow(unused_imports)]
-            use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _};
+            use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _, Number as _};
 
             struct Instance #impl_generics (#phantom) #where_clause;
 

@@ -14,21 +14,36 @@ pub(crate) struct Options {
     pub(crate) library: TokenStream,
     /// Whether `a * b + c` is one operation.
     pub(crate) contract: bool,
+    /// Whether operators take references, too.
+    pub(crate) references: bool,
     /// The number of an `impl` block of a type that has several.
     pub(crate) slot: u32,
 }
 
 impl Options {
     pub(crate) fn parse(args: TokenStream, library: TokenStream) -> syn::Result<Self> {
-        let mut options = Self { library, contract: false, slot: 0 };
+        let mut options = Self { library, contract: false, references: false, slot: 0 };
         options.take(syn::parse2::<Args>(args)?)?;
         Ok(options)
+    }
+
+    /// Refuses `references` on anything but an operator.
+    pub(crate) fn no_references(&self, item: &syn::Item) -> syn::Result<()> {
+        if self.references {
+            return refused(
+                item,
+                "`references` is for operators",
+                "write `#[device(references)]` before `impl Add for Vec3`",
+            );
+        }
+        Ok(())
     }
 
     fn take(&mut self, args: Args) -> syn::Result<()> {
         for arg in args.0 {
             match arg {
                 Arg::Contract => self.contract = true,
+                Arg::References => self.references = true,
                 Arg::Slot(slot) => self.slot = slot,
                 Arg::Crate(path) => self.library = quote!(#path),
             }
@@ -47,6 +62,7 @@ struct Args(Vec<Arg>);
 
 enum Arg {
     Contract,
+    References,
     Slot(u32),
     Crate(Path),
 }
@@ -63,6 +79,7 @@ impl Parse for Args {
                 let name: Ident = input.parse()?;
                 match name.to_string().as_str() {
                     "contract" => args.push(Arg::Contract),
+                    "references" => args.push(Arg::References),
                     "slot" => {
                         input.parse::<Token![=]>()?;
                         args.push(Arg::Slot(input.parse::<syn::LitInt>()?.base10_parse()?));
@@ -71,7 +88,7 @@ impl Parse for Args {
                         return refused(
                             &name,
                             "this attribute has no such argument",
-                            "the arguments are `contract`, `slot = NUMBER` and `crate = PATH`",
+                            "the arguments are `contract`, `references`, `slot = NUMBER` and `crate = PATH`",
                         );
                     }
                 }

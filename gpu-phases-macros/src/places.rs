@@ -59,8 +59,8 @@ impl Translator<'_> {
         if matches!(*index.index, Expr::Range(_)) {
             return refused(
                 &index.index,
-                "kernels take no parts of slices",
-                "index the slice itself: `x[start + i]` for `x[start..][i]`",
+                "a part of a slice has no size",
+                "take it by reference: `let part = &x[a..b];`",
             );
         }
         let simple = is_repeatable(&index.expr) && is_repeatable(&index.index);
@@ -99,6 +99,11 @@ impl Translator<'_> {
 
     pub(crate) fn reference(&mut self, e: &mut Expr) -> Result<Value> {
         let Expr::Reference(reference) = e else { return Ok(Value::unit()) };
+        if let Expr::Index(index) = &*reference.expr
+            && matches!(*index.index, Expr::Range(_))
+        {
+            return self.part(e);
+        }
         let function = if reference.mutability.is_some() { "borrow_mut" } else { "borrow" };
         let is_place = is_place(&reference.expr);
         let mut value = self.place(&mut reference.expr)?;
@@ -112,6 +117,47 @@ impl Translator<'_> {
         let effect = if value.effect == Effect::Faults { Effect::Faults } else { Effect::Constant };
         let effect = if is_element(&reference.expr) { effect.max(Effect::Reads) } else { effect };
         Ok(Value::new(format!("{function}({})", value.code), effect))
+    }
+
+    /// `&x[a..b]` and `&mut x[a..b]`.
+    fn part(&mut self, e: &mut Expr) -> Result<Value> {
+        let line = line_of(e);
+        let Expr::Reference(reference) = e else { return Ok(Value::unit()) };
+        let mutability = reference.mutability;
+        let Expr::Index(index) = &mut *reference.expr else { return Ok(Value::unit()) };
+        let Expr::Range(range) = &mut *index.index else { return Ok(Value::unit()) };
+        if let syn::RangeLimits::Closed(limits) = &range.limits {
+            return refused(
+                limits,
+                "kernels take no part with its last index",
+                "write `&x[a..b + 1]`",
+            );
+        }
+        let base = self.place(&mut index.expr)?;
+        let mut values = vec![base];
+        for bound in [&mut range.start, &mut range.end].into_iter().flatten() {
+            let value = self.operand_after(&mut values, bound, true)?;
+            values.push(value);
+        }
+        let (private, base) = (self.private(), &index.expr);
+        let start = range.start.as_ref().map_or(quote!(0), ToTokens::to_token_stream);
+        let end = match &range.end {
+            Some(end) => quote!(::core::option::Option::Some(#end)),
+            None => quote!(::core::option::Option::None),
+        };
+        let at = u32::try_from(line).unwrap_or(0);
+        let (function, rust) = if mutability.is_some() {
+            ("part_mut", quote!(#private::part_mut(&mut (#base)[..], #start, #end, #at)))
+        } else {
+            ("part", quote!(#private::part(&(#base)[..], #start, #end, #at)))
+        };
+        let mut bounds: Vec<String> = values[1..].iter().map(|value| value.code.clone()).collect();
+        if range.start.is_none() {
+            bounds.insert(0, "usize(0)".to_owned());
+        }
+        let code = format!("{function}(c, {line}, d({}), {})", values[0].code, bounds.join(", "));
+        replace(e, |_| rust);
+        Ok(self.called(code))
     }
 
     /// Assignments, also those that compute.

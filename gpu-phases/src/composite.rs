@@ -178,6 +178,33 @@ links! {
     PHASES_SHRASSIGN_I32 PHASES_SHRASSIGN_I64 PHASES_SHRASSIGN_ISIZE PHASES_SHRASSIGN_OTHER
 }
 
+/// Returns overloads of an operator for references to its operands.
+#[must_use]
+pub fn by_reference(operator: &str, a: &str, b: Option<&str>) -> String {
+    let Some(b) = b else {
+        return format!(
+            "template <class C> PHASES_FN auto {operator}(C c, line l, ref<{a}> x) {{ return {operator}(c, l, *x.p); }}\n"
+        );
+    };
+    let overload = |x: &str, left: &str, y: &str, right: &str| {
+        format!(
+            "template <class C> PHASES_FN auto {operator}(C c, line l, {x} x, {y} y) {{ \
+             return {operator}(c, l, {left}, {right}); }}\n"
+        )
+    };
+    let reference = format!("ref<{b}>");
+    if operator.ends_with("_assign") {
+        return overload(&format!("{a}&"), "x", &reference, "*y.p");
+    }
+    let this = format!("ref<{a}>");
+    [
+        overload(&this, "*x.p", b, "y"),
+        overload(a, "x", &reference, "*y.p"),
+        overload(&this, "*x.p", &reference, "*y.p"),
+    ]
+    .concat()
+}
+
 /// Returns the name of a type in C++, which no other type has.
 #[must_use]
 pub fn type_name(ident: &str, rust_name: &str) -> String {

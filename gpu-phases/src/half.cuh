@@ -68,6 +68,7 @@ template <class C, int K, class A> PHASES_FN f32 a_to_f32(C c, line l, ty<half_n
 template <class C, int K> PHASES_FN half_num<K> a_from_f32(C, line, ty<half_num<K>>, f32 x) { return narrow<K>(x.v); }
 template <class C, int K> PHASES_FN half_num<K> a_from_f64(C, line, ty<half_num<K>>, f64 x) { return narrow<K>(x.v); }
 template <class C, int K> PHASES_FN half_num<K> a_from_bits(C, line, ty<half_num<K>>, u16 x) { return half_num<K>{x.v}; }
+template <class C, int K> PHASES_FN half_num<K> a_default(C, line, ty<half_num<K>>) { return half_num<K>{0}; }
 // `From` of integers of 8 bits, which is exact, and of these types for `f32` and `f64`.
 template <class C, int K, class R> PHASES_FN half_num<K> a_from(C, line, ty<half_num<K>>, num<R, 0> x) {
     return narrow<K>(float(x.v));

@@ -167,6 +167,7 @@ template <class C, class R, int K, class A> PHASES_FN num<R, K> a_from(C, line, 
     return as<num<R, K>>(v(x));
 }
 template <class C, class R, int K> PHASES_FN num<R, K> a_from_f64(C, line, ty<num<R, K>>, f64 x) { return num<R, K>(R(x.v)); }
+template <class C, class R, int K> PHASES_FN num<R, K> a_default(C, line, ty<num<R, K>>) { return num<R, K>(R(0)); }
 template <class C, class R, int K, class = float_<R, K>> PHASES_FN f64 to_f64_num(C, line, num<R, K> a) { return f64(a.v); }
 
 // ---- Integers.
@@ -336,6 +337,36 @@ PHASES_METHOD1(saturating_mul)
 #undef PHASES_METHOD0
 #undef PHASES_METHOD1
 #undef PHASES_METHOD2
+
+// ---- Methods of `Option`.
+
+struct nothing { // `None` of any type.
+    template <class T> PHASES_FN operator option<T>() const { return option<T>{}; }
+};
+template <class C, class T, class F> PHASES_FN auto m_map(C, line, const option<T>& x, const F& f) {
+    using U = plain<decltype(d(f)(x.value))>;
+    return x.some ? some<U>(d(f)(x.value)) : option<U>{};
+}
+template <class C, class T, class F> PHASES_FN auto m_and_then(C, line, const option<T>& x, const F& f) {
+    using U = plain<decltype(d(f)(x.value))>;
+    return x.some ? U(d(f)(x.value)) : U{};
+}
+template <class C, class T, class U, class F> PHASES_FN U m_map_or(C, line, const option<T>& x, U y, const F& f) {
+    return x.some ? U(d(f)(x.value)) : y;
+}
+template <class C, class T, class F> PHASES_FN option<T> m_filter(C, line, const option<T>& x, const F& f) {
+    return x.some && d(f)(ref<T>(&x.value)) ? x : option<T>{};
+}
+template <class C, class T> PHASES_FN option<T> m_or(C, line, const option<T>& x, option<T> y) { return x.some ? x : y; }
+template <class C, class T, class F> PHASES_FN option<T> m_or_else(C, line, const option<T>& x, const F& f) {
+    return x.some ? x : option<T>(d(f)());
+}
+template <class C, class T, class F> PHASES_FN T m_unwrap_or_else(C, line, const option<T>& x, const F& f) {
+    return x.some ? x.value : T(d(f)());
+}
+template <class C, class T, class F> PHASES_FN bool m_is_some_and(C, line, const option<T>& x, const F& f) {
+    return x.some && d(f)(x.value);
+}
 
 // ---- Elements that threads share. Every operation is relaxed.
 

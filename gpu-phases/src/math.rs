@@ -385,6 +385,12 @@ pub trait Number:
     + MulAssign
     + DivAssign
 {
+    /// Returns zero.
+    #[doc(hidden)]
+    #[must_use]
+    fn phases_default() -> Self {
+        Self::default()
+    }
 }
 
 /// `f32` or `f64`, with the feature `half` also `f16` and `bf16`: the bound of a generic kernel, or `#[device]` function, over floats.

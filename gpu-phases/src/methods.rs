@@ -21,6 +21,44 @@ impl<T: ?Sized> BuiltIn for Atomic<T> {}
 impl<T: BuiltIn + ?Sized> BuiltIn for &T {}
 impl<T: BuiltIn + ?Sized> BuiltIn for &mut T {}
 
+/// An `Option`, or a reference to one.
+#[diagnostic::on_unimplemented(
+    message = "in kernels, this method is one of `Option`, not of `{Self}`",
+    label = "this has the type `{Self}`",
+    note = "for elements of an array or a slice write a loop; give a method of your own another name"
+)]
+pub trait AnOption {
+    /// The value in it.
+    type Value;
+
+    /// Returns a copy.
+    fn option(self) -> Option<Self::Value>;
+}
+
+impl<T> AnOption for Option<T> {
+    type Value = T;
+
+    #[inline(always)]
+    fn option(self) -> Self {
+        self
+    }
+}
+
+impl<T: Copy> AnOption for &Option<T> {
+    type Value = T;
+
+    #[inline(always)]
+    fn option(self) -> Option<T> {
+        *self
+    }
+}
+
+/// Returns the receiver of a method of `Option`.
+#[inline(always)]
+pub fn option<O: AnOption>(receiver: O) -> Option<O::Value> {
+    receiver.option()
+}
+
 /// Returns the receiver of a method of Rust's own types.
 #[inline(always)]
 pub fn built_in<T: BuiltIn + ?Sized>(receiver: &T) -> &T {

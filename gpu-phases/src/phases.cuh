@@ -282,6 +282,25 @@ template <class C, class X, class T> PHASES_FN T read(C, line, const X&, usize, 
 // The number of iterations whose elements are read ahead: they fit in 32 registers.
 template <class... H>
 constexpr len ahead = (0 + ... + sizeof(H)) <= 8 ? 16 : (0 + ... + sizeof(H)) <= 16 ? 8 : (0 + ... + sizeof(H)) <= 32 ? 4 : 1;
+// `&x[a..b]`, `&mut x[a..b]`. A part whose failed check is deferred is empty.
+template <class C, class T> PHASES_FN slice<T> part_of(C c, line l, slice<T> x, usize start, usize end) {
+    const bool ordered = start.v <= end.v;
+    if (end.v <= x.n && ordered) return slice<T>{x.p + start.v, len(end.v - start.v)};
+    c.fail(l, Index, ordered ? end.v : start.v, ordered ? x.n : end.v);
+    return slice<T>{x.p, 0};
+}
+template <class T> PHASES_FN slice<T> whole(slice<T> x) { return x; }
+template <class T, u64_raw N> PHASES_FN slice<T> whole(array<T, N>& x) { return slice<T>{x.a, len(N)}; }
+template <class T, u64_raw N> PHASES_FN slice<const T> whole(const array<T, N>& x) { return slice<const T>{x.a, len(N)}; }
+template <class C, class X> PHASES_FN auto part_mut(C c, line l, X&& x, usize start, usize end) {
+    return part_of(c, l, whole(x), start, end);
+}
+template <class C, class X> PHASES_FN auto part_mut(C c, line l, X&& x, usize start) {
+    return part_of(c, l, whole(x), start, usize(whole(x).n));
+}
+template <class C, class X, class... E> PHASES_FN auto part(C c, line l, const X& x, E... bounds) {
+    return borrow(part_mut(c, l, x, bounds...));
+}
 template <class T> PHASES_FN usize length(slice<T> x) { return usize(x.n); }
 template <class T, u64_raw N> PHASES_FN usize length(const array<T, N>&) { return usize(N); }
 template <class X> PHASES_FN bool within(largest i, const X& x) { return i.ok && i.v < length(x).v; }

@@ -1,12 +1,13 @@
 //! What expansions of the macros name. Not for other use: it changes without notice.
 
+use std::ops::Range;
 use std::panic::Location;
 
 pub use crate::cpu::args::{args, read, shared, value, write};
 pub use crate::cpu::each::{Index, Output, each, extent, image, volume};
 use crate::cpu::raise::{self, Raised};
 pub use crate::fault::FaultKind;
-pub use crate::math::{DefinedFloat, DefinedInt, DefinedSigned, DefinedUnsigned};
+pub use crate::math::{DefinedFloat, DefinedInt, DefinedSigned, DefinedUnsigned, Number};
 
 pub use crate::cpu::run::{host, run};
 
@@ -20,6 +21,33 @@ pub fn index(i: usize, len: usize, line: u32) -> usize {
     } else {
         raise::fault(FaultKind::Index, line, i as u64, len as u64, Location::caller())
     }
+}
+
+/// Checks the bounds of a part of `len` elements. The end is the last if there is none.
+#[inline(always)]
+#[track_caller]
+fn bounds(start: usize, end: Option<usize>, len: usize, line: u32) -> Range<usize> {
+    let end = end.unwrap_or(len);
+    if start > end || end > len {
+        let (index, len) = if start > end { (start, end) } else { (end, len) };
+        raise::fault(FaultKind::Index, line, index as u64, len as u64, Location::caller())
+    }
+    start..end
+}
+
+/// Returns `&x[start..end]`.
+#[inline(always)]
+#[track_caller]
+pub fn part<T>(x: &[T], start: usize, end: Option<usize>, line: u32) -> &[T] {
+    x.get(bounds(start, end, x.len(), line)).unwrap_or_default()
+}
+
+/// Returns `&mut x[start..end]`.
+#[inline(always)]
+#[track_caller]
+pub fn part_mut<T>(x: &mut [T], start: usize, end: Option<usize>, line: u32) -> &mut [T] {
+    let len = x.len();
+    x.get_mut(bounds(start, end, len, line)).unwrap_or_default()
 }
 
 /// Leaves the kernel by a fault of this kind.
@@ -61,7 +89,7 @@ pub mod loops {
     pub use crate::cpu::each::{each, image, volume};
 }
 
-pub use crate::composite::{Links, enumeration, structure, type_name};
+pub use crate::composite::{Links, by_reference, enumeration, structure, type_name};
 pub use crate::contract::{
     add_product_assign, minus_product, plus_product, product_minus, product_plus,
     sub_product_assign,
@@ -70,7 +98,7 @@ pub use crate::host::{
     HostView, Len, OutputShape, Shape, bare_failed, condition_failed, extent_of, overflow_checks,
     shown,
 };
-pub use crate::methods::{BuiltIn, built_in};
+pub use crate::methods::{AnOption, BuiltIn, built_in, option};
 pub use crate::print::{conversion, print, printed};
 pub use crate::probe::{Method, Named, Probe, Types, in_method, no_arguments, typed};
 pub use crate::text::fill;

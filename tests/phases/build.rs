@@ -286,6 +286,9 @@ impl Generator {
         if choice < 3 {
             return self.literal(ty);
         }
+        if choice == 3 && self.below(3) == 0 {
+            return self.of_option(ty, depth - 1);
+        }
         if choice == 3 {
             let condition = self.expression(11, depth - 1);
             let (a, b) = (self.expression(ty, depth - 1), self.expression(ty, depth - 1));
@@ -310,7 +313,7 @@ impl Generator {
                 let (a, b) = (self.expression(ty, depth - 1), self.expression(ty, depth - 1));
                 format!("(({a}) {} ({b}))", self.pick(&["<", "<=", ">", ">=", "==", "!="]))
             }
-            "f32" | "f64" => match self.below(6) {
+            "f32" | "f64" => match self.below(8) {
                 0 => {
                     let method = self.pick(&[
                         "sqrt", "abs", "floor", "ceil", "trunc", "round", "fract", "recip",
@@ -326,6 +329,21 @@ impl Generator {
                     format!("(({}) as {name})", self.expression(from, depth - 1))
                 }
                 3 => format!("(-({}))", self.expression(ty, depth - 1)),
+                4 => {
+                    let half = self.pick(&["half::f16", "half::bf16"]);
+                    let (a, b) = (self.expression(3, depth - 1), self.expression(2, depth - 1));
+                    let (op, to) = (self.pick(&["+", "-", "*", "/", "%"]), &name[1..]);
+                    format!("({half}::from_f64({a}) {op} {half}::from_f32({b})).to_f{to}()")
+                }
+                5 => {
+                    let [a, b, c] = [(); 3].map(|()| self.expression(ty, depth - 1));
+                    let (int, by) = (self.below(11), self.expression(0, depth - 1));
+                    let int = if TYPES[int].starts_with('f') { "i64" } else { TYPES[int] };
+                    let op = self.pick(&["+", "-"]);
+                    format!(
+                        "(&Duo {{ a: {a}, b: {b} }} {op} &Duo {{ a: {c}, b: 0.5 }}).mixed::<{int}, 3>({by} as {int})"
+                    )
+                }
                 _ => {
                     let (a, b) = (self.expression(ty, depth - 1), self.expression(ty, depth - 1));
                     format!("({a} {} {b})", self.pick(&["+", "-", "*", "/", "%"]))
@@ -364,6 +382,28 @@ impl Generator {
                     format!("({a}).{method}({b})")
                 }
             },
+        }
+    }
+
+    /// The value of an `Option`, by its methods.
+    fn of_option(&mut self, ty: usize, depth: usize) -> String {
+        let (condition, other) = (self.expression(11, 1), self.expression(ty, depth));
+        let value = self.expression(ty, depth);
+        let option = match self.below(2) {
+            0 => format!("(if {condition} {{ Some({value}) }} else {{ None }})"),
+            _ => format!("first(Some({value}), {condition})"),
+        };
+        let (name, known) = (self.name(), self.names.len());
+        self.names.push((name.clone(), ty, false));
+        let changed = self.expression(ty, depth);
+        self.names.truncate(known);
+        match self.below(4) {
+            0 => format!("{option}.map(|{name}| {changed}).unwrap_or({other})"),
+            1 => format!(
+                "{option}.and_then(|{name}| first(Some({changed}), true)).unwrap_or({other})"
+            ),
+            2 => format!("{option}.unwrap_or_else(|| {other})"),
+            _ => format!("{option}.map_or({other}, |{name}| {changed})"),
         }
     }
 

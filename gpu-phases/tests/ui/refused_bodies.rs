@@ -30,7 +30,15 @@ refused! {
     has_a_const_block { const { 1.0 }; }
     starts_a_second_loop { each(out, |i, out| *out = 0.0); }
     has_a_slice_pattern { if let [first, ..] = x { *out = *first; } }
-    takes_a_part { let part = &x[1..3]; *out = part[0]; }
+    takes_a_part_by_value { *out = x[1..3].len() as f32; }
+    takes_a_closed_part { let part = &x[1..=3]; *out = part[0]; }
+    has_a_reference_to_an_option { *out = Some(x[i]).as_ref().map_or(0.0, |v| *v); }
+    has_a_result { let r = Some(x[i]).ok_or(1); *out = 0.0; }
+    copies_an_option { *out = Some(&x[i]).copied().unwrap_or(0.0); }
+    has_a_default { *out = Some(x[i]).unwrap_or_default(); }
+    maps_an_option_or_else { *out = Some(x[i]).map_or_else(|| 0.0, |v| v); }
+    asks_whether_none { *out = Some(x[i]).is_none_or(|v| v > 0.0) as u8 as f32; }
+    has_a_question_mark_in_a_closure { let f = |v: Option<f32>| Some(v? + 1.0); *out = 0.0; }
     collects { *out = x.iter().map(|x| x * 2.0).sum(); }
     folds { *out = x.iter().fold(0.0, |a, b| a + b); }
     has_a_sine { *out = x[i].sin(); }

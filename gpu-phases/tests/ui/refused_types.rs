@@ -1,4 +1,8 @@
-use gpu_phases::{Device, device};
+use gpu_phases::{Device, Real, device};
+
+#[derive(Clone, Copy, Device)]
+#[repr(C)]
+struct Generic<T: Real>(T);
 
 #[derive(Clone, Copy, Device)]
 struct NoLayout {
@@ -83,7 +87,7 @@ impl P {
 
 #[device]
 impl P {
-    fn generic<T: Copy>(self, x: T) -> T {
+    fn max<T: Real>(self, x: T) -> T {
         x
     }
 }
@@ -125,6 +129,29 @@ impl std::ops::Neg for &P {
 
     fn neg(self) -> P {
         *self
+    }
+}
+
+#[device(references)]
+impl std::ops::Add for Generic<f32> {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        self
+    }
+}
+
+#[device(references)]
+impl P {
+    fn of_references(self) -> P {
+        self
+    }
+}
+
+#[device]
+impl P {
+    fn map(self) -> P {
+        self
     }
 }
 

@@ -4,6 +4,7 @@ mod check;
 mod elements;
 mod exported;
 mod halves;
+mod language;
 mod loops;
 mod math;
 mod printing;

@@ -43,7 +43,53 @@ macro_rules! run {
     reason = "the programs are random"
 )]
 mod generated {
+    use gpu_phases::{Device, Int, Real, device};
+
     use super::*;
+
+    #[derive(Clone, Copy, Device)]
+    #[repr(C)]
+    struct Duo<T: Real> {
+        a: T,
+        b: T,
+    }
+
+    #[device]
+    impl<T: Real> Duo<T> {
+        fn mixed<I: Int, const N: usize>(self, by: I) -> T {
+            let parts = [self.a, self.b, T::from_f64(0.25), T::from_f64(by.to_i64() as f64)];
+            let mut sum = T::default();
+            let last = &parts[N - 2..];
+            for part in last.iter() {
+                sum += *part * self.b;
+            }
+            sum
+        }
+    }
+
+    #[device(references)]
+    impl<T: Real> std::ops::Add for Duo<T> {
+        type Output = Self;
+
+        fn add(self, other: Self) -> Self {
+            Duo { a: self.a + other.b, b: other.a }
+        }
+    }
+
+    #[device(references)]
+    impl<T: Real> std::ops::Sub for Duo<T> {
+        type Output = Self;
+
+        fn sub(self, other: Self) -> Self {
+            Duo { a: self.a - other.a, b: other.b - self.b }
+        }
+    }
+
+    #[device]
+    fn first<T: device::Device>(value: Option<T>, taken: bool) -> Option<T> {
+        let value = value?;
+        if taken { Some(value) } else { None }
+    }
 
     include!(concat!(env!("OUT_DIR"), "/programs.rs"));
 
