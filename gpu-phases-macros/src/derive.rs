@@ -5,8 +5,10 @@ use quote::{format_ident, quote};
 use syn::{Data, DataEnum, DeriveInput, Field, Fields, GenericParam, Ident, Type};
 
 use crate::exprs::field_name;
-use crate::function::instance_names;
-use crate::implementation::{OPERATORS, RIGHT_SIDES, SLOTS, methods_link, operator_link};
+use crate::function::{bare, instance_names};
+use crate::implementation::{
+    OPERATORS, RIGHT_SIDES, SLOTS, methods_link, name_hash, operator_link,
+};
 use crate::refuse::{Result, refused};
 
 /// Expands `derive(Device)`.
@@ -149,7 +151,7 @@ fn structure(
                 fn write(t: &mut #library::text::Text) {
                     const { ::core::assert!(
                         <Self as #library::device::Device>::STORED,
-                        "fields of types of kernels are stored: no tuples, `Option`s and empty types"
+                        "fields of types of kernels are stored: no tuples, `Option`s, enums with values and empty types"
                     ) };
                     let name = Self::cpp_name();
                     t.define(&name, |t| {
@@ -193,6 +195,16 @@ fn enumeration(
     representation: &[String],
     library: &TokenStream,
 ) -> Result<TokenStream> {
+    if !input.generics.params.is_empty() {
+        return refused(
+            &input.generics,
+            "enums of kernels have no generic parameters",
+            "leave them out",
+        );
+    }
+    if data.variants.iter().any(|variant| !variant.fields.is_empty()) {
+        return with_values(input, data, library);
+    }
     const TAGS: [&str; 8] = ["u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64"];
     let Some(tag) = representation.iter().find(|repr| TAGS.contains(&repr.as_str())) else {
         return refused(
@@ -201,24 +213,8 @@ fn enumeration(
             "write `#[repr(u8)]`, or another integer, before it",
         );
     };
-    for variant in &data.variants {
-        if !variant.fields.is_empty() {
-            return refused(
-                &variant.fields,
-                "variants of kernels hold no values",
-                "use a structure with a field for the kind, and one for each value",
-            );
-        }
-    }
     if data.variants.is_empty() {
         return refused(&input.ident, "kernels have no empty types", "add a variant");
-    }
-    if !input.generics.params.is_empty() {
-        return refused(
-            &input.generics,
-            "enums of kernels have no generic parameters",
-            "leave them out",
-        );
     }
     let ident = &input.ident;
     let tag = format_ident!("{tag}");
@@ -257,6 +253,67 @@ fn enumeration(
 
                 fn is_valid(bytes: &[u8]) -> bool {
                     #(bytes == (#ident::#variants as #tag).to_ne_bytes().as_slice())||*
+                }
+            }
+        };
+    })
+}
+
+/// An enum whose variants hold values. It is a value of a thread: memory has no defined layout of it.
+fn with_values(input: &DeriveInput, data: &DataEnum, library: &TokenStream) -> Result<TokenStream> {
+    let ident = &input.ident;
+    let Common { name, links, fallback } = common(input, library);
+    let private = quote!(#library::__private);
+    let count = data.variants.len();
+    let (mut definitions, mut values) = (Vec::new(), Vec::new());
+    for (number, variant) in data.variants.iter().enumerate() {
+        for field in &variant.fields {
+            if let Type::Reference(reference) = &field.ty {
+                return refused(
+                    reference,
+                    "types of kernels hold no references",
+                    "hold an index, or the value",
+                );
+            }
+        }
+        let variant_name = bare(&variant.ident);
+        let hash = name_hash(&variant_name);
+        let fields = variant.fields.iter().enumerate().map(|(at, field)| cpp_field(field, at));
+        let types: Vec<&Type> = variant.fields.iter().map(|field| &field.ty).collect();
+        definitions.push(quote!((#variant_name, #hash, &[#((#fields, t.ty::<#types>())),*])));
+        let members: Vec<syn::Member> = variant.fields.members().collect();
+        let names: Vec<Ident> =
+            (0..members.len()).map(|at| format_ident!("phases_{}", at)).collect();
+        let of = &variant.ident;
+        values.push(quote! {
+            Self::#of { #(#members: #names),* } => #private::variant_value(
+                &Self::cpp_name(), #number, #count, &[#(#private::value_text(#names)),*]
+            ),
+        });
+    }
+    Ok(quote! {
+        const _: () = {
+            #fallback
+
+            // SAFETY: `STORED` is false, so no memory is shared.
+            unsafe impl #library::device::Device for #ident {
+                const STORED: bool = false;
+
+                #name
+
+                fn write(t: &mut #library::text::Text) {
+                    let name = Self::cpp_name();
+                    t.define(&name, |t| #private::variants(&name, &[#(#definitions),*]));
+                    #links
+                }
+
+                fn write_value(&self, text: &mut ::std::string::String) {
+                    let value = match self { #(#values)* };
+                    text.push_str(&value);
+                }
+
+                fn is_valid(_: &[u8]) -> bool {
+                    false
                 }
             }
         };

@@ -5,6 +5,7 @@ use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
 use syn::{Block, Expr, ExprPath, Lit, Type, UnOp};
 
+use crate::implementation::name_hash;
 use crate::refuse::{Result, refused};
 use crate::translate::{Effect, Translator, Value, effect_of};
 
@@ -141,6 +142,7 @@ impl Translator<'_> {
     /// A structure with named fields.
     fn structure(&mut self, e: &mut Expr) -> Result<Value> {
         let Expr::Struct(fields) = e else { return Ok(Value::unit()) };
+        let variant = variant_hash(&fields.path);
         let mut values: Vec<Value> = Vec::new();
         let mut names = Vec::new();
         for field in &mut fields.fields {
@@ -160,22 +162,36 @@ impl Translator<'_> {
             Some(rest) => self.emit(&format!("{ty} {name} = {};", rest.code)),
             None => self.emit(&format!("{ty} {name};")),
         }
-        for (field, value) in names.iter().zip(&values) {
-            self.emit(&format!("{name}.{field} = {};", value.code));
-        }
+        self.fields(&name, variant, names.iter().zip(&values));
         Ok(Value::constant(name))
+    }
+
+    /// Emits the assignments to the fields of a structure, or of the variant with this hash.
+    fn fields<'v>(
+        &mut self,
+        name: &str,
+        variant: u64,
+        fields: impl Iterator<Item = (&'v String, &'v Value)>,
+    ) {
+        self.emit(&format!("begin<{variant}ull>({name});"));
+        for (field, value) in fields {
+            self.emit(&format!("variant<{variant}ull>({name}).{field} = {};", value.code));
+        }
     }
 
     /// A tuple structure: `Pair(a, b)`.
     pub(crate) fn tuple_structure(&mut self, e: &mut Expr) -> Result<Value> {
         let Expr::Call(call) = e else { return Ok(Value::unit()) };
+        let variant = match &*call.func {
+            Expr::Path(path) => variant_hash(&path.path),
+            _ => 0,
+        };
         let values = self.operands(&mut call.args)?;
         let ty = self.probe(e);
         let name = self.name("t");
         self.emit(&format!("{ty} {name};"));
-        for (at, value) in values.iter().enumerate() {
-            self.emit(&format!("{name}.f{at} = {};", value.code));
-        }
+        let names: Vec<String> = (0..values.len()).map(|at| format!("f{at}")).collect();
+        self.fields(&name, variant, names.iter().zip(&values));
         Ok(Value::constant(name))
     }
 
@@ -187,6 +203,11 @@ impl Translator<'_> {
             Ok(value)
         })
     }
+}
+
+/// Returns the hash of the name that may be a variant's.
+pub(crate) fn variant_hash(path: &syn::Path) -> u64 {
+    path.segments.last().map_or(0, |last| name_hash(&ascii(&last.ident.to_string())))
 }
 
 /// Returns the C++ name of a field.

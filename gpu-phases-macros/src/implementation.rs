@@ -225,8 +225,8 @@ fn generic(
     (function, quote!(#source #arguments), definition)
 }
 
-/// Returns a number for the name of a method.
-fn name_hash(name: &str) -> u64 {
+/// Returns a number for the name of a method or a variant.
+pub(crate) fn name_hash(name: &str) -> u64 {
     // FNV-1a.
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -2,7 +2,7 @@
 
 use syn::{Expr, Pat, RangeLimits};
 
-use crate::exprs::member;
+use crate::exprs::{member, variant_hash};
 use crate::refuse::{Result, refused};
 use crate::translate::Translator;
 
@@ -91,10 +91,15 @@ impl Translator<'_> {
                     qself: path.qself.clone(),
                     path: path.path.clone(),
                 })?;
-                matching.tests.push(format!("o_eq(d({value}), {})", constant.code));
+                let variant = variant_hash(&path.path);
+                matching
+                    .tests
+                    .push(format!("matches<{variant}ull>(d({value}), {})", constant.code));
                 Ok(())
             }
-            Pat::Tuple(tuple) => self.parts(tuple.elems.iter_mut(), value, matching),
+            Pat::Tuple(tuple) => {
+                self.parts(tuple.elems.iter_mut(), value, &format!("d({value})"), matching)
+            }
             Pat::TupleStruct(tuple) => {
                 if tuple.path.segments.last().is_some_and(|last| last.ident == "Some") {
                     matching.tests.push(format!("d({value}).some"));
@@ -107,16 +112,21 @@ impl Translator<'_> {
                         ),
                     };
                 }
-                self.parts(tuple.elems.iter_mut(), value, matching)
+                let part = tested_variant(&tuple.path, value, matching);
+                if tuple.elems.len() == 1 && matches!(tuple.elems.first(), Some(Pat::Rest(_))) {
+                    return Ok(());
+                }
+                self.parts(tuple.elems.iter_mut(), value, &part, matching)
             }
             Pat::Struct(fields) => {
+                let part = tested_variant(&fields.path, value, matching);
                 for field in &mut fields.fields {
                     // `Vec3 { x, .. }` is `Vec3 { x: x, .. }`.
                     field.colon_token.get_or_insert_with(Default::default);
                     let name = member(&field.member);
                     self.pattern(
                         &mut field.pat,
-                        &format!("bind({value}, d({value}).{name})"),
+                        &format!("bind({value}, {part}.{name})"),
                         matching,
                     )?;
                 }
@@ -154,6 +164,7 @@ impl Translator<'_> {
         &mut self,
         parts: impl ExactSizeIterator<Item = &'p mut Pat>,
         value: &str,
+        of: &str,
         matching: &mut Matching,
     ) -> Result<()> {
         for (at, part) in parts.enumerate() {
@@ -164,7 +175,7 @@ impl Translator<'_> {
                     "write `_` for each part that is not used",
                 );
             }
-            self.pattern(part, &format!("bind({value}, d({value}).f{at})"), matching)?;
+            self.pattern(part, &format!("bind({value}, {of}.f{at})"), matching)?;
         }
         Ok(())
     }
@@ -214,6 +225,15 @@ impl Translator<'_> {
         self.bind(&matching);
         Ok(())
     }
+}
+
+/// Adds the test for the variant of a pattern, and returns what has its fields in C++.
+///
+/// The name may be that of a structure, whose test is always true.
+fn tested_variant(path: &syn::Path, value: &str, matching: &mut Matching) -> String {
+    let variant = variant_hash(path);
+    matching.tests.push(format!("is_variant<{variant}ull>(d({value}))"));
+    format!("variant<{variant}ull>(d({value}))")
 }
 
 /// Returns a pattern's name if it is one alone, and whether it is mutable.

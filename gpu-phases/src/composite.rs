@@ -178,6 +178,56 @@ links! {
     PHASES_SHRASSIGN_I32 PHASES_SHRASSIGN_I64 PHASES_SHRASSIGN_ISIZE PHASES_SHRASSIGN_OTHER
 }
 
+/// A variant of an enum with values: its name and hash, and the names and types of its fields.
+pub(crate) type Variant<'v> = (&'v str, u64, &'v [(&'v str, String)]);
+
+/// Returns the definition of an enum with values: the variant's number, and the fields of all variants.
+#[must_use]
+pub fn variants(name: &str, variants: &[Variant<'_>]) -> String {
+    let mut text = format!("struct {name} {{ unsigned tag;\n");
+    for (at, (variant, hash, fields)) in variants.iter().enumerate() {
+        let _ = write!(text, "struct {{");
+        for (field, ty) in *fields {
+            let _ = write!(text, " {ty} {field};");
+        }
+        let _ = writeln!(text, " }} v{at}; // {variant}");
+        let _ = writeln!(
+            text,
+            "static constexpr unsigned number(variant_<{hash}ull>) {{ return {at}; }}"
+        );
+        for by in ["", "const "] {
+            let _ = writeln!(
+                text,
+                "PHASES_FN {by}auto& part(variant_<{hash}ull>) {by}{{ return v{at}; }}"
+            );
+        }
+    }
+    // What has `#error` is no bug of the library (`cuda_safe::kernel`).
+    let _ = writeln!(
+        text,
+        "template <u64_raw V> static constexpr unsigned number(variant_<V>) {{ static_assert(V == 0, \
+         \"#error a constant of an enum with values is no pattern in kernels: match its variant\"); return 0; }}"
+    );
+    let _ = writeln!(text, "}};\ntemplate <> constexpr bool with_values<{name}> = true;");
+    text
+}
+
+/// Returns a constant of an enum with values.
+#[must_use]
+pub fn variant_value(name: &str, number: usize, count: usize, fields: &[String]) -> String {
+    let parts: Vec<String> = (0..count)
+        .map(|at| if at == number { format!("{{{}}}", fields.join(", ")) } else { "{}".to_owned() })
+        .collect();
+    format!("{name}{{{number}u, {}}}", parts.join(", "))
+}
+
+/// Returns the text of a value.
+pub fn value_text<T: Device>(value: &T) -> String {
+    let mut text = String::new();
+    value.write_value(&mut text);
+    text
+}
+
 /// Returns overloads of an operator for references to its operands.
 #[must_use]
 pub fn by_reference(operator: &str, a: &str, b: Option<&str>) -> String {

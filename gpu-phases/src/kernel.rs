@@ -44,7 +44,8 @@ impl Param {
     pub const fn new<T: Device>(name: &'static str, kind: ParamKind) -> Self {
         assert!(
             T::STORED,
-            "parameters of kernels are no tuples, `Option`s and empty types: derive `Device` for a structure"
+            "parameters of kernels are no tuples, `Option`s, enums with values and empty types: \
+             derive `Device` for a structure"
         );
         Self { name, kind, size: size_of::<T>(), align: align_of::<T>(), type_name: T::rust_name }
     }

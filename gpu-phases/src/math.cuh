@@ -338,6 +338,28 @@ PHASES_METHOD1(saturating_mul)
 #undef PHASES_METHOD1
 #undef PHASES_METHOD2
 
+// ---- Enums with values.
+
+// `V` is the hash of a variant's name. All other types are their only variant.
+template <u64_raw V> struct variant_ {};
+template <class T> constexpr bool with_values = false;
+template <u64_raw V, class T> PHASES_FN void begin(T& x) {
+    if constexpr (with_values<T>) x.tag = T::number(variant_<V>{});
+}
+template <u64_raw V, class T> PHASES_FN bool is_variant(const T& x) {
+    if constexpr (with_values<T>) return x.tag == T::number(variant_<V>{});
+    else return true;
+}
+template <u64_raw V, class T> PHASES_FN auto& variant(T& x) {
+    if constexpr (with_values<plain<T>>) return x.part(variant_<V>{});
+    else return x;
+}
+// A path as a pattern: a variant without values, or a constant.
+template <u64_raw V, class T, class U> PHASES_FN bool matches(const T& x, const U& y) {
+    if constexpr (with_values<T>) return is_variant<V>(x);
+    else return o_eq(x, y);
+}
+
 // ---- Methods of `Option`.
 
 struct nothing { // `None` of any type.

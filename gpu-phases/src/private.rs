@@ -89,7 +89,9 @@ pub mod loops {
     pub use crate::cpu::each::{each, image, volume};
 }
 
-pub use crate::composite::{Links, by_reference, enumeration, structure, type_name};
+pub use crate::composite::{
+    Links, by_reference, enumeration, structure, type_name, value_text, variant_value, variants,
+};
 pub use crate::contract::{
     add_product_assign, minus_product, plus_product, product_minus, product_plus,
     sub_product_assign,

@@ -10,7 +10,7 @@ use crate::device::Device;
 const fn stored<T: Device>() {
     assert!(
         T::STORED,
-        "tuples, `Option`s and types without size cannot be arguments of kernels: use a structure"
+        "tuples, `Option`s, enums with values and types without size cannot be arguments of kernels: use a structure"
     );
 }
 

@@ -287,7 +287,10 @@ impl Generator {
             return self.literal(ty);
         }
         if choice == 3 && self.below(3) == 0 {
-            return self.of_option(ty, depth - 1);
+            return match self.below(3) {
+                0 => self.of_enum(ty, depth - 1),
+                _ => self.of_option(ty, depth - 1),
+            };
         }
         if choice == 3 {
             let condition = self.expression(11, depth - 1);
@@ -405,6 +408,25 @@ impl Generator {
             2 => format!("{option}.unwrap_or_else(|| {other})"),
             _ => format!("{option}.map_or({other}, |{name}| {changed})"),
         }
+    }
+
+    /// The value of a `match` of an enum with values.
+    fn of_enum(&mut self, ty: usize, depth: usize) -> String {
+        let (condition, int) = (self.expression(11, 1), self.expression(0, depth));
+        let (float, known) = (self.expression(3, depth), self.names.len());
+        let [(n, a), (m, b), (_, c)] = [0, 3, 11].map(|bound| {
+            let name = self.name();
+            if bound != 11 {
+                self.names.push((name.clone(), bound, false));
+            }
+            let value = self.expression(ty, depth);
+            self.names.truncate(known);
+            (name, value)
+        });
+        format!(
+            "(match kind({condition}, {int}, {float}) {{ Kind::Int({n}) => {a}, Kind::Float {{ value: {m} }} => {b}, \
+             Kind::Nothing => {c} }})"
+        )
     }
 
     /// A literal with its type.

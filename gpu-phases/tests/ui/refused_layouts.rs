@@ -33,4 +33,15 @@ fn holds_a_tuple(x: &[HoldsATuple], out: &mut [f32]) {
     each(out, |i, out| *out = x[i].x.0);
 }
 
+#[derive(Clone, Copy, gpu_phases::Device)]
+enum Shape {
+    Sphere(f32),
+    Empty,
+}
+
+#[kernel]
+fn enums_with_values(x: &[Shape], out: &mut [f32]) {
+    each(out, |i, out| *out = 0.0);
+}
+
 fn main() {}

@@ -46,7 +46,7 @@ enum NoTag {
 #[derive(Clone, Copy, PartialEq, Device)]
 #[repr(u8)]
 enum Values {
-    A(f32),
+    A(&'static f32),
 }
 
 #[derive(Clone, Copy, PartialEq, Device)]

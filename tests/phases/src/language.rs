@@ -276,3 +276,113 @@ fn parts_that_end_before_they_start_are_faults() {
     assert_eq!((cpu.index, cpu.len), (3, 2));
     assert_eq!(device.map(|fault| (fault.index, fault.len)), Some((3, 2)));
 }
+
+#[derive(Debug, Clone, Copy, PartialEq, Device)]
+enum Shape {
+    Sphere { at: Duo, r: f32 },
+    Plane(f32, u8),
+    Empty,
+    Many([i32; 3]),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Device)]
+#[repr(C)]
+struct Duo {
+    x: f32,
+    y: f32,
+}
+
+use Shape::{Many, Sphere};
+
+#[device]
+impl Shape {
+    const UNIT: Self = Sphere { at: Duo { x: 0.5, y: -1.5 }, r: 1.0 };
+    const NOTHING: Self = Self::Empty;
+
+    fn area(&self) -> f32 {
+        match self {
+            Sphere { at: Duo { x, .. }, r } if *r > 0.5 => *x * *r,
+            Self::Sphere { r, .. } => *r,
+            Self::Plane(0.0..=1.0, n) => *n as f32,
+            Shape::Plane(d, _) => *d,
+            Self::Empty => -1.0,
+            Many([a, b, _]) => (*a - *b) as f32,
+        }
+    }
+
+    fn grow(&mut self) {
+        match self {
+            Sphere { r, .. } => *r += 1.0,
+            Many(list) => list[1] = 7,
+            Shape::Plane(..) => *self = Shape::Empty,
+            Shape::Empty => {}
+        }
+    }
+}
+
+#[device]
+fn shape(x: f32, k: u32) -> Option<Shape> {
+    Some(match k % 6 {
+        0 => Sphere { at: Duo { x, y: 1.0 }, r: x.abs() },
+        1 => Shape::Plane(x, k as u8),
+        2 => Many([k as i32, x as i32, 3]),
+        3 => Shape::UNIT,
+        4 => Shape::NOTHING,
+        _ => return None,
+    })
+}
+
+#[device]
+fn matches(s: Shape) -> bool {
+    match s {
+        Shape::Empty | Many([1 | 2, _, _]) => true,
+        _ => false,
+    }
+}
+
+#[kernel]
+fn shapes(x: &[f32], out: &mut [f32]) {
+    assert!(x.len() == out.len());
+    each(out, |i, out| {
+        let mut all = [Shape::Empty; 4];
+        for j in 0..4u32 {
+            if let Some(s) = shape(x[i], i as u32 + j) {
+                all[j as usize] = s;
+            }
+        }
+        let mut sum = 0.0;
+        for s in all.iter_mut() {
+            s.grow();
+            sum = sum * 0.75 + s.area();
+        }
+        *out = sum;
+        let Sphere { r, at } = all[0] else { return };
+        *out -= if matches(all[1]) { r } else { at.y };
+    });
+}
+
+#[test]
+fn enums_with_values_have_equal_bits() {
+    let x: Vec<f32> = (0..200).map(|i| (i as f32 * 0.7).sin() * 3.0).collect();
+    let out = both!(shapes(read x, write vec![0.0f32; 200])).unwrap();
+    assert!(out.iter().any(|v| *v > 1.0) && out.iter().any(|v| *v < -1.0));
+}
+
+#[kernel]
+fn constants(out: &mut [f32]) {
+    each(out, |i, out| {
+        *out = match shape(1.0, i as u32) {
+            Some(Shape::UNIT) => 1.0,
+            _ => 2.0,
+        };
+    });
+}
+
+#[test]
+fn constants_of_enums_with_values_are_no_patterns() {
+    let stream = crate::stream();
+    let mut out = cuda_safe::DeviceBuffer::<f32>::zeroed(&stream, 4).unwrap();
+    let error = constants::launch(&stream, &mut out).unwrap_err().to_string();
+    assert!(error.contains("is no pattern in kernels: match its variant"), "{error}");
+    assert!(!error.contains("bug of gpu-phases"), "{error}");
+}

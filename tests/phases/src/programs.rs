@@ -85,6 +85,22 @@ mod generated {
         }
     }
 
+    #[derive(Clone, Copy, Device)]
+    enum Kind {
+        Int(i32),
+        Float { value: f64 },
+        Nothing,
+    }
+
+    #[device]
+    fn kind(is_int: bool, int: i32, value: f64) -> Kind {
+        match int % 3 {
+            0 if is_int => Kind::Int(int),
+            1 => Kind::Nothing,
+            _ => Kind::Float { value },
+        }
+    }
+
     #[device]
     fn first<T: device::Device>(value: Option<T>, taken: bool) -> Option<T> {
         let value = value?;
