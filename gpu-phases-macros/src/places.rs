@@ -33,19 +33,19 @@ impl Translator<'_> {
         match e {
             Expr::Index(_) => self.index(e, true),
             Expr::Field(_) if of_element(e) => {
-                let value = self.part(e)?;
+                let value = self.field_of_element(e)?;
                 Ok(Value::new(format!("copy({})", value.code), value.effect))
             }
             _ => self.place(e),
         }
     }
 
-    fn part(&mut self, e: &mut Expr) -> Result<Value> {
+    fn field_of_element(&mut self, e: &mut Expr) -> Result<Value> {
         match e {
-            Expr::Paren(inner) => self.part(&mut inner.expr),
+            Expr::Paren(inner) => self.field_of_element(&mut inner.expr),
             Expr::Field(field) => {
                 let name = member(&field.member);
-                let base = self.part(&mut field.base)?;
+                let base = self.field_of_element(&mut field.base)?;
                 Ok(Value::new(format!("d({}).{name}", base.code), base.effect))
             }
             _ => self.index(e, true),

@@ -191,8 +191,8 @@ impl Translator<'_> {
                 }
             }
         }
-        // After a deferred check that has failed the thread prints nothing more.
-        self.emit(&format!("if (!c.stop()) printf(\"{cpp}\\n\"{args});"));
+        self.effect();
+        self.emit(&format!("if (c.effects()) printf(\"{cpp}\\n\"{args});"));
         let rust = LitStr::new(&rust, line.format.span());
         replace(e, |_| quote!(#private::print(::core::format_args!(#rust #(, #printed)*))));
         Ok(Value::unit())

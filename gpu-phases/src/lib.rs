@@ -38,4 +38,5 @@ pub use math::{Int, Number, Real};
 pub use raw::{Atomic, AtomicElement};
 
 /// The header of Rust's semantics in CUDA C++.
-pub const HEADER: &str = concat!(include_str!("phases.cuh"), include_str!("math.cuh"));
+pub const HEADER: &str =
+    concat!(include_str!("phases.cuh"), include_str!("operators.cuh"), include_str!("math.cuh"));

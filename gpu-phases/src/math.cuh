@@ -407,6 +407,7 @@ template <class R> PHASES_FN void store_(R* p, R x) { *(volatile R*)p = x; }
         c.fail(l, Index, i.v, x.n);                                                                              \
         if constexpr (C::deferred) return result;                                                                \
     }                                                                                                            \
+    if (!c.effects()) return result;                                                                             \
     R* p = &x.p[len(i.v)].v;                                                                                     \
     __VA_ARGS__
 #define PHASES_ATOMIC(name, function, type)                                                                      \

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use gpu_phases::{device, kernel};
+use gpu_phases::{Device, device, kernel};
 
 /// Which target a child process of the test runs.
 const TARGET: &str = "PHASES_PRINTS_ON";
@@ -11,6 +11,20 @@ const TARGET: &str = "PHASES_PRINTS_ON";
 fn shout<T: gpu_phases::Real>(x: T, n: u8) -> T {
     println!("half of {x} with {n} is {:.3}", x / T::from_f64(2.0));
     x + x
+}
+
+#[derive(Debug, Clone, Copy, Device, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Point {
+    x: f32,
+}
+
+#[device]
+impl Point {
+    fn show(&self, j: usize) -> f32 {
+        println!("point {j} {}", self.x);
+        self.x
+    }
 }
 
 #[kernel]
@@ -26,8 +40,12 @@ fn prints(x: &[f32], y: &[f64], n: &[i64], out: &mut [f32]) {
             n = n[i]
         );
         println!("{} {} {:.0} {small} {}", n[i] as u64, shout(*at, n[i] as u8), at, i32::MIN);
-        // The checks of this loop come at its end, and nothing is printed after one has failed.
+        // The checks of this loop are deferred, and each line is printed once.
         let mut sum = 0.0;
+        let point = Point { x: *at };
+        for j in 0..3usize {
+            sum += point.show(j) * x[(i + j * j) % 8];
+        }
         for j in 0..4usize {
             let k = if i == 7 { j * 3 } else { j };
             println!("{i} {k} {}", x[k]);
@@ -84,6 +102,6 @@ fn lines_are_the_same_on_both_targets() {
         line.starts_with("100% {of \"it\"}\tü\\ 2: nan nan -9223372036854775808, nan")
     }));
     // The last element prints neither index 9, which is out of bounds, nor what comes after the loop.
-    assert_eq!(cpu.len(), 8 * 8 - 2);
+    assert_eq!(cpu.len(), 8 * 11 - 2);
     assert_eq!(cpu, device);
 }
