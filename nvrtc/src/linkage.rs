@@ -2,6 +2,7 @@
 //!
 //! The compiler states them: the argument of an instance of the template in [`HEADER`] is the kernel's type, and the
 //! instance's mangled name spells it. The template has no definition, so the image is the same with and without it.
+//! [`undefined`] keeps the program's macros out of these expressions.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,12 +17,15 @@ pub(crate) const HEADER_NAME: &str = "cuda_safe/parameters_of.h";
 pub(crate) const HEADER: &str =
     "namespace cuda_safe { template <class Kernel> __global__ void parameters_of(); }\n";
 
-/// The longest qualified name of a kernel whose types are asked for. A longer one, repeated for each kernel of its
-/// namespace, would take memory that is quadratic in the text.
-const LONGEST: usize = 4096;
+/// The bytes of namespaces in the names of a text's kernels, over the text's length. A long namespace, repeated for each
+/// of its kernels, would take memory that is quadratic in the text: the types of further kernels are not asked for.
+const REPEATED: usize = 4;
 
 /// What precedes a kernel's name in its expression.
 const INSTANCE: &str = "parameters_of<decltype(&";
+
+/// The words around it.
+const WORDS: [&str; 3] = ["cuda_safe", "parameters_of", "decltype"];
 
 /// A kernel that may have C linkage.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -47,6 +51,11 @@ impl Kernel {
         format!("cuda_safe::{INSTANCE}{})>", self.name)
     }
 
+    /// Returns the words of its expression that a macro may replace.
+    fn words(&self) -> impl Iterator<Item = &str> {
+        WORDS.into_iter().chain(self.name.split("::"))
+    }
+
     /// Returns whether the kernel's name is one of those that the compiler refused.
     pub(crate) fn is_in(&self, refused: &HashSet<String>) -> bool {
         refused.contains(&self.name)
@@ -63,6 +72,31 @@ pub(crate) fn refused(messages: &[Diagnostic]) -> HashSet<String> {
         names.extend(after.filter_map(|text| Some(text.split_once(")>")?.0.to_owned())));
     }
     names
+}
+
+/// Returns lines for the end of a program, where the compiler reads the expressions: no word of theirs is a macro then.
+///
+/// `expressions` are the caller's own, which may mean macros: words that they share stay as they are, and kernels are
+/// removed for which one of `texts` defines such a word.
+pub(crate) fn undefined<'t>(
+    kernels: &mut Vec<Kernel>,
+    expressions: &[String],
+    texts: impl Iterator<Item = &'t String>,
+) -> String {
+    let shared: HashSet<&str> =
+        expressions.iter().flat_map(|text| text.split(|c: char| !is_letter(c))).collect();
+    let named = texts
+        .flat_map(|text| text.split("define").skip(1))
+        .filter_map(|rest| rest.trim_start().split(|c: char| !is_letter(c)).next());
+    let macros: HashSet<&str> = named.filter(|word| shared.contains(word)).collect();
+    kernels.retain(|kernel| kernel.words().all(|word| !macros.contains(word)));
+    let mut words: Vec<&str> = kernels.iter().flat_map(Kernel::words).collect();
+    words.sort_unstable();
+    words.dedup();
+    words.retain(|word| !shared.contains(word));
+    // The source's last line may be continued.
+    let begin = if words.is_empty() { "" } else { "\n\n" };
+    words.iter().fold(begin.to_owned(), |lines, word| lines + "#undef " + word + "\n")
 }
 
 /// Sets the types of kernels by the lowered names of their expressions.
@@ -84,6 +118,7 @@ pub(crate) fn kernels(text: &str) -> Vec<Kernel> {
     let mut scopes: Vec<Scope> = Vec::new();
     // The open namespaces, each with `::` after it.
     let mut path = String::new();
+    let mut repeated = 0;
     let mut statement = Statement::default();
     let tokens = Tokens { text, at: 0, line_begins: true };
     for token in tokens {
@@ -114,8 +149,9 @@ pub(crate) fn kernels(text: &str) -> Vec<Kernel> {
                 let around = scopes.last();
                 if let Some(name) = statement.kernel(around.is_some_and(|scope| scope.is_c))
                     && !around.is_some_and(|scope| scope.in_body)
-                    && path.len() + name.len() <= LONGEST
+                    && repeated + path.len() <= REPEATED * text.len()
                 {
+                    repeated += path.len();
                     found.push(Kernel { symbol: name.to_owned(), name: format!("{path}{name}") });
                 }
                 statement.depth += 1;
@@ -202,6 +238,10 @@ impl<'a> Statement<'a> {
         self.declared |= begins;
         (begins && (self.c || is_c) && !self.template && !self.last.is_empty()).then_some(self.last)
     }
+}
+
+fn is_letter(c: char) -> bool {
+    u8::try_from(c).map_or(true, is_word)
 }
 
 fn is_word(byte: u8) -> bool {
@@ -385,18 +425,46 @@ mod tests {
     }
 
     #[test]
+    fn macros_are_undefined_unless_an_expression_names_them() {
+        let kernels = kernels(
+            "namespace ns { extern \"C\" { __global__ void a(int); __global__ void b(int); } }",
+        );
+        let lines = |expressions: &[&str], text: &str| {
+            let mut kernels = kernels.clone();
+            let expressions: Vec<String> = expressions.iter().map(|&it| it.to_owned()).collect();
+            let lines = undefined(&mut kernels, &expressions, [text.to_owned()].iter());
+            let words: Vec<&str> =
+                lines.lines().filter_map(|l| l.strip_prefix("#undef ")).collect();
+            (kernels.len(), words.join(" "))
+        };
+        let all = "a b cuda_safe decltype ns parameters_of";
+        assert_eq!(lines(&[], "#define a b"), (2, all.to_owned()));
+        assert_eq!(lines(&["&t<N>"], "#define N 3"), (2, all.to_owned()));
+        let kept = "b cuda_safe decltype ns parameters_of";
+        assert_eq!(lines(&["&a"], "#define b c"), (2, kept.to_owned()));
+        assert_eq!(lines(&["&a"], "# define\ta(x) c"), (1, kept.to_owned()));
+        assert_eq!(lines(&["ns::t<int>"], "#define ns other"), (0, String::new()));
+    }
+
+    #[test]
     fn many_kernels_are_read_in_proportion() {
         let begin = std::time::Instant::now();
         let many = |count: usize| -> String {
             (0..count).map(|i| format!("extern \"C\" __global__ void kernel_{i}(int);\n")).collect()
         };
         assert_eq!(kernels(&many(50_000)).len(), 50_000);
-        // A path of a megabyte for each kernel is 25 gigabytes.
-        let long = "n".repeat(1_000_000);
-        let text = format!("namespace {long} {{ {} }} {}", many(25_000), many(1));
-        assert_eq!(found(&text), [("kernel_0".to_owned(), "kernel_0".to_owned())]);
+        // A path of a megabyte for each kernel is 25 gigabytes, one of 4,000 letters 100 megabytes.
+        for long in [1_000_000, 4_000] {
+            let long = "n".repeat(long);
+            let text = format!("namespace {long} {{ {} }} {}", many(25_000), many(1));
+            let found = found(&text);
+            assert_eq!(found[0], ("kernel_0".to_owned(), format!("{long}::kernel_0")));
+            assert_eq!(found[found.len() - 1], ("kernel_0".to_owned(), "kernel_0".to_owned()));
+            let bytes: usize = found.iter().map(|(_, name)| name.len()).sum();
+            assert!(bytes < 5 * text.len(), "{bytes} of {}", text.len());
+        }
         for (open, count) in
-            [("namespace {", 25_000), ("extern \"C\" {", 25_000), ("namespace n {", 0), ("{", 0)]
+            [("namespace {", 25_000), ("extern \"C\" {", 25_000), ("namespace n {", 47), ("{", 0)]
         {
             let text = open.repeat(50_000) + &many(25_000);
             assert_eq!(kernels(&text).len(), count, "{open}");

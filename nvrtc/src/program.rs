@@ -321,8 +321,9 @@ impl Program {
     ) -> Result<Image, Error> {
         let raw = library.raw()?;
         let mut kernels = self.with_c_linkage(outside);
+        let lines = self.source.lines().count();
         let output = loop {
-            let input = self.input(outside, arch, &kernels)?;
+            let input = self.input(outside, arch, &mut kernels)?;
             let failure = match compile(raw, facts.version, &input) {
                 Ok(output) => break output,
                 Err(failure) if kernels.is_empty() => return Err(failure),
@@ -339,7 +340,17 @@ impl Program {
                 _ => {}
             }
             if kernels.len() == before {
-                return Err(failure);
+                // Lines that were added to the source move the line of its end.
+                let first = self.place.as_ref().map_or(1, |(_, line)| *line as usize);
+                let is_behind = |message: &crate::Diagnostic| {
+                    message.line.is_some_and(|line| line as usize >= first + lines)
+                };
+                match &failure {
+                    Error::Compile(error) if error.diagnostics.iter().any(is_behind) => {
+                        kernels.clear()
+                    }
+                    _ => return Err(failure),
+                }
             }
         };
         let mut names = output.lowered.into_iter();
@@ -377,8 +388,13 @@ impl Program {
         kernels
     }
 
-    /// Returns the compiler's input, which asks for the types of `kernels`.
-    fn input(&self, outside: &Outside, arch: Arch, kernels: &[Kernel]) -> Result<Input, Error> {
+    /// Returns the compiler's input, which asks for the types of `kernels`; removes those that can't be asked for.
+    fn input(
+        &self,
+        outside: &Outside,
+        arch: Arch,
+        kernels: &mut Vec<Kernel>,
+    ) -> Result<Input, Error> {
         let strings = |what: &str, texts: &mut dyn Iterator<Item = &String>| {
             texts.map(|t| c_string(|| format!("{what} {t:?}"), t)).collect::<Result<Vec<_>, _>>()
         };
@@ -389,16 +405,21 @@ impl Program {
         }
         flags.extend(self.pre_includes.iter().map(|name| format!("--pre-include={name}")));
         let mut added = Vec::new();
+        let texts = self.headers.iter().map(|(_, text)| text).chain([&self.source]);
+        let undefined = linkage::undefined(kernels, &self.expressions, texts);
         if !kernels.is_empty() {
             flags.push(format!("--pre-include={}", linkage::HEADER_NAME));
             added.push((linkage::HEADER_NAME.to_owned(), linkage::HEADER.to_owned()));
         }
         let headers = || self.headers.iter().chain(&outside.stubs).chain(&added);
         let types: Vec<String> = kernels.iter().map(Kernel::expression).collect();
-        let source = match &self.place {
-            None => Cow::Borrowed(&self.source),
+        let mut source = match &self.place {
+            None => Cow::Borrowed(&*self.source),
             Some((file, line)) => Cow::Owned(line_directive(file, *line) + &self.source),
         };
+        if !undefined.is_empty() {
+            source += &*undefined;
+        }
         Ok(Input {
             source: c_string(|| format!("the source {}", self.name), &source)?,
             name: c_string(|| format!("the name {:?}", self.name), &self.name)?,

@@ -10,6 +10,7 @@ use crate::{Compiler, Outcome, Test};
 pub(crate) const TESTS: &[Test] = &[
     ("types_do_not_depend_on_the_linkage", types_do_not_depend_on_the_linkage),
     ("unknown_and_overloaded_names_are_no_errors", unknown_and_overloaded_names_are_no_errors),
+    ("macros_do_not_change_types", macros_do_not_change_types),
     ("types_survive_the_cache_and_the_link", types_survive_the_cache_and_the_link),
     ("messages_name_the_file_that_has_the_source", messages_name_the_file_that_has_the_source),
     ("moved_lines_keep_the_cached_image", moved_lines_keep_the_cached_image),
@@ -110,6 +111,38 @@ fn unknown_and_overloaded_names_are_no_errors(c: &Compiler) -> Outcome {
     };
     assert!(error.log.contains("1 error detected"), "{error}");
     assert!(!error.log.contains("parameters_of"), "{error}");
+    Ok(())
+}
+
+fn macros_do_not_change_types(c: &Compiler) -> Outcome {
+    let kernels = "extern \"C\" __global__ void k(float* x) {}
+        namespace n { extern \"C\" __global__ void other(int* x) {} }\n";
+    let folder = c.folder.path();
+    fs::write(folder.join("macros.h"), "#define k n::other\n")?;
+    let want = parameters("_Z1kPf");
+    for after in [
+        "#define k n::other",
+        "#define decltype(x) void (*)(int*)",
+        "#define cuda_safe n\n#define parameters_of other",
+        "#include \"macros.h\"",
+        "#define k n::other // \\",
+    ] {
+        let program = c.program(&format!("{kernels}{after}")).include_path(folder);
+        assert_eq!(of(&program.compile(SM_90)?), want, "{after}");
+    }
+    // The caller's expression means the macro, and the kernel's is not asked for.
+    let program = c.program(&format!("{kernels}#define k n::other")).name_expression("k");
+    let image = program.compile(SM_90)?;
+    assert_eq!((image.lowered("k"), of(&image)), (Some("other"), Vec::new()));
+    // The end of the source is where it was.
+    for place in [1u32, 41] {
+        let program = c.program(&format!("{kernels}void open() {{\n")).part_of("a.cu", place);
+        let Err(Error::Compile(error)) = program.compile(SM_90) else {
+            return Err("compiled".into());
+        };
+        let last = error.diagnostics.iter().filter_map(|d| d.line).max();
+        assert!(last.is_some_and(|line| line < place + 4), "{error}");
+    }
     Ok(())
 }
 
