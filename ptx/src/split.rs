@@ -31,19 +31,20 @@ pub struct Parts {
     text: String,
     /// Where the first item begins. The directives before it, such as `.target`, are in every part.
     head: usize,
-    items: Vec<Item>,
-    /// The items that declare or define a name.
-    named: HashMap<Box<str>, Vec<usize>>,
+    /// Where each declaration or definition outside of functions is.
+    items: Vec<Range<usize>>,
+    /// The items that each part has: those without a name, as `.file` or `.section`.
+    always: Vec<usize>,
+    named: HashMap<Box<str>, Named>,
     /// The kernels' names, in the order of the text.
     kernels: Vec<Box<str>>,
 }
 
-/// A declaration or definition outside of functions.
-#[derive(Debug, Clone)]
-struct Item {
-    range: Range<usize>,
-    /// Whether each part has it: it has no name, as `.file` or `.section`.
-    always: bool,
+/// The items that declare or define a name.
+#[derive(Debug, Clone, Default)]
+struct Named {
+    items: Vec<usize>,
+    is_kernel: bool,
 }
 
 /// What an item turned out to be.
@@ -62,8 +63,8 @@ impl Parts {
     pub fn new(text: String) -> Result<Self, Error> {
         let mut outline = Outline::default();
         outline.read(&text)?;
-        let Outline { head, items, named, kernels } = outline;
-        Ok(Self { head: head.unwrap_or(text.len()), items, named, kernels, text })
+        let Outline { head, items, always, named, kernels } = outline;
+        Ok(Self { head: head.unwrap_or(text.len()), items, always, named, kernels, text })
     }
 
     /// Returns the names of the kernels, in the order of the text.
@@ -76,15 +77,13 @@ impl Parts {
     /// # Errors
     /// A byte in these items that PTX does not use.
     pub fn text_of(&self, kernel: &str) -> Result<Option<String>, Error> {
-        if !self.kernels.iter().any(|name| **name == *kernel) {
+        let Some(first) = self.named.get(kernel).filter(|named| named.is_kernel) else {
             return Ok(None);
-        }
+        };
         let mut wanted: BTreeSet<usize> = BTreeSet::new();
         // Each name opens its items once, however many of them name it.
         let mut names: HashSet<&str> = HashSet::from([kernel]);
-        let always = self.items.iter().enumerate().filter(|(_, item)| item.always);
-        let mut open: Vec<usize> = always.map(|(index, _)| index).collect();
-        open.extend(self.named.get(kernel).into_iter().flatten());
+        let mut open: Vec<usize> = self.always.iter().chain(&first.items).copied().collect();
         while let Some(index) = open.pop() {
             if !wanted.insert(index) {
                 continue;
@@ -96,8 +95,8 @@ impl Parts {
                     Kind::End => break,
                     Kind::Word => {
                         let word = lexer.text().get(token.start..token.end).unwrap_or_default();
-                        if let Some(items) = self.named.get(word).filter(|_| names.insert(word)) {
-                            open.extend(items);
+                        if let Some(named) = self.named.get(word).filter(|_| names.insert(word)) {
+                            open.extend(&named.items);
                         }
                     }
                     _ => {}
@@ -113,7 +112,7 @@ impl Parts {
     }
 
     fn item(&self, index: usize) -> &str {
-        let range = self.items.get(index).map_or(0..0, |item| item.range.clone());
+        let range = self.items.get(index).cloned().unwrap_or_default();
         self.text.get(range).unwrap_or_default()
     }
 }
@@ -122,8 +121,9 @@ impl Parts {
 #[derive(Default)]
 struct Outline {
     head: Option<usize>,
-    items: Vec<Item>,
-    named: HashMap<Box<str>, Vec<usize>>,
+    items: Vec<Range<usize>>,
+    always: Vec<usize>,
+    named: HashMap<Box<str>, Named>,
     kernels: Vec<Box<str>>,
 }
 
@@ -208,17 +208,21 @@ impl Outline {
         if !named && !matches!(what, What::Other) {
             return Err(Error::at(text.as_bytes(), start, "a declaration without a name"));
         }
-        self.items.push(Item { range: start..end, always: !named });
+        if !named {
+            self.always.push(index);
+        }
+        self.items.push(start..end);
         Ok(())
     }
 
     fn name(&mut self, name: &str, index: usize, kernel: bool) {
-        let items = self.named.entry(name.into()).or_default();
+        let named = self.named.entry(name.into()).or_default();
         // A kernel may be declared before it is defined.
-        if kernel && items.is_empty() {
+        if kernel && named.items.is_empty() {
+            named.is_kernel = true;
             self.kernels.push(name.into());
         }
-        items.push(index);
+        named.items.push(index);
     }
 }
 

@@ -15,7 +15,8 @@ pub struct Liveness {
 
 impl Liveness {
     /// Returns the live registers of `function`, whose graph is `cfg`. Time and memory are proportional to the size of
-    /// the result and of the function.
+    /// the result and of the function. The result has 4 bytes for each register and block through which it lives: of `n`
+    /// registers that are written first and read last, with `m` blocks between, 8·n·m bytes.
     #[must_use]
     pub fn new(cfg: &Cfg, function: &Function) -> Self {
         let into = cfg.predecessors();

@@ -128,7 +128,7 @@ impl std::fmt::Debug for SsaError {
 
 impl Ssa {
     /// Returns the form of `function`, a function of `module`. Time is nearly linear in its size and the lengths of its
-    /// registers' lives, in blocks.
+    /// registers' lives, in blocks: of those with several definitions, 2²⁵ in all, above which the function is refused.
     ///
     /// # Errors
     /// See [`SsaError`].
