@@ -1,5 +1,6 @@
 //! Memory that work of another library may still use when its stream has gone on.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError, Weak};
@@ -78,12 +79,12 @@ pub(crate) struct GateInner {
 
 #[derive(Default)]
 pub(super) struct Inside {
-    guarded: Vec<Weak<Allocation>>,
+    guarded: VecDeque<Weak<Allocation>>,
     /// The contexts whose memory was ever behind the gate: the guarded work runs in them.
     contexts: Vec<Weak<ContextInner>>,
     shut_at: Option<Instant>,
     /// What was dropped and is not freed yet; the oldest first.
-    pub(super) held: Vec<Held>,
+    pub(super) held: VecDeque<Held>,
     /// Allocations whose last handle was dropped while `shut` looked at them. Their drop calls the driver.
     dropped: Vec<Allocation>,
 }
@@ -95,12 +96,13 @@ pub(super) struct Gates(Once<Box<Known>>);
 struct Known {
     /// The number of the gate that was met last.
     last: AtomicU64,
-    list: Lock<Vec<Arc<GateInner>>>,
+    /// By their numbers.
+    list: Lock<VecDeque<Arc<GateInner>>>,
 }
 
-/// The gates with memory of a context.
+/// The gates with memory of a context, by their addresses.
 #[derive(Default)]
-pub(crate) struct ContextGates(Lock<Vec<Weak<GateInner>>>);
+pub(crate) struct ContextGates(Lock<VecDeque<Weak<GateInner>>>);
 
 /// Gates have numbers from 1.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -207,22 +209,20 @@ impl GateInner {
             .0
             .get_or_init(|| Box::new(Known { last: AtomicU64::new(0), list: Lock::default() }))?;
         let mut list = known.list.lock()?;
-        if !list.iter().any(|gate| gate.id == self.id) {
+        if list.binary_search_by_key(&self.id, |gate| gate.id).is_err() {
             let mut inside = self.inside()?;
             // `shut` takes this lock after it has changed the state: either it finds the memory, or this finds the state.
             self.is_usable()?;
-            let guarded = &mut inside.guarded;
-            if guarded.len() == guarded.capacity() {
-                guarded.retain(|allocation| allocation.strong_count() > 0);
-            }
-            guarded.push(Arc::downgrade(allocation));
+            make_room(&mut inside.guarded, |allocation| allocation.strong_count() > 0);
+            inside.guarded.push_back(Arc::downgrade(allocation));
             let context = Arc::downgrade(&allocation.home_stream().inner().context);
             if !inside.contexts.iter().any(|known| known.ptr_eq(&context)) {
                 inside.contexts.push(context);
             }
             drop(inside);
-            list.retain(|gate| !gate.is_gone());
-            list.push(self.clone());
+            make_room(&mut list, |gate| !gate.is_gone());
+            let place = list.partition_point(|gate| gate.id < self.id);
+            list.insert(place, self.clone());
             allocation.home_stream().inner().context.gates.add(self)?;
         }
         known.last.store(self.id, Ordering::Relaxed);
@@ -303,6 +303,14 @@ impl GateInner {
     }
 }
 
+/// Removes what nobody needs from a full list, and leaves room for as much as is left: the time of many calls is linear.
+fn make_room<T>(list: &mut VecDeque<T>, is_needed: impl Fn(&T) -> bool) {
+    if list.len() == list.capacity() {
+        list.retain(is_needed);
+        list.reserve(list.len() + 1);
+    }
+}
+
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.inner.state() {
@@ -326,14 +334,30 @@ impl Gates {
         let list = known.list.lock_in_host_function()?;
         Ok(list.iter().filter(|gate| which(gate)).cloned().collect())
     }
+
+    /// Returns the first gate of which `which` holds; never one that is open for good.
+    pub(super) fn first(
+        &self,
+        which: impl Fn(&GateInner) -> bool,
+    ) -> Result<Option<Arc<GateInner>>> {
+        let Some(known) = self.0.get() else { return Ok(None) };
+        let mut list = known.list.lock_in_host_function()?;
+        // Memory that one gate after another holds finds the next one at once.
+        while list.front().is_some_and(|gate| gate.is_gone()) {
+            list.pop_front();
+        }
+        Ok(list.iter().find(|gate| which(gate)).cloned())
+    }
 }
 
 impl ContextGates {
     fn add(&self, gate: &Arc<GateInner>) -> Result<()> {
         let mut gates = self.0.lock()?;
-        if !gates.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(gate))) {
-            gates.retain(|known| known.strong_count() > 0);
-            gates.push(Arc::downgrade(gate));
+        let (address, of) = (Arc::as_ptr(gate), |known: &Weak<GateInner>| known.as_ptr());
+        if gates.binary_search_by_key(&address, of).is_err() {
+            make_room(&mut gates, |known| known.strong_count() > 0);
+            let place = gates.partition_point(|known| known.as_ptr() < address);
+            gates.insert(place, Arc::downgrade(gate));
         }
         Ok(())
     }
@@ -375,7 +399,7 @@ impl ContextGates {
 impl Allocation {
     /// Returns whether the memory is behind a gate that is shut.
     pub(super) fn is_shut_off(&self) -> bool {
-        self.gates.filter(GateInner::is_shut).map_or(true, |gates| !gates.is_empty())
+        self.gates.first(GateInner::is_shut).map_or(true, |gate| gate.is_some())
     }
 
     /// Waits on the host for the gates that are shut. Where the host waits for uses, it comes after that: they may have ended
@@ -392,7 +416,7 @@ impl Allocation {
 
     /// Waits on the host until no work uses the memory, if it is behind a gate: who gets it does not ask the gate.
     pub(super) fn leave_gates(&self) -> Result<()> {
-        if !self.gates.filter(|gate| !gate.is_gone())?.is_empty() {
+        if self.gates.first(|gate| !gate.is_gone())?.is_some() {
             self.home_stream().synchronize()?;
         }
         self.pass_gates()

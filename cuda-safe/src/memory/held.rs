@@ -1,5 +1,6 @@
 //! Memory behind a gate that was dropped: it is freed when its last use is seen to have ended while the gate was open.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -53,7 +54,7 @@ impl Held {
 
     /// Leaves the memory to another gate that it is behind, if there is one, or frees it.
     pub(super) fn hold_or_let_go(self) {
-        match self.gates(|gate| !gate.is_gone()).map(|gates| gates.first().cloned()) {
+        match self.first_gate(|gate| !gate.is_gone()) {
             Ok(Some(gate)) => gate.hold(self),
             Ok(None) => self.let_go(),
             Err(_) => std::mem::forget(self),
@@ -62,9 +63,9 @@ impl Held {
 
     /// Returns whether all uses have ended, and not because they were made to fail.
     fn may_go(&mut self) -> bool {
-        match self.gates(|gate| !gate.is_gone()) {
-            Ok(gates) if gates.is_empty() => return true,
-            Ok(_) => {}
+        match self.first_gate(|gate| !gate.is_gone()) {
+            Ok(None) => return true,
+            Ok(Some(_)) => {}
             Err(_) => return false,
         }
         match &self.end {
@@ -94,7 +95,7 @@ impl Held {
     }
 
     fn are_open(&self) -> bool {
-        self.gates(GateInner::is_shut).is_ok_and(|gates| gates.is_empty())
+        self.first_gate(GateInner::is_shut).is_ok_and(|gate| gate.is_none())
     }
 
     pub(super) fn is_of(&self, context: &ContextInner) -> bool {
@@ -115,8 +116,8 @@ impl Held {
         }
     }
 
-    fn gates(&self, which: impl Fn(&GateInner) -> bool) -> Result<Vec<Arc<GateInner>>> {
-        self.allocation.gates.filter(which)
+    fn first_gate(&self, which: impl Fn(&GateInner) -> bool) -> Result<Option<Arc<GateInner>>> {
+        self.allocation.gates.first(which)
     }
 }
 
@@ -126,7 +127,7 @@ impl GateInner {
         let Ok(mut inside) = self.inside() else { return std::mem::forget(held) };
         // `open` takes this lock after it has changed the state.
         if !self.is_gone() {
-            inside.held.push(held);
+            inside.held.push_back(held);
             self.held.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -137,7 +138,8 @@ impl GateInner {
     /// Frees what was dropped first, up to the first that may still be used. Passes over what is not known to end.
     #[cold]
     pub(super) fn free_oldest(&self) {
-        if caller::is_host_function() {
+        // While the gate is shut, nothing may go.
+        if caller::is_host_function() || self.is_shut() {
             return;
         }
         let mut passed = 0;
@@ -145,10 +147,8 @@ impl GateInner {
             // Two threads may ask at once; each asks about what it has taken.
             let mut oldest = {
                 let Ok(mut inside) = self.inside() else { return };
-                if passed >= inside.held.len() {
-                    return;
-                }
-                inside.held.remove(passed)
+                let Some(oldest) = inside.held.remove(passed) else { return };
+                oldest
             };
             let was_known = oldest.is_known();
             if oldest.may_go() {
@@ -173,23 +173,25 @@ impl GateInner {
         }
     }
 
+    /// Takes out memory of a context that was dropped.
+    fn take_of(&self, context: &ContextInner) -> VecDeque<Held> {
+        let Ok(mut inside) = self.inside() else { return VecDeque::new() };
+        let all = std::mem::take(&mut inside.held).into_iter();
+        let (taken, left) = all.partition(|held| held.is_of(context));
+        inside.held = left;
+        self.held.fetch_sub(taken.len(), Ordering::Relaxed);
+        taken
+    }
+
     /// Frees memory of a context that was dropped, of which no work is left.
     pub(super) fn let_go_of(&self, context: &ContextInner) {
-        let taken: Vec<Held> = {
-            let Ok(mut inside) = self.inside() else { return };
-            inside.held.extract_if(.., |held| held.is_of(context)).collect()
-        };
-        self.held.fetch_sub(taken.len(), Ordering::Relaxed);
+        let taken = self.take_of(context);
         taken.into_iter().for_each(Held::let_go);
     }
 
     /// Frees memory of a context that was dropped; waits for its uses until `deadline`.
     pub(super) fn free_of(&self, context: &ContextInner, deadline: Instant) {
-        let taken: Vec<Held> = {
-            let Ok(mut inside) = self.inside() else { return };
-            inside.held.extract_if(.., |held| held.is_of(context)).collect()
-        };
-        self.held.fetch_sub(taken.len(), Ordering::Relaxed);
+        let taken = self.take_of(context);
         for mut held in taken {
             match held.wait(deadline) {
                 true => held.let_go(),
@@ -213,11 +215,11 @@ impl Allocation {
 
     fn hold_back_from(&mut self, by_consumer: bool) -> bool {
         // Without the list nothing may be freed.
-        let Ok(gates) = self.gates.filter(|gate| !gate.is_gone()) else {
+        let Ok(gate) = self.gates.first(|gate| !gate.is_gone()) else {
             std::mem::forget(self.replace_kind(Kind::Released));
             return true;
         };
-        let Some(gate) = gates.first().filter(|_| self.can_be_held()) else { return false };
+        let Some(gate) = gate.filter(|_| self.can_be_held()) else { return false };
         event!(TRACE, address = self.device_ptr(), bytes = self.size_bytes(), "hold back");
         let held = Held::new(self, by_consumer);
         gate.free_oldest();

@@ -63,7 +63,7 @@ pub(super) fn load(context: &Arc<ContextInner>, image: ModuleImage<'_>) -> Resul
     let lazy = Lazy { parts, label: label.map(Into::into), slots };
     let loaded = Loaded { raw: std::ptr::null_mut(), log: String::new() };
     let variables = Variables::default();
-    let signatures = KernelSignatures { kernels, ..Default::default() };
+    let signatures = KernelSignatures::new(kernels, Vec::new(), None);
     let mut module = load::module(context, loaded, signatures, LoadedFrom::Ptx, variables);
     module.lazy = Some(Box::new(lazy));
     Ok(module)

@@ -1,5 +1,6 @@
 //! Links code that was compiled apart, with the driver's linker.
 
+use std::collections::{HashMap, HashSet, hash_map};
 use std::ffi::{CString, c_void};
 use std::fmt;
 
@@ -193,17 +194,20 @@ impl Linker {
             ImageKind::Fatbin => return Err(unknown("a fatbin".to_owned())),
         }
         image.log = log;
+        let (mut types, mut lowered) = (HashMap::new(), HashSet::new());
         for input in &self.inputs {
             if let Contents::Image(of_input) = &input.contents {
-                for kernel in image.kernels.iter_mut().filter(|kernel| kernel.types.is_empty()) {
-                    let same = of_input.kernels.iter().find(|known| known.name == kernel.name);
-                    kernel.types = same.map(|known| known.types.clone()).unwrap_or_default();
+                let stated = of_input.kernels.iter().filter(|kernel| !kernel.types.is_empty());
+                for kernel in stated {
+                    types.entry(&*kernel.name).or_insert(&kernel.types);
                 }
-                let fresh = of_input.lowered.iter().filter(|pair| !image.lowered.contains(pair));
-                let fresh: Vec<_> = fresh.cloned().collect();
-                image.lowered.extend(fresh);
+                let fresh = of_input.lowered.iter().filter(|pair| lowered.insert(*pair));
+                image.lowered.extend(fresh.cloned());
                 image.version = image.version.max(of_input.version);
             }
+        }
+        for kernel in image.kernels.iter_mut().filter(|kernel| kernel.types.is_empty()) {
+            kernel.types = types.get(&*kernel.name).map(|&it| it.clone()).unwrap_or_default();
         }
         Ok(image)
     }
@@ -211,6 +215,7 @@ impl Linker {
     /// Returns the kernels of all inputs; `None` if those of one are not known, or if two inputs differ.
     fn signatures(&self) -> Option<Vec<Signature>> {
         let mut all: Vec<Signature> = Vec::new();
+        let mut known: HashMap<String, usize> = HashMap::new();
         for input in &self.inputs {
             let found = match &input.contents {
                 Contents::Ptx(text) => ptx::entries(text).ok()?,
@@ -218,10 +223,13 @@ impl Linker {
                 _ => return None,
             };
             for signature in found {
-                match all.iter().find(|known| known.name == signature.name) {
-                    None => all.push(signature),
-                    Some(known) if *known == signature => {}
-                    Some(_) => return None,
+                match known.entry(signature.name.clone()) {
+                    hash_map::Entry::Vacant(free) => {
+                        free.insert(all.len());
+                        all.push(signature);
+                    }
+                    hash_map::Entry::Occupied(it) if all[*it.get()] == signature => {}
+                    hash_map::Entry::Occupied(_) => return None,
                 }
             }
         }

@@ -68,7 +68,7 @@ pub(super) fn load(
         ModuleImage::Image(image) => load_image(context, image, options),
         ModuleImage::Ptx(ptx) => {
             let kernels = ptx::entries(ptx).unwrap_or_default();
-            let signatures = KernelSignatures { kernels, ..Default::default() };
+            let signatures = KernelSignatures::new(kernels, Vec::new(), None);
             let loaded = load_bytes(context, ptx.as_bytes(), ImageKind::Ptx, options)?;
             let variables = Variables::of_ptx(ptx);
             Ok(module(context, loaded, signatures, LoadedFrom::Ptx, variables))
@@ -86,7 +86,7 @@ pub(super) fn load(
         ModuleImage::Fatbin(bytes) => {
             let loaded = load_bytes(context, bytes, ImageKind::Fatbin, options)?;
             let Facts { signatures: kernels, reach } = Facts::of(bytes);
-            let signatures = KernelSignatures { kernels, ..Default::default() };
+            let signatures = KernelSignatures::new(kernels, Vec::new(), None);
             Ok(module(context, loaded, signatures, LoadedFrom::Fatbin, Variables::new(reach)))
         }
     }
@@ -121,11 +121,7 @@ fn load_image(
     };
     let variables = variables(image, from);
     // `variables` has those of the PTX.
-    let signatures = KernelSignatures {
-        kernels: image.kernels.clone(),
-        lowered: image.lowered.clone(),
-        globals: None,
-    };
+    let signatures = KernelSignatures::new(image.kernels.clone(), image.lowered.clone(), None);
     let mut module = module(context, loaded, signatures, from, variables);
     module.compile_log.clone_from(&image.log);
     Ok(module)

@@ -315,7 +315,7 @@ impl ModuleInner {
             return Err(self.no_such_kernel(name));
         }
         self.context.answer("cuModuleGetFunction", result)?;
-        Ok((raw, self.signatures.kernels.iter().find(|signature| signature.name == name)))
+        Ok((raw, self.signatures.of_symbol(name)))
     }
 
     /// Returns the name in the image for `name`, and the signature if the image has PTX.

@@ -1,6 +1,8 @@
 //! The kernels of an image, by name, and what the image says of their parameters: for loading, and for checking
 //! declarations without a device.
 
+use std::collections::HashMap;
+
 use super::declared_global::fits;
 use super::globals::{is_written, variable_name, variable_symbol};
 use crate::error::{Error, Result};
@@ -15,9 +17,47 @@ pub struct KernelSignatures {
     pub(super) lowered: Vec<(String, String)>,
     /// `None` without PTX, and where a module has them itself.
     pub(super) globals: Option<Vec<ptx::GlobalVariable>>,
+    /// What each name is that a caller may ask for.
+    named: HashMap<Box<str>, Named>,
+}
+
+/// What has a name; the numbers are indices.
+#[derive(Debug, Clone, Copy)]
+enum Named {
+    /// The kernel with this symbol.
+    Symbol(usize),
+    /// A name expression.
+    Lowered(usize),
+    /// The kernel whose mangled name has this plain one.
+    Plain(usize),
+    /// Several kernels have this plain name.
+    Several,
 }
 
 impl KernelSignatures {
+    /// Returns these kernels, by all their names.
+    pub(super) fn new(
+        kernels: Vec<ptx::Signature>,
+        lowered: Vec<(String, String)>,
+        globals: Option<Vec<ptx::GlobalVariable>>,
+    ) -> Self {
+        let mut named = HashMap::with_capacity(kernels.len() * 2 + lowered.len());
+        for (index, kernel) in kernels.iter().enumerate() {
+            if let Some(name) = plain_name(&kernel.name) {
+                let known = named.entry(name.into());
+                known.and_modify(|it| *it = Named::Several).or_insert(Named::Plain(index));
+            }
+        }
+        // The first of equal names counts.
+        for (index, (expression, _)) in lowered.iter().enumerate().rev() {
+            named.insert(expression.as_str().into(), Named::Lowered(index));
+        }
+        for (index, kernel) in kernels.iter().enumerate().rev() {
+            named.insert(kernel.name.as_str().into(), Named::Symbol(index));
+        }
+        Self { kernels, lowered, globals, named }
+    }
+
     /// Reads the kernels of PTX.
     ///
     /// # Errors
@@ -34,7 +74,15 @@ impl KernelSignatures {
             )));
         }
         let kernels = ptx::entries(ptx).map_err(|error| Error::invalid(error.to_string()))?;
-        Ok(Self { kernels, lowered: Vec::new(), globals: Some(ptx::globals(ptx)) })
+        Ok(Self::new(kernels, Vec::new(), Some(ptx::globals(ptx))))
+    }
+
+    /// Returns the kernel with this name in the image.
+    pub(super) fn of_symbol(&self, name: &str) -> Option<&ptx::Signature> {
+        match self.named.get(name) {
+            Some(Named::Symbol(index)) => self.kernels.get(*index),
+            _ => None,
+        }
     }
 
     /// Returns the name in the image for `name`, and the signature if the image has PTX. `list` returns the kernels'
@@ -44,22 +92,21 @@ impl KernelSignatures {
         name: &'a str,
         list: impl Fn() -> Vec<String>,
     ) -> Result<(&'a str, Option<&'a ptx::Signature>)> {
-        let signature = |name: &str| self.kernels.iter().find(|signature| signature.name == name);
-        if let Some(found) = signature(name) {
-            return Ok((name, Some(found)));
-        }
-        if let Some((_, lowered)) = self.lowered.iter().find(|(expression, _)| expression == name) {
-            return Ok((lowered, signature(lowered)));
-        }
-        let mut plain =
-            self.kernels.iter().filter(|signature| plain_name(&signature.name) == Some(name));
-        match (plain.next(), plain.next()) {
-            (Some(only), None) => return Ok((&only.name, Some(only))),
-            (Some(_), Some(_)) => {
+        match self.named.get(name) {
+            Some(Named::Symbol(index)) => return Ok((name, self.kernels.get(*index))),
+            Some(Named::Lowered(index)) => {
+                let lowered = &self.lowered[*index].1;
+                return Ok((lowered, self.of_symbol(lowered)));
+            }
+            Some(Named::Plain(index)) => {
+                let only = &self.kernels[*index];
+                return Ok((&only.name, Some(only)));
+            }
+            Some(Named::Several) => {
                 return Err(Error::invalid(format!("several kernels are called `{name}`"))
                     .with_hint(listed(&list())));
             }
-            _ => {}
+            None => {}
         }
         if self.kernels.is_empty() {
             // The image has no information: query the driver.
@@ -123,11 +170,8 @@ impl KernelSignatures {
 
 impl From<&nvrtc::Image> for KernelSignatures {
     fn from(image: &nvrtc::Image) -> Self {
-        Self {
-            kernels: image.kernels.clone(),
-            lowered: image.lowered.clone(),
-            globals: image.ptx.as_deref().map(ptx::globals),
-        }
+        let globals = image.ptx.as_deref().map(ptx::globals);
+        Self::new(image.kernels.clone(), image.lowered.clone(), globals)
     }
 }
 
@@ -213,6 +257,24 @@ mod tests {
         ] {
             assert!(message("axpy", args).contains(part), "{}", message("axpy", args));
         }
+        // A symbol before an expression, and this before a plain name; the first of two equal expressions.
+        let kernel =
+            |name: &str| ptx::Signature { name: name.into(), params: vec![], types: vec![] };
+        let all = ["_Z1av", "a", "_Z1bv", "_Z1cv", "_Z1ci"].map(kernel).to_vec();
+        let lowered = [("a", "_Z1bv"), ("b", "_Z1av"), ("b", "a"), ("c", "gone")];
+        let lowered = lowered.map(|(name, symbol)| (name.to_owned(), symbol.to_owned())).to_vec();
+        let named = |lowered, name| {
+            let kernels = KernelSignatures::new(all.clone(), lowered, None);
+            let found =
+                kernels.find(name, Vec::new).map(|(name, it)| (name.to_owned(), it.cloned()));
+            found.map_err(|error| error.to_string())
+        };
+        let is = |symbol: &str| Ok((symbol.to_owned(), Some(kernel(symbol))));
+        assert_eq!(named(lowered.clone(), "a"), is("a"));
+        assert_eq!(named(lowered.clone(), "b"), is("_Z1av"));
+        assert_eq!(named(lowered, "c"), Ok(("gone".to_owned(), None)));
+        assert_eq!(named(Vec::new(), "b"), is("_Z1bv"));
+        assert!(named(Vec::new(), "c").is_err_and(|error| error.contains("several kernels")));
         let missing = message("axpi", &[a, x, y, n]);
         assert!(missing.contains("no kernel `axpi`") && missing.contains("plain"), "{missing}");
         assert!(message("twin", &[n]).contains("several kernels are called `twin`"));

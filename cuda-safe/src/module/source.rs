@@ -183,10 +183,11 @@ impl KernelSource for &nvrtc::Image {
 
     fn signatures(self, arch: nvrtc::Arch, _: &[&str]) -> Result<KernelSignatures> {
         match &self.ptx {
-            Some(ptx) => Ok(KernelSignatures {
-                lowered: self.lowered.clone(),
-                ..KernelSignatures::from_ptx(ptx, arch)?
-            }),
+            Some(ptx) => {
+                let KernelSignatures { kernels, globals, .. } =
+                    KernelSignatures::from_ptx(ptx, arch)?;
+                Ok(KernelSignatures::new(kernels, self.lowered.clone(), globals))
+            }
             None => Ok(self.into()),
         }
     }
