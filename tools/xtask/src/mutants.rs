@@ -31,7 +31,7 @@ struct Suite {
     settings: &'static [&'static str],
 }
 
-const SUITES: [Suite; 3] = [
+const SUITES: [Suite; 4] = [
     Suite {
         package: "attacks",
         test: "attacks",
@@ -39,6 +39,15 @@ const SUITES: [Suite; 3] = [
         skip: "suite::",
         variables: &[],
         settings: &[],
+    },
+    Suite {
+        package: "cuda-safe",
+        test: "linear",
+        folder: "cuda-safe/tests/mutants",
+        skip: "suite::",
+        variables: &[],
+        // Time that grows with the square is longer so.
+        settings: &["profile.release.package.cuda-safe.opt-level=0"],
     },
     Suite {
         package: "ptx-ad",

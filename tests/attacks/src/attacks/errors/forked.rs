@@ -1,6 +1,7 @@
 //! Attacks by forks of a process that uses the crate.
 
-use cuda_safe::{DeviceBuffer, Gate, Module, ModuleImage};
+use cuda_safe::nvrtc::Arch;
+use cuda_safe::{DeviceBuffer, Gate, KernelSource, Module, ModuleImage};
 
 use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 
@@ -12,7 +13,7 @@ const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entr
 /// - row: a forked child does not call the driver
 /// - targets: `Module::compiled_kernels`, `Module::load_lazily`, `Module::kernel`, `Context::stats`,
 ///   `Context::take_drop_errors`, `Context::set_copy_threads`, `Allocation::version`, `Allocation::note_write`,
-///   `Gate::guard`, `Gate::shut`
+///   `Gate::guard`, `Gate::shut`, `KernelSource::signatures`
 /// - must: right
 /// - variants: asked, dropped
 fn locks_in_a_forked_child(lab: &Lab) -> TestResult {
@@ -41,6 +42,7 @@ fn locks_in_a_forked_child(lab: &Lab) -> TestResult {
         let gate_refused = gate.shut().is_err();
         let refused = gate_refused
             && module.kernel("one").is_err()
+            && "__global__ void k() {}".signatures(Arch::compute(7, 5), &[]).is_err()
             && Gate::new().guard(x.allocation()).is_err();
         let silent = context.stats().staging_bytes == 0
             && context.take_drop_errors().is_empty()

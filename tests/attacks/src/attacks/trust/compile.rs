@@ -18,7 +18,7 @@ const ARCH: Arch = Arch::compute(7, 5);
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `Program::new`, `Program::compile`, `Program::name`, `Program::header`, `Program::name_expression`, `Program::options`,
-///   `Program::cache`, `Cache::off`, `Options::extra`
+///   `Program::cache`, `Cache::off`, `Options::extra`, `Options::time_trace`
 /// - must: error ""
 fn hostile_names_and_options(lab: &Lab) -> TestResult {
     let program = |source: &str| Program::new(source).cache(&Cache::off());
@@ -36,6 +36,7 @@ fn hostile_names_and_options(lab: &Lab) -> TestResult {
         plain.clone().options(Options::new().extra("--no-such-option")),
         plain.clone().options(Options::new().extra("--gpu-architecture=sm_9999")),
         plain.clone().options(Options::new().extra("a\0b")),
+        plain.clone().options(Options::new().time_trace("no/such/folder/trace.json")),
         program("#error stop\n"),
         program("#include \"a.h\"\n").header("a.h", "#include \"a.h\"\n"),
         program("#include \"no_such_header.h\"\n"),
@@ -68,6 +69,17 @@ fn hostile_names_and_options(lab: &Lab) -> TestResult {
             }
             Err(error) => lab.refused_because(Err::<(), _>(error), "")?,
         }
+    }
+    // Macros do not change what the image says of a kernel's parameters.
+    let types = |source: &str| -> Result<_, Failure> {
+        let image = program(source).compile(ARCH)?;
+        let kernel = image.kernels.into_iter().find(|kernel| kernel.name.contains('f'));
+        Ok(kernel.map(|kernel| kernel.types))
+    };
+    let wanted = types("__global__ void f(float*) {}")?;
+    for last in ["#define f g", "#define decltype(x) void (*)(int*)"] {
+        let c = "extern \"C\" __global__ void";
+        ensure_eq!(types(&format!("{c} f(float*) {{}}\n{c} g(int*) {{}}\n{last}\n"))?, wanted);
     }
     // An error of the compiler has its place in the source.
     let error = program("\n\nint f() { return no_such; }\n").name("named.cu").compile(ARCH);
