@@ -347,7 +347,7 @@ impl Program {
                 };
                 match &failure {
                     Error::Compile(error) if error.diagnostics.iter().any(is_behind) => {
-                        kernels.clear()
+                        kernels.clear();
                     }
                     _ => return Err(failure),
                 }

@@ -11,10 +11,14 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 
 const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry one() { ret; }\n.visible .entry two() { ret; }\n";
 
+/// Kernels that are not compiled: so many that another thread gets some if `prepare_kernels` begins one.
+const MORE: usize = 3000;
+
 /// What the subscriber asks.
 struct Asked {
     context: Context,
     module: Module,
+    more: Arc<Vec<String>>,
     /// The stream that records.
     stream: Option<Stream>,
 }
@@ -37,7 +41,7 @@ impl Subscriber for Asks {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
     fn event(&self, _: &tracing::Event<'_>) {
         let Ok(asked) = ASKED.try_lock() else { return };
-        let Some(Asked { context, module, stream }) = &*asked else { return };
+        let Some(Asked { context, module, more, stream }) = &*asked else { return };
         EVENTS.fetch_add(1, Ordering::Relaxed);
         let mut said = vec![
             ("stats", context.stats().staging_bytes == 0),
@@ -46,7 +50,7 @@ impl Subscriber for Asks {
             ("kernel", module.kernel("one").is_err()),
             (
                 "prepare_kernels",
-                Module::prepare_kernels([(module, "one"), (module, "two")]).is_err(),
+                Module::prepare_kernels(more.iter().map(|name| (module, &**name))).is_err(),
             ),
             ("compile", Module::compile(context, "").is_err()),
             ("is_recording", !context.is_recording()),
@@ -80,14 +84,17 @@ fn ask(asked: Option<Asked>) {
 /// - limit: 20
 fn subscribers_that_ask(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
-    let module = Module::load_lazily(&context, ModuleImage::Ptx(PTX))?;
+    let more: Vec<String> = (0..MORE).map(|i| format!("more{i}")).collect();
+    let entry = |name: &String| format!(".visible .entry {name}() {{ ret; }}\n");
+    let text: String = std::iter::once(PTX.to_owned()).chain(more.iter().map(entry)).collect();
+    let (module, more) = (Module::load_lazily(&context, ModuleImage::Ptx(&text))?, Arc::new(more));
     module.kernel("one")?.load()?;
     let mut x = DeviceBuffer::from_slice(&stream, &[1u32; 1000])?;
     tracing::subscriber::set_global_default(Asks)
         .map_err(|error| Failure::new(error.to_string()))?;
     let asked = |stream: Option<&Stream>| {
-        let (context, module) = (context.clone(), module.clone());
-        ask(Some(Asked { context, module, stream: stream.cloned() }));
+        let (context, module, more) = (context.clone(), module.clone(), more.clone());
+        ask(Some(Asked { context, module, more, stream: stream.cloned() }));
     };
     asked(None);
     module.kernel("two")?.load()?;
