@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use nvrtc::{Arch, Nvrtc, Options, Program};
+use test_support::gzip;
 
 /// Folders without kernels of this repository. `compare` has twins of kernels in Rust: in one of them, the derivative of a
 /// body's force on itself is a difference of numbers of 3e4, which f32 does not hold.
@@ -59,11 +59,7 @@ pub(crate) fn read(name: &str) -> Result<String, String> {
     let path = root().join(name);
     let bytes = fs::read(&path).map_err(|error| error.to_string())?;
     if name.ends_with(".gz") {
-        let mut text = String::new();
-        flate2::read::GzDecoder::new(&bytes[..])
-            .read_to_string(&mut text)
-            .map_err(|error| error.to_string())?;
-        return Ok(text);
+        return gzip::unpack(&bytes).map_err(|error| error.to_string());
     }
     let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
     if name.ends_with(".cu") { compile(name, &path, text) } else { Ok(text) }

@@ -1,7 +1,7 @@
-"""Writes libm.txt: derivatives of CUDA's mathematical functions, computed with 60 digits by mpmath.
+"""Prints libm.txt: derivatives of CUDA's mathematical functions, computed with 60 digits by mpmath.
 
     pip install mpmath
-    python3 tests/integration/golden/libm.py > tests/integration/golden/libm.txt
+    python3 tests/integration/golden/libm.py | gzip -9n > tests/integration/golden/libm.txt.gz
 
 The derivatives are textbook formulas, evaluated at the very numbers that the tests pass. The error that is allowed is
 1e-6 of a derivative of float, and 1e-13 of one of double. Near the zeros of derivatives of gamma and Bessel functions,

@@ -12,6 +12,7 @@
 pub mod cost;
 pub mod failure;
 pub mod fatbin;
+pub mod gzip;
 pub mod meter;
 #[cfg(feature = "nvdb")]
 pub mod nvdb;

@@ -1,11 +1,8 @@
 //! Images that are cut short, too new, or wrong inside: an error that says so, and no crash.
 
-use std::io::Write;
-
 use cuda_safe::sys::CUresult;
 use cuda_safe::{DeviceBuffer, ErrorKind, JitOptions, LoadedFrom, Module, PackedPtx};
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use test_support::gzip::pack;
 
 use super::error_of;
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
@@ -130,13 +127,6 @@ fn ptx_that_is_wrong(device: &TestDevice) -> TestResult {
     let error = error_of("no kernels", module.kernel("fill"))?;
     ensure!(error.hint().unwrap_or_default().contains("no kernels"), "{error}");
     still_works(device)
-}
-
-/// The text as `gzip` packs it.
-fn pack(ptx: &str) -> Result<Vec<u8>, Failure> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(ptx.as_bytes())?;
-    Ok(encoder.finish()?)
 }
 
 fn packed_ptx(device: &TestDevice) -> TestResult {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use nvrtc::{Arch, Cache, Nvrtc, Options, Program};
+use test_support::gzip;
 
 use super::{GROUPS, Group, PRELUDE, group};
 use crate::harness::{
@@ -97,15 +98,19 @@ pub(super) fn all(mut arguments: impl Iterator<Item = String>) -> TestResult {
         for group in GROUPS {
             for variant in group.variants.iter().filter(|one| one.name.ends_with(arch)) {
                 let text = compiled(compiler, group, variant.name)?;
-                write(&folder.join(group.file(variant.name)), &text)?;
+                // Another version of the compressor may pack the same text otherwise.
+                if variant.ptx().ok().as_ref() != Some(&text) {
+                    write(&folder.join(group.file(variant.name) + ".gz"), &gzip::pack(&text)?)?;
+                }
             }
         }
     }
     Ok(())
 }
 
-fn write(file: &Path, text: &str) -> TestResult {
-    std::fs::write(file, text).map_err(|error| Failure::new(format!("{}: {error}", file.display())))
+fn write(file: &Path, bytes: &[u8]) -> TestResult {
+    std::fs::write(file, bytes)
+        .map_err(|error| Failure::new(format!("{}: {error}", file.display())))
 }
 
 /// The checked-in PTX is what the compiler makes of the checked-in sources.
@@ -118,7 +123,7 @@ pub(super) fn ptx_is_of_its_source(compiler: &Compiler) -> TestResult {
     };
     for group in GROUPS {
         for variant in group.variants.iter().filter(|one| one.name.ends_with(arch)) {
-            let same = compiled(compiler, group, variant.name)? == variant.ptx;
+            let same = compiled(compiler, group, variant.name)? == variant.ptx()?;
             ensure!(same, "{}: run integration --golden-ptx", group.file(variant.name));
         }
     }
@@ -129,8 +134,8 @@ pub(super) fn ptx_is_of_its_source(compiler: &Compiler) -> TestResult {
 pub(super) fn no_path_of_a_machine() -> TestResult {
     for group in GROUPS {
         for variant in group.variants {
-            let found = variant.ptx.lines().find(|line| is_of_debug_information(line));
-            ensure!(found.is_none(), "{}: {found:?}", group.file(variant.name));
+            let found = variant.ptx()?.lines().any(is_of_debug_information);
+            ensure!(!found, "{}", group.file(variant.name));
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Exactness: what checked-in PTX computes, bit for bit, on every device.
 //!
 //! `tests/integration/golden` holds the kernels, by group of instructions, and `tests/integration/golden/ptx` what two
-//! compilers made of them, optimised and not (`-G`),
+//! compilers made of them, packed with gzip: optimised and not (`-G`),
 //! without debug information. `tests/integration/golden/h200.json` holds hashes of what they
 //! computed on the GPU that it names. Three things are done here with them:
 //! - `integration --golden-ptx tests/integration/golden/ptx` compiles the kernels again. A group that is new
@@ -25,6 +25,7 @@ use std::process::ExitCode;
 pub(crate) use inputs::word as input_word;
 pub(crate) use record::about;
 use sha2::{Digest, Sha256};
+use test_support::gzip;
 
 use crate::harness::{Case, Failure};
 
@@ -39,7 +40,7 @@ struct Group {
 struct Variant {
     /// `opt` or `debug`, a dot, and the virtual architecture.
     name: &'static str,
-    ptx: &'static str,
+    packed: &'static [u8],
 }
 
 /// What all the kernels include.
@@ -56,8 +57,8 @@ macro_rules! groups {
             source: include_str!(concat!("../../golden/", stringify!($group), ".cu")),
             variants: &[$(Variant {
                 name: $variant,
-                ptx: include_str!(
-                    concat!("../../golden/ptx/", stringify!($group), ".", $variant, ".ptx")
+                packed: include_bytes!(
+                    concat!("../../golden/ptx/", stringify!($group), ".", $variant, ".ptx.gz")
                 ),
             }),+],
         }),+];
@@ -120,25 +121,29 @@ pub(crate) fn command() -> Option<ExitCode> {
     })
 }
 
+fn sha256(ptx: &str) -> String {
+    Sha256::digest(ptx).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The names of a text's kernels.
+fn kernels(ptx: &str) -> Result<Vec<String>, Failure> {
+    Ok(ptx::entries(ptx)?.into_iter().map(|signature| signature.name).collect())
+}
+
 fn group(name: &str) -> Result<&'static Group, Failure> {
     let found = GROUPS.iter().find(|group| group.name == name);
     found.ok_or_else(|| Failure::new(format!("there is no group {name}")))
 }
 
 impl Group {
-    /// The file's name of a variant.
+    /// The name of a variant's text, and of its file but for the ending `.gz`.
     fn file(&self, variant: &str) -> String {
         format!("{}.{variant}.ptx", self.name)
     }
 }
 
 impl Variant {
-    fn sha256(&self) -> String {
-        Sha256::digest(self.ptx).iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    /// The names of its kernels.
-    fn kernels(&self) -> Result<Vec<String>, Failure> {
-        Ok(ptx::entries(self.ptx)?.into_iter().map(|signature| signature.name).collect())
+    fn ptx(&self) -> Result<String, Failure> {
+        Ok(gzip::unpack(self.packed)?)
     }
 }

@@ -8,7 +8,7 @@ use cuda_safe::{DeviceBuffer, Kernel, Module};
 use serde_json::Value;
 
 use super::inputs::{BLOCK, IN, OUT, ROUNDS, THREADS, inputs};
-use super::{GOLDENS, Group, Variant};
+use super::{GOLDENS, Group, Variant, kernels, sha256};
 use crate::harness::{Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 /// What a kernel computed: `OUT` words for each thread of each round.
@@ -20,10 +20,11 @@ pub(super) fn outputs(
     group: &Group,
     variant: &Variant,
 ) -> Result<BTreeMap<String, Words>, Failure> {
-    let module = Module::from_ptx(device.context(), variant.ptx)
+    let ptx = variant.ptx()?;
+    let module = Module::from_ptx(device.context(), &ptx)
         .map_err(|error| Failure::new(format!("{}: {error}", group.file(variant.name))))?;
     let mut outputs = BTreeMap::new();
-    for name in variant.kernels()? {
+    for name in kernels(&ptx)? {
         let kernel = module.kernel(&name);
         let words = kernel.and_then(|kernel| run(device, &kernel)).map_err(|error| {
             Failure::new(format!("{}, {name}: {error}", group.file(variant.name)))
@@ -85,7 +86,8 @@ pub(super) fn check(device: &TestDevice, group: &Group) -> TestResult {
     for variant in group.variants {
         let file = group.file(variant.name);
         let golden = &goldens["files"][&file];
-        let stale = golden["sha256"].as_str().is_some_and(|sha256| sha256 != variant.sha256());
+        let hash = sha256(&variant.ptx()?);
+        let stale = golden["sha256"].as_str().is_some_and(|golden| golden != hash);
         if stale {
             wrong.push(format!("{file}: stale golden: record again"));
         }

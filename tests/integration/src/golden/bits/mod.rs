@@ -2,8 +2,10 @@
 //!
 //! Each result has a line `name length hash`: its length in bytes and the FNV-1a 64 of its bytes, little-endian,
 //! elements in the order in which the call documents them. Only the nodes of hierarchies have no such order; they are
-//! sorted, without the links between them. A result that differs, is new or is gone fails its test. After a change of results that is
-//! meant:
+//! sorted, without the links between them. The file has a hash of these lines for each group of results: those whose
+//! names have the same first two parts. A group that differs, is new or is gone fails its test, which prints the lines of
+//! the group. `TEST_GOLDEN=list` prints the lines of all results, so that those of two commits can be compared. After a
+//! change of results that is meant:
 //!
 //! ```text
 //! TEST_GOLDEN=write cargo test --release -p integration-tests --test integration -- --tier emu golden::bits

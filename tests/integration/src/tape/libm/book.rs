@@ -1,8 +1,10 @@
-//! The recorded derivatives, `tests/integration/golden/libm.txt`.
+//! The recorded derivatives, `tests/integration/golden/libm.txt.gz`.
+
+use test_support::gzip;
 
 use crate::harness::Failure;
 
-const TEXT: &str = include_str!("../../../golden/libm.txt");
+const PACKED: &[u8] = include_bytes!("../../../golden/libm.txt.gz");
 
 /// A derivative and the error that is allowed.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +40,8 @@ impl Function {
 pub(super) fn functions() -> Result<Vec<Function>, Failure> {
     let wrong = |line: &str| Failure::new(format!("libm.txt: {line}"));
     let mut functions: Vec<Function> = Vec::new();
-    for line in TEXT.lines().filter(|line| !line.starts_with('#')) {
+    let text = gzip::unpack(PACKED)?;
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> = line.split(' ').collect();
         if let [name, suffix @ ("f32" | "f64")] = words[..] {
             let (name, suffix) = (name.to_owned(), suffix.to_owned());
