@@ -57,7 +57,7 @@ merge() {
     mkdir -p "$out/corpus/$1"
     rm -f "$out/logs/$1.control"
     # shellcheck disable=SC2046
-    "$here/bin/$1" $(options "$1") -merge=1 -use_counters=0 \
+    "$here/bin/$1" $(options "$1") -set_cover_merge=1 -use_counters=0 \
         "-merge_control_file=$out/logs/$1.control" "$out/corpus/$1" "$here/corpus/$1" "$work/$1" \
         >"$out/logs/$1.merge.log" 2>&1
     # Findings that were fixed are kept by name.

@@ -66,7 +66,7 @@ fn offences(path: &Path, text: &str, homes: &[String]) -> Vec<String> {
 fn is_product(path: &Path) -> bool {
     let mut parts = path.components().map(|part| part.as_os_str());
     let package = parts.next().is_some_and(|part| {
-        !["bench", "docs", "examples", "target", "tests", "tools"]
+        !["bench", "docs", "examples", "fuzz", "target", "tests", "tools"]
             .iter()
             .any(|other| part == *other)
     });

@@ -252,7 +252,7 @@ fn command_line() -> Command {
                 .arg(number("jobs", "Processes at a time"))
                 .arg(
                     Arg::new("keep").long("keep").action(ArgAction::SetTrue).help(
-                        "Then put the inputs that reach most for their bytes into tests/corpus",
+                        "Then put the inputs that add most to what is reached into fuzz/corpus",
                     ),
                 )
                 .arg(Arg::new("bundle").long("bundle").value_name("FOLDER").help(

@@ -1,4 +1,4 @@
-//! Chooses the inputs that are worth checking in: those that reach most for their bytes.
+//! Chooses the inputs that are worth checking in: those few that together reach most.
 
 use std::collections::HashSet;
 use std::fs;
@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use xtask::Error;
 
-/// The most bytes of one corpus, beside what is kept by name. Fuzzing goes on from what is here, and the tests
-/// replay it; what is beyond is found again in minutes.
-const MOST_BYTES: u64 = 64 << 10;
+/// The share of a corpus's edges that an input must add. Fuzzing starts from what is kept, and the tests replay it with
+/// changed copies; what else was found is found again in minutes.
+const LEAST_SHARE: usize = 180;
 
 /// An input, and the edges that it reaches.
 #[derive(Debug)]
@@ -18,15 +18,20 @@ struct Input {
     edges: HashSet<u32>,
 }
 
-/// The inputs to keep of those that a merge has listed in its control file.
+/// The inputs to keep of those that a merge has listed in its control file, beside those that are kept by name.
 ///
 /// # Errors
 /// It is no such file, or an input is gone.
 pub(super) fn selected(control: &str) -> Result<Vec<PathBuf>, Error> {
-    let mut inputs = listed(control)?;
-    // An input whose edges did not change the merge's mind counts for nothing.
-    inputs.retain(|input| !input.edges.is_empty());
-    Ok(cover(inputs, MOST_BYTES))
+    let (named, others) = listed(control)?.into_iter().partition(Input::is_named);
+    Ok(cover(named, others))
+}
+
+impl Input {
+    /// Whether it is kept whatever it reaches.
+    fn is_named(&self) -> bool {
+        self.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("crash-"))
+    }
 }
 
 /// Reads a control file: how many files there are, how many of them were there before, their names, and for
@@ -50,25 +55,26 @@ fn listed(control: &str) -> Result<Vec<Input>, Error> {
     Ok(inputs)
 }
 
-/// Takes the input with the most new edges for its bytes, again and again, as long as there is one for which
-/// there is room.
-fn cover(mut inputs: Vec<Input>, mut room: u64) -> Vec<PathBuf> {
-    // A file takes room by itself, too.
-    const EACH: u64 = 40;
+/// Takes the input with the most new edges, the smallest of those with as many, again and again as long as it adds its
+/// share.
+fn cover(named: Vec<Input>, mut inputs: Vec<Input>) -> Vec<PathBuf> {
+    let all = named.iter().chain(&inputs).flat_map(|input| &input.edges);
+    let least = all.collect::<HashSet<_>>().len().div_ceil(LEAST_SHARE).max(1);
+    let mut known: HashSet<u32> = named.into_iter().flat_map(|input| input.edges).collect();
     let mut chosen = Vec::new();
     loop {
-        inputs.retain(|input| !input.edges.is_empty() && input.size <= room);
-        let worth = |input: &Input| input.edges.len() as f64 / (input.size + EACH) as f64;
-        let best = (0..inputs.len()).max_by(|&a, &b| {
-            let order = worth(&inputs[a]).total_cmp(&worth(&inputs[b]));
-            order.then_with(|| inputs[b].path.cmp(&inputs[a].path))
-        });
-        let Some(best) = best else { return chosen };
-        let best = inputs.swap_remove(best);
         for input in &mut inputs {
-            input.edges.retain(|edge| !best.edges.contains(edge));
+            input.edges.retain(|edge| !known.contains(edge));
         }
-        room -= best.size;
+        inputs.sort_by(|a, b| {
+            let edges = b.edges.len().cmp(&a.edges.len());
+            edges.then(a.size.cmp(&b.size)).then_with(|| a.path.cmp(&b.path))
+        });
+        if inputs.first().is_none_or(|best| best.edges.len() < least) {
+            return chosen;
+        }
+        let best = inputs.remove(0);
+        known.extend(best.edges);
         chosen.push(best.path);
     }
 }
@@ -81,23 +87,30 @@ mod tests {
         Input { path: name.into(), size, edges: edges.iter().copied().collect() }
     }
 
-    fn chosen(room: u64) -> Vec<PathBuf> {
+    #[test]
+    fn what_reaches_most_comes_first() {
         let inputs = vec![
-            input("large", 900, &[1, 2, 3, 4, 5, 6]),
-            input("small", 60, &[1, 2, 3]),
-            input("same", 60, &[1, 2, 3]),
-            input("other", 100, &[3, 4]),
+            input("large", 900, &[1, 2, 3, 4, 5]),
+            input("small", 60, &[1, 2, 3, 4, 5]),
+            input("less", 10, &[1, 2, 6]),
+            input("other", 10, &[7, 8]),
+            input("known", 10, &[9]),
             input("none", 1, &[]),
         ];
-        cover(inputs, room)
+        let named = vec![input("crash-x", 5, &[9])];
+        assert!(named[0].is_named() && !inputs[0].is_named());
+        assert_eq!(cover(named, inputs), ["small", "other", "less"].map(PathBuf::from));
     }
 
     #[test]
-    fn what_reaches_most_for_its_bytes_comes_first() {
-        assert_eq!(chosen(2000), ["same", "other", "large"].map(PathBuf::from));
-        // Where there is no room for it, others still have a chance.
-        assert_eq!(chosen(200), ["same", "other"].map(PathBuf::from));
-        assert_eq!(chosen(50), [""; 0].map(PathBuf::from));
+    fn an_input_must_add_its_share() {
+        let many: Vec<u32> = (0..600).collect();
+        let inputs = vec![
+            input("many", 9, &many),
+            input("three", 9, &[601, 602, 603]),
+            input("four", 9, &[604, 605, 606, 607]),
+        ];
+        assert_eq!(cover(Vec::new(), inputs), ["many", "four"].map(PathBuf::from));
     }
 
     #[test]

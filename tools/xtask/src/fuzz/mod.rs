@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: the fuzzers of `tests/fuzzers/`, built with coverage and run, here or on another machine.
+//! `cargo xtask fuzz`: the fuzzers of `fuzz/fuzzers`, built with coverage and run, here or on another machine.
 //!
 //! Works like cargo-fuzz, but with any toolchain, not only nightly: the coverage that libFuzzer follows is stable in
 //! LLVM, and only sanitizers are not. To add one: `RUSTFLAGS=-Zsanitizer=address cargo +nightly xtask fuzz`.
@@ -83,7 +83,7 @@ pub(crate) fn fuzz(request: &Request) -> Result<bool, Error> {
 fn replace(name: &str, out: &Path) -> Result<(), Error> {
     let control = fs::read_to_string(out.join("logs").join(format!("{name}.control")))?;
     let chosen = keep::selected(&control)?;
-    let corpus = root().join("tests/corpus").join(name);
+    let corpus = root().join("fuzz/corpus").join(name);
     let files = chosen.iter().map(|path| Ok((path, fs::read(path)?)));
     let files = files.collect::<Result<Vec<_>, Error>>()?;
     for entry in fs::read_dir(&corpus)? {
@@ -99,7 +99,7 @@ fn replace(name: &str, out: &Path) -> Result<(), Error> {
 }
 
 fn fuzzers() -> PathBuf {
-    root().join("tests/fuzzers")
+    root().join("fuzz/fuzzers")
 }
 
 /// The names of the fuzzers, in order.
@@ -128,7 +128,7 @@ fn build() -> Result<PathBuf, Error> {
         flags.push_str(flag);
     }
     let mut cargo = process::cargo();
-    cargo.args(["build", "--release", "--locked", "--manifest-path", "tests/fuzzers/Cargo.toml"]);
+    cargo.args(["build", "--release", "--locked", "--manifest-path", "fuzz/fuzzers/Cargo.toml"]);
     // With a target, what runs while building is built without coverage.
     cargo.args(["--target", &host, "--target-dir"]).arg(&target);
     // A machine that the programs are carried to may have no C++ library.
@@ -167,7 +167,7 @@ fn pack(programs: &Path, names: &[String], bundle: &Path, strip: bool) -> Result
             return Err(format!("strip failed on {}", copy.display()).into());
         }
         let corpus = Path::new("corpus").join(name);
-        copy_folder(&root().join("tests").join(&corpus), &bundle.join(&corpus))?;
+        copy_folder(&root().join("fuzz").join(&corpus), &bundle.join(&corpus))?;
     }
     copy_folder(&fuzzers().join("dictionaries"), &bundle.join("dictionaries"))?;
     let script = bundle.join("run.sh");
