@@ -18,13 +18,18 @@ fn the_variance_of_every_generic_type_is_pinned() -> std::io::Result<()> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let listed = std::fs::read_to_string(folder.join("../docs/api/cuda-safe.txt"))?;
     let pinned = std::fs::read_to_string(folder.join("tests/ui/variance.rs"))?;
-    let generic = listed.lines().filter_map(|line| {
-        let (path, parameters) = line.strip_prefix("struct ")?.split_once('<')?;
+    // A paragraph begins with the item's path.
+    let generic = listed.split("\n\n").filter_map(|item| {
+        let (path, declaration) = item.split_once('\n')?;
+        let mut lines = declaration.lines();
+        let (name, parameters) =
+            lines.find_map(|line| line.strip_prefix("pub struct "))?.split_once('<')?;
         let (parameters, _) = parameters.split_once('>')?;
         // Lifetimes alone are the compiler's to check. What is in a module of a feature is not always there.
         let has_type = parameters.split(", ").any(|parameter| !parameter.starts_with('\''));
         let optional = ["::dlpack::", "::kernel::"].iter().any(|module| path.contains(module));
-        (has_type && !optional).then(|| path.rsplit("::").next())?
+        let is_generic = name.chars().all(char::is_alphanumeric);
+        (is_generic && has_type && !optional).then_some(name)
     });
     let generic: Vec<&str> = generic.collect();
     assert!(generic.len() > 10, "{generic:?}");

@@ -14,7 +14,6 @@ mod layouts;
 mod machine;
 mod mutants;
 mod names;
-mod package;
 mod phase;
 mod process;
 mod setup;
@@ -56,7 +55,6 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
         Some(("layouts", given)) => layouts::layouts(given.get_flag("check")),
         Some(("headers", given)) => headers::headers(given.get_flag("check")),
         Some(("api", given)) => api::api(given.get_flag("check")),
-        Some(("package", _)) => package::package(),
         Some(("demo", _)) => demo::demo(),
         Some(("env", _)) => env::env(),
         Some(("test", given)) => {
@@ -187,11 +185,8 @@ fn command_line() -> Command {
                 .arg(check.clone()),
         )
         .subcommand(
-            Command::new("api").about("List the public items of the crates in docs/api").arg(check),
+            Command::new("api").about("List the public items of four crates in docs/api").arg(check),
         )
-        .subcommand(Command::new("package").about(
-            "Pack the published crates, and build a program that has nothing but the packages",
-        ))
         .subcommand(Command::new("env").about(
             "Print the variables that run any program on the software device: eval \"$(cargo xtask env)\"",
         ))

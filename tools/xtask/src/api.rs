@@ -1,0 +1,413 @@
+//! `cargo xtask api`: the listing of the public items of the crates that users name, in `docs/api`, one file a crate.
+//!
+//! The listing is what rustdoc's pages show, since rustdoc's JSON needs a nightly toolchain: of each item its
+//! declaration, the methods of its own and the traits that it implements.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use xtask::{Error, root};
+
+use crate::process::{cargo, output, succeeds};
+
+/// The published crates: those whose manifests do not forbid it.
+pub(crate) const PRODUCTS: [&str; 14] = [
+    "cuda-safe-sys",
+    "cuda-safe-nvrtc",
+    "ptx",
+    "ptx-ad",
+    "cuda-macros",
+    "gpu-phases-macros",
+    "gpu-phases",
+    "cuda-safe",
+    "cuda-nccl",
+    "nanovdb",
+    "geom-kernels",
+    "cuda-tape",
+    "cuda-emu",
+    "nccl-emu",
+];
+
+/// The packages whose items are listed, and the name of the listing.
+const LISTED: [(&str, &str); 4] = [
+    ("cuda-nccl", "cuda-nccl"),
+    ("cuda-safe", "cuda-safe"),
+    ("cuda-tape", "tape"),
+    ("geom-kernels", "geom-kernels"),
+];
+
+/// Features of tests: their items are not part of the interface.
+const INTERNAL: [&str; 2] = ["internals", "fuzzing"];
+
+/// Where the listing is, below the workspace's root.
+const FOLDER: &str = "docs/api";
+
+/// Documents the product crates, warnings denied, and writes the listing or compares it.
+///
+/// # Errors
+/// A program could not be run, or a file not be read or written.
+pub(crate) fn api(check: bool) -> Result<bool, Error> {
+    let workspace = Workspace::read()?;
+    if !workspace.document_products()? {
+        return Ok(false);
+    }
+    // `long` of C, for one, has another type on Windows.
+    if env::consts::OS != "linux" {
+        if check {
+            eprintln!("xtask: {FOLDER} lists the items on Linux: not compared on this system");
+            return Ok(true);
+        }
+        return Err(format!("{FOLDER} lists the items on Linux: generate it there").into());
+    }
+    let mut same = true;
+    for (package, name) in LISTED {
+        let listing = listing(package, &workspace.pages(package))?;
+        let path = root().join(FOLDER).join(format!("{name}.txt"));
+        if check {
+            for difference in differences(&read_or_empty(&path)?, &listing) {
+                println!("{FOLDER}/{name}.txt: {difference}");
+                same = false;
+            }
+        } else {
+            fs::write(&path, listing).map_err(|error| at(&path, error))?;
+        }
+    }
+    if !same {
+        eprintln!(
+            "xtask: the public items differ from {FOLDER} (`+`: added, `-`: removed); if this is \
+             intended, run `cargo xtask api`, commit {FOLDER}, and name the change in CHANGELOG.md"
+        );
+    }
+    Ok(same)
+}
+
+/// Documents the rest of the workspace, warnings denied: the other crates, and what the features of
+/// tests add to the products.
+///
+/// # Errors
+/// Cargo could not be run.
+pub(crate) fn document_others() -> Result<bool, Error> {
+    let mut doc = cargo();
+    doc.args(["doc", "--workspace", "--no-deps", "--quiet"]);
+    for krate in &Workspace::read()?.complete {
+        doc.args(["--exclude", krate]);
+    }
+    succeeds(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
+}
+
+/// Cargo's metadata of the workspace.
+struct Workspace {
+    target: PathBuf,
+    /// The products' features to document, as cargo takes them.
+    features: Vec<String>,
+    /// The products that have no other features.
+    complete: Vec<&'static str>,
+}
+
+impl Workspace {
+    fn read() -> Result<Self, Error> {
+        let mut metadata = cargo();
+        metadata.args(["metadata", "--no-deps", "--format-version", "1"]);
+        Self::of(&serde_json::from_str(&output(&mut metadata)?)?)
+    }
+
+    fn of(metadata: &Value) -> Result<Self, Error> {
+        let target = metadata["target_directory"].as_str();
+        let target = target.ok_or("cargo metadata names no target directory")?;
+        let packages = metadata["packages"].as_array();
+        let packages = packages.ok_or("cargo metadata names no packages")?;
+        let (mut features, mut complete) = (Vec::new(), Vec::new());
+        for product in PRODUCTS {
+            let package = packages.iter().find(|package| package["name"] == product);
+            let package = package.ok_or_else(|| format!("there is no crate {product}"))?;
+            let named = package["features"].as_object().into_iter().flat_map(|map| map.keys());
+            let (internal, public): (Vec<_>, Vec<_>) =
+                named.partition(|feature| INTERNAL.contains(&feature.as_str()));
+            features.extend(public.iter().map(|feature| format!("{product}/{feature}")));
+            if internal.is_empty() {
+                complete.push(product);
+            }
+        }
+        Ok(Self { target: PathBuf::from(target), features, complete })
+    }
+
+    /// Returns the folder of a crate's pages.
+    fn pages(&self, krate: &str) -> PathBuf {
+        self.target.join("doc").join(krate.replace('-', "_"))
+    }
+
+    /// Documents the products together and the rest of the workspace apart: cargo would otherwise
+    /// add the features that tests need.
+    fn document_products(&self) -> Result<bool, Error> {
+        let mut doc = cargo();
+        doc.args(["doc", "--no-deps", "--quiet", "--features", &self.features.join(",")]);
+        for product in PRODUCTS {
+            // Cargo takes pages for up to date that it wrote for other features, and leaves pages
+            // of items that are gone.
+            let pages = self.pages(product);
+            match fs::remove_dir_all(&pages) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(at(&pages, error)),
+                _ => {}
+            }
+            doc.args(["--package", product]);
+        }
+        succeeds(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
+    }
+}
+
+/// Returns the text of a crate's file.
+fn listing(package: &str, pages: &Path) -> Result<String, Error> {
+    let krate = package.replace('-', "_");
+    let mut listing = format!(
+        "# {}: the public items of {package}. `cargo xtask api` writes this file.\n",
+        concat!("@gene", "rated"),
+    );
+    let all = read(&pages.join("all.html"))?;
+    let items = addresses(&all);
+    let folders = items.iter().filter_map(|item| item.rsplit_once('/').map(|(folder, _)| folder));
+    for folder in std::iter::once("").chain(folders).collect::<BTreeSet<_>>() {
+        let index = read(&pages.join(folder).join("index.html"))?;
+        let reexports = reexports(&index);
+        if !reexports.is_empty() {
+            let path = format!("{krate}/{folder}");
+            let path = path.trim_end_matches('/').replace('/', "::");
+            listing.push_str(&format!("\n{path}\n{reexports}"));
+        }
+    }
+    for item in items {
+        let path = pages.join(item);
+        // The file's name is the kind, a dot, and the item's name.
+        let (folder, file) = item.rsplit_once('/').unwrap_or(("", item));
+        let name = file.split('.').nth(1).unwrap_or(file);
+        let page = page(name, &read(&path)?).ok_or_else(|| at(&path, "there is no declaration"))?;
+        let path = [&krate, folder, name].join("/").replace("//", "/").replace('/', "::");
+        listing.push_str(&format!("\n{path}\n{page}"));
+    }
+    Ok(listing)
+}
+
+/// Returns the addresses of the pages that a crate's `all.html` lists.
+fn addresses(all: &str) -> Vec<&str> {
+    let lists = all.split("<ul class=\"all-items\">").skip(1);
+    let lists = lists.map(|list| list.split("</ul>").next().unwrap_or(list));
+    let links = lists.flat_map(|list| list.split("href=\"").skip(1));
+    links.filter_map(|link| link.split('"').next()).collect()
+}
+
+/// Returns the re-exports of a module that have no page.
+fn reexports(index: &str) -> String {
+    let section = sections(index).find(|(id, _)| *id == "reexports").map_or("", |(_, body)| body);
+    let codes = section.split("<code>").skip(1).filter_map(|code| code.split("</code>").next());
+    codes.map(|code| line(code) + "\n").collect()
+}
+
+/// Returns the sections of a page after its first, with their identifiers.
+fn sections(page: &str) -> impl Iterator<Item = (&str, &str)> {
+    page.split("<h2 id=\"").skip(1).filter_map(|section| section.split_once('"'))
+}
+
+/// Returns the lines of an item: its declaration, its methods, and the traits that it implements.
+fn page(name: &str, page: &str) -> Option<String> {
+    let (_, declaration) = page.split_once("<pre class=\"rust item-decl\">")?;
+    let declaration = declaration.split("</pre>").next()?;
+    let lines = text(declaration);
+    // Rustdoc breaks a long function.
+    let function = lines.lines().next().is_some_and(|first| first.ends_with('('));
+    let declaration = if function { line(declaration) } else { lines };
+    let (mut lines, mut traits) = (String::new(), Vec::new());
+    for line in declaration.lines().filter(|line| !line.trim().is_empty()) {
+        lines.push_str(line.trim_end());
+        lines.push('\n');
+    }
+    for (section, body) in sections(page) {
+        let own = section == "implementations";
+        if !own && !matches!(section, "trait-implementations" | "foreign-impls") {
+            continue;
+        }
+        for part in body.split(" class=\"code-header\">").skip(1) {
+            let (head, rest) = part.split_once("</h")?;
+            // The head of an implementation is a heading of the third level, that of a member of the fourth.
+            let implementation = rest.starts_with('3');
+            let head = line(head);
+            let plain = head.strip_prefix("impl ").and_then(|head| head.split_once(" for "));
+            match plain.filter(|(_, of)| implementation && !own && *of == name) {
+                // `derive(PartialEq)` implements an unstable trait.
+                Some(("StructuralPartialEq", _)) => {}
+                Some((implemented, _)) => traits.push(implemented.to_owned()),
+                None if implementation => lines.push_str(&format!("{head}\n")),
+                None if own => lines.push_str(&format!("    {head}\n")),
+                None => {}
+            }
+        }
+    }
+    if !traits.is_empty() {
+        lines.push_str(&format!("impl {}\n", traits.join(" + ")));
+    }
+    Some(lines)
+}
+
+/// Returns the text of a part of a page in one line, however rustdoc broke it.
+fn line(html: &str) -> String {
+    let mut line = text(html).split_whitespace().collect::<Vec<_>>().join(" ");
+    for (broken, whole) in [("( ", "("), (", )", ")"), (" )", ")"), ("< ", "<"), (", >", ">")] {
+        line = line.replace(broken, whole);
+    }
+    line.trim_end_matches([',', ' ']).to_owned()
+}
+
+/// Returns the text of a part of a page: no tags, no summary of what a page folds, no marks of links.
+fn text(html: &str) -> String {
+    let mut text = String::new();
+    for part in html.split("<summary").map(|part| part.rsplit("</summary>").next().unwrap_or(part))
+    {
+        // A `where` clause is a block.
+        for tag in part.replace("<div", "\n<div").replace("</div", "\n</div").split('<') {
+            text.push_str(tag.rsplit_once('>').map_or(tag, |(_, text)| text));
+        }
+    }
+    for (from, to) in [
+        ("&nbsp;", " "),
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&amp;", "&"),
+    ] {
+        text = text.replace(from, to);
+    }
+    text.replace(['§', 'ⓘ'], "")
+}
+
+/// Returns the lines that only one text has, in their order, with a sign.
+fn differences(old: &str, new: &str) -> Vec<String> {
+    // A line may occur more than once.
+    let mut counts = BTreeMap::<&str, i64>::new();
+    for line in new.lines() {
+        *counts.entry(line).or_default() += 1;
+    }
+    for line in old.lines() {
+        *counts.entry(line).or_default() -= 1;
+    }
+    let mut differences = Vec::new();
+    for (line, count) in counts {
+        let sign = if count < 0 { '-' } else { '+' };
+        for _ in 0..count.unsigned_abs() {
+            differences.push(format!("{sign} {line}"));
+        }
+    }
+    // The same lines in another order, or another end of line.
+    if differences.is_empty() && old != new {
+        differences.push("! not in order, or not as written here".to_owned());
+    }
+    differences
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(|error| at(path, error))
+}
+
+/// Reads a file; a file that does not exist is empty.
+fn read_or_empty(path: &Path) -> Result<String, Error> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+        read => read.map_err(|error| at(path, error)),
+    }
+}
+
+fn at(path: &Path, error: impl Into<Error>) -> Error {
+    format!("{}: {}", path.display(), error.into()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_of_tests_are_left_out() -> Result<(), Error> {
+        let package = |product: &&str| {
+            let internal = matches!(*product, "cuda-safe-nvrtc" | "cuda-tape");
+            let features = if internal {
+                serde_json::json!({ "half": [], "internals": [], "fuzzing": [] })
+            } else {
+                serde_json::json!({})
+            };
+            serde_json::json!({ "name": product, "features": features })
+        };
+        let packages: Vec<Value> = PRODUCTS.iter().map(package).collect();
+        let mut metadata = serde_json::json!({ "target_directory": "/t", "packages": packages });
+        let workspace = Workspace::of(&metadata)?;
+        assert_eq!(workspace.features, ["cuda-safe-nvrtc/half", "cuda-tape/half"]);
+        assert!(!workspace.complete.contains(&"cuda-tape") && workspace.complete.contains(&"ptx"));
+        assert_eq!(workspace.pages("cuda-safe"), Path::new("/t/doc/cuda_safe"));
+        metadata["packages"] = Value::Array(Vec::new());
+        assert!(Workspace::of(&metadata).is_err(), "a product does not exist");
+        Ok(())
+    }
+
+    const PAGE: &str = "<pre class=\"rust item-decl\"><code>pub struct A&lt;T&gt;<div class=\"where\">where\n    T: Copy,\
+        </div>{\n    pub a: <a title=\"a > b\">u8</a>,\n<details><summary><span>Show 2 fields</span></summary>    \
+        pub b: u8,\n    <span class=\"comment\">/* private fields */</span>\n</details>}</code></pre>\
+        <h2 id=\"implementations\">Implementations</h2><h3 class=\"code-header\">impl&lt;T&gt; <a>A</a>&lt;T&gt;</h3>\
+        <h4 class=\"code-header\">pub fn <a>f</a>(\n    a: &amp;'static <a>str</a>,\n    b: (u8,),\n) -&gt; T</h4>\
+        <h2 id=\"deref-methods-B\">Methods</h2><h3 class=\"code-header\">impl B</h3><h4 class=\"code-header\">fn g()</h4>\
+        <h2 id=\"trait-implementations\">Traits</h2><h3 class=\"code-header\">impl Clone for A</h3>\
+        <h4 class=\"code-header\">fn clone()</h4><h3 class=\"code-header\">impl StructuralPartialEq for A</h3>\
+        <h3 class=\"code-header\">impl Copy for A</h3><h3 class=\"code-header\">impl From&lt;u8&gt; for A&lt;u8&gt;</h3>\
+        <h2 id=\"blanket-implementations\">Blanket</h2><h3 class=\"code-header\">impl&lt;T&gt; Any for T</h3>";
+
+    #[test]
+    fn an_item_is_its_declaration_its_methods_and_its_traits() {
+        let lines = page("A", PAGE).unwrap_or_default();
+        assert_eq!(
+            lines.lines().collect::<Vec<_>>(),
+            [
+                "pub struct A<T>",
+                "where",
+                "    T: Copy,",
+                "{",
+                "    pub a: u8,",
+                "    pub b: u8,",
+                "    /* private fields */",
+                "}",
+                "impl<T> A<T>",
+                "    pub fn f(a: &'static str, b: (u8,)) -> T",
+                "impl From<u8> for A<u8>",
+                "impl Clone + Copy",
+            ]
+        );
+        assert_eq!(page("A", "<pre>no declaration</pre>"), None);
+    }
+
+    #[test]
+    fn pages_and_reexports_are_found() {
+        let all = "<a href=\"help.html\">?</a><ul class=\"all-items\"><li><a href=\"struct.A.html\">A</a></li></ul>\
+            <ul class=\"all-items\"><li><a href=\"m/fn.f.html\">m::f</a></li></ul><a href=\"x\">x</a>";
+        assert_eq!(addresses(all), ["struct.A.html", "m/fn.f.html"]);
+        let index = "<h2 id=\"reexports\">Re-exports</h2><code>pub use m::<a>A</a>;</code>\
+            <h2 id=\"structs\">Structs</h2><code>B</code>";
+        assert_eq!(reexports(index), "pub use m::A;\n");
+        assert_eq!(reexports("<h2 id=\"structs\">"), "");
+    }
+
+    #[test]
+    fn differences_have_signs_and_count() {
+        assert_eq!(differences("a\nb\nb\n", "b\nc\n"), ["- a", "- b", "+ c"]);
+        assert_eq!(differences("a\nb\n", "a\nb\n"), [""; 0]);
+        assert_eq!(differences("b\na\n", "a\nb\n").len(), 1);
+        assert_eq!(differences("", "a\n"), ["+ a"]);
+    }
+
+    #[test]
+    fn a_missing_page_is_named() {
+        let missing = root().join("no-such-folder");
+        let error = listing("ptx", &missing).map_err(|error| error.to_string());
+        assert!(
+            error
+                .is_err_and(|error| error.contains("no-such-folder") && error.contains("all.html"))
+        );
+    }
+}
