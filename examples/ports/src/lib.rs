@@ -62,6 +62,11 @@ fn scientific(value: f32) -> String {
 #[doc = include_str!("../../../docs/porting.md")]
 struct PortingDoctests;
 
+/// Runs the example of the page on broken promises.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/the-promise.md")]
+struct PromiseDoctests;
+
 /// Compiles the examples of the page on common tasks.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/common-tasks.md")]

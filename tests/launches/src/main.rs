@@ -2,6 +2,7 @@
 //! device under its checkers.
 
 mod edges;
+mod promise;
 mod reports;
 mod right;
 mod wrong;
