@@ -57,6 +57,11 @@ fn scientific(value: f32) -> String {
     format!("{digits}e{sign}{exponent:0>2}")
 }
 
+/// Compiles the first program of the repository's README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeDoctests;
+
 /// Compiles the examples of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/porting.md")]
