@@ -1,5 +1,5 @@
-//! The layout of the last parameter of an adjoint, `geom::tape::Frame` of version 1, as far as generated adjoints read it:
-//! offsets in bytes. `cuda-tape` compares them with its own when it is compiled.
+//! The layout of the last parameter of an adjoint, `geom::tape::Frame` of version 1, as far as generated adjoints read
+//! it: offsets in bytes. `cuda-tape` compares them with its own when it is compiled.
 
 /// The size of a frame.
 pub const FRAME_BYTES: usize = 128;
@@ -26,7 +26,7 @@ pub const DROP: usize = 104;
 
 /// The size of the header of scratch memory; a mark of one byte for each thread follows.
 pub const SCRATCH_HEADER: u64 = 32;
-/// What follows the marks is aligned to so many bytes.
+/// The alignment of the words after the marks, in bytes.
 pub const SCRATCH_ALIGN: u64 = 16;
 /// The code of a status that says that scratch memory was too small.
 pub const SCRATCH_OVERFLOW: u32 = 1;
@@ -36,5 +36,5 @@ pub const LOG_OVERFLOW: u32 = 2;
 pub const LOG_HEADER: usize = 16;
 /// The size of an entry: the address of a number, plus 1 if it is a `double`, and what is added to it, as a `double`.
 pub const LOG_ENTRY: usize = 16;
-/// Where a status has the memory that is needed, in KiB.
+/// The offset of the needed memory in a status, in KiB.
 pub const STATUS_NEED: usize = 4;

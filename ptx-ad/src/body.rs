@@ -1,7 +1,7 @@
 //! The kernel as the passes see it: blocks in topological order, each register with one definition.
 //!
-//! A region is the whole kernel or a loop. The blocks of a loop are together, its header first. A *turn* is one run of a
-//! loop's blocks; in a turn each block that is in no inner loop runs at most once.
+//! A region is the whole kernel or a loop. The blocks of a loop are contiguous, its header first. In an iteration of a
+//! loop each block that is in no inner loop runs at most once.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,12 +10,12 @@ use ptx::ir::{Dim, Formal, Function, Instr, Op, Operand, Pred, RegId, Space, Spe
 
 use crate::analysis::Origin;
 
-/// A block. It runs at most once in a turn of its region.
+/// A block. It runs at most once in an iteration of its region.
 #[derive(Debug, Clone)]
 pub(crate) struct Block {
     /// The innermost loop around it, or the kernel: position in [`Body::regions`].
     pub(crate) region: usize,
-    /// Values that depend on the block that control comes from.
+    /// The phis, whose values depend on the block that control comes from.
     pub(crate) phis: Vec<Phi>,
     /// Instructions without branches.
     pub(crate) code: Vec<Instr>,
@@ -28,7 +28,7 @@ pub(crate) struct Block {
 #[derive(Debug, Clone)]
 pub(crate) struct Phi {
     pub(crate) reg: RegId,
-    /// The block and the value that comes from it; `None` where the register was never written.
+    /// The predecessors, each with its value; `None` where the register was never written.
     pub(crate) args: Vec<(usize, Option<Operand>)>,
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct Phi {
 pub(crate) struct Region {
     /// The region around it; `None` for the kernel.
     pub(crate) parent: Option<usize>,
-    /// Its blocks, with those of the loops in it.
+    /// Its blocks, including those of inner loops.
     pub(crate) blocks: Range<usize>,
-    /// How many loops its blocks are in.
+    /// The number of loops around its blocks, itself included.
     pub(crate) depth: usize,
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum Part {
     Loop(usize),
 }
 
-/// Where control goes after a block. Blocks behind a branch have one predecessor.
+/// Where control goes after a block. A target of a branch has one predecessor.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End {
     Branch {
@@ -59,7 +59,7 @@ pub(crate) enum End {
         otherwise: usize,
     },
     Jump(usize),
-    /// The last block alone ends so.
+    /// Only the last block exits.
     Exit,
 }
 
@@ -75,11 +75,11 @@ impl End {
 }
 
 /// A kernel. Control flows from lower to higher indices of blocks, from the first to the last, and from the blocks of
-/// loops back to their headers. A register that is defined in a loop is read outside by phis of one argument alone, in
-/// the blocks behind the loop's exits.
+/// loops back to their headers. A register that is defined in a loop is read outside only by phis of one argument, in
+/// the blocks after the loop's exits.
 #[derive(Debug, Clone)]
 pub(crate) struct Body {
-    /// Tables of registers, variables and source places. Its body is empty.
+    /// Tables of registers, variables and source locations. Its body is empty.
     pub(crate) function: Function,
     pub(crate) blocks: Vec<Block>,
     /// The kernel, then its loops, each before those in it.
@@ -88,10 +88,10 @@ pub(crate) struct Body {
     pub(crate) globals: Vec<Space>,
     /// The block in which each register is defined.
     pub(crate) defined: Vec<Option<usize>>,
-    /// The origins of addresses that are copies of one of several, where control tells which it is.
+    /// The origins of registers that are copies of an address with several origins, where control decides which.
     pub(crate) origins: HashMap<RegId, Origin>,
-    /// The nearest part of the same region after each block, then after each region, that every thread comes to in the
-    /// same turn; `None` if the turn may end before.
+    /// The post-dominators: for each block, then for each region, the nearest later part of the same region that every
+    /// thread reaches in the same iteration; `None` if the iteration may end before.
     after: Vec<Option<usize>>,
 }
 
@@ -109,7 +109,7 @@ impl Body {
         body
     }
 
-    /// Finds out where registers are defined, and where control meets again.
+    /// Indexes definitions and post-dominators.
     pub(crate) fn index(&mut self) {
         let mut defined = vec![None; self.function.registers.len()];
         for (index, block) in self.blocks.iter().enumerate() {
@@ -158,8 +158,8 @@ impl Body {
         (region > 0 && self.range(region).start == header).then_some(region)
     }
 
-    /// Returns the loop around a block that is directly in a region; `None` if the block itself is directly in it, or
-    /// not in it at all.
+    /// Returns the loop around a block that is directly in a region; `None` if the block itself is directly in the
+    /// region, or not in it at all.
     pub(crate) fn loop_in(&self, region: usize, block: usize) -> Option<usize> {
         let mut at = self.region_of(block);
         while at > 0 {
@@ -202,8 +202,8 @@ impl Body {
         parts
     }
 
-    /// Returns whether each thread that comes to block `from` comes to block `to` in the same turn: the same block or a
-    /// later one of the same region.
+    /// Returns whether each thread that executes block `from` executes block `to` in the same iteration: the same block
+    /// or a later one of the same region.
     pub(crate) fn always_reaches(&self, from: usize, to: usize) -> bool {
         if self.region_of(from) != self.region_of(to) {
             return false;
@@ -225,12 +225,12 @@ impl Body {
         }
     }
 
-    /// Returns whether each thread comes to a block, once.
+    /// Returns whether each thread executes a block, once.
     pub(crate) fn unconditional(&self, block: usize) -> bool {
         self.always_reaches(0, block)
     }
 
-    /// Returns whether each thread comes to a block in each turn of its region.
+    /// Returns whether each iteration of a block's region executes it.
     pub(crate) fn in_each_turn(&self, block: usize) -> bool {
         self.always_reaches(self.range(self.region_of(block)).start, block)
     }
@@ -239,7 +239,7 @@ impl Body {
     pub(crate) fn params(&self) -> impl Iterator<Item = VarId> {
         self.function.params.iter().filter_map(|formal| match formal {
             Formal::Var(var) => Some(*var),
-            // Kernels have none.
+            // Kernels take no registers.
             Formal::Reg(_) => None,
         })
     }
@@ -265,7 +265,8 @@ impl Body {
     }
 }
 
-/// Returns the special registers that an instruction reads. PTX reads them by `mov`; ptxas takes them elsewhere too.
+/// Returns the special registers that an instruction reads. PTX reads them by `mov`, but ptxas accepts them as other
+/// operands.
 pub(crate) fn specials(op: &Op) -> Vec<Special> {
     let operands: &[Operand] = match op {
         Op::Mov { a, .. } | Op::Cvt { a, .. } | Op::Cvta { a, .. } | Op::Unary { a, .. } => &[*a],
@@ -290,16 +291,16 @@ pub(crate) fn specials(op: &Op) -> Vec<Special> {
     operands.iter().filter_map(of).collect()
 }
 
-/// Returns the immediate post-dominators of all blocks, then of all regions, among the parts of their regions: positions
-/// of blocks, or of regions behind those.
+/// Returns the immediate post-dominators of all blocks, then of all regions, among the parts of their regions. Blocks
+/// have their indices; regions have theirs plus the number of blocks.
 fn after(body: &Body) -> Vec<Option<usize>> {
     let count = body.blocks.len();
     let mut after = vec![None; count + body.regions.len()];
-    // Where a part begins orders the parts of a region.
+    // The parts of a region are ordered by their first blocks.
     let start = |part: usize| if part < count { part } else { body.range(part - count).start };
     for region in 0..body.regions.len() {
         let range = body.range(region);
-        // The part of this region that control comes to; `None` if the turn ends.
+        // The part of this region that an edge leads to; `None` if it ends the iteration.
         let part = |to: usize| {
             if !range.contains(&to) || (region > 0 && to == range.start) {
                 return None;
@@ -316,8 +317,8 @@ fn after(body: &Body) -> Vec<Option<usize>> {
             let meet = |a: Option<usize>, b: Option<usize>| {
                 let (mut a, mut b) = (a?, b?);
                 while a != b {
-                    let behind = if start(a) < start(b) { &mut a } else { &mut b };
-                    *behind = after.get(*behind).copied().flatten()?;
+                    let earlier = if start(a) < start(b) { &mut a } else { &mut b };
+                    *earlier = after.get(*earlier).copied().flatten()?;
                 }
                 Some(a)
             };

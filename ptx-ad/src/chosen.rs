@@ -1,33 +1,33 @@
-//! Accesses by an address that is one of several, as `c ? a[i] : b[i]`, `std::clamp` and pointers that are exchanged
-//! in loops compile to: an access for each origin, in a branch of its own.
+//! Accesses by an address with several possible origins, as `c ? a[i] : b[i]`, `std::clamp` and pointers that are
+//! swapped in loops compile to. Each origin gets an access in a separate branch.
 //!
-//! Beside each address goes the number of its origin, by the same choices and phis. In each branch the address is
-//! copied to a register whose origin is known: see [`Body::origins`].
+//! The number of its origin is computed along with each such address, by the same choices and phis. In each branch the
+//! address is copied to a register whose origin is known: see [`Body::origins`].
 
 use std::collections::HashMap;
 
 use ptx::ir::{Address, Base, BinaryOp, Cmp, Instr, MulPart, Op, Operand, Pred, RegId, Type};
 
-use crate::analysis::{Access, Forms, Origin, Pointers};
+use crate::analysis::{Access, AddressForms, Origin, Pointers};
 use crate::body::{Block, Body, End, Phi};
 use crate::spec::Spec;
 
-/// More origins of one address than these stay together.
+/// Addresses with more origins than this are not split.
 const MOST_ORIGINS: u32 = 4;
 
 /// Sets of origins: a bit for each of [`Choices::leaves`].
 type Origins = u64;
 
-/// What is not known, or may be a number.
+/// The bit of an unknown origin, or a number.
 const UNKNOWN: Origins = 1 << 63;
 
-/// Gives accesses by an address that is one of several a branch for each.
+/// Splits accesses by an address with several origins into branches.
 pub(crate) fn split(body: &mut Body, spec: &Spec) {
     if !has_choices(body) {
         return;
     }
     let (pointers, _) = Pointers::new(spec);
-    let forms = Forms::new(body, &pointers);
+    let forms = AddressForms::new(body, &pointers);
     let mut choices = Choices::new(body, &forms);
     let written = choices.written(body);
     let mut found: HashMap<(usize, usize), RegId> = HashMap::new();
@@ -84,21 +84,21 @@ fn base(instr: &Instr) -> Option<RegId> {
     }
 }
 
-/// The origins that addresses are chosen from.
+/// The leaves: origins that addresses are chosen from.
 struct Choices {
     leaves: Vec<Origin>,
-    /// Of each register.
+    /// The set of each register.
     sets: Vec<Origins>,
-    /// The register that an address has its origin from, if that is one.
+    /// The register that an address has its origin from, if there is one.
     sources: HashMap<RegId, RegId>,
-    /// The registers that hold the number of an address's origin.
+    /// The registers that hold the numbers of origins.
     numbers: HashMap<RegId, RegId>,
-    /// Those whose definition is not written yet.
+    /// The registers whose definitions are not written yet.
     open: Vec<RegId>,
 }
 
 impl Choices {
-    fn new(body: &Body, forms: &Forms) -> Self {
+    fn new(body: &Body, forms: &AddressForms) -> Self {
         let mut this = Self {
             leaves: Vec::new(),
             sets: vec![0; body.function.registers.len()],
@@ -139,8 +139,8 @@ impl Choices {
         if at < 63 { 1 << at } else { UNKNOWN }
     }
 
-    /// Returns the set of an operand; empty as long as nothing is known.
-    fn operand(&mut self, forms: &Forms, operand: &Operand) -> Origins {
+    /// Returns the set of an operand; empty while it is unknown.
+    fn operand(&mut self, forms: &AddressForms, operand: &Operand) -> Origins {
         match forms.operand(operand).origin {
             origin @ (Origin::Pointer(_) | Origin::Local(_) | Origin::Variable(_)) => {
                 self.leaf(origin)
@@ -153,8 +153,8 @@ impl Choices {
         }
     }
 
-    /// A register has one of these origins, unless more is known of it.
-    fn set(&mut self, forms: &Forms, reg: RegId, set: Origins) {
+    /// Adds origins to a register's set, unless the register's form decides its origin.
+    fn set(&mut self, forms: &AddressForms, reg: RegId, set: Origins) {
         let set = match forms.reg(reg).origin {
             Origin::Choice(_) | Origin::Unknown => set,
             _ => self.operand(forms, &Operand::Reg(reg)),
@@ -164,7 +164,7 @@ impl Choices {
         }
     }
 
-    fn instr(&mut self, forms: &Forms, instr: &Instr) {
+    fn instr(&mut self, forms: &AddressForms, instr: &Instr) {
         let is_number = |operand: &Operand| forms.operand(operand).origin == Origin::Number;
         let from = match &instr.op {
             Op::Selp { ty, d: Some(d), a, b, .. } if ty.bits() == 64 => {
@@ -206,7 +206,7 @@ impl Choices {
         self.set(forms, d, set);
     }
 
-    /// Returns the origins that the kernel may store or add to.
+    /// Returns the origins that the kernel may store to or add to.
     fn written(&self, body: &Body) -> Origins {
         let stores = body.instrs().filter(|(_, instr)| !matches!(instr.op, Op::Ld { .. }));
         stores.fold(0, |all, (_, instr)| {
@@ -254,8 +254,8 @@ impl Choices {
         Operand::Reg(*number)
     }
 
-    /// Writes the definitions of the numbers: phis, and the choices to be put behind the instructions that define these
-    /// registers.
+    /// Writes the definitions of the numbers: phis, and choices, each to be put after the instruction that defines its
+    /// register.
     fn insert(&mut self, body: &mut Body) -> HashMap<RegId, Op> {
         let mut chosen = HashMap::new();
         while let Some(reg) = self.open.pop() {
@@ -289,8 +289,8 @@ impl Choices {
     }
 }
 
-/// Gives each access that has a number a branch for each origin of its address. `chosen` is what stands behind the
-/// definitions of some registers.
+/// Splits each access that has a number into a branch for each origin of its address. `chosen` has code to be put after
+/// the definitions of some registers.
 fn divide(
     body: &mut Body,
     choices: &Choices,
@@ -299,7 +299,8 @@ fn divide(
 ) {
     let old = std::mem::take(&mut body.blocks);
     let mut new: Vec<Block> = Vec::with_capacity(old.len());
-    // The first and the last block that each has become. Until all are known, blocks name old ones, but for `own`.
+    // The first and the last of each old block's new blocks. Until all are known, blocks other than `own` name old
+    // ones.
     let (mut first, mut last) = (Vec::with_capacity(old.len()), Vec::with_capacity(old.len()));
     let mut own: Vec<bool> = Vec::new();
     for (index, block) in old.into_iter().enumerate() {
@@ -382,7 +383,7 @@ impl Parts<'_> {
         self.own.push(true);
     }
 
-    /// Ends the open block by a choice between accesses, and opens the block behind them.
+    /// Ends the open block by a choice between accesses, and opens the block after them.
     fn branches(&mut self, open: &mut Block, choices: &Choices, number: &Operand, instr: &Instr) {
         let Some(reg) = base(instr) else { return };
         let set = choices.of(reg);
@@ -395,8 +396,8 @@ impl Parts<'_> {
         let mut defined = Vec::new();
         instr.for_each_def(|reg| defined.push(reg));
         let mut args: Vec<Vec<(usize, Option<Operand>)>> = vec![Vec::new(); defined.len()];
-        // Each origin but the last has a block that compares and one that accesses; the last has the latter alone.
-        let behind = self.new.len() + 2 * leaves.len() - 1;
+        // Each origin but the last has a block that compares and one that accesses. The last has only the latter.
+        let after = self.new.len() + 2 * leaves.len() - 1;
         for (at, (leaf, origin)) in leaves.iter().enumerate() {
             if at + 1 < leaves.len() {
                 let p = self.body.function.fresh_register(Type::Pred);
@@ -437,7 +438,7 @@ impl Parts<'_> {
                 args.push((here, Some(Operand::Reg(fresh))));
             }
             block.code.push(copy);
-            self.push(block, End::Jump(behind));
+            self.push(block, End::Jump(after));
         }
         let phis = defined.into_iter().zip(args).map(|(reg, args)| Phi { reg, args }).collect();
         *open = self.block(phis);

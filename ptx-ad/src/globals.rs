@@ -1,6 +1,7 @@
-//! What an adjoint reads that is not its kernel's: variables of the module, clocks.
+//! Values that an adjoint reads and that may differ from its kernel's: variables of the module, clocks.
 //!
-//! The adjoint is a module of its own, with variables of its own. They hold the same only if nobody can write them.
+//! The adjoint is a separate module, with separate variables. They have the same contents only if nobody can write
+//! them.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -11,7 +12,7 @@ use ptx::ir::{
 use crate::body::{Body, specials};
 use crate::refusal::{Reason, Refusal, Refusals};
 
-/// Returns the variables that the adjoint uses, or why it would not do as its kernel does.
+/// Returns the variables that the adjoint uses, or why the adjoint would not repeat its kernel.
 pub(crate) fn check(
     module: &Module,
     body: &Body,
@@ -103,12 +104,12 @@ fn may_store(function: &Function, id: GlobalId) -> bool {
     if !function.instrs().iter().any(names) {
         return false;
     }
-    // The registers that an address of it may be in.
+    // Registers that may hold an address of the variable.
     let mut addresses: HashSet<RegId> = HashSet::new();
     loop {
         let before = addresses.len();
         for instr in function.instrs() {
-            // What is loaded by an address, or found out about it, is none.
+            // The result of a load or a comparison is no address of the variable.
             if matches!(
                 instr.op,
                 Op::Ld { .. } | Op::Setp { .. } | Op::Set { .. } | Op::Isspacep { .. }

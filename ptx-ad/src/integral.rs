@@ -1,16 +1,16 @@
 //! Rounding to integral values by a large constant: `(x + 2²³) - 2²³`, as mathematical functions of headers have it.
 //!
-//! Instruction by instruction, its derivative would be 1, and what is left of `x` would have none: an error of 100%. So the
-//! derivative of the difference is taken for unknown.
+//! Instruction by instruction, the derivative would be 1, and the rest of `x` would have 0: an error of 100%. So the
+//! derivative of the difference counts as unknown.
 
 use std::collections::HashMap;
 
 use ptx::ir::{BinaryOp, Instr, Op, Operand, RegId, Type};
 
 use crate::body::Body;
-use crate::halves::Marker;
+use crate::f16::Marker;
 
-/// Puts a marker behind each rounding by a large constant.
+/// Puts a marker after each rounding by a large constant.
 pub(crate) fn mark(body: &mut Body) {
     let mut constants: HashMap<RegId, u64> = HashMap::new();
     for (_, instr) in body.instrs() {
@@ -65,7 +65,7 @@ pub(crate) fn mark(body: &mut Body) {
     }
 }
 
-/// Returns whether numbers near this one have no bits behind the point, or one.
+/// Returns whether numbers near this one have no fractional bits, or one.
 fn is_large(ty: Type, bits: u64) -> bool {
     match ty {
         Type::F32 => (0x4b00_0000..0x4b80_0000).contains(&(bits & 0x7fff_ffff)),

@@ -10,11 +10,11 @@ use ptx::simplify::{branch_guards, branch_tables, single_exit};
 use ptx::ssa::{Ssa, SsaError};
 
 use crate::body::{Block, Body, End, Phi, Region};
-use crate::closed;
+use crate::lcssa;
 use crate::refusal::{Reason, Refusal, Refusals};
 use crate::spec::{Reals, Spec};
 
-/// More loops than these within each other are refused: each repeats what is in it.
+/// The deepest nest of loops: each level repeats the code in it.
 const MOST_NESTED: u32 = 12;
 
 /// Returns the kernel as blocks in topological order.
@@ -79,7 +79,7 @@ pub(crate) fn prepare(module: &Module, spec: &Spec) -> Result<Body, Vec<Refusal>
         return Err(found);
     }
     let mut body = blocks(module, &ssa, &loops);
-    closed::close(&mut body);
+    lcssa::close(&mut body);
     Ok(body)
 }
 
@@ -89,14 +89,14 @@ fn leaves(ssa: &Ssa, loops: &Loops, of: &Loop) -> bool {
     loops.blocks(of).iter().any(exits)
 }
 
-/// Returns whether a block joins values that no stack takes.
+/// Returns whether a block joins values that the stack can't hold.
 fn carries_wide(ssa: &Ssa, block: u32) -> bool {
     let params = ssa.params.get(block as usize).into_iter().flatten();
     let bits = |reg: RegId| ssa.function.registers.get(reg.index()).map_or(0, |ty| ty.bits());
     params.into_iter().any(|param| bits(param.reg) > 64)
 }
 
-/// Checks whether the parameters that are specified fit the kernel's.
+/// Checks that the specified parameters fit the kernel's.
 fn fits(kernel: &Function, spec: &Spec) -> Result<(), Vec<Refusal>> {
     let (offsets, end) = kernel.param_layout();
     if offsets.len() != spec.params.len() {
@@ -179,13 +179,13 @@ fn uses_shared_memory(instr: &Instr) -> bool {
     }
 }
 
-/// Returns why instructions can't be part of an adjoint, whatever they compute.
+/// Returns why instructions can't be part of an adjoint, whatever values they compute.
 fn unknown<'f>(module: &Module, kernel: &'f Function) -> Vec<(Reason, String, &'f Instr)> {
     let mut found = Vec::new();
     let shares = kernel.instrs().iter().any(uses_shared_memory);
     for instr in kernel.instrs() {
         let (reason, text) = match &instr.op {
-            // Whether threads exchange anything by device memory is checked later.
+            // Exchanges of threads by device memory are checked later.
             Op::Bar { op: BarOp::Sync, .. } | Op::BarWarp { .. } if !shares => continue,
             Op::Bar { .. } | Op::BarWarp { .. } => (Reason::Barrier, "a barrier".to_owned()),
             Op::Alloca { .. } | Op::Stacksave { .. } | Op::Stackrestore { .. } => {
@@ -212,7 +212,7 @@ fn unknown<'f>(module: &Module, kernel: &'f Function) -> Vec<(Reason, String, &'
             }
             Op::Call { callee: Callee::Function(id), .. } => {
                 let name = module.functions.get(id.index()).map_or("", |function| &*function.name);
-                // What they print or report is no output.
+                // Printed text and reports are no outputs.
                 if matches!(name, "vprintf" | "__assertfail") {
                     continue;
                 }
@@ -293,7 +293,7 @@ fn no_form(error: &SsaError) -> Refusal {
     }
 }
 
-/// Removes the results of atomic operations that nothing reads: compilers write them for `double`.
+/// Removes results of atomic operations that are never read: compilers write them for `double`.
 fn drop_results(ssa: &mut Ssa) {
     let mut used = vec![false; ssa.function.registers.len()];
     let mut mark = |reg: RegId| {
@@ -322,7 +322,7 @@ fn blocks(module: &Module, ssa: &Ssa, loops: &Loops) -> Body {
             .and_then(|block| function.instrs().get(block.end.checked_sub(1)? as usize));
         matches!(last, Some(Instr { op: Op::Ret { .. }, guard: None, .. }))
     };
-    // The one that returns comes last.
+    // The block that returns comes last.
     let exit = cfg.order.iter().copied().find(|&block| is_exit(block));
     let (order, region_of, mut regions) = ordered(cfg, loops, exit);
     let mut position = vec![usize::MAX; cfg.blocks.len()];
@@ -332,7 +332,7 @@ fn blocks(module: &Module, ssa: &Ssa, loops: &Loops) -> Body {
         }
     }
     let at = |block: u32| position.get(block as usize).copied().unwrap_or(usize::MAX);
-    // Where no thread returns, an empty block takes its place.
+    // If no thread returns, an empty block is last.
     let last = if exit.is_some() { order.len() - 1 } else { order.len() };
     let mut blocks: Vec<Block> = Vec::with_capacity(last + 1);
     for (&index, region) in order.iter().zip(region_of) {
@@ -384,8 +384,8 @@ fn blocks(module: &Module, ssa: &Ssa, loops: &Loops) -> Body {
 
 /// Returns the blocks in an order in which those of each loop are together, the region of each, and the regions.
 fn ordered(cfg: &Cfg, loops: &Loops, exit: Option<u32>) -> (Vec<u32>, Vec<usize>, Vec<Region>) {
-    // Parts of the kernel and of each loop. A header dominates its loop, so its place in the order of all blocks is
-    // behind all that leads to the loop, and before all that follows.
+    // Sorts the parts of the kernel and of each loop. A header dominates its loop, so its place in the order of all
+    // blocks is after all that leads to the loop, and before all that follows it.
     let mut parts: Vec<Vec<Node>> = vec![Vec::new(); loops.all.len() + 1];
     let region = |id: Option<u32>| id.map_or(0, |id| id as usize + 1);
     for &block in cfg.order.iter().filter(|&&block| Some(block) != exit).chain(&exit) {
@@ -448,7 +448,7 @@ fn end(
     let guard: Option<Pred> = code.last().and_then(|instr| instr.guard);
     match (&*successors, guard) {
         ([then, otherwise], Some(pred)) => End::Branch { pred, then: *then, otherwise: *otherwise },
-        // A thread that ends here does nothing more.
+        // A thread that ends here has nothing left to do.
         ([to], Some(pred)) if block.exits => End::Branch { pred, then: last, otherwise: *to },
         ([to, ..], _) => End::Jump(*to),
         ([], _) => End::Jump(last),

@@ -1,7 +1,7 @@
-//! Which memory of its kernel an adjoint loads from and stores to, read from the adjoint's own text.
+//! The memory of its kernel that an adjoint loads from and stores to, read from the adjoint's text.
 //!
-//! What the derivation says of the adjoint's accesses comes from here, so it can't differ from the text. The text is not
-//! SSA: each register has the set of all that its values may be computed from.
+//! The derivation's record of the adjoint's accesses comes from here, so it can't differ from the text. The text is not
+//! SSA: each register has the union of the origins of its values.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,22 +13,22 @@ use ptx::ir::{
 use crate::analysis::{Access, Analysis};
 use crate::refusal::{Reason, Refusal};
 
-/// What values are computed from, a bit for each: the kernel's pointers, as it got them, and what follows.
+/// Origins of values, a bit for each: first the kernel's pointers, as passed, then the constants below.
 type Roots = u128;
 
-/// Pointers from this one on share its bit.
+/// Pointers from this index on share a bit.
 const LAST_POINTER: usize = 119;
-/// The address of some parameter, at an offset that is not known.
+/// The address of some parameter, at an unknown offset.
 const PARAM: Roots = 1 << 120;
-/// A gradient's address. What is added to it is relative to the kernel's pointers.
+/// A gradient's address. Offsets from it are relative to the kernel's pointers.
 const GRADIENT: Roots = 1 << 121;
 /// The frame: scratch memory, the status, the log.
 const FRAME: Roots = 1 << 122;
 /// A variable in local memory.
 const LOCAL: Roots = 1 << 123;
-/// A number, or an address that was loaded: it leads to none of the parameters.
+/// A number, or a loaded address, which leads to no parameter.
 const OTHER: Roots = 1 << 124;
-/// What is an address that the kernel has.
+/// The bits of addresses that the kernel has.
 const BASES: Roots = (PARAM - 1) | LOCAL;
 
 fn pointer(index: usize) -> Roots {
@@ -52,8 +52,9 @@ impl Touched {
     }
 }
 
-/// Returns what an adjoint accesses. Its first parameters are those of the kernel, then come `analysis.slots` gradients.
-/// `may` is what it may access by all that is known of its kernel, of which an address with several bases may lead to each.
+/// Returns the memory that an adjoint accesses. Its first parameters are those of the kernel, then come
+/// `analysis.slots` gradients. `may` is the memory that it may access as far as the kernel shows; an address with
+/// several bases may lead to each.
 ///
 /// # Errors
 /// Returns a refusal if the adjoint accesses what it may not.
@@ -94,16 +95,16 @@ pub(crate) fn touched(
 struct Scan<'a> {
     adjoint: &'a Function,
     analysis: &'a Analysis,
-    /// The parameters that hold gradients. The next one is the frame.
+    /// The gradient parameters. The frame follows.
     gradients: Range<usize>,
     registers: Vec<Roots>,
-    /// Registers that hold the address of a place in a parameter, if that is all that they hold.
+    /// Registers that hold only the address in a parameter.
     places: HashMap<RegId, Option<(usize, i64)>>,
-    /// What was stored in scratch memory, and in local memory.
+    /// The origins of values in scratch memory, and in local memory.
     scratch: Roots,
     locals: Roots,
     touched: Touched,
-    /// What the adjoint may access by all that is known of its kernel.
+    /// The memory that the adjoint may access as far as the kernel shows.
     may: &'a Touched,
     changed: bool,
 }
@@ -111,7 +112,7 @@ struct Scan<'a> {
 impl Scan<'_> {
     fn instr(&mut self, instr: &Instr) {
         match &instr.op {
-            // No address comes from a comparison.
+            // The result of a comparison has no origin.
             Op::Setp { .. } | Op::Set { .. } | Op::Isspacep { .. } | Op::Testp { .. } => {}
             Op::Ld { .. } => self.load(instr),
             Op::St { a, .. } => {
@@ -157,7 +158,7 @@ impl Scan<'_> {
         }
         let (roots, mut result) = (self.base(base), OTHER);
         if roots & GRADIENT != 0 {
-            // Numbers.
+            // Arithmetic on numbers.
         } else if roots & FRAME != 0 {
             result |= self.scratch;
         } else {
@@ -175,7 +176,7 @@ impl Scan<'_> {
     fn store(&mut self, instr: &Instr, stored: Roots) {
         let Some(access) = Access::of(instr) else { return };
         let roots = self.base(access.address.base);
-        // Addresses of the adjoint's own memory are not kept: what is loaded there would seem to be one.
+        // Stores of scratch or local addresses are ignored: loads would seem to return addresses.
         let kept = stored & !(GRADIENT | FRAME);
         let cell = if roots & GRADIENT != 0 {
             return;
@@ -283,7 +284,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Notes an access by an address that is computed from these.
+    /// Records an access by an address with these origins.
     fn touch(&mut self, space: Space, roots: Roots, loads: bool) {
         if !matches!(space, Space::Global | Space::Generic) {
             return;
@@ -292,7 +293,7 @@ impl Scan<'_> {
         let may = if loads { &self.may.loaded } else { &self.may.stored };
         let only = (roots & BASES).is_power_of_two() && roots & pointer(LAST_POINTER) == 0;
         for (index, (place, may)) in list.iter_mut().zip(may).enumerate() {
-            // Of several bases, some may be parts of an index. Of none, nothing is known.
+            // With several bases, some may be parts of an index. With none, nothing is known.
             *place |= (roots & pointer(index) != 0 && (only || *may)) || roots == 0 && *may;
         }
     }

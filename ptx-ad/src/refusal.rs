@@ -11,7 +11,7 @@ use ptx::ir::{Function, Instr, Loc, LocId, Module};
 pub enum Reason {
     /// There is no kernel of this name, or it has no body.
     NoKernel,
-    /// What is said of a parameter does not fit the kernel.
+    /// A parameter's specification does not fit the kernel.
     Parameter,
     /// No differentiable path leads from an active input to an active output.
     NoPath,
@@ -27,13 +27,13 @@ pub enum Reason {
     AtomicOther,
     /// The same memory is loaded from and added to by atomics.
     MixedAtomics,
-    /// Memory is loaded that the kernel may have stored to before, where a copy for the adjoint does not help: it also adds
-    /// there, the memory is not known, or it has no gradient and took a number that depends on active inputs.
+    /// Memory is loaded that the kernel may have stored to before, and a copy for the adjoint does not help: the kernel
+    /// also adds there, the memory is unknown, or it has no gradient and took a number that depends on active inputs.
     LoadAfterStore,
     /// A volatile or ordered access: it waits for other threads.
     Volatile,
-    /// A variable of the module that depends on active inputs, or that the host or another kernel may write: the adjoint
-    /// is a module of its own. Private variables with an initial value that nothing stores to are constants.
+    /// A variable of the module that depends on active inputs, or that the host or another kernel may write: the
+    /// adjoint is a module of its own. Private variables with an initial value that nothing stores to are constants.
     ModuleGlobal,
     /// A loop without an end, too many loops within each other, or one that carries 128 bits.
     Loop,
@@ -54,7 +54,8 @@ pub enum Reason {
     Recursion,
     /// A call by address.
     Indirect,
-    /// 16-bit floats that are not plain arithmetic: in local memory, in structures with other members, converted to 8 bits.
+    /// 16-bit floats that are not plain arithmetic: in local memory, in structures with other members, converted to 8
+    /// bits.
     Half,
     /// An asynchronous copy.
     Async,
@@ -66,9 +67,9 @@ pub enum Reason {
     Lost,
     /// The module was compiled for debugging (`-G`).
     Debug,
-    /// The generated adjoint contradicts what was found out about its kernel: a fault of this crate.
+    /// The generated adjoint contradicts the analysis of its kernel: a fault of this crate.
     Internal,
-    /// An instruction that is not known here.
+    /// An unknown instruction.
     Unknown(String),
 }
 
@@ -120,7 +121,7 @@ impl Refusal {
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     list: Vec<Refusal>,
-    /// Those with a place in a source are here without their line in the PTX text.
+    /// Refusals with a source location, without their line in the PTX text.
     known: HashSet<Refusal>,
 }
 
@@ -142,7 +143,8 @@ impl Refusals {
     }
 }
 
-/// Returns the place of the last instruction up to a line of the text that has a line in a source. Compilers give what they
+/// Returns the location of the last instruction up to a line of the text that has a line in a source. Compilers give
+/// line 0 to merged code.
 /// merged the line 0.
 fn before(module: &Module, line: u32) -> Option<(&Function, LocId)> {
     module.functions.iter().find_map(|function| {
@@ -169,8 +171,8 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Returns the place where the kernel's own source called what the instruction belongs to, and the instruction's own
-/// place if it is another.
+/// Returns the location in the kernel's source of the outermost call around an instruction, and the instruction's own
+/// location if it is another.
 fn places(module: &Module, function: &Function, loc: LocId) -> (Option<Place>, Option<Place>) {
     let place = |file: u32, line: u32| {
         let file = module.files.iter().find(|known| known.index == file)?;
@@ -180,8 +182,8 @@ fn places(module: &Module, function: &Function, loc: LocId) -> (Option<Place>, O
     let inner = place(first.file, first.line);
     let mut outer = (first.file, first.line);
     let mut inlined = first.inlined.as_ref();
-    // The place of a call may itself have been inlined: then another `.loc` says into what. A text can make that a
-    // circle, as a macro with several functions in one line does.
+    // A call may itself have been inlined: then another `.loc` says into what. A text can make that a circle, as a
+    // macro with several functions in one line does.
     let own = function.locs.iter().find(|loc| loc.inlined.is_none()).map(|loc| loc.file);
     let mut seen = vec![(first.file, first.line, first.column)];
     for _ in 0..64 {
@@ -193,8 +195,8 @@ fn places(module: &Module, function: &Function, loc: LocId) -> (Option<Place>, O
             loc.file == by.file && to.is_some_and(|to| !seen.contains(&to))
         };
         let exact = |loc: &Loc| (loc.line, loc.column) == (by.line, by.column);
-        // Of a call without instructions of its own there may be no `.loc`: the nearest line of a header is of the same
-        // function. The kernel's own file has other functions beside it.
+        // A call without instructions of its own may have no `.loc`. The nearest line of a header is of the same
+        // function; the kernel's file may have other functions next to it.
         let found = function.locs.iter().filter(leads_on);
         let found = found.filter(|loc| exact(loc) || Some(by.file) != own);
         let found =

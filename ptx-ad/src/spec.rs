@@ -33,7 +33,7 @@ impl Real {
         }
     }
 
-    /// Returns how many bytes of gradients there are for each byte of numbers.
+    /// Returns the bytes of gradients for each byte of numbers.
     #[must_use]
     pub const fn scale(self) -> u32 {
         self.gradient().bytes() / self.bytes()
@@ -56,25 +56,24 @@ pub struct Param {
     pub name: String,
     /// The pointers in it: one at offset 0 for a parameter that is a pointer, any number for a structure.
     pub pointers: Vec<Pointer>,
-    /// Where numbers lie in it that are passed by value: offsets in bytes.
+    /// The numbers in it that are passed by value: offsets in bytes, and types.
     pub reals: Vec<(u32, Real)>,
     /// Whether gradients with respect to [`reals`](Self::reals) are wanted.
     pub active: bool,
     /// Whether it is a structure: its gradient parameter is the same structure with pointers to gradients.
     pub structure: bool,
-    /// Offsets of the pointers in it that lead to replay buffers: memory in which the kernel stores results of atomic
-    /// operations, and from which the adjoint loads them. The gradients are right if nothing else is stored to such an
-    /// element after the result was, by no thread of the launch, and if the adjoint finds the memory as it is after the
-    /// launch.
+    /// Offsets of the pointers in it to replay buffers: the kernel stores results of atomic operations there, and the
+    /// adjoint loads them. The gradients are right if no thread of the launch stores to such an element after the
+    /// result, and if the adjoint finds the memory as it is after the launch.
     pub replay: Vec<u32>,
 }
 
 /// A pointer that a kernel gets.
 #[derive(Debug, Clone)]
 pub struct Pointer {
-    /// Where it lies in its parameter, in bytes.
+    /// The offset in the parameter, in bytes.
     pub offset: u32,
-    /// The size of an element behind it, in bytes.
+    /// The size of an element in bytes.
     pub size: u32,
     /// The real numbers in an element; `None` if it has none.
     pub reals: Option<Reals>,
@@ -87,9 +86,9 @@ pub struct Pointer {
 /// The real numbers in an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reals {
-    /// Nothing but numbers of this type.
+    /// Only numbers of this type.
     All(Real),
-    /// Numbers of this type, and members that are none between them.
+    /// Numbers of this type, and other members between them.
     Some(Real),
 }
 
@@ -106,17 +105,18 @@ impl Reals {
 /// The effect of a kernel on the memory behind a pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It is not accessed, or only loaded from.
+    /// The memory is not accessed, or only loaded from.
     Reads,
-    /// It is only stored to.
+    /// The memory is only stored to.
     Overwrites,
-    /// It is loaded from and stored to. Its gradient must not be null where another's is wanted: it is that of an input, too.
+    /// The memory is loaded from and stored to. Its gradient must not be null where another's is wanted: it is that of
+    /// an input, too.
     Updates,
-    /// It is only added to, by `red.add` or `atomicAdd`.
+    /// The memory is only added to, by `red.add` or `atomicAdd`.
     Accumulates,
 }
 
-/// What was derived of the memory behind a pointer.
+/// The derived accesses to the memory behind a pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
     /// The parameter and the offset in it.
@@ -129,14 +129,15 @@ pub struct Access {
     pub loaded: bool,
     /// Whether the adjoint also stores to it, so that it needs a copy.
     pub private: bool,
-    /// Whether each thread accesses an element of its own, so that gradients are added without atomics.
+    /// Whether each thread accesses a separate element, so that gradients are added without atomics.
     pub own: bool,
     /// Whether the adjoint adds to the gradient of each element below the length, or overwrites it.
     pub covers: bool,
-    /// Whether the adjoint leaves the gradient as it is where the frame drops it: it stores no zeros there, and adds nothing.
+    /// Whether the adjoint leaves the gradient as it is where the frame drops it: it stores no zeros there, and adds
+    /// nothing.
     pub drops: bool,
-    /// Whether nothing that the kernel stores or adds there depends on active inputs.
+    /// Whether the kernel stores or adds no value there that depends on active inputs.
     pub constant: bool,
-    /// Whether it is a replay buffer: the adjoint loads from the memory as it is *after* the launch.
+    /// Whether the memory is a replay buffer: the adjoint loads from it as it is *after* the launch.
     pub replayed: bool,
 }

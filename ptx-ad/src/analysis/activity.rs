@@ -4,20 +4,20 @@ use std::collections::{HashMap, HashSet};
 
 use ptx::ir::{Instr, Operand, RegId, Space, VarId};
 
+use super::address_form::{AddressForms, Origin};
 use super::cells::Cell;
-use super::certain::certain;
-use super::form::{Forms, Origin};
-use super::kind::{Kind, Kinds};
-use super::meaning::{
-    Arithmetic, Meaning, Slot, Smooth, lost_function, meaning, real, sign_bit, sign_mask,
-};
 use super::part::is_part_of_number;
+use super::semantics::{
+    Arithmetic, Semantics, Slot, Smooth, lost_function, real, semantics, sign_bit, sign_mask,
+};
+use super::unconditional::unconditional;
+use super::value_kind::{ValueKind, ValueKinds};
 use super::{Access, Pointers};
 use crate::Reason;
 use crate::body::Body;
 use crate::spec::Real;
 
-/// Where the derivative of a number was lost.
+/// A loss of a derivative.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Lost {
     pub(crate) block: usize,
@@ -30,23 +30,23 @@ pub(crate) struct Lost {
 pub(crate) struct Activity {
     varied: Vec<bool>,
     useful: Vec<bool>,
-    /// Positions in `losses`.
+    /// The loss of each slot: a position in `losses`.
     lost: Vec<Option<usize>>,
     losses: Vec<Lost>,
     known: HashMap<Lost, usize>,
-    /// Those of loads by a pointer that was itself loaded, and that no declared pointer was joined with.
+    /// The losses of loads by a loaded pointer that was joined with no declared pointer.
     undeclared: HashSet<usize>,
     /// The slot that each slot is a copy of. The halves of a `double` must be copies of the halves of one.
     source: Vec<Option<Slot>>,
-    /// Slots whose value reaches an output whatever is chosen.
-    certain: Vec<bool>,
+    /// Slots whose value reaches an output unconditionally.
+    unconditional: Vec<bool>,
     /// Words of local memory.
     locals: HashMap<Cell, Local>,
     /// Variables with words that have gradients.
     active_locals: HashSet<VarId>,
 }
 
-/// What a word of local memory holds at some time.
+/// The possible contents of a word of local memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Local {
     varied: bool,
@@ -55,17 +55,22 @@ struct Local {
 }
 
 impl Activity {
-    pub(crate) fn new(body: &Body, pointers: &Pointers, forms: &Forms, kinds: &Kinds) -> Self {
+    pub(crate) fn new(
+        body: &Body,
+        pointers: &Pointers,
+        forms: &AddressForms,
+        kinds: &ValueKinds,
+    ) -> Self {
         let slots = body.function.registers.len() * 2;
         let mut this = Self {
             varied: vec![false; slots],
             useful: vec![false; slots],
             lost: vec![None; slots],
-            certain: vec![false; slots],
+            unconditional: vec![false; slots],
             source: vec![None; slots],
             ..Self::default()
         };
-        // Loops and local memory lead back to code that has been read: until nothing is new.
+        // Loops and local memory lead back to earlier code, so passes repeat until nothing changes.
         loop {
             let before = (this.varied.clone(), this.lost.clone(), this.locals.clone());
             this.forward(body, pointers, forms, kinds);
@@ -82,7 +87,7 @@ impl Activity {
         }
         let active = this.locals.iter().filter(|(_, local)| local.varied && local.useful);
         this.active_locals = active.map(|((var, _), _)| *var).collect();
-        this.certain = certain(body, pointers, forms, kinds, &this);
+        this.unconditional = unconditional(body, pointers, forms, kinds, &this);
         this
     }
 
@@ -116,9 +121,9 @@ impl Activity {
         self.is_varied(slot) && self.is_useful(slot)
     }
 
-    /// Returns whether a number reaches an output whatever is chosen on the way.
-    pub(crate) fn is_certain(&self, slot: Slot) -> bool {
-        self.certain.get(slot.index()).copied().unwrap_or(false)
+    /// Returns whether a number reaches an output unconditionally.
+    pub(crate) fn is_unconditional(&self, slot: Slot) -> bool {
+        self.unconditional.get(slot.index()).copied().unwrap_or(false)
     }
 
     /// Returns whether bits were made from those of a number that depends on active inputs.
@@ -146,7 +151,7 @@ impl Activity {
         self.set(slot, varied, lost);
     }
 
-    /// A number depends on these slots.
+    /// Records that a number depends on these slots.
     fn vary_number(&mut self, d: RegId, real: Real, from: &[Slot]) {
         self.vary(Slot::low(d), from.iter().copied());
         if real == Real::F64 {
@@ -163,7 +168,13 @@ impl Activity {
         }
     }
 
-    fn forward(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, kinds: &Kinds) {
+    fn forward(
+        &mut self,
+        body: &Body,
+        pointers: &Pointers,
+        forms: &AddressForms,
+        kinds: &ValueKinds,
+    ) {
         for (index, block) in body.blocks.iter().enumerate() {
             for phi in &block.phis {
                 for half in [Slot::low, Slot::high] {
@@ -182,8 +193,8 @@ impl Activity {
                         this.losses.len() - 1
                     })
                 };
-                match meaning(instr) {
-                    Meaning::Copy(pairs) => {
+                match semantics(instr) {
+                    Semantics::Copy(pairs) => {
                         for (d, a) in &pairs {
                             self.vary(*d, *a);
                             let source = a.map(|a| self.source_of(a));
@@ -195,33 +206,33 @@ impl Activity {
                             let (d, high) = (*d, Slot::high(d.reg()));
                             let both = pairs.iter().any(|(other, _)| *other == high);
                             let varied = self.is_varied(d) || self.is_varied(high);
-                            let is_double = both && kinds.get(d) == Some(Kind::F64);
+                            let is_double = both && kinds.get(d) == Some(ValueKind::F64);
                             if is_double && varied && !self.is_whole(d) {
                                 let lost = lose(self, Reason::Bits);
                                 self.set(d, false, Some(lost));
                             }
                         }
                     }
-                    Meaning::Choice { pairs, .. } => {
+                    Semantics::Choice { pairs, .. } => {
                         for (d, sources) in pairs {
                             self.vary(d, sources.into_iter().flatten());
                         }
                     }
-                    Meaning::Arithmetic(arithmetic) => {
+                    Semantics::Arithmetic(arithmetic) => {
                         self.vary_number(arithmetic.d, arithmetic.real, &operands(&arithmetic));
                     }
-                    Meaning::Loaded { real, d, value } => {
+                    Semantics::Loaded { real, d, value } => {
                         for (slot, a) in slots(&Operand::Reg(d), real).zip(slots(&value, real)) {
                             let lost = self.lost.get(a.index()).copied().flatten();
                             let lost = lost.filter(|at| !self.undeclared.contains(at));
                             self.set(slot, self.is_varied(a), lost);
                         }
                     }
-                    Meaning::Rule { real, d, terms, .. } => {
+                    Semantics::Rule { real, d, terms, .. } => {
                         let terms = terms.iter().flat_map(|(by, _)| slots(by, real));
                         self.vary_number(d, real, &terms.collect::<Vec<_>>());
                     }
-                    Meaning::Bits => {
+                    Semantics::Bits => {
                         if let Some((_, real, d, a)) = sign_mask(instr)
                             && kinds.real(Slot::low(d)) == Some(real)
                         {
@@ -233,11 +244,11 @@ impl Activity {
                         }
                         self.tainted(kinds, instr, Reason::Bits, &mut lose);
                     }
-                    Meaning::Opaque(reason) => self.tainted(kinds, instr, reason, &mut lose),
-                    Meaning::Load => {
+                    Semantics::Opaque(reason) => self.tainted(kinds, instr, reason, &mut lose),
+                    Semantics::Load => {
                         self.load(body, pointers, forms, kinds, instr, &mut lose);
                     }
-                    Meaning::Store => {
+                    Semantics::Store => {
                         let Some(access) = Access::of(instr) else { continue };
                         for (slot, word) in local_slots(body, forms, kinds, &access) {
                             let lost = self.lost.get(slot.index()).copied().flatten();
@@ -247,20 +258,20 @@ impl Activity {
                             local.lost = local.lost.or(lost);
                         }
                     }
-                    Meaning::Constant | Meaning::Accumulate | Meaning::Nothing => {}
+                    Semantics::Constant | Semantics::Accumulate | Semantics::Nothing => {}
                 }
             }
         }
     }
 
     /// Returns whether an instruction takes the sign bit of a number, which is a constant like a comparison with 0.
-    /// What was lost of the number stays lost: its bits may be anything.
-    fn sign_bit(&mut self, kinds: &Kinds, instr: &Instr) -> bool {
+    /// A lost derivative stays lost: the bits may be anything.
+    fn sign_bit(&mut self, kinds: &ValueKinds, instr: &Instr) -> bool {
         let Some((d, a, bits)) = sign_bit(instr) else { return false };
         let Some(low) = Slot::of(&a) else { return false };
         let is_number = match kinds.get(low) {
-            Some(Kind::F32 | Kind::F64High) => bits == 32,
-            Some(Kind::F64) => bits == 64,
+            Some(ValueKind::F32 | ValueKind::F64High) => bits == 32,
+            Some(ValueKind::F64) => bits == 64,
             _ => false,
         };
         if is_number {
@@ -273,10 +284,10 @@ impl Activity {
         is_number
     }
 
-    /// The results of an instruction have no derivative that is known. That matters if an operand had one.
+    /// Records that results have no known derivative, if an operand had one.
     fn tainted(
         &mut self,
-        kinds: &Kinds,
+        kinds: &ValueKinds,
         instr: &Instr,
         reason: Reason,
         lose: &mut impl FnMut(&mut Self, Reason) -> usize,
@@ -288,8 +299,8 @@ impl Activity {
                 lost = lost.or(self.lost.get(slot.index()).copied().flatten());
             }
         });
-        // An atomic operation returns what other threads have added; a marker says that a value depends on something,
-        // other than one that names a function, which depends on its arguments alone.
+        // An atomic operation returns values that other threads have added. A marker says that a value depends on
+        // something; a marker of a function depends on its arguments alone.
         varied |= reason == Reason::AtomicResult
             || reason == Reason::Lost && lost_function(instr).is_none();
         if varied && (lost.is_none() || reason == Reason::Lost) {
@@ -308,8 +319,8 @@ impl Activity {
         &mut self,
         body: &Body,
         pointers: &Pointers,
-        forms: &Forms,
-        kinds: &Kinds,
+        forms: &AddressForms,
+        kinds: &ValueKinds,
         instr: &Instr,
         lose: &mut impl FnMut(&mut Self, Reason) -> usize,
     ) {
@@ -333,14 +344,14 @@ impl Activity {
                     let number = access.ty.bits() >= 32 && kinds.get(slot).is_some();
                     self.set(slot, local.varied && number, local.lost);
                     if local.varied && !number && local.lost.is_none() {
-                        // It may be the bits of a number; of an integer it does no harm.
+                        // An unknown value may be the bits of a number. For an integer the loss does no harm.
                         let lost = lose(self, Reason::LocalMemory);
                         self.set(slot, false, Some(lost));
                     }
                     continue;
                 }
                 if matches!(access.space, Space::Local | Space::Shared) {
-                    // Of which variable is not known.
+                    // The variable is unknown.
                     if kinds.get(slot).is_some() && !self.locals.is_empty() {
                         let lost = lose(self, Reason::LocalMemory);
                         self.set(slot, false, Some(lost));
@@ -394,7 +405,7 @@ impl Activity {
                     }
                     Origin::Variable(_) | Origin::Local(_) => {}
                     Origin::Number | Origin::Unknown => {
-                        // It may point to active memory, unless no pointer is active.
+                        // An unknown address may lead to active memory, unless no pointer is active.
                         if !matches!(access.space, Space::Const)
                             && pointers.iter().any(|p| p.slot.is_some())
                         {
@@ -410,10 +421,16 @@ impl Activity {
         }
     }
 
-    fn backward(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, kinds: &Kinds) {
+    fn backward(
+        &mut self,
+        body: &Body,
+        pointers: &Pointers,
+        forms: &AddressForms,
+        kinds: &ValueKinds,
+    ) {
         for block in body.blocks.iter().rev() {
             for instr in block.code.iter().rev() {
-                if let (Meaning::Load, Some(access)) = (meaning(instr), Access::of(instr)) {
+                if let (Semantics::Load, Some(access)) = (semantics(instr), Access::of(instr)) {
                     for (slot, word) in local_slots(body, forms, kinds, &access) {
                         if self.is_useful(slot) {
                             self.locals.entry(word).or_default().useful = true;
@@ -422,11 +439,11 @@ impl Activity {
                 }
                 let stores = |word| self.locals.get(&word).is_some_and(|local| local.useful);
                 let found = passes(body, pointers, forms, kinds, &stores, instr);
-                let loaded = matches!(meaning(instr), Meaning::Loaded { .. });
+                let loaded = matches!(semantics(instr), Semantics::Loaded { .. });
                 for Passed { to, from, .. } in found {
                     let lost = self.lost.get(from.index()).copied().flatten();
                     if loaded && lost.is_some_and(|at| self.undeclared.contains(&at)) {
-                        // A constant, from memory that the specification does not name.
+                        // Memory that the specification does not name holds constants.
                         continue;
                     }
                     if to.is_none_or(|to| self.is_useful(to))
@@ -473,15 +490,16 @@ pub(super) struct Passed {
     /// `None` for memory that outputs depend on.
     pub(super) to: Option<Slot>,
     pub(super) from: Slot,
-    /// Whether the value of `to` depends on that of `from` whatever is chosen.
-    pub(super) certain: bool,
+    /// Whether `to` depends on `from` unconditionally.
+    pub(super) unconditional: bool,
 }
 
-/// Returns the halves of registers that an access to local memory loads or stores, each with the words that it may be in.
+/// Returns the halves of registers that an access to local memory loads or stores, each with the words that it may be
+/// in.
 fn local_slots(
     body: &Body,
-    forms: &Forms,
-    kinds: &Kinds,
+    forms: &AddressForms,
+    kinds: &ValueKinds,
     access: &Access<'_>,
 ) -> Vec<(Slot, Cell)> {
     let form = forms.address(body, access.address);
@@ -499,23 +517,24 @@ fn local_slots(
     found
 }
 
-/// Returns the slots that an instruction's results depend on. `stores` says whether outputs depend on a word of local memory.
+/// Returns the slots that an instruction's results depend on. `stores` says whether outputs depend on a word of local
+/// memory.
 pub(super) fn passes(
     body: &Body,
     pointers: &Pointers,
-    forms: &Forms,
-    kinds: &Kinds,
+    forms: &AddressForms,
+    kinds: &ValueKinds,
     stores: &dyn Fn(Cell) -> bool,
     instr: &Instr,
 ) -> Vec<Passed> {
     let mut found = Vec::new();
-    let mut pass = |to: Option<Slot>, from: Slot, certain: bool| {
-        found.push(Passed { to, from, certain });
+    let mut pass = |to: Option<Slot>, from: Slot, unconditional: bool| {
+        found.push(Passed { to, from, unconditional });
     };
-    match meaning(instr) {
-        Meaning::Store | Meaning::Accumulate => {
+    match semantics(instr) {
+        Semantics::Store | Semantics::Accumulate => {
             let Some(access) = Access::of(instr) else { return found };
-            let certain = match forms.address(body, access.address).origin {
+            let unconditional = match forms.address(body, access.address).origin {
                 Origin::Pointer(pointer)
                     if pointers.get(pointer).is_some_and(|pointer| pointer.slot.is_some()) =>
                 {
@@ -535,45 +554,45 @@ pub(super) fn passes(
                 let high = (access.ty.bits() == 64).then(|| Slot::high(reg));
                 for slot in [Some(Slot::low(reg)), high].into_iter().flatten() {
                     if kinds.get(slot).is_some() {
-                        // The upper half of a `double` has no gradient of its own.
-                        pass(None, slot, certain);
+                        // The upper half of a `double` has no separate gradient.
+                        pass(None, slot, unconditional);
                     }
                 }
             }
         }
-        Meaning::Copy(pairs) => {
+        Semantics::Copy(pairs) => {
             for (d, a) in pairs {
                 a.into_iter().for_each(|a| pass(Some(d), a, true));
             }
         }
-        Meaning::Choice { pairs, .. } => {
+        Semantics::Choice { pairs, .. } => {
             for (d, sources) in pairs {
                 sources.into_iter().flatten().for_each(|a| pass(Some(d), a, false));
             }
         }
-        Meaning::Arithmetic(arithmetic) => {
-            use super::meaning::Smooth::{Copysign, Max, Max3, Min, Min3};
+        Semantics::Arithmetic(arithmetic) => {
+            use super::semantics::Smooth::{Copysign, Max, Max3, Min, Min3};
             let chooses = matches!(arithmetic.op, Min | Max | Min3 | Max3 | Copysign);
             for arg in operands(&arithmetic) {
                 pass(Some(Slot::low(arithmetic.d)), arg, !chooses);
             }
         }
-        Meaning::Loaded { real, d, value } => {
+        Semantics::Loaded { real, d, value } => {
             slots(&value, real).for_each(|a| pass(Some(Slot::low(d)), a, true));
         }
-        Meaning::Rule { real, d, terms, .. } => {
+        Semantics::Rule { real, d, terms, .. } => {
             for by in terms.iter().flat_map(|(by, _)| slots(by, real)) {
                 pass(Some(Slot::low(d)), by, true);
             }
         }
-        Meaning::Bits => {
+        Semantics::Bits => {
             if let Some((_, real, d, a)) = sign_mask(instr)
                 && kinds.real(Slot::low(d)) == Some(real)
             {
                 slots(&a, real).for_each(|a| pass(Some(Slot::low(d)), a, true));
             }
         }
-        Meaning::Load | Meaning::Opaque(_) | Meaning::Constant | Meaning::Nothing => {}
+        Semantics::Load | Semantics::Opaque(_) | Semantics::Constant | Semantics::Nothing => {}
     }
     found
 }

@@ -1,32 +1,32 @@
-//! The words of local memory, in classes: those that one access may go to are of one class.
+//! Classes of words of local memory: all words that one access may go to are in one class.
 
 use std::collections::{HashMap, HashSet};
 
 use ptx::ir::{RegId, VarId};
 
 use super::Access;
-use super::form::{Form, Forms, Origin};
-use super::meaning::Slot;
+use super::address_form::{AddressForm, AddressForms, Origin};
+use super::semantics::Slot;
 use crate::body::Body;
 
 /// A class of words of a variable: the variable and the first of the words.
 pub(crate) type Cell = (VarId, usize);
 
-/// Of larger variables, words that are so far apart are one.
+/// Variables with more words are folded: words at a distance of `FOLDED` count as one.
 const MOST_WORDS: usize = 4096;
 const FOLDED: usize = 4;
 
 /// The words that loads and stores of registers go to.
 #[derive(Debug, Default)]
 pub(super) struct LocalCells {
-    /// For each word of a variable, one that is in the same class; the first stands for itself.
+    /// For each word of a variable, another of its class; a root is its own parent.
     parents: HashMap<VarId, Vec<usize>>,
-    /// The halves of registers, with a word that they are loaded from or stored to.
+    /// The halves of registers, each with a word that it is loaded from or stored to.
     found: Vec<(Slot, VarId, usize)>,
 }
 
 impl LocalCells {
-    pub(super) fn new(body: &Body, forms: &Forms) -> Self {
+    pub(super) fn new(body: &Body, forms: &AddressForms) -> Self {
         let mut this = Self::default();
         let mut seen = HashSet::new();
         for (_, instr) in body.instrs() {
@@ -51,13 +51,13 @@ impl LocalCells {
         this
     }
 
-    /// Returns the halves of registers with what they are loaded from or stored to.
+    /// Returns the halves of registers with the cells that they are loaded from or stored to.
     pub(super) fn halves(&self) -> impl Iterator<Item = (Slot, Cell)> + '_ {
         self.found.iter().map(|&(slot, var, word)| (slot, (var, self.root(var, word))))
     }
 
     /// Returns the classes of the words that bytes at an offset from an address may lie in.
-    pub(super) fn words(&self, var: VarId, form: &Form, at: i64, bytes: u32) -> Vec<Cell> {
+    pub(super) fn words(&self, var: VarId, form: &AddressForm, at: i64, bytes: u32) -> Vec<Cell> {
         let all = self.all(var, form, at, i64::from(bytes));
         let mut cells: Vec<Cell> =
             all.into_iter().map(|word| (var, self.root(var, word))).collect();
@@ -66,16 +66,16 @@ impl LocalCells {
         cells
     }
 
-    /// Returns the words that bytes at an offset from an address may lie in: all, if they seem to lie in none.
-    fn all(&self, var: VarId, form: &Form, at: i64, bytes: i64) -> Vec<usize> {
+    /// Returns the words that bytes at an offset from an address may lie in; all, if the address seems to lie outside.
+    fn all(&self, var: VarId, form: &AddressForm, at: i64, bytes: i64) -> Vec<usize> {
         let count = self.parents.get(&var).map_or(1, Vec::len);
         let words = Self::within(count, form, at, bytes);
         let whole = i64::try_from(count).unwrap_or(i64::MAX);
         if words.is_empty() { folded(count, 0, whole, 1) } else { words }
     }
 
-    /// Nothing lies outside of the variable, which has so many words.
-    fn within(count: usize, form: &Form, at: i64, bytes: i64) -> Vec<usize> {
+    /// Returns the words of a variable with `count` words that the bytes may lie in.
+    fn within(count: usize, form: &AddressForm, at: i64, bytes: i64) -> Vec<usize> {
         let (modulus, residue) = form.residue();
         let start = residue.wrapping_add(at);
         let last = |place: i64| place.saturating_add(bytes - 1).div_euclid(4);
@@ -88,7 +88,7 @@ impl LocalCells {
             (low, last(high.saturating_add(at)).min(whole - 1))
         });
         match i64::try_from(modulus) {
-            // Words, at a distance from each other.
+            // Words at a fixed distance from each other.
             Ok(modulus) if modulus % 4 == 0 && bytes <= 4 && start.rem_euclid(4) + bytes <= 4 => {
                 let step = modulus / 4;
                 let first = low.saturating_add((start.div_euclid(4) - low).rem_euclid(step));
@@ -115,7 +115,7 @@ impl LocalCells {
     }
 }
 
-/// Returns how many words a variable has.
+/// Returns the number of words of a variable.
 fn words_of(body: &Body, var: VarId) -> usize {
     let Some(variable) = body.function.variables.get(var.index()) else { return 1 };
     let elements = variable.dims.iter().fold(1u64, |all, &one| all.saturating_mul(one));
@@ -123,7 +123,7 @@ fn words_of(body: &Body, var: VarId) -> usize {
     usize::try_from(bytes.div_ceil(4)).unwrap_or(usize::MAX).max(1)
 }
 
-/// Returns every so many words from the first to the last, of which there are so many.
+/// Returns every `step`th word from `first` to `last`, folded if the variable has too many.
 fn folded(count: usize, first: i64, last: i64, step: i64) -> Vec<usize> {
     let fold = |word: usize| if count > MOST_WORDS { word % FOLDED } else { word };
     let end = usize::try_from(last.saturating_add(1)).unwrap_or(0).min(count);

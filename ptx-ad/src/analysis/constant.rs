@@ -1,8 +1,8 @@
-//! Values that no number goes into but by comparisons: their bits may be of any type.
+//! Values that depend on numbers only through comparisons: their bits may be of any type.
 
 use ptx::ir::Operand;
 
-use super::meaning::{Meaning, Slot, meaning};
+use super::semantics::{Semantics, Slot, semantics};
 use crate::body::Body;
 
 /// Returns which slots are computed from constants, special registers and comparisons alone.
@@ -16,7 +16,7 @@ pub(super) fn constants(body: &Body) -> Vec<bool> {
             *place = known;
         }
     };
-    // In topological order. What comes round a loop is not known yet, and counts as no constant.
+    // Blocks are in topological order. Values that come round a loop are unknown, and count as not constant.
     for block in &body.blocks {
         for phi in &block.phis {
             for half in [Slot::low, Slot::high] {
@@ -30,23 +30,23 @@ pub(super) fn constants(body: &Body) -> Vec<bool> {
         }
         for instr in &block.code {
             let mut known = true;
-            match meaning(instr) {
-                Meaning::Copy(pairs) => {
+            match semantics(instr) {
+                Semantics::Copy(pairs) => {
                     for (d, a) in pairs {
                         let known = a.is_none_or(|a| get(&constant, a));
                         set(&mut constant, d, known);
                     }
                     continue;
                 }
-                Meaning::Choice { pairs, .. } => {
+                Semantics::Choice { pairs, .. } => {
                     for (d, sources) in pairs {
                         let known = sources.into_iter().flatten().all(|a| get(&constant, a));
                         set(&mut constant, d, known);
                     }
                     continue;
                 }
-                Meaning::Constant => {}
-                Meaning::Bits => instr.for_each_use(|reg| {
+                Semantics::Constant => {}
+                Semantics::Bits => instr.for_each_use(|reg| {
                     known &= get(&constant, Slot::low(reg)) && get(&constant, Slot::high(reg));
                 }),
                 _ => continue,

@@ -1,27 +1,27 @@
-//! What is known of a kernel before its adjoint is written.
+//! The analyses of a kernel before its adjoint is written.
 
 mod activity;
+mod address_form;
 mod cells;
-mod certain;
 mod constant;
-mod form;
-mod kind;
-mod meaning;
-mod own;
 mod part;
+mod semantics;
+mod thread_owned;
+mod unconditional;
 mod uniform;
+mod value_kind;
 
 use ptx::ir::{Address, Instr, Op, Operand, Order, RegId, Space, Type, VarId};
 
 pub(crate) use activity::{Activity, Lost};
-pub(crate) use form::{Form, Forms, Origin};
-pub(crate) use kind::{Kind, Kinds};
-pub(crate) use meaning::{
-    Arithmetic, Chooser, Clamped, Meaning, Slot, Smooth, is_global, marked, meaning, real,
-    real_in_memory, sign_mask,
-};
-pub(crate) use own::Own;
+pub(crate) use address_form::{AddressForm, AddressForms, Origin};
 pub(crate) use part::is_part_of_number;
+pub(crate) use semantics::{
+    Arithmetic, Chooser, Clamped, Semantics, Slot, Smooth, is_global, marked, real, real_in_memory,
+    semantics, sign_mask,
+};
+pub(crate) use thread_owned::ThreadOwned;
+pub(crate) use value_kind::{ValueKind, ValueKinds};
 
 use crate::body::Body;
 use crate::spec::{self, Effect, Real, Reals, Spec};
@@ -31,7 +31,7 @@ use crate::spec::{self, Effect, Real, Reals, Spec};
 pub(crate) struct PointerInfo {
     pub(crate) param: usize,
     pub(crate) spec: spec::Pointer,
-    /// The type of the 16-bit floats behind it. Then `spec` says `float`, which they are in registers.
+    /// The type of the 16-bit floats behind it. `spec` then says `float`, their type in registers.
     pub(crate) half: Option<Real>,
     /// The gradient parameter, and its bit in the frame's masks; `None` if it is not active.
     pub(crate) slot: Option<usize>,
@@ -41,7 +41,7 @@ pub(crate) struct PointerInfo {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pointers {
     list: Vec<PointerInfo>,
-    /// Parameter, offset and type.
+    /// The numbers: parameter, offset, type, and whether they are active.
     numbers: Vec<(usize, u64, Real, bool)>,
 }
 
@@ -106,7 +106,7 @@ impl Pointers {
             .position(|known| known.param == param && u64::from(known.spec.offset) == offset)
     }
 
-    /// Returns where numbers lie in a parameter, and their types.
+    /// Returns the offsets and types of the numbers in a parameter.
     pub(crate) fn numbers_of(&self, param: usize) -> impl Iterator<Item = (u64, Real)> {
         let of = move |(known, at, real, _): &(usize, u64, Real, bool)| {
             (*known == param).then_some((*at, *real))
@@ -130,7 +130,7 @@ impl Pointers {
     }
 
     /// Returns the type of the 16-bit floats behind an address.
-    pub(crate) fn half_behind(&self, forms: &Forms, origin: Origin) -> Option<Real> {
+    pub(crate) fn half_behind(&self, forms: &AddressForms, origin: Origin) -> Option<Real> {
         match origin {
             Origin::Pointer(index) => self.get(index)?.half,
             Origin::Choice(_) => {
@@ -143,7 +143,7 @@ impl Pointers {
     }
 
     /// Returns whether there are numbers of 32 or 64 bits behind an address.
-    pub(crate) fn are_wide(&self, forms: &Forms, origin: Origin) -> bool {
+    pub(crate) fn are_wide(&self, forms: &AddressForms, origin: Origin) -> bool {
         let is_wide = |index: usize| {
             self.get(index).is_some_and(|known| known.half.is_none() && known.spec.reals.is_some())
         };
@@ -160,8 +160,8 @@ impl Pointers {
             || self.numbers.iter().any(|(_, _, real, _)| real.scale() > 1)
     }
 
-    /// Returns whether the bits of active 16-bit floats are loaded as other than floats.
-    fn takes_halves(&self, access: &Access<'_>, form: &Form, at: i64) -> bool {
+    /// Returns whether bits of active 16-bit floats are loaded as another type.
+    fn takes_halves(&self, access: &Access<'_>, form: &AddressForm, at: i64) -> bool {
         match form.origin {
             Origin::Param(param) => {
                 let place = form.param_offset().and_then(|place| place.checked_add_signed(at));
@@ -179,7 +179,7 @@ impl Pointers {
         }
     }
 
-    /// Returns how many bytes of gradients there are for each byte behind a pointer.
+    /// Returns the bytes of gradients for each byte behind a pointer.
     pub(crate) fn scale(&self, pointer: usize) -> u32 {
         let half = self.get(pointer).and_then(|pointer| pointer.half);
         half.map_or(1, Real::scale)
@@ -199,7 +199,7 @@ pub(crate) struct Access<'i> {
     pub(crate) order: Order,
     pub(crate) ty: Type,
     pub(crate) address: &'i Address,
-    /// What is loaded to, or stored; `None` for a constant or what is not wanted.
+    /// The results or stored operands; `None` for a constant or an unused result.
     pub(crate) values: Vec<Option<RegId>>,
 }
 
@@ -274,33 +274,40 @@ impl Used {
     }
 }
 
-/// All that is known of a kernel.
+/// The results of all analyses.
 #[derive(Debug)]
 pub(crate) struct Analysis {
     pub(crate) pointers: Pointers,
     pub(crate) slots: Vec<GradientSlot>,
-    pub(crate) forms: Forms,
-    pub(crate) kinds: Kinds,
+    pub(crate) forms: AddressForms,
+    pub(crate) kinds: ValueKinds,
     pub(crate) activity: Activity,
-    pub(crate) used: Vec<Used>,
-    pub(crate) own: Own,
-    /// Whether each register has the same value in all threads of a block that are in the same turns.
+    /// The effects of the source kernel on the memory behind each pointer. [`update`](Self::update) keeps them.
+    pub(crate) effects: Vec<Used>,
+    pub(crate) thread_owned: ThreadOwned,
+    /// Whether each register has the same value in all threads of a block that are in the same iterations.
     uniform: Vec<bool>,
 }
 
 impl Analysis {
     pub(crate) fn new(body: &Body, spec: &Spec) -> Self {
         let (pointers, slots) = Pointers::new(spec);
-        let forms = Forms::new(body, &pointers);
-        let kinds = Kinds::new(body, &pointers, &forms);
+        let forms = AddressForms::new(body, &pointers);
+        let kinds = ValueKinds::new(body, &pointers, &forms);
         let activity = Activity::new(body, &pointers, &forms, &kinds);
-        let used = used(body, &pointers, &forms);
-        let own = Own::new(body, &pointers, &forms, &used);
-        let uniform = uniform::uniform(body, &forms, &used);
-        Self { pointers, slots, forms, kinds, activity, used, own, uniform }
+        let effects = effects(body, &pointers, &forms);
+        let thread_owned = ThreadOwned::new(body, &pointers, &forms, &effects);
+        let uniform = uniform::uniform(body, &forms, &effects);
+        Self { pointers, slots, forms, kinds, activity, effects, thread_owned, uniform }
     }
 
-    /// Returns whether all threads of a block that are in the same turns have the same value in a register.
+    /// Analyses a body that a step has rewritten.
+    pub(crate) fn update(&mut self, body: &Body, spec: &Spec) {
+        let effects = std::mem::take(&mut self.effects);
+        *self = Self { effects, ..Self::new(body, spec) };
+    }
+
+    /// Returns whether all threads of a block that are in the same iterations have the same value in a register.
     pub(crate) fn is_uniform(&self, reg: RegId) -> bool {
         self.uniform.get(reg.index()).copied().unwrap_or(false)
     }
@@ -332,11 +339,14 @@ impl Analysis {
         })
     }
 
-    /// Returns whether gradients may be read, by the reverse of stores, to which threads add that may not be alone.
+    /// Returns whether the reverse of stores may read gradients to which several threads add.
     pub(crate) fn takes_sums(&self) -> bool {
         self.pointers.iter().enumerate().any(|(index, pointer)| {
-            let used = self.used.get(index).copied().unwrap_or_default();
-            pointer.slot.is_some() && used.loaded && used.stored && self.own.get(index).is_none()
+            let used = self.effects.get(index).copied().unwrap_or_default();
+            pointer.slot.is_some()
+                && used.loaded
+                && used.stored
+                && self.thread_owned.get(index).is_none()
         })
     }
 
@@ -347,7 +357,8 @@ impl Analysis {
     }
 }
 
-fn used(body: &Body, pointers: &Pointers, forms: &Forms) -> Vec<Used> {
+/// Returns the effects of a kernel on the memory behind each pointer.
+fn effects(body: &Body, pointers: &Pointers, forms: &AddressForms) -> Vec<Used> {
     let mut used = vec![Used::default(); pointers.list.len()];
     for (_, instr) in body.instrs() {
         let address = match &instr.op {
@@ -362,9 +373,9 @@ fn used(body: &Body, pointers: &Pointers, forms: &Forms) -> Vec<Used> {
         }
         let Origin::Pointer(index) = origin else { continue };
         let Some(used) = used.get_mut(index) else { continue };
-        match (&instr.op, meaning(instr)) {
+        match (&instr.op, semantics(instr)) {
             (Op::Ld { .. }, _) => used.loaded = true,
-            (Op::Atom { .. }, Meaning::Accumulate) => used.added = true,
+            (Op::Atom { .. }, Semantics::Accumulate) => used.added = true,
             (Op::Atom { .. }, _) => (used.loaded, used.stored) = (true, true),
             _ => used.stored = true,
         }

@@ -1,14 +1,14 @@
 //! Accesses to less than a number.
 
-use super::{Kinds, Pointers};
+use super::{Pointers, ValueKinds};
 use crate::spec::Reals;
 
 /// Returns whether less than 32 bits at an offset belong to a number that is active.
 pub(crate) fn is_part_of_number(
     pointers: &Pointers,
-    kinds: &Kinds,
+    kinds: &ValueKinds,
     index: usize,
-    form: &super::Form,
+    form: &super::AddressForm,
     at: i64,
     bytes: u32,
 ) -> bool {

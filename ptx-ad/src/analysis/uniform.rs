@@ -1,20 +1,20 @@
-//! Values that are the same in all threads of a block, as far as threads are in the same turns of the loops around the
-//! value's definition.
+//! Values that are the same in all threads of a block that are in the same iterations of the loops around the
+//! definition.
 //!
-//! That says nothing of the threads that run an instruction together: these may be in different turns.
+//! Threads that run an instruction together may still differ: they may be in different iterations.
 
 use ptx::ir::{Instr, LdKind, Op, Operand, RegId, Space, Special};
 
 use super::Used;
-use super::form::{Forms, Origin};
+use super::address_form::{AddressForms, Origin};
 use crate::body::{Body, specials};
 
-/// After so many passes over the code nothing counts as uniform.
+/// The most passes over the code. If they do not suffice, nothing counts as uniform.
 const MOST_PASSES: u32 = 32;
 
 /// Returns for each register whether its value is uniform.
-pub(super) fn uniform(body: &Body, forms: &Forms, used: &[Used]) -> Vec<bool> {
-    // All are taken for uniform until something is found that they depend on.
+pub(super) fn uniform(body: &Body, forms: &AddressForms, used: &[Used]) -> Vec<bool> {
+    // All registers start as uniform.
     let mut uniform = vec![true; body.function.registers.len()];
     for pass in 0.. {
         if pass == MOST_PASSES {
@@ -33,7 +33,7 @@ pub(super) fn uniform(body: &Body, forms: &Forms, used: &[Used]) -> Vec<bool> {
                 let known = if body.loop_at(index).is_some() {
                     args.all(|arg| is_operand(&uniform, &arg))
                 } else {
-                    // Threads may come from different blocks, or out of a loop after different turns.
+                    // Threads may come from different blocks, or leave a loop after different iterations.
                     let first = args.next();
                     let leaves =
                         phi.args.iter().any(|(from, _)| body.region_of(*from) != block.region);
@@ -76,7 +76,7 @@ fn is_special(special: Special) -> bool {
     )
 }
 
-/// Returns whether the result depends on the operands alone, or on memory that [`is_constant`] is asked of.
+/// Returns whether the result depends only on the operands, or on memory that [`is_constant`] checks.
 fn is_pure(instr: &Instr) -> bool {
     instr.guard.is_none()
         && matches!(
@@ -103,8 +103,8 @@ fn is_pure(instr: &Instr) -> bool {
         )
 }
 
-/// Returns whether a load reads what the kernel does not store to.
-fn is_constant(body: &Body, forms: &Forms, used: &[Used], instr: &Instr) -> bool {
+/// Returns whether a load reads memory that the kernel does not store to.
+fn is_constant(body: &Body, forms: &AddressForms, used: &[Used], instr: &Instr) -> bool {
     let Op::Ld { access, addr, .. } = &instr.op else { return true };
     if access.order != ptx::ir::Order::Weak {
         return false;

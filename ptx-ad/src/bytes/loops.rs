@@ -53,7 +53,7 @@ fn copying(body: &Body, places: &Places<'_>, region: usize) -> Option<(usize, Co
     }
     let (mut load, mut store, mut compares) = (None, None, None);
     let mut steps: Vec<(RegId, RegId, usize)> = Vec::new();
-    // Addresses of a turn: what is the same in each, and the counter that is added.
+    // Addresses of an iteration: an invariant base plus a counter.
     let mut sums: Vec<(RegId, RegId, RegId)> = Vec::new();
     let is_counter = |reg: RegId| block.phis.iter().any(|phi| phi.reg == reg);
     for (at, instr) in block.code.iter().enumerate() {
@@ -100,7 +100,7 @@ fn copying(body: &Body, places: &Places<'_>, region: usize) -> Option<(usize, Co
     let (store_at, stored, to, to_space) = store?;
     let (p, compared, count) = compares?;
     let steps_on = |reg: RegId, of: RegId| steps.iter().any(|(d, a, _)| (*d, *a) == (reg, of));
-    // Each value that is carried counts the bytes.
+    // The only carried values are counters of bytes.
     let counts = |phi: &Phi| {
         phi.args.iter().all(|(at, arg)| match arg {
             Some(Operand::Reg(reg)) if range.contains(at) => steps_on(*reg, phi.reg),
@@ -143,7 +143,7 @@ fn copying(body: &Body, places: &Places<'_>, region: usize) -> Option<(usize, Co
         let Base::Reg(reg) = address.base else { return None };
         let sum = sums.iter().find(|(d, ..)| *d == reg);
         let base = match sum {
-            // The counter that is added starts at zero.
+            // The counter must start at zero.
             Some((_, same, by)) => {
                 block.phis.iter().find(|phi| phi.reg == *by).filter(|phi| from_zero(phi))?;
                 *same
@@ -162,7 +162,7 @@ fn copying(body: &Body, places: &Places<'_>, region: usize) -> Option<(usize, Co
     let (from, to) = (start(from)?, start(to)?);
     let is_wide =
         |space: Space| !matches!(space, Space::Shared | Space::SharedCta | Space::SharedCluster);
-    // Within one array, a turn may copy what the turn before has stored.
+    // Within one array, an iteration may copy what the one before has stored.
     if !places.are_apart(body, &from, &to) || !is_wide(from_space) || !is_wide(to_space) {
         return None;
     }

@@ -8,11 +8,11 @@ use std::collections::HashMap;
 
 use ptx::ir::{Address, Base, BinaryOp, Dst, Instr, LdKind, Op, Operand, Order, RegId, Type};
 
-use crate::analysis::{Access, Forms, Origin, Pointers};
+use crate::analysis::{Access, AddressForms, Origin, Pointers};
 use crate::body::{Body, End};
 use crate::spec::{Real, Reals, Spec};
 
-/// Where a byte comes from.
+/// The origin of a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Byte {
     Constant(u8),
@@ -28,9 +28,9 @@ type Bytes = [Byte; 8];
 struct Narrow {
     block: usize,
     at: usize,
-    /// How many stores, atomic operations and calls stand before it in its block.
+    /// The number of stores, atomic operations and calls before it in its block.
     stores: usize,
-    /// The root of its address, and the offset from that.
+    /// The root of its address, and the offset from the root.
     base: Base,
     offset: i64,
     bytes: u8,
@@ -46,7 +46,7 @@ pub(crate) fn join(body: &mut Body, spec: &Spec) {
         return;
     }
     let (pointers, _) = Pointers::new(spec);
-    let forms = Forms::new(body, &pointers);
+    let forms = AddressForms::new(body, &pointers);
     let places = Places { pointers: &pointers, forms: &forms };
     let copies = loops::widen(body, &places);
     let mut join = Join::new(body, &places);
@@ -70,7 +70,7 @@ pub(crate) fn join(body: &mut Body, spec: &Spec) {
     body.index();
 }
 
-/// Removes loads of bytes and moves of bits that nothing reads, and returns whether there were any.
+/// Removes loads of bytes and moves of bits that are never read. Returns whether there were any.
 fn drop_unused(body: &mut Body) -> bool {
     let mut used = vec![false; body.function.registers.len()];
     let mut mark = |reg: RegId| {
@@ -115,14 +115,14 @@ fn drop_unused(body: &mut Body) -> bool {
     any
 }
 
-/// What is known of addresses.
+/// The arrays and numbers that addresses lead to.
 struct Places<'a> {
     pointers: &'a Pointers,
-    forms: &'a Forms,
+    forms: &'a AddressForms,
 }
 
 impl Places<'_> {
-    /// Returns whether a number of so many bytes may lie at an address, which is aligned for it.
+    /// Returns whether a number of so many bytes may lie at an address, aligned.
     fn is_number(&self, body: &Body, address: &Address, width: u8) -> bool {
         let form = self.forms.address(body, address);
         let width = u64::from(width);
@@ -160,9 +160,9 @@ struct Join<'a> {
     loads: HashMap<RegId, Narrow>,
     /// Registers that are another one plus a constant.
     roots: HashMap<RegId, (RegId, i64)>,
-    /// What whole loads were made for: the load of the first byte, and the width.
+    /// The wide loads that were made, by the load of the first byte and the width.
     made: HashMap<(RegId, u8), RegId>,
-    /// Instructions to be put in the place of one, and before one.
+    /// Replacements of instructions, and instructions to be inserted before one.
     replaced: HashMap<(usize, usize), Vec<Instr>>,
     inserted: HashMap<(usize, usize), Vec<Instr>>,
 }
@@ -194,7 +194,7 @@ impl<'a> Join<'a> {
         this
     }
 
-    /// Notes loads of one or two bytes.
+    /// Records loads of one or two bytes.
     fn load(&mut self, instr: &Instr, (block, at): (usize, usize), stores: usize) {
         let (Op::Ld { kind, d, ty, .. }, Some(access)) = (&instr.op, Access::of(instr)) else {
             return;
@@ -235,7 +235,7 @@ impl<'a> Join<'a> {
         }
     }
 
-    /// Notes what the bytes of an instruction's result are.
+    /// Records the bytes of an instruction's result.
     fn follow(&mut self, instr: &Instr) {
         if let Op::Binary {
             op: BinaryOp::Add,
@@ -300,7 +300,7 @@ impl<'a> Join<'a> {
                     (BinaryOp::Or | BinaryOp::Xor, _) => both(x, y, either),
                     (BinaryOp::Add, _) => {
                         let sum = both(x, y, either);
-                        // Where bytes overlap, there may be a carry.
+                        // Overlapping bytes may produce a carry.
                         let known = sum.iter().take(width as usize).all(|byte| *byte != UNKNOWN);
                         if known { sum } else { [UNKNOWN; 8] }
                     }
@@ -358,7 +358,7 @@ impl<'a> Join<'a> {
         })
     }
 
-    /// Registers whose bytes were loaded as a number are that number.
+    /// Replaces registers whose bytes were loaded as a number by that number.
     fn definitions(&mut self) {
         for block in 0..self.body.blocks.len() {
             let code = self.body.blocks.get(block).map(|block| block.code.clone());
@@ -382,7 +382,7 @@ impl<'a> Join<'a> {
         }
     }
 
-    /// Returns the register of a load of what these bytes are in memory, if they are one number.
+    /// Returns the register of one load of these bytes, if they are a number in memory.
     fn loaded(&mut self, bytes: &[Byte]) -> Option<RegId> {
         let mut parts: Vec<(RegId, Narrow)> = Vec::new();
         for (at, byte) in (0i64..).zip(bytes) {
@@ -418,7 +418,7 @@ impl<'a> Join<'a> {
         if !alike || !self.places.is_number(self.body, &addr, width) {
             return None;
         }
-        // The loads may stand in another order. No store is between them.
+        // The loads may be in any order, since no store is between them.
         let earliest = parts.iter().map(|(_, part)| part.at).min()?;
         let Base::Reg(base) = load.base else { return None };
         let ty = if width == 4 { Type::B32 } else { Type::B64 };
@@ -457,7 +457,7 @@ fn is_plain(kind: LdKind) -> bool {
     matches!(kind, LdKind::Plain | LdKind::NonCoherent)
 }
 
-/// Stands for a byte that the instruction itself computes.
+/// Marks a byte that the instruction itself computes.
 const UNKNOWN: Byte = Byte::Of(RegId(u32::MAX), 0);
 
 fn own(reg: RegId) -> Bytes {

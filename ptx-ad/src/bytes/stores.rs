@@ -16,13 +16,13 @@ struct Part {
     space: Space,
     /// The offset from the root.
     place: i64,
-    /// Where the other byte lies, if two are stored.
+    /// The offset of the other byte, if two are stored.
     twin: Option<i64>,
     byte: Byte,
 }
 
 impl Join<'_> {
-    /// Stores of all bytes of a number, between which nothing is loaded and nothing else stored, are one.
+    /// Joins stores of all bytes of a number, if there is no other access between them.
     pub(super) fn stores(&mut self) {
         for block in 0..self.body.blocks.len() {
             let code =
@@ -64,7 +64,7 @@ impl Join<'_> {
         }
     }
 
-    /// Replaces stores in a run whose bytes are those of numbers.
+    /// Replaces stores in a run that write all bytes of numbers.
     fn finish(&mut self, block: usize, code: &[Instr], run: &[Part]) {
         let mut places: Vec<i64> = run.iter().map(|part| part.place).collect();
         places.sort_unstable();
@@ -98,7 +98,7 @@ impl Join<'_> {
         };
         let (Base::Reg(base), Some(instr)) = (first.base, code.get(last)) else { return false };
         let Ok(width) = u8::try_from(parts.len()) else { return false };
-        // The first byte's own instruction says where the number lies.
+        // The number is in the register of the first byte.
         let Some(Instr { op: Op::St { addr, access, .. }, .. }) = code.get(first.at) else {
             return false;
         };

@@ -40,7 +40,7 @@ pub(super) fn at(reg: RegId, offset: i64) -> Address {
     Address { base: Base::Reg(reg), offset }
 }
 
-/// A place in a parameter.
+/// An address in a parameter.
 pub(super) fn param(var: VarId, offset: i64) -> Address {
     Address { base: Base::Symbol(Symbol::Var(var)), offset }
 }
@@ -53,14 +53,14 @@ pub(super) fn fails(reg: RegId) -> Pred {
     Pred { reg, negated: true }
 }
 
-/// Memory that the adjoint itself writes and reads: what is written there is needed if it is read.
+/// Memory that the adjoint itself writes and reads: a store to it is needed if there is a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Link {
-    /// A value that a loop keeps for each turn: the loop, and the number among its values.
+    /// A value that a loop keeps for each iteration: the loop, and the position among its values.
     Kept(usize, usize),
-    /// The results of an instruction that is not repeated: block and position.
+    /// The logged results of an instruction: block and position.
     Logged(usize, usize),
-    /// The adjoint's own copy of the memory behind a pointer.
+    /// The adjoint's private copy of the memory behind a pointer.
     Private(usize),
     /// A variable of the kernel in local memory.
     Local(VarId),
@@ -78,9 +78,9 @@ pub(super) enum Line {
 pub(super) struct Builder {
     pub(super) function: Function,
     pub(super) code: Vec<Line>,
-    /// What is loaded or stored next.
+    /// The memory of the next load or store.
     pub(super) link: Option<Link>,
-    /// The source place of what is written next.
+    /// The source location of the next instructions.
     pub(super) loc: Option<LocId>,
     labels: u32,
 }
@@ -109,7 +109,7 @@ impl Builder {
         self.code.push(Line::Instr(instr, link));
     }
 
-    /// Makes a label, to be placed later.
+    /// Makes a label. [`place`](Self::place) places it.
     pub(super) fn label(&mut self) -> LabelId {
         let id = LabelId(u32::try_from(self.function.labels.len()).unwrap_or(u32::MAX));
         let name = format!("$ad_{}", self.labels);
@@ -118,7 +118,7 @@ impl Builder {
         id
     }
 
-    /// Places a label before what is written next.
+    /// Places a label before the next instruction.
     pub(super) fn place(&mut self, label: LabelId) {
         self.code.push(Line::Label(label));
     }

@@ -1,4 +1,4 @@
-//! Removes instructions whose results nobody reads: of the kernel that is repeated, the adjoint needs a part.
+//! Removes instructions whose results are not read: the adjoint needs only a part of the repeated kernel.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use ptx::ir::{Function, Instr, Op, RegId};
 
 use super::builder::{Line, Link};
 
-/// Makes the body of a function of the lines that have an effect, and returns what they read of the adjoint's own memory.
+/// Gives a function the lines that have an effect or are needed for one. Returns the links that they load.
 pub(super) fn remove(function: &mut Function, code: Vec<Line>) -> HashSet<Link> {
     let mut writers: HashMap<RegId, Vec<usize>> = HashMap::new();
     let mut stores: HashMap<Link, Vec<usize>> = HashMap::new();
@@ -37,7 +37,7 @@ pub(super) fn remove(function: &mut Function, code: Vec<Line>) -> HashSet<Link> 
                 }
             }
         };
-        // Each register is looked up once: its writers are all needed then.
+        // `remove`, not `get`: all writers of a register are marked at once.
         instr.for_each_use(|reg| need(writers.remove(&reg)));
         if let Some(link) = link.filter(|_| matches!(instr.op, Op::Ld { .. })) {
             links.insert(link);
@@ -61,12 +61,12 @@ pub(super) fn remove(function: &mut Function, code: Vec<Line>) -> HashSet<Link> 
     links
 }
 
-/// Returns whether an instruction does more than to write registers.
+/// Returns whether an instruction does more than write registers.
 fn has_effect(instr: &Instr) -> bool {
     match &instr.op {
-        // The carry flag is no register.
+        // The carry flag is an effect, since it is no register.
         Op::Carry { .. } => true,
-        // Lanes wait for each other here.
+        // The lanes of a warp wait for each other at these.
         Op::Shfl { .. }
         | Op::Vote { .. }
         | Op::Match { .. }

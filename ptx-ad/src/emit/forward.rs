@@ -1,7 +1,7 @@
-//! The kernel again, without its effects: once as a whole, and each turn of a loop before it is reversed.
+//! Copies of the kernel without its effects: the whole kernel once, and each iteration of a loop before its reverse.
 //!
-//! Code in n loops is written n + 1 times. In the copy for its own loop a value keeps its register; in the copies for the
-//! loops around, and for the kernel, it has others, since they run on to later turns.
+//! Code in n loops is written n + 1 times. In the copy for its own loop a value keeps its register. In the copies for
+//! the loops around, and for the kernel, it has other registers, since those run on to later iterations.
 
 use ptx::ir::{Instr, LabelId, Op, Operand, Pred, RegId, Rounding, Type};
 
@@ -13,30 +13,30 @@ use crate::analysis::{Access, Origin, is_global, marked};
 use crate::body::{End, Part};
 
 impl Emit<'_> {
-    /// Writes a turn of a region, the loops in it with all their turns. Control goes to `end` when the turn is over.
+    /// Writes an iteration of a region, with all iterations of the loops in it. Jumps to `end` when the iteration ends.
     pub(super) fn forward(&mut self, region: usize, end: Option<LabelId>, frame: &Frame) {
         let (range, level) = (self.body.range(region), self.body.depth(region));
-        self.level = level;
+        self.replay.level = level;
         let labels: Vec<LabelId> = range.clone().map(|_| self.b.label()).collect();
-        // Whether the turn is over behind an edge, and where that leads to.
+        // Whether an edge ends the iteration, and the label that it leads to.
         let over = |to: usize| !range.contains(&to) || (region > 0 && to == range.start);
         let label = |to: usize| {
             if over(to) { end } else { labels.get(to.wrapping_sub(range.start)).copied() }
         };
-        self.begin_turn(region);
+        self.begin_iteration(region);
         for index in range.clone() {
             let Some(block) = self.body.blocks.get(index) else { continue };
             let own = labels.get(index.wrapping_sub(range.start)).copied();
             own.into_iter().for_each(|label| self.b.place(label));
             if let Some(inner) = self.body.loop_at(index).filter(|&inner| inner != region) {
-                self.begin_inner_turn(inner);
+                self.begin_inner_iteration(inner);
             }
             if block.region == region
-                && let Some(Some((pred, true))) = self.came.get(index).copied()
+                && let Some(Some((pred, true))) = self.replay.executed.get(index).copied()
             {
                 self.b.copy(Type::Pred, pred.reg, Operand::Imm(1));
             }
-            self.behind_exit(index);
+            self.after_exit(index);
             for (at, instr) in block.code.iter().enumerate() {
                 self.repeat(index, at, instr, frame);
             }
@@ -65,46 +65,46 @@ impl Emit<'_> {
         }
     }
 
-    /// Forgets what the turn before has left: which blocks it came to, and how many turns the loops in it had.
-    fn begin_turn(&mut self, region: usize) {
+    /// Resets the predicates of executed blocks and the iteration counters of the loops in a region.
+    fn begin_iteration(&mut self, region: usize) {
         for part in self.body.parts(region) {
             match part {
                 Part::Block(at) => {
-                    if let Some(Some((pred, true))) = self.came.get(at).copied() {
+                    if let Some(Some((pred, true))) = self.replay.executed.get(at).copied() {
                         self.b.copy(Type::Pred, pred.reg, Operand::Imm(0));
                     }
                 }
                 Part::Loop(inner) => {
-                    let turns = self.turns(inner);
-                    self.b.copy(Type::U32, turns, Operand::Imm(0));
+                    let iterations = self.iterations(inner);
+                    self.b.copy(Type::U32, iterations, Operand::Imm(0));
                 }
             }
         }
     }
 
-    /// Returns the register in which the turns of a loop are counted.
-    pub(super) fn turns(&mut self, region: usize) -> RegId {
-        if let Some(&turns) = self.turns.get(&region) {
-            return turns;
+    /// Returns the iteration counter of a loop.
+    pub(super) fn iterations(&mut self, region: usize) -> RegId {
+        if let Some(&iterations) = self.replay.iterations.get(&region) {
+            return iterations;
         }
-        let turns = self.b.reg(Type::U32);
-        self.turns.insert(region, turns);
-        turns
+        let iterations = self.b.reg(Type::U32);
+        self.replay.iterations.insert(region, iterations);
+        iterations
     }
 
-    /// A turn of a loop within the region: if it is directly there, what its reverse needs is kept.
-    fn begin_inner_turn(&mut self, inner: usize) {
-        let recorded = self.body.depth(inner) == self.level + 1;
+    /// Begins an iteration of a loop in the region. Keeps what its reverse needs if the region is its parent.
+    fn begin_inner_iteration(&mut self, inner: usize) {
+        let recorded = self.body.depth(inner) == self.replay.level + 1;
         self.keep(inner, recorded);
         if recorded {
-            let turns = self.turns(inner);
-            let (count, one) = (Operand::Reg(turns), Operand::Imm(1));
-            self.b.binary_to(ptx::ir::BinaryOp::Add, Type::U32, turns, count, one);
+            let iterations = self.iterations(inner);
+            let (count, one) = (Operand::Reg(iterations), Operand::Imm(1));
+            self.b.binary_to(ptx::ir::BinaryOp::Add, Type::U32, iterations, count, one);
         }
     }
 
-    /// Values that leave a loop take their places behind the exit.
-    fn behind_exit(&mut self, index: usize) {
+    /// Copies the values that leave a loop, at the block after the exit.
+    fn after_exit(&mut self, index: usize) {
         let Some(block) = self.body.blocks.get(index) else { return };
         if let [from] = *block.preds
             && matches!(self.body.blocks.get(from).map(|block| block.end), Some(End::Branch { .. }))
@@ -118,14 +118,14 @@ impl Emit<'_> {
     pub(super) fn version(&mut self, reg: RegId) -> RegId {
         let depth =
             self.body.definition(reg).map_or(0, |at| self.body.depth(self.body.region_of(at)));
-        if depth <= self.level {
+        if depth <= self.replay.level {
             return reg;
         }
-        if let Some(&version) = self.versions.get(&(reg, self.level)) {
+        if let Some(&version) = self.replay.versions.get(&(reg, self.replay.level)) {
             return version;
         }
         let version = self.b.reg(self.type_of(reg));
-        self.versions.insert((reg, self.level), version);
+        self.replay.versions.insert((reg, self.replay.level), version);
         version
     }
 
@@ -141,7 +141,7 @@ impl Emit<'_> {
             let arg = phi.args.iter().find(|(pred, _)| *pred == from).and_then(|(_, arg)| *arg);
             let arg = match arg {
                 Some(Operand::Reg(reg)) => Operand::Reg(self.version(reg)),
-                // What was never written may be anything.
+                // An argument that was never written may have any value.
                 other => other.unwrap_or(Operand::Imm(0)),
             };
             let (d, ty) = (self.version(phi.reg), self.type_of(phi.reg));
@@ -158,11 +158,11 @@ impl Emit<'_> {
         copies.into_iter().for_each(|(ty, d, arg)| self.b.copy(ty, d, arg));
     }
 
-    /// Writes an instruction as the replay has it, if it has.
+    /// Writes an instruction as the replay has it, unless the replay leaves it out.
     fn repeat(&mut self, block: usize, at: usize, instr: &Instr, frame: &Frame) {
         let link = Link::Logged(block, at);
         let logged = self.plan.logged.contains(&(block, at));
-        if logged && self.level > 0 {
+        if logged && self.replay.level > 0 {
             if self.plan.is_needed(link) {
                 self.b.loc = instr.loc;
                 self.take_logged(link, instr);
@@ -173,7 +173,7 @@ impl Emit<'_> {
         let memory =
             access.as_ref().and_then(|access| self.plan.memory(self.body, self.analysis, access));
         let stores = matches!(instr.op, Op::St { .. });
-        if stores && memory.is_some() && self.level > 0 {
+        if stores && memory.is_some() && self.replay.level > 0 {
             return;
         }
         let Some(mut repeated) = self.repeated(instr, memory) else { return };
@@ -182,7 +182,7 @@ impl Emit<'_> {
         self.b.link = memory.map(Memory::link);
         self.b.with_halves(repeated);
         self.b.link = None;
-        if self.level == self.body.depth(self.body.region_of(block)) {
+        if self.replay.level == self.body.depth(self.body.region_of(block)) {
             self.choose(instr);
         }
         if logged && self.plan.is_needed(link) {
@@ -192,7 +192,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Returns an instruction as the replay has it; `None` if it is left out.
+    /// Returns an instruction as the replay has it; `None` if the replay leaves it out.
     fn repeated(&self, instr: &Instr, memory: Option<Memory>) -> Option<Instr> {
         match (&instr.op, Access::of(instr)) {
             (Op::St { .. }, _) if memory.is_some() => {}
@@ -201,7 +201,7 @@ impl Emit<'_> {
             {
                 return None;
             }
-            // Arguments and results of calls that are left out.
+            // Parameters of calls go with the calls.
             (Op::Ld { .. }, Some(access)) if access.is_param() && !self.is_formal(&access) => {
                 return None;
             }
@@ -210,13 +210,13 @@ impl Emit<'_> {
                 _,
             ) => return None,
             (Op::Pmevent { .. } | Op::Nanosleep { .. }, _) => return None,
-            // Threads exchange nothing by them.
+            // Barriers are needless: the threads exchange nothing.
             (Op::Bar { .. } | Op::BarWarp { .. }, _) => return None,
             _ => {}
         }
         let mut instr = instr.clone();
         instr.line = 0;
-        // Otherwise the driver's compiler may fuse here what it does not fuse in the kernel.
+        // Explicit rounding keeps the driver's compiler from fusing here what it does not fuse in the kernel.
         let bare = match &mut instr.op {
             Op::Binary {
                 ty, mode, op: ptx::ir::BinaryOp::Add | ptx::ir::BinaryOp::Sub, ..
@@ -233,7 +233,7 @@ impl Emit<'_> {
         {
             mode.rounding = Some(Rounding::Rn);
         }
-        // A marker is a copy.
+        // Markers become copies.
         if let Some((real, d, value)) = marked(&instr) {
             instr.op = Op::Mov { ty: builder::type_of(real), d: Some(d), a: value };
         }
@@ -245,10 +245,10 @@ impl Emit<'_> {
         matches!(form.origin, Origin::Param(_))
     }
 
-    /// Chooses the predicate of each block that not every turn of its region comes to, and whether the block sets it. A
-    /// branch that every turn comes to has it already.
+    /// Chooses the predicate "executed" of each block that an iteration may skip, and whether the block sets it. A
+    /// block after a branch that each iteration executes uses the branch's predicate.
     pub(super) fn predicates(&mut self) -> Vec<Option<(Pred, bool)>> {
-        let mut came = vec![None; self.body.blocks.len()];
+        let mut executed = vec![None; self.body.blocks.len()];
         for (index, block) in self.body.blocks.iter().enumerate() {
             if self.body.in_each_turn(index) {
                 continue;
@@ -268,10 +268,10 @@ impl Emit<'_> {
                 _ => None,
             };
             let made = known.unwrap_or_else(|| (builder::holds(self.b.reg(Type::Pred)), true));
-            if let Some(place) = came.get_mut(index) {
+            if let Some(place) = executed.get_mut(index) {
                 *place = Some(made);
             }
         }
-        came
+        executed
     }
 }

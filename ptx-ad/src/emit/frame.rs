@@ -1,4 +1,4 @@
-//! The head of an adjoint: its parameters, the frame (`geom::tape::Frame`), and where gradients lie.
+//! The head of an adjoint: its parameters, the frame (`geom::tape::Frame`), and the addresses of gradients.
 
 use ptx::ir::{
     Access, Address, BinaryOp, BoolOp, Cmp, Formal, Function, FunctionKind, Instr, LabelId, LdKind,
@@ -18,7 +18,7 @@ pub(super) struct Frame {
     /// The gradient parameters.
     pub(super) gradients: Vec<VarId>,
     pub(super) frame: VarId,
-    /// Where the kernel's own variables were and are, behind the parameters.
+    /// The kernel's first variable after the parameters: its old number, and its new one.
     old: u32,
     new: u32,
 }
@@ -92,7 +92,7 @@ pub(super) fn head(body: &Body, analysis: &Analysis, name: &str) -> (Function, F
         tables: Vec::new(),
         prototypes: Vec::new(),
         locs: kernel.locs.clone(),
-        // Pragmas of the body speak of its instructions.
+        // Pragmas of the body apply to its old instructions.
         directives: ptx::ir::Directives { pragmas: Vec::new(), ..kernel.directives.clone() },
         body: None,
         line: 0,
@@ -105,18 +105,18 @@ pub(super) fn member(frame: VarId, offset: usize) -> Address {
     param(frame, i64::try_from(offset).unwrap_or(0))
 }
 
-/// A parameter that has no name yet.
+/// Returns a parameter without a name.
 fn bytes(ty: Type, align: u32, dims: Vec<u64>) -> Variable {
     Variable::new(String::new(), Space::Param, ty, dims, align)
 }
 
 impl Emit<'_> {
-    /// Writes what comes before the replay, and returns the label to which threads go that have nothing to do.
+    /// Writes the code before the replay. Returns the label for threads that have nothing to do.
     pub(super) fn begin(&mut self, frame: &Frame) -> LabelId {
         let end = self.b.label();
         self.sums_begin();
         self.shadows_begin(frame);
-        // Nothing is read after an overflow, or if the recorded launches have not run.
+        // After an overflow, or if the recorded launches have not run, `code` is set and nothing is read.
         let status = self.b.load(Space::Param, Type::U64, member(frame.frame, abi::STATUS));
         let some = self.b.setp(Cmp::Ne, Type::U64, Operand::Reg(status), Operand::Imm(0));
         let code = self.b.moved(Type::U32, Operand::Imm(0));
@@ -133,11 +133,11 @@ impl Emit<'_> {
     fn sums_begin(&mut self) {
         for (place, real) in self.numbers() {
             let sum = self.b.moved(type_of(real), number(real, 0.0));
-            self.scalars.insert(place, sum);
+            self.sums.scalars.insert(place, sum);
         }
     }
 
-    /// Returns the active numbers that gradients come to.
+    /// Returns the active numbers that were passed by value.
     fn numbers(&self) -> Vec<((usize, u64), Real)> {
         let mut found = Vec::new();
         for slot in &self.analysis.slots {
@@ -152,7 +152,7 @@ impl Emit<'_> {
         found
     }
 
-    /// Loads where gradients lie, relative to what they are the gradients of.
+    /// Loads the addresses of gradients, as distances from the values.
     fn shadows_begin(&mut self, frame: &Frame) {
         for (index, pointer) in self.analysis.pointers.iter().enumerate() {
             let Some(slot) = pointer.slot else { continue };
@@ -172,9 +172,9 @@ impl Emit<'_> {
                 let (a, b) = (Operand::Reg(delta), Operand::Reg(values));
                 delta = self.b.binary(BinaryOp::Sub, Type::S64, a, b);
             }
-            // Whether there are gradients, and the frame does not say that they are stored, or dropped.
+            // Returns a predicate: there are gradients, and the bit in the frame's mask is clear.
             let unless = |this: &mut Self, mask: usize| {
-                // The half of the mask that has the bit.
+                // The word of the mask that has the bit.
                 let place = member(frame.frame, mask + slot / 32 * 4);
                 let mask = this.b.load(Space::Param, Type::U32, place);
                 let bit = Operand::Imm(1 << (slot % 32));
@@ -184,22 +184,24 @@ impl Emit<'_> {
             };
             let covers = self.covers(index);
             let reads =
-                self.analysis.used.get(index).is_some_and(|used| !used.stored && !used.added);
+                self.analysis.effects.get(index).is_some_and(|used| !used.stored && !used.added);
             let adds = (covers && reads).then(|| unless(self, abi::ASSIGN));
             let clears =
                 stores_once(self.body, self.analysis, index).then(|| unless(self, abi::DROP));
-            for (list, found) in [(&mut self.adds, adds), (&mut self.clears, clears)] {
+            for (list, found) in
+                [(&mut self.shadows.adds, adds), (&mut self.shadows.clears, clears)]
+            {
                 if let Some(place) = list.get_mut(index) {
                     *place = found;
                 }
             }
-            if let Some(place) = self.shadows.get_mut(index) {
+            if let Some(place) = self.shadows.pointers.get_mut(index) {
                 *place = Some((delta, some));
             }
         }
     }
 
-    /// Writes what every thread does at last.
+    /// Writes the code that every thread executes last.
     pub(super) fn finish(&mut self, frame: &Frame) {
         self.rows_end();
         self.partial_sums(frame);
@@ -207,15 +209,17 @@ impl Emit<'_> {
     }
 }
 
-/// Returns whether each byte is stored to once. Then gradients of stores need not be cleared where the frame says so: the
-/// reverse of a second store has to read zero.
+/// Returns whether each byte is stored at most once. If so, the reverse of a store need not clear the gradient where
+/// the frame says so. (The reverse of a second store must read zero.)
 pub(crate) fn stores_once(body: &Body, analysis: &Analysis, pointer: usize) -> bool {
     let mut spans: Vec<(i64, i64)> = Vec::new();
-    let Some(own) = analysis.own.get(pointer) else { return stores(body, analysis, pointer) == 1 };
-    if own.sites.iter().any(|site| body.region_of(site.block) > 0) {
+    let Some(owned) = analysis.thread_owned.get(pointer) else {
+        return stores(body, analysis, pointer) == 1;
+    };
+    if owned.sites.iter().any(|site| body.region_of(site.block) > 0) {
         return false;
     }
-    for site in &own.sites {
+    for site in &owned.sites {
         spans.push((site.at, site.at.saturating_add(i64::from(site.bytes))));
     }
     spans.sort_unstable();
@@ -229,7 +233,7 @@ fn stores(body: &Body, analysis: &Analysis, pointer: usize) -> usize {
         }
         _ => false,
     };
-    // In a loop it may store to one place many times.
+    // A store in a loop counts twice: it may repeat an address.
     let times = |block: usize| if body.region_of(block) > 0 { 2 } else { 1 };
     body.instrs().filter(|(_, instr)| to(instr)).map(|(block, _)| times(block)).sum()
 }
@@ -237,7 +241,7 @@ fn stores(body: &Body, analysis: &Analysis, pointer: usize) -> usize {
 /// Returns whether the adjoint only reads a gradient that is dropped.
 pub(crate) fn drops(body: &Body, analysis: &Analysis, pointer: usize) -> bool {
     let known = |(_, instr): (usize, &Instr)| match &instr.op {
-        // Where the pointer is chosen, zeros may be stored to the gradient of each.
+        // A store to a chosen pointer may clear the gradients of each.
         Op::St { addr, .. } => !matches!(
             analysis.forms.address(body, addr).origin,
             Origin::Choice(_) | Origin::Unknown
@@ -245,7 +249,7 @@ pub(crate) fn drops(body: &Body, analysis: &Analysis, pointer: usize) -> bool {
         _ => true,
     };
     let only_stored = |used: &Used| used.stored && !used.loaded && !used.added;
-    analysis.used.get(pointer).is_some_and(only_stored)
+    analysis.effects.get(pointer).is_some_and(only_stored)
         && stores_once(body, analysis, pointer)
         && body.instrs().all(known)
 }

@@ -1,4 +1,4 @@
-//! Local memory: gradients of a variable lie in another of the same size.
+//! Local memory: the gradients of a variable are another variable, of the same size.
 
 use ptx::ir::{
     Address, Base, BinaryOp, Cmp, Instr, Op, Operand, RegId, Space, Symbol, Type, VarId,
@@ -11,7 +11,7 @@ use super::memory::Group;
 use super::rules::Term;
 use crate::analysis::{Access, Origin};
 
-/// Up to so many words are cleared without a loop.
+/// The most words that are cleared without a loop.
 const MOST_UNROLLED: u64 = 16;
 
 impl Emit<'_> {
@@ -37,7 +37,7 @@ impl Emit<'_> {
             let from = address(self, own);
             let (a, b) = (Operand::Reg(to), Operand::Reg(from));
             let delta = self.b.binary(BinaryOp::Sub, Type::S64, a, b);
-            self.local_shadows.insert(var, (delta, own));
+            self.shadows.locals.insert(var, (delta, own));
             self.clear(to, bytes / 4);
         }
     }
@@ -62,11 +62,11 @@ impl Emit<'_> {
         self.b.jump_if(super::builder::holds(more), again);
     }
 
-    /// Returns the address of the gradient of what lies at an offset from an address.
+    /// Returns the address of a gradient, from that of the value and an offset.
     fn local_shadow(&mut self, var: VarId, address: &Address, offset: i64) -> Option<Address> {
-        let (delta, own) = self.local_shadows.get(&var).copied()?;
+        let (delta, own) = self.shadows.locals.get(&var).copied()?;
         let key = (Origin::Local(var), address.base);
-        let base = match self.addresses.get(&key) {
+        let base = match self.block.addresses.get(&key) {
             Some(base) => *base,
             None => {
                 let from = match address.base {
@@ -78,7 +78,7 @@ impl Emit<'_> {
                     _ => return None,
                 };
                 let base = self.b.binary(BinaryOp::Add, Type::S64, from, Operand::Reg(delta));
-                self.addresses.insert(key, base);
+                self.block.addresses.insert(key, base);
                 base
             }
         };
@@ -121,7 +121,7 @@ impl Emit<'_> {
                 taken.push((slot, self.b.load(access.space, type_of(group.real), from)));
             }
         }
-        // Whatever was stored, the gradient of what was there before does not pass.
+        // A store of any type ends the gradient of the value before it.
         let bytes = i64::from(access.ty.bytes()) * i64::try_from(access.values.len()).unwrap_or(0);
         for word in 0..bytes / 4 {
             if let Some(to) = self.local_shadow(var, access.address, word * 4) {

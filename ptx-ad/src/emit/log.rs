@@ -1,5 +1,5 @@
-//! Deterministic tapes: numbers that several threads add to go to a log (`geom::tape::LogHeader`), whose sums do not depend
-//! on the order of its entries.
+//! Deterministic tapes: numbers that several threads add become entries of a log (`geom::tape::LogHeader`), whose sums
+//! do not depend on the order of the entries.
 
 use ptx::ir::{BinaryOp, BoolOp, Callee, Cmp, FunctionId, Module, Op, Operand, RegId, Space, Type};
 
@@ -12,16 +12,16 @@ use crate::spec::Real;
 /// The log of a pass.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Log {
-    /// The function that adds to it.
+    /// The function that appends an entry.
     function: FunctionId,
     start: RegId,
     bytes: RegId,
     status: RegId,
 }
 
-/// Adds a function to a module that writes an entry into a log: its address, its size and that of the status; the entry's
-/// address and value. Threads that come together ask for their places together. Returns `None` if the text of this crate
-/// is wrong.
+/// Adds a function to a module that appends an entry to a log. Its parameters: the log's address and size, the status's
+/// address, the entry's address and value. Converged threads reserve their entries together. Returns `None` if the
+/// function's text is wrong.
 pub(crate) fn with_log(module: &Module, kernel: &str) -> Option<(Module, FunctionId)> {
     let name = format!("{kernel}_adjoint_log");
     let (header, entry) = (abi::LOG_HEADER, abi::LOG_ENTRY);
@@ -79,11 +79,11 @@ pub(crate) fn with_log(module: &Module, kernel: &str) -> Option<(Module, Functio
 }
 
 impl Emit<'_> {
-    /// Loads where the log lies.
+    /// Loads the address and the size of the log.
     pub(super) fn log_begin(&mut self, function: FunctionId, frame: &Frame) {
         let [start, bytes, status] = [abi::LOG, abi::LOG_BYTES, abi::STATUS]
             .map(|offset| self.b.load(Space::Param, Type::U64, member(frame.frame, offset)));
-        self.log = Some(Log { function, start, bytes, status });
+        self.sums.log = Some(Log { function, start, bytes, status });
     }
 
     /// Adds to a gradient to which other threads may add, if the predicate holds.
@@ -95,13 +95,13 @@ impl Emit<'_> {
         g: RegId,
         when: RegId,
     ) {
-        if let Some(count) = self.added.get_mut(self.open.len()) {
+        if let Some(count) = self.sums.added.get_mut(self.open.len()) {
             *count = count.saturating_add(1);
         }
         self.log_or_add(space, real, (base, offset), g, when);
     }
 
-    /// The same for a number that is counted elsewhere.
+    /// Adds like [`shared_add`](Self::shared_add), without counting.
     pub(super) fn log_or_add(
         &mut self,
         space: Space,
@@ -113,7 +113,7 @@ impl Emit<'_> {
         let (ty, g) = (type_of(real), Operand::Reg(g));
         let any = (BoolOp::And, holds(when));
         let any = self.b.setp_with(Cmp::Neu, ty, g, number(real, 0.0), any);
-        let Some(log) = self.log else {
+        let Some(log) = self.sums.log else {
             self.b.add_to(holds(any), space, ty, at(base, offset), g);
             return;
         };
@@ -122,7 +122,7 @@ impl Emit<'_> {
         let (offset, base) = (Operand::Imm(offset.cast_unsigned()), Operand::Reg(base));
         let mut address = self.b.binary(BinaryOp::Add, Type::S64, base, offset);
         let value = match real {
-            // Floats are exact as doubles.
+            // A `float` is exact as `double`.
             Real::F32 | Real::F16 | Real::Bf16 => {
                 let wide = self.b.reg(Type::F64);
                 if let Operand::Reg(g) = g {

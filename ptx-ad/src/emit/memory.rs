@@ -1,26 +1,26 @@
-//! The reverse of loads and stores: gradients in memory lie where values lie, by the same offsets.
+//! The reverse of loads and stores: a gradient in memory has its value's offset.
 
 use ptx::ir::{Address, Base, BinaryOp, BoolOp, Cmp, Instr, Op, Operand, Pred, RegId, Space, Type};
 
 use super::Emit;
 use super::builder::{at, fails, holds, number, type_of};
 use super::frame::stores_once;
-use super::own::Pieces;
 use super::rules::Term;
+use super::thread_owned::Pieces;
 use crate::analysis::{Access, Origin, Slot, real, real_in_memory};
 use crate::spec::{Real, Reals};
 
 /// Numbers of one type that are loaded or stored together.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// Bytes from the instruction's address, or from its gradient's.
+    /// Bytes from the instruction's address, or from that of its gradient.
     offset: i64,
     pub(super) real: Real,
-    /// The slot of each; `None` for a constant, or what is not wanted.
+    /// The slot of each number; `None` for a constant or an unused result.
     slots: Vec<Option<Slot>>,
 }
 
-/// Gradients that were loaded: where, the numbers, and whether there are any.
+/// Loaded gradients: the address, the numbers, and whether there are any.
 pub(super) type Taken = (Address, Vec<RegId>, RegId);
 
 impl Emit<'_> {
@@ -49,7 +49,7 @@ impl Emit<'_> {
                 match instr.op {
                     Op::Ld { .. } => self.reverse_load(pointer, position, &access, groups),
                     Op::St { .. } => {
-                        let taken = self.taken.remove(&position).unwrap_or_default();
+                        let taken = self.block.taken.remove(&position).unwrap_or_default();
                         let mut taken = taken.into_iter();
                         for group in &groups {
                             self.reverse_store(pointer, &access, group, taken.next());
@@ -62,7 +62,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Behind an instruction that makes one of several addresses: where gradients lie relative to it.
+    /// After an instruction that chooses an address: writes the distance to its gradient.
     pub(super) fn choose(&mut self, instr: &Instr) {
         let mut defined = None;
         instr.for_each_def(|reg| defined = Some(reg));
@@ -77,21 +77,21 @@ impl Emit<'_> {
             let (a, b) = (Operand::Reg(first), Operand::Reg(second));
             Some((delta, self.b.binary(BinaryOp::Or, Type::Pred, a, b)))
         } else {
-            // A sum of an address and a number.
+            // A sum of a chosen address and a number keeps the distance.
             let mut from = None;
             instr.for_each_use(|reg| from = from.or(Some(reg).filter(several)));
-            from.and_then(|reg| self.chosen.get(&reg).copied())
+            from.and_then(|reg| self.shadows.chosen.get(&reg).copied())
         };
         if let Some(chosen) = chosen {
-            self.chosen.insert(d, chosen);
+            self.shadows.chosen.insert(d, chosen);
         }
     }
 
-    /// Returns where the gradient of an address lies relative to it, and whether there is one.
+    /// Returns the distance from an address to its gradient, and whether there is one.
     fn chosen_of(&mut self, address: &Operand) -> (RegId, RegId) {
         let known = match (self.analysis.forms.operand(address).origin, address) {
-            (Origin::Pointer(pointer), _) => self.shadows.get(pointer).copied().flatten(),
-            (_, Operand::Reg(reg)) => self.chosen.get(reg).copied(),
+            (Origin::Pointer(pointer), _) => self.shadows.pointers.get(pointer).copied().flatten(),
+            (_, Operand::Reg(reg)) => self.shadows.chosen.get(reg).copied(),
             _ => None,
         };
         known.unwrap_or_else(|| {
@@ -100,10 +100,10 @@ impl Emit<'_> {
         })
     }
 
-    /// Adds to gradients of what was loaded from one of several addresses.
+    /// Adds to the gradients of values that were loaded from a chosen address.
     fn reverse_choice_of(&mut self, access: &Access<'_>, origin: Origin) {
         let Base::Reg(reg) = access.address.base else { return };
-        let Some((delta, some)) = self.chosen.get(&reg).copied() else { return };
+        let Some((delta, some)) = self.shadows.chosen.get(&reg).copied() else { return };
         let first = self.analysis.forms.pointers(origin).first().copied();
         let groups = self.groups(access, first);
         let places: Vec<_> = groups
@@ -123,7 +123,7 @@ impl Emit<'_> {
         }
     }
 
-    /// A number that was passed by value, or two in 64 bits.
+    /// Adds to the sum for a number that was passed by value, or for two in 64 bits.
     fn reverse_number(&mut self, access: &Access<'_>, param: usize, place: u64, reg: RegId) {
         for (slot, more) in [(Slot::low(reg), 0), (Slot::high(reg), 4)] {
             if more > 0 && access.ty.bits() < 64 {
@@ -133,7 +133,7 @@ impl Emit<'_> {
             else {
                 continue;
             };
-            let Some(&sum) = self.scalars.get(&(param, place.saturating_add(more))) else {
+            let Some(&sum) = self.sums.scalars.get(&(param, place.saturating_add(more))) else {
                 continue;
             };
             let (ty, sum_of) = (type_of(real), Operand::Reg(sum));
@@ -152,7 +152,7 @@ impl Emit<'_> {
             (None, None) => None,
         };
         let kind = |slot: Slot| self.analysis.kinds.real(slot);
-        // From here on, offsets are those of gradients.
+        // `scale` makes offsets of values those of gradients.
         let scale = real_in_memory(access.ty).map_or(1, |real| i64::from(real.scale()));
         let mut groups: Vec<Group> = Vec::new();
         for (offset, value) in access.parts() {
@@ -167,7 +167,7 @@ impl Emit<'_> {
                 (None, 64) if assumed == Some(Real::F32) => {
                     vec![(0, None, assumed), (4, None, assumed)]
                 }
-                // A half of a `double`, or an integer beside one.
+                // A half of a `double`, or an integer next to one.
                 (None, 32) if declared.is_none() && assumed == Some(Real::F64) => {
                     vec![(0, None, Some(Real::F32))]
                 }
@@ -191,21 +191,21 @@ impl Emit<'_> {
         groups.into_iter().flat_map(Group::powers).collect()
     }
 
-    /// Returns the address of the gradient of what lies at an address, and that many bytes of gradients behind.
+    /// Returns the address of a gradient: `offset` bytes of gradients after that of the value's address.
     pub(super) fn shadow(
         &mut self,
         pointer: usize,
         address: &Address,
         offset: i64,
     ) -> Option<(RegId, i64, RegId)> {
-        let (delta, some) = self.shadows.get(pointer).copied().flatten()?;
+        let (delta, some) = self.shadows.pointers.get(pointer).copied().flatten()?;
         let key = (Origin::Pointer(pointer), address.base);
-        let base = match self.addresses.get(&key) {
+        let base = match self.block.addresses.get(&key) {
             Some(base) => *base,
             None => {
                 let Base::Reg(reg) = address.base else { return None };
                 let base = self.shadow_of(pointer, reg, delta);
-                self.addresses.insert(key, base);
+                self.block.addresses.insert(key, base);
                 base
             }
         };
@@ -214,7 +214,7 @@ impl Emit<'_> {
         Some((base, start.checked_add(offset)?, some))
     }
 
-    /// Returns where the gradient of what lies at an address lies: from 16-bit floats to `float`s, offsets double.
+    /// Returns the address of a gradient. Offsets double from 16-bit floats to `float`s.
     fn shadow_of(&mut self, pointer: usize, address: RegId, delta: RegId) -> RegId {
         let mut base = delta;
         for _ in 0..self.analysis.pointers.scale(pointer) {
@@ -231,25 +231,27 @@ impl Emit<'_> {
         access: &Access<'_>,
         groups: Vec<Group>,
     ) {
-        let own = self.analysis.own.get(pointer);
-        // A store between loads takes the gradients of those behind it.
+        let owned = self.analysis.thread_owned.get(pointer);
+        // With a `private` copy, a store between two loads takes the gradient of the second.
         let private = self.plan.private.get(pointer) == Some(&true);
-        if let Some(own) = own.filter(|own| own.together && !private) {
-            let Some(site) =
-                own.sites.iter().find(|site| (site.block, site.instr) == (self.block, position))
+        if let Some(owned) = owned.filter(|owned| owned.together && !private) {
+            let Some(site) = owned
+                .sites
+                .iter()
+                .find(|site| (site.block, site.instr) == (self.block.index, position))
             else {
                 return;
             };
             for group in &groups {
                 for (place, slot) in group.places() {
                     if let Some(g) = slot.and_then(|slot| self.gradient(slot)) {
-                        self.own_add(pointer, site.at + place, group.real, g);
+                        self.owned_add(pointer, site.at + place, group.real, g);
                     }
                 }
             }
-            // The first load is reversed last.
-            if own.sites.iter().all(|other| other.instr >= position) {
-                self.own_flush(pointer, access, site.at);
+            // The sums are complete at the first load, which is reversed last.
+            if owned.sites.iter().all(|other| other.instr >= position) {
+                self.owned_flush(pointer, access, site.at);
             }
             return;
         }
@@ -258,14 +260,15 @@ impl Emit<'_> {
                 .places()
                 .filter_map(|(place, slot)| Some((place, self.gradient(slot?)?)))
                 .collect();
-            if own.is_some() {
+            if owned.is_some() {
                 let all = with.into_iter().map(|(place, g)| (place, vec![Some(g)])).collect();
                 let (space, address) = (access.space, *access.address);
                 self.plain_adds(&[Pieces { pointer, space, address, real: group.real, all }]);
                 continue;
             }
             for (place, g) in with {
-                if self.batch_add(pointer, access.space, group.real, access.address, place, g) {
+                if self.add_to_warp_sum(pointer, access.space, group.real, access.address, place, g)
+                {
                     continue;
                 }
                 if let Some((base, offset, some)) = self.shadow(pointer, access.address, place) {
@@ -275,7 +278,7 @@ impl Emit<'_> {
         }
     }
 
-    /// The gradient of what was stored, which is zero before it was.
+    /// Takes the gradient of a stored value, and clears it: before the store, the value had none.
     fn reverse_store(
         &mut self,
         pointer: usize,
@@ -286,7 +289,7 @@ impl Emit<'_> {
         let taken = taken.or_else(|| self.shadow_load(pointer, access, group));
         let Some((addr, taken, some)) = taken else { return };
         let (ty, zero) = (type_of(group.real), number(group.real, 0.0));
-        let clears = self.clears.get(pointer).copied().flatten().unwrap_or(some);
+        let clears = self.shadows.clears.get(pointer).copied().flatten().unwrap_or(some);
         let mut any: Option<RegId> = None;
         if let [g] = *taken {
             let with = (BoolOp::And, holds(clears));
@@ -307,14 +310,14 @@ impl Emit<'_> {
         self.taken(group, &taken);
     }
 
-    /// The gradient of what was added, which stays.
+    /// Takes the gradient of an added value, which stays.
     fn reverse_add(&mut self, pointer: usize, access: &Access<'_>, group: &Group) {
         let Some((base, offset, some)) = self.shadow(pointer, access.address, group.offset) else {
             return;
         };
         let (addr, ty) = (at(base, offset), type_of(group.real));
         let taken = match self.invariant(pointer, access.address) {
-            // In all turns it is the same: the first loads it.
+            // An `invariant` gradient is loaded by the first iteration.
             Some(open) => {
                 let taken: Vec<RegId> = group.slots.iter().map(|_| self.b.reg(ty)).collect();
                 let known = self.b.reg(Type::Pred);
@@ -333,11 +336,11 @@ impl Emit<'_> {
         self.taken(group, &taken);
     }
 
-    /// Returns the outermost loop around the block, by its position among those that are open, in which an address is the
-    /// same in all turns and the kernel only adds to the memory.
+    /// Returns the outermost open loop, by position, in which the address is invariant, if the kernel only adds to the
+    /// memory.
     fn invariant(&self, pointer: usize, address: &Address) -> Option<usize> {
         let Base::Reg(base) = address.base else { return None };
-        let used = self.analysis.used.get(pointer)?;
+        let used = self.analysis.effects.get(pointer)?;
         let region = self.body.region_of(self.body.definition(base)?);
         let found = self.open.iter().position(|open| self.parent(open.region) == Some(region));
         found.filter(|_| !used.stored && !used.loaded)
@@ -351,8 +354,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Loads what the block's stores take before anything is stored, where nothing is loaded through the same pointers and
-    /// each byte is stored to once: loads that wait for no store overlap.
+    /// Loads the gradients that the block's stores take before any is stored, if nothing is loaded through the same
+    /// pointers and each byte is stored once: independent loads overlap.
     pub(super) fn take_first(&mut self, index: usize) {
         let Some(block) = self.body.blocks.get(index) else { return };
         let origin = |this: &Self, instr: &Instr| {
@@ -367,7 +370,7 @@ impl Emit<'_> {
                 continue;
             }
             let stores =
-                self.analysis.used.get(pointer).is_some_and(|used| !used.loaded && !used.added);
+                self.analysis.effects.get(pointer).is_some_and(|used| !used.loaded && !used.added);
             if stores && stores_once(self.body, self.analysis, pointer) {
                 found.push((position, instr, pointer));
             }
@@ -380,8 +383,8 @@ impl Emit<'_> {
         pointers.dedup();
         for (at, a) in pointers.iter().enumerate() {
             let pairs = pointers.iter().skip(at + 1).map(|b| (*a, *b));
-            let new: Vec<_> = pairs.filter(|pair| !self.apart.contains(pair)).collect();
-            self.apart.extend(new);
+            let new: Vec<_> = pairs.filter(|pair| !self.shadows.apart.contains(pair)).collect();
+            self.shadows.apart.extend(new);
         }
         for (position, instr, pointer) in found {
             let Some(access) = Access::of(instr) else { continue };
@@ -389,13 +392,13 @@ impl Emit<'_> {
             self.b.loc = instr.loc;
             let loads = groups.iter().map(|group| self.shadow_load(pointer, &access, group));
             if let Some(loads) = loads.collect::<Option<Vec<_>>>() {
-                self.taken.insert(position, loads);
+                self.block.taken.insert(position, loads);
             }
         }
         self.b.loc = None;
     }
 
-    /// Loads gradients, which are zero where there are none.
+    /// Loads gradients; zeros if there are none.
     fn shadow_load(&mut self, pointer: usize, access: &Access<'_>, group: &Group) -> Option<Taken> {
         let (base, offset, some) = self.shadow(pointer, access.address, group.offset)?;
         let addr = at(base, offset);
@@ -424,7 +427,7 @@ impl Group {
         (0i64..).zip(&self.slots).map(move |(at, slot)| (self.offset + at * step, *slot))
     }
 
-    /// Splits groups that no instruction takes: of three, and those that are not aligned.
+    /// Splits groups that no vector instruction can access: of three, or not aligned.
     fn powers(self) -> Vec<Self> {
         let count = i64::try_from(self.slots.len()).unwrap_or(i64::MAX);
         if count != 3 && self.offset % (count * i64::from(self.real.bytes())).max(1) == 0 {

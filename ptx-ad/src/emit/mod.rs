@@ -1,126 +1,77 @@
-//! Writes the adjoint: the kernel again without its effects, then the reverse of its blocks from the last to the first.
+//! Writes the adjoint: a copy of the kernel without its effects, then the reverse of its blocks from the last to the
+//! first.
 //!
-//! Values keep their registers, since each is defined once in a turn of its loop. Blocks that not every turn comes to leave
-//! a predicate behind, by which their reverse is passed over. The reverse of a loop goes back turn by turn: it restores
-//! what the turn began with, repeats it, and reverses it.
+//! Values keep their registers, since each is defined once in an iteration of its loop. A block that some iterations
+//! skip sets a predicate; its reverse is skipped if the predicate is false. The reverse of a loop goes from the last
+//! iteration to the first: it restores the values that the iteration began with, repeats it, and reverses it.
 
-mod again;
-mod batch;
+mod block_sums;
 mod builder;
 mod dead;
-mod early;
+mod f16;
 mod forward;
 mod frame;
-mod gather;
-mod half;
+mod hoist_loads;
 mod local;
 mod log;
 mod memory;
-mod own;
 mod plan;
+mod reload;
 mod reverse;
 mod rules;
 mod stack;
+mod state;
 mod sums;
 mod thread;
+mod thread_owned;
+mod warp_sums;
 
 use std::collections::{HashMap, HashSet};
 
-use ptx::ir::{Base, Function, FunctionId, Pred, RegId, Type, VarId};
+use ptx::ir::{Function, FunctionId};
 
-use crate::analysis::{Analysis, GradientSlot, Origin, Slot};
+use crate::analysis::{Analysis, GradientSlot};
 use crate::body::Body;
 use crate::spec::{Effect, Real};
-use again::Again;
-use batch::Batch;
 use builder::{Builder, Link};
-use gather::Rows;
-use log::Log;
-use memory::Taken;
-use own::{OwnSums, Pieces};
 use plan::Plan;
 use reverse::Open;
 use stack::Stack;
+use state::{BlockState, Gradients, Replay, Shadows, Sums};
 
-pub(crate) use early::early;
 pub(crate) use frame::{drops, stores_once};
+pub(crate) use hoist_loads::hoist_loads;
 pub(crate) use log::with_log;
 pub(crate) use thread::shorten;
 
-/// What is needed to write an adjoint.
+/// The state of an adjoint that is being written.
 #[derive(Debug)]
 struct Emit<'a> {
     body: &'a Body,
     analysis: &'a Analysis,
     plan: &'a Plan,
     b: Builder,
-    /// How many loops the copy that is written is repeated in.
-    level: usize,
-    /// The predicate of each block that a turn came to it, and whether the block sets it; `None` if every turn does.
-    came: Vec<Option<(Pred, bool)>>,
-    /// The registers of values in other copies than their own.
-    versions: HashMap<(RegId, usize), RegId>,
-    /// The counters of turns.
-    turns: HashMap<usize, RegId>,
+    replay: Replay,
     stack: Option<Stack>,
-    /// The gradient of each slot; `None` while it is zero.
-    gradients: Vec<Option<RegId>>,
-    /// Slots whose gradients are made zero where the slot is defined: what comes before belongs to an earlier turn.
-    closed: HashSet<Slot>,
-    /// The block whose reverse is written.
-    block: usize,
-    /// The loops around it, the outermost first.
+    /// The loops around the block whose reverse is written, the outermost first.
     open: Vec<Open>,
-    /// Gradients to be made zero before that block's reverse is passed over.
-    zeros: Vec<(RegId, Type)>,
-    /// From values to gradients in bytes, and whether there are gradients, for each pointer.
-    shadows: Vec<Option<(RegId, RegId)>>,
-    /// For registers with one of several addresses: from the value to its gradient in bytes, and whether there is one.
-    chosen: HashMap<RegId, (RegId, RegId)>,
-    /// From variables of local memory to their gradients, in bytes, and their numbers in the adjoint.
-    local_shadows: HashMap<VarId, (RegId, VarId)>,
-    /// Whether gradients are added to, for each pointer of which the adjoint says that it covers it: else they are stored,
-    /// or there are none.
-    adds: Vec<Option<RegId>>,
-    /// Whether gradients are cleared once they are taken, for each pointer for which the frame may say that they are not.
-    clears: Vec<Option<RegId>>,
-    /// The sums for numbers that were passed by value, by parameter and offset.
-    scalars: HashMap<(usize, u64), RegId>,
-    /// Addresses of gradients in the block, by what they are the gradients of and register.
-    addresses: HashMap<(Origin, Base), RegId>,
-    own: HashMap<usize, OwnSums>,
-    /// What is added to elements of the thread at the end of the block.
-    late: Vec<Pieces>,
-    /// Gradients of the block whose addresses are the same in all threads of a warp.
-    batches: Vec<Batch>,
-    /// How many such gradients there are.
-    batched: usize,
-    /// Sums over the block of sums over warps.
-    rows: Rows,
-    /// What is loaded again.
-    again: Again,
-    /// What the stores of the block take, by their positions, where that was loaded first.
-    taken: HashMap<usize, Vec<Taken>>,
-    /// Where shared sums go on a deterministic tape.
-    log: Option<Log>,
-    /// How many numbers a thread adds to gradients to which others may add, by the number of loops around.
-    added: Vec<u64>,
-    /// Pairs of pointers whose gradients are loaded in another order than the kernel stores: they must not lead to the same
-    /// memory.
-    apart: Vec<(usize, usize)>,
+    block: BlockState,
+    gradients: Gradients,
+    shadows: Shadows,
+    sums: Sums,
 }
 
-/// An adjoint, and what is known of it.
+/// A written adjoint.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) function: Function,
-    /// Pairs of pointers that it takes to lead to different memory.
+    /// Pairs of pointers that the adjoint assumes lead to different memory.
     pub(crate) apart: Vec<(usize, usize)>,
-    /// For each loop that keeps something, its region and how many words it keeps for each turn.
+    /// Each loop that keeps values, by region, and the words of 32 bits that it keeps for each iteration.
     pub(crate) kept: Vec<(usize, u32)>,
-    /// Whether it takes scratch memory.
+    /// Whether the adjoint needs scratch memory.
     pub(crate) scratch: bool,
-    /// How many numbers a thread adds to gradients to which others may add, by the number of loops around.
+    /// The most numbers that a thread adds to shared gradients, by the number of loops around.
     pub(crate) added: Vec<u64>,
 }
 
@@ -136,7 +87,7 @@ pub(crate) fn adjoint(
     let mut once = write(body, analysis, &plan, name, log);
     plan.needs(once.links);
     if body.regions.len() > 1 || private.contains(&true) {
-        // Now without what nobody reads.
+        // The second time, `plan` leaves out what the first adjoint does not read.
         once = write(body, analysis, &plan, name, log);
     }
     let Once { function, apart, added, .. } = once;
@@ -145,21 +96,22 @@ pub(crate) fn adjoint(
     Written { function, apart, kept, scratch: plan.has_stack(), added }
 }
 
-/// Adjoints that sum more gradients of uniform addresses than this hold as many values from the kernel's loads to their
-/// reverse: 255 registers, so one block of 256 threads on a multiprocessor, which waits most of the time.
-const MANY_BATCHED: usize = 64;
-/// With so many there is room for two.
+/// The most gradients of uniform addresses without a limit of registers. With more, as many values live from the
+/// kernel's loads to their reverse: 255 registers, so a multiprocessor has one block of 256 threads, which mostly
+/// waits.
+const MANY_WARP_SUMS: usize = 64;
+/// Registers a thread, so that a multiprocessor has two such blocks.
 const FEW_REGISTERS: u32 = 128;
-/// Adjoints with loops wait for what they have kept and for their neighbours' gradients, so more threads are worth more than
-/// registers. Measured on an H200, bench/NOTES.md. Gradients of 64 bits would be spilled.
+/// Registers a thread of an adjoint with loops. It waits for kept values and for its neighbours' gradients, so more
+/// threads are worth more than registers (measured on an H200: `bench/NOTES.md`). Gradients of 64 bits would spill.
 const FEW_REGISTERS_OF_LOOPS: u32 = 80;
 
-/// Returns how many registers a thread may have, if that is limited.
+/// Returns the most registers for a thread, if there is a limit.
 fn most_registers(
     function: &Function,
     body: &Body,
     analysis: &Analysis,
-    batched: usize,
+    warp_summed: usize,
 ) -> Option<u32> {
     let directives = &function.directives;
     let said = directives.maxntid.is_some()
@@ -170,11 +122,11 @@ fn most_registers(
     match (said, loops) {
         (true, _) => None,
         (false, true) if !has_doubles(analysis) => Some(FEW_REGISTERS_OF_LOOPS),
-        (false, _) => (batched > MANY_BATCHED).then_some(FEW_REGISTERS),
+        (false, _) => (warp_summed > MANY_WARP_SUMS).then_some(FEW_REGISTERS),
     }
 }
 
-/// Returns whether some gradient is of doubles.
+/// Returns whether any gradient is of doubles.
 fn has_doubles(analysis: &Analysis) -> bool {
     let pointers = &analysis.pointers;
     let in_memory = pointers.iter().filter(|pointer| pointer.slot.is_some());
@@ -188,7 +140,7 @@ fn has_doubles(analysis: &Analysis) -> bool {
         })
 }
 
-/// An adjoint, what is read in it, the pointers that it takes to be apart, and how many numbers go to shared sums.
+/// An adjoint before [`Written`], and the links that it loads.
 struct Once {
     function: Function,
     links: HashSet<Link>,
@@ -204,42 +156,27 @@ fn write(
     log: Option<FunctionId>,
 ) -> Once {
     let slots = body.function.registers.len() * 2;
-    let pointers = analysis.pointers.iter().count();
     let (function, frame) = frame::head(body, analysis, name);
     let mut emit = Emit {
         body,
         analysis,
         plan,
         b: Builder::new(function),
-        level: 0,
-        came: Vec::new(),
-        versions: HashMap::new(),
-        turns: HashMap::new(),
+        replay: Replay {
+            level: 0,
+            executed: Vec::new(),
+            versions: HashMap::new(),
+            iterations: HashMap::new(),
+            reloads: reload::find(body, analysis, plan),
+        },
         stack: None,
-        gradients: vec![None; slots],
-        closed: HashSet::new(),
-        block: 0,
         open: Vec::new(),
-        zeros: Vec::new(),
-        shadows: vec![None; pointers],
-        chosen: HashMap::new(),
-        local_shadows: HashMap::new(),
-        adds: vec![None; pointers],
-        clears: vec![None; pointers],
-        scalars: HashMap::new(),
-        addresses: HashMap::new(),
-        own: HashMap::new(),
-        late: Vec::new(),
-        batches: Vec::new(),
-        batched: 0,
-        rows: Rows::default(),
-        again: again::find(body, analysis, plan),
-        taken: HashMap::new(),
-        log: None,
-        added: vec![0; body.regions.iter().map(|region| region.depth + 1).max().unwrap_or(1)],
-        apart: Vec::new(),
+        block: BlockState::default(),
+        gradients: Gradients { registers: vec![None; slots], per_iteration: HashSet::new() },
+        shadows: Shadows::new(analysis.pointers.iter().count()),
+        sums: Sums::new(body.regions.iter().map(|region| region.depth + 1).max().unwrap_or(1)),
     };
-    emit.came = emit.predicates();
+    emit.replay.executed = emit.predicates();
     let end = emit.begin(&frame);
     log.into_iter().for_each(|log| emit.log_begin(log, &frame));
     emit.forward(0, None, &frame);
@@ -252,10 +189,10 @@ fn write(
     emit.rows_begin();
     let Builder { mut function, code, .. } = emit.b;
     let links = dead::remove(&mut function, code);
-    if let Some(most) = most_registers(&function, body, analysis, emit.batched) {
+    if let Some(most) = most_registers(&function, body, analysis, emit.sums.warp_summed) {
         function.directives.maxnreg = Some(most);
     }
-    Once { function, links, apart: emit.apart, added: emit.added }
+    Once { function, links, apart: emit.shadows.apart, added: emit.sums.added }
 }
 
 impl Emit<'_> {
@@ -267,17 +204,17 @@ impl Emit<'_> {
 
 /// Returns whether the adjoint adds to the gradient of each element below the length, or the kernel overwrites each.
 pub(crate) fn covers(analysis: &Analysis, pointer: usize) -> bool {
-    let Some(own) = analysis.own.get(pointer) else { return false };
-    let effect = analysis.used.get(pointer).map(|used| used.effect());
+    let Some(owned) = analysis.thread_owned.get(pointer) else { return false };
+    let effect = analysis.effects.get(pointer).map(|used| used.effect());
     let info = analysis.pointers.get(pointer);
     match effect {
-        // Parts of the element that are not loaded get zeros, number by number, so its size is a multiple of a number's.
+        // Members that are not loaded get zeros, number by number, so the size must be a multiple of a number's.
         Some(Effect::Reads) => {
             let step =
                 info.and_then(|info| info.spec.reals).map_or(4, |reals| reals.real().bytes());
-            own.everywhere && own.stride.is_multiple_of(step)
+            owned.everywhere && owned.stride.is_multiple_of(step)
         }
-        Some(Effect::Overwrites) => own.everywhere && own.is_whole(),
+        Some(Effect::Overwrites) => owned.everywhere && owned.is_whole(),
         _ => false,
     }
 }

@@ -1,4 +1,4 @@
-//! What loops keep for their reverse, and which instructions are not repeated in it.
+//! Plans what loops keep for their reverse, and which instructions are not repeated in it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,7 +24,7 @@ impl Memory {
     }
 }
 
-/// A value that a loop carries, and that changes by the same in each turn.
+/// A value that a loop carries and that changes by the same step in each iteration.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Steady {
     pub(super) first: Operand,
@@ -32,20 +32,20 @@ pub(super) struct Steady {
     pub(super) negated: bool,
 }
 
-/// How the reverse of loops gets at values.
+/// How the reverse of loops gets values.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// By the register that a loop carries.
     pub(super) steady: HashMap<RegId, Steady>,
     /// Instructions whose results are logged: block and position.
     pub(super) logged: HashSet<(usize, usize)>,
-    /// Whether the adjoint stores to the memory behind each pointer, a copy of its own.
+    /// Whether the adjoint stores to a private copy of the memory behind each pointer.
     pub(super) private: Vec<bool>,
-    /// What is read; `None` as long as that is not known.
+    /// Links that the adjoint loads; `None` while that is unknown.
     needed: Option<HashSet<Link>>,
     /// Whether there are loops.
     loops: bool,
-    /// Whether each loop is reversed: of others the kernel's own run is all there is, and they keep nothing.
+    /// Whether each loop is reversed. Others run once, in the copy of the kernel, and keep nothing.
     reversed: Vec<bool>,
 }
 
@@ -73,7 +73,7 @@ impl Plan {
         self.reversed.get(region).copied().unwrap_or(true)
     }
 
-    /// From now on what nobody reads is not kept.
+    /// Limits what is kept to the links that are loaded.
     pub(super) fn needs(&mut self, read: HashSet<Link>) {
         self.needed = Some(read);
     }
@@ -104,7 +104,7 @@ impl Plan {
         }
     }
 
-    /// Finds what a loop carries by `i += step`, with a step that does not change in the loop.
+    /// Finds values that a loop carries by `i += step`, where the loop does not change the step.
     fn find_steady(&mut self, body: &Body, region: usize) {
         let header = body.range(region).start;
         let Some(block) = body.blocks.get(header) else { return };
@@ -140,8 +140,8 @@ impl Plan {
         }
     }
 
-    /// Finds what must not be repeated: loads of what is stored to later, and what depends on the other threads that
-    /// are in the same turn.
+    /// Finds instructions that must not be repeated: loads of memory that is stored to later, and instructions whose
+    /// results depend on the other active threads.
     fn find_logged(&mut self, body: &Body, analysis: &Analysis) {
         let mut stores: HashMap<Memory, Vec<usize>> = HashMap::new();
         for (block, instr) in body.instrs() {
@@ -171,7 +171,7 @@ impl Plan {
         }
     }
 
-    /// Returns whether an instruction of a region or a loop in it is logged, and needed.
+    /// Returns whether a needed instruction in a region is logged.
     pub(super) fn logs(&self, body: &Body, region: usize) -> bool {
         self.is_reversed(region)
             && self.logged.iter().any(|&(block, at)| {
@@ -179,7 +179,7 @@ impl Plan {
             })
     }
 
-    /// Returns the values that a loop keeps for each turn: their numbers and registers.
+    /// Returns the values that a loop keeps for each iteration: their positions and registers.
     pub(super) fn kept(&self, body: &Body, region: usize) -> Vec<(usize, RegId)> {
         let header = body.range(region).start;
         let phis = body.blocks.get(header).map_or(&[][..], |block| &block.phis);
@@ -192,7 +192,7 @@ impl Plan {
         .collect()
     }
 
-    /// Returns how many words of 32 bits a loop keeps for each turn.
+    /// Returns how many words of 32 bits a loop keeps for each iteration.
     pub(super) fn words(&self, body: &Body, region: usize) -> u32 {
         let of = |reg: RegId| body.function.registers.get(reg.index()).map_or(1, |ty| words(*ty));
         let kept: u32 = self.kept(body, region).into_iter().map(|(_, reg)| of(reg)).sum();
@@ -200,13 +200,13 @@ impl Plan {
     }
 }
 
-/// Returns whether there is anything to reverse in a loop: a number with a gradient, or a store to memory with one.
+/// Returns whether a loop has anything to reverse: a number with a gradient, or a store to memory with one.
 fn has_gradients(body: &Body, analysis: &Analysis, region: usize) -> bool {
     let is_active = |reg: RegId| {
         let activity = &analysis.activity;
         activity.is_active(Slot::low(reg)) || activity.is_active(Slot::high(reg))
     };
-    // Whether the memory of an access may have a gradient.
+    // Whether the accessed memory may have a gradient.
     let may_have_one =
         |access: &Access<'_>| match analysis.forms.address(body, access.address).origin {
             Origin::Pointer(at) => {
@@ -247,7 +247,7 @@ fn sum(body: &Body, reg: RegId) -> Option<(Operand, Operand, bool)> {
     }
 }
 
-/// Returns for each block whether control may come from it, or from its start, to one of these.
+/// Returns for each block whether one of `blocks` is reachable from its start.
 fn come_to(body: &Body, blocks: &[usize]) -> Vec<bool> {
     let mut found = vec![false; body.blocks.len()];
     let mut open = blocks.to_vec();
@@ -260,7 +260,7 @@ fn come_to(body: &Body, blocks: &[usize]) -> Vec<bool> {
     found
 }
 
-/// Returns whether the result depends on the threads that come to an instruction together.
+/// Returns whether the result depends on which threads execute an instruction together.
 fn is_shared(instr: &Instr) -> bool {
     matches!(
         instr.op,

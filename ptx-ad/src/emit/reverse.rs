@@ -3,11 +3,11 @@
 use ptx::ir::{BinaryOp, Cmp, Mode, MulPart, Op, Operand, Pred, RegId, Type};
 
 use super::Emit;
-use super::batch::Batch;
 use super::builder::{fails, holds, number, type_of};
 use super::frame::Frame;
 use super::plan::Steady;
 use super::rules::Term;
+use super::warp_sums::WarpSums;
 use crate::analysis::Slot;
 use crate::body::Part;
 
@@ -15,14 +15,14 @@ use crate::body::Part;
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) region: usize,
-    /// Gradients to be made zero before the loop's reverse begins.
+    /// Gradients to be made zero before the loop's reverse.
     pub(super) zeros: Vec<(RegId, Type)>,
-    /// Sums over the turns, to be added behind them.
-    pub(super) batches: Vec<Batch>,
+    /// Sums over the iterations, to be added after them.
+    pub(super) warp_sums: Vec<WarpSums>,
 }
 
 impl Emit<'_> {
-    /// Writes the reverse of a turn of a region.
+    /// Writes the reverse of an iteration of a region.
     pub(super) fn reverse_region(&mut self, region: usize, frame: &Frame) {
         for part in self.body.parts(region).into_iter().rev() {
             match part {
@@ -30,17 +30,17 @@ impl Emit<'_> {
                 Part::Loop(inner) if self.plan.is_reversed(inner) => {
                     self.reverse_loop(inner, frame);
                 }
-                // A search: its result is what the kernel's own run leaves behind.
+                // A loop that is not reversed: its results are those of the copy of the kernel.
                 Part::Loop(_) => {}
             }
         }
     }
 
-    /// Writes the reverse of a loop: of its turns from the last to the first.
+    /// Writes the reverse of a loop: of its iterations from the last to the first.
     fn reverse_loop(&mut self, region: usize, frame: &Frame) {
         let before = std::mem::take(&mut self.b.code);
-        self.open.push(Open { region, zeros: Vec::new(), batches: Vec::new() });
-        // What the loop carries: its gradient goes from turn to turn.
+        self.open.push(Open { region, zeros: Vec::new(), warp_sums: Vec::new() });
+        // The gradients of the `phis` are carried from iteration to iteration.
         let header = self.body.range(region).start;
         let phis = self.body.blocks.get(header).map_or(&[][..], |block| &block.phis);
         for slot in phis.iter().flat_map(|phi| [Slot::low(phi.reg), Slot::high(phi.reg)]) {
@@ -49,16 +49,16 @@ impl Emit<'_> {
             }
         }
         let (top, done, end) = (self.b.label(), self.b.label(), self.b.label());
-        let turns = self.turns(region);
+        let iterations = self.iterations(region);
         self.b.place(top);
-        let none = self.b.setp(Cmp::Eq, Type::U32, Operand::Reg(turns), Operand::Imm(0));
+        let none = self.b.setp(Cmp::Eq, Type::U32, Operand::Reg(iterations), Operand::Imm(0));
         self.b.jump_if(holds(none), done);
         let one = Operand::Imm(1);
-        self.b.binary_to(BinaryOp::Sub, Type::U32, turns, Operand::Reg(turns), one);
+        self.b.binary_to(BinaryOp::Sub, Type::U32, iterations, Operand::Reg(iterations), one);
         self.pop(region);
         for phi in phis {
             if let Some(steady) = self.plan.steady.get(&phi.reg).copied() {
-                self.steady(phi.reg, steady, turns);
+                self.steady(phi.reg, steady, iterations);
             }
         }
         self.forward(region, Some(end), frame);
@@ -67,25 +67,25 @@ impl Emit<'_> {
         self.b.jump(top);
         self.b.place(done);
         let code = std::mem::replace(&mut self.b.code, before);
-        let Some(Open { zeros, batches, .. }) = self.open.pop() else { return };
+        let Some(Open { zeros, warp_sums, .. }) = self.open.pop() else { return };
         for (zero, ty) in zeros {
             self.b.copy(ty, zero, Operand::Imm(0));
         }
         self.b.code.extend(code);
-        self.add_carried(batches);
+        self.add_carried(warp_sums);
     }
 
-    /// Writes `d = first + turn * step`.
-    fn steady(&mut self, d: RegId, steady: Steady, turn: RegId) {
+    /// Writes `d = first + iteration * step`.
+    fn steady(&mut self, d: RegId, steady: Steady, iteration: RegId) {
         let Steady { first, step, negated } = steady;
         let wide = self.type_of(d).bits() == 64;
         let ty = if wide { Type::S64 } else { Type::S32 };
-        let turn = if wide {
+        let iteration = if wide {
             let wide = self.b.reg(Type::U64);
-            self.b.convert(Type::U64, Type::U32, wide, turn);
+            self.b.convert(Type::U64, Type::U32, wide, iteration);
             wide
         } else {
-            turn
+            iteration
         };
         let step = match step {
             Operand::Imm(step) if negated => Operand::Imm(step.wrapping_neg()),
@@ -98,7 +98,7 @@ impl Emit<'_> {
             part,
             mode,
             d: Some(d),
-            a: Operand::Reg(turn),
+            a: Operand::Reg(iteration),
             b: step,
             c: first,
         });
@@ -107,13 +107,13 @@ impl Emit<'_> {
     /// Writes the reverse of a block.
     fn reverse_block(&mut self, index: usize) {
         let Some(block) = self.body.blocks.get(index) else { return };
-        self.block = index;
-        self.addresses.clear();
+        self.block.index = index;
+        self.block.addresses.clear();
         let before = std::mem::take(&mut self.b.code);
         for to in block.end.targets() {
             self.reverse_phis(index, to);
         }
-        self.taken.clear();
+        self.block.taken.clear();
         self.take_first(index);
         for (position, instr) in block.code.iter().enumerate().rev() {
             self.b.loc = instr.loc;
@@ -125,20 +125,21 @@ impl Emit<'_> {
         }
         self.b.loc = None;
         self.add_late();
-        self.add_batches();
+        self.add_all_warp_sums();
         self.reverse_exit(index);
-        self.load_again();
+        self.reload();
         let reversed = std::mem::replace(&mut self.b.code, before);
-        for (zero, ty) in std::mem::take(&mut self.zeros) {
+        for (zero, ty) in std::mem::take(&mut self.block.zeros) {
             self.b.copy(ty, zero, Operand::Imm(0));
         }
         if reversed.is_empty() {
             return;
         }
-        let came: Option<Pred> = self.came.get(index).copied().flatten().map(|(pred, _)| pred);
-        let over = came.map(|came| {
+        let executed: Option<Pred> =
+            self.replay.executed.get(index).copied().flatten().map(|(pred, _)| pred);
+        let over = executed.map(|executed| {
             let label = self.b.label();
-            let not = if came.negated { holds(came.reg) } else { fails(came.reg) };
+            let not = if executed.negated { holds(executed.reg) } else { fails(executed.reg) };
             self.b.jump_if(not, label);
             label
         });
@@ -146,11 +147,11 @@ impl Emit<'_> {
         over.into_iter().for_each(|label| self.b.place(label));
     }
 
-    /// What the next block took from the end of a block.
+    /// Passes the gradients of the next block's phis on to their arguments.
     fn reverse_phis(&mut self, from: usize, to: usize) {
         let Some(next) = self.body.blocks.get(to) else { return };
         let region = self.body.region_of(from);
-        // The arguments of what a loop carries may be what it carries: all are taken at once.
+        // The arguments of carried values may be carried values: their gradients are taken at once.
         let carried = self.body.loop_at(to).is_some();
         if !carried && next.region != region {
             return;
@@ -184,7 +185,7 @@ impl Emit<'_> {
         }
     }
 
-    /// What the first block behind a loop's exit took from the loop.
+    /// Passes the gradients of the phis after a loop's exit on to their arguments in the loop.
     fn reverse_exit(&mut self, index: usize) {
         let Some(block) = self.body.blocks.get(index) else { return };
         for phi in &block.phis {
@@ -206,9 +207,9 @@ impl Emit<'_> {
         }
     }
 
-    /// Makes the gradient of a slot zero where the slot is defined, if what comes before belongs to an earlier turn.
+    /// Clears the gradient of a slot at its definition, if code before it belongs to an earlier iteration.
     fn close(&mut self, slot: Slot) {
-        if self.closed.contains(&slot)
+        if self.gradients.per_iteration.contains(&slot)
             && let (Some(g), Some(real)) = (self.gradient(slot), self.analysis.kinds.real(slot))
         {
             self.b.copy(type_of(real), g, number(real, 0.0));
@@ -219,7 +220,7 @@ impl Emit<'_> {
     fn zero_before(&mut self, slot: Slot, open: usize) {
         let Some(real) = self.analysis.kinds.real(slot) else { return };
         let sum = self.b.reg(type_of(real));
-        if let Some(place) = self.gradients.get_mut(slot.index()) {
+        if let Some(place) = self.gradients.registers.get_mut(slot.index()) {
             *place = Some(sum);
         }
         if let Some(open) = self.open.get_mut(open) {
@@ -227,22 +228,21 @@ impl Emit<'_> {
         }
     }
 
-    /// Prepares the gradient of a slot that is added to for the first time, where that is not in the region that the slot
-    /// is defined in.
+    /// Prepares the gradient of a slot for its first summand, if that is in another region than the definition.
     pub(super) fn across_regions(&mut self, slot: Slot) {
         let Some(defined) = self.body.definition(slot.reg()) else { return };
-        let (of, here) = (self.body.region_of(defined), self.body.region_of(self.block));
+        let (of, here) = (self.body.region_of(defined), self.body.region_of(self.block.index));
         if of == here {
             return;
         }
-        if self.body.contains(of, self.block) {
-            // It is read in a loop: all turns add.
+        if self.body.contains(of, self.block.index) {
+            // A read in a loop: all iterations add.
             let parent = |open: &Open| self.body.regions.get(open.region)?.parent;
             let found = self.open.iter().position(|open| parent(open) == Some(of));
             found.into_iter().for_each(|open| self.zero_before(slot, open));
         } else {
-            // It leaves a loop: in the turns before the last, nothing comes from outside.
-            self.closed.insert(slot);
+            // A value that leaves a loop: only the last iteration gets its gradient.
+            self.gradients.per_iteration.insert(slot);
         }
     }
 }

@@ -4,7 +4,9 @@ use ptx::ir::{BinaryOp, BoolOp, Cmp, Instr, Mode, Operand, Precision, Pred, RegI
 
 use super::Emit;
 use super::builder::{holds, number, type_of};
-use crate::analysis::{Arithmetic, Chooser, Clamped, Meaning, Slot, Smooth, meaning, sign_mask};
+use crate::analysis::{
+    Arithmetic, Chooser, Clamped, Semantics, Slot, Smooth, semantics, sign_mask,
+};
 use crate::spec::Real;
 
 /// A summand of a gradient.
@@ -21,26 +23,26 @@ pub(super) enum Term {
 impl Emit<'_> {
     /// Writes the reverse of an instruction that is neither a load nor a store.
     pub(super) fn reverse_value(&mut self, instr: &Instr) {
-        match meaning(instr) {
-            Meaning::Copy(pairs) => {
+        match semantics(instr) {
+            Semantics::Copy(pairs) => {
                 for (d, a) in pairs {
                     if let (Some(g), Some(a)) = (self.gradient(d), a) {
                         self.add(a, Term::Plus(g));
                     }
                 }
             }
-            Meaning::Choice { pairs, by } => {
+            Semantics::Choice { pairs, by } => {
                 for (d, sources) in pairs {
                     self.reverse_choice(d, sources, by);
                 }
             }
-            Meaning::Arithmetic(arithmetic) => self.reverse_arithmetic(&arithmetic),
-            Meaning::Loaded { d, value, .. } => {
+            Semantics::Arithmetic(arithmetic) => self.reverse_arithmetic(&arithmetic),
+            Semantics::Loaded { d, value, .. } => {
                 if let (Some(g), Some(value)) = (self.gradient(Slot::low(d)), self.active(&value)) {
                     self.add(value, Term::Plus(g));
                 }
             }
-            Meaning::Rule { real, d, terms, .. } => {
+            Semantics::Rule { real, d, terms, .. } => {
                 let Some(g) = self.gradient(Slot::low(d)) else { return };
                 for (by, derivative) in terms {
                     if let Some(by) = self.active(&by) {
@@ -48,7 +50,7 @@ impl Emit<'_> {
                     }
                 }
             }
-            Meaning::Bits => {
+            Semantics::Bits => {
                 let Some((op, real, d, a)) = sign_mask(instr) else { return };
                 let (precision, clamped, rounded) = (Precision::Exact, Clamped::No, false);
                 self.reverse_arithmetic(&Arithmetic {
@@ -61,9 +63,9 @@ impl Emit<'_> {
                     args: vec![a],
                 });
             }
-            // Loads and stores are reversed with their addresses; the rest has no derivative.
-            Meaning::Load | Meaning::Store | Meaning::Accumulate => {}
-            Meaning::Constant | Meaning::Opaque(_) | Meaning::Nothing => {}
+            // Loads and stores are reversed with their addresses. Other instructions have no derivative.
+            Semantics::Load | Semantics::Store | Semantics::Accumulate => {}
+            Semantics::Constant | Semantics::Opaque(_) | Semantics::Nothing => {}
         }
     }
 
@@ -82,7 +84,7 @@ impl Emit<'_> {
         self.split(real, g, first, active);
     }
 
-    /// Adds a gradient to the first if the predicate holds, else to the second.
+    /// Adds a gradient to the first slot if the predicate holds, else to the second.
     fn split(&mut self, real: Real, g: RegId, first: Pred, to: [Option<Slot>; 2]) {
         let ty = type_of(real);
         if to[0].is_some() && to[0] == to[1] {
@@ -106,7 +108,7 @@ impl Emit<'_> {
         let g = match clamped {
             Clamped::No => g,
             Clamped::Unit | Clamped::Positive => {
-                // Many numbers of 32 bits are a bound when they are rounded to 16.
+                // The result before rounding decides: many numbers of 32 bits round to a bound.
                 let (of, y) = match rounded {
                     true => self.before_rounding(arithmetic),
                     false => (real, y),
@@ -156,7 +158,7 @@ impl Emit<'_> {
                 self.add(slot, Term::Times(g, Operand::Reg(sign)));
             }
             Smooth::Copysign => {
-                // The magnitude is b's, whose sign is taken away.
+                // The magnitude is that of `b` without its sign.
                 let Some(slot) = to_b else { return };
                 let sign = self.b.binary(BinaryOp::Copysign, ty, b, number(real, 1.0));
                 let part = self.b.mul(ty, Operand::Reg(g), Operand::Reg(sign));
@@ -186,7 +188,7 @@ impl Emit<'_> {
                 let Some(slot) = to_a else { return };
                 let mut of = d;
                 if rounded && op == Smooth::Ex2 {
-                    // The result has too few bits for its derivative.
+                    // A rounded result has too few bits for its derivative.
                     let mode = Mode { precision: Precision::Approx, ..Mode::default() };
                     of = self.b.unary(UnaryOp::Ex2, ty, mode, a);
                 }
@@ -196,7 +198,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Returns the predicate that `max(a, b)` or `min(a, b)` is a: at ties too, and if b is NaN.
+    /// Returns a predicate: `max(a, b)` or `min(a, b)` is `a`. It holds at ties too, and if `b` is NaN.
     fn chosen(&mut self, max: bool, ty: Type, a: Operand, b: Operand) -> Pred {
         let cmp = if max { Cmp::Ge } else { Cmp::Le };
         let mut first = self.b.setp(cmp, ty, a, b);
@@ -206,7 +208,7 @@ impl Emit<'_> {
         holds(first)
     }
 
-    /// Returns the derivative of a function of one number, from that number and the result.
+    /// Returns the derivative of a function of one number, from the argument and the result.
     fn derivative(
         &mut self,
         op: Smooth,
@@ -223,8 +225,8 @@ impl Emit<'_> {
                 self.b.neg(ty, Operand::Reg(square))
             }
             Smooth::Sqrt => {
-                // 0 at 0. No root of a float is subnormal or too large for an approximate reciprocal: it is right to
-                // 1 ulp, and has no branches.
+                // The derivative is 0 at 0. No root of a float is subnormal or too large for an approximate reciprocal,
+                // which is right to 1 ulp and has no branches.
                 let part = match real {
                     Real::F32 | Real::F16 | Real::Bf16 => {
                         let mode = Mode { ftz: true, ..approximate };
@@ -261,12 +263,12 @@ impl Emit<'_> {
                 let four = self.b.mul(ty, Operand::Reg(e), number(real, 4.0));
                 self.b.div(real, precision, Operand::Reg(four), Operand::Reg(square))
             }
-            // The others have more operands or no factor.
+            // Other operations have more operands, or no factor.
             _ => self.b.moved(ty, number(real, 0.0)),
         }
     }
 
-    /// Returns the result of an instruction on 16-bit floats as it is before it is rounded to them, and its type.
+    /// Returns the unrounded result of an instruction on 16-bit floats, and its type.
     fn before_rounding(&mut self, arithmetic: &Arithmetic) -> (Real, Operand) {
         let Arithmetic { op, real, d, ref args, .. } = *arithmetic;
         let ty = type_of(real);
@@ -304,7 +306,7 @@ impl Emit<'_> {
         factor: Operand,
         negative: bool,
     ) {
-        let term = if self.analysis.activity.is_certain(Slot::low(d)) {
+        let term = if self.analysis.activity.is_unconditional(Slot::low(d)) {
             if negative { Term::MinusTimes(g, factor) } else { Term::Times(g, factor) }
         } else {
             let product = self.b.mul(type_of(real), Operand::Reg(g), factor);
@@ -314,9 +316,9 @@ impl Emit<'_> {
         self.add(slot, term);
     }
 
-    /// Returns 0 if g is 0, else `product`: a value that was not chosen may be infinite, and so its derivative.
+    /// Returns 0 if `g` is 0, else `product`: the derivative of a value that was not chosen may be infinite.
     fn strong(&mut self, real: Real, d: RegId, g: RegId, product: RegId) -> RegId {
-        if self.analysis.activity.is_certain(Slot::low(d)) {
+        if self.analysis.activity.is_unconditional(Slot::low(d)) {
             return product;
         }
         let (ty, zero) = (type_of(real), number(real, 0.0));
@@ -326,7 +328,7 @@ impl Emit<'_> {
 
     /// Returns the gradient of a slot; `None` if it is zero.
     pub(super) fn gradient(&self, slot: Slot) -> Option<RegId> {
-        self.gradients.get(slot.index()).copied().flatten()
+        self.gradients.registers.get(slot.index()).copied().flatten()
     }
 
     /// Returns the slot of an operand that has a gradient.
@@ -369,16 +371,16 @@ impl Emit<'_> {
         }
     }
 
-    /// Makes the register of a gradient that is added to for the first time. Where a thread can come by the definition
-    /// but not by this place, it is zero there.
+    /// Makes the register of a gradient for its first summand. It is zero for threads that execute the definition, but
+    /// not this block.
     fn first(&mut self, slot: Slot, ty: Type) -> RegId {
         let sum = self.b.reg(ty);
-        if let Some(place) = self.gradients.get_mut(slot.index()) {
+        if let Some(place) = self.gradients.registers.get_mut(slot.index()) {
             *place = Some(sum);
         }
         let defined = self.body.definition(slot.reg());
-        if !defined.is_some_and(|defined| self.body.always_reaches(defined, self.block)) {
-            self.zeros.push((sum, ty));
+        if !defined.is_some_and(|defined| self.body.always_reaches(defined, self.block.index)) {
+            self.block.zeros.push((sum, ty));
         }
         sum
     }

@@ -1,12 +1,11 @@
-//! What loops keep in scratch memory: a stack of words of 32 bits for each thread, and from the other end a log.
+//! Scratch memory of loops: for each thread a stack of words of 32 bits, and a log that grows from the other end.
 //!
-//! Word s of thread t of T lies at `s * T + t`, so that the threads of a warp access memory together. Each turn of a loop
-//! pushes the values that the loop carries; the reverse pops them, and repeats the turn. Results that can't be repeated
-//! are logged once, as the kernel runs, and read again by each copy of their code.
+//! Word s of thread t of T lies at `s * T + t`, so that the accesses of a warp coalesce. Each iteration of a loop
+//! pushes the values that the loop carries; the reverse pops them and repeats the iteration. Results that can't be
+//! repeated are logged once, as the kernel runs, and read by each copy of their code.
 //!
-//! How much is needed shows when the kernel has been repeated as a whole, before a gradient is touched: a thread that has
-//! too little goes on counting, reports it, and leaves. Loops in loops push while the loop around is reversed; the
-//! highest that the stack will be then is counted too.
+//! The need is known after the copy of the kernel, before any gradient is touched: a thread whose memory is too small
+//! counts on, reports the need, and exits. Inner loops push while the loop around is reversed; the peak includes that.
 
 use std::collections::HashMap;
 
@@ -26,21 +25,22 @@ use crate::abi;
 pub(super) struct Stack {
     /// The address of the thread's word 0.
     base: RegId,
-    /// From one word of a thread to the next, in bytes: as 32 and as 64 bits.
+    /// Bytes from one word of a thread to the next: as 32 and as 64 bits.
     apart: RegId,
     apart_wide: RegId,
-    /// How many words there are.
+    /// The number of words.
     capacity: RegId,
-    /// How many words are on the stack, and how many there will be at most.
+    /// Words on the stack now, and at most.
     height: RegId,
     peak: RegId,
-    /// How many words are in the log.
+    /// Words in the log.
     logged: RegId,
-    /// Where each copy of the code reads the log, by the depth of its loop.
+    /// The read position in the log of each copy of the code, by the depth of its loop.
     positions: HashMap<usize, RegId>,
-    /// The height behind the last push of each loop.
+    /// The height after the last push of each loop.
     heights: HashMap<usize, RegId>,
-    /// The status, to which an overflow is reported, and bytes from the start of scratch memory to word 0.
+    /// The address of the status, to which an overflow is reported, and bytes from the start of scratch memory to word
+    /// 0.
     status: RegId,
     start: RegId,
     /// The address of the thread's mark.
@@ -48,7 +48,7 @@ pub(super) struct Stack {
 }
 
 impl Emit<'_> {
-    /// Makes the stack, and sends threads to `end` that have finished in an earlier run.
+    /// Makes the stack. Threads that have finished in an earlier run jump to `end`.
     pub(super) fn stack_begin(&mut self, frame: &Frame, status: RegId, end: LabelId) {
         if !self.plan.has_stack() {
             return;
@@ -68,7 +68,7 @@ impl Emit<'_> {
         let apart_wide = self.b.binary(BinaryOp::Shl, Type::B64, reg(threads), Operand::Imm(2));
         let apart = self.b.reg(Type::U32);
         self.b.convert(Type::U32, Type::U64, apart, apart_wide);
-        // No memory has room for nothing.
+        // `max` makes memory that is smaller than the header empty.
         let rest = self.b.binary(BinaryOp::Max, Type::U64, reg(bytes), reg(start));
         let rest = self.b.binary(BinaryOp::Sub, Type::S64, reg(rest), reg(start));
         let capacity = self.b.binary(BinaryOp::Div, Type::U64, reg(rest), reg(apart_wide));
@@ -82,7 +82,7 @@ impl Emit<'_> {
         let header = Operand::Imm(abi::SCRATCH_HEADER);
         let marks = self.b.binary(BinaryOp::Add, Type::S64, reg(scratch), header);
         let mark = self.b.binary(BinaryOp::Add, Type::S64, reg(marks), reg(thread));
-        // In a pass that is resumed, whoever has finished is marked.
+        // In a pass that is resumed, the finished threads have a mark.
         let flags = self.b.load(Space::Param, Type::U32, member(frame.frame, abi::FLAGS));
         let bit = Operand::Imm(u64::from(abi::RESUME));
         let resumes = self.b.binary(BinaryOp::And, Type::B32, reg(flags), bit);
@@ -158,7 +158,7 @@ impl Emit<'_> {
         Some(d)
     }
 
-    /// Returns the address of the word of the log behind the first `number`.
+    /// Returns the address of the log's word after the first `number`.
     fn log_word(&mut self, number: RegId) -> Option<RegId> {
         let capacity = self.stack.as_ref()?.capacity;
         let (end, number) = (Operand::Reg(capacity), Operand::Reg(number));
@@ -167,10 +167,10 @@ impl Emit<'_> {
         self.word(word)
     }
 
-    /// Notes where the stack is before a loop is entered.
+    /// Sets the height of a loop before it is entered.
     pub(super) fn enter(&mut self, from: usize, to: usize) {
         let entered = self.body.loop_at(to).filter(|&inner| !self.body.contains(inner, from));
-        if let Some(inner) = entered.filter(|_| self.level == 0)
+        if let Some(inner) = entered.filter(|_| self.replay.level == 0)
             && let Some(height) = self.stack.as_ref().map(|stack| stack.height)
         {
             let own = self.height_of(inner);
@@ -178,9 +178,11 @@ impl Emit<'_> {
         }
     }
 
-    /// Behind a loop's exit all is on the stack that the loop has pushed, and nothing of loops in it.
+    /// Restores the height at a loop's exit: the loop's own words stay on the stack, those of inner loops don't.
     pub(super) fn leave(&mut self, index: usize) {
-        let Some(block) = self.body.blocks.get(index).filter(|_| self.level == 0) else { return };
+        let Some(block) = self.body.blocks.get(index).filter(|_| self.replay.level == 0) else {
+            return;
+        };
         let [from] = *block.preds else { return };
         let Some(left) = self.body.loop_in(block.region, from) else { return };
         if let Some(height) = self.stack.as_ref().map(|stack| stack.height) {
@@ -200,7 +202,7 @@ impl Emit<'_> {
         })
     }
 
-    /// At the start of a turn of a loop: pushes what it keeps, if this is the copy from which it is reversed.
+    /// Begins an iteration of a loop: pushes what it keeps, if this is the copy that it is reversed from.
     pub(super) fn keep(&mut self, region: usize, recorded: bool) {
         let count = self.plan.words(self.body, region);
         let Some((height, peak)) = self.stack.as_ref().map(|stack| (stack.height, stack.peak))
@@ -209,7 +211,7 @@ impl Emit<'_> {
         };
         let reg = Operand::Reg;
         let count = Operand::Imm(u64::from(count));
-        if self.level > 0 {
+        if self.replay.level > 0 {
             if recorded {
                 self.push_kept(region, height, None);
                 self.b.binary_to(BinaryOp::Add, Type::U32, height, reg(height), count);
@@ -227,7 +229,7 @@ impl Emit<'_> {
         self.b.binary_to(BinaryOp::Max, Type::U32, peak, reg(peak), reg(height));
     }
 
-    /// Returns whether a stack of this height and the log fit.
+    /// Returns whether a stack of this height and the log fit together.
     fn fits(&mut self, height: RegId) -> RegId {
         let both = self.stack.as_ref().map(|stack| (stack.logged, stack.capacity));
         let (logged, capacity) = both.unwrap_or((height, height));
@@ -253,9 +255,9 @@ impl Emit<'_> {
         }
     }
 
-    /// Where the copy that is written reads the log; in the first, where it writes.
+    /// Returns the position in the log of the copy that is written: where it reads, or for the first copy, writes.
     fn position(&mut self) -> RegId {
-        let level = self.level;
+        let level = self.replay.level;
         let known = self.stack.as_ref().and_then(|stack| {
             if level == 0 { Some(stack.logged) } else { stack.positions.get(&level).copied() }
         });
@@ -268,7 +270,7 @@ impl Emit<'_> {
         })
     }
 
-    /// Takes from the stack what a turn of a loop has kept.
+    /// Pops what an iteration of a loop has kept.
     pub(super) fn pop(&mut self, region: usize) {
         let Some(height) = self.stack.as_ref().map(|stack| stack.height) else { return };
         let count = self.plan.words(self.body, region);
@@ -284,9 +286,9 @@ impl Emit<'_> {
             place = self.pop_words(Link::Kept(region, number), reg, place);
         }
         if logs {
-            let level = std::mem::replace(&mut self.level, self.body.depth(region));
+            let level = std::mem::replace(&mut self.replay.level, self.body.depth(region));
             let position = self.position();
-            self.level = level;
+            self.replay.level = level;
             self.pop_words(Link::Kept(region, usize::MAX), position, place);
         }
     }
@@ -335,7 +337,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Stores a register word by word, and returns the address behind.
+    /// Stores a register word by word. Returns the address after it.
     fn push_words(&mut self, link: Link, value: RegId, place: RegId, when: Option<Pred>) -> RegId {
         let mut place = place;
         for part in self.words_of(value) {
@@ -348,7 +350,7 @@ impl Emit<'_> {
         place
     }
 
-    /// Loads a register word by word, and returns the address behind.
+    /// Loads a register word by word. Returns the address after it.
     fn pop_words(&mut self, link: Link, d: RegId, place: RegId) -> RegId {
         let mut place = place;
         let mut parts = Vec::new();
@@ -390,7 +392,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Puts words together again.
+    /// Joins words to a register.
     fn join(&mut self, d: RegId, parts: &[RegId]) {
         let ty = self.type_of(d);
         match (ty.bits(), parts) {
@@ -410,7 +412,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Behind the whole kernel: threads whose stack or log does not fit report it, and go to `end`.
+    /// After the copy of the kernel: a thread whose stack or log overflowed reports it and jumps to `end`.
     pub(super) fn stack_check(&mut self, end: LabelId) {
         let Some(stack) = &self.stack else { return };
         let (peak, logged, apart_wide) = (stack.peak, stack.logged, stack.apart_wide);
@@ -429,7 +431,7 @@ impl Emit<'_> {
         let kib = self.b.binary(BinaryOp::Min, Type::U64, reg(kib), most);
         let need = self.b.reg(Type::U32);
         self.b.convert(Type::U32, Type::U64, need, kib);
-        // Without a status the gradient would be read.
+        // Without a status the overflow would go unnoticed.
         let some = self.b.setp(Cmp::Ne, Type::U64, reg(status), Operand::Imm(0));
         self.b.push_if(fails(some), Op::Trap);
         let access =

@@ -1,6 +1,6 @@
-//! Sums over all threads: the gradients of numbers that were passed by value.
+//! Sums over all threads: the gradients of numbers passed by value.
 //!
-//! A block's sum is a fixed tree, so it has the same bits each time. Blocks add theirs to partial sums 128 bytes apart.
+//! A block's sum is a fixed tree, so its bits are reproducible. Blocks add to partial sums 128 bytes apart.
 
 use ptx::ir::{
     Address, BarOp, BinaryOp, Cmp, Dim, Mode, MulPart, Op, Operand, RegId, ShflMode, Space,
@@ -22,26 +22,26 @@ pub(super) struct Thread {
     index: RegId,
     pub(super) lane: RegId,
     pub(super) warp: RegId,
-    /// The last lane of the warp.
+    /// The last lane of the warp that the block has.
     last: RegId,
-    /// The threads of the block.
+    /// The number of threads in the block.
     pub(super) count: RegId,
 }
 
-/// A sum that is wanted.
+/// A wanted sum.
 struct Sum {
     real: Real,
     value: RegId,
-    /// The partial sums, whether there are any, and where it lies in each.
+    /// The partial sums, whether there are any, and the offset of this sum in each.
     partials: RegId,
     some: RegId,
     offset: i64,
-    /// Where its warps' sums lie in shared memory.
+    /// The offset of its warps' sums in shared memory.
     shared: i64,
 }
 
 impl Emit<'_> {
-    /// Adds the sums over all threads to the partial sums. Every thread of the block comes here.
+    /// Adds the sums over all threads to the partial sums. Every thread of the block executes this.
     pub(super) fn partial_sums(&mut self, frame: &Frame) {
         let sums = self.wanted(frame);
         let wanted = sums.iter().map(|sum| sum.some).reduce(|a, b| {
@@ -50,9 +50,9 @@ impl Emit<'_> {
         let Some(wanted) = wanted else { return };
         let end = self.b.label();
         self.b.jump_if(fails(wanted), end);
-        if self.log.is_some() && self.plan.has_stack() {
-            // Which threads have enough scratch memory in one run is left to chance, and so would be the rounding of a
-            // block's sum.
+        if self.sums.log.is_some() && self.plan.has_stack() {
+            // Which threads have enough scratch memory varies from run to run, and the rounding of a block's sum would
+            // too.
             let place = self.partial_place(frame);
             for sum in sums {
                 self.partial_add(&sum, place, sum.some);
@@ -73,7 +73,7 @@ impl Emit<'_> {
         let reg = Operand::Reg;
         let others = self.b.setp(Cmp::Ne, Type::U32, reg(thread.warp), Operand::Imm(0));
         self.b.jump_if(holds(others), end);
-        // From here on for the first warp alone.
+        // Only the first warp continues.
         let before = self.b.binary(BinaryOp::Sub, Type::U32, reg(thread.count), Operand::Imm(1));
         let last = self.b.binary(BinaryOp::Shr, Type::U32, reg(before), Operand::Imm(5));
         let within = self.b.setp(Cmp::Ls, Type::U32, reg(thread.lane), reg(last));
@@ -93,7 +93,8 @@ impl Emit<'_> {
 
     /// Returns the sums for numbers that were passed by value.
     fn wanted(&mut self, frame: &Frame) -> Vec<Sum> {
-        let mut scalars: Vec<_> = self.scalars.iter().map(|(place, sum)| (*place, *sum)).collect();
+        let mut scalars: Vec<_> =
+            self.sums.scalars.iter().map(|(place, sum)| (*place, *sum)).collect();
         scalars.sort_unstable();
         let mut sums = Vec::new();
         let mut known: Option<(usize, RegId, RegId)> = None;
@@ -107,7 +108,7 @@ impl Emit<'_> {
             else {
                 continue;
             };
-            // From here on it is a gradient.
+            // `offset` and `real` become those of the gradient.
             let offset = offset.saturating_mul(i64::from(real.scale()));
             let real = real.gradient();
             let (_, partials, some) = match known.filter(|(of, ..)| *of == parameter) {
@@ -125,7 +126,7 @@ impl Emit<'_> {
         sums
     }
 
-    /// Adds to a partial sum, whose place is given in bytes.
+    /// Adds to a partial sum at `place`, in bytes.
     fn partial_add(&mut self, sum: &Sum, place: RegId, when: RegId) {
         let partials = self.b.global_address(sum.partials);
         let (a, b) = (Operand::Reg(partials), Operand::Reg(place));
@@ -133,12 +134,12 @@ impl Emit<'_> {
         self.log_or_add(Space::Global, sum.real, (to, sum.offset), sum.value, when);
     }
 
-    /// Makes `value` the sum of the lanes up to `last`, in lane 0. All threads of the warp come here; those that it lacks, of
-    /// a block that is no multiple of 32, count as gone.
+    /// Makes `value` in lane 0 the sum of the lanes up to `last`. All threads of the warp execute this. Lanes that a
+    /// block lacks, whose size is no multiple of 32, count as exited.
     fn warp_sum(&mut self, real: Real, value: RegId, last: RegId) {
         let ty = type_of(real);
         for step in [16, 8, 4, 2, 1] {
-            // Whether the other lane is one of those.
+            // Whether the other lane is at most `last`.
             let within = self.b.reg(Type::Pred);
             let shuffle = |this: &mut Self, a: RegId, p: Option<RegId>| {
                 let d = this.b.reg(Type::B32);
@@ -198,7 +199,7 @@ impl Emit<'_> {
         d
     }
 
-    /// Returns where the block's partial sums lie, in bytes.
+    /// Returns the offset of the block's partial sums, in bytes.
     fn partial_place(&mut self, frame: &Frame) -> RegId {
         let special =
             |this: &mut Self, special: Special| this.b.moved(Type::U32, Operand::Special(special));

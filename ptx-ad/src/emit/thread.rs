@@ -1,7 +1,7 @@
-//! Shorter ways: a branch whose predicate is known where control comes from leads on at once.
+//! Jump threading: a branch to a branch whose predicate is known jumps to its target.
 //!
-//! The reverse of a block is passed over if the thread did not come to the block. For a branch that both ways share, the
-//! driver's compiler would keep the kernel's loads apart from those of its reverse, which wait for each other then.
+//! Threads that skip a block skip its reverse. If both paths shared a branch, the driver's compiler would not move the
+//! kernel's loads across it to those of its reverse, so they would wait for each other.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -9,16 +9,16 @@ use ptx::cfg::Cfg;
 use ptx::ir::{Function, Instr, Label, LabelId, Module, Op, Operand, Pred, RegId};
 use ptx::simplify::remove_unreachable;
 
-/// More rounds than this change little.
+/// The most rounds; later ones change little.
 const MOST_ROUNDS: u32 = 8;
 
-/// Functions in which more facts than this may be known at all blocks together stay as they are.
+/// The most facts at all blocks together; functions with more stay as they are.
 const MOST_FACTS: usize = 1 << 20;
 
-/// What predicates are known to be; in order, so that the text is a function of the input.
+/// Known predicates, ordered so that the text is deterministic.
 type Facts = BTreeMap<RegId, bool>;
 
-/// Returns the function with shorter ways.
+/// Returns the function with threaded jumps.
 pub(crate) fn shorten(module: &Module, mut function: Function) -> Function {
     for _ in 0..MOST_ROUNDS {
         let cfg = Cfg::new(module, &function);
@@ -48,7 +48,7 @@ fn guards(function: &Function) -> BTreeSet<RegId> {
     times.into_iter().filter(|(_, times)| *times > 1).map(|(reg, _)| reg).collect()
 }
 
-/// Returns what is known at the end of each block; `None` for those that are never reached.
+/// Returns the facts at the end of each block; `None` for unreachable ones.
 fn facts(cfg: &Cfg, function: &Function, wanted: &BTreeSet<RegId>) -> Vec<Option<Facts>> {
     let mut at_start: Vec<Option<Facts>> = vec![None; cfg.blocks.len()];
     let mut at_end: Vec<Option<Facts>> = vec![None; cfg.blocks.len()];
@@ -59,7 +59,7 @@ fn facts(cfg: &Cfg, function: &Function, wanted: &BTreeSet<RegId>) -> Vec<Option
         let mut changed = false;
         for &number in &cfg.order {
             let Some(Some(start)) = at_start.get(number as usize).cloned() else { continue };
-            let end = behind(cfg, function, number, start, wanted);
+            let end = after_block(cfg, function, number, start, wanted);
             let targets =
                 cfg.blocks.get(number as usize).map_or(&[][..], |block| &block.successors);
             for &to in targets {
@@ -87,8 +87,8 @@ fn facts(cfg: &Cfg, function: &Function, wanted: &BTreeSet<RegId>) -> Vec<Option
     }
 }
 
-/// Returns what is known behind the instructions of a block.
-fn behind(
+/// Returns the facts after the instructions of a block.
+fn after_block(
     cfg: &Cfg,
     function: &Function,
     number: u32,
@@ -110,7 +110,7 @@ fn behind(
     facts
 }
 
-/// Returns what is known on the way from a block to another.
+/// Returns the facts on the edge from a block to another.
 fn along(
     cfg: &Cfg,
     function: &Function,
@@ -135,7 +135,7 @@ fn block_at(cfg: &Cfg, function: &Function, label: LabelId) -> Option<u32> {
     cfg.block_of.get(function.labels.get(label.index())?.at as usize).copied()
 }
 
-/// Gives branches their last targets, and returns whether one has changed.
+/// Retargets branches. Returns whether one has changed.
 fn retarget(
     cfg: &Cfg,
     function: &mut Function,
@@ -151,10 +151,10 @@ fn retarget(
             continue;
         };
         let (uni, target, guard) = (*uni, *target, *guard);
-        // A branch that is always taken, or never.
+        // `known` branches are always taken, or never.
         let known = guard.and_then(|pred| Some(*end.get(&pred.reg)? != pred.negated));
         if known == Some(false) {
-            // It leads to what follows, and is dropped later.
+            // A branch to the next instruction: `drop_jumps` removes it.
             let next = label_at(function, block.end);
             set(function, at, Op::Bra { uni, target: next }, None);
             changed = true;
@@ -182,7 +182,7 @@ enum Place {
     Start(u32),
 }
 
-/// Returns where control goes on from a block that only branches, by what is known.
+/// Returns where a block that only branches leads to, if the facts decide it.
 fn beyond(cfg: &Cfg, function: &Function, to: u32, facts: &Facts) -> Option<Place> {
     let block = cfg.blocks.get(to as usize)?;
     if block.end != block.start.checked_add(1)? {
@@ -215,7 +215,7 @@ fn set(function: &mut Function, at: usize, op: Op, guard: Option<Pred>) {
     }
 }
 
-/// Removes branches to the next instruction, and returns whether there were any.
+/// Removes branches to the next instruction. Returns whether there were any.
 fn drop_jumps(function: &mut Function) -> bool {
     let Some(code) = function.body.take() else { return false };
     let is_next = |at: usize, instr: &Instr| match instr.op {

@@ -1,12 +1,12 @@
-//! Kernels whose adjoint would be wrong, by name.
+//! Kernels whose adjoint would be wrong, by reason.
 
 mod order;
 
 use ptx::ir::{AtomOp, Instr, Module, Op, Order, RegId, Space};
 
 use crate::analysis::{
-    Access, Analysis, Form, Kind, Lost, Origin, Slot, is_global, is_part_of_number, real,
-    real_in_memory,
+    Access, AddressForm, Analysis, Lost, Origin, Slot, ValueKind, is_global, is_part_of_number,
+    real, real_in_memory,
 };
 use crate::body::Body;
 use crate::refusal::{Reason, Refusal, Refusals};
@@ -39,7 +39,7 @@ fn atomic_result(instr: &Instr, varied: bool) -> &'static str {
     }
 }
 
-/// What was found out of a kernel's accesses.
+/// The results of the check.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
     /// All reasons why it can't be differentiated.
@@ -47,8 +47,8 @@ pub(crate) struct Checked {
     /// Pairs of pointers that must not lead to the same memory: the kernel loads through the first after it may have
     /// stored through the second.
     pub(crate) apart: Vec<(usize, usize)>,
-    /// Whether the kernel may load through each pointer what it has stored through it, so that the adjoint needs a copy
-    /// to store to.
+    /// Whether the adjoint needs a private copy of the memory behind each pointer: the kernel may load there what it
+    /// has stored.
     pub(crate) private: Vec<bool>,
 }
 
@@ -84,7 +84,7 @@ impl Check<'_> {
         self.found.push(Refusal::new(reason, text).at(self.module, &self.body.function, instr));
     }
 
-    /// Numbers whose derivative was lost on the way.
+    /// Refuses numbers with a lost derivative.
     fn lost(&mut self) {
         for Lost { block, instr, reason } in self.analysis.activity.losses() {
             let place = self.body.blocks.get(block).and_then(|block| block.code.get(instr));
@@ -123,7 +123,7 @@ impl Check<'_> {
         }
     }
 
-    /// Returns whether an atomic operation takes what depends on active inputs, or is on memory that does.
+    /// Returns whether an atomic operation takes values that depend on active inputs, or is on memory that does.
     fn takes_varied(&self, instr: &Instr) -> bool {
         let activity = &self.analysis.activity;
         let mut varied = false;
@@ -143,14 +143,14 @@ impl Check<'_> {
         varied || on_active
     }
 
-    /// Registers that hold numbers of several types.
+    /// Refuses registers that hold numbers of several types.
     fn mixed(&mut self) {
         for (_, instr) in self.body.instrs() {
             let mut mixed = false;
             instr.for_each_def(|reg| {
                 for slot in [Slot::low(reg), Slot::high(reg)] {
                     mixed |= self.analysis.activity.is_active(slot)
-                        && matches!(self.analysis.kinds.get(slot), Some(Kind::Mixed));
+                        && matches!(self.analysis.kinds.get(slot), Some(ValueKind::Mixed));
                 }
             });
             if mixed {
@@ -161,7 +161,7 @@ impl Check<'_> {
         }
     }
 
-    /// Calls are left out, so nothing may depend on what they return.
+    /// Refuses uses of the results of calls, since calls are left out.
     fn results_of_calls(&mut self) {
         let used = self.used();
         for (_, instr) in self.body.instrs() {
@@ -187,11 +187,11 @@ impl Check<'_> {
         }
     }
 
-    /// Accesses that are not to the numbers that the specification names.
-    fn types(&mut self, instr: &Instr, access: &Access<'_>, form: &Form) {
+    /// Refuses accesses to other numbers than the specification names.
+    fn types(&mut self, instr: &Instr, access: &Access<'_>, form: &AddressForm) {
         let (kinds, activity) = (&self.analysis.kinds, &self.analysis.activity);
         let found = |reg: RegId| {
-            // An integer moves bits; what they are is known by their use.
+            // A load or store of integers moves bits, whose use gives their type.
             real_in_memory(access.ty).or_else(|| kinds.real(Slot::low(reg)))
         };
         if let Origin::Param(param) = form.origin {
@@ -225,7 +225,7 @@ impl Check<'_> {
             return;
         };
         let half = real_in_memory(access.ty).filter(|real| real.scale() > 1);
-        // Less than 16 bits are a part of one, see below.
+        // Less than 16 bits are checked as a part of a number, below.
         if half != pointer.half && access.ty.bits() >= 16 {
             let text = "memory is accessed as numbers of another type than the specification says";
             self.refuse(Reason::Parameter, text, instr);
@@ -235,10 +235,10 @@ impl Check<'_> {
         let is_half = said == Real::F64 && access.ty.bits() == 32;
         let other = |reg: RegId| {
             [Slot::low(reg), Slot::high(reg)].into_iter().any(|slot| {
-                // Halves that only decide may be of several numbers.
+                // A half that is only compared may be of several numbers.
                 let matters = stores || !is_half || activity.is_useful(slot);
                 matches!(kinds.real(slot), Some(real) if real != said)
-                    || matches!(kinds.get(slot), Some(Kind::Mixed)) && matters
+                    || matches!(kinds.get(slot), Some(ValueKind::Mixed)) && matters
             })
         };
         if real(access.ty).is_some_and(|real| real != said) || access.registers().any(other) {
@@ -258,19 +258,19 @@ impl Check<'_> {
                 let pointers = &self.analysis.pointers;
                 is_part_of_number(pointers, kinds, index, form, at, bytes)
             });
-        // Halves of a `double`.
+        // A half of a `double`.
         let half = access.ty.bits() == 32
             && access.registers().any(|reg| {
                 let slot = Slot::low(reg);
                 activity.is_varied(slot)
-                    && matches!(kinds.get(slot), Some(Kind::F64 | Kind::F64High))
+                    && matches!(kinds.get(slot), Some(ValueKind::F64 | ValueKind::F64High))
             });
         if stores && (part || half) {
             self.refuse(Reason::Bits, PART_STORED, instr);
         }
     }
 
-    /// Accesses by an address that comes from one of several pointers.
+    /// Refuses accesses by an address from one of several pointers, where they can't be reversed.
     fn choice(&mut self, instr: &Instr, access: &Access<'_>, origin: Origin) {
         let kinds = &self.analysis.kinds;
         let all = self.analysis.forms.pointers(origin).iter();
@@ -357,17 +357,20 @@ impl Check<'_> {
         }
     }
 
-    /// Stores to local memory whose reverse is not known.
-    fn local_store(&mut self, instr: &Instr, access: &Access<'_>, form: &Form) {
+    /// Refuses stores to local memory without a known reverse.
+    fn local_store(&mut self, instr: &Instr, access: &Access<'_>, form: &AddressForm) {
         let (kinds, activity) = (&self.analysis.kinds, &self.analysis.activity);
         match form.origin {
             Origin::Local(var) if activity.is_local_active(var) => {
                 let part = access.ty.bits() < 32
                     && access.parts().any(|(at, _)| kinds.may_be_local_number(var, form, at));
-                // Of a `double`, whose gradient is one number.
+                // The gradient of a `double` is one number, so half of it can't be stored.
                 let half = access.ty.bits() == 32
                     && access.registers().any(|reg| {
-                        matches!(kinds.get(Slot::low(reg)), Some(Kind::F64 | Kind::F64High))
+                        matches!(
+                            kinds.get(Slot::low(reg)),
+                            Some(ValueKind::F64 | ValueKind::F64High)
+                        )
                     });
                 if part || half {
                     self.refuse(Reason::Bits, PART_STORED, instr);
@@ -447,7 +450,7 @@ impl Check<'_> {
                 self.refuse(reason, text, instr);
                 continue;
             }
-            let effects = self.analysis.used.get(pointer).copied().unwrap_or_default();
+            let effects = self.analysis.effects.get(pointer).copied().unwrap_or_default();
             if adds && (effects.loaded || effects.stored) {
                 let text = "memory is added to by atomics, and also loaded or stored to";
                 self.refuse(Reason::MixedAtomics, text, instr);
@@ -455,7 +458,7 @@ impl Check<'_> {
         }
     }
 
-    /// Active inputs on which no active output depends.
+    /// Refuses active inputs on which no active output depends.
     fn paths(&mut self, spec: &Spec) {
         let activity = &self.analysis.activity;
         let mut missing = Vec::new();
@@ -466,7 +469,7 @@ impl Check<'_> {
             }
         }
         for (index, pointer) in self.analysis.pointers.iter().enumerate() {
-            let effects = self.analysis.used.get(index).copied().unwrap_or_default();
+            let effects = self.analysis.effects.get(index).copied().unwrap_or_default();
             if pointer.slot.is_none() {
                 continue;
             }
@@ -518,7 +521,7 @@ impl Check<'_> {
         .collect()
     }
 
-    /// Returns a message if no active output depends on what is loaded.
+    /// Returns a message if no active output depends on the loaded values.
     fn without_path(&self, name: &str, loads: &[&Instr]) -> Option<(String, Option<Instr>)> {
         let activity = &self.analysis.activity;
         let active = |instr: &&Instr| {
@@ -533,7 +536,7 @@ impl Check<'_> {
             return None;
         }
         let text = format!("no active output depends on `{name}` by a differentiable path");
-        // The place where it is used says more than where it is loaded.
+        // A use says more than a load.
         let used = loads.iter().find_map(|load| {
             let mut defined = Vec::new();
             load.for_each_def(|reg| defined.push(reg));
@@ -547,7 +550,7 @@ impl Check<'_> {
     }
 }
 
-/// Returns what a marker `ad.lost.TYPE.NAME` says: where the value comes from, or the function that computed it.
+/// Returns the text of a marker `ad.lost.TYPE.NAME`: where the value comes from, or the function that computed it.
 fn lost_text(instr: &Instr) -> String {
     let Op::Other { opcode, .. } = &instr.op else {
         return "the derivative of this value is not known".to_owned();

@@ -1,4 +1,4 @@
-//! Loads behind stores: the adjoint repeats loads, and needs what the kernel has loaded.
+//! Loads after stores: the adjoint repeats loads, and needs the values that the kernel has loaded.
 
 use ptx::ir::{Instr, LdKind, Op, Space};
 
@@ -9,8 +9,8 @@ use crate::prepare::BARRIER_WAY_OUT;
 use crate::refusal::Reason;
 
 impl Check<'_> {
-    /// Barriers between threads that exchange something: the reverse would need them, too. Without an exchange they order
-    /// nothing.
+    /// Refuses barriers between threads that exchange values: the reverse would need barriers too. Without an exchange
+    /// they order nothing.
     pub(super) fn barriers(&mut self) {
         let is_barrier = |instr: &&Instr| matches!(instr.op, Op::Bar { .. } | Op::BarWarp { .. });
         let all: Vec<Instr> =
@@ -19,17 +19,18 @@ impl Check<'_> {
             return;
         }
         let count = self.analysis.pointers.iter().count();
-        let used = |at: usize| self.analysis.used.get(at).copied().unwrap_or_default();
+        let used = |at: usize| self.analysis.effects.get(at).copied().unwrap_or_default();
         let writes = |at: usize| used(at).stored || used(at).added;
         let known = |(_, instr): (usize, &Instr)| match self.origin(instr) {
             Some(Origin::Unknown | Origin::Number) => false,
             Some(Origin::Variable(space)) => !is_global(space),
             _ => true,
         };
-        // The gradient of an element that several threads store to is that of the last store.
+        // Stores of several threads to one element exchange, too: the last store gets the gradient.
         let again = |at: usize| used(at).stored && !stores_once(self.body, self.analysis, at);
         let exchanges = |at: usize| {
-            self.analysis.own.get(at).is_none() && (used(at).loaded && writes(at) || again(at))
+            self.analysis.thread_owned.get(at).is_none()
+                && (used(at).loaded && writes(at) || again(at))
         };
         if (0..count).any(exchanges) || !self.body.instrs().all(known) {
             let text = format!(
@@ -38,7 +39,7 @@ impl Check<'_> {
             all.iter().for_each(|instr| self.refuse(Reason::Barrier, &*text, instr));
             return;
         }
-        // Parameters that lead to the same memory would exchange, too.
+        // Pointers to the same memory would exchange, so each pair must be apart.
         for at in (0..count).filter(|at| used(*at).loaded || used(*at).stored) {
             let others = (0..count).filter(|other| *other != at && writes(*other));
             let pairs = others.map(|other| (at, other)).filter(|pair| !self.apart.contains(pair));
@@ -47,10 +48,10 @@ impl Check<'_> {
         }
     }
 
-    /// Loads of what the kernel may have stored to before.
+    /// Refuses loads of memory that the kernel may have stored to before.
     pub(super) fn order(&mut self) {
         let pointers = self.analysis.pointers.iter().count();
-        // Of unknown memory there is no copy from before the launch: a load that is repeated would see the stores.
+        // Unknown memory has no copy from before the launch: a repeated load would see the stores.
         let unknown = |this: &Self, instr: &Instr| {
             !matches!(instr.op, Op::Ld { .. })
                 && Access::of(instr).is_some_and(|access| is_global(access.space))
@@ -72,7 +73,7 @@ impl Check<'_> {
                     self.analysis.forms.address(self.body, access.address).origin
                 });
                 if let Origin::Choice(_) = several {
-                    // The copy of one parameter would not be that of the other.
+                    // The two parameters would have separate copies.
                     if any_unknown || written.contains(&true) {
                         let all = self.analysis.forms.pointers(several);
                         let late: Vec<(usize, usize)> = all
@@ -102,7 +103,7 @@ impl Check<'_> {
                     continue;
                 };
                 if kind == LdKind::NonCoherent {
-                    // The compiler promises that nobody writes there.
+                    // The compiler guarantees that nobody writes there.
                     continue;
                 }
                 let known = |at: usize| written.get(at).copied().unwrap_or(false);
@@ -127,13 +128,13 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the position in lists of pointers of what an instruction accesses; the last stands for unknown memory.
-    /// `None` for memory that only the thread itself writes.
+    /// Returns the index of the accessed memory in lists of pointers; the last index is unknown memory. `None` for
+    /// memory that only the thread itself writes.
     fn written_place(&self, instr: &Instr, any_unknown: bool) -> Option<usize> {
         let access = Access::of(instr).filter(|access| is_global(access.space))?;
         match self.analysis.forms.address(self.body, access.address).origin {
             Origin::Pointer(pointer) => Some(pointer),
-            // Kernels can't write constant memory, by whatever address they read it.
+            // Constant memory can't be written, by whatever address it is read.
             Origin::Param(_) | Origin::Variable(Space::Const) => None,
             Origin::Local(_) | Origin::Variable(Space::Shared) if !any_unknown => None,
             _ => Some(self.analysis.pointers.iter().count()),
@@ -168,7 +169,8 @@ impl Check<'_> {
         }
     }
 
-    /// Returns whether a load behind a store through a pointer without a gradient may lose the gradient of what was stored.
+    /// Returns whether a load after a store through a pointer without a gradient may lose the gradient of the stored
+    /// value.
     fn loses(&self, pointer: usize, load: &Instr) -> bool {
         let (kinds, activity) = (&self.analysis.kinds, &self.analysis.activity);
         if self.analysis.pointers.get(pointer).is_none_or(|known| known.slot.is_some()) {
@@ -188,7 +190,7 @@ impl Check<'_> {
             })
     }
 
-    /// Returns whether the kernel adds through a pointer: what it loads depends on other threads then.
+    /// Returns whether the kernel adds through a pointer: its loads then depend on other threads.
     fn has_atomics(&self, pointer: usize) -> bool {
         self.body.instrs().any(|(_, instr)| {
             matches!(instr.op, Op::Atom { .. })

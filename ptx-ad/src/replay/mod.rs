@@ -1,11 +1,11 @@
 //! Results of atomic operations that the kernel stores for its adjoint.
 //!
-//! An adjoint can't repeat an atomic operation: the result depends on the order of the threads. If the kernel stores the
-//! result in a buffer that is declared as `replay`, the adjoint loads it from there, as it is after the launch. The load
-//! takes the place of the operation, so the address of the store is computed before it.
+//! An adjoint can't repeat an atomic operation: the result depends on the order of the threads. If the kernel stores
+//! the result in a buffer that is declared as `replay`, the adjoint loads it from there, as it is after the launch. The
+//! load takes the place of the operation, so the address of the store is computed before it.
 //!
-//! A kernel that learns from an atomic operation what other threads do may wait for them, and read what they have
-//! written. The adjoint can't: see [`check`].
+//! A kernel may use the result of an atomic operation to wait for other threads and read what they have written. The
+//! adjoint can't: see [`check`].
 
 mod search;
 
@@ -19,12 +19,12 @@ use crate::refusal::{Reason, Refusal};
 use crate::spec::Spec;
 use search::Search;
 
-/// What was replaced.
+/// The replaced atomic operations.
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
     /// Whether each pointer leads to a replay buffer.
     pub(crate) buffers: Vec<bool>,
-    /// The atomic operations, as they were.
+    /// The atomic operations before the replacement.
     atoms: Vec<Instr>,
 }
 
@@ -35,7 +35,7 @@ impl Replay {
     }
 }
 
-/// Replaces the results of atomic operations by loads from replay buffers, and leaves the stores to those out.
+/// Replaces the results of atomic operations by loads from replay buffers, and removes the stores to those.
 ///
 /// # Errors
 /// A replay buffer is not used as such, or a result can't be loaded at the place of its operation.
@@ -68,7 +68,7 @@ pub(crate) fn replace(
         }
     }
     found.extend(search.found);
-    // Those of another reason have none, too.
+    // After another error the unused buffers are no news.
     let known = !found.is_empty();
     let unused = |&(index, is): &(usize, &bool)| *is && !known && !recorded.contains(&index);
     for (index, _) in buffers.iter().enumerate().filter(unused) {
@@ -107,7 +107,7 @@ pub(crate) fn replace(
     Ok(Replay { buffers, atoms })
 }
 
-/// Checks what is said of replay buffers.
+/// Checks the declarations of replay buffers.
 fn declared(spec: &Spec) -> Vec<Refusal> {
     let mut found = Vec::new();
     for param in &spec.params {
@@ -129,8 +129,8 @@ fn declared(spec: &Spec) -> Vec<Refusal> {
 /// Checks a kernel whose atomic operations were replaced, and returns the reasons against it and the pairs of pointers
 /// that must not lead to the same memory.
 ///
-/// What the results say is constant, so nothing that has a gradient may go into them. And memory that some thread writes
-/// is not read by another one: the adjoint of a thread would not find what that other thread has written.
+/// The results are constants, so no value with a gradient may go into them. No thread may read memory that another one
+/// writes: its adjoint would not find those values.
 pub(crate) fn check(
     module: &Module,
     body: &Body,
@@ -174,7 +174,7 @@ pub(crate) fn check(
         }
         let bits = body.instrs().map(|(_, instr)| instr).find(|instr| {
             let same = !matches!(instr.op, Op::Ld { .. }) && origin(instr) == place;
-            // The third operand of `cas` is no value of an access.
+            // The third operand of `cas` is not among the values of an access.
             let third = match &instr.op {
                 Op::Atom { c: Some(Operand::Reg(reg)), .. } => depends(*reg),
                 _ => false,
@@ -189,14 +189,14 @@ pub(crate) fn check(
     }
     let written = |pointer: usize| {
         let buffer = replay.buffers.get(pointer) == Some(&true);
-        buffer || analysis.used.get(pointer).is_some_and(|used| used.stored || used.added)
+        buffer || analysis.effects.get(pointer).is_some_and(|used| used.stored || used.added)
     };
     for (_, instr) in body.instrs() {
         let Op::Ld { access, .. } = &instr.op else { continue };
         let Some(origin) = origin(instr).filter(|_| is_global(access.space)) else { continue };
         let others = |pointer: usize| {
             let buffer = replay.buffers.get(pointer) == Some(&true);
-            !buffer && written(pointer) && analysis.own.get(pointer).is_none()
+            !buffer && written(pointer) && analysis.thread_owned.get(pointer).is_none()
         };
         let of_others = match origin {
             Origin::Pointer(pointer) => others(pointer),
@@ -215,7 +215,7 @@ pub(crate) fn check(
     let count = analysis.pointers.iter().count();
     let loaded = |pointer: usize| {
         let buffer = replay.buffers.get(pointer) == Some(&true);
-        buffer || analysis.used.get(pointer).is_some_and(|used| used.loaded)
+        buffer || analysis.effects.get(pointer).is_some_and(|used| used.loaded)
     };
     let pairs = (0..count).filter(|&one| loaded(one)).flat_map(|one| {
         (0..count)

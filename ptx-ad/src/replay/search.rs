@@ -4,14 +4,14 @@ use std::collections::{HashMap, HashSet};
 
 use ptx::ir::{Address, Base, Instr, LdKind, Module, Op, Operand, Order, RegId, Role, Space, Type};
 
-use crate::analysis::{Access, Analysis, Form, Origin, real};
+use crate::analysis::{Access, AddressForm, Analysis, Origin, real};
 use crate::body::Body;
 use crate::refusal::{Reason, Refusal};
 
-/// An address that takes more steps than this is not computed again.
+/// The most steps of an address that is computed a second time.
 const MOST_STEPS: usize = 100;
 
-/// A number of a store to a replay buffer.
+/// A store of one number to a replay buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Site {
     pub(super) block: usize,
@@ -21,11 +21,11 @@ pub(super) struct Site {
     ty: Type,
     base: Base,
     offset: i64,
-    form: Form,
+    form: AddressForm,
     value: Option<RegId>,
 }
 
-/// The place of an atomic operation, and its result.
+/// The position of an atomic operation, and its result.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Atom {
     pub(super) block: usize,
@@ -34,13 +34,13 @@ pub(super) struct Atom {
     ty: Type,
 }
 
-/// A kernel, as it is searched for results that are stored.
+/// A search for results that a kernel stores.
 pub(super) struct Search<'a> {
     module: &'a Module,
     body: &'a Body,
     analysis: &'a Analysis,
     buffers: &'a [bool],
-    /// Where each register is defined: the block, and the instruction if it is no phi.
+    /// The definition of each register: the block, and the instruction unless it is a phi.
     definitions: HashMap<RegId, (usize, Option<usize>)>,
     pub(super) found: Vec<Refusal>,
 }
@@ -81,7 +81,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Returns the stores to replay buffers. Nothing else may be done with those.
+    /// Returns the stores to replay buffers. Other accesses to them are errors.
     pub(super) fn sites(&mut self) -> Vec<Site> {
         let mut sites = Vec::new();
         for (block, code) in self.body.blocks.iter().enumerate() {
@@ -128,7 +128,7 @@ impl<'a> Search<'a> {
         .collect()
     }
 
-    /// Returns the store of an operation's result: each thread that comes to the operation comes to the store.
+    /// Returns the store of an operation's result: each thread that executes the operation executes the store.
     pub(super) fn site_of(&mut self, atom: &Atom, sites: &[Site]) -> Option<Site> {
         let reached = self.reached(atom.block);
         let holds =
@@ -140,14 +140,14 @@ impl<'a> Search<'a> {
                 && (site.block != atom.block || site.at > atom.at)
         });
         if let (Some(site), true) = (first, some.is_empty()) {
-            let text = "the result of an atomic operation is not stored on each way behind it, or in another loop: \
+            let text = "the result of an atomic operation is not stored on each path after it, or in another loop: \
                         store it at once";
             self.refuse(Reason::AtomicResult, text, site.block, site.at);
         }
         some.first().copied()
     }
 
-    /// Returns whether a value is the operation's result, wherever control comes from the operation.
+    /// Returns whether a value is the operation's result on every path from the operation.
     fn is_result(&self, value: RegId, atom: &Atom, reached: &[bool], steps: usize) -> bool {
         if value == atom.result {
             return true;
@@ -158,7 +158,7 @@ impl<'a> Search<'a> {
         let Some(&(block, at)) = self.definitions.get(&value) else { return false };
         let again = |value: RegId| self.is_result(value, atom, reached, steps + 1);
         let Some(at) = at else {
-            // A phi behind the operation, in the same turn.
+            // A phi after the operation, in the same iteration.
             let here = self.body.region_of(block) == self.body.region_of(atom.block);
             let phis = self.body.blocks.get(block).map_or(&[][..], |block| &block.phis);
             let Some(phi) = phis.iter().find(|phi| phi.reg == value).filter(|_| here) else {
@@ -178,7 +178,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Returns which blocks control may come to from a block in the same turn, itself among them.
+    /// Returns the blocks that are reachable from a block in the same iteration, itself among them.
     fn reached(&self, from: usize) -> Vec<bool> {
         let mut reached = vec![false; self.body.blocks.len()];
         let mut open = vec![from];
@@ -192,7 +192,7 @@ impl<'a> Search<'a> {
         reached
     }
 
-    /// Returns what takes the place of an operation's result. Types of new registers are added to `fresh`.
+    /// Returns the code that replaces an operation's result. Adds the types of new registers to `fresh`.
     pub(super) fn load(
         &mut self,
         atom: &Atom,
@@ -209,8 +209,8 @@ impl<'a> Search<'a> {
         let mut region = self.body.region_of(atom.block);
         while region > 0 {
             if !self.changes(base, region) {
-                let text = "each turn of a loop stores the result of its atomic operation at the same address: the next \
-                            turn overwrites it";
+                let text = "each iteration of a loop stores the result of its atomic operation at the same address: the \
+                            next one overwrites it";
                 self.refuse(Reason::AtomicResult, text, site.block, site.at);
                 return None;
             }
@@ -218,12 +218,12 @@ impl<'a> Search<'a> {
         }
         let later = self.reached(site.block);
         let overwrites = sites.iter().find(|other| {
-            let behind = if other.block == site.block {
+            let after = if other.block == site.block {
                 other.at > site.at
             } else {
                 later.get(other.block) == Some(&true)
             };
-            other.pointer == site.pointer && behind && !apart(site, other)
+            other.pointer == site.pointer && after && !apart(site, other)
         });
         if let Some(other) = overwrites {
             let text = "this may overwrite the result of an atomic operation: give it a replay buffer of its own";
@@ -261,7 +261,7 @@ impl<'a> Search<'a> {
         Some(code)
     }
 
-    /// Returns whether a value depends on what a loop carries.
+    /// Returns whether a value depends on values that a loop carries.
     fn changes(&self, value: RegId, region: usize) -> bool {
         let header = self.body.range(region).start;
         let (mut seen, mut open) = (HashSet::from([value]), vec![value]);
@@ -288,7 +288,7 @@ impl<'a> Search<'a> {
     /// Returns whether a register has its value before an operation.
     fn is_known(&self, reg: RegId, atom: &Atom) -> bool {
         match self.definitions.get(&reg) {
-            // It may be anything, anywhere.
+            // A register without a definition may have any value, anywhere.
             None => true,
             Some((block, None)) if *block == atom.block => true,
             Some((block, Some(at))) if *block == atom.block => *at < atom.at,
@@ -296,7 +296,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Returns whether each way to block `to` comes by block `by`.
+    /// Returns whether block `by` dominates block `to`.
     fn dominates(&self, by: usize, to: usize) -> bool {
         let (mut seen, mut open) = (HashSet::new(), vec![to]);
         while let Some(at) = open.pop() {
@@ -313,22 +313,22 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Returns whether two stores of one turn go to different memory.
+/// Returns whether two stores of one iteration go to different memory.
 fn apart(one: &Site, other: &Site) -> bool {
     let bytes = |site: &Site| i64::from(site.ty.bytes());
     if one.base == other.base {
         return one.offset.saturating_add(bytes(one)) <= other.offset
             || other.offset.saturating_add(bytes(other)) <= one.offset;
     }
-    // Forms have the offset of the whole access, which parts of vectors begin behind.
+    // `form` has the offset of the whole access; parts of a vector lie after it.
     let place = |site: &Site| site.form.thread_offset().filter(|offset| offset.stride > 0);
     let (Some(a), Some(b)) = (place(one), place(other)) else { return false };
     let ahead = b.constant.wrapping_sub(a.constant).rem_euclid(a.stride);
-    // The widest vector.
+    // The widest vector has 16 bytes.
     a.stride == b.stride && ahead >= 16 && ahead.saturating_add(16) <= a.stride
 }
 
-/// Computes a value before an operation that is computed behind it.
+/// Computes a value before an operation although its code is after it.
 struct Hoist<'s, 'a> {
     search: &'s Search<'a>,
     atom: &'s Atom,

@@ -191,7 +191,7 @@ fn no_numbers() {
     for code in [five, counted] {
         refused(&singles(), &[own, &code, last].concat());
     }
-    // Within one array, a turn reads what the turn before has stored.
+    // Within one array, an iteration reads what the iteration before has stored.
     let shifted =
         copying("%w4", "%w10", 4, "IN").replace(".local", ".global").replace("%w10", "%w8");
     let value = "ld.global.f32 %f1, [%w4]; st.global.f32 [%w5], %f1; add.s64 %w8, %w4, 4;";

@@ -104,7 +104,7 @@ fn dropped_and_assigned() {
             [1, 1],
             [true, true],
         ),
-        // In each turn of a loop, to the thread's element and to another thread's.
+        // In each iteration of a loop, to the thread's element and to another thread's.
         (
             format!(
                 "{below} {LOAD} mov.u32 %r4, 0;\nTOP: mul.f32 %f1, %f1, %f9; st.global.f32 [%w5], %f1; \

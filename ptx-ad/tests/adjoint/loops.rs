@@ -24,7 +24,7 @@ fn simple(before: &str, code: &str) -> (Compared, Adjoint) {
     let trips: Vec<u32> = (0..70).map(|at| at * 5 % 7).collect();
     let args = [floats(&values), floats(&values), words(&trips), word(5), scalar(0.75)];
     let mut found = None;
-    // None, for no turn, for some threads' turns, and for all.
+    // None, for no iteration, for some threads' iterations, and for all.
     for scratch in [0, 100, 840, 1 << 20] {
         let mut device = Device::new();
         device.scratch = scratch;
@@ -108,7 +108,7 @@ fn sums() {
 /// for what is not read.
 #[test]
 fn what_is_read() {
-    let turns = |code: &str, next: &str| {
+    let iterations = |code: &str, next: &str| {
         let code = format!(
             "mov.f32 %f2, 0f3F000000; mov.u32 %r4, 0; mov.u64 %w8, %w1;
              TOP: setp.ge.u32 %p1, %r4, %r8; @%p1 bra DONE;
@@ -122,10 +122,10 @@ fn what_is_read() {
         x.loaded
     };
     let even = "add.s64 %w8, %w8, 4;";
-    assert!(turns("sin.approx.f32 %f3, %f2; add.f32 %f2, %f3, %f4;", even));
-    // The address is kept for each turn, and only the reverse loads.
+    assert!(iterations("sin.approx.f32 %f3, %f2; add.f32 %f2, %f3, %f4;", even));
+    // The address is kept for each iteration, and only the reverse loads.
     let uneven = "and.b32 %r5, %r4, 1; setp.eq.u32 %p2, %r5, 0; @%p2 add.s64 %w8, %w8, 4;";
-    assert!(turns("fma.rn.f32 %f2, %f4, %f9, %f2;", uneven));
+    assert!(iterations("fma.rn.f32 %f2, %f4, %f9, %f2;", uneven));
 }
 
 /// Barriers in kernels whose threads exchange nothing order nothing.
@@ -198,7 +198,7 @@ fn counters() {
     }
 }
 
-/// Values that are exchanged in each turn, and that go round.
+/// Values that are exchanged in each iteration, and that go round.
 #[test]
 fn exchanges() {
     simple(
@@ -297,7 +297,7 @@ fn memory_in_loops() {
          ld.global.f32 %f3, [%w8+8]; mul.f32 %f2, %f2, %f3; add.s64 %w8, %w8, 4; add.u32 %r4, %r4, 1; bra TOP;
          DONE:",
     );
-    // The thread's own element, in each turn.
+    // The thread's own element, in each iteration.
     simple(
         "",
         "mov.u32 %r4, 0; mov.f32 %f2, %f1;
@@ -305,7 +305,7 @@ fn memory_in_loops() {
          ld.global.f32 %f3, [%w4]; fma.rn.f32 %f2, %f2, %f3, %f9; add.u32 %r4, %r4, 1; bra TOP;
          DONE:",
     );
-    // Each turn overwrites what the turn before has stored.
+    // Each iteration overwrites what the iteration before has stored.
     simple(
         "",
         "mov.u32 %r4, 0; mov.f32 %f2, %f1;
@@ -332,7 +332,7 @@ fn private_copies() {
          DONE: ld.global.f32 %f4, [%w5]; mul.f32 %f2, %f4, %f4;",
     );
     assert!(adjoint.accesses[1].private && adjoint.scratch);
-    // Two loads in a turn, and doubles as halves.
+    // Two loads in an iteration, and doubles as halves.
     simple(
         "",
         "mov.u32 %r4, 0; mov.f32 %f2, %f1;

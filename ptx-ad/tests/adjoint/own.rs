@@ -140,12 +140,16 @@ fn two_names() {
             .as_str(),
     );
     assert_eq!(late.apart, [(1, 2)]);
-    // In the turn behind.
-    let turns = made(
+    // In the iteration behind.
+    let iterations = made(
         "mov.f32 %f2, 0f3F800000; mov.u32 %r4, 0; ld.global.f32 %f5, [%w6];\nTOP: ld.global.f32 %f1, [%w5]; \
          fma.rn.f32 %f2, %f2, %f1, %f5; st.global.f32 [%w7], %f2; add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 3; @%p1 bra TOP;",
     );
-    assert!(turns.apart.contains(&(0, 2)) && !turns.apart.contains(&(1, 2)), "{:?}", turns.apart);
+    assert!(
+        iterations.apart.contains(&(0, 2)) && !iterations.apart.contains(&(1, 2)),
+        "{:?}",
+        iterations.apart
+    );
     // Two outputs of one block: both gradients are loaded before one is cleared.
     let outputs = made(
         "ld.global.f32 %f1, [%w5]; mul.f32 %f3, %f1, %f1; st.global.f32 [%w6], %f3; mul.f32 %f2, %f1, %f3;",

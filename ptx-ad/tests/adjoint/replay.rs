@@ -230,7 +230,7 @@ fn refused() {
             "atom.global.add.u32 %r5, [%w6], 1; setp.gt.f32 %p1, %f1, 0f00000000; @%p1 bra ON;\n\
              st.global.u32 [%w8], %r5; // !\nON:",
             AtomicResult,
-            "not stored on each way",
+            "not stored on each path",
         ),
         // Something else is stored.
         (
@@ -255,21 +255,21 @@ fn refused() {
             AtomicResult,
             "another type",
         ),
-        // In each turn at the same address.
+        // In each iteration at the same address.
         (
             "mov.u32 %r7, 0;\nTOP: atom.global.add.u32 %r5, [%w6], 1;\nst.global.u32 [%w8], %r5; // !\n\
              mul.f32 %f2, %f2, %f1; add.u32 %r7, %r7, 1; setp.lt.u32 %p1, %r7, 3; @%p1 bra TOP;",
             AtomicResult,
-            "each turn",
+            "each iteration",
         ),
-        // The inner loop's places are those of the outer loop's next turn.
+        // The inner loop's places are those of the outer loop's next iteration.
         (
             "mov.u32 %r7, 0;\nOUTER: mov.u32 %r8, 0;\nTOP: atom.global.add.u32 %r5, [%w6], 1; mad.lo.u32 %r6, %r1, 4, %r8; \
              mul.wide.u32 %w11, %r6, 4; add.s64 %w12, %w3, %w11;\nst.global.u32 [%w12], %r5; // !\n\
              mul.f32 %f2, %f2, %f1; add.u32 %r8, %r8, 1; setp.lt.u32 %p1, %r8, 3; @%p1 bra TOP; \
              add.u32 %r7, %r7, 1; setp.lt.u32 %p1, %r7, 2; @%p1 bra OUTER;",
             AtomicResult,
-            "each turn",
+            "each iteration",
         ),
         // Behind the loop.
         (

@@ -297,7 +297,7 @@ fn constructs_matter() {
         println!("{}: {matter} of {tried} matter", construct.name());
     }
     for (construct, [tried, matter]) in &tried {
-        // A loop without turns does nothing.
+        // A loop without iterations does nothing.
         let bar = if *construct == Construct::TripsZero { 0 } else { 2 * tried / 5 };
         assert!(*matter >= bar, "{}: {matter} of {tried} matter", construct.name());
     }

@@ -50,7 +50,7 @@ fn args(weights: usize, n: usize, below: usize) -> Vec<Arg> {
     vec![floats(&w), floats(&x), words(&m), floats(&out), word(n as u32)]
 }
 
-/// The same, where all threads have as many turns: whole warps come to each.
+/// The same, where all threads have as many iterations: whole warps come to each.
 fn in_step(weights: usize, n: usize) -> Vec<Arg> {
     let mut args = args(weights, n, 1);
     args[2] = words(&vec![4; n]);
@@ -217,11 +217,11 @@ fn branches() {
 
 #[test]
 fn loops() {
-    // The address depends on the turn, and the number of turns on the thread.
-    let turns = "mov.f32 %f2, %f1; mul.f32 %f3, %f1, 0f3F000000; mov.u32 %r5, 0; mov.u64 %w9, %w1;\n\
+    // The address depends on the iteration, and the number of iterations on the thread.
+    let iterations = "mov.f32 %f2, %f1; mul.f32 %f3, %f1, 0f3F000000; mov.u32 %r5, 0; mov.u64 %w9, %w1;\n\
         TOP: setp.ge.u32 %p2, %r5, %r20; @%p2 bra DONE; ld.global.f32 %f4, [%w9];\n\
         fma.rn.f32 %f2, %f2, %f3, %f4; add.s64 %w9, %w9, 4; add.u32 %r5, %r5, 1; bra TOP; DONE:";
-    // The address is that of all turns.
+    // The address is that of all iterations.
     let carried = "mov.f32 %f2, %f1; mul.f32 %f3, %f1, 0f3F000000; mov.u32 %r5, 0;\n\
         TOP: setp.ge.u32 %p2, %r5, %r20; @%p2 bra DONE; ld.global.f32 %f4, [%w1]; ld.global.f32 %f5, [%w1+8];\n\
         fma.rn.f32 %f2, %f2, %f3, %f4; mul.f32 %f2, %f2, %f5; add.u32 %r5, %r5, 1; bra TOP; DONE:";
@@ -242,7 +242,7 @@ fn loops() {
         setp.ge.u32 %p2, %r5, %r20; @%p2 bra DONE; ld.global.f32 %f4, [%w9+4]; fma.rn.f32 %f2, %f1, %f4, %f2;\n\
         add.u32 %r5, %r5, 1; setp.lt.u32 %p2, %r5, 6; @%p2 bra TOP; DONE:";
     for (code, sums) in
-        [(turns, true), (carried, true), (nested, true), (left, false), (breaks, true)]
+        [(iterations, true), (carried, true), (nested, true), (left, false), (breaks, true)]
     {
         let text = text(code);
         for (grid, block, n) in SHAPES {

@@ -209,11 +209,11 @@ impl Draw<'_> {
             }
             _ => {
                 self.labels += 1;
-                let turns = 1 + self.rng.below(3);
+                let iterations = 1 + self.rng.below(3);
                 (
                     format!("mov.u32 %turn{depth}, 0;\nagain{label}:\n"),
                     format!(
-                        "add.u32 %turn{depth}, %turn{depth}, 1; setp.lt.u32 %last, %turn{depth}, {turns};\n\
+                        "add.u32 %turn{depth}, %turn{depth}, 1; setp.lt.u32 %last, %turn{depth}, {iterations};\n\
                          @%last bra again{label};\n"
                     ),
                 )

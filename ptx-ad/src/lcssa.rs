@@ -1,6 +1,7 @@
-//! Loop-closed form: a value that is defined in a loop and read outside goes through a phi behind the loop's exit.
+//! Loop-closed SSA: a value that is defined in a loop and read outside goes through a phi after the loop's exit.
 //!
-//! Then a register is read in its own region and in loops within it, where it holds the value of the present turn.
+//! So a register is read only in its own region and in loops within it, where it holds the value of the current
+//! iteration.
 
 use std::collections::HashMap;
 
@@ -8,7 +9,7 @@ use ptx::ir::{Instr, Operand, RegId};
 
 use crate::body::{Body, End, Phi};
 
-/// Closes all loops, inner ones first: what leaves an inner loop may leave the loop around it too.
+/// Closes all loops, inner ones first: a value that leaves an inner loop may leave the loop around it too.
 pub(crate) fn close(body: &mut Body) {
     for region in (1..body.regions.len()).rev() {
         let mut outside: Vec<(RegId, Vec<Use>)> = Vec::new();
@@ -32,8 +33,8 @@ pub(crate) fn close(body: &mut Body) {
     }
 }
 
-/// Removes phis that are copies of one value from outside the loop or of themselves, and returns whether there were any.
-/// Those behind exits stay.
+/// Removes phis that are copies of one value from outside the loop or of themselves. Returns whether there were any.
+/// Phis after exits stay.
 fn drop_copies(body: &mut Body) -> bool {
     let mut same: HashMap<RegId, RegId> = HashMap::new();
     for (index, block) in body.blocks.iter().enumerate() {
@@ -48,7 +49,7 @@ fn drop_copies(body: &mut Body) -> bool {
                 }
             }
             let Some(of) = of.filter(|of| single && !same.contains_key(of)) else { continue };
-            // What has no definition may be anything, anywhere.
+            // A register without a definition may have any value, anywhere.
             let visible =
                 body.definition(of).is_none_or(|at| body.contains(body.region_of(at), index));
             if visible && !same.values().any(|known| *known == phi.reg) {
@@ -85,7 +86,7 @@ fn drop_copies(body: &mut Body) -> bool {
     true
 }
 
-/// A place where a register is read.
+/// A read of a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     /// An instruction of a block, or the block's branch.
@@ -94,7 +95,7 @@ enum Use {
     Argument(usize, usize, usize),
 }
 
-/// Returns what is defined in a region and read outside, in the order of the code.
+/// Returns the registers that are defined in a region and read outside, in the order of the code.
 fn uses_outside(body: &Body, region: usize) -> Vec<(RegId, Use)> {
     let inside = |reg: RegId| body.definition(reg).is_some_and(|at| body.contains(region, at));
     let mut found = Vec::new();
@@ -125,12 +126,12 @@ fn uses_outside(body: &Body, region: usize) -> Vec<(RegId, Use)> {
     found
 }
 
-/// What stands for a register of a loop in the blocks outside.
+/// The values of a loop's register in the blocks outside.
 struct Values<'b> {
     body: &'b mut Body,
     region: usize,
     reg: RegId,
-    /// The register at the start of each block that was asked for.
+    /// The register at the start of each block that was looked up.
     known: HashMap<usize, RegId>,
 }
 
@@ -174,7 +175,7 @@ impl Values<'_> {
 
     /// Returns the register that holds the value at the start of a block outside the loop.
     fn at_start(&mut self, block: usize) -> RegId {
-        // Blocks whose phis still lack their arguments.
+        // Blocks whose value is still to be found; the last is found first.
         let mut open = vec![block];
         while let Some(&at) = open.last() {
             if self.known.contains_key(&at) {
@@ -195,7 +196,7 @@ impl Values<'_> {
                     let value = self.phi(at);
                     self.known.insert(at, value);
                     open.pop();
-                    // Its arguments, once the block is known: it may be its own predecessor's.
+                    // Arguments come after the block is in `known`, since it may be its own predecessor.
                     open.extend(
                         preds.iter().filter(|&&from| !self.body.contains(self.region, from)),
                     );

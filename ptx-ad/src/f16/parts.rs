@@ -8,7 +8,7 @@ use crate::body::Body;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Part {
     pub(super) reg: RegId,
-    /// From 0 to 3, the lowest first.
+    /// The position from 0 to 3, the lowest first.
     pub(super) at: u32,
 }
 
@@ -20,24 +20,24 @@ impl Part {
         Self { reg, at }
     }
 
-    /// Returns the position in lists of all parts.
+    /// Returns the index in lists of all parts.
     pub(super) fn index(self) -> usize {
         self.reg.index() * PARTS + self.at as usize
     }
 }
 
-/// Where 16 bits come from.
+/// The source of 16 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     Part(Part),
     Bits(u16),
 }
 
-/// What becomes of 16 bits.
+/// A move of 16 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moved {
     Copy(Source),
-    /// One of two, chosen as the instruction says.
+    /// One of two sources, chosen as the instruction says.
     Choice(Source, Source),
     /// The highest bit is inverted.
     Neg(Part),
@@ -45,7 +45,7 @@ pub(super) enum Moved {
     Abs(Part),
 }
 
-/// Returns how many parts a register of this type has.
+/// Returns the number of parts of a register of this type.
 pub(super) fn count(ty: Type) -> u32 {
     match ty.bits() {
         bits @ (16 | 32 | 64) => bits / 16,
@@ -53,11 +53,11 @@ pub(super) fn count(ty: Type) -> u32 {
     }
 }
 
-/// The bits of parts that are constants.
+/// The parts that are constants.
 #[derive(Debug)]
 pub(super) struct Known {
     bits: Vec<Option<u16>>,
-    /// How many parts each register has.
+    /// The number of parts of each register.
     counts: Vec<u32>,
 }
 
@@ -66,7 +66,7 @@ impl Known {
         let registers = &body.function.registers;
         let counts = registers.iter().map(|ty| count(*ty)).collect();
         let mut known = Self { bits: vec![None; registers.len() * PARTS], counts };
-        // Each register is written before it is read, but by phis.
+        // Each register is written before it is read, except by phis.
         for (_, instr) in body.instrs() {
             for (part, moved) in known.moves(instr) {
                 if let Moved::Copy(Source::Bits(bits)) = moved
@@ -95,7 +95,7 @@ impl Known {
         }
     }
 
-    /// Returns what an instruction moves to the parts of its results; parts that it computes otherwise are left out.
+    /// Returns the parts of the results that an instruction moves. Computed parts are left out.
     pub(super) fn moves(&self, instr: &Instr) -> Vec<(Part, Moved)> {
         let mut found = Vec::new();
         if instr.guard.is_some() {
@@ -151,13 +151,13 @@ impl Known {
                 for at in 0..2 {
                     let pair = u32::try_from(bytes >> (8 * at) & 0xff).unwrap_or(0);
                     let (low, high) = (pair & 0xf, pair >> 4);
-                    // Two bytes that are side by side in one operand.
+                    // `whole`: the two bytes are adjacent in one operand.
                     let whole = low < 8 && low.is_multiple_of(2) && high == low + 1;
                     let from = if low < 4 { a } else { b };
                     moved(*d, at, copy(from, low % 4 / 2).filter(|_| whole));
                 }
             }
-            // Above what is loaded are zeros.
+            // A zero-extending load clears the parts above.
             Op::Ld { ty, d, .. } if !ty.is_signed() && count(*ty) > 0 => {
                 for d in d.iter().flatten() {
                     let all = self.counts.get(d.index()).copied().unwrap_or(0);
@@ -182,7 +182,7 @@ impl Known {
             };
         }
         let both = (self.source(a, at)?, self.source(b, at)?);
-        // Nothing is carried where one of two is zero everywhere.
+        // An addition carries nothing if one operand is zero in each part.
         let apart = |at: u32| {
             let zero = |operand| self.source(operand, at) == Some(Bits(0));
             zero(a) || zero(b)

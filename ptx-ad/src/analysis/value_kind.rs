@@ -1,21 +1,21 @@
-//! Which 32 bits of registers hold numbers. A register's declared type says its width only: a `float` may lie in a
-//! `.b32`, and two in a `.b64`.
+//! The kinds of numbers that 32 bits of registers hold. A register's declared type gives only its width: a `float` may
+//! lie in a `.b32`, and two in a `.b64`.
 
 use std::collections::HashMap;
 
 use ptx::ir::{Address, Instr, Op, Operand, RegId, Type, VarId};
 
+use super::address_form::{AddressForm, AddressForms, Origin};
 use super::cells::{Cell, LocalCells};
 use super::constant::constants;
-use super::form::{Form, Forms, Origin};
-use super::meaning::{Meaning, Slot, meaning, real, sign_mask};
+use super::semantics::{Semantics, Slot, real, semantics, sign_mask};
 use super::{Access, Pointers};
 use crate::body::Body;
 use crate::spec::{Real, Reals};
 
-/// What 32 bits hold.
+/// The contents of 32 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     /// A `float`.
     F32,
     /// The lower half of a `double`.
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     Mixed,
 }
 
-impl Kind {
+impl ValueKind {
     /// Returns the type of the number that begins here.
     pub(crate) fn real(self) -> Option<Real> {
         match self {
@@ -37,27 +37,28 @@ impl Kind {
     }
 }
 
-/// Returns whether the types of an instruction's operands say what they are.
+/// Returns whether an instruction's types are those of its operands.
 fn is_typed(op: &Op) -> bool {
     matches!(op, Op::Setp { .. } | Op::Set { .. } | Op::Cvt { .. } | Op::Testp { .. })
 }
 
 /// The kinds of all slots: classes of slots that are copies of each other, by union and find.
 #[derive(Debug)]
-pub(crate) struct Kinds {
+pub(crate) struct ValueKinds {
     parent: Vec<u32>,
-    /// How many slots a root stands for.
+    /// The number of slots in the class of each root.
     size: Vec<u32>,
-    kind: Vec<Option<Kind>>,
+    kind: Vec<Option<ValueKind>>,
     /// Members of elements in memory: the pointer and the offset.
     cells: HashMap<(usize, u64), u32>,
-    /// Slots that depend on no number but by comparisons. Their bits may be of several types: 0 is zero in each.
+    /// Slots whose value depends on numbers only through comparisons. Their bits may be of several types: 0 is zero in
+    /// each.
     constant: Vec<bool>,
     locals: LocalCells,
 }
 
-impl Kinds {
-    pub(crate) fn new(body: &Body, pointers: &Pointers, forms: &Forms) -> Self {
+impl ValueKinds {
+    pub(crate) fn new(body: &Body, pointers: &Pointers, forms: &AddressForms) -> Self {
         let slots = body.function.registers.len() * 2;
         let parent = (0..u32::try_from(slots).unwrap_or(u32::MAX)).collect();
         let (size, kind) = (vec![1; slots], vec![None; slots]);
@@ -78,7 +79,7 @@ impl Kinds {
             kinds.instr(body, pointers, forms, instr);
             masks.extend(sign_mask(instr));
         }
-        // Numbers whose sign bit is changed stay numbers, and their copies may be changed again.
+        // A number with a changed sign bit is still a number, and so are its copies.
         let mut open = masks;
         loop {
             let before = open.len();
@@ -86,8 +87,8 @@ impl Kinds {
                 let Some(source) = Slot::of(a) else { return false };
                 let found = kinds
                     .get(source)
-                    .and_then(Kind::real)
-                    .or(kinds.get(Slot::low(*d)).and_then(Kind::real));
+                    .and_then(ValueKind::real)
+                    .or(kinds.get(Slot::low(*d)).and_then(ValueKind::real));
                 if found != Some(*real) {
                     return true;
                 }
@@ -102,27 +103,27 @@ impl Kinds {
         }
     }
 
-    /// What is copied through local memory stays what it is, although copies of bits do not say what they copy.
+    /// Joins copies through local memory. (Copies of bits do not say what they copy.)
     fn locals(&mut self) -> bool {
-        // A zero may be stored over all of an array, whatever is in its parts.
+        // A constant may be stored to all of an array: zeros, for any kind.
         let constant = |slot: Slot| self.constant.get(slot.index()) == Some(&true);
         let halves = self.locals.halves().filter(|(slot, _)| !constant(*slot));
         let cells: Vec<(Slot, Cell)> = halves.collect();
         let mut changed = false;
         loop {
-            let mut kinds: HashMap<Cell, Kind> = HashMap::new();
+            let mut kinds: HashMap<Cell, ValueKind> = HashMap::new();
             for &(slot, cell) in &cells {
                 if let Some(kind) = self.get(slot) {
                     let known = kinds.entry(cell).or_insert(kind);
                     if *known != kind {
-                        *known = Kind::Mixed;
+                        *known = ValueKind::Mixed;
                     }
                 }
             }
             let mut again = false;
             for &(slot, cell) in &cells {
                 if let Some(kind) = kinds.get(&cell)
-                    && *kind != Kind::Mixed
+                    && *kind != ValueKind::Mixed
                     && self.get(slot).is_none()
                 {
                     self.set(slot, *kind);
@@ -136,14 +137,20 @@ impl Kinds {
         }
     }
 
-    /// Returns the words of local memory that bytes at an offset from an address may lie in: names that are the same for
-    /// accesses that may meet.
-    pub(crate) fn local_words(&self, var: VarId, form: &Form, at: i64, bytes: u32) -> Vec<Cell> {
+    /// Returns the words of local memory that bytes at an offset from an address may lie in. Overlapping accesses have
+    /// a word in common.
+    pub(crate) fn local_words(
+        &self,
+        var: VarId,
+        form: &AddressForm,
+        at: i64,
+        bytes: u32,
+    ) -> Vec<Cell> {
         self.locals.words(var, form, at, bytes)
     }
 
-    /// Returns whether a float may lie where less than 32 bits at an offset from an address do, in local memory.
-    pub(crate) fn may_be_local_number(&self, var: VarId, form: &Form, at: i64) -> bool {
+    /// Returns whether a float may overlap less than 32 bits at an offset from an address, in local memory.
+    pub(crate) fn may_be_local_number(&self, var: VarId, form: &AddressForm, at: i64) -> bool {
         let words = self.locals.words(var, form, at, 1);
         self.locals.halves().any(|(slot, cell)| {
             let constant = self.constant.get(slot.index()) == Some(&true);
@@ -152,14 +159,14 @@ impl Kinds {
     }
 
     /// Returns what a slot holds; `None` if it is no number.
-    pub(crate) fn get(&self, slot: Slot) -> Option<Kind> {
+    pub(crate) fn get(&self, slot: Slot) -> Option<ValueKind> {
         let root = self.root(slot.index());
         self.kind.get(root).copied().flatten()
     }
 
     /// Returns the type of the number that begins in a slot.
     pub(crate) fn real(&self, slot: Slot) -> Option<Real> {
-        self.get(slot).and_then(Kind::real)
+        self.get(slot).and_then(ValueKind::real)
     }
 
     /// Returns whether a float was found at bytes of an element behind a pointer.
@@ -171,9 +178,9 @@ impl Kinds {
         })
     }
 
-    fn instr(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, instr: &Instr) {
-        match meaning(instr) {
-            Meaning::Copy(pairs) => {
+    fn instr(&mut self, body: &Body, pointers: &Pointers, forms: &AddressForms, instr: &Instr) {
+        match semantics(instr) {
+            Semantics::Copy(pairs) => {
                 pairs
                     .into_iter()
                     .filter_map(|(d, a)| Some((d, a?)))
@@ -185,24 +192,24 @@ impl Kinds {
                     self.operand(a, real);
                 }
             }
-            Meaning::Choice { pairs, .. } => {
+            Semantics::Choice { pairs, .. } => {
                 for (d, sources) in pairs {
                     sources.into_iter().flatten().for_each(|a| self.copy(d, a));
                 }
             }
-            Meaning::Arithmetic(arithmetic) => {
+            Semantics::Arithmetic(arithmetic) => {
                 self.number(Slot::low(arithmetic.d), arithmetic.real);
                 let of = match arithmetic.op {
-                    super::meaning::Smooth::Convert(from) => from,
+                    super::semantics::Smooth::Convert(from) => from,
                     _ => arithmetic.real,
                 };
                 arithmetic.args.iter().for_each(|arg| self.operand(arg, of));
             }
-            Meaning::Loaded { real, d, value } => {
+            Semantics::Loaded { real, d, value } => {
                 self.number(Slot::low(d), real);
                 self.operand(&value, real);
             }
-            Meaning::Rule { real, d, value, terms } => {
+            Semantics::Rule { real, d, value, terms } => {
                 self.number(Slot::low(d), real);
                 self.operand(&value, real);
                 for (by, derivative) in terms {
@@ -210,10 +217,10 @@ impl Kinds {
                     self.operand(&derivative, real);
                 }
             }
-            Meaning::Load | Meaning::Store | Meaning::Accumulate => {
+            Semantics::Load | Semantics::Store | Semantics::Accumulate => {
                 self.access(body, pointers, forms, instr);
             }
-            Meaning::Constant | Meaning::Bits if is_typed(&instr.op) => match &instr.op {
+            Semantics::Constant | Semantics::Bits if is_typed(&instr.op) => match &instr.op {
                 Op::Setp { ty, a, b, .. } | Op::Set { ty, a, b, .. } => {
                     if let Some(real) = real(*ty) {
                         self.operand(a, real);
@@ -235,8 +242,8 @@ impl Kinds {
                 }
                 _ => {}
             },
-            Meaning::Opaque(_) | Meaning::Bits | Meaning::Constant | Meaning::Nothing => {
-                // Whatever it is, a register of a float type holds a number.
+            Semantics::Opaque(_) | Semantics::Bits | Semantics::Constant | Semantics::Nothing => {
+                // A register of a float type holds a number, whatever the instruction.
                 instr.for_each_def(&mut |reg: RegId| {
                     let declared = body.function.registers.get(reg.index()).copied();
                     if let Some(real) = declared.and_then(real) {
@@ -247,7 +254,7 @@ impl Kinds {
         }
     }
 
-    fn access(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, instr: &Instr) {
+    fn access(&mut self, body: &Body, pointers: &Pointers, forms: &AddressForms, instr: &Instr) {
         let Some(access) = Access::of(instr) else { return };
         let values: Vec<RegId> = access.registers().collect();
         for (at, reg) in access.offsets().zip(values) {
@@ -289,7 +296,7 @@ impl Kinds {
         &mut self,
         body: &Body,
         pointers: &Pointers,
-        forms: &Forms,
+        forms: &AddressForms,
         address: &Address,
         at: i64,
         slot: Slot,
@@ -324,7 +331,7 @@ impl Kinds {
                 let Some(pointer) = pointers.get(index) else { return };
                 let size = u64::from(pointer.spec.size);
                 match pointer.spec.reals {
-                    // Whatever is not accessed as 16-bit floats is refused.
+                    // Other accesses to 16-bit floats are refused.
                     _ if pointer.half.is_some() => {}
                     None | Some(Reals::All(Real::F16 | Real::Bf16)) => {}
                     Some(Reals::All(Real::F32)) => self.part(slot, Real::F32, false),
@@ -344,7 +351,7 @@ impl Kinds {
         }
     }
 
-    /// Returns what stands for 32 bits of the elements behind a pointer.
+    /// Returns the class of 32 bits of the elements behind a pointer.
     fn cell(&mut self, pointer: usize, within: u64) -> u32 {
         let fresh = u32::try_from(self.parent.len()).unwrap_or(u32::MAX);
         let cell = *self.cells.entry((pointer, within)).or_insert(fresh);
@@ -359,9 +366,9 @@ impl Kinds {
     /// A half of a `double`, or a `float`.
     fn part(&mut self, slot: Slot, real: Real, upper: bool) {
         match (real, upper) {
-            (Real::F32 | Real::F16 | Real::Bf16, _) => self.set(slot, Kind::F32),
-            (Real::F64, false) => self.set(slot, Kind::F64),
-            (Real::F64, true) => self.set(slot, Kind::F64High),
+            (Real::F32 | Real::F16 | Real::Bf16, _) => self.set(slot, ValueKind::F32),
+            (Real::F64, false) => self.set(slot, ValueKind::F64),
+            (Real::F64, true) => self.set(slot, ValueKind::F64High),
         }
     }
 
@@ -371,22 +378,23 @@ impl Kinds {
         }
     }
 
-    /// A number begins in a slot.
+    /// Records that a number begins in a slot.
     fn number(&mut self, slot: Slot, real: Real) {
         match real {
-            Real::F32 | Real::F16 | Real::Bf16 => self.set(slot, Kind::F32),
+            Real::F32 | Real::F16 | Real::Bf16 => self.set(slot, ValueKind::F32),
             Real::F64 => {
-                self.set(slot, Kind::F64);
-                self.set(Slot::high(slot.reg()), Kind::F64High);
+                self.set(slot, ValueKind::F64);
+                self.set(Slot::high(slot.reg()), ValueKind::F64High);
             }
         }
     }
 
-    fn set(&mut self, slot: Slot, kind: Kind) {
+    fn set(&mut self, slot: Slot, kind: ValueKind) {
         let root = self.root(slot.index());
         if let Some(known) = self.kind.get_mut(root) {
-            *known =
-                Some(known.map_or(kind, |before| if before == kind { kind } else { Kind::Mixed }));
+            *known = Some(
+                known.map_or(kind, |before| if before == kind { kind } else { ValueKind::Mixed }),
+            );
         }
     }
 
@@ -399,7 +407,7 @@ impl Kinds {
         }
     }
 
-    /// A slot holds what another one does.
+    /// Records that a slot is a copy of another.
     fn copy(&mut self, d: Slot, a: Slot) {
         if !self.constant.get(a.index()).copied().unwrap_or(false) {
             self.unite_indices(d.index(), a.index());
@@ -419,7 +427,7 @@ impl Kinds {
         }
         let kind = match (self.kind.get(a).copied().flatten(), self.kind.get(b).copied().flatten())
         {
-            (Some(a), Some(b)) if a != b => Some(Kind::Mixed),
+            (Some(a), Some(b)) if a != b => Some(ValueKind::Mixed),
             (a, b) => a.or(b),
         };
         if let Some(parent) = self.parent.get_mut(b) {

@@ -1,4 +1,4 @@
-//! What integers and addresses are: which pointer an address comes from, and how it depends on the thread.
+//! The forms of integers and addresses: which pointer an address comes from, and how it depends on the thread.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,12 @@ use crate::body::Body;
 /// The origin of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Origin {
-    /// It is a number: nothing that is known to be an address was added to it.
+    /// A number: nothing that is known to be an address was added to it.
     #[default]
     Number,
     /// The pointer of this index in [`Pointers`].
     Pointer(usize),
-    /// One of several pointers, chosen by `selp`: position in [`Forms::choices`].
+    /// One of several pointers, chosen by `selp`: position in [`AddressForms::choices`].
     Choice(usize),
     /// The memory of this parameter itself.
     Param(usize),
@@ -26,7 +26,7 @@ pub(crate) enum Origin {
     Local(VarId),
     /// A variable of the module or the function, or the stack.
     Variable(Space),
-    /// Something else: it was loaded, or comes from several of these.
+    /// Another origin: a loaded address, or one of several of these.
     Unknown,
 }
 
@@ -54,10 +54,10 @@ struct Linear {
 
 /// A value: `origin + linear`, or `origin + residue` up to multiples of `modulus`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Form {
+pub(crate) struct AddressForm {
     pub(crate) origin: Origin,
     linear: Option<Linear>,
-    /// 1 where nothing is known; 0 where the value is `residue`.
+    /// 1 for an unknown value; 0 for `residue` itself.
     modulus: u64,
     residue: i64,
     /// The least and the largest offset from the origin, if they are known: of 32 bits, as a signed number.
@@ -74,7 +74,7 @@ pub(crate) struct ThreadOffset {
     pub(crate) widest: u32,
 }
 
-impl Form {
+impl AddressForm {
     const UNKNOWN: Self =
         Self { origin: Origin::Number, linear: None, modulus: 1, residue: 0, range: None };
 
@@ -125,7 +125,7 @@ impl Form {
         self.range
     }
 
-    /// The same with what is known of its range, if its bits do not wrap.
+    /// Sets the range, if the bits do not wrap.
     fn ranged(mut self, range: Option<(i64, i64)>, bits: u32) -> Self {
         if self.modulus != 0 {
             let fits = |(low, high): &(i64, i64)| {
@@ -136,13 +136,13 @@ impl Form {
         self
     }
 
-    /// The same as an unsigned number with more bits.
+    /// Converts to an unsigned number of more bits.
     fn unsigned(mut self) -> Self {
         self.range = self.range.filter(|(low, _)| *low >= 0);
         self
     }
 
-    /// The constant that it is.
+    /// Returns the constant that the value is.
     fn value(&self) -> Option<i64> {
         (self.origin == Origin::Number && self.modulus == 0).then_some(self.residue)
     }
@@ -196,7 +196,7 @@ impl Form {
             Some(Linear { atom, scale, constant, widest })
         };
         let modulus = match self.modulus {
-            // A modulus that is too large is replaced by what divides it.
+            // A modulus that overflows is replaced by one of its divisors.
             0 => 0,
             modulus => {
                 let by = factor.unsigned_abs();
@@ -237,7 +237,7 @@ impl Form {
         if (self.origin, other.origin) != (Origin::Number, Origin::Number) {
             return Self { origin: Origin::Unknown, ..Self::UNKNOWN };
         }
-        // A multiple of each factor's own divisor, where that has no remainder.
+        // The product of the factors' divisors, where they leave no remainder.
         let divisor = |form: Self| if form.residue == 0 { form.modulus.max(1) } else { 1 };
         let modulus = divisor(self).checked_mul(divisor(other)).unwrap_or(1);
         residue(modulus, 0, bits)
@@ -257,19 +257,20 @@ impl Form {
     }
 }
 
-/// Numbers of `bits` that are `value` up to multiples of `modulus`. A number that wraps keeps powers of two alone.
-fn residue(modulus: u64, value: i128, bits: u32) -> Form {
+/// Returns numbers of `bits` that are `value` up to multiples of `modulus`. If a number may wrap, only powers of two
+/// remain of the modulus.
+fn residue(modulus: u64, value: i128, bits: u32) -> AddressForm {
     let whole = 1i128 << bits.min(64);
     if modulus == 0 {
         // As a signed number of so many bits.
         let value = (value + whole / 2).rem_euclid(whole) - whole / 2;
-        return Form::constant(i64::try_from(value).unwrap_or(0));
+        return AddressForm::constant(i64::try_from(value).unwrap_or(0));
     }
     // Residues stay below 2^63.
     let power = 1 << modulus.trailing_zeros().min(62);
     let modulus = if bits < 64 || modulus > i64::MAX.cast_unsigned() { power } else { modulus };
     let residue = i64::try_from(value.rem_euclid(i128::from(modulus))).unwrap_or(0);
-    Form { modulus, residue, ..Form::UNKNOWN }
+    AddressForm { modulus, residue, ..AddressForm::UNKNOWN }
 }
 
 /// Returns the greatest common divisor; of 0 and another number, that.
@@ -287,26 +288,26 @@ fn is_integer(ty: Type) -> bool {
     matches!(ty, B32 | B64 | S32 | S64 | U32 | U64)
 }
 
-/// After so many passes over the code, what a loop carries is taken for unknown: residues shrink at each pass.
+/// After this pass, carried values become unknown: residues shrink at each pass.
 const MOST_PASSES: u32 = 64;
 
-/// After so many, the range of what a loop carries is taken for unknown if it still grows.
+/// After this pass, growing ranges of carried values become unknown.
 const WIDEST_PASS: u32 = 2;
 
 /// The forms of a kernel's registers.
 #[derive(Debug)]
-pub(crate) struct Forms {
-    list: Vec<Form>,
+pub(crate) struct AddressForms {
+    list: Vec<AddressForm>,
     /// Sets of pointers of which one is chosen, in ascending order.
     choices: Vec<Vec<usize>>,
 }
 
-impl Forms {
+impl AddressForms {
     pub(crate) fn new(body: &Body, pointers: &Pointers) -> Self {
-        let list = vec![Form::UNKNOWN; body.function.registers.len()];
+        let list = vec![AddressForm::UNKNOWN; body.function.registers.len()];
         let mut forms = Self { list, choices: Vec::new() };
-        // What a loop carries is first taken for what it enters with.
-        let mut joins: HashMap<RegId, Form> = HashMap::new();
+        // Carried values begin as those that enter the loop.
+        let mut joins: HashMap<RegId, AddressForm> = HashMap::new();
         for pass in 0.. {
             let mut changed = false;
             for (index, block) in body.blocks.iter().enumerate() {
@@ -316,10 +317,10 @@ impl Forms {
                         if pass == 0 && *from >= index {
                             continue;
                         }
-                        let form = arg.map_or(Form::UNKNOWN, |arg| forms.operand(&arg));
+                        let form = arg.map_or(AddressForm::UNKNOWN, |arg| forms.operand(&arg));
                         joined = Some(joined.map_or(form, |joined| joined.join(form)));
                     }
-                    let mut joined = joined.unwrap_or(Form::UNKNOWN);
+                    let mut joined = joined.unwrap_or(AddressForm::UNKNOWN);
                     // A range that grows with each iteration has no end.
                     if pass > WIDEST_PASS
                         && joins.get(&phi.reg).is_some_and(|known| known.range != joined.range)
@@ -328,7 +329,8 @@ impl Forms {
                     }
                     if joins.get(&phi.reg) != Some(&joined) {
                         if pass > MOST_PASSES {
-                            joined = Form { origin: Origin::Unknown, ..Form::UNKNOWN };
+                            joined =
+                                AddressForm { origin: Origin::Unknown, ..AddressForm::UNKNOWN };
                         }
                         changed |= joins.insert(phi.reg, joined) != Some(joined);
                     }
@@ -345,47 +347,49 @@ impl Forms {
         forms
     }
 
-    pub(crate) fn reg(&self, reg: RegId) -> Form {
+    pub(crate) fn reg(&self, reg: RegId) -> AddressForm {
         self.list.get(reg.index()).copied().unwrap_or_default()
     }
 
-    pub(crate) fn operand(&self, operand: &Operand) -> Form {
+    pub(crate) fn operand(&self, operand: &Operand) -> AddressForm {
         match *operand {
             Operand::Reg(reg) => self.reg(reg),
-            Operand::Imm(value) => Form::constant(value.cast_signed()),
-            Operand::Special(Special::Tid(Dim::X)) => Form::atom(Atom::Tid),
-            Operand::Special(Special::Ntid(Dim::X)) => Form::atom(Atom::Ntid),
-            Operand::Special(Special::Ctaid(Dim::X)) => Form::atom(Atom::Ctaid),
-            Operand::Special(_) => Form::UNKNOWN,
-            Operand::Symbol(..) => Form { origin: Origin::Unknown, ..Form::UNKNOWN },
+            Operand::Imm(value) => AddressForm::constant(value.cast_signed()),
+            Operand::Special(Special::Tid(Dim::X)) => AddressForm::atom(Atom::Tid),
+            Operand::Special(Special::Ntid(Dim::X)) => AddressForm::atom(Atom::Ntid),
+            Operand::Special(Special::Ctaid(Dim::X)) => AddressForm::atom(Atom::Ctaid),
+            Operand::Special(_) => AddressForm::UNKNOWN,
+            Operand::Symbol(..) => AddressForm { origin: Origin::Unknown, ..AddressForm::UNKNOWN },
         }
     }
 
-    /// Returns the form of an integer of this type: constants with their sign.
-    fn int(&self, operand: &Operand, ty: Type) -> Form {
+    /// Returns the form of an integer of this type. Constants have their sign.
+    fn int(&self, operand: &Operand, ty: Type) -> AddressForm {
         match *operand {
             Operand::Imm(value) if ty.bits() == 32 => {
                 let low = u32::try_from(value & u64::from(u32::MAX)).unwrap_or(0);
-                Form::constant(i64::from(low.cast_signed()))
+                AddressForm::constant(i64::from(low.cast_signed()))
             }
             _ => self.operand(operand),
         }
     }
 
-    /// Returns the form of a factor: numbers that may be negative are others as unsigned numbers of more bits.
-    fn factor(&self, operand: &Operand, ty: Type, wide: bool) -> Form {
+    /// Returns the form of a factor. Numbers that may be negative differ as unsigned numbers of more bits.
+    fn factor(&self, operand: &Operand, ty: Type, wide: bool) -> AddressForm {
         let form = self.int(operand, ty);
         if wide && !ty.is_signed() { form.unsigned() } else { form }
     }
 
     /// Returns the form of the address of an access.
-    pub(crate) fn address(&self, body: &Body, address: &Address) -> Form {
+    pub(crate) fn address(&self, body: &Body, address: &Address) -> AddressForm {
         let base = match address.base {
             AddressBase::Reg(reg) => self.reg(reg),
             AddressBase::Symbol(symbol) => symbol_form(body, symbol),
-            AddressBase::Absolute => Form { origin: Origin::Unknown, ..Form::UNKNOWN },
+            AddressBase::Absolute => {
+                AddressForm { origin: Origin::Unknown, ..AddressForm::UNKNOWN }
+            }
         };
-        base.add(Form::constant(address.offset), false, 64)
+        base.add(AddressForm::constant(address.offset), false, 64)
     }
 
     /// Returns the pointers that an address may come from.
@@ -423,32 +427,32 @@ impl Forms {
         })))
     }
 
-    fn set(&mut self, reg: RegId, form: Form) {
+    fn set(&mut self, reg: RegId, form: AddressForm) {
         if let Some(place) = self.list.get_mut(reg.index()) {
             *place = form;
         }
     }
 
     fn instr(&mut self, body: &Body, pointers: &Pointers, instr: &Instr) {
-        // A result that is not understood here may still be an address: of whatever went into it.
+        // An unknown result may still be an address that one of the operands was.
         let mut origins = Origin::Number;
         instr.for_each_use(&mut |reg: RegId| {
             if self.reg(reg).origin != Origin::Number {
                 origins = Origin::Unknown;
             }
         });
-        let other = Form { origin: origins, ..Form::UNKNOWN };
+        let other = AddressForm { origin: origins, ..AddressForm::UNKNOWN };
         instr.for_each_def(&mut |reg: RegId| self.set(reg, other));
         let bits = |ty: Type| ty.bits();
         let (d, form) = match &instr.op {
             Op::Mov { d, a: Operand::Symbol(symbol, offset), .. } => {
-                let offset = Form::constant(*offset);
+                let offset = AddressForm::constant(*offset);
                 (*d, symbol_form(body, *symbol).add(offset, false, 64))
             }
             Op::Mov { ty, d, a } if bits(*ty) >= 32 => {
                 let known = d.and_then(|d| body.origins.get(&d));
                 let form = self.int(a, *ty);
-                (*d, Form { origin: known.copied().unwrap_or(form.origin), ..form })
+                (*d, AddressForm { origin: known.copied().unwrap_or(form.origin), ..form })
             }
             Op::Cvta { d, a, .. } => (*d, self.operand(a)),
             Op::Binary { op: BinaryOp::Add, ty, mode, d, a, b } if is_integer(*ty) && !mode.sat => {
@@ -463,7 +467,7 @@ impl Forms {
                     _ => return,
                 }
             }
-            // Some bits of a number.
+            // A result of some bits of a number.
             Op::Binary { op: BinaryOp::And, ty, d, a, b: Operand::Imm(mask), .. }
                 if is_integer(*ty)
                     && self.operand(a).origin == Origin::Number
@@ -479,7 +483,7 @@ impl Forms {
             {
                 let most = by.cast_signed() - 1;
                 let least = if ty.is_signed() { -most } else { 0 };
-                (*d, Form::UNKNOWN.ranged(Some((least, most)), bits(*ty)))
+                (*d, AddressForm::UNKNOWN.ranged(Some((least, most)), bits(*ty)))
             }
             Op::Mul { ty, part: Some(part @ (MulPart::Lo | MulPart::Wide)), d, a, b, .. } => {
                 let wide = *part == MulPart::Wide;
@@ -497,7 +501,7 @@ impl Forms {
                 let c = if wide { self.operand(c) } else { self.int(c, *ty) };
                 (*d, product.add(c, false, of))
             }
-            // A thread's index is the same number with more or fewer bits, up to 2^31 threads.
+            // Conversions keep a thread's index, up to 2^31 threads.
             Op::Cvt { to, from, d, a, b: None, .. }
                 if !to.is_float() && !from.is_float() && bits(*to) >= 32 && bits(*from) >= 32 =>
             {
@@ -511,7 +515,7 @@ impl Forms {
                     (true, _) => (*d, form),
                     (false, _) if form.origin == Origin::Number => {
                         let narrow = residue(form.modulus, i128::from(form.residue), 32);
-                        let narrow = Form { linear: form.linear, ..narrow };
+                        let narrow = AddressForm { linear: form.linear, ..narrow };
                         (*d, narrow.ranged(form.range, 32))
                     }
                     _ => return,
@@ -521,7 +525,7 @@ impl Forms {
                 let (a, b) = (self.int(a, *ty), self.int(b, *ty));
                 let joined = a.join(b);
                 let origin = self.choice(a.origin, b.origin).unwrap_or(joined.origin);
-                (*d, Form { origin, ..joined })
+                (*d, AddressForm { origin, ..joined })
             }
             Op::Ld { ty, d, addr, .. } => {
                 let address = self.address(body, addr);
@@ -533,18 +537,19 @@ impl Forms {
                                 .param_offset()
                                 .and_then(|offset| offset.checked_add(8 * at));
                             let found = offset.and_then(|offset| pointers.find(param, offset));
-                            found
-                                .map_or(Form::UNKNOWN, |pointer| Form::of(Origin::Pointer(pointer)))
+                            found.map_or(AddressForm::UNKNOWN, |pointer| {
+                                AddressForm::of(Origin::Pointer(pointer))
+                            })
                         }
-                        _ => Form::UNKNOWN,
+                        _ => AddressForm::UNKNOWN,
                     };
                     self.set(d, form);
                 }
                 return;
             }
-            // What was in memory, as of a load.
+            // Values from memory are like those of a load.
             Op::Atom { d, .. } => {
-                d.iter().flatten().for_each(|d| self.set(*d, Form::UNKNOWN));
+                d.iter().flatten().for_each(|d| self.set(*d, AddressForm::UNKNOWN));
                 return;
             }
             _ => return,
@@ -555,14 +560,14 @@ impl Forms {
     }
 }
 
-impl Form {
+impl AddressForm {
     /// The offset in a parameter.
     pub(crate) fn param_offset(&self) -> Option<u64> {
         (self.modulus == 0).then(|| u64::try_from(self.residue).ok()).flatten()
     }
 }
 
-fn symbol_form(body: &Body, symbol: Symbol) -> Form {
+fn symbol_form(body: &Body, symbol: Symbol) -> AddressForm {
     let origin = match symbol {
         Symbol::Var(var) => match body.params().position(|known| known == var) {
             Some(param) => Origin::Param(param),
@@ -578,5 +583,5 @@ fn symbol_form(body: &Body, symbol: Symbol) -> Form {
         }
         Symbol::Function(_) => Origin::Unknown,
     };
-    Form::of(origin)
+    AddressForm::of(origin)
 }

@@ -6,7 +6,7 @@ use ptx::ir::{
 };
 
 use crate::Reason;
-use crate::halves::{self, Marker};
+use crate::f16::{self, Marker};
 use crate::spec::Real;
 
 /// 32 bits of a register: where a `float`, or the lower half of a `double`, may lie.
@@ -62,22 +62,22 @@ pub(crate) enum Smooth {
     Abs,
     Min,
     Max,
-    /// Of three.
+    /// The least or greatest of three numbers.
     Min3,
     Max3,
-    /// The sign of the first with the magnitude of the second.
+    /// The magnitude of the second number with the sign of the first.
     Copysign,
     /// A conversion from another type of numbers.
     Convert(Real),
 }
 
-/// How a result is clamped.
+/// The clamp of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clamped {
     No,
-    /// To [0, 1].
+    /// A clamp to [0, 1].
     Unit,
-    /// To what is not negative.
+    /// A clamp of negative numbers to 0.
     Positive,
 }
 
@@ -96,11 +96,10 @@ pub(crate) struct Arithmetic {
 
 /// What an instruction means for derivatives.
 #[derive(Debug, Clone)]
-pub(crate) enum Meaning {
+pub(crate) enum Semantics {
     /// Copies of bits.
     Copy(Vec<Copy32>),
-    /// Copies of bits from one of two places. Where `from_sign` is set, the first is chosen if that number is not
-    /// negative, else if the predicate holds.
+    /// Copies of bits from one of two sources, chosen by `by`.
     Choice {
         pairs: Vec<(Slot, [Option<Slot>; 2])>,
         by: Chooser,
@@ -113,13 +112,13 @@ pub(crate) enum Meaning {
         value: Operand,
         terms: Vec<(Operand, Operand)>,
     },
-    /// `d = value`, which was loaded by a pointer of an argument: a constant if that pointer is not declared.
+    /// `d = value`, loaded through an argument's pointer: a constant if that pointer is not declared.
     Loaded {
         real: Real,
         d: RegId,
         value: Operand,
     },
-    /// Bits without a derivative, whatever they were computed from: comparisons, conversions to integers.
+    /// Bits without a derivative, whatever their operands: comparisons, conversions to integers.
     Constant,
     /// Bits computed from bits.
     Bits,
@@ -129,7 +128,7 @@ pub(crate) enum Meaning {
     Store,
     /// An atomic addition without a result.
     Accumulate,
-    /// Nothing for derivatives: control, prefetches, fences.
+    /// No effect on derivatives: control, prefetches, fences.
     Nothing,
 }
 
@@ -142,7 +141,7 @@ pub(crate) enum Chooser {
 }
 
 /// Returns the type that numbers of a PTX type have in registers. 16-bit floats are `float` there, see
-/// [`halves`](crate::halves).
+/// [`f16`](crate::f16).
 pub(crate) fn real(ty: Type) -> Option<Real> {
     real_in_memory(ty).map(Real::gradient)
 }
@@ -158,12 +157,12 @@ pub(crate) fn real_in_memory(ty: Type) -> Option<Real> {
     }
 }
 
-/// Returns the meaning of an instruction. Bit operations that negate or take an absolute value are among
-/// [`Meaning::Bits`]; see [`sign_mask`].
-pub(crate) fn meaning(instr: &Instr) -> Meaning {
+/// Returns the semantics of an instruction. Bit operations that negate or take an absolute value are among
+/// [`Semantics::Bits`]; see [`sign_mask`].
+pub(crate) fn semantics(instr: &Instr) -> Semantics {
     let arithmetic =
         |op: Smooth, ty: Type, mode: &ptx::ir::Mode, d: Option<RegId>, args: &[Operand]| {
-            let Some(d) = d else { return Meaning::Nothing };
+            let Some(d) = d else { return Semantics::Nothing };
             let Some(real) = real(ty) else { return not_real(ty) };
             let clamped = match (mode.sat, mode.relu) {
                 (true, _) => Clamped::Unit,
@@ -174,25 +173,25 @@ pub(crate) fn meaning(instr: &Instr) -> Meaning {
             let rounded = real_in_memory(ty) != Some(real);
             use Smooth::{Copysign, Cos, Div, Lg2, Rcp, Rsqrt, Sin, Sqrt};
             if rounded && matches!(op, Div | Rcp | Sqrt | Rsqrt | Lg2 | Sin | Cos | Copysign) {
-                return Meaning::Opaque(Reason::Unknown(format!("{op:?} of .{}", ty.name())));
+                return Semantics::Opaque(Reason::Unknown(format!("{op:?} of .{}", ty.name())));
             }
-            Meaning::Arithmetic(Arithmetic { op, real, precision, clamped, rounded, d, args })
+            Semantics::Arithmetic(Arithmetic { op, real, precision, clamped, rounded, d, args })
         };
     match &instr.op {
         Op::Unary { op, ty, mode, d, a } if ty.is_float() => match smooth_unary(*op) {
             Some(op) => arithmetic(op, *ty, mode, *d, &[*a]),
-            None => Meaning::Bits,
+            None => Semantics::Bits,
         },
         Op::Binary { op, ty, mode, d, a, b } if ty.is_float() => match smooth_binary(*op) {
             Some(_) if mode.xorsign_abs => {
-                Meaning::Opaque(Reason::Unknown(format!("{}.xorsign.abs", op.name())))
+                Semantics::Opaque(Reason::Unknown(format!("{}.xorsign.abs", op.name())))
             }
             Some(op) => arithmetic(op, *ty, mode, *d, &[*a, *b]),
-            None => Meaning::Bits,
+            None => Semantics::Bits,
         },
         Op::MinMax3 { max, ty, mode, d, a, b, c } if ty.is_float() => {
             if mode.xorsign_abs {
-                return Meaning::Opaque(Reason::Unknown("xorsign.abs".to_owned()));
+                return Semantics::Opaque(Reason::Unknown("xorsign.abs".to_owned()));
             }
             arithmetic(if *max { Smooth::Max3 } else { Smooth::Min3 }, *ty, mode, *d, &[*a, *b, *c])
         }
@@ -206,11 +205,11 @@ pub(crate) fn meaning(instr: &Instr) -> Meaning {
             if is_integer(*to) && is_integer(*from) && moves_halves(*to, *from) =>
         {
             let mut pairs = copies(Type::B32, *d, a);
-            // Zeros are above.
+            // The upper half is zero.
             pairs.extend((to.bits() == 64).then(|| (Slot::high(*d), None)));
-            Meaning::Copy(pairs)
+            Semantics::Copy(pairs)
         }
-        // Compilers take the upper half of 64 bits so.
+        // Compilers extract the upper half of 64 bits this way.
         Op::Binary {
             op: BinaryOp::Shr,
             ty: Type::U64 | Type::B64,
@@ -220,12 +219,12 @@ pub(crate) fn meaning(instr: &Instr) -> Meaning {
             ..
         } => {
             let high = Slot::of(a).map(|low| Slot::high(low.reg()));
-            Meaning::Copy(vec![(Slot::low(*d), high), (Slot::high(*d), None)])
+            Semantics::Copy(vec![(Slot::low(*d), high), (Slot::high(*d), None)])
         }
         Op::Binary { op: BinaryOp::Shl, ty, d: Some(d), a, b: Operand::Imm(32), .. }
             if ty.bits() == 64 =>
         {
-            Meaning::Copy(vec![(Slot::low(*d), None), (Slot::high(*d), Slot::of(a))])
+            Semantics::Copy(vec![(Slot::low(*d), None), (Slot::high(*d), Slot::of(a))])
         }
         Op::Cvt { to, from, rounding, sat, relu, d, a, b: None, .. } => {
             let integral = matches!(
@@ -233,19 +232,19 @@ pub(crate) fn meaning(instr: &Instr) -> Meaning {
                 Some(Rounding::Rni | Rounding::Rzi | Rounding::Rmi | Rounding::Rpi)
             );
             match (real(*to), real(*from)) {
-                _ if integral => Meaning::Constant,
+                _ if integral => Semantics::Constant,
                 (Some(_), Some(from)) => {
                     let mode = ptx::ir::Mode { sat: *sat, relu: *relu, ..Default::default() };
                     arithmetic(Smooth::Convert(from), *to, &mode, *d, &[*a])
                 }
-                (_, Some(_)) if is_integer(*to) => Meaning::Constant,
+                (_, Some(_)) if is_integer(*to) => Semantics::Constant,
                 // The integer may be the bits of a number.
-                _ if is_integer(*from) => Meaning::Bits,
-                _ => Meaning::Opaque(Reason::Half),
+                _ if is_integer(*from) => Semantics::Bits,
+                _ => Semantics::Opaque(Reason::Half),
             }
         }
-        Op::Cvt { .. } => Meaning::Opaque(Reason::Half),
-        Op::Mov { ty, d: Some(d), a } => Meaning::Copy(copies(*ty, *d, a)),
+        Op::Cvt { .. } => Semantics::Opaque(Reason::Half),
+        Op::Mov { ty, d: Some(d), a } => Semantics::Copy(copies(*ty, *d, a)),
         Op::Selp { ty, d: Some(d), a, b, p } => choice(*ty, *d, a, b, Chooser::Pred(*p)),
         Op::Slct { ty, c_ty, d: Some(d), a, b, c, .. } => {
             choice(*ty, *d, a, b, Chooser::Sign(*c, *c_ty))
@@ -254,7 +253,7 @@ pub(crate) fn meaning(instr: &Instr) -> Meaning {
             if a.len() == 2 =>
         {
             let halves = [Slot::low(*d), Slot::high(*d)];
-            Meaning::Copy(halves.into_iter().zip(a.iter().map(Slot::of)).collect())
+            Semantics::Copy(halves.into_iter().zip(a.iter().map(Slot::of)).collect())
         }
         Op::Unpack { ty: Type::B64 | Type::U64 | Type::S64 | Type::F64, d, a } if d.len() == 2 => {
             let halves = match a {
@@ -262,40 +261,42 @@ pub(crate) fn meaning(instr: &Instr) -> Meaning {
                 _ => [None, None],
             };
             let pairs = d.iter().zip(halves);
-            Meaning::Copy(pairs.filter_map(|(d, half)| d.map(|d| (Slot::low(d), half))).collect())
+            Semantics::Copy(pairs.filter_map(|(d, half)| d.map(|d| (Slot::low(d), half))).collect())
         }
         Op::Setp { .. } | Op::Set { .. } | Op::Testp { .. } | Op::Isspacep { .. } => {
-            Meaning::Constant
+            Semantics::Constant
         }
-        Op::Ld { .. } => Meaning::Load,
-        Op::St { .. } => Meaning::Store,
+        Op::Ld { .. } => Semantics::Load,
+        Op::St { .. } => Semantics::Store,
         Op::Atom { op, d, .. } => match (op, d.iter().all(Option::is_none)) {
-            (AtomOp::Add, true) => Meaning::Accumulate,
-            (_, true) => Meaning::Store,
-            (_, false) => Meaning::Opaque(Reason::AtomicResult),
+            (AtomOp::Add, true) => Semantics::Accumulate,
+            (_, true) => Semantics::Store,
+            (_, false) => Semantics::Opaque(Reason::AtomicResult),
         },
-        Op::Other { opcode, operands } => match halves::marker(&instr.op) {
-            Some(Marker::Widen { .. }) => Meaning::Opaque(Reason::Bits),
-            Some(Marker::Narrow { reason, .. }) => Meaning::Opaque(reason),
+        Op::Other { opcode, operands } => match f16::marker(&instr.op) {
+            Some(Marker::Widen { .. }) => Semantics::Opaque(Reason::Bits),
+            Some(Marker::Narrow { reason, .. }) => Semantics::Opaque(reason),
             Some(Marker::Rounded { .. }) => {
-                Meaning::Opaque(Reason::Unknown("rounding by a large constant".to_owned()))
+                Semantics::Opaque(Reason::Unknown("rounding by a large constant".to_owned()))
             }
             None => marker(opcode, operands),
         },
-        Op::Shfl { .. } | Op::Redux { .. } => Meaning::Opaque(Reason::Warp),
-        // Comparisons, as predicates or masks.
+        Op::Shfl { .. } | Op::Redux { .. } => Semantics::Opaque(Reason::Warp),
+        // Comparisons of threads, as predicates or masks.
         Op::Vote { .. } | Op::Match { .. } | Op::Activemask { .. } | Op::Elect { .. } => {
-            Meaning::Constant
+            Semantics::Constant
         }
-        Op::Mma(_) | Op::WmmaLoad { .. } | Op::WmmaStore { .. } => Meaning::Opaque(Reason::Matrix),
+        Op::Mma(_) | Op::WmmaLoad { .. } | Op::WmmaStore { .. } => {
+            Semantics::Opaque(Reason::Matrix)
+        }
         Op::Ldmatrix { .. } | Op::Stmatrix { .. } | Op::Movmatrix { .. } => {
-            Meaning::Opaque(Reason::Matrix)
+            Semantics::Opaque(Reason::Matrix)
         }
-        Op::Call { .. } => Meaning::Opaque(Reason::Call),
+        Op::Call { .. } => Semantics::Opaque(Reason::Call),
         _ => {
             let mut defines = false;
             instr.for_each_def(&mut |_: RegId| defines = true);
-            if defines { Meaning::Bits } else { Meaning::Nothing }
+            if defines { Semantics::Bits } else { Semantics::Nothing }
         }
     }
 }
@@ -323,7 +324,7 @@ pub(crate) fn sign_mask(instr: &Instr) -> Option<(Smooth, Real, RegId, Operand)>
     }
 }
 
-/// A bit operation that keeps the sign bit of its source alone: of a number, what does not change where that is smooth.
+/// A bit operation that keeps only the sign bit of its source: a constant of a number wherever that is smooth.
 pub(crate) fn sign_bit(instr: &Instr) -> Option<(RegId, Operand, u32)> {
     let Op::Binary { op: BinaryOp::And, ty, d: Some(d), a, b, .. } = &instr.op else { return None };
     let (value, mask) = match (a, b) {
@@ -338,11 +339,11 @@ pub(crate) fn sign_bit(instr: &Instr) -> Option<(RegId, Operand, u32)> {
     ))
 }
 
-/// The meaning of arithmetic on other types than `float` and `double`.
-fn not_real(ty: Type) -> Meaning {
+/// The semantics of arithmetic on other types than `float` and `double`.
+fn not_real(ty: Type) -> Semantics {
     match ty {
-        Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2 => Meaning::Opaque(Reason::Half),
-        _ => Meaning::Opaque(Reason::Unknown(format!("arithmetic on .{}", ty.name()))),
+        Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2 => Semantics::Opaque(Reason::Half),
+        _ => Semantics::Opaque(Reason::Unknown(format!("arithmetic on .{}", ty.name()))),
     }
 }
 
@@ -388,7 +389,7 @@ fn halves(ty: Type, d: RegId, a: &Operand) -> impl Iterator<Item = Copy32> {
         Operand::Reg(reg) => Some(slot(*reg)),
         _ => None,
     };
-    // Less than 32 bits are no number, but may be a part of one.
+    // Less than 32 bits are no number, but may be part of one.
     let low = (ty.bits() >= 8).then(|| (Slot::low(d), source(Slot::low)));
     let high = (ty.bits() == 64).then(|| (Slot::high(d), source(Slot::high)));
     low.into_iter().chain(high)
@@ -398,23 +399,23 @@ fn copies(ty: Type, d: RegId, a: &Operand) -> Vec<Copy32> {
     halves(ty, d, a).collect()
 }
 
-fn choice(ty: Type, d: RegId, a: &Operand, b: &Operand, by: Chooser) -> Meaning {
+fn choice(ty: Type, d: RegId, a: &Operand, b: &Operand, by: Chooser) -> Semantics {
     let pairs =
         halves(ty, d, a).zip(halves(ty, d, b)).map(|((d, a), (_, b))| (d, [a, b])).collect();
-    Meaning::Choice { pairs, by }
+    Semantics::Choice { pairs, by }
 }
 
 /// The markers of `geom/ad.cuh`: opcodes that no machine has, and that the compiler passes on.
-fn marker(opcode: &str, operands: &[Piece]) -> Meaning {
+fn marker(opcode: &str, operands: &[Piece]) -> Semantics {
     let mut words = opcode.split('.');
     let (family, name, ty) = (words.next(), words.next(), words.next());
     let real = match ty {
         Some("f32") => Real::F32,
         Some("f64") => Real::F64,
-        _ => return Meaning::Opaque(Reason::Unknown(opcode.to_owned())),
+        _ => return Semantics::Opaque(Reason::Unknown(opcode.to_owned())),
     };
     let Some(registers) = registers(operands) else {
-        return Meaning::Opaque(Reason::Unknown(opcode.to_owned()));
+        return Semantics::Opaque(Reason::Unknown(opcode.to_owned()));
     };
     match (family, name, &*registers) {
         (Some("ad"), Some("rule"), [d, value, terms @ ..])
@@ -425,20 +426,20 @@ fn marker(opcode: &str, operands: &[Piece]) -> Meaning {
                 _ => None,
             };
             let terms = terms.chunks(2).filter_map(of).collect();
-            Meaning::Rule { real, d: *d, value: Operand::Reg(*value), terms }
+            Semantics::Rule { real, d: *d, value: Operand::Reg(*value), terms }
         }
         (Some("ad"), Some("stop"), [d, value]) => {
-            Meaning::Rule { real, d: *d, value: Operand::Reg(*value), terms: Vec::new() }
+            Semantics::Rule { real, d: *d, value: Operand::Reg(*value), terms: Vec::new() }
         }
         (Some("ad"), Some("loaded"), [d, value]) => {
-            Meaning::Loaded { real, d: *d, value: Operand::Reg(*value) }
+            Semantics::Loaded { real, d: *d, value: Operand::Reg(*value) }
         }
-        (Some("ad"), Some("lost"), [_, _]) => Meaning::Opaque(Reason::Lost),
-        _ => Meaning::Opaque(Reason::Unknown(opcode.to_owned())),
+        (Some("ad"), Some("lost"), [_, _]) => Semantics::Opaque(Reason::Lost),
+        _ => Semantics::Opaque(Reason::Unknown(opcode.to_owned())),
     }
 }
 
-/// Returns the operands of a marker, which are registers: the compiler passes constants in such.
+/// Returns the operands of a marker, all registers: the compiler passes constants in registers.
 fn registers(operands: &[Piece]) -> Option<Vec<RegId>> {
     let mut registers = Vec::new();
     for piece in operands {
@@ -460,15 +461,15 @@ pub(crate) fn lost_function(instr: &Instr) -> Option<&str> {
 
 /// Returns what a marker copies: the type of the number, the register that it goes to, and the value.
 pub(crate) fn marked(instr: &Instr) -> Option<(Real, RegId, Operand)> {
-    match meaning(instr) {
-        Meaning::Rule { real, d, value, .. } | Meaning::Loaded { real, d, value } => {
+    match semantics(instr) {
+        Semantics::Rule { real, d, value, .. } | Semantics::Loaded { real, d, value } => {
             Some((real, d, value))
         }
-        Meaning::Opaque(Reason::Lost) => {
-            // A comparison may depend on it.
+        Semantics::Opaque(Reason::Lost) => {
+            // Comparisons may depend on a lost value.
             let Op::Other { opcode, operands } = &instr.op else { return None };
             match marker(&opcode.replacen("lost", "stop", 1), operands) {
-                Meaning::Rule { real, d, value, .. } => Some((real, d, value)),
+                Semantics::Rule { real, d, value, .. } => Some((real, d, value)),
                 _ => None,
             }
         }

@@ -1,13 +1,13 @@
-//! Pointers through which each thread accesses an element of its own, so that its gradient needs no atomics.
+//! Pointers through which each thread accesses only one element, so that its gradient needs no atomics.
 
 use ptx::ir::{Address, Cmp, Instr, Op, Operand, Pred, RegId};
 
-use super::form::{Forms, Origin, ThreadOffset};
+use super::address_form::{AddressForms, Origin, ThreadOffset};
 use super::{Access, Pointers, Used};
 use crate::body::{Body, End};
 use crate::spec::Effect;
 
-/// Where a thread accesses the memory behind a pointer: in bytes of the gradient, which are twice those of 16-bit floats.
+/// An access to the memory behind a pointer, in bytes of the gradient: twice those of 16-bit floats.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Site {
     pub(crate) block: usize,
@@ -19,27 +19,31 @@ pub(crate) struct Site {
 
 /// A pointer whose elements belong to one thread each.
 #[derive(Debug, Clone)]
-pub(crate) struct OwnPointer {
-    /// From one thread's element to the next, in bytes.
+pub(crate) struct OwnedPointer {
+    /// Bytes from one thread's element to the next.
     pub(crate) stride: u32,
     pub(crate) sites: Vec<Site>,
     /// Whether all sites lie in one block, so that the gradient is added once.
     pub(crate) together: bool,
-    /// Whether each thread below the length comes to that block, and elements are as far apart as the length says.
+    /// Whether each thread below the length executes that block, and the stride is that of the length.
     pub(crate) everywhere: bool,
 }
 
-/// The pointers through which each thread accesses an element of its own.
+/// The pointers through which each thread accesses only one element.
 #[derive(Debug, Default)]
-pub(crate) struct Own {
-    pointers: Vec<Option<OwnPointer>>,
-    /// The largest factor by which a thread's index is multiplied in 32 bits, by which the threads of a launch are
-    /// limited.
+pub(crate) struct ThreadOwned {
+    pointers: Vec<Option<OwnedPointer>>,
+    /// The largest factor by which a thread's index is multiplied in 32 bits. It limits the threads of a launch.
     pub(crate) widest: u32,
 }
 
-impl Own {
-    pub(crate) fn new(body: &Body, pointers: &Pointers, forms: &Forms, used: &[Used]) -> Self {
+impl ThreadOwned {
+    pub(crate) fn new(
+        body: &Body,
+        pointers: &Pointers,
+        forms: &AddressForms,
+        used: &[Used],
+    ) -> Self {
         let mut this = Self { pointers: Vec::new(), widest: 1 };
         if body.dimensions() > 1 {
             // Threads that differ in y have the same index in x.
@@ -72,10 +76,10 @@ impl Own {
                         apart == Some(u64::from(stride)) && comes_to(body, forms, block, count)
                     });
                     let everywhere = together && elements && low >= 0 && high <= i64::from(stride);
-                    Some((OwnPointer { stride, sites, together, everywhere }, widest))
+                    Some((OwnedPointer { stride, sites, together, everywhere }, widest))
                 },
             );
-            // Sums of atomics are the user's way to say that elements are shared.
+            // Atomic additions are the user's statement that elements are shared.
             let adds = used.get(index).is_some_and(|used| used.effect() == Effect::Accumulates);
             let own = own.filter(|_| !adds);
             if let Some((_, widest)) = &own {
@@ -86,12 +90,12 @@ impl Own {
         this
     }
 
-    pub(crate) fn get(&self, pointer: usize) -> Option<&OwnPointer> {
+    pub(crate) fn get(&self, pointer: usize) -> Option<&OwnedPointer> {
         self.pointers.get(pointer).and_then(Option::as_ref)
     }
 }
 
-impl OwnPointer {
+impl OwnedPointer {
     /// Returns whether the sites are in every byte of the element.
     pub(crate) fn is_whole(&self) -> bool {
         let mut sites: Vec<(i64, i64)> =
@@ -103,11 +107,11 @@ impl OwnPointer {
     }
 }
 
-/// Returns all accesses through a pointer, with their offsets in bytes of gradients, and the widest factor; `None` if one
-/// is elsewhere than at the thread's index.
+/// Returns all accesses through a pointer, with their offsets in bytes of gradients, and the widest factor; `None` if
+/// one is not at the thread's index.
 fn accesses(
     body: &Body,
-    forms: &Forms,
+    forms: &AddressForms,
     pointer: usize,
     scale: u32,
 ) -> Option<(Vec<(Site, ThreadOffset)>, u32)> {
@@ -134,8 +138,8 @@ fn accesses(
     Some((sites, widest))
 }
 
-/// Returns whether each thread whose index is below an integer parameter comes to a block.
-fn comes_to(body: &Body, forms: &Forms, block: usize, count: usize) -> bool {
+/// Returns whether each thread whose index is below an integer parameter executes a block.
+fn comes_to(body: &Body, forms: &AddressForms, block: usize, count: usize) -> bool {
     if body.unconditional(block) {
         return true;
     }
@@ -149,9 +153,9 @@ fn comes_to(body: &Body, forms: &Forms, block: usize, count: usize) -> bool {
     })
 }
 
-/// Returns whether a predicate is true for the threads whose index is below an integer parameter (`Some(true)`), or for
-/// the others.
-fn is_below(body: &Body, forms: &Forms, pred: Pred, count: usize) -> Option<bool> {
+/// Returns whether a predicate holds exactly for the threads whose index is below an integer parameter (`Some(true)`),
+/// or exactly for the others (`Some(false)`).
+fn is_below(body: &Body, forms: &AddressForms, pred: Pred, count: usize) -> Option<bool> {
     let define = |wanted: RegId| {
         let block = body.defined.get(wanted.index()).copied().flatten()?;
         body.blocks.get(block)?.code.iter().find(|instr| {
@@ -181,7 +185,7 @@ fn is_below(body: &Body, forms: &Forms, pred: Pred, count: usize) -> Option<bool
     Some(below == (first != pred.negated))
 }
 
-fn loads_param(body: &Body, forms: &Forms, address: &Address, param: usize) -> bool {
+fn loads_param(body: &Body, forms: &AddressForms, address: &Address, param: usize) -> bool {
     let form = forms.address(body, address);
     form.origin == Origin::Param(param) && form.param_offset() == Some(0)
 }

@@ -1,5 +1,5 @@
-//! Numbers that reach an output whatever is chosen on the way. Their gradients need no guard against derivatives that are
-//! infinite.
+//! Numbers that reach an output whatever way is taken and whatever is chosen. Their gradients need no guard against
+//! infinite derivatives.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,24 +7,25 @@ use ptx::ir::Operand;
 
 use super::Pointers;
 use super::activity::{Activity, Passed, passes};
-use super::form::Forms;
-use super::kind::Kinds;
-use super::meaning::{Arithmetic, Clamped, Meaning, Slot, meaning};
+use super::address_form::AddressForms;
+use super::semantics::{Arithmetic, Clamped, Semantics, Slot, semantics};
+use super::value_kind::ValueKinds;
 use crate::body::{Body, End};
 
-/// Returns for each slot whether its value reaches an output whatever is chosen.
-pub(super) fn certain(
+/// Returns for each slot whether its value reaches an output unconditionally.
+pub(super) fn unconditional(
     body: &Body,
     pointers: &Pointers,
-    forms: &Forms,
-    kinds: &Kinds,
+    forms: &AddressForms,
+    kinds: &ValueKinds,
     activity: &Activity,
 ) -> Vec<bool> {
     let mut uses: HashMap<Slot, Vec<(usize, Option<Slot>)>> = HashMap::new();
     for (index, instr) in body.instrs() {
-        for Passed { to, from, certain } in passes(body, pointers, forms, kinds, &|_| false, instr)
+        for Passed { to, from, unconditional } in
+            passes(body, pointers, forms, kinds, &|_| false, instr)
         {
-            if certain {
+            if unconditional {
                 uses.entry(from).or_default().push((index, to));
             }
         }
@@ -35,7 +36,7 @@ pub(super) fn certain(
                 for (from, arg) in &phi.args {
                     let Some(Operand::Reg(reg)) = arg else { continue };
                     let uses = uses.entry(half(*reg)).or_default();
-                    // A branch may go elsewhere: what is used behind a loop's exit is looked for there.
+                    // A branch may go elsewhere. Uses after a loop's exit are those of the exit's phi.
                     let ends = body.blocks.get(*from).map(|block| block.end);
                     if matches!(ends, Some(End::Jump(_))) {
                         uses.push((*from, Some(half(phi.reg))));
@@ -45,16 +46,16 @@ pub(super) fn certain(
         }
     }
     for (_, instr) in body.instrs() {
-        // What is cut off has no gradient, whatever the operands are.
-        if let Meaning::Arithmetic(Arithmetic { clamped, d, .. }) = meaning(instr)
+        // A clamped result may have no gradient.
+        if let Semantics::Arithmetic(Arithmetic { clamped, d, .. }) = semantics(instr)
             && clamped != Clamped::No
         {
             uses.remove(&Slot::low(d));
         }
     }
-    // All that have such a use are taken for certain; then those are dropped that some way does not come to.
-    let certain = vec![false; activity.slots()];
-    let mut this = Search { body, uses, certain };
+    // All slots with such a use start as unconditional; then those are dropped that some path misses.
+    let unconditional = vec![false; activity.slots()];
+    let mut this = Search { body, uses, unconditional };
     let mut slots: Vec<Slot> = this.uses.keys().copied().collect();
     slots.sort_unstable_by_key(|slot| std::cmp::Reverse(*slot));
     for slot in &slots {
@@ -63,40 +64,40 @@ pub(super) fn certain(
     loop {
         let before = slots.len();
         slots.retain(|slot| {
-            let holds = this.is_certain(*slot) && this.always_used(*slot);
+            let holds = this.is_unconditional(*slot) && this.always_used(*slot);
             this.mark(*slot, holds);
             holds
         });
         if slots.len() == before {
-            return this.certain;
+            return this.unconditional;
         }
     }
 }
 
-/// The search for slots whose value reaches an output whatever is chosen.
+/// The search for unconditional slots.
 struct Search<'a> {
     body: &'a Body,
     /// The uses of each slot: the block, and the slot that depends on it; `None` for an output.
     uses: HashMap<Slot, Vec<(usize, Option<Slot>)>>,
-    certain: Vec<bool>,
+    unconditional: Vec<bool>,
 }
 
 impl Search<'_> {
-    fn mark(&mut self, slot: Slot, certain: bool) {
-        if let Some(place) = self.certain.get_mut(slot.index()) {
-            *place = certain;
+    fn mark(&mut self, slot: Slot, unconditional: bool) {
+        if let Some(place) = self.unconditional.get_mut(slot.index()) {
+            *place = unconditional;
         }
     }
 
-    fn is_certain(&self, slot: Slot) -> bool {
-        self.certain.get(slot.index()).copied().unwrap_or(false)
+    fn is_unconditional(&self, slot: Slot) -> bool {
+        self.unconditional.get(slot.index()).copied().unwrap_or(false)
     }
 
-    /// Returns whether every way from a slot's definition, within the turn, comes to a block with a certain use.
+    /// Returns whether every path from a slot's definition, within the iteration, reaches an unconditional use.
     fn always_used(&self, slot: Slot) -> bool {
         let Some(defined) = self.body.definition(slot.reg()) else { return false };
         let region = self.body.region_of(defined);
-        let holds = |to: &Option<Slot>| to.is_none_or(|to| self.is_certain(to));
+        let holds = |to: &Option<Slot>| to.is_none_or(|to| self.is_unconditional(to));
         let uses = self.uses.get(&slot).map_or(&[][..], Vec::as_slice);
         let mut blocks: Vec<usize> =
             uses.iter().filter(|(_, to)| holds(to)).map(|(block, _)| *block).collect();
@@ -115,7 +116,7 @@ impl Search<'_> {
             let mut ends = true;
             for to in block.end.targets() {
                 ends = false;
-                // The value behind an exit is another slot, which stands for this one where it is used.
+                // A value that leaves a loop has another slot after the exit, whose uses count for this one.
                 let inside = self.body.contains(region, to);
                 let exit = !inside
                     && self.body.blocks.get(to).is_some_and(|block| {
@@ -125,7 +126,7 @@ impl Search<'_> {
                             });
                             let half =
                                 if slot == Slot::low(slot.reg()) { Slot::low } else { Slot::high };
-                            same && self.is_certain(half(phi.reg))
+                            same && self.is_unconditional(half(phi.reg))
                         })
                     });
                 if exit {

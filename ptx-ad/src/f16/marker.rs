@@ -1,25 +1,25 @@
-//! Opcodes that only this crate has: between the registers that hold 16-bit floats as `float` and those that hold their
-//! bits, and behind roundings.
+//! Opcodes that only this crate has: they convert between the bits of 16-bit floats and registers that hold them as
+//! `float`, and mark roundings.
 
 use ptx::ir::{Op, Operand, Piece, RegId, Type};
 
 use crate::Reason;
 
-/// 16 bits of a register that is put together.
+/// 16 bits of a register that is composed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Narrowed {
     Float(Type, RegId),
     Bits(u16),
 }
 
-/// An instruction that only this crate knows.
+/// An instruction that only this crate has.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Marker {
-    /// `d` is the `float` with the value of 16 bits of a register, counted from the lowest.
+    /// `d` is the `float` with the value of the 16 bits at position `at` of a register, counted from the lowest.
     Widen { half: Type, d: RegId, a: RegId, at: u32 },
-    /// `d` is the bits of these, the lowest first. The reason says what they are for.
+    /// `d` consists of the bits `a`, the lowest first, and `reason` says what needs them.
     Narrow { reason: Reason, d: RegId, a: Vec<Narrowed> },
-    /// `d` is `a`, of which only the part before the point is left.
+    /// `d` is `a` rounded to an integral value.
     Rounded { d: RegId, a: RegId },
 }
 
@@ -56,7 +56,7 @@ fn word(reason: &Reason) -> &'static str {
     }
 }
 
-/// Returns what an instruction is that [`Marker::op`] has made.
+/// Returns the marker that [`Marker::op`] has encoded.
 pub(crate) fn marker(op: &Op) -> Option<Marker> {
     let Op::Other { opcode, operands } = op else { return None };
     let mut words = opcode.strip_prefix("ad.")?.split('.');

@@ -1,12 +1,12 @@
-//! 16-bit floats: each becomes a `float` of the same value, in a register of its own.
+//! 16-bit floats: each becomes a `float` of the same value, in a separate register.
 //!
-//! Behind this pass the others see numbers of 32 and 64 bits alone. An instruction on 16-bit floats stays what it is, with
-//! these registers as its operands; where the kernel is repeated, they are made 16 bits before it and 32 behind it, so that
-//! it rounds as the kernel does. Its derivative is that of the same instruction on `float`. Packed instructions are written
-//! lane by lane, and what moves 16 bits moves the `float`.
+//! After this pass the others see only numbers of 32 and 64 bits. An instruction on 16-bit floats stays, with these
+//! registers as its operands. Where the kernel is repeated, operands are narrowed before it and results widened after
+//! it, so that it rounds as in the kernel. Its derivative is that of the same instruction on `float`. Packed
+//! instructions are written lane by lane, and moves of 16 bits become moves of the `float`.
 //!
-//! Instructions that do something else with the bits get them by a marker, whose result has no derivative that is known:
-//! if an active output depends on it, the kernel is refused.
+//! Other instructions get the bits by a marker, whose result has no known derivative: if an active output depends on
+//! it, the kernel is refused.
 
 mod instr;
 mod kinds;
@@ -30,7 +30,7 @@ pub(crate) fn widened(half: Type, bits: u16) -> u32 {
     match (exponent, fraction) {
         (0, 0) => sign,
         (0, _) => {
-            // Subnormal: fraction * 2^-24.
+            // A subnormal is fraction * 2^-24.
             let shift = fraction.leading_zeros() - 21;
             sign | ((113 - shift) << 23) | (((fraction << shift) & 0x3ff) << 13)
         }
@@ -39,7 +39,7 @@ pub(crate) fn widened(half: Type, bits: u16) -> u32 {
     }
 }
 
-/// Returns the bits of the 16-bit float with the value of a `float`, which must be that of one.
+/// Returns the bits of the 16-bit float that has exactly the value of a `float`.
 pub(crate) fn narrowed(half: Type, bits: u32) -> u16 {
     let short = |bits: u32| u16::try_from(bits & 0xffff).unwrap_or(0);
     if half == Type::Bf16 {

@@ -1,9 +1,9 @@
-//! Instructions on 16-bit floats, whose registers hold `float`s of the same values: rounded before, and widened behind.
+//! Instructions on 16-bit floats. Registers hold them as `float`s: operands are narrowed before, results widened after.
 
 use ptx::ir::{Dst, Instr, Op, Operand, RegId, Rounding, Type};
 
 use super::builder::Builder;
-use crate::halves::{Marker, Narrowed, marker, narrowed};
+use crate::f16::{Marker, Narrowed, marker, narrowed};
 
 /// Returns the type of the 16-bit floats that an instruction computes, loads or stores.
 fn half_of(op: &Op) -> Option<Type> {
@@ -61,7 +61,7 @@ impl Builder {
         }
     }
 
-    /// Makes the operands 16 bits, and the result a register of 16 bits; returns what it was.
+    /// Replaces operands by 16-bit registers, and the result by a new one. Returns the old result and the new.
     fn rounded(
         &mut self,
         half: Type,
@@ -76,7 +76,7 @@ impl Builder {
         d.replace(from).map(|d| (d, from))
     }
 
-    /// Returns the 16 bits of a number that is exact in them.
+    /// Returns the 16 bits of a number that they represent exactly.
     fn narrow(&mut self, half: Type, a: Operand) -> RegId {
         match (a, half) {
             (Operand::Imm(bits), _) => {
@@ -109,7 +109,7 @@ impl Builder {
         }
     }
 
-    /// The type of memory accesses, and their number, for so many 16-bit floats.
+    /// Returns the type of the accesses for so many 16-bit floats.
     fn memory_type(count: usize) -> Type {
         if count == 1 { Type::B16 } else { Type::B32 }
     }

@@ -3,7 +3,7 @@
 use ptx::ir::{Instr, Op, Operand, Order, RegId, Type};
 
 use super::parts::{Known, Moved, PARTS, Part, Source, count};
-use crate::analysis::{Access, Forms, Origin, Pointers};
+use crate::analysis::{Access, AddressForms, Origin, Pointers};
 use crate::body::{Body, Phi};
 use crate::spec::Real;
 
@@ -27,7 +27,7 @@ pub(super) fn half_type(real: Real) -> Option<Type> {
     }
 }
 
-/// What a class of parts holds.
+/// The contents of a class of parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     /// Floats of this type.
@@ -40,15 +40,20 @@ enum Class {
 #[derive(Debug)]
 pub(super) struct Kinds {
     parent: Vec<u32>,
-    /// How many parts a root stands for.
+    /// The number of parts in the class of each root.
     size: Vec<u32>,
     class: Vec<Option<Class>>,
-    /// How many parts each register has.
+    /// The number of parts of each register.
     counts: Vec<u32>,
 }
 
 impl Kinds {
-    pub(super) fn new(body: &Body, pointers: &Pointers, forms: &Forms, known: &Known) -> Self {
+    pub(super) fn new(
+        body: &Body,
+        pointers: &Pointers,
+        forms: &AddressForms,
+        known: &Known,
+    ) -> Self {
         let registers = &body.function.registers;
         let parts = registers.len() * PARTS;
         let mut this = Self {
@@ -75,7 +80,7 @@ impl Kinds {
             typed_registers(instr, &mut |reg, ty| this.typed(known, reg, ty));
             this.access(body, pointers, forms, known, instr);
         }
-        // What a sign is taken from is a float if the result is one.
+        // The source of a sign bit is a float if the result is one.
         loop {
             let before = signs.len();
             signs.retain(|&(d, a)| {
@@ -119,26 +124,26 @@ impl Kinds {
         }
     }
 
-    /// The bits of constants may be of several types.
+    /// Constants have no kind: their bits may be of several types.
     fn copy(&mut self, d: Part, a: Source) {
         if let Source::Part(a) = a {
             self.unite(d, a);
         }
     }
 
-    /// A register holds floats if this is a type of 16-bit floats.
+    /// Records that a register holds floats, if `ty` is a type of 16-bit floats.
     fn typed(&mut self, known: &Known, reg: RegId, ty: Type) {
         if let Some((half, lanes)) = lanes(ty) {
             (0..lanes).for_each(|at| self.set(known, Part::new(reg, at), half));
         }
     }
 
-    /// What lies in memory whose floats are known.
+    /// Joins parts with the memory that they are loaded from or stored to.
     fn access(
         &mut self,
         body: &Body,
         pointers: &Pointers,
-        forms: &Forms,
+        forms: &AddressForms,
         known: &Known,
         instr: &Instr,
     ) {
@@ -214,8 +219,8 @@ fn join(a: Option<Class>, b: Option<Class>) -> Option<Class> {
     }
 }
 
-/// Returns whether an access moves integers of 16 bits and more between registers of that size and memory, or adds
-/// 16-bit floats: then it may be one of 16-bit floats.
+/// Returns whether an access may be one of 16-bit floats: it moves integers of 16 bits and more between memory and
+/// registers of that size, or adds 16-bit floats.
 pub(super) fn moves_halves(instr: &Instr, access: &Access<'_>) -> bool {
     let of_type = match instr.op {
         Op::Atom { .. } => lanes(access.ty).is_some(),

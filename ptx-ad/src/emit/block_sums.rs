@@ -1,40 +1,40 @@
-//! Sums over a block of what its warps have summed: see `batch`.
+//! Sums over a block of the sums of its warps: see `warp_sums`.
 //!
-//! Additions to one address wait for each other, some 30 cycles each (H200): with one of each warp, a pass through a small
-//! network waits four times as long for its weights' gradients as for all else. So a warp writes its sums to shared memory, with
-//! their address, and at the end of the kernel, where every thread comes, a warp adds those of the block.
+//! Atomic additions to one address are serialised, some 30 cycles each (H200): with one per warp, the gradients of a
+//! small network's weights take four times as long as all other work. So a warp stores its sums and their address in
+//! shared memory. At the end of the kernel, where every thread arrives, one warp adds those of the block.
 
 use ptx::ir::{BarOp, BinaryOp, Cmp, Op, Operand, RegId, Space, Symbol, Type, VarId, Variable};
 
 use super::Emit;
-use super::batch::Sum;
 use super::builder::{at, fails, holds, number, type_of};
 use super::sums::Thread;
+use super::warp_sums::Sum;
 use crate::spec::Real;
 
-/// Bytes of shared memory for them, at most. Numbers that are passed by value may have 8 KB, and a block has 48.
+/// Bytes of shared memory for the rows, at most. A block has 48 KB, of which numbers passed by value may take 8.
 const MOST_SHARED: u32 = 40 << 10;
-/// A block has at most so many.
+/// The most warps that a block has.
 const WARPS: u32 = 32;
-/// The bytes of a row before its sums: the address.
+/// Bytes of a row before its sums: their address.
 const HEAD: u32 = 8;
 
-/// Sums that are added together: where they go, and of which type they are.
+/// Sums that are added together: their type, and where they go.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(super) struct BlockSums {
     pub(super) real: Real,
     pub(super) space: Space,
-    /// Where each lies, relative to the first, and where that lies from an address, in bytes.
+    /// Bytes from the first gradient to each, and from the address to the first.
     pub(super) offsets: Vec<u32>,
     pub(super) start: i64,
 }
 
-/// Shared memory with a row for each warp, for each of several sums.
+/// Shared memory for several groups of sums: each has a row for each warp.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     memory: Option<VarId>,
     bytes: u32,
-    all: Vec<(Gathered, Row)>,
+    all: Vec<(BlockSums, Row)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,29 +44,29 @@ struct Row {
 }
 
 impl Emit<'_> {
-    /// Writes the sums of a warp, and their address, for the end of the kernel. Returns them if they have to be added at once:
-    /// if they may come again, or have no room. All threads of the warp come here.
-    pub(super) fn gather(
+    /// Stores the sums of a warp and their address for the end of the kernel. Returns the sums if they must be added at
+    /// once: if they may come again, or the rows are full. All threads of the warp execute this.
+    pub(super) fn defer_to_block(
         &mut self,
-        sums: Gathered,
+        sums: BlockSums,
         once: bool,
         base: RegId,
         sum: &Sum,
-    ) -> Option<Gathered> {
+    ) -> Option<BlockSums> {
         let count = u32::try_from(sums.offsets.len()).unwrap_or(u32::MAX);
         let size = sums.real.bytes();
         let words = count.checked_mul(size).and_then(|bytes| bytes.checked_next_multiple_of(8));
         let bytes = words.and_then(|words| words.checked_add(HEAD)).unwrap_or(u32::MAX);
-        let start = self.rows.bytes;
+        let start = self.sums.rows.bytes;
         let end = bytes.checked_mul(WARPS).and_then(|bytes| bytes.checked_add(start));
         let Some(end) = end.filter(|end| once && *end <= MOST_SHARED) else { return Some(sums) };
-        let memory = match self.rows.memory {
+        let memory = match self.sums.rows.memory {
             Some(memory) => memory,
             None => {
                 let name = format!("{}_rows", self.b.function.name);
-                // `rows_begin` knows how large it is.
+                // `rows_begin` sets the size of `rows`.
                 let rows = Variable::new(name, Space::Shared, Type::B64, vec![1], 8);
-                *self.rows.memory.insert(self.b.function.add_variable(rows))
+                *self.sums.rows.memory.insert(self.b.function.add_variable(rows))
             }
         };
         let row = Row { start, bytes };
@@ -84,21 +84,21 @@ impl Emit<'_> {
             at(own, 0),
             &[Operand::Reg(base)],
         );
-        self.rows.bytes = end;
-        self.rows.all.push((sums, row));
+        self.sums.rows.bytes = end;
+        self.sums.rows.all.push((sums, row));
         None
     }
 
-    /// Writes what comes before everything, when the rest is known: no warp has come yet.
+    /// Writes the start of the kernel, once the rows are known: clears their addresses.
     pub(super) fn rows_begin(&mut self) {
-        let Some(memory) = self.rows.memory else { return };
+        let Some(memory) = self.sums.rows.memory else { return };
         if let Some(rows) = self.b.function.variables.get_mut(memory.index()) {
-            rows.dims = vec![u64::from(self.rows.bytes / 8)];
+            rows.dims = vec![u64::from(self.sums.rows.bytes / 8)];
         }
         let body = std::mem::take(&mut self.b.code);
         let thread = self.thread();
         let leads = self.b.setp(Cmp::Eq, Type::U32, Operand::Reg(thread.lane), Operand::Imm(0));
-        let rows: Vec<Row> = self.rows.all.iter().map(|(_, row)| *row).collect();
+        let rows: Vec<Row> = self.sums.rows.all.iter().map(|(_, row)| *row).collect();
         for row in rows {
             let own = self.row(memory, row, thread.warp);
             self.b.store(
@@ -112,20 +112,20 @@ impl Emit<'_> {
         self.b.code.extend(body);
     }
 
-    /// Adds the sums over the block. Every thread of the block comes here.
+    /// Adds the sums over the block. Every thread of the block executes this.
     pub(super) fn rows_end(&mut self) {
-        let Some(memory) = self.rows.memory else { return };
-        let all = std::mem::take(&mut self.rows.all);
+        let Some(memory) = self.sums.rows.memory else { return };
+        let all = std::mem::take(&mut self.sums.rows.all);
         let Thread { lane, warp, count, .. } = self.thread();
         let reg = Operand::Reg;
         self.barrier(BarOp::Sync);
-        // A warp that is not full adds nothing, and has not written.
+        // Only full warps have stored rows, so `warps` is rounded down.
         let warps = self.b.binary(BinaryOp::Shr, Type::U32, reg(count), Operand::Imm(5));
         let end = self.b.label();
         let absent = self.b.setp(Cmp::Hs, Type::U32, reg(warp), reg(warps));
         self.b.jump_if(holds(absent), end);
         for (number_of, (sums, row)) in (0u64..).zip(&all) {
-            // The warps take turns.
+            // Each group of sums is added by one warp, in turn.
             let over = self.b.label();
             let turn = self.b.binary(BinaryOp::Rem, Type::U32, Operand::Imm(number_of), reg(warps));
             let others = self.b.setp(Cmp::Ne, Type::U32, reg(turn), reg(warp));
@@ -141,8 +141,8 @@ impl Emit<'_> {
             self.b.place(next);
             let from = self.row(memory, *row, other);
             let address = self.b.load(Space::Shared, Type::U64, at(from, 0));
-            let came = self.b.setp(Cmp::Ne, Type::U64, reg(address), Operand::Imm(0));
-            self.b.jump_if(fails(came), skip);
+            let executed = self.b.setp(Cmp::Ne, Type::U64, reg(address), Operand::Imm(0));
+            self.b.jump_if(fails(executed), skip);
             self.b.copy(Type::U64, base, reg(address));
             let from = self.b.mad_wide(index, size, from);
             let theirs = self.b.moved(ty, number(sums.real, 0.0));
@@ -159,7 +159,7 @@ impl Emit<'_> {
             self.b.place(over);
         }
         self.b.place(end);
-        self.rows.all = all;
+        self.sums.rows.all = all;
     }
 
     /// Returns the address of a warp's row.

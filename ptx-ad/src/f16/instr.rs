@@ -32,7 +32,7 @@ pub(super) fn arithmetic(op: &Op) -> Option<(Type, Dst, Vec<Operand>)> {
         Op::Mad { ty, d, a, b, c, .. }
         | Op::Fma { ty, d, a, b, c, .. }
         | Op::MinMax3 { ty, d, a, b, c, .. } => (*ty, *d, vec![*a, *b, *c]),
-        // Without flushing it is a comparison of the same numbers as `float`.
+        // Without flushing, the comparison gives the same for the numbers as `float`.
         Op::Set { d_ty, ty, ftz: false, d, a, b, .. } if lanes(*d_ty) == lanes(*ty) => {
             (*ty, *d, vec![*a, *b])
         }
@@ -51,7 +51,7 @@ fn lane(op: &Op, half: Type, result: Dst, args: &[Operand]) -> Op {
     };
     match &mut op {
         Op::Unary { op, ty, mode, d, a } => {
-            // The sign is the same bit of a `float`.
+            // A `float` has the same sign bit.
             let exact = matches!(op, UnaryOp::Abs | UnaryOp::Neg) && !mode.ftz;
             *ty = if exact { Type::F32 } else { half };
             put(d, &mut [a]);
@@ -111,7 +111,7 @@ impl Widen<'_> {
     pub(super) fn setp(&mut self, instr: Instr) {
         let Op::Setp { cmp, ty, ftz, combine, p, q, a, b } = instr.op else { return };
         let Some((half, count)) = lanes(ty) else { return self.other(instr) };
-        // Without flushing, it is a comparison of the same numbers as `float`.
+        // Without flushing, the comparison gives the same for the numbers as `float`.
         let ty = if ftz { half } else { Type::F32 };
         for at in 0..count {
             let a = self.operand(&a, at, half).unwrap_or(a);
@@ -145,16 +145,16 @@ impl Widen<'_> {
         };
         let mut made = Vec::new();
         for at in 0..count {
-            // Of two operands, the first is the upper lane.
+            // The first of two operands is the upper lane.
             let source = if at == 0 { b.unwrap_or(a) } else { a };
             let a = of.and_then(|half| self.operand(&source, 0, half)).unwrap_or(source);
             let d = d.map(|d| self.result(d, at));
             made.extend(d);
-            // Between the same types nothing is rounded but to integral values.
+            // Conversions between the same types round only to integral values.
             let same = of == Some(half);
             let (to, rounding) = match same {
                 true => (Type::F32, rounding.filter(|rounding| is_integral(*rounding))),
-                // Between half types PTX rounds to nearest without saying so; from f32 it must be said.
+                // Conversions between half types round to nearest implicitly, those from f32 by a modifier.
                 false if of.is_some() => (half, rounding.or(Some(Rounding::Rn))),
                 false => (half, rounding),
             };

@@ -1,22 +1,23 @@
-//! Sums over the threads of a warp: gradients whose addresses are the same in all of them, as those of a network's weights.
+//! Sums over the threads of a warp: gradients whose addresses are the same in all of them, such as those of a network's
+//! weights.
 //!
-//! Nobody promises that a warp's threads come to an instruction together. So the threads that are there ask who else is, by
-//! `activemask`; no branch is between that and the shuffles. If all 32 are there, in the same turns, a tree sums up to 32
-//! numbers at once: in each step a thread keeps half of the sums and passes on the others. Otherwise each thread adds for itself.
-//! Sums that are made once are gathered over the block: see `gather`.
+//! The threads of a warp need not be converged. The active ones find each other by `activemask`; there is no branch
+//! between it and the shuffles. If all 32 are active, in the same iterations, a tree sums up to 32 numbers at once: in
+//! each step a thread keeps half of the sums and passes on the others. Otherwise each thread adds on its own. Sums that
+//! are made once become sums over the block: see `block_sums`.
 
 use ptx::ir::{
     Address, Base, BinaryOp, BoolOp, Cmp, Op, Operand, RegId, ShflMode, Space, Special, Type,
 };
 
 use super::Emit;
+use super::block_sums::BlockSums;
 use super::builder::{at, fails, holds, number, type_of};
-use super::gather::Gathered;
 use crate::spec::Real;
 
-/// So many sums are made at once.
+/// The most sums that are made at once.
 const MOST: usize = 32;
-/// So many words are summed over the turns of a loop: each takes a register in all of them.
+/// The most words that are summed over the iterations of a loop: each takes a register throughout.
 const MOST_CARRIED: usize = 16;
 /// Steps of the tree.
 const STEPS: u32 = 5;
@@ -24,14 +25,14 @@ const ALL: Operand = Operand::Imm(0xffff_ffff);
 
 /// Gradients at constant offsets from one address.
 #[derive(Debug, Clone)]
-pub(super) struct Batch {
+pub(super) struct WarpSums {
     pointer: usize,
     base: RegId,
     space: Space,
     real: Real,
-    /// Where the base is defined: its threads have the same address in the same turns of the loops around.
+    /// The region of the base: its threads have the same address in the same iterations of the loops around.
     region: usize,
-    /// Offsets in bytes of gradients, and registers of their own.
+    /// Offsets of gradients in bytes, and the registers of their sums.
     values: Vec<(i64, RegId)>,
 }
 
@@ -39,25 +40,25 @@ pub(super) struct Batch {
 #[derive(Debug)]
 pub(super) struct Sum {
     pub(super) value: RegId,
-    /// Which of them it is, and whether the thread has one.
+    /// The index of the sum, and whether the thread has one.
     pub(super) index: RegId,
     pub(super) owner: RegId,
 }
 
-/// In how many steps of the tree the sums of a thread become half as many.
+/// Returns the number of steps of the tree that halve the sums of a thread.
 fn halvings(count: usize) -> u32 {
     count.next_power_of_two().ilog2()
 }
 
-impl Batch {
+impl WarpSums {
     fn words(&self) -> usize {
         self.values.len() * self.real.bytes() as usize / 4
     }
 }
 
 impl Emit<'_> {
-    /// Adds to a gradient whose address is uniform, later in the block or behind a loop around it. Returns whether it is.
-    pub(super) fn batch_add(
+    /// Adds to a gradient of a uniform address, later in the block or after a loop around it. Returns whether it does.
+    pub(super) fn add_to_warp_sum(
         &mut self,
         pointer: usize,
         space: Space,
@@ -67,9 +68,9 @@ impl Emit<'_> {
         g: RegId,
     ) -> bool {
         let Base::Reg(base) = address.base else { return false };
-        // What is added later must not be missed by the reverse of a store.
+        // The reverse of a store would miss what is added later.
         let only_loaded =
-            self.analysis.used.get(pointer).is_some_and(|used| !used.stored && !used.added);
+            self.analysis.effects.get(pointer).is_some_and(|used| !used.stored && !used.added);
         if !only_loaded || !self.analysis.is_uniform(base) {
             return false;
         }
@@ -80,28 +81,28 @@ impl Emit<'_> {
             return false;
         };
         let region = self.body.region_of(defined);
-        let of = |batch: &Batch| (batch.pointer, batch.base, batch.real) == (pointer, base, real);
+        let of = |sums: &WarpSums| (sums.pointer, sums.base, sums.real) == (pointer, base, real);
         let ty = type_of(real);
         let carried = self.open.iter().position(|open| self.parent(open.region) == Some(region));
         if let Some(open) = carried {
-            let batches = self.open.get(open).map_or(&[][..], |open| &open.batches);
+            let warp_sums = self.open.get(open).map_or(&[][..], |open| &open.warp_sums);
             let find =
-                |batch: &Batch| batch.values.iter().find(|(at, _)| *at == offset).map(|v| v.1);
-            let known = batches.iter().filter(|batch| of(batch)).find_map(find);
+                |sums: &WarpSums| sums.values.iter().find(|(at, _)| *at == offset).map(|v| v.1);
+            let known = warp_sums.iter().filter(|sums| of(sums)).find_map(find);
             if let Some(sum) = known {
                 self.b.binary_to(BinaryOp::Add, ty, sum, Operand::Reg(sum), Operand::Reg(g));
                 return true;
             }
-            let words: usize = batches.iter().map(Batch::words).sum();
+            let words: usize = warp_sums.iter().map(WarpSums::words).sum();
             if words < MOST_CARRIED {
                 let sum = self.b.reg(ty);
                 self.b.binary_to(BinaryOp::Add, ty, sum, Operand::Reg(sum), Operand::Reg(g));
                 if let Some(open) = self.open.get_mut(open) {
                     open.zeros.push((sum, ty));
                     let value = (offset, sum);
-                    match open.batches.iter_mut().find(|batch| of(batch)) {
-                        Some(batch) => batch.values.push(value),
-                        None => open.batches.push(Batch {
+                    match open.warp_sums.iter_mut().find(|sums| of(sums)) {
+                        Some(sums) => sums.values.push(value),
+                        None => open.warp_sums.push(WarpSums {
                             pointer,
                             base,
                             space,
@@ -114,24 +115,24 @@ impl Emit<'_> {
                 return true;
             }
         }
-        let known = self.batches.iter().position(of).unwrap_or_else(|| {
+        let known = self.block.warp_sums.iter().position(of).unwrap_or_else(|| {
             let values = Vec::new();
-            self.batches.push(Batch { pointer, base, space, real, region, values });
-            self.batches.len() - 1
+            self.block.warp_sums.push(WarpSums { pointer, base, space, real, region, values });
+            self.block.warp_sums.len() - 1
         });
-        let values = self.batches.get(known).map_or(&[][..], |batch| &batch.values);
+        let values = self.block.warp_sums.get(known).map_or(&[][..], |sums| &sums.values);
         if let Some((_, sum)) = values.iter().find(|(at, _)| *at == offset).copied() {
             self.b.binary_to(BinaryOp::Add, ty, sum, Operand::Reg(sum), Operand::Reg(g));
             return true;
         }
         let full = values.len() + 1 == MOST;
         let sum = self.b.moved(ty, Operand::Reg(g));
-        if let Some(batch) = self.batches.get_mut(known) {
-            batch.values.push((offset, sum));
+        if let Some(sums) = self.block.warp_sums.get_mut(known) {
+            sums.values.push((offset, sum));
         }
         if full {
-            let batch = self.batches.remove(known);
-            self.add_batch(batch);
+            let sums = self.block.warp_sums.remove(known);
+            self.add_warp_sums(sums);
         }
         true
     }
@@ -140,40 +141,41 @@ impl Emit<'_> {
         self.body.regions.get(region)?.parent
     }
 
-    /// Adds what the block has collected.
-    pub(super) fn add_batches(&mut self) {
-        for batch in std::mem::take(&mut self.batches) {
-            self.add_batch(batch);
+    /// Adds the sums of the block.
+    pub(super) fn add_all_warp_sums(&mut self) {
+        for sums in std::mem::take(&mut self.block.warp_sums) {
+            self.add_warp_sums(sums);
         }
     }
 
-    /// Behind the reverse of a loop: adds what its turns have collected.
-    pub(super) fn add_carried(&mut self, batches: Vec<Batch>) {
-        for mut batch in batches {
-            // Threads that did not come to the base have none.
-            let defined = self.body.definition(batch.base);
-            let came = defined.and_then(|block| self.came.get(block).copied().flatten());
-            let over = came.map(|(came, _)| {
+    /// After the reverse of a loop: adds the sums over its iterations.
+    pub(super) fn add_carried(&mut self, warp_sums: Vec<WarpSums>) {
+        for mut sums in warp_sums {
+            // Threads that skipped the base's definition have no address.
+            let defined = self.body.definition(sums.base);
+            let executed =
+                defined.and_then(|block| self.replay.executed.get(block).copied().flatten());
+            let over = executed.map(|(executed, _)| {
                 let over = self.b.label();
-                let not = if came.negated { holds(came.reg) } else { fails(came.reg) };
+                let not = if executed.negated { holds(executed.reg) } else { fails(executed.reg) };
                 self.b.jump_if(not, over);
                 over
             });
-            self.addresses.clear();
-            let mut values = std::mem::take(&mut batch.values);
+            self.block.addresses.clear();
+            let mut values = std::mem::take(&mut sums.values);
             while !values.is_empty() {
                 let rest = values.split_off(values.len().min(MOST));
-                self.add_batch(Batch { values, ..batch.clone() });
+                self.add_warp_sums(WarpSums { values, ..sums.clone() });
                 values = rest;
             }
             over.into_iter().for_each(|over| self.b.place(over));
         }
-        self.addresses.clear();
+        self.block.addresses.clear();
     }
 
-    /// Adds sums over the warp, if all its threads are here.
-    fn add_batch(&mut self, batch: Batch) {
-        let Batch { pointer, base, space, real, region, mut values } = batch;
+    /// Adds sums over the warp, if all its threads are active.
+    fn add_warp_sums(&mut self, sums: WarpSums) {
+        let WarpSums { pointer, base, space, real, region, mut values } = sums;
         values.sort_unstable();
         let Some(&(first, _)) = values.first() else { return };
         let Some((base, start, some)) = self.shadow(pointer, &at(base, 0), first) else { return };
@@ -181,14 +183,14 @@ impl Emit<'_> {
             let at = move |offset: i64| start.saturating_add(offset.saturating_sub(first));
             values.into_iter().map(move |(offset, g)| (at(offset), g))
         };
-        if self.log.is_some() {
-            // Who comes together is left to chance.
+        if self.sums.log.is_some() {
+            // Which threads are active together varies from run to run.
             for (offset, g) in places(values) {
                 self.shared_add(space, real, (base, offset), g, some);
             }
             return;
         }
-        self.batched += values.len();
+        self.sums.warp_summed += values.len();
         let (over, apart) = (self.b.label(), self.b.label());
         self.b.jump_if(fails(some), over);
         let mask = self.b.reg(Type::B32);
@@ -197,10 +199,10 @@ impl Emit<'_> {
         self.b.jump_if(fails(all), apart);
         let mut around = region;
         while let Some(parent) = self.parent(around) {
-            // In other turns it may be another address.
-            let turns = self.turns(around);
+            // In different iterations the address may differ.
+            let iterations = self.iterations(around);
             let (same, p) = (self.b.reg(Type::Pred), self.b.reg(Type::B32));
-            let (ty, a) = (Type::B32, Operand::Reg(turns));
+            let (ty, a) = (Type::B32, Operand::Reg(iterations));
             self.b.push(Op::Match { all: true, ty, d: Some(p), p: Some(same), a, mask: ALL });
             self.b.jump_if(fails(same), apart);
             around = parent;
@@ -212,11 +214,11 @@ impl Emit<'_> {
         if offsets.len() == values.len() {
             let lane = self.b.moved(Type::U32, Operand::Special(Special::Laneid));
             let warp = self.tree(real, lane, &values);
-            // In an outer turn it may be another address.
+            // In different iterations of a loop around the address may differ.
             let once = region == 0 && self.open.is_empty() && !self.plan.has_stack();
-            let gathered = Gathered { real, space, offsets, start };
-            if let Some(gathered) = self.gather(gathered, once, base, &warp) {
-                self.add_sum(&gathered, base, lane, &warp);
+            let sums = BlockSums { real, space, offsets, start };
+            if let Some(sums) = self.defer_to_block(sums, once, base, &warp) {
+                self.add_sum(&sums, base, lane, &warp);
             }
             self.b.jump(over);
         }
@@ -227,8 +229,8 @@ impl Emit<'_> {
         self.b.place(over);
     }
 
-    /// Adds what threads have a sum of to gradients whose offsets from an address are known.
-    pub(super) fn add_sum(&mut self, to: &Gathered, base: RegId, lane: RegId, sum: &Sum) {
+    /// Adds the thread's sum to the gradient at its offset from an address.
+    pub(super) fn add_sum(&mut self, to: &BlockSums, base: RegId, lane: RegId, sum: &Sum) {
         let (factor, other) = self.places(lane, sum.index, &to.offsets);
         let d = self.b.mad_wide(factor, other, base);
         let ty = type_of(to.real);
@@ -256,7 +258,7 @@ impl Emit<'_> {
                         let keeps = self.b.selp(ty, high, low, holds(upper));
                         (keeps, self.b.selp(ty, low, high, holds(upper)))
                     }
-                    // The upper threads have no sum, and the others one of all.
+                    // Without `upper`, both threads of a pair keep the same sum.
                     None => (low, low),
                 };
                 let other = self.exchange(real, passes, bit);
@@ -269,7 +271,7 @@ impl Emit<'_> {
         Sum { value: sums.first().copied().unwrap_or(lane), index, owner }
     }
 
-    /// Returns which of so many sums a thread has, and whether it has one.
+    /// Returns the index of the thread's sum among `count`, and whether it has one.
     pub(super) fn owner(&mut self, lane: RegId, count: usize) -> (RegId, RegId) {
         let rest = STEPS.saturating_sub(halvings(count));
         let (a, b) = (Operand::Reg(lane), Operand::Imm(u64::from(rest)));
@@ -285,7 +287,7 @@ impl Emit<'_> {
         (index, owner)
     }
 
-    /// Returns the offset of a thread's sum: a factor and another.
+    /// Returns the offset of the thread's sum as two factors.
     fn places(&mut self, lane: RegId, index: RegId, offsets: &[u32]) -> (RegId, Operand) {
         let step = match offsets {
             [first, second, ..] => second.saturating_sub(*first),
@@ -324,7 +326,7 @@ impl Emit<'_> {
         self.b.setp(Cmp::Ne, Type::U32, Operand::Reg(own), Operand::Imm(0))
     }
 
-    /// Returns the number of the thread whose index differs in one bit.
+    /// Returns the value of the thread whose lane differs in one bit.
     fn exchange(&mut self, real: Real, value: RegId, bit: u32) -> RegId {
         let of = |this: &mut Self, d: RegId, a: RegId| {
             let (a, b, c) = (Operand::Reg(a), Operand::Imm(u64::from(bit)), Operand::Imm(31));

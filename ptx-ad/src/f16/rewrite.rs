@@ -9,7 +9,7 @@ use super::kinds::{Kinds, lanes, moves_halves};
 use super::marker::{Marker, Narrowed, constant};
 use super::parts::{Known, Part, Source, count};
 use crate::Reason;
-use crate::analysis::{Access, Forms, Origin, Pointers};
+use crate::analysis::{Access, AddressForms, Origin, Pointers};
 use crate::body::{Block, Body, Phi};
 use crate::spec::Spec;
 
@@ -19,7 +19,7 @@ pub(crate) fn widen(body: &mut Body, spec: &Spec) {
     if !has_halves(body, &pointers) {
         return;
     }
-    let forms = Forms::new(body, &pointers);
+    let forms = AddressForms::new(body, &pointers);
     let known = Known::new(body);
     let kinds = Kinds::new(body, &pointers, &forms, &known);
     let (wide, plain) = (HashSet::new(), HashSet::new());
@@ -45,23 +45,23 @@ fn has_halves(body: &Body, pointers: &Pointers) -> bool {
 pub(super) struct Widen<'b> {
     pub(super) body: &'b mut Body,
     pub(super) pointers: Pointers,
-    pub(super) forms: Forms,
+    pub(super) forms: AddressForms,
     pub(super) known: Known,
     kinds: Kinds,
-    /// Registers that are not written any more: their floats have registers, and the rest is constant.
+    /// Registers that are replaced: their floats have registers, and other parts are constant.
     pub(super) wide: HashSet<RegId>,
-    /// Those that are written all the same: each 32 bits are a `float` that was a bf16.
+    /// Replaced registers that are written too: each 32 bits are a `float` that was a bf16.
     plain: HashSet<RegId>,
     /// The register of each 16-bit float.
     values: HashMap<Part, RegId>,
     /// The new code of the block.
     pub(super) code: Vec<Instr>,
-    /// The line and the source place of what is written.
+    /// The line and the source location of new code.
     pub(super) place: (u32, Option<LocId>),
 }
 
 impl Widen<'_> {
-    /// Finds the registers that need not be written.
+    /// Finds the registers to be replaced.
     fn find_wide(&mut self) {
         let (mut wide, mut plain) = (HashSet::new(), HashSet::new());
         for block in &self.body.blocks {
@@ -106,12 +106,12 @@ impl Widen<'_> {
             && self.kinds.parts(reg).all(|part| is_zero(part) && is_bf16(part))
     }
 
-    /// Returns the type of the float that a part holds, if it is no constant.
+    /// Returns the type of the float that a part holds, unless it is constant.
     pub(super) fn float(&self, part: Part) -> Option<Type> {
         self.kinds.half(part).filter(|_| self.known.get(part).is_none())
     }
 
-    /// Returns the parts whose floats an instruction defines as such.
+    /// Returns the parts that an instruction defines as floats.
     fn defines(&self, instr: &Instr) -> Vec<Part> {
         let results = |d: &Option<RegId>, count: u32| {
             d.iter().flat_map(|d| (0..count).map(|at| Part::new(*d, at))).collect::<Vec<_>>()
@@ -134,7 +134,7 @@ impl Widen<'_> {
         }
     }
 
-    /// Returns whether what an instruction loads may be loaded as floats.
+    /// Returns whether an instruction is a load that may load floats.
     fn is_load(&self, instr: &Instr) -> bool {
         matches!(instr.op, Op::Ld { .. })
             && Access::of(instr)
@@ -205,7 +205,7 @@ impl Widen<'_> {
         Phi { reg: self.value(part), args }
     }
 
-    /// Phis that take bits from registers that are not written get them from the ends of blocks.
+    /// Replaces the arguments of phis: they get the bits of replaced registers at the ends of blocks.
     fn arguments(&mut self, blocks: &mut [Block]) {
         let mut ends: Vec<(usize, Vec<Instr>)> = Vec::new();
         for block in blocks.iter_mut() {
@@ -226,12 +226,12 @@ impl Widen<'_> {
         }
     }
 
-    /// Returns whether a register is not written any more.
+    /// Returns whether a register is replaced and not written.
     pub(super) fn is_gone(&self, reg: RegId) -> bool {
         self.wide.contains(&reg) && !self.plain.contains(&reg)
     }
 
-    /// Writes the bits of a register that is not written into another.
+    /// Writes the bits of a replaced register to another.
     fn bits(&mut self, reg: RegId, reason: Reason) -> RegId {
         let mut a = Vec::new();
         for part in self.kinds.parts(reg) {
@@ -251,7 +251,7 @@ impl Widen<'_> {
         d
     }
 
-    /// Makes the floats in a register that is written, from the lane `first` on.
+    /// Widens the floats in a written register, from the lane `first` on.
     pub(super) fn entries(&mut self, reg: RegId, first: u32) {
         for part in self.kinds.parts(reg).filter(|part| part.at >= first) {
             if let Some(half) = self.float(part) {
@@ -261,7 +261,7 @@ impl Widen<'_> {
         }
     }
 
-    /// Returns 16 bits of an operand as a `float`; `None` if they are of no register and no constant.
+    /// Returns 16 bits of an operand as a `float`; `None` if they are neither of a register nor constant.
     pub(super) fn operand(&mut self, operand: &Operand, at: u32, half: Type) -> Option<Operand> {
         let part = match self.known.source(operand, at)? {
             Source::Bits(bits) => return Some(constant(half, bits)),
@@ -270,7 +270,7 @@ impl Widen<'_> {
         if self.float(part) == Some(half) {
             return Some(Operand::Reg(self.value(part)));
         }
-        // It holds floats of both types.
+        // A part that holds floats of both types is widened for each use.
         let d = self.fresh();
         let a = if self.is_gone(part.reg) { self.bits(part.reg, Reason::Bits) } else { part.reg };
         self.push(Marker::Widen { half, d, a, at }.op());
@@ -282,7 +282,7 @@ impl Widen<'_> {
         if self.wide.contains(&d) { self.value(Part::new(d, at)) } else { self.fresh() }
     }
 
-    /// Behind the lanes of a result: writes the register itself where it is needed.
+    /// After the lanes of a result: writes the register itself where it is needed.
     pub(super) fn define(&mut self, d: RegId, half: Type, made: &[RegId]) {
         if self.wide.contains(&d) {
             self.define_plain(d);
@@ -325,7 +325,7 @@ impl Widen<'_> {
         }
     }
 
-    /// Writes an instruction as it is.
+    /// Writes an unchanged instruction.
     pub(super) fn other(&mut self, mut instr: Instr) {
         self.with_bits(&mut instr);
         let mut written = Vec::new();
@@ -334,7 +334,7 @@ impl Widen<'_> {
         written.into_iter().for_each(|reg| self.entries(reg, 0));
     }
 
-    /// Gives an instruction the bits of registers that are not written.
+    /// Gives an instruction the bits of replaced registers.
     pub(super) fn with_bits(&mut self, instr: &mut Instr) {
         let mut gone = Vec::new();
         instr.for_each_use(|reg| {

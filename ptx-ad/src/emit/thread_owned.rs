@@ -9,15 +9,15 @@ use super::builder::{at, fails, holds, number, type_of};
 use crate::analysis::Access;
 use crate::spec::{Real, Reals};
 
-/// The sums of a thread's own element.
+/// The sums for an element that belongs to the thread.
 #[derive(Debug, Default)]
-pub(super) struct OwnSums {
+pub(super) struct OwnedSums {
     /// By the offset in the element.
     sums: BTreeMap<i64, (Real, RegId)>,
 }
 
-/// Sums to be added to an element: by their places from an address, as many as are loaded together; `None` for what the
-/// kernel does not load.
+/// Sums to be added to an element: distances from an address, each with the numbers that are loaded together. `None`
+/// for a number that the kernel does not load.
 #[derive(Debug)]
 pub(super) struct Pieces {
     pub(super) pointer: usize,
@@ -27,41 +27,41 @@ pub(super) struct Pieces {
     pub(super) all: Vec<(i64, Vec<Option<RegId>>)>,
 }
 
-/// What is stored where, if a predicate holds.
+/// Stores under a predicate.
 type Stores = Vec<(RegId, Space, Type, Address, Vec<Operand>)>;
 
 impl Emit<'_> {
-    pub(super) fn own_add(&mut self, pointer: usize, place: i64, real: Real, g: RegId) {
+    pub(super) fn owned_add(&mut self, pointer: usize, place: i64, real: Real, g: RegId) {
         let ty = type_of(real);
-        let sums = &mut self.own.entry(pointer).or_default().sums;
+        let sums = &mut self.sums.thread_owned.entry(pointer).or_default().sums;
         match sums.get(&place).copied() {
             Some((_, sum)) => {
                 self.b.binary_to(BinaryOp::Add, ty, sum, Operand::Reg(sum), Operand::Reg(g));
             }
             None => {
-                // A gradient may still be added to by what comes before: a register of its own.
+                // `g` may still change, so the sum has its own register.
                 let sum = self.b.moved(ty, Operand::Reg(g));
-                self.own.entry(pointer).or_default().sums.insert(place, (real, sum));
+                self.sums.thread_owned.entry(pointer).or_default().sums.insert(place, (real, sum));
             }
         }
     }
 
     /// Adds the sums of the thread's element to its gradient, or stores them.
-    pub(super) fn own_flush(&mut self, pointer: usize, access: &Access<'_>, first: i64) {
-        let sums = std::mem::take(&mut self.own.entry(pointer).or_default().sums);
+    pub(super) fn owned_flush(&mut self, pointer: usize, access: &Access<'_>, first: i64) {
+        let sums = std::mem::take(&mut self.sums.thread_owned.entry(pointer).or_default().sums);
         let covers = self.covers(pointer);
-        let Some(own) = self.analysis.own.get(pointer) else { return };
-        let size = i64::from(own.stride);
+        let Some(owned) = self.analysis.thread_owned.get(pointer) else { return };
+        let size = i64::from(owned.stride);
         let assumed =
             self.analysis.pointers.get(pointer).and_then(|p| p.spec.reals).map(Reals::real);
         let Some(real) = assumed else { return };
         let step = i64::from(real.bytes());
         let from = if covers { 0 } else { sums.keys().next().copied().unwrap_or(0) };
         let to = if covers { size } else { sums.keys().next_back().map_or(0, |last| last + step) };
-        let width = own.sites.iter().map(|site| i64::from(site.bytes)).min().unwrap_or(step);
+        let width = owned.sites.iter().map(|site| i64::from(site.bytes)).min().unwrap_or(step);
         let (mut all, mut place) = (Vec::new(), from);
         while place < to {
-            // As wide as the kernel's own accesses: their alignment is known.
+            // At most as wide as the kernel's accesses, whose alignment is known.
             let room = to - place;
             let fits = |bytes: i64| {
                 let aligned = |at: i64| at % bytes == 0;
@@ -76,23 +76,23 @@ impl Emit<'_> {
         }
         let (space, address) = (access.space, *access.address);
         let pieces = Pieces { pointer, space, address, real, all };
-        let used = self.analysis.used.get(pointer);
+        let used = self.analysis.effects.get(pointer);
         if !covers && used.is_some_and(|used| !used.stored && !used.added) {
-            // The tape gives such parameters memory of their own if they overlap, so the order does not matter.
-            self.late.push(pieces);
+            // The order does not matter: the tape gives such parameters separate memory if they overlap.
+            self.block.late.push(pieces);
         } else {
             self.plain_adds(&[pieces]);
         }
     }
 
-    /// Adds what the block has for later.
+    /// Adds the block's late sums.
     pub(super) fn add_late(&mut self) {
-        let late = std::mem::take(&mut self.late);
+        let late = std::mem::take(&mut self.block.late);
         self.plain_adds(&late);
     }
 
-    /// Adds to numbers in memory that belong to the thread, or stores them where the frame says so. All are loaded before
-    /// one is stored: loads that wait for no store overlap.
+    /// Adds to numbers in memory that belong to the thread, or stores them where the frame says so. Loads all before it
+    /// stores one: independent loads overlap.
     pub(super) fn plain_adds(&mut self, pieces: &[Pieces]) {
         let stores: Vec<_> = pieces.iter().flat_map(|pieces| self.sums(pieces)).collect();
         for (when, space, ty, addr, values) in stores {
@@ -103,7 +103,7 @@ impl Emit<'_> {
     fn sums(&mut self, pieces: &Pieces) -> Stores {
         let Pieces { pointer, space, ref address, real, ref all } = *pieces;
         let (ty, zero) = (type_of(real), number(real, 0.0));
-        let adds = self.adds.get(pointer).copied().flatten();
+        let adds = self.shadows.adds.get(pointer).copied().flatten();
         let mut stores = Vec::new();
         for (place, parts) in all {
             let Some((base, offset, some)) = self.shadow(pointer, address, *place) else {
@@ -111,7 +111,7 @@ impl Emit<'_> {
             };
             let addr = at(base, offset);
             if parts.iter().all(Option::is_none) {
-                // What the kernel does not load gets zeros, but none are added.
+                // Numbers that the kernel does not load get zeros, but none are added.
                 if let Some(adds) = adds {
                     let stored = self.both(holds(some), fails(adds));
                     stores.push((stored, space, ty, addr, vec![zero; parts.len()]));

@@ -1,35 +1,34 @@
-//! Loads first: in a run of instructions without branches, loads from global memory and what their addresses are made of
-//! come before arithmetic.
+//! Hoists loads: in a run of instructions without branches, loads from global memory and their addresses come before
+//! arithmetic.
 //!
-//! The reverse loads gradients behind the arithmetic of the replay. The driver's compiler makes branches of exact roots and
-//! quotients, and moves no load over a branch, so the loads of the kernel and those of the gradients would wait for each
-//! other.
+//! The reverse loads gradients after the replay's arithmetic. The driver's compiler expands exact roots and quotients
+//! to branches and moves no load across one, so the gradients' loads would wait for the kernel's.
 
 use ptx::ir::{BinaryOp, Function, Instr, LdKind, MulPart, Op, Order, RegId, Space, Type};
 
-/// So many words are loaded ahead at most: each takes a register until it is used.
+/// The most words to hoist: each holds a register until its use.
 const MOST_WORDS: u32 = 32;
 
-/// What an instruction needs that comes before it in the run.
+/// What an instruction depends on in the run.
 #[derive(Debug, Clone, Default)]
 struct Needs {
-    /// Positions in the run, and whether a loaded value is read.
+    /// Positions in the run, and whether the dependency is on a loaded value.
     before: Vec<(usize, bool)>,
-    /// Whether the instruction may move, with all that it needs.
+    /// Whether the instruction and all its dependencies may move.
     moves: bool,
-    /// How many loads wait for each other before it.
+    /// The length of the longest chain of loads before it.
     level: u32,
 }
 
-/// Where a register was last written, and read since.
+/// The last writer of a register, and its readers since.
 #[derive(Debug, Clone, Default)]
 struct Last {
     writer: Option<usize>,
     readers: Vec<usize>,
 }
 
-/// Returns the function with loads before arithmetic.
-pub(crate) fn early(mut function: Function) -> Function {
+/// Returns the function with its loads hoisted.
+pub(crate) fn hoist_loads(mut function: Function) -> Function {
     let calls = function.instrs().iter().any(|instr| matches!(instr.op, Op::Call { .. }));
     let Some(code) = function.body.take().filter(|_| !calls) else { return function };
     let starts = starts(&function, &code);
@@ -51,7 +50,7 @@ pub(crate) fn early(mut function: Function) -> Function {
     function
 }
 
-/// Returns whether control may come to each instruction from elsewhere than the one before.
+/// Returns whether each instruction is the target of a branch.
 fn starts(function: &Function, code: &[Instr]) -> Vec<bool> {
     let mut starts = vec![false; code.len()];
     let mut mark = |at: u32| {
@@ -71,7 +70,7 @@ fn starts(function: &Function, code: &[Instr]) -> Vec<bool> {
     starts
 }
 
-/// Returns whether nothing moves over an instruction.
+/// Returns whether an instruction ends a run.
 fn ends_run(op: &Op) -> bool {
     match op {
         Op::Ld { access, .. } | Op::St { access, .. } => access.order != Order::Weak,
@@ -105,7 +104,7 @@ fn ends_run(op: &Op) -> bool {
     }
 }
 
-/// Returns whether an instruction may stand before arithmetic: loads, and what makes addresses and predicates of integers.
+/// Returns whether an instruction may move before arithmetic: a load, or integer code for an address or a predicate.
 fn may_move(instr: &Instr) -> bool {
     let is_integer = |ty: Type| !ty.is_float();
     match &instr.op {
@@ -137,7 +136,7 @@ fn loads(instr: &Instr) -> Option<u32> {
     }
 }
 
-/// Returns the run with its loads first. `last` is empty before and behind.
+/// Returns the run with its loads first. Leaves `last` empty, as it was.
 fn reorder(run: Vec<Instr>, last: &mut [Last]) -> Vec<Instr> {
     let count = run.iter().filter(|instr| loads(instr).is_some()).count();
     if count == 0 {
@@ -185,7 +184,7 @@ fn reorder(run: Vec<Instr>, last: &mut [Last]) -> Vec<Instr> {
     order.into_iter().filter_map(|at| run.get_mut(at)?.take()).collect()
 }
 
-/// Returns what each instruction of a run needs.
+/// Returns the dependencies of each instruction of a run.
 fn needs(run: &[Instr], last: &mut [Last]) -> Vec<Needs> {
     let mut all: Vec<Needs> = Vec::with_capacity(run.len());
     let mut stored = false;
@@ -222,7 +221,7 @@ fn needs(run: &[Instr], last: &mut [Last]) -> Vec<Needs> {
             }
         });
         instr.for_each_def(|reg| {
-            // What has a guard needs the writer before it, and so does what reads its result.
+            // A guarded write depends on the writer before it, and so do its readers.
             if let Some(last) = last.get_mut(reg.index()) {
                 *last = Last { writer: Some(at), readers: Vec::new() };
             }

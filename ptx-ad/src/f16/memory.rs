@@ -9,7 +9,7 @@ use super::rewrite::Widen;
 use crate::analysis::{Access, Origin};
 
 impl Widen<'_> {
-    /// Returns the type of the floats at bytes behind an address, where the specification says it.
+    /// Returns the type of the floats at an address, if the specification gives it.
     fn in_memory(&self, access: &Access<'_>, offset: i64) -> Option<Type> {
         let form = self.forms.address(self.body, access.address);
         let half = match form.origin {
@@ -57,7 +57,7 @@ impl Widen<'_> {
         let parts = count(*ty);
         let all: Vec<(&Operand, u32)> =
             a.iter().flat_map(|a| (0..parts).map(move |at| (a, at))).collect();
-        // What the memory holds, or else what is stored.
+        // The type of each float: that of the memory, or else of the stored value.
         let mut halves: Vec<Option<Type>> = Vec::new();
         for (offset, (a, at)) in (0i64..).step_by(2).zip(&all) {
             halves.push(match (self.in_memory(&known, offset), self.known.source(a, *at)) {
@@ -95,7 +95,7 @@ impl Widen<'_> {
         self.as_it_is(Op::Atom { op, access, ty: half, noftz, d, addr, a, c });
     }
 
-    /// Writes an access: its address is no float.
+    /// Writes an access. Its address is no float.
     fn as_it_is(&mut self, op: Op) {
         let (line, loc) = self.place;
         let mut instr = Instr { guard: None, op, line, loc };
@@ -103,7 +103,7 @@ impl Widen<'_> {
         self.code.push(instr);
     }
 
-    /// Moves floats, and the other bits as before.
+    /// Moves floats. Other bits move as before.
     pub(super) fn moved(&mut self, instr: Instr) {
         let mut wide: Vec<RegId> = Vec::new();
         instr.for_each_def(|reg| wide.extend(Some(reg).filter(|reg| self.wide.contains(reg))));
@@ -141,7 +141,7 @@ impl Widen<'_> {
                         Op::Slct { ty, c_ty: *c_ty, ftz: *ftz, d: to, a, b, c: *c }
                     }
                     Op::Selp { p, .. } => Op::Selp { ty, d: to, a, b, p: *p },
-                    // No other instruction chooses.
+                    // Only these instructions choose.
                     _ => return,
                 }
             }

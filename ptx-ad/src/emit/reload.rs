@@ -1,5 +1,5 @@
-//! Values that are loaded again: where a kernel loads many, the reverse would hold a register for each from the kernel's load
-//! to its use. Loads from addresses that are the same in a warp hit the cache.
+//! Reloads: where a kernel loads many values, a register for each would be live from its load to its reverse. The
+//! reverse loads them again. Loads from addresses that are the same in a warp hit the cache.
 
 use std::collections::HashMap;
 
@@ -11,15 +11,16 @@ use super::plan::Plan;
 use crate::analysis::{Access, Analysis, Origin};
 use crate::body::Body;
 
-/// Up to so many registers are held.
+/// The most registers that are held without reloads.
 const MOST_HELD: usize = 64;
 
-/// The loads that may be repeated, by the registers that they load to.
-pub(super) type Again = HashMap<RegId, Instr>;
+/// The loads that the reverse may repeat, by their results.
+pub(super) type Reloads = HashMap<RegId, Instr>;
 
-/// Finds what is loaded outside of loops from uniform addresses in memory that only loads lead to, if that is much.
-pub(super) fn find(body: &Body, analysis: &Analysis, plan: &Plan) -> Again {
-    let mut found = Again::new();
+/// Finds loads outside of loops from uniform addresses of memory that the kernel only loads. Returns none if they are
+/// few.
+pub(super) fn find(body: &Body, analysis: &Analysis, plan: &Plan) -> Reloads {
+    let mut found = Reloads::new();
     for (block, instr) in body.instrs() {
         let Op::Ld { kind: LdKind::Plain | LdKind::NonCoherent, access, addr, d, .. } = &instr.op
         else {
@@ -31,7 +32,7 @@ pub(super) fn find(body: &Body, analysis: &Analysis, plan: &Plan) -> Again {
             continue;
         }
         let Origin::Pointer(pointer) = analysis.forms.address(body, addr).origin else { continue };
-        let loaded = analysis.used.get(pointer).is_some_and(|used| !used.stored && !used.added);
+        let loaded = analysis.effects.get(pointer).is_some_and(|used| !used.stored && !used.added);
         let active = Access::of(instr).is_some_and(|access| access.registers().next().is_some());
         if !loaded || !active || plan.private.get(pointer) == Some(&true) {
             continue;
@@ -40,13 +41,13 @@ pub(super) fn find(body: &Body, analysis: &Analysis, plan: &Plan) -> Again {
             found.insert(*d, instr.clone());
         }
     }
-    if found.len() > MOST_HELD { found } else { Again::new() }
+    if found.len() > MOST_HELD { found } else { Reloads::new() }
 }
 
 impl Emit<'_> {
-    /// Loads again what a block's reverse reads, once for each run of instructions without branches.
-    pub(super) fn load_again(&mut self) {
-        if self.again.is_empty() || !self.open.is_empty() {
+    /// Reloads the values that a block's reverse reads, once for each run of instructions without branches.
+    pub(super) fn reload(&mut self) {
+        if self.replay.reloads.is_empty() || !self.open.is_empty() {
             return;
         }
         let mut known: HashMap<RegId, RegId> = HashMap::new();
@@ -60,7 +61,7 @@ impl Emit<'_> {
             instr.for_each_use(|reg| wanted.push(reg));
             for reg in wanted {
                 if !known.contains_key(&reg)
-                    && let Some(load) = self.again.get(&reg).cloned()
+                    && let Some(load) = self.replay.reloads.get(&reg).cloned()
                 {
                     self.repeat_load(load, &mut known);
                 }
