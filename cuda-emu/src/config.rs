@@ -20,8 +20,16 @@ pub struct Failure {
 impl Failure {
     /// Returns whether this call of the function with this exported name is meant.
     pub(crate) fn fits(&self, name: &str, count: u64) -> bool {
-        let named = self.name == name || self.name == crate::driver::base(name);
+        let named = self.name == name || self.name == base(name);
         named && (self.nth == 0 || self.nth == count)
+    }
+}
+
+/// Returns a name without its version: `cuMemAlloc` for `cuMemAlloc_v2`.
+fn base(name: &str) -> &str {
+    match name.rsplit_once("_v") {
+        Some((base, version)) if version.bytes().all(|byte| byte.is_ascii_digit()) => base,
+        _ => name,
     }
 }
 

@@ -48,11 +48,11 @@ use std::sync::OnceLock;
 pub use config::{Checks, Config, Contraction, Failure};
 pub use driver::{
     Interleaving, Ledger, Moment, Observation, ObserveError, Watch, fault_report, interleaving,
-    ledger, observe, reseed, resolve, support, watch,
+    ledger, observe, reseed, resolve, support, tangents, watch,
 };
 pub use exec::check::finding::{Check, Finding, checked_kernels, findings};
 pub use exec::tangent::lost::Lost;
-pub use tangents::{Real, TangentError, Tangents, tangents};
+pub use tangents::{Real, TangentError, Tangents};
 
 /// Returns the software device as a driver for the crates above `cuda-sys`: always the same table.
 #[must_use]

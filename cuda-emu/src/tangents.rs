@@ -131,14 +131,6 @@ pub struct Tangents<'a> {
     store: &'a TangentStore,
 }
 
-/// Returns the tangents of the process's devices.
-///
-/// # Errors
-/// [`TangentError::Off`] if they are not tracked, or `cuInit` was not called.
-pub fn tangents() -> Result<Tangents<'static>, TangentError> {
-    crate::driver::space().and_then(Tangents::of).ok_or(TangentError::Off)
-}
-
 impl<'a> Tangents<'a> {
     /// Returns the tangents of a space, if they are tracked ([`Space::track_tangents`]).
     #[must_use]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cuda_sys::CUresult;
 
-use super::engine::Turn;
 use super::process::Process;
+use super::stream::engine::Turn;
 use crate::config::{Config, Contraction};
 use crate::exec::{Around, Env, ExecConfig};
 pub(super) use crate::exec::{DeviceInfo, EntryAttributes, EntryId, Heap, Launch, Program};

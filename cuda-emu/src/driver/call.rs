@@ -289,7 +289,7 @@ macro_rules! functions_of_other_headers {
         }
 
         /// The functions of this file.
-        pub(super) static TABLE: &[$crate::driver::call::Entry] = &[
+        pub(in crate::driver) static TABLE: &[$crate::driver::call::Entry] = &[
             $($crate::driver::call::Entry {
                 name: stringify!($name),
                 address: implementation::$name as *const core::ffi::c_void,
@@ -331,7 +331,7 @@ macro_rules! refused_of_other_headers {
         }
 
         /// The functions of this file.
-        pub(super) static TABLE: &[$crate::driver::call::Entry] = &[
+        pub(in crate::driver) static TABLE: &[$crate::driver::call::Entry] = &[
             $($crate::driver::call::Entry {
                 name: stringify!($name),
                 address: implementation::$name as *const core::ffi::c_void,

@@ -12,8 +12,8 @@ use super::call::{Answer, functions, process, put, put_if_wanted};
 use super::objects::{Context, Limits, Stream, handle, number};
 use super::process::{Locked, Process, State};
 use super::stream::GREATEST_PRIORITY;
+use super::stream::work::Work;
 use super::thread;
-use super::work::Work;
 
 const DEVICE_LIMIT: u32 = 0xff;
 

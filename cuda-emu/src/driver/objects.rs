@@ -9,9 +9,9 @@ use cuda_sys::CUresult;
 
 use super::bridge::{EntryId, Heap, Program};
 use super::call::{self, Answer, Made};
+use super::graph::memory::GraphMemory;
 use super::graph::{Capture, Graph, GraphExec, Node};
-use super::graph_memory::GraphMemory;
-use super::link::Link;
+use super::module::link::Link;
 use crate::space::Kind;
 
 /// Objects of one kind by handle: a number that is used once, and never an address of anything.
@@ -254,7 +254,7 @@ pub(super) struct Objects {
     pub(super) nodes: Handles<Node>,
     pub(super) execs: Handles<GraphExec>,
     pub(super) captures: Handles<Capture>,
-    pub(super) users: Handles<super::userobject::UserObject>,
+    pub(super) users: Handles<super::graph::userobject::UserObject>,
     pub(super) allocations: HashMap<u64, Allocation>,
     /// The memory of graphs' allocation nodes, by address.
     pub(super) graph_memory: HashMap<u64, Weak<GraphMemory>>,

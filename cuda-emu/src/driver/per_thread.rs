@@ -14,13 +14,17 @@ use cuda_sys::{
 };
 
 use super::call::{Entry, with_per_thread};
+use super::graph::{capture, exec as graph_exec};
+use super::memory::{self, copy, copy_shaped, fill, pool};
+use super::module::launch;
+use super::stream::{self, event};
 
 /// Defines variants: `file { variant as function(types); }`.
 macro_rules! variants {
     ($($file:ident { $($name:ident as $base:ident($($ty:ty),* $(,)?);)* })*) => {
         mod implementation {
             use super::*;
-            $($(variants!(@define pub(super) $name, super::super::$file::implementation::$base,
+            $($(variants!(@define pub(super) $name, $file::implementation::$base,
                 ($($ty),*) () (a b c d e f g h i j k l m n));)*)*
         }
 

@@ -8,8 +8,8 @@ use cuda_sys::CUresult;
 
 use super::bridge::{DeviceInfo, device_info};
 use super::call::{Answer, watch_fork};
-use super::engine::{self, Engine, NO_CONTEXT};
 use super::objects::Objects;
+use super::stream::engine::{self, Engine, NO_CONTEXT};
 use crate::config::Config;
 use crate::space::Space;
 

@@ -15,32 +15,37 @@ static FILES: &[(&str, &[Entry])] = &[
     ("Errors and functions by name", super::names::TABLE),
     ("Contexts", super::context::TABLE),
     ("Modules", super::module::TABLE),
-    ("Libraries", super::library::TABLE),
-    ("Linking", super::link::TABLE),
-    ("Functions and occupancy", super::function::TABLE),
-    ("Launches", super::launch::TABLE),
+    ("Libraries", super::module::library::TABLE),
+    ("Linking", super::module::link::TABLE),
+    ("Functions and occupancy", super::module::function::TABLE),
+    ("Launches", super::module::launch::TABLE),
     ("Memory", super::memory::TABLE),
-    ("Stream-ordered memory", super::pool::TABLE),
-    ("Addresses", super::pointer::TABLE),
-    ("Copies", super::copy::TABLE),
-    ("Copies of boxes", super::copy_shaped::TABLE),
-    ("Memsets and values", super::fill::TABLE),
+    ("Stream-ordered memory", super::memory::pool::TABLE),
+    ("Addresses", super::memory::pointer::TABLE),
+    ("Copies", super::memory::copy::TABLE),
+    ("Copies of boxes", super::memory::copy_shaped::TABLE),
+    ("Memsets and values", super::memory::fill::TABLE),
     ("Streams", super::stream::TABLE),
-    ("Events", super::event::TABLE),
-    ("Capture", super::capture::TABLE),
-    ("Graphs", super::graph_nodes::TABLE),
-    ("Parameters of graph nodes", super::graph_params::TABLE),
-    ("Nodes of every kind", super::node_params::TABLE),
-    ("Memory of graphs", super::graph_memory::TABLE),
-    ("Conditional nodes", super::conditional::TABLE),
-    ("Executable graphs", super::graph_exec::TABLE),
-    ("User objects", super::userobject::TABLE),
+    ("Events", super::stream::event::TABLE),
+    ("Capture", super::graph::capture::TABLE),
+    ("Graphs", super::graph::nodes::TABLE),
+    ("Parameters of graph nodes", super::graph::params::TABLE),
+    ("Nodes of every kind", super::graph::node_params::TABLE),
+    ("Memory of graphs", super::graph::memory::TABLE),
+    ("Conditional nodes", super::graph::conditional::TABLE),
+    ("Executable graphs", super::graph::exec::TABLE),
+    ("User objects", super::graph::userobject::TABLE),
     ("Profilers", super::profiler::TABLE),
     ("Tangents (functions of this device alone)", super::tangents::TABLE),
     ("Variants for per-thread default streams", super::per_thread::TABLE),
-    ("Not supported", super::refused::TABLE),
-    ("Not supported (continued)", super::refused_more::TABLE),
-    ("Not supported (of other headers)", super::refused_other::TABLE),
+    ("Not supported", super::unsupported::arrays::TABLE),
+    ("Not supported", super::unsupported::contexts::TABLE),
+    ("Not supported", super::unsupported::diagnostics::TABLE),
+    ("Not supported", super::unsupported::graphs::TABLE),
+    ("Not supported", super::unsupported::kernels::TABLE),
+    ("Not supported", super::unsupported::memory::TABLE),
+    ("Not supported", super::unsupported::sharing::TABLE),
+    ("Not supported", super::unsupported::other_headers::TABLE),
 ];
 
 /// Functions that `cuda.h` does not declare, without their versions, and the releases that have them.
@@ -69,14 +74,6 @@ fn entries() -> &'static HashMap<&'static str, &'static Entry> {
 /// Returns the address of a function; null if there is none.
 pub(super) fn address(name: &str) -> *const c_void {
     entries().get(name).map_or(core::ptr::null(), |entry| entry.address)
-}
-
-/// Returns a name without its version: `cuMemAlloc` for `cuMemAlloc_v2`.
-pub(crate) fn base(name: &str) -> &str {
-    match name.rsplit_once("_v") {
-        Some((base, version)) if version.bytes().all(|byte| byte.is_ascii_digit()) => base,
-        _ => name,
-    }
 }
 
 /// Returns the variant of a function for per-thread default streams, or the function itself.
@@ -112,10 +109,10 @@ pub fn support() -> String {
         "# What the software device supports\n\n\
          Generated from the table of functions by a test of this crate; `CUDA_EMU_BLESS=1` makes \
          it write this file again.\n\n\
-         Every function of `cuda.h` of CUDA 13.5 has an address, as have those of `cudaProfiler.h` and the first of `cudaGL.h`. Those under *Not supported* answer \
-         `CUDA_ERROR_NOT_SUPPORTED`. What a supported function lacks it refuses in the same way: \
+         Every function of `cuda.h` of CUDA 13.5 has an address, as have those of `cudaProfiler.h` and the first of `cudaGL.h`. Those under *Not supported* return \
+         `CUDA_ERROR_NOT_SUPPORTED`, as do supported functions for unsupported features: \
          arrays, textures, clusters larger than a block, device-side launches, sharing with other \
-         processes. Machine code is answered with `CUDA_ERROR_NO_BINARY_FOR_GPU`.\n",
+         processes. Loading machine code returns `CUDA_ERROR_NO_BINARY_FOR_GPU`.\n",
     );
     let count = |supported| entries().values().filter(|entry| entry.supported == supported).count();
     let _ = write!(text, "\n{} functions work; {} do not.\n", count(true), count(false));

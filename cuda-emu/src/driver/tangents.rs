@@ -6,7 +6,7 @@ use core::ffi::{c_char, c_int, c_uint};
 use cuda_sys::{CUdeviceptr, CUresult};
 
 use super::call::{Answer, functions_of_other_headers, put, put_text, text};
-use crate::tangents::{Real, TangentError, Tangents, tangents};
+use crate::tangents::{Real, TangentError, Tangents};
 
 /// Returns the type of numbers with this index.
 fn real(index: c_uint) -> Answer<Real> {
@@ -31,6 +31,14 @@ fn code(error: TangentError) -> CUresult {
 /// Checks that a place is not null, unless it is for nothing.
 fn given<T>(place: *const T, count: usize) -> Answer {
     if count != 0 && place.is_null() { Err(CUresult::CUDA_ERROR_INVALID_VALUE) } else { Ok(()) }
+}
+
+/// Returns the tangents of the process's devices.
+///
+/// # Errors
+/// [`TangentError::Off`] if they are not tracked, or `cuInit` was not called.
+pub fn tangents() -> Result<Tangents<'static>, TangentError> {
+    super::space().and_then(Tangents::of).ok_or(TangentError::Off)
 }
 
 functions_of_other_headers! {

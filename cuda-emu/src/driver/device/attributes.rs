@@ -5,15 +5,19 @@ use core::ffi::c_int;
 
 use cuda_sys::{CUdevice_attribute, CUresult};
 
-use super::bridge::DeviceInfo;
-use super::call::Answer;
-pub(super) use crate::exec::SHARED_RESERVED;
+use crate::driver::bridge::DeviceInfo;
+use crate::driver::call::Answer;
+pub(in crate::driver) use crate::exec::SHARED_RESERVED;
 
 /// The newest attribute that a driver of 13.0 knows.
 const LAST: u32 = 147;
 
 /// Returns the value of an attribute.
-pub(super) fn value(which: CUdevice_attribute, ordinal: u32, info: &DeviceInfo) -> Answer<c_int> {
+pub(in crate::driver) fn value(
+    which: CUdevice_attribute,
+    ordinal: u32,
+    info: &DeviceInfo,
+) -> Answer<c_int> {
     use CUdevice_attribute as A;
     let int = |value: u32| c_int::try_from(value).unwrap_or(c_int::MAX);
     Ok(match which {
@@ -83,4 +87,4 @@ pub(super) fn value(which: CUdevice_attribute, ordinal: u32, info: &DeviceInfo) 
 }
 
 /// Threads that a multiprocessor holds at most.
-pub(super) const THREADS_PER_MULTIPROCESSOR: u32 = 2048;
+pub(in crate::driver) const THREADS_PER_MULTIPROCESSOR: u32 = 2048;

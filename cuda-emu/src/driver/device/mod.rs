@@ -1,5 +1,7 @@
 //! Devices: how many, which, and what they say of themselves.
 
+pub(super) mod attributes;
+
 use core::ffi::{c_char, c_int, c_uint};
 
 use cuda_sys::{
@@ -7,7 +9,6 @@ use cuda_sys::{
     CUuuid,
 };
 
-use super::attributes;
 use super::call::{functions, process, put, put_text, text};
 use super::process::initialise;
 

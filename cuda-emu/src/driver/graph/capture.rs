@@ -8,12 +8,12 @@ use cuda_sys::{
     CUstreamCaptureStatus, cuuint64_t,
 };
 
-use super::call::{Answer, functions, process, put, put_if_wanted};
-use super::graph::{Capture, list};
-use super::objects::{handle, number};
-use super::process::State;
-use super::thread;
-use super::work::Work;
+use super::{Capture, list};
+use crate::driver::call::{Answer, functions, process, put, put_if_wanted};
+use crate::driver::objects::{handle, number};
+use crate::driver::process::State;
+use crate::driver::stream::work::Work;
+use crate::driver::thread;
 
 const GLOBAL: u32 = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL.0;
 const THREAD_LOCAL: u32 = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL.0;
@@ -27,7 +27,12 @@ thread_local! {
 impl State {
     /// Enqueues work on a stream, or adds it to the graph that the stream captures. `function` is
     /// the kernel's handle. Returns the number of enqueued work, 0 for captured work.
-    pub(super) fn submit(&mut self, stream: u64, work: Work, function: u64) -> Answer<u64> {
+    pub(in crate::driver) fn submit(
+        &mut self,
+        stream: u64,
+        work: Work,
+        function: u64,
+    ) -> Answer<u64> {
         let Some((capture, tail)) = self.objects.streams.get(stream)?.capture.clone() else {
             self.implicit_in_capture(stream)?;
             return self.enqueue(stream, work);
@@ -40,7 +45,7 @@ impl State {
     }
 
     /// Returns the graph of a capture that is in order.
-    pub(super) fn capturing(&self, capture: u64) -> Answer<u64> {
+    pub(in crate::driver) fn capturing(&self, capture: u64) -> Answer<u64> {
         match self.objects.captures.get(capture) {
             Ok(Capture { invalid: false, graph, .. }) => Ok(*graph),
             _ => Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED),
@@ -48,7 +53,7 @@ impl State {
     }
 
     /// Fails for a stream whose capture is invalidated and has not ended.
-    pub(super) fn capture_in_order(&self, stream: u64) -> Answer {
+    pub(in crate::driver) fn capture_in_order(&self, stream: u64) -> Answer {
         match &self.objects.streams.get(stream)?.capture {
             Some((capture, _)) => self.capturing(*capture).map(drop),
             None => Ok(()),
@@ -56,7 +61,12 @@ impl State {
     }
 
     /// Adds an event's record, or a wait for it, to the captured graph.
-    pub(super) fn capture_event(&mut self, stream: u64, event: u64, record: bool) -> Answer {
+    pub(in crate::driver) fn capture_event(
+        &mut self,
+        stream: u64,
+        event: u64,
+        record: bool,
+    ) -> Answer {
         let Some((capture, tail)) = self.objects.streams.get(stream)?.capture.clone() else {
             return Err(CUresult::CUDA_ERROR_ILLEGAL_STATE);
         };
@@ -66,7 +76,7 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn invalidate(&mut self, capture: u64) {
+    pub(in crate::driver) fn invalidate(&mut self, capture: u64) {
         if let Ok(capture) = self.objects.captures.get_mut(capture) {
             capture.invalid = true;
         }
@@ -95,7 +105,7 @@ impl State {
 
     /// Fails, and spoils the capture, if a call would mix a blocking stream that captures with the
     /// NULL stream.
-    pub(super) fn implicit_in_capture(&mut self, stream: u64) -> Answer {
+    pub(in crate::driver) fn implicit_in_capture(&mut self, stream: u64) -> Answer {
         match self.mixed_capture(stream)? {
             None => Ok(()),
             Some(capture) => {
@@ -106,7 +116,7 @@ impl State {
     }
 
     /// Fails, and spoils the capture, if the stream captures: the call would wait for it.
-    pub(super) fn forbidden_on_capturing(&mut self, stream: u64) -> Answer {
+    pub(in crate::driver) fn forbidden_on_capturing(&mut self, stream: u64) -> Answer {
         match self.objects.streams.get(stream)?.capture.as_ref().map(|(capture, _)| *capture) {
             Some(capture) => {
                 self.capturing(capture)?;
@@ -119,7 +129,7 @@ impl State {
 
     /// Fails, and spoils the captures that it is unsafe for, if this thread may not make a call
     /// that is not captured: one that allocates, or waits for the device.
-    pub(super) fn forbidden_in_capture(&mut self) -> Answer {
+    pub(in crate::driver) fn forbidden_in_capture(&mut self) -> Answer {
         let (mode, this) = (MODE.get(), thread::number());
         let mut forbidden = false;
         for capture in self.objects.captures.values_mut() {
@@ -138,7 +148,7 @@ impl State {
 
     /// Fails, and spoils what is captured in a context, of whatever mode: somebody waits for all of
     /// the context's work. That goes for every stream of a capture, not for its origin alone (two H100s, driver 580).
-    pub(super) fn no_capture_in(&mut self, context: u64) -> Answer {
+    pub(in crate::driver) fn no_capture_in(&mut self, context: u64) -> Answer {
         let of_context =
             self.objects.streams.iter().filter(|(_, stream)| stream.context == context);
         let found: Vec<u64> = of_context
@@ -152,7 +162,7 @@ impl State {
 
     /// Fails, and spoils the capture, if the stream captures: copies that name contexts can't be captured, with or
     /// without peer access (two H100s, driver 580). Copies by address can.
-    pub(super) fn no_peer_copy_in_capture(&mut self, stream: u64) -> Answer {
+    pub(in crate::driver) fn no_peer_copy_in_capture(&mut self, stream: u64) -> Answer {
         match self.objects.streams.get(stream)?.capture.as_ref().map(|(capture, _)| *capture) {
             Some(capture) => {
                 self.invalidate(capture);
@@ -240,7 +250,7 @@ impl State {
 
     /// Ends the capture of an origin that is destroyed: no later call can. Of another stream the capture keeps the last
     /// nodes, since the origin must have joined them when the capture ends.
-    pub(super) fn abandon_capture(&mut self, stream: u64) {
+    pub(in crate::driver) fn abandon_capture(&mut self, stream: u64) {
         let Ok(this) = self.objects.streams.get(stream) else { return };
         let Some((number, tail)) = this.capture.clone() else { return };
         let Ok(capture) = self.objects.captures.get_mut(number) else { return };

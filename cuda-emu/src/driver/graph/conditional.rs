@@ -10,39 +10,39 @@ use cuda_sys::{
     CUgraphConditionalHandle, CUgraphConditionalNodeType, CUgraphNodeType, CUresult,
 };
 
-use super::call::{Answer, functions, process, put};
-use super::graph::Step;
-use super::objects::number;
-use super::process::State;
-use super::work::Work;
+use super::Step;
+use crate::driver::call::{Answer, functions, process, put};
+use crate::driver::objects::number;
+use crate::driver::process::State;
+use crate::driver::stream::work::Work;
 
 /// A value that kernels set and a conditional node reads.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Condition {
-    pub(super) handle: u64,
+pub(in crate::driver) struct Condition {
+    pub(in crate::driver) handle: u64,
     /// The value at the beginning of each launch; `None` if it is not set then.
-    pub(super) default: Option<u32>,
+    pub(in crate::driver) default: Option<u32>,
 }
 
 /// The values of an executable graph's conditions.
 #[derive(Debug, Default)]
-pub(super) struct Conditions(Mutex<HashMap<u64, Option<u32>>>);
+pub(in crate::driver) struct Conditions(Mutex<HashMap<u64, Option<u32>>>);
 
 impl Conditions {
-    pub(super) fn new(conditions: &[Condition]) -> Self {
+    pub(in crate::driver) fn new(conditions: &[Condition]) -> Self {
         let values = Self::default();
         values.reset(conditions);
         values
     }
 
     /// Sets the values at the beginning of each launch.
-    pub(super) fn reset(&self, conditions: &[Condition]) {
+    pub(in crate::driver) fn reset(&self, conditions: &[Condition]) {
         let values = conditions.iter().map(|condition| (condition.handle, condition.default));
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = values.collect();
     }
 
     /// Sets a condition for a kernel; returns `false` if there is no such condition.
-    pub(super) fn set(&self, handle: u64, value: u32) -> bool {
+    pub(in crate::driver) fn set(&self, handle: u64, value: u32) -> bool {
         let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         values.get_mut(&handle).map(|place| *place = Some(value)).is_some()
     }
@@ -54,10 +54,10 @@ impl Conditions {
 
 /// A conditional node in an executable graph.
 #[derive(Clone)]
-pub(super) struct Choice {
-    pub(super) handle: u64,
-    pub(super) kind: CUgraphConditionalNodeType,
-    pub(super) bodies: Vec<Vec<Step>>,
+pub(in crate::driver) struct Choice {
+    pub(in crate::driver) handle: u64,
+    pub(in crate::driver) kind: CUgraphConditionalNodeType,
+    pub(in crate::driver) bodies: Vec<Vec<Step>>,
 }
 
 impl Choice {
@@ -79,7 +79,7 @@ impl State {
     ///
     /// # Errors
     /// If the condition has no value, or the time is over.
-    pub(super) fn choose(
+    pub(in crate::driver) fn choose(
         &mut self,
         number: u64,
         limit: Option<Duration>,
@@ -125,7 +125,7 @@ impl State {
         if !sizes.contains(&params.size) || !self.has_condition(graph, params.handle)? {
             return Err(invalid);
         }
-        let used = |(_, node): (u64, &super::graph::Node)| {
+        let used = |(_, node): (u64, &super::Node)| {
             node.kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL
                 && node.subject == params.handle
                 && node.original == 0
@@ -158,7 +158,11 @@ impl State {
     }
 
     /// Returns the conditions of a graph and of those inside it.
-    pub(super) fn all_conditions(&self, graph: u64, found: &mut Vec<Condition>) -> Answer {
+    pub(in crate::driver) fn all_conditions(
+        &self,
+        graph: u64,
+        found: &mut Vec<Condition>,
+    ) -> Answer {
         let known = self.objects.graphs.get(graph)?;
         found.extend(&known.conditions);
         for &node in &known.nodes {
@@ -178,7 +182,7 @@ impl State {
 ///
 /// # Safety
 /// `params` is valid for the read and the write.
-pub(super) unsafe fn add_described(
+pub(in crate::driver) unsafe fn add_described(
     graph: u64,
     before: &[u64],
     params: *mut CUDA_CONDITIONAL_NODE_PARAMS,

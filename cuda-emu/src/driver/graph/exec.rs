@@ -8,12 +8,12 @@ use cuda_sys::{
     CUstream, cuuint64_t,
 };
 
-use super::call::{Answer, functions, process, put, put_if_wanted};
-use super::graph::Step;
-use super::graph_run::{AUTO_FREE, find_list};
-use super::objects::{handle, number};
-use super::process::{Process, State};
-use super::work::Work;
+use super::Step;
+use super::run::{AUTO_FREE, find_list};
+use crate::driver::call::{Answer, functions, process, put, put_if_wanted};
+use crate::driver::objects::{handle, number};
+use crate::driver::process::{Process, State};
+use crate::driver::stream::work::Work;
 
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH`: kernels cannot launch graphs here.
 const DEVICE_LAUNCH: u64 = 4;

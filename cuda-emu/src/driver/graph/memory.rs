@@ -10,31 +10,31 @@ use cuda_sys::{
     cuuint64_t,
 };
 
-use super::call::{Answer, functions, process, put};
-use super::graph::{Step, list};
-use super::memory::ALIGN;
-use super::objects::{handle, number};
-use super::pool::located;
-use super::process::{Process, State};
-use super::work::{Outcome, Work};
+use super::{Step, list};
+use crate::driver::call::{Answer, functions, process, put};
+use crate::driver::memory::ALIGN;
+use crate::driver::memory::pool::located;
+use crate::driver::objects::{handle, number};
+use crate::driver::process::{Process, State};
+use crate::driver::stream::work::{Outcome, Work};
 use crate::space::{Kind, Region, Space};
 
 /// The memory of a graph's allocation node. Its address is reserved as long as this lives.
-pub(super) struct GraphMemory {
+pub(in crate::driver) struct GraphMemory {
     space: Arc<Space>,
     region: Region,
 }
 
 impl GraphMemory {
-    pub(super) fn start(&self) -> u64 {
+    pub(in crate::driver) fn start(&self) -> u64 {
         self.region.start
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::driver) fn bytes(&self) -> u64 {
         self.region.bytes()
     }
 
-    pub(super) fn device(&self) -> u32 {
+    pub(in crate::driver) fn device(&self) -> u32 {
         self.region.device
     }
 
@@ -44,7 +44,7 @@ impl GraphMemory {
     }
 
     /// Allocates the memory of an allocation node.
-    pub(super) fn map(&self, process: &Process) -> Outcome {
+    pub(in crate::driver) fn map(&self, process: &Process) -> Outcome {
         if self.space.map(&self.region) {
             let used = process.lock().graph_memory_used(self.region.device);
             if let Some(high) = process.graph_high.get(self.region.device as usize) {
@@ -56,7 +56,7 @@ impl GraphMemory {
     }
 
     /// Frees the memory of a free node.
-    pub(super) fn unmap(&self) -> Outcome {
+    pub(in crate::driver) fn unmap(&self) -> Outcome {
         if self.space.unmap(&self.region) {
             return Outcome::Done;
         }
@@ -64,7 +64,7 @@ impl GraphMemory {
     }
 
     /// Frees it if it is there.
-    pub(super) fn clear(&self) {
+    pub(in crate::driver) fn clear(&self) {
         self.space.unmap(&self.region);
     }
 
@@ -82,7 +82,7 @@ impl Drop for GraphMemory {
 
 impl State {
     /// Adds an allocation node, and gives it its address.
-    pub(super) fn add_allocation(
+    pub(in crate::driver) fn add_allocation(
         &mut self,
         process: &Process,
         graph: u64,
@@ -107,7 +107,12 @@ impl State {
     }
 
     /// Adds a free node for memory of this graph, or for what another graph has left.
-    pub(super) fn add_free(&mut self, graph: u64, address: u64, before: &[u64]) -> Answer<u64> {
+    pub(in crate::driver) fn add_free(
+        &mut self,
+        graph: u64,
+        address: u64,
+        before: &[u64],
+    ) -> Answer<u64> {
         let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
         let known = self.objects.graphs.get(graph)?;
         if known.body {
@@ -125,7 +130,7 @@ impl State {
     }
 
     /// Returns whether a graph has nodes of memory: much cannot be done with it then.
-    pub(super) fn has_memory(&self, graph: u64) -> Answer<bool> {
+    pub(in crate::driver) fn has_memory(&self, graph: u64) -> Answer<bool> {
         let nodes = &self.objects.graphs.get(graph)?.nodes;
         Ok(nodes.iter().filter_map(|&node| self.objects.nodes.get(node).ok()).any(|node| {
             matches!(node.work, Work::Map(_) | Work::Unmap(_))
@@ -139,7 +144,7 @@ impl State {
     ///
     /// # Errors
     /// If it would allocate what is not freed yet, or free what is not allocated.
-    pub(super) fn launch_memory(
+    pub(in crate::driver) fn launch_memory(
         &mut self,
         steps: &[Step],
         auto_free: bool,
@@ -208,7 +213,7 @@ unsafe fn device_of(
 ///
 /// # Safety
 /// `params` is null or valid for the read and the write, and so is the list in it.
-pub(super) unsafe fn add_described(
+pub(in crate::driver) unsafe fn add_described(
     graph: u64,
     before: &[u64],
     params: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
@@ -234,7 +239,7 @@ pub(super) unsafe fn add_described(
 }
 
 /// Returns the parameters of an allocation node.
-pub(super) fn describe(memory: &GraphMemory) -> CUDA_MEM_ALLOC_NODE_PARAMS {
+pub(in crate::driver) fn describe(memory: &GraphMemory) -> CUDA_MEM_ALLOC_NODE_PARAMS {
     let mut location = CUmemLocation {
         type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
         ..CUmemLocation::default()

@@ -1,16 +1,26 @@
 //! Graphs: nodes, edges, and what is made of them to be launched.
 
+pub(super) mod capture;
+pub(super) mod conditional;
+pub(super) mod exec;
+pub(super) mod memory;
+pub(super) mod node_params;
+pub(super) mod nodes;
+pub(super) mod params;
+pub(super) mod run;
+pub(super) mod userobject;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use cuda_sys::{CUgraphConditionalNodeType, CUgraphNode, CUgraphNodeType, CUresult};
 
 use super::call::Answer;
-use super::conditional::{Choice, Condition, Conditions};
-use super::graph_params::Told;
 use super::objects::number;
 use super::process::State;
-use super::work::Work;
+use super::stream::work::Work;
+use conditional::{Choice, Condition, Conditions};
+use params::Told;
 
 /// A capture that is under way.
 pub(super) struct Capture {

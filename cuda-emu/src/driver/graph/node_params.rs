@@ -10,16 +10,16 @@ use cuda_sys::{
     CUgraphNodeType, CUresult,
 };
 
-use super::call::{Answer, functions, process, put};
-use super::graph::list;
-use super::graph_params::{
+use super::list;
+use super::params::{
     HOST, KERNEL, MEMCPY, MEMSET, RECORD, WAIT, copy_work, event_of, fill_work, host_work,
     kernel_work, set, set_exec, set_exec_event, set_exec_kernel, set_kernel, told_copy, told_fill,
     told_kernel,
 };
-use super::objects::{handle, number};
-use super::work::Work;
-use super::{conditional, graph_memory};
+use super::{conditional, memory};
+use crate::driver::call::{Answer, functions, process, put};
+use crate::driver::objects::{handle, number};
+use crate::driver::stream::work::Work;
 
 const CHILD: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH;
 const EMPTY: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
@@ -111,7 +111,7 @@ unsafe fn add(
             }
             ALLOCATE => {
                 // The two versions of the structure are the same.
-                graph_memory::add_described(graph, &before, (&raw mut (*parts).alloc).cast())?
+                memory::add_described(graph, &before, (&raw mut (*parts).alloc).cast())?
             }
             FREE => process()?.lock().add_free(graph, (*parts).free.dptr, &before)?,
             CONDITIONAL => {
@@ -227,7 +227,7 @@ fn told(node: u64) -> Answer<CUgraphNodeParams> {
             };
         }
         (Work::Map(memory), _) => {
-            let told = graph_memory::describe(memory);
+            let told = memory::describe(memory);
             parts.alloc.poolProps = told.poolProps;
             (parts.alloc.bytesize, parts.alloc.dptr) = (told.bytesize, told.dptr);
         }

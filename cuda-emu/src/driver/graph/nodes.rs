@@ -8,12 +8,12 @@ use cuda_sys::{
     CUgraphNodeType, CUresult,
 };
 
-use super::call::{Answer, functions, process, put, put_if_wanted, text};
-use super::graph::list;
-use super::graph_params::{copy_work, fill_work, host_work, kernel_params, kernel_work};
-use super::objects::{handle, number};
-use super::process::State;
-use super::work::Work;
+use super::list;
+use super::params::{copy_work, fill_work, host_work, kernel_params, kernel_work};
+use crate::driver::call::{Answer, functions, process, put, put_if_wanted, text};
+use crate::driver::objects::{handle, number};
+use crate::driver::process::State;
+use crate::driver::stream::work::Work;
 
 /// Adds a node that does a piece of work.
 ///

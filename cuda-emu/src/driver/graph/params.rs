@@ -9,20 +9,20 @@ use cuda_sys::{
     CUgraphNodeType, CUkernelNodeAttrID, CUkernelNodeAttrValue, CUmemorytype, CUresult,
 };
 
-use super::bridge::{KernelWork, Launch};
-use super::call::{Answer, functions, process, put};
-use super::copy_shaped::cuboid;
-use super::launch::Shape;
-use super::objects::{handle, number};
-use super::process::{Process, State};
-use super::stream::GREATEST_PRIORITY;
-use super::work::{Copy, Fill, Source, UserData, Work, host};
+use crate::driver::bridge::{KernelWork, Launch};
+use crate::driver::call::{Answer, functions, process, put};
+use crate::driver::memory::copy_shaped::cuboid;
+use crate::driver::module::launch::Shape;
+use crate::driver::objects::{handle, number};
+use crate::driver::process::{Process, State};
+use crate::driver::stream::GREATEST_PRIORITY;
+use crate::driver::stream::work::{Copy, Fill, Source, UserData, Work, host};
 
 /// Returns the newer form of a kernel's description.
 ///
 /// # Safety
 /// `params` is null or valid for the read.
-pub(super) unsafe fn kernel_params(
+pub(in crate::driver) unsafe fn kernel_params(
     params: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> Answer<CUDA_KERNEL_NODE_PARAMS> {
     if params.is_null() {
@@ -49,7 +49,7 @@ pub(super) unsafe fn kernel_params(
 ///
 /// # Safety
 /// The description's arguments are as a launch takes them.
-pub(super) unsafe fn kernel_work(
+pub(in crate::driver) unsafe fn kernel_work(
     state: &mut State,
     params: &CUDA_KERNEL_NODE_PARAMS,
 ) -> Answer<(Work, u64)> {
@@ -73,18 +73,18 @@ pub(super) unsafe fn kernel_work(
 
 /// # Safety
 /// `params` is null or valid for the read.
-pub(super) unsafe fn copy_work(params: *const CUDA_MEMCPY3D) -> Answer<Work> {
+pub(in crate::driver) unsafe fn copy_work(params: *const CUDA_MEMCPY3D) -> Answer<Work> {
     // SAFETY: the caller's promise.
     let (mut copy, from, to) = unsafe { cuboid(params) }?;
     if !copy.is_empty() {
-        super::copy::check(process()?, &mut copy, from, to)?;
+        crate::driver::memory::copy::check(process()?, &mut copy, from, to)?;
     }
     Ok(Work::Copy(copy))
 }
 
 /// # Safety
 /// `params` is null or valid for the read.
-pub(super) unsafe fn fill_work(params: *const CUDA_MEMSET_NODE_PARAMS) -> Answer<Work> {
+pub(in crate::driver) unsafe fn fill_work(params: *const CUDA_MEMSET_NODE_PARAMS) -> Answer<Work> {
     if params.is_null() {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
@@ -101,13 +101,13 @@ pub(super) unsafe fn fill_work(params: *const CUDA_MEMSET_NODE_PARAMS) -> Answer
         rows: params.height,
         pitch: params.pitch,
     };
-    super::fill::check(&fill)?;
+    crate::driver::memory::fill::check(&fill)?;
     Ok(Work::Fill(fill))
 }
 
 /// # Safety
 /// `params` is null or valid for the read.
-pub(super) unsafe fn host_work(params: *const CUDA_HOST_NODE_PARAMS) -> Answer<Work> {
+pub(in crate::driver) unsafe fn host_work(params: *const CUDA_HOST_NODE_PARAMS) -> Answer<Work> {
     if params.is_null() {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
@@ -118,14 +118,17 @@ pub(super) unsafe fn host_work(params: *const CUDA_HOST_NODE_PARAMS) -> Answer<W
 }
 
 /// A kernel's arguments as they are returned to the caller: valid as long as the node is not changed.
-pub(super) struct Told {
+pub(in crate::driver) struct Told {
     kernel: Arc<KernelWork>,
     /// The addresses of the arguments in it.
     arguments: Vec<usize>,
 }
 
 /// Returns the parameters of a kernel node.
-pub(super) fn told_kernel(state: &mut State, node: u64) -> Answer<CUDA_KERNEL_NODE_PARAMS> {
+pub(in crate::driver) fn told_kernel(
+    state: &mut State,
+    node: u64,
+) -> Answer<CUDA_KERNEL_NODE_PARAMS> {
     let node = state.objects.nodes.get_mut(node)?;
     let Work::Kernel(kernel) = &node.work else {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -158,7 +161,7 @@ pub(super) fn told_kernel(state: &mut State, node: u64) -> Answer<CUDA_KERNEL_NO
 }
 
 /// Returns the parameters of a copy's node, or equivalent ones: offsets are part of the addresses.
-pub(super) fn told_copy(process: &Process, copy: &Copy) -> CUDA_MEMCPY3D {
+pub(in crate::driver) fn told_copy(process: &Process, copy: &Copy) -> CUDA_MEMCPY3D {
     let kind = |address: u64| match process.space.find_known(address) {
         Some(region) if !region.kind.on_host() => CUmemorytype::CU_MEMORYTYPE_DEVICE,
         _ => CUmemorytype::CU_MEMORYTYPE_HOST,
@@ -187,7 +190,7 @@ pub(super) fn told_copy(process: &Process, copy: &Copy) -> CUDA_MEMCPY3D {
 }
 
 /// Returns the parameters of a memset's node.
-pub(super) fn told_fill(fill: &Fill) -> CUDA_MEMSET_NODE_PARAMS {
+pub(in crate::driver) fn told_fill(fill: &Fill) -> CUDA_MEMSET_NODE_PARAMS {
     CUDA_MEMSET_NODE_PARAMS {
         dst: fill.at,
         pitch: fill.pitch,
@@ -261,7 +264,7 @@ unsafe fn set_attribute(
 }
 
 /// Replaces what a node does.
-pub(super) fn set(
+pub(in crate::driver) fn set(
     node: CUgraphNode,
     kind: CUgraphNodeType,
     mut work: Work,
@@ -278,7 +281,7 @@ pub(super) fn set(
 }
 
 /// Replaces what a node's step in an executable graph does.
-pub(super) fn set_exec(
+pub(in crate::driver) fn set_exec(
     exec: CUgraphExec,
     node: CUgraphNode,
     kind: CUgraphNodeType,
@@ -289,7 +292,7 @@ pub(super) fn set_exec(
 }
 
 /// Returns the event of a node, or a node's new event.
-pub(super) fn event_of(
+pub(in crate::driver) fn event_of(
     node: CUgraphNode,
     kind: CUgraphNodeType,
     new: Option<CUevent>,
@@ -308,7 +311,7 @@ pub(super) fn event_of(
     Ok(handle(node.subject))
 }
 
-pub(super) fn set_exec_event(
+pub(in crate::driver) fn set_exec_event(
     exec: CUgraphExec,
     node: CUgraphNode,
     kind: CUgraphNodeType,
@@ -319,16 +322,20 @@ pub(super) fn set_exec_event(
     state.set_step(number(exec), number(node), kind, |step| step.subject = number(event))
 }
 
-pub(super) const KERNEL: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL;
-pub(super) const MEMCPY: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY;
-pub(super) const MEMSET: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET;
-pub(super) const HOST: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_HOST;
-pub(super) const RECORD: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EVENT_RECORD;
-pub(super) const WAIT: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+pub(in crate::driver) const KERNEL: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL;
+pub(in crate::driver) const MEMCPY: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY;
+pub(in crate::driver) const MEMSET: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET;
+pub(in crate::driver) const HOST: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_HOST;
+pub(in crate::driver) const RECORD: CUgraphNodeType =
+    CUgraphNodeType::CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+pub(in crate::driver) const WAIT: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_WAIT_EVENT;
 
 /// # Safety
 /// As [`kernel_work`].
-pub(super) unsafe fn set_kernel(node: CUgraphNode, params: &CUDA_KERNEL_NODE_PARAMS) -> Answer {
+pub(in crate::driver) unsafe fn set_kernel(
+    node: CUgraphNode,
+    params: &CUDA_KERNEL_NODE_PARAMS,
+) -> Answer {
     let mut state = process()?.lock();
     // SAFETY: the caller's promise.
     let (work, function) = unsafe { kernel_work(&mut state, params) }?;
@@ -338,7 +345,7 @@ pub(super) unsafe fn set_kernel(node: CUgraphNode, params: &CUDA_KERNEL_NODE_PAR
 
 /// # Safety
 /// As [`kernel_work`].
-pub(super) unsafe fn set_exec_kernel(
+pub(in crate::driver) unsafe fn set_exec_kernel(
     exec: CUgraphExec,
     node: CUgraphNode,
     params: &CUDA_KERNEL_NODE_PARAMS,

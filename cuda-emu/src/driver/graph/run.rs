@@ -4,24 +4,24 @@ use std::sync::Arc;
 
 use cuda_sys::{CUgraphExecUpdateResult, CUgraphInstantiateResult, CUgraphNodeType, CUresult};
 
-use super::call::{Answer, process};
 use super::conditional::{Condition, Conditions};
-use super::graph::{GraphExec, Step};
-use super::process::State;
-use super::work::{Begin, Work};
+use super::{GraphExec, Step};
+use crate::driver::call::{Answer, process};
+use crate::driver::process::State;
+use crate::driver::stream::work::{Begin, Work};
 
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`
-pub(super) const AUTO_FREE: u64 = 1;
+pub(in crate::driver) const AUTO_FREE: u64 = 1;
 
 /// Why an executable graph cannot be updated, and because of which node.
-pub(super) type Mismatch = (CUgraphExecUpdateResult, u64);
+pub(in crate::driver) type Mismatch = (CUgraphExecUpdateResult, u64);
 
 /// Why there can be no executable graph, and because of which node.
-pub(super) type Unfit = (CUresult, CUgraphInstantiateResult, u64);
+pub(in crate::driver) type Unfit = (CUresult, CUgraphInstantiateResult, u64);
 
 impl State {
     /// Makes an executable graph.
-    pub(super) fn instantiate(&mut self, graph: u64, flags: u64) -> Result<u64, Unfit> {
+    pub(in crate::driver) fn instantiate(&mut self, graph: u64, flags: u64) -> Result<u64, Unfit> {
         let wrong =
             |code| (code, CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, 0);
         let mut conditions = Vec::new();
@@ -61,7 +61,7 @@ impl State {
     }
 
     /// Enqueues all of a graph behind a stream's work.
-    pub(super) fn launch_graph(&mut self, exec: u64, stream: u64) -> Answer {
+    pub(in crate::driver) fn launch_graph(&mut self, exec: u64, stream: u64) -> Answer {
         let known = self.objects.execs.get(exec)?;
         let (steps, last, auto_free) = (known.steps.clone(), known.last, known.flags & AUTO_FREE);
         let (conditions, values) = (known.conditions.clone(), known.values.clone());
@@ -81,7 +81,7 @@ impl State {
     }
 
     /// Enqueues steps behind other work. Returns the numbers of the steps that no other step follows.
-    pub(super) fn insert_steps(
+    pub(in crate::driver) fn insert_steps(
         &mut self,
         steps: &[Step],
         context: u64,
@@ -123,7 +123,11 @@ impl State {
 
     /// Replaces what the steps do by what a graph of the same shape does. Fails with why not, and
     /// the node.
-    pub(super) fn update(&mut self, exec: u64, graph: u64) -> Answer<Result<(), Mismatch>> {
+    pub(in crate::driver) fn update(
+        &mut self,
+        exec: u64,
+        graph: u64,
+    ) -> Answer<Result<(), Mismatch>> {
         let mut steps = Vec::new();
         self.flatten(graph, &[], &mut steps)?;
         let mut conditions = Vec::new();
@@ -144,7 +148,7 @@ impl State {
     }
 
     /// Replaces what is inside a child graph's node.
-    pub(super) fn update_child(&mut self, exec: u64, node: u64, child: u64) -> Answer {
+    pub(in crate::driver) fn update_child(&mut self, exec: u64, node: u64, child: u64) -> Answer {
         let steps = self.objects.execs.get(exec)?.steps.clone();
         let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
         let mut conditions = Vec::new();
@@ -173,7 +177,7 @@ impl State {
     }
 
     /// Changes the step that a node has become.
-    pub(super) fn set_step(
+    pub(in crate::driver) fn set_step(
         &mut self,
         exec: u64,
         node: u64,
@@ -194,7 +198,7 @@ impl State {
 }
 
 /// Returns the list of steps with a node's step (the graph's or a body's), and the step's place in it.
-pub(super) fn find_list(steps: &[Step], node: u64) -> Option<(&[Step], usize)> {
+pub(in crate::driver) fn find_list(steps: &[Step], node: u64) -> Option<(&[Step], usize)> {
     if let Some(at) = steps.iter().position(|step| step.node == node) {
         return Some((steps, at));
     }

@@ -4,14 +4,14 @@ use core::ffi::{c_uint, c_void};
 
 use cuda_sys::{CUgraph, CUhostFn, CUresult, CUuserObject};
 
-use super::call::{functions, process, put};
-use super::engine::NO_CONTEXT;
-use super::objects::{handle, number};
-use super::process::State;
-use super::work::{HostFunction, UserData};
+use crate::driver::call::{functions, process, put};
+use crate::driver::objects::{handle, number};
+use crate::driver::process::State;
+use crate::driver::stream::engine::NO_CONTEXT;
+use crate::driver::stream::work::{HostFunction, UserData};
 
 /// A counted reference to something of the caller's.
-pub(super) struct UserObject {
+pub(in crate::driver) struct UserObject {
     count: u64,
     destroy: HostFunction,
     data: UserData,
@@ -21,7 +21,7 @@ pub(super) struct UserObject {
 const MOVE: c_uint = 1;
 
 impl State {
-    pub(super) fn retain_user(&mut self, user: u64, count: u32) {
+    pub(in crate::driver) fn retain_user(&mut self, user: u64, count: u32) {
         if let Ok(user) = self.objects.users.get_mut(user) {
             user.count += u64::from(count);
         }
@@ -29,13 +29,13 @@ impl State {
 
     /// Lets references go. The last one enqueues the caller's destructor, which must not run under
     /// the driver's lock.
-    pub(super) fn release_user(&mut self, number: u64, count: u32) {
+    pub(in crate::driver) fn release_user(&mut self, number: u64, count: u32) {
         let Ok(user) = self.objects.users.get_mut(number) else { return };
         user.count = user.count.saturating_sub(u64::from(count));
         if user.count == 0
             && let Ok(user) = self.objects.users.remove(number)
         {
-            let work = super::work::Work::Host(user.destroy, user.data);
+            let work = crate::driver::stream::work::Work::Host(user.destroy, user.data);
             let pending = self.engine.pending(None);
             self.engine.insert(NO_CONTEXT, 0, work, &pending, None);
         }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use cuda_sys::{CUcontext, CUdeviceptr, CUmemcpyAttributes, CUresult, CUstream};
 
-use super::call::{Answer, functions, process};
-use super::objects::number;
-use super::process::{Process, State};
-use super::work::{Copy, Source, Work, host};
+use crate::driver::call::{Answer, functions, process};
+use crate::driver::objects::number;
+use crate::driver::process::{Process, State};
+use crate::driver::stream::work::{Copy, Source, Work, host};
 use crate::space::Kind;
 
 /// The kind of an address, as the call declares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(in crate::driver) enum Side {
     /// It is memory that the driver knows.
     Device,
     /// It may be any memory of the host.
@@ -43,7 +43,7 @@ fn place(process: &Process, address: u64, extent: u64, side: Side) -> Answer<Pla
 }
 
 /// Returns a copy of one row.
-pub(super) fn row(from: u64, to: u64, bytes: usize) -> Copy {
+pub(in crate::driver) fn row(from: u64, to: u64, bytes: usize) -> Copy {
     Copy {
         from: Source::At(from, false),
         to,
@@ -58,7 +58,7 @@ pub(super) fn row(from: u64, to: u64, bytes: usize) -> Copy {
 
 /// Checks a copy and says what of its memory is in the table, and whether the source or the
 /// destination is pageable, and whether one of them is the host's.
-pub(super) fn check(
+pub(in crate::driver) fn check(
     process: &Process,
     copy: &mut Copy,
     from_side: Side,
@@ -92,7 +92,7 @@ fn snapshot(copy: &Copy, start: u64) -> Arc<[u8]> {
 impl State {
     /// Fails for a node that copies between pool memory of two devices, neither of which has access to the other's: such
     /// a graph can't be instantiated (two H100s, driver 580).
-    pub(super) fn copy_is_possible(&self, process: &Process, copy: &Copy) -> Answer {
+    pub(in crate::driver) fn copy_is_possible(&self, process: &Process, copy: &Copy) -> Answer {
         let Source::At(from, _) = copy.from else { return Ok(()) };
         // The device of a piece of pool memory, and whether another device has access to it.
         let pooled = |address| {
@@ -135,7 +135,12 @@ impl State {
 }
 
 /// Makes a copy, or enqueues it on a stream if there is one.
-pub(super) fn copy(copy: Copy, from: Side, to: Side, stream: Option<CUstream>) -> Answer {
+pub(in crate::driver) fn copy(
+    copy: Copy,
+    from: Side,
+    to: Side,
+    stream: Option<CUstream>,
+) -> Answer {
     if stream.is_some() && !copy.is_empty() {
         let process = process()?;
         process.lock().reached_by_current(process, &copy)?;
@@ -144,7 +149,7 @@ pub(super) fn copy(copy: Copy, from: Side, to: Side, stream: Option<CUstream>) -
 }
 
 /// As [`copy`], for calls that name the contexts: the current context does not matter.
-pub(super) fn copy_between(
+pub(in crate::driver) fn copy_between(
     mut copy: Copy,
     from: Side,
     to: Side,
@@ -204,7 +209,7 @@ fn anywhere(to: u64, from: u64, bytes: usize, stream: Option<CUstream>) -> Answe
 }
 
 /// Fails, and spoils the capture, on a stream that captures.
-pub(super) fn not_captured(stream: CUstream) -> Answer {
+pub(in crate::driver) fn not_captured(stream: CUstream) -> Answer {
     let mut state = process()?.lock();
     let stream = state.stream(stream)?;
     state.no_peer_copy_in_capture(stream)

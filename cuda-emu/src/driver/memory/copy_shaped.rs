@@ -4,9 +4,9 @@ use cuda_sys::{
     CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUmemorytype, CUresult, CUstream,
 };
 
-use super::call::{Answer, functions};
 use super::copy::{Side, copy, copy_between, not_captured};
-use super::work::{Copy, Source};
+use crate::driver::call::{Answer, functions};
+use crate::driver::stream::work::{Copy, Source};
 
 /// Where one side of a copy begins: memory type, addresses, and the offset in it.
 struct Corner {
@@ -103,7 +103,7 @@ unsafe fn plane(what: *const CUDA_MEMCPY2D, stream: Option<CUstream>) -> Answer 
 ///
 /// # Safety
 /// `what` is null or valid for the read.
-pub(super) unsafe fn cuboid(what: *const CUDA_MEMCPY3D) -> Answer<(Copy, Side, Side)> {
+pub(in crate::driver) unsafe fn cuboid(what: *const CUDA_MEMCPY3D) -> Answer<(Copy, Side, Side)> {
     if what.is_null() {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }

@@ -7,11 +7,11 @@ use cuda_sys::{
     cuuint64_t,
 };
 
-use super::call::{Answer, functions, process};
-use super::work::{Fill, Work};
+use crate::driver::call::{Answer, functions, process};
+use crate::driver::stream::work::{Fill, Work};
 
 /// Checks a memset: its memory must be known, and its elements aligned.
-pub(super) fn check(fill: &Fill) -> Answer<bool> {
+pub(in crate::driver) fn check(fill: &Fill) -> Answer<bool> {
     let size = u64::from(fill.size);
     let extent = fill.extent().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
     let row = fill.width.saturating_mul(usize::from(fill.size));
@@ -70,7 +70,8 @@ fn wait(stream: CUstream, address: u64, value: u64, bytes: u8, flags: c_uint) ->
     if flags & !(1 << 30) > 3 {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
-    super::stream::submit(process()?, stream, Work::Wait(address, value, bytes, flags)).map(drop)
+    crate::driver::stream::submit(process()?, stream, Work::Wait(address, value, bytes, flags))
+        .map(drop)
 }
 
 fn write(stream: CUstream, address: u64, value: u64, bytes: u8, flags: c_uint) -> Answer {
@@ -78,7 +79,7 @@ fn write(stream: CUstream, address: u64, value: u64, bytes: u8, flags: c_uint) -
     if flags > 1 {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
-    super::stream::submit(process()?, stream, Work::Write(address, value, bytes)).map(drop)
+    crate::driver::stream::submit(process()?, stream, Work::Write(address, value, bytes)).map(drop)
 }
 
 /// # Safety

@@ -1,5 +1,11 @@
 //! Memory that is allocated and freed at once: device, managed, pinned and registered.
 
+pub(super) mod copy;
+pub(super) mod copy_shaped;
+pub(super) mod fill;
+pub(super) mod pointer;
+pub(super) mod pool;
+
 use core::ffi::{c_uint, c_void};
 
 use cuda_sys::{
@@ -11,7 +17,7 @@ use super::call::{self, Answer, functions, process, put, put_if_wanted};
 use super::objects::{Allocation, number};
 use super::process::{Locked, Process, State};
 use super::stream::submit;
-use super::work::{Work, host};
+use super::stream::work::{Work, host};
 use crate::space::Kind;
 
 /// The alignment of the driver's allocations.

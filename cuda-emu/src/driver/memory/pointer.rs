@@ -4,15 +4,15 @@ use core::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use cuda_sys::{CUcontext, CUdeviceptr, CUmemoryPool, CUmemorytype, CUpointer_attribute, CUresult};
 
-use super::call::{Answer, functions, process, put};
-use super::objects::handle;
-use super::process::State;
-use super::work::host;
+use crate::driver::call::{Answer, functions, process, put};
+use crate::driver::objects::handle;
+use crate::driver::process::State;
+use crate::driver::stream::work::host;
 use crate::space::{Kind, Region};
 
 impl State {
     /// Returns whether kernels of a context may read (1) and write (2) memory of another device.
-    pub(super) fn reach(&self, context: u64, device: u32, region: &Region) -> u32 {
+    pub(in crate::driver) fn reach(&self, context: u64, device: u32, region: &Region) -> u32 {
         if region.kind.on_host() {
             return 3;
         }

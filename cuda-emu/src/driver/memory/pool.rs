@@ -11,16 +11,16 @@ use cuda_sys::{
     cuuint64_t,
 };
 
-use super::call::{Answer, functions, process, put};
-use super::memory::ALIGN;
-use super::objects::{Allocation, Pool, handle, number};
-use super::process::{Process, State};
-use super::work::Work;
+use super::ALIGN;
+use crate::driver::call::{Answer, functions, process, put};
+use crate::driver::objects::{Allocation, Pool, handle, number};
+use crate::driver::process::{Process, State};
+use crate::driver::stream::work::Work;
 use crate::space::Kind;
 
 impl State {
     /// Takes note of what a pool gives out or gets back.
-    pub(super) fn count_pool(&mut self, pool: u64, bytes: u64, taken: bool) {
+    pub(in crate::driver) fn count_pool(&mut self, pool: u64, bytes: u64, taken: bool) {
         if let Ok(pool) = self.objects.pools.get_mut(pool) {
             pool.used = if taken { pool.used + bytes } else { pool.used.saturating_sub(bytes) };
             pool.reserved = pool.reserved.max(pool.used);
@@ -30,7 +30,7 @@ impl State {
     }
 
     /// Returns the unused bytes that the pools of a device keep, except one pool.
-    pub(super) fn kept(&self, device: u32, but: u64) -> u64 {
+    pub(in crate::driver) fn kept(&self, device: u32, but: u64) -> u64 {
         let pools = self.objects.pools.iter().filter(|(pool, _)| *pool != but);
         pools
             .filter(|(_, pool)| pool.device == device)
@@ -39,7 +39,7 @@ impl State {
     }
 
     /// Releases the memory above the thresholds of the pools, when the host has waited.
-    pub(super) fn release_pools(&mut self) {
+    pub(in crate::driver) fn release_pools(&mut self) {
         for pool in self.objects.pools.values_mut() {
             pool.reserved = pool.reserved.min(pool.threshold.max(pool.used));
         }
@@ -168,7 +168,7 @@ fn set_device_pool(device: CUdevice, pool: CUmemoryPool) -> Answer {
 ///
 /// # Safety
 /// `location` is null or valid for the read.
-pub(super) unsafe fn located(
+pub(in crate::driver) unsafe fn located(
     location: *const CUmemLocation,
     kind: CUmemAllocationType,
 ) -> Answer<CUdevice> {

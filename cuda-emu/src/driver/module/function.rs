@@ -7,25 +7,29 @@ use cuda_sys::{
     CUmodule, CUoccupancyB2DSize, CUresult, CUsharedconfig,
 };
 
-use super::attributes::{SHARED_RESERVED, THREADS_PER_MULTIPROCESSOR};
-use super::bridge::{DeviceInfo, EntryAttributes, EntryId, Program};
-use super::call::{Answer, functions, process, put, put_if_wanted};
 use super::launch::check_attributes;
-use super::objects::{Function, Settings, handle, number};
-use super::process::{Process, State};
+use crate::driver::bridge::{DeviceInfo, EntryAttributes, EntryId, Program};
+use crate::driver::call::{Answer, functions, process, put, put_if_wanted};
+use crate::driver::device::attributes::{SHARED_RESERVED, THREADS_PER_MULTIPROCESSOR};
+use crate::driver::objects::{Function, Settings, handle, number};
+use crate::driver::process::{Process, State};
 
 /// Blocks that a multiprocessor takes at most, and its registers.
 const MAX_BLOCKS: u32 = 32;
 const REGISTERS: u32 = 65_536;
 
 /// Returns the offset and size of a parameter; fails past the end.
-pub(super) fn parameter(program: &Program, entry: EntryId, index: usize) -> Answer<(usize, usize)> {
+pub(in crate::driver) fn parameter(
+    program: &Program,
+    entry: EntryId,
+    index: usize,
+) -> Answer<(usize, usize)> {
     let parameters = program.params(entry);
     parameters.get(index).copied().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
 }
 
 /// Returns the threads that a block of a kernel may have.
-pub(super) fn max_threads(attributes: &EntryAttributes, info: &DeviceInfo) -> u32 {
+pub(in crate::driver) fn max_threads(attributes: &EntryAttributes, info: &DeviceInfo) -> u32 {
     match attributes.max_threads {
         0 => info.max_threads,
         bound => bound.min(info.max_threads),
@@ -33,7 +37,7 @@ pub(super) fn max_threads(attributes: &EntryAttributes, info: &DeviceInfo) -> u3
 }
 
 /// Returns the dynamic shared memory that a block of a kernel may have.
-pub(super) fn max_dynamic(
+pub(in crate::driver) fn max_dynamic(
     attributes: &EntryAttributes,
     settings: &Settings,
     info: &DeviceInfo,
@@ -45,7 +49,7 @@ pub(super) fn max_dynamic(
 }
 
 /// An attribute of a kernel; `limit` is the caller's on registers, 0 for none.
-pub(super) fn attribute(
+pub(in crate::driver) fn attribute(
     which: CUfunction_attribute,
     attributes: &EntryAttributes,
     settings: &Settings,
@@ -80,7 +84,7 @@ pub(super) fn attribute(
 }
 
 impl Settings {
-    pub(super) fn set(
+    pub(in crate::driver) fn set(
         &mut self,
         which: CUfunction_attribute,
         value: c_int,
@@ -117,7 +121,7 @@ impl Settings {
 }
 
 /// Blocks of a kernel that a multiprocessor holds at once.
-pub(super) fn resident(
+pub(in crate::driver) fn resident(
     attributes: &EntryAttributes,
     settings: &Settings,
     info: &DeviceInfo,
@@ -139,7 +143,7 @@ pub(super) fn resident(
 
 impl State {
     /// Returns a function, or what a library's kernel is in the current context.
-    pub(super) fn function(
+    pub(in crate::driver) fn function(
         &mut self,
         process: &Process,
         function: CUfunction,

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use cuda_sys::{CUjit_option, CUresult};
 use ptx::fatbin::{self, Fatbin};
 
-use super::call::Answer;
+use crate::driver::call::Answer;
 
 /// The reason why an image is not loaded: the driver's code, and the text for the error log.
-pub(super) type Refusal = (CUresult, String);
+pub(in crate::driver) type Refusal = (CUresult, String);
 
 /// Where an image is.
 #[derive(Clone, Copy)]
-pub(super) enum Source<'a> {
+pub(in crate::driver) enum Source<'a> {
     /// In the program's memory. Text ends with a NUL; the sizes of others are in their headers.
     Memory(*const c_void),
     /// Bytes whose number is known.
@@ -29,7 +29,7 @@ impl Source<'_> {
     /// # Safety
     /// An image in memory is null, or a C string, or a fat binary with the size that its header states, or a structure
     /// that points to one, or begins with the header of a cubin.
-    pub(super) unsafe fn ptx(self, device: u32) -> Result<Arc<str>, Refusal> {
+    pub(in crate::driver) unsafe fn ptx(self, device: u32) -> Result<Arc<str>, Refusal> {
         match self {
             // SAFETY: the caller's promise.
             Self::Memory(image) => unsafe { in_memory(image, device) },
@@ -146,12 +146,12 @@ impl Log {
 }
 
 /// The options that mean something here.
-pub(super) struct Options {
+pub(in crate::driver) struct Options {
     info: Log,
     error: Log,
     verbose: bool,
     /// 0 for no limit.
-    pub(super) max_registers: u32,
+    pub(in crate::driver) max_registers: u32,
 }
 
 impl Options {
@@ -160,7 +160,7 @@ impl Options {
     /// # Safety
     /// The lists are null or have `count` elements, and the log buffers in them the sizes that
     /// stand beside them.
-    pub(super) unsafe fn read(
+    pub(in crate::driver) unsafe fn read(
         count: c_uint,
         options: *mut CUjit_option,
         values: *mut *mut c_void,
@@ -204,7 +204,7 @@ impl Options {
     ///
     /// # Safety
     /// As [`Options::read`], whose buffers are still there.
-    pub(super) unsafe fn tell(&self, outcome: Result<usize, &str>) {
+    pub(in crate::driver) unsafe fn tell(&self, outcome: Result<usize, &str>) {
         // SAFETY: the caller's promise.
         unsafe {
             match outcome {

@@ -5,24 +5,24 @@ use std::sync::Arc;
 
 use cuda_sys::{CUfunction, CUlaunchAttributeID, CUlaunchConfig, CUresult, CUstream};
 
-use super::bridge::{KernelWork, Launch, new_heap};
-use super::call::{Answer, functions, process};
-use super::event::record;
 use super::function::{max_dynamic, max_threads, resident};
-use super::objects::number;
-use super::process::{Process, State};
-use super::stream::GREATEST_PRIORITY;
-use super::work::Work;
+use crate::driver::bridge::{KernelWork, Launch, new_heap};
+use crate::driver::call::{Answer, functions, process};
+use crate::driver::objects::number;
+use crate::driver::process::{Process, State};
+use crate::driver::stream::GREATEST_PRIORITY;
+use crate::driver::stream::event::record;
+use crate::driver::stream::work::Work;
 
 /// The parameters of a launch besides the function.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
-    pub(super) grid: [u32; 3],
-    pub(super) block: [u32; 3],
-    pub(super) shared: u32,
-    pub(super) cooperative: bool,
+pub(in crate::driver) struct Shape {
+    pub(in crate::driver) grid: [u32; 3],
+    pub(in crate::driver) block: [u32; 3],
+    pub(in crate::driver) shared: u32,
+    pub(in crate::driver) cooperative: bool,
     /// The launch's priority; by default it is the stream's.
-    pub(super) priority: Option<i32>,
+    pub(in crate::driver) priority: Option<i32>,
 }
 
 /// Returns the bytes of a kernel's parameters.
@@ -30,7 +30,7 @@ pub(super) struct Shape {
 /// # Safety
 /// `arguments` is null or has a pointer to each parameter; `extra` is null or a list of a buffer
 /// and its size, as the driver takes it.
-pub(super) unsafe fn parameters(
+pub(in crate::driver) unsafe fn parameters(
     layout: &[(usize, usize)],
     arguments: *mut *mut c_void,
     extra: *mut *mut c_void,
@@ -100,7 +100,7 @@ impl State {
     ///
     /// # Safety
     /// As [`parameters`].
-    pub(super) unsafe fn kernel(
+    pub(in crate::driver) unsafe fn kernel(
         &mut self,
         process: &Process,
         function: CUfunction,
@@ -228,7 +228,7 @@ unsafe fn attributes(config: &CUlaunchConfig, shape: &mut Shape) -> Answer<Vec<c
 ///
 /// # Safety
 /// As [`attributes`].
-pub(super) unsafe fn check_attributes(config: &CUlaunchConfig) -> Answer {
+pub(in crate::driver) unsafe fn check_attributes(config: &CUlaunchConfig) -> Answer {
     let (grid, block) = ([1; 3], [1; 3]);
     let mut shape = Shape { grid, block, shared: 0, cooperative: false, priority: None };
     // SAFETY: the caller's promise.

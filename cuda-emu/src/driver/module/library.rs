@@ -10,13 +10,13 @@ use cuda_sys::{
     CUlibrary, CUlibraryOption, CUmodule, CUresult,
 };
 
-use super::bridge::load;
-use super::call::{Answer, functions, process, put, put_if_wanted, text};
 use super::function::{attribute, parameter};
 use super::jit::{Options, Source};
-use super::module::{file, kernel_names, load_image};
-use super::objects::{Kernel, Library, Settings, handle, number};
-use super::process::{Process, State};
+use super::{file, kernel_names, load_image};
+use crate::driver::bridge::load;
+use crate::driver::call::{Answer, functions, process, put, put_if_wanted, text};
+use crate::driver::objects::{Kernel, Library, Settings, handle, number};
+use crate::driver::process::{Process, State};
 
 impl State {
     /// Returns the library's module in a context, loaded at its first use there.
@@ -41,7 +41,7 @@ impl State {
     }
 
     /// Returns the function that a handle means in a context: a function's own, or a library's kernel.
-    pub(super) fn function_in(
+    pub(in crate::driver) fn function_in(
         &mut self,
         process: &Process,
         function: u64,

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use cuda_sys::{CUjit_option, CUjitInputType, CUlinkState, CUresult};
 use ptx::link::{Input, link};
 
-use super::bridge::load;
-use super::call::{Answer, functions, process, put, put_if_wanted, text};
+use super::file;
 use super::jit::{Options, Refusal, Source};
-use super::module::file;
-use super::objects::{handle, number};
+use crate::driver::bridge::load;
+use crate::driver::call::{Answer, functions, process, put, put_if_wanted, text};
+use crate::driver::objects::{handle, number};
 use crate::exec::is_system_function;
 
 /// A link that is under way, or done.
-pub(super) struct Link {
+pub(in crate::driver) struct Link {
     device: u32,
     options: Options,
     inputs: Vec<(String, Arc<str>)>,

@@ -1,5 +1,11 @@
 //! Modules: PTX, also from a fat binary, in a context.
 
+pub(super) mod function;
+pub(super) mod jit;
+pub(super) mod launch;
+pub(super) mod library;
+pub(super) mod link;
+
 use core::ffi::{c_char, c_uint, c_void};
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -9,10 +15,10 @@ use cuda_sys::{CUdeviceptr, CUfunction, CUjit_option, CUmodule, CUmoduleLoadingM
 
 use super::bridge::{Program, load};
 use super::call::{Answer, functions, process, put, put_if_wanted, text};
-use super::jit::{Options, Source};
 use super::memory::wait_for_device;
 use super::objects::{Function, Module, Settings, handle, number};
 use super::process::{Process, State};
+use jit::{Options, Source};
 
 /// Loads a program for a device, and fills the logs.
 ///

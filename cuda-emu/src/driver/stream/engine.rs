@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 use cuda_sys::CUresult;
 
-use super::call::Answer;
-use super::conditional::Conditions;
 use super::interleaving::{Interleaving, Place, Trace};
-use super::process::{Locked, Process, State};
 use super::work::{Outcome, Work, perform};
 use crate::config::Config;
+use crate::driver::call::Answer;
+use crate::driver::graph::conditional::Conditions;
+use crate::driver::process::{Locked, Process, State};
 
 /// Threads of the eager engine: so many pieces of work may be under way together.
 const THREADS: usize = 4;
@@ -29,23 +29,23 @@ const THREADS: usize = 4;
 const IDLE: Duration = Duration::from_millis(200);
 
 /// The context of work that belongs to none: the destructors of user objects.
-pub(super) const NO_CONTEXT: u64 = 0;
+pub(in crate::driver) const NO_CONTEXT: u64 = 0;
 
 /// Before work that waits for a value in memory is tried again.
 const RETRY: Duration = Duration::from_micros(100);
 
 /// A piece of work whose turn it is, with what it is done for.
 #[derive(Clone)]
-pub(super) struct Turn {
-    pub(super) work: Work,
-    pub(super) context: u64,
-    pub(super) stream: u64,
+pub(in crate::driver) struct Turn {
+    pub(in crate::driver) work: Work,
+    pub(in crate::driver) context: u64,
+    pub(in crate::driver) stream: u64,
     /// The conditions of the graph that it is a part of.
-    pub(super) scope: Option<Arc<Conditions>>,
+    pub(in crate::driver) scope: Option<Arc<Conditions>>,
     /// When the turn of a conditional node was first.
-    pub(super) since: Option<Instant>,
+    pub(in crate::driver) since: Option<Instant>,
     /// The seed of the order of a kernel's blocks.
-    pub(super) seed: Option<u64>,
+    pub(in crate::driver) seed: Option<u64>,
 }
 
 struct Op {
@@ -63,7 +63,7 @@ struct Op {
 
 /// The work that is enqueued and not done.
 #[derive(Default)]
-pub(super) struct Engine {
+pub(in crate::driver) struct Engine {
     ops: HashMap<u64, Op>,
     ready: BTreeSet<u64>,
     /// Ready, but what they wait for in memory was not there.
@@ -91,14 +91,14 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(in crate::driver) fn new(config: &Config) -> Self {
         let mut engine = Self::default();
         engine.reseed(config.seed);
         engine
     }
 
     /// Begins anew with another seed, or as the eager engine. Returns `false` and does nothing if it is not idle.
-    pub(super) fn reseed(&mut self, seed: Option<u64>) -> bool {
+    pub(in crate::driver) fn reseed(&mut self, seed: Option<u64>) -> bool {
         let idle = self.ops.is_empty() && self.running == 0;
         if idle {
             // A state of zero would stay zero.
@@ -110,12 +110,12 @@ impl Engine {
     }
 
     /// Returns the order since the seed was set, if one is.
-    pub(super) fn interleaving(&self) -> Option<Interleaving> {
+    pub(in crate::driver) fn interleaving(&self) -> Option<Interleaving> {
         self.random.map(|_| self.trace.so_far)
     }
 
     /// Enqueues work behind other work, and returns its number. Finished work is no dependency.
-    pub(super) fn insert(
+    pub(in crate::driver) fn insert(
         &mut self,
         context: u64,
         stream: u64,
@@ -148,18 +148,18 @@ impl Engine {
     }
 
     /// Returns whether the work with this number is enqueued and not done.
-    pub(super) fn is_pending(&self, number: u64) -> bool {
+    pub(in crate::driver) fn is_pending(&self, number: u64) -> bool {
         self.ops.contains_key(&number)
     }
 
     /// Returns the work of a context, or of all, that is not done.
-    pub(super) fn pending(&self, context: Option<u64>) -> Vec<u64> {
+    pub(in crate::driver) fn pending(&self, context: Option<u64>) -> Vec<u64> {
         let of = |op: &Op| context.is_none_or(|context| op.context == context);
         self.ops.iter().filter(|(_, op)| of(op)).map(|(&number, _)| number).collect()
     }
 
     /// Frees that are not done.
-    pub(super) fn freeing(&self) -> Vec<u64> {
+    pub(in crate::driver) fn freeing(&self) -> Vec<u64> {
         let frees =
             self.ops.iter().filter(|(_, op)| matches!(op.work, Work::Free(_) | Work::Unmap(_)));
         frees.map(|(&number, _)| number).collect()
@@ -201,7 +201,7 @@ impl Engine {
     }
 
     /// Returns a piece of work, to be done.
-    pub(super) fn turn(&mut self, number: u64) -> Option<Turn> {
+    pub(in crate::driver) fn turn(&mut self, number: u64) -> Option<Turn> {
         let seed = self.seed;
         let op = self.ops.get_mut(&number)?;
         let since = match op.work {
@@ -214,7 +214,7 @@ impl Engine {
 
     /// Makes a conditional node, whose turn it was, wait for its body. Then it is done, or its
     /// turn comes again.
-    pub(super) fn put_behind(&mut self, number: u64, body: &[u64], again: bool) {
+    pub(in crate::driver) fn put_behind(&mut self, number: u64, body: &[u64], again: bool) {
         self.credits = self.credits.saturating_sub(1);
         let mut missing = 0;
         for last in body {
@@ -273,7 +273,7 @@ fn next(random: &mut u64) -> u64 {
 }
 
 /// Starts the engine's threads.
-pub(super) fn start(process: &'static Process) -> Answer {
+pub(in crate::driver) fn start(process: &'static Process) -> Answer {
     for _ in 0..THREADS {
         thread::Builder::new()
             .name("cuda-emu engine".to_owned())
@@ -358,7 +358,7 @@ fn rest<'a>(process: &'a Process, state: Locked<'a>) -> (Locked<'a>, bool) {
 
 impl State {
     /// Takes note that work is done.
-    pub(super) fn complete(&mut self, number: u64) {
+    pub(in crate::driver) fn complete(&mut self, number: u64) {
         if let Some(Op { work: Work::Record(event), .. }) = self.engine.ops.get(&number)
             && let Ok(event) = self.objects.events.get_mut(*event)
             && event.record == number
@@ -372,12 +372,12 @@ impl State {
     ///
     /// # Errors
     /// If a capture forbids it.
-    pub(super) fn enqueue(&mut self, stream: u64, work: Work) -> Answer<u64> {
+    pub(in crate::driver) fn enqueue(&mut self, stream: u64, work: Work) -> Answer<u64> {
         self.enqueue_behind(stream, work, &[])
     }
 
     /// As [`State::enqueue`], and behind other work.
-    pub(super) fn enqueue_behind(
+    pub(in crate::driver) fn enqueue_behind(
         &mut self,
         stream: u64,
         work: Work,
@@ -392,7 +392,7 @@ impl State {
     }
 
     /// Returns the dependencies of the next work of a stream.
-    pub(super) fn before(&self, stream: u64) -> Answer<Vec<u64>> {
+    pub(in crate::driver) fn before(&self, stream: u64) -> Answer<Vec<u64>> {
         let this = self.objects.streams.get(stream)?;
         let mut before = vec![this.tail];
         if this.legacy {
@@ -411,7 +411,7 @@ impl State {
 
 impl Process {
     /// Signals the engine that there is work.
-    pub(super) fn kick(&self) {
+    pub(in crate::driver) fn kick(&self) {
         self.work.notify_one();
     }
 
@@ -419,7 +419,7 @@ impl Process {
     ///
     /// # Errors
     /// The fault's code, if there is one meanwhile.
-    pub(super) fn wait_for<'a>(
+    pub(in crate::driver) fn wait_for<'a>(
         &'a self,
         mut state: Locked<'a>,
         numbers: &[u64],
@@ -447,7 +447,11 @@ impl Process {
 
     /// Returns whether the work with these numbers is done. Asking an adversarial engine twice makes it do
     /// a little, so that asking again and again comes to an end.
-    pub(super) fn is_done<'a>(&'a self, mut state: Locked<'a>, numbers: &[u64]) -> Answer<bool> {
+    pub(in crate::driver) fn is_done<'a>(
+        &'a self,
+        mut state: Locked<'a>,
+        numbers: &[u64],
+    ) -> Answer<bool> {
         state.engine.activity += 1;
         let pending = |state: &State| numbers.iter().any(|&number| state.engine.is_pending(number));
         let again = std::mem::replace(&mut state.engine.asked, true);

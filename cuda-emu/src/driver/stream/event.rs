@@ -4,13 +4,13 @@ use core::ffi::c_uint;
 
 use cuda_sys::{CUevent, CUevent_flags, CUresult, CUstream};
 
-use super::call::{Answer, functions, process, put};
-use super::objects::{Event, handle, number};
-use super::process::State;
 use super::work::Work;
+use crate::driver::call::{Answer, functions, process, put};
+use crate::driver::objects::{Event, handle, number};
+use crate::driver::process::State;
 
 /// `CU_EVENT_RECORD_EXTERNAL` and `CU_EVENT_WAIT_EXTERNAL`.
-pub(super) const EXTERNAL: c_uint = 1;
+pub(in crate::driver) const EXTERNAL: c_uint = 1;
 
 impl State {
     /// Puts an event behind the work of a stream.
@@ -35,7 +35,12 @@ impl State {
     }
 
     /// Makes a stream wait for an event, perhaps across a capture.
-    pub(super) fn wait_event(&mut self, stream: u64, event: u64, external: bool) -> Answer {
+    pub(in crate::driver) fn wait_event(
+        &mut self,
+        stream: u64,
+        event: u64,
+        external: bool,
+    ) -> Answer {
         let known = self.objects.events.get(event)?;
         let (record, captured) = (known.record, known.captured.clone());
         let capturing = self.objects.streams.get(stream)?.capture.clone();
@@ -83,7 +88,7 @@ impl State {
 }
 
 /// Records an event.
-pub(super) fn record(event: CUevent, stream: CUstream, flags: c_uint) -> Answer {
+pub(in crate::driver) fn record(event: CUevent, stream: CUstream, flags: c_uint) -> Answer {
     if flags > EXTERNAL {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::process::initialised;
 use super::work::Work;
+use crate::driver::process::initialised;
 
 /// The order in which the work of a device's queues ran, since the seed was set.
 ///
@@ -40,19 +40,19 @@ pub fn interleaving() -> Option<Interleaving> {
 }
 
 /// Where a piece of work is: its queue, and its place there.
-pub(super) type Place = (u64, u64);
+pub(in crate::driver) type Place = (u64, u64);
 
 /// The state that determines the order.
 #[derive(Default)]
-pub(super) struct Trace {
+pub(in crate::driver) struct Trace {
     /// By stream: its queue, and how much work it has got.
     queues: HashMap<u64, Place>,
-    pub(super) so_far: Interleaving,
+    pub(in crate::driver) so_far: Interleaving,
 }
 
 impl Trace {
     /// Returns the place of a stream's next work.
-    pub(super) fn place(&mut self, stream: u64) -> Place {
+    pub(in crate::driver) fn place(&mut self, stream: u64) -> Place {
         let new = self.queues.len() as u64;
         let next = self.queues.entry(stream).or_insert((new, 0));
         next.1 += 1;
@@ -60,7 +60,7 @@ impl Trace {
     }
 
     /// Takes note that work has run.
-    pub(super) fn ran(&mut self, (queue, place): Place, work: &Work) {
+    pub(in crate::driver) fn ran(&mut self, (queue, place): Place, work: &Work) {
         let Some(kind) = kind(work) else { return };
         let order = [queue, place, kind].into_iter().fold(self.so_far.order, fold);
         self.so_far.order = order;
@@ -68,7 +68,7 @@ impl Trace {
     }
 
     /// Takes note that one of so many is drawn.
-    pub(super) fn draws(&mut self, ready: usize) {
+    pub(in crate::driver) fn draws(&mut self, ready: usize) {
         self.so_far.choices += u64::from(ready > 1);
     }
 }

@@ -1,5 +1,10 @@
 //! Streams: making them, waiting for them, host functions.
 
+pub(super) mod engine;
+pub(super) mod event;
+pub(super) mod interleaving;
+pub(super) mod work;
+
 use core::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use cuda_sys::{
@@ -11,7 +16,7 @@ use cuda_sys::{
 use super::call::{Answer, functions, is_per_thread, process, put};
 use super::objects::{Stream, handle, number};
 use super::process::{Process, State};
-use super::work::{UserData, Work};
+use work::{UserData, Work};
 
 /// The most important priority; 0 is the least.
 pub(super) const GREATEST_PRIORITY: c_int = -5;

@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 use cuda_sys::{CUresult, CUstream};
 
-use super::bridge::{self, KernelWork};
-use super::call::in_callback;
-use super::conditional::{Choice, Condition};
 use super::engine::Turn;
-use super::graph_memory::GraphMemory;
-use super::objects::handle;
-use super::observation;
-use super::process::Process;
+use crate::driver::bridge::{self, KernelWork};
+use crate::driver::call::in_callback;
+use crate::driver::graph::conditional::{Choice, Condition};
+use crate::driver::graph::memory::GraphMemory;
+use crate::driver::objects::handle;
+use crate::driver::observation;
+use crate::driver::process::Process;
 use crate::exec::Report;
 use crate::exec::check::finding::{Check, Finding, note};
 
 /// A pointer of the user's that goes back to the user.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct UserData(pub(super) *mut c_void);
+pub(in crate::driver) struct UserData(pub(in crate::driver) *mut c_void);
 
 // SAFETY: the driver only carries it to the user's function, whose contract says that it is called
 // on another thread.
@@ -28,13 +28,13 @@ unsafe impl Send for UserData {}
 unsafe impl Sync for UserData {}
 
 /// A host function of the user's.
-pub(super) type HostFunction = unsafe extern "C" fn(*mut c_void);
+pub(in crate::driver) type HostFunction = unsafe extern "C" fn(*mut c_void);
 /// A stream callback of the user's.
-pub(super) type Callback = unsafe extern "C" fn(CUstream, CUresult, *mut c_void);
+pub(in crate::driver) type Callback = unsafe extern "C" fn(CUstream, CUresult, *mut c_void);
 
 /// A piece of work.
 #[derive(Clone)]
-pub(super) enum Work {
+pub(in crate::driver) enum Work {
     /// Only order.
     Nothing,
     /// Marks an event.
@@ -61,14 +61,14 @@ pub(super) enum Work {
 }
 
 /// The first work of a launch of a graph.
-pub(super) struct Begin {
-    pub(super) conditions: Arc<[Condition]>,
-    pub(super) left: Vec<Arc<GraphMemory>>,
+pub(in crate::driver) struct Begin {
+    pub(in crate::driver) conditions: Arc<[Condition]>,
+    pub(in crate::driver) left: Vec<Arc<GraphMemory>>,
 }
 
 /// Where a copy comes from.
 #[derive(Debug, Clone)]
-pub(super) enum Source {
+pub(in crate::driver) enum Source {
     /// An address, and whether it must be in the device's table.
     At(u64, bool),
     /// The contents of the source when the copy was enqueued; rows without space between them.
@@ -77,46 +77,46 @@ pub(super) enum Source {
 
 /// A copy of `slices` of `rows` of `width` bytes.
 #[derive(Debug, Clone)]
-pub(super) struct Copy {
-    pub(super) from: Source,
-    pub(super) to: u64,
+pub(in crate::driver) struct Copy {
+    pub(in crate::driver) from: Source,
+    pub(in crate::driver) to: u64,
     /// Whether the destination must be in the device's table.
-    pub(super) to_device: bool,
-    pub(super) width: usize,
-    pub(super) rows: usize,
-    pub(super) slices: usize,
+    pub(in crate::driver) to_device: bool,
+    pub(in crate::driver) width: usize,
+    pub(in crate::driver) rows: usize,
+    pub(in crate::driver) slices: usize,
     /// Bytes from one row to the next, and from one slice to the next.
-    pub(super) from_pitch: (usize, usize),
-    pub(super) to_pitch: (usize, usize),
+    pub(in crate::driver) from_pitch: (usize, usize),
+    pub(in crate::driver) to_pitch: (usize, usize),
 }
 
 impl Copy {
     /// Bytes from the first to the last of a side with this pitch; `None` if no memory is so large.
-    pub(super) fn extent(&self, (pitch, slice): (usize, usize)) -> Option<u64> {
+    pub(in crate::driver) fn extent(&self, (pitch, slice): (usize, usize)) -> Option<u64> {
         let rows = pitch.checked_mul(self.rows.checked_sub(1)?)?;
         let slices = slice.checked_mul(self.slices.checked_sub(1)?)?;
         u64::try_from(rows.checked_add(slices)?.checked_add(self.width)?).ok()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::driver) fn is_empty(&self) -> bool {
         self.width == 0 || self.rows == 0 || self.slices == 0
     }
 }
 
 /// Fills `rows` rows of `width` elements of `size` bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Fill {
-    pub(super) at: u64,
-    pub(super) value: u32,
-    pub(super) size: u8,
-    pub(super) width: usize,
-    pub(super) rows: usize,
-    pub(super) pitch: usize,
+pub(in crate::driver) struct Fill {
+    pub(in crate::driver) at: u64,
+    pub(in crate::driver) value: u32,
+    pub(in crate::driver) size: u8,
+    pub(in crate::driver) width: usize,
+    pub(in crate::driver) rows: usize,
+    pub(in crate::driver) pitch: usize,
 }
 
 impl Fill {
     /// Bytes from the first to the last.
-    pub(super) fn extent(&self) -> Option<u64> {
+    pub(in crate::driver) fn extent(&self) -> Option<u64> {
         let rows = self.pitch.checked_mul(self.rows.checked_sub(1)?)?;
         let width = self.width.checked_mul(usize::from(self.size))?;
         u64::try_from(rows.checked_add(width)?).ok()
@@ -124,7 +124,7 @@ impl Fill {
 }
 
 /// How a piece of work went.
-pub(super) enum Outcome {
+pub(in crate::driver) enum Outcome {
     Done,
     /// It has to be tried again later.
     Again,
@@ -135,12 +135,12 @@ pub(super) enum Outcome {
 }
 
 /// Returns the host's view of an address.
-pub(super) fn host<T>(address: u64) -> *mut T {
+pub(in crate::driver) fn host<T>(address: u64) -> *mut T {
     ptr::with_exposed_provenance_mut(address as usize)
 }
 
 /// Does a piece of work, without any lock.
-pub(super) fn perform(process: &Process, turn: &Turn) -> Outcome {
+pub(in crate::driver) fn perform(process: &Process, turn: &Turn) -> Outcome {
     let stream = turn.stream;
     match &turn.work {
         Work::Nothing | Work::Record(_) => Outcome::Done,

@@ -1,5 +1,5 @@
-//! Functions of other headers than `cuda.h` that this device does not have: they say so. Programs that load
-//! them with the driver's others do not start where they have no address.
+//! Functions of headers other than `cuda.h` that this device does not have. Some programs load them with the driver's
+//! others, and do not start if one has no address.
 
 #![allow(non_snake_case, reason = "the driver's names")]
 
@@ -7,7 +7,7 @@ use core::ffi::{c_char, c_int, c_uint};
 
 use cuda_sys::{CUdevice, CUgraphicsResource};
 
-use super::call::refused_of_other_headers;
+use crate::driver::call::refused_of_other_headers;
 
 refused_of_other_headers! {
     fn cuGLGetDevices_v2(*mut c_uint, *mut CUdevice, c_uint, c_uint);
