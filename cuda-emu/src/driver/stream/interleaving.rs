@@ -102,7 +102,7 @@ fn fold(hash: u64, number: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{Interleaving, Trace};
-    use crate::driver::work::Work;
+    use crate::driver::stream::work::Work;
 
     const WRITE: Work = Work::Write(0, 0, 4);
 
