@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use cuda_safe::{Context, Stream};
 
-use crate::abort::Abort;
 use crate::call::Call;
-use crate::checked::{Checker, exchange};
+use crate::call::checked::{Checker, exchange};
+use crate::call::group::{Issued, enqueue_one};
 use crate::error::{Error, Result};
-use crate::group::{Issued, enqueue_one};
-use crate::handle::{Backoff, Handle};
-use crate::teardown::{self, Owner};
+use crate::life::abort::Abort;
+use crate::life::handle::{Backoff, Handle};
+use crate::life::teardown::{self, Owner};
 
 /// One rank of a communicator: the end of collectives on one device.
 ///

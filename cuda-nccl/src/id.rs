@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use crate::clique::Clique;
 use crate::error::{Error, Result};
+use crate::life::clique::Clique;
 use crate::raw::{NCCL_UNIQUE_ID_BYTES, Nccl, ncclResult_t, ncclUniqueId};
 use crate::sync::Lock;
 

@@ -5,12 +5,12 @@
 
 use cuda_safe::{Context, DeviceBuffer, EnqueueGroup, Stream};
 
+use crate::call::signature::{Kind, Signature};
 use crate::call::{Call, Issue};
 use crate::element::{DataType, Element, ReduceOp};
 use crate::error::{Error, Result};
-use crate::handle::{Backoff, Handle, lock_all, wait_ready};
+use crate::life::handle::{Backoff, Handle, lock_all, wait_ready};
 use crate::raw::{ncclDataType_t, ncclResult_t};
-use crate::signature::{Kind, Signature};
 
 /// What a checked communicator needs for its exchanges.
 #[derive(Debug)]
@@ -173,7 +173,7 @@ fn run(exchanges: &mut [Exchange<'_>]) -> Result<Vec<Vec<u64>>> {
         let calls = issues.iter().map(|(index, issue)| {
             (handles[*index], &locks[*index], streams[*index].as_raw(), issue)
         });
-        let code = crate::group::call_group(first.library, first, calls)?;
+        let code = crate::call::group::call_group(first.library, first, calls)?;
         drop(locks);
         match code {
             ncclResult_t::ncclInProgress => {

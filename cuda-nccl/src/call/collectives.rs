@@ -3,11 +3,11 @@
 use cuda_safe::{DeviceSlice, DeviceSliceMut, ReadView, Stream, WriteView};
 
 use crate::call::Call;
+use crate::call::group::GroupRank;
+use crate::call::signature::Kind;
 use crate::communicator::Communicator;
 use crate::element::{Element, ReduceOp};
 use crate::error::{Error, Result};
-use crate::group::GroupRank;
-use crate::signature::Kind;
 
 /// Returns the length of each rank's part.
 fn parts(kind: Kind, len: usize, ranks: usize) -> Result<usize> {

@@ -6,15 +6,15 @@ use cuda_safe::sys::CUstream;
 use cuda_safe::{EnqueueGroup, Stream};
 use smallvec::smallvec;
 
+use crate::call::checked::{Checker, exchange};
+use crate::call::history::Step;
+use crate::call::list::List;
+use crate::call::signature::Signature;
 use crate::call::{Call, Issue};
-use crate::checked::{Checker, exchange};
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
-use crate::handle::{Handle, Raw, lock_all, wait_ready};
-use crate::list::List;
-use crate::log::Step;
+use crate::life::handle::{Handle, Raw, lock_all, wait_ready};
 use crate::raw::{Nccl, ncclResult_t};
-use crate::signature::Signature;
 use crate::sync::MutexGuard;
 
 /// What became of a call.

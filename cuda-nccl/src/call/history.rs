@@ -5,12 +5,12 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use crate::call::signature::{Kind, Signature};
 use crate::error::Error;
-use crate::signature::{Kind, Signature};
 
 /// The calls that not all ranks have made yet.
 #[derive(Debug, Default)]
-pub(crate) struct Log {
+pub(crate) struct History {
     /// The number of the first collective in `entries`.
     base: u64,
     entries: VecDeque<Entry>,
@@ -59,7 +59,7 @@ pub(crate) enum Step {
     Met(usize, usize, Message),
 }
 
-impl Log {
+impl History {
     pub(crate) fn new(ranks: usize) -> Self {
         Self { ranks: vec![Rank::default(); ranks], ..Self::default() }
     }
@@ -248,28 +248,28 @@ mod tests {
         Signature { kind, data: Some(f32::TYPE), op: None, root, count, place: 0, of: 1 }
     }
 
-    fn enter(log: &mut Log, rank: usize, call: Signature) -> Result<Vec<Step>, Error> {
+    fn enter(history: &mut History, rank: usize, call: Signature) -> Result<Vec<Step>, Error> {
         let mut steps = Vec::new();
-        log.enter(rank, std::iter::once(call), |step| steps.push(step)).map(|()| steps)
+        history.enter(rank, std::iter::once(call), |step| steps.push(step)).map(|()| steps)
     }
 
     #[test]
     fn equal_calls_in_any_order_of_the_ranks_pass_and_leave_nothing() -> Result<(), Error> {
-        let mut log = Log::new(3);
+        let mut history = History::new(3);
         for round in 0..100 {
             for rank in [2, 0, 1] {
-                enter(&mut log, rank, call(Kind::AllReduce, round, None))?;
+                enter(&mut history, rank, call(Kind::AllReduce, round, None))?;
             }
         }
-        assert_eq!((log.base, log.entries.len()), (100, 0));
+        assert_eq!((history.base, history.entries.len()), (100, 0));
         // One runs ahead.
         for round in 0..10 {
-            enter(&mut log, 1, call(Kind::AllGather, round, None))?;
+            enter(&mut history, 1, call(Kind::AllGather, round, None))?;
         }
         for round in 0..10 {
-            enter(&mut log, 0, call(Kind::AllGather, round, None))?;
+            enter(&mut history, 0, call(Kind::AllGather, round, None))?;
         }
-        assert_eq!((log.base, log.entries.len()), (100, 10));
+        assert_eq!((history.base, history.entries.len()), (100, 10));
         Ok(())
     }
 
@@ -285,16 +285,16 @@ mod tests {
             Signature { of: 2, ..first },
         ];
         for other in others {
-            let mut log = Log::new(2);
-            enter(&mut log, 0, first)?;
-            let error = enter(&mut log, 1, other).err().map(|error| error.to_string());
+            let mut history = History::new(2);
+            enter(&mut history, 0, first)?;
+            let error = enter(&mut history, 1, other).err().map(|error| error.to_string());
             let error = error.unwrap_or_default();
             assert!(
                 error.contains(&first.to_string()) && error.contains(&other.to_string()),
                 "{error}"
             );
             // The right one still passes.
-            enter(&mut log, 1, first)?;
+            enter(&mut history, 1, first)?;
         }
         Ok(())
     }
@@ -303,92 +303,92 @@ mod tests {
     fn the_two_ends_of_a_message_are_compared() -> Result<(), Error> {
         let send = |count, to| call(Kind::Send, count, Some(to));
         let recv = |count, from| call(Kind::Recv, count, Some(from));
-        let mut log = Log::new(3);
-        enter(&mut log, 0, send(1, 2))?;
-        enter(&mut log, 0, send(2, 2))?;
-        enter(&mut log, 1, send(9, 2))?;
-        enter(&mut log, 2, recv(1, 0))?;
-        assert!(matches!(enter(&mut log, 2, recv(1, 0)), Err(Error::Mismatch { .. })));
-        enter(&mut log, 2, recv(2, 0))?;
+        let mut history = History::new(3);
+        enter(&mut history, 0, send(1, 2))?;
+        enter(&mut history, 0, send(2, 2))?;
+        enter(&mut history, 1, send(9, 2))?;
+        enter(&mut history, 2, recv(1, 0))?;
+        assert!(matches!(enter(&mut history, 2, recv(1, 0)), Err(Error::Mismatch { .. })));
+        enter(&mut history, 2, recv(2, 0))?;
         // Behind a collective that the other end has not made yet it would wait for ever.
-        enter(&mut log, 2, call(Kind::AllReduce, 1, None))?;
-        assert!(matches!(enter(&mut log, 2, recv(9, 1)), Err(Error::Mismatch { .. })));
+        enter(&mut history, 2, call(Kind::AllReduce, 1, None))?;
+        assert!(matches!(enter(&mut history, 2, recv(9, 1)), Err(Error::Mismatch { .. })));
         Ok(())
     }
 
     #[test]
     fn steps_are_taken_back() -> Result<(), Error> {
         let (one, two) = (call(Kind::AllReduce, 1, None), call(Kind::AllReduce, 2, None));
-        let mut log = Log::new(2);
+        let mut history = History::new(2);
         // The first rank's, alone.
-        let steps = enter(&mut log, 0, one)?;
-        assert!(log.take_back(0, steps.into_iter()));
-        enter(&mut log, 0, two)?;
+        let steps = enter(&mut history, 0, one)?;
+        assert!(history.take_back(0, steps.into_iter()));
+        enter(&mut history, 0, two)?;
         // The last rank's, which had completed it.
-        enter(&mut log, 0, one)?;
-        let steps = enter(&mut log, 1, two)?;
-        assert_eq!((log.base, log.entries.len()), (1, 1));
-        assert!(log.take_back(1, steps.into_iter()));
-        assert_eq!((log.base, log.entries.len()), (0, 2));
-        assert!(enter(&mut log, 1, one).is_err());
-        enter(&mut log, 1, two)?;
-        enter(&mut log, 1, one)?;
-        assert_eq!((log.base, log.entries.len()), (2, 0));
+        enter(&mut history, 0, one)?;
+        let steps = enter(&mut history, 1, two)?;
+        assert_eq!((history.base, history.entries.len()), (1, 1));
+        assert!(history.take_back(1, steps.into_iter()));
+        assert_eq!((history.base, history.entries.len()), (0, 2));
+        assert!(enter(&mut history, 1, one).is_err());
+        enter(&mut history, 1, two)?;
+        enter(&mut history, 1, one)?;
+        assert_eq!((history.base, history.entries.len()), (2, 0));
         // Messages.
         let send = call(Kind::Send, 3, Some(1));
-        let steps = enter(&mut log, 0, send)?;
-        assert!(log.take_back(0, steps.into_iter()));
-        enter(&mut log, 0, call(Kind::Send, 4, Some(1)))?;
-        let steps = enter(&mut log, 1, call(Kind::Recv, 4, Some(0)))?;
-        assert!(log.take_back(1, steps.into_iter()));
-        assert!(enter(&mut log, 1, call(Kind::Recv, 3, Some(0))).is_err());
-        enter(&mut log, 1, call(Kind::Recv, 4, Some(0)))?;
+        let steps = enter(&mut history, 0, send)?;
+        assert!(history.take_back(0, steps.into_iter()));
+        enter(&mut history, 0, call(Kind::Send, 4, Some(1)))?;
+        let steps = enter(&mut history, 1, call(Kind::Recv, 4, Some(0)))?;
+        assert!(history.take_back(1, steps.into_iter()));
+        assert!(enter(&mut history, 1, call(Kind::Recv, 3, Some(0))).is_err());
+        enter(&mut history, 1, call(Kind::Recv, 4, Some(0)))?;
         Ok(())
     }
 
     #[test]
     fn a_message_that_was_met_is_not_taken_back() -> Result<(), Error> {
-        let mut log = Log::new(2);
-        let steps = enter(&mut log, 0, call(Kind::Send, 3, Some(1)))?;
-        enter(&mut log, 1, call(Kind::Recv, 3, Some(0)))?;
-        enter(&mut log, 1, call(Kind::Recv, 4, Some(0)))?;
-        assert!(!log.take_back(0, steps.into_iter()));
-        enter(&mut log, 0, call(Kind::Send, 4, Some(1)))?;
+        let mut history = History::new(2);
+        let steps = enter(&mut history, 0, call(Kind::Send, 3, Some(1)))?;
+        enter(&mut history, 1, call(Kind::Recv, 3, Some(0)))?;
+        enter(&mut history, 1, call(Kind::Recv, 4, Some(0)))?;
+        assert!(!history.take_back(0, steps.into_iter()));
+        enter(&mut history, 0, call(Kind::Send, 4, Some(1)))?;
         Ok(())
     }
 
     #[test]
     fn a_rank_that_is_gone_is_an_error_of_what_needs_it() -> Result<(), Error> {
         let one = call(Kind::AllReduce, 1, None);
-        let mut log = Log::new(2);
-        enter(&mut log, 0, one)?;
-        enter(&mut log, 1, one)?;
-        log.leave(1)?;
-        assert!(matches!(enter(&mut log, 0, one), Err(Error::Gone { rank: 1, calls: 1 })));
+        let mut history = History::new(2);
+        enter(&mut history, 0, one)?;
+        enter(&mut history, 1, one)?;
+        history.leave(1)?;
+        assert!(matches!(enter(&mut history, 0, one), Err(Error::Gone { rank: 1, calls: 1 })));
         assert!(matches!(
-            enter(&mut log, 0, call(Kind::Send, 1, Some(1))),
+            enter(&mut history, 0, call(Kind::Send, 1, Some(1))),
             Err(Error::Gone { rank: 1, .. })
         ));
         // Of several, the first that went is named.
-        let mut log = Log::new(3);
+        let mut history = History::new(3);
         for rank in [2, 0] {
-            log.leave(rank)?;
-            assert!(matches!(enter(&mut log, 1, one), Err(Error::Gone { rank: 2, calls: 0 })));
+            history.leave(rank)?;
+            assert!(matches!(enter(&mut history, 1, one), Err(Error::Gone { rank: 2, calls: 0 })));
         }
-        let mut log = Log::new(2);
-        enter(&mut log, 0, one)?;
-        assert!(matches!(log.leave(1), Err(Error::Gone { rank: 1, calls: 0 })));
+        let mut history = History::new(2);
+        enter(&mut history, 0, one)?;
+        assert!(matches!(history.leave(1), Err(Error::Gone { rank: 1, calls: 0 })));
         // A rank that goes ahead of the others leaves them their part.
-        let mut log = Log::new(2);
-        enter(&mut log, 0, one)?;
-        log.leave(0)?;
-        enter(&mut log, 1, one)?;
-        log.leave(1)?;
-        let mut log = Log::new(2);
-        enter(&mut log, 0, call(Kind::Send, 1, Some(1)))?;
-        log.leave(0)?;
-        enter(&mut log, 1, call(Kind::Recv, 1, Some(0)))?;
-        assert!(enter(&mut log, 1, call(Kind::Recv, 1, Some(0))).is_err());
+        let mut history = History::new(2);
+        enter(&mut history, 0, one)?;
+        history.leave(0)?;
+        enter(&mut history, 1, one)?;
+        history.leave(1)?;
+        let mut history = History::new(2);
+        enter(&mut history, 0, call(Kind::Send, 1, Some(1)))?;
+        history.leave(0)?;
+        enter(&mut history, 1, call(Kind::Recv, 1, Some(0)))?;
+        assert!(enter(&mut history, 1, call(Kind::Recv, 1, Some(0))).is_err());
         Ok(())
     }
 }

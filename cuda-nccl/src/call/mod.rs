@@ -1,15 +1,22 @@
 //! One call of a collective: its arguments, its checks, and its call of NCCL.
 
+pub(crate) mod checked;
+mod collectives;
+pub(crate) mod group;
+pub(crate) mod history;
+pub(crate) mod list;
+pub(crate) mod signature;
+
 use std::ffi::c_int;
 
 use cuda_safe::sys::{CUdeviceptr, CUstream};
 use cuda_safe::{DeviceSlice, DeviceSliceMut, Stream};
 
+use crate::call::signature::{Kind, Signature};
 use crate::element::{DataType, Element, ReduceOp};
 use crate::error::{Error, Result};
-use crate::handle::Handle;
+use crate::life::handle::Handle;
 use crate::raw::{MissingSymbol, Nccl, ncclComm_t, ncclResult_t};
-use crate::signature::{Kind, Signature};
 
 /// A collective with the memory that it uses, as bytes.
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::handle::Handle;
-use crate::teardown;
+use crate::life::handle::Handle;
+use crate::life::teardown;
 
 /// Aborts a communicator: its work on the device ends at once, whatever its peers do. From
 /// [`Communicator::abort_handle`](crate::Communicator::abort_handle). Any thread may use it, also while another one is in

@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 
 use cuda_safe::Gate;
 
+use crate::call::history::{History, Step};
+use crate::call::signature::Signature;
 use crate::error::{Error, Result};
-use crate::handle::Handle;
-use crate::log::{Log, Step};
-use crate::signature::Signature;
+use crate::life::handle::Handle;
+use crate::life::teardown;
 use crate::sync::{Condvar, Lock, MutexGuard, PoisonError};
-use crate::teardown;
 
 /// The ranks of this process.
 #[derive(Debug)]
 pub(crate) struct Clique {
     /// The calls, if all ranks are of this process and so can be compared.
-    log: Option<Lock<Log>>,
+    history: Option<Lock<History>>,
     is_failed: AtomicBool,
     failure: Lock<Option<Error>>,
     /// How many ranks are of this process.
@@ -59,10 +59,10 @@ pub(crate) struct Part {
 }
 
 impl Clique {
-    fn with_log(log: Option<Log>, ranks: usize) -> Arc<Self> {
+    fn with_history(history: Option<History>, ranks: usize) -> Arc<Self> {
         Arc::new(Self {
             ranks: AtomicUsize::new(ranks),
-            log: log.map(Lock::new),
+            history: history.map(Lock::new),
             is_failed: AtomicBool::new(false),
             failure: Lock::default(),
             members: Lock::default(),
@@ -77,13 +77,13 @@ impl Clique {
 
     /// Returns a clique of ranks that are all of this process.
     pub(crate) fn of_process(ranks: usize) -> Arc<Self> {
-        Self::with_log(Some(Log::new(ranks)), ranks)
+        Self::with_history(Some(History::new(ranks)), ranks)
     }
 
     /// Returns a clique of ranks that [`come`](Self::come) and of others that are elsewhere. NCCL makes a communicator when
     /// all have come.
     pub(crate) fn of_some() -> Arc<Self> {
-        Self::with_log(None, 0)
+        Self::with_history(None, 0)
     }
 
     /// Notes that one more rank is of this process. It becomes a member, or the clique fails.
@@ -93,7 +93,7 @@ impl Clique {
 
     /// Returns whether the calls of all ranks are compared here.
     pub(crate) fn is_compared(&self) -> bool {
-        self.log.is_some()
+        self.history.is_some()
     }
 
     pub(crate) fn join(&self, handle: &Arc<Handle>) {
@@ -166,8 +166,8 @@ impl Clique {
         first
     }
 
-    fn log(&self) -> Result<Option<MutexGuard<'_, Log>>> {
-        Ok(self.log.as_ref().map(Lock::lock).transpose()?)
+    fn history(&self) -> Result<Option<MutexGuard<'_, History>>> {
+        Ok(self.history.as_ref().map(Lock::lock).transpose()?)
     }
 
     /// Compares a call that is no part of a group with those of the other ranks, and enters it.
@@ -176,9 +176,9 @@ impl Clique {
     /// The ranks disagree.
     #[inline]
     pub(crate) fn enter_one(&self, rank: usize, call: Signature) -> Result<Option<Step>> {
-        match self.log()? {
+        match self.history()? {
             None => Ok(None),
-            Some(mut log) => log.enter_one(rank, call).map(Some),
+            Some(mut history) => history.enter_one(rank, call).map(Some),
         }
     }
 
@@ -192,7 +192,7 @@ impl Clique {
         calls: impl Iterator<Item = Signature>,
         note: impl FnMut(Step),
     ) -> Result<()> {
-        self.log()?.map_or(Ok(()), |mut log| log.enter(rank, calls, note))
+        self.history()?.map_or(Ok(()), |mut history| history.enter(rank, calls, note))
     }
 
     /// Takes back the newest steps of a rank, because of `error`, and returns it. If another thread relies on one of them,
@@ -204,15 +204,15 @@ impl Clique {
         steps: impl DoubleEndedIterator<Item = Step>,
         error: Error,
     ) -> Error {
-        let Ok(log) = self.log() else { return error };
-        let taken = log.is_none_or(|mut log| log.take_back(rank, steps));
+        let Ok(history) = self.history() else { return error };
+        let taken = history.is_none_or(|mut history| history.take_back(rank, steps));
         if taken { error } else { self.fail(error) }
     }
 
     /// Notes that a rank makes no further call. If others have made calls that need it, all are aborted.
     pub(crate) fn leave(self: &Arc<Self>, rank: usize) {
-        let Ok(log) = self.log() else { return };
-        let left = log.map_or(Ok(()), |mut log| log.leave(rank));
+        let Ok(history) = self.history() else { return };
+        let left = history.map_or(Ok(()), |mut history| history.leave(rank));
         if let Err(error) = left
             && self.usable().is_ok()
         {

@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use cuda_safe::Context;
 
-use crate::checked::{Checker, exchange};
-use crate::clique::{Choice, Clique, Part};
+use crate::call::checked::{Checker, exchange};
+use crate::call::signature::{Kind, Signature};
 use crate::communicator::Communicator;
 use crate::config::Config;
 use crate::driver;
 use crate::error::{Error, Result};
-use crate::handle::{Handle, lock_all, wait_ready};
 use crate::id::UniqueId;
+use crate::life::clique::{Choice, Clique, Part};
+use crate::life::handle::{Handle, lock_all, wait_ready};
+use crate::life::slot::Slot;
+use crate::life::teardown;
 use crate::raw::{Nccl, ncclComm_t, ncclResult_t};
-use crate::signature::{Kind, Signature};
-use crate::slot::Slot;
-use crate::teardown;
 
 impl Communicator {
     /// Makes one communicator for each context, all of this process, with the default settings. Rank *i* is that of

@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use cuda_safe::{Context, Stream};
 
-use crate::clique::Clique;
+use crate::call::list::List;
+use crate::call::signature::Signature;
 use crate::error::{Error, Result};
-use crate::list::List;
+use crate::life::clique::Clique;
+use crate::life::teardown;
+use crate::life::watch::{Calls, UnderWay};
 use crate::raw::{Nccl, ncclComm_t, ncclResult_t};
-use crate::signature::Signature;
 use crate::sync::{Condvar, Lock, MutexGuard, PoisonError};
-use crate::teardown;
-use crate::watch::{Calls, UnderWay};
 
 /// One rank of a communicator.
 #[derive(Debug)]

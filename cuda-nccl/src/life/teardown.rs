@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use cuda_safe::Context;
 
 use crate::error::Error;
-use crate::handle::Handle;
+use crate::life::handle::Handle;
+use crate::life::slot::Slot;
 use crate::raw::{Nccl, ncclComm_t, ncclResult_t};
-use crate::slot::Slot;
 
 /// Raised in a child process that was made by `fork`.
 static FORKED: AtomicBool = AtomicBool::new(false);

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crate::clique::Clique;
 use crate::error::Error;
+use crate::life::clique::Clique;
 use crate::sync::{Condvar, Lock, PoisonError};
 
 static WATCH: Watch = Watch {
