@@ -9,7 +9,7 @@ use cuda_sys::{nvrtcProgram, nvrtcResult};
 use crate::error::CompileError;
 use crate::hint::Source;
 use crate::library::check;
-use crate::{Error, NvrtcVersion, search};
+use crate::{Error, NvrtcVersion, find};
 
 /// The arguments of the calls, as C strings.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ pub(crate) fn compile(
             return Err(Error::InvalidOption { log: log? });
         }
         Ok(nvrtcResult::NVRTC_ERROR_BUILTIN_OPERATION_FAILURE) => {
-            return Err(Error::Builtins { expected: search::builtins_name(version), log: log? });
+            return Err(Error::Builtins { expected: find::builtins_name(version), log: log? });
         }
         Ok(code) if code != nvrtcResult::NVRTC_SUCCESS => {
             return Err(Error::Status { call: "nvrtcCompileProgram", code, log: log? });

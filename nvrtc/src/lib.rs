@@ -33,27 +33,19 @@ mod codec;
 mod compile;
 mod diagnostic;
 mod error;
+mod find;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod headers;
 mod hint;
 mod image;
-#[cfg(feature = "libraries")]
-pub mod libraries;
 mod library;
-mod library_search;
+mod link;
 mod linkage;
-mod linker;
-mod linker_fatbin;
-mod linker_symbols;
-mod nccl;
 mod options;
 mod program;
-mod python;
 mod remembered;
 mod scan;
-mod search;
 mod stubs;
 mod trust;
 
@@ -62,10 +54,12 @@ pub use cache::{Cache, CacheStats, CacheStatus, Uncached};
 pub use cuda_sys::nvrtcResult;
 pub use diagnostic::{Diagnostic, Severity};
 pub use error::{Attempt, CompileError, Error, LibraryError, LinkError, NotFound};
+#[cfg(feature = "libraries")]
+pub use find::libraries;
+pub use find::nccl::nccl_path;
 pub use image::Image;
 pub use library::{Nvrtc, NvrtcVersion};
-pub use linker::Linker;
-pub use nccl::nccl_path;
+pub use link::Linker;
 pub use options::{Options, Std};
 pub use program::Program;
 pub use ptx::{Class, Param, ParamType, Signature};

@@ -12,7 +12,7 @@ use once_cell::sync::OnceCell;
 use crate::cache::{Cache, Kind};
 use crate::codec::{Hash, KeyWriter, Reader, Writer};
 use crate::error::NotFound;
-use crate::search::{self, Bound};
+use crate::find::{self, Bound};
 use crate::trust::{self, Rule};
 use crate::{Arch, Error};
 
@@ -116,7 +116,7 @@ impl Nvrtc {
     ///   and does what NVRTC's function does.
     pub unsafe fn at(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let found = search::at(path, Bound::default()).map_err(|reason| NotFound {
+        let found = find::at(path, Bound::default()).map_err(|reason| NotFound {
             max_major: None,
             tried: vec![crate::error::Attempt {
                 origin: "given path".into(),
@@ -173,7 +173,7 @@ impl Nvrtc {
         if let Some((_, handle)) = found.iter().find(|(b, _)| *b == bound) {
             return Ok(handle.clone());
         }
-        let handle = Self::of_file(&search::search(bound)?.path);
+        let handle = Self::of_file(&find::search(bound)?.path);
         found.push((bound, handle.clone()));
         Ok(handle)
     }
@@ -197,7 +197,7 @@ impl Nvrtc {
     /// ```
     #[must_use]
     pub fn include_paths(&self) -> Vec<PathBuf> {
-        self.path().map(crate::headers::around).unwrap_or_default()
+        self.path().map(find::headers::around).unwrap_or_default()
     }
 
     /// Returns the library's file; `None` for a table of functions.
@@ -245,7 +245,7 @@ impl Nvrtc {
                 // user and root can write.
                 let raw = unsafe { cuda_sys::Nvrtc::load_from(path) }.map_err(Error::Load)?;
                 if let (Some(folder), Ok(version)) = (path.parent(), query_version(raw)) {
-                    load_builtins(path, &folder.join(search::builtins_name(version)));
+                    load_builtins(path, &folder.join(find::builtins_name(version)));
                 }
                 Ok(raw)
             })
@@ -340,7 +340,7 @@ fn build(path: &Path, version: NvrtcVersion) -> Option<Hash> {
     use std::io::{Read, Seek, SeekFrom};
     const END: u64 = 64 * 1024;
     let mut key = KeyWriter::default();
-    for path in [path.to_owned(), path.with_file_name(search::builtins_name(version))] {
+    for path in [path.to_owned(), path.with_file_name(find::builtins_name(version))] {
         // Without builtins nothing compiles, or those of another folder serve.
         let Ok((mut file, metadata)) = trust::open(&path) else {
             key.field(b"");

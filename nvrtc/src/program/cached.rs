@@ -7,9 +7,9 @@ use super::Program;
 use crate::cache::{CacheStatus, Kind};
 use crate::closure::{Closure, Roots, closure};
 use crate::codec::{Hash, KeyWriter};
+use crate::find::{self, Bound};
 use crate::library::Facts;
 use crate::remembered::Record;
-use crate::search::{self, Bound};
 use crate::{Arch, Error, Image, Nvrtc, Uncached, stubs};
 
 /// Variables by which NVRTC takes options that its caller does not see.
@@ -103,7 +103,7 @@ impl Program {
 
     /// Returns the image that the last compiler made, if it is in the cache; `None` if the user has named a compiler.
     fn remembered(&self, arch: Arch, bound: Bound) -> Option<Image> {
-        if search::variable("CUDA_NVRTC").is_some() {
+        if find::variable("CUDA_NVRTC").is_some() {
             return None;
         }
         let payload = self.cache.read(Kind::Record, &self.record_key(arch, bound)).ok()??;

@@ -266,7 +266,7 @@ not json
         fs::remove_dir_all(&bundle).unwrap();
         assert_eq!(copies, files.map(|file| Some(file.to_owned())));
         assert!(missing.is_err());
-        // `nvrtc/src/headers.rs`: `include` beside the library's folder, and `cccl` in it.
+        // `nvrtc/src/find/headers.rs`: `include` beside the library's folder, and `cccl` in it.
         assert!(HEADERS.iter().all(|(_, _, to)| to.starts_with("include")));
     }
 

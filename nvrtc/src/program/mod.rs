@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use crate::cache::{Cache, CacheStatus};
 use crate::compile::{Input, c_string, compile};
+use crate::find::Bound;
 use crate::image::{Made, signatures};
 use crate::library::Facts;
 use crate::linkage::{self, Kernel};
-use crate::search::Bound;
 use crate::{Arch, Error, Image, Nvrtc, Options, stubs};
 use cached::Outside;
 

@@ -10,36 +10,36 @@ use crate::closure::Closure;
 pub(crate) const PRELUDE_NAME: &str = "cuda_safe/prelude.h";
 
 /// Included before each program.
-pub(crate) const PRELUDE: &str = include_str!("stubs/prelude.h");
+pub(crate) const PRELUDE: &str = include_str!("prelude.h");
 
 /// In place of a header whose contents NVRTC has built in, the prelude has, or only host code uses.
 const EMPTY: &str = "// What device code uses of this header is declared without it.\n";
 
 /// The headers' names and texts.
 const STUBS: [(&str, &str); 48] = [
-    ("assert.h", include_str!("stubs/assert.h")),
-    ("float.h", include_str!("stubs/float.h")),
-    ("limits.h", include_str!("stubs/limits.h")),
-    ("math.h", include_str!("stubs/math.h")),
+    ("assert.h", include_str!("assert.h")),
+    ("float.h", include_str!("float.h")),
+    ("limits.h", include_str!("limits.h")),
+    ("math.h", include_str!("math.h")),
     ("stdbool.h", EMPTY),
     ("stdarg.h", EMPTY),
-    ("stddef.h", include_str!("stubs/stddef.h")),
-    ("stdint.h", include_str!("stubs/stdint.h")),
-    ("stdio.h", include_str!("stubs/stdio.h")),
-    ("stdlib.h", include_str!("stubs/stdlib.h")),
-    ("string.h", include_str!("stubs/string.h")),
-    ("time.h", include_str!("stubs/time.h")),
+    ("stddef.h", include_str!("stddef.h")),
+    ("stdint.h", include_str!("stdint.h")),
+    ("stdio.h", include_str!("stdio.h")),
+    ("stdlib.h", include_str!("stdlib.h")),
+    ("string.h", include_str!("string.h")),
+    ("time.h", include_str!("time.h")),
     ("cassert", "#include <assert.h>\n"),
     ("cfloat", "#include <float.h>\n"),
     ("climits", "#include <limits.h>\n"),
-    ("cmath", include_str!("stubs/cmath.h")),
-    ("cstddef", include_str!("stubs/cstddef.h")),
-    ("cstdint", include_str!("stubs/cstdint.h")),
-    ("cstdio", include_str!("stubs/cstdio.h")),
-    ("cstdlib", include_str!("stubs/cstdlib.h")),
-    ("cstring", include_str!("stubs/cstring.h")),
-    ("ctime", include_str!("stubs/ctime.h")),
-    ("cuda.h", include_str!("stubs/cuda.h")),
+    ("cmath", include_str!("cmath.h")),
+    ("cstddef", include_str!("cstddef.h")),
+    ("cstdint", include_str!("cstdint.h")),
+    ("cstdio", include_str!("cstdio.h")),
+    ("cstdlib", include_str!("cstdlib.h")),
+    ("cstring", include_str!("cstring.h")),
+    ("ctime", include_str!("ctime.h")),
+    ("cuda.h", include_str!("cuda.h")),
     ("cuda_runtime.h", EMPTY),
     ("cuda_runtime_api.h", EMPTY),
     ("device_launch_parameters.h", EMPTY),

@@ -3,12 +3,19 @@
 //!
 //! Paths from variables are trusted; all others must pass [`trust`](crate::trust).
 
+pub(crate) mod headers;
+#[cfg(feature = "libraries")]
+pub mod libraries;
+pub(crate) mod library;
+pub(crate) mod nccl;
+mod python;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use crate::NvrtcVersion;
 use crate::error::{Attempt, NotFound};
 use crate::trust::{self, Rule};
-use crate::{NvrtcVersion, python};
 
 /// A library file, not yet loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use cuda_sys::cublas::Cublas;
 use cuda_sys::cufft::Cufft;
 
 use crate::error::{Error, LibraryError};
-use crate::library_search::{Sought, find};
+use crate::find::library::{Sought, find};
 
 /// Finds and loads cuBLAS: the library or folder that the variable `CUDA_CUBLAS` names, else the newest in the first place
 /// of [`Nvrtc::find`](crate::Nvrtc::find) that has one. Each file is loaded once.

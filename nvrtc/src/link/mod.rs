@@ -1,6 +1,9 @@
 //! Links code that was compiled apart, without a device: nvJitLink, or, for PTX, this project's own linker.
 #![allow(unsafe_code, reason = "calls nvJitLink")]
 
+mod fatbin;
+mod symbols;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_void};
@@ -11,10 +14,9 @@ use cuda_sys::{NvJitLink, nvJitLinkHandle, nvJitLinkInputType, nvJitLinkResult};
 use ptx::Signature;
 
 use crate::error::LinkError;
-use crate::library_search::{Sought, find};
-use crate::linker_fatbin;
-use crate::linker_symbols::{of_cubin, of_ptx};
+use crate::find::library::{Sought, find};
 use crate::{Arch, Error, Image, NvrtcVersion};
+use symbols::{of_cubin, of_ptx};
 
 /// Links PTX, cubins, fat binaries and LTO-IR that were compiled apart, without a device.
 ///
@@ -182,7 +184,7 @@ impl Linker {
         }
         let lto = self.inputs.iter().any(|input| match input.kind {
             Kind::LtoIr => true,
-            Kind::Fatbin => linker_fatbin::wants_lto(&input.bytes, self.arch),
+            Kind::Fatbin => fatbin::wants_lto(&input.bytes, self.arch),
             _ => false,
         });
         let mut image = Image::new(self.arch);
@@ -241,7 +243,7 @@ impl Linker {
         if input.kind != Kind::Fatbin {
             return Ok((input.kind, Cow::Borrowed(&input.bytes)));
         }
-        linker_fatbin::image_of(&input.bytes, self.arch, lto)
+        fatbin::image_of(&input.bytes, self.arch, lto)
             .map_err(|why| LinkError::Input { name: input.name.clone(), why })
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::Attempt;
-use crate::search::{Folder, Place, places, variable};
+use crate::find::{Folder, Place, places, variable};
 
 /// A library that is searched.
 #[derive(Debug, Clone, Copy)]

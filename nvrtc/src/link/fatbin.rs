@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use ptx::fatbin::{self, Entry, Fatbin};
 
 use crate::Arch;
-use crate::linker::Kind;
+use crate::link::Kind;
 
 /// Bytes at most of an image in a fat binary.
 const MOST: usize = 1 << 30;

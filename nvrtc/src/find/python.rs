@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::search::{Folder, Place, nvidia_folders};
+use crate::find::{Folder, Place, nvidia_folders};
 use crate::trust::Rule;
 
 const NAME: &str = if cfg!(windows) { "python3.exe" } else { "python3" };

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::error::Attempt;
-use crate::library_search::{Sought, find};
+use crate::find::library::{Sought, find};
 
 /// Finds NCCL's library, and loads nothing: what the variable `CUDA_NCCL` names (the library or its folder), or else
 /// `libnccl.so.2` in the first place of [`Nvrtc::find`](crate::Nvrtc::find) that has one. Pip's packages
@@ -45,7 +45,7 @@ mod tests {
         let packages = tempfile::tempdir()?;
         let lib = packages.path().join("nvidia/nccl/lib");
         std::fs::create_dir_all(&lib)?;
-        assert_eq!(crate::search::nvidia_folders(packages.path()), [lib]);
+        assert_eq!(crate::find::nvidia_folders(packages.path()), [lib]);
         Ok(())
     }
 }
