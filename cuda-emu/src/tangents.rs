@@ -69,7 +69,7 @@ pub enum TangentError {
     /// No kernel has parameters there.
     #[error("parameters end at byte {LIMIT}, and the number would end at byte {end}")]
     NoParameter {
-        /// The byte behind the number.
+        /// The byte past the number.
         end: u64,
     },
 }
@@ -83,14 +83,16 @@ impl std::fmt::Debug for TangentError {
 /// Bytes of a kernel's parameters at most, since PTX ISA 8.1.
 const LIMIT: u64 = 32_764;
 
-/// The tangents of a space: derivatives in f64 that kernels propagate beside their values, which stay the same to the bit.
+/// The tangents of a space: derivatives in f64 that kernels propagate beside their values, which stay the same to the
+/// bit.
 ///
-/// Each number of memory or of a kernel's arguments has a tangent, zero unless set. Instructions compute the tangent of their
-/// result from those of their sources, by the derivative of the ideal function. With tangents ẋ of all inputs, the tangents of
-/// the outputs are J ẋ, which tests a gradient g = Jᵀ ȳ without another derivation: ⟨ȳ, J ẋ⟩ = ⟨g, ẋ⟩.
+/// Each number of memory or of a kernel's arguments has a tangent, zero unless set. Instructions compute the tangent of
+/// their result from those of their sources, by the derivative of the ideal function. With tangents ẋ of all inputs,
+/// the tangents of the outputs are J ẋ, which tests a gradient g = Jᵀ ȳ without another derivation: ⟨ȳ, J ẋ⟩ = ⟨g, ẋ⟩.
 ///
-/// - Copies between device memory (also pinned and managed) take tangents along. Copies from other memory of the host, fills and
-///   writes of stream operations make constants, as does allocation. The host's own writes to pinned and managed memory are not seen.
+/// - Copies between device memory (also pinned and managed) take tangents along. Copies from other memory of the host,
+///   fills and writes of stream operations make constants, as does allocation. The host's own writes to pinned and
+///   managed memory are not seen.
 /// - Launches run on one worker. A call waits for nothing: synchronise before [`Tangents::get`] and [`Tangents::lost`].
 /// - Textures and functions that the device refuses have no tangents because they don't run.
 ///
@@ -151,7 +153,7 @@ impl<'a> Tangents<'a> {
         Ok(bytes)
     }
 
-    /// Sets the tangents of the numbers from `address` on, one behind the other.
+    /// Sets the tangents of the numbers from `address` on, one after the other.
     ///
     /// # Errors
     /// If the numbers are not in one allocation, `address` is misaligned, or a tangent is infinite or NaN. Nothing has
@@ -198,13 +200,14 @@ impl<'a> Tangents<'a> {
             .collect())
     }
 
-    /// Sets the tangent of a number in an argument, for all launches of the kernels of this name (in PTX) that begin from now
-    /// on. `offset` is counted in bytes from the first parameter, with padding, as `cuFuncGetParamInfo` does.
+    /// Sets the tangent of a number in an argument, for all launches of the kernels of this name (in PTX) that begin
+    /// from now on. `offset` is counted in bytes from the first parameter, with padding, as `cuFuncGetParamInfo` does.
     ///
     /// A launch of a kernel whose parameters end before the number fails with `CUDA_ERROR_INVALID_VALUE`.
     ///
     /// # Errors
-    /// If the offset is misaligned or beyond all parameters, or the tangent is infinite or NaN. Nothing has changed then.
+    /// If the offset is misaligned or beyond all parameters, or the tangent is infinite or NaN. Nothing has changed
+    /// then.
     pub fn set_argument(
         &self,
         kernel: &str,

@@ -2,9 +2,9 @@
 //!
 //! # Safety
 //! Each function has the rules of the C function: pointers are null where the header allows it, or valid for what the
-//! function reads and writes; a place for a communicator's handle is valid until the group has ended; memory of operations
-//! and streams lives until the work is done, and graphs with captured operations are destroyed before the communicator.
-//! Handles of communicators are checked: an invalid one is an error.
+//! function reads and writes; a place for a communicator's handle is valid until the group has ended; memory of
+//! operations and streams lives until the work is done, and graphs with captured operations are destroyed before the
+//! communicator. Handles of communicators are checked: an invalid one is an error.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
@@ -201,7 +201,7 @@ fn end(handle: ncclComm_t, abort: bool) -> Result {
     comm::remove(handle)?.end(abort)
 }
 
-/// The numbers of reductions that programs have made begin behind the built-in ones.
+/// The next number of a program's reduction, after the built-in ones.
 static CUSTOM: AtomicU32 = AtomicU32::new(5);
 
 functions! {
@@ -216,8 +216,8 @@ functions! {
         put(id, "uniqueId", args::unique_id(meeting::new_id()))
     }
 
-    /// Creates the communicator of one rank, on the device of the current context. Waits for the other ranks; in a group
-    /// the end of the group does.
+    /// Creates the communicator of one rank, on the device of the current context. Waits for the other ranks; in a
+    /// group the end of the group does.
     fn ncclCommInitRank(comm: *mut ncclComm_t, ranks: c_int, id: ncclUniqueId, rank: c_int) {
         collected(|| init(comm, ranks, &id, rank, ptr::null()))
     }
@@ -292,12 +292,12 @@ functions! {
     /// Frees a communicator. Waits for what was enqueued, unless an error of the communicator keeps that from ending.
     fn ncclCommDestroy(comm: ncclComm_t) { end(comm, false) }
 
-    /// Ends the enqueued work of this rank at once, without results, and frees the communicator. The streams of other ranks
-    /// go on waiting.
+    /// Ends the enqueued work of this rank at once, without results, and frees the communicator. The streams of other
+    /// ranks go on waiting.
     fn ncclCommAbort(comm: ncclComm_t) { end(comm, true) }
 
-    /// Writes the state of a communicator: `ncclInProgress`, an error of an earlier call or the abort of another rank, or
-    /// `ncclSuccess`.
+    /// Writes the state of a communicator: `ncclInProgress`, an error of an earlier call or the abort of another rank,
+    /// or `ncclSuccess`.
     fn ncclCommGetAsyncError(comm: ncclComm_t, state: *mut ncclResult_t) {
         let comm = comm::find(comm)?;
         let code = match comm.state() {
@@ -386,7 +386,7 @@ functions! {
         }))
     }
 
-    /// Gathers the ranks' arrays, one behind the other, at each rank.
+    /// Gathers the ranks' arrays, one after the other, at each rank.
     fn ncclAllGather(
         send: Buffer, recv: BufferMut, count: usize, datatype: ncclDataType_t, comm: ncclComm_t, stream: cudaStream_t
     ) {
@@ -419,7 +419,7 @@ functions! {
         }))
     }
 
-    /// Gathers the ranks' arrays, one behind the other, at the root.
+    /// Gathers the ranks' arrays, one after the other, at the root.
     fn ncclGather(
         send: Buffer, recv: BufferMut, count: usize, datatype: ncclDataType_t, root: c_int, comm: ncclComm_t,
         stream: cudaStream_t

@@ -46,7 +46,7 @@ pub(crate) struct Current(Cuda);
 impl Drop for Current {
     fn drop(&mut self) {
         let mut context = ptr::null_mut();
-        // What was current before is so again even if the call returns an error of earlier work.
+        // The pop restores the caller's context even if it reports an earlier error.
         let _ = call!(self.0, cuCtxPopCurrent_v2(&raw mut context));
     }
 }

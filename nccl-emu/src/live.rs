@@ -1,8 +1,8 @@
 //! A communicator at work: its streams and events, and enqueuing steps.
 //!
-//! Operations of one communicator run one after the other, on whichever streams they are enqueued: each waits for the event
-//! that the one before has recorded. In a captured graph these are nodes that wait and record at each launch, so launches
-//! and other calls take turns, too.
+//! Operations of one communicator run one after the other, on whichever streams they are enqueued: each waits for the
+//! event that the one before has recorded. In a captured graph these are nodes that wait and record at each launch, so
+//! launches and other calls alternate, too.
 
 use core::ffi::CStr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::rank::{COUNTERS, Link};
 #[derive(Debug)]
 struct Lane {
     stream: CUstream,
-    /// Recorded behind its last work.
+    /// Recorded after its last work.
     end: CUevent,
     /// The capture that it takes part in; 0 for none.
     capture: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Live {
     last: CUevent,
     /// Orders streams inside one operation.
     fork: CUevent,
-    /// Behind the last operation of the capture with the number `capture`.
+    /// Recorded after the last operation of capture number `capture`.
     captured: CUevent,
     capture: u64,
     lanes: Vec<Lane>,
@@ -157,13 +157,14 @@ impl Live {
     pub(crate) fn enqueue(&mut self, prepared: &Prepared) -> Result {
         let current = self.cuda.push(self.link.own().context)?;
         let result = self.enter(prepared).and_then(|()| self.steps(prepared));
-        // Whatever was enqueued has to be joined, also after an error: the last event covers it, and a capture ends well.
+        // Whatever was enqueued has to be joined, also after an error: the last event covers it, and a capture ends
+        // well.
         let left = self.leave(prepared);
         drop(current);
         result.and(left)
     }
 
-    /// Orders the operation behind the one before, on all its streams and lanes.
+    /// Orders the operation after the previous one, on all its streams and lanes.
     fn enter(&mut self, prepared: &Prepared) -> Result {
         let (cuda, captured) = (self.cuda, prepared.capture != 0);
         let Some((&main, others)) = prepared.streams.split_first() else { return Ok(()) };

@@ -1,9 +1,9 @@
 //! From operations to steps: which kernel reads and writes what, in which order, and which flags it waits for.
 //!
-//! A message is a chunk that passes over an edge. The messages of one operation over one edge use its slots in turn, from
-//! the first one on. So both ends agree on the slots, whatever the two have done before, in a graph or outside.
+//! A message is a chunk that passes over an edge. The messages of one operation over one edge use its slots in turn,
+//! from the first one on. So both ends agree on the slots, whatever the two have done before, in a graph or outside.
 //!
-//! No step may wait for a step that lies behind it on the same stream of another rank. The order of each collective
+//! No step may wait for a later step on the same stream of another rank. The order of each collective
 //! operation is the same on all ranks, and each message is received at the same position as it is sent, or later.
 
 use crate::kernel::Element;
@@ -255,8 +255,8 @@ impl Builder<'_> {
     }
 }
 
-/// Makes the early steps of each part, and its late ones one part later: so a rank begins with the next chunk before the
-/// result of the last one is back.
+/// Makes the early steps of each part, and its late ones one part later: so a rank begins with the next chunk before
+/// the result of the last one is back.
 fn staggered<'a, T: Copy>(
     build: &mut Builder<'a>,
     parts: impl Iterator<Item = T>,
@@ -286,9 +286,10 @@ pub(crate) struct Message {
 /// Steps of several streams, in the order in which they are enqueued. Equal numbers are one stream.
 pub(crate) type Lanes = Vec<(usize, Step)>;
 
-/// Returns the steps of messages that progress together: a lane for each edge and direction, on which messages keep their
-/// order. Chunks are enqueued in turns, the sends before the receives, near peers before far ones. So the messages of ranks
-/// that exchange with each other also come to an end where the device has fewer queues than there are lanes.
+/// Returns the steps of messages that progress together: a lane for each edge and direction, on which messages keep
+/// their order. Chunks of all lanes are enqueued alternately, the sends before the receives, near peers before far
+/// ones. So the messages of ranks that exchange with each other also come to an end where the device has fewer queues
+/// than there are lanes.
 ///
 /// # Errors
 /// A text, if the sends and receives of the rank to itself do not fit together.

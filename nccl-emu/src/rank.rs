@@ -2,9 +2,9 @@
 //! the flags that streams wait for.
 //!
 //! An edge leads from one rank to another. It has two slots of staging memory at its receiver, and two flags for each
-//! slot: *empty*, for which the sender's stream waits, and *full*, for which the receiver's does. A flag is 1 or 0, so a
-//! graph that is launched again finds the values that it needs. Each side has a flag that only its own stream waits for.
-//! So an abort can release the streams of one rank and leave the others alone.
+//! slot: *empty*, for which the sender's stream waits, and *full*, for which the receiver's does. A flag is 1 or 0, so
+//! a graph that is launched again finds the values that it needs. Each side has a flag that only its own stream waits
+//! for. So an abort can release the streams of one rank and leave the others alone.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -67,7 +67,7 @@ pub(crate) struct Rank {
     pub(crate) device: CUdevice,
     /// Retained, unless it is null.
     pub(crate) context: CUcontext,
-    /// The staging memory of edges whose senders reach this device, and behind it the counters.
+    /// The staging memory of edges whose senders reach this device, followed by the counters.
     memory: u64,
     /// The staging memory of the other edges, which is the host's.
     on_host: *mut c_void,
@@ -89,8 +89,8 @@ unsafe impl Send for Rank {}
 unsafe impl Sync for Rank {}
 
 impl Rank {
-    /// Makes the resources of the rank with number `rank`, whose peers are on `devices`. If `expected` is not null, it is
-    /// the context that must be the device's primary one.
+    /// Makes the resources of the rank with number `rank`, whose peers are on `devices`. If `expected` is not null, it
+    /// is the context that must be the device's primary one.
     pub(crate) fn new(
         cuda: Cuda,
         rank: usize,
@@ -176,8 +176,8 @@ impl Rank {
     }
 
     fn word(&self, index: usize) -> &AtomicU32 {
-        // SAFETY: the memory was allocated for all words, each aligned, and lives as long as this. Host and devices change
-        // a word by atomic operations alone.
+        // SAFETY: the memory was allocated for all words, each aligned, and lives as long as this. Host and devices
+        // change a word by atomic operations alone.
         unsafe { AtomicU32::from_ptr(self.words.byte_add(index * STRIDE).cast()) }
     }
 

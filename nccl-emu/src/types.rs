@@ -93,7 +93,7 @@ values! {
 
 /// An integer of the configuration that is not set.
 pub const NCCL_CONFIG_UNDEF_INT: c_int = c_int::MIN;
-/// The number behind the size of a configuration, which `NCCL_CONFIG_INITIALIZER` writes.
+/// The number after the size of a configuration, written by `NCCL_CONFIG_INITIALIZER`.
 pub const NCCL_API_MAGIC: c_uint = 0xcafe_beef;
 /// The colour of a rank that joins no communicator of a split.
 pub const NCCL_SPLIT_NOCOLOR: c_int = -1;

@@ -13,7 +13,7 @@ pub struct Arch {
     features: Features,
 }
 
-/// The letter behind the number.
+/// The letter after the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Features {
     Portable,

@@ -158,7 +158,7 @@ fn location(place: &str) -> Location {
 /// A line below a diagnostic: it continues the message, unless the next line holds the caret, for
 /// then it quotes the source, and the caret gives the column.
 fn continue_with(diagnostic: &mut Diagnostic, line: &str) {
-    // The source is quoted behind two blanks.
+    // Two blanks precede quoted source.
     const QUOTE_INDENT: usize = 2;
     if line.trim() != "^" {
         diagnostic.message.push('\n');

@@ -358,10 +358,9 @@ fn build(path: &Path, version: NvrtcVersion) -> Option<Hash> {
 }
 
 /// Loads the builtins and keeps them, so that NVRTC, which asks the loader for them by name alone,
-/// gets those of its own folder. If that fails, NVRTC's own search still may find them, and says so
-/// if it does not.
+/// gets those of its folder. If that fails, NVRTC's own search may still find them, or reports that it does not.
 fn load_builtins(nvrtc: &Path, path: &Path) {
-    // The name may be a link of its own, to anywhere.
+    // `path` may be a link to anywhere.
     let Ok(path) = Rule::beside(nvrtc).resolve(path) else { return };
     if !path.is_file() {
         return;

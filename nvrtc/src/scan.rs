@@ -34,19 +34,19 @@ pub(crate) enum Obstacle {
 const DIRECTIVES: [&[u8]; 4] = [b"include_next", b"include", b"import", b"embed"];
 const TIMES: [&str; 3] = ["__DATE__", "__TIME__", "__TIMESTAMP__"];
 
-/// The longest operand, and how far a line is read to say what it is. A name that is longer counts as one that cannot be
-/// named.
+/// The longest operand, and how far a line is read to say what it is. A name that is longer counts as one that cannot
+/// be named.
 const LONGEST: usize = 8192;
 
-/// Where the comment ends that begins at or behind a place: `None` if it does not end. So a text is searched once, however
-/// many comments begin in it.
+/// The end of the comment that begins at or after a position; `None` if it has no end. So a text is searched once,
+/// however many comments begin in it.
 #[derive(Default)]
 struct CommentEnds {
     known: Option<(usize, Option<usize>)>,
 }
 
 impl CommentEnds {
-    /// Returns the place behind the first `*/` from `at` on.
+    /// Returns the position after the first `*/` from `at` on.
     fn after(&mut self, text: &[u8], at: usize) -> Option<usize> {
         if let Some((from, end)) = self.known
             && from <= at

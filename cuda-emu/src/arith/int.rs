@@ -140,7 +140,7 @@ pub(crate) trait Int: Copy + 'static {
     fn bfi(a: Self::Bits, b: Self::Bits, position: u32, length: u32) -> Self::Bits;
 }
 
-/// The types whose product has a type of its own: `mul.wide`, `mad.wide`.
+/// The types whose product has another type: `mul.wide`, `mad.wide`.
 pub(crate) trait Wide: Int {
     /// The type of the product.
     type Product: Int;

@@ -2,7 +2,7 @@
 //!
 //! A type of PTX is a marker ([`U32`], [`S16`], [`F32`]…); its instructions are functions of the
 //! marker that take and give the bits of a register (`u8` to `u64`). Modifiers are const
-//! parameters, so that each instruction in each form is a function item of its own: no branch on a
+//! parameters, so that each instruction in each form is a separate function: no branch on a
 //! modifier is left, and a loop over 32 lanes that calls one is vectorised where the instruction
 //! set allows it.
 //!

@@ -131,7 +131,7 @@ pub(super) struct Stream {
     /// The capture that it takes part in, and the nodes that its next one depends on.
     pub(super) capture: Option<(u64, Vec<u64>)>,
     pub(super) policy: u32,
-    /// The capture's dependencies, as they were last told to the caller.
+    /// The capture's dependencies as last returned to the caller.
     pub(super) told: Vec<usize>,
 }
 

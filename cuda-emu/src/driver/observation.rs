@@ -44,13 +44,13 @@ pub struct Observation(());
 /// Records the mistakes of kernels from now on: faults (accesses outside allocations, misaligned ones, traps, timeouts)
 /// and the findings of the checkers `race` and `init`, which must be on.
 ///
-/// A fault ends its launch, but the driver's calls succeed and the device is not lost, so a test can try many launches in
-/// one process. A GPU would be lost at the first one. The kernels of all threads of the process are recorded: run a test
-/// that observes in a process of its own, or not beside other tests of the device.
+/// A fault ends its launch, but the driver's calls succeed and the device is not lost, so a test can try many launches
+/// in one process. A GPU would be lost at the first one. The kernels of all threads of the process are recorded: run a
+/// test that observes in a separate process, or not concurrently with other tests of the device.
 ///
 /// # Errors
-/// [`ObserveError::Unchecked`] if one of the two checkers is off; then this call has fixed the configuration, as the first
-/// call of the driver does. [`ObserveError::Busy`] while there is another observation.
+/// [`ObserveError::Unchecked`] if one of the two checkers is off; then this call has fixed the configuration, as the
+/// first call of the driver does. [`ObserveError::Busy`] while there is another observation.
 pub fn observe() -> Result<Observation, ObserveError> {
     let checks = Config::active().checks;
     if !checks.race || !checks.init {

@@ -13,7 +13,7 @@ use super::program::{EntryId, Program};
 use super::{Env, Launch};
 use crate::space::Region;
 
-/// A value in cache lines of its own: writing it does not disturb those that read its neighbours.
+/// A value alone in its cache lines: writes do not disturb readers of its neighbours.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Apart<T>(pub(crate) T);
@@ -80,7 +80,7 @@ pub(crate) struct Machine<'a> {
     pub(crate) fuel: i64,
     /// Whether memory was polled in this slice: somebody else may have to make progress.
     pub(crate) polled: bool,
-    /// Whether the current warp's turn has moved a lane.
+    /// Whether the current warp has moved a lane in this slice.
     pub(crate) moved: bool,
     /// Time slices that have ended.
     pub(crate) slices: u32,

@@ -88,7 +88,7 @@ impl Kind {
 pub struct Region {
     /// The address of the first byte.
     pub start: u64,
-    /// The address behind the last byte.
+    /// The address past the last byte.
     pub end: u64,
     /// A number that no other region of this space ever has.
     pub id: u64,

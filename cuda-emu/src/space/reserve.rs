@@ -15,7 +15,7 @@ const SIZES: [u64; 5] = [256 << 30, 64 << 30, 16 << 30, 4 << 30, 1 << 30];
 /// Committed at once, to keep the number of the system's mappings small.
 const COMMIT: u64 = 16 << 20;
 
-/// Freed memory waits for its reuse until this much, or this many pieces, lie behind it.
+/// Freed memory is reused only after this much, or this many pieces, were freed after it.
 const QUARANTINE_BYTES: u64 = 256 << 20;
 const QUARANTINE_PIECES: usize = 1024;
 

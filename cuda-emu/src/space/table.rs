@@ -18,7 +18,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Returns the position of the first region that ends behind `address`.
+    /// Returns the index of the first region that ends after `address`.
     fn position(&self, address: u64) -> usize {
         self.regions.partition_point(|region| region.end <= address)
     }

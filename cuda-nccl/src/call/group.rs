@@ -34,8 +34,8 @@ pub(crate) enum Issued {
 /// group also lets a rank send and receive at the same time, and fuses small collectives.
 ///
 /// The methods named after collectives, of [`on`](Self::on), check their arguments and collect the call. Nothing is
-/// enqueued before [`run`](Self::run), and nothing at all if the group is dropped. The slices stay borrowed until then, so
-/// no call of the group uses what another one writes.
+/// enqueued before [`run`](Self::run), and nothing at all if the group is dropped. The slices stay borrowed until then,
+/// so no call of the group uses what another one writes.
 ///
 /// All ranks make a rank's collectives in the same groups, since NCCL reorders those of one group.
 ///
@@ -86,12 +86,12 @@ impl<'a> Group<'a> {
         Ok(GroupRank { group: self, index })
     }
 
-    /// Enqueues all calls: compares them with those of ranks that other threads drive, orders their uses of memory, calls
-    /// NCCL, and then records the uses.
+    /// Enqueues all calls: compares them with those of ranks that other threads drive, orders their uses of memory,
+    /// calls NCCL, and then records the uses.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] or [`Error::Gone`], an error of a slice or a stream, and nothing is enqueued; or NCCL's error
-    /// or [`Error::Timeout`], and the communicators of the group are aborted.
+    /// [`Error::Mismatch`] or [`Error::Gone`], an error of a slice or a stream, and nothing is enqueued; or NCCL's
+    /// error or [`Error::Timeout`], and the communicators of the group are aborted.
     pub fn run(self) -> Result<()> {
         let Self { ranks, calls } = self;
         let signatures = signatures(&calls, ranks.len());
@@ -199,8 +199,8 @@ fn signatures(calls: &[(usize, &Stream, Call<'_>)], ranks: usize) -> List<(usize
     calls.iter().map(sign).collect()
 }
 
-/// Enters the calls of all communicators in the logs of their cliques, or none. Returns the steps, each with the index of
-/// its communicator.
+/// Enters the calls of all communicators in the histories of their cliques, or none. Returns the steps, each with the index
+/// of its communicator.
 fn enter(handles: &[&Handle], signatures: &[(usize, Signature)]) -> Result<List<(usize, Step)>> {
     let mut entered = List::new();
     for (index, handle) in handles.iter().enumerate() {
@@ -302,15 +302,15 @@ pub(crate) fn call_group<'c>(
     let fine = |code| matches!(code, ncclResult_t::ncclSuccess | ncclResult_t::ncclInProgress);
     let rank = first.rank;
     let failed = |call, code| Error::Nccl { call, code, rank, detail: String::new() };
-    // SAFETY: the group is ended below, on every path behind its start.
+    // SAFETY: the group is ended below, on every path after its start.
     let started = unsafe { library.ncclGroupStart() }?;
     if !fine(started) {
         return Err(failed("ncclGroupStart", started));
     }
     let mut first_error = None;
     for (handle, raw, stream, issue) in calls {
-        // SAFETY: the lock is held and the handle not null. `Communicator::check_call` has checked the stream's context;
-        // the constructor of the call, the lengths.
+        // SAFETY: the lock is held and the handle not null. `Communicator::check_call` has checked the stream's
+        // context; the constructor of the call, the lengths.
         let code = unsafe { issue.call(library, raw.get(), (handle.rank, handle.ranks), stream) };
         match code {
             Ok(code) if fine(code) => {}

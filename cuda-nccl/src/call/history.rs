@@ -1,7 +1,7 @@
 //! The calls of the ranks of one process, which are compared before NCCL is called.
 //!
-//! Call number *n* of each rank is compared with that of the first rank that made its call *n*. Messages between two ranks
-//! are compared pair by pair, and with them the number of collectives that each of the two ranks has made before.
+//! Call number *n* of each rank is compared with that of the first rank that made its call *n*. Messages between two
+//! ranks are compared pair by pair, and with them the number of collectives that each of the two ranks has made before.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -161,8 +161,8 @@ impl History {
         }
     }
 
-    /// Takes back the newest steps of a rank, the last one first. Returns whether all were: a message that another thread
-    /// has met meanwhile can't be, because that end is called, or will be.
+    /// Takes back the newest steps of a rank, the last one first. Returns whether all were: a message that another
+    /// thread has met meanwhile can't be, because that end is called, or will be.
     #[must_use]
     pub(crate) fn take_back(
         &mut self,
@@ -193,7 +193,7 @@ impl History {
     fn take_back_one(&mut self, rank: usize, number: u64, entry: Entry) {
         self.ranks[rank].next = number;
         if number < self.base {
-            // All ranks had made it, this one last: nothing behind it is complete without this rank.
+            // This rank completed the call. Without it, the call and all later ones are incomplete again.
             self.base = number;
             self.entries.push_front(Entry { made: self.ranks.len(), ..entry });
         }
@@ -207,8 +207,8 @@ impl History {
         }
     }
 
-    /// Returns the error of a collective that a rank which is gone has not made: the first that went, since others may have
-    /// gone because of it.
+    /// Returns the error of a collective that a rank which is gone has not made: the first that went, since others may
+    /// have gone because of it.
     fn gone_before(&self, number: u64) -> Option<Error> {
         let gone = |(index, rank): (usize, &Rank)| Some((rank.gone?, index, rank.next));
         let missing = self.ranks.iter().enumerate().filter_map(gone);

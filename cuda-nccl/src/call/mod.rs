@@ -41,8 +41,8 @@ pub(crate) struct Issue {
 }
 
 impl<'a> Call<'a> {
-    /// Returns a call with lengths in elements of `T`. Only the views that it uses are given. If there is no view to send,
-    /// the call works in place.
+    /// Returns a call with lengths in elements of `T`. Only the views that it uses are given. If there is no view to
+    /// send, the call works in place.
     pub(crate) fn new<T: Element>(
         kind: Kind,
         op: Option<ReduceOp>,
@@ -70,7 +70,7 @@ impl<'a> Call<'a> {
         Ok(Self { issue, send, recv })
     }
 
-    /// Makes the call work in place: it sends from the memory that it receives into, `offset` elements behind the start.
+    /// Makes the call work in place: it sends and receives in one buffer, from element `send` and `recv` on.
     pub(crate) fn in_place(mut self, send: usize, recv: usize) -> Self {
         let bytes = self.issue.data.bytes;
         let start = self.issue.recv;
@@ -79,7 +79,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Checks the stream, the memory and the root, and that the library has the functions; puts the memory behind the
+    /// Checks the stream, the memory and the root, and that the library has the functions; guards the memory by the
     /// gate. NCCL is not called.
     pub(crate) fn check(&self, handle: &Handle, stream: &Stream) -> Result<()> {
         if !stream.is_of(&handle.context) {
@@ -277,7 +277,7 @@ unsafe fn grouped(
     comm: ncclComm_t,
     stream: CUstream,
 ) -> Result<ncclResult_t, MissingSymbol> {
-    // SAFETY: the group is ended below, on every path behind its start.
+    // SAFETY: the group is ended below, on every path after its start.
     let started = unsafe { library.ncclGroupStart() }?;
     if started != ncclResult_t::ncclSuccess {
         return Ok(started);

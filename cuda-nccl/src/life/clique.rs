@@ -24,8 +24,8 @@ pub(crate) struct Clique {
     /// How many ranks are of this process.
     ranks: AtomicUsize,
     members: Lock<Vec<Weak<Handle>>>,
-    /// What the memory of the calls is behind: it is shut from a failure until the communicators of all ranks are gone. When no
-    /// handle is left, its drop opens it: work of a communicator that was leaked ends in the order of its streams.
+    /// Guards the memory of the calls: shut from a failure until the communicators of all ranks are gone. The last
+    /// handle's drop opens it: work of a leaked communicator ends in the order of its streams.
     gate: Gate,
     /// Whether a graph has recorded a call.
     is_recorded: AtomicBool,
@@ -80,8 +80,8 @@ impl Clique {
         Self::with_history(Some(History::new(ranks)), ranks)
     }
 
-    /// Returns a clique of ranks that [`come`](Self::come) and of others that are elsewhere. NCCL makes a communicator when
-    /// all have come.
+    /// Returns a clique of ranks that [`come`](Self::come) and of others that are elsewhere. NCCL makes a communicator
+    /// when all have come.
     pub(crate) fn of_some() -> Arc<Self> {
         Self::with_history(None, 0)
     }
@@ -102,7 +102,7 @@ impl Clique {
         }
     }
 
-    /// Returns what the memory of all calls is put behind.
+    /// Returns the gate that guards the memory of all calls.
     pub(crate) fn gate(&self) -> &Gate {
         &self.gate
     }
@@ -182,7 +182,8 @@ impl Clique {
         }
     }
 
-    /// Compares the calls of a rank in a group, and enters those before the first that disagrees. `note` takes the steps.
+    /// Compares the calls of a rank in a group, and enters those before the first that disagrees. `note` takes the
+    /// steps.
     ///
     /// # Errors
     /// The ranks disagree.
@@ -195,8 +196,8 @@ impl Clique {
         self.history()?.map_or(Ok(()), |mut history| history.enter(rank, calls, note))
     }
 
-    /// Takes back the newest steps of a rank, because of `error`, and returns it. If another thread relies on one of them,
-    /// it is the error of all later calls.
+    /// Takes back the newest steps of a rank, because of `error`, and returns it. If another thread relies on one of
+    /// them, it is the error of all later calls.
     #[cold]
     pub(crate) fn take_back(
         self: &Arc<Self>,
@@ -228,8 +229,8 @@ impl Clique {
         Ok(*made)
     }
 
-    /// Returns the clique that a rank whose calls are not compared comes to by its next split. Ranks make the same splits, so
-    /// those of one number and colour make one communicator.
+    /// Returns the clique that a rank whose calls are not compared comes to by its next split. Ranks make the same
+    /// splits, so those of one number and colour make one communicator.
     pub(crate) fn child(&self, rank: usize, color: Option<u32>) -> Result<Option<Arc<Self>>> {
         let number = self.next_split(rank)?;
         let Some(color) = color else { return Ok(None) };

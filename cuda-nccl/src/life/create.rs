@@ -84,15 +84,15 @@ impl Communicator {
     /// [`Error::Timeout`] if another rank does not come.
     ///
     /// # Safety
-    /// All ranks make the same calls of collectives in the same order and the same groups: the same kind, type, number of
-    /// elements, operation and root. This includes calls that a graph has recorded, whenever it is launched. Each message
-    /// that is sent is received by its peer with the same type and number of elements. NCCL compares nothing, and the
-    /// kernels of ranks that disagree may write beyond a slice of a peer. With
-    /// [`Config::checked`] the ranks compare all but what graphs have recorded, so that only those need the promise.
+    /// All ranks make the same calls of collectives in the same order and the same groups: the same kind, type, number
+    /// of elements, operation and root. This includes calls that a graph has recorded, whenever it is launched. Each
+    /// message that is sent is received by its peer with the same type and number of elements. NCCL compares nothing,
+    /// and the kernels of ranks that disagree may write beyond a slice of a peer. With [`Config::checked`] the ranks
+    /// compare all but what graphs have recorded, so that only those need the promise.
     ///
-    /// NCCL may let ranks of other processes write to memory of calls that graphs have recorded: after a failure, that memory
-    /// stays until their communicators have ended, too. A launch of such a graph that was enqueued before a failure starts
-    /// within a second of it or not at all.
+    /// NCCL may let ranks of other processes write to memory of calls that graphs have recorded: after a failure, that
+    /// memory stays until their communicators have ended, too. A launch of such a graph that was enqueued before a
+    /// failure starts within a second of it or not at all.
     ///
     /// Ranks that one process makes with one identifier belong together: a failure of one aborts all of them.
     ///
@@ -126,7 +126,8 @@ impl Communicator {
     /// Splits the communicator: ranks of one colour make a new communicator, in the order of their keys (then of their
     /// ranks). Without a colour, the rank joins none and the result is `None`.
     ///
-    /// Every rank calls it. It waits for the others, so ranks that one thread drives use [`split_all`](Self::split_all).
+    /// Every rank calls it. It waits for the others, so ranks that one thread drives use
+    /// [`split_all`](Self::split_all).
     ///
     /// # Errors
     /// [`Error::Missing`], NCCL's error, [`Error::Mismatch`] or [`Error::Timeout`].
@@ -252,7 +253,7 @@ fn group(
     library: &Nccl,
     calls: impl Iterator<Item = Result<(ncclResult_t, Slot)>>,
 ) -> Result<Grouped> {
-    // SAFETY: the group is ended below, on every path behind its start.
+    // SAFETY: the group is ended below, on every path after its start.
     let started = unsafe { library.ncclGroupStart() }?;
     if !is_fine(started) {
         return Ok(Grouped { made: Vec::new(), ended: started });
@@ -404,8 +405,8 @@ fn split_parents(
     let calls = calls.map(|((parent, raw), ((_, key), color))| {
         let (slot, mut code) = (Slot::new(), Ok(ncclResult_t::ncclSuccess));
         parent.context.with_current(|| {
-            // SAFETY: the parent is alive and locked; the slot lives until NCCL is done with it. Without settings, those
-            // of the parent are inherited.
+            // SAFETY: the parent is alive and locked; the slot lives until NCCL is done with it. Without settings,
+            // those of the parent are inherited.
             code = unsafe {
                 library.ncclCommSplit(raw.get(), *color, *key, slot.pointer(), ptr::null_mut())
             };

@@ -1,8 +1,8 @@
 //! The end of communicators, on threads of this crate: destroying one may wait for its peers, and aborting one took
 //! 530 ms, so neither a drop nor an abort does it itself.
 //!
-//! Each communicator has a thread of its own for its end, since NCCL may make the end of one rank wait for another's.
-//! In a forked child nothing is called. When the process exits, ends under way have a second, before NCCL's and CUDA's own
+//! Each communicator ends on a separate thread, since NCCL may make the end of one rank wait for another's. In a forked
+//! child nothing is called. When the process exits, ends under way have a second, before NCCL's and CUDA's own
 //! destructors run; no further one begins.
 
 use std::sync::Arc;
@@ -29,8 +29,9 @@ static INSIDE: AtomicUsize = AtomicUsize::new(0);
 /// How long an exit waits for ends under way.
 const EXIT: Duration = Duration::from_secs(1);
 
-/// How long after the abort of a communicator its memory stays behind the gate if graphs have recorded calls: NCCL keeps it
-/// as long as such a graph lives, so its end says nothing. A kernel ends some milliseconds after the abort.
+/// How long the gate guards the memory of an aborted communicator if graphs have recorded calls: NCCL keeps the
+/// communicator as long as such a graph lives, so its end says nothing. A kernel ends some milliseconds after the
+/// abort.
 const GRAPHS: Duration = Duration::from_secs(1);
 
 /// Installs what notices a fork and the exit; called when a communicator is made.
@@ -52,8 +53,8 @@ pub(crate) fn watch_process() {
         if !INSTALLED.swap(true, Ordering::SeqCst) {
             // SAFETY: the handler only stores to a static atomic, which is async-signal-safe.
             let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-            // SAFETY: the handler reads and writes static atomics and sleeps. NCCL is loaded by now, so the handler runs
-            // before the library's destructors.
+            // SAFETY: the handler reads and writes static atomics and sleeps. NCCL is loaded by now, so the handler
+            // runs before the library's destructors.
             let _ = unsafe { libc::atexit(at_exit) };
         }
     }
@@ -114,8 +115,8 @@ fn spawn(what: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<Joi
     std::thread::Builder::new().name(name).spawn(run)
 }
 
-/// Runs something that takes locks: here, or by a thread where the caller can't wait for them, such as in a subscriber of
-/// `tracing`. Not in a forked child.
+/// Runs something that takes locks: here, or by a thread where the caller can't wait for them, such as in a subscriber
+/// of `tracing`. Not in a forked child.
 pub(crate) fn run_where_locks_wait(run: impl FnOnce() + Send + 'static) {
     if is_forked() {
         return;
@@ -127,7 +128,7 @@ pub(crate) fn run_where_locks_wait(run: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Lets a handle go, with all that only it has kept, such as memory behind the gate: not while the process exits, since that
+/// Drops a handle, with all that only it has kept, such as guarded memory; not while the process exits, since the drop
 /// calls the driver, whose destructors may run.
 fn let_go(handle: Arc<Handle>) {
     match Inside::enter() {
@@ -183,7 +184,7 @@ fn abort_now(handle: &Arc<Handle>) {
 
 /// Aborts or destroys a communicator that was taken out of its handle.
 fn end(handle: &Handle, raw: ncclComm_t, abort: bool, _inside: &Inside) {
-    // If an abort fails, kernels may run on: the memory of its calls stays behind the gate.
+    // If an abort fails, kernels may run on: the gate stays closed for the memory of its calls.
     if !end_raw(handle.library, &handle.context, raw, abort) && abort {
         return;
     }
@@ -210,8 +211,8 @@ fn end_raw(library: &Nccl, context: &Context, raw: ncclComm_t, abort: bool) -> b
     matches!(code, Ok(ncclResult_t::ncclSuccess | ncclResult_t::ncclInProgress))
 }
 
-/// Aborts the communicators that a failed split has made, by a thread. NCCL's thread may store them as long as the parents
-/// are not gone.
+/// Aborts the communicators that a failed split has made, by a thread. NCCL's thread may store them as long as the
+/// parents are not gone.
 pub(crate) fn abort_children(parents: Vec<Arc<Handle>>, slots: Vec<Slot>) {
     // Without a thread they are leaked, as they are if a parent does not go.
     let _ = spawn("abort", move || {
@@ -245,11 +246,12 @@ fn in_context(context: &Context, call: impl FnOnce()) {
     }
 }
 
-/// Waits for the work of a communicator and destroys it. If the work fails, all ranks of this process are aborted, as by any
-/// failure: kernels of the others may still write to the memory of this one's calls. So they are if the work has not ended
-/// after the time limit of the communicator: it may wait for work that waits for it, and nobody is left to abort it.
+/// Waits for the work of a communicator and destroys it. If the work fails, all ranks of this process are aborted, as
+/// by any failure: kernels of the others may still write to the memory of this one's calls. So they are if the work has
+/// not ended after the time limit of the communicator: it may wait for work that waits for it, and nobody is left to
+/// abort it.
 fn destroy(handle: &Handle) {
-    // From the first call to the end: NCCL finalises by threads of its own, which an exit must not overtake.
+    // `inside` lasts until the end: NCCL finalises on its own threads, which an exit must not overtake.
     let Some(inside) = Inside::enter() else { return };
     match finalize(handle) {
         Ok(true) => {
@@ -263,8 +265,8 @@ fn destroy(handle: &Handle) {
     }
 }
 
-/// Waits until the work is done, and returns whether it is; otherwise another thread aborts the communicator, or the process
-/// exits and does not wait any more.
+/// Waits until the work is done, and returns whether it is; otherwise another thread aborts the communicator, or the
+/// process exits and does not wait any more.
 fn finalize(handle: &Handle) -> Result<bool, Error> {
     let mut started = false;
     let start = Instant::now();

@@ -98,7 +98,7 @@ values! {
 
 /// An integer of the configuration that is not set.
 pub const NCCL_CONFIG_UNDEF_INT: c_int = c_int::MIN;
-/// The first bytes of a configuration behind its size.
+/// The bytes of a configuration after its size.
 pub const NCCL_CONFIG_MAGIC: c_uint = 0xcafe_beef;
 /// The colour of a rank that joins no communicator of a split.
 pub const NCCL_SPLIT_NOCOLOR: c_int = -1;
@@ -113,7 +113,8 @@ pub const fn nccl_version(major: c_int, minor: c_int, patch: c_int) -> c_int {
     }
 }
 
-/// The settings of a communicator, as NCCL 2.28 has them. [`ncclConfig_t::of_version`] makes one that an older NCCL takes.
+/// The settings of a communicator, as NCCL 2.28 has them. [`ncclConfig_t::of_version`] makes one that an older NCCL
+/// takes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[allow(non_snake_case, reason = "the library's names")]

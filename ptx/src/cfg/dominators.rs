@@ -91,8 +91,8 @@ impl Dominators {
         }
     }
 
-    /// Returns the immediate dominator of `block`: of its other dominators the one that all of them dominate. `None` for
-    /// the entry, and for a block that cannot be reached.
+    /// Returns the immediate dominator of `block`: of its other dominators the one that all of them dominate. `None`
+    /// for the entry, and for a block that cannot be reached.
     #[must_use]
     pub fn immediate(&self, block: u32) -> Option<u32> {
         self.immediate.get(block as usize).copied().flatten()
@@ -142,8 +142,8 @@ impl Dominators {
 
 /// Returns the immediate post-dominator of each block. `order` is the reverse post order.
 ///
-/// Blocks from which the exit cannot be reached (loops without end) count as if they could be left; those that come last
-/// in `order` first, so that a loop is left at its end.
+/// Blocks from which the exit cannot be reached (loops without end) count as if they could be left; those that come
+/// last in `order` first, so that a loop is left at its end.
 pub(super) fn post_dominators(blocks: &[Block], order: &[u32]) -> Vec<Option<u32>> {
     let count = blocks.len();
     let into = predecessors(blocks);
@@ -153,7 +153,7 @@ pub(super) fn post_dominators(blocks: &[Block], order: &[u32]) -> Vec<Option<u32
             tree.grow(at, |block| &into[block]);
         }
     }
-    // Behind those that can be reached from the entry come those that cannot.
+    // Unreachable blocks come last.
     for block in order.iter().rev().map(|&b| b as usize).chain((0..count).rev()) {
         if tree.number[block] == NONE {
             tree.grow(block, |block| &into[block]);
@@ -201,7 +201,8 @@ impl Tree {
         self.parent.push(parent);
     }
 
-    /// Adds an edge from the root to `from`, and visits what that leads to along `next`, depth first, without recursion.
+    /// Adds an edge from the root to `from`, and visits what that leads to along `next`, depth first, without
+    /// recursion.
     fn grow<'g>(&mut self, from: usize, next: impl Fn(usize) -> &'g Vec<u32>) {
         self.tops[from] = true;
         if self.number[from] != NONE {
@@ -226,8 +227,8 @@ impl Tree {
         }
     }
 
-    /// Returns the immediate dominator of each node; `None` where that is the root, and for nodes that were not visited.
-    /// `previous` is the reverse of `next`.
+    /// Returns the immediate dominator of each node; `None` where that is the root, and for nodes that were not
+    /// visited. `previous` is the reverse of `next`.
     fn dominators<'g>(&mut self, previous: impl Fn(usize) -> &'g Vec<u32>) -> Vec<Option<u32>> {
         let count = self.vertex.len();
         self.semi = (0..narrow(count)).collect();

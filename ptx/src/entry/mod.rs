@@ -197,7 +197,7 @@ impl<'a> Scanner<'a> {
         Error::at(self.text, self.at, message)
     }
 
-    /// Moves behind the next `.entry` that is in no function; false at the text's end.
+    /// Moves past the next `.entry` outside of functions. Returns false at the text's end.
     fn next_entry(&mut self) -> Result<bool, Error> {
         while let Some(byte) = self.peek() {
             match byte {
@@ -226,7 +226,7 @@ impl<'a> Scanner<'a> {
         Ok(false)
     }
 
-    /// Takes a dot and the letters behind it; a `%` begins the next word.
+    /// Takes a dot and the letters after it. A `%` begins the next word.
     fn directive(&mut self) -> &'a [u8] {
         let start = self.at;
         self.at += 1;
@@ -324,7 +324,7 @@ impl<'a> Scanner<'a> {
             .ok_or_else(|| Error::at(self.text, start, "expected a number"))
     }
 
-    /// Returns the name and the parameters behind `.entry`.
+    /// Returns the name and the parameters after `.entry`.
     fn signature(&mut self) -> Result<Signature, Error> {
         let name = self.word("the kernel's name")?;
         let name = String::from_utf8_lossy(name).into_owned();

@@ -50,7 +50,7 @@ impl Arch {
     }
 }
 
-/// Returns a number that all architectures of a family share. 10.1, which CUDA 13 calls 11.0, is a family of its own.
+/// Returns a number that all architectures of a family share. 10.1, which CUDA 13 calls 11.0, is a separate family.
 fn family(number: u32) -> u32 {
     if number == 101 { 11 } else { number / 10 }
 }

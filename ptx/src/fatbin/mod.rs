@@ -2,7 +2,7 @@
 //! `fatbinary` write them.
 //!
 //! NVIDIA does not document the format. This module reads what `fatbinary` of CUDA 11 to 13 writes: a header of 16
-//! bytes, then entries, each with a header of its own. The contents of an entry are plain, or compressed with LZ4 or
+//! bytes, then entries, each with a header. The contents of an entry are plain, or compressed with LZ4 or
 //! zstd.
 //!
 //! ```no_run
@@ -281,8 +281,8 @@ impl<'a> Entry<'a> {
         unpacked.map(Cow::Owned).map_err(failed)
     }
 
-    /// Returns whether the contents are encoded in a way that NVIDIA does not document, as the compressed LTO-IR of nvcc
-    /// is. [`alone`](Self::alone) gives them to a linker.
+    /// Returns whether the contents are encoded in a way that NVIDIA does not document, as the compressed LTO-IR of
+    /// nvcc is. [`alone`](Self::alone) gives them to a linker.
     #[must_use]
     pub fn is_encoded(&self) -> bool {
         wide(self.header, 0x28) & ENCODED != 0
@@ -300,7 +300,7 @@ impl<'a> Entry<'a> {
         if self.packed > self.stored.len() as u64 {
             return Err(corrupt("the compressed bytes"));
         }
-        // The place of the compiler's options: the position and the length of a string in the header, with a NUL behind.
+        // The compiler's options are a string in the header, with a NUL after it: its position and length.
         let place = word(self.header, 0x14) as usize;
         if place != 0 {
             let part = |at: usize, length: usize| {

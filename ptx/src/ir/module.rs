@@ -233,7 +233,7 @@ pub struct Function {
     pub tables: Vec<Vec<LabelId>>,
     /// Signatures of indirect calls.
     pub prototypes: Vec<Prototype>,
-    /// Source places that instructions name, each behind the places that it is inlined into where the text has them.
+    /// Source locations of instructions, each after those that it is inlined into, if the text has them.
     pub locs: Vec<Loc>,
     /// Performance and linking directives.
     pub directives: Directives,

@@ -1,4 +1,4 @@
-//! Instructions: one variant of [`Op`] per family, each modifier a field of its own type.
+//! Instructions: one variant of [`Op`] per family, each modifier a field with its type.
 //!
 //! Fields `d`, `a`, `b`, `c` are the operands in PTX's order; `ty` is the instruction's type.
 #![allow(missing_docs, reason = "operands and modifiers are named as in the PTX manual")]
@@ -211,8 +211,8 @@ pub enum Op {
     Mul24 { ty: Type, part: MulPart, d: Dst, a: Operand, b: Operand },
     /// `mad24`
     Mad24 { ty: Type, part: MulPart, sat: bool, d: Dst, a: Operand, b: Operand, c: Operand },
-    /// `add.cc`, `addc`, `addc.cc`, `sub.cc`, `subc`, `mad.lo.cc`, `madc.hi`…: `carry_in` adds the flag CC.CF, `carry_out`
-    /// sets it to the carry. All of them share it. `c` is `None` unless it is a mad.
+    /// `add.cc`, `addc`, `addc.cc`, `sub.cc`, `subc`, `mad.lo.cc`, `madc.hi`…: `carry_in` adds the flag CC.CF,
+    /// `carry_out` sets it to the carry. All of them share it. `c` is `None` unless it is a mad.
     Carry {
         op: CarryOp,
         ty: Type,

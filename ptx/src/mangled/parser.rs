@@ -61,7 +61,7 @@ pub(super) fn parameters(name: &str) -> Vec<Type> {
     if templated && parser.ty().is_none() {
         return types;
     }
-    // The name may carry a suffix of the compiler's behind a dot.
+    // Compilers may append a dot and a suffix to the name.
     while !matches!(parser.rest.first(), None | Some(b'.')) {
         let Some(id) = parser.ty() else { break };
         if types.is_empty() && matches!(parser.nodes[id], Node::Void) {
@@ -225,7 +225,7 @@ impl<'a> Parser<'a> {
         Some(arguments)
     }
 
-    /// Parses a literal argument, behind the `L`: a type, digits, `E`.
+    /// Parses a literal argument after the `L`: a type, digits, `E`.
     fn literal(&mut self) -> Option<()> {
         self.ty()?;
         self.eat(b"n");
@@ -280,7 +280,7 @@ impl<'a> Parser<'a> {
             b'T' => {
                 self.rest = rest;
                 let id = self.template_parameter()?;
-                // A template template parameter with arguments of its own.
+                // A template template parameter has its own arguments.
                 if self.rest.first() == Some(&b'I') {
                     return None;
                 }
@@ -313,7 +313,7 @@ impl<'a> Parser<'a> {
         self.eat(b"r");
         self.eat(b"V");
         let constant = self.eat(b"K");
-        // A function's own qualifiers are part of its type, without an entry of their own.
+        // A function's qualifiers are part of its type, without a separate entry.
         if matches!(self.rest.first(), Some(b'r' | b'V' | b'K' | b'F')) {
             return None;
         }
@@ -397,7 +397,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Two-letter builtins, behind the `D`.
+    /// Parses the second letter of a two-letter builtin, after the `D`.
     fn extended_builtin(&mut self, rest: &'a [u8]) -> Option<Id> {
         let node = match rest.first()? {
             b'u' => Node::Scalar(Scalar::Char8),

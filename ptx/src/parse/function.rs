@@ -154,7 +154,7 @@ impl<'a> Parser<'a> {
                 self.module.items.push(Item::Global(GlobalId(index(self.module.globals.len()))));
                 self.module.globals.push(var);
             }
-            // Each function has copies of its own, which differs from a GPU as soon as one of them is called.
+            // Each function has separate copies, unlike on a GPU as soon as one of them is called.
             if registers && kind == FunctionKind::Func {
                 let message = "a function that is called shares registers of the module with its callers, which is \
                                not supported: declare them in the function";
@@ -307,7 +307,8 @@ impl<'a> Body<'_, 'a> {
             "reg" => self.registers(),
             "loc" => {
                 let next = source_place(self.cur)?;
-                // Compilers write the places that an instruction is inlined into before its own. They stay in the table.
+                // Compilers write the places that an instruction is inlined into before its own. They stay in the
+                // table.
                 if let Some(around) = self.next_loc.replace(next)
                     && self.next_loc.as_ref().is_some_and(|next| next.is_inlined_at(&around))
                 {

@@ -55,7 +55,7 @@ pub(super) struct Scope<'a> {
     pending: Vec<(&'a str, usize, usize)>,
 }
 
-/// Gives each variable, label and prototype of a function a name of its own.
+/// Gives each variable, label and prototype of a function a unique name.
 #[derive(Debug, Default)]
 pub(super) struct UniqueNames<'a> {
     /// How many things of this name there are.
@@ -270,7 +270,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns whether a register of this scope is used: those of the module are only listed by a function once it uses them.
+    /// Returns whether a register of this scope is used: those of the module are only listed by a function once it uses
+    /// them.
     pub(super) fn is_used(&self) -> bool {
         !self.names.is_empty() || !self.components.is_empty()
     }

@@ -1,7 +1,8 @@
 //! Other forms of a function that compute the same, each suited to some analysis.
 //!
-//! All functions here keep the place in the text and the source ([`Instr::line`], [`Instr::loc`]) of the instructions that
-//! they move, and give those of a neighbour to the branches that they add. Time is nearly linear in the function's size.
+//! All functions here keep the place in the text and the source ([`Instr::line`], [`Instr::loc`]) of the instructions
+//! that they move, and give those of a neighbour to the branches that they add. Time is nearly linear in the function's
+//! size.
 
 mod edit;
 
@@ -45,7 +46,7 @@ pub fn branch_guards(module: &Module, function: &Function) -> Function {
             }
             instr.guard = None;
         }
-        // What follows a definition of the guard needs a branch of its own.
+        // Code after a definition of the guard needs another branch.
         let mut ends = false;
         instr.for_each_def(|reg| ends |= guard.is_some_and(|pred| pred.reg == reg));
         edit.push(instr);
@@ -67,8 +68,8 @@ fn keeps_guard(op: &Op) -> bool {
 
 /// Returns `function`, a function of `module`, with comparisons and branches in place of `brx.idx`.
 ///
-/// The targets are compared in the order of the table, those that it names most often last. An index outside the table is
-/// undefined behaviour in PTX; here it leads to the target of the last comparison. A `brx.idx` with a guard, and a
+/// The targets are compared in the order of the table, those that it names most often last. An index outside the table
+/// is undefined behaviour in PTX; here it leads to the target of the last comparison. A `brx.idx` with a guard, and a
 /// declaration, stay as they are; see [`branch_guards`].
 #[must_use]
 pub fn branch_tables(module: &Module, function: &Function) -> Function {
@@ -110,8 +111,8 @@ pub fn branch_tables(module: &Module, function: &Function) -> Function {
     edit.finish()
 }
 
-/// Returns `function`, a function of `module`, without the instructions that cannot be reached, and with a `ret` at the end
-/// if the end can be reached.
+/// Returns `function`, a function of `module`, without the instructions that cannot be reached, and with a `ret` at the
+/// end if the end can be reached.
 ///
 /// Labels keep their numbers; those of the removed instructions are at the end of the body. A declaration stays as it
 /// is.
@@ -173,8 +174,8 @@ fn ret(like: Origin) -> Instr {
 /// Returns `function`, a function of `module`, with one `ret`, which is its last instruction.
 ///
 /// Every other `ret` is a branch there, as is every `exit` of a kernel, for which both mean the same. An `exit` of a
-/// function that is called ends the thread, and stays; `trap` and calls that do not return stay everywhere. If no thread
-/// returns, there is no `ret`. A declaration stays as it is.
+/// function that is called ends the thread, and stays; `trap` and calls that do not return stay everywhere. If no
+/// thread returns, there is no `ret`. A declaration stays as it is.
 #[must_use]
 pub fn single_exit(module: &Module, function: &Function) -> Function {
     let function = remove_unreachable(module, function);
@@ -247,7 +248,7 @@ pub fn split_critical_edges(module: &Module, function: &Function) -> Function {
         block.copied().filter(|&block| joins(block))
     };
     let (mut edit, old) = Edit::new(module, function);
-    // The blocks for branches, behind the rest: label, target, origin.
+    // Blocks for branches, after all others: label, target, origin.
     let mut behind: Vec<(LabelId, LabelId, Origin)> = Vec::new();
     if let Some(&Some(entry)) = label_of.first().filter(|_| loops_to_entry) {
         edit.branch(None, entry, old.first().map_or(Origin::NONE, Origin::of));

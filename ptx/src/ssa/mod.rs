@@ -1,7 +1,7 @@
 //! Static single assignment: a function in which every register has one definition.
 //!
-//! [`Ssa::new`] takes a function there, and [`Ssa::into_function`] back. Where control joins, blocks have parameters: the
-//! registers that hold, depending on the predecessor, one of several values.
+//! [`Ssa::new`] takes a function there, and [`Ssa::into_function`] back. Where control joins, blocks have parameters:
+//! the registers that hold, depending on the predecessor, one of several values.
 //!
 //! ```
 //! let text = ".version 8.0 .target sm_90
@@ -18,7 +18,7 @@
 //! }";
 //! let mut module = ptx::parse(text)?;
 //! let ssa = ptx::ssa::Ssa::new(&module, &module.functions[0])?;
-//! // The loop's block has one parameter: the counter, which comes from before the loop or from its last turn.
+//! // The loop's block has one parameter: the counter, which comes from before the loop or from its last iteration.
 //! let params: Vec<_> = ssa.params.iter().flatten().collect();
 //! assert_eq!(params.len(), 1);
 //! assert_eq!(params[0].args.len(), 2);
@@ -38,16 +38,16 @@ use crate::ir::{Function, Module, RegId};
 
 /// A function in static single assignment form.
 ///
-/// - No instruction but `bra`, `ret`, `exit` and `trap` has a guard: [`simplify::branch_guards`] has put branches in their
-///   place, so that an operation that a lane must not do is not done. A merge by `selp` would do it, or read what was not
-///   computed.
+/// - No instruction but `bra`, `ret`, `exit` and `trap` has a guard: [`simplify::branch_guards`] has put branches in
+///   their place, so that an operation that a lane must not do is not done. A merge by `selp` would do it, or read what
+///   was not computed.
 /// - Every block can be reached, no edge is critical ([`simplify::split_critical_edges`]), and no branch leads to the
 ///   entry.
 /// - Every register that is read has one definition, which dominates its uses: an instruction, a block's parameter, a
-///   formal parameter of the function, or none, if it is in [`undefined`](Self::undefined). A use as an argument is at the
-///   end of the predecessor.
-/// - Parameters are minimal and pruned: a block has one for an original register only if several definitions of that meet
-///   there, and the value may be read later.
+///   formal parameter of the function, or none, if it is in [`undefined`](Self::undefined). A use as an argument is at
+///   the end of the predecessor.
+/// - Parameters are minimal and pruned: a block has one for an original register only if several definitions of that
+///   meet there, and the value may be read later.
 ///
 /// The body is valid PTX if no block has a parameter. The condition code of [`Op::Carry`](crate::ir::Op::Carry) is no
 /// register; instructions keep their order, so that it keeps its meaning.
@@ -64,11 +64,12 @@ pub struct Ssa {
     pub dominators: Dominators,
     /// The parameters of each block, in the order of [`Cfg::blocks`].
     pub params: Vec<Vec<BlockParam>>,
-    /// For each block that returns ([`Block::returns`](crate::cfg::Block::returns)) the values of the function's results in
-    /// registers, in the order of [`Function::returns`]; those have no definition in the body. Empty for other blocks.
+    /// For each block that returns ([`Block::returns`](crate::cfg::Block::returns)) the values of the function's
+    /// results in registers, in the order of [`Function::returns`]; those have no definition in the body. Empty for
+    /// other blocks.
     pub results: Vec<Vec<RegId>>,
-    /// The registers without a definition. They stand for the values that registers of the original function have before
-    /// they are written, which PTX does not specify; reading them is allowed.
+    /// The registers without a definition. They stand for the values that registers of the original function have
+    /// before they are written, which PTX does not specify; reading them is allowed.
     pub undefined: Vec<RegId>,
     /// The register of the original function that each register was.
     pub origin: Vec<RegId>,
@@ -136,14 +137,15 @@ impl Ssa {
         build::build(module, function)
     }
 
-    /// Returns a function of the same module that computes the same, without parameters of blocks: predecessors copy the
-    /// arguments, all at once as far as the result shows, before they go on to the block.
+    /// Returns a function of the same module that computes the same, without parameters of blocks: predecessors copy
+    /// the arguments, all at once as far as the result shows, before they go on to the block.
     #[must_use]
     pub fn into_function(self) -> Function {
         out::into_function(self)
     }
 
-    /// Checks what the documentation of this type promises of registers and parameters: for a pass that has changed them.
+    /// Checks what the documentation of this type promises of registers and parameters: for a pass that has changed
+    /// them.
     ///
     /// # Errors
     /// Returns the first violation.

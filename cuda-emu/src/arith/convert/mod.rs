@@ -1,5 +1,5 @@
-//! Conversions ("Data Movement and Conversion Instructions: cvt, cvt.pack"): each pair of types as
-//! a function of its own here; [`Cvt`] does any conversion that is only known at run time.
+//! Conversions ("Data Movement and Conversion Instructions: cvt, cvt.pack"): each pair of types is a separate function.
+//! [`Cvt`] does any conversion that is only known at run time.
 
 pub(crate) mod fp8;
 mod pack;

@@ -172,7 +172,7 @@ impl State {
         }
     }
 
-    /// Begins a capture to `graph`, behind the nodes of `tail` if it is the user's.
+    /// Begins a capture to `graph`, after the nodes of `tail` if the graph is the user's.
     fn begin_capture(
         &mut self,
         stream: u64,

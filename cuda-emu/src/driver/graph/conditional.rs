@@ -75,7 +75,7 @@ impl Choice {
 }
 
 impl State {
-    /// Runs a conditional node whose turn it is: it is done, or it waits for the body that is enqueued for it.
+    /// Runs a ready conditional node: it is done, or it waits for the body that is enqueued for it.
     ///
     /// # Errors
     /// If the condition has no value, or the time is over.

@@ -150,7 +150,7 @@ functions! {
         state.objects.execs.get(number(exec)).map(drop)
     }
     Device fn cuGraphExecDestroy(exec: CUgraphExec) {
-        // Running work goes on and keeps the objects that it uses; user objects are released behind it.
+        // Running work goes on and keeps the objects that it uses; user objects are released after it.
         let process = process()?;
         let mut state = process.lock();
         for (user, count) in state.objects.execs.remove(number(exec))?.users {

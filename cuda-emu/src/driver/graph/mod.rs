@@ -45,7 +45,7 @@ pub(super) struct Graph {
     pub(super) nodes: Vec<u64>,
     /// Whether it is part of a node, which destroys it.
     pub(super) owned: bool,
-    /// Whether it is a body of a conditional node, or lies in one; and the graph around it.
+    /// Whether it is, or lies in, a conditional body; and its parent graph.
     pub(super) body: bool,
     pub(super) parent: u64,
     /// The conditions that were made for it.
@@ -66,7 +66,7 @@ pub(super) struct Node {
     /// The graphs in a conditional node, where their handles stay, and its type.
     pub(super) bodies: Arc<[u64]>,
     pub(super) branch: u32,
-    /// A kernel's arguments as they were last told to the caller.
+    /// A kernel's arguments as last returned to the caller.
     pub(super) told: Option<Arc<Told>>,
     /// The node that this one is a clone of.
     pub(super) original: u64,
@@ -138,7 +138,7 @@ impl State {
         self.objects.graphs.insert(Graph { id, ..Graph::default() })
     }
 
-    /// Adds a node behind others of the same graph.
+    /// Adds a node after others of the same graph.
     pub(super) fn add_node(&mut self, graph: u64, work: Work, before: &[u64]) -> Answer<u64> {
         self.objects.graphs.get(graph)?;
         for (index, &node) in before.iter().enumerate() {
@@ -307,8 +307,7 @@ impl State {
         }
     }
 
-    /// Returns a graph's nodes in an order in which each comes behind those that it depends on; the order in which they
-    /// were made, where that is one.
+    /// Returns a graph's nodes in topological order; in the order of their creation, where that is one.
     pub(super) fn sorted(&self, graph: u64) -> Answer<Vec<u64>> {
         let mut left = self.objects.graphs.get(graph)?.nodes.clone();
         let mut placed = HashSet::new();
@@ -332,7 +331,7 @@ impl State {
         Ok(order)
     }
 
-    /// Returns the steps of a graph, with graphs inside it laid out flat, behind the steps that are there.
+    /// Appends the steps of a graph, with child graphs flattened.
     pub(super) fn flatten(&self, graph: u64, entry: &[usize], steps: &mut Vec<Step>) -> Answer {
         let mut places = HashMap::new();
         for number in self.sorted(graph)? {
@@ -352,7 +351,7 @@ impl State {
                 enabled: true,
             };
             if node.kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH {
-                // Where the child begins; the node's own step comes behind all of the child.
+                // An empty step begins the child; the node's own step comes after all of the child.
                 let child = node.subject;
                 let begin = steps.len();
                 let kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;

@@ -216,7 +216,7 @@ fn attribute(kernel: &KernelWork, which: CUkernelNodeAttrID) -> Answer<CUkernelN
     match which {
         A::CU_LAUNCH_ATTRIBUTE_COOPERATIVE => value.cooperative = kernel.launch.cooperative.into(),
         A::CU_LAUNCH_ATTRIBUTE_PRIORITY => value.priority = kernel.priority,
-        // Every block is a cluster of its own.
+        // Every block is one cluster.
         A::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
             (value.clusterDim.x, value.clusterDim.y, value.clusterDim.z) = (1, 1, 1);
         }

@@ -60,7 +60,7 @@ impl State {
         Ok(self.objects.execs.insert(new))
     }
 
-    /// Enqueues all of a graph behind a stream's work.
+    /// Enqueues all of a graph after a stream's work.
     pub(in crate::driver) fn launch_graph(&mut self, exec: u64, stream: u64) -> Answer {
         let known = self.objects.execs.get(exec)?;
         let (steps, last, auto_free) = (known.steps.clone(), known.last, known.flags & AUTO_FREE);
@@ -80,7 +80,7 @@ impl State {
         Ok(())
     }
 
-    /// Enqueues steps behind other work. Returns the numbers of the steps that no other step follows.
+    /// Enqueues steps after other work. Returns the numbers of the steps that no other step follows.
     pub(in crate::driver) fn insert_steps(
         &mut self,
         steps: &[Step],

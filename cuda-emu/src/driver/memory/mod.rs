@@ -23,8 +23,7 @@ use crate::space::Kind;
 /// The alignment of the driver's allocations.
 pub(super) const ALIGN: u64 = 256;
 const PAGE: u64 = 4096;
-/// From here on allocations begin at a page. Drivers give large ones pages of their own, and there are
-/// programs that count on it.
+/// Allocations from this size on begin at a page. Drivers give large ones whole pages, and some programs rely on it.
 const LARGE: u64 = 2 << 20;
 
 impl State {

@@ -45,7 +45,7 @@ unsafe fn attribute(data: *mut c_void, which: CUpointer_attribute, address: u64)
     let region = process.space.find_known(address).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
     let state = process.lock();
     let known = state.objects.allocations.get(&region.start);
-    // A module's variables belong to no allocation of their own.
+    // A module's variables are no separate allocations.
     let context = known.map_or_else(
         || {
             let primary = state.objects.primaries.get(region.device as usize);

@@ -322,7 +322,7 @@ functions! {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         let config = &*config;
-        // Every block is a cluster of its own; larger ones are refused by name.
+        // Every block is one cluster; larger ones are refused by name.
         check_attributes(config)?;
         let threads = [config.blockDimX, config.blockDimY, config.blockDimZ];
         let threads = threads.iter().try_fold(1_u32, |all, &size| all.checked_mul(size));

@@ -64,7 +64,7 @@ pub(in crate::driver) unsafe fn parameters(
         let key = unsafe { at.read() };
         match key.addr() {
             0 => break,
-            // SAFETY: each key but the end has a value behind it.
+            // SAFETY: each key but the end is followed by a value.
             1 => buffer = unsafe { at.add(1).read() }.cast_const().cast(),
             2 => {
                 // SAFETY: as above; the size's value points to it.
@@ -77,7 +77,7 @@ pub(in crate::driver) unsafe fn parameters(
             }
             _ => return Err(invalid),
         }
-        // SAFETY: the list goes on behind a key's value.
+        // SAFETY: the next key follows a key's value.
         at = unsafe { at.add(2) };
     }
     // Null alone would do for no parameters; a size of zero is none, as the driver has it.
@@ -201,7 +201,7 @@ unsafe fn attributes(config: &CUlaunchConfig, shape: &mut Shape) -> Answer<Vec<c
                 A::CU_LAUNCH_ATTRIBUTE_PRIORITY => shape.priority = Some(attribute.value.priority),
                 A::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
                     let size = attribute.value.clusterDim;
-                    // Every block is a cluster of its own.
+                    // Every block is one cluster.
                     if [size.x, size.y, size.z].iter().any(|&size| size > 1) {
                         return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
                     }

@@ -34,7 +34,7 @@ pub(in crate::driver) const NO_CONTEXT: u64 = 0;
 /// Before work that waits for a value in memory is tried again.
 const RETRY: Duration = Duration::from_micros(100);
 
-/// A piece of work whose turn it is, with what it is done for.
+/// A ready piece of work, with its context, stream and graph.
 #[derive(Clone)]
 pub(in crate::driver) struct Turn {
     pub(in crate::driver) work: Work,
@@ -42,7 +42,7 @@ pub(in crate::driver) struct Turn {
     pub(in crate::driver) stream: u64,
     /// The conditions of the graph that it is a part of.
     pub(in crate::driver) scope: Option<Arc<Conditions>>,
-    /// When the turn of a conditional node was first.
+    /// When a conditional node was first ready.
     pub(in crate::driver) since: Option<Instant>,
     /// The seed of the order of a kernel's blocks.
     pub(in crate::driver) seed: Option<u64>,
@@ -114,7 +114,7 @@ impl Engine {
         self.random.map(|_| self.trace.so_far)
     }
 
-    /// Enqueues work behind other work, and returns its number. Finished work is no dependency.
+    /// Enqueues work after other work, and returns its number. Finished work is no dependency.
     pub(in crate::driver) fn insert(
         &mut self,
         context: u64,
@@ -212,8 +212,7 @@ impl Engine {
         Some(Turn { work, context: op.context, stream: op.stream, scope, since, seed })
     }
 
-    /// Makes a conditional node, whose turn it was, wait for its body. Then it is done, or its
-    /// turn comes again.
+    /// Makes a conditional node wait for its body. Then it is done, or with `again` ready once more.
     pub(in crate::driver) fn put_behind(&mut self, number: u64, body: &[u64], again: bool) {
         self.credits = self.credits.saturating_sub(1);
         let mut missing = 0;
@@ -336,8 +335,7 @@ fn serve(process: &Process) {
     }
 }
 
-/// Waits until something may have changed; says whether the host seems to wait for the engine
-/// without having told it.
+/// Waits until something may have changed. Returns whether the host seems to poll for the engine's work.
 fn rest<'a>(process: &'a Process, state: Locked<'a>) -> (Locked<'a>, bool) {
     if !state.engine.waiting.is_empty() {
         let (mut state, _) =
@@ -376,7 +374,7 @@ impl State {
         self.enqueue_behind(stream, work, &[])
     }
 
-    /// As [`State::enqueue`], and behind other work.
+    /// Enqueues like [`State::enqueue`], after other work.
     pub(in crate::driver) fn enqueue_behind(
         &mut self,
         stream: u64,

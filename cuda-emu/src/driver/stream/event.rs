@@ -13,7 +13,7 @@ use crate::driver::process::State;
 pub(in crate::driver) const EXTERNAL: c_uint = 1;
 
 impl State {
-    /// Puts an event behind the work of a stream.
+    /// Records an event after the work of a stream.
     fn record_event(&mut self, stream: u64, event: u64, external: bool) -> Answer {
         let context = self.objects.streams.get(stream)?.context;
         if self.objects.events.get(event)?.context != context {

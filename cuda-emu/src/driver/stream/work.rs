@@ -128,7 +128,7 @@ pub(in crate::driver) enum Outcome {
     Done,
     /// It has to be tried again later.
     Again,
-    /// A conditional node, which chooses behind the lock.
+    /// A conditional node, whose choice needs the lock.
     Choose,
     /// The device is lost.
     Fault(CUresult, String),

@@ -100,7 +100,7 @@ impl Block {
 }
 
 impl Machine<'_> {
-    /// Runs the current block until it is done or has had its turn: a warp its slice, or all a number of rounds.
+    /// Runs the current block until it is done, a warp's slice ends, or all warps have had a number of rounds.
     pub(crate) fn run_block(&mut self) -> BlockTurn {
         self.shared = self.block.shared.as_ref().map_or(std::ptr::null_mut(), Registers::start);
         self.polled = false;
@@ -141,8 +141,8 @@ impl Machine<'_> {
                 return BlockTurn::Expired;
             }
         }
-        // Warps that meet at barriers again and again expire none of their slices. Other warps must still get their
-        // turn, and the clock must be read.
+        // Warps that meet at barriers again and again expire none of their slices. Other blocks must still run, and the
+        // clock must be read.
         BlockTurn::Expired
     }
 
@@ -176,7 +176,7 @@ impl Machine<'_> {
         let at = warp as usize;
         std::mem::swap(&mut self.warp, &mut self.block.warps[at]);
         self.enter(split);
-        // A split at a barrier waits behind it.
+        // The `pc` of a split at a barrier is after it.
         if matches!(split.state, State::Barrier(_)) {
             self.pc = self.pc.saturating_sub(1);
         }
@@ -188,7 +188,7 @@ impl Machine<'_> {
 /// Branches of a warp in a slice.
 pub(crate) const SLICE: i64 = 1 << 16;
 
-/// Turns of all warps in a block's turn.
+/// Rounds of all warps before another block runs.
 const ROUNDS: u32 = 1 << 12;
 
 /// How a block's turn ended.

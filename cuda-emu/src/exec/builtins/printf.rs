@@ -26,7 +26,7 @@ enum Size {
     Argument,
 }
 
-/// Reads a conversion behind its `%`. `None`: it is none, and is printed as it stands.
+/// Reads a conversion after its `%`. `None` if it is none: it is printed unchanged.
 fn conversion(text: &[u8]) -> Option<(Conversion, usize)> {
     let mut at = 0;
     let flags: Vec<u8> = text.iter().copied().take_while(|b| b"-+ #0".contains(b)).collect();

@@ -1,7 +1,7 @@
 //! Checkers of kernels, as `compute-sanitizer` has them.
 //!
-//! Nothing of them is in the instructions themselves: while something is checked the decoder puts an
-//! instruction of its own in front of each access of memory ([`watch::Watch`]) and behind each fence.
+//! The instructions themselves check nothing. While a checker is on, the decoder inserts an instruction
+//! ([`watch::Watch`]) before each access of memory and after each fence.
 //!
 //! **Racecheck**: two accesses of which one writes, and that nothing orders. An access is stamped with a
 //! counter of its warp ([`shadow::Access`]). A thread knows of others' accesses up to the counters that it

@@ -135,7 +135,7 @@ mod tests {
     const WRITE: How = How { write: true, strong: false };
     const ATOMIC: How = How { write: true, strong: true };
 
-    /// All write values of their own.
+    /// Each lane may write another value.
     fn access(word: &mut Word, clocks: &Clocks, new: Access) -> Option<Access> {
         word.access(clocks, new, |_| false)
     }

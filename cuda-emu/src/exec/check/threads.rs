@@ -300,7 +300,7 @@ mod tests {
         assert!(!follows(&clocks, (2, 0), &later), "done after the release");
     }
 
-    /// Two blocks that synchronize by a flag: `(release, fence before)` of the writer, `(acquire, fence behind)` of the
+    /// Two blocks that synchronize by a flag: `(release, fence before)` of the writer, `(acquire, fence after)` of the
     /// reader.
     fn handed_on(writer: (bool, bool), reader: (bool, bool)) -> bool {
         let (mut first, mut second) = (Clocks::new((3, 9), 1), Clocks::new((7, 9), 1));

@@ -66,7 +66,7 @@ impl Lanes for Bra {
             return Flow::Next;
         }
         let (taken, rest) = ((i.f, mask), (next, m.mask & !mask));
-        // Loops first: lanes that leave a loop wait behind it.
+        // Loops first: lanes that leave a loop wait after it.
         let groups = if i.f <= m.pc { [taken, rest] } else { [rest, taken] };
         m.diverge(&groups, i.e)
     }

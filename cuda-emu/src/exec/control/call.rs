@@ -10,7 +10,7 @@ use crate::exec::tangent::pass;
 
 /// Bytes of the stack that a call takes besides the function's variables.
 pub(crate) const CALL_BYTES: u32 = 8;
-/// Frames of a warp at most, whatever the stack allows: each has registers of its own.
+/// The most frames of a warp, whatever the stack allows: each has separate registers.
 const DEPTH: u32 = 20_000;
 
 /// Copies arguments or results of some lanes from one frame to another.
@@ -166,7 +166,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A join behind the call, for lanes that call different functions, or none.
+    /// A join after the call, for lanes that call different functions, or none.
     fn meet_after_call(&mut self, mask: u32) {
         let (pc, frame, parent, expected) = (self.pc + 1, self.frame, self.join, self.mask);
         let arrived = expected & !mask;

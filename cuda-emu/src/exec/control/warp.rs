@@ -301,7 +301,7 @@ impl Machine<'_> {
                 Flow::Fault => return Turn::Fault,
                 Flow::Expired => {
                     let split = self.current(self.pc, State::Ready);
-                    // In front: the others have their turn first.
+                    // Index 0: the other splits run first.
                     self.warp.splits.insert(0, split);
                     self.slices = self.slices.wrapping_add(1);
                     // Lanes that compute for long keep their siblings waiting; lanes that poll memory may be waiting

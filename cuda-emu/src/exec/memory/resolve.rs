@@ -20,9 +20,9 @@ pub(crate) struct Wanted {
 
 /// Where the lanes' elements are.
 pub(crate) enum Place {
-    /// One behind the other, for all 32 lanes, from here.
+    /// The elements of all 32 lanes are contiguous from here.
     Row(u64),
-    /// Each at an address of its own, in the array that was given.
+    /// Each lane has an address, in the caller's array.
     Each,
 }
 

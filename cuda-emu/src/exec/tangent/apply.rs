@@ -132,7 +132,7 @@ impl Machine<'_> {
         let units = register.class.units() / parts * LANES;
         (0..parts as u32).all(|part| {
             let start = self.shadow(register.slot + 256 * part);
-            // SAFETY: a register is 32 values one behind the other, and so are their units.
+            // SAFETY: a register is 32 values one after the other, and so are their units.
             unsafe { std::slice::from_raw_parts(start, units) }.iter().all(|&unit| unit == 0)
         })
     }
@@ -305,7 +305,7 @@ impl Machine<'_> {
         } else {
             // SAFETY: as above.
             let values = sources.map(|source| unsafe { self.source_bits(source, lane) });
-            // How far, and in what order, is a question for constants.
+            // Operands that give a distance or an order must carry no tangent.
             let [a, b, c] = &all;
             let steady = |units: &[Unit; WIDEST]| {
                 if *units == [0; WIDEST] { Ok(()) } else { Err(bits::Taken) }

@@ -5,7 +5,7 @@ use super::unit::{self, Run, Unit, WIDEST, runs};
 /// The units of a value, or that they are lost.
 pub(crate) type Result<T> = std::result::Result<T, Taken>;
 
-/// An integer instruction has made bits of its own from a number.
+/// An integer instruction has made other bits from a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Taken;
 
@@ -16,8 +16,8 @@ fn mask(run: Run) -> u64 {
 
 /// Applies a function of three bits, as `lop3` has it, to values with tangents.
 ///
-/// A run of units goes on unless its bits are changed. Of a whole number, the sign bit may be: cleared, set or inverted.
-/// Bits that depend on nothing of a number but its sign are constants.
+/// A run of units goes on unless its bits are changed. Of a whole number, the sign bit may be: cleared, set or
+/// inverted. Bits that depend on nothing of a number but its sign are constants.
 pub(crate) fn logic(
     lut: u8,
     width: usize,

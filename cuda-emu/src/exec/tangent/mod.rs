@@ -1,20 +1,22 @@
 //! Tangents: forward-mode derivatives in f64, an oracle of gradients that are found in another way.
 //!
-//! While tangents are tracked, the decoder puts an instruction of its own in front of each that moves or changes values
-//! ([`Tangent`], by a [`Rule`]). It reads values before they are overwritten and changes none: results stay what they are, to the
-//! bit. Exchanges between lanes carry tangents themselves, because their lanes meet inside of them.
+//! While tangents are tracked, the decoder inserts an instruction before each that moves or changes values
+//! ([`Tangent`], by a [`Rule`]). It reads values before they are overwritten and changes none: results stay what they
+//! are, to the bit. Exchanges between lanes carry tangents themselves, because their lanes meet inside of them.
 //!
-//! A register's tangents lie in its frame behind the values, an f64 for each 16 bits ([`unit`]); those of memory in a table by
-//! host address, for each 2 bytes.
+//! A register's tangents lie in its frame after the values, an f64 for each 16 bits ([`unit`]); those of memory in a
+//! table by host address, for each 2 bytes.
 //!
-//! **Rules** ([`derivative`]) are those of the ideal functions: rounding, approximation and `.ftz` have no derivative. Of equal
-//! operands `min` and `max` take the first, the slope of `sqrt` at zero is zero, that of `abs` is the sign bit's, and outside of
-//! `.sat` and `.relu` it is zero. Predicates, comparisons, conversions to integers and rounding to integers are constants.
+//! **Rules** ([`derivative`]) are those of the ideal functions: rounding, approximation and `.ftz` have no derivative.
+//! Of equal operands `min` and `max` take the first, the slope of `sqrt` at zero is zero, that of `abs` is the sign
+//! bit's, and outside of `.sat` and `.relu` it is zero. Predicates, comparisons, conversions to integers and rounding
+//! to integers are constants.
 //!
-//! **Lost tangents.** An integer instruction that reads a number with a tangent other than zero marks its result. If the result
-//! is used as a number, by a float instruction or a conversion from an integer, the integer instruction is noted with its line
-//! ([`lost`]) and the tangent of the use is NaN. Moves of 16 bits and more in any form, `min` and `max` of integers, and masks
-//! of the sign bit ([`bits`]) lose nothing. Addresses, predicates and control may depend on marked bits.
+//! **Lost tangents.** An integer instruction that reads a number with a tangent other than zero marks its result. If
+//! the result is used as a number, by a float instruction or a conversion from an integer, the integer instruction is
+//! noted with its line ([`lost`]) and the tangent of the use is NaN. Moves of 16 bits and more in any form, `min` and
+//! `max` of integers, and masks of the sign bit ([`bits`]) lose nothing. Addresses, predicates and control may depend
+//! on marked bits.
 
 mod access;
 mod apply;

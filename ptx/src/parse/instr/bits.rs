@@ -142,7 +142,7 @@ impl<'a> Body<'_, 'a> {
     /// Packed video instructions without byte selectors on their sources.
     pub(super) fn video(&mut self, op: VideoOp, lanes: u8, w: &mut Words<'_, 'a>) -> Family {
         let integer = |t: &Type| matches!(t, Type::U32 | Type::S32);
-        // `vset4.u32.u32.lt` has no result type of its own.
+        // `vset4.u32.u32.lt` has no separate result type.
         let set = op == VideoOp::Set;
         let first = need!(w.ty().filter(integer));
         let second = need!(w.ty().filter(integer));

@@ -49,7 +49,7 @@ type Family = Result<Option<Op>>;
 /// The modifiers of an instruction that are not read yet.
 struct Words<'w, 'a> {
     list: &'w mut [&'a str],
-    /// Whether a word is found behind others, too. Words of the same kind, such as the two types of `cvt`, are read
+    /// Whether a word may come after others. Words of the same kind, such as the two types of `cvt`, are read
     /// from left to right in any case.
     any_order: bool,
 }
