@@ -173,11 +173,11 @@ impl Communicator {
                 handles.push(communicator.handle().clone());
             }
         }
-        // All were dropped above, and each has its thread.
+        // All communicators were dropped above, and each ends on its thread.
         let start = Instant::now();
         for handle in &handles {
             let timeout = handle.timeout();
-            // As far as the clock goes.
+            // The limit keeps the sum within the clock's range.
             let deadline = start + timeout.min(Duration::from_secs(1 << 30));
             if !handle.wait_gone(deadline) {
                 let what = "the end of the communicator";

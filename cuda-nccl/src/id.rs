@@ -89,7 +89,7 @@ impl UniqueId {
 
 impl fmt::Debug for UniqueId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A log must not let others join.
+        // The identifier is a secret: with it, others could join.
         f.debug_struct("UniqueId").finish_non_exhaustive()
     }
 }

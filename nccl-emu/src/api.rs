@@ -149,7 +149,7 @@ unsafe fn init(
     let cuda = Cuda::get()?;
     cuda.init()?;
     let context = cuda.current()?;
-    // As the runtime does: a thread without a context uses device 0.
+    // A thread without a context uses device 0, as in the runtime.
     let device = if context.is_null() { 0 } else { cuda.current_device()? };
     let job = Job::new(cuda, id, size, number, device, context);
     // SAFETY: the caller's promise.
@@ -194,7 +194,7 @@ fn collected(body: impl FnOnce() -> Result) -> Result {
 
 /// Ends a communicator.
 fn end(handle: ncclComm_t, abort: bool) -> Result {
-    // As NCCL: nothing to do.
+    // NCCL ignores a null handle.
     if handle.is_null() {
         return Ok(());
     }

@@ -116,7 +116,7 @@ impl Comm {
         let comm = Self { cuda, config, device, link, aborted, inner: Mutex::new(inner) };
         let mut all = all();
         all.made += 1;
-        // As an address would be: aligned, and not in the first page.
+        // A handle looks like an address: aligned, and not in the first page.
         let handle = 0x10000 + all.made * 16;
         all.live.insert(handle, Arc::new(comm));
         ptr::without_provenance_mut(handle)
@@ -248,7 +248,7 @@ impl Comm {
             if done || !self.config.blocking {
                 return Ok(done);
             }
-            // Without the lock, so that other threads can ask for the state.
+            // The pause is outside of the lock, so that other threads can ask for the state.
             thread::sleep(PAUSE);
         }
     }
@@ -273,13 +273,14 @@ impl Comm {
     /// Ends the communicator. Work that is under way is waited for, unless it can't come to an end.
     pub(crate) fn end(&self, abort: bool) -> Result {
         if abort {
-            // Before any lock: a call of another thread may wait for the device with it.
+            // The flag is set before any lock is taken: a call of another thread may hold one while it waits for the
+            // device.
             self.aborted.store(true, Ordering::SeqCst);
             self.release_streams();
         }
         let mut inner = self.lock();
         if abort || self.hangs(&inner) {
-            // Again and again: whether a kernel under way sees the word in time is a matter of the device's fences.
+            // The word is set repeatedly: the device's fences decide when a running kernel sees it.
             while let Stage::Live(live) = &inner.stage
                 && matches!(live.is_done(), Ok(false))
             {

@@ -57,7 +57,7 @@ pub(crate) struct Relaxed(Cuda, CUstreamCaptureMode);
 
 impl Drop for Relaxed {
     fn drop(&mut self) {
-        // The call only fails where the device is lost; a second try is for a failure that passes.
+        // The call fails only if the device is lost. The second try is for a failure that passes.
         if self.0.exchange(self.1).is_err() {
             let _ = self.0.exchange(self.1);
         }

@@ -127,12 +127,12 @@ fn run(tasks: Vec<Task>) -> Result {
 fn give_up(tasks: &[Task]) {
     for task in tasks {
         let Task::Begin { comm, handle, place } = task else { continue };
-        // One that does not block keeps its error, until the program aborts it.
+        // A non-blocking communicator keeps its error until the program aborts it.
         if !comm.config.blocking && comm.state().is_err() {
             continue;
         }
         if comm::remove(*handle).is_ok() {
-            // The error that counts is the group's.
+            // The group's error is returned, not that of `end`.
             let _ = comm.end(true);
         }
         put(*place, ptr::null_mut());
@@ -251,7 +251,7 @@ impl Batch {
         let Stage::Live(live) = &mut inner.stage else {
             return Err(Error::argument("the communicator has ended before its group"));
         };
-        // One after the other: both use the same edges.
+        // Operations are prepared one after the other: they use the same edges.
         let mut prepared = Vec::new();
         for steps in [collectives, messages] {
             if !steps.is_empty() {

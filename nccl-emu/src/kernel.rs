@@ -312,7 +312,7 @@ impl Arith {
             Element::U8 | Element::U32 => ("b32", "add.u32", "mul.lo.u32", "div.u32", "u32"),
             Element::I64 => ("b64", "add.s64", "mul.lo.s64", "div.s64", "s64"),
             Element::U64 => ("b64", "add.u64", "mul.lo.u64", "div.u64", "u64"),
-            // Exact: f32 has more than twice the bits of these, so that rounding twice is as rounding once.
+            // f32 has more than twice the bits of these types, so that rounding twice is rounding once.
             Element::F16 | Element::Bf16 | Element::F32 => {
                 ("f32", "add.rn.f32", "mul.rn.f32", "div.rn.f32", "f32")
             }

@@ -157,8 +157,7 @@ impl Live {
     pub(crate) fn enqueue(&mut self, prepared: &Prepared) -> Result {
         let current = self.cuda.push(self.link.own().context)?;
         let result = self.enter(prepared).and_then(|()| self.steps(prepared));
-        // Whatever was enqueued has to be joined, also after an error: the last event covers it, and a capture ends
-        // well.
+        // All enqueued work must be joined, also after an error: the last event covers it, and a capture ends well.
         let left = self.leave(prepared);
         drop(current);
         result.and(left)
@@ -281,7 +280,7 @@ impl Live {
     pub(crate) fn end(mut self) -> Result {
         let mut finished = self.finish();
         if finished.is_err() {
-            // Once more in another way: kernels must not run in memory that is freed.
+            // `finish` tries another way: kernels must not run in freed memory.
             self.uncovered = true;
             finished = finished.and(self.finish());
         }

@@ -142,7 +142,7 @@ impl State {
             }
         };
         if !wrong.is_empty() {
-            // The others would wait for a rank that never comes.
+            // Without a failure the others would wait for a rank that never comes.
             meeting.failed = Some(wrong.clone());
             self.changed();
             return Err(Error::usage(wrong));
@@ -255,7 +255,7 @@ impl Job {
     pub(crate) fn advance(&mut self) -> Result<Progress> {
         let progress = self.try_advance();
         if let Err(error) = &progress {
-            // The resources of others, whose jobs fail; nothing has used them.
+            // The text makes the others' jobs fail; nothing has used their resources.
             let _ = self.leave(Some(&error.text));
         }
         progress
@@ -280,7 +280,7 @@ impl Job {
                     lock().get_or_insert_default().join(self.key, self.size, self.rank, member)?;
                     self.stage = Stage::Joined;
                     if matches!(self.key, Key::Colours(..)) && self.colour == NCCL_SPLIT_NOCOLOR {
-                        // The others only need to know.
+                        // The result of `leave` only tells the others.
                         self.leave(None)?;
                         return Ok(Progress::Outside);
                     }
@@ -336,7 +336,7 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // Only of a communicator that was given up; its caller has the error that counts.
+        // The communicator was given up. Its caller has the first error.
         let _ = self.leave(Some("it was given up"));
     }
 }

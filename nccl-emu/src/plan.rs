@@ -177,7 +177,7 @@ pub(crate) fn collective(
     let before = (rank + last) % size;
     match what {
         Collective::Broadcast { root } => {
-            // Around the ring, from the root on.
+            // Places count around the ring from the root on.
             let place = (rank + size - root) % size;
             let to = (place < last).then_some(next);
             for (at, bytes) in chunks(bytes, slot) {
@@ -226,7 +226,7 @@ pub(crate) fn collective(
             });
         }
         Collective::AllGather => {
-            // Around the ring: each rank passes on what it has received last.
+            // Each rank passes on the part that it has received last, around the ring.
             let part = |number: usize| recv + (number * bytes) as u64;
             for (at, length) in chunks(bytes, slot) {
                 for turn in 0..size {

@@ -112,7 +112,7 @@ impl Rank {
             aborted: AtomicBool::new(false),
             kernels: None,
         };
-        // What a failure leaves is freed by the drop.
+        // `drop` frees what a failure leaves in `new`.
         new.context = cuda.retain_primary(device)?;
         if !expected.is_null() && expected != new.context {
             return Err(Error::usage(format!(
@@ -120,7 +120,7 @@ impl Rank {
                  one current"
             )));
         }
-        // Only now: the holder of the last reference unloads the kernels in the context.
+        // The kernels are released last: the holder of the last reference unloads them in the context.
         new.kernels = Some(Kernels::of(cuda, device));
         let relaxed = cuda.relaxed()?;
         let current = cuda.push(new.context)?;
@@ -217,7 +217,7 @@ impl Rank {
         note(relaxed.as_ref().map(drop).map_err(Clone::clone));
         let mut current = cuda.push(self.context);
         if let Err(error) = &current {
-            // Nothing can be freed without the context, so once more: a failure may pass.
+            // Nothing can be freed without the context. The second try is for a failure that passes.
             note(Err(error.clone()));
             current = cuda.push(self.context);
         }
@@ -244,7 +244,7 @@ impl Rank {
 
 impl Drop for Rank {
     fn drop(&mut self) {
-        // Only after a failure: else `release` has freed everything.
+        // `free` has work only after a failure: otherwise `release` has freed everything.
         let _ = self.free();
     }
 }
@@ -281,7 +281,7 @@ impl Link {
     pub(crate) fn abort(&self) {
         let own = self.own();
         own.aborted.store(true, Ordering::Release);
-        // The word first: see `kernel::kernel`.
+        // The word is stored first: see `kernel::kernel`.
         own.word(0).store(1, Ordering::SeqCst);
         for (number, peer) in self.ranks.iter().enumerate().filter(|(peer, _)| *peer != self.rank) {
             for slot in 0..SLOTS {

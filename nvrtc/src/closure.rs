@@ -80,7 +80,7 @@ fn walk(roots: &Roots<'_>, found: &mut Closure) -> Result<(), Uncached> {
             let near = [folder.as_path(), roots.folder].into_iter().map(|f| (f, true));
             let folders = near.chain(search.iter().map(|f| (f.as_path(), false)));
             for (mut path, is_near) in folders.map(|(f, is_near)| (f.join(name), is_near)) {
-                // Otherwise "../x/self.h" would name one file in ever longer ways.
+                // A `..` could name one file by ever longer paths, such as "../x/self.h".
                 if name.contains("..") {
                     path = path.canonicalize().unwrap_or(path);
                 }
@@ -159,7 +159,7 @@ fn content(path: &Path) -> Result<Option<Content>, Uncached> {
     }
     let read = || {
         let mut bytes = Vec::new();
-        // Opened without waiting: by now it may be a FIFO.
+        // `trust::open` does not wait: by now the path may be a FIFO.
         trust::open(path)?.0.read_to_end(&mut bytes)?;
         Ok(bytes)
     };
@@ -265,7 +265,7 @@ mod tests {
             include_paths: &[],
             folder: dir.path(),
         };
-        // A file system whose clock stands still, as a coarse one does between two writes.
+        // The times are those of a file system with a coarse clock: two writes at one time.
         let now = SystemTime::now();
         for i in 0..20 {
             let text = format!("{i:03}");

@@ -67,7 +67,7 @@ const SEVERITIES: [(&str, Severity); 8] = [
 /// Returns the diagnostics of a log, in order.
 pub(crate) fn parse(log: &str) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = Vec::new();
-    // Whether the lines that follow belong to the last diagnostic.
+    // Whether the next lines belong to the last diagnostic.
     let mut open = false;
     for line in log.lines() {
         if let Some(diagnostic) = head(line) {
@@ -95,7 +95,7 @@ fn head(line: &str) -> Option<Diagnostic> {
         from = separator + 1;
         let rest = line[from..].trim_start();
         let Some((severity, after)) = severity(rest) else {
-            // Not once more for each of many blanks.
+            // `from` skips the blanks, so that the line is not parsed once for each.
             from = line.len() - rest.len();
             continue;
         };
@@ -128,7 +128,7 @@ type Location = (Option<String>, Option<u32>, Option<u32>);
 
 /// `file(line)`, `file(line:column)`, `file:line:column`, a tool's name or nothing.
 fn location(place: &str) -> Location {
-    // Both count from 1: a 0 means none.
+    // Lines and columns count from 1: a 0 means none.
     let from_one = |number: &u32| *number > 0;
     let named = |file: &str| (!file.is_empty()).then(|| file.to_owned());
     let numbered = |file: &str, numbers: &str| {
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn long_lines_take_time_in_proportion() {
-        // A line is parsed from each of its blanks on: if each parse reads all the rest, that takes a minute and more.
+        // Each parse from a blank must not read all the rest of the line: that would take minutes.
         let start = std::time::Instant::now();
         for piece in [" ", " error ", ":", " error #1", "error  "] {
             assert_eq!(parse(&format!("a{}", piece.repeat(300_000))), []);

@@ -341,7 +341,7 @@ fn build(path: &Path, version: NvrtcVersion) -> Option<Hash> {
     const END: u64 = 64 * 1024;
     let mut key = KeyWriter::default();
     for path in [path.to_owned(), path.with_file_name(find::builtins_name(version))] {
-        // Without builtins nothing compiles, or those of another folder serve.
+        // A library without builtins compiles nothing, or uses those of another folder.
         let Ok((mut file, metadata)) = trust::open(&path) else {
             key.field(b"");
             continue;

@@ -255,7 +255,7 @@ impl Options {
 
     /// Returns whether the image may hold the folder that the process is in.
     pub(crate) fn embeds_folder(&self) -> bool {
-        // This one says what functions without a mark are, and Rust kernels are compiled with it.
+        // This option defines what functions without an annotation are. Rust kernels are compiled with it.
         self.names_files() || self.extra.iter().any(|extra| extra != "-default-device")
     }
 }

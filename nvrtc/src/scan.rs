@@ -212,7 +212,7 @@ fn identifier(text: &[u8], at: usize, ends: &mut CommentEnds, found: &mut Scan) 
         if text.get(next) == Some(&b'(') {
             name(text, skip_blanks(text, next + 1, ends), found);
         } else if line(text, at).contains("define") && !line(text, at).contains("defined") {
-            // Another name for the question.
+            // A macro may stand for `__has_include`.
             obstruct(found, || Obstacle::Computed(line(text, at).trim().to_owned()));
         }
     }
@@ -256,7 +256,7 @@ mod tests {
             let text = format!("{}{end}", pieces.repeat(2_000_000 / pieces.len()));
             let begin = std::time::Instant::now();
             drop(scan(text.as_bytes()));
-            // Minutes, if each of many things reads the rest of the text.
+            // Each piece must not read the rest of the text: that would take minutes.
             assert!(begin.elapsed().as_secs() < 20, "{pieces:?}: {:?}", begin.elapsed());
         }
     }

@@ -141,7 +141,7 @@ impl<'a> Lexer<'a> {
         };
         let found = match first {
             b'0'..=b'9' => token(Kind::Number, self.number_end(start)),
-            // Alone it is the remainder of a constant expression.
+            // A `%` without a word is the remainder of a constant expression.
             b'%' if WORD[self.byte(start + 1) as usize] => {
                 token(Kind::Word, self.word_end(start + 1))
             }

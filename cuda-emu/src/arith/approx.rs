@@ -57,7 +57,7 @@ fn exp2(x: f64) -> f64 {
 #[inline(always)]
 fn log2(x: f64) -> f64 {
     let bits = x.to_bits();
-    // Centred so that the significand is in [sqrt(1/2), sqrt(2)).
+    // `centred` puts the significand in [sqrt(1/2), sqrt(2)).
     let centred = bits.wrapping_sub(0x3fe6_a09e_667f_3bcd);
     let exponent = ((centred.cast_signed() >> 52) as i32) as f64;
     let m = f64::from_bits(bits.wrapping_sub(centred & 0xfff0_0000_0000_0000));
@@ -100,7 +100,7 @@ fn sine(turns: f64, quarter: u64) -> f64 {
             1.0,
         ],
     );
-    // The low bits of n, as in `exp2`.
+    // The sum's low bits are n, as in `exp2`.
     let quadrant = (n + 6_755_399_441_055_744.0).to_bits().wrapping_add(quarter);
     let value = if quadrant & 1 == 0 { sin } else { cos };
     if quadrant & 2 == 0 { value } else { -value }

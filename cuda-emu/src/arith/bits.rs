@@ -44,7 +44,7 @@ fn permute(a: u32, b: u32, index: impl Fn(u32) -> u32) -> u32 {
 #[inline(always)]
 pub(crate) fn prmt(a: u32, b: u32, c: u32) -> u32 {
     let bytes = permute(a, b, |i| c >> (4 * i));
-    // The selectors' bits 3 moved to the bottom of each byte.
+    // Bit 3 of each selector moves to the bottom of a byte.
     let signed = c >> 3 & 1 | c << 1 & 0x100 | c << 5 & 0x1_0000 | c << 9 & 0x100_0000;
     let signs = bytes >> 7 & 0x0101_0101;
     let (from_sign, ones) = (signed * 0xff, signs * 0xff);
@@ -129,7 +129,7 @@ pub(crate) fn fns(mask: u32, base: u32, offset: u32) -> u32 {
         return if mask >> base & 1 == 1 { base } else { u32::MAX };
     }
     let up = offset > 0;
-    // Downwards is upwards in the reversed word.
+    // A search downwards is one upwards in the reversed word.
     let (word, start) = if up { (mask, base) } else { (mask.reverse_bits(), 31 - base) };
     let mut left = word & u32::MAX << start;
     let skip = offset.unsigned_abs() - 1;

@@ -50,7 +50,7 @@ functions! {
         description.map(drop)
     }
     Nothing fn cuGetExportTable(table: *mut *const c_void, _id: *const CUuuid) {
-        // The runtime's private tables: this device serves programs that use the driver alone.
+        // The runtime's private tables are missing: this device serves programs that use only the driver.
         put_if_wanted(table, core::ptr::null());
         Err(CUresult::CUDA_ERROR_NOT_SUPPORTED)
     }

@@ -60,7 +60,7 @@ pub fn observe() -> Result<Observation, ObserveError> {
         return Err(ObserveError::Busy);
     }
     let observation = Observation(());
-    // What was found earlier is not of this observation.
+    // Earlier findings are not of this observation.
     drop(observation.found());
     Ok(observation)
 }

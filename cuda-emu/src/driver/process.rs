@@ -159,7 +159,7 @@ impl Process {
         if printed.is_empty() {
             return;
         }
-        // Behind what the program itself has printed, and past its captures of Rust's stdout.
+        // The report comes after the program's own output, and past its captures of Rust's stdout.
         let _ = std::io::stdout().flush();
         // SAFETY: flushes the C library's streams, which takes their locks.
         unsafe { libc::fflush(std::ptr::null_mut()) };

@@ -20,7 +20,7 @@ pub(super) fn contract(module: &Module, function: &Function) -> Option<Function>
     }
     let mut new = function.clone();
     let mut body = Vec::with_capacity(instrs.len());
-    // Where each instruction went, and the end.
+    // The new index of each instruction, and of the end.
     let mut places = Vec::with_capacity(instrs.len() + 1);
     for (at, instr) in instrs.iter().enumerate() {
         places.push(body.len() as u32);
@@ -100,7 +100,7 @@ impl Registers {
             instr.for_each_register(|role, reg| match role {
                 Role::Use => count_use(reg, 1),
                 Role::Def => {}
-                // Read, and perhaps more than once.
+                // An unknown role reads the register, perhaps more than once.
                 Role::Unknown => count_use(reg, 2),
             });
         }

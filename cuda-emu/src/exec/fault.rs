@@ -84,7 +84,7 @@ impl fmt::Display for Report {
         if self.kernel.is_empty() {
             return Ok(());
         }
-        // As the source names them, where the symbol says that.
+        // The name is the source's, if the symbol tells it.
         let name =
             |symbol: &str| ptx::mangled::function(symbol).unwrap_or_else(|| symbol.to_owned());
         write!(f, "  in kernel {}", name(&self.kernel))?;
@@ -145,7 +145,7 @@ impl Machine<'_> {
         let here = self.warp.frame(self.frame).map_or(entry, |frame| frame.function);
         of(here).or_else(|| {
             let mut found = (0..program.functions() as u32).filter_map(of);
-            // Texts that were linked have lines of the same numbers.
+            // Linked texts may have lines of the same number.
             let first = found.next()?;
             found.all(|other| other == first).then_some(first)
         })

@@ -152,7 +152,7 @@ impl Machine<'_> {
     /// Takes from the time slice for an access by which a thread may wait for another.
     #[inline]
     pub(crate) fn poll(&mut self, cost: i64) {
-        // Each poll takes long while it is watched, and no other worker could make it succeed.
+        // A watched poll is slow, and no other worker could make it succeed.
         self.fuel -= if self.global.is_some() { cost * WATCHED_POLLS } else { cost };
         self.polled = true;
     }

@@ -101,8 +101,8 @@ impl Tile {
                 let index = (lane * self.registers + register) * each + element;
                 (index / self.columns % self.rows, index % self.columns)
             }
-            // Of 16 rows odd registers hold the lower eight; four lanes share a row, a register
-            // of each, and the next registers go on to the right.
+            // With 16 rows, odd registers hold the lower eight. Four lanes share a row, with one register each; the
+            // next registers continue to the right.
             Kind::Mma(Role::A) if self.rows == 16 => {
                 (group + 8 * (register % 2), (in_group + 4 * (register / 2)) * each + element)
             }

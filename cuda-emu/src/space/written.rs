@@ -30,7 +30,7 @@ impl Written {
         let size = self.chunks.len() as u64 * CHUNK;
         let first = start.saturating_sub(self.base).min(size);
         let past = start.saturating_add(bytes).saturating_sub(self.base).min(size);
-        // Nothing at all is no word, even in the middle of one.
+        // An empty range has no word, even in the middle of one.
         let last = if first < past { past.div_ceil(64) } else { first / 64 };
         (first / 64..last).map(move |word| {
             let (low, high) = (first.max(word * 64), past.min(word * 64 + 64));
@@ -52,7 +52,7 @@ impl Written {
             let chunk = chunk
                 .get_or_init(|| std::iter::repeat_with(AtomicU64::default).take(WORDS).collect());
             let word = &chunk[at as usize % WORDS];
-            // Memory is mostly written again and again: reading does not take the line from others.
+            // Most memory is written repeatedly: the read does not take the cache line from other threads.
             if word.load(Ordering::Relaxed) & bits != bits {
                 word.fetch_or(bits, Ordering::Relaxed);
             }
@@ -84,7 +84,7 @@ impl Written {
 
     /// Marks copied bytes as written if their sources are. Sources outside of the range count as written.
     pub(crate) fn copy(&self, from: u64, to: u64, bytes: u64) {
-        // Looked up before anything changes: the two may overlap.
+        // The gaps are found before anything changes: the two ranges may overlap.
         let (mut gaps, mut at) = (Vec::new(), from);
         let end = from.saturating_add(bytes);
         while let Some(gap) = self.first(at, end - at, 0) {
@@ -139,7 +139,7 @@ mod tests {
             let got = written.first_unwritten(to + offset, 1).is_none();
             assert_eq!(got, wanted, "byte {offset}");
         }
-        // Onto itself, 100 bytes on.
+        // The copy goes onto the same range, 100 bytes on.
         written.copy(to, to + 100, 400);
         assert_eq!(written.first_unwritten(to + 90, 400), Some(to + 103));
         assert_eq!(written.first_unwritten(to + 105, 200), None);

@@ -58,7 +58,7 @@ pub(crate) fn exchange(parts: &[(&Handle, &Checker, &[Signature])]) -> Result<()
     let records = match run(&mut exchanges) {
         Ok(records) => records,
         Err(error) => {
-            // Peers may be in the exchange, which now never ends.
+            // Buffers that peers may still use: their exchange now never ends.
             let mut first = None;
             for (handle, ..) in parts {
                 let failed = handle.clique.fail(error.clone());
@@ -91,7 +91,7 @@ impl<'e> Exchange<'e> {
             .collect();
         let mine = DeviceBuffer::from_slice(stream, &sent)?;
         let theirs = DeviceBuffer::zeroed(stream, (handle.ranks + messages.len()) * WORDS)?;
-        // After a failure NCCL and peers may still use them.
+        // After a failure, NCCL and peers may still use the buffers.
         for buffer in [&mine, &theirs] {
             handle.clique.gate().guard(buffer.allocation())?;
         }

@@ -53,7 +53,7 @@ pub(crate) enum Issued {
 /// ```
 #[must_use = "`run` enqueues the calls"]
 pub struct Group<'a> {
-    // No `List`: its `Drop` would keep the slices borrowed until the group is dropped, also after its last use.
+    // A `Vec`: the `Drop` of a `List` would keep the slices borrowed until the group is dropped.
     ranks: Vec<&'a mut Communicator>,
     /// The calls, each with the index of its communicator.
     calls: Vec<(usize, &'a Stream, Call<'a>)>,
@@ -183,7 +183,7 @@ impl fmt::Debug for GroupRank<'_, '_> {
 
 /// Returns the signatures of the calls, each with the index of its communicator.
 fn signatures(calls: &[(usize, &Stream, Call<'_>)], ranks: usize) -> List<(usize, Signature)> {
-    // The number of collectives of each communicator, and of those that were signed.
+    // For each communicator, the number of its collectives, and of those that were signed.
     let mut places: List<(u32, u32)> = smallvec![(0, 0); ranks];
     for (index, _, call) in calls {
         places[*index].0 += u32::from(!call.issue.kind.is_between_two());
@@ -228,7 +228,7 @@ fn enqueue<'a>(handles: &[&Handle], calls: Vec<(usize, &'a Stream, Call<'a>)>) -
     let mut issues: List<(usize, &Stream, Issue)> = List::new();
     let mut used: List<&Handle> = List::new();
     for (index, stream, Call { issue, send, recv }) in calls {
-        // NCCL would do nothing, or take the null of an empty slice for a mistake.
+        // NCCL does nothing for no elements, or takes the null of an empty slice for a mistake.
         if issue.count == 0 {
             continue;
         }

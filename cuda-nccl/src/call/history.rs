@@ -201,7 +201,7 @@ impl History {
         if let Some(entry) = self.entries.get_mut(index) {
             entry.made -= 1;
             if entry.made == 0 {
-                // No rank has made a later one without this one.
+                // Later calls are all incomplete: each needs this rank.
                 self.entries.truncate(index);
             }
         }
@@ -262,7 +262,7 @@ mod tests {
             }
         }
         assert_eq!((history.base, history.entries.len()), (100, 0));
-        // One runs ahead.
+        // Rank 0 runs ahead.
         for round in 0..10 {
             enter(&mut history, 1, call(Kind::AllGather, round, None))?;
         }
@@ -293,7 +293,7 @@ mod tests {
                 error.contains(&first.to_string()) && error.contains(&other.to_string()),
                 "{error}"
             );
-            // The right one still passes.
+            // A call that agrees still passes.
             enter(&mut history, 1, first)?;
         }
         Ok(())
@@ -310,7 +310,7 @@ mod tests {
         enter(&mut history, 2, recv(1, 0))?;
         assert!(matches!(enter(&mut history, 2, recv(1, 0)), Err(Error::Mismatch { .. })));
         enter(&mut history, 2, recv(2, 0))?;
-        // Behind a collective that the other end has not made yet it would wait for ever.
+        // A message after a collective that the other end has not called yet would wait for ever.
         enter(&mut history, 2, call(Kind::AllReduce, 1, None))?;
         assert!(matches!(enter(&mut history, 2, recv(9, 1)), Err(Error::Mismatch { .. })));
         Ok(())
@@ -320,11 +320,11 @@ mod tests {
     fn steps_are_taken_back() -> Result<(), Error> {
         let (one, two) = (call(Kind::AllReduce, 1, None), call(Kind::AllReduce, 2, None));
         let mut history = History::new(2);
-        // The first rank's, alone.
+        // The first rank's call, alone.
         let steps = enter(&mut history, 0, one)?;
         assert!(history.take_back(0, steps.into_iter()));
         enter(&mut history, 0, two)?;
-        // The last rank's, which had completed it.
+        // The last rank's call, which had completed it.
         enter(&mut history, 0, one)?;
         let steps = enter(&mut history, 1, two)?;
         assert_eq!((history.base, history.entries.len()), (1, 1));
@@ -369,7 +369,7 @@ mod tests {
             enter(&mut history, 0, call(Kind::Send, 1, Some(1))),
             Err(Error::Gone { rank: 1, .. })
         ));
-        // Of several, the first that went is named.
+        // The first rank that left is named.
         let mut history = History::new(3);
         for rank in [2, 0] {
             history.leave(rank)?;

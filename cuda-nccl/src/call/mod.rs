@@ -94,7 +94,7 @@ impl<'a> Call<'a> {
                 return Err(wrong_context(self.issue.kind, handle, "a slice"));
             }
             if let Err(error) = handle.clique.gate().guard(allocation) {
-                // Refused by a gate that a failure has just shut, or because of what the memory is.
+                // The error is that of a gate that a failure has just shut, or of the memory.
                 return Err(handle.usable().err().unwrap_or_else(|| error.into()));
             }
         }
@@ -195,7 +195,7 @@ impl Issue {
         let Self { data, count, .. } = *self;
         let data = data.raw;
         let op = self.op.unwrap_or(ReduceOp::Sum).as_raw();
-        // Below the number of ranks, which NCCL counts in an int.
+        // `root` is below the number of ranks, which is an int in NCCL.
         let root = self.root.unwrap_or(0) as c_int;
         let (send, recv) = (self.send as *const _, self.recv as *mut _);
         match self.kind {
@@ -223,7 +223,7 @@ impl Issue {
             Kind::Send => unsafe { library.ncclSend(send, count, data, root, comm, stream) },
             // SAFETY: the caller's promise.
             Kind::Recv => unsafe { library.ncclRecv(recv, count, data, root, comm, stream) },
-            // No call with memory.
+            // A split uses no memory.
             Kind::Split => Ok(ncclResult_t::ncclSuccess),
             Kind::Gather | Kind::Scatter | Kind::AllToAll => {
                 let messages = self.messages(rank, ranks);

@@ -53,7 +53,7 @@ impl Abort {
     /// in a forked child.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
-        // As far as the clock goes.
+        // The limit keeps the sum within the clock's range.
         let deadline = Instant::now() + timeout.min(Duration::from_secs(1 << 30));
         self.handle.wait_gone(deadline)
             && self.handle.clique.members().iter().all(|member| member.wait_gone(deadline))

@@ -155,13 +155,13 @@ impl Clique {
         let first = failure.get_or_insert(error).clone();
         drop(failure);
         self.is_failed.store(true, Ordering::Release);
-        // Woken ranks look at the failure.
+        // Woken ranks check the failure. The lock makes sure that none of them misses it.
         drop(self.splits.lock());
         self.comes.notify_all();
-        // Not refused: the lock above was not.
+        // `shut` succeeds: it refuses only where the lock above would have.
         let _ = self.gate.shut();
         teardown::abort(&self.members());
-        // If all are gone already, nobody else does.
+        // If all ranks have gone, no other thread opens the gate.
         self.open_behind_the_last();
         first
     }

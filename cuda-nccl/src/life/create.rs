@@ -109,7 +109,7 @@ impl Communicator {
             return Err(Error::invalid(format!("there is no rank {rank} of {ranks}")));
         }
         let library = config.loaded()?;
-        // Before the identifier is used up.
+        // `check` fails before the identifier is used up.
         check(library, context)?;
         config.raw(library)?;
         let clique = id.claim(rank)?;
@@ -191,7 +191,7 @@ fn make(
         let (slot, mut settings) = (Slot::new(), settings);
         let mut code = Ok(ncclResult_t::ncclSuccess);
         context.with_current(|| {
-            // Below `total`.
+            // `rank` is below `total`, which is an int.
             let rank = rank as c_int;
             // SAFETY: the slot lives until NCCL is done with it, and NCCL copies the settings. The device's context is
             // current.
@@ -449,7 +449,7 @@ fn children(
     if handles.is_empty() {
         return Ok(children);
     }
-    // The parents, too: once they are aborted, a rank that has not called NCCL does not come to its child any more.
+    // The parents end, too: once they are aborted, a rank that has not called NCCL does not join its child any more.
     let all: Vec<&Handle> = handles.iter().copied().chain(parents.iter().map(|of| &**of)).collect();
     wait_ready("split", &all).inspect_err(|error| {
         for handle in &handles {
@@ -467,7 +467,7 @@ fn part(parent: &Handle, coming: &Coming, raw: ncclComm_t) -> Result<Option<Part
         }
         Coming::Alone(clique) => (None, clique.as_ref()),
     };
-    // A handle for a rank with a colour, and none for one without.
+    // A rank with a colour has a handle, and one without has none.
     if (part.is_some() || clique.is_some()) == raw.is_null() {
         return Err(no_handle("ncclCommSplit"));
     }

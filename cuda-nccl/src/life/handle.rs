@@ -96,7 +96,7 @@ impl Handle {
             streams: Lock::default(),
         });
         this.clique.join(&this);
-        // A failure before that has not found it among the members.
+        // An earlier failure has not found this handle among the members.
         if this.clique.usable().is_err() {
             teardown::abort(std::slice::from_ref(&this));
         }
@@ -133,7 +133,7 @@ impl Handle {
     #[inline]
     pub(crate) fn usable(&self) -> Result<()> {
         if teardown::is_forked() {
-            // Its error says what to do.
+            // `is_primary`'s error says what to do.
             self.context.is_primary()?;
             return Err(Error::invalid("the process was forked after the communicator was made"));
         }
@@ -226,7 +226,7 @@ impl Handle {
             *gone = true;
         }
         self.goes.notify_all();
-        // Not under the lock: a stream's drop calls the driver.
+        // The streams are dropped outside of the lock: a stream's drop calls the driver.
         let streams = self.streams.lock().map(|mut streams| std::mem::take(&mut *streams));
         drop(streams);
     }
@@ -274,7 +274,8 @@ impl Handle {
 /// # Errors
 /// A communicator was aborted.
 pub(crate) fn lock_all<'h>(handles: &[&'h Handle]) -> Result<List<MutexGuard<'h, Raw>>> {
-    // In one order, so that two threads do not wait for each other's. Ranks that were made together are in it.
+    // The locks are taken in one order, so that two threads do not wait for each other. Ranks of one communicator are
+    // in it.
     if handles.is_sorted_by_key(|handle| handle.id) {
         return handles.iter().map(|handle| handle.lock()).collect();
     }
@@ -332,7 +333,7 @@ impl Backoff {
         if past < Duration::from_micros(50) {
             std::thread::yield_now();
         } else {
-            // A tenth of what has passed, so that a wait is at most that much longer.
+            // `pause` is a tenth of the time so far, so that a wait is at most that much too long.
             let pause = (past / 10).clamp(Duration::from_micros(20), Duration::from_millis(1));
             std::thread::sleep(pause.min(self.limit.saturating_sub(past)));
         }

@@ -73,7 +73,7 @@ impl Inside {
     fn enter() -> Option<Self> {
         INSIDE.fetch_add(1, Ordering::SeqCst);
         let this = Self;
-        // Read after counting: the exit's handler raises the flag before it reads the count.
+        // The flag is read after counting: the exit's handler raises it before it reads the count.
         (!EXITING.load(Ordering::SeqCst) && !is_forked()).then_some(this)
     }
 }
@@ -104,7 +104,8 @@ impl Drop for Owner {
         };
         match spawn("destroy", ends) {
             Ok(thread) => self.handle.ends_by(thread),
-            // It is leaked, since a drop does not wait, and stays a member of its clique, whose kernels may run.
+            // A failed owner is leaked, since a drop does not wait. It stays a member of its clique, whose kernels may
+            // run.
             Err(_) => std::mem::forget(self.handle.clone()),
         }
     }
@@ -123,7 +124,7 @@ pub(crate) fn run_where_locks_wait(run: impl FnOnce() + Send + 'static) {
     }
     match cuda_safe::check_caller() {
         Ok(()) => run(),
-        // Without a thread it is not done.
+        // Without a thread the call is not made.
         Err(_) => drop(spawn("call", run)),
     }
 }
@@ -164,10 +165,10 @@ fn abort_now(handle: &Arc<Handle>) {
     if raw.is_null() {
         return;
     }
-    // Behind `take`: a call that a graph records holds the lock, so none is recorded any more.
+    // After `take` no call is recorded any more: a graph's recording holds the lock.
     if handle.clique.is_recorded() {
         let handle = Arc::downgrade(handle);
-        // Without a thread, memory is waited for until all communicators are gone.
+        // Without a thread, uses of the memory wait until all communicators are gone.
         let _ = spawn("gate", move || {
             std::thread::sleep(GRAPHS);
             let Some(_inside) = Inside::enter() else { return };
@@ -214,7 +215,7 @@ fn end_raw(library: &Nccl, context: &Context, raw: ncclComm_t, abort: bool) -> b
 /// Aborts the communicators that a failed split has made, by a thread. NCCL's thread may store them as long as the
 /// parents are not gone.
 pub(crate) fn abort_children(parents: Vec<Arc<Handle>>, slots: Vec<Slot>) {
-    // Without a thread they are leaked, as they are if a parent does not go.
+    // Without a thread the communicators are leaked, as they are if a parent does not end.
     let _ = spawn("abort", move || {
         let deadline = Instant::now() + Duration::from_secs(60);
         if parents.iter().all(|parent| parent.wait_gone(deadline)) {
@@ -292,7 +293,7 @@ fn finalize(handle: &Handle) -> Result<bool, Error> {
             let what = "the work of a communicator that was dropped";
             return Err(Error::Timeout { what, rank: handle.rank, after });
         }
-        // A hundredth of what has passed.
+        // `pause` is a hundredth of the time so far.
         let pause =
             (start.elapsed() / 100).clamp(Duration::from_micros(100), Duration::from_millis(20));
         std::thread::sleep(pause);

@@ -120,7 +120,7 @@ impl Watch {
             }
             drop(ranks);
             let Ok(watched) = self.watched.lock() else { return };
-            // Read under the lock that is waited with, so that no change is missed.
+            // The limits are read under the lock of the wait, so that no change is missed.
             let limits = watched.ranks.iter().filter_map(Weak::upgrade).map(|rank| rank.limit());
             let shortest = limits.min().unwrap_or_default();
             let pause = (shortest / 4).clamp(Duration::from_millis(20), Duration::from_secs(60));

@@ -100,7 +100,7 @@ impl std::fmt::Debug for LoadError {
 #[must_use]
 pub fn version_text(version: c_int) -> String {
     let (major, rest) = match version {
-        // As `NCCL_VERSION` numbers versions before 2.9.
+        // `NCCL_VERSION` numbers versions before 2.9 this way.
         ..10_000 => (version / 1000, version % 1000),
         _ => (version / 10_000, version % 10_000),
     };
@@ -164,7 +164,7 @@ impl Nccl {
         let library = unsafe { Library::new(path) }.map_err(|error| {
             refused(error.source().map_or_else(|| error.to_string(), ToString::to_string))
         })?;
-        // Never unloaded: the table is `'static`, and NCCL has threads.
+        // NCCL is never unloaded: the table is `'static`, and NCCL has threads.
         let library: &'static Library = Box::leak(Box::new(library));
         let address = |name: &CStr| {
             // SAFETY: the address of any symbol may be read as a pointer to data; it is not called here.

@@ -169,7 +169,7 @@ impl ncclConfig_t {
         } else if version >= nccl_version(2, 27, 0) {
             offset_of!(Self, nChannelsPerNetPeer)
         } else {
-            // Of 2.18, with the padding that `trafficClass` fills from 2.25 on.
+            // The size of 2.18, with the padding that `trafficClass` fills from 2.25 on.
             offset_of!(Self, commName)
         };
         let version = if version > known { known } else { version };

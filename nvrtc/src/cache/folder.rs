@@ -72,7 +72,7 @@ impl Folder {
         if let Some(path) = self.find()? {
             return Ok(path);
         }
-        // Nothing is made below a step that would be refused afterwards.
+        // No folder is created below a step that would be refused.
         for above in self.path.ancestors().skip(1) {
             match Rule::SEARCHED.resolve_parent(above) {
                 Ok(_) => break,
@@ -103,7 +103,7 @@ impl Folder {
             .and_then(|m| m.elapsed().ok())
             .is_some_and(|age| age > TOUCH_AFTER);
         if old {
-            // Only the order of eviction depends on it.
+            // The time only affects the order of eviction.
             let _ = file.set_modified(SystemTime::now());
         }
         Some(bytes)
@@ -115,7 +115,7 @@ impl Folder {
         let folder = self.create()?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let temporary = folder.join(name::temporary(key, std::process::id(), number));
-        // A process of the same number, of another container or long ago, may have left one.
+        // A process of the same number, in another container or long ago, may have left a file.
         let _ = fs::remove_file(&temporary);
         let mut file = trust::create(&temporary).map_err(|e| self.refuse(e))?;
         let written = limit::write_all(&mut file, bytes)
@@ -150,7 +150,7 @@ impl Folder {
         let mut images = Vec::new();
         for file in fs::read_dir(folder).into_iter().flatten().flatten() {
             let Some(made) = file.file_name().to_str().and_then(name::made) else { continue };
-            // Of the entry itself, not of a link's target.
+            // The metadata is the entry's, not that of a link's target.
             let Ok(metadata) = file.metadata() else { continue };
             if !trust::is_own(&metadata) {
                 continue;

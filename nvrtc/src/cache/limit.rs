@@ -119,7 +119,7 @@ mod signal {
             let (done, wait) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
                 if let Ok(blocked) = Blocked::new() {
-                    // As after another thread has taken it.
+                    // `take` stands for another thread that takes the signal first.
                     take(&blocked.signal);
                     let _ = done.send(());
                 }
@@ -134,7 +134,7 @@ mod signal {
             // SAFETY: the signal is blocked on this thread, to which it is sent.
             assert_eq!(unsafe { libc::raise(SIGXFSZ) }, 0);
             assert!(is_pending());
-            // Unblocked while it is pending, the signal would end the process.
+            // A pending signal that is unblocked would end the process.
             drop(blocked);
             assert!(!is_pending());
         }

@@ -25,7 +25,7 @@ impl Lock {
         while begin.elapsed() < PATIENCE {
             let Ok(file) = open(path) else { break };
             match file.try_lock() {
-                // The holder before may have removed the file between opening and locking it.
+                // The previous holder may have removed the file between opening and locking it.
                 Ok(()) if is_current(&file, path) => {
                     return Self { held: Some((file, path.to_owned())) };
                 }
@@ -43,7 +43,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Removed while it is still locked, so that nobody else's lock is removed, unless another process took it
+        // The file is removed while it is locked, so that nobody else's lock is removed, unless another process took it
         // for abandoned. The lock itself ends when the file is closed.
         if let Some((file, path)) = &self.held
             && is_current(file, path)

@@ -114,7 +114,7 @@ mod tests {
         for (most, wanted) in [(None, "13"), (Some(14), "13"), (Some(13), "13"), (Some(12), "12")] {
             assert_eq!(chosen(&CUBLAS, most, &both), Ok(format!("libcublas.so.{wanted}")));
         }
-        // cuFFT counts otherwise: 12 is of CUDA 13.
+        // cuFFT's versions lag: its version 12 belongs to CUDA 13.
         let both = ["libcufft.so.11", "libcufft.so.12"];
         assert_eq!(chosen(&CUFFT, Some(12), &both), Ok("libcufft.so.11".to_owned()));
         assert_eq!(chosen(&CUFFT, Some(13), &both), Ok("libcufft.so.12".to_owned()));

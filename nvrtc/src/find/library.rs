@@ -29,7 +29,7 @@ pub(crate) fn find(sought: &Sought, named: Option<&Path>) -> Result<PathBuf, Vec
     let given = named.map(|path| (path.to_owned(), "given path"));
     let given = given.or_else(|| Some((variable(sought.variable)?, sought.variable)));
     if let Some((path, origin)) = given {
-        // An explicit wish: nothing else is taken in its place.
+        // An explicit choice: no other library replaces it.
         if path.is_file() {
             return Ok(std::path::absolute(&path).unwrap_or(path));
         }

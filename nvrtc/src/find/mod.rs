@@ -89,8 +89,8 @@ impl Folder {
 
     /// Returns the folder by its real path, or why it is not used.
     fn checked(&self) -> Result<PathBuf, String> {
-        // Also a relative path that was named: a list of folders that is exported once must not mean another place
-        // in each folder.
+        // A named path is resolved too if it is relative: an exported list of folders must not mean another place in
+        // each current folder.
         if !self.named || !self.path.is_absolute() {
             return Rule::SEARCHED.resolve(&self.path).map_err(|refusal| refusal.to_string());
         }
@@ -118,7 +118,7 @@ impl Place {
 pub(crate) fn search(bound: Bound) -> Result<Found, NotFound> {
     let mut tried = Vec::new();
     if let Some(path) = variable("CUDA_NVRTC") {
-        // An explicit wish: nothing else is taken in its place.
+        // An explicit choice: no other library replaces it.
         let found = at(&path, bound);
         return found.map_err(|reason| {
             tried.push(Attempt { origin: "CUDA_NVRTC".into(), path, reason });
@@ -150,7 +150,7 @@ pub(crate) fn at(path: &Path, bound: Bound) -> Result<Found, String> {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
         return Ok(Found { path: path.to_owned(), version: version(path, name) });
     }
-    // A relative path means what it means now, whatever the current folder is when the library is loaded.
+    // A relative path is resolved now, whatever the current folder is when the library is loaded.
     let path = &std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folders: Vec<_> =
         ["", "lib64", "lib", "bin"].iter().map(|sub| Folder::named(path.join(sub))).collect();
@@ -312,7 +312,7 @@ fn loader() -> Place {
     let mut folders: Vec<Folder> = list
         .iter()
         .flat_map(std::env::split_paths)
-        // To the loader an empty entry is the current folder, which is never intended.
+        // The loader takes an empty entry for the current folder, which is never intended.
         .filter(|folder| !folder.as_os_str().is_empty())
         .map(Folder::named)
         .collect();

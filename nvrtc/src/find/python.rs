@@ -44,7 +44,7 @@ fn command(folders: &[PathBuf], refused: &mut Vec<(PathBuf, String)>) -> Option<
     for folder in folders {
         let path = folder.join(NAME);
         match Rule::SEARCHED.resolve(&path) {
-            // By this name, not by the real path: it may be a link, by which Python finds its environment.
+            // `path`, not `real`: it may be a link, by which Python finds its environment.
             Ok(real) if real.is_file() => return Some(path),
             Ok(_) => {}
             Err(refusal) if refusal.is_absence() => {}

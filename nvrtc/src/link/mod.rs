@@ -469,7 +469,7 @@ impl Link {
         match code {
             Ok(nvJitLinkResult::NVJITLINK_SUCCESS) => {
                 let text = String::from_utf8_lossy(log.get(..end).unwrap_or_default());
-                // A mark of the library's own.
+                // `@E@` is the library's mark.
                 text.replace("@E@", "").trim().to_owned()
             }
             _ => String::new(),

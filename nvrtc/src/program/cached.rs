@@ -178,7 +178,7 @@ impl Program {
         if self.options.embeds_folder() {
             key.field(outside.folder.as_os_str().as_encoded_bytes());
         }
-        // Macros in files are not looked for: each may state its place.
+        // Macros in files are not searched for: each may expand to its location.
         let says_lines = self.says_lines || !outside.files.files.is_empty();
         self.texts(&mut key, &outside.stubs, says_lines);
         key.count(outside.files.files.len());

@@ -329,7 +329,7 @@ impl Program {
                 Err(failure) if kernels.is_empty() => return Err(failure),
                 Err(failure) => failure,
             };
-            // A name that the program does not have, or that is overloaded: nothing is known of it.
+            // An unknown or overloaded name adds no kernel.
             let before = kernels.len();
             match &failure {
                 Error::Compile(error) => {
@@ -458,7 +458,7 @@ mod tests {
     #[test]
     fn headers_of_one_name_and_different_texts_are_refused_by_name() {
         let program = Program::new("").header("a.h", "1").header("b.h", "2").header("a.h", "3");
-        // Before any compiler is looked for.
+        // The error comes before any search for a compiler.
         let results =
             [program.compile(Arch::sm(9, 0)), program.compile_for_driver(Arch::sm(9, 0), 13000)];
         for result in results {

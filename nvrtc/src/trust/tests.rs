@@ -26,7 +26,7 @@ fn a_group_is_the_users_own_only_by_facts() {
     assert_eq!(own(1000, "ada:x:1000:\n"), Some(1000));
     assert_eq!(own(1000, "ada:x:1000:ada\n"), Some(1000));
     assert_eq!(own(0, "root:x:0:\n"), Some(0));
-    // Another member; another line with one; another name; no such group.
+    // The cases: another member; another line with one; another name; no such group.
     assert_eq!(own(1000, "ada:x:1000:ada,bob\n"), None);
     assert_eq!(own(1000, "ada:x:1000:\nalso:x:1000:bob\n"), None);
     assert_eq!(own(1000, "staff:x:1000:\n"), None);

@@ -34,7 +34,7 @@ impl Dominators {
             tree.grow(0, |block| &blocks[block].successors);
         }
         let immediate = tree.dominators(|block| &into[block]);
-        // The children in reverse post order: the order of a walk that follows the code.
+        // `first` and `list` give the children in reverse post order, so that a walk follows the code.
         let mut first = vec![0u32; count + 1];
         for parent in immediate.iter().flatten() {
             first[*parent as usize + 1] += 1;

@@ -50,7 +50,7 @@ impl Loops {
         let mut latches: Vec<Vec<u32>> = vec![Vec::new(); count];
         for (from, block) in cfg.blocks.iter().enumerate() {
             for &to in &block.successors {
-                // Of a depth-first walk's edges those that go back have the smaller number as their target.
+                // The target of a back edge has the smaller number in a depth-first walk.
                 let back = number[from] != NONE && number[to as usize] <= number[from];
                 if back && dominators.dominates(to, narrow(from)) {
                     latches[to as usize].push(narrow(from));
@@ -62,7 +62,7 @@ impl Loops {
         // Inner loops come first: their headers come later in the tree of dominators.
         let mut found: Vec<Loop> = Vec::new();
         let mut innermost = vec![NONE; count];
-        // A loop around each loop, or itself if none is found yet.
+        // The loop around each loop; itself until one is found.
         let mut around: Vec<u32> = Vec::new();
         let mut work = Vec::new();
         for &header in dominators.preorder().iter().rev() {
@@ -85,7 +85,7 @@ impl Loops {
                     work.extend(&into[block as usize]);
                     continue;
                 }
-                // The outermost loop found so far around the block is one inside this, or this.
+                // `outer` is a loop inside this one, or this one.
                 let outer = outermost(&mut around, of);
                 if outer != this {
                     around[outer as usize] = this;
@@ -115,7 +115,7 @@ impl Loops {
             self.all[at].parent = parent;
             self.all[at].depth = 1 + parent.map_or(0, |parent| self.all[parent as usize].depth);
         }
-        // Own blocks first; then the loops inside, one after the other.
+        // A loop's own blocks come first, then the loops inside, one after the other.
         let own = sizes.clone();
         for at in (0..self.all.len()).rev() {
             if let Some(parent) = self.all[at].parent {

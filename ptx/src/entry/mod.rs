@@ -361,7 +361,7 @@ impl<'a> Scanner<'a> {
             }
             let directive_at = self.at;
             match self.directive() {
-                // Behind `.ptr` the alignment is the pointee's.
+                // After `.ptr` the alignment is the pointee's.
                 b".align" => {
                     let value = self.number()?;
                     if !value.is_power_of_two() {

@@ -39,7 +39,7 @@ fn kernels_are_found_without_blanks() {
         assert_eq!((one(text).name.as_str(), one(text).params.len()), ("k", 1), "{text}");
     }
     assert_eq!(one(".entry%k() {}").name, "%k");
-    // In a function there is none, whatever is written there.
+    // A function has no kernel in it, whatever is written there.
     assert_eq!(one(".entry k(.param .u64 p) { { x.entry k() } .entry k() }").params.len(), 1);
 }
 

@@ -107,7 +107,7 @@ pub(super) fn best<'e, 'a>(
     device: u32,
 ) -> Option<&'e Entry<'a>> {
     let fitting = entries.iter().filter(|e| e.kind == kind && e.arch.runs_on(device));
-    // Of equal ones the first.
+    // The first of equal entries.
     fitting.rev().max_by_key(|entry| (entry.arch.number, entry.arch.specific))
 }
 

@@ -88,7 +88,7 @@ pub fn inline(module: &Module, function: FunctionId) -> Result<Function, InlineE
         module.functions.get(number).ok_or_else(unknown)
     };
     let mut flat: HashMap<usize, Flat> = HashMap::new();
-    // Callees before callers, without recursion: the functions that are being worked on, their callees, the next.
+    // Callees come before callers. `open` has the functions on the current path, so there is no recursion.
     let mut open: HashSet<usize> = HashSet::from([root]);
     let mut stack = vec![(root, defined.callees(at(root)?), 0)];
     loop {

@@ -84,7 +84,7 @@ fn aliases(parts: &[Part<'_>], problems: &mut Problems) {
         for &(alias, target) in aliases {
             targets.entry(alias).or_insert(target);
         }
-        // Each chain is followed to its end, or to where an earlier one came by.
+        // Each chain is followed to its end, or to a function that an earlier chain has met.
         let mut round_of: HashMap<FunctionId, usize> = HashMap::new();
         let mut circles: HashSet<FunctionId> = HashSet::new();
         for (round, &(first, _)) in aliases.iter().enumerate() {
@@ -94,7 +94,7 @@ fn aliases(parts: &[Part<'_>], problems: &mut Problems) {
                 let Some(&next) = targets.get(&at) else { break };
                 at = next;
             }
-            // Met in this round: the chain comes back to it.
+            // A function that was met in this round: the chain is a circle.
             if round_of.get(&at) == Some(&round) && targets.contains_key(&at) {
                 while circles.insert(at)
                     && let Some(&next) = targets.get(&at)

@@ -97,7 +97,7 @@ pub(super) fn resolve(parts: &[Part<'_>], problems: &mut Problems) -> Symbols {
             problems.add(Problem::DefinedTwice { name, first, second });
             continue;
         }
-        // Of equal ones the first, of common variables and shared memory the largest.
+        // The first of equal places; the largest of common variables and shared memory.
         let best = places.iter().rev().max_by_key(|&&(place, rank)| (rank, extent(parts, place)));
         let Some(&(chosen, rank)) = best else { continue };
         for &(other, its) in places {
@@ -201,7 +201,7 @@ fn function_text(function: &Function) -> String {
 
 /// Gives new names to a text's own symbols whose names mean something in another text.
 pub(super) fn rename(parts: &mut [Part<'_>], symbols: &Symbols) {
-    // Every name anywhere: a new one is none of them, so it is hidden nowhere.
+    // `taken` has every name of all texts, so that a new name hides none.
     let mut taken: HashSet<String> = symbols.chosen.keys().cloned().collect();
     for part in parts.iter() {
         let module = &part.module;
@@ -212,9 +212,9 @@ pub(super) fn rename(parts: &mut [Part<'_>], symbols: &Symbols) {
             variables.chain(labels).chain(prototypes).cloned()
         }));
     }
-    // The names that the texts before have.
+    // `used` has the names of earlier texts.
     let mut used: HashSet<String> = symbols.chosen.keys().cloned().collect();
-    // How many names were made of each.
+    // The number of names made from each.
     let mut counts: HashMap<String, u64> = HashMap::new();
     for part in parts {
         let shared: HashSet<Id> = shared(part).map(|(_, id, _)| id).collect();

@@ -44,7 +44,7 @@ impl Head {
                 }
             }
         }
-        // Of equal ones the first.
+        // The first of equal heads.
         let key = |(_, _, arch): &&(_, _, Arch)| (arch.number, arch.specific);
         let Some(&(highest, name, Arch { number, .. })) = archs.iter().rev().max_by_key(key) else {
             return head;

@@ -228,7 +228,7 @@ pub fn variable(name: &str) -> Option<String> {
         if nested && rest == "E" {
             break;
         }
-        // Internal linkage.
+        // An `L` says internal linkage.
         rest = rest.strip_prefix('L').unwrap_or(rest);
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let length: usize = rest.get(..digits)?.parse().ok()?;

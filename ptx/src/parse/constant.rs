@@ -91,7 +91,7 @@ fn conditional(cur: &mut Cursor<'_>, what: &str, depth: usize) -> Result<Value> 
     cur.require(b':')?;
     let otherwise = conditional(cur, what, depth - 1)?;
     match (condition, then, otherwise) {
-        // As it is: ptxas does not bring both values to one type.
+        // The value keeps its type: ptxas does not convert both to one type.
         (Value::Int(0, _), Value::Int(..), chosen @ Value::Int(..))
         | (Value::Int(1.., _), chosen @ Value::Int(..), Value::Int(..)) => Ok(chosen),
         _ => Err(cur.error_at(place, "`?` takes integers")),
@@ -128,7 +128,7 @@ fn integers(
     let truth = |is: bool| Some(Value::Int(u64::from(is), false));
     let (sa, sb) = (a.cast_signed(), b.cast_signed());
     let order = if unsigned { a.cmp(&b) } else { sa.cmp(&sb) };
-    // ptxas takes a count by its lower six bits.
+    // ptxas uses the lower six bits of a count.
     let count = (b & 63) as u32;
     match op {
         Operator::LogicalOr => truth(a != 0 || b != 0),
@@ -152,7 +152,7 @@ fn integers(
         Operator::Divide => {
             (b != 0).then(|| Value::Int(sa.wrapping_div(sb).cast_unsigned(), false))
         }
-        // Of unsigned values, other than in C.
+        // Unlike in C, the remainder is of unsigned values.
         Operator::Remainder => Some(Value::Int(a.checked_rem(b)?, true)),
     }
 }

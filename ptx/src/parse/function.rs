@@ -187,7 +187,7 @@ impl<'a> Body<'_, 'a> {
                 let head = head(self.cur, Space::Param, Linkage::Internal)?;
                 let name = self.cur.word("a name")?;
                 self.declare_register(name, None, head.ty, head.vector, place)?;
-                // A vector is as many registers.
+                // A vector is several registers.
                 match self.find(name) {
                     Some(Binding::Reg(id)) => formals.push(Formal::Reg(id)),
                     _ => {
@@ -361,7 +361,7 @@ impl<'a> Body<'_, 'a> {
                 inner.map(Symbol::Global).or_else(|| names.get(name).copied())
             })?;
             if matches!(space, Space::Global | Space::Const) {
-                // It lives as long as the module, under a name that nothing else has.
+                // A variable of a function lives as long as the module, under a unique name.
                 let id = GlobalId(index(self.globals.len() + self.hoisted.len()));
                 var.name = format!("{name}{}{}", self.mark, id.0);
                 self.hoisted.push(var);

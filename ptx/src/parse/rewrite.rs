@@ -36,7 +36,7 @@ impl<'a> Body<'_, 'a> {
             None => self.new_register(Type::Pred),
         };
         self.constants[value] = Some(reg);
-        // Each time anew, since the other uses need not come before this one.
+        // The predicate is set at each use, since other uses need not come before this one.
         self.ahead(Op::Mov { ty: Type::Pred, d: Some(reg), a: Operand::Imm(value as u64) });
         Ok(Pred { reg, negated: false })
     }

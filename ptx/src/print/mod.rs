@@ -255,7 +255,7 @@ impl<'m> Printer<'m> {
         self.out.push('\n');
         self.declarations()?;
         let mut by_place: Vec<_> = function.labels.iter().collect();
-        // Stable: labels of one place keep their order.
+        // The sort is stable: labels of one place keep their order.
         by_place.sort_by_key(|label| label.at);
         let mut labels = by_place.into_iter().peekable();
         let mut loc = None;

@@ -89,7 +89,7 @@ pub fn branch_tables(module: &Module, function: &Function) -> Function {
         let targets = function.tables.get(table.index()).cloned().unwrap_or_default();
         let mut counts: HashMap<LabelId, usize> = HashMap::new();
         targets.iter().for_each(|&label| *counts.entry(label).or_default() += 1);
-        // Of several that are named as often, the last.
+        // `max_by_key` chooses the last of the most frequent targets.
         let Some(rest) = targets.iter().copied().max_by_key(|label| counts.get(label)) else {
             edit.push(instr);
             continue;

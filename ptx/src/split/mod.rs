@@ -154,7 +154,7 @@ impl Outline {
     ) -> Result<(), Error> {
         let index = self.items.len();
         let mut what = kind_of(first).unwrap_or(What::Other);
-        // The last word at depth 0, which is a variable's name before its size, value or end.
+        // The last word at depth 0. A variable's name is that before its size, value or end.
         let mut word = None;
         let mut named = false;
         let mut depth = 0_usize;

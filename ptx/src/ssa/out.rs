@@ -102,7 +102,7 @@ impl Sequence {
                     ready.push(a);
                 }
             }
-            // What still waits goes in circles: each register of one is read once.
+            // The remaining copies form circles: each register of one is read once.
             let Some(first) = next.find(|d| self.source[d.index()].is_some()) else { return };
             let Some(ty) = function.registers.get(first.index()).copied() else { return };
             let saved = function.fresh_register(ty);

@@ -79,7 +79,7 @@ impl Flow {
                 search.function(index);
             }
             passes += 1;
-            // Sets that are too large are not made, so what was found then is not all.
+            // Sets that are too large are not built, so the search has not found everything.
             let given_up = search.sets.is_too_large() || (passes == MOST_PASSES && search.changed);
             if !search.changed || given_up {
                 return search.finish(given_up);

@@ -116,7 +116,7 @@ impl<'o> Effect<'o> {
             | Op::Activemask { .. }
             | Op::Elect { .. }
             | Op::MbarrierPending { .. }
-            // The stack is no variable of the module.
+            // The stack is not a variable of the module.
             | Op::Alloca { .. }
             | Op::Stacksave { .. }
             | Op::Stackrestore { .. }

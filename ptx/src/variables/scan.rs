@@ -30,7 +30,7 @@ pub(super) fn mentions_variables(text: &str) -> bool {
                 let length = word(rest);
                 let word = rest.get(..length).unwrap_or_default();
                 if matches!(word, ".global" | ".const") && parentheses == 0 {
-                    // Inside a function it is a variable of that function.
+                    // A declaration inside a function is of that function's variable.
                     if braces > 0 {
                         return true;
                     }
@@ -38,7 +38,7 @@ pub(super) fn mentions_variables(text: &str) -> bool {
                 } else if declares {
                     last = word;
                 } else if braces > 0 && first != b'%' && first != b'.' && !first.is_ascii_digit() {
-                    // Functions may come before variables: compared at the end.
+                    // A function may come before its variables, so words are compared at the end.
                     words.push(word);
                 }
                 length

@@ -95,21 +95,21 @@ fn addresses_in_registers() {
         ("ld.u32 %r1, [%rd5];", "x r"),
         ("st.u32 [%rd5], 1;", "x w"),
         ("atom.add.u32 %r1, [%rd5], 1;", "x w"),
-        // Two halves put together again.
+        // Two halves are joined again.
         ("mov.b64 {%r1, %r2}, %rd5; mov.b64 %rd6, {%r1, %r2}; st.u32 [%rd6+4], 1;", "x w"),
         ("shfl.sync.idx.b32 %r1|%p2, %r2, 0, 31, -1; ld.u32 %r3, [%rd5];", "x r"),
         // A comparison alone is no access.
         ("setp.eq.s64 %p2, %rd5, 0;", ""),
-        // The address is stored: anybody may have it.
+        // The address is stored, so any thread may load it.
         ("ld.param.u64 %rd6, [p]; st.global.u64 [%rd6], %rd5;", "x w"),
         ("ld.param.u64 %rd6, [p]; atom.global.exch.b64 %rd7, [%rd6], %rd5;", "x w"),
-        // An instruction that is not known.
+        // An unknown instruction.
         ("discard.global.L2 [%rd5], 128;", "x w"),
         ("tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f1}, [%rd5, {%r1}];", "x w"),
     ] {
         assert_eq!(of(&format!("{derived} {last}")), wanted, "{last}");
     }
-    // Against the order of the text, as in a loop.
+    // Copies against the order of the text, as in a loop.
     let looped = "L: @%p1 st.u32 [%rd3], 1; mov.u64 %rd3, %rd2; mov.u64 %rd2, %rd1;
                   mov.u64 %rd1, y; bra L;";
     assert_eq!(of(looped), "y w");
@@ -118,11 +118,11 @@ fn addresses_in_registers() {
 #[test]
 fn addresses_in_memory() {
     for (text, wanted) in [
-        // From a table, as its initialiser says.
+        // Addresses from a table, as its initialiser says.
         ("ld.global.u64 %rd1, [t];", "t r"),
         ("ld.global.u64 %rd1, [t]; ld.u32 %r1, [%rd1];", "y r, t r"),
         ("ld.global.u64 %rd1, [t]; st.u32 [%rd1], 1;", "y w, t r"),
-        // Through local and shared memory, which only this kernel sees.
+        // Addresses through local and shared memory, which only this kernel sees.
         (
             "mov.u64 %rd1, x; st.local.u64 [depot], %rd1; ld.local.u64 %rd2, [depot]; ld.u32 %r1, [%rd2];",
             "x r",
@@ -175,7 +175,7 @@ fn calls() {
             call("call.uni (r0), same, (a0);", "y", "ld.param.b64 %rd2, [r0]; ld.u32 %r1, [%rd2];"),
             "y r",
         ),
-        // Strings that are printed.
+        // Printed strings.
         (call("call.uni (r1), vprintf, (a0, a0);", "y", ""), "y r"),
         (call("call.uni (r1), other, (a0);", "y", ""), "x w, y w, t w, c r"),
     ] {
@@ -237,7 +237,7 @@ fn parameters_passed_by_address_and_variables_of_functions() {
 
 #[test]
 fn hostile_texts_end_in_time() {
-    // A chain of moves against the order of the text, longer than it is gone through.
+    // A chain of moves against the order of the text, longer than the most passes.
     let moves: String = (1..2000).map(|i| format!("mov.b64 %rd{i}, %rd{};\n", i + 1)).collect();
     let text = format!(
         "{HEAD}.global .u32 x; .global .u32 y;

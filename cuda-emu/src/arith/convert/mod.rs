@@ -79,7 +79,7 @@ const fn nan_to_int(source_width: u32, width: u32) -> u64 {
 pub(crate) fn float_to_int<F: Float, I: Int, const R: u8, const FTZ: bool>(a: F::Bits) -> I::Bits {
     let a = if FTZ { F::flush(a) } else { a };
     if F::WIDTH == 32 && I::WIDTH == 32 {
-        // In f32, for its vectors are twice as long. A NaN becomes 0.
+        // The value is an f32, whose vectors are twice as long as f64's. NaN becomes 0.
         let value = round_f32::<R>(f32::from_bits(a.widen() as u32));
         let bits = if I::SIGNED { (value as i32).cast_unsigned() } else { value as u32 };
         return I::Bits::narrow(bits.into());
@@ -179,7 +179,7 @@ pub(crate) fn float_to_float<
     let flushes = FTZ && From::WIDTH == 32 && To::FRACTION != F16::FRACTION;
     let a = if flushes { From::flush(a) } else { a };
     let bits = if From::FRACTION == To::FRACTION {
-        // Of f32 and f64 nothing is converted; an instruction that flushes makes NaN canonical.
+        // f32 and f64 are not converted; an instruction that flushes makes NaN canonical.
         let keep = From::WIDTH > 16 && !FTZ;
         To::Bits::narrow(if keep { a } else { From::canonical(a) }.widen())
     } else {

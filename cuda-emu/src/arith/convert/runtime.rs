@@ -171,7 +171,7 @@ impl Cvt {
             }
             (Kind::Int { width, signed }, to) => {
                 let value = extend(a, width, signed);
-                // f64 is rounded here once and for all; any other destination from odd.
+                // f64 is rounded here, once. Other destinations are rounded from odd.
                 let rounding = if to == Kind::F64 { self.rounding } else { ODD };
                 let value = with_rounding!(rounding, wide_to_f64, value, signed);
                 self.float(value)
@@ -242,7 +242,7 @@ impl Cvt {
     /// `cvt.tf32.f32`
     fn tf32(&self, a: u32) -> u64 {
         let bits = with_rounding!(self.rounding, super::f32_to_tf32, a);
-        // Values that are not finite are decremented, NaN too.
+        // Values that are not finite are decremented, including NaN.
         let infinite = self.satfinite && bits & F32::INFINITY == F32::INFINITY;
         let bits = if infinite { bits - (1 << 13) } else { bits };
         let negative = self.relu && F32::is_negative(bits);

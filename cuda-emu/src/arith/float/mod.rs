@@ -181,8 +181,8 @@ macro_rules! bitwise {
         }
         #[inline(always)]
         fn saturate(a: $bits) -> $bits {
-            // As integers, positive numbers are ordered as their bits; NaN and negative ones
-            // are past infinity.
+            // Positive numbers are ordered as their bits; NaN and negative numbers are, as unsigned integers, past
+            // infinity.
             if a > Self::INFINITY { 0 } else { a.min($one) }
         }
         #[inline(always)]
@@ -222,7 +222,7 @@ macro_rules! inherent {
                 let (a, b) = if FTZ { (Self::flush(a), Self::flush(b)) } else { (a, b) };
                 let sign = (a ^ b) & Self::SIGN;
                 let (x, y) = if XORSIGN { (a & !Self::SIGN, b & !Self::SIGN) } else { (a, b) };
-                // Two's complement of sign and magnitude: orders all numbers, -0 before +0.
+                // The key is the two's complement of sign and magnitude: it orders all numbers, -0 before +0.
                 let key = |v: $bits| {
                     let v = v.cast_signed();
                     v ^ ((v >> ($bits::BITS - 1)) & $signed::MAX)
@@ -234,7 +234,7 @@ macro_rules! inherent {
                 if NAN {
                     if a_nan | b_nan { Self::NAN } else { chosen }
                 } else {
-                    // With one NaN the other source, as it is.
+                    // With one NaN the result is the other source.
                     let other = if a_nan {
                         if XORSIGN { y | sign } else { y }
                     } else if XORSIGN {

@@ -9,7 +9,7 @@ pub(crate) fn f64_to_f32<const R: u8>(value: f64) -> u32 {
     let bits = nearest.to_bits();
     let back = f64::from(nearest);
     let negative = bits >> 31 == 1;
-    // One step of the magnitude towards zero, or away from it.
+    // The magnitude moves one step towards zero, or away from it.
     let inwards = match R {
         RZ | ODD => back.abs() > value.abs(),
         RM => back > value && !negative,
@@ -54,7 +54,7 @@ pub(crate) fn round_small<const EXPONENT: u32, const FRACTION: u32, const R: u8>
     let negative = bits >> 31 == 1;
     let magnitude = bits & 0x7fff_ffff;
     let exponent = magnitude >> 23;
-    // The least exponent, as an f32 has it, of a normal number of the format.
+    // The least exponent of a normal number of the format, as in an f32.
     let least = 128 - bias;
     let normal = exponent >= least;
     // A normal number keeps its exponent in front of the significand, so that a carry out of the
@@ -62,7 +62,7 @@ pub(crate) fn round_small<const EXPONENT: u32, const FRACTION: u32, const R: u8>
     let hidden = (magnitude & 0x7f_ffff) | if exponent == 0 { 0 } else { 0x80_0000 };
     let significand = if normal { magnitude.wrapping_sub((least - 1) << 23) } else { hidden };
     let deeper = if normal { 0 } else { least - exponent.max(1) };
-    // 31 is past all 24 bits: below half.
+    // A shift by 31 is past all 24 bits: below half.
     let shift = (dropped + deeper).min(31);
     let kept = significand >> shift;
     let rest = significand & ((1u32 << shift) - 1);

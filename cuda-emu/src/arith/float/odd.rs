@@ -10,7 +10,7 @@
 #[inline(always)]
 pub(crate) fn to_odd(value: f64, residual: f64) -> f64 {
     let bits = value.to_bits();
-    // Different signs: the value was rounded away from zero.
+    // If the signs differ, the value was rounded away from zero.
     let away = (residual.to_bits() ^ bits) >> 63;
     let truncated = bits.wrapping_sub(away) | 1;
     f64::from_bits(if residual.abs() > 0.0 { truncated } else { bits })
@@ -31,7 +31,7 @@ pub(crate) fn add_f32(a: f32, b: f32) -> f32 {
     let sum = a + b;
     let b_part = sum - a;
     let residual = (a - (sum - b_part)) + (b - b_part);
-    // Different signs: the sum was rounded away from zero.
+    // If the signs differ, the sum was rounded away from zero.
     let away = (residual.to_bits() ^ sum.to_bits()) >> 31;
     let truncated = sum.to_bits().wrapping_sub(away) | 1;
     f32::from_bits(if residual.abs() > 0.0 { truncated } else { sum.to_bits() })

@@ -111,7 +111,7 @@ impl Float for F32 {
         if R == RN {
             Self::flushed::<FTZ, SAT>(a * b, a * SCALE * b)
         } else {
-            // 48 bits: the product is exact.
+            // The product of 48 bits is exact.
             Self::directed::<R, FTZ, SAT>(f64::from(a) * f64::from(b))
         }
     }

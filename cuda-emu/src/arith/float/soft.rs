@@ -33,7 +33,7 @@ pub(crate) fn pack<const R: u8>(negative: bool, exponent: i32, significand: u128
     }
     let zeros = significand.leading_zeros();
     let top = significand << zeros;
-    // The top 64 bits, the last one sticky.
+    // `word` has the top 64 bits, the last one sticky.
     let word = u128::from((top >> 64) as u64 | u64::from(top as u64 != 0));
     // The value is in [2^power, 2^(power + 1)).
     let power = exponent - zeros.cast_signed() + 127;
@@ -102,8 +102,8 @@ pub(crate) fn fma<const R: u8>(a: f64, b: f64, c: f64) -> f64 {
     if c.significand == 0 {
         return pack::<R>(negative, exponent, product);
     }
-    // Both have zeros below: the product 20 or more, c 73. A shift by one loses nothing, and after
-    // a shift by two or more at most one leading bit cancels.
+    // Both significands have zeros below: the product 20 or more, c 73. A shift by one loses nothing, and after a shift
+    // by two or more at most one leading bit cancels.
     let (x, x_exponent) = align(product, exponent);
     let (y, y_exponent) = align(c.significand.into(), c.exponent);
     let common = x_exponent.max(y_exponent);
@@ -149,7 +149,7 @@ pub(crate) fn div<const R: u8>(a: f64, b: f64) -> f64 {
 /// Returns the square root of a finite number, not negative.
 pub(crate) fn sqrt<const R: u8>(a: f64) -> f64 {
     let a = unpack(a);
-    // The top bit at 126 or 127, the exponent even: a root of 64 bits.
+    // The top bit is at 126 or 127 and the exponent even: the root has 64 bits.
     let zeros = (a.significand.leading_zeros() + 64).cast_signed();
     let by = if (a.exponent - zeros) % 2 == 0 { zeros } else { zeros - 1 };
     let radicand = u128::from(a.significand) << (by & 127);

@@ -22,7 +22,7 @@ fn fields<T: Int>() {
         let bit = |word: u64, i: u32| word >> i & 1;
         let (from, count) = if T::WIDTH == 64 { (at, length) } else { (at & 255, length & 255) };
         let (from, count, top) = (u64::from(from), u64::from(count), u64::from(T::WIDTH) - 1);
-        // As the manual has it, bit by bit.
+        // The manual's definition, bit by bit.
         let sign = if !T::SIGNED || count == 0 {
             0
         } else {

@@ -29,7 +29,7 @@ fn pairs<T: Float>(exponent: u32) {
     for i in 0..CASES / 16 {
         let a = T::Bits::narrow(random.float(exponent, T::FRACTION));
         let other = random.float(exponent, T::FRACTION);
-        // Often the same number, or the same with the other sign.
+        // `b` is often the same number, or has the other sign.
         let b = match i % 4 {
             0 => a,
             1 => T::neg::<false>(a),

@@ -169,7 +169,7 @@ where
     let mut random = Random::new(u64::from(From::WIDTH * 32 + To::WIDTH));
     for i in 0..CASES_EACH * 4 {
         let a = match random.below(2) {
-            // Near what the destination can hold: ties, its subnormals, its greatest.
+            // Values near what the destination can hold: ties, its subnormals, its greatest.
             0 => {
                 let near = To::to_f64(To::Bits::narrow(random.float(To::EXPONENT, To::FRACTION)));
                 let step = random.below(5).wrapping_sub(2).cast_signed() as f64;

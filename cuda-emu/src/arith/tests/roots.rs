@@ -12,7 +12,7 @@ fn parts(value: f64, bits: u32) -> (u128, i32) {
         if exponent == 0 { (fraction, -1074) } else { (fraction | 1 << 52, exponent - 1075) };
     let length = 128 - significand.leading_zeros();
     if length > bits {
-        // Only roots that have no more bits are asked for.
+        // Only roots that have no more bits are tested.
         assert_eq!(significand.trailing_zeros().min(length - bits), length - bits);
         (significand >> (length - bits), exponent + (length - bits).cast_signed())
     } else {

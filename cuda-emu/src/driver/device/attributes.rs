@@ -56,7 +56,7 @@ pub(in crate::driver) fn value(
         A::CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID => int(ordinal),
         A::CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT => 1,
         A::CU_DEVICE_ATTRIBUTE_NUMA_ID | A::CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID => -1,
-        // No handle leaves the process, except as a file descriptor of nothing.
+        // No handle can be shared with another process, except a file descriptor of nothing.
         A::CU_DEVICE_ATTRIBUTE_GPU_OVERLAP
         | A::CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY
         | A::CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS

@@ -219,7 +219,8 @@ impl State {
     fn finish_capture(&mut self, number: u64, tail: &[u64]) -> Answer<u64> {
         let capture = self.objects.captures.get(number)?;
         let (graph, invalid, made) = (capture.graph, capture.invalid, capture.made);
-        // Streams that were drawn in must have been joined, destroyed ones too: all their nodes lie before the tail.
+        // Streams that joined the capture must have been joined again, destroyed ones too: all their nodes lie before
+        // the tail.
         let before = self.ancestors(tail);
         let mut unjoined = capture.lost.iter().any(|node| !before.contains(node));
         for other in self.objects.streams.values_mut() {
@@ -259,7 +260,7 @@ impl State {
             return;
         }
         capture.invalid = true;
-        // That it fails is known.
+        // The error of `finish_capture` is known.
         let _ = self.finish_capture(number, &tail);
     }
 
@@ -311,7 +312,7 @@ unsafe fn info(
             put_if_wanted(graph, handle(of));
             let this = state.objects.streams.get_mut(stream)?;
             let nodes = this.capture.as_ref().map(|(_, nodes)| nodes.as_slice());
-            // Valid until the next call that is captured, as the header says.
+            // The pointer is valid until the next captured call, as the header says.
             this.told = nodes.unwrap_or_default().iter().map(|&node| node as usize).collect();
             put_if_wanted(count, this.told.len());
             put_if_wanted(dependencies, this.told.as_ptr().cast());

@@ -136,7 +136,7 @@ pub(in crate::driver) fn told_kernel(
     let start = kernel.launch.params.as_ptr();
     let layout = kernel.program.params(kernel.launch.entry);
     let place = |&(offset, _): &(usize, usize)| start.wrapping_add(offset).expose_provenance();
-    // Made once, so that pointers that were returned before stay valid.
+    // The parameters are made once, so that earlier pointers to them stay valid.
     let told = node.told.get_or_insert_with(|| {
         let arguments = layout.iter().map(place).collect();
         Arc::new(Told { kernel: kernel.clone(), arguments })

@@ -136,7 +136,7 @@ impl State {
         if let Err(why) = compare(&exec.steps, &steps) {
             return Ok(Err(why));
         }
-        // The conditions of the two graphs are the same by the order in which they were made.
+        // Conditions of the two graphs correspond by the order of their creation.
         let defaults = |of: &[Condition]| of.iter().map(|one| one.default).collect::<Vec<_>>();
         if defaults(&exec.conditions) != defaults(&conditions) {
             let why = CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;

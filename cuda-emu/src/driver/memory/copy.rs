@@ -34,7 +34,7 @@ fn place(process: &Process, address: u64, extent: u64, side: Side) -> Answer<Pla
         Some(region) if region.holds(address, extent) => {
             Ok(Place { known: true, of_host: region.kind.on_host() })
         }
-        // Neither past the end of what the driver knows, nor in its gaps.
+        // Host memory lies neither past the end of the driver's regions nor in their gaps.
         None if side == Side::Host && address != 0 && !process.space.is_reserved(address) => {
             Ok(Place { known: false, of_host: true })
         }
@@ -94,7 +94,7 @@ impl State {
     /// a graph can't be instantiated (two H100s, driver 580).
     pub(in crate::driver) fn copy_is_possible(&self, process: &Process, copy: &Copy) -> Answer {
         let Source::At(from, _) = copy.from else { return Ok(()) };
-        // The device of a piece of pool memory, and whether another device has access to it.
+        // The device of pool memory, and whether the other device has access to it.
         let pooled = |address| {
             let region = process.space.find_known(address)?;
             let known = self.objects.allocations.get(&region.start)?;
@@ -267,7 +267,7 @@ functions! {
         _attributes: *mut CUmemcpyAttributes, _indices: *mut usize, _attribute_count: usize,
         stream: CUstream
     ) {
-        // A batch is not for the special streams.
+        // The special streams take no batches.
         if count == 0 || to.is_null() || from.is_null() || bytes.is_null() || stream.is_null() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }

@@ -85,7 +85,7 @@ fn free(address: u64, kinds: &[Kind], unknown: CUresult) -> Answer {
     if let Some(memory) = state.objects.outstanding.get(&address).cloned()
         && kinds.contains(&Kind::Pool)
     {
-        // Memory that a graph has not freed; the host waits, as for all memory of graphs.
+        // Memory of a graph: the host waits before it frees it.
         state.forbidden_in_capture()?;
         let context = state.current()?;
         state = wait_for_device(process, state, context)?;
@@ -189,7 +189,7 @@ functions! {
         let process = process()?;
         let mut state = process.lock();
         let context = state.current()?;
-        // Attached to all, or to the host alone.
+        // Flag 1 attaches to all streams, 2 to the host.
         if address.is_null() || ![1, 2].contains(&flags) {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
@@ -250,7 +250,7 @@ functions! {
         let state = process.lock();
         let known = state.objects.allocations.get(&region.start);
         match known {
-            // Everything is mapped, asked or not.
+            // All such memory is mapped, with or without the flag.
             Some(known) if known.kind.on_host() => put(flags, known.flags | 2),
             _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
         }

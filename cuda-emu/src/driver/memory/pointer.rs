@@ -23,10 +23,10 @@ impl State {
                 let access = pool.ok().and_then(|pool| pool.access.get(&device));
                 return access.copied().unwrap_or(0);
             }
-            // A graph's, which says for itself who has access.
+            // A graph's memory has its own record of access.
             None if region.kind == Kind::Pool => true,
             Some(known) => context.peers.contains(&known.context),
-            // A module's, or the heap's: of some context of its device.
+            // Memory of a module, or the heap, belongs to some context of its device.
             None => context.peers.iter().any(|&peer| {
                 self.objects.contexts.get(peer).is_ok_and(|peer| peer.device == region.device)
             }),

@@ -97,7 +97,7 @@ impl State {
         let stream = self.stream(stream)?;
         if let Some((capture, tail)) = self.objects.streams.get(stream)?.capture.clone() {
             let graph = self.capturing(capture)?;
-            // Memory that no graph has allocated is not a capture's to free; the capture goes on.
+            // A capture can't free memory that no graph has allocated; the capture goes on.
             let node = self.add_free(graph, address, &tail)?;
             self.objects.streams.get_mut(stream)?.capture = Some((capture, vec![node]));
             return Ok(());

@@ -80,11 +80,11 @@ pub(in crate::driver) unsafe fn parameters(
         // SAFETY: the next key follows a key's value.
         at = unsafe { at.add(2) };
     }
-    // Null alone would do for no parameters; a size of zero is none, as the driver has it.
+    // A null buffer is right only for no parameters. The driver takes a size of zero for none.
     if buffer.is_null() && size > 0 || size == 0 && bytes > 0 {
         return Err(invalid);
     }
-    // The driver takes less than the parameters have, and says nothing of the rest: zeroes here.
+    // The driver accepts less than the parameters need; the rest is undefined there, and zeros here.
     let Some(given) = packed.get_mut(..size) else {
         return Err(CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
     };
@@ -215,7 +215,7 @@ unsafe fn attributes(config: &CUlaunchConfig, shape: &mut Shape) -> Answer<Vec<c
                 A::CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE => {
                     return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
                 }
-                // Work that the device may do earlier or faster is done at its usual time.
+                // Attributes that allow the device to begin earlier or run faster are ignored.
                 id if id.0 <= A::CU_LAUNCH_ATTRIBUTE_SHARED_MEMORY_MODE.0 => {}
                 _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
             }

@@ -26,7 +26,7 @@ impl State {
         if let Some(&module) = known.modules.get(&context) {
             return Ok(module);
         }
-        // The first context takes the program that was loaded to see whether it can be.
+        // The first context uses the program that the library was loaded with.
         let first = known.modules.is_empty() && device == 0 && !known.used;
         let program = if first {
             known.program.clone()

@@ -94,7 +94,7 @@ unsafe fn load_module(
     let mut state = process.lock();
     let (context, device) = state.current_device()?;
     state.forbidden_in_capture()?;
-    // As the driver does it: loading waits for the device.
+    // Loading waits for the device, as in the driver.
     drop(wait_for_device(process, state, context)?);
     if module.is_null() {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);

@@ -170,7 +170,7 @@ impl Engine {
         let wanted = self.random.is_some() && self.is_wanted();
         let number = match &mut self.random {
             None => *self.ready.first()?,
-            // The adversary does one thing at a time; who does it looks again afterwards.
+            // The adversary does one thing at a time; the thread that does it looks for work again afterwards.
             Some(_) if self.running > 0 => return None,
             Some(_) if self.ready.is_empty() => {
                 self.credits = 0;
@@ -288,7 +288,7 @@ fn serve(process: &Process) {
     let mut idle = false;
     loop {
         let Some((number, turn)) = state.engine.take(idle) else {
-            // Queries wait until what they are owed is done, or nothing can be.
+            // A query waits until its quota of work is done, or none can be.
             if state.engine.running == 0 {
                 process.done.notify_all();
             }
@@ -328,7 +328,7 @@ fn serve(process: &Process) {
         if idle && state.engine.waiters > 0 {
             idle = false;
         }
-        // Those who only ask an adversarial engine wait, too.
+        // Queries of an adversarial engine wait, too.
         if state.engine.waiters > 0 || state.engine.random.is_some() {
             process.done.notify_all();
         }
@@ -424,7 +424,7 @@ impl Process {
     ) -> Answer<Locked<'a>> {
         state.engine.activity += 1;
         state.engine.waiters += 1;
-        // The youngest is done last, mostly, so that each is checked once.
+        // The youngest work is mostly done last, so that each number is checked once.
         let mut left = numbers.to_vec();
         left.sort_unstable();
         state.engine.awaited.extend(&left);

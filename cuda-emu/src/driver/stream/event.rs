@@ -157,7 +157,7 @@ functions! {
         let mut state = process.lock();
         let known = state.objects.events.get(number(event))?;
         let (captured, record) = (known.captured.is_some(), known.record);
-        // Either spoils a capture; what the event is comes before where it is asked.
+        // Either error spoils a capture; the event's own state comes before that of the query.
         let allowed = state.forbidden_in_capture();
         if captured {
             return Err(CUresult::CUDA_ERROR_CAPTURED_EVENT);
@@ -175,7 +175,7 @@ functions! {
         let mut state = process.lock();
         let known = state.objects.events.get(number(event))?;
         let (captured, record) = (known.captured.is_some(), known.record);
-        // Either spoils a capture; what the event is comes before where it is asked.
+        // Either error spoils a capture; the event's own state comes before that of the query.
         let allowed = state.forbidden_in_capture();
         if captured {
             return Err(CUresult::CUDA_ERROR_CAPTURED_EVENT);

@@ -92,7 +92,7 @@ fn kind(work: &Work) -> Option<u64> {
 
 /// Returns the hash of a sequence and one more number.
 fn fold(hash: u64, number: u64) -> u64 {
-    // The steps of SplitMix64, each of which can be undone: nothing is lost between two numbers.
+    // SplitMix64's steps are invertible: two numbers never give one hash.
     let mut mixed = (hash ^ number).wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -167,7 +167,7 @@ pub(in crate::driver) fn perform(process: &Process, turn: &Turn) -> Outcome {
             };
             let difference = now.wrapping_sub(*value);
             let met = match (flags & 3, bytes) {
-                // Cyclic, as counters that wrap around need it.
+                // The comparison is cyclic, for counters that wrap around.
                 (0, 4) => (difference as u32).cast_signed() >= 0,
                 (0, _) => difference.cast_signed() >= 0,
                 (1, _) => now == *value,

@@ -13,8 +13,8 @@ refused_of_other_headers! {
     fn cuGLGetDevices_v2(*mut c_uint, *mut CUdevice, c_uint, c_uint);
     fn cuGraphicsGLRegisterBuffer(*mut CUgraphicsResource, c_uint, c_uint);
     fn cuGraphicsGLRegisterImage(*mut CUgraphicsResource, c_uint, c_uint, c_uint);
-    // The ABI of before CUDA 3.2: some look for it by this name, and call the newer one.
+    // The ABI before CUDA 3.2: some programs look it up by this name, and call the newer one.
     fn cuGraphicsResourceGetMappedPointer(*mut c_uint, *mut c_uint, CUgraphicsResource);
-    // As in drivers from CUDA 12.0 on.
+    // Drivers from CUDA 12.0 on refuse it too.
     fn cuProfilerInitialize(*const c_char, *const c_char, c_int);
 }

@@ -55,7 +55,7 @@ impl Barrier {
         if self.threads == 0 {
             return (0..warps).all(|at| live(at) & !arrived(at) == 0);
         }
-        // Warps count as a whole: lanes that ended or never were come with the others.
+        // Warps count as a whole: lanes that have ended or never existed count as arrived.
         let count: u32 = (0..warps)
             .map(|at| match arrived(at) {
                 0 => 0,

@@ -91,7 +91,7 @@ pub(crate) fn note_with(mut finding: Finding, complete: impl FnOnce(&mut Finding
         Some(known) => known.count += 1,
         None => {
             complete(&mut finding);
-            // Standard error may be closed, in a handler of the process's end for one.
+            // Standard error may be closed, for example in a handler of the process's end.
             let _ = writeln!(std::io::stderr().lock(), "cuda-emu: {finding}");
             found.push(finding);
         }

@@ -77,7 +77,7 @@ impl Word {
         let (mut race, mut known) = (None, None);
         let mut at = 0;
         while let Some(old) = self.accesses.get_mut(at) {
-            // Reads, and what polls or counts over and over, push the oldest out when there is no room.
+            // Without room, reads and polls push the oldest access out.
             let covers = new.how == PLAIN_WRITE && new.covers(old);
             let conflicts = new.conflicts(old);
             if again(old) {
@@ -116,7 +116,7 @@ impl Word {
             Some(access) => access.lanes |= new.lanes,
             None => {
                 if self.accesses.len() >= REMEMBERED {
-                    // More are to meet a write than a read.
+                    // Writes conflict with more accesses than reads do, so a read is replaced first.
                     let read = self.accesses.iter().position(|old| !old.how.write);
                     self.accesses.remove(read.unwrap_or(0));
                 }

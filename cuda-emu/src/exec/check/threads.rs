@@ -124,7 +124,7 @@ impl Clocks {
 
     /// Lanes learn what was published, and what they have seen by strong reads.
     pub(crate) fn acquire(&mut self, from: &Clock, warp: u32, mask: u32) {
-        // Lanes that knew the same know the same again.
+        // Lanes with equal clocks get equal clocks again.
         let mut last: Option<(Clock, Clock)> = None;
         for lane in lanes(mask) {
             let Some(thread) = self.thread(warp, lane) else { return };

@@ -109,7 +109,7 @@ impl Lanes for CopiesArrive {
         let (warp, shared) = (m.warp.index, m.shared.expose_provenance() as u64);
         let Some(check) = &mut m.block.check else { return Flow::Next };
         for lane in lanes(mask) {
-            // As `mbarrier` itself knows them; what is out of bounds is its own fault.
+            // The offset is computed as by `mbarrier`, which reports its own faults.
             let offset =
                 if at[lane] >= SHARED_WINDOW { at[lane] - SHARED_WINDOW } else { at[lane] };
             check.arrive_copies(shared.wrapping_add(offset), warp, lane);
@@ -151,7 +151,7 @@ impl Machine<'_> {
     }
 
     fn watch(&mut self, space: u8, seen: &Seen<'_>) {
-        // Taken out so that a report can be made of the machine meanwhile.
+        // The check is taken out so that the machine can make a report meanwhile.
         let Some(mut check) = self.block.check.take() else { return };
         let mut global = self.global.take();
         for lane in lanes(seen.mask) {
@@ -366,7 +366,7 @@ impl Machine<'_> {
     fn race(&self, lane: usize, how: How, at: u64, of: &str, old: &Access) {
         let what = format!("race: {} at {at:#x}: {of}", name(how));
         let access = Report { address: Some(at), ..self.report(lane, what) };
-        // Asynchronous copies are their thread's.
+        // Asynchronous copies belong to their thread.
         let tid = self.job.tids.get((old.warp % self.job.warps.max(1)) as usize);
         let thread =
             |d: usize| tid.map_or(0, |tid| tid[d][old.lanes.trailing_zeros() as usize & 31]);

@@ -45,7 +45,7 @@ impl Machine<'_> {
             }
         }
         let Some((target, lanes)) = first else {
-            // All groups have come to the join at once, which two groups of one branch don't.
+            // All groups have reached the join at once, which two groups of one branch don't.
             return Flow::Leave;
         };
         self.mask = lanes;

@@ -39,7 +39,7 @@ unsafe fn copy(from: *mut u8, source: &Spot, to: *mut u8, target: &Spot, mask: u
                             std::ptr::write_bytes(t.add(n), 0, m - n);
                         }
                     }
-                    // The upper half of 128 bits lies apart.
+                    // The upper half of 128 bits is separate.
                     if let (
                         Spot::Reg { slot: s, class: Class::Double },
                         Spot::Reg { slot: t, class: Class::Double },

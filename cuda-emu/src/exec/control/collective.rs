@@ -40,7 +40,7 @@ unsafe fn groups(m: &Machine<'_>, slot: u32, there: u32, mut each: impl FnMut(u3
     while rest != 0 {
         let first = members[rest.trailing_zeros() as usize];
         let same = lanes(rest).fold(0, |all, l| all | u32::from(members[l] == first) << l);
-        // Without `.sync` there are no members: all that are active take part.
+        // Without `.sync` there is no mask: all active lanes take part.
         each(if first == 0 { same } else { same & first });
         rest &= !same;
     }

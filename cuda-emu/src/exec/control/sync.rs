@@ -125,7 +125,7 @@ impl Lanes for BarWarp {
         let others = lanes(mask).filter(|&lane| masks[lane] != value);
         let others = others.fold(0, |all, lane| all | 1 << lane);
         if others != 0 {
-            // Another mask is another barrier: those come here again.
+            // Lanes with another mask wait at another barrier, so they execute this again.
             let split = Split { mask: others, ..m.current(m.pc, State::Ready) };
             m.warp.splits.push(split);
             m.mask &= !others;

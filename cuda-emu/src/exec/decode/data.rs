@@ -244,7 +244,7 @@ impl Decoder<'_, '_> {
             self.emit(Inst { d, a: slot, ..inst });
             return Ok(());
         }
-        // First the value in 32 bits, extended from the narrower of 32 bits and `from`.
+        // `value` is first the source in 32 bits, extended from the narrower of 32 bits and `from`.
         let mut value = slot;
         if from.bits() == 64 {
             value = self.temp(Class::Narrow);

@@ -154,7 +154,7 @@ fn flags(access: &Access, store: bool) -> u32 {
 /// orders.
 fn order(access: &Access) -> u32 {
     match access.order {
-        // Made for memory that others change meanwhile.
+        // `.cv` is for memory that others change meanwhile.
         Order::Weak if access.cache == Some(ptx::ir::Cache::Cv) => STRONG,
         Order::Weak => 0,
         Order::Acquire => STRONG | watch::ACQUIRE,

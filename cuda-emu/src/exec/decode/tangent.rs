@@ -353,7 +353,7 @@ impl Decoder<'_, '_> {
             Op::Cvt { .. } => self.conversion(op),
             Op::Shfl { d, a, .. } => {
                 let a = self.source(a);
-                // Into a sink nothing is moved, but the instruction still has a rule.
+                // A sink takes nothing, but the instruction still has a rule.
                 let rule = |d| What::Exchange { d, a };
                 vec![self.register(*d).map_or(What::Constant { d: Vec::new() }, rule)]
             }

@@ -280,7 +280,7 @@ fn work(job: &Job<'_>) -> (u64, Option<Fault>) {
     let mut resident: VecDeque<Block> = VecDeque::new();
     let mut spare: Option<Block> = None;
     let (limit, mut expired) = (job.resident(), 0u32);
-    // Turns in a row in which a block only waited.
+    // Consecutive slices in which a block only waited.
     let mut waited = 0;
     let begin = |spare: &mut Option<Block>| -> Option<Block> {
         let linear = job.take()?;
@@ -318,8 +318,9 @@ fn work(job: &Job<'_>) -> (u64, Option<Fault>) {
                     resident.push_front(block);
                     begun = true;
                 }
-                // They may wait for a block of another worker, which shares the core. When all blocks have begun, once
-                // for all of them: each time may cost a time slice of the system if other processes want the core.
+                // The blocks may wait for a block of another worker on the same core. Once all have begun, the worker
+                // yields once for all of them: each yield may cost a time slice of the system if other processes want
+                // the core.
                 if m.polled && (begun || waited >= resident.len()) {
                     waited = 0;
                     std::thread::yield_now();

@@ -113,7 +113,7 @@ impl<M: Cell, D: Into32, const HOW: u8> Lanes for Atomic<M, D, HOW> {
         // SAFETY: slot d is a register of this width.
         unsafe { D::put(m, i.d, &out, mask) };
         if unchanged {
-            // A lock that is taken, a flag that is read: somebody else may have to go on first.
+            // The atomic may poll a lock or a flag: another block may have to run first.
             m.poll(POLL_COST);
         }
         Flow::Next

@@ -222,7 +222,7 @@ impl Machine<'_> {
             let Some(region) = found.filter(|r| r.holds(address, want.bytes)) else {
                 return Err((Code::IllegalAddress, self.space.describe(address)));
             };
-            // Only here, so that it costs nothing while the region stays the same.
+            // The device is compared only here, so that it costs nothing while the region stays the same.
             let own = region.device == self.job.env.device.ordinal;
             let reach = if own { 3 } else { (self.job.around.reach)(&region) };
             if reach == 0 {

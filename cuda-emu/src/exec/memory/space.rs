@@ -17,7 +17,7 @@ pub(crate) const fn window(space: u8) -> u64 {
 }
 
 ops! {
-    // Adds or takes away the window, which is the mode. A null pointer is none in any space.
+    // The mode is the window, added or subtracted. A null pointer is null in every space.
     Cvta64[;] = |window, a: u64| -> u64 { a.wrapping_add(window) }
     Cvta32To64[;] = |window, a: u32| -> u64 { u64::from(a).wrapping_add(window) }
     Cvta64To32[;] = |window, a: u64| -> u32 { a.wrapping_add(window) as u32 }

@@ -175,7 +175,7 @@ fn relation(cmp: Cmp, float: bool) -> Option<(u8, bool, bool)> {
         Cmp::Ge | Cmp::Hs if float => (REL_LE, true, false),
         Cmp::Le | Cmp::Ls => (REL_LT, true, true),
         Cmp::Ge | Cmp::Hs => (REL_LT, false, true),
-        // True also if an operand is NaN: the opposite of the opposite.
+        // `equ` is the negation of `ne`, which is false for NaN.
         Cmp::Equ => (REL_NE, false, true),
         Cmp::Ltu => (REL_LE, true, true),
         Cmp::Leu => (REL_LT, true, true),

@@ -15,7 +15,7 @@ ops! {
     IntToFloat[A: IntReg, D: FloatReg; R: u8] = |_, a: IE<A>| -> FE<D> { convert::int_to_float::<A, D, R>(get(a)).set() }
     FloatToFloat[A: FloatReg, D: FloatReg; R: u8] = |_, a: FE<A>| -> FE<D> { convert::float_to_float::<A, D, R, false, false>(get(a)).set() }
     Integral[A: FloatReg; R: u8] = |_, a: FE<A>| -> FE<A> { convert::integral::<A, R, false, false>(get(a)).set() }
-    // The mode is how far the value is shifted to the top and back.
+    // The mode is the distance of the shift to the top and back.
     ExtendSigned[;] = |shift, a: u32| -> u32 { ((a << (shift & 31)).cast_signed() >> (shift & 31)).cast_unsigned() }
     ExtendZero[;] = |shift, a: u32| -> u32 { a << (shift & 31) >> (shift & 31) }
 }

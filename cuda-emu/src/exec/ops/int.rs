@@ -292,7 +292,7 @@ impl<T: IntReg, const OP: u8> Lanes for Carry<T, OP> {
         let (a, b, c) =
             unsafe { (m.lanes::<IE<T>>(i.a), m.lanes::<IE<T>>(i.b), m.lanes::<IE<T>>(i.c)) };
         for lane in 0..LANES {
-            // A subtraction adds the complement and a one; its flag is the carry of that, so set where nothing is borrowed.
+            // A subtraction adds the complement and one. Its flag is that sum's carry: set if nothing is borrowed.
             let flag = if i.imm & 1 != 0 { flags & (1 << lane) != 0 } else { OP == 1 };
             let (a, b, c) = (get(a[lane]), get(b[lane]), get(c[lane]));
             let (value, carry) = match OP {

@@ -10,7 +10,7 @@ ops! {
     Move64[;] = |_, a: u64| -> u64 { a }
     Widen[;] = |_, a: u32| -> u64 { u64::from(a) }
     WidenSigned[;] = |_, a: u32| -> u64 { a as i32 as u64 }
-    // The low bits, of which the mode is the mask.
+    // The mode is the mask of the low bits.
     Narrow[;] = |mask, a: u64| -> u32 { (a & mask) as u32 }
     Slct32[; FLOAT: bool, FTZ: bool] = |_, a: u32, b: u32, c: u32| -> u32 {
         let first = if FLOAT { compare::slct_f32::<FTZ>(c) } else { compare::slct_s32(c) };
@@ -20,7 +20,7 @@ ops! {
         let first = if FLOAT { compare::slct_f32::<FTZ>(c) } else { compare::slct_s32(c) };
         if first { a } else { b }
     }
-    // Half registers into one and back; the mode is the width of a part in bits.
+    // Joins halves to one register and splits it; the mode is the width of a part in bits.
     Join2[;] = |bits, a: u32, b: u32| -> u32 { a & ((1 << (bits & 31)) - 1) | b << (bits & 31) }
     Join2Wide[;] = |_, a: u32, b: u32| -> u64 { u64::from(a) | u64::from(b) << 32 }
     Join4Wide[;] = |_, a: u32, b: u32, c: u32, e: u32| -> u64 {
@@ -29,7 +29,7 @@ ops! {
     Join4[;] = |_, a: u32, b: u32, c: u32, e: u32| -> u32 {
         a & 0xff | (b & 0xff) << 8 | (c & 0xff) << 16 | e << 24
     }
-    // Bits of a part: shift in the lower byte of the mode, width in bits above.
+    // Extracts a part: the mode's lower byte is the shift, the bits above the width.
     Part32[;] = |mode, a: u32| -> u32 {
         let kept = if mode >> 8 >= 32 { u32::MAX } else { (1 << (mode >> 8)) - 1 };
         (a >> (mode & 31)) & kept

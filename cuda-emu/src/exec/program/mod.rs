@@ -96,7 +96,7 @@ pub struct Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // The last first: removing a region moves those above it.
+        // The regions are removed from the last to the first: each removal moves those above.
         for &start in self.regions.iter().rev() {
             self.space.free(start);
         }
@@ -372,7 +372,7 @@ impl Program {
     pub(crate) fn local_bytes(&self, entry: EntryId, stack: u32) -> u32 {
         let reach = self.reach(entry);
         let stack = if reach.calls { stack } else { 0 };
-        // The kernel's own variables fit. A call that does not is a fault when it is made.
+        // The kernel's own variables fit. A call whose variables don't is a fault when it is made.
         reach.local_bytes.saturating_add(stack).min(MOST_LOCAL).next_multiple_of(16)
     }
 

@@ -146,7 +146,7 @@ impl Machine<'_> {
         (place, bytes, a): (Place, u32, &[Source]),
         mask: u32,
     ) {
-        // As the store does it: an element of all lanes, then the next.
+        // The order is the store's: an element of all lanes, then the next.
         for (element, &source) in (0..).zip(a) {
             for lane in lanes(mask) {
                 // SAFETY: the caller's promise.
@@ -178,7 +178,7 @@ impl Machine<'_> {
         let What::Atomic { op, ty, place, rmw, d, a, c } = rule.what else { return };
         let bytes = ty.bytes();
         let width = bytes as usize / 2;
-        // The values that the lanes before have left.
+        // The values that earlier lanes have stored.
         let mut left: Vec<(u64, u64)> = Vec::new();
         for lane in lanes(mask) {
             // SAFETY: the caller's promise.
@@ -212,7 +212,7 @@ impl Machine<'_> {
                     out
                 }
                 _ if units == none && new_units == none && third_units == none => none,
-                // The operand that is compared with is the first.
+                // The first operand of `cas` is the compared one.
                 AtomOp::Cas => {
                     let low = u64::MAX >> (64 - ty.bits().clamp(1, 64));
                     if old & low == value & low { third_units } else { units }

@@ -273,7 +273,7 @@ impl Machine<'_> {
                 }
                 (*d, out)
             }
-            // Done before, or by themselves.
+            // These rules were applied before, or apply themselves.
             What::Constant { .. }
             | What::Load { .. }
             | What::Store { .. }

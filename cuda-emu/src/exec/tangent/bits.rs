@@ -26,7 +26,7 @@ pub(crate) fn logic(
 ) -> Result<[Unit; WIDEST]> {
     let mut out = [0; WIDEST];
     for (at, units) in sources.iter().enumerate() {
-        // The result's bits if this source's are zeros, and if they are ones.
+        // The result's bits if this source's bits are all zeros, or all ones.
         let with = |bits: u64| {
             let mut values = values;
             values[at] = bits;

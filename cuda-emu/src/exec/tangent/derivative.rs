@@ -99,7 +99,7 @@ pub(crate) fn derivative(function: Function, mode: &Mode, v: [f64; 3], t: [f64; 
         Function::Abs => (a.abs(), scaled(da, sign(a))),
         Function::Neg => (-a, -da),
         Function::Rcp => (1.0 / a, scaled(da, -1.0 / (a * a))),
-        // The slope of the root is infinite at zero: the derivative is taken as zero.
+        // The slope of the root is infinite at zero; the derivative is defined as zero.
         Function::Sqrt if a == 0.0 => (a, 0.0),
         Function::Sqrt => (a.sqrt(), scaled(da, 0.5 / a.sqrt())),
         Function::Rsqrt => (1.0 / a.sqrt(), scaled(da, -0.5 / (a * a.sqrt()))),
@@ -125,7 +125,7 @@ pub(crate) fn derivative(function: Function, mode: &Mode, v: [f64; 3], t: [f64; 
 
 /// Returns a result's tangent after `.sat` and `.relu`.
 pub(crate) fn clamped(sat: bool, relu: bool, value: f64, tangent: f64) -> f64 {
-    // NaN is in no range.
+    // NaN is outside of every range.
     let inside = (!sat || (0.0..=1.0).contains(&value)) && (!relu || (0.0..).contains(&value));
     if inside { tangent } else { 0.0 }
 }

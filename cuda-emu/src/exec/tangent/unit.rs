@@ -77,7 +77,7 @@ pub(crate) fn read(units: &[Unit]) -> Number {
     if let Some(origin) = units.iter().find_map(|&unit| origin(unit)) {
         return Number::Lost(origin);
     }
-    // A bf16 above 16 bits that are constant: the `float` of its value.
+    // A bf16 above 16 constant bits is the `float` of its value.
     if let [0, upper] = *units
         && !is_rest(upper)
     {
@@ -118,7 +118,7 @@ pub(crate) fn runs(units: &[Unit]) -> impl Iterator<Item = Run> {
                 let piece = *len == 1 && units.get(start + 1).is_some_and(|&next| is_rest(next));
                 !piece && number.is_some_and(|number| matches!(read(number), Number::Tangent(_)))
             };
-            // The longest: the first unit alone would do for 16 bits.
+            // The longest match: for 16 bits the first unit alone would match.
             if let Some(len) = [4, 2, 1].into_iter().find(is_whole) {
                 run = Run { start, len, number: Some(f64::from_bits(first)) };
             }

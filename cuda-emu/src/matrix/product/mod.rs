@@ -27,7 +27,7 @@ const ZERO_EXPONENT: i32 = -1000;
 #[inline(always)]
 fn exponent(x: f64, least: i32) -> i32 {
     let biased = (x.to_bits() >> 52 & 0x7ff) as i32;
-    // An infinity's does not matter: a plain sum takes its place.
+    // An infinity's exponent does not matter: a plain sum replaces the result.
     if biased == 0 { ZERO_EXPONENT } else { (biased - 1023).clamp(least, 128) }
 }
 
@@ -153,7 +153,7 @@ impl Product {
                     let mut plain = self.sums(&a, &b, |sum, a: f64, b| sum + a * b);
                     for ((plain, c), sum) in plain.iter_mut().zip(&c).zip(&sums) {
                         *plain += c;
-                        // Infinities and NaN are what a plain sum makes of them.
+                        // A plain sum gives infinities and NaN.
                         *plain = if plain.is_finite() { *sum } else { *plain };
                     }
                     plain
@@ -262,7 +262,7 @@ impl Product {
         let (m, n, k) = (self.a.rows, self.b.columns, self.a.columns);
         let mut sums = *from;
         for row in 0..m {
-            // A row of D is updated at once: that is what is vectorised.
+            // A row of D is updated at once, which vectorises.
             let mut line = [T::default(); COLUMNS];
             line[..n].copy_from_slice(&sums[row * n..][..n]);
             for inner in 0..k {

@@ -135,7 +135,7 @@ impl<'a> Body<'_, 'a> {
         let Common { order, scope, mut space } = common(w, Order::Release);
         need!(w.ty().filter(|&t| t == Type::B64));
         finish!(w);
-        // Without a state only on a barrier of another block, where there is none to give.
+        // The state is optional only for a barrier of another block, which returns none.
         let mut d = None;
         if !self.cur.at(b'[') {
             d = self.dst()?;

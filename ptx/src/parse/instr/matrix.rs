@@ -103,7 +103,7 @@ impl<'a> Body<'_, 'a> {
         let rounding = w.opt(Rounding::from_name);
         let d_ty = need!(w.ty());
         let second = need!(w.ty());
-        // Of f16 only the types of d and c are named.
+        // For f16 only the types of d and c are named.
         let (a_ty, b_ty, c_ty) = match w.ty() {
             Some(b_ty) => (second, b_ty, need!(w.ty())),
             None => (Type::F16, Type::F16, second),

@@ -161,7 +161,7 @@ impl<'a> Body<'_, 'a> {
         if !known || w.list.len() != 1 {
             return Ok(None);
         }
-        // A hint alone, which only the spaces that it can name have.
+        // A hint without an operation: only the spaces that it can name have one.
         let mut named = space;
         let addr = self.place(&mut named)?;
         let size = if self.cur.at(b',') { Some(self.next(Type::U32)?) } else { None };
@@ -200,8 +200,8 @@ impl<'a> Body<'_, 'a> {
         if w.done() && scope.is_some() {
             return Ok(Some(Op::Fence { kind, scope }));
         }
-        // Between proxies, or for barriers: no operands, but for `fence.proxy.tensormap`. Only the second time, since
-        // the scope may stand first.
+        // Fences between proxies, or for barriers, have no operands, except `fence.proxy.tensormap`. They are read in
+        // the second pass only, since the scope may come first.
         if !w.any_order || !self.cur.at(b';') {
             return Ok(None);
         }

@@ -89,7 +89,7 @@ impl<'a> Body<'_, 'a> {
                 None if name.starts_with('%') && !self.is_special(name) => {
                     return Err(self.cur.error_at(place, format!("`{name}` is not declared")));
                 }
-                // Of a block that has ended: the printer declares it for the whole function.
+                // The variable's block has ended: the printer declares it for the whole function.
                 None if name != "_" && self.unique.is_variable(name) => {
                     return Err(self.cur.error_at(place, format!("`{name}` is not declared here")));
                 }
@@ -114,7 +114,7 @@ impl<'a> Body<'_, 'a> {
     pub(super) fn create_policy(&mut self, w: &mut Words<'_, 'a>) -> Family {
         let opcode = format!("createpolicy.{}", w.list.join("."));
         let d = self.dst()?;
-        // Without a fraction it is 1.
+        // Without operands, the fraction is 1.
         let operands = if self.cur.at(b';') {
             Box::default()
         } else {
