@@ -47,7 +47,7 @@ pub enum TangentError {
         address: u64,
         /// Bytes of all numbers.
         bytes: u64,
-        /// What is there.
+        /// A description of the address.
         place: String,
     },
     /// The address or offset is no multiple of the numbers' size.

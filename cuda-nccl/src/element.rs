@@ -9,7 +9,7 @@ use crate::raw::{ncclDataType_t, ncclRedOp_t};
 /// A type of elements that NCCL moves and reduces: `i8`, `u8`, `i32`, `u32`, `i64`, `u64`, `f32`, `f64`, and with the
 /// feature `half` also `f16` and `bf16`.
 ///
-/// It is sealed: NCCL has no others that Rust has.
+/// The trait is sealed: Rust has no other types that NCCL has.
 pub trait Element: Pod + sealed::Sealed {
     /// The type in NCCL's terms.
     const TYPE: DataType;

@@ -56,7 +56,7 @@ pub enum Error {
          calls, from a separate thread or in one `Group`"
     )]
     Timeout {
-        /// What was waited for.
+        /// The operation that took too long.
         what: &'static str,
         /// The rank in the communicator.
         rank: usize,
@@ -67,8 +67,8 @@ pub enum Error {
     /// aborted, so that it ends.
     #[error("call {number} of rank {rank} is {call}, but that of rank {other_rank} is {other}")]
     Mismatch {
-        /// How many collectives and splits the rank had made before the call; of a message in a group, before the group.
-        /// Always 0 with [`Config::checked`](crate::Config::checked).
+        /// How many collectives and splits the rank had made before the call; of a message in a group, before the
+        /// group. Always 0 with [`Config::checked`](crate::Config::checked).
         number: u64,
         /// The rank whose call is refused.
         rank: usize,
@@ -108,8 +108,8 @@ impl Error {
         Self::Invalid(message.into())
     }
 
-    /// Returns whether an error of this kind, returned by a call, means that the communicators of the call were aborted, so
-    /// that every later call returns it. After any other error, such as [`Mismatch`](Self::Mismatch) or
+    /// Returns whether an error of this kind, returned by a call, means that the communicators of the call were
+    /// aborted, so that every later call returns it. After any other error, such as [`Mismatch`](Self::Mismatch) or
     /// [`Gone`](Self::Gone), [`Communicator::check`](crate::Communicator::check) returns whether they were.
     #[must_use]
     pub fn is_final(&self) -> bool {

@@ -39,10 +39,10 @@ pub(crate) struct Custom {
 /// How far a communicator is.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// It waits for other ranks.
+    /// The communicator waits for other ranks.
     Begins(Job),
     Live(Live),
-    /// It could not be created, or has ended.
+    /// The communicator could not be created, or has ended.
     Over,
 }
 
@@ -253,8 +253,8 @@ impl Comm {
         }
     }
 
-    /// Returns whether enqueued work can't come to an end: it is incomplete after an error, or waits for a rank that has
-    /// aborted. What such a rank has sent before may still arrive, so that is waited for a while.
+    /// Returns whether enqueued work can't come to an end: it is incomplete after an error, or waits for a rank that
+    /// has aborted. What such a rank has sent before may still arrive, so that is waited for a while.
     fn hangs(&self, inner: &Inner) -> bool {
         if inner.error.is_some() {
             return true;

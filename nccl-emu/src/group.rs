@@ -1,5 +1,5 @@
-//! Groups: calls between `ncclGroupStart` and `ncclGroupEnd` are collected for the thread, and run at the outermost end.
-//! A call outside is a group of one.
+//! Groups: calls between `ncclGroupStart` and `ncclGroupEnd` are collected for the thread, and run at the outermost
+//! end. A call outside is a group of one.
 
 use core::cell::RefCell;
 use core::{mem, ptr};
@@ -184,7 +184,7 @@ fn begin(tasks: &[Task]) -> Result {
     }
 }
 
-/// What one communicator has to do.
+/// The work of one communicator.
 struct Batch {
     comm: Arc<Comm>,
     collectives: Vec<(Collective, u64, u64, usize)>,

@@ -41,8 +41,8 @@ pub(crate) fn size(datatype: ncclDataType_t) -> Option<usize> {
     })
 }
 
-/// What a kernel computes from the first operand `a` (what comes from the rank before, if something does) and the second
-/// one `b` (the rank's own). The result of each arithmetic operation is rounded to the type.
+/// What a kernel computes from the first operand `a` (what comes from the rank before, if something does) and the
+/// second one `b` (the rank's own). The result of each arithmetic operation is rounded to the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Fold {
     /// `a + b`
@@ -181,7 +181,7 @@ struct Body<'a> {
     /// Bytes of an access.
     width: usize,
     has_second: bool,
-    /// From the addresses `%ap` and `%bp` to the result.
+    /// The code from the addresses `%ap` and `%bp` to the result.
     compute: String,
     /// The type of a store, and its operand.
     ty: &'a str,

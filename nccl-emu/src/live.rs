@@ -40,7 +40,7 @@ pub(crate) struct Prepared {
 pub(crate) struct Live {
     cuda: Cuda,
     link: Arc<Link>,
-    /// Behind the last operation, in whichever order: also of graphs.
+    /// Recorded after the last operation in any order, including those of graphs.
     last: CUevent,
     /// Orders streams inside one operation.
     fork: CUevent,

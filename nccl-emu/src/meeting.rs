@@ -1,8 +1,8 @@
 //! Where the ranks of a new communicator meet: each joins, learns who the others are, makes its resources, and takes
 //! those of all.
 //!
-//! A job does this for one rank. `advance` does as much as can be done without waiting, so one thread can create several
-//! ranks, and a communicator that does not block is advanced whenever it is asked for.
+//! A job does this for one rank. `advance` does as much as can be done without waiting, so one thread can create
+//! several ranks, and a communicator that does not block is advanced whenever it is asked for.
 
 use core::ptr;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::rank::{self, Link, Rank};
 use crate::types::NCCL_SPLIT_NOCOLOR;
 
-/// What a meeting is for.
+/// The purpose of a meeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     /// A communicator with this unique id.
@@ -183,10 +183,10 @@ impl State {
     }
 }
 
-/// What a job has come to.
+/// The progress of a job.
 #[derive(Debug)]
 pub(crate) enum Progress {
-    /// Others must come first.
+    /// The job waits for others.
     Pending,
     Done(Link),
     /// The rank joins no communicator of the split.
@@ -197,11 +197,11 @@ pub(crate) enum Progress {
 enum Stage {
     /// The rank has not joined.
     Start,
-    /// It waits for the others' numbers and devices.
+    /// The rank waits for the others' numbers and devices.
     Joined,
-    /// It waits for the others' resources.
+    /// The rank waits for the others' resources.
     Prepared,
-    /// It has left.
+    /// The rank has left.
     Over,
 }
 

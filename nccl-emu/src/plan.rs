@@ -1,4 +1,4 @@
-//! From operations to steps: which kernel reads and writes what, in which order, and which flags it waits for.
+//! Plans the steps of operations: which kernel reads and writes what, in which order, and which flags it waits for.
 //!
 //! A message is a chunk that passes over an edge. The messages of one operation over one edge use its slots in turn,
 //! from the first one on. So both ends agree on the slots, whatever the two have done before, in a graph or outside.
@@ -41,7 +41,7 @@ pub(crate) enum Collective {
     AllGather,
 }
 
-/// What a kernel does.
+/// The work of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     Copy,

@@ -51,7 +51,7 @@ fn peers_disabled() -> bool {
     std::env::var("NCCL_P2P_DISABLE").is_ok_and(|value| value.trim() == "1")
 }
 
-/// Whose stream waits for a flag.
+/// The side whose stream waits for a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flag {
     /// The sender's: the slot is empty.

@@ -123,21 +123,21 @@ pub struct ncclConfig_t {
     pub netName: *const c_char,
     /// Whether a split shares resources with its parent. Without effect.
     pub splitShare: c_int,
-    /// Without effect.
+    /// This field has no effect.
     pub trafficClass: c_int,
     /// A name for logs. Without effect.
     pub commName: *const c_char,
-    /// Without effect.
+    /// This field has no effect.
     pub collnetEnable: c_int,
-    /// Without effect.
+    /// This field has no effect.
     pub CTAPolicy: c_int,
-    /// Without effect.
+    /// This field has no effect.
     pub shrinkShare: c_int,
-    /// Without effect.
+    /// This field has no effect.
     pub nvlsCTAs: c_int,
-    /// Without effect.
+    /// This field has no effect.
     pub nChannelsPerNetPeer: c_int,
-    /// Without effect.
+    /// This field has no effect.
     pub nvlinkCentricSched: c_int,
 }
 

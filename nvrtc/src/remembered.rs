@@ -10,7 +10,7 @@ use crate::codec::{Hash, Reader, Writer};
 use crate::library::Facts;
 use crate::{Arch, NvrtcVersion};
 
-/// What the record says.
+/// The contents of the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) version: NvrtcVersion,

@@ -183,7 +183,7 @@ fn name(text: &[u8], at: usize, found: &mut Scan) {
     }
 }
 
-/// Behind a line's `#`.
+/// Scans a directive after the `#`.
 fn directive(text: &[u8], at: usize, ends: &mut CommentEnds, found: &mut Scan) {
     let at = skip_blanks(text, at, ends);
     let rest = text.get(at..).unwrap_or_default();
@@ -197,7 +197,7 @@ fn directive(text: &[u8], at: usize, ends: &mut CommentEnds, found: &mut Scan) {
     name(text, skip_blanks(text, at, ends), found);
 }
 
-/// At two underscores: a question for a file or the time? Returns how far to go on.
+/// Scans an identifier at two underscores, which may ask for a file or the time. Returns how far to go on.
 fn identifier(text: &[u8], at: usize, ends: &mut CommentEnds, found: &mut Scan) -> usize {
     let part_of_word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
     let length = text[at..].iter().take_while(|b| part_of_word(b)).count();

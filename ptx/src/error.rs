@@ -25,7 +25,7 @@ impl fmt::Debug for Error {
     }
 }
 
-/// Of a longer line, this many bytes on either side of the place are kept.
+/// The bytes of a longer line that are kept on either side of the place.
 const KEPT: usize = 100;
 
 impl Error {

@@ -11,7 +11,7 @@ pub(crate) enum Kind {
     Dotted,
     /// Begins with a digit.
     Number,
-    /// In quotes.
+    /// A string in quotes.
     String,
     /// One byte of punctuation.
     Punct(u8),
@@ -40,7 +40,7 @@ const fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$'
 }
 
-/// For each byte whether it can continue a word.
+/// Whether each byte can continue a word.
 static WORD: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0u8;

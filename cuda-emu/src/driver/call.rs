@@ -22,7 +22,7 @@ pub(super) type Answer<T = ()> = Result<T, CUresult>;
 /// The state that a function requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
-    /// Nothing: it can be called at any time.
+    /// No needs: the function can be called at any time.
     Nothing,
     /// `cuInit`. It works after a fault, too.
     Init,

@@ -1,4 +1,4 @@
-//! What a thread has: its number and its stack of current contexts.
+//! The state of a thread: its number and its stack of current contexts.
 //!
 //! Destructors of thread-local values and handlers of `atexit` call the driver too, when a thread-local with a
 //! destructor and [`std::thread::current`] are gone. The number and the lower part of the stack have no destructor.

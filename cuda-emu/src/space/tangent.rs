@@ -19,7 +19,7 @@ pub(crate) struct TangentStore(Mutex<Held>);
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     pages: HashMap<u64, Box<[Unit; UNITS]>>,
-    /// By kernel and offset: the units of arguments.
+    /// The units of arguments, by kernel and offset.
     pub(crate) arguments: HashMap<String, HashMap<u64, Vec<Unit>>>,
     pub(crate) origins: Origins,
 }

@@ -17,7 +17,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Nothing of `base..base + bytes` is written.
+    /// Makes a map of `base..base + bytes` with nothing written.
     pub(crate) fn new(base: u64, bytes: u64) -> Self {
         let chunks = usize::try_from(bytes.div_ceil(CHUNK)).unwrap_or(0);
         let chunks = std::iter::repeat_with(OnceLock::new).take(chunks).collect();

@@ -1,7 +1,7 @@
 //! Comparing calls with ranks of other processes, before each of them is made.
 //!
-//! The ranks of a group's collectives gather each other's signatures; the two ends of a message exchange theirs. These are
-//! collectives of fixed sizes, so ranks that disagree about the call agree about the exchange.
+//! The ranks of a group's collectives gather each other's signatures; the two ends of a message exchange theirs. These
+//! are collectives of fixed sizes, so ranks that disagree about the call agree about the exchange.
 
 use cuda_safe::{Context, DeviceBuffer, EnqueueGroup, Stream};
 
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::life::handle::{Backoff, Handle, lock_all, wait_ready};
 use crate::raw::{ncclDataType_t, ncclResult_t};
 
-/// What a checked communicator needs for its exchanges.
+/// The stream of a checked communicator's exchanges.
 #[derive(Debug)]
 pub(crate) struct Checker {
     stream: Stream,
@@ -28,7 +28,7 @@ impl Checker {
     }
 }
 
-/// What one communicator exchanges.
+/// The exchange of one communicator.
 struct Exchange<'e> {
     handle: &'e Handle,
     stream: &'e Stream,
@@ -43,8 +43,8 @@ struct Exchange<'e> {
 /// Exchanges the signatures of the calls that are about to be made, and compares them.
 ///
 /// # Errors
-/// [`Error::Mismatch`] on each rank that sees another call, and nothing is enqueued; or the exchange has failed, and the
-/// communicators are aborted.
+/// [`Error::Mismatch`] on each rank that sees another call, and nothing is enqueued; or the exchange has failed, and
+/// the communicators are aborted.
 pub(crate) fn exchange(parts: &[(&Handle, &Checker, &[Signature])]) -> Result<()> {
     if parts.is_empty() {
         return Ok(());

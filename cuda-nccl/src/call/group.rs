@@ -17,10 +17,10 @@ use crate::life::handle::{Handle, Raw, lock_all, wait_ready};
 use crate::raw::{Nccl, ncclResult_t};
 use crate::sync::MutexGuard;
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug)]
 pub(crate) enum Issued {
-    /// It is enqueued.
+    /// The call is enqueued.
     Done,
     /// NCCL was not called.
     NotCalled(Error),
@@ -199,8 +199,8 @@ fn signatures(calls: &[(usize, &Stream, Call<'_>)], ranks: usize) -> List<(usize
     calls.iter().map(sign).collect()
 }
 
-/// Enters the calls of all communicators in the histories of their cliques, or none. Returns the steps, each with the index
-/// of its communicator.
+/// Enters the calls of all communicators in the histories of their cliques, or none. Returns the steps, each with the
+/// index of its communicator.
 fn enter(handles: &[&Handle], signatures: &[(usize, Signature)]) -> Result<List<(usize, Step)>> {
     let mut entered = List::new();
     for (index, handle) in handles.iter().enumerate() {

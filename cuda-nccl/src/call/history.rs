@@ -48,7 +48,7 @@ pub(crate) struct Message {
     at: u64,
 }
 
-/// What has entered a call, to be taken back.
+/// A step of a call that was entered, which can be taken back.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// A collective, with its number and its entry before.
@@ -67,7 +67,7 @@ impl History {
     /// Compares the calls of one rank, all of one group, and enters them. `note` takes the steps.
     ///
     /// # Errors
-    /// They disagree with those of another rank. Calls before the one that does are entered.
+    /// If the calls disagree with those of another rank, that is the error. Calls before the one that does are entered.
     pub(crate) fn enter(
         &mut self,
         rank: usize,

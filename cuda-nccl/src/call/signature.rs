@@ -1,4 +1,4 @@
-//! What the ranks must agree on.
+//! Signatures: the arguments that all ranks must agree on.
 
 use std::fmt;
 

@@ -47,7 +47,7 @@ struct Split {
     left: usize,
 }
 
-/// What a rank wants of a split: a colour, or no new communicator, and a key.
+/// A rank's choice in a split: a colour, or no new communicator, and a key.
 pub(crate) type Choice = (Option<u32>, i32);
 
 /// A rank's part in a new communicator.

@@ -17,8 +17,8 @@ pub const OLDEST: c_int = nccl_version(2, 18, 0);
 
 /// A loaded NCCL, of version 2.18 or later.
 ///
-/// Each function of `nccl.h` that this crate uses is a method under its exported name. Several libraries can live in one
-/// process; none is ever unloaded.
+/// Each function of `nccl.h` that this crate uses is a method under its exported name. Several libraries can live in
+/// one process; none is ever unloaded.
 ///
 /// # Errors
 /// A method fails with [`MissingSymbol`] if this library lacks the function. The code that NCCL returns is the
@@ -65,7 +65,7 @@ pub enum LoadError {
     Refused {
         /// The library.
         path: String,
-        /// What the system said.
+        /// The system's message.
         reason: String,
     },
     /// The library reports no version.
@@ -73,7 +73,7 @@ pub enum LoadError {
     NoVersion {
         /// The library.
         path: String,
-        /// What was wrong.
+        /// The mistake.
         reason: String,
     },
     /// The library is too old.
@@ -119,7 +119,7 @@ impl Nccl {
     /// first that is found where the crate `nvrtc` searches libraries, which includes pip's packages and the system's
     /// folders. `docs/trust.md` of the repository says which files are trusted.
     ///
-    /// It is loaded once. A failure is not remembered: a library that is installed later is found later.
+    /// NCCL is loaded once. A failure is not remembered: a library that is installed later is found later.
     ///
     /// # Errors
     /// [`LoadError`].
@@ -133,8 +133,8 @@ impl Nccl {
             return Ok(library);
         }
         let path = nvrtc::nccl_path().map_err(LoadError::NotFound)?;
-        // SAFETY: the user has named the library, or it was found under NCCL's name in a place to which only the user and
-        // root can write. So it is NVIDIA's.
+        // SAFETY: the user has named the library, or it was found under NCCL's name in a place to which only the user
+        // and root can write. So it is NVIDIA's.
         let library = unsafe { Self::load_from(path) }?;
         *loaded = Some(library);
         Ok(library)

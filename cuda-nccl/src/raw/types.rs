@@ -4,7 +4,7 @@ use core::ffi::{c_char, c_int, c_uint};
 use core::mem::{offset_of, size_of};
 use core::ptr;
 
-/// What a communicator points to.
+/// The target of a communicator's handle.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ncclComm {

@@ -17,7 +17,7 @@ pub(crate) struct Sought {
     pub(crate) package: &'static str,
     /// Returns the names of its files with their major versions, the newest first; 0 for a name without a version.
     pub(crate) files: fn() -> Vec<(u32, String)>,
-    /// Of several in one place this major version is taken, else the newest.
+    /// The major version to prefer among several in one place; `None` for the newest.
     pub(crate) preferred: Option<u32>,
     /// No newer one is taken.
     pub(crate) most: Option<u32>,

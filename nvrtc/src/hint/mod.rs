@@ -32,7 +32,7 @@ const HOST_NAMES: [&str; 18] = [
 /// The source of a program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
-    /// What messages call it.
+    /// The name that messages give it.
     pub(crate) name: &'a str,
     pub(crate) text: &'a str,
     /// The number of its first line, from 1.

@@ -1,4 +1,4 @@
-//! From a program to its image, through the cache.
+//! Compiles a program through the cache.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::{Arch, Error, Image, Nvrtc, Uncached, stubs};
 /// Variables by which NVRTC takes options that its caller does not see.
 const VARIABLES: [&str; 2] = ["NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS"];
 
-/// What a program depends on beside its own texts.
+/// The files and variables that a program depends on, besides its own texts.
 pub(super) struct Outside {
     /// The current folder of the process.
     folder: PathBuf,
@@ -25,8 +25,8 @@ pub(super) struct Outside {
 }
 
 impl Program {
-    /// Compiles by the given library, or the one that the search finds. Without any, the image of one that was there before
-    /// serves, if the cache has it.
+    /// Compiles by the given library, or the one that the search finds. Without any, the image of one that was there
+    /// before serves, if the cache has it.
     pub(super) fn compile_with(&self, arch: Arch, bound: Bound) -> Result<Image, Error> {
         self.check_headers()?;
         self.check_trace()?;

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use super::{Refusal, Rule};
 
-/// As many links as the kernel follows.
+/// The most links that the kernel follows.
 const MOST_LINKS: u32 = 40;
 
 const STICKY: u32 = 0o1000;
@@ -64,7 +64,7 @@ fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
 struct Folder {
     path: PathBuf,
     device: u64,
-    /// Others may make entries there, and only remove their own.
+    /// Whether others may make entries in the folder, and remove only their own.
     sticky: bool,
 }
 

@@ -46,7 +46,7 @@ pub struct Cfg {
 
 /// The effect of an instruction on the flow of control.
 enum Flow {
-    /// Nothing: the next instruction follows.
+    /// No jump: the next instruction follows.
     Next,
     /// Goes to instructions; with a guard, or else.
     Jump(Vec<usize>),

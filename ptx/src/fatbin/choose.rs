@@ -9,9 +9,9 @@ use super::{Entry, Kind};
 pub enum Specific {
     /// PTX for this and every newer architecture.
     No,
-    /// For the architectures of the same family (`sm_100f`).
+    /// An image for the architectures of one family (`sm_100f`).
     Family,
-    /// For this architecture alone (`sm_90a`).
+    /// An image for one architecture alone (`sm_90a`).
     Architecture,
 }
 

@@ -1,4 +1,4 @@
-//! What was an argument or result of an inlined call becomes registers or local memory.
+//! Arguments and results of inlined calls: they become registers or local memory.
 
 use std::collections::HashMap;
 
@@ -11,11 +11,11 @@ use crate::simplify::Edit;
 /// The instances of shared variables, and what they are instances of.
 type Shared = HashMap<VarId, (usize, VarId)>;
 
-/// What becomes of a variable.
+/// The replacement of a variable.
 enum Fate {
-    /// It stays.
+    /// The variable stays.
     Keep,
-    /// It becomes local memory.
+    /// The variable becomes local memory.
     Local,
     /// Each part, by its offset, becomes a register.
     Registers(HashMap<u64, RegId>),

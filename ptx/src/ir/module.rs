@@ -100,7 +100,7 @@ pub struct Variable {
     pub space: Space,
     /// Its linkage.
     pub linkage: Linkage,
-    /// Of an element.
+    /// The type of an element.
     pub ty: Type,
     /// 1, or 2, 4 or 8 for `.v2`…
     pub vector: u8,
@@ -123,9 +123,9 @@ pub struct Variable {
 /// `.ptr{.space}{.align n}` of a kernel parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ptr {
-    /// Of the pointee; `Generic` when not named.
+    /// The pointee's space; `Generic` if not named.
     pub space: Space,
-    /// Of the pointee, in bytes, where named.
+    /// The pointee's alignment in bytes, if named.
     pub align: Option<u32>,
 }
 
@@ -182,7 +182,7 @@ pub struct InitAddress {
     pub offset: u64,
     /// Bytes stored.
     pub bytes: u8,
-    /// Whose address.
+    /// The symbol whose address it is.
     pub symbol: Symbol,
     /// The offset added to it, in bytes.
     pub addend: i64,
@@ -320,9 +320,9 @@ pub enum PrototypeKind {
 pub struct Loc {
     /// [`File::index`].
     pub file: u32,
-    /// From 1.
+    /// The line, from 1.
     pub line: u32,
-    /// From 1; 0 when unknown.
+    /// The column, from 1; 0 if unknown.
     pub column: u32,
     /// Into what the code was inlined.
     pub inlined: Option<Inlined>,

@@ -164,7 +164,7 @@ pub struct Mma {
     pub a_ty: Type,
     pub b_ty: Type,
     pub c_ty: Type,
-    /// Of f64.
+    /// The rounding of f64.
     pub rounding: Option<Rounding>,
     /// `.satfinite`: integer accumulators saturate.
     pub satfinite: bool,

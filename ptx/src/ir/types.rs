@@ -353,7 +353,7 @@ words! {
 }
 
 words! {
-    /// From which lane `shfl` reads.
+    /// The lane that `shfl` reads from.
     pub enum ShflMode {
         Up = "up",
         Down = "down",

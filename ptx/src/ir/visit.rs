@@ -8,7 +8,7 @@ use super::operand::{
     Address, Base, Dst, FunctionId, LabelId, Operand, Pred, PrototypeId, RegId, Symbol, TableId,
 };
 
-/// What an instruction does with a register that it names.
+/// The use that an instruction makes of a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// It reads the register: source operands, guards, predicates of `selp` and the like, bases of addresses, cache

@@ -1,4 +1,4 @@
-//! What is wrong with the inputs of a link.
+//! Problems of the inputs of a link.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -16,7 +16,7 @@ pub(super) enum Id {
 /// Where a symbol is: in a part.
 pub(super) type Place = (usize, Id);
 
-/// What a text says of a symbol.
+/// A text's declaration of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     /// Only declared.

@@ -190,7 +190,7 @@ impl<'a> Parser<'a> {
         Some(true)
     }
 
-    /// Behind the `N`: each prefix can be named later, the whole cannot.
+    /// Parses a nested name after the `N`: each prefix can be named later, the whole cannot.
     fn nested_function_name(&mut self) -> Option<bool> {
         self.eat(b"St");
         loop {
@@ -326,7 +326,7 @@ impl<'a> Parser<'a> {
         Some(inner)
     }
 
-    /// Behind the `T`: `_`, `0_`, `1_`…
+    /// Parses a template parameter after the `T`: `_`, `0_`, `1_`…
     fn template_parameter(&mut self) -> Option<Id> {
         let index =
             if self.rest.first() == Some(&b'_') { 0 } else { self.number()?.checked_add(1)? };
@@ -336,7 +336,7 @@ impl<'a> Parser<'a> {
         *self.template_args.get(index)?
     }
 
-    /// Behind the `S`: `_`, `0_`… `Z_`, `10_`, in base 36.
+    /// Parses a substitution after the `S`: `_`, `0_`… `Z_`, `10_`, in base 36.
     fn substitution(&mut self) -> Option<Id> {
         let mut index = 0_usize;
         if self.rest.first() != Some(&b'_') {
@@ -371,7 +371,7 @@ impl<'a> Parser<'a> {
         Some(self.substitutable(Node::Other))
     }
 
-    /// Behind the `N`: every prefix, and the whole, can be named later.
+    /// Parses a nested class after the `N`: every prefix, and the whole, can be named later.
     fn nested_type(&mut self) -> Option<Id> {
         let mut last = None;
         if self.rest.starts_with(b"S") && !self.eat(b"St") {

@@ -1,4 +1,4 @@
-//! From [`Module`] to text, which reads back as the same module.
+//! Prints a [`Module`] as text, which reads back as the same module.
 
 mod machine;
 mod op;

@@ -47,7 +47,7 @@ struct Named {
     is_kernel: bool,
 }
 
-/// What an item turned out to be.
+/// The kind of an item.
 enum What {
     Kernel,
     Function,
@@ -117,7 +117,7 @@ impl Parts {
     }
 }
 
-/// What is found while a text is read.
+/// The items found while a text is read.
 #[derive(Default)]
 struct Outline {
     head: Option<usize>,

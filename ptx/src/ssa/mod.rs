@@ -88,7 +88,7 @@ pub struct BlockParam {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SsaError {
-    /// It has no body.
+    /// The function has no body.
     #[error("`{name}` is only declared")]
     Declaration {
         /// The function's name.

@@ -59,9 +59,9 @@ impl std::fmt::Debug for Violation {
 #[derive(Clone, Copy)]
 enum Definition {
     None,
-    /// At the function's start.
+    /// The start of the function.
     Start,
-    /// In a block, at an instruction; a parameter is before all.
+    /// An instruction of a block; a parameter is before all.
     At(u32, Option<u32>),
 }
 

@@ -16,9 +16,9 @@ pub(super) enum Effect<'o> {
     Copy { from: &'o Address, to: &'o Address },
     /// A function is called.
     Call { callee: &'o Callee, returns: &'o [Operand], args: &'o [Operand] },
-    /// It may do anything with its operands.
+    /// An instruction that may do anything with its operands.
     Unknown(&'o [Piece]),
-    /// Nothing with addresses.
+    /// An instruction that does nothing with addresses.
     Nothing,
 }
 

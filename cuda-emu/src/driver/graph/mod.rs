@@ -41,7 +41,7 @@ pub(super) struct Capture {
 #[derive(Default)]
 pub(super) struct Graph {
     pub(super) id: u64,
-    /// In the order in which they were made.
+    /// The nodes in the order of their creation.
     pub(super) nodes: Vec<u64>,
     /// Whether it is part of a node, which destroys it.
     pub(super) owned: bool,

@@ -14,16 +14,16 @@ use crate::space::Kind;
 /// The kind of an address, as the call declares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::driver) enum Side {
-    /// It is memory that the driver knows.
+    /// Memory that the driver knows.
     Device,
-    /// It may be any memory of the host.
+    /// Any memory of the host.
     Host,
 }
 
 /// The actual kind of an address.
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    /// In the table, so that it can be checked again when the copy is made.
+    /// The side's entry in the table, so that it can be checked again when the copy is made.
     known: bool,
     /// The host's own memory: pinned, registered, managed, or pageable.
     of_host: bool,
@@ -90,8 +90,8 @@ fn snapshot(copy: &Copy, start: u64) -> Arc<[u8]> {
 }
 
 impl State {
-    /// Fails for a node that copies between pool memory of two devices, neither of which has access to the other's: such
-    /// a graph can't be instantiated (two H100s, driver 580).
+    /// Fails for a node that copies between pool memory of two devices, neither of which has access to the other's:
+    /// such a graph can't be instantiated (two H100s, driver 580).
     pub(in crate::driver) fn copy_is_possible(&self, process: &Process, copy: &Copy) -> Answer {
         let Source::At(from, _) = copy.from else { return Ok(()) };
         // The device of pool memory, and whether the other device has access to it.

@@ -14,7 +14,7 @@ pub(in crate::driver) type Refusal = (CUresult, String);
 /// Where an image is.
 #[derive(Clone, Copy)]
 pub(in crate::driver) enum Source<'a> {
-    /// In the program's memory. Text ends with a NUL; the sizes of others are in their headers.
+    /// An image in the program's memory. Text ends with a NUL; other formats have their sizes in headers.
     Memory(*const c_void),
     /// Bytes whose number is known.
     Bytes(&'a [u8]),

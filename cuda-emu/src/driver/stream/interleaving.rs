@@ -1,4 +1,4 @@
-//! In which order the adversary has run the work.
+//! The order in which the adversary has run the work.
 
 use std::collections::HashMap;
 
@@ -45,7 +45,7 @@ pub(in crate::driver) type Place = (u64, u64);
 /// The state that determines the order.
 #[derive(Default)]
 pub(in crate::driver) struct Trace {
-    /// By stream: its queue, and how much work it has got.
+    /// For each stream, its queue, and how much work it has got.
     queues: HashMap<u64, Place>,
     pub(in crate::driver) so_far: Interleaving,
 }

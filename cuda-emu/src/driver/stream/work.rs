@@ -126,7 +126,7 @@ impl Fill {
 /// How a piece of work went.
 pub(in crate::driver) enum Outcome {
     Done,
-    /// It has to be tried again later.
+    /// The work has to be tried again later.
     Again,
     /// A conditional node, whose choice needs the lock.
     Choose,

@@ -191,7 +191,7 @@ pub(crate) const SLICE: i64 = 1 << 16;
 /// Rounds of all warps before another block runs.
 const ROUNDS: u32 = 1 << 12;
 
-/// How a block's turn ended.
+/// The end of a block's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockTurn {
     Done,

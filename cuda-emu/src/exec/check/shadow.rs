@@ -55,7 +55,7 @@ pub(crate) struct Word {
 }
 
 impl Word {
-    /// It was never accessed.
+    /// Forgets all accesses.
     pub(crate) fn forget(&mut self) {
         self.accesses.clear();
     }

@@ -30,7 +30,7 @@ struct Thread {
 pub(crate) struct Clocks {
     block: u64,
     warps: u32,
-    /// Of the tree.
+    /// The levels of the tree.
     levels: u32,
     /// The counter of each warp, from 1, and of its copies.
     counters: Vec<u32>,
@@ -38,7 +38,7 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// Of a block of so many warps, in a launch of so many blocks.
+    /// Returns the clocks of a block of so many warps, in a launch of so many blocks.
     pub(crate) fn new((block, blocks): (u64, u64), warps: u32) -> Self {
         let all = blocks.saturating_mul(u64::from(warps) * 2);
         Self {

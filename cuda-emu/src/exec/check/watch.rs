@@ -14,11 +14,11 @@ use crate::exec::memory::{GENERIC, GLOBAL, SHARED, SHARED_WINDOW};
 /// The access, in slot d of [`Watch`].
 pub(crate) const READ: u32 = 1;
 pub(crate) const WRITE: u32 = 2;
-/// Others that are strong don't race with it.
+/// An access that does not race with other strong ones.
 pub(crate) const STRONG: u32 = 4;
-/// It makes known what was published where it reads.
+/// An access that acquires the writer's clock.
 pub(crate) const ACQUIRE: u32 = 8;
-/// It publishes what its thread has done.
+/// An access that publishes its thread's clock.
 pub(crate) const RELEASE: u32 = 16;
 
 /// An access by the next instruction.
@@ -69,7 +69,7 @@ impl Lanes for WatchCopy {
     }
 }
 
-/// Behind a fence.
+/// The check after a fence.
 pub(crate) struct Fenced;
 impl Lanes for Fenced {
     unsafe fn go(m: &mut Machine<'_>, _i: &Inst, mask: u32) -> Flow {
@@ -80,9 +80,9 @@ impl Lanes for Fenced {
     }
 }
 
-/// For `cp.async.commit_group`, in [`Groups`]: imm.
+/// The immediate of [`Groups`] for `cp.async.commit_group`.
 pub(crate) const COMMIT: u64 = u64::MAX;
-/// For `cp.async.wait_all`; others wait until so many groups are left.
+/// The immediate for `cp.async.wait_all`; others are the number of groups that may be left.
 pub(crate) const WAIT_ALL: u64 = u64::MAX - 1;
 
 /// Groups of asynchronous copies.

@@ -17,7 +17,7 @@ pub(crate) struct Registers {
 unsafe impl Send for Registers {}
 
 impl Registers {
-    /// At least `bytes` bytes.
+    /// Makes registers of at least `bytes` bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         let rounded = bytes.max(64).next_multiple_of(64);
         let layout = Layout::from_size_align(rounded, 64).unwrap_or(Layout::new::<[u64; 8]>());
@@ -35,7 +35,7 @@ impl Registers {
         self.layout.size()
     }
 
-    /// Those of a function, with its constants in place.
+    /// Makes the registers of a function, with its constants in place.
     pub(crate) fn of(code: &Code, shared: &[u32]) -> Self {
         let registers = Self::new(code.frame_bytes as usize);
         let start = registers.start();

@@ -13,11 +13,11 @@ pub(crate) const RETURN: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Ready,
-    /// For a barrier of the block.
+    /// A barrier of the block.
     Barrier(u8),
-    /// For the lanes that a `.sync` instruction names, to execute it together.
+    /// The lanes that a `.sync` instruction names, to execute it together.
     Sync(u32),
-    /// For the lanes that a `bar.warp.sync` with this mask names, wherever they are.
+    /// The lanes that a `bar.warp.sync` with this mask names, wherever they are.
     WarpBarrier(u32),
 }
 
@@ -349,7 +349,7 @@ impl Machine<'_> {
     }
 }
 
-/// How a warp's turn ended.
+/// The end of a warp's slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// Every lane has ended or waits.

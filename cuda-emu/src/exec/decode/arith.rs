@@ -51,7 +51,7 @@ impl Decoder<'_, '_> {
         Ok(())
     }
 
-    /// The same on slots.
+    /// Emits the same instruction on slots.
     pub(super) fn closure_slots(
         &mut self,
         closure: Closure,

@@ -1,4 +1,4 @@
-//! From the typed PTX of a function to instructions that run.
+//! Decodes the typed PTX of a function to instructions that run.
 
 mod arith;
 mod asynchronous;
@@ -121,17 +121,17 @@ pub(crate) struct Code {
     pub(crate) refused: Option<String>,
     /// Functions whose address it takes or that it calls.
     pub(crate) callees: Vec<u32>,
-    /// It has `alloca`.
+    /// Whether the function has `alloca`.
     pub(crate) uses_stack: bool,
-    /// It calls through an address.
+    /// Whether the function calls through an address.
     pub(crate) indirect: bool,
     /// Shared variables that it names.
     pub(crate) shared: Vec<u32>,
-    /// It reads where the workspace of a cooperative launch is.
+    /// Whether the function reads the address of a cooperative launch's workspace.
     pub(crate) reads_workspace: bool,
-    /// It reads where the shared memory for the system is.
+    /// Whether the function reads the address of the system's shared memory.
     pub(crate) reads_reserved: bool,
-    /// What its instructions do with tangents; empty unless they are tracked.
+    /// The rules of its instructions for tangents; empty unless they are tracked.
     pub(crate) rules: Vec<Rule>,
     /// Where the tangents of the frame begin: 8 bytes for each 2 of the values before; 0 without.
     pub(crate) shadow: u32,

@@ -210,7 +210,7 @@ impl Decoder<'_, '_> {
         self.register(d).map(|d| What::Gather { d, units }).into_iter().collect()
     }
 
-    /// What an instruction does with tangents.
+    /// Returns the rule of an instruction for tangents.
     fn rules(&mut self, op: &Op) -> Result<Vec<What>, Refusal> {
         if let Some(rules) = self.arithmetic(op) {
             return Ok(rules);

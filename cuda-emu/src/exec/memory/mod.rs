@@ -40,10 +40,10 @@ pub(crate) const BLOCK: u8 = 1;
 /// or lane by lane.
 pub(crate) const OTHER: u8 = 2;
 
-/// In slot c: the address has 32 bits.
+/// A bit of slot c: the address has 32 bits.
 pub(crate) const NARROW: u32 = 8;
 
-/// In slot c of an access: others may be waited for by it.
+/// A bit of slot c of an access: the access may wait for other threads.
 pub(crate) const POLL: u32 = 1;
 /// Later accesses are not done before it (acquire).
 pub(crate) const ACQUIRE: u32 = 2;

@@ -1,4 +1,4 @@
-//! From the addresses of the lanes to host memory, after every check.
+//! Resolves the addresses of lanes to host memory, after every check.
 
 use super::site::Site;
 use super::{

@@ -26,7 +26,7 @@ const REL_NE: u8 = 3;
 /// No operand is NaN.
 const REL_NUM: u8 = 4;
 
-/// Of integers.
+/// A comparison of integers.
 pub(crate) struct OfInt<T, const REL: u8>(PhantomData<T>);
 impl<T: IntReg, const REL: u8> Compare for OfInt<T, REL> {
     #[inline(always)]
@@ -42,7 +42,7 @@ impl<T: IntReg, const REL: u8> Compare for OfInt<T, REL> {
     }
 }
 
-/// Of floats.
+/// A comparison of floats.
 pub(crate) struct OfFloat<T, const REL: u8, const FTZ: bool>(PhantomData<T>);
 impl<T: FloatReg, const REL: u8, const FTZ: bool> Compare for OfFloat<T, REL, FTZ> {
     #[inline(always)]
@@ -105,7 +105,7 @@ impl<C: Compare> Lanes for Setp<C> {
     }
 }
 
-/// Of both halves, the upper ones apart.
+/// A comparison of both halves, the upper ones separately.
 pub(crate) struct SetpX2<T, const REL: u8>(PhantomData<T>);
 impl<T: HalfReg, const REL: u8> Lanes for SetpX2<T, REL> {
     unsafe fn go(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
@@ -150,7 +150,7 @@ impl Lanes for Spread {
     }
 }
 
-/// In imm: the result of the comparison is negated.
+/// A bit of imm: the result of the comparison is negated.
 pub(crate) const NEGATED: u64 = 8;
 
 /// How a comparison is done.

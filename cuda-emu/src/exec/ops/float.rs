@@ -81,7 +81,7 @@ macro_rules! rounded {
     }};
 }
 
-/// The same of f64, which has no `.ftz` and no `.sat`.
+/// Instructions of f64, which has no `.ftz` and no `.sat`.
 macro_rules! rounded64 {
     ($isa:expr, $op:ident, $mode:expr) => {
         match $mode.rounding {

@@ -1,4 +1,4 @@
-//! From a function on one lane to an instruction on 32.
+//! Instructions on 32 lanes from functions on one lane.
 
 use crate::arith::{Bits, Int};
 use crate::exec::inst::{FULL, Flow, Inst, LANES, lanes};
@@ -93,7 +93,7 @@ pub(crate) trait Op1 {
     fn f(mode: u64, a: Self::A) -> Self::D;
 }
 
-/// Of two sources.
+/// An operation of two sources.
 pub(crate) trait Op2 {
     type A: Elem;
     type B: Elem;
@@ -101,7 +101,7 @@ pub(crate) trait Op2 {
     fn f(mode: u64, a: Self::A, b: Self::B) -> Self::D;
 }
 
-/// Of three sources.
+/// An operation of three sources.
 pub(crate) trait Op3 {
     type A: Elem;
     type B: Elem;
@@ -110,7 +110,7 @@ pub(crate) trait Op3 {
     fn f(mode: u64, a: Self::A, b: Self::B, c: Self::C) -> Self::D;
 }
 
-/// Of four sources; the fourth is in slot `e`.
+/// An operation of four sources; the fourth is in slot `e`.
 pub(crate) trait Op4 {
     type A: Elem;
     type B: Elem;

@@ -67,7 +67,7 @@ struct Entry {
     function: u32,
     params: Vec<(usize, usize)>,
     param_bytes: usize,
-    /// Without the bytes of shared memory.
+    /// The attributes, without the bytes of shared memory.
     attributes: EntryAttributes,
     /// The function that it reaches and that is refused.
     refused: Option<u32>,

@@ -8,7 +8,7 @@ use crate::exec::config::SHARED_RESERVED;
 use crate::exec::control::call::CALL_BYTES;
 use crate::exec::decode::Code;
 
-/// What the functions that a kernel reaches need.
+/// The needs of all functions that a kernel reaches.
 #[derive(Debug)]
 pub(super) struct Reach {
     /// The offset of each shared variable of the program.
@@ -84,8 +84,8 @@ fn reached(entry: u32, codes: &[Code], pointed: &[u32]) -> Vec<u32> {
     reached
 }
 
-/// Returns for each function the nearest one that it reaches and that is refused, if there is one. Time is in proportion
-/// to the calls of the text.
+/// Returns for each function the nearest one that it reaches and that is refused, if there is one. Time is in
+/// proportion to the calls of the text.
 pub(super) fn refusals(codes: &[Code], pointed: &[u32]) -> Vec<Option<u32>> {
     // The last node stands for all indirect calls.
     let any = codes.len();
@@ -130,8 +130,8 @@ fn above(end: u32, align: u32) -> u32 {
     end.checked_next_multiple_of(align.max(1)).unwrap_or(u32::MAX)
 }
 
-/// Lays out the shared variables `named`, after the bytes `reserved` for the system: the offset of each, the bytes of the
-/// static ones, and where dynamic shared memory begins.
+/// Lays out the shared variables `named`, after the bytes `reserved` for the system: the offset of each, the bytes of
+/// the static ones, and where dynamic shared memory begins.
 fn place_shared(
     named: &[u32],
     variables: &[SharedVariable],

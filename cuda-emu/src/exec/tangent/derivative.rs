@@ -1,4 +1,5 @@
-//! Derivatives of float instructions, in f64 and as those of ideal functions: rounding, `.ftz` and approximation have none.
+//! Derivatives of float instructions, in f64 and as those of ideal functions: rounding, `.ftz` and approximation have
+//! none.
 
 use ptx::ir::{BinaryOp, Mode, Type, UnaryOp};
 
@@ -19,7 +20,7 @@ pub(crate) enum Function {
     Sub,
     Mul,
     Div,
-    /// Of two sources, or of three.
+    /// The least of two sources, or of three.
     Min(usize),
     Max(usize),
     Copysign,
@@ -130,8 +131,8 @@ pub(crate) fn clamped(sat: bool, relu: bool, value: f64, tangent: f64) -> f64 {
     if inside { tangent } else { 0.0 }
 }
 
-/// Returns how many numbers a value of a type is, and how many units each has; `None` of other types than floats of 16 bits
-/// and more.
+/// Returns how many numbers a value of a type is, and how many units each has; `None` of other types than floats of 16
+/// bits and more.
 pub(crate) fn layout(ty: Type) -> Option<(usize, usize)> {
     Some(match ty {
         Type::F16 | Type::Bf16 => (1, 1),

@@ -52,11 +52,11 @@ pub(crate) enum Source {
 /// Where a load or store finds its elements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place {
-    /// In a space, at the address in a slot plus an offset.
+    /// An element in a space, at the address in a slot plus an offset.
     Memory { slot: u32, narrow: bool, offset: u64, space: u8 },
-    /// In the kernel's parameters.
+    /// An element in the kernel's parameters.
     Kernel { offset: u32 },
-    /// In a call's parameter, `stride` bytes from lane to lane.
+    /// An element in a call's parameter, `stride` bytes from lane to lane.
     Frame { slot: u32, stride: u32, offset: u32 },
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Conversion {
     pub(crate) pair: bool,
 }
 
-/// What an instruction does with tangents.
+/// The rule of an instruction for tangents.
 #[derive(Debug)]
 pub(crate) enum What {
     Float {

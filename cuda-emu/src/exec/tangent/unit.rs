@@ -1,10 +1,10 @@
-//! What a register or memory holds for each 16 bits of a value.
+//! Units: the contents of a register or memory for each 16 bits of a value.
 //!
-//! A number's tangent stands at its first 16 bits. Those that follow hold a mark with their index and the number's size, so
-//! that a number which is moved in pieces is known again. One that is put together from pieces of others, or of which an
-//! integer instruction has made other bits, is not taken for a number. Bits that an integer instruction has made from a
-//! number hold the index of that instruction ([`Origins`](super::lost::Origins)). Numbers whose tangent is zero hold zeros:
-//! they are constants.
+//! A number's tangent stands at its first 16 bits. Those that follow hold a mark with their index and the number's
+//! size, so that a number which is moved in pieces is known again. One that is put together from pieces of others, or
+//! of which an integer instruction has made other bits, is not taken for a number. Bits that an integer instruction has
+//! made from a number hold the index of that instruction ([`Origins`](super::lost::Origins)). Numbers whose tangent is
+//! zero hold zeros: they are constants.
 
 /// Tangent of 16 bits: an f64's bits, or a mark, which is a NaN that no instruction of the host makes.
 pub(crate) type Unit = u64;
@@ -21,7 +21,7 @@ const MARK: u64 = 0xffff << 48;
 /// The unknown tangent of a result, after it was noted that it is lost.
 const UNKNOWN: u64 = 0x7ff8 << 48;
 
-/// What the units of a number say.
+/// The contents of the units of a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Number {
     /// The number's tangent: zero of a constant, NaN if it is unknown.

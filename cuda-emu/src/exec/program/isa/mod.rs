@@ -25,7 +25,7 @@ const LISTED: usize = 20;
 /// Bytes of a kernel's parameters that need no newer target.
 const PARAMETERS: u64 = 4352;
 
-/// What something requires.
+/// A requirement of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Need {
     target: u32,
@@ -277,7 +277,8 @@ fn operands(op: &Op) -> Option<&'static str> {
     }
 }
 
-/// Checks a text of the target `arch`, whose opcodes are spelled so. The log of the error lists the problems with their lines.
+/// Checks a text of the target `arch`, whose opcodes are spelled so. The log of the error lists the problems with their
+/// lines.
 pub(super) fn check(module: &Module, opcodes: &[(&str, u32)], arch: Arch) -> Result<(), LoadError> {
     let mut check = Check { version: module.version, arch, problems: Vec::new(), more: 0 };
     check.head();
