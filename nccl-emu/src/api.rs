@@ -284,12 +284,12 @@ functions! {
         })
     }
 
-    /// Waits for what was enqueued; without blocking, [`ncclCommGetAsyncError`] returns `ncclSuccess` when it is done.
+    /// Waits for the enqueued work; without blocking, [`ncclCommGetAsyncError`] returns `ncclSuccess` when it is done.
     fn ncclCommFinalize(comm: ncclComm_t) {
         if comm::find(comm)?.finalize()? { Ok(()) } else { Err(Error::in_progress()) }
     }
 
-    /// Frees a communicator. Waits for what was enqueued, unless an error of the communicator keeps that from ending.
+    /// Frees a communicator. Waits for the enqueued work, unless an error of the communicator keeps that from ending.
     fn ncclCommDestroy(comm: ncclComm_t) { end(comm, false) }
 
     /// Ends the enqueued work of this rank at once, without results, and frees the communicator. The streams of other

@@ -1,4 +1,4 @@
-//! Arguments of the C functions: from what a program passes to what the rest of the crate takes.
+//! Converts the arguments of the C functions to the crate's types.
 
 use core::ffi::{c_char, c_int};
 use core::ptr;
@@ -187,8 +187,8 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// Checks addresses and a count; `None` if there is nothing to do. `reads` and `writes` say which addresses this rank
-    /// uses.
+    /// Checks addresses and a count; `None` if there is nothing to do. `reads` and `writes` say which addresses this
+    /// rank uses.
     pub(crate) fn new(
         send: Buffer,
         recv: BufferMut,

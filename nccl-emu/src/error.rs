@@ -41,7 +41,7 @@ impl Error {
         Self { code: ncclResult_t::ncclRemoteError, text: text.into() }
     }
 
-    /// Not a failure: a communicator that does not block has not come to the end of what it was asked for.
+    /// No failure: a non-blocking communicator has not finished its call.
     pub(crate) fn in_progress() -> Self {
         Self { code: ncclResult_t::ncclInProgress, text: String::new() }
     }

@@ -63,7 +63,7 @@ pub(crate) fn start() -> Result {
     with(|group| group.depth += 1)
 }
 
-/// Ends a group. The outermost end runs what was collected.
+/// Ends a group. The outermost end runs the collected calls.
 pub(crate) fn end() -> Result {
     let over = with(|group| {
         match group.depth {

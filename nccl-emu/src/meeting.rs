@@ -261,7 +261,7 @@ impl Job {
         progress
     }
 
-    /// Leaves the meeting, if the rank is in one. Returns an error of freeing what the meeting kept.
+    /// Leaves the meeting, if the rank is in one. Returns an error of freeing the meeting's resources.
     pub(crate) fn leave(&mut self, failed: Option<&str>) -> Result {
         let stage = core::mem::replace(&mut self.stage, Stage::Over);
         if !matches!(stage, Stage::Joined | Stage::Prepared) {

@@ -136,7 +136,7 @@ impl<'a> Builder<'a> {
 }
 
 impl Reduction {
-    /// Returns what the kernel of a rank computes.
+    /// Returns the computation of a rank's kernel.
     fn work(self, rank: usize, last: usize) -> Work {
         let none = (0, 0);
         let (fold, (scalar, bits)) = match self.op {

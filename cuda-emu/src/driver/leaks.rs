@@ -95,7 +95,7 @@ fn report(left: Left, when: &str) {
     }
 }
 
-/// Has what is left at the end of the process reported then.
+/// Makes the process report the remaining objects at its end.
 pub(super) fn watch_exit() {
     extern "C" fn at_exit() {
         // Another thread holds the lock and runs on while the process ends, so any report

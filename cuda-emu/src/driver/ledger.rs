@@ -36,7 +36,7 @@ pub struct Ledger {
     pub pending: usize,
 }
 
-/// Returns what is alive now. All zero before `cuInit`.
+/// Returns the numbers of live objects. All zero before `cuInit`.
 #[must_use]
 pub fn ledger() -> Ledger {
     let Some(process) = initialised() else { return Ledger::default() };

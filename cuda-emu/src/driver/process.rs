@@ -148,7 +148,7 @@ impl Process {
         Ok((ordinal, info.ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?))
     }
 
-    /// Keeps what a kernel prints until the next synchronisation.
+    /// Keeps a kernel's output until the next synchronisation.
     pub(super) fn print(&self, bytes: &[u8]) {
         self.printed.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
     }

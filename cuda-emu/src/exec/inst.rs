@@ -42,7 +42,7 @@ pub(crate) enum Flow {
 /// The instruction is of the function whose registers `Machine::regs` points to.
 pub(crate) type Run = unsafe fn(&mut Machine<'_>, &Inst, u32) -> Flow;
 
-/// An instruction: a function and what it works on. Slots are byte offsets into the registers of
+/// An instruction: a function and its operands. Slots are byte offsets into the registers of
 /// the frame, a multiple of 64 except for predicates.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
@@ -114,8 +114,8 @@ impl Isa {
         small::<L>
     }
 
-    /// Returns the instruction compiled for it. On x86-64 it is compiled as a loop for vectors only with AVX2, which nearly
-    /// every host has: compiled without it as well, such loops are a sixth of the crate's code.
+    /// Returns the instruction compiled for it. On x86-64 it is compiled as a loop for vectors only with AVX2, which
+    /// nearly every host has: compiled without it as well, such loops are a sixth of the crate's code.
     pub(crate) fn pick<L: Lanes>(self) -> Run {
         match self {
             #[cfg(target_arch = "x86_64")]

@@ -243,7 +243,7 @@ impl Clique {
         Ok(Some(child))
     }
 
-    /// Notes what a rank wants of its next split, and returns the split's number.
+    /// Records a rank's choice in its next split. Returns the split's number.
     pub(crate) fn come_to_split(&self, rank: usize, ranks: usize, choice: Choice) -> Result<u64> {
         let number = self.next_split(rank)?;
         let mut splits = self.splits.lock()?;

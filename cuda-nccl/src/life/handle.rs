@@ -2,8 +2,8 @@
 //!
 //! NCCL forbids two threads on one communicator, so every call on the handle holds its lock. Calls of non-blocking
 //! communicators return soon; waits release the lock between their queries. So an abort gets the lock soon, takes the
-//! handle out and calls `ncclCommAbort` without the lock: nobody else has the handle any more. Calls of blocking communicators
-//! may hold the lock for long, and then the abort waits: `Config::blocking` says so.
+//! handle out and calls `ncclCommAbort` without the lock: nobody else has the handle any more. Calls of blocking
+//! communicators may hold the lock for long, and then the abort waits: `Config::blocking` says so.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -141,8 +141,8 @@ impl Handle {
     }
 
     /// Returns the error of calls that disagree with another rank's; all that this group has entered was taken back. If
-    /// they disagree still, the other rank has made its call before this group, and all ranks of this process are aborted,
-    /// since its work would never end.
+    /// they disagree still, the other rank has made its call before this group, and all ranks of this process are
+    /// aborted, since its work would never end.
     #[cold]
     pub(crate) fn settle(&self, error: Error, calls: impl Iterator<Item = Signature>) -> Error {
         if !matches!(error, Error::Mismatch { .. }) {
@@ -289,7 +289,7 @@ pub(crate) fn lock_all<'h>(handles: &[&'h Handle]) -> Result<List<MutexGuard<'h,
     Ok(locks.into_iter().map(|(_, lock)| lock).collect())
 }
 
-/// Waits until NCCL has done what it does in the background for the last call of these handles.
+/// Waits until NCCL has finished the background work of the last call of these handles.
 ///
 /// # Errors
 /// The work failed, the communicator was aborted, or the time of the first handle is over.

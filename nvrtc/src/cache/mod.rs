@@ -162,7 +162,7 @@ impl Cache {
         self.inner.folder.as_ref().map(Folder::path)
     }
 
-    /// Returns what it did since the process began.
+    /// Returns its statistics since the process began.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         self.inner.stats.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -21,7 +21,7 @@ const OF_KERNELS: [(&str, &str); 12] = [
 
 const TOOLKIT: &str = "nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl";
 
-/// Beginnings of the names of headers that only host code uses, and what they belong to.
+/// Beginnings of the names of headers that only host code uses, and their libraries.
 const OF_HOST: [(&str, &str); 52] = [
     ("DirectX", "Direct3D"),
     ("EGL/", "EGL, whose interoperability is not wrapped"),

@@ -106,8 +106,8 @@ impl Linker {
         self.add(name, Kind::Cubin, cubin.into())
     }
 
-    /// Adds a fat binary, of which the link takes the image for the architecture: machine code for exactly this one, or,
-    /// in a link with LTO-IR, LTO-IR, or else PTX. LTO-IR alone, or beside PTX where the architecture is a real one
+    /// Adds a fat binary, of which the link takes the image for the architecture: machine code for exactly this one,
+    /// or, in a link with LTO-IR, LTO-IR, or else PTX. LTO-IR alone, or beside PTX where the architecture is a real one
     /// (`nvcc -arch=sm_90 -dlto`), makes the link one with LTO-IR.
     ///
     /// nvJitLink trusts machine code and LTO-IR: bytes that no compiler has written can make it crash.
@@ -144,8 +144,8 @@ impl Linker {
         self
     }
 
-    /// Names the nvJitLink to use: the library, or a folder that holds it. Setting the variable `CUDA_NVJITLINK` needs no
-    /// `unsafe`.
+    /// Names the nvJitLink to use: the library, or a folder that holds it. Setting the variable `CUDA_NVJITLINK` needs
+    /// no `unsafe`.
     ///
     /// # Safety
     /// As for [`Nvrtc::at`](crate::Nvrtc::at), with `nvJitLink.h`.
@@ -160,8 +160,9 @@ impl Linker {
     /// of all images.
     ///
     /// # Errors
-    /// [`Error::Link`]: there is no input, or an empty one; nvJitLink is not there; an input is not of its kind; a symbol
-    /// that two inputs define, that no input defines, or that inputs declare differently. The linker's log names it.
+    /// [`Error::Link`]: there is no input, or an empty one; nvJitLink is not there; an input is not of its kind; a
+    /// symbol that two inputs define, that no input defines, or that inputs declare differently. The linker's log names
+    /// it.
     pub fn link(&self) -> Result<Image, Error> {
         self.linked().map_err(|error| Error::Link(Box::new(error)))
     }
@@ -272,8 +273,8 @@ impl Linker {
         let path = find(&sought, self.library.as_deref())
             .map_err(|tried| LinkError::NotFound { tried })?;
         // SAFETY: the user has named the library (`CUDA_NVJITLINK` and other variables), or the caller of `library` has
-        // promised that it is one, or it was found under nvJitLink's name in a place to which only the user and root can
-        // write.
+        // promised that it is one, or it was found under nvJitLink's name in a place to which only the user and root
+        // can write.
         let raw = unsafe { loaded(&path) }?;
         let mut options = vec![format!("-arch={}", self.arch)];
         if lto {
@@ -373,7 +374,7 @@ const NVJITLINK: Sought = Sought {
 /// The functions that a device has without a definition.
 const SYSTEM: [&str; 5] = ["vprintf", "malloc", "free", "__assertfail", "cudaGraphSetConditional"];
 
-/// A call and what it returned.
+/// A call and its return code.
 type Called = (&'static str, Result<nvJitLinkResult, cuda_sys::MissingSymbol>);
 
 /// A link that is under way.

@@ -16,7 +16,7 @@ use crate::spec::{Real, Reals, Spec};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Byte {
     Constant(u8),
-    /// The byte of this number of what a register was defined as.
+    /// The byte of this number in a register's definition.
     Of(RegId, u8),
 }
 

@@ -174,7 +174,7 @@ struct Tree {
     tops: Vec<bool>,
     /// The smallest number found to be a semidominator.
     semi: Vec<u32>,
-    /// The forest of what is linked already, with compressed paths.
+    /// The forest of linked blocks, with compressed paths.
     ancestor: Vec<u32>,
     label: Vec<u32>,
 }

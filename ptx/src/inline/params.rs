@@ -8,7 +8,7 @@ use crate::ir::{
 };
 use crate::simplify::Edit;
 
-/// The instances of shared variables, and what they are instances of.
+/// The instances of shared variables, and their originals.
 type Shared = HashMap<VarId, (usize, VarId)>;
 
 /// The replacement of a variable.
@@ -151,7 +151,7 @@ fn fates(function: &mut Function) -> Vec<Fate> {
     fates
 }
 
-/// Returns whether moves between registers can do what a load or store does.
+/// Returns whether moves between registers can replace a load or store.
 fn fits(op: &Op, registers: &[Type]) -> bool {
     let width = |reg: &RegId| registers.get(reg.index()).map_or(0, |ty| ty.bits());
     let whole = |ty: &Type| matches!(ty.bits(), 8 | 16 | 32 | 64 | 128);
@@ -224,7 +224,7 @@ fn loaded(ty: Type, (d, width): (RegId, u32), part: RegId) -> Op {
     convert(integer(width, signed), integer(from, signed), d, Operand::Reg(part))
 }
 
-/// Returns what stores the lower bits of an operand of some width to a part of type `ty`.
+/// Returns the instruction that stores the lower bits of an operand to a part of type `ty`.
 fn stored(ty: Type, part: RegId, (a, given): (Operand, u32)) -> Op {
     // The upper half of a byte's part is never read.
     let to = ty.bits().max(16);

@@ -11,8 +11,8 @@ use crate::ir::{
 };
 use crate::simplify::{Edit, Origin, copy, single_exit};
 
-/// Returns function number `number` with its calls inlined, of which all callees are in `flat`. A callee, which is not the
-/// `root`, has at most one `ret` then, which is its last instruction.
+/// Returns function number `number` with its calls inlined, of which all callees are in `flat`. A callee, which is not
+/// the `root`, has at most one `ret` then, which is its last instruction.
 pub(super) fn splice(
     module: &Module,
     defined: &Defined<'_>,
@@ -88,7 +88,7 @@ struct Splicer<'m> {
     arguments: HashMap<VarId, u32>,
 }
 
-/// The place of what the callee has in the caller.
+/// The positions of the callee's tables in the caller's.
 struct Map {
     /// Numbers that are added.
     registers: u32,
@@ -251,8 +251,8 @@ impl Splicer<'_> {
         Ok(map)
     }
 
-    /// Returns the variable of the caller that takes the place of a parameter or result: the one that the call names, or
-    /// a new one. `None` if it does not fit.
+    /// Returns the variable of the caller that takes the place of a parameter or result: the one that the call names,
+    /// or a new one. `None` if it does not fit.
     fn variable(&mut self, callee: &Function, formal: VarId, actual: Operand) -> Option<VarId> {
         let variable = callee.variables.get(formal.index())?;
         match actual {

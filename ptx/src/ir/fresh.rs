@@ -6,8 +6,8 @@ use super::types::{Space, Type};
 
 /// Makes names that neither a function nor its module uses.
 ///
-/// A name has the shape `$x7_stem`. No two names of one `Names` are equal, and none is equal to a name that the function
-/// or the module had when it was made.
+/// A name has the shape `$x7_stem`. No two names of one `Names` are equal, and none is equal to a name that the
+/// function or the module had when it was made.
 #[derive(Debug, Clone)]
 pub struct Names {
     prefix: String,
@@ -61,7 +61,7 @@ fn number(text: &str) -> u64 {
     }
 }
 
-/// Returns what follows the number of a name that [`Names::fresh`] has made.
+/// Returns the suffix after the number of a name that [`Names::fresh`] has made.
 fn without_prefix(name: &str) -> &str {
     let stem = name.strip_prefix(PREFIX).and_then(|rest| {
         let (number, stem) = rest.trim_start_matches('_').split_once('_')?;

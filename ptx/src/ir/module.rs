@@ -324,7 +324,7 @@ pub struct Loc {
     pub line: u32,
     /// The column, from 1; 0 if unknown.
     pub column: u32,
-    /// Into what the code was inlined.
+    /// The location that the code was inlined into.
     pub inlined: Option<Inlined>,
 }
 

@@ -158,7 +158,7 @@ fn open(variable: &Variable) -> bool {
     variable.unsized_array && variable.linkage == Linkage::Extern
 }
 
-/// A variable by what has to be the same everywhere.
+/// The properties of a variable that must be the same in all texts.
 fn variable_text(variable: &Variable) -> String {
     let managed = if variable.managed { " managed" } else { "" };
     format!("a{managed} variable of {} bytes in .{}", variable.size(), space(variable.space))
@@ -174,7 +174,7 @@ const fn space(space: Space) -> &'static str {
     }
 }
 
-/// A function by what has to be the same everywhere: the sizes of its parameters and results.
+/// The properties of a function that must be the same in all texts: the sizes of its parameters and results.
 fn function_text(function: &Function) -> String {
     let sizes = |formals: &[Formal]| {
         let size = |formal: &Formal| match *formal {

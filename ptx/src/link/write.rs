@@ -247,7 +247,7 @@ fn undefined(
     }
 }
 
-/// Numbers the source files of all texts anew, since each text counts from 1.
+/// Renumbers the source files of all texts, since each text counts from 1.
 fn number_files(parts: &mut [Part<'_>]) {
     let mut next = 1_u32;
     for part in parts {

@@ -19,7 +19,7 @@ enum Node {
     Const(Id),
     /// A class or enumeration in no namespace and without template arguments.
     Named(String),
-    /// A function, with what it returns and its parameters.
+    /// A function, with its result and its parameters.
     Function(Vec<Id>),
     /// Read to its end, but of no interest: references, arrays, nested names...
     Other,

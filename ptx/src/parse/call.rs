@@ -1,4 +1,4 @@
-//! `call`, in all its forms, and labels with what they name: prototypes and tables.
+//! `call`, in all its forms, and the labels of prototypes and tables.
 
 use super::cursor::Result;
 use super::function::{Body, parameter};

@@ -1,7 +1,7 @@
 //! Constant expressions: C's operators on 64-bit integers, signed or not, and on floats.
 //!
-//! An integer is unsigned if its literal says so by `U` or does not fit a signed one. The result of an operator is unsigned
-//! if an operand is, with the exceptions that [`integers`] names.
+//! An integer is unsigned if its literal says so by `U` or does not fit a signed one. The result of an operator is
+//! unsigned if an operand is, with the exceptions that [`integers`] names.
 
 use super::cursor::{Cursor, Number, Result};
 use crate::lex::Kind;
@@ -77,7 +77,7 @@ fn operator(cur: &Cursor<'_>) -> Option<(Operator, u8, bool)> {
     })
 }
 
-/// Reads `a ? b : c`, or what has no `?`.
+/// Reads `a ? b : c`, or an expression without `?`.
 fn conditional(cur: &mut Cursor<'_>, what: &str, depth: usize) -> Result<Value> {
     let condition = binary(cur, what, 0, depth)?;
     let place = cur.offset();

@@ -72,7 +72,7 @@ impl<'a> Cursor<'a> {
         Error::at(self.lexer.text().as_bytes(), offset, message)
     }
 
-    /// Returns an error that names what was met.
+    /// Returns an error that names the current token.
     pub(super) fn expected(&self, what: &str) -> Error {
         if self.token.kind == Kind::End {
             return self.error(format!("expected {what}, found the end of the text"));

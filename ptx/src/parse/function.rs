@@ -87,7 +87,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads what follows `.entry` or `.func`.
+    /// Reads the function after `.entry` or `.func`.
     pub(super) fn function(
         &mut self,
         kind: FunctionKind,

@@ -34,11 +34,11 @@ pub fn parse(text: &str) -> std::result::Result<Module, Error> {
     Ok(Parser::read(text, None)?.module)
 }
 
-/// Reads a PTX text as [`parse`] does, and returns also each opcode with its modifiers as the text spells it, and the line
-/// where it is first, in the order of the lines.
+/// Reads a PTX text as [`parse`] does, and returns also each opcode with its modifiers as the text spells it, and the
+/// line where it is first, in the order of the lines.
 ///
-/// A [`Module`] does not tell spellings of the same instruction apart, but versions of PTX do: `barrier.sync.aligned` is
-/// newer than `bar.sync`.
+/// A [`Module`] does not tell spellings of the same instruction apart, but versions of PTX do: `barrier.sync.aligned`
+/// is newer than `bar.sync`.
 ///
 /// # Errors
 /// As [`parse`].
@@ -178,7 +178,8 @@ impl<'a> Parser<'a> {
 
     /// `.reg .u32 a, b<4>;` outside of functions.
     ///
-    /// The manual and ptxas refuse them, and `.local` variables there, since ISA 3.0; driver 580 takes them in each version.
+    /// The manual and ptxas refuse them, and `.local` variables there, since ISA 3.0; driver 580 takes them in each
+    /// version.
     fn registers(&mut self) -> Result<()> {
         let head = variable::head(&mut self.cur, Space::Param, Linkage::Internal)?;
         loop {
@@ -324,7 +325,7 @@ fn bits(number: Number, ty: Type) -> Option<u64> {
     }
 }
 
-/// Returns the type of what is added to a product.
+/// Returns the type of the addend of a product.
 pub(crate) fn widened(ty: Type, part: Option<MulPart>) -> Type {
     match (part, ty) {
         (Some(MulPart::Wide), Type::U16) => Type::U32,

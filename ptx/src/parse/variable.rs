@@ -29,7 +29,7 @@ pub(super) fn vector(word: &str) -> Option<u8> {
     }
 }
 
-/// Reads what follows the state space, up to the name.
+/// Reads the declaration after the state space, up to the name.
 pub(super) fn head(cur: &mut Cursor<'_>, space: Space, linkage: Linkage) -> Result<Head> {
     let mut ty = None;
     let mut head = Head {

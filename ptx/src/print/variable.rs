@@ -135,7 +135,7 @@ impl Declared<'_> {
         let count = bytes.len().min(8).min(self.var.ty.bytes() as usize);
         bits[..count].copy_from_slice(&bytes[..count]);
         let bits = u64::from_le_bytes(bits);
-        // The upper half of 128 bits is the sign of what was written.
+        // The upper half of 128 bits is the sign of the literal.
         if self.var.ty.bits() == 128 && bytes.get(8) == Some(&0xFF) {
             return write!(f, "{}", bits.cast_signed());
         }

@@ -2,7 +2,7 @@
 
 use crate::ir::{Function, Instr, LabelId, LocId, Module, Names, Op, Operand, Pred, RegId, Type};
 
-/// A function whose body is written anew. Labels that the function had are before the same instruction as before, which
+/// A function whose body is rewritten. Labels that the function had are before the same instruction as before, which
 /// [`begin`](Self::begin) announces; new labels are placed in the new body.
 pub(crate) struct Edit {
     pub(crate) function: Function,

@@ -243,7 +243,7 @@ fn begins_item(directive: &str) -> bool {
         )
 }
 
-/// The kind of item that a directive makes it, if it says so.
+/// The kind of item that a directive begins, if it begins one.
 fn kind_of(directive: &str) -> Option<What> {
     match directive {
         ".entry" => Some(What::Kernel),

@@ -14,7 +14,7 @@ use crate::ir::{
 /// few times are enough.
 const MOST_PASSES: usize = 64;
 
-/// Functions of the driver that only read what they are given.
+/// Functions of the driver that only read their arguments.
 const READERS: [&str; 5] = ["vprintf", "__assertfail", "__assert_fail", "malloc", "free"];
 
 /// The values that a register or a parameter may hold.
@@ -39,7 +39,7 @@ struct Known {
     /// Whether it reads or writes through addresses that were loaded.
     reads_loaded: bool,
     writes_loaded: bool,
-    /// Whether it calls what is not known.
+    /// Whether it calls an unknown function.
     everything: bool,
     calls: BTreeSet<usize>,
 }
@@ -87,8 +87,8 @@ impl Flow {
         }
     }
 
-    /// Returns the variables that a kernel reads and those that it may write; `None` if those may be all. `steps` is how
-    /// much work the calls for all kernels may do together: kernels can share functions, and variables.
+    /// Returns the variables that a kernel reads and those that it may write; `None` if those may be all. `steps` is
+    /// how much work the calls for all kernels may do together: kernels can share functions, and variables.
     pub(super) fn of_kernel(
         &self,
         kernel: usize,
@@ -109,7 +109,7 @@ impl Flow {
                 false => 0,
             });
             let work = 1 + read.len() + written.len() + stored[0] + stored[1] + known.calls.len();
-            // Smaller kernels do not get what is left: the time for all is bounded.
+            // Smaller kernels do not get the rest: the time for all is bounded.
             *steps = steps.saturating_sub(work);
             if *steps == 0 {
                 return None;
@@ -333,7 +333,7 @@ impl<'m> Search<'m> {
         }
     }
 
-    /// Adds to what a parameter, result or argument holds.
+    /// Adds to the contents of a parameter, result or argument.
     fn put(&mut self, index: usize, variable: VarId, value: Value) {
         let Some(&old) = self.known[index].contents.get(variable.index()) else { return };
         let new = self.both(old, value);

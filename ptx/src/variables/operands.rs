@@ -10,7 +10,7 @@ pub(super) enum Effect<'o> {
     Load { space: Space, from: &'o Address, to: &'o [Dst] },
     /// Values are stored.
     Store { space: Space, to: &'o Address, values: &'o [Operand] },
-    /// Values are combined with what is in memory, whose old value the results get.
+    /// Values are combined with memory, whose old value the results get.
     Update { at: &'o Address, values: Vec<&'o Operand>, old: &'o [Dst] },
     /// Bytes are copied within memory.
     Copy { from: &'o Address, to: &'o Address },

@@ -143,7 +143,7 @@ impl State {
     /// free at its beginning.
     ///
     /// # Errors
-    /// If it would allocate what is not freed yet, or free what is not allocated.
+    /// If it would allocate memory that is not freed yet, or free memory that is not allocated.
     pub(in crate::driver) fn launch_memory(
         &mut self,
         steps: &[Step],

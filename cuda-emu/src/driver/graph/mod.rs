@@ -1,4 +1,4 @@
-//! Graphs: nodes, edges, and what is made of them to be launched.
+//! Graphs: nodes, edges, and the executable graphs that are made of them.
 
 pub(super) mod capture;
 pub(super) mod conditional;
@@ -239,7 +239,7 @@ impl State {
         seen
     }
 
-    /// Returns a copy of a graph, whose nodes remember what they were made of.
+    /// Returns a copy of a graph, whose nodes remember their originals.
     pub(super) fn clone_graph(&mut self, graph: u64) -> Answer<u64> {
         if self.has_memory(graph)? {
             return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);

@@ -1,4 +1,4 @@
-//! Nodes of every kind through one structure: adding, changing, and telling what they are.
+//! Nodes of every kind through one structure: adding, changing and querying them.
 
 use cuda_sys::{
     CUDA_CHILD_GRAPH_NODE_PARAMS, CUDA_CONDITIONAL_NODE_PARAMS, CUDA_EVENT_RECORD_NODE_PARAMS,
@@ -123,7 +123,7 @@ unsafe fn add(
     }
 }
 
-/// Replaces what a node does.
+/// Replaces the work of a node.
 ///
 /// # Safety
 /// As [`add`].
@@ -146,7 +146,7 @@ unsafe fn change(node: CUgraphNode, params: *mut CUgraphNodeParams) -> Answer {
     }
 }
 
-/// Replaces what a node's step in an executable graph does.
+/// Replaces the work of a node's step in an executable graph.
 ///
 /// # Safety
 /// As [`add`].

@@ -263,7 +263,7 @@ unsafe fn set_attribute(
     Ok(())
 }
 
-/// Replaces what a node does.
+/// Replaces the work of a node.
 pub(in crate::driver) fn set(
     node: CUgraphNode,
     kind: CUgraphNodeType,
@@ -280,7 +280,7 @@ pub(in crate::driver) fn set(
     Ok(())
 }
 
-/// Replaces what a node's step in an executable graph does.
+/// Replaces the work of a node's step in an executable graph.
 pub(in crate::driver) fn set_exec(
     exec: CUgraphExec,
     node: CUgraphNode,

@@ -1,4 +1,4 @@
-//! Executable graphs at work: launches, and changes of what they do.
+//! Executable graphs: launches, and changes of their work.
 
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ impl State {
         numbers.into_iter().zip(last).filter_map(|(number, last)| last.then_some(number)).collect()
     }
 
-    /// Replaces what the steps do by what a graph of the same shape does. Fails with why not, and
+    /// Replaces the work of the steps by that of a graph of the same shape. Fails with why not, and
     /// the node.
     pub(in crate::driver) fn update(
         &mut self,
@@ -147,7 +147,7 @@ impl State {
         Ok(Ok(()))
     }
 
-    /// Replaces what is inside a child graph's node.
+    /// Replaces the graph inside a child graph's node.
     pub(in crate::driver) fn update_child(&mut self, exec: u64, node: u64, child: u64) -> Answer {
         let steps = self.objects.execs.get(exec)?.steps.clone();
         let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;

@@ -35,7 +35,7 @@ pub(in crate::driver) type Callback = unsafe extern "C" fn(CUstream, CUresult, *
 /// A piece of work.
 #[derive(Clone)]
 pub(in crate::driver) enum Work {
-    /// Only order.
+    /// No work: only an order.
     Nothing,
     /// Marks an event.
     Record(u64),

@@ -114,7 +114,7 @@ impl Machine<'_> {
     }
 }
 
-/// Writes what a reduction gives.
+/// Writes the result of a reduction.
 ///
 /// # Safety
 /// `to` is the destination of a `bar.red` with this mode.

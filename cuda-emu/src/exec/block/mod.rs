@@ -59,7 +59,7 @@ impl Block {
         Self { warps, shared, barriers: vec![Barrier::default(); 16], ..Self::default() }
     }
 
-    /// Begins anew as the block of this number.
+    /// Restarts as the block of this number.
     pub(crate) fn restart(&mut self, job: &Job<'_>, linear: u64) {
         self.linear = linear;
         self.index = job.block_index(linear);

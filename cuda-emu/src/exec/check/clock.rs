@@ -114,7 +114,7 @@ impl Clock {
         same(self.root.as_ref(), other.root.as_ref())
     }
 
-    /// Learns what the other knows.
+    /// Merges the other clock into this one.
     pub(super) fn join(&mut self, other: &Self) {
         join(&mut self.root, other.root.as_ref());
     }

@@ -64,7 +64,7 @@ pub(crate) fn note_checked(kernel: &str) {
     }
 }
 
-/// Takes what the checkers have found so far.
+/// Takes the checkers' findings so far.
 #[must_use]
 pub fn findings() -> Vec<Finding> {
     std::mem::take(&mut *FOUND.lock().unwrap_or_else(PoisonError::into_inner))

@@ -122,7 +122,7 @@ impl Clocks {
         self.release(into, warp, mask);
     }
 
-    /// Lanes learn what was published, and what they have seen by strong reads.
+    /// Lanes merge the published clock, and those that their strong reads have seen.
     pub(crate) fn acquire(&mut self, from: &Clock, warp: u32, mask: u32) {
         // Lanes with equal clocks get equal clocks again.
         let mut last: Option<(Clock, Clock)> = None;

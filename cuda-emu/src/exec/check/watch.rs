@@ -301,7 +301,7 @@ impl Machine<'_> {
         })
     }
 
-    /// Returns whether what a lane writes to the word at `start` is what an earlier access has written there.
+    /// Returns whether a lane writes the same value to the word at `start` as an earlier access.
     #[cold]
     fn same(
         &self,

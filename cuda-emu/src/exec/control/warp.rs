@@ -108,7 +108,7 @@ impl Warp {
         self.frames.get(at as usize)?.as_deref()
     }
 
-    /// Begins anew with `lanes` at the start of a kernel whose frame is there already.
+    /// Restarts with `lanes` at the start of a kernel whose frame exists.
     pub(crate) fn restart(&mut self, lanes: u32, local_top: u32) {
         self.splits.clear();
         self.joins.clear();

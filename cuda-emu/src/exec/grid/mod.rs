@@ -34,7 +34,7 @@ pub fn run(program: &Program, launch: &Launch, env: &Env<'_>) -> Result<Stats, F
     run_around(program, launch, env, &Around::ALONE)
 }
 
-/// As [`run`], with what the driver knows.
+/// Runs a launch like [`run`], with the driver's data.
 ///
 /// # Errors
 /// As [`run`].

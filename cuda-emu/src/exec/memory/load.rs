@@ -10,7 +10,7 @@ use crate::exec::inst::{Flow, Inst, LANES, Lanes, lanes};
 use crate::exec::machine::Machine;
 use crate::exec::ops::lane::Store;
 
-/// A register that takes what was loaded.
+/// A register that takes a loaded value.
 pub(crate) trait Into32: Store {
     const BYTES: u64;
     fn of(bits: u64) -> Self;

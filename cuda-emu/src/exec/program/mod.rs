@@ -312,7 +312,7 @@ impl Program {
         &self.entries[entry.0 as usize]
     }
 
-    /// Returns what a kernel, or a function that it calls, uses that is not supported: name and line.
+    /// Returns an unsupported feature that a kernel, or a function that it calls, uses: name and line.
     #[must_use]
     pub fn refused(&self, entry: EntryId) -> Option<String> {
         let function = self.get(entry).refused?;
@@ -346,7 +346,7 @@ impl Program {
         self.get(entry).param_bytes
     }
 
-    /// Returns what the kernel needs.
+    /// Returns the needs of the kernel.
     #[must_use]
     pub fn attributes(&self, entry: EntryId) -> EntryAttributes {
         EntryAttributes {

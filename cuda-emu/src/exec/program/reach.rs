@@ -26,7 +26,7 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// Finds what the kernel `entry` reaches. `pointed` are the functions that indirect calls may call.
+    /// Finds the functions that the kernel `entry` reaches. `pointed` are the functions that indirect calls may call.
     pub(super) fn new(
         entry: u32,
         codes: &[Code],

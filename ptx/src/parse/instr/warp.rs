@@ -1,4 +1,4 @@
-//! Barriers, and what the lanes of a warp do together.
+//! Barriers, and instructions that the lanes of a warp execute together.
 
 use super::super::function::Body;
 use super::{Family, Words, finish, need};

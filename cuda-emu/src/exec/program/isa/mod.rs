@@ -89,7 +89,7 @@ struct Check {
     version: (u16, u16),
     arch: Arch,
     problems: Vec<String>,
-    /// How many problems there are more.
+    /// The number of further problems.
     more: usize,
 }
 
@@ -103,7 +103,7 @@ impl Check {
         self.problems.push(format!("{place}{what}"));
     }
 
-    /// Compares what `what` requires with what the text has.
+    /// Compares the requirements of `what` with the text.
     fn require(&mut self, line: u32, what: &str, need: Need) {
         let Self { version, arch, .. } = *self;
         // A family has the targets of one major number.
@@ -265,7 +265,7 @@ impl Check {
 /// The requirements of opcodes that were met and whose operands require no more.
 type Known = HashMap<String, Need>;
 
-/// Returns the word of the table for what an instruction's operands require beyond its opcode.
+/// Returns the table's word for the requirements of an instruction's operands beyond its opcode.
 fn operands(op: &Op) -> Option<&'static str> {
     match op {
         Op::MinMax3 { .. } => Some("three"),

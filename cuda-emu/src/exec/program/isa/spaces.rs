@@ -24,7 +24,7 @@ fn space_of<'m>(
     Some((&variable.name, class(variable.space)))
 }
 
-/// Returns what is wrong with the state spaces of an instruction, if something is.
+/// Returns the mistake in the state spaces of an instruction, if there is one.
 pub(super) fn wrong(module: &Module, function: &Function, op: &Op) -> Option<String> {
     let mut addresses: [Option<(Space, &Address)>; 2] = [None, None];
     let mut symbol = None;
