@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use ptx::ir::{Address, Base, BinaryOp, Cmp, Instr, MulPart, Op, Operand, Pred, RegId, Type};
 
-use crate::analysis::{Access, AddressForms, Origin, Pointers};
+use crate::analysis::{Access, Forms, Origin, Pointers};
 use crate::body::{Block, Body, End, Phi};
 use crate::spec::Spec;
 
@@ -27,7 +27,7 @@ pub(crate) fn split(body: &mut Body, spec: &Spec) {
         return;
     }
     let (pointers, _) = Pointers::new(spec);
-    let forms = AddressForms::new(body, &pointers);
+    let forms = Forms::new(body, &pointers);
     let mut choices = Choices::new(body, &forms);
     let written = choices.written(body);
     let mut found: HashMap<(usize, usize), RegId> = HashMap::new();
@@ -98,7 +98,7 @@ struct Choices {
 }
 
 impl Choices {
-    fn new(body: &Body, forms: &AddressForms) -> Self {
+    fn new(body: &Body, forms: &Forms) -> Self {
         let mut this = Self {
             leaves: Vec::new(),
             sets: vec![0; body.function.registers.len()],
@@ -140,7 +140,7 @@ impl Choices {
     }
 
     /// Returns the set of an operand; empty while it is unknown.
-    fn operand(&mut self, forms: &AddressForms, operand: &Operand) -> Origins {
+    fn operand(&mut self, forms: &Forms, operand: &Operand) -> Origins {
         match forms.operand(operand).origin {
             origin @ (Origin::Pointer(_) | Origin::Local(_) | Origin::Variable(_)) => {
                 self.leaf(origin)
@@ -154,7 +154,7 @@ impl Choices {
     }
 
     /// Adds origins to a register's set, unless the register's form decides its origin.
-    fn set(&mut self, forms: &AddressForms, reg: RegId, set: Origins) {
+    fn set(&mut self, forms: &Forms, reg: RegId, set: Origins) {
         let set = match forms.reg(reg).origin {
             Origin::Choice(_) | Origin::Unknown => set,
             _ => self.operand(forms, &Operand::Reg(reg)),
@@ -164,7 +164,7 @@ impl Choices {
         }
     }
 
-    fn instr(&mut self, forms: &AddressForms, instr: &Instr) {
+    fn instr(&mut self, forms: &Forms, instr: &Instr) {
         let is_number = |operand: &Operand| forms.operand(operand).origin == Origin::Number;
         let from = match &instr.op {
             Op::Selp { ty, d: Some(d), a, b, .. } if ty.bits() == 64 => {

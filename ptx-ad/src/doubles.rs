@@ -2,14 +2,14 @@
 
 use ptx::ir::{Dst, Instr, LdKind, Op, Operand, Order, RegId, Type};
 
-use crate::analysis::{Access, Slot, ValueKind, ValueKinds};
+use crate::analysis::{Access, Kind, Kinds, Slot};
 use crate::body::Body;
 
 /// Makes vectors of 32 bits that hold doubles vectors of 64 bits. Returns whether it has changed any.
 ///
 /// The halves of a double that are moved separately might belong to two numbers. One register of 64 bits shows that
 /// they don't.
-pub(crate) fn widen(body: &mut Body, kinds: &ValueKinds) -> bool {
+pub(crate) fn widen(body: &mut Body, kinds: &Kinds) -> bool {
     let mut any = false;
     for at in 0..body.blocks.len() {
         let code = body.blocks.get_mut(at).map(|block| std::mem::take(&mut block.code));
@@ -33,7 +33,7 @@ pub(crate) fn widen(body: &mut Body, kinds: &ValueKinds) -> bool {
 }
 
 /// Returns whether an instruction loads or stores both halves of a double as 32 bits each, side by side.
-fn has_doubles(instr: &Instr, kinds: &ValueKinds) -> bool {
+fn has_doubles(instr: &Instr, kinds: &Kinds) -> bool {
     let plain = match &instr.op {
         Op::Ld { kind, .. } => matches!(kind, LdKind::Plain | LdKind::NonCoherent),
         Op::St { a, .. } => a.iter().all(|a| matches!(a, Operand::Reg(_))),
@@ -44,8 +44,8 @@ fn has_doubles(instr: &Instr, kinds: &ValueKinds) -> bool {
     };
     let halves = |pair: &[Option<RegId>]| match pair {
         [Some(low), Some(high)] => {
-            kinds.get(Slot::low(*low)) == Some(ValueKind::F64)
-                && kinds.get(Slot::low(*high)) == Some(ValueKind::F64High)
+            kinds.get(Slot::low(*low)) == Some(Kind::F64)
+                && kinds.get(Slot::low(*high)) == Some(Kind::F64High)
         }
         _ => false,
     };

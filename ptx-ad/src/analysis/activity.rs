@@ -4,14 +4,14 @@ use std::collections::{HashMap, HashSet};
 
 use ptx::ir::{Instr, Operand, RegId, Space, VarId};
 
-use super::address_form::{AddressForms, Origin};
+use super::address_form::{Forms, Origin};
 use super::cells::Cell;
 use super::part::is_part_of_number;
 use super::semantics::{
     Arithmetic, Semantics, Slot, Smooth, lost_function, real, semantics, sign_bit, sign_mask,
 };
 use super::unconditional::unconditional;
-use super::value_kind::{ValueKind, ValueKinds};
+use super::value_kind::{Kind, Kinds};
 use super::{Access, Pointers};
 use crate::Reason;
 use crate::body::Body;
@@ -55,12 +55,7 @@ struct Local {
 }
 
 impl Activity {
-    pub(crate) fn new(
-        body: &Body,
-        pointers: &Pointers,
-        forms: &AddressForms,
-        kinds: &ValueKinds,
-    ) -> Self {
+    pub(crate) fn new(body: &Body, pointers: &Pointers, forms: &Forms, kinds: &Kinds) -> Self {
         let slots = body.function.registers.len() * 2;
         let mut this = Self {
             varied: vec![false; slots],
@@ -168,13 +163,7 @@ impl Activity {
         }
     }
 
-    fn forward(
-        &mut self,
-        body: &Body,
-        pointers: &Pointers,
-        forms: &AddressForms,
-        kinds: &ValueKinds,
-    ) {
+    fn forward(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, kinds: &Kinds) {
         for (index, block) in body.blocks.iter().enumerate() {
             for phi in &block.phis {
                 for half in [Slot::low, Slot::high] {
@@ -206,7 +195,7 @@ impl Activity {
                             let (d, high) = (*d, Slot::high(d.reg()));
                             let both = pairs.iter().any(|(other, _)| *other == high);
                             let varied = self.is_varied(d) || self.is_varied(high);
-                            let is_double = both && kinds.get(d) == Some(ValueKind::F64);
+                            let is_double = both && kinds.get(d) == Some(Kind::F64);
                             if is_double && varied && !self.is_whole(d) {
                                 let lost = lose(self, Reason::Bits);
                                 self.set(d, false, Some(lost));
@@ -266,12 +255,12 @@ impl Activity {
 
     /// Returns whether an instruction takes the sign bit of a number, which is a constant like a comparison with 0.
     /// A lost derivative stays lost: the bits may be anything.
-    fn sign_bit(&mut self, kinds: &ValueKinds, instr: &Instr) -> bool {
+    fn sign_bit(&mut self, kinds: &Kinds, instr: &Instr) -> bool {
         let Some((d, a, bits)) = sign_bit(instr) else { return false };
         let Some(low) = Slot::of(&a) else { return false };
         let is_number = match kinds.get(low) {
-            Some(ValueKind::F32 | ValueKind::F64High) => bits == 32,
-            Some(ValueKind::F64) => bits == 64,
+            Some(Kind::F32 | Kind::F64High) => bits == 32,
+            Some(Kind::F64) => bits == 64,
             _ => false,
         };
         if is_number {
@@ -287,7 +276,7 @@ impl Activity {
     /// Records that results have no known derivative, if an operand had one.
     fn tainted(
         &mut self,
-        kinds: &ValueKinds,
+        kinds: &Kinds,
         instr: &Instr,
         reason: Reason,
         lose: &mut impl FnMut(&mut Self, Reason) -> usize,
@@ -319,8 +308,8 @@ impl Activity {
         &mut self,
         body: &Body,
         pointers: &Pointers,
-        forms: &AddressForms,
-        kinds: &ValueKinds,
+        forms: &Forms,
+        kinds: &Kinds,
         instr: &Instr,
         lose: &mut impl FnMut(&mut Self, Reason) -> usize,
     ) {
@@ -421,13 +410,7 @@ impl Activity {
         }
     }
 
-    fn backward(
-        &mut self,
-        body: &Body,
-        pointers: &Pointers,
-        forms: &AddressForms,
-        kinds: &ValueKinds,
-    ) {
+    fn backward(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, kinds: &Kinds) {
         for block in body.blocks.iter().rev() {
             for instr in block.code.iter().rev() {
                 if let (Semantics::Load, Some(access)) = (semantics(instr), Access::of(instr)) {
@@ -498,8 +481,8 @@ pub(super) struct Passed {
 /// in.
 fn local_slots(
     body: &Body,
-    forms: &AddressForms,
-    kinds: &ValueKinds,
+    forms: &Forms,
+    kinds: &Kinds,
     access: &Access<'_>,
 ) -> Vec<(Slot, Cell)> {
     let form = forms.address(body, access.address);
@@ -522,8 +505,8 @@ fn local_slots(
 pub(super) fn passes(
     body: &Body,
     pointers: &Pointers,
-    forms: &AddressForms,
-    kinds: &ValueKinds,
+    forms: &Forms,
+    kinds: &Kinds,
     stores: &dyn Fn(Cell) -> bool,
     instr: &Instr,
 ) -> Vec<Passed> {

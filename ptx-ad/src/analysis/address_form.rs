@@ -18,7 +18,7 @@ pub(crate) enum Origin {
     Number,
     /// The pointer of this index in [`Pointers`].
     Pointer(usize),
-    /// One of several pointers, chosen by `selp`: position in [`AddressForms::choices`].
+    /// One of several pointers, chosen by `selp`: position in [`Forms::choices`].
     Choice(usize),
     /// The memory of this parameter itself.
     Param(usize),
@@ -54,7 +54,7 @@ struct Linear {
 
 /// A value: `origin + linear`, or `origin + residue` up to multiples of `modulus`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct AddressForm {
+pub(crate) struct Form {
     pub(crate) origin: Origin,
     linear: Option<Linear>,
     /// 1 for an unknown value; 0 for `residue` itself.
@@ -74,7 +74,7 @@ pub(crate) struct ThreadOffset {
     pub(crate) widest: u32,
 }
 
-impl AddressForm {
+impl Form {
     const UNKNOWN: Self =
         Self { origin: Origin::Number, linear: None, modulus: 1, residue: 0, range: None };
 
@@ -259,18 +259,18 @@ impl AddressForm {
 
 /// Returns numbers of `bits` that are `value` up to multiples of `modulus`. If a number may wrap, only powers of two
 /// remain of the modulus.
-fn residue(modulus: u64, value: i128, bits: u32) -> AddressForm {
+fn residue(modulus: u64, value: i128, bits: u32) -> Form {
     let whole = 1i128 << bits.min(64);
     if modulus == 0 {
         // As a signed number of so many bits.
         let value = (value + whole / 2).rem_euclid(whole) - whole / 2;
-        return AddressForm::constant(i64::try_from(value).unwrap_or(0));
+        return Form::constant(i64::try_from(value).unwrap_or(0));
     }
     // Residues stay below 2^63.
     let power = 1 << modulus.trailing_zeros().min(62);
     let modulus = if bits < 64 || modulus > i64::MAX.cast_unsigned() { power } else { modulus };
     let residue = i64::try_from(value.rem_euclid(i128::from(modulus))).unwrap_or(0);
-    AddressForm { modulus, residue, ..AddressForm::UNKNOWN }
+    Form { modulus, residue, ..Form::UNKNOWN }
 }
 
 /// Returns the greatest common divisor; of 0 and another number, that.
@@ -296,18 +296,18 @@ const WIDEST_PASS: u32 = 2;
 
 /// The forms of a kernel's registers.
 #[derive(Debug)]
-pub(crate) struct AddressForms {
-    list: Vec<AddressForm>,
+pub(crate) struct Forms {
+    list: Vec<Form>,
     /// Sets of pointers of which one is chosen, in ascending order.
     choices: Vec<Vec<usize>>,
 }
 
-impl AddressForms {
+impl Forms {
     pub(crate) fn new(body: &Body, pointers: &Pointers) -> Self {
-        let list = vec![AddressForm::UNKNOWN; body.function.registers.len()];
+        let list = vec![Form::UNKNOWN; body.function.registers.len()];
         let mut forms = Self { list, choices: Vec::new() };
         // Carried values begin as those that enter the loop.
-        let mut joins: HashMap<RegId, AddressForm> = HashMap::new();
+        let mut joins: HashMap<RegId, Form> = HashMap::new();
         for pass in 0.. {
             let mut changed = false;
             for (index, block) in body.blocks.iter().enumerate() {
@@ -317,10 +317,10 @@ impl AddressForms {
                         if pass == 0 && *from >= index {
                             continue;
                         }
-                        let form = arg.map_or(AddressForm::UNKNOWN, |arg| forms.operand(&arg));
+                        let form = arg.map_or(Form::UNKNOWN, |arg| forms.operand(&arg));
                         joined = Some(joined.map_or(form, |joined| joined.join(form)));
                     }
-                    let mut joined = joined.unwrap_or(AddressForm::UNKNOWN);
+                    let mut joined = joined.unwrap_or(Form::UNKNOWN);
                     // A range that grows with each iteration has no end.
                     if pass > WIDEST_PASS
                         && joins.get(&phi.reg).is_some_and(|known| known.range != joined.range)
@@ -329,8 +329,7 @@ impl AddressForms {
                     }
                     if joins.get(&phi.reg) != Some(&joined) {
                         if pass > MOST_PASSES {
-                            joined =
-                                AddressForm { origin: Origin::Unknown, ..AddressForm::UNKNOWN };
+                            joined = Form { origin: Origin::Unknown, ..Form::UNKNOWN };
                         }
                         changed |= joins.insert(phi.reg, joined) != Some(joined);
                     }
@@ -347,49 +346,47 @@ impl AddressForms {
         forms
     }
 
-    pub(crate) fn reg(&self, reg: RegId) -> AddressForm {
+    pub(crate) fn reg(&self, reg: RegId) -> Form {
         self.list.get(reg.index()).copied().unwrap_or_default()
     }
 
-    pub(crate) fn operand(&self, operand: &Operand) -> AddressForm {
+    pub(crate) fn operand(&self, operand: &Operand) -> Form {
         match *operand {
             Operand::Reg(reg) => self.reg(reg),
-            Operand::Imm(value) => AddressForm::constant(value.cast_signed()),
-            Operand::Special(Special::Tid(Dim::X)) => AddressForm::atom(Atom::Tid),
-            Operand::Special(Special::Ntid(Dim::X)) => AddressForm::atom(Atom::Ntid),
-            Operand::Special(Special::Ctaid(Dim::X)) => AddressForm::atom(Atom::Ctaid),
-            Operand::Special(_) => AddressForm::UNKNOWN,
-            Operand::Symbol(..) => AddressForm { origin: Origin::Unknown, ..AddressForm::UNKNOWN },
+            Operand::Imm(value) => Form::constant(value.cast_signed()),
+            Operand::Special(Special::Tid(Dim::X)) => Form::atom(Atom::Tid),
+            Operand::Special(Special::Ntid(Dim::X)) => Form::atom(Atom::Ntid),
+            Operand::Special(Special::Ctaid(Dim::X)) => Form::atom(Atom::Ctaid),
+            Operand::Special(_) => Form::UNKNOWN,
+            Operand::Symbol(..) => Form { origin: Origin::Unknown, ..Form::UNKNOWN },
         }
     }
 
     /// Returns the form of an integer of this type. Constants have their sign.
-    fn int(&self, operand: &Operand, ty: Type) -> AddressForm {
+    fn int(&self, operand: &Operand, ty: Type) -> Form {
         match *operand {
             Operand::Imm(value) if ty.bits() == 32 => {
                 let low = u32::try_from(value & u64::from(u32::MAX)).unwrap_or(0);
-                AddressForm::constant(i64::from(low.cast_signed()))
+                Form::constant(i64::from(low.cast_signed()))
             }
             _ => self.operand(operand),
         }
     }
 
     /// Returns the form of a factor. Numbers that may be negative differ as unsigned numbers of more bits.
-    fn factor(&self, operand: &Operand, ty: Type, wide: bool) -> AddressForm {
+    fn factor(&self, operand: &Operand, ty: Type, wide: bool) -> Form {
         let form = self.int(operand, ty);
         if wide && !ty.is_signed() { form.unsigned() } else { form }
     }
 
     /// Returns the form of the address of an access.
-    pub(crate) fn address(&self, body: &Body, address: &Address) -> AddressForm {
+    pub(crate) fn address(&self, body: &Body, address: &Address) -> Form {
         let base = match address.base {
             AddressBase::Reg(reg) => self.reg(reg),
             AddressBase::Symbol(symbol) => symbol_form(body, symbol),
-            AddressBase::Absolute => {
-                AddressForm { origin: Origin::Unknown, ..AddressForm::UNKNOWN }
-            }
+            AddressBase::Absolute => Form { origin: Origin::Unknown, ..Form::UNKNOWN },
         };
-        base.add(AddressForm::constant(address.offset), false, 64)
+        base.add(Form::constant(address.offset), false, 64)
     }
 
     /// Returns the pointers that an address may come from.
@@ -427,7 +424,7 @@ impl AddressForms {
         })))
     }
 
-    fn set(&mut self, reg: RegId, form: AddressForm) {
+    fn set(&mut self, reg: RegId, form: Form) {
         if let Some(place) = self.list.get_mut(reg.index()) {
             *place = form;
         }
@@ -441,18 +438,18 @@ impl AddressForms {
                 origins = Origin::Unknown;
             }
         });
-        let other = AddressForm { origin: origins, ..AddressForm::UNKNOWN };
+        let other = Form { origin: origins, ..Form::UNKNOWN };
         instr.for_each_def(&mut |reg: RegId| self.set(reg, other));
         let bits = |ty: Type| ty.bits();
         let (d, form) = match &instr.op {
             Op::Mov { d, a: Operand::Symbol(symbol, offset), .. } => {
-                let offset = AddressForm::constant(*offset);
+                let offset = Form::constant(*offset);
                 (*d, symbol_form(body, *symbol).add(offset, false, 64))
             }
             Op::Mov { ty, d, a } if bits(*ty) >= 32 => {
                 let known = d.and_then(|d| body.origins.get(&d));
                 let form = self.int(a, *ty);
-                (*d, AddressForm { origin: known.copied().unwrap_or(form.origin), ..form })
+                (*d, Form { origin: known.copied().unwrap_or(form.origin), ..form })
             }
             Op::Cvta { d, a, .. } => (*d, self.operand(a)),
             Op::Binary { op: BinaryOp::Add, ty, mode, d, a, b } if is_integer(*ty) && !mode.sat => {
@@ -483,7 +480,7 @@ impl AddressForms {
             {
                 let most = by.cast_signed() - 1;
                 let least = if ty.is_signed() { -most } else { 0 };
-                (*d, AddressForm::UNKNOWN.ranged(Some((least, most)), bits(*ty)))
+                (*d, Form::UNKNOWN.ranged(Some((least, most)), bits(*ty)))
             }
             Op::Mul { ty, part: Some(part @ (MulPart::Lo | MulPart::Wide)), d, a, b, .. } => {
                 let wide = *part == MulPart::Wide;
@@ -515,7 +512,7 @@ impl AddressForms {
                     (true, _) => (*d, form),
                     (false, _) if form.origin == Origin::Number => {
                         let narrow = residue(form.modulus, i128::from(form.residue), 32);
-                        let narrow = AddressForm { linear: form.linear, ..narrow };
+                        let narrow = Form { linear: form.linear, ..narrow };
                         (*d, narrow.ranged(form.range, 32))
                     }
                     _ => return,
@@ -525,7 +522,7 @@ impl AddressForms {
                 let (a, b) = (self.int(a, *ty), self.int(b, *ty));
                 let joined = a.join(b);
                 let origin = self.choice(a.origin, b.origin).unwrap_or(joined.origin);
-                (*d, AddressForm { origin, ..joined })
+                (*d, Form { origin, ..joined })
             }
             Op::Ld { ty, d, addr, .. } => {
                 let address = self.address(body, addr);
@@ -537,11 +534,10 @@ impl AddressForms {
                                 .param_offset()
                                 .and_then(|offset| offset.checked_add(8 * at));
                             let found = offset.and_then(|offset| pointers.find(param, offset));
-                            found.map_or(AddressForm::UNKNOWN, |pointer| {
-                                AddressForm::of(Origin::Pointer(pointer))
-                            })
+                            found
+                                .map_or(Form::UNKNOWN, |pointer| Form::of(Origin::Pointer(pointer)))
                         }
-                        _ => AddressForm::UNKNOWN,
+                        _ => Form::UNKNOWN,
                     };
                     self.set(d, form);
                 }
@@ -549,7 +545,7 @@ impl AddressForms {
             }
             // Values from memory are like those of a load.
             Op::Atom { d, .. } => {
-                d.iter().flatten().for_each(|d| self.set(*d, AddressForm::UNKNOWN));
+                d.iter().flatten().for_each(|d| self.set(*d, Form::UNKNOWN));
                 return;
             }
             _ => return,
@@ -560,14 +556,14 @@ impl AddressForms {
     }
 }
 
-impl AddressForm {
+impl Form {
     /// The offset in a parameter.
     pub(crate) fn param_offset(&self) -> Option<u64> {
         (self.modulus == 0).then(|| u64::try_from(self.residue).ok()).flatten()
     }
 }
 
-fn symbol_form(body: &Body, symbol: Symbol) -> AddressForm {
+fn symbol_form(body: &Body, symbol: Symbol) -> Form {
     let origin = match symbol {
         Symbol::Var(var) => match body.params().position(|known| known == var) {
             Some(param) => Origin::Param(param),
@@ -583,5 +579,5 @@ fn symbol_form(body: &Body, symbol: Symbol) -> AddressForm {
         }
         Symbol::Function(_) => Origin::Unknown,
     };
-    AddressForm::of(origin)
+    Form::of(origin)
 }

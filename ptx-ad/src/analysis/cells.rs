@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use ptx::ir::{RegId, VarId};
 
 use super::Access;
-use super::address_form::{AddressForm, AddressForms, Origin};
+use super::address_form::{Form, Forms, Origin};
 use super::semantics::Slot;
 use crate::body::Body;
 
@@ -26,7 +26,7 @@ pub(super) struct LocalCells {
 }
 
 impl LocalCells {
-    pub(super) fn new(body: &Body, forms: &AddressForms) -> Self {
+    pub(super) fn new(body: &Body, forms: &Forms) -> Self {
         let mut this = Self::default();
         let mut seen = HashSet::new();
         for (_, instr) in body.instrs() {
@@ -57,7 +57,7 @@ impl LocalCells {
     }
 
     /// Returns the classes of the words that bytes at an offset from an address may lie in.
-    pub(super) fn words(&self, var: VarId, form: &AddressForm, at: i64, bytes: u32) -> Vec<Cell> {
+    pub(super) fn words(&self, var: VarId, form: &Form, at: i64, bytes: u32) -> Vec<Cell> {
         let all = self.all(var, form, at, i64::from(bytes));
         let mut cells: Vec<Cell> =
             all.into_iter().map(|word| (var, self.root(var, word))).collect();
@@ -67,7 +67,7 @@ impl LocalCells {
     }
 
     /// Returns the words that bytes at an offset from an address may lie in; all, if the address seems to lie outside.
-    fn all(&self, var: VarId, form: &AddressForm, at: i64, bytes: i64) -> Vec<usize> {
+    fn all(&self, var: VarId, form: &Form, at: i64, bytes: i64) -> Vec<usize> {
         let count = self.parents.get(&var).map_or(1, Vec::len);
         let words = Self::within(count, form, at, bytes);
         let whole = i64::try_from(count).unwrap_or(i64::MAX);
@@ -75,7 +75,7 @@ impl LocalCells {
     }
 
     /// Returns the words of a variable with `count` words that the bytes may lie in.
-    fn within(count: usize, form: &AddressForm, at: i64, bytes: i64) -> Vec<usize> {
+    fn within(count: usize, form: &Form, at: i64, bytes: i64) -> Vec<usize> {
         let (modulus, residue) = form.residue();
         let start = residue.wrapping_add(at);
         let last = |place: i64| place.saturating_add(bytes - 1).div_euclid(4);

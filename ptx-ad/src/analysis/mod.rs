@@ -14,14 +14,14 @@ mod value_kind;
 use ptx::ir::{Address, Instr, Op, Operand, Order, RegId, Space, Type, VarId};
 
 pub(crate) use activity::{Activity, Lost};
-pub(crate) use address_form::{AddressForm, AddressForms, Origin};
+pub(crate) use address_form::{Form, Forms, Origin};
 pub(crate) use part::is_part_of_number;
 pub(crate) use semantics::{
     Arithmetic, Chooser, Clamped, Semantics, Slot, Smooth, is_global, marked, real, real_in_memory,
     semantics, sign_mask,
 };
 pub(crate) use thread_owned::ThreadOwned;
-pub(crate) use value_kind::{ValueKind, ValueKinds};
+pub(crate) use value_kind::{Kind, Kinds};
 
 use crate::body::Body;
 use crate::spec::{self, Effect, Real, Reals, Spec};
@@ -130,7 +130,7 @@ impl Pointers {
     }
 
     /// Returns the type of the 16-bit floats behind an address.
-    pub(crate) fn half_behind(&self, forms: &AddressForms, origin: Origin) -> Option<Real> {
+    pub(crate) fn half_behind(&self, forms: &Forms, origin: Origin) -> Option<Real> {
         match origin {
             Origin::Pointer(index) => self.get(index)?.half,
             Origin::Choice(_) => {
@@ -143,7 +143,7 @@ impl Pointers {
     }
 
     /// Returns whether there are numbers of 32 or 64 bits behind an address.
-    pub(crate) fn are_wide(&self, forms: &AddressForms, origin: Origin) -> bool {
+    pub(crate) fn are_wide(&self, forms: &Forms, origin: Origin) -> bool {
         let is_wide = |index: usize| {
             self.get(index).is_some_and(|known| known.half.is_none() && known.spec.reals.is_some())
         };
@@ -161,7 +161,7 @@ impl Pointers {
     }
 
     /// Returns whether bits of active 16-bit floats are loaded as another type.
-    fn takes_halves(&self, access: &Access<'_>, form: &AddressForm, at: i64) -> bool {
+    fn takes_halves(&self, access: &Access<'_>, form: &Form, at: i64) -> bool {
         match form.origin {
             Origin::Param(param) => {
                 let place = form.param_offset().and_then(|place| place.checked_add_signed(at));
@@ -279,8 +279,8 @@ impl Used {
 pub(crate) struct Analysis {
     pub(crate) pointers: Pointers,
     pub(crate) slots: Vec<GradientSlot>,
-    pub(crate) forms: AddressForms,
-    pub(crate) kinds: ValueKinds,
+    pub(crate) forms: Forms,
+    pub(crate) kinds: Kinds,
     pub(crate) activity: Activity,
     /// The effects of the source kernel on the memory behind each pointer. [`update`](Self::update) keeps them.
     pub(crate) effects: Vec<Used>,
@@ -292,8 +292,8 @@ pub(crate) struct Analysis {
 impl Analysis {
     pub(crate) fn new(body: &Body, spec: &Spec) -> Self {
         let (pointers, slots) = Pointers::new(spec);
-        let forms = AddressForms::new(body, &pointers);
-        let kinds = ValueKinds::new(body, &pointers, &forms);
+        let forms = Forms::new(body, &pointers);
+        let kinds = Kinds::new(body, &pointers, &forms);
         let activity = Activity::new(body, &pointers, &forms, &kinds);
         let effects = effects(body, &pointers, &forms);
         let thread_owned = ThreadOwned::new(body, &pointers, &forms, &effects);
@@ -358,7 +358,7 @@ impl Analysis {
 }
 
 /// Returns the effects of a kernel on the memory behind each pointer.
-fn effects(body: &Body, pointers: &Pointers, forms: &AddressForms) -> Vec<Used> {
+fn effects(body: &Body, pointers: &Pointers, forms: &Forms) -> Vec<Used> {
     let mut used = vec![Used::default(); pointers.list.len()];
     for (_, instr) in body.instrs() {
         let address = match &instr.op {

@@ -1,14 +1,14 @@
 //! Accesses to less than a number.
 
-use super::{Pointers, ValueKinds};
+use super::{Kinds, Pointers};
 use crate::spec::Reals;
 
 /// Returns whether less than 32 bits at an offset belong to a number that is active.
 pub(crate) fn is_part_of_number(
     pointers: &Pointers,
-    kinds: &ValueKinds,
+    kinds: &Kinds,
     index: usize,
-    form: &super::AddressForm,
+    form: &super::Form,
     at: i64,
     bytes: u32,
 ) -> bool {

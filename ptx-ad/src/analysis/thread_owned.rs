@@ -2,7 +2,7 @@
 
 use ptx::ir::{Address, Cmp, Instr, Op, Operand, Pred, RegId};
 
-use super::address_form::{AddressForms, Origin, ThreadOffset};
+use super::address_form::{Forms, Origin, ThreadOffset};
 use super::{Access, Pointers, Used};
 use crate::body::{Body, End};
 use crate::spec::Effect;
@@ -38,12 +38,7 @@ pub(crate) struct ThreadOwned {
 }
 
 impl ThreadOwned {
-    pub(crate) fn new(
-        body: &Body,
-        pointers: &Pointers,
-        forms: &AddressForms,
-        used: &[Used],
-    ) -> Self {
+    pub(crate) fn new(body: &Body, pointers: &Pointers, forms: &Forms, used: &[Used]) -> Self {
         let mut this = Self { pointers: Vec::new(), widest: 1 };
         if body.dimensions() > 1 {
             // Threads that differ in y have the same index in x.
@@ -111,7 +106,7 @@ impl OwnedPointer {
 /// one is not at the thread's index.
 fn accesses(
     body: &Body,
-    forms: &AddressForms,
+    forms: &Forms,
     pointer: usize,
     scale: u32,
 ) -> Option<(Vec<(Site, ThreadOffset)>, u32)> {
@@ -139,7 +134,7 @@ fn accesses(
 }
 
 /// Returns whether each thread whose index is below an integer parameter executes a block.
-fn comes_to(body: &Body, forms: &AddressForms, block: usize, count: usize) -> bool {
+fn comes_to(body: &Body, forms: &Forms, block: usize, count: usize) -> bool {
     if body.unconditional(block) {
         return true;
     }
@@ -155,7 +150,7 @@ fn comes_to(body: &Body, forms: &AddressForms, block: usize, count: usize) -> bo
 
 /// Returns whether a predicate holds exactly for the threads whose index is below an integer parameter (`Some(true)`),
 /// or exactly for the others (`Some(false)`).
-fn is_below(body: &Body, forms: &AddressForms, pred: Pred, count: usize) -> Option<bool> {
+fn is_below(body: &Body, forms: &Forms, pred: Pred, count: usize) -> Option<bool> {
     let define = |wanted: RegId| {
         let block = body.defined.get(wanted.index()).copied().flatten()?;
         body.blocks.get(block)?.code.iter().find(|instr| {
@@ -185,7 +180,7 @@ fn is_below(body: &Body, forms: &AddressForms, pred: Pred, count: usize) -> Opti
     Some(below == (first != pred.negated))
 }
 
-fn loads_param(body: &Body, forms: &AddressForms, address: &Address, param: usize) -> bool {
+fn loads_param(body: &Body, forms: &Forms, address: &Address, param: usize) -> bool {
     let form = forms.address(body, address);
     form.origin == Origin::Param(param) && form.param_offset() == Some(0)
 }

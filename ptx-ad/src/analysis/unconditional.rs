@@ -7,17 +7,17 @@ use ptx::ir::Operand;
 
 use super::Pointers;
 use super::activity::{Activity, Passed, passes};
-use super::address_form::AddressForms;
+use super::address_form::Forms;
 use super::semantics::{Arithmetic, Clamped, Semantics, Slot, semantics};
-use super::value_kind::ValueKinds;
+use super::value_kind::Kinds;
 use crate::body::{Body, End};
 
 /// Returns for each slot whether its value reaches an output unconditionally.
 pub(super) fn unconditional(
     body: &Body,
     pointers: &Pointers,
-    forms: &AddressForms,
-    kinds: &ValueKinds,
+    forms: &Forms,
+    kinds: &Kinds,
     activity: &Activity,
 ) -> Vec<bool> {
     let mut uses: HashMap<Slot, Vec<(usize, Option<Slot>)>> = HashMap::new();

@@ -6,14 +6,14 @@
 use ptx::ir::{Instr, LdKind, Op, Operand, RegId, Space, Special};
 
 use super::Used;
-use super::address_form::{AddressForms, Origin};
+use super::address_form::{Forms, Origin};
 use crate::body::{Body, specials};
 
 /// The most passes over the code. If they do not suffice, nothing counts as uniform.
 const MOST_PASSES: u32 = 32;
 
 /// Returns for each register whether its value is uniform.
-pub(super) fn uniform(body: &Body, forms: &AddressForms, used: &[Used]) -> Vec<bool> {
+pub(super) fn uniform(body: &Body, forms: &Forms, used: &[Used]) -> Vec<bool> {
     // All registers start as uniform.
     let mut uniform = vec![true; body.function.registers.len()];
     for pass in 0.. {
@@ -104,7 +104,7 @@ fn is_pure(instr: &Instr) -> bool {
 }
 
 /// Returns whether a load reads memory that the kernel does not store to.
-fn is_constant(body: &Body, forms: &AddressForms, used: &[Used], instr: &Instr) -> bool {
+fn is_constant(body: &Body, forms: &Forms, used: &[Used], instr: &Instr) -> bool {
     let Op::Ld { access, addr, .. } = &instr.op else { return true };
     if access.order != ptx::ir::Order::Weak {
         return false;

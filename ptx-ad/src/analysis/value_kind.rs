@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use ptx::ir::{Address, Instr, Op, Operand, RegId, Type, VarId};
 
-use super::address_form::{AddressForm, AddressForms, Origin};
+use super::address_form::{Form, Forms, Origin};
 use super::cells::{Cell, LocalCells};
 use super::constant::constants;
 use super::semantics::{Semantics, Slot, real, semantics, sign_mask};
@@ -15,7 +15,7 @@ use crate::spec::{Real, Reals};
 
 /// The contents of 32 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ValueKind {
+pub(crate) enum Kind {
     /// A `float`.
     F32,
     /// The lower half of a `double`.
@@ -26,7 +26,7 @@ pub(crate) enum ValueKind {
     Mixed,
 }
 
-impl ValueKind {
+impl Kind {
     /// Returns the type of the number that begins here.
     pub(crate) fn real(self) -> Option<Real> {
         match self {
@@ -44,11 +44,11 @@ fn is_typed(op: &Op) -> bool {
 
 /// The kinds of all slots: classes of slots that are copies of each other, by union and find.
 #[derive(Debug)]
-pub(crate) struct ValueKinds {
+pub(crate) struct Kinds {
     parent: Vec<u32>,
     /// The number of slots in the class of each root.
     size: Vec<u32>,
-    kind: Vec<Option<ValueKind>>,
+    kind: Vec<Option<Kind>>,
     /// Members of elements in memory: the pointer and the offset.
     cells: HashMap<(usize, u64), u32>,
     /// Slots whose value depends on numbers only through comparisons. Their bits may be of several types: 0 is zero in
@@ -57,8 +57,8 @@ pub(crate) struct ValueKinds {
     locals: LocalCells,
 }
 
-impl ValueKinds {
-    pub(crate) fn new(body: &Body, pointers: &Pointers, forms: &AddressForms) -> Self {
+impl Kinds {
+    pub(crate) fn new(body: &Body, pointers: &Pointers, forms: &Forms) -> Self {
         let slots = body.function.registers.len() * 2;
         let parent = (0..u32::try_from(slots).unwrap_or(u32::MAX)).collect();
         let (size, kind) = (vec![1; slots], vec![None; slots]);
@@ -87,8 +87,8 @@ impl ValueKinds {
                 let Some(source) = Slot::of(a) else { return false };
                 let found = kinds
                     .get(source)
-                    .and_then(ValueKind::real)
-                    .or(kinds.get(Slot::low(*d)).and_then(ValueKind::real));
+                    .and_then(Kind::real)
+                    .or(kinds.get(Slot::low(*d)).and_then(Kind::real));
                 if found != Some(*real) {
                     return true;
                 }
@@ -111,19 +111,19 @@ impl ValueKinds {
         let cells: Vec<(Slot, Cell)> = halves.collect();
         let mut changed = false;
         loop {
-            let mut kinds: HashMap<Cell, ValueKind> = HashMap::new();
+            let mut kinds: HashMap<Cell, Kind> = HashMap::new();
             for &(slot, cell) in &cells {
                 if let Some(kind) = self.get(slot) {
                     let known = kinds.entry(cell).or_insert(kind);
                     if *known != kind {
-                        *known = ValueKind::Mixed;
+                        *known = Kind::Mixed;
                     }
                 }
             }
             let mut again = false;
             for &(slot, cell) in &cells {
                 if let Some(kind) = kinds.get(&cell)
-                    && *kind != ValueKind::Mixed
+                    && *kind != Kind::Mixed
                     && self.get(slot).is_none()
                 {
                     self.set(slot, *kind);
@@ -139,18 +139,12 @@ impl ValueKinds {
 
     /// Returns the words of local memory that bytes at an offset from an address may lie in. Overlapping accesses have
     /// a word in common.
-    pub(crate) fn local_words(
-        &self,
-        var: VarId,
-        form: &AddressForm,
-        at: i64,
-        bytes: u32,
-    ) -> Vec<Cell> {
+    pub(crate) fn local_words(&self, var: VarId, form: &Form, at: i64, bytes: u32) -> Vec<Cell> {
         self.locals.words(var, form, at, bytes)
     }
 
     /// Returns whether a float may overlap less than 32 bits at an offset from an address, in local memory.
-    pub(crate) fn may_be_local_number(&self, var: VarId, form: &AddressForm, at: i64) -> bool {
+    pub(crate) fn may_be_local_number(&self, var: VarId, form: &Form, at: i64) -> bool {
         let words = self.locals.words(var, form, at, 1);
         self.locals.halves().any(|(slot, cell)| {
             let constant = self.constant.get(slot.index()) == Some(&true);
@@ -159,14 +153,14 @@ impl ValueKinds {
     }
 
     /// Returns what a slot holds; `None` if it is no number.
-    pub(crate) fn get(&self, slot: Slot) -> Option<ValueKind> {
+    pub(crate) fn get(&self, slot: Slot) -> Option<Kind> {
         let root = self.root(slot.index());
         self.kind.get(root).copied().flatten()
     }
 
     /// Returns the type of the number that begins in a slot.
     pub(crate) fn real(&self, slot: Slot) -> Option<Real> {
-        self.get(slot).and_then(ValueKind::real)
+        self.get(slot).and_then(Kind::real)
     }
 
     /// Returns whether a float was found at bytes of an element behind a pointer.
@@ -178,7 +172,7 @@ impl ValueKinds {
         })
     }
 
-    fn instr(&mut self, body: &Body, pointers: &Pointers, forms: &AddressForms, instr: &Instr) {
+    fn instr(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, instr: &Instr) {
         match semantics(instr) {
             Semantics::Copy(pairs) => {
                 pairs
@@ -254,7 +248,7 @@ impl ValueKinds {
         }
     }
 
-    fn access(&mut self, body: &Body, pointers: &Pointers, forms: &AddressForms, instr: &Instr) {
+    fn access(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, instr: &Instr) {
         let Some(access) = Access::of(instr) else { return };
         let values: Vec<RegId> = access.registers().collect();
         for (at, reg) in access.offsets().zip(values) {
@@ -296,7 +290,7 @@ impl ValueKinds {
         &mut self,
         body: &Body,
         pointers: &Pointers,
-        forms: &AddressForms,
+        forms: &Forms,
         address: &Address,
         at: i64,
         slot: Slot,
@@ -366,9 +360,9 @@ impl ValueKinds {
     /// A half of a `double`, or a `float`.
     fn part(&mut self, slot: Slot, real: Real, upper: bool) {
         match (real, upper) {
-            (Real::F32 | Real::F16 | Real::Bf16, _) => self.set(slot, ValueKind::F32),
-            (Real::F64, false) => self.set(slot, ValueKind::F64),
-            (Real::F64, true) => self.set(slot, ValueKind::F64High),
+            (Real::F32 | Real::F16 | Real::Bf16, _) => self.set(slot, Kind::F32),
+            (Real::F64, false) => self.set(slot, Kind::F64),
+            (Real::F64, true) => self.set(slot, Kind::F64High),
         }
     }
 
@@ -381,20 +375,19 @@ impl ValueKinds {
     /// Records that a number begins in a slot.
     fn number(&mut self, slot: Slot, real: Real) {
         match real {
-            Real::F32 | Real::F16 | Real::Bf16 => self.set(slot, ValueKind::F32),
+            Real::F32 | Real::F16 | Real::Bf16 => self.set(slot, Kind::F32),
             Real::F64 => {
-                self.set(slot, ValueKind::F64);
-                self.set(Slot::high(slot.reg()), ValueKind::F64High);
+                self.set(slot, Kind::F64);
+                self.set(Slot::high(slot.reg()), Kind::F64High);
             }
         }
     }
 
-    fn set(&mut self, slot: Slot, kind: ValueKind) {
+    fn set(&mut self, slot: Slot, kind: Kind) {
         let root = self.root(slot.index());
         if let Some(known) = self.kind.get_mut(root) {
-            *known = Some(
-                known.map_or(kind, |before| if before == kind { kind } else { ValueKind::Mixed }),
-            );
+            *known =
+                Some(known.map_or(kind, |before| if before == kind { kind } else { Kind::Mixed }));
         }
     }
 
@@ -427,7 +420,7 @@ impl ValueKinds {
         }
         let kind = match (self.kind.get(a).copied().flatten(), self.kind.get(b).copied().flatten())
         {
-            (Some(a), Some(b)) if a != b => Some(ValueKind::Mixed),
+            (Some(a), Some(b)) if a != b => Some(Kind::Mixed),
             (a, b) => a.or(b),
         };
         if let Some(parent) = self.parent.get_mut(b) {

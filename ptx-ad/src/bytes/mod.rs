@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use ptx::ir::{Address, Base, BinaryOp, Dst, Instr, LdKind, Op, Operand, Order, RegId, Type};
 
-use crate::analysis::{Access, AddressForms, Origin, Pointers};
+use crate::analysis::{Access, Forms, Origin, Pointers};
 use crate::body::{Body, End};
 use crate::spec::{Real, Reals, Spec};
 
@@ -46,7 +46,7 @@ pub(crate) fn join(body: &mut Body, spec: &Spec) {
         return;
     }
     let (pointers, _) = Pointers::new(spec);
-    let forms = AddressForms::new(body, &pointers);
+    let forms = Forms::new(body, &pointers);
     let places = Places { pointers: &pointers, forms: &forms };
     let copies = loops::widen(body, &places);
     let mut join = Join::new(body, &places);
@@ -118,7 +118,7 @@ fn drop_unused(body: &mut Body) -> bool {
 /// The arrays and numbers that addresses lead to.
 struct Places<'a> {
     pointers: &'a Pointers,
-    forms: &'a AddressForms,
+    forms: &'a Forms,
 }
 
 impl Places<'_> {

@@ -3,7 +3,7 @@
 use ptx::ir::{Instr, Op, Operand, Order, RegId, Type};
 
 use super::parts::{Known, Moved, PARTS, Part, Source, count};
-use crate::analysis::{Access, AddressForms, Origin, Pointers};
+use crate::analysis::{Access, Forms, Origin, Pointers};
 use crate::body::{Body, Phi};
 use crate::spec::Real;
 
@@ -48,12 +48,7 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    pub(super) fn new(
-        body: &Body,
-        pointers: &Pointers,
-        forms: &AddressForms,
-        known: &Known,
-    ) -> Self {
+    pub(super) fn new(body: &Body, pointers: &Pointers, forms: &Forms, known: &Known) -> Self {
         let registers = &body.function.registers;
         let parts = registers.len() * PARTS;
         let mut this = Self {
@@ -143,7 +138,7 @@ impl Kinds {
         &mut self,
         body: &Body,
         pointers: &Pointers,
-        forms: &AddressForms,
+        forms: &Forms,
         known: &Known,
         instr: &Instr,
     ) {

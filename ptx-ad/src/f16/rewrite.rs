@@ -9,7 +9,7 @@ use super::kinds::{Kinds, lanes, moves_halves};
 use super::marker::{Marker, Narrowed, constant};
 use super::parts::{Known, Part, Source, count};
 use crate::Reason;
-use crate::analysis::{Access, AddressForms, Origin, Pointers};
+use crate::analysis::{Access, Forms, Origin, Pointers};
 use crate::body::{Block, Body, Phi};
 use crate::spec::Spec;
 
@@ -19,7 +19,7 @@ pub(crate) fn widen(body: &mut Body, spec: &Spec) {
     if !has_halves(body, &pointers) {
         return;
     }
-    let forms = AddressForms::new(body, &pointers);
+    let forms = Forms::new(body, &pointers);
     let known = Known::new(body);
     let kinds = Kinds::new(body, &pointers, &forms, &known);
     let (wide, plain) = (HashSet::new(), HashSet::new());
@@ -45,7 +45,7 @@ fn has_halves(body: &Body, pointers: &Pointers) -> bool {
 pub(super) struct Widen<'b> {
     pub(super) body: &'b mut Body,
     pub(super) pointers: Pointers,
-    pub(super) forms: AddressForms,
+    pub(super) forms: Forms,
     pub(super) known: Known,
     kinds: Kinds,
     /// Registers that are replaced: their floats have registers, and other parts are constant.

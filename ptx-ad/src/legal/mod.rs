@@ -5,8 +5,8 @@ mod order;
 use ptx::ir::{AtomOp, Instr, Module, Op, Order, RegId, Space};
 
 use crate::analysis::{
-    Access, AddressForm, Analysis, Lost, Origin, Slot, ValueKind, is_global, is_part_of_number,
-    real, real_in_memory,
+    Access, Analysis, Form, Kind, Lost, Origin, Slot, is_global, is_part_of_number, real,
+    real_in_memory,
 };
 use crate::body::Body;
 use crate::refusal::{Reason, Refusal, Refusals};
@@ -150,7 +150,7 @@ impl Check<'_> {
             instr.for_each_def(|reg| {
                 for slot in [Slot::low(reg), Slot::high(reg)] {
                     mixed |= self.analysis.activity.is_active(slot)
-                        && matches!(self.analysis.kinds.get(slot), Some(ValueKind::Mixed));
+                        && matches!(self.analysis.kinds.get(slot), Some(Kind::Mixed));
                 }
             });
             if mixed {
@@ -188,7 +188,7 @@ impl Check<'_> {
     }
 
     /// Refuses accesses to other numbers than the specification names.
-    fn types(&mut self, instr: &Instr, access: &Access<'_>, form: &AddressForm) {
+    fn types(&mut self, instr: &Instr, access: &Access<'_>, form: &Form) {
         let (kinds, activity) = (&self.analysis.kinds, &self.analysis.activity);
         let found = |reg: RegId| {
             // A load or store of integers moves bits, whose use gives their type.
@@ -238,7 +238,7 @@ impl Check<'_> {
                 // A half that is only compared may be of several numbers.
                 let matters = stores || !is_half || activity.is_useful(slot);
                 matches!(kinds.real(slot), Some(real) if real != said)
-                    || matches!(kinds.get(slot), Some(ValueKind::Mixed)) && matters
+                    || matches!(kinds.get(slot), Some(Kind::Mixed)) && matters
             })
         };
         if real(access.ty).is_some_and(|real| real != said) || access.registers().any(other) {
@@ -263,7 +263,7 @@ impl Check<'_> {
             && access.registers().any(|reg| {
                 let slot = Slot::low(reg);
                 activity.is_varied(slot)
-                    && matches!(kinds.get(slot), Some(ValueKind::F64 | ValueKind::F64High))
+                    && matches!(kinds.get(slot), Some(Kind::F64 | Kind::F64High))
             });
         if stores && (part || half) {
             self.refuse(Reason::Bits, PART_STORED, instr);
@@ -358,7 +358,7 @@ impl Check<'_> {
     }
 
     /// Refuses stores to local memory without a known reverse.
-    fn local_store(&mut self, instr: &Instr, access: &Access<'_>, form: &AddressForm) {
+    fn local_store(&mut self, instr: &Instr, access: &Access<'_>, form: &Form) {
         let (kinds, activity) = (&self.analysis.kinds, &self.analysis.activity);
         match form.origin {
             Origin::Local(var) if activity.is_local_active(var) => {
@@ -367,10 +367,7 @@ impl Check<'_> {
                 // The gradient of a `double` is one number, so half of it can't be stored.
                 let half = access.ty.bits() == 32
                     && access.registers().any(|reg| {
-                        matches!(
-                            kinds.get(Slot::low(reg)),
-                            Some(ValueKind::F64 | ValueKind::F64High)
-                        )
+                        matches!(kinds.get(Slot::low(reg)), Some(Kind::F64 | Kind::F64High))
                     });
                 if part || half {
                     self.refuse(Reason::Bits, PART_STORED, instr);

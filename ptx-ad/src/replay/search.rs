@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use ptx::ir::{Address, Base, Instr, LdKind, Module, Op, Operand, Order, RegId, Role, Space, Type};
 
-use crate::analysis::{Access, AddressForm, Analysis, Origin, real};
+use crate::analysis::{Access, Analysis, Form, Origin, real};
 use crate::body::Body;
 use crate::refusal::{Reason, Refusal};
 
@@ -21,7 +21,7 @@ pub(super) struct Site {
     ty: Type,
     base: Base,
     offset: i64,
-    form: AddressForm,
+    form: Form,
     value: Option<RegId>,
 }
 
