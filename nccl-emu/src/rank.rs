@@ -1,5 +1,5 @@
-//! What the ranks of a communicator share: for each rank its context, the staging memory that others write for it, and
-//! the flags that streams wait for.
+//! The shared state of the ranks of a communicator: for each rank its context, the staging memory that others write for
+//! it, and the flags that streams wait for.
 //!
 //! An edge leads from one rank to another. It has two slots of staging memory at its receiver, and two flags for each
 //! slot: *empty*, for which the sender's stream waits, and *full*, for which the receiver's does. A flag is 1 or 0, so

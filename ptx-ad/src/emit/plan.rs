@@ -35,7 +35,7 @@ pub(super) struct Steady {
 /// How the reverse of loops gets values.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// By the register that a loop carries.
+    /// Steady values, by the register that a loop carries.
     pub(super) steady: HashMap<RegId, Steady>,
     /// Instructions whose results are logged: block and position.
     pub(super) logged: HashSet<(usize, usize)>,

@@ -201,7 +201,7 @@ impl Decoder<'_, '_> {
         self.register(d).map(|d| What::Logic { lut, width, d, sources }).into_iter().collect()
     }
 
-    /// Units of sources in order.
+    /// Returns the rule that joins the units of sources, in order.
     fn gather(&self, d: Dst, parts: &[(Source, u8, u32)]) -> Vec<What> {
         let units = parts.iter().flat_map(|&(source, first, count)| {
             (0..count).map(move |at| (source, first + at as u8))

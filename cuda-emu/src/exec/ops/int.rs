@@ -112,7 +112,7 @@ macro_rules! by_int_once {
     };
 }
 
-/// 32 and 64 bits, once.
+/// The implementation for 32 and 64 bits.
 macro_rules! bits {
     ($isa:expr, $ty:expr, $op:ident) => {
         match $ty {

@@ -46,7 +46,7 @@ fn encode(ty: Type, value: i64) -> u64 {
     }
 }
 
-/// Does a product of small integers, which is exact in every type, and compares it with sums.
+/// Computes a product of small integers, which is exact in every type, and compares it with sums.
 fn check(mma: &Mma, bound: u64, signed: bool) {
     let product = Product::new(mma).unwrap();
     let mut random = Random::new(u64::from(mma.shape.k));
