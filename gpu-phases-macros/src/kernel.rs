@@ -379,6 +379,10 @@ fn assemble(
     let phantom = signature.phantom();
     let instance_names = signature.instance_names(library);
     let checks = overflow_checks(&private);
+    let pack = match &options.pack {
+        Some(pack) => quote!(::core::option::Option::Some(&#pack)),
+        None => quote!(::core::option::Option::None),
+    };
     quote! {
         #(#attrs)*
         #vis fn #name #impl_generics (#(#names: #types),*) #where_clause {
@@ -403,6 +407,7 @@ fn assemble(
             impl #impl_generics Instance #ty_generics #where_clause {
                 const KERNEL: &'static #library::kernel::Kernel = &#library::kernel::Kernel {
                     name: #text_name,
+                    module: ::core::module_path!(),
                     file: ::core::file!(),
                     line: #line,
                     params: &[#(#described),*],
@@ -410,7 +415,7 @@ fn assemble(
                     write: Self::phases_write,
                     overflow_checks: Self::phases_checks,
                     cpu: Self::phases_cpu,
-                    pack: ::core::option::Option::None,
+                    pack: #pack,
                     // SAFETY: the macro has translated the C++ from the function that rustc has checked. It reads and
                     // writes only what that function does.
                     trusted: unsafe { #library::trust::Trusted::new() },

@@ -15,6 +15,7 @@ mod literals;
 mod loops;
 mod operators;
 mod options;
+mod pack;
 mod patterns;
 mod places;
 mod printing;
@@ -63,6 +64,13 @@ pub fn derive_device(item: TokenStream) -> TokenStream {
 #[proc_macro_derive(CudaSafeDevice, attributes(device))]
 pub fn derive_cuda_safe_device(item: TokenStream) -> TokenStream {
     finish(derive::expand(item.into(), quote!(::cuda_safe::kernel)))
+}
+
+/// Returns the bytes of a file of the package, for `embed_pack!`.
+#[doc(hidden)]
+#[proc_macro]
+pub fn pack_bytes(path: TokenStream) -> TokenStream {
+    finish(pack::bytes(path.into()))
 }
 
 fn finish(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {

@@ -18,11 +18,13 @@ pub(crate) struct Options {
     pub(crate) references: bool,
     /// The number of an `impl` block of a type that has several.
     pub(crate) slot: u32,
+    /// The static that embeds images of the kernel.
+    pub(crate) pack: Option<Path>,
 }
 
 impl Options {
     pub(crate) fn parse(args: TokenStream, library: TokenStream) -> syn::Result<Self> {
-        let mut options = Self { library, contract: false, references: false, slot: 0 };
+        let mut options = Self { library, contract: false, references: false, slot: 0, pack: None };
         options.take(syn::parse2::<Args>(args)?)?;
         Ok(options)
     }
@@ -45,6 +47,7 @@ impl Options {
                 Arg::Contract => self.contract = true,
                 Arg::References => self.references = true,
                 Arg::Slot(slot) => self.slot = slot,
+                Arg::Pack(path) => self.pack = Some(path),
                 Arg::Crate(path) => self.library = quote!(#path),
             }
         }
@@ -64,6 +67,7 @@ enum Arg {
     Contract,
     References,
     Slot(u32),
+    Pack(Path),
     Crate(Path),
 }
 
@@ -84,11 +88,22 @@ impl Parse for Args {
                         input.parse::<Token![=]>()?;
                         args.push(Arg::Slot(input.parse::<syn::LitInt>()?.base10_parse()?));
                     }
+                    "pack" => {
+                        input.parse::<Token![=]>()?;
+                        if let Ok(path) = input.parse::<syn::LitStr>() {
+                            return refused(
+                                &path,
+                                "the pack is a static, which kernels share",
+                                "write `static PACK: EmbeddedPack = embed_pack!(…);` and `pack = PACK`",
+                            );
+                        }
+                        args.push(Arg::Pack(input.call(Path::parse_mod_style)?));
+                    }
                     _ => {
                         return refused(
                             &name,
                             "this attribute has no such argument",
-                            "the arguments are `contract`, `references`, `slot = NUMBER` and `crate = PATH`",
+                            "the arguments are `contract`, `references`, `pack = STATIC`, `slot = NUMBER` and `crate = PATH`",
                         );
                     }
                 }

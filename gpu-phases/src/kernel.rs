@@ -5,7 +5,7 @@ use std::fmt;
 use crate::device::Device;
 use crate::fault::Fault;
 use crate::text::Text;
-use crate::trust::Trusted;
+use crate::trust::{EmbeddedPack, Trusted};
 
 /// How a kernel takes a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,6 +103,8 @@ pub enum CpuArg<'a> {
 pub struct Kernel {
     /// The function's name.
     pub name: &'static str,
+    /// The module that defines it, as `module_path!()` names it.
+    pub module: &'static str,
     /// The file that defines it, as `file!()` names it.
     pub file: &'static str,
     /// The line of its `fn`.
@@ -119,8 +121,8 @@ pub struct Kernel {
     ///
     /// Returns the fault of the first thread, by index, that failed.
     pub cpu: fn(&mut [CpuArg<'_>]) -> Result<(), CpuError>,
-    /// Images of the kernel for devices, compiled before the program was built, if there are any.
-    pub pack: Option<&'static [u8]>,
+    /// The file that may have images of the kernel for devices, compiled before the program was built.
+    pub pack: Option<&'static EmbeddedPack>,
     /// Says that all this is true, so that safe code can launch the kernel.
     pub trusted: Trusted,
 }

@@ -36,6 +36,7 @@ pub use fault::{Fault, FaultKind};
 pub use gpu_phases_macros::{Device, device, kernel};
 pub use math::{Int, Number, Real};
 pub use raw::{Atomic, AtomicElement};
+pub use trust::EmbeddedPack;
 
 /// The header of Rust's semantics in CUDA C++.
 pub const HEADER: &str =

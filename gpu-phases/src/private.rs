@@ -104,4 +104,4 @@ pub use crate::methods::{AnOption, BuiltIn, built_in, option};
 pub use crate::print::{conversion, print, printed};
 pub use crate::probe::{Method, Named, Probe, Types, in_method, no_arguments, typed};
 pub use crate::text::fill;
-pub use gpu_phases_macros::{CudaSafeDevice, cuda_safe_device, cuda_safe_kernel};
+pub use gpu_phases_macros::{CudaSafeDevice, cuda_safe_device, cuda_safe_kernel, pack_bytes};

@@ -123,14 +123,14 @@ impl Faults {
         })
     }
 
-    /// Returns the number of a kernel for its text. It depends on the kernel alone, so that texts are the same in each
-    /// process and the compiler's cache has them, unless the context has another kernel of this number.
+    /// Returns the number of a kernel for its text: that of [`number`], so that texts are the same in each process and the
+    /// compiler's cache has them, unless the context has another kernel of this number.
     pub(super) fn number(&self, kernel: &'static Kernel, instance: &str) -> Result<u32> {
         let known = self.known.lock()?;
-        let mut number = hash(&[kernel.file, kernel.name, instance]);
+        let mut number = number(kernel, instance);
+        let names = |kernel: &Kernel| (kernel.file, kernel.line, kernel.name);
         let same = |other: &KnownKernel| {
-            (other.kernel.file, other.kernel.name, other.instance.as_str())
-                == (kernel.file, kernel.name, instance)
+            names(other.kernel) == names(kernel) && other.instance.as_str() == instance
         };
         while known.kernels.get(&number).is_some_and(|other| !same(other)) {
             number = number.wrapping_add(1);
@@ -244,8 +244,10 @@ impl Context {
     }
 }
 
-/// FNV-1a of the parts.
-pub(super) fn hash(parts: &[&str]) -> u32 {
+/// Returns the number of a kernel: FNV-1a of its names. Not of its file, whose path differs between machines: packs have
+/// the number, too.
+pub(super) fn number(kernel: &Kernel, instance: &str) -> u32 {
+    let parts = [kernel.module, kernel.name, &kernel.line.to_string(), instance];
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0xff]));
     bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

@@ -27,13 +27,16 @@ impl Source {
         Self { text: text.finish(), files: text.files().to_vec(), len64 }
     }
 
+    pub(super) fn options(&self) -> Options {
+        let options = Options::new().std(Std::Cpp17).fmad(false).extra("-default-device");
+        if self.len64 { options.define_flag("PHASES_LEN64") } else { options }
+    }
+
     /// Returns the program for the compiler.
     pub(super) fn program(&self, kernel: &Kernel) -> Program {
-        let options = Options::new().std(Std::Cpp17).fmad(false).extra("-default-device");
-        let options = if self.len64 { options.define_flag("PHASES_LEN64") } else { options };
         Program::new(self.text.as_str())
             .name(format!("{}.cu", kernel.name))
-            .options(options)
+            .options(self.options())
             .host_headers(false)
             .kernel(kernel.entry())
     }
@@ -81,7 +84,12 @@ pub(super) fn load<'s>(
 }
 
 fn compile(context: &Context, kernel: &Kernel, source: &Source) -> Result<Module> {
-    source.program(kernel).load_kernels(context, &[]).map_err(|error| explained(error, kernel))
+    source.program(kernel).load_kernels(context, &[]).map_err(|error| match error.kind() {
+        ErrorKind::Compile(compile) if matches!(**compile, nvrtc::Error::NotFound(_)) => {
+            error.with_hint(pack::missing(kernel, source))
+        }
+        _ => explained(error, kernel),
+    })
 }
 
 /// Adds to an error of the compiler whose mistake it is.
@@ -90,10 +98,8 @@ pub(super) fn explained(error: Error, kernel: &Kernel) -> Error {
     let compile = compile.clone();
     match &*compile {
         nvrtc::Error::Compile(compile) => {
-            let errors = compile
-                .diagnostics
-                .iter()
-                .filter(|found| found.severity == nvrtc::Severity::Error);
+            let errors =
+                compile.diagnostics.iter().filter(|found| found.severity == nvrtc::Severity::Error);
             // The text itself says what is wrong.
             if errors.clone().any(|found| found.message.contains("#error")) {
                 return error;
@@ -109,10 +115,6 @@ pub(super) fn explained(error: Error, kernel: &Kernel) -> Error {
                 kernel.name
             ))
         }
-        nvrtc::Error::NotFound(_) => error.with_hint(format!(
-            "a released program needs no compiler if it embeds the image of kernel `{}`: see `cuda_safe::kernel::Pack`",
-            kernel.name
-        )),
         _ => error,
     }
 }

@@ -9,6 +9,7 @@ use crate::kernel::{CpuError, Kernel};
 #[allow(unsafe_code, reason = "the kernel has no C++")]
 static KERNEL: Kernel = Kernel {
     name: "tested",
+    module: module_path!(),
     file: "kernels.rs",
     line: 7,
     params: &[],

@@ -17,6 +17,7 @@ fn saxpy(a: f32, x: &[f32], out: &mut [f32]) {
 #[allow(unsafe_code, reason = "the kernel has no C++")]
 pub(crate) static SAXPY: Kernel = Kernel {
     name: "saxpy",
+    module: module_path!(),
     file: file!(),
     line: 12,
     params: &[

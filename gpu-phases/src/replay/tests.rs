@@ -23,6 +23,7 @@ macro_rules! other {
         #[allow(unsafe_code, reason = "the kernel has no C++")]
         static $static: Kernel = Kernel {
             name: $name,
+            module: module_path!(),
             file: "other.rs",
             line: 3,
             params: &[

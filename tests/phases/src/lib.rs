@@ -1,4 +1,7 @@
-//! Nothing but the examples of pages on kernels in Rust, as documentation tests.
+//! The examples of pages on kernels in Rust, as documentation tests, and the crates that the test of packs builds a program
+//! with.
+
+pub use {cuda_emu, cuda_safe};
 
 /// Compiles and runs the examples of the guide.
 #[cfg(doctest)]

@@ -95,6 +95,7 @@ macro_rules! kernels {
     ($($name:ident $shown:literal [$($param:expr),+] ($parameters:literal) $body:literal;)+) => {$(
         pub(crate) static $name: Kernel = Kernel {
             name: $shown,
+            module: module_path!(),
             file: "src/by_hand.rs",
             line: 100,
             params: &[$($param),+],

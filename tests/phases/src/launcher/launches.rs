@@ -174,6 +174,7 @@ pub(crate) fn changed(
 ) -> Kernel {
     Kernel {
         name,
+        module: module_path!(),
         file: by_hand::SAXPY.file,
         line: 5,
         params,

@@ -3,6 +3,7 @@
 mod by_hand;
 mod faults;
 mod launches;
+mod packed;
 mod packs;
 mod places;
 

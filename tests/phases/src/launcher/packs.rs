@@ -1,12 +1,9 @@
 //! Kernels that were compiled before: a program that embeds a pack needs no compiler.
 
-use std::process::Command;
-
-use cuda_safe::kernel::{Pack, check, ptx};
+use cuda_safe::kernel::{EmbeddedPack, Pack, check, ptx};
 use cuda_safe::nvrtc::Arch;
 use cuda_safe::{DeviceBuffer, ErrorKind, Result};
 use gpu_phases::kernel::Kernel;
-use gpu_phases::trust::Trusted;
 
 use crate::by_hand::{Float, GATHER, SAXPY, saxpy_of};
 use crate::launches::changed;
@@ -17,10 +14,15 @@ const ARCHS: [Arch; 2] = [Arch::sm(9, 0), Arch::compute(7, 5)];
 /// Saxpy with a pack.
 fn packed(bytes: Vec<u8>) -> &'static Kernel {
     let mut kernel = changed("saxpy", SAXPY.write, SAXPY.params);
-    kernel.pack = Some(Box::leak(bytes.into_boxed_slice()));
-    // SAFETY: the pack has images of the kernel's text, or what the loader refuses.
-    kernel.trusted = unsafe { Trusted::new() };
+    // SAFETY: a pack has written the bytes, or they are what the loader refuses.
+    let pack = unsafe { EmbeddedPack::new("some.pack", Box::leak(bytes.into_boxed_slice())) };
+    kernel.pack = Some(Box::leak(Box::new(pack)));
     Box::leak(Box::new(kernel))
+}
+
+/// The same kernel as `packed` returns, which the packs are written with.
+fn saxpy() -> &'static Kernel {
+    packed(Vec::new())
 }
 
 fn run(kernel: &'static Kernel) -> Result<Vec<Float>> {
@@ -36,40 +38,85 @@ fn run(kernel: &'static Kernel) -> Result<Vec<Float>> {
 fn a_pack_is_written_and_read() -> Result<()> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("kernels.pack");
-    let mut pack = Pack::new();
-    assert!(!pack.has(&SAXPY, Arch::sm(9, 0)));
-    pack.add(&SAXPY, &ARCHS)?;
-    pack.add(&SAXPY, &ARCHS)?;
-    assert!(pack.has(&SAXPY, Arch::sm(9, 0)) && pack.has(&SAXPY, Arch::sm(8, 6)));
-    assert!(!pack.has(&SAXPY, Arch::sm(7, 0)), "older than its PTX");
+    let mut pack = Pack::open(&path)?;
+    let saxpy = saxpy();
+    assert!(!pack.has(saxpy, Arch::sm(9, 0)));
+    pack.add(saxpy, &ARCHS)?;
+    pack.add(saxpy, &ARCHS)?;
+    assert!(pack.has(saxpy, Arch::sm(9, 0)) && pack.has(saxpy, Arch::sm(8, 6)));
+    assert!(!pack.has(saxpy, Arch::sm(7, 0)), "older than its PTX");
     assert!(!pack.has(&GATHER, Arch::sm(9, 0)));
     assert!(pack.save(&path)?, "there was no file");
     assert!(!pack.save(&path)?, "nothing has changed");
     let bytes = std::fs::read(&path).expect("the file");
-    assert_eq!(Pack::read(&bytes)?, pack);
+    let mut again = Pack::open(&path)?;
+    assert!(again.has(saxpy, Arch::sm(9, 0)));
+    again.add(saxpy, &ARCHS)?;
+    assert_eq!(again.to_bytes(), bytes);
+    // What is not added again is dropped, unless it is of another profile.
+    let mut checked = changed("saxpy", SAXPY.write, SAXPY.params);
+    checked.overflow_checks = || true;
+    let mut other = Pack::open(&path)?;
+    other.add(&GATHER, &ARCHS[1..])?;
+    assert!(other.to_bytes().len() < bytes.len());
+    let mut other = Pack::open(&path)?;
+    other.add_long(&checked, &ARCHS[1..])?;
+    assert!(other.save(&path)?);
+    let mut both = Pack::open(&path)?;
+    assert!(both.has(saxpy, Arch::sm(9, 0)));
+    both.add(saxpy, &ARCHS)?;
+    assert!(!both.save(&path)?, "the order does not depend on the profile");
     assert!(pack.save(folder.path().join("no/such/folder")).is_err());
     assert_eq!(run(packed(bytes))?, [Float(13.0), Float(16.0)]);
+
+    let note = folder.path().join("note.txt");
+    std::fs::write(&note, "nothing but words").expect("a file");
+    let error = Pack::open(&note).expect_err("no pack");
+    assert!(error.to_string().contains("is not a pack"), "{error}");
     Ok(())
 }
 
+/// Wherever a pack is cut off or changed: the image is not used, or the launch fails.
 #[test]
-fn a_damaged_pack_is_an_error() -> Result<()> {
+fn a_damaged_pack_is_never_launched() -> Result<()> {
     let mut pack = Pack::new();
-    pack.add(&SAXPY, &[Arch::compute(7, 5)])?;
+    pack.add(&GATHER, &[Arch::compute(7, 5)])?;
+    pack.add(saxpy(), &[Arch::compute(7, 5)])?;
     let bytes = pack.to_bytes();
-    for len in (0..bytes.len()).step_by(61).chain([bytes.len() - 1]) {
-        assert!(Pack::read(&bytes[..len]).is_err(), "{len}");
+    let good = [Float(13.0), Float(16.0)];
+    assert_eq!(run(packed(bytes.clone()))?, good);
+    let refused = |bytes: Vec<u8>, at: usize| {
+        let error = run(packed(bytes)).expect_err("a damaged pack");
+        assert!(matches!(error.kind(), ErrorKind::Invalid(_)), "{at}: {error}");
+        assert!(error.to_string().contains("some.pack is truncated"), "{at}: {error}");
+        assert!(error.to_string().contains("`saxpy`"), "{at}: {error}");
+    };
+    for len in (1..bytes.len()).step_by(211).chain([8, 16, 24, bytes.len() - 1]) {
+        refused(bytes[..len].to_vec(), len);
     }
-    for at in (0..bytes.len()).step_by(37) {
+    // Another version.
+    refused([&bytes[..15], &[1], &bytes[16..]].concat(), 15);
+    // The last record, of saxpy, begins after that of gather.
+    let mut alone = Pack::new();
+    alone.add(&GATHER, &[Arch::compute(7, 5)])?;
+    let second = alone.to_bytes().len();
+    for at in (second + 8..bytes.len()).step_by(23) {
         let mut changed = bytes.clone();
         changed[at] ^= 4;
-        assert!(Pack::read(&changed).is_err(), "{at}");
+        match at - second - 8 {
+            // Of another key: NVRTC compiles the kernel.
+            0..32 => assert_eq!(run(packed(changed))?, good, "{at}"),
+            _ => refused(changed, at),
+        }
     }
-    let mut changed = bytes;
-    changed[100] ^= 1;
-    let error = run(packed(changed)).expect_err("a damaged pack");
-    assert!(matches!(error.kind(), ErrorKind::Invalid(_)), "{error}");
-    assert!(error.to_string().contains("`saxpy`"), "{error}");
+    // A damaged file is written again.
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("kernels.pack");
+    std::fs::write(&path, &bytes[..bytes.len() - 1]).expect("a file");
+    let mut again = Pack::open(&path)?;
+    assert!(!again.has(saxpy(), Arch::sm(9, 0)));
+    again.add(saxpy(), &[Arch::compute(7, 5)])?;
+    assert!(again.save(&path)?);
     Ok(())
 }
 
@@ -78,44 +125,6 @@ fn a_pack_of_another_source_is_not_used() -> Result<()> {
     let mut pack = Pack::new();
     pack.add(&GATHER, &ARCHS)?;
     assert_eq!(run(packed(pack.to_bytes()))?, [Float(13.0), Float(16.0)]);
-    Ok(())
-}
-
-#[test]
-fn without_a_compiler_a_pack_is_enough() -> Result<()> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("kernels.pack");
-    let mut pack = Pack::new();
-    pack.add(&SAXPY, &ARCHS)?;
-    pack.save(&path)?;
-    for (with, expected) in [("with", true), ("without", false)] {
-        let mut child = Command::new(std::env::current_exe().expect("this program"));
-        child.args(["--exact", "packs::child", "--ignored", "--nocapture"]);
-        child.env("PHASES_PACK", &path).env("PHASES_PACKED", with);
-        child.env("CUDA_NVRTC", folder.path().join("none"));
-        for variable in ["HOME", "XDG_CACHE_HOME"] {
-            child.env(variable, folder.path());
-        }
-        let output = child.output().expect("a child");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned()
-            + &String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.success(), expected, "{text}");
-        assert!(expected || text.contains("cuda_safe::kernel::Pack"), "{text}");
-    }
-    Ok(())
-}
-
-/// Launches in a process that finds no compiler.
-#[test]
-#[ignore = "run by `without_a_compiler_a_pack_is_enough`"]
-fn child() -> Result<()> {
-    let path = std::env::var_os("PHASES_PACK").expect("the parent sets it");
-    let bytes = std::fs::read(path).expect("the parent has written it");
-    let kernel = match std::env::var("PHASES_PACKED").as_deref() {
-        Ok("with") => packed(bytes),
-        _ => &SAXPY,
-    };
-    assert_eq!(run(kernel)?, [Float(13.0), Float(16.0)]);
     Ok(())
 }
 
