@@ -14,8 +14,7 @@ use crate::refuse::{Result, refused};
 /// Expands `derive(Device)`.
 pub(crate) fn expand(item: TokenStream, library: TokenStream) -> Result<TokenStream> {
     let input: DeriveInput = syn::parse2(item)?;
-    let representation = representation(&input)?;
-    match &input.data {
+    let expanded = representation(&input).and_then(|representation| match &input.data {
         Data::Struct(data) => structure(&input, &data.fields, &representation, &library),
         Data::Enum(data) => enumeration(&input, data, &representation, &library),
         Data::Union(data) => refused(
@@ -23,6 +22,35 @@ pub(crate) fn expand(item: TokenStream, library: TokenStream) -> Result<TokenStr
             "kernels have no unions",
             "use `to_bits` and `from_bits`, or two fields",
         ),
+    });
+    Ok(expanded.unwrap_or_else(|error| refused_type(&input, &error, &library)))
+}
+
+/// Returns the error, and the trait for the type: else rustc says at each use of the type that it is missing.
+fn refused_type(input: &DeriveInput, error: &syn::Error, library: &TokenStream) -> TokenStream {
+    let error = error.to_compile_error();
+    if input.generics.lifetimes().next().is_some() {
+        // The trait is for types without references.
+        return error;
+    }
+    let ident = &input.ident;
+    let (impl_generics, ty_generics, where_clause) = input.generics.split_for_impl();
+    quote! {
+        #error
+        // SAFETY: the program does not compile, because of the error.
+        unsafe impl #impl_generics #library::device::Device for #ident #ty_generics #where_clause {
+            fn rust_name() -> ::std::string::String {
+                ::std::string::String::new()
+            }
+            fn cpp_name() -> ::std::string::String {
+                ::std::string::String::new()
+            }
+            fn write(_: &mut #library::text::Text) {}
+            fn write_value(&self, _: &mut ::std::string::String) {}
+            fn is_valid(_: &[u8]) -> bool {
+                false
+            }
+        }
     }
 }
 

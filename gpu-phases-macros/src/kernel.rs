@@ -56,6 +56,7 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
     for param in &signature.params {
         let ty = s.ty(&param.element)?;
         let cpp = s.declare(&param.name.to_string(), param.mutable);
+        s.named.extend(param.atomic.clone());
         match param.kind {
             signature::Kind::Value => parameters.push_str(&format!(", {ty} {cpp}")),
             signature::Kind::Read | signature::Kind::Write => {
@@ -289,17 +290,27 @@ fn output(
         _ => None,
     };
     let param = name.as_ref().and_then(|name| signature.slice(&name.to_string()));
-    let Some(Param { kind: signature::Kind::Write, .. }) = param else {
+    let Some(Param { kind: signature::Kind::Write, element, .. }) = param else {
         return wrong_output(&whole);
     };
-    let Some(local) = name.as_ref().and_then(|name| s.local(&name.to_string())) else {
+    let Some(local) = name.as_ref().and_then(|name| s.local(&name.to_string())).cloned() else {
         return wrong_output(&whole);
     };
+    s.outputs.push((local.cpp.clone(), is_number(element)));
     let at = match found {
         1 => "gx",
         _ => "(u64_raw(gz) * sy + gy) * sx + gx",
     };
     Ok(format!("mut_at({}.p, {at})", local.cpp))
+}
+
+/// Returns whether a type is a number of Rust, as written.
+fn is_number(ty: &syn::Type) -> bool {
+    let syn::Type::Path(path) = ty else { return false };
+    let name = path.path.get_ident().map(ToString::to_string).unwrap_or_default();
+    let digits = name.trim_start_matches(['i', 'u', 'f']);
+    matches!(name.as_str(), "bool" | "isize" | "usize")
+        || matches!(digits, "8" | "16" | "32" | "64")
 }
 
 fn wrong_output<T>(at: &Expr) -> Result<T> {
@@ -337,6 +348,7 @@ fn closure(s: &mut Translator<'_>, closure: &mut syn::ExprClosure, dimensions: u
         s.bind_pattern(index, "out_index")?;
         s.writable_names(item);
         s.bind_pattern(item, "out_item")?;
+        s.number_items = s.number_items(item);
         let value = match &mut *closure.body {
             Expr::Block(block) if block.label.is_none() => s.scoped(|s| {
                 let value = s.statements(&mut block.block.stmts)?;
@@ -393,7 +405,7 @@ fn assemble(
         #[allow(non_camel_case_types, dead_code, missing_debug_implementations)]
         #vis enum #name {}
 
-        // An import of `each` by the user comes before this one, and is used below.
+        // An import of a name by the user comes before this one, and is used below.
         #[allow(unused_imports)]
         use #private::loops::*;
 
@@ -547,6 +559,20 @@ impl Translator<'_> {
             syn::Pat::Ident(ident) => self.writable.push(ident.ident.to_string()),
             _ => {}
         }
+    }
+
+    /// Returns the C++ names of the items of the loop that are numbers.
+    fn number_items(&self, item: &syn::Pat) -> Vec<String> {
+        let items: Vec<&syn::Pat> = match item {
+            syn::Pat::Tuple(tuple) => tuple.elems.iter().collect(),
+            item => vec![item],
+        };
+        let numbers =
+            items.iter().zip(&self.outputs).filter_map(|(item, (_, is_number))| match item {
+                syn::Pat::Ident(name) if *is_number => self.local(&name.ident.to_string()),
+                _ => None,
+            });
+        numbers.map(|local| local.cpp.clone()).collect()
     }
 
     /// Returns code that fills the holes of a text of C++.

@@ -63,6 +63,7 @@ impl Translator<'_> {
                 "take it by reference: `let part = &x[a..b];`",
             );
         }
+        self.own_element(index)?;
         let simple = is_repeatable(&index.expr) && is_repeatable(&index.index);
         let original = index.expr.to_token_stream();
         let hoisted = self.hoist(index, read);
@@ -95,6 +96,23 @@ impl Translator<'_> {
             format!("{function}(c, {line}, d({}), {at}{more})", base.code),
             Effect::Faults,
         ))
+    }
+
+    /// Refuses an index of what the loop of a kernel writes: a thread has one element.
+    fn own_element(&self, index: &syn::ExprIndex) -> Result<()> {
+        let Expr::Path(path) = &*index.expr else { return Ok(()) };
+        let Some(name) = path.path.get_ident().map(ToString::to_string) else { return Ok(()) };
+        let Some(local) = self.local(&name) else { return Ok(()) };
+        let what = if self.outputs.iter().any(|(output, _)| *output == local.cpp) {
+            format!("the loop writes `{name}`, so a thread has only its own element of it")
+        } else if self.number_items.contains(&local.cpp) {
+            format!("`{name}` is the thread's own element here, and not a slice")
+        } else {
+            return Ok(());
+        };
+        let help = "use the element that the closure is given; read others from another slice, `x: &[T]`, and write \
+                    others through an `&Atomic<[T]>`";
+        refused(index, &what, help)
     }
 
     pub(crate) fn reference(&mut self, e: &mut Expr) -> Result<Value> {

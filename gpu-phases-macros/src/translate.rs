@@ -82,6 +82,10 @@ pub(crate) struct Translator<'o> {
     pub(crate) items: Vec<TokenStream>,
     /// Names of parameters through which memory of others can be written.
     pub(crate) writable: Vec<String>,
+    /// The C++ names of the outputs of the loop of a kernel, and whether their elements are numbers.
+    pub(crate) outputs: Vec<(String, bool)>,
+    /// The C++ names of the items of the loop that are numbers.
+    pub(crate) number_items: Vec<String>,
     /// The device functions that are called.
     pub(crate) calls: Vec<syn::Path>,
     /// The paths of functions of the library that rustc's copy names otherwise.
@@ -110,6 +114,8 @@ impl<'o> Translator<'o> {
             loops: Vec::new(),
             items: Vec::new(),
             writable: Vec::new(),
+            outputs: Vec::new(),
+            number_items: Vec::new(),
             calls: Vec::new(),
             named: Vec::new(),
             numbers: 0,

@@ -84,9 +84,10 @@ pub fn refuse(message: String) -> ! {
     Raised::Refused(message).throw()
 }
 
-/// The functions that a kernel's loop names. Each expansion imports them, after what the user imports.
+/// What a kernel names. Each expansion imports them, after what the user imports.
 pub mod loops {
     pub use crate::cpu::each::{each, image, volume};
+    pub use crate::raw::Atomic;
 }
 
 pub use crate::composite::{

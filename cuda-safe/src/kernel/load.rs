@@ -71,16 +71,24 @@ pub(super) fn load<'s>(
     let source = Source::of(kernel, number, len64);
     faults.note(number, kernel, instance, &source.files)?;
     let fault = faults.device_address(context.inner())?;
-    let module = match pack::find(kernel, &source, context.device().arch()?)? {
-        Some(image) => Module::load(&context, &image)?,
-        None => compile(&context, kernel, &source)?,
+    let (loaded, content) = (super::loaded(stream), (number, pack::hash(&source)));
+    let known = loaded.same(&content)?;
+    let first = known.is_none();
+    let function = match known {
+        Some(function) => function,
+        None => {
+            let module = match pack::find(kernel, &source, context.device().arch()?)? {
+                Some(image) => Module::load(&context, &image)?,
+                None => compile(&context, kernel, &source)?,
+            };
+            let function = function(&module, kernel)?;
+            // Later it might not be possible: a stream may be captured.
+            function.load()?;
+            function
+        }
     };
-    let function = function(&module, kernel)?;
     check_parameters(&function, kernel, len64)?;
-    // Later it might not be possible: a stream may be captured.
-    function.load()?;
-    drop(module);
-    super::loaded(stream).insert(Entry::new(Key::new(kernel, len64), function, fault))
+    loaded.insert(Entry::new(Key::new(kernel, len64), content, first, function, fault))
 }
 
 fn compile(context: &Context, kernel: &Kernel, source: &Source) -> Result<Module> {

@@ -13,25 +13,41 @@ use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 /// A loaded kernel, for lengths of one width.
 pub(super) struct Entry {
     pub(super) key: Key,
+    content: Content,
+    /// Whether this is the first entry with its module, and not one for another description of the same kernel.
+    first: bool,
     pub(super) kernel: Kernel,
     /// The context's fault slot.
     pub(super) fault: CUdeviceptr,
 }
 
-/// The address of a kernel's description, which is never freed, and the width of its lengths.
+/// The number of a kernel in the context, and the hash of what it was compiled from.
+pub(super) type Content = (u32, [u8; 32]);
+
+/// The address of a kernel's description, which is never freed, and the width of its lengths. Each crate that names the
+/// description of a generic kernel may have a copy of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key(usize);
 
 impl Entry {
-    /// Takes a kernel whose module nothing else holds. Neither counts as the program's, so that errors of
-    /// [`Context::close`](crate::Context::close) do not name them.
-    pub(super) fn new(key: Key, kernel: Kernel, fault: CUdeviceptr) -> Self {
-        let entry = Self { key, kernel, fault };
+    /// Takes a kernel whose module nothing holds but the entries of the same content; `first` if there are none. Neither
+    /// counts as the program's, so that errors of [`Context::close`](crate::Context::close) do not name them.
+    pub(super) fn new(
+        key: Key,
+        content: Content,
+        first: bool,
+        kernel: Kernel,
+        fault: CUdeviceptr,
+    ) -> Self {
+        let entry = Self { key, content, first, kernel, fault };
         entry.census(Census::remove);
         entry
     }
 
     fn census(&self, change: impl Fn(&Census, Counted)) {
+        if !self.first {
+            return;
+        }
         let context = self.kernel.module().context();
         for kind in [Counted::Module, Counted::Kernel] {
             change(&context.inner().census, kind);
@@ -50,7 +66,10 @@ impl Entry {
 
     /// Returns how often it holds the context.
     fn holds(&self) -> usize {
-        1 + usize::from(self.has_variables())
+        match self.first {
+            true => 1 + usize::from(self.has_variables()),
+            false => 0,
+        }
     }
 }
 
@@ -128,6 +147,14 @@ impl Loaded {
         let table = NonNull::new(self.table.load(Ordering::Acquire))?;
         // SAFETY: tables and entries live until this is dropped, or cleared, which nobody does meanwhile.
         unsafe { table.as_ref().place(key).load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Returns the kernel that was compiled from this content.
+    pub(super) fn same(&self, content: &Content) -> Result<Option<Kernel>> {
+        let kept = self.kept.lock()?;
+        // SAFETY: as in `get`.
+        let mut entries = kept.entries.iter().map(|entry| unsafe { entry.as_ref() });
+        Ok(entries.find(|entry| entry.content == *content).map(|entry| entry.kernel.clone()))
     }
 
     /// Returns how often the entries hold the context.

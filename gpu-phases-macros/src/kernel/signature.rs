@@ -23,6 +23,8 @@ pub(super) struct Param {
     pub(super) kind: Kind,
     /// The type of the value, or of the elements.
     pub(super) element: Type,
+    /// The path of `Atomic` as the program names it.
+    pub(super) atomic: Option<syn::Path>,
 }
 
 /// A kernel's signature.
@@ -189,6 +191,7 @@ impl Param {
                 "take it apart by `let` in the body",
             );
         };
+        let mut atomic = None;
         let (kind, element) = match &*arg.ty {
             Type::Reference(reference) => {
                 let mutable = reference.mutability.is_some();
@@ -203,7 +206,10 @@ impl Param {
                     (Type::Slice(slice), false) => (Kind::Read, (*slice.elem).clone()),
                     (Type::Slice(slice), true) => (Kind::Write, (*slice.elem).clone()),
                     (ty, false) => match atomic_element(ty) {
-                        Some(element) => (Kind::Shared, element),
+                        Some((path, element)) => {
+                            atomic = Some(path);
+                            (Kind::Shared, element)
+                        }
                         None => {
                             return refused(
                                 &arg.ty,
@@ -237,7 +243,8 @@ impl Param {
             }
             ty => (Kind::Value, ty.clone()),
         };
-        Ok(Self { name: pat.ident.clone(), mutable: pat.mutability.is_some(), kind, element })
+        let (name, mutable) = (pat.ident.clone(), pat.mutability.is_some());
+        Ok(Self { name, mutable, kind, element, atomic })
     }
 
     /// Returns the pattern of the parameter in rustc's copy.
@@ -274,16 +281,18 @@ impl Param {
     }
 }
 
-/// Returns the element of `Atomic<[T]>`.
-fn atomic_element(ty: &Type) -> Option<Type> {
+/// Returns the path and the element of `Atomic<[T]>`.
+fn atomic_element(ty: &Type) -> Option<(syn::Path, Type)> {
     let Type::Path(path) = ty else { return None };
-    let last = path.path.segments.last()?;
+    let mut name = path.path.clone();
+    let last = name.segments.last_mut()?;
     if last.ident != "Atomic" {
         return None;
     }
-    let syn::PathArguments::AngleBracketed(args) = &last.arguments else { return None };
+    let arguments = std::mem::take(&mut last.arguments);
+    let syn::PathArguments::AngleBracketed(args) = arguments else { return None };
     match args.args.first()? {
-        syn::GenericArgument::Type(Type::Slice(slice)) => Some((*slice.elem).clone()),
+        syn::GenericArgument::Type(Type::Slice(slice)) => Some((name, (*slice.elem).clone())),
         _ => None,
     }
 }

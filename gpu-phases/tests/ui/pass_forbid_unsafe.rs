@@ -51,6 +51,28 @@ mod qualified {
     }
 }
 
+mod imports {
+    use gpu_phases::{Atomic, each, image, kernel};
+
+    #[kernel]
+    pub fn count(bins: &Atomic<[u32]>, out: &mut [u32]) {
+        assert!(bins.len() == 1);
+        each(image(out, [1, 1]), |[x, y], out| *out = bins.fetch_add(0, (x + y) as u32));
+    }
+
+    pub fn in_a_function() {
+        use gpu_phases::{Atomic, each, image, kernel};
+
+        #[kernel]
+        fn count(bins: &Atomic<[u32]>, out: &mut [u32]) {
+            assert!(bins.len() == 1);
+            each(image(out, [1, 1]), |[x, y], out| *out = bins.fetch_add(0, (x + y) as u32));
+        }
+
+        assert!(count::cpu(Atomic::from_mut(&mut [1]), &mut [0]).is_ok());
+    }
+}
+
 mod without_import {
     use gpu_phases::kernel;
 
@@ -66,6 +88,8 @@ mod without_import {
 }
 
 fn main() {
+    imports::in_a_function();
+    assert!(!imports::count::source().is_empty());
     let mut out = [9; 4];
     qualified::index(&mut out);
     assert_eq!(out, [0, 1, 10, 11]);

@@ -137,4 +137,9 @@ fn prints_before_its_loop(out: &mut [f32]) {
     each(out, |i, out| *out = 0.0);
 }
 
+#[kernel(pack = "kernels.pack")]
+fn names_a_file(out: &mut [f32]) {
+    each(out, |i, out| *out = 0.0);
+}
+
 fn main() {}

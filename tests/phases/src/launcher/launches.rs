@@ -297,6 +297,32 @@ fn a_launch_is_one_call_of_the_driver_and_no_allocation() -> TestResult {
     Ok(())
 }
 
+/// Crates that name the description of a generic kernel may have a copy of it each.
+#[test]
+fn descriptions_of_one_kernel_share_what_is_loaded() -> TestResult {
+    let _turn = turn();
+    let (write, params) = (by_hand::SAXPY.write, by_hand::SAXPY.params);
+    let leaked = |name| &*Box::leak(Box::new(changed(name, write, params)));
+    let context = noop()?;
+    let stream = context.stream()?;
+    let x = DeviceBuffer::<Float>::zeroed(&stream, 8)?;
+    let mut out = DeviceBuffer::<Float>::zeroed(&stream, 8)?;
+    let mut calls = |kernel| {
+        cuda_sys::noop::reset();
+        saxpy_of(kernel, &stream, 2.0, &x, &mut out)?;
+        Ok::<_, cuda_safe::Error>(cuda_sys::noop::total_calls())
+    };
+    assert!(calls(leaked("copied"))? > 1, "it is loaded");
+    assert_eq!(calls(leaked("copied"))?, 1);
+    assert_eq!(calls(leaked("copied"))?, 1);
+    assert!(calls(leaked("another"))? > 1, "it is loaded");
+    // A description with other parameters does not get the kernel.
+    let other = changed("copied", write, &params[..1]);
+    assert!(calls(Box::leak(Box::new(other))).is_err());
+    drop((x, out, stream));
+    context.close().map_err(|refused| refused.into_parts().1)
+}
+
 /// Prints what a launch costs the host, on the driver that does nothing.
 #[test]
 #[ignore = "a measurement: cargo test --release -p phases-tests cost -- --ignored --nocapture"]
