@@ -1,7 +1,7 @@
 //! Kernels of one dimension: numbers, control flow, loops.
 
 use gpu_phases::kernel::CpuError;
-use gpu_phases::{FaultKind, kernel};
+use gpu_phases::{FaultKind, device, kernel};
 
 use crate::both;
 
@@ -137,6 +137,12 @@ fn flow(x: &[i32], f: &[f32], out: &mut [i32]) {
 #[test]
 fn control_flow_has_equal_bits() {
     both!(flow(read ints(700), read floats(700), write vec![5i32; 700])).unwrap();
+}
+
+/// Reads after the end of `x` if that has two elements.
+#[device]
+pub(crate) fn of_another_file(at: &[u32], x: &[u32]) -> u32 {
+    x[at[0] as usize + 2]
 }
 
 #[kernel]

@@ -1,6 +1,7 @@
 //! Tests of kernels in Rust: the same function on the CPU and on the software device, with the same bits.
 
 mod check;
+mod edges;
 mod elements;
 mod exported;
 mod halves;

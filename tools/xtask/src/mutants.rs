@@ -19,8 +19,12 @@ use crate::setup;
 struct Suite {
     /// The package, whose sources or dependencies the mutants change.
     package: &'static str,
-    /// The program with the tests.
+    /// The program with the tests, or the library.
     test: &'static str,
+    /// The kind of cargo's target: `test` or `lib`.
+    kind: &'static str,
+    /// The profile that it is built in.
+    profile: &'static str,
     /// Where the mutants are, below the workspace's folder.
     folder: &'static str,
     /// Its checks of itself, which read the sources.
@@ -31,10 +35,24 @@ struct Suite {
     settings: &'static [&'static str],
 }
 
-const SUITES: [Suite; 4] = [
+/// A build that a mutant changes at the bottom of the workspace: one without optimisation, in which overflows are checked.
+const DEBUG: Suite = Suite {
+    package: "phases-tests",
+    test: "phases",
+    kind: "test",
+    profile: "dev",
+    folder: "tests/phases/mutants/language",
+    skip: "none",
+    variables: &[],
+    settings: &["profile.dev.debug=0", "profile.dev.incremental=true"],
+};
+
+const SUITES: [Suite; 7] = [
     Suite {
         package: "attacks",
         test: "attacks",
+        kind: "test",
+        profile: "release",
         folder: "tests/attacks/mutants",
         skip: "suite::",
         variables: &[],
@@ -43,6 +61,8 @@ const SUITES: [Suite; 4] = [
     Suite {
         package: "cuda-safe",
         test: "linear",
+        kind: "test",
+        profile: "release",
         folder: "cuda-safe/tests/mutants",
         skip: "suite::",
         variables: &[],
@@ -52,6 +72,8 @@ const SUITES: [Suite; 4] = [
     Suite {
         package: "ptx-ad",
         test: "adjoint",
+        kind: "test",
+        profile: "release",
         folder: "ptx-ad/tests/mutants",
         // Time depends on the machine.
         skip: "robust::t",
@@ -65,11 +87,22 @@ const SUITES: [Suite; 4] = [
     Suite {
         package: "nccl-emu",
         test: "nccl",
+        kind: "test",
+        profile: "release",
         folder: "nccl-emu/tests/mutants",
         // Time depends on the machine.
         skip: "abort::frees_a_stream_that_waits",
         variables: &[],
         settings: &[],
+    },
+    DEBUG,
+    Suite { test: "launcher", folder: "tests/phases/mutants/launcher", ..DEBUG },
+    Suite {
+        package: "gpu-phases",
+        test: "gpu_phases",
+        kind: "lib",
+        folder: "gpu-phases/mutants",
+        ..DEBUG
     },
 ];
 
@@ -262,8 +295,12 @@ impl Lab {
     fn build(&self) -> Result<Option<PathBuf>, Error> {
         let mut cargo = process::cargo();
         cargo.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
-        cargo.args(["test", "--quiet", "--release", "--no-run"]);
-        cargo.args(["--package", self.suite.package, "--test", self.suite.test]);
+        cargo.args(["test", "--quiet", "--no-run", "--profile", self.suite.profile]);
+        cargo.args(["--package", self.suite.package]);
+        match self.suite.kind {
+            "lib" => cargo.arg("--lib"),
+            _ => cargo.args(["--test", self.suite.test]),
+        };
         cargo.arg("--message-format=json-render-diagnostics");
         cargo.args(self.suite.settings.iter().flat_map(|setting| ["--config", setting]));
         let messages = process::printed(&mut cargo)?;
@@ -274,7 +311,7 @@ impl Lab {
         let program = messages.lines().find_map(|line| {
             let message: Value = serde_json::from_str(line).ok()?;
             let ours = message["target"]["name"] == self.suite.test
-                && message["target"]["kind"][0] == "test";
+                && message["target"]["kind"][0] == self.suite.kind;
             ours.then(|| message["executable"].as_str().map(PathBuf::from))?
         });
         Ok(program.filter(|_| is_whole))

@@ -323,6 +323,31 @@ fn descriptions_of_one_kernel_share_what_is_loaded() -> TestResult {
     context.close().map_err(|refused| refused.into_parts().1)
 }
 
+/// Two functions may have kernels of one name, which a macro writes on one line.
+#[test]
+fn kernels_with_equal_names_are_loaded_each() -> TestResult {
+    let twice = |text: &mut Text| {
+        let mut written = Text::new(text.kernel_number());
+        (by_hand::SAXPY.write)(&mut written);
+        let (_, definitions) = written.finish().rsplit_once("namespace phases {\n").map_or_else(
+            || panic!("no namespace"),
+            |(head, tail)| (head.to_owned(), tail.to_owned()),
+        );
+        let definitions = definitions.replace("a * x[i]", "2 * a * x[i]");
+        text.push(definitions.trim_end().trim_end_matches("} // namespace phases"));
+    };
+    let turn = turn();
+    let stream = turn.context.stream()?;
+    let x = DeviceBuffer::from_slice(&stream, &floats(50))?;
+    for (write, expected) in [(by_hand::SAXPY.write, 196.0), (twice, 392.0)] {
+        let kernel = Box::leak(Box::new(changed("namesake", write, by_hand::SAXPY.params)));
+        let mut out = DeviceBuffer::<Float>::zeroed(&stream, 50)?;
+        saxpy_of(kernel, &stream, 4.0, &x, &mut out)?;
+        assert_eq!(out.to_vec(&stream)?[49], Float(expected));
+    }
+    Ok(())
+}
+
 /// Prints what a launch costs the host, on the driver that does nothing.
 #[test]
 #[ignore = "a measurement: cargo test --release -p phases-tests cost -- --ignored --nocapture"]

@@ -1,8 +1,10 @@
 //! Kernels that were compiled before: a program that embeds a pack needs no compiler.
 
+use std::sync::Arc;
+
 use cuda_safe::kernel::{EmbeddedPack, Pack, check, ptx};
 use cuda_safe::nvrtc::Arch;
-use cuda_safe::{DeviceBuffer, ErrorKind, Result};
+use cuda_safe::{Context, DeviceBuffer, ErrorKind, Result};
 use gpu_phases::kernel::Kernel;
 
 use crate::by_hand::{Float, GATHER, SAXPY, saxpy_of};
@@ -27,7 +29,11 @@ fn saxpy() -> &'static Kernel {
 
 fn run(kernel: &'static Kernel) -> Result<Vec<Float>> {
     let turn = turn();
-    let stream = turn.context.stream()?;
+    // A stream of a context of other code has its own kernels, so nothing is loaded that an earlier run has loaded.
+    // SAFETY: the primary context stays: it is never closed here.
+    let context =
+        unsafe { Context::from_raw(turn.context.driver(), turn.context.as_raw(), Arc::new(())) }?;
+    let stream = context.stream()?;
     let x = DeviceBuffer::from_slice(&stream, &[Float(1.0), Float(2.0)])?;
     let mut out = DeviceBuffer::from_slice(&stream, &[Float(10.0); 2])?;
     saxpy_of(kernel, &stream, 3.0, &x, &mut out)?;
@@ -76,6 +82,15 @@ fn a_pack_is_written_and_read() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn images_of_long_launches_are_others() -> Result<()> {
+    let mut pack = Pack::new();
+    pack.add_long(saxpy(), &[Arch::compute(7, 5)])?;
+    assert!(!pack.has(saxpy(), Arch::sm(9, 0)));
+    assert_eq!(run(packed(pack.to_bytes()))?, [Float(13.0), Float(16.0)]);
+    Ok(())
+}
+
 /// Wherever a pack is cut off or changed: the image is not used, or the launch fails.
 #[test]
 fn a_damaged_pack_is_never_launched() -> Result<()> {
@@ -91,15 +106,15 @@ fn a_damaged_pack_is_never_launched() -> Result<()> {
         assert!(error.to_string().contains("some.pack is truncated"), "{at}: {error}");
         assert!(error.to_string().contains("`saxpy`"), "{at}: {error}");
     };
-    for len in (1..bytes.len()).step_by(211).chain([8, 16, 24, bytes.len() - 1]) {
-        refused(bytes[..len].to_vec(), len);
-    }
-    // Another version.
-    refused([&bytes[..15], &[1], &bytes[16..]].concat(), 15);
     // The last record, of saxpy, begins after that of gather.
     let mut alone = Pack::new();
     alone.add(&GATHER, &[Arch::compute(7, 5)])?;
     let second = alone.to_bytes().len();
+    for len in (1..bytes.len()).step_by(211).chain([8, 16, 24, second, bytes.len() - 1]) {
+        refused(bytes[..len].to_vec(), len);
+    }
+    // Another version.
+    refused([&bytes[..15], &[1], &bytes[16..]].concat(), 15);
     for at in (second + 8..bytes.len()).step_by(23) {
         let mut changed = bytes.clone();
         changed[at] ^= 4;
