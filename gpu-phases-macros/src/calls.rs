@@ -251,9 +251,8 @@ impl Translator<'_> {
         let own_receiver = self.is_own_receiver(&call.receiver);
         if BUILT_IN.contains(&name.as_str()) && !matches!(name.as_str(), "unwrap" | "expect") {
             // C++ has this name for Rust's own types only.
-            let (private, inner) = (self.private(), &call.receiver);
-            let receiver = quote!(#private::built_in(&(#inner)));
-            *call.receiver = Expr::Verbatim(receiver);
+            let private = self.private();
+            replace(&mut call.receiver, |inner| quote!(#private::built_in(&(#inner))));
         }
         if of_option {
             let (private, inner) = (self.private(), &call.receiver);

@@ -26,7 +26,8 @@ impl Translator<'_> {
         self.probes += 1;
         let (emitted, value) = self.captured(|s| s.branch_into(&mut place, Some(&name)))?;
         let (probe, private) = (self.probe_name(number), self.private());
-        *e = Expr::Verbatim(quote::quote!(#private::typed(&#probe, #place)));
+        *e = place;
+        crate::exprs::replace(e, |place| quote::quote!(#private::typed(&#probe, #place)));
         let ty = self.hole(quote::quote!(types.name(#number, t)));
         self.emit(&format!("{ty} {name};"));
         self.out.push_str(&emitted);

@@ -1,7 +1,7 @@
 //! Expressions.
 
-use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use proc_macro2::{TokenStream, TokenTree};
+use quote::quote;
 use syn::spanned::Spanned;
 use syn::{Block, Expr, ExprPath, Lit, Type, UnOp};
 
@@ -240,7 +240,22 @@ pub(crate) fn codes(values: &[Value]) -> String {
 }
 
 /// Replaces an expression by tokens.
+///
+/// rustc takes the place of an expression, which a failed check reports, from its first and last tokens, and that of the
+/// macro if one of them is the macro's. So they get the span of the expression, and so does the end of the path in a call.
 pub(crate) fn replace(e: &mut Expr, with: impl FnOnce(Expr) -> TokenStream) {
+    let span = e.span();
     let old = std::mem::replace(e, Expr::Verbatim(TokenStream::new()));
-    *e = Expr::Verbatim(with(old).into_token_stream());
+    let mut tokens: Vec<TokenTree> = with(old).into_iter().collect();
+    for token in &mut tokens {
+        let TokenTree::Punct(punct) = token else { break };
+        punct.set_span(span);
+    }
+    if let [.., before, TokenTree::Group(last)] = &mut tokens[..] {
+        last.set_span(span);
+        if let TokenTree::Ident(name) = before {
+            name.set_span(span);
+        }
+    }
+    *e = Expr::Verbatim(tokens.into_iter().collect());
 }

@@ -1,7 +1,8 @@
 //! Operators of two operands.
 
-use proc_macro2::Span;
+use proc_macro2::{Delimiter, Group, Span};
 use quote::quote;
+use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::{BinOp, Expr, Ident};
 
@@ -151,7 +152,10 @@ impl Translator<'_> {
                 let op = binary.op;
                 let (left, right) = (quote!(#left), quote!(#right));
                 let name = Ident::new("phases_right", Span::mixed_site());
-                let in_order = quote!(match #right { #name => #left #op #name });
+                // rustc says that the operation is where its operands are: not in the macro.
+                let mut value = Group::new(Delimiter::Parenthesis, quote!(#name));
+                value.set_span(op.span());
+                let in_order = quote!(match #right { #name => #left #op #value });
                 replace(e, |_| in_order);
                 Ok(Value::unit())
             }

@@ -141,8 +141,7 @@ impl<'o> Translator<'o> {
     /// Makes rustc infer the type of `e` by a probe, and returns the type in C++.
     pub(crate) fn probe(&mut self, e: &mut Expr) -> String {
         let (probe, private) = (self.probe_name(self.probes), self.private());
-        let inner = std::mem::replace(e, Expr::Verbatim(TokenStream::new()));
-        *e = Expr::Verbatim(quote!(#private::typed(&#probe, #inner)));
+        crate::exprs::replace(e, |inner| quote!(#private::typed(&#probe, #inner)));
         let number = self.probes;
         self.probes += 1;
         self.hole(quote!(types.name(#number, t)))

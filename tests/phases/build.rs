@@ -26,7 +26,7 @@ fn main() {
         let _ = write!(text, "{}", generator.kernel(program));
         let _ = writeln!(calls, "    run!(p{program});");
     }
-    let _ = writeln!(text, "fn run_all() {{\n{calls}}}");
+    let _ = writeln!(text, "const PROGRAMS: usize = {programs};\nfn run_all() {{\n{calls}}}");
     let out = env::var_os("OUT_DIR").unwrap_or_default();
     let written = fs::write(Path::new(&out).join("programs.rs"), text);
     assert!(written.is_ok(), "cannot write the programs: {written:?}");

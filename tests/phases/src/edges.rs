@@ -214,8 +214,23 @@ fn far(at: &[u64], x: &[f32], out: &mut [f32]) {
     each(out, |i, out| *out = x[at[i] as usize]);
 }
 
+#[kernel]
+fn local(at: usize, out: &mut [u32]) {
+    each(out, |i, out| {
+        let (mut four, three) = ([i as u32; 4], [1u32, 2, 3]);
+        four[at] += 1;
+        *out = four[at] + three[at - 1];
+    });
+}
+
 #[test]
 fn indices_are_compared_with_the_length_itself() {
+    both!(local(value 3usize, write vec![0u32; 3])).unwrap();
+    for at in [0, 4, 1 << 32] {
+        let (cpu, fault, _) = both!(local(value at, write vec![0u32; 1])).unwrap_err();
+        // Without checks of overflows, `at - 1` is an index out of bounds.
+        assert_eq!(cpu.to_string(), fault.unwrap().to_string());
+    }
     let x = vec![1.0f32; 5];
     let (cpu, fault, _) = both!(either(value 1, read x, write vec![0.0f32; 6])).unwrap_err();
     assert_eq!(cpu.to_string(), fault.unwrap().to_string());
@@ -264,6 +279,10 @@ fn order(x: &[i32], out: &mut [[i32; 8]]) {
 
 #[test]
 fn operands_are_evaluated_in_rusts_order() {
+    // C++ leaves the order of arguments open, so no two calls are in one statement.
+    for line in order::source().lines() {
+        assert!(line.matches("f_next_").count() < 2, "{line}");
+    }
     both!(order(read (0..64).collect::<Vec<i32>>(), write vec![[0i32; 8]; 64])).unwrap();
 }
 
@@ -386,5 +405,58 @@ fn a_thread_that_fails_has_no_later_effects() {
         // The second one fails in a function of another file.
         assert_eq!(cpu.to_string(), stream.context().take_fault().unwrap().to_string());
         assert_eq!(bins.to_vec(&stream).unwrap(), [sum]);
+    }
+}
+
+#[device]
+fn same(x: i32) -> i32 {
+    x
+}
+
+/// Each form fails on a line of its own if `x` is the greatest number.
+#[kernel]
+fn forms(form: usize, x: i32, out: &mut [i32]) {
+    each(out, |_, out| {
+        let mut s = x;
+        let t = [x, 2];
+        match form {
+            0 => s = x + 1,
+            1 => s += 1,
+            2 => s *= t[1],
+            3 => s = same(x) + same(x),
+            4 => s = 1 + x,
+            5 => s = t[0] * t[1],
+            6 => s = x.min(x) + 1,
+            7 => s = -(-2147483647 - (x - 2147483646)),
+            8 => s = x << (x & 32 | 32),
+            9 => s <<= x,
+            10 => s = x / (x - 2147483647),
+            11 => s = 7 % (2147483647 - x),
+            12 => s = t[(x - 2147483645) as usize],
+            13 => s = Some(x).unwrap_or(3) + 1,
+            14 => {
+                s = (if x > 3 {
+                    let m = x;
+                    m
+                } else {
+                    4
+                }) + 1
+            }
+            15 => s = x + same(1),
+            _ => s = (x - 2147483647 - 1) * (x - 2147483647 + 2) - 2147483647,
+        }
+        *out = s;
+    });
+}
+
+#[test]
+fn a_failed_operation_has_its_line() {
+    for form in 0..=16usize {
+        let results = both!(forms(value form, value i32::MAX, write vec![0i32; 1]));
+        let Err((cpu, fault, _)) = results else {
+            assert!(!(forms::kernel().overflow_checks)(), "{form} does not fail");
+            continue;
+        };
+        assert_eq!(cpu.to_string(), fault.unwrap().to_string(), "{form}");
     }
 }

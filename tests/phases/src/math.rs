@@ -94,7 +94,7 @@ fn float_tests(a: &[f32], b: &[f32], out: &mut [[u32; 8]]) {
         let (x, y) = (a[i], b[i]);
         *out = [
             x.to_bits(),
-            (x * y).to_bits(),
+            (x % y).to_bits(),
             x.is_sign_negative() as u32,
             x.is_sign_positive() as u32,
             x.is_nan() as u32,

@@ -201,7 +201,7 @@ fn generic_kernels_have_equal_bits() {
 
 #[device(contract)]
 fn horner(x: f32, k: f32) -> f32 {
-    (x * k - 0.25) * x + 1.5 - k * x
+    (x * k - 0.25) * x + 1.5 - k * x + (x * x + k * (x * 0.7))
 }
 
 #[kernel(contract)]
