@@ -93,8 +93,8 @@ impl Generator {
             .collect();
         let contract = if self.below(3) == 0 { "(contract)" } else { "" };
         format!(
-            "#[kernel{contract}]\nfn p{program}({params}out: &mut [u64]) {{\n    each(out, |i, out| {{\n{lets}{body}        \
-             *out = {};\n    }});\n}}\n",
+            "#[kernel{contract}]\nfn p{program}({params}out: &mut [u64]) {{\n    each(out, |i, out| {{\n{lets}        \
+             let mut seen = 1u64;\n{body}        *out = seen ^ {};\n    }});\n}}\n",
             sums.join(" ^ ")
         )
     }
@@ -106,6 +106,11 @@ impl Generator {
             "f64" => format!("({e}).to_bits()"),
             _ => format!("(({e}) as u64).wrapping_mul(0x9e3779b97f4a7c15)"),
         }
+    }
+
+    /// A statement that mixes a variable into the result: what it computes shows, also inside of loops.
+    fn shown(name: &str, ty: usize, pad: &str) -> String {
+        format!("{pad}seen = seen.rotate_left(9) ^ {};\n", Self::bits(ty, name))
     }
 
     fn name(&mut self) -> String {
@@ -132,6 +137,7 @@ impl Generator {
                     if mutable { "mut " } else { "" },
                     TYPES[ty]
                 );
+                let text = text + &Self::shown(&name, ty, &pad);
                 self.names.push((name, ty, mutable));
                 text
             }
@@ -144,13 +150,12 @@ impl Generator {
                 let at = self.below(found.len());
                 let (name, ty) = found[at].clone();
                 let e = self.expression(ty, 3);
-                match TYPES[ty] {
-                    "f32" | "f64" => {
-                        format!("{pad}{name} {} {e};\n", self.pick(&["=", "+=", "-=", "*=", "/="]))
-                    }
-                    "bool" => format!("{pad}{name} {} {e};\n", self.pick(&["=", "&=", "|=", "^="])),
-                    _ => format!("{pad}{name} {} {e};\n", self.pick(&["=", "^=", "|=", "&="])),
-                }
+                let operator = match TYPES[ty] {
+                    "f32" | "f64" => self.pick(&["=", "+=", "-=", "*=", "/="]),
+                    "bool" => self.pick(&["=", "&=", "|=", "^="]),
+                    _ => self.pick(&["=", "^=", "|=", "&="]),
+                };
+                format!("{pad}{name} {operator} {e};\n{}", Self::shown(&name, ty, &pad))
             }
             4 => {
                 let condition = self.expression(11, 2);
@@ -204,6 +209,7 @@ impl Generator {
                      {pad}}};\n",
                     TYPES[ty], arms[0], arms[1], arms[2]
                 );
+                let text = text + &Self::shown(&name, ty, &pad);
                 self.names.push((name, ty, false));
                 text
             }
@@ -220,6 +226,7 @@ impl Generator {
                 let text = format!(
                     "{pad}let {name} = {{ let t = [{a}, {b}, 3]; t[(({at}) as usize) % 3] }};\n"
                 );
+                let text = text + &Self::shown(&name, 0, &pad);
                 self.names.push((name, 0, false));
                 text
             }
