@@ -209,6 +209,12 @@ fn either(any: u32, x: &[f32], out: &mut [f32]) {
 }
 
 #[kernel]
+fn unlike(x: &[f32], out: &mut [f32]) {
+    assert!(x.len() != out.len());
+    each(out, |i, out| *out = x[i]);
+}
+
+#[kernel]
 fn far(at: &[u64], x: &[f32], out: &mut [f32]) {
     assert!(at.len() == out.len());
     each(out, |i, out| *out = x[at[i] as usize]);
@@ -233,6 +239,8 @@ fn indices_are_compared_with_the_length_itself() {
     }
     let x = vec![1.0f32; 5];
     let (cpu, fault, _) = both!(either(value 1, read x, write vec![0.0f32; 6])).unwrap_err();
+    assert_eq!(cpu.to_string(), fault.unwrap().to_string());
+    let (cpu, fault, _) = both!(unlike(read x, write vec![0.0f32; 6])).unwrap_err();
     assert_eq!(cpu.to_string(), fault.unwrap().to_string());
     assert!(either::cpu(0, &x, &mut [0.0; 6]).unwrap_err().to_string().contains("it needs"));
     for at in [5, 1 << 32, (1 << 32) + 4, u64::MAX] {
