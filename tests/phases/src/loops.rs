@@ -146,7 +146,7 @@ fn gathers(n: usize, at: &[u32], next: &[u32], values: &[u32], out: &mut [i64]) 
         let mut last = (0u32, 1.0f32);
         for k in 0..n {
             turns[k % 4] += values[k] & 3;
-            s = s.wrapping_mul(5) ^ values[at[k] as usize] as i64;
+            s = s.wrapping_mul(5) ^ values[at[k] as usize].wrapping_mul(3) as i64;
             last = (next[place], last.1 + 0.5);
             place = last.0 as usize;
         }
@@ -184,6 +184,49 @@ fn gathers_fault_where_rust_does() {
     let empty: Vec<u32> = Vec::new();
     assert!(!one!(gathers(value 5usize, read at, read next, read empty)));
     assert!(one!(gathers(value 0usize, read empty, read empty, read empty)));
+}
+
+#[kernel]
+fn twice(n: usize, at: &[u32], next: &[u32], values: &[u32], out: &mut [i64]) {
+    each(out, |_i, out| {
+        let mut s = 0i64;
+        for k in 0..n {
+            s = s.wrapping_mul(5) ^ (values[at[k] as usize] ^ next[k * 2 + 1]) as i64;
+        }
+        *out = s;
+    });
+}
+
+#[test]
+fn gathers_beside_other_indices_have_equal_bits() {
+    let (at, next) = (numbers(12, 60, 70), numbers(13, 90, 1 << 31));
+    let values = numbers(14, 70, 1 << 31);
+    for n in [1usize, 16, 17, 45] {
+        assert!(one!(twice(value n, read at, read next, read values)), "{n}");
+    }
+    assert!(!one!(twice(value 46usize, read at, read next, read values)));
+}
+
+#[kernel]
+fn wraps(n: usize, by: usize, more: usize, x: &[u32], out: &mut [i64]) {
+    each(out, |_i, out| {
+        let mut s = 0u32;
+        for k in 0..n {
+            s ^= x[k * by + more];
+        }
+        *out = s as i64;
+    });
+}
+
+#[test]
+fn indices_that_wrap_fault_where_rust_does() {
+    let x = numbers(15, 20, 1 << 31);
+    assert!(one!(wraps(value 5usize, value 4usize, value 3usize, read x)));
+    for (n, by, more) in
+        [(5usize, 1usize, usize::MAX), (5, 1 << 62, 3), (3, 1 << 63, 0), (2, 3, usize::MAX - 1)]
+    {
+        assert!(!one!(wraps(value n, value by, value more, read x)), "{n} {by} {more}");
+    }
 }
 
 /// More variables than are kept for a second run, and arrays that are written at the counter.
