@@ -184,18 +184,26 @@ fn saved_launches_of_any_bytes(_: &Lab) -> TestResult {
 /// Reads packs that were changed in each byte and cut, and launches memory of another place.
 ///
 /// - row: an image of a pack is loaded only for the text
-/// - targets: `Pack::read`, `Memory::from_slice`, `Memory::zeroed`
+/// - targets: `Pack::open`, `Memory::from_slice`, `Memory::zeroed`
 /// - must: error "memory is on"
 fn packs_and_places(lab: &Lab) -> TestResult {
     let mut pack = Pack::new();
     pack.add(gather::kernel(), &[Arch::compute(7, 5)])?;
     let bytes = pack.to_bytes();
     ensure!(!pack.has(walk::kernel(), Arch::compute(7, 5)), "an image of another kernel");
+    // A damaged image is none, so it would be compiled again.
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("kernels.pack");
+    let has = |bytes: &[u8]| -> Result<bool, Failure> {
+        std::fs::write(&path, bytes)?;
+        Ok(Pack::open(&path).is_ok_and(|pack| pack.has(gather::kernel(), Arch::compute(7, 5))))
+    };
+    ensure!(has(&bytes)?, "the whole pack has the image");
     for at in (0..bytes.len()).step_by(97).chain([0, bytes.len() - 1]) {
         let mut changed = bytes.clone();
         changed[at] ^= 1;
-        ensure!(Pack::read(&changed).is_err(), "byte {at} was changed");
-        ensure!(Pack::read(&bytes[..at]).is_err(), "{at} bytes are a pack");
+        ensure!(!has(&changed)?, "byte {at} was changed");
+        ensure!(!has(&bytes[..at])?, "{at} bytes have the image");
     }
     let stream = lab.stream()?;
     let (gpu, cpu) = (Place::Gpu(&stream), Place::Cpu);
