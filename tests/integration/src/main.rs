@@ -9,65 +9,51 @@ mod foreign;
 mod generated;
 mod geometry;
 mod golden;
-mod harness;
 mod host;
-mod programs;
 mod sanitize;
-mod schedules;
 mod seeds;
-mod sweep;
 mod tape;
 
 use std::process::ExitCode;
 
-use harness::Case;
-use test_support::meter::Meter;
+use test_harness as harness;
+use test_harness::programs;
 
-/// Some tests count allocations.
-#[global_allocator]
-static METER: Meter = Meter;
+use harness::Suite;
 
 fn main() -> ExitCode {
-    // The run of all packages' tests builds this program too, but runs it by itself.
-    if std::env::var_os("TEST_APART").is_some() {
-        println!("the integration tests run by themselves");
-        return ExitCode::SUCCESS;
-    }
-    let mut arguments = std::env::args().skip(1);
-    match arguments.next().as_deref() {
-        Some(compile::CHILD) => return compile::child_main(arguments),
-        Some(schedules::COMMAND) => return schedules::command(arguments),
-        Some(sweep::CHILD) => return sweep::child_main(&cases(), arguments),
-        _ => {}
-    }
-    let command = golden::command()
-        .or_else(generated::command)
-        .or_else(checkers::command)
-        .or_else(|| sanitize::command(&cases()));
-    if let Some(code) = command {
-        return code;
-    }
-    let mut cases = cases();
-    cases.extend(sweep::cases(&cases));
-    harness::main(&cases)
+    harness::main(suite(), Vec::new())
 }
 
-/// All cases but the sweep, which is made of them.
-fn cases() -> Vec<Case> {
+fn suite() -> Suite {
+    Suite::joined([own(), device::suite(), geometry::suite(), tape::suite()])
+}
+
+/// What is of no crate yet.
+fn own() -> Suite {
     let mut cases = host::cases();
-    cases.extend(harness::cases());
     cases.extend(compile::cases());
     cases.extend(files::cases());
     cases.extend(foreign::cases());
-    cases.extend(device::cases());
-    cases.extend(geometry::cases());
-    cases.extend(tape::cases());
     cases.extend(fault::cases());
     cases.extend(seeds::cases());
-    cases.extend(schedules::cases());
     cases.extend(golden::cases());
     cases.extend(generated::cases());
     cases.extend(checkers::cases());
     cases.extend(sanitize::cases());
-    cases
+    Suite {
+        commands: vec![
+            compile::command,
+            golden::command,
+            generated::command,
+            checkers::command,
+            sanitize::command,
+        ],
+        slow: vec!["generated::programs"],
+        not_swept: vec![(
+            "golden::bits::",
+            "they call what others call, many times each, and only compare bits",
+        )],
+        ..Suite::new("-p integration-tests --test integration", cases)
+    }
 }

@@ -6,7 +6,6 @@
 //! programs on a GPU under `compute-sanitizer`, leaves what it said in the folder OUT, and compares.
 
 mod lab;
-mod own;
 mod program;
 mod sanitizer;
 mod table;
@@ -16,7 +15,6 @@ use std::process::ExitCode;
 use crate::harness::{Case, Failure};
 use program::Program;
 
-pub(crate) use own::CASES as CASES_OF_ALL_KERNELS;
 pub(crate) use sanitizer::Sanitizer;
 
 /// Does what the command line asks for, if it is something of this module.
@@ -33,8 +31,6 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut cases = table::cases();
     cases.push(Case::host("checkers::summaries_are_read", sanitizer::summaries_are_read));
     cases.push(Case::host("checkers::enough_programs", table::enough_programs));
-    cases.push(Case::host("checkers::own_kernels", own::kernels).long());
-    cases.push(Case::host("checkers::generated_adjoints", own::generated_adjoints).long());
     cases
 }
 

@@ -2,7 +2,7 @@
 //! driver.
 
 use std::cell::Cell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use cuda_safe::Context;
 use cuda_safe::sys::{
@@ -10,27 +10,12 @@ use cuda_safe::sys::{
     CUstream_flags, CUstreamCaptureMode, CUstreamCaptureStatus, Driver as Sys, MissingSymbol,
 };
 
-use crate::harness::{Failure, TestResult, ensure_eq};
+use crate::harness::{Failure, TestResult, ensure_eq, note_failure};
 
 /// The driver's answer to a call of the framework.
 pub(crate) fn success(call: &str, answer: Result<CUresult, MissingSymbol>) -> TestResult {
     ensure_eq!(answer?, CUresult::CUDA_SUCCESS, "{call}");
     Ok(())
-}
-
-/// What failed where no result could return it: in drops.
-static FAILED: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// The failures of the stand-in's drops so far, once. The process may run one test alone.
-pub(crate) fn take_failures() -> Vec<String> {
-    std::mem::take(&mut *FAILED.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-/// Takes note of what a call in a drop has returned.
-fn note(result: TestResult) {
-    if let Err(failed) = result {
-        FAILED.lock().unwrap_or_else(PoisonError::into_inner).push(failed.to_string());
-    }
 }
 
 /// The context that a framework works in, with its stream.
@@ -204,7 +189,9 @@ impl Drop for Inner {
     fn drop(&mut self) {
         if self.stream != CU_STREAM_LEGACY {
             // SAFETY: this owns the stream, and it is destroyed once.
-            note(success("cuStreamDestroy", unsafe { self.sys.cuStreamDestroy_v2(self.stream) }));
+            note_failure(success("cuStreamDestroy", unsafe {
+                self.sys.cuStreamDestroy_v2(self.stream)
+            }));
         }
     }
 }
@@ -283,10 +270,10 @@ impl Drop for RawTensor {
                 })
             })
         };
-        note(free());
+        note_failure(free());
         if !freed.get() {
             // The context could not be made current: nothing may be left.
-            note(free());
+            note_failure(free());
         }
     }
 }
@@ -313,11 +300,13 @@ impl Drop for RawGraph {
         let sys = self.framework.0.sys;
         if !self.exec.is_null() {
             // SAFETY: this owns it.
-            note(success("cuGraphExecDestroy", unsafe { sys.cuGraphExecDestroy(self.exec) }));
+            note_failure(success("cuGraphExecDestroy", unsafe {
+                sys.cuGraphExecDestroy(self.exec)
+            }));
         }
         if !self.graph.is_null() {
             // SAFETY: this owns it.
-            note(success("cuGraphDestroy", unsafe { sys.cuGraphDestroy(self.graph) }));
+            note_failure(success("cuGraphDestroy", unsafe { sys.cuGraphDestroy(self.graph) }));
         }
     }
 }

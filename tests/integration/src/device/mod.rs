@@ -2,6 +2,7 @@
 
 mod arguments;
 mod buffers;
+mod checked_ports;
 mod checks;
 mod clusters;
 mod contexts;
@@ -31,6 +32,7 @@ mod names;
 mod order;
 mod parameters;
 mod pinned;
+mod planted;
 mod pools;
 mod ported;
 mod ports;
@@ -42,13 +44,15 @@ mod shaped;
 mod sharing;
 mod soundness;
 mod streams;
+mod suite;
 mod unified;
 mod variables;
 
 use crate::harness::Case;
 
+pub(crate) use suite::suite;
+
 pub(crate) use foreign::RawContext;
-pub(crate) use framework::take_failures;
 
 pub(crate) fn cases() -> Vec<Case> {
     [
@@ -93,6 +97,8 @@ pub(crate) fn cases() -> Vec<Case> {
         ported::cases(),
         life::cases(),
         several::cases(),
+        planted::cases(),
+        checked_ports::cases(),
     ]
     .concat()
 }

@@ -8,6 +8,7 @@ use cuda_safe::{Context, DeviceBuffer, Error, Result, Stream};
 
 use super::RawContext;
 use super::checks::{all_are, has_panicked, is_invalid, no_drop_errors};
+use crate::geometry::Geometry;
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
 
 pub(crate) fn cases() -> Vec<Case> {

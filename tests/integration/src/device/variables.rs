@@ -2,12 +2,12 @@
 
 use std::sync::mpsc;
 
-use cuda_safe::{DeviceBuffer, Module, Result, Stream};
+use cuda_safe::{DeviceBuffer, Result, Stream};
 
 use super::MS;
 use super::checks::{all_are, named, no_drop_errors};
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure_eq, first_difference};
-use crate::programs::{Delay, VARIABLES, Variables};
+use crate::programs::{Delay, Variables};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -29,20 +29,6 @@ const ONE: (u32, u32) = (1, 32);
 
 fn zeroed(stream: &Stream) -> Result<DeviceBuffer<u32>> {
     DeviceBuffer::zeroed(stream, 1000)
-}
-
-impl Variables {
-    /// From a module of its own, whose variables no other test uses.
-    fn fresh(device: &TestDevice) -> std::result::Result<Self, Failure> {
-        let module = Module::load(device.context(), &device.image(&VARIABLES)?)?;
-        // SAFETY: the module is made of the source that the declaration names.
-        Ok(unsafe { Self::from_module(&module) }?)
-    }
-
-    /// A copy to the variable, by a handle that is dropped at once.
-    fn write(&self, stream: &Stream, name: &str, value: u32) -> Result<()> {
-        self.module().global::<u32>(stream, name)?.write(stream, &[value])
-    }
 }
 
 /// A kernel sees what was written before it on another stream, and not what is written after it.

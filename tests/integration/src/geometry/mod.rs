@@ -16,6 +16,7 @@ mod mesh_topology;
 mod preparation;
 mod refused;
 mod sort;
+mod suite;
 mod triangle;
 mod trusted;
 mod volume;
@@ -23,7 +24,22 @@ mod volume_build;
 mod volume_decode;
 mod winding;
 
-use crate::harness::Case;
+use geom_kernels::GeometryKernels;
+
+use crate::harness::{Case, TestDevice};
+
+pub(crate) use suite::suite;
+
+/// The kernels of `geom-kernels`, which a device loads once.
+pub(crate) trait Geometry {
+    fn geometry(&self) -> GeometryKernels;
+}
+
+impl Geometry for TestDevice {
+    fn geometry(&self) -> GeometryKernels {
+        self.shared(GeometryKernels::new)
+    }
+}
 
 pub(crate) fn cases() -> Vec<Case> {
     [

@@ -44,8 +44,7 @@ fn missing<'a>(
 }
 
 fn every_recorded_test_exists() -> TestResult {
-    let mut all = crate::cases();
-    all.extend(crate::sweep::cases(&all));
+    let all = [crate::suite().all_cases(), crate::harness::own_suite().all_cases()].concat();
     let found: BTreeSet<&str> = all.iter().map(|case| case.name).collect();
     if std::env::var("TEST_GOLDEN").is_ok_and(|value| value == "write") {
         return add(&found);

@@ -12,7 +12,7 @@ pub(crate) fn cases() -> Vec<Case> {
 /// Each name of the form `module::case` in the last column is that of a case. The attack suite checks the names
 /// of other kinds, such as `ui/…` and `unit: …`.
 fn names_are_of_cases() -> TestResult {
-    let cases = crate::cases();
+    let cases = crate::suite().all_cases();
     let mut checked = 0;
     for line in DOCUMENT.lines().filter(|line| line.starts_with("| ")) {
         let cells: Vec<&str> = line.trim_matches('|').split('|').collect();

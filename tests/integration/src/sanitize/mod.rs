@@ -18,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::checkers::Sanitizer;
-use crate::harness::{Case, Failure};
+use crate::harness::{Case, Failure, Suite};
 use plan::{Shard, Tool};
 use results::{Results, Verdict};
 
@@ -41,12 +41,12 @@ struct Options {
 }
 
 /// Does what the command line asks for, if it is something of this module.
-pub(crate) fn command(cases: &[Case]) -> Option<ExitCode> {
+pub(crate) fn command() -> Option<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     if arguments.next()? != COMMAND {
         return None;
     }
-    let done = Options::parse(arguments).and_then(|options| run(cases, &options));
+    let done = Options::parse(arguments).and_then(|options| run(crate::harness::suite(), &options));
     Some(match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -88,12 +88,12 @@ impl Options {
 }
 
 /// Runs what earlier runs of this build have left; whether all has run and nothing was found.
-fn run(cases: &[Case], options: &Options) -> Result<bool, Failure> {
+fn run(suite: &Suite, options: &Options) -> Result<bool, Failure> {
     std::fs::create_dir_all(&options.folder)?;
     let sanitizer = Sanitizer::find()?;
     let results = Results::open(&options.folder)?;
     let tools = if options.tools.is_empty() { Tool::ALL.to_vec() } else { options.tools.clone() };
-    let planned = plan::plan(cases, &tools);
+    let planned = plan::plan(suite, &tools);
     println!("{}; build {}", sanitizer.version()?, results.build());
 
     let mut left: VecDeque<Shard> = planned.iter().map(|shard| results.left_of(shard)).collect();

@@ -1,7 +1,6 @@
 //! Which tests run under which tool, and in which shards.
 
-use crate::checkers::CASES_OF_ALL_KERNELS;
-use crate::harness::{Case, Failure, Run, TestResult, ensure, ensure_eq};
+use crate::harness::{Case, Failure, Run, Suite, TestResult, ensure, ensure_eq};
 
 /// Tests of one process, at most: what is found in a shard is looked for again test by test.
 const SHARD: usize = 8;
@@ -94,11 +93,11 @@ impl Shard {
 }
 
 /// All shards, tool by tool.
-pub(super) fn plan(cases: &[Case], tools: &[Tool]) -> Vec<Shard> {
+pub(super) fn plan(suite: &Suite, tools: &[Tool]) -> Vec<Shard> {
     let mut shards = Vec::new();
     for &tool in tools {
         let mut open: Option<Shard> = None;
-        for case in cases.iter().filter(|case| wants(tool, case)) {
+        for case in suite.cases.iter().filter(|case| wants(suite, tool, case)) {
             if case.is_fault() {
                 // Each needs a process of its own.
                 let variables = case.variables;
@@ -129,7 +128,7 @@ fn module(name: &str) -> &str {
     name.split("::").next().unwrap_or(name)
 }
 
-fn wants(tool: Tool, case: &Case) -> bool {
+fn wants(suite: &Suite, tool: Tool, case: &Case) -> bool {
     // Not the generated programs: they are about instructions, and there are a thousand of them to patch.
     if module(case.name) == "generated" {
         return false;
@@ -141,7 +140,7 @@ fn wants(tool: Tool, case: &Case) -> bool {
         Run::Device(_) => {
             tool == Tool::Memory
                 || UNDER_ALL_TOOLS.contains(&module(case.name))
-                || CASES_OF_ALL_KERNELS.contains(&case.name)
+                || suite.checked.contains(&case.name)
         }
         Run::Fault(_) | Run::Process(_) => tool == Tool::Memory,
         _ => false,
@@ -157,8 +156,8 @@ pub(super) fn on_purpose(tool: Tool, test: &str) -> Option<String> {
 /// Memcheck covers each device test and each fault but those of `NOT_JUDGED`; the other tools cover the tests of all kernels and of order,
 /// graphs and tapes.
 pub(super) fn covers_what_it_promises() -> TestResult {
-    let cases = crate::cases();
-    let shards = plan(&cases, &Tool::ALL);
+    let suite = crate::suite();
+    let shards = plan(&suite, &Tool::ALL);
     let of = |tool: Tool| -> Vec<&str> {
         shards
             .iter()
@@ -167,7 +166,7 @@ pub(super) fn covers_what_it_promises() -> TestResult {
             .collect()
     };
     let memory = of(Tool::Memory);
-    for case in &cases {
+    for case in &suite.cases {
         let runs = matches!(case.run, Run::Device(_) | Run::Fault(_) | Run::Process(_));
         let planned = memory.iter().filter(|name| **name == case.name).count();
         let not_judged = |(tool, name, _): &(Tool, &str, &str)| {
@@ -178,8 +177,8 @@ pub(super) fn covers_what_it_promises() -> TestResult {
         ensure_eq!(planned, wanted, "{}", case.name);
     }
     let init = of(Tool::Init);
-    for name in CASES_OF_ALL_KERNELS {
-        ensure!(init.contains(&name), "{name}");
+    for name in &suite.checked {
+        ensure!(init.contains(name), "{name}");
     }
     for module_name in UNDER_ALL_TOOLS {
         ensure!(init.iter().any(|name| module(name) == module_name), "no test of {module_name}");

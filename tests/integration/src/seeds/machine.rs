@@ -12,7 +12,7 @@ use cuda_safe::{
 
 use super::oracle::Oracle;
 use super::program::{Id, LEN, Made, Part, Step, Work, words};
-use super::sabotage::{self, Window};
+use crate::harness::sabotage::{self, Window};
 use crate::harness::{Failure, TestResult, count_launches, ensure, ensure_eq, first_difference};
 use crate::programs::Basic;
 

@@ -8,7 +8,6 @@
 mod machine;
 mod oracle;
 mod program;
-mod sabotage;
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -16,8 +15,8 @@ use std::rc::Rc;
 use cuda_emu::Interleaving;
 use cuda_safe::{Context, Driver};
 use machine::Machine;
-pub(crate) use sabotage::{Plant, driver as planted_driver, plant};
 
+use crate::harness::sabotage::{self, Plant};
 use crate::harness::{
     Case, Failure, Open, TestDevice, TestResult, deep, ensure, limited, spawn_self, tell,
 };

@@ -5,6 +5,7 @@ mod awkward;
 mod barriers;
 mod basics;
 mod chains;
+mod checked;
 mod choices;
 mod custom;
 mod fresh;
@@ -19,6 +20,7 @@ mod loops;
 mod masks;
 pub(crate) mod ops;
 mod outputs;
+mod planted;
 mod primals;
 mod refusals;
 mod replay;
@@ -27,6 +29,7 @@ mod shapes;
 mod specs;
 mod stale;
 mod streams;
+mod suite;
 mod told;
 mod twins;
 mod unborrowed;
@@ -38,6 +41,8 @@ mod vjp;
 mod withheld;
 
 use crate::harness::Case;
+
+pub(crate) use suite::suite;
 
 pub(crate) fn cases() -> Vec<Case> {
     // Fresh memory is often zero, which would hide gradients that nobody has written.
@@ -78,6 +83,8 @@ pub(crate) fn cases() -> Vec<Case> {
         logs::cases(),
         gradcheck::cases(),
         withheld::cases(),
+        planted::cases(),
+        checked::cases(),
     ]
     .concat()
 }

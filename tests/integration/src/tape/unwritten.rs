@@ -9,6 +9,7 @@ use tape::{Adjoint, CustomOp, Recorder, Seeds, Tape};
 use super::awkward::refused;
 use super::basics::{close, tolerance};
 use super::ops::{Number, Ops, numbers, threads};
+use crate::geometry::Geometry;
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {

@@ -11,6 +11,7 @@ use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::bvh::{BuildMode, Bvh};
 use geom_kernels::{Aabb, GeometryKernels};
 
+use crate::geometry::Geometry;
 use crate::harness::{Case, Failure, TestDevice};
 
 pub(crate) fn cases() -> Vec<Case> {

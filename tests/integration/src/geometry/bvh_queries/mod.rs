@@ -12,6 +12,7 @@ use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::bvh::{BuildMode, Bvh, OverlapLists};
 use geom_kernels::{Aabb, GeometryKernels};
 
+use crate::geometry::Geometry;
 use crate::harness::{Case, Failure, TestDevice, ensure};
 
 pub(super) const SOURCE: &str = include_str!("../../../kernels/geometry/bvh.cu");

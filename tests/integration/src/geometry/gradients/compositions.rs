@@ -13,6 +13,7 @@ use tape::{Differentiable, Element, Op, OpSpec, Param, Primal, Recorder, Seeds, 
 use super::mesh_points::soup;
 use super::user::threads;
 use super::{points, within};
+use crate::geometry::Geometry;
 use crate::geometry::flags::module;
 use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 

@@ -14,6 +14,7 @@ use tape::{Differentiable, Seeds, Tape};
 
 use super::user::{User, threads};
 use super::{near, points, refused, slopes, within};
+use crate::geometry::Geometry;
 use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 use geom_oracle::linear::dot;
 use geom_oracle::plain::closest;

@@ -8,6 +8,7 @@ use tape::{Differentiable, Element, Op, OpSpec, Param, Primal, Seeds, Tape, Vari
 
 use super::user::threads;
 use super::{fine_slopes, points, refused, within};
+use crate::geometry::Geometry;
 use crate::geometry::flags::module;
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 

@@ -7,6 +7,7 @@ use tape::{Differentiable, Recorder, Seeds, Tape};
 
 use super::reductions::{SIZES, flat, values};
 use super::{refused, within};
+use crate::geometry::Geometry;
 use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {

@@ -9,6 +9,7 @@ use tape::{Seeds, Tape};
 use super::mesh_points::upload;
 use super::user::{User, threads};
 use super::{near, points, refused, slopes, wide};
+use crate::geometry::Geometry;
 use crate::harness::{Case, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {

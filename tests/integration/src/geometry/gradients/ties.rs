@@ -13,6 +13,7 @@ use tape::{Seeds, Tape};
 
 use super::mesh_points::upload;
 use super::{OF_F32, near, slopes, wide, within};
+use crate::geometry::Geometry;
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 use geom_oracle::linear::{cross, dot, length, scale, sub};
 use geom_oracle::plain::point;

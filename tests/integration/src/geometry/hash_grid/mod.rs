@@ -18,6 +18,7 @@ use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::GeometryKernels;
 use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, NeighborLists};
 
+use crate::geometry::Geometry;
 use crate::harness::{Case, Failure, TestDevice, deep, ensure};
 use number::Number;
 

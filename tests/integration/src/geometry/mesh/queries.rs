@@ -7,6 +7,7 @@ use geom_kernels::mesh::{
 };
 use geom_kernels::{Flag, GeometryKernels};
 
+use crate::geometry::Geometry;
 use crate::harness::{Failure, TestDevice, ensure_eq};
 
 pub(super) struct Fixture<'a> {

@@ -12,6 +12,7 @@ mod validation;
 use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::mesh::{MeshReport, Surface, Topology, Validation};
 
+use crate::geometry::Geometry;
 use crate::harness::{Case, Failure, TestDevice};
 use meshes::Mesh;
 

@@ -5,6 +5,7 @@ use geom_kernels::volume::nanovdb::Builder;
 use geom_kernels::volume::{Capacity, DenseOptions, Volume, VolumeOptions};
 use nvrtc::Options;
 
+use crate::geometry::Geometry;
 use crate::geometry::flags::module;
 use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 

@@ -6,6 +6,7 @@ use nvrtc::Options;
 
 use super::lists::voxels;
 use super::model::{Model, voxel};
+use crate::geometry::Geometry;
 use crate::geometry::flags::module;
 use crate::harness::{Case, TestDevice, TestResult, ensure_eq};
 

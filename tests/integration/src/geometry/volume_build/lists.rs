@@ -6,6 +6,7 @@ use geom_kernels::volume::{Volume, VolumeOptions};
 
 use super::model::{Each, Kind, Model, all_kinds, is_voxel, options};
 use super::thorough;
+use crate::geometry::Geometry;
 use crate::harness::{
     Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused,
     ensure_refused_for,

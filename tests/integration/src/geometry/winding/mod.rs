@@ -11,6 +11,7 @@ use geom_kernels::GeometryKernels;
 use geom_kernels::bvh::BuildMode;
 use geom_kernels::mesh::{Mesh, MeshOptions, PointQueries, TriangleMesh};
 
+use crate::geometry::Geometry;
 use crate::harness::{Case, Failure, TestDevice};
 
 pub(crate) fn cases() -> Vec<Case> {

@@ -8,6 +8,7 @@ use tape::{Differentiable, Element, Op, Param, Seeds, Tape, Variable};
 
 use super::super::{fine_slopes, points, refused, within};
 use super::{differentiate, input, threads};
+use crate::geometry::Geometry;
 use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
