@@ -1,5 +1,4 @@
-//! Counting tests: from the lines that test programs print, and from the report of the
-//! integration tests.
+//! Counting tests: from the lines that test programs print, and from the reports of the device tests.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -7,6 +6,7 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use serde_json::Value;
+use test_support::sample::Effort;
 use test_support::time::Took;
 use xtask::Error;
 
@@ -46,7 +46,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// One tier of the integration tests, as the test program reports it.
+/// One tier of the device tests, as a test program reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tier {
     pub(crate) name: String,
@@ -66,16 +66,88 @@ impl Tier {
         };
         Phase { name: self.name.clone(), took: self.took, result }
     }
+
+    /// Adds the same tier of another program.
+    fn add(&mut self, other: Self) {
+        self.ran += other.ran;
+        self.tally += other.tally;
+        self.took.clock += other.took.clock;
+        self.took.processor += other.took.processor;
+        self.not_run = self.not_run.take().or(other.not_run);
+    }
 }
 
-/// Reads the report of the integration tests.
+/// What the programs of device tests have tried, all together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    /// Driver calls that failed.
+    faults: u64,
+    /// Runs of tests under seeds.
+    schedules: u64,
+    /// The kernels of the crates, which the checkers have seen.
+    kernels: u64,
+}
+
+impl Sums {
+    /// The least that a whole run tries.
+    pub(crate) fn wanted(effort: Effort) -> Self {
+        match effort {
+            Effort::Quick => Self { faults: 1500, schedules: 200, kernels: 440 },
+            Effort::Ci | Effort::Deep => Self { faults: 5000, schedules: 1000, kernels: 440 },
+        }
+    }
+
+    /// Returns what is less than wanted.
+    pub(crate) fn below(&self, wanted: &Self) -> Vec<String> {
+        let all = [
+            ("faults of the sweep", self.faults, wanted.faults),
+            ("schedules", self.schedules, wanted.schedules),
+            ("kernels under the checkers", self.kernels, wanted.kernels),
+        ];
+        let below = all.iter().filter(|(_, is, wanted)| is < wanted);
+        below.map(|(what, is, wanted)| format!("{is} {what}: {wanted} are wanted")).collect()
+    }
+}
+
+/// The report of a program of device tests, or the sum of several.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) tiers: Vec<Tier>,
+    pub(crate) sums: Sums,
+}
+
+impl AddAssign for Report {
+    fn add_assign(&mut self, other: Self) {
+        for tier in other.tiers {
+            match self.tiers.iter_mut().find(|of| of.name == tier.name) {
+                Some(of) => of.add(tier),
+                None => self.tiers.push(tier),
+            }
+        }
+        self.sums.faults += other.sums.faults;
+        self.sums.schedules += other.sums.schedules;
+        self.sums.kernels += other.sums.kernels;
+    }
+}
+
+/// Reads the report of a program of device tests.
 ///
 /// # Errors
 /// It is not what the test program promises to write.
-pub(crate) fn parse_report(text: &str) -> Result<Vec<Tier>, Error> {
+pub(crate) fn parse_report(text: &str) -> Result<Report, Error> {
     let report: Value = serde_json::from_str(text.trim())?;
     let tiers = report["tiers"].as_array().ok_or("the test report has no `tiers`")?;
-    tiers.iter().map(parse_tier).collect()
+    let number = |name: &str| {
+        report[name].as_u64().ok_or_else(|| format!("the test report has no `{name}`"))
+    };
+    Ok(Report {
+        tiers: tiers.iter().map(parse_tier).collect::<Result<_, _>>()?,
+        sums: Sums {
+            faults: number("faults")?,
+            schedules: number("schedules")?,
+            kernels: number("kernels")?,
+        },
+    })
 }
 
 fn parse_tier(tier: &Value) -> Result<Tier, Error> {
@@ -132,7 +204,8 @@ mod tests {
     const REPORT: &str = r#"{"tiers":[
         {"tier":"host","ran":3,"passed":2,"failed":1,"seconds":1.5,"processor_seconds":2,"not_run":null},
         {"tier":"compile","ran":0,"passed":0,"failed":0,"seconds":0,"processor_seconds":0,"not_run":null},
-        {"tier":"gpu","ran":0,"passed":0,"failed":0,"seconds":0,"processor_seconds":0,"not_run":"no GPU"}]}"#;
+        {"tier":"gpu","ran":0,"passed":0,"failed":0,"seconds":0,"processor_seconds":0,"not_run":"no GPU"}],
+        "faults":7,"schedules":5,"kernels":3}"#;
 
     #[test]
     fn result_lines_are_summed() {
@@ -162,7 +235,9 @@ mod tests {
 
     #[test]
     fn a_report_is_read_whole() -> Result<(), Error> {
-        let tiers = parse_report(REPORT)?;
+        let report = parse_report(REPORT)?;
+        assert_eq!(report.sums, Sums { faults: 7, schedules: 5, kernels: 3 });
+        let tiers = report.tiers;
         let results: Vec<String> = tiers.iter().map(|tier| tier.phase().result).collect();
         assert_eq!(results, ["2 passed, 1 failed", "0 passed, 0 failed", "not run: no GPU"]);
         let seconds = |seconds| Duration::from_secs_f64(seconds);
@@ -171,10 +246,28 @@ mod tests {
     }
 
     #[test]
+    fn reports_are_summed_by_tier() -> Result<(), Error> {
+        let mut sum = Report::default();
+        sum += parse_report(REPORT)?;
+        sum += parse_report(REPORT)?;
+        assert_eq!(sum.tiers.len(), 3);
+        assert_eq!(sum.tiers[0].tally, Tally { passed: 4, failed: 2 });
+        assert_eq!(sum.tiers[0].took.clock, Duration::from_secs(3));
+        assert_eq!(sum.tiers[2].not_run.as_deref(), Some("no GPU"));
+        let wanted = Sums { faults: 14, schedules: 11, kernels: 7 };
+        assert_eq!(
+            sum.sums.below(&wanted),
+            ["10 schedules: 11 are wanted", "6 kernels under the checkers: 7 are wanted"]
+        );
+        Ok(())
+    }
+
+    #[test]
     fn a_broken_report_is_an_error() {
         for text in [
             "",
             "{}",
+            r#"{"tiers":[],"faults":1,"schedules":1}"#,
             r#"{"tiers":[{"tier":"host","ran":1,"passed":1}]}"#,
             r#"{"tiers":[{"ran":1,"passed":1,"failed":0,"seconds":0,"processor_seconds":0}]}"#,
             r#"{"tiers":[{"tier":"host","ran":1,"passed":1,"failed":0}]}"#,
@@ -185,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_tier_that_can_run_must_run() -> Result<(), Error> {
-        let tiers = parse_report(REPORT)?;
+        let tiers = parse_report(REPORT)?.tiers;
         assert_eq!(problems(&tiers, &["host"], false), [""; 0]);
         assert_eq!(
             problems(&tiers, &["host", "compile", "gpu", "emu"], false),
@@ -201,9 +294,9 @@ mod tests {
 
     #[test]
     fn a_result_that_was_lost_is_noticed() -> Result<(), Error> {
-        let text = r#"{"tiers":[{"tier":"host","ran":4,"passed":2,"failed":1,"seconds":1.5,"processor_seconds":2,"not_run":null}]}"#;
+        let text = r#"{"tiers":[{"tier":"host","ran":4,"passed":2,"failed":1,"seconds":1.5,"processor_seconds":2,"not_run":null}],"faults":0,"schedules":0,"kernels":0}"#;
         assert_eq!(
-            problems(&parse_report(text)?, &["host"], false),
+            problems(&parse_report(text)?.tiers, &["host"], false),
             ["tier host ran 4 tests and tells the result of 3"]
         );
         Ok(())

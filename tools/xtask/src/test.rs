@@ -1,8 +1,8 @@
-//! `cargo xtask test`: the tests of all packages, then the integration tests, tier by tier.
+//! `cargo xtask test`: the tests of all packages, then the device tests of each crate, tier by tier.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use serde_json::Value;
 use test_support::sample::{self, Effort};
@@ -13,19 +13,23 @@ use crate::machine;
 use crate::phase::Phase;
 use crate::process;
 use crate::setup;
-use crate::tally::{self, Tally, Tier};
+use crate::tally::{self, Report, Sums, Tally};
 
-/// The package of the integration tests.
+/// The package whose program links the device tests of all crates.
 pub(crate) const INTEGRATION: &str = "integration-tests";
+
+/// The programs of device tests, which run one after the other: the folder of the package, and the target.
+const PROGRAMS: [(&str, &str); 2] =
+    [("tests/harness", "suite"), ("tests/integration", "integration")];
 
 /// The packages of the project's own tools.
 pub(crate) const TOOLS: [&str; 3] = ["xtask", "xtask-bindgen", "xtask-ptx"];
 
-/// The environment variable that names the file into which the integration tests write their
+/// The environment variable that names the file into which a program of device tests writes its
 /// report.
 const REPORT_VARIABLE: &str = "TEST_REPORT";
 
-/// The environment variable under which the integration tests end at once. They are built with the other packages,
+/// The environment variable under which a program of device tests ends at once. They are built with the other packages,
 /// so that all share one build of the libraries, but run by themselves.
 const APART_VARIABLE: &str = "TEST_APART";
 
@@ -90,8 +94,8 @@ pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
     let seed = request.seed();
     println!("xtask: samples are drawn from the seed {seed}");
     let mut phases = Vec::new();
-    let program = build(request, &seed)?;
-    phases.push(program.phase);
+    let (programs, phase) = build(request, &seed)?;
+    phases.push(phase);
 
     let began = Began::now();
     let libraries = counted(request, || {
@@ -109,13 +113,11 @@ pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
     })?;
     phases.push(Phase::tested("xtask", began, tools));
 
-    let (tiers, mut problems, python) = match program.path {
-        Some(path) => integration(request, &seed, &path)?,
-        None => (Vec::new(), vec!["the integration tests were not built".to_owned()], false),
-    };
+    let (report, mut problems, python) = device_tests(request, &seed, &programs)?;
+    let tiers = &report.tiers;
     let mut sum = libraries;
     sum += tools;
-    for tier in &tiers {
+    for tier in tiers {
         phases.push(tier.phase());
         sum += tier.tally;
     }
@@ -123,11 +125,11 @@ pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
     for phase in &phases {
         println!("{phase}");
     }
-    problems.extend(tally::problems(
-        &tiers,
-        &required_tiers(machine::has_gpu(), python),
-        !request.filters.is_empty(),
-    ));
+    let filtered = !request.filters.is_empty();
+    problems.extend(tally::problems(tiers, &required_tiers(machine::has_gpu(), python), filtered));
+    if !filtered {
+        problems.extend(report.sums.below(&Sums::wanted(request.effort)));
+    }
     if request.effort == Effort::Ci {
         for over in phases.iter().filter_map(|phase| phase.over(&BUDGETS)) {
             println!("slow: {over}");
@@ -146,30 +148,29 @@ pub(crate) const LIBRARIES: [&str; 2] = ["--release", "--workspace"];
 pub(crate) const EXCEPT_TOOLS: [[&str; 2]; 3] =
     [["--exclude", TOOLS[0]], ["--exclude", TOOLS[1]], ["--exclude", TOOLS[2]]];
 
-/// The integration tests' program, if it could be built.
-struct Program {
-    path: Option<PathBuf>,
-    phase: Phase,
-}
-
-/// Builds all tests. A test that does not compile fails again, and is counted, when it is to run.
-fn build(request: &Request, seed: &str) -> Result<Program, Error> {
+/// Builds all tests, and returns the programs of device tests. A test that does not compile fails again, and is
+/// counted, when it is to run.
+fn build(request: &Request, seed: &str) -> Result<(Vec<PathBuf>, Phase), Error> {
     let began = Began::now();
     let mut cargo = cargo_test(request, seed)?;
     cargo.args(LIBRARIES).args(EXCEPT_TOOLS.as_flattened());
     cargo.args(["--no-run", "--message-format=json-render-diagnostics"]);
     let messages = process::printed(&mut cargo)?;
-    let path = messages.lines().filter_map(executable).next_back();
-    Ok(Program { path, phase: Phase::ended("build", began, "") })
+    let found = |(folder, target): &(&str, &str)| {
+        messages.lines().filter_map(|message| executable(message, folder, target)).next_back()
+    };
+    let programs = PROGRAMS.iter().map(|program| found(program).unwrap_or_default()).collect();
+    Ok((programs, Phase::ended("build", began, "")))
 }
 
-/// The program that a message of cargo says it built, if it is the integration tests'.
-fn executable(message: &str) -> Option<PathBuf> {
+/// The program that a message of cargo says it built, if it is this target of the package in `folder`.
+fn executable(message: &str, folder: &str, target: &str) -> Option<PathBuf> {
     let message: Value = serde_json::from_str(message).ok()?;
-    let target = &message["target"];
+    let manifest = Path::new(folder).join("Cargo.toml");
     let ours = message["reason"] == "compiler-artifact"
-        && target["name"] == "integration"
-        && target["kind"][0] == "test";
+        && message["target"]["name"] == target
+        && message["target"]["kind"][0] == "test"
+        && Path::new(message["manifest_path"].as_str()?).ends_with(manifest);
     ours.then(|| message["executable"].as_str().map(PathBuf::from))?
 }
 
@@ -222,42 +223,63 @@ fn counted(request: &Request, cargo: impl Fn() -> Result<Command, Error>) -> Res
     Ok(sum)
 }
 
-/// Runs the integration tests: each tier's result, what is wrong beside failed tests, and whether programs in
-/// Python could be tested.
-fn integration(
+/// Runs the programs of device tests: their results as one report, what is wrong beside failed tests, and whether
+/// programs in Python could be tested.
+fn device_tests(
     request: &Request,
     seed: &str,
-    path: &Path,
-) -> Result<(Vec<Tier>, Vec<String>, bool), Error> {
-    let folder = root().join("target");
-    fs::create_dir_all(&folder)?;
-    let report = folder.join(format!("test-report-{}.json", std::process::id()));
-    let mut program = process::program(path);
-    given(&mut program, request, seed)?;
-    let package = root().join("tests/integration");
+    programs: &[PathBuf],
+) -> Result<(Report, Vec<String>, bool), Error> {
+    let (mut all, mut problems, mut python) = (Report::default(), Vec::new(), false);
+    for ((folder, _), path) in PROGRAMS.iter().zip(programs) {
+        if path.as_os_str().is_empty() {
+            problems.push(format!("the device tests of {folder} were not built"));
+            continue;
+        }
+        println!("\ndevice tests of {folder}");
+        let mut program = process::program(path);
+        given(&mut program, request, seed)?;
+        python = setup::name_python(&mut program)?;
+        match device_tests_of(request, folder, &mut program) {
+            Ok((report, status)) => {
+                if !status.success() && report.tiers.iter().all(|tier| tier.tally.failed == 0) {
+                    problems.push(format!("the tests of {folder} report no failure: {status}"));
+                }
+                let empty = |tier: &&tally::Tier| tier.ran == 0 && tier.not_run.is_none();
+                for tier in report.tiers.iter().filter(empty).filter(|_| request.filters.is_empty())
+                {
+                    problems.push(format!("tier {} of {folder} has run no test", tier.name));
+                }
+                all += report;
+            }
+            Err(error) => problems.push(format!("the tests of {folder}: {error}")),
+        }
+    }
+    Ok((all, problems, python))
+}
+
+/// Runs a program of device tests, and returns its report.
+fn device_tests_of(
+    request: &Request,
+    folder: &str,
+    program: &mut Command,
+) -> Result<(Report, ExitStatus), Error> {
+    let target = root().join("target");
+    fs::create_dir_all(&target)?;
+    let report = target.join(format!("test-report-{}.json", std::process::id()));
+    let package = root().join(folder);
     program
         .args(&request.filters)
         .env(REPORT_VARIABLE, &report)
         .env("CARGO_MANIFEST_DIR", &package)
         .current_dir(package)
         .stdin(Stdio::null());
-    let python = setup::name_python(&mut program)?;
-    let status = process::status(&mut program)?;
-
-    let read = fs::read_to_string(&report)
-        .map_err(|error| Error::from(format!("the integration tests left no report: {error}")))
-        .and_then(|text| tally::parse_report(&text));
+    let status = process::status(program)?;
+    let read = fs::read_to_string(&report);
     // Without a report there is no file to remove; `read` says that already.
     let _ = fs::remove_file(&report);
-    let tiers = match read {
-        Ok(tiers) => tiers,
-        Err(error) => return Ok((Vec::new(), vec![format!("{error} ({status})")], python)),
-    };
-    let mut problems = Vec::new();
-    if !status.success() && tiers.iter().all(|tier| tier.tally.failed == 0) {
-        problems.push(format!("the integration tests report no failure: {status}"));
-    }
-    Ok((tiers, problems, python))
+    let read = read.map_err(|error| format!("there is no report: {error} ({status})"))?;
+    Ok((tally::parse_report(&read)?, status))
 }
 
 #[cfg(test)]
@@ -265,17 +287,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_integration_tests_are_found_among_what_is_built() {
+    fn the_device_tests_are_found_among_what_is_built() {
         let built = |kind: &str, name: &str| {
             format!(
-                r#"{{"reason":"compiler-artifact","target":{{"kind":["{kind}"],"name":"{name}"}},"executable":"/t/{name}"}}"#
+                r#"{{"reason":"compiler-artifact","manifest_path":"/w/tape/Cargo.toml","target":{{"kind":["{kind}"],"name":"{name}"}},"executable":"/t/{name}"}}"#
             )
         };
-        assert_eq!(executable(&built("test", "integration")), Some("/t/integration".into()));
-        assert_eq!(executable(&built("lib", "integration")), None);
-        assert_eq!(executable(&built("test", "other")), None);
-        assert_eq!(executable(r#"{"reason":"build-finished","success":true}"#), None);
-        assert_eq!(executable("no JSON"), None);
+        let find = |message: &str, folder| executable(message, folder, "suite");
+        assert_eq!(find(&built("test", "suite"), "tape"), Some("/t/suite".into()));
+        assert_eq!(find(&built("test", "suite"), "ptx"), None);
+        assert_eq!(find(&built("lib", "suite"), "tape"), None);
+        assert_eq!(find(&built("test", "other"), "tape"), None);
+        assert_eq!(find(r#"{"reason":"build-finished","success":true}"#, "tape"), None);
+        assert_eq!(find("no JSON", "tape"), None);
+    }
+
+    #[test]
+    fn every_program_is_a_target_of_its_package() {
+        for (folder, target) in PROGRAMS {
+            let manifest = root().join(folder).join("Cargo.toml");
+            let text = fs::read_to_string(&manifest).unwrap_or_default();
+            assert!(text.contains(&format!("name = \"{target}\"")), "{}", manifest.display());
+        }
     }
 
     #[test]
