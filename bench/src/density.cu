@@ -1,4 +1,4 @@
-// The density of smoothed particle hydrodynamics, as in tests/integration/kernels/geometry/neighbor_sums.cu, of the
+// The density of smoothed particle hydrodynamics, as in geom-kernels/tests/suite/kernels/neighbor_sums.cu, of the
 // array that the grid was built from: its adjoint is generated.
 #include <geom/hash_grid.cuh>
 using vec3 = geom::vec3<float>;

@@ -23,6 +23,7 @@ mod command;
 mod compiler;
 mod device;
 mod drops;
+pub mod lab;
 mod language;
 mod numbers;
 pub mod programs;
@@ -33,6 +34,7 @@ pub mod schedules;
 mod shards;
 mod suite;
 pub mod sweep;
+pub mod table;
 mod tools;
 
 pub use case::{Case, Open, Run, SEVERAL, SEVERAL_DEVICES};

@@ -1,49 +1,37 @@
-//! The integration tests: one program, whose tiers are places where tests run. See `harness`.
+//! The tests of no single crate: programs of others, and checks over the tests of all crates. With `TEST_EVERY_CRATE` set
+//! this program runs the device tests of all crates too, as on a machine without cargo.
 
 mod checkers;
-mod compile;
-mod device;
-mod fault;
 mod files;
 mod foreign;
 mod generated;
-mod geometry;
 mod golden;
-mod host;
+mod names;
 mod sanitize;
-mod seeds;
-mod tape;
+mod soundness;
 
 use std::process::ExitCode;
 
 use test_harness as harness;
-use test_harness::programs;
 
 use harness::Suite;
 
 fn main() -> ExitCode {
-    harness::main(suite(), Vec::new())
+    harness::main(own(), others())
 }
 
-fn suite() -> Suite {
-    Suite::joined([own(), device::suite(), geometry::suite(), tape::suite()])
-}
-
-/// What is of no crate yet.
+/// The tests of this program.
 fn own() -> Suite {
-    let mut cases = host::cases();
-    cases.extend(compile::cases());
+    let mut cases = names::cases();
+    cases.extend(soundness::cases());
     cases.extend(files::cases());
     cases.extend(foreign::cases());
-    cases.extend(fault::cases());
-    cases.extend(seeds::cases());
     cases.extend(golden::cases());
     cases.extend(generated::cases());
     cases.extend(checkers::cases());
     cases.extend(sanitize::cases());
     Suite {
         commands: vec![
-            compile::command,
             golden::command,
             generated::command,
             checkers::command,
@@ -56,4 +44,19 @@ fn own() -> Suite {
         )],
         ..Suite::new("-p integration-tests --test integration", cases)
     }
+}
+
+/// The tests of the crates.
+fn others() -> Vec<Suite> {
+    vec![
+        harness::own_suite(),
+        cuda_safe_tests::suite(),
+        geom_kernels_tests::suite(),
+        cuda_tape_tests::suite(),
+    ]
+}
+
+/// All tests.
+fn suite() -> Suite {
+    Suite::joined([own()].into_iter().chain(others()))
 }

@@ -182,7 +182,7 @@ impl Set {
 
 /// By hand, and generated.
 fn operations(gpu: &Gpu) -> Result<[Op; 2], Stop> {
-    let by_hand = include_str!("../../../../tests/integration/kernels/geometry/neighbor_sums.cu");
+    let by_hand = include_str!("../../../../geom-kernels/tests/suite/kernels/neighbor_sums.cu");
     let by_hand = geom_kernels::program(by_hand).name("neighbor_sums.cu");
     let module = Module::compile(&gpu.context, by_hand)?;
     let source = geom_kernels::program(include_str!("../../density.cu")).name("density.cu");

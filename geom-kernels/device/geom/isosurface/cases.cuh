@@ -4,7 +4,7 @@
 // corner inside whose neighbours on the face are outside is cut off alone, so the cells on both sides of the
 // face agree. The segments join to loops on the cell's edges, and loops are cut into triangles, without inner
 // edges that lie on a face of the cell: so an edge of a triangle belongs to two triangles, or, on the border of
-// the field, to one. The table is what tests/integration/src/geometry/isosurface/generator.rs derives from these rules.
+// the field, to one. The table is what tests/suite/src/isosurface/generator.rs derives from these rules.
 //
 // W. Lorensen, H. Cline: Marching Cubes. 1987. P. Ning, J. Bloomenthal: An Evaluation of Implicit Surface
 // Tilers. 1993 (why the rule of the faces leaves no holes).

@@ -1,4 +1,4 @@
-// Angles of vectors, for tests/integration/src/geometry/mesh_topology/angles.rs.
+// Angles of vectors, for tests/suite/src/mesh_topology/angles.rs.
 #include <geom/math/angle.cuh>
 
 extern "C" __global__ void angles(const double* y, const double* x, double* out, unsigned n) {

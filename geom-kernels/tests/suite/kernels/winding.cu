@@ -1,4 +1,4 @@
-// Winding numbers by the headers, for tests/integration/src/geometry/winding/.
+// Winding numbers by the headers, for tests/suite/src/winding/.
 #include <geom/mesh/winding.cuh>
 
 extern "C" __global__ void

@@ -7,11 +7,11 @@ use bytemuck::Pod;
 use cuda_safe::{DeviceBuffer, LaunchConfig};
 
 use super::flags::{flags, module};
-use crate::harness::{
+use test_harness::{
     Case, Failure, Rng, TestDevice, TestResult, deep, ensure, ensure_eq, first_difference,
 };
 
-pub(super) const SOURCE: &str = include_str!("../../kernels/geometry/boxes.cu");
+pub(super) const SOURCE: &str = include_str!("../kernels/boxes.cu");
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -6,9 +6,9 @@ use rustc_apfloat::ieee::{Double, Single};
 use rustc_apfloat::{Float, Round};
 
 use super::flags::{flags, module};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, deep, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, deep, ensure_eq};
 
-pub(super) const SOURCE: &str = include_str!("../../kernels/geometry/exact.cu");
+pub(super) const SOURCE: &str = include_str!("../kernels/exact.cu");
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -224,7 +224,7 @@ fn compare<B: Pod + Into<u64>>(
         }
         // A NaN's bits too.
         if let Some(before) = &before {
-            crate::harness::first_difference(&got, before)
+            test_harness::first_difference(&got, before)
                 .map_err(|error| Failure::new(format!("{flag}: {error}")))?;
         }
         before = Some(got);

@@ -3,7 +3,7 @@
 use cuda_safe::Module;
 use nvrtc::Options;
 
-use crate::harness::{Failure, TestDevice};
+use test_harness::{Failure, TestDevice};
 
 /// The options, by name. What the headers promise of bits, they promise under all of them.
 pub(super) fn flags() -> [(&'static str, Options); 3] {

@@ -4,8 +4,8 @@ use cuda_safe::DeviceBuffer;
 use geom_kernels::GeometryKernels;
 use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 
-use super::lab::Lab;
-use crate::harness::{Case, TestResult, ensure, ensure_eq};
+use test_harness::lab::Lab;
+use test_harness::{Case, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

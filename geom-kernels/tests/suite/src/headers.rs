@@ -8,7 +8,7 @@ use nvrtc::{Arch, Cache, Image, Options, Program};
 
 use super::flags::flags;
 use super::{adjoints, boxes, bvh_queries, exact, maths, mesh, triangle, volume};
-use crate::harness::{Case, Compiler, Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Compiler, Failure, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -1,4 +1,4 @@
-//! Tests of `geom-kernels`.
+//! Device tests of `geom-kernels`.
 
 mod adjoints;
 mod boxes;
@@ -7,6 +7,7 @@ mod bvh_queries;
 mod exact;
 mod flags;
 mod gradients;
+mod grid;
 mod hash_grid;
 mod headers;
 mod isosurface;
@@ -15,6 +16,7 @@ mod mesh;
 mod mesh_topology;
 mod preparation;
 mod refused;
+mod sequences;
 mod sort;
 mod suite;
 mod triangle;
@@ -26,12 +28,13 @@ mod winding;
 
 use geom_kernels::GeometryKernels;
 
-use crate::harness::{Case, TestDevice};
+use test_harness::{Case, TestDevice};
 
-pub(crate) use suite::suite;
+pub use suite::suite;
 
 /// The kernels of `geom-kernels`, which a device loads once.
-pub(crate) trait Geometry {
+pub trait Geometry {
+    /// Returns the kernels.
     fn geometry(&self) -> GeometryKernels;
 }
 
@@ -41,14 +44,16 @@ impl Geometry for TestDevice {
     }
 }
 
-pub(crate) fn cases() -> Vec<Case> {
+fn cases() -> Vec<Case> {
     [
         headers::cases(),
+        grid::cases(),
         exact::cases(),
         maths::cases(),
         boxes::cases(),
         triangle::cases(),
         sort::cases(),
+        sequences::cases(),
         hash_grid::cases(),
         mesh_topology::cases(),
         bvh::cases(),

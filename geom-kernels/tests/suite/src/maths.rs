@@ -4,13 +4,13 @@ use bytemuck::Pod;
 use cuda_safe::{DeviceBuffer, LaunchConfig};
 
 use super::flags::{flags, module};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 use geom_oracle::linear::{
     Matrix, Quat, add, cross, determinant, dot, inverse, largest, length, mul, normalize, outer,
     product, rotate, scale, sub, times, to_matrix, transpose, turn,
 };
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
-pub(super) const SOURCE: &str = include_str!("../../kernels/geometry/maths.cu");
+pub(super) const SOURCE: &str = include_str!("../kernels/maths.cu");
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

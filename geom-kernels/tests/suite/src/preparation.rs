@@ -10,7 +10,7 @@ use geom_kernels::mesh::{Mesh, MeshOptions, shapes};
 use geom_kernels::volume::{DenseOptions, Keep, Volume, VolumeOptions};
 use geom_kernels::{Aabb, GeometryKernels, Operation};
 
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -13,7 +13,7 @@ use geom_kernels::bvh::{BuildMode, Bvh, BvhQueries};
 use geom_kernels::mesh::{ClosestPoint, Mesh, MeshOptions, PointQueries, shapes};
 use geom_kernels::volume::{Capacity, Volume, VolumeOptions};
 
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -60,7 +60,7 @@ unsafe extern "C" fn cuLaunchKernel(
 const _: fn(&mut DriverFns) = |fns| fns.cuLaunchKernel = Some(cuLaunchKernel);
 
 /// The software device, but for launches that are refused.
-fn device() -> Result<TestDevice, crate::harness::Failure> {
+fn device() -> Result<TestDevice, test_harness::Failure> {
     static DRIVER: OnceLock<&'static cuda_sys::Driver> = OnceLock::new();
     let resolve = |name: &CStr| match name.to_bytes() {
         b"cuLaunchKernel" => cuLaunchKernel as *const c_void,
@@ -80,7 +80,7 @@ fn refused<T>(
     build: impl Fn(&mut T) -> cuda_safe::Result<()>,
     answers: impl Fn(&T) -> cuda_safe::Result<()>,
     repair: impl Fn(&mut T) -> cuda_safe::Result<()>,
-) -> Result<i64, crate::harness::Failure> {
+) -> Result<i64, test_harness::Failure> {
     for launch in first.. {
         BEFORE.store(launch, Ordering::Relaxed);
         let built = build(state);

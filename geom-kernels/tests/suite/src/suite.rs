@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::harness::schedules::Schedules;
-use crate::harness::{Absorbed, Codes, Failure, Suite};
+use test_harness::schedules::Schedules;
+use test_harness::{Absorbed, Codes, Failure, Suite};
 
 /// The tests of `geom-kernels`.
-pub(crate) fn suite() -> Suite {
+#[must_use]
+pub fn suite() -> Suite {
     let cases = super::cases();
     Suite {
         slow: SLOW.to_vec(),

@@ -9,7 +9,7 @@ use tape::{Param, Primal, Seeds, Tape};
 use super::awkward::refused;
 use super::basics::{close, tolerance};
 use super::ops::{Number, Ops, numbers, register, spec, threads};
-use crate::harness::{Case, TestDevice, TestResult};
+use test_harness::{Case, TestDevice, TestResult};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -6,7 +6,7 @@ use tape::{Tape, Variable};
 
 use super::basics::{close, tolerance};
 use super::ops::{Adjoints, ByHand, Generated, Number, Ops, Table, numbers, threads};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

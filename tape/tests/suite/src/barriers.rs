@@ -4,7 +4,7 @@ use cuda_safe::{DeviceBuffer, LaunchConfig, nvrtc::Program};
 use tape::{Element, OpSpec, Param, Seeds, Tape};
 
 use super::generated::{differentiate, failure};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![Case::device("tape::barriers::around_nothing", barriers)]

@@ -4,7 +4,7 @@ use cuda_safe::DeviceBuffer;
 use tape::{Tape, Variable};
 
 use super::ops::{Number, Ops, numbers, threads};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, note_numbers};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, note_numbers};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

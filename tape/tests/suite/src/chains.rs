@@ -6,7 +6,7 @@ use tape::check::{Jacobian, differences};
 use tape::{Recorder, Tape, Variable};
 
 use super::ops::{Number, Ops, Table, numbers, threads};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, deep, ensure};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, deep, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

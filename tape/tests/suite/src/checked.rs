@@ -1,6 +1,6 @@
 //! Generated adjoints under the checkers of the software device.
 
-use crate::harness::{Case, TestResult, check, ensure};
+use test_harness::{Case, TestResult, check, ensure};
 
 /// Cases that launch generated adjoints: of all constructs, with sums that threads share, private copies, and scratch
 /// memory that does not suffice.

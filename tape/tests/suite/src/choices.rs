@@ -6,7 +6,7 @@ use tape::{Element, OpSpec, Param, Seeds, Tape};
 
 use super::barriers::{compare, numbers};
 use super::generated::{differentiate, failure};
-use crate::harness::{Case, TestDevice, TestResult, ensure};
+use test_harness::{Case, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -6,7 +6,7 @@ use tape::{Adjoint, CustomOp, Handle, Op, Primal, Recorder, Seeds, Tape};
 use super::awkward::refused;
 use super::basics::{close, tolerance};
 use super::ops::{Number, Ops, module, numbers, threads};
-use crate::harness::{Case, TestDevice, TestResult, ensure};
+use test_harness::{Case, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -5,7 +5,7 @@ use tape::{Tape, Variable};
 
 use super::basics::{close, tolerance};
 use super::ops::{Number, Ops, numbers, threads};
-use crate::harness::{Case, TestDevice, TestResult};
+use test_harness::{Case, TestDevice, TestResult};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

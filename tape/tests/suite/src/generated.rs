@@ -8,7 +8,7 @@ use tape::{
 };
 
 use super::ops::Number;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

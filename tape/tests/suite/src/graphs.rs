@@ -6,7 +6,7 @@ use tape::{Tape, Variable};
 use super::awkward::refused;
 use super::basics::{close, near, tolerance};
 use super::ops::{Adjoints, ByHand, Generated, Number, Ops, numbers, threads};
-use crate::harness::{Case, TestDevice, TestResult, first_difference};
+use test_harness::{Case, TestDevice, TestResult, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

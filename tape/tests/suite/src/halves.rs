@@ -12,7 +12,7 @@ use tape::{
 };
 
 use super::generated::{differentiate, failure, is_as_right_as_known};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, deep, ensure};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, deep, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -4,7 +4,7 @@ use cuda_safe::{DeviceBuffer, LaunchConfig, nvrtc::Program};
 use tape::{Element, Gradients, NotSaved, Op, OpSpec, Param, Primal, Seeds, Tape};
 
 use super::generated::{differentiate, failure};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -1,4 +1,4 @@
-//! Tests of the tape: gradients against formulas and central differences, and what it refuses.
+//! Device tests of the tape: gradients against formulas and central differences, and what it refuses.
 
 mod arguments;
 mod awkward;
@@ -18,7 +18,9 @@ mod libm;
 mod logs;
 mod loops;
 mod masks;
-pub(crate) mod ops;
+/// Operations of a tape, which the recorded bits of `geom-kernels` and `tape` use.
+#[allow(missing_docs, missing_debug_implementations, reason = "the tests show what it is for")]
+pub mod ops;
 mod outputs;
 mod planted;
 mod primals;
@@ -40,11 +42,11 @@ mod values;
 mod vjp;
 mod withheld;
 
-use crate::harness::Case;
+use test_harness::Case;
 
-pub(crate) use suite::suite;
+pub use suite::suite;
 
-pub(crate) fn cases() -> Vec<Case> {
+fn cases() -> Vec<Case> {
     // Fresh memory is often zero, which would hide gradients that nobody has written.
     tape::poison_memory();
     [

@@ -6,7 +6,7 @@ use tape::{Element, Op, OpSpec, Param, Seeds, Tape, Variable};
 
 use super::awkward::refused;
 use super::generated::{differentiate, failure};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

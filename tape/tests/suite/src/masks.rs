@@ -7,7 +7,7 @@ use tape::{Element, Op, OpSpec, Param, Primal, Seeds, Tape};
 use super::basics::{close, tolerance};
 use super::generated::failure;
 use super::ops::{Number, Ops, generate, module, numbers, register, spec, threads};
-use crate::harness::{Case, TestDevice, TestResult, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -7,12 +7,12 @@ use cuda_safe::{
 };
 use tape::{Differentiable, DifferentiateError, Element, Op, OpSpec, Param, Primal};
 
-use crate::harness::{Failure, Rng, TestDevice};
+use test_harness::{Failure, Rng, TestDevice};
 
-pub(crate) const SOURCE: &str = include_str!("../../kernels/tape/ops.cu");
+pub const SOURCE: &str = include_str!("../kernels/ops.cu");
 
 /// `float` or `double`.
-pub(crate) trait Number:
+pub trait Number:
     Differentiable<Gradient = Self> + DeviceRepr + Pod + PartialEq + std::fmt::Debug + Send + Sync
 {
     const SUFFIX: &'static str;
@@ -44,24 +44,24 @@ impl Number for f64 {
 }
 
 /// The operations of one type.
-pub(crate) struct Ops {
-    pub(crate) scale: Op,
-    pub(crate) square_add: Op,
-    pub(crate) bend: Op,
-    pub(crate) multiply: Op,
+pub struct Ops {
+    pub scale: Op,
+    pub square_add: Op,
+    pub bend: Op,
+    pub multiply: Op,
     /// As `multiply`, whose factors may overlap.
-    pub(crate) multiply_shared: Op,
-    pub(crate) energy: Op,
-    pub(crate) gather: Op,
-    pub(crate) power: Op,
-    pub(crate) power_times: Op,
-    pub(crate) split: Op,
-    pub(crate) times: Op,
-    pub(crate) look_up: Op,
-    pub(crate) series: Op,
+    pub multiply_shared: Op,
+    pub energy: Op,
+    pub gather: Op,
+    pub power: Op,
+    pub power_times: Op,
+    pub split: Op,
+    pub times: Op,
+    pub look_up: Op,
+    pub series: Op,
 }
 
-pub(crate) fn module(device: &TestDevice) -> Result<Module> {
+pub fn module(device: &TestDevice) -> Result<Module> {
     Module::compile(device.context(), tape::program(SOURCE).name("ops.cu"))
 }
 
@@ -110,19 +110,19 @@ impl Made<'_> {
     }
 }
 
-pub(crate) fn spec<T: Number>(name: &str, params: Vec<Param>) -> OpSpec {
+pub fn spec<T: Number>(name: &str, params: Vec<Param>) -> OpSpec {
     let spec = OpSpec::new(format!("{name}_{}", T::SUFFIX));
     params.into_iter().fold(spec, OpSpec::param)
 }
 
-pub(crate) fn register(module: &Module, spec: OpSpec) -> Result<Op> {
+pub fn register(module: &Module, spec: OpSpec) -> Result<Op> {
     // SAFETY: thread i of the kernels of ops.cu touches element i of each buffer, and only if i < n; those
     // that take an index or a structure are given such as lead to elements that there are.
     unsafe { spec.register(module) }
 }
 
 /// As [`register`], with an adjoint that is generated.
-pub(crate) fn generate(
+pub fn generate(
     device: &TestDevice,
     spec: OpSpec,
 ) -> std::result::Result<Op, DifferentiateError> {
@@ -132,7 +132,7 @@ pub(crate) fn generate(
 }
 
 /// Which adjoints the operations of a test have.
-pub(crate) trait Adjoints {
+pub trait Adjoints {
     const GENERATED: bool;
 
     fn ops<T: Number>(device: &TestDevice) -> std::result::Result<Ops, Failure> {
@@ -140,8 +140,8 @@ pub(crate) trait Adjoints {
     }
 }
 
-pub(crate) enum ByHand {}
-pub(crate) enum Generated {}
+pub enum ByHand {}
+pub enum Generated {}
 
 impl Adjoints for ByHand {
     const GENERATED: bool = false;
@@ -151,17 +151,17 @@ impl Adjoints for Generated {
 }
 
 impl Ops {
-    pub(crate) fn of<T: Number>(device: &TestDevice) -> std::result::Result<Self, Failure> {
+    pub fn of<T: Number>(device: &TestDevice) -> std::result::Result<Self, Failure> {
         Self::in_module::<T>(&module(device)?)
     }
 
     /// Those of a module that may have been compiled otherwise.
-    pub(crate) fn in_module<T: Number>(module: &Module) -> std::result::Result<Self, Failure> {
+    pub fn in_module<T: Number>(module: &Module) -> std::result::Result<Self, Failure> {
         Self::made::<T>(module, Made::ByHand)
     }
 
     /// Those with generated adjoints.
-    pub(crate) fn generated<T: Number>(device: &TestDevice) -> std::result::Result<Self, Failure> {
+    pub fn generated<T: Number>(device: &TestDevice) -> std::result::Result<Self, Failure> {
         Self::made::<T>(&module(device)?, Made::Generated(device))
     }
 
@@ -283,11 +283,11 @@ impl Ops {
 }
 
 /// `Table` of ops.cu: a view of values, in a structure.
-pub(crate) struct Table<'a, T>(pub(crate) DeviceSlice<'a, T>);
+pub struct Table<'a, T>(pub(crate) DeviceSlice<'a, T>);
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(crate) struct RawTable {
+pub struct RawTable {
     values: u64,
     length: u32,
     unused: u32,
@@ -310,11 +310,11 @@ unsafe impl<T: Number> KernelArg for &Table<'_, T> {
 }
 
 /// A launch of `n` threads, in blocks of 64.
-pub(crate) fn threads(n: usize) -> LaunchConfig {
+pub fn threads(n: usize) -> LaunchConfig {
     LaunchConfig::cover(n, 64)
 }
 
 /// Numbers from -1 to 1, which `T` holds exactly.
-pub(crate) fn numbers<T: Number>(rng: &mut Rng, n: usize) -> Vec<T> {
+pub fn numbers<T: Number>(rng: &mut Rng, n: usize) -> Vec<T> {
     (0..n).map(|_| T::of(f64::from(rng.float()))).collect()
 }

@@ -6,7 +6,7 @@ use tape::{Element, Op, Param, Primal, Tape};
 use super::awkward::refused;
 use super::basics::{close, tolerance};
 use super::ops::{Number, Ops, module, numbers, register, spec, threads};
-use crate::harness::{Case, TestDevice, TestResult};
+use test_harness::{Case, TestDevice, TestResult};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -1,8 +1,8 @@
 //! Missing dependencies, planted at the driver's table, which the schedules must find.
 
-use crate::harness::sabotage::Plant;
-use crate::harness::schedules::finds;
-use crate::harness::{Case, TestResult};
+use test_harness::sabotage::Plant;
+use test_harness::schedules::finds;
+use test_harness::{Case, TestResult};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -6,7 +6,7 @@ use tape::ptx_ad::Reason;
 use tape::{DifferentiateError, Element, Op, OpSpec, Param, Seeds, Tape};
 
 use super::generated::{differentiate, failure};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

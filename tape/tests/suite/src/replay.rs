@@ -8,9 +8,7 @@ use tape::{
 
 use super::generated::{differentiate, failure};
 use super::ops::Number;
-use crate::harness::{
-    Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused,
-};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -5,7 +5,7 @@ use tape::{Element, Op, OpSpec, Param, Seeds, Tape};
 
 use super::generated::{differentiate, failure};
 use super::ops::{Ops, threads};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

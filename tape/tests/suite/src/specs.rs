@@ -5,7 +5,7 @@ use tape::{Element, OpSpec, Param, Primal, Tape};
 
 use super::awkward::refused;
 use super::ops::{Table, module, register, threads};
-use crate::harness::{Case, Compiler, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Compiler, Failure, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -12,7 +12,7 @@ use tape::{Adjoint, CustomOp, Handle, Primal, Seeds, Tape};
 use super::awkward::refused;
 use super::basics::{close, tolerance};
 use super::ops::{Adjoints, ByHand, Generated, Number, numbers, threads};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

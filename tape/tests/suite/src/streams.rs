@@ -2,7 +2,7 @@
 
 use super::graphs::{N, State};
 use super::ops::{Number, Ops, numbers};
-use crate::harness::{Case, TestDevice, TestResult};
+use test_harness::{Case, TestDevice, TestResult};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

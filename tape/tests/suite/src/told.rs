@@ -8,7 +8,7 @@ use super::basics::{close, tolerance};
 use super::ops::{
     Adjoints, ByHand, Generated, Number, Ops, SOURCE, module, numbers, register, spec, threads,
 };
-use crate::harness::{Case, TestDevice, TestResult};
+use test_harness::{Case, TestDevice, TestResult};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

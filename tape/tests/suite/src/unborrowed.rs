@@ -11,7 +11,7 @@ use tape::{Adjoint, CustomOp, Handle, Op, Primal, Seeds, Tape};
 use super::awkward::refused;
 use super::basics::close;
 use super::ops::{Ops, module, threads};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -10,7 +10,7 @@ use tape::{Adjoint, CustomOp, Handle, Op, Param, Primal, Recorder, Seeds, Tape, 
 use super::awkward::refused;
 use super::basics::{close, tolerance};
 use super::ops::{Number, Ops, module, numbers, register, spec, threads};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

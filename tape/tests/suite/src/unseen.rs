@@ -7,7 +7,7 @@ use tape::{DifferentiateError, Element, FloatType, Op, OpSpec, Param, Seeds, Tap
 
 use super::generated::{differentiate, failure};
 use super::ops::Number;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

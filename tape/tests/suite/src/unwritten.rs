@@ -9,8 +9,8 @@ use tape::{Adjoint, CustomOp, Recorder, Seeds, Tape};
 use super::awkward::refused;
 use super::basics::{close, tolerance};
 use super::ops::{Number, Ops, numbers, threads};
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, first_difference};
+use geom_kernels::GeometryKernels;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -92,7 +92,10 @@ fn volume(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let options = VolumeOptions::new(0.5f32).map(Map::uniform(1.0, [0.0; 3]).map_err(told)?);
     let dense = DenseOptions::new(options);
-    let volume = Volume::from_fn(&stream, &device.geometry(), [16; 3], dense, |p| p[0] as f32)?;
+    let volume =
+        Volume::from_fn(&stream, &device.shared(GeometryKernels::new), [16; 3], dense, |p| {
+            p[0] as f32
+        })?;
     let points = DeviceBuffer::from_slice(&stream, &[[1.5f32, 2.5, 3.5]; N])?;
     let samples = Samples::index(&points);
     let values = std::cell::RefCell::new(DeviceBuffer::<f32>::zeroed(&stream, N)?);
@@ -119,7 +122,7 @@ fn told(error: impl std::fmt::Display) -> Failure {
 
 fn isosurface(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
-    let marching = MarchingCubes::new(&device.geometry());
+    let marching = MarchingCubes::new(&device.shared(GeometryKernels::new));
     // The last word of a row is not full.
     let host: Vec<f32> = (0..360).map(|i| if i % 7 < 3 { -1.0 } else { 1.0 }).collect();
     let numbers = DeviceBuffer::from_slice(&stream, &host)?;

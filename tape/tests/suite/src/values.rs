@@ -10,7 +10,7 @@ use super::basics::{close, tolerance};
 use super::ops::{
     Adjoints, ByHand, Generated, Number, Ops, generate, module, numbers, register, spec, threads,
 };
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

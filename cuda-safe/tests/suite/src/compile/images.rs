@@ -2,8 +2,8 @@
 
 use nvrtc::{Arch, Options};
 
-use crate::harness::{Case, Compiler, TestResult, ensure, ensure_eq};
-use crate::programs;
+use test_harness::programs;
+use test_harness::{Case, Compiler, TestResult, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -47,7 +47,7 @@ fn all(compiler: &Compiler, options: &Options) -> TestResult {
 
 /// Bare `mul` and `add` may be fused by the driver's compiler, so `--fmad=false` has to say `.rn`.
 fn fmad_is_written_out(compiler: &Compiler) -> TestResult {
-    let ptx = |options| -> Result<String, crate::harness::Failure> {
+    let ptx = |options| -> Result<String, test_harness::Failure> {
         let image = compiler.compile(&programs::SAXPY, Arch::compute(7, 5), options)?;
         Ok(image.ptx.unwrap_or_default())
     };

@@ -7,7 +7,7 @@ mod signatures;
 
 use std::process::ExitCode;
 
-use crate::harness::Case;
+use test_harness::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
     [images::cases(), ported::cases(), process::cases(), signatures::cases()].concat()

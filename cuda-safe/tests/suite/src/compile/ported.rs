@@ -9,7 +9,7 @@ use cuda_safe::nvrtc::{Error, Nvrtc, Program};
 use cuda_safe::{include_cuda, kernels};
 use nvrtc::{Arch, Cache, Options};
 
-use crate::harness::{Case, Compiler, Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Compiler, Failure, TestResult, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

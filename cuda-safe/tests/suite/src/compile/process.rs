@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use nvrtc::{Arch, Cache, CacheStatus, Nvrtc};
 
-use crate::harness::spawn_self;
-use crate::harness::{Case, Compiler, Failure, Outcome, TestResult, ensure, ensure_eq, limited};
-use crate::programs::SAXPY;
+use test_harness::programs::SAXPY;
+use test_harness::spawn_self;
+use test_harness::{Case, Compiler, Failure, Outcome, TestResult, ensure, ensure_eq, limited};
 
 /// The first argument of a child of these tests; the library and the cache's folder follow.
 pub(crate) const CHILD: &str = "--cached-compile";

@@ -2,8 +2,8 @@
 
 use nvrtc::{Arch, Class, Options};
 
-use crate::harness::{Case, Compiler, TestResult, ensure_eq};
-use crate::programs::{self, Program};
+use test_harness::programs::{self, Program};
+use test_harness::{Case, Compiler, TestResult, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![Case::compile("signatures::as_in_the_source", as_in_the_source)]

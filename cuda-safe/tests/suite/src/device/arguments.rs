@@ -5,8 +5,8 @@ use cuda_safe::vector::{self, Double2, Float3, Float4, UChar4};
 use cuda_safe::{DeviceBuffer, DeviceRepr, ErrorKind, Kernel, Stream, arg::KernelArgs};
 use half::{bf16, f16};
 
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
-use crate::programs::{ARGUMENTS, LAYOUT};
+use test_harness::programs::{ARGUMENTS, LAYOUT};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

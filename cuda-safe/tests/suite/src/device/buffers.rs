@@ -8,10 +8,10 @@ use cuda_safe::{DeviceBuffer, ErrorKind, LaunchConfig, Stream};
 use ndarray::{Array2, Array3, s};
 
 use super::SIZES;
-use crate::harness::{
+use test_harness::programs::Basic;
+use test_harness::{
     Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused, first_difference,
 };
-use crate::programs::Basic;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -6,9 +6,9 @@ use ::ports::PORTS;
 use cuda_safe::{DeviceBuffer, LaunchConfig, Module};
 
 use super::ports;
-use crate::harness::sabotage::Plant;
-use crate::harness::schedules::{Outcome, Test, Unit, first_seed, run_all_with};
-use crate::harness::{Case, Failure, Run, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::sabotage::Plant;
+use test_harness::schedules::{Outcome, Test, Unit, first_seed, run_all_with};
+use test_harness::{Case, Failure, Run, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -88,7 +88,7 @@ const WRONG: [(&str, Test, &str); 2] = [
 ];
 
 /// The tests that are wrong on purpose.
-pub(super) fn planted() -> Vec<Case> {
+pub(crate) fn planted() -> Vec<Case> {
     WRONG.iter().map(|&(name, test, _)| Case::device(name, test)).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use cuda_safe::{Context, DeviceBuffer, Error, GraphExec, GraphNode, Result, Stream};
 
-use crate::harness::{Failure, TestResult, ensure, first_difference};
+use test_harness::{Failure, TestResult, ensure, first_difference};
 
 /// Every word of `buffer` is `value`.
 pub(super) fn all_are(buffer: &DeviceBuffer<u32>, stream: &Stream, value: u32) -> TestResult {

@@ -3,8 +3,8 @@
 use cuda_safe::{DeviceBuffer, ErrorKind, Event, LaunchConfig};
 
 use super::MS;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{BASIC, CLUSTERS};
+use test_harness::programs::{BASIC, CLUSTERS};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -4,8 +4,8 @@ use cuda_safe::sys::{CUcontext, CUresult};
 use cuda_safe::{Context, DeviceBuffer, Driver, Event, LaunchConfig, Module, PinnedBuffer, Stream};
 
 use super::foreign::RawContext;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{BASIC, Basic, TEMPLATES};
+use test_harness::programs::{BASIC, Basic, TEMPLATES};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

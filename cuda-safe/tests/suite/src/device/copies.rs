@@ -4,10 +4,10 @@
 use cuda_safe::{DeviceBuffer, LaunchConfig};
 
 use super::MS;
-use crate::harness::{
+use test_harness::programs::{Basic, Delay};
+use test_harness::{
     Case, Failure, TestDevice, TestResult, deep, ensure, ensure_eq, first_difference,
 };
-use crate::programs::{Basic, Delay};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

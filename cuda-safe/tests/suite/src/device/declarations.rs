@@ -6,7 +6,7 @@ use cuda_safe::vector::Float2;
 use cuda_safe::{DeclaredKernels, DeviceBuffer, DeviceRepr, ErrorKind, kernels};
 
 use super::SIZES;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

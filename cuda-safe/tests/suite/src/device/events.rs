@@ -7,8 +7,8 @@ use test_support::cost::least;
 
 use super::MS;
 use super::gate::Gate;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
-use crate::programs::{Basic, Delay};
+use test_harness::programs::{Basic, Delay};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

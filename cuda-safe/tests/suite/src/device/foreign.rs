@@ -10,8 +10,8 @@ use cuda_safe::{Context, DeviceBuffer, Driver, ErrorKind, Event, Module, Stream}
 
 use super::MS;
 use super::checks::no_drop_errors;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{BASIC, Basic, Delay};
+use test_harness::programs::{BASIC, Basic, Delay};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -10,7 +10,7 @@ use cuda_safe::sys::{
     CUstream_flags, CUstreamCaptureMode, CUstreamCaptureStatus, Driver as Sys, MissingSymbol,
 };
 
-use crate::harness::{Failure, TestResult, ensure_eq, note_failure};
+use test_harness::{Failure, TestResult, ensure_eq, note_failure};
 
 /// The driver's answer to a call of the framework.
 pub(crate) fn success(call: &str, answer: Result<CUresult, MissingSymbol>) -> TestResult {

@@ -10,8 +10,8 @@ use cuda_safe::{DeviceBuffer, PinnedBuffer, Stream, Transfer};
 
 use super::checks::is_invalid;
 use super::{MS, SIZES};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::Delay;
+use test_harness::programs::Delay;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

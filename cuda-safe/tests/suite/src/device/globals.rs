@@ -7,8 +7,8 @@ use cuda_safe::{DeviceBuffer, GlobalKind, Module, Result, kernels};
 
 use super::MS;
 use super::checks::{is_invalid, no_drop_errors, not_the_drivers};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::Delay;
+use test_harness::programs::Delay;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -170,7 +170,9 @@ fn listed(device: &TestDevice) -> TestResult {
         ensure_eq!(found.len(), global.size, "{global:?}");
     }
     // Machine code alone has no list.
-    let Some(cubin) = &device.image(&crate::programs::TEMPLATES)?.cubin else { return Ok(()) };
+    let Some(cubin) = &device.image(&test_harness::programs::TEMPLATES)?.cubin else {
+        return Ok(());
+    };
     match Module::from_cubin(device.context(), cubin) {
         Ok(module) => ensure!(module.globals().is_none(), "{:?}", module.globals()),
         // The software device runs PTX.

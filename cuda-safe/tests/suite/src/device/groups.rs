@@ -4,10 +4,10 @@ use cuda_safe::sys::CUresult;
 use cuda_safe::{DeviceBuffer, ErrorKind, Kernel, LaunchConfig, Module};
 use nvrtc::{Arch, Nvrtc};
 
-use crate::harness::{
+use test_harness::programs::Program;
+use test_harness::{
     Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, first_difference,
 };
-use crate::programs::Program;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

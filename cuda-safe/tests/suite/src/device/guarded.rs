@@ -8,8 +8,8 @@ use cuda_safe::{DeviceBuffer, Stream, UnifiedBuffer};
 use super::checks::is_invalid;
 use super::dlpack::Given;
 use super::gate::Gate as Blocker;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::Basic;
+use test_harness::programs::Basic;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -2,8 +2,8 @@
 
 use cuda_safe::{DeviceBuffer, ErrorKind, LaunchConfig, Module, launch};
 
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{BASIC, LIMITS};
+use test_harness::programs::{BASIC, LIMITS};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -7,7 +7,7 @@ use cuda_safe::sys::CUresult;
 use cuda_safe::{DeviceBuffer, Module, ModuleImage};
 
 use super::checks::is_invalid;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

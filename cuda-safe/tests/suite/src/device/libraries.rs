@@ -5,7 +5,7 @@ use cuda_safe::sys::cufft::{self, cufftResult, cufftType};
 use cuda_safe::sys::{CUresult, MissingSymbol};
 use cuda_safe::{DeviceBuffer, Stream};
 
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     let blas = || cublas::load().err().map(|error| error.to_string());

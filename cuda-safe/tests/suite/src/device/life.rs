@@ -8,8 +8,8 @@ use cuda_safe::{
 };
 
 use super::MS;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{BASIC, Basic, Delay, TEMPLATES};
+use test_harness::programs::{BASIC, Basic, Delay, TEMPLATES};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -4,8 +4,8 @@ use cuda_safe::{
     DeviceBuffer, Error, ErrorKind, Kernel, LaunchConfig, Stream, arg::KernelArgs, launch,
 };
 
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
-use crate::programs::{BASIC, LIMITS};
+use test_harness::programs::{BASIC, LIMITS};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -4,7 +4,7 @@ use cuda_safe::{DeviceBuffer, ErrorKind, Linker, Module, kernels};
 use nvrtc::{Options, Program};
 use test_support::fatbin::{Entry, LTO, Packing, write};
 
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -5,8 +5,8 @@ use cuda_safe::{DeviceBuffer, Result, Stream};
 
 use super::MS;
 use super::checks::{all_are, has_panicked};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
-use crate::programs::{Basic, Delay};
+use test_harness::programs::{Basic, Delay};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -3,8 +3,8 @@
 use cuda_safe::{DeviceBuffer, Module, PinnedBuffer};
 
 use super::MS;
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{BASIC, Basic, Delay};
+use test_harness::programs::{BASIC, Basic, Delay};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

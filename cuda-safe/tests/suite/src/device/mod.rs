@@ -44,14 +44,12 @@ mod shaped;
 mod sharing;
 mod soundness;
 mod streams;
-mod suite;
 mod unified;
 mod variables;
 
-use crate::harness::Case;
+use test_harness::Case;
 
-pub(crate) use suite::suite;
-
+pub(crate) use checked_ports::planted;
 pub(crate) use foreign::RawContext;
 
 pub(crate) fn cases() -> Vec<Case> {

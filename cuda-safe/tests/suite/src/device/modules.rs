@@ -4,10 +4,10 @@ use cuda_safe::{
     DeviceBuffer, ErrorKind, JitOptions, LoadedFrom, Module, ModuleImage, OptimizationLevel,
 };
 
-use crate::harness::{
+use test_harness::programs::{BASIC, TEMPLATES};
+use test_harness::{
     Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused, first_difference,
 };
-use crate::programs::{BASIC, TEMPLATES};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

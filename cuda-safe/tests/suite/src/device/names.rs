@@ -2,8 +2,8 @@
 
 use cuda_safe::{DeviceBuffer, Error, ErrorKind};
 
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
-use crate::programs::{BASIC, TEMPLATES};
+use test_harness::programs::{BASIC, TEMPLATES};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

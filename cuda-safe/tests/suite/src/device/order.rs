@@ -7,8 +7,8 @@ use test_support::cost::least;
 
 use super::MS;
 use super::checks::all_are;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{Basic, Delay};
+use test_harness::programs::{Basic, Delay};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

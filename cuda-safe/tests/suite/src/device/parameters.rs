@@ -3,7 +3,7 @@
 use cuda_safe::{DeviceBuffer, DeviceRepr, ErrorKind, LaunchConfig, kernels};
 
 use super::SIZES;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -5,10 +5,10 @@ use cuda_safe::{DeviceBuffer, ErrorKind, PinnedBuffer};
 
 use super::gate::Gate;
 use super::{MS, SIZES};
-use crate::harness::{
+use test_harness::programs::Delay;
+use test_harness::{
     Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused, first_difference,
 };
-use crate::programs::Delay;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -6,8 +6,8 @@ use cuda_safe::{Context, DeviceBuffer, Pool};
 use super::MS;
 use super::checks::{is_invalid, no_drop_errors};
 use super::framework::Framework;
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{Basic, Delay};
+use test_harness::programs::{Basic, Delay};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -152,7 +152,7 @@ fn closing(device: &TestDevice) -> TestResult {
             ensure!(refused.to_string().contains("still in use"), "{refused}");
             refused.into_inner()
         }
-        Ok(()) => return Err(crate::harness::Failure::new("closed though a buffer is alive")),
+        Ok(()) => return Err(test_harness::Failure::new("closed though a buffer is alive")),
     };
     drop(buffer);
     pool.close()?;

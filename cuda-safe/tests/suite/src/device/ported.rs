@@ -4,7 +4,7 @@ use cuda_safe::nvrtc::Program;
 use cuda_safe::{DeviceBuffer, Module, include_cuda, kernels};
 
 use super::SIZES;
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

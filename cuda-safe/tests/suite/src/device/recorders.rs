@@ -11,8 +11,8 @@ use cuda_safe::{
 };
 
 use super::checks::{named, no_drop_errors};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
-use crate::programs::{BASIC, Basic};
+use test_harness::programs::{BASIC, Basic};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

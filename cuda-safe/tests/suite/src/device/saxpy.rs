@@ -4,8 +4,8 @@ use cuda_safe::vector::Float4;
 use cuda_safe::{DeviceBuffer, ErrorKind, LaunchConfig, kernels};
 
 use super::SIZES;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
-use crate::programs::Saxpy;
+use test_harness::programs::Saxpy;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -8,8 +8,7 @@ use cuda_safe::{Context, DeviceBuffer, Error, Result, Stream};
 
 use super::RawContext;
 use super::checks::{all_are, has_panicked, is_invalid, no_drop_errors};
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -19,7 +18,6 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::device("sequences::of_threads_that_end", of_threads_that_end),
         Case::device("sequences::nested", nested),
         Case::device("sequences::of_two_contexts", of_two_contexts),
-        Case::device("sequences::sorts_that_share_scratch", sorts_that_share_scratch),
     ]
 }
 
@@ -203,44 +201,4 @@ fn of_two_contexts(device: &TestDevice) -> TestResult {
     }
     no_drop_errors(&foreign)?;
     Ok(foreign.close()?)
-}
-
-/// One thread sorts in scratch memory within a sequence on that, another one without a sequence: neither waits
-/// for what the other holds.
-fn sorts_that_share_scratch(device: &TestDevice) -> TestResult {
-    const ROUNDS: usize = 50;
-    let (one, two) = (device.stream()?, device.stream()?);
-    let sort = device.geometry().algorithms();
-    let bytes = geom_kernels::algorithms::Algorithms::scan_scratch(N);
-    let mut scratch = DeviceBuffer::<u8>::zeroed(&one, bytes)?;
-    let memory = scratch.allocation().clone();
-    let given = sort.with_scratch(&mut scratch);
-    let ones = DeviceBuffer::from_slice(&one, &[1u32; N])?;
-    let [mut first, mut second] = [zeroed(&one)?, zeroed(&one)?];
-    // Loads the kernels, too.
-    given.inclusive_scan(&one, &ones, &mut first)?;
-    let mut recorded = zeroed(&one)?;
-    let (given, ones) = (&given, &ones);
-    let graph = device
-        .context()
-        .capture((), |stream, ()| given.inclusive_scan(stream, ones, &mut recorded))?;
-    ensure!(memory.is_captured(), "the graph does not use the scratch memory");
-    std::thread::scope(|scope| {
-        let plain = scope
-            .spawn(|| (0..ROUNDS).try_for_each(|_| given.inclusive_scan(&two, ones, &mut second)));
-        let within = (0..ROUNDS).try_for_each(|_| {
-            one.graph_lock([&memory]).run(|| {
-                std::thread::yield_now();
-                given.inclusive_scan(&one, ones, &mut first)
-            })
-        });
-        plain.join().map_err(thread_panicked)??;
-        Ok::<_, Failure>(within?)
-    })?;
-    let last = |sums: DeviceBuffer<u32>| Ok::<_, Failure>(sums.to_vec(&one)?.last().copied());
-    for sums in [first, second] {
-        ensure!(last(sums)? == Some(N as u32), "a sum is wrong");
-    }
-    drop(graph);
-    Ok(())
 }

@@ -4,10 +4,10 @@ use cuda_safe::vector::Float3;
 use cuda_safe::{DeviceBuffer, ErrorKind, Extent, LaunchConfig, PitchedLayout};
 
 use super::MS;
-use crate::harness::{
+use test_harness::programs::{Basic, Delay};
+use test_harness::{
     Case, Failure, Rng, TestDevice, TestResult, deep, ensure, ensure_eq, first_difference,
 };
-use crate::programs::{Basic, Delay};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -4,10 +4,8 @@
 use cuda_safe::{DeviceBuffer, Event, Stream};
 
 use super::MS;
-use crate::harness::{
-    Case, Failure, Rng, TestDevice, TestResult, deep, ensure_eq, first_difference,
-};
-use crate::programs::{Basic, Delay};
+use test_harness::programs::{Basic, Delay};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, deep, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -10,8 +10,8 @@ use super::MS;
 use super::checks::{
     all_are, did_not_run, has_panicked, is_invalid, named, no_drop_errors, not_the_drivers,
 };
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
-use crate::programs::{Basic, Delay, TEMPLATES};
+use test_harness::programs::{Basic, Delay, TEMPLATES};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -9,8 +9,8 @@ use cuda_safe::{DeviceBuffer, Event, Stream};
 
 use super::MS;
 use super::gate::Gate;
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{Basic, Delay};
+use test_harness::programs::{Basic, Delay};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -6,8 +6,8 @@ use std::time::Instant;
 use cuda_safe::{DeviceBuffer, Error, ErrorKind, Stream, UnifiedBuffer};
 
 use super::{MS, SIZES};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{Basic, Delay};
+use test_harness::programs::{Basic, Delay};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -6,8 +6,8 @@ use cuda_safe::{DeviceBuffer, Result, Stream};
 
 use super::MS;
 use super::checks::{all_are, named, no_drop_errors};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure_eq, first_difference};
-use crate::programs::{Delay, Variables};
+use test_harness::programs::{Delay, Variables};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

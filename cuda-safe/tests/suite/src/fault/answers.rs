@@ -5,7 +5,7 @@ use cuda_safe::{DeviceBuffer, Event, Stream};
 
 use super::error_of;
 use crate::device::RawContext;
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -10,10 +10,10 @@ use cuda_safe::{
     UnifiedBuffer,
 };
 
-use crate::harness::{
+use test_harness::programs::Basic;
+use test_harness::{
     Case, Failure, Open, TestResult, count_launches, ensure, ensure_eq, first_difference,
 };
-use crate::programs::Basic;
 
 pub(crate) fn cases() -> Vec<Case> {
     [

@@ -6,7 +6,7 @@ use cuda_safe::sys::{CUdevice_attribute, CUresult};
 use cuda_safe::{Device, ErrorKind};
 
 use super::error_of;
-use crate::harness::{Case, Failure, Open, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Open, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -10,8 +10,8 @@ use cuda_safe::{DeviceBuffer, PinnedBuffer};
 use super::error_of;
 use crate::device::MS;
 use crate::device::futures::{Bell, block_on, slow};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
-use crate::programs::{Delay, FAULTS};
+use test_harness::programs::{Delay, FAULTS};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -5,8 +5,8 @@ use cuda_safe::{DeviceBuffer, ErrorKind, JitOptions, LoadedFrom, Module, PackedP
 use test_support::gzip::pack;
 
 use super::error_of;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{BASIC, LIMITS, TEMPLATES};
+use test_harness::programs::{BASIC, LIMITS, TEMPLATES};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -31,7 +31,10 @@ fn still_works(device: &TestDevice) -> TestResult {
     first_difference(&buffer.to_vec(&stream)?, &(0..100).collect::<Vec<_>>())
 }
 
-fn cubin_of(device: &TestDevice, program: &crate::programs::Program) -> Result<Vec<u8>, Failure> {
+fn cubin_of(
+    device: &TestDevice,
+    program: &test_harness::programs::Program,
+) -> Result<Vec<u8>, Failure> {
     let image = device.image(program)?;
     image.cubin.ok_or_else(|| Failure::new("the image has no cubin"))
 }

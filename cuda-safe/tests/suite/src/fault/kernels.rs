@@ -8,8 +8,8 @@ use cuda_safe::{DeviceBuffer, Error, Event, Kernel, LaunchConfig, Module, Pinned
 
 use super::error_of;
 use crate::device::MS;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
-use crate::programs::{BASIC, Basic, Delay, FAULTS};
+use test_harness::programs::{BASIC, Basic, Delay, FAULTS};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -4,7 +4,7 @@ use cuda_safe::sys::CUresult;
 use cuda_safe::{DeviceBuffer, ErrorKind, PinnedBuffer};
 
 use super::error_of;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

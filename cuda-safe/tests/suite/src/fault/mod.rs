@@ -15,7 +15,7 @@ mod symbols;
 
 use cuda_safe::{Error, Result};
 
-use crate::harness::{Case, Failure};
+use test_harness::{Case, Failure};
 
 pub(crate) fn cases() -> Vec<Case> {
     [

@@ -5,8 +5,8 @@ use cuda_safe::{Context, DeviceBuffer, Error, ErrorKind, Stream, UnifiedBuffer};
 
 use super::error_of;
 use crate::device::MS;
-use crate::harness::{Case, Failure, Open, TestResult, count_launches, ensure, first_difference};
-use crate::programs::{Basic, Delay};
+use test_harness::programs::{Basic, Delay};
+use test_harness::{Case, Failure, Open, TestResult, count_launches, ensure, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     [

@@ -4,8 +4,8 @@ use cuda_safe::{DeviceBuffer, ErrorKind, Event, Module, PinnedBuffer};
 
 use super::error_of;
 use crate::device::MS;
-use crate::harness::{Case, Open, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{BASIC, DELAY, Delay};
+use test_harness::programs::{BASIC, DELAY, Delay};
+use test_harness::{Case, Open, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -26,7 +26,7 @@ fn exit_with_work_in_flight(open: Open) -> TestResult {
     let delay = Module::load(&context, &image)?.kernel("delay")?;
     // SAFETY: `delay` takes a number of nanoseconds and touches no memory.
     unsafe { delay.launch(&stream, (1, 1), (500 * MS,)) }?;
-    crate::harness::count_launches(1);
+    test_harness::count_launches(1);
     stream.host_function(|| {})?;
     Ok(())
 }
@@ -44,7 +44,7 @@ fn closed_and_opened_again(open: Open) -> TestResult {
         let mut buffer = DeviceBuffer::<u32>::zeroed(&stream, 1000)?;
         // SAFETY: `fill` takes (unsigned*, unsigned long long, unsigned) and writes that many words.
         unsafe { fill.launch(&stream, (4, 256), (&mut buffer, 1000_u64, round)) }?;
-        crate::harness::count_launches(1);
+        test_harness::count_launches(1);
         first_difference(&buffer.to_vec(&stream)?, &[round; 1000])?;
         drop((buffer, fill, module, stream));
         context.close()?;

@@ -6,8 +6,8 @@ use cuda_safe::{
 };
 
 use super::error_of;
-use crate::harness::{Case, Failure, Open, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{BASIC, Basic};
+use test_harness::programs::{BASIC, Basic};
+use test_harness::{Case, Failure, Open, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -50,7 +50,7 @@ impl Things {
         let basic = unsafe { Basic::from_module(&module) }?;
         let mut buffer = DeviceBuffer::from_slice(&stream, &[1_u32; 1000])?;
         let mut shared = DeviceBuffer::from_slice(&stream, &[1_u32; 1000])?;
-        crate::harness::count_launches(2);
+        test_harness::count_launches(2);
         basic.fill(&stream, (4, 256), &mut buffer, 1000, 7)?;
         basic.fill(&other, (4, 256), &mut shared, 1000, 8)?;
         let pinned = PinnedBuffer::zeroed(&context, 1000)?;

@@ -6,7 +6,7 @@ use std::ffi::{CString, c_void};
 
 use cuda_safe::sys::{CUresult, DRIVER_SYMBOLS};
 
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![Case::fault("fault::symbols::by_name_and_by_version", by_name_and_by_version)]

@@ -4,9 +4,9 @@ use cuda_safe::sys::{CUlaunchAttributeID as Id, CUresult};
 use cuda_safe::{ErrorKind, LaunchConfig};
 use test_support::meter::allocations;
 
-use super::lab::Lab;
-use super::table::{ATTRIBUTES, Behaviour, Fault, attribute};
-use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::lab::Lab;
+use test_harness::table::{ATTRIBUTES, Behaviour, Fault, attribute};
+use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

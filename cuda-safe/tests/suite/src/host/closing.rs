@@ -8,9 +8,9 @@ use cuda_safe::{
     ConsumeError, DeviceBuffer, Error, Event, LaunchConfig, Module, PinnedBuffer, Stream,
 };
 
-use super::lab::{Lab, PTX};
-use super::table::{Behaviour, Fault};
-use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::lab::{Lab, PTX};
+use test_harness::table::{Behaviour, Fault};
+use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

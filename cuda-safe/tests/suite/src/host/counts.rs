@@ -6,8 +6,8 @@ use cuda_safe::sys::CUresult;
 use cuda_safe::{DeviceBuffer, Event, LaunchConfig, Module, PinnedBuffer, PitchedLayout, kernels};
 use test_support::meter::allocations;
 
-use super::lab::Lab;
-use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::lab::Lab;
+use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
 
 /// What comes before each copy in a stream's order: while a context of another device is current, the
 /// driver refuses copies of memory of a pool. Only then is ours pushed and popped.

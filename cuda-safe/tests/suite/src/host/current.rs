@@ -4,10 +4,10 @@ use std::cell::RefCell;
 
 use cuda_safe::sys::{CUcontext, CUresult, noop};
 
-use super::lab::Lab;
 use super::scenarios::{ALL, Steps};
-use super::table::Behaviour;
-use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::lab::Lab;
+use test_harness::table::Behaviour;
+use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -2,9 +2,9 @@
 
 use cuda_safe::{DeviceBuffer, Event, LaunchConfig, Stream};
 
-use super::lab::Lab;
-use super::table::Call;
-use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::lab::Lab;
+use test_harness::table::Call;
+use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

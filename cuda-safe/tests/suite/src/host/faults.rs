@@ -3,10 +3,10 @@
 use cuda_safe::sys::CUresult;
 use cuda_safe::{Context, DeviceBuffer, Driver, Error, ErrorKind, LaunchConfig};
 
-use super::lab::Lab;
 use super::scenarios::{ALL, Scenario, Steps};
-use super::table::{Behaviour, Fault, Recorder, driver_without};
-use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::lab::Lab;
+use test_harness::table::{Behaviour, Fault, Recorder, driver_without};
+use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

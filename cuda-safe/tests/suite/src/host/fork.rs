@@ -1,6 +1,6 @@
 //! CUDA does not survive `fork`: in the child every call says so, and drops are quiet.
 
-use crate::harness::Case;
+use test_harness::Case;
 
 #[cfg(not(unix))]
 pub(super) fn cases() -> Vec<Case> {
@@ -20,9 +20,9 @@ pub(super) mod unix {
         Context, DeviceBuffer, Driver, ErrorKind, Event, Kernel, LaunchConfig, Stream,
     };
 
-    use crate::harness::{Failure, TestResult, ensure, ensure_eq};
-    use crate::host::lab::Lab;
-    use crate::host::table::driver_without;
+    use test_harness::lab::Lab;
+    use test_harness::table::driver_without;
+    use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
     struct Things {
         lab: Lab,

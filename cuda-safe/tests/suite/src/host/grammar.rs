@@ -4,8 +4,8 @@ use cuda_safe::{
     DeviceBuffer, DeviceRepr, ErrorKind, LaunchConfig, Module, Result, Stream, kernels,
 };
 
-use super::lab::{Lab, PTX};
-use crate::harness::{Case, Failure, Rng, TestResult, ensure, ensure_eq};
+use test_harness::lab::{Lab, PTX};
+use test_harness::{Case, Failure, Rng, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

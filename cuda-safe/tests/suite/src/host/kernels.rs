@@ -2,8 +2,8 @@
 
 use cuda_safe::{DeviceBuffer, ErrorKind, LaunchConfig, Module, Stream, kernels};
 
-use super::lab::{Lab, PTX};
-use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::lab::{Lab, PTX};
+use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

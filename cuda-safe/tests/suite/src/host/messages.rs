@@ -5,9 +5,9 @@ use cuda_safe::{
     DeviceBuffer, Dim3, Driver, Error, Event, LaunchConfig, Module, Stream, UnifiedBuffer, kernels,
 };
 
-use super::lab::{Lab, PTX};
-use super::table::{Behaviour, Fault, driver_without};
-use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::lab::{Lab, PTX};
+use test_harness::table::{Behaviour, Fault, driver_without};
+use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

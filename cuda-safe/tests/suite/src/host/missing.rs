@@ -5,9 +5,9 @@ use std::mem::MaybeUninit;
 use cuda_safe::sys::CUresult;
 use cuda_safe::{Context, DeviceBuffer, Driver, ErrorKind, LaunchConfig, Module};
 
-use super::lab::{Lab, PTX};
-use super::table::Behaviour;
-use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq, limited, spawn_self};
+use test_harness::lab::{Lab, PTX};
+use test_harness::table::Behaviour;
+use test_harness::{Case, Failure, TestResult, ensure, ensure_eq, limited, spawn_self};
 
 /// Names a real driver library on a machine without a GPU, such as the one in Debian's `libcuda1`.
 const WITHOUT_GPU: &str = "TEST_LIBCUDA_NO_GPU";

@@ -8,19 +8,14 @@ mod drops;
 mod faults;
 mod fork;
 mod grammar;
-mod grid;
 mod kernels;
-mod lab;
 mod messages;
 mod missing;
-mod names;
 mod order;
 mod scenarios;
-mod soundness;
-mod table;
 mod threads;
 
-use crate::harness::Case;
+use test_harness::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
     let modules = [
@@ -32,13 +27,10 @@ pub(crate) fn cases() -> Vec<Case> {
         faults::cases(),
         fork::cases(),
         grammar::cases(),
-        grid::cases(),
         kernels::cases(),
         messages::cases(),
         missing::cases(),
-        names::cases(),
         order::cases(),
-        soundness::cases(),
         threads::cases(),
     ];
     modules.into_iter().flatten().collect()

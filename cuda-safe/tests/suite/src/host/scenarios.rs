@@ -6,7 +6,7 @@ use cuda_safe::{
     PitchedLayout, Result, Stream, launch,
 };
 
-use super::lab::PTX;
+use test_harness::lab::PTX;
 
 /// Runs a scenario's steps, and looks at something after each of them.
 pub(super) struct Steps<'a> {

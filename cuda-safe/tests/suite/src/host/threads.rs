@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use cuda_safe::sys::CUresult;
 use cuda_safe::{Context, DeviceBuffer};
 
-use super::lab::Lab;
-use super::table::{Call, Fault};
-use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::lab::Lab;
+use test_harness::table::{Call, Fault};
+use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -230,9 +230,9 @@ mod unix {
     use cuda_safe::{DeviceBuffer, ErrorKind};
 
     use super::{LARGE, upload};
-    use crate::harness::{TestResult, ensure_eq};
     use crate::host::fork::unix::forked;
-    use crate::host::lab::Lab;
+    use test_harness::lab::Lab;
+    use test_harness::{TestResult, ensure_eq};
 
     pub(super) fn in_a_forked_child() -> TestResult {
         let lab = Lab::new()?;

@@ -12,9 +12,9 @@ use cuda_safe::{
 
 use super::oracle::Oracle;
 use super::program::{Id, LEN, Made, Part, Step, Work, words};
-use crate::harness::sabotage::{self, Window};
-use crate::harness::{Failure, TestResult, count_launches, ensure, ensure_eq, first_difference};
-use crate::programs::Basic;
+use test_harness::programs::Basic;
+use test_harness::sabotage::{self, Window};
+use test_harness::{Failure, TestResult, count_launches, ensure, ensure_eq, first_difference};
 
 const SHAPE: (u32, u32) = (2, 32);
 

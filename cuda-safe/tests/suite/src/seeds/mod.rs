@@ -16,11 +16,11 @@ use cuda_emu::Interleaving;
 use cuda_safe::{Context, Driver};
 use machine::Machine;
 
-use crate::harness::sabotage::{self, Plant};
-use crate::harness::{
+use test_harness::programs::Basic;
+use test_harness::sabotage::{self, Plant};
+use test_harness::{
     Case, Failure, Open, TestDevice, TestResult, deep, ensure, limited, spawn_self, tell,
 };
-use crate::programs::Basic;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::harness::Rng;
+use test_harness::Rng;
 
 /// The words of each buffer.
 pub(super) const LEN: usize = 96;

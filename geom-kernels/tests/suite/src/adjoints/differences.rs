@@ -1,6 +1,6 @@
 //! Gradients by differences, and how near others must be.
 
-use crate::harness::{Failure, TestResult, ensure};
+use test_harness::{Failure, TestResult, ensure};
 
 /// How far adjoints of f64 may be off the differences, and those of f32 off those of f64, relative to the
 /// largest entry.

@@ -6,9 +6,9 @@ use geom_kernels::isosurface::{DenseField, IndexToWorld};
 
 use super::differences::{OF_F32, OF_F64, Skipped, gradients, near};
 use super::{ISOSURFACE_SOURCE, both, count, point, row};
-use crate::geometry::flags::module;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use crate::flags::module;
 use geom_oracle::linear::{add, dot, scale, sub};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

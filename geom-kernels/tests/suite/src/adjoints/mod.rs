@@ -12,12 +12,11 @@ use cuda_safe::{DeviceBuffer, LaunchConfig};
 use geom_kernels::Real;
 
 use super::flags::module;
-use crate::harness::{Case, Failure, Rng, TestDevice, deep};
+use test_harness::{Case, Failure, Rng, TestDevice, deep};
 
-pub(super) const MESH_SOURCE: &str = include_str!("../../../kernels/geometry/adjoints_mesh.cu");
-pub(super) const VOLUME_SOURCE: &str = include_str!("../../../kernels/geometry/adjoints_volume.cu");
-pub(super) const ISOSURFACE_SOURCE: &str =
-    include_str!("../../../kernels/geometry/adjoints_isosurface.cu");
+pub(super) const MESH_SOURCE: &str = include_str!("../../kernels/adjoints_mesh.cu");
+pub(super) const VOLUME_SOURCE: &str = include_str!("../../kernels/adjoints_volume.cu");
+pub(super) const ISOSURFACE_SOURCE: &str = include_str!("../../kernels/adjoints_isosurface.cu");
 
 pub(super) fn cases() -> Vec<Case> {
     [closest::cases(), rays::cases(), surface::cases(), isosurface::cases(), volume::cases()]

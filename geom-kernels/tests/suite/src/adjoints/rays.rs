@@ -2,8 +2,8 @@
 
 use super::differences::{OF_F32, OF_F64, Skipped, gradients, near};
 use super::{MESH_SOURCE, both, count, point, row, single};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure_eq};
 use geom_oracle::linear::{cross, dot, length, scale, sub};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -64,7 +64,7 @@ fn hits(device: &TestDevice) -> TestResult {
 
 fn grazing(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(1111);
-    let whole = |rng: &mut crate::harness::Rng| [0; 3].map(|_: i32| rng.below(17) as f64 - 8.0);
+    let whole = |rng: &mut test_harness::Rng| [0; 3].map(|_: i32| rng.below(17) as f64 - 8.0);
     let mut rows = Vec::new();
     for i in 0..count(600) {
         let [a, b, c] = [0; 3].map(|_: i32| whole(&mut rng));

@@ -2,8 +2,8 @@
 
 use super::differences::{OF_F32, OF_F64, Skipped, gradients, near};
 use super::{MESH_SOURCE, both, count, point, row, single};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure_eq};
 use geom_oracle::linear::{add, cross, dot, length, normalize, scale, sub};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

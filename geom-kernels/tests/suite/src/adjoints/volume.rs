@@ -10,9 +10,9 @@ use geom_kernels::volume::{IndexedValues, Interpolated, Volume};
 use super::differences::{OF_F32, OF_F64, Skipped, gradients, largest, near};
 use super::volume_grids::{Field, Index, Loss, OnIndex, map};
 use super::{VOLUME_SOURCE, count, single};
-use crate::geometry::Geometry;
-use crate::geometry::flags::module;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use crate::Geometry;
+use crate::flags::module;
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -7,7 +7,7 @@ use geom_kernels::Real;
 use geom_kernels::volume::nanovdb::{self, Build, Builder, Grid, Map, Value};
 
 use super::differences::largest;
-use crate::harness::{Failure, Rng};
+use test_harness::{Failure, Rng};
 
 type Coord = [i32; 3];
 

@@ -6,7 +6,7 @@ use geom_kernels::bvh::{BuildMode, MAX_BOXES};
 use super::inputs::{inputs, soup, sphere, surface, uniform};
 use super::structure::{Structure, check, is_valid};
 use super::{BUILDERS, Fixture};
-use crate::harness::{
+use test_harness::{
     Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for, first_difference,
 };
 

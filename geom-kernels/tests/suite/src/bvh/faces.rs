@@ -8,7 +8,7 @@ use geom_kernels::mesh::{FaceTree, Surface};
 use super::inputs::around;
 use super::structure::Structure;
 use super::{BUILDERS, Fixture};
-use crate::harness::{
+use test_harness::{
     Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for,
 };
 

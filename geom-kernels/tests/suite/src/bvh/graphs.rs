@@ -7,7 +7,7 @@ use geom_kernels::bvh::Bvh;
 use super::inputs::{inputs, uniform};
 use super::structure::{Structure, check};
 use super::{BUILDERS, Fixture};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -2,7 +2,7 @@
 
 use geom_kernels::Aabb;
 
-use crate::harness::Rng;
+use test_harness::Rng;
 
 /// Boxes, and what they are called.
 pub(super) struct Input {

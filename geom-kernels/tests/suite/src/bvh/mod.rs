@@ -11,8 +11,8 @@ use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::bvh::{BuildMode, Bvh};
 use geom_kernels::{Aabb, GeometryKernels};
 
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, TestDevice};
+use crate::Geometry;
+use test_harness::{Case, Failure, TestDevice};
 
 pub(crate) fn cases() -> Vec<Case> {
     [build::cases(), refit::cases(), graphs::cases(), faces::cases()].concat()

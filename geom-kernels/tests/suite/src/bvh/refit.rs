@@ -6,7 +6,7 @@ use geom_kernels::Aabb;
 use super::inputs::{inputs, invalid, uniform};
 use super::structure::{Structure, check};
 use super::{BUILDERS, Fixture};
-use crate::harness::{Case, Failure, TestDevice, TestResult, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -4,7 +4,7 @@ use cuda_safe::Stream;
 use geom_kernels::Aabb;
 use geom_kernels::bvh::{Bvh, BvhNode, BvhReport};
 
-use crate::harness::{Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 const NOTHING: u32 = u32::MAX;
 const LEAF: u32 = 1 << 31;

@@ -6,7 +6,7 @@ use geom_kernels::bvh::{BuildMode, Bvh, BvhQueries};
 use super::inputs::{Query, inputs, invalid, queries, uniform};
 use super::oracle::{along, in_box, items, within};
 use super::{BUILDERS, Fixture};
-use crate::harness::{
+use test_harness::{
     Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for, first_difference,
 };
 

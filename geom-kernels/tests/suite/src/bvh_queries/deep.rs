@@ -7,8 +7,8 @@ use geom_kernels::bvh::BuildMode;
 use super::inputs::{inputs, queries};
 use super::kernels::check;
 use super::{BUILDERS, Fixture, SOURCE};
-use crate::geometry::flags::module;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
+use crate::flags::module;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

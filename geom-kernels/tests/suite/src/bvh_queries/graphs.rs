@@ -7,7 +7,7 @@ use geom_kernels::bvh::Bvh;
 use super::inputs::{inputs, uniform};
 use super::oracle::{in_box, items};
 use super::{BUILDERS, Fixture};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure_eq, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use geom_kernels::{Aabb, Ray};
 
 use super::oracle::MOST;
-use crate::harness::Rng;
+use test_harness::Rng;
 
 /// Boxes, and what they are called.
 pub(super) struct Input {
@@ -87,16 +87,16 @@ pub(super) fn inputs(rng: &mut Rng, n: usize) -> Vec<Input> {
 /// One of each kind: what the test's kernels take.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(in crate::geometry) struct Query {
-    pub(in crate::geometry) wanted: Aabb<f32>,
-    pub(in crate::geometry) center: [f32; 3],
-    pub(in crate::geometry) radius: f32,
+pub(crate) struct Query {
+    pub(crate) wanted: Aabb<f32>,
+    pub(crate) center: [f32; 3],
+    pub(crate) radius: f32,
     unused: [u32; 2],
     pub(super) ray: Ray,
 }
 
 /// `n` queries of these boxes.
-pub(in crate::geometry) fn queries(rng: &mut Rng, boxes: &[Aabb<f32>], n: usize) -> Vec<Query> {
+pub(crate) fn queries(rng: &mut Rng, boxes: &[Aabb<f32>], n: usize) -> Vec<Query> {
     let valid: Vec<Aabb<f32>> = boxes.iter().copied().filter(super::oracle::is_item).collect();
     let unit = Aabb { lower: [0.0; 3], upper: [1.0; 3] };
     (0..n)

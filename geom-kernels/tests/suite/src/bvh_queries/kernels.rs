@@ -10,8 +10,8 @@ use super::oracle::{
     along, center_distance_squared, distance_squared, find, in_box, items, prepared, reach, within,
 };
 use super::{BUILDERS, Fixture, SOURCE};
-use crate::geometry::flags::{flags, module};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use crate::flags::{flags, module};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

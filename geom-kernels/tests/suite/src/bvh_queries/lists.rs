@@ -6,7 +6,7 @@ use geom_kernels::bvh::BuildMode;
 
 use super::Fixture;
 use super::inputs::uniform;
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

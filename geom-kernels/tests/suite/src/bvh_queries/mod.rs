@@ -12,10 +12,10 @@ use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::bvh::{BuildMode, Bvh, OverlapLists};
 use geom_kernels::{Aabb, GeometryKernels};
 
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, TestDevice, ensure};
+use crate::Geometry;
+use test_harness::{Case, Failure, TestDevice, ensure};
 
-pub(super) const SOURCE: &str = include_str!("../../../kernels/geometry/bvh.cu");
+pub(super) const SOURCE: &str = include_str!("../../kernels/bvh.cu");
 
 pub(super) fn cases() -> Vec<Case> {
     [batches::cases(), lists::cases(), graphs::cases(), kernels::cases(), deep::cases()].concat()

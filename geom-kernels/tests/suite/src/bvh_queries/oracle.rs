@@ -100,19 +100,16 @@ pub(super) fn find<V>(
 }
 
 /// The boxes that can be found, of a hierarchy that was built from `built` and has `now`.
-pub(in crate::geometry) fn items(built: &[Aabb<f32>], now: &[Aabb<f32>]) -> Vec<Option<Aabb<f32>>> {
+pub(crate) fn items(built: &[Aabb<f32>], now: &[Aabb<f32>]) -> Vec<Option<Aabb<f32>>> {
     let both = built.iter().zip(now);
     both.map(|(built, now)| (is_item(built) && is_item(now)).then_some(*now)).collect()
 }
 
-pub(in crate::geometry) fn in_box(
-    items: &[Option<Aabb<f32>>],
-    query: &Aabb<f32>,
-) -> Vec<(u32, f32)> {
+pub(crate) fn in_box(items: &[Option<Aabb<f32>>], query: &Aabb<f32>) -> Vec<(u32, f32)> {
     find(items, |item| overlap(item, query).then_some(0.0))
 }
 
-pub(in crate::geometry) fn within(
+pub(crate) fn within(
     items: &[Option<Aabb<f32>>],
     center: [f32; 3],
     radius: f32,

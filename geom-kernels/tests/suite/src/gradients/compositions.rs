@@ -13,9 +13,9 @@ use tape::{Differentiable, Element, Op, OpSpec, Param, Primal, Recorder, Seeds, 
 use super::mesh_points::soup;
 use super::user::threads;
 use super::{points, within};
-use crate::geometry::Geometry;
-use crate::geometry::flags::module;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use crate::Geometry;
+use crate::flags::module;
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -65,7 +65,7 @@ struct Ops {
 
 impl Ops {
     fn new<T: Number>(device: &TestDevice) -> Result<Self, Failure> {
-        let source = include_str!("../../../kernels/geometry/compositions.cu");
+        let source = include_str!("../../kernels/compositions.cu");
         let module = module(device, source, nvrtc::Options::new())?;
         let (point, word) = (<[T; 3] as Differentiable>::ELEMENT, Element::bytes(4));
         let name = |name: &str| format!("{name}_{}", T::SUFFIX);

@@ -14,10 +14,10 @@ use tape::{Differentiable, Seeds, Tape};
 
 use super::user::{User, threads};
 use super::{near, points, refused, slopes, within};
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use crate::Geometry;
 use geom_oracle::linear::dot;
 use geom_oracle::plain::closest;
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

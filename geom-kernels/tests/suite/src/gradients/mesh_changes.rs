@@ -7,8 +7,8 @@ use tape::{Seeds, Tape};
 use super::mesh_points::{soup, upload};
 use super::user::{User, threads};
 use super::{near, points, refused, slopes, wide};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 use geom_oracle::plain::{closest, point};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

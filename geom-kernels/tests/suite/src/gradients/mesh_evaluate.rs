@@ -7,10 +7,10 @@ use tape::{Differentiable, Seeds, Tape};
 use super::mesh_points::{soup, upload};
 use super::user::{User, threads};
 use super::{near, points, refused, slopes, wide};
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use crate::Geometry;
 use geom_oracle::linear::{cross, dot, normalize, sub};
 use geom_oracle::plain::{closest, point};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

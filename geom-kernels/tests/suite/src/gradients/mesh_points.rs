@@ -9,9 +9,9 @@ use tape::{Recorder, Seeds, Tape};
 
 use super::user::{User, threads};
 use super::{near, points, refused, slopes, wide};
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use crate::Geometry;
 use geom_oracle::plain::{closest, is_inside, point};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

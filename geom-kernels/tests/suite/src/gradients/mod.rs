@@ -16,7 +16,7 @@ mod user;
 mod vertex_normals;
 mod volume;
 
-use crate::harness::{Case, Failure, Rng, TestResult, ensure};
+use test_harness::{Case, Failure, Rng, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     [

@@ -8,9 +8,9 @@ use tape::{Differentiable, Element, Op, OpSpec, Param, Primal, Seeds, Tape, Vari
 
 use super::user::threads;
 use super::{fine_slopes, points, refused, within};
-use crate::geometry::Geometry;
-use crate::geometry::flags::module;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use crate::Geometry;
+use crate::flags::module;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -52,7 +52,7 @@ struct User {
 
 impl User {
     fn new<T: Number>(device: &TestDevice) -> Result<Self, Failure> {
-        let source = include_str!("../../../kernels/geometry/neighbor_sums.cu");
+        let source = include_str!("../../kernels/neighbor_sums.cu");
         let module = module(device, source, nvrtc::Options::new())?;
         let (number, point) = (T::NUMBER, <[T; 3] as Differentiable>::ELEMENT);
         let end = T::SUFFIX;

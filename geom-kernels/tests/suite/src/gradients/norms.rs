@@ -7,8 +7,8 @@ use tape::{Differentiable, Recorder, Seeds, Tape};
 
 use super::reductions::{SIZES, flat, values};
 use super::{refused, within};
-use crate::geometry::Geometry;
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use crate::Geometry;
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

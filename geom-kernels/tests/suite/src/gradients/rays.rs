@@ -7,9 +7,9 @@ use tape::{Seeds, Tape};
 
 use super::mesh_points::{soup, upload};
 use super::{near, points, refused, slopes, wide};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 use geom_oracle::linear::{cross, dot, length, sub};
 use geom_oracle::plain::point;
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

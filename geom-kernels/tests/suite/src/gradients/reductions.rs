@@ -7,8 +7,8 @@ use tape::{Differentiable, Recorder, Tape};
 
 use super::user::{User, threads};
 use super::{points, refused, within};
-use crate::geometry::Geometry;
-use crate::harness::{Case, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use crate::Geometry;
+use test_harness::{Case, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

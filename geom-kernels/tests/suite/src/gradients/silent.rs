@@ -9,8 +9,8 @@ use tape::{Seeds, Tape};
 use super::mesh_points::upload;
 use super::user::{User, threads};
 use super::{near, points, refused, slopes, wide};
-use crate::geometry::Geometry;
-use crate::harness::{Case, TestDevice, TestResult, ensure};
+use crate::Geometry;
+use test_harness::{Case, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -13,10 +13,10 @@ use tape::{Seeds, Tape};
 
 use super::mesh_points::upload;
 use super::{OF_F32, near, slopes, wide, within};
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use crate::Geometry;
 use geom_oracle::linear::{cross, dot, length, scale, sub};
 use geom_oracle::plain::point;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -4,8 +4,8 @@ use cuda_safe::LaunchConfig;
 use geom_kernels::mesh::{ClosestPoint, FacePoint};
 use tape::{Element, FloatType, Op, OpSpec, Param, Primal};
 
-use crate::geometry::flags::module;
-use crate::harness::{Failure, TestDevice};
+use crate::flags::module;
+use test_harness::{Failure, TestDevice};
 
 pub(super) struct User {
     /// `rows, q, out, n`: an affine map of points.
@@ -24,7 +24,7 @@ pub(super) fn threads(n: usize) -> LaunchConfig {
 
 impl User {
     pub(super) fn new(device: &TestDevice) -> Result<Self, Failure> {
-        let source = include_str!("../../../kernels/geometry/gradients.cu");
+        let source = include_str!("../../kernels/gradients.cu");
         let module = module(device, source, nvrtc::Options::new())?;
         let (one, three) = (Element::F32, Element::vector(FloatType::F32, 3));
         let transform = OpSpec::new("transform")

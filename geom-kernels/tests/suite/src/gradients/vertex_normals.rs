@@ -5,10 +5,10 @@ use geom_kernels::mesh::{Surface, Topology, TriangleMesh, shapes};
 use tape::{Seeds, Tape};
 
 use super::{near, points, slopes, wide};
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use crate::Geometry;
 use geom_oracle::linear::{add, cross, dot, length, normalize, scale, sub};
 use geom_oracle::plain::point;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

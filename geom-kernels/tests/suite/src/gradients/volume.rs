@@ -14,8 +14,8 @@ use tape::{Differentiable, Seeds, Tape};
 
 use super::user::{User, threads};
 use super::{OF_F32, points, refused, slopes, within};
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use crate::Geometry;
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -8,7 +8,7 @@ use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 use super::Fixture;
 use super::inputs::uniform;
 use super::number::{Number, as_double3, as_float3, inside};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

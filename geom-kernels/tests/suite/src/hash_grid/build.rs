@@ -7,7 +7,7 @@ use super::inputs::{inputs, uniform};
 use super::number::inside;
 use super::oracle::{Oracle, Space};
 use super::{Fixture, sorted};
-use crate::harness::{
+use test_harness::{
     Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused, ensure_refused_for,
     first_difference,
 };

@@ -1,7 +1,7 @@
 //! Points that are easy to get wrong.
 
 use super::number::{Number, inside, unit};
-use crate::harness::Rng;
+use test_harness::Rng;
 
 /// Points, and the radius that a grid is built for.
 pub(super) struct Input<T> {

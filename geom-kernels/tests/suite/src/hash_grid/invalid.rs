@@ -5,7 +5,7 @@ use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, Pairs};
 use geom_kernels::{MAX_POINTS, Points};
 
 use super::Fixture;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -7,7 +7,7 @@ use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 use super::inputs::inputs;
 use super::number::{Number, inside};
 use super::{Fixture, thorough};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -18,7 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-const SOURCE: &str = include_str!("../../../kernels/hash_grid.cu");
+const SOURCE: &str = include_str!("../../kernels/hash_grid.cu");
 /// What the kernel keeps for each query.
 const ROOM: usize = 48;
 const FACTS: usize = 6;

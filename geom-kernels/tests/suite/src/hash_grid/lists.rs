@@ -6,7 +6,7 @@ use geom_kernels::hash_grid::{GridQueries, Pairs};
 use super::Fixture;
 use super::inputs::inputs;
 use super::number::Number;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

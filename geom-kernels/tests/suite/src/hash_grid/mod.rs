@@ -18,9 +18,9 @@ use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::GeometryKernels;
 use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, NeighborLists};
 
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, TestDevice, deep, ensure};
+use crate::Geometry;
 use number::Number;
+use test_harness::{Case, Failure, TestDevice, deep, ensure};
 
 pub(crate) fn cases() -> Vec<Case> {
     [

@@ -7,7 +7,7 @@ use super::inputs::{Input, inputs};
 use super::number::{Number, inside};
 use super::oracle::{Oracle, Space};
 use super::{Fixture, thorough};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

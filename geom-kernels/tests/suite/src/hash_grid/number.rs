@@ -4,7 +4,7 @@ use cuda_safe::vector::{Double3, Float3};
 use cuda_safe::{DeviceBuffer, DeviceRepr};
 use geom_kernels::{Points, Real};
 
-use crate::harness::Rng;
+use test_harness::Rng;
 
 /// `f32` or `f64`.
 pub(super) trait Number: Real + DeviceRepr + std::fmt::Display + 'static {

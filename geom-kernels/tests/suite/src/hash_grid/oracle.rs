@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::number::Number;
-use crate::harness::{Failure, TestResult, ensure};
+use test_harness::{Failure, TestResult, ensure};
 
 /// Space as a grid sees it: in periodic directions the box's lower end, its extent, and the
 /// reciprocal of that.

@@ -10,7 +10,7 @@ use super::kernels::module;
 use super::number::Number;
 use super::oracle::{Oracle, Space};
 use super::{Fixture, thorough};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -8,7 +8,7 @@ use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 
 use super::Fixture;
 use super::number::inside;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

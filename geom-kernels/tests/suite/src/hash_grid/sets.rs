@@ -7,7 +7,7 @@ use super::inputs::{Input, inputs, uniform};
 use super::number::{Number, inside, unit};
 use super::oracle::{Oracle, Pairs, Space};
 use super::{Fixture, sorted, thorough};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, deep, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, deep, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

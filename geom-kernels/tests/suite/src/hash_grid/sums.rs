@@ -7,7 +7,7 @@ use geom_kernels::hash_grid::{GridQueries, NeighborSum, Pairs};
 use super::Fixture;
 use super::inputs::uniform;
 use super::oracle::{Oracle, Space};
-use crate::harness::{
+use test_harness::{
     Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused, ensure_refused_for,
     first_difference,
 };

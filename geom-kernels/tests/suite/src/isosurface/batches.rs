@@ -5,7 +5,7 @@ use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, Output};
 
 use super::Fixture;
 use super::inputs::{Values, broken, noise};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -10,7 +10,7 @@ use geom_kernels::mesh::MeshOptions;
 use super::Fixture;
 use super::inputs::{Values, broken, noise, sphere, steps};
 use super::oracle::Oracle;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

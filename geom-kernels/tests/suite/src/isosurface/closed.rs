@@ -7,7 +7,7 @@ use geom_kernels::mesh::{MeshOptions, MeshReport};
 
 use super::Fixture;
 use super::inputs::{Values, gyroid, noise, sphere, steps, torus};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

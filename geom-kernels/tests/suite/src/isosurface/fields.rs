@@ -5,7 +5,7 @@ use geom_kernels::isosurface::IndexToWorld;
 use super::inputs::{Values, broken, extremes, gyroid, noise, sphere, steps};
 use super::oracle::Oracle;
 use super::{Fixture, thorough};
-use crate::harness::{
+use test_harness::{
     Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, first_difference,
 };
 

@@ -6,7 +6,7 @@ use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, Output};
 use super::Fixture;
 use super::inputs::{noise, sphere};
 use super::oracle::Oracle;
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![Case::device("isosurface::graphs_follow_the_field", recorded)]

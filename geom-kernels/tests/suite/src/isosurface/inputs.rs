@@ -1,6 +1,6 @@
 //! Fields to find surfaces in.
 
-use crate::harness::Rng;
+use test_harness::Rng;
 
 /// Numbers at the points of a lattice.
 #[derive(Debug, Clone)]

@@ -18,8 +18,8 @@ use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, MarchingCubes, 
 use geom_kernels::mesh::TriangleMesh;
 
 use self::inputs::Values;
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, TestDevice, deep};
+use crate::Geometry;
+use test_harness::{Case, Failure, TestDevice, deep};
 
 pub(crate) fn cases() -> Vec<Case> {
     [

@@ -5,7 +5,7 @@ use geom_kernels::isosurface::IndexToWorld;
 use super::Fixture;
 use super::inputs::{Values, broken, noise, sphere};
 use super::oracle::Oracle;
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -7,7 +7,7 @@ use geom_kernels::mesh::TriangleMesh;
 
 use super::generator::{self, ends, step};
 use super::inputs::Values;
-use crate::harness::{Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 type At = [usize; 3];
 

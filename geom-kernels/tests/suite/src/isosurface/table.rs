@@ -3,7 +3,7 @@
 use super::generator::{
     Edge, Segment, ends, face, loops, packed, segments, share_a_face, step, triangles,
 };
-use crate::harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

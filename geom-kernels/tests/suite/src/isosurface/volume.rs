@@ -10,7 +10,7 @@ use super::blocks::{shapes, sorted};
 use super::inputs::{Values, gyroid, noise, sphere, steps};
 use super::oracle::Oracle;
 use super::{Fixture, thorough};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -13,7 +13,7 @@ use super::ray_inputs::{rays, to_oracle};
 use super::rays::{TOLERANCE, check_hit};
 use super::signs::{is_of_side, side};
 use super::thorough;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![Case::device("mesh::ten_million_pairs", pairs)]

@@ -5,10 +5,10 @@ use cuda_safe::{DeviceBuffer, LaunchConfig, Module};
 use geom_kernels::mesh::{ClosestPoint, Mesh, PointQueries, Ray, RayHit};
 
 use super::queries::{Fixture, same, split};
-use crate::geometry::flags::module;
-use crate::harness::{Failure, TestResult};
+use crate::flags::module;
+use test_harness::{Failure, TestResult};
 
-pub(crate) const SOURCE: &str = include_str!("../../../kernels/geometry/mesh_brute.cu");
+pub(crate) const SOURCE: &str = include_str!("../../kernels/mesh_brute.cu");
 
 pub(super) struct Brute {
     module: Module,

@@ -8,7 +8,7 @@ use super::closest::check as check_closest;
 use super::inputs::{Around, Input, all_options, displaced, soup};
 use super::queries::{Fixture, same};
 use super::ray_inputs::rays;
-use crate::harness::{
+use test_harness::{
     Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused,
     ensure_refused_for,
 };

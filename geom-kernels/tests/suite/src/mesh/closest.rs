@@ -9,9 +9,7 @@ use super::brute::Brute;
 use super::inputs::{Around, Input, displaced, inputs, invalid_points};
 use super::queries::{Fixture, bits, same};
 use super::{EPS, blend, length, sub, thorough, wide};
-use crate::harness::{
-    Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for,
-};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

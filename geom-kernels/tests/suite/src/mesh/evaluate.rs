@@ -6,7 +6,7 @@ use geom_kernels::mesh::{FacePoint, MeshOptions, NO_FACE, PointQueries, Triangle
 use super::inputs::{Around, Input, inputs};
 use super::queries::Fixture;
 use super::{blend, cross, length, sub, wide};
-use crate::harness::{
+use test_harness::{
     Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for,
 };
 

@@ -11,7 +11,7 @@ use super::inputs::{Around, Input, all_options, displaced};
 use super::queries::{Fixture, bits, same};
 use super::ray_inputs::rays;
 use super::thorough;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

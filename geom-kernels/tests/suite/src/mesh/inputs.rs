@@ -5,7 +5,7 @@ use geom_kernels::mesh::{MeshOptions, TriangleMesh};
 
 use super::shapes::{is_watertight, lattice_cube, prism, sheet};
 use super::{EPS, blend, length, wide};
-use crate::harness::{Failure, Rng, ensure_eq};
+use test_harness::{Failure, Rng, ensure_eq};
 
 /// A mesh, and what is known of it.
 pub(super) struct Input {

@@ -12,14 +12,14 @@ use super::overlaps;
 use super::queries::{Fixture, bits};
 use super::ray_inputs::rays;
 use super::thorough;
-use crate::geometry::flags::{flags, module};
-use crate::harness::{Case, Failure, TestDevice, TestResult, first_difference};
+use crate::flags::{flags, module};
+use test_harness::{Case, Failure, TestDevice, TestResult, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![Case::device("mesh::kernels_find_what_batches_find_under_all_flags", as_batches)]
 }
 
-pub(crate) const SOURCE: &str = include_str!("../../../kernels/geometry/mesh_queries.cu");
+pub(crate) const SOURCE: &str = include_str!("../../kernels/mesh_queries.cu");
 
 /// What is asked.
 struct Asked {

@@ -8,9 +8,7 @@ use tape::{Seeds, Tape};
 
 use super::queries::{Fixture, bits};
 use super::thorough;
-use crate::harness::{
-    Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for,
-};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

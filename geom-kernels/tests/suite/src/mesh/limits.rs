@@ -6,7 +6,7 @@ use super::brute::Brute;
 use super::inputs::{Around, inputs};
 use super::queries::{Fixture, same};
 use super::thorough;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

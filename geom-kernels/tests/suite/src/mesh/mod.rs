@@ -19,7 +19,7 @@ mod rays;
 mod shapes;
 mod signs;
 
-use crate::harness::{Case, TestDevice, deep};
+use test_harness::{Case, TestDevice, deep};
 
 pub(super) use brute::SOURCE as BRUTE_SOURCE;
 pub(super) use kernels::SOURCE;

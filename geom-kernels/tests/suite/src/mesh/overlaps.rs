@@ -8,10 +8,10 @@ use geom_kernels::mesh::{Mesh, MeshOptions, Overlap, Ray, TriangleMesh, shapes};
 use super::inputs::{Around, Input, all_options, inputs};
 use super::queries::Fixture;
 use super::thorough;
-use crate::geometry::bvh_queries::inputs::{Query, queries};
-use crate::geometry::bvh_queries::oracle::{in_box, items, within};
-use crate::geometry::triangle::overlaps::{exact_overlap, overlapping, whole_box};
-use crate::harness::{
+use crate::bvh_queries::inputs::{Query, queries};
+use crate::bvh_queries::oracle::{in_box, items, within};
+use crate::triangle::overlaps::{exact_overlap, overlapping, whole_box};
+use test_harness::{
     Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, first_difference,
 };
 

@@ -7,8 +7,8 @@ use geom_kernels::mesh::{
 };
 use geom_kernels::{Flag, GeometryKernels};
 
-use crate::geometry::Geometry;
-use crate::harness::{Failure, TestDevice, ensure_eq};
+use crate::Geometry;
+use test_harness::{Failure, TestDevice, ensure_eq};
 
 pub(super) struct Fixture<'a> {
     pub(super) device: &'a TestDevice,

@@ -4,7 +4,7 @@ use geom_kernels::mesh::Ray;
 
 use super::inputs::{Around, Input};
 use super::{sub, wide};
-use crate::harness::Rng;
+use test_harness::Rng;
 
 /// Rays around a mesh.
 pub(super) fn rays(rng: &mut Rng, input: &Input, n: usize) -> Vec<Ray> {

@@ -6,7 +6,7 @@ use geom_kernels::mesh::{MeshOptions, Ray, RayHit, shapes};
 use super::inputs::{Around, Input, inputs};
 use super::queries::{Fixture, bits, same};
 use super::ray_inputs::rays;
-use crate::harness::{
+use test_harness::{
     Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for,
 };
 

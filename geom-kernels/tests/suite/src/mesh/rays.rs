@@ -10,7 +10,7 @@ use super::queries::{Fixture, bits, same};
 use super::ray_inputs::{rays, to_oracle};
 use super::shapes::lattice_cube;
 use super::{blend, length, sub, thorough, wide};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

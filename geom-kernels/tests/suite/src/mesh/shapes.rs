@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use geom_kernels::mesh::{TriangleMesh, shapes};
 
-use crate::harness::Failure;
+use test_harness::Failure;
 
 /// A cube from -1 to 1 whose sides are cut into `cells` by `cells` squares.
 pub(super) fn lattice_cube(cells: u32) -> Result<TriangleMesh, Failure> {

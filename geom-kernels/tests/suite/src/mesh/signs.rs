@@ -8,7 +8,7 @@ use robust::{Coord, Coord3D, orient2d, orient3d};
 use super::inputs::{Around, Input, inputs, invalid_points};
 use super::queries::{Fixture, same};
 use super::{cross, dot, length, sub, thorough, wide};
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -2,10 +2,10 @@
 
 use cuda_safe::{DeviceBuffer, LaunchConfig};
 
-use crate::geometry::flags::{flags, module};
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use crate::flags::{flags, module};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
 
-const SOURCE: &str = include_str!("../../../kernels/geometry/angle.cu");
+const SOURCE: &str = include_str!("../../kernels/angle.cu");
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-use crate::harness::Rng;
+use test_harness::Rng;
 
 /// Points and faces.
 #[derive(Debug, Clone, Default)]

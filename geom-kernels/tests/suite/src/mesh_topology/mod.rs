@@ -12,9 +12,9 @@ mod validation;
 use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::mesh::{MeshReport, Surface, Topology, Validation};
 
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, TestDevice};
+use crate::Geometry;
 use meshes::Mesh;
+use test_harness::{Case, Failure, TestDevice};
 
 pub(crate) fn cases() -> Vec<Case> {
     [angles::cases(), validation::cases(), neighbors::cases(), normals::cases(), reports::cases()]

@@ -5,7 +5,7 @@ use cuda_safe::DeviceBuffer;
 use super::meshes::{Mesh, all, bad_soup, book, icosahedron, soup, torus};
 use super::oracle::NONE;
 use super::{Fixture, Uploaded, oracle};
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -18,7 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn check(fixture: &Fixture, name: &str, mesh: &Mesh) -> TestResult {
     let same = first_difference(&fixture.neighbors(mesh)?, &oracle::neighbors(mesh));
-    same.map_err(|failure| crate::harness::Failure::new(format!("{name}: {failure}")))
+    same.map_err(|failure| test_harness::Failure::new(format!("{name}: {failure}")))
 }
 
 fn equal_the_hosts(device: &TestDevice) -> TestResult {

@@ -2,7 +2,7 @@
 
 use super::meshes::{Mesh, all, cube, dot, fan, grid, torus};
 use super::{Fixture, oracle};
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -16,7 +16,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// The number of normals that are not zero.
-fn check(fixture: &Fixture, name: &str, mesh: &Mesh) -> Result<usize, crate::harness::Failure> {
+fn check(fixture: &Fixture, name: &str, mesh: &Mesh) -> Result<usize, test_harness::Failure> {
     let normals = fixture.normals(mesh)?;
     let sums = oracle::normal_sums(mesh);
     ensure_eq!(normals.len(), sums.len());

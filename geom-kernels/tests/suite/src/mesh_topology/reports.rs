@@ -6,7 +6,7 @@ use geom_kernels::mesh::MeshReport;
 
 use super::meshes::{Mesh, all, bad_soup, book, cube, grid, icosahedron, moebius, soup, torus};
 use super::{Fixture, oracle};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

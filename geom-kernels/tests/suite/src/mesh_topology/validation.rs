@@ -5,7 +5,7 @@ use geom_kernels::mesh::{Fault, Surface};
 
 use super::meshes::{Mesh, all, bad_soup, grid, torus};
 use super::{Fixture, oracle};
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -64,7 +64,7 @@ fn errors(device: &TestDevice) -> TestResult {
     fixture.validate(&mesh)?.check_indices(5000)?;
     mesh.faces[17][2] = 1_000_000;
     let error = fixture.validate(&mesh)?.check_indices(mesh.points.len());
-    let Err(error) = error else { return Err(crate::harness::Failure::new("not refused")) };
+    let Err(error) = error else { return Err(test_harness::Failure::new("not refused")) };
     let text = error.to_string();
     ensure!(text.contains("face 17: vertex index 1000000, but there are 5000 points"), "{text}");
     ensure!(!text.contains("first of"), "{text}");

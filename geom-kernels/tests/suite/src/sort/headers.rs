@@ -3,7 +3,7 @@
 
 use cuda_safe::{DeviceBuffer, KernelSource, LaunchConfig};
 
-use crate::harness::{Case, TestDevice, TestResult, ensure_eq, first_difference};
+use test_harness::{Case, TestDevice, TestResult, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -8,7 +8,7 @@ use cuda_safe::{DeviceBuffer, ErrorKind, Result, Stream};
 use geom_kernels::algorithms::{Algorithms, Key};
 
 use super::{garbage, sizes, sort};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, first_difference};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -8,7 +8,7 @@ use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::GeometryKernels;
 use geom_kernels::algorithms::Algorithms;
 
-use crate::harness::{Case, TestDevice, deep};
+use test_harness::{Case, TestDevice, deep};
 
 pub(crate) fn cases() -> Vec<Case> {
     [keys::cases(), sums::cases(), headers::cases()].concat()

@@ -7,7 +7,7 @@ use geom_kernels::algorithms::{Algorithms, Number, Scan, SelectFlag, Selectable}
 
 use super::keys::is_refused;
 use super::{garbage, sizes, sort};
-use crate::harness::{Case, Rng, TestDevice, TestResult, ensure_eq, first_difference};
+use test_harness::{Case, Rng, TestDevice, TestResult, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -2,7 +2,7 @@
 
 use super::inputs::{KINDS, bounds, point, query, triangle};
 use super::{Point, Triangle, count, real, row, run};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

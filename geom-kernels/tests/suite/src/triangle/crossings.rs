@@ -2,8 +2,8 @@
 
 use super::inputs::{any_size, whole};
 use super::{Point, Triangle, count, row, run};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 use geom_oracle::linear::{cross, dot, length, sub};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

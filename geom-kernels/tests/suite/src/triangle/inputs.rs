@@ -1,7 +1,7 @@
 //! Triangles of all shapes, and points around them.
 
 use super::{Point, Triangle};
-use crate::harness::Rng;
+use test_harness::Rng;
 
 /// In -1..1, per axis.
 pub(super) fn point(rng: &mut Rng) -> Point {

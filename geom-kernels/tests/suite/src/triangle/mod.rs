@@ -11,9 +11,9 @@ mod real;
 use cuda_safe::{DeviceBuffer, LaunchConfig};
 
 use super::flags::{flags, module};
-use crate::harness::{Case, Failure, TestDevice, deep, first_difference};
+use test_harness::{Case, Failure, TestDevice, deep, first_difference};
 
-pub(super) const SOURCE: &str = include_str!("../../../kernels/geometry/triangle.cu");
+pub(super) const SOURCE: &str = include_str!("../../kernels/triangle.cu");
 
 pub(super) fn cases() -> Vec<Case> {
     [predicates::cases(), closest::cases(), rays::cases(), crossings::cases(), overlaps::cases()]

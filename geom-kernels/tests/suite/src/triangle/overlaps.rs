@@ -2,7 +2,7 @@
 
 use super::inputs::{at, bounds, query, triangle, whole};
 use super::{Point, Triangle, count, row, run};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -26,7 +26,7 @@ fn find(device: &TestDevice, inputs: &[Input]) -> Result<Vec<bool>, Failure> {
 }
 
 /// Whether triangles overlap boxes (lower and upper corners), by the header.
-pub(in crate::geometry) fn overlapping(
+pub(crate) fn overlapping(
     device: &TestDevice,
     pairs: &[(Triangle, Point, Point)],
 ) -> Result<Vec<bool>, Failure> {
@@ -36,7 +36,7 @@ pub(in crate::geometry) fn overlapping(
 }
 
 /// Whether a triangle overlaps a box, of whole numbers that are not large.
-pub(in crate::geometry) fn exact_overlap(t: Triangle, lower: Point, upper: Point) -> bool {
+pub(crate) fn exact_overlap(t: Triangle, lower: Point, upper: Point) -> bool {
     overlap(&Input { t, lower, upper })
 }
 
@@ -70,7 +70,7 @@ fn overlap(input: &Input) -> bool {
     })
 }
 
-pub(in crate::geometry) fn whole_box(rng: &mut Rng, n: usize) -> (Point, Point) {
+pub(crate) fn whole_box(rng: &mut Rng, n: usize) -> (Point, Point) {
     let (a, b): (Point, Point) =
         ([0; 3].map(|_: i32| whole(rng, n)), [0; 3].map(|_: i32| whole(rng, n)));
     (

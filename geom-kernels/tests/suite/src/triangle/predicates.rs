@@ -4,7 +4,7 @@ use robust::{Coord, Coord3D, orient2d, orient3d};
 
 use super::inputs::{KINDS, any_size, at, beside, triangle, whole};
 use super::{Point, count, row, run};
-use crate::harness::{Case, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -12,8 +12,8 @@ use geom_kernels::isosurface::{BlockField, IndexToWorld, MarchingCubes};
 use geom_kernels::mesh::{Mesh, MeshOptions, RayHit, shapes};
 
 use super::locked;
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use crate::Geometry;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -6,7 +6,7 @@ mod unlaunched;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::harness::Case;
+use test_harness::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
     [names::cases(), between::cases(), unlaunched::cases()].concat()

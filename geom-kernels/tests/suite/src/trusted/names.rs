@@ -8,8 +8,8 @@ use geom_kernels::mesh::{ClosestPoint, Mesh, MeshOptions, PointQueries, RayHit, 
 use geom_kernels::volume::{Capacity, Volume, VolumeOptions};
 use geom_kernels::{Aabb, Ray};
 
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, TestDevice, TestResult};
+use crate::Geometry;
+use test_harness::{Case, Failure, TestDevice, TestResult};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

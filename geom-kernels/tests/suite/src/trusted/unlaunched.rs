@@ -10,8 +10,8 @@ use geom_kernels::mesh::{
 use geom_kernels::volume::{Capacity, Volume, VolumeOptions};
 use geom_kernels::{Aabb, Ray};
 
-use crate::geometry::Geometry;
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use crate::Geometry;
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -4,7 +4,7 @@ use geom_kernels::Real;
 use geom_kernels::volume::nanovdb::{self, Build, Builder, Grid, Map};
 use geom_kernels::volume::{Bool, Index, Mask, OnIndex, Rgba8, VolumeValue};
 
-use crate::harness::{Failure, Rng};
+use test_harness::{Failure, Rng};
 
 /// A type of values, as the host makes grids of it and as the device gives them.
 pub(super) trait Kind: 'static {
@@ -31,7 +31,7 @@ macro_rules! kinds {
         /// A test of every type.
         macro_rules! each_kind {
             ($test:ident($arguments:tt)) => {{
-                $($test::<$crate::geometry::volume::grids::$kind>$arguments?;)+
+                $($test::<$crate::volume::grids::$kind>$arguments?;)+
             }};
         }
     };

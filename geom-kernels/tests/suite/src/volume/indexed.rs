@@ -10,8 +10,8 @@ use super::grids::{self, Kind, grid, positions};
 use super::interpolation::sample;
 use super::lookups::nearest_voxel;
 use super::sampling::{close, is_wide, numbers};
-use crate::geometry::volume_decode::Decoded;
-use crate::harness::{
+use crate::volume_decode::Decoded;
+use test_harness::{
     Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for,
 };
 

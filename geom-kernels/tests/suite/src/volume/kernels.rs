@@ -5,9 +5,9 @@ use geom_kernels::volume::{IndexedValues, Interpolation, Samples, Volume};
 
 use super::Fixture;
 use super::grids::{self, grid, positions};
-use crate::geometry::flags::{flags, module};
-use crate::geometry::volume_decode::Decoded;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure_eq, first_difference};
+use crate::flags::{flags, module};
+use crate::volume_decode::Decoded;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -16,7 +16,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-pub(crate) const SOURCE: &str = include_str!("../../../kernels/geometry/volume.cu");
+pub(crate) const SOURCE: &str = include_str!("../../kernels/volume.cu");
 
 /// Numbers that a kernel of the source writes for each position.
 const OF_F32: usize = 11;

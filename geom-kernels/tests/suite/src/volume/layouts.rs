@@ -8,7 +8,7 @@ use tape::{Differentiable, Recorder, Seeds, Tape};
 
 use super::Fixture;
 use super::grids::{self, Kind, grid, positions};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

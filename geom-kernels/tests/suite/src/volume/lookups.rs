@@ -5,8 +5,8 @@ use geom_kernels::volume::{Interpolation, Samples};
 
 use super::Fixture;
 use super::grids::{Kind, for_all_kinds, grid, positions, voxels};
-use crate::geometry::volume_decode::Decoded;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use crate::volume_decode::Decoded;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -6,7 +6,7 @@ use geom_kernels::volume::nanovdb::{Builder, Grid, Map};
 use super::Fixture;
 use super::grids::map;
 use super::interpolation::{U32, U64};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![Case::device("volume::maps_go_there_and_back", there_and_back)]

@@ -8,8 +8,8 @@ use nanovdb::{Builder, Grid, Map};
 use super::Fixture;
 use super::march_inputs::{Input, band, inputs, no_rays, rays};
 use super::march_oracle::{Field, Line, certain};
-use crate::geometry::flags::{flags, module};
-use crate::harness::{
+use crate::flags::{flags, module};
+use test_harness::{
     Case, Failure, TestDevice, TestResult, deep, ensure, ensure_eq, ensure_refused,
 };
 
@@ -26,7 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-pub(crate) const SOURCE: &str = include_str!("../../../kernels/geometry/volume_march.cu");
+pub(crate) const SOURCE: &str = include_str!("../../kernels/volume_march.cu");
 
 const NO_HIT: VolumeHit =
     VolumeHit { t: f32::INFINITY, enters: 0, cell: [0; 3], place: [0.0; 3], normal: [0.0; 3] };

@@ -4,7 +4,7 @@ use geom_kernels::Ray;
 use nanovdb::{Build, Builder, Grid, GridClass, IndexBox, Map};
 
 use super::march_oracle::Field;
-use crate::harness::{Failure, Rng};
+use test_harness::{Failure, Rng};
 
 /// A volume, and what is looked for in it.
 pub(super) struct Input {

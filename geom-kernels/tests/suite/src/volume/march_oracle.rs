@@ -5,8 +5,8 @@
 use geom_kernels::Ray;
 use nanovdb::{Grid, IndexBox};
 
-use crate::geometry::volume_decode::Decoded;
-use crate::harness::Failure;
+use crate::volume_decode::Decoded;
+use test_harness::Failure;
 
 /// A volume, and the boxes of voxels outside of which all is background.
 pub(super) struct Field {

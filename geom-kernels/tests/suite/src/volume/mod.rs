@@ -22,8 +22,8 @@ use geom_kernels::GeometryKernels;
 use geom_kernels::volume::Volume;
 use geom_kernels::volume::nanovdb::Grid;
 
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, TestDevice};
+use crate::Geometry;
+use test_harness::{Case, Failure, TestDevice};
 
 pub(super) use kernels::SOURCE;
 

@@ -5,7 +5,7 @@ use geom_kernels::volume::VolumeHit;
 use geom_kernels::volume::nanovdb::{Builder, Grid};
 
 use super::Fixture;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -7,8 +7,8 @@ use geom_kernels::volume::{Interpolated, Interpolation, Samples, Volume};
 use super::Fixture;
 use super::grids::{self, Kind, grid, map, positions};
 use super::interpolation::{U32, U64, Wanted, bounds, sample};
-use crate::geometry::volume_decode::Decoded;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use crate::volume_decode::Decoded;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -6,8 +6,8 @@ use geom_kernels::volume::VolumeValue;
 
 use super::Fixture;
 use super::grids::{self, Kind, for_all_kinds, grid, voxels};
-use crate::geometry::volume_decode::Decoded;
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for};
+use crate::volume_decode::Decoded;
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

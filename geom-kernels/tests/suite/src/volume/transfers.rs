@@ -6,8 +6,8 @@ use geom_kernels::volume::{Bool, Mask, Volume, VolumeValue};
 
 use super::Fixture;
 use super::grids::{self, Kind, for_all_kinds, grid, voxels};
-use crate::geometry::volume_decode::Decoded;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use crate::volume_decode::Decoded;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

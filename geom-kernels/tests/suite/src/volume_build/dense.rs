@@ -8,8 +8,8 @@ use geom_kernels::volume::{Bool, DenseOptions, Keep, OnIndex, Rgba8, Volume, Vol
 
 use super::model::{Kind, Model, options, voxel};
 use super::thorough;
-use crate::geometry::Geometry;
-use crate::harness::{
+use crate::Geometry;
+use test_harness::{
     Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused,
     ensure_refused_for,
 };

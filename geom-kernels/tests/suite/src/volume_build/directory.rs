@@ -5,9 +5,9 @@ use geom_kernels::volume::nanovdb::Builder;
 use geom_kernels::volume::{Capacity, DenseOptions, Volume, VolumeOptions};
 use nvrtc::Options;
 
-use crate::geometry::Geometry;
-use crate::geometry::flags::module;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use crate::Geometry;
+use crate::flags::module;
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -16,7 +16,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-const SOURCE: &str = include_str!("../../../kernels/geometry/volume_directory.cu");
+const SOURCE: &str = include_str!("../../kernels/volume_directory.cu");
 
 /// Voxels within `range` of the origin.
 fn voxels(rng: &mut Rng, n: usize, range: usize) -> Vec<[i32; 3]> {

@@ -6,15 +6,15 @@ use nvrtc::Options;
 
 use super::lists::voxels;
 use super::model::{Model, voxel};
-use crate::geometry::Geometry;
-use crate::geometry::flags::module;
-use crate::harness::{Case, TestDevice, TestResult, ensure_eq};
+use crate::Geometry;
+use crate::flags::module;
+use test_harness::{Case, TestDevice, TestResult, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![Case::device("volume_build::kernels_store_values", stored)]
 }
 
-pub(crate) const SOURCE: &str = include_str!("../../../kernels/geometry/volume_store.cu");
+pub(crate) const SOURCE: &str = include_str!("../../kernels/volume_store.cu");
 
 fn stored(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());

@@ -6,8 +6,8 @@ use geom_kernels::volume::{Volume, VolumeOptions};
 
 use super::model::{Each, Kind, Model, all_kinds, is_voxel, options};
 use super::thorough;
-use crate::geometry::Geometry;
-use crate::harness::{
+use crate::Geometry;
+use test_harness::{
     Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused,
     ensure_refused_for,
 };

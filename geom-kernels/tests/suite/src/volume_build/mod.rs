@@ -8,7 +8,7 @@ mod lists;
 mod model;
 mod rebuild;
 
-use crate::harness::{Case, TestDevice, deep};
+use test_harness::{Case, TestDevice, deep};
 
 pub(crate) fn cases() -> Vec<Case> {
     [lists::cases(), kernels::cases(), rebuild::cases(), dense::cases(), directory::cases()]

@@ -6,8 +6,8 @@ use cuda_safe::Stream;
 use geom_kernels::volume::nanovdb::{self, Builder, ChecksumMode, Grid};
 use geom_kernels::volume::{Bool, Index, Mask, OnIndex, Rgba8, Volume, VolumeOptions, VolumeValue};
 
-use crate::geometry::volume_decode::{Built, built};
-use crate::harness::{Failure, TestResult, ensure, ensure_eq};
+use crate::volume_decode::{Built, built};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 /// Voxels of a leaf: whether they are active, and their values.
 #[derive(Debug, Clone)]

@@ -5,10 +5,8 @@ use geom_kernels::volume::{BuildStatus, Capacity, OnIndex, Volume, VolumeCounts,
 
 use super::lists::voxels;
 use super::model::{Each, Kind, Model, all_kinds, options};
-use crate::geometry::Geometry;
-use crate::harness::{
-    Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for,
-};
+use crate::Geometry;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Coord, Decoded, bit, coord_at, place, step, u32_at, u64_at};
-use crate::harness::{Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 /// A leaf: its mask, and what comes behind its head.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use geom_kernels::mesh::TriangleMesh;
 
 use super::inputs::{inputs, queries, soup};
 use super::{BUILDERS, Fixture, errors, wanted};
-use crate::harness::{Case, TestDevice, TestResult, deep, ensure};
+use test_harness::{Case, TestDevice, TestResult, deep, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

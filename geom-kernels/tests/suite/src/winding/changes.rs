@@ -6,7 +6,7 @@ use geom_kernels::mesh::{Mesh, PointQueries, TriangleMesh, shapes};
 
 use super::inputs::{queries, soup};
 use super::{BUILDERS, Fixture, errors, wanted};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

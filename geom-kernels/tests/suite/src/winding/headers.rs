@@ -5,10 +5,10 @@ use geom_kernels::mesh::{ClosestPoint, MeshOptions, PointQueries, Sign, shapes};
 
 use super::inputs::queries;
 use super::{BUILDERS, Fixture, errors, wanted};
-use crate::geometry::flags::{flags, module};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, first_difference};
+use crate::flags::{flags, module};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, first_difference};
 
-const SOURCE: &str = include_str!("../../../kernels/geometry/winding.cu");
+const SOURCE: &str = include_str!("../../kernels/winding.cu");
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

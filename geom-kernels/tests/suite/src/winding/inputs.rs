@@ -3,7 +3,7 @@
 use geom_kernels::mesh::TriangleMesh;
 use geom_kernels::mesh::shapes::{self, Noise};
 
-use crate::harness::{Failure, Rng};
+use test_harness::{Failure, Rng};
 
 /// A mesh, and whether it is closed and oriented outwards.
 pub(super) struct Input {

@@ -5,7 +5,7 @@ use geom_kernels::mesh::{MeshOptions, PointQueries, Sign, TriangleMesh, shapes};
 
 use super::inputs::queries;
 use super::{BUILDERS, Fixture, errors, wanted};
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -11,8 +11,8 @@ use geom_kernels::GeometryKernels;
 use geom_kernels::bvh::BuildMode;
 use geom_kernels::mesh::{Mesh, MeshOptions, PointQueries, TriangleMesh};
 
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, TestDevice};
+use crate::Geometry;
+use test_harness::{Case, Failure, TestDevice};
 
 pub(crate) fn cases() -> Vec<Case> {
     [accuracy::cases(), changes::cases(), headers::cases(), invalid::cases()].concat()

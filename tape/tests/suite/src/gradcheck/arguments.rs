@@ -9,7 +9,7 @@ use super::super::awkward::refused;
 use super::super::generated::{differentiate, failure};
 use super::super::ops::{Ops, Table, numbers, threads};
 use super::TANGENTS;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

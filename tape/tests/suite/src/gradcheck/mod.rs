@@ -8,7 +8,7 @@ use cuda_safe::{DeviceBuffer, Result, Stream};
 use tape::{Report, gradcheck};
 
 use super::ops::{Number, Ops, Table, numbers, threads};
-use crate::harness::{Case, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Rng, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     let right = vec![

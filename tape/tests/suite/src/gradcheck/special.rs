@@ -9,7 +9,7 @@ use tape::{
 use super::super::generated::{differentiate, failure};
 use super::super::ops::{Number, numbers, threads};
 use super::TANGENTS;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

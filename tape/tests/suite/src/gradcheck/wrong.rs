@@ -8,7 +8,7 @@ use tape::{
 
 use super::super::ops::{Number, numbers, threads};
 use super::TANGENTS;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -78,7 +78,7 @@ fn mix<T: Number>(device: &TestDevice, from: &str, to: &str) -> std::result::Res
 }
 
 fn check<T: Number>(stream: &Stream, op: &Op, seed: u64, n: usize) -> Result<Report> {
-    let mut rng = crate::harness::Rng::new(seed);
+    let mut rng = test_harness::Rng::new(seed);
     // Away from zero, where a wrong gradient may be as small as a right one.
     let away = |x: T| T::of(x.to() + if x.to() < 0.0 { -0.25 } else { 0.25 });
     let mut of = || -> Result<DeviceBuffer<T>> {

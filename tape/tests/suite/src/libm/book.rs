@@ -2,9 +2,9 @@
 
 use test_support::gzip;
 
-use crate::harness::Failure;
+use test_harness::Failure;
 
-const PACKED: &[u8] = include_bytes!("../../../golden/libm.txt.gz");
+const PACKED: &[u8] = include_bytes!("../../../../../tests/integration/golden/libm.txt.gz");
 
 /// A derivative and the error that is allowed.
 #[derive(Debug, Clone, Copy)]

@@ -8,7 +8,7 @@ use tape::{DifferentiateError, Seeds, Tape};
 use super::super::generated::{differentiate, failure};
 use super::super::ops::Number;
 use super::{function, is_refused, refusals, spec};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -11,7 +11,7 @@ use tape::{DifferentiateError, OpSpec, Param};
 
 use super::generated::{differentiate, failure};
 use super::ops::Number;
-use crate::harness::{Case, Failure, TestDevice};
+use test_harness::{Case, Failure, TestDevice};
 
 pub(super) fn cases() -> Vec<Case> {
     [table::cases(), forms::cases(), marks::cases()].concat()

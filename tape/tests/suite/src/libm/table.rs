@@ -6,7 +6,7 @@ use tape::{Element, Op, OpSpec, Param, Seeds, Tape};
 use super::super::generated::{differentiate, failure};
 use super::super::ops::Number;
 use super::book::{Function, functions};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

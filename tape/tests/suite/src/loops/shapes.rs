@@ -6,7 +6,7 @@ use tape::{DifferentiateError, Element, FloatType, OpSpec, Param, Seeds, Tape, V
 use super::super::generated::{differentiate, failure};
 use super::super::ops::Number;
 use super::program;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -6,7 +6,7 @@ use tape::{OpSpec, Param, Seeds, Tape};
 use super::super::generated::{differentiate, failure};
 use super::super::ops::Number;
 use super::program;
-use crate::harness::{Case, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Rng, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -22,23 +22,26 @@ impl File {
     pub(super) fn program(self) -> Program {
         let (name, source) = match self {
             Self::Ops => ("ops.cu", SOURCE.to_owned()),
-            Self::Gradients => {
-                ("gradients.cu", include_str!("../../../kernels/geometry/gradients.cu").into())
-            }
+            Self::Gradients => (
+                "gradients.cu",
+                include_str!("../../../../../geom-kernels/tests/suite/kernels/gradients.cu").into(),
+            ),
             Self::Compositions => (
                 "compositions.cu",
-                include_str!("../../../kernels/geometry/compositions.cu").into(),
+                include_str!("../../../../../geom-kernels/tests/suite/kernels/compositions.cu")
+                    .into(),
             ),
             Self::Neighbors => (
                 "neighbor_sums.cu",
-                include_str!("../../../kernels/geometry/neighbor_sums.cu").into(),
+                include_str!("../../../../../geom-kernels/tests/suite/kernels/neighbor_sums.cu")
+                    .into(),
             ),
             Self::Bench => ("tape.cu", include_str!("../../../../../bench/src/tape.cu").into()),
             Self::Flight => (
                 "flight.cu",
                 [
                     include_str!("../../../../../examples/trajectory/src/flight.cu"),
-                    include_str!("../../../kernels/tape/flight_adjoint.cu"),
+                    include_str!("../../kernels/flight_adjoint.cu"),
                 ]
                 .concat(),
             ),
@@ -46,7 +49,7 @@ impl File {
                 "fit.cu",
                 [
                     include_str!("../../../../../examples/fit/src/fit.cu"),
-                    include_str!("../../../kernels/tape/fit_adjoint.cu"),
+                    include_str!("../../kernels/fit_adjoint.cu"),
                 ]
                 .concat(),
             ),

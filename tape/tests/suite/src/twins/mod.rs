@@ -8,7 +8,7 @@ use tape::{
 };
 
 use super::ops::{Number, Ops, Table};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
 
 mod files;
 

@@ -6,7 +6,7 @@ use tape::{Gradients, NotSaved};
 use super::super::awkward::refused;
 use super::super::ops::{Adjoints, ByHand, Generated, Number, Ops, threads};
 use super::{buffer, eighths, unwritten};
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -5,7 +5,7 @@ use cuda_safe::{DeviceBuffer, Result, Stream};
 use tape::{Differentiable, Gradients, NotSaved, Op, Seeds, Tape, Variable};
 
 use super::ops::{Adjoints, ByHand, Generated, Number, Ops, Table, threads};
-use crate::harness::{Case, Rng, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, Rng, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 mod captured;
 mod refused;

@@ -8,7 +8,7 @@ use super::super::ops::{
     Adjoints, ByHand, Generated, Number, Ops, module, register, spec, threads,
 };
 use super::{buffer, unwritten};
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -11,7 +11,7 @@ use super::super::awkward::refused;
 use super::super::generated::{differentiate, failure};
 use super::super::ops::{Number, Ops, module, register, spec, threads};
 use super::{buffer, eighths, elements, of_tape, same, unwritten};
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -7,7 +7,7 @@ use super::super::ops::Number;
 use super::{
     BODIES, Gradients, Inputs, LOOPS, NETWORK, State, Uses, compare, each, gradients, made, stride,
 };
-use crate::harness::{Case, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Rng, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

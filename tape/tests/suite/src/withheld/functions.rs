@@ -5,7 +5,7 @@ use tape::{Gradcheck, OpSpec, Oracle, Param, Seeds, Tape};
 
 use super::super::generated::{differentiate, failure, is_as_right_as_known};
 use super::super::ops::Number;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

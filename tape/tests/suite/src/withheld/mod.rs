@@ -6,7 +6,7 @@ use tape::{Element, FloatType, Op, OpSpec, Param, Seeds, Tape, Variable};
 
 use super::generated::{differentiate, failure};
 use super::ops::Number;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 mod deterministic;
 mod functions;

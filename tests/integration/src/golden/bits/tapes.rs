@@ -9,7 +9,7 @@ use super::calls::{self, Got, Lab, Plain};
 use super::gradients::{By, own, passes, shared};
 use super::inputs::{SIZES, rng};
 use crate::harness::{TestDevice, TestResult};
-use crate::tape::ops::{Number, Ops, SOURCE, Table, numbers, threads};
+use cuda_tape_tests::ops::{Number, Ops, SOURCE, Table, numbers, threads};
 
 pub(super) fn f32s(device: &TestDevice, book: &mut Book) -> TestResult {
     all::<f32>(device, book)

@@ -16,8 +16,8 @@ use super::super::checks::{is_invalid, no_drop_errors};
 use super::super::framework::{Framework, RawTensor};
 use super::export::Given;
 use super::{Made, U32};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::Basic;
+use test_harness::programs::Basic;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -10,8 +10,8 @@ use cuda_safe::sys::CUstreamCaptureMode;
 use super::super::MS;
 use super::super::checks::{is_invalid, no_drop_errors};
 use super::super::framework::{Framework, success};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::Delay;
+use test_harness::programs::Delay;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

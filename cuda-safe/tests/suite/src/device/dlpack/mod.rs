@@ -22,8 +22,8 @@ pub(crate) use export::Given;
 use super::MS;
 use super::checks::{is_invalid, no_drop_errors};
 use super::framework::{Framework, RawTensor};
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{Basic, Delay};
+use test_harness::programs::{Basic, Delay};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![

@@ -13,7 +13,7 @@ use dlpark::{DlpackFlags, legacy, versioned};
 
 use super::super::checks::{is_invalid, no_drop_errors};
 use super::super::framework::{Framework, RawTensor};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -11,7 +11,7 @@ use cuda_safe::{DeviceBuffer, Result};
 use super::super::checks::is_invalid;
 use super::super::framework::Framework;
 use super::{F32, Made, U32};
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

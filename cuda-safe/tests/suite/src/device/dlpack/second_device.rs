@@ -8,8 +8,8 @@ use super::super::checks::{is_invalid, no_drop_errors};
 use super::super::framework::{Framework, success};
 use super::export::Given;
 use super::{Made, U32};
-use crate::harness::{Case, Open, TestResult, count_launches, ensure_eq, first_difference};
-use crate::programs::Basic;
+use test_harness::programs::Basic;
+use test_harness::{Case, Open, TestResult, count_launches, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -9,8 +9,8 @@ use cuda_safe::{DeviceBuffer, GraphBuilder, LaunchConfig, Recaptured, Result};
 use super::super::MS;
 use super::super::checks::{all_are, did_not_run, is_invalid, named, not_the_drivers};
 use super::{N, SHAPE, zeroed};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{Basic, Delay};
+use test_harness::programs::{Basic, Delay};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -5,7 +5,7 @@ mod record;
 
 use cuda_safe::{DeviceBuffer, Result, Stream};
 
-use crate::harness::Case;
+use test_harness::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
     [record::cases(), change::cases()].concat()

@@ -9,8 +9,8 @@ use super::super::MS;
 use super::super::checks::{is_invalid, no_drop_errors};
 use super::super::framework::Framework;
 use super::{counted, operate};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{Basic, Delay};
+use test_harness::programs::{Basic, Delay};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

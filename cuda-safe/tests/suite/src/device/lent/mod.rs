@@ -12,8 +12,8 @@ use cuda_safe::{Context, DeviceBuffer, Stream};
 use super::MS;
 use super::checks::is_invalid;
 use super::framework::{Framework, success};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::{Basic, Delay};
+use test_harness::programs::{Basic, Delay};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![

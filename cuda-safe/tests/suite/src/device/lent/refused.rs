@@ -6,8 +6,8 @@ use cuda_safe::{DeviceBuffer, Event, PinnedBuffer, Stream, UnifiedBuffer};
 use super::super::checks::{is_invalid, no_drop_errors};
 use super::super::framework::Framework;
 use super::counted;
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::Basic;
+use test_harness::programs::Basic;
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -6,8 +6,8 @@ use cuda_safe::Allocation;
 
 use crate::device::checks::is_invalid;
 use crate::device::framework::Framework;
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
-use crate::programs::Basic;
+use test_harness::programs::Basic;
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
 
 use super::counted;
 

@@ -4,7 +4,7 @@ use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Recaptured, Stream};
 
 use super::{Side, apart, count, joined, words};
 use crate::device::checks::no_drop_errors;
-use crate::harness::{Case, TestDevice, TestResult, count_launches, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, count_launches, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -202,7 +202,7 @@ fn recaptured(device: &TestDevice) -> TestResult {
     graph.launch(&first.stream)?;
     second.holds(&graph.state().1, &[1; N])?;
     // The node is one of the first context, and is given another number.
-    let node = graph.nodes().next().ok_or_else(|| crate::harness::Failure::new("no node"))?;
+    let node = graph.nodes().next().ok_or_else(|| test_harness::Failure::new("no node"))?;
     graph.update(node, |stream, (near, _)| first.basic.add(stream, SHAPE, near, N as u64, 10))?;
     graph.launch(&first.stream)?;
     second.holds(&graph.state().1, &[11; N])?;
@@ -264,8 +264,8 @@ fn dropped_while_it_runs(device: &TestDevice) -> TestResult {
         let mut result = second.zeroed(N)?;
         let state = (first.zeroed(N)?, second.zeroed(N)?);
         // Kernels that nothing else holds.
-        let slow = crate::programs::Delay::load(&first.context)?;
-        let last = crate::programs::Basic::load(&second.context)?;
+        let slow = test_harness::programs::Delay::load(&first.context)?;
+        let last = test_harness::programs::Basic::load(&second.context)?;
         let out = &mut result;
         let mut graph = Context::capture_on(&both, state, move |streams, (near, far)| {
             count(slow.delayed_fill(

@@ -6,7 +6,7 @@ use cuda_safe::{Context, DeviceBuffer, Error, ErrorKind, Result, Stream, Unified
 
 use super::super::checks::{has_panicked, no_drop_errors};
 use super::{Side, apart, count, is_invalid, joined};
-use crate::harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -9,10 +9,10 @@ use cuda_safe::{Context, DeviceBuffer, Devices, Stream};
 
 use super::MS;
 use super::checks::is_invalid;
-use crate::harness::{
+use test_harness::programs::{Basic, Delay};
+use test_harness::{
     Case, Failure, TestDevice, TestResult, count_launches, ensure, ensure_eq, first_difference,
 };
-use crate::programs::{Basic, Delay};
 
 pub(crate) fn cases() -> Vec<Case> {
     let cases = vec![

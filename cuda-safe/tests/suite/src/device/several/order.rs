@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use cuda_safe::{Context, DeviceBuffer, GraphExec};
 
 use super::{MS, Side, count, joined};
-use crate::harness::{Case, Failure, TestDevice, TestResult};
+use test_harness::{Case, Failure, TestDevice, TestResult};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-use super::super::table::Call;
+use test_harness::table::Call;
 
 /// A range of device addresses that a launch uses.
 #[derive(Debug, Clone)]
@@ -225,8 +225,8 @@ impl State {
 }
 
 /// The checker itself: it has to find what is wrong.
-pub(super) fn finds_missing_waits() -> crate::harness::TestResult {
-    use crate::harness::{ensure, ensure_eq};
+pub(super) fn finds_missing_waits() -> test_harness::TestResult {
+    use test_harness::{ensure, ensure_eq};
 
     let call = |name, args: &[u64], made| {
         let mut call = Call { name, args: [0; 12], made };

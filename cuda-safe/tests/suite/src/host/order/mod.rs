@@ -11,9 +11,9 @@ use check::{Findings, Use};
 use cuda_safe::DeviceBuffer;
 use program::Program;
 
-use super::lab::Lab;
-use super::table::Behaviour;
-use crate::harness::{Case, Failure, Rng, TestResult, deep, ensure, ensure_eq};
+use test_harness::lab::Lab;
+use test_harness::table::Behaviour;
+use test_harness::{Case, Failure, Rng, TestResult, deep, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

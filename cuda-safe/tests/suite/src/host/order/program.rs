@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use cuda_safe::{DeviceBuffer, Event, Kernel, LaunchConfig, Stream};
 
-use super::super::lab::Lab;
-use super::super::table::{Behaviour, Call};
 use super::Launches;
 use super::check::Use;
-use crate::harness::{Failure, Rng, TestResult};
+use test_harness::lab::Lab;
+use test_harness::table::{Behaviour, Call};
+use test_harness::{Failure, Rng, TestResult};
 
 /// The most buffers at a time.
 const BUFFERS: usize = 5;

@@ -6,11 +6,11 @@ use std::thread;
 
 use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Kernel, Stream};
 
-use super::super::lab::Lab;
-use super::super::table::Behaviour;
 use super::Launches;
 use super::check::{Findings, Use, check};
-use crate::harness::{Failure, Rng, TestResult, deep, ensure};
+use test_harness::lab::Lab;
+use test_harness::table::Behaviour;
+use test_harness::{Failure, Rng, TestResult, deep, ensure};
 
 const THREADS: usize = 4;
 const BYTES: usize = 1024;

@@ -11,8 +11,8 @@ use tape::{Differentiable, Element, Op, Param, Recorder, Seeds, Tape};
 use super::super::mesh_points::{soup, upload};
 use super::super::{near, points, refused, slopes, wide};
 use super::{POINT, differentiate, each, same_sums, same_vectors, threads};
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use crate::Geometry;
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 /// Three gradients of a launch.
 type Gradients<T> = (Vec<T>, Vec<f32>, Vec<f32>);

@@ -10,7 +10,7 @@ mod volumes;
 use cuda_safe::{Context, LaunchConfig};
 use tape::{DifferentiateError, Element, FloatType, Op, OpSpec, Param};
 
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     [meshes::cases(), rays::cases(), neighbors::cases(), volumes::cases(), refusals::cases()]

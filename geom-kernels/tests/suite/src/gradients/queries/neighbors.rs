@@ -8,8 +8,8 @@ use tape::{Differentiable, Element, Op, Param, Seeds, Tape, Variable};
 
 use super::super::{fine_slopes, points, refused, within};
 use super::{differentiate, input, threads};
-use crate::geometry::Geometry;
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
+use crate::Geometry;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

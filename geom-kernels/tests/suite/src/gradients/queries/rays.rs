@@ -9,7 +9,7 @@ use tape::{Differentiable, Element, Op, Seeds, Tape};
 use super::super::mesh_points::{soup, upload};
 use super::super::points;
 use super::{differentiate, each, same_sums, same_vectors, threads};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -7,7 +7,7 @@ use tape::ptx_ad::Reason;
 use tape::{DifferentiateError, Element, Param};
 
 use super::{POINT, each, spec, try_differentiate};
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -8,7 +8,7 @@ use tape::{Differentiable, Op, Param, Seeds, Tape};
 use super::super::volume::{Kind, SHIFT, VOXEL, on_index, volume};
 use super::super::{points, refused};
 use super::{differentiate, each, input, threads};
-use crate::harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

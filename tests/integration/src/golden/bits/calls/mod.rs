@@ -23,7 +23,7 @@ pub(super) use surfaces::*;
 pub(super) use tapes::*;
 pub(super) use volumes::*;
 
-use crate::geometry::Geometry;
+use geom_kernels_tests::Geometry;
 use crate::harness::{Failure, TestDevice};
 
 pub(super) type Got<T> = Result<T, Failure>;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use cuda_safe::{Context, Driver, Kernel, Module};
 
-use super::table::{Behaviour, Installed, Recorder, driver_without};
-use crate::harness::Failure;
+use crate::Failure;
+use crate::table::{Behaviour, Installed, Recorder, driver_without};
 
 /// Kernels that do nothing: nothing runs on this driver. The numbers in the names are how many
 /// addresses they take after the first parameter.
-pub(super) const PTX: &str = "
+pub const PTX: &str = "
 .version 8.0
 .target sm_75
 .address_size 64
@@ -20,20 +20,20 @@ pub(super) const PTX: &str = "
 .visible .entry nothing() { ret; }
 ";
 
-pub(super) struct Lab {
-    pub(super) context: Context,
-    pub(super) recorder: Arc<Recorder>,
+pub struct Lab {
+    pub context: Context,
+    pub recorder: Arc<Recorder>,
     // Last: what the fields above do when they are dropped is still recorded.
-    pub(super) installed: Installed,
+    pub installed: Installed,
 }
 
 impl Lab {
-    pub(super) fn new() -> Result<Self, Failure> {
+    pub fn new() -> Result<Self, Failure> {
         Self::with(Behaviour::default(), &[])
     }
 
     /// With a driver that lacks the functions in `without`.
-    pub(super) fn with(behaviour: Behaviour, without: &[&str]) -> Result<Self, Failure> {
+    pub fn with(behaviour: Behaviour, without: &[&str]) -> Result<Self, Failure> {
         let recorder = Recorder::new(behaviour);
         let installed = recorder.install();
         let driver = Driver::from_sys(driver_without(without))?;
@@ -42,12 +42,12 @@ impl Lab {
     }
 
     /// A kernel of [`PTX`].
-    pub(super) fn kernel(&self, name: &str) -> Result<Kernel, Failure> {
+    pub fn kernel(&self, name: &str) -> Result<Kernel, Failure> {
         Ok(Module::from_ptx(&self.context, PTX)?.kernel(name)?)
     }
 
     /// The names of the calls that `act` makes.
-    pub(super) fn calls<R>(
+    pub fn calls<R>(
         &self,
         act: impl FnOnce() -> cuda_safe::Result<R>,
     ) -> Result<(Vec<&'static str>, R), Failure> {
@@ -57,7 +57,7 @@ impl Lab {
     }
 
     /// Closes the context; then everything must have been given back, once.
-    pub(super) fn close(self) -> Result<(), Failure> {
+    pub fn close(self) -> Result<(), Failure> {
         let errors = self.context.take_drop_errors();
         if !errors.is_empty() {
             return Err(Failure::new(format!("drops met errors: {errors:?}")));

@@ -1,17 +1,25 @@
 //! What the harness must know of these tests.
 
-use crate::harness::schedules::Schedules;
-use crate::harness::{Absorbed, Codes, Suite};
+use test_harness::schedules::Schedules;
+use test_harness::{Absorbed, Codes, Suite};
+
+use crate::{compile, device, fault, host, seeds};
 
 /// Reasons that several entries have.
 const PANIC: &str = "a closure has panicked, and that is what its caller hears of";
 
-/// The device tests of `cuda-safe`.
-pub(crate) fn suite() -> Suite {
-    let cases = super::cases();
+/// The tests of `cuda-safe`.
+#[must_use]
+pub fn suite() -> Suite {
+    let mut cases = device::cases();
     let schedules = Schedules { apart: &APART, ..Schedules::of(&cases) };
+    cases.extend(host::cases());
+    cases.extend(compile::cases());
+    cases.extend(fault::cases());
+    cases.extend(seeds::cases());
     Suite {
-        planted: super::checked_ports::planted(),
+        planted: device::planted(),
+        commands: vec![compile::command],
         slow: SLOW.to_vec(),
         absorbed: ABSORBED.to_vec(),
         not_swept: vec![(

@@ -3,7 +3,7 @@
 use crate::harness::{Case, TestResult, ensure};
 
 /// In the program, so that the test runs where there are no sources.
-const DOCUMENT: &str = include_str!("../../../../docs/soundness.md");
+const DOCUMENT: &str = include_str!("../../../docs/soundness.md");
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![Case::host("soundness_names", names_are_of_cases)]

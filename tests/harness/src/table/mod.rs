@@ -21,14 +21,14 @@ const MOST_ARGUMENTS: usize = 12;
 
 /// A call that was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Call {
+pub struct Call {
     /// The exported name.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// The arguments as numbers. A launch has the first kernel argument, taken as 8 bytes, in the
     /// last place; an extended one has its stream and its attributes behind them.
-    pub(crate) args: [u64; MOST_ARGUMENTS],
+    pub args: [u64; MOST_ARGUMENTS],
     /// What a successful call that makes something has made.
-    pub(crate) made: u64,
+    pub made: u64,
 }
 
 /// Functions that make something, what undoes them, and what they make. The first argument of the
@@ -55,23 +55,23 @@ const LAUNCH_ARGUMENTS: usize = 9;
 
 /// The code that is returned from some call on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub struct Fault {
     /// The number of the call that fails, from 0.
-    pub(crate) call: usize,
-    pub(crate) code: CUresult,
+    pub call: usize,
+    pub code: CUresult,
     /// Whether all calls of its name after it fail, too.
-    pub(crate) repeated: bool,
+    pub repeated: bool,
 }
 
 /// What a recorder is asked to do besides logging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Behaviour {
+pub struct Behaviour {
     /// Whether the device has memory pools.
-    pub(crate) pools: bool,
+    pub pools: bool,
     /// Whether the first argument of every launch is a `u64` that names it in the log.
-    pub(crate) named_launches: bool,
+    pub named_launches: bool,
     /// Whether calls give way to other threads at random.
-    pub(crate) jitter: bool,
+    pub jitter: bool,
 }
 
 impl Default for Behaviour {
@@ -82,7 +82,7 @@ impl Default for Behaviour {
 
 /// Receives the calls of the threads where it is installed.
 #[derive(Debug, Default)]
-pub(crate) struct Recorder {
+pub struct Recorder {
     behaviour: Behaviour,
     log: Mutex<Log>,
 }
@@ -123,7 +123,7 @@ thread_local! {
 }
 
 /// Restores the recorder that was installed before.
-pub(crate) struct Installed(Option<Arc<Recorder>>);
+pub struct Installed(Option<Arc<Recorder>>);
 
 impl Drop for Installed {
     fn drop(&mut self) {
@@ -132,14 +132,14 @@ impl Drop for Installed {
 }
 
 impl Recorder {
-    pub(crate) fn new(behaviour: Behaviour) -> Arc<Self> {
+    pub fn new(behaviour: Behaviour) -> Arc<Self> {
         let log = Log { calls: Vec::with_capacity(1 << 12), ..Log::default() };
         Arc::new(Self { behaviour, log: Mutex::new(log) })
     }
 
     /// Sends this thread's calls to `self` until the answer is dropped.
     #[must_use]
-    pub(crate) fn install(self: &Arc<Self>) -> Installed {
+    pub fn install(self: &Arc<Self>) -> Installed {
         Installed(CURRENT.replace(Some(self.clone())))
     }
 
@@ -148,35 +148,35 @@ impl Recorder {
     }
 
     /// The calls since the last time, by name.
-    pub(crate) fn names(&self) -> Vec<&'static str> {
+    pub fn names(&self) -> Vec<&'static str> {
         self.take().into_iter().map(|call| call.name).collect()
     }
 
     /// The calls since the last time.
-    pub(crate) fn take(&self) -> Vec<Call> {
+    pub fn take(&self) -> Vec<Call> {
         // Room for more, so that logging does not allocate while a test counts allocations.
         std::mem::replace(&mut self.log().calls, Vec::with_capacity(1 << 12))
     }
 
     /// The number of calls since the last [`take`](Self::take).
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.log().calls.len()
     }
 
     /// Makes a later call fail; its number counts from the last [`take`](Self::take).
-    pub(crate) fn fail(&self, fault: Option<Fault>) {
+    pub fn fail(&self, fault: Option<Fault>) {
         let mut log = self.log();
         log.fault = fault;
         log.failed = None;
     }
 
     /// The call that was made to fail.
-    pub(crate) fn failed(&self) -> Option<&'static str> {
+    pub fn failed(&self) -> Option<&'static str> {
         self.log().failed
     }
 
     /// What was made and not undone, by the name of the function that made it.
-    pub(crate) fn alive(&self) -> BTreeMap<&'static str, usize> {
+    pub fn alive(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
         for ((name, _), count) in &self.log().alive {
             *counts.entry(*name).or_insert(0) += count;
@@ -185,13 +185,13 @@ impl Recorder {
     }
 
     /// What was undone though it was not alive.
-    pub(crate) fn undone_twice(&self) -> Vec<Call> {
+    pub fn undone_twice(&self) -> Vec<Call> {
         self.log().undone_twice.clone()
     }
 }
 
 /// Makes a driver that lacks the functions in `without`.
-pub(crate) fn driver_without(without: &[&str]) -> &'static Driver {
+pub fn driver_without(without: &[&str]) -> &'static Driver {
     let resolve = |name: &CStr| -> *const c_void {
         let Ok(text) = name.to_str() else { return std::ptr::null() };
         if without.contains(&text) {
@@ -307,11 +307,11 @@ unsafe fn through(
 
 /// Where the attributes of an extended launch begin among a call's arguments, with their number;
 /// each is a place of its own.
-pub(crate) const ATTRIBUTES: usize = 5;
+pub const ATTRIBUTES: usize = 5;
 
 /// The place that an attribute of an extended launch takes in the log: its number in the upper
 /// half, and its value in the lower: 8 bits for each extent of a cluster, or the number itself.
-pub(crate) fn attribute(id: CUlaunchAttributeID, value: u32) -> u64 {
+pub fn attribute(id: CUlaunchAttributeID, value: u32) -> u64 {
     u64::from(id.0) << 32 | u64::from(value)
 }
 
