@@ -1,7 +1,6 @@
 //! The tests of no single crate: programs of others, and checks over the tests of all crates. With `TEST_EVERY_CRATE` set
 //! this program runs the device tests of all crates too, as on a machine without cargo.
 
-mod checkers;
 mod files;
 mod foreign;
 mod generated;
@@ -28,13 +27,11 @@ fn own() -> Suite {
     cases.extend(foreign::cases());
     cases.extend(golden::cases());
     cases.extend(generated::cases());
-    cases.extend(checkers::cases());
     cases.extend(sanitize::cases());
     Suite {
         commands: vec![
             golden::command,
             generated::command,
-            checkers::command,
             sanitize::command,
         ],
         slow: vec!["generated::programs"],
@@ -53,6 +50,7 @@ fn others() -> Vec<Suite> {
         cuda_safe_tests::suite(),
         geom_kernels_tests::suite(),
         cuda_tape_tests::suite(),
+        cuda_emu_tests::suite(),
     ]
 }
 

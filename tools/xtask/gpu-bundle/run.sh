@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs this bundle on a machine that has an NVIDIA GPU, bash, and nothing else of ours.
 #
-#   ./run.sh tests    [name...]   the integration tests, all tiers
+#   ./run.sh tests    [name...]   the device tests of all crates, all tiers
 #   ./run.sh sanitize FOLDER [--seconds N] [--jobs N] [--tool T]...
 #                                 the GPU tests under compute-sanitizer's four tools; goes on from the
 #                                 results that an earlier run has left in FOLDER
@@ -19,6 +19,8 @@ tests=$here/bin/integration-tests
 # The nvrtc crate looks here first, so that the kernels are compiled by the version tested.
 export CUDA_NVRTC=${CUDA_NVRTC:-$here/lib/libnvrtc.so.13}
 export TEST_NVRTC=${TEST_NVRTC:-$CUDA_NVRTC}
+# The program has the device tests of all crates, which elsewhere are a program each.
+export TEST_EVERY_CRATE=1
 
 passed=0
 failed=0

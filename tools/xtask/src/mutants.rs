@@ -353,8 +353,13 @@ impl Lab {
         let bytes = fs::read(&printed)?;
         let text = String::from_utf8_lossy(&bytes);
         let results: Vec<(String, bool)> = text.lines().filter_map(result_of).collect();
-        if ended && results.len() < only.len().max(1) {
-            return Err(format!("only {} tests ran\n{text}", results.len()).into());
+        let missing: Vec<&str> = only
+            .iter()
+            .copied()
+            .filter(|test| !results.iter().any(|(name, _)| name == test))
+            .collect();
+        if ended && (results.is_empty() || !missing.is_empty()) {
+            return Err(format!("there are no tests {missing:?}\n{text}").into());
         }
         let mut failing: BTreeSet<String> =
             results.iter().filter(|(_, ok)| !ok).map(|(name, _)| name.clone()).collect();
@@ -458,6 +463,42 @@ mod tests {
                     let text =
                         edit.apply(&text).map_err(|why| format!("{}: {why}", mutant.name))?;
                     texts.insert(&edit.file, text);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the names of functions and files of the Rust sources below a folder.
+    fn names(folder: &Path, found: &mut BTreeSet<String>) -> std::io::Result<()> {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                names(&path, found)?;
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path)?;
+                let functions = text.split("fn ").skip(1);
+                found.extend(functions.filter_map(|rest| {
+                    Some(rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?.to_owned())
+                }));
+                found.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// A mutant names tests that exist: functions, or files of programs that must not compile.
+    #[test]
+    fn tests_of_mutants_exist() -> Result<(), Error> {
+        for suite in SUITES {
+            let mutants = root().join(suite.folder);
+            let package = mutants.ancestors().find(|folder| folder.join("Cargo.toml").is_file());
+            let mut found = BTreeSet::new();
+            names(package.ok_or("mutants of no package")?, &mut found)?;
+            for mutant in Mutant::all(&mutants)? {
+                for test in &mutant.fails {
+                    let function = test.rsplit("::").next().unwrap_or(test);
+                    assert!(found.contains(function), "{}: there is no test {test}", mutant.name);
                 }
             }
         }

@@ -19,8 +19,14 @@ use crate::tally::{self, Report, Sums, Tally};
 pub(crate) const INTEGRATION: &str = "integration-tests";
 
 /// The programs of device tests, which run one after the other: the folder of the package, and the target.
-const PROGRAMS: [(&str, &str); 2] =
-    [("tests/harness", "suite"), ("tests/integration", "integration")];
+const PROGRAMS: [(&str, &str); 6] = [
+    ("tests/harness", "suite"),
+    ("cuda-safe", "suite"),
+    ("geom-kernels", "suite"),
+    ("tape", "suite"),
+    ("cuda-emu", "suite"),
+    ("tests/integration", "integration"),
+];
 
 /// The packages of the project's own tools.
 pub(crate) const TOOLS: [&str; 3] = ["xtask", "xtask-bindgen", "xtask-ptx"];

@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::checkers::Sanitizer;
+use cuda_emu_tests::Sanitizer;
+
 use crate::harness::{Case, Failure, Suite};
 use plan::{Shard, Tool};
 use results::{Results, Verdict};

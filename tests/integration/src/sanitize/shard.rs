@@ -4,7 +4,8 @@ use std::process::Command;
 
 use super::plan::{Shard, Tool};
 use super::results::Verdict;
-use crate::checkers::Sanitizer;
+use cuda_emu_tests::Sanitizer;
+
 use crate::harness::{CHILD_PASSED, Failure, Outcome, TestResult, ensure_eq, limited_to};
 
 /// The first port that a sanitizer and its program talk by, and how many each gets.

@@ -6,7 +6,7 @@ use std::ptr;
 
 use cuda_safe::sys::{CUcontext, CUfunction, CUmodule, CUresult, CUstream, Driver, MissingSymbol};
 
-use crate::harness::{Failure, TestResult};
+use test_harness::{Failure, TestResult};
 
 /// A context of a driver, current on this thread.
 pub(super) struct Lab {

@@ -12,10 +12,10 @@ mod table;
 
 use std::process::ExitCode;
 
-use crate::harness::{Case, Failure};
+use test_harness::{Case, Failure};
 use program::Program;
 
-pub(crate) use sanitizer::Sanitizer;
+pub use sanitizer::Sanitizer;
 
 /// Does what the command line asks for, if it is something of this module.
 pub(crate) fn command() -> Option<ExitCode> {

@@ -6,7 +6,7 @@ use cuda_emu::{Checks, Config};
 use cuda_safe::sys::Driver;
 
 use super::lab::Lab;
-use crate::harness::{Outcome, TestResult, ensure, ensure_eq, limited, nothing_found, spawn_self};
+use test_harness::{Outcome, TestResult, ensure, ensure_eq, limited, nothing_found, spawn_self};
 
 /// The option that runs one program; its name and the tier follow.
 pub(super) const CHILD: &str = "--one-program";

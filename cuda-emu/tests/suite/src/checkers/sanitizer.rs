@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::program::{CHILD, Program, Tool, Verdict};
 use super::table::PROGRAMS;
-use crate::harness::{Failure, Outcome, TestResult, ensure_eq, limited};
+use test_harness::{Failure, Outcome, TestResult, ensure_eq, limited};
 
 /// The option that compares; the folder for what the sanitizer says follows.
 pub(super) const COMMAND: &str = "--sanitizer";
@@ -24,8 +24,9 @@ const TOGETHER: usize = 16;
 /// The first port that a sanitizer and its program talk by, and how many each gets.
 const PORTS: (usize, usize) = (50_000, 20);
 
-/// The sanitizer of this machine.
-pub(crate) struct Sanitizer {
+/// NVIDIA's compute-sanitizer on this machine.
+#[derive(Debug)]
+pub struct Sanitizer {
     path: PathBuf,
     /// What it says of its options: they differ from version to version.
     help: String,
@@ -86,7 +87,11 @@ fn compare(folder: &Path) -> Result<bool, Failure> {
 }
 
 impl Sanitizer {
-    pub(crate) fn find() -> Result<Self, Failure> {
+    /// Finds it on `PATH`, then where NVIDIA's toolkit installs it.
+    ///
+    /// # Errors
+    /// There is none, or it can't be started.
+    pub fn find() -> Result<Self, Failure> {
         let paths = std::env::var_os("PATH").unwrap_or_default();
         let listed = std::env::split_paths(&paths).map(|folder| folder.join("compute-sanitizer"));
         let path = listed.chain(PLACES.map(PathBuf::from)).find(|path| path.is_file());
@@ -97,15 +102,19 @@ impl Sanitizer {
         Ok(Self { path, help: help.into_owned() })
     }
 
-    pub(crate) fn version(&self) -> Result<String, Failure> {
+    /// Returns the line with its version.
+    ///
+    /// # Errors
+    /// It can't be started.
+    pub fn version(&self) -> Result<String, Failure> {
         let output = Command::new(&self.path).arg("--version").stdin(Stdio::null()).output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         let line = text.lines().find(|line| line.contains("ersion"));
         Ok(line.unwrap_or("a sanitizer without a version").trim().to_owned())
     }
 
-    /// The command with those of the options that this version knows.
-    pub(crate) fn command<'a>(
+    /// Returns the command with those of the options that this version knows.
+    pub fn command<'a>(
         &self,
         options: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Command {

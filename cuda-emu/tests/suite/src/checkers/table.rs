@@ -3,7 +3,7 @@
 use super::lab::Lab;
 use super::program::Verdict::{Finds, Nothing};
 use super::program::{Program, Tool, check};
-use crate::harness::{Case, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestResult, ensure, ensure_eq};
 
 /// As many as every program that needs words has.
 const WORDS: usize = 256;
