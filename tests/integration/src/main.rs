@@ -3,9 +3,6 @@
 
 mod files;
 mod foreign;
-mod generated;
-mod golden;
-mod names;
 mod sanitize;
 mod soundness;
 
@@ -21,24 +18,9 @@ fn main() -> ExitCode {
 
 /// The tests of this program.
 fn own() -> Suite {
-    let mut cases = names::cases();
-    cases.extend(soundness::cases());
-    cases.extend(files::cases());
-    cases.extend(foreign::cases());
-    cases.extend(golden::cases());
-    cases.extend(generated::cases());
-    cases.extend(sanitize::cases());
+    let cases = [soundness::cases(), files::cases(), foreign::cases(), sanitize::cases()].concat();
     Suite {
-        commands: vec![
-            golden::command,
-            generated::command,
-            sanitize::command,
-        ],
-        slow: vec!["generated::programs"],
-        not_swept: vec![(
-            "golden::bits::",
-            "they call what others call, many times each, and only compare bits",
-        )],
+        commands: vec![sanitize::command],
         ..Suite::new("-p integration-tests --test integration", cases)
     }
 }

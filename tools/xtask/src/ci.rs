@@ -13,7 +13,6 @@ use crate::attributes;
 use crate::checks;
 use crate::headers;
 use crate::layouts;
-use crate::names;
 use crate::process::{cargo, output, program, succeeds};
 use crate::tally::Tally;
 use crate::test;
@@ -56,7 +55,7 @@ impl From<bool> for Outcome {
 
 type Step = (&'static str, fn() -> Result<Outcome, Error>);
 
-const STEPS: [Step; 18] = [
+const STEPS: [Step; 17] = [
     ("fmt", fmt),
     ("sources", || checks::sources().map(Outcome::from)),
     ("deny", deny),
@@ -78,7 +77,6 @@ const STEPS: [Step; 18] = [
     ("ptx --check", ptx),
     ("package", package),
     ("test", || test::test(&test::Request::ci()).map(Outcome::Tested)),
-    ("names", || names::names(false).map(Outcome::from)),
 ];
 
 /// Runs all steps and returns whether none failed; a step that could not run its program has failed. The last line

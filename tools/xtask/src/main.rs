@@ -13,7 +13,6 @@ mod headers;
 mod layouts;
 mod machine;
 mod mutants;
-mod names;
 mod phase;
 mod process;
 mod setup;
@@ -70,7 +69,6 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
             package: given.get_one::<String>("package").cloned(),
             quick: given.get_flag("quick"),
         }),
-        Some(("names", given)) => names::names(given.get_flag("write")),
         Some(("ci", _)) => Ok(ci::ci()),
         Some(("bench", given)) => {
             let mut bench = process::cargo();
@@ -217,16 +215,6 @@ fn command_line() -> Command {
                         .long("quick")
                         .action(ArgAction::SetTrue)
                         .help("Run only the tests that a mutant names"),
-                ),
-        )
-        .subcommand(
-            Command::new("names")
-                .about("Check that every test that tests/integration/golden/tests.txt lists exists")
-                .arg(
-                    Arg::new("write")
-                        .long("write")
-                        .action(ArgAction::SetTrue)
-                        .help("Add new tests to the file"),
                 ),
         )
         .subcommand(Command::new("ci").about("All checks, then all tests"))

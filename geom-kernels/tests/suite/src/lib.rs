@@ -1,6 +1,7 @@
 //! Device tests of `geom-kernels`.
 
 mod adjoints;
+mod bits;
 mod boxes;
 mod bvh;
 mod bvh_queries;
@@ -14,6 +15,9 @@ mod isosurface;
 mod maths;
 mod mesh;
 mod mesh_topology;
+#[allow(dead_code, reason = "the tests of `tape` use the rest")]
+#[path = "../../../../tape/tests/suite/src/ops.rs"]
+mod ops;
 mod preparation;
 mod refused;
 mod sequences;

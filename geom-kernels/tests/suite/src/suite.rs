@@ -5,10 +5,14 @@ use std::collections::BTreeSet;
 use test_harness::schedules::Schedules;
 use test_harness::{Absorbed, Codes, Failure, Suite};
 
+use crate::bits;
+
 /// The tests of `geom-kernels`.
 #[must_use]
 pub fn suite() -> Suite {
-    let cases = super::cases();
+    let mut cases = super::cases();
+    let schedules = vec![Schedules { slow: true, ..Schedules::of(&cases) }];
+    cases.extend(bits::cases());
     Suite {
         slow: SLOW.to_vec(),
         absorbed: vec![Absorbed {
@@ -23,11 +27,17 @@ pub fn suite() -> Suite {
             tests: "gradients::queries::grids_that_change",
             why: "the pass had failed before, and its caller gets the first error",
         }],
-        not_swept: vec![(
-            "::a_build_that_fails_at_any_launch_leaves_no_answers",
-            "they have a driver of their own, whose launches fail one by one, and its context is kept",
-        )],
-        schedules: vec![Schedules { slow: true, ..Schedules::of(&cases) }],
+        not_swept: vec![
+            (
+                "golden::bits::",
+                "they call what others call, many times each, and only compare bits",
+            ),
+            (
+                "::a_build_that_fails_at_any_launch_leaves_no_answers",
+                "they have a driver of their own, whose launches fail one by one, and its context is kept",
+            ),
+        ],
+        schedules,
         kernels: vec![kernels],
         checked: CHECKED.to_vec(),
         ..Suite::new("-p geom-kernels --test suite", cases)

@@ -1,7 +1,7 @@
 """Prints libm.txt: derivatives of CUDA's mathematical functions, computed with 60 digits by mpmath.
 
     pip install mpmath
-    python3 tests/integration/golden/libm.py | gzip -9n > tests/integration/golden/libm.txt.gz
+    python3 tape/tests/suite/golden/libm.py | gzip -9n > tape/tests/suite/golden/libm.txt.gz
 
 The derivatives are textbook formulas, evaluated at the very numbers that the tests pass. The error that is allowed is
 1e-6 of a derivative of float, and 1e-13 of one of double. Near the zeros of derivatives of gamma and Bessel functions,
@@ -264,7 +264,7 @@ def entry(derivatives, xs, real, loose):
 
 
 def main():
-    print("# @gene" + "rated by tests/integration/golden/libm.py: derivatives of CUDA's functions and their allowed errors.")
+    print("# @gene" + "rated by tape/tests/suite/golden/libm.py: derivatives of CUDA's functions and their allowed errors.")
     print("# A name and a type, then at each point the arguments and, for each, derivative~error.")
     lists = [(real, FUNCTIONS) for real in (F32, F64)] + [(F32, INTRINSICS), (F64, DOUBLE_INTRINSICS)]
     for real, functions in lists:

@@ -18,9 +18,7 @@ mod libm;
 mod logs;
 mod loops;
 mod masks;
-/// Operations of a tape, which the recorded bits of `geom-kernels` and `tape` use.
-#[allow(missing_docs, missing_debug_implementations, reason = "the tests show what it is for")]
-pub mod ops;
+mod ops;
 mod outputs;
 mod planted;
 mod primals;

@@ -9,10 +9,10 @@ use tape::{Differentiable, DifferentiateError, Element, Op, OpSpec, Param, Prima
 
 use test_harness::{Failure, Rng, TestDevice};
 
-pub const SOURCE: &str = include_str!("../kernels/ops.cu");
+pub(crate) const SOURCE: &str = include_str!("../kernels/ops.cu");
 
 /// `float` or `double`.
-pub trait Number:
+pub(crate) trait Number:
     Differentiable<Gradient = Self> + DeviceRepr + Pod + PartialEq + std::fmt::Debug + Send + Sync
 {
     const SUFFIX: &'static str;
@@ -44,24 +44,24 @@ impl Number for f64 {
 }
 
 /// The operations of one type.
-pub struct Ops {
-    pub scale: Op,
-    pub square_add: Op,
-    pub bend: Op,
-    pub multiply: Op,
+pub(crate) struct Ops {
+    pub(crate) scale: Op,
+    pub(crate) square_add: Op,
+    pub(crate) bend: Op,
+    pub(crate) multiply: Op,
     /// As `multiply`, whose factors may overlap.
-    pub multiply_shared: Op,
-    pub energy: Op,
-    pub gather: Op,
-    pub power: Op,
-    pub power_times: Op,
-    pub split: Op,
-    pub times: Op,
-    pub look_up: Op,
-    pub series: Op,
+    pub(crate) multiply_shared: Op,
+    pub(crate) energy: Op,
+    pub(crate) gather: Op,
+    pub(crate) power: Op,
+    pub(crate) power_times: Op,
+    pub(crate) split: Op,
+    pub(crate) times: Op,
+    pub(crate) look_up: Op,
+    pub(crate) series: Op,
 }
 
-pub fn module(device: &TestDevice) -> Result<Module> {
+pub(crate) fn module(device: &TestDevice) -> Result<Module> {
     Module::compile(device.context(), tape::program(SOURCE).name("ops.cu"))
 }
 
@@ -110,19 +110,19 @@ impl Made<'_> {
     }
 }
 
-pub fn spec<T: Number>(name: &str, params: Vec<Param>) -> OpSpec {
+pub(crate) fn spec<T: Number>(name: &str, params: Vec<Param>) -> OpSpec {
     let spec = OpSpec::new(format!("{name}_{}", T::SUFFIX));
     params.into_iter().fold(spec, OpSpec::param)
 }
 
-pub fn register(module: &Module, spec: OpSpec) -> Result<Op> {
+pub(crate) fn register(module: &Module, spec: OpSpec) -> Result<Op> {
     // SAFETY: thread i of the kernels of ops.cu touches element i of each buffer, and only if i < n; those
     // that take an index or a structure are given such as lead to elements that there are.
     unsafe { spec.register(module) }
 }
 
 /// As [`register`], with an adjoint that is generated.
-pub fn generate(
+pub(crate) fn generate(
     device: &TestDevice,
     spec: OpSpec,
 ) -> std::result::Result<Op, DifferentiateError> {
@@ -132,7 +132,7 @@ pub fn generate(
 }
 
 /// Which adjoints the operations of a test have.
-pub trait Adjoints {
+pub(crate) trait Adjoints {
     const GENERATED: bool;
 
     fn ops<T: Number>(device: &TestDevice) -> std::result::Result<Ops, Failure> {
@@ -140,8 +140,8 @@ pub trait Adjoints {
     }
 }
 
-pub enum ByHand {}
-pub enum Generated {}
+pub(crate) enum ByHand {}
+pub(crate) enum Generated {}
 
 impl Adjoints for ByHand {
     const GENERATED: bool = false;
@@ -151,17 +151,17 @@ impl Adjoints for Generated {
 }
 
 impl Ops {
-    pub fn of<T: Number>(device: &TestDevice) -> std::result::Result<Self, Failure> {
+    pub(crate) fn of<T: Number>(device: &TestDevice) -> std::result::Result<Self, Failure> {
         Self::in_module::<T>(&module(device)?)
     }
 
     /// Those of a module that may have been compiled otherwise.
-    pub fn in_module<T: Number>(module: &Module) -> std::result::Result<Self, Failure> {
+    pub(crate) fn in_module<T: Number>(module: &Module) -> std::result::Result<Self, Failure> {
         Self::made::<T>(module, Made::ByHand)
     }
 
     /// Those with generated adjoints.
-    pub fn generated<T: Number>(device: &TestDevice) -> std::result::Result<Self, Failure> {
+    pub(crate) fn generated<T: Number>(device: &TestDevice) -> std::result::Result<Self, Failure> {
         Self::made::<T>(&module(device)?, Made::Generated(device))
     }
 
@@ -283,11 +283,11 @@ impl Ops {
 }
 
 /// `Table` of ops.cu: a view of values, in a structure.
-pub struct Table<'a, T>(pub(crate) DeviceSlice<'a, T>);
+pub(crate) struct Table<'a, T>(pub(crate) DeviceSlice<'a, T>);
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct RawTable {
+pub(crate) struct RawTable {
     values: u64,
     length: u32,
     unused: u32,
@@ -310,11 +310,11 @@ unsafe impl<T: Number> KernelArg for &Table<'_, T> {
 }
 
 /// A launch of `n` threads, in blocks of 64.
-pub fn threads(n: usize) -> LaunchConfig {
+pub(crate) fn threads(n: usize) -> LaunchConfig {
     LaunchConfig::cover(n, 64)
 }
 
 /// Numbers from -1 to 1, which `T` holds exactly.
-pub fn numbers<T: Number>(rng: &mut Rng, n: usize) -> Vec<T> {
+pub(crate) fn numbers<T: Number>(rng: &mut Rng, n: usize) -> Vec<T> {
     (0..n).map(|_| T::of(f64::from(rng.float()))).collect()
 }

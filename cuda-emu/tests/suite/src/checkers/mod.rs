@@ -2,7 +2,7 @@
 //! or none, and what each of the two says of them.
 //!
 //! `programs/` holds the kernels, `table.rs` what is expected of whom, and why the two differ where
-//! they do. Each row is a case on the software device. `integration --sanitizer OUT` runs the same
+//! they do. Each row is a case on the software device. `suite --sanitizer OUT` runs the same
 //! programs on a GPU under `compute-sanitizer`, leaves what it said in the folder OUT, and compares.
 
 mod lab;
@@ -12,8 +12,8 @@ mod table;
 
 use std::process::ExitCode;
 
-use test_harness::{Case, Failure};
 use program::Program;
+use test_harness::{Case, Failure};
 
 pub use sanitizer::Sanitizer;
 

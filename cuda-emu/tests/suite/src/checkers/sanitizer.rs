@@ -114,10 +114,7 @@ impl Sanitizer {
     }
 
     /// Returns the command with those of the options that this version knows.
-    pub fn command<'a>(
-        &self,
-        options: impl IntoIterator<Item = (&'a str, &'a str)>,
-    ) -> Command {
+    pub fn command<'a>(&self, options: impl IntoIterator<Item = (&'a str, &'a str)>) -> Command {
         let mut command = Command::new(&self.path);
         for (option, value) in options {
             if self.help.contains(option) {

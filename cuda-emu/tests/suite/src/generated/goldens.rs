@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::run::Runner;
 use super::{BATCH, pairs};
 use crate::golden::about;
-use crate::harness::{
+use test_harness::{
     Failure, Outcome, TestDevice, TestResult, ensure, ensure_eq, limited, spawn_self,
 };
 
@@ -89,7 +89,7 @@ fn pairs_of(device: &TestDevice) -> Result<Vec<String>, Failure> {
 /// The recorded hashes under a name, of these texts.
 fn recorded(name: &str) -> Result<Vec<String>, Failure> {
     let goldens: Value = serde_json::from_str(GOLDENS)?;
-    let how = format!("on a GPU, integration {RECORD} tests/integration/golden/generated.json");
+    let how = format!("on a GPU, integration {RECORD} cuda-emu/tests/suite/golden/generated.json");
     let lines =
         goldens[name].as_array().ok_or_else(|| Failure::new(format!("not recorded: {how}")))?;
     ensure_eq!(goldens["sha256"].as_str(), Some(texts().as_str()), "stale goldens: {how}");

@@ -1,8 +1,8 @@
 //! Programs that nobody wrote: `ptx-gen` draws them, and a GPU and the software device must agree.
 //!
 //! - The first thousand, and pairs of bare multiplications and additions, are compared with what a GPU
-//!   computed: `integration --record-generated tests/integration/golden/generated.json` records that, on a GPU.
-//! - `integration --generated 100000` runs as many on the GPU and on the software device; it prints
+//!   computed: `suite --record-generated cuda-emu/tests/suite/golden/generated.json` records that, on a GPU.
+//! - `suite --generated 100000` runs as many on the GPU and on the software device; it prints
 //!   what they consist of. Those that differ are run without the compiler's optimisation, which says
 //!   whether the driver's compiler errs or a device, and reduced; families of differences come last, with
 //!   an example each, and `--report FILE` has all. A second number is the first seed, and
@@ -24,8 +24,8 @@ use std::process::ExitCode;
 
 use ptx_gen::{Coverage, Ending, Program, ROUND, TIMES};
 
-use crate::harness::{Case, Failure, TestDevice, TestResult, ensure};
 use run::Runner;
+use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -5,7 +5,7 @@ use std::fmt;
 use ptx_gen::{Form, Pairs};
 
 use super::run::Runner;
-use crate::harness::{Failure, ensure};
+use test_harness::{Failure, ensure};
 
 /// What was found of pairs, over all threads.
 #[derive(Debug, Default, Clone, Copy)]

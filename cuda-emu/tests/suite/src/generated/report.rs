@@ -6,7 +6,7 @@ use std::time::Instant;
 use ptx_gen::{Ending, Program, body, changed, instructions, module, reduce};
 
 use super::run::{Runner, inputs};
-use crate::harness::Failure;
+use test_harness::Failure;
 
 /// How often a reduction runs a program, and how many seconds it takes, at most.
 const TRIES: usize = 3000;

@@ -4,7 +4,7 @@ use cuda_safe::{DeviceBuffer, JitOptions, Module, ModuleImage, OptimizationLevel
 use ptx_gen::{BLOCK, Ending, Form, INPUTS, Pairs, Program, SCRATCH, THREADS};
 
 use crate::golden::input_word;
-use crate::harness::{Failure, Rng, TestDevice};
+use test_harness::{Failure, Rng, TestDevice};
 
 /// Different inputs that there are; a program's seed chooses.
 const SETS: u64 = 16;

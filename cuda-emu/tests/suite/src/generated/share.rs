@@ -14,7 +14,7 @@ use super::pairs::{self, Counts};
 use super::report::{differs, reduced, report};
 use super::run::Runner;
 use super::{BATCH, numbers};
-use crate::harness::{Failure, TestDevice, TestResult};
+use test_harness::{Failure, TestDevice, TestResult};
 
 /// Runs programs: the first seed, how many, the tier.
 pub(super) const WORKER: &str = "--generated-worker";

@@ -3,7 +3,7 @@
 use cuda_safe::{DeviceBuffer, JitOptions, Module, ModuleImage};
 use ptx_gen::Spelled;
 
-use crate::harness::{TestDevice, TestResult, ensure};
+use test_harness::{TestDevice, TestResult, ensure};
 
 /// How many programs are run; a module has [`super::BATCH`].
 const PROGRAMS: u64 = 256;

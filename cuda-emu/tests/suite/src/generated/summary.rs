@@ -8,7 +8,7 @@ use ptx_gen::{Ending, Program};
 use super::pairs::Counts;
 use super::report::{END, LEFT, TEXT};
 use super::share::{DIFFER, DONE};
-use crate::harness::{Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 /// How many seeds that differ are said, and how many rows of a family.
 const SEEDS: usize = 20;

@@ -6,11 +6,11 @@ use cuda_emu::exec::{DeviceInfo, Program};
 use cuda_emu::space::Space;
 use ptx_gen::{EXCEPTIONS, UNIVERSE, expand, probe, rows};
 
-use crate::harness::{Failure, TestResult, ensure};
+use test_harness::{Failure, TestResult, ensure};
 
 /// Where the parser chooses by the opcode, and its opcodes with one and two sources.
-const FAMILIES: &str = include_str!("../../../../ptx/src/parse/instr/mod.rs");
-const TYPES: &str = include_str!("../../../../ptx/src/ir/types.rs");
+const FAMILIES: &str = include_str!("../../../../../ptx/src/parse/instr/mod.rs");
+const TYPES: &str = include_str!("../../../../../ptx/src/ir/types.rs");
 /// Statements of programs, not rows of the table.
 const STATEMENTS: [&str; 2] = ["brx", "call"];
 

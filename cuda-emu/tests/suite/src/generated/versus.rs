@@ -1,4 +1,4 @@
-//! Many programs on a GPU and on the software device, which must agree: `integration --generated
+//! Many programs on a GPU and on the software device, which must agree: `suite --generated
 //! 100000`.
 //!
 //! Three rounds of processes (`share`): shares of the programs are run; those that differ or do not end
@@ -15,7 +15,7 @@ use ptx_gen::{Coverage, Program};
 use super::share::{AGREES, DONE, EACH_PAIRS, REDUCER, STUCK, VERDICT, WORKER};
 use super::summary::{Families, Summary};
 use super::{BATCH, numbers};
-use crate::harness::{Failure, Outcome, TestDevice, ensure, limited_to, spawn_self};
+use test_harness::{Failure, Outcome, TestDevice, ensure, limited_to, spawn_self};
 
 /// The option: how many programs, and the first seed.
 pub(super) const COMMAND: &str = "--generated";

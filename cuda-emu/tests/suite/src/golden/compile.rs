@@ -8,7 +8,7 @@ use nvrtc::{Arch, Cache, Nvrtc, Options, Program};
 use test_support::gzip;
 
 use super::{GROUPS, Group, PRELUDE, group};
-use crate::harness::{
+use test_harness::{
     Compiler, Failure, Outcome, TestResult, compilers, ensure, limited, spawn_self,
 };
 
@@ -124,7 +124,7 @@ pub(super) fn ptx_is_of_its_source(compiler: &Compiler) -> TestResult {
     for group in GROUPS {
         for variant in group.variants.iter().filter(|one| one.name.ends_with(arch)) {
             let same = compiled(compiler, group, variant.name)? == variant.ptx()?;
-            ensure!(same, "{}: run integration --golden-ptx", group.file(variant.name));
+            ensure!(same, "{}: run suite --golden-ptx", group.file(variant.name));
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! What the golden kernels are given: random words, many of them special.
 
-use crate::harness::Rng;
+use test_harness::Rng;
 
 /// Threads of a launch, and of a block. Hashes are taken block by block.
 pub(super) const THREADS: usize = 4096;

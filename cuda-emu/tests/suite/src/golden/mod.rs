@@ -1,20 +1,17 @@
 //! Exactness: what checked-in PTX computes, bit for bit, on every device.
 //!
-//! `tests/integration/golden` holds the kernels, by group of instructions, and `tests/integration/golden/ptx` what two
+//! `cuda-emu/tests/suite/golden` holds the kernels, by group of instructions, and `cuda-emu/tests/suite/golden/ptx` what two
 //! compilers made of them, packed with gzip: optimised and not (`-G`),
-//! without debug information. `tests/integration/golden/h200.json` holds hashes of what they
+//! without debug information. `cuda-emu/tests/suite/golden/h200.json` holds hashes of what they
 //! computed on the GPU that it names. Three things are done here with them:
-//! - `integration --golden-ptx tests/integration/golden/ptx` compiles the kernels again. A group that is new
+//! - `suite --golden-ptx cuda-emu/tests/suite/golden/ptx` compiles the kernels again. A group that is new
 //!   needs a line in `groups!`, and empty files to start with.
-//! - `integration --record-goldens tests/integration/golden/h200.json`, on a GPU, records what they compute.
+//! - `suite --record-goldens cuda-emu/tests/suite/golden/h200.json`, on a GPU, records what they compute.
 //! - The cases run the PTX on each tier of devices and compare.
-//!
-//! [`bits`] holds the results of `geom-kernels` and `tape` against `tests/integration/golden/bits.txt`.
 //!
 //! `GOLDEN_VERBOSE=1` shows inputs and outputs where a hash differs. `GOLDEN_WORDS=<folder>` writes
 //! all outputs there, so that those of two devices can be compared.
 
-mod bits;
 mod compile;
 mod inputs;
 mod record;
@@ -27,7 +24,7 @@ pub(crate) use record::about;
 use sha2::{Digest, Sha256};
 use test_support::gzip;
 
-use crate::harness::{Case, Failure};
+use test_harness::{Case, Failure};
 
 /// Kernels of one group of instructions.
 struct Group {
@@ -94,7 +91,6 @@ groups! {
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = of_groups();
-    cases.extend(bits::cases());
     cases.push(Case::host("golden::differences_are_found", run::differences_are_found));
     cases.push(Case::host("golden::enough_kernels", record::enough_kernels));
     cases.push(Case::host("golden::no_path_of_a_machine", compile::no_path_of_a_machine));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::run::{hashes, outputs};
 use super::{GROUPS, kernels, sha256};
-use crate::harness::{Failure, Outcome, TestDevice, TestResult, ensure, limited, spawn_self};
+use test_harness::{Failure, Outcome, TestDevice, TestResult, ensure, limited, spawn_self};
 
 /// The option that records; the file follows, and, for its own test, the tier.
 pub(super) const COMMAND: &str = "--record-goldens";

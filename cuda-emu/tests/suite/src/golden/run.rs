@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::inputs::{BLOCK, IN, OUT, ROUNDS, THREADS, inputs};
 use super::{GOLDENS, Group, Variant, kernels, sha256};
-use crate::harness::{Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 /// What a kernel computed: `OUT` words for each thread of each round.
 type Words = Vec<u64>;

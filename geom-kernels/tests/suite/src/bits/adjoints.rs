@@ -6,10 +6,10 @@ use geom_kernels::Real;
 use super::book::Book;
 use super::calls::{self, Lab};
 use super::inputs::rng;
-use crate::harness::{TestDevice, TestResult};
+use test_harness::{TestDevice, TestResult};
 
-const MESH: &str = include_str!("../../../kernels/geometry/adjoints_mesh.cu");
-const ISOSURFACE: &str = include_str!("../../../kernels/geometry/adjoints_isosurface.cu");
+const MESH: &str = include_str!("../../kernels/adjoints_mesh.cu");
+const ISOSURFACE: &str = include_str!("../../kernels/adjoints_isosurface.cu");
 
 /// Rows of a kernel.
 const N: usize = 333;

@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 
 use bytemuck::NoUninit;
 
-use crate::harness::{Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Failure, TestDevice, TestResult, ensure, ensure_eq};
 
 /// The recording. It is part of the program, so that the tests run where the sources are not.
-pub(super) const RECORDED: &str = include_str!("../../../golden/bits.txt");
+pub(super) const RECORDED: &str = include_str!("../../golden/bits.txt");
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/bits.txt");
 
@@ -18,8 +18,8 @@ const VARIABLE: &str = "TEST_GOLDEN";
 
 const HEAD: &str = "\
 # Results of geom-kernels and tape by group: name, number of results, FNV-1a 64 of their lines `name length hash`.
-# Tests: tests/integration/src/golden/bits.
-# TEST_GOLDEN=write cargo test --release -p integration-tests --test integration -- --tier emu golden::bits
+# Tests: geom-kernels/tests/suite/src/bits.
+# TEST_GOLDEN=write cargo test --release -p geom-kernels --test suite -- --tier emu golden::bits
 ";
 
 /// A result: its length in bytes and their hash.
@@ -165,7 +165,7 @@ impl Book {
             return Ok(());
         }
         Err(Failure::new(format!(
-            "results are not those of tests/integration/golden/bits.txt (if they are meant to change, run with \
+            "results are not those of geom-kernels/tests/suite/golden/bits.txt (if they are meant to change, run with \
              {VARIABLE}=write; {VARIABLE}=list prints the lines `now` of all results, to compare those of two \
              commits):\n{}",
             wrong.join("\n")

@@ -5,7 +5,7 @@ use geom_kernels::bvh::{Bvh, BvhQueries};
 use super::book::Book;
 use super::calls::{self, Lab};
 use super::inputs::{SIZES, boxes, points, rays, rng};
-use crate::harness::{TestDevice, TestResult};
+use test_harness::{TestDevice, TestResult};
 
 pub(super) fn all(device: &TestDevice, book: &mut Book) -> TestResult {
     let lab = Lab::new(device)?;

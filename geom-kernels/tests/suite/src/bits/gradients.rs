@@ -14,7 +14,7 @@ use super::calls::{self, Got, Lab, Plain};
 use super::inputs::{self, Kind, SIZES, face_points, grid, hills, positions, rays, rng, stone};
 use super::isosurface::{ROWS, some_blocks};
 use super::volume::of_smooth_kinds;
-use crate::harness::{Failure, TestDevice, TestResult, ensure};
+use test_harness::{Failure, TestDevice, TestResult, ensure};
 
 /// A gradient: what it is of, its bytes, whether they are of f64, and whether one thread alone writes each number.
 pub(super) struct By {

@@ -7,7 +7,7 @@ use geom_kernels::{Points, Real};
 use super::book::Book;
 use super::calls::{self, Lab, Plain};
 use super::inputs::{SIZES, coordinates, rng};
-use crate::harness::{TestDevice, TestResult};
+use test_harness::{TestDevice, TestResult};
 
 pub(super) fn f32s(device: &TestDevice, book: &mut Book) -> TestResult {
     all::<f32>(device, book)

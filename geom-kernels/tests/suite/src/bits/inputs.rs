@@ -8,7 +8,7 @@ use geom_kernels::volume::{Bool, Index, Mask, OnIndex, Rgba8, VolumeValue};
 use geom_kernels::{Aabb, Ray};
 
 use super::calls::{Got, Plain};
-use crate::harness::Rng;
+use test_harness::Rng;
 
 /// Sizes around a warp, beside the usual one.
 pub(super) const SIZES: [usize; 5] = [0, 1, 31, 32, 33];

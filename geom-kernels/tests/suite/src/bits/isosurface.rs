@@ -5,7 +5,7 @@ use geom_kernels::isosurface::Field;
 use super::book::Book;
 use super::calls::{self, Got, Lab};
 use super::inputs::{self, Kind, grid_with, map, rng};
-use crate::harness::{Rng, TestDevice, TestResult};
+use test_harness::{Rng, TestDevice, TestResult};
 
 /// A map that is sheared, so that all rows matter.
 pub(super) const ROWS: [[f64; 4]; 3] =

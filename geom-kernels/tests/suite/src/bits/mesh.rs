@@ -5,7 +5,7 @@ use geom_kernels::mesh::{Mesh, TriangleMesh};
 use super::book::Book;
 use super::calls::{self, Lab};
 use super::inputs::{self, SIZES, face_points, hills, moved, rays, rng, soup, stone};
-use crate::harness::{TestDevice, TestResult};
+use test_harness::{TestDevice, TestResult};
 
 pub(super) fn closed(device: &TestDevice, book: &mut Book) -> TestResult {
     of(device, book, &stone()?)

@@ -1,4 +1,4 @@
-//! Golden bits: what `geom-kernels` and `tape` compute, byte for byte, as `tests/integration/golden/bits.txt` records it.
+//! Golden bits: what `geom-kernels` and `tape` compute, byte for byte, as `geom-kernels/tests/suite/golden/bits.txt` records it.
 //!
 //! Each result has a line `name length hash`: its length in bytes and the FNV-1a 64 of its bytes, little-endian,
 //! elements in the order in which the call documents them. Only the nodes of hierarchies have no such order; they are
@@ -8,7 +8,7 @@
 //! change of results that is meant:
 //!
 //! ```text
-//! TEST_GOLDEN=write cargo test --release -p integration-tests --test integration -- --tier emu golden::bits
+//! TEST_GOLDEN=write cargo test --release -p geom-kernels --test suite -- --tier emu golden::bits
 //! ```
 //!
 //! writes the file from what the software device computes, and prints the changes. A GPU must give the same bits.
@@ -59,7 +59,7 @@ mod volume_build;
 
 use book::Book;
 
-use crate::harness::{Case, TestDevice, TestResult};
+use test_harness::{Case, TestDevice, TestResult};
 
 /// Declares the tests: each fills a book of its name.
 macro_rules! topics {

@@ -8,7 +8,7 @@ use geom_kernels::algorithms::{Algorithms, Key, Number, Scan, SelectFlag, Select
 use super::book::Book;
 use super::calls::{self, Lab, Plain};
 use super::inputs::{ODD, SIZES, rng};
-use crate::harness::{Rng, TestDevice, TestResult};
+use test_harness::{Rng, TestDevice, TestResult};
 
 /// A number of any type from random bits; among floats are odd ones.
 trait Random: Plain {

@@ -8,8 +8,8 @@ use super::book::Book;
 use super::calls::{self, Got, Lab, Plain};
 use super::gradients::{By, own, passes, shared};
 use super::inputs::{SIZES, rng};
-use crate::harness::{TestDevice, TestResult};
-use cuda_tape_tests::ops::{Number, Ops, SOURCE, Table, numbers, threads};
+use crate::ops::{Number, Ops, SOURCE, Table, numbers, threads};
+use test_harness::{TestDevice, TestResult};
 
 pub(super) fn f32s(device: &TestDevice, book: &mut Book) -> TestResult {
     all::<f32>(device, book)

@@ -8,7 +8,7 @@ use geom_kernels::volume::{Interpolated, Volume};
 use super::book::Book;
 use super::calls::{self, Lab, Plain};
 use super::inputs::{self, Kind, SIZES, grid, middle, positions, rays, rng, voxels};
-use crate::harness::{TestDevice, TestResult};
+use test_harness::{TestDevice, TestResult};
 
 /// Calls a function for every type of values.
 macro_rules! of_every_kind {

@@ -6,7 +6,7 @@ use super::book::Book;
 use super::calls::{self, From, Lab};
 use super::inputs::{self, Kind, map, rng};
 use super::volume::of_every_kind;
-use crate::harness::{Rng, TestDevice, TestResult};
+use test_harness::{Rng, TestDevice, TestResult};
 
 /// Voxels, some twice, near the origin and far, some out of range.
 fn list(rng: &mut Rng, n: usize) -> Vec<[i32; 3]> {

@@ -1,10 +1,10 @@
-//! The recorded derivatives, `tests/integration/golden/libm.txt.gz`.
+//! The recorded derivatives, `tape/tests/suite/golden/libm.txt.gz`.
 
 use test_support::gzip;
 
 use test_harness::Failure;
 
-const PACKED: &[u8] = include_bytes!("../../../../../tests/integration/golden/libm.txt.gz");
+const PACKED: &[u8] = include_bytes!("../../golden/libm.txt.gz");
 
 /// A derivative and the error that is allowed.
 #[derive(Debug, Clone, Copy)]

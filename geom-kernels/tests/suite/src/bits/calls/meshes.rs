@@ -45,7 +45,7 @@ pub(in super::super) fn move_points(
 ) -> Got<()> {
     let mut there = mesh
         .points_mut()
-        .ok_or_else(|| crate::harness::Failure::new("the mesh does not own its points"))?;
+        .ok_or_else(|| test_harness::Failure::new("the mesh does not own its points"))?;
     Ok(there.upload(&lab.stream, points)?)
 }
 

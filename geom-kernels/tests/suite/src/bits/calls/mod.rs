@@ -23,8 +23,8 @@ pub(super) use surfaces::*;
 pub(super) use tapes::*;
 pub(super) use volumes::*;
 
-use geom_kernels_tests::Geometry;
-use crate::harness::{Failure, TestDevice};
+use crate::Geometry;
+use test_harness::{Failure, TestDevice};
 
 pub(super) type Got<T> = Result<T, Failure>;
 

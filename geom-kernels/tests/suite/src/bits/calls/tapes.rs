@@ -5,7 +5,7 @@ use nvrtc::{Options, Program};
 use tape::{Differentiable, Recorder, Seeds, Tape, Watched};
 
 use super::{Got, Lab, Plain};
-use crate::harness::TestDevice;
+use test_harness::TestDevice;
 
 /// A recording.
 pub(in super::super) fn recorded(
