@@ -7,7 +7,7 @@ use nanovdb::{
     write_file,
 };
 
-use crate::harness::{Case, Failure, Rng, TestResult, ensure, ensure_eq, nanovdb_validate};
+use test_harness::{Case, Failure, Rng, TestResult, ensure, ensure_eq, nanovdb_validate};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -8,12 +8,10 @@ mod soundness;
 
 use std::process::ExitCode;
 
-use test_harness as harness;
-
-use harness::Suite;
+use test_harness::Suite;
 
 fn main() -> ExitCode {
-    harness::main(own(), others())
+    test_harness::main(own(), others())
 }
 
 /// The tests of this program.
@@ -28,7 +26,7 @@ fn own() -> Suite {
 /// The tests of the crates.
 fn others() -> Vec<Suite> {
     vec![
-        harness::own_suite(),
+        test_harness::own_suite(),
         cuda_safe_tests::suite(),
         geom_kernels_tests::suite(),
         cuda_tape_tests::suite(),

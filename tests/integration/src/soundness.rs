@@ -1,6 +1,6 @@
 //! The tests that docs/soundness.md names exist.
 
-use crate::harness::{Case, TestResult, ensure};
+use test_harness::{Case, TestResult, ensure};
 
 /// In the program, so that the test runs where there are no sources.
 const DOCUMENT: &str = include_str!("../../../docs/soundness.md");

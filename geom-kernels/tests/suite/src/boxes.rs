@@ -8,17 +8,18 @@ use cuda_safe::{DeviceBuffer, LaunchConfig};
 
 use super::flags::{flags, module};
 use test_harness::{
-    Case, Failure, Rng, TestDevice, TestResult, deep, ensure, ensure_eq, first_difference,
+    Case, Failure, Rng, TestDevice, TestResult, cases, deep, ensure, ensure_eq, first_difference,
 };
 
 pub(super) const SOURCE: &str = include_str!("../kernels/boxes.cu");
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("geometry::boxes::f32_answers_are_exact", |d| answers::<f32>(d, "of_float")),
-        Case::device("geometry::boxes::f64_answers_are_exact", |d| answers::<f64>(d, "of_double")),
-        Case::device("geometry::boxes::no_ray_misses_a_corner_it_is_sent_to", corners),
-        Case::device("geometry::boxes::degenerate_input_has_a_meaning", degenerate),
+    cases![
+        "geometry::boxes",
+        device(f32_answers_are_exact = |d| answers::<f32>(d, "of_float")),
+        device(f64_answers_are_exact = |d| answers::<f64>(d, "of_double")),
+        device(no_ray_misses_a_corner_it_is_sent_to),
+        device(degenerate_input_has_a_meaning),
     ]
 }
 
@@ -346,7 +347,7 @@ fn check_box<T: Number>(input: &Whole, found: &Answer<T>) -> TestResult {
 
 /// Rays from anywhere to the corners of boxes that have no roundness: the corner is the only point that
 /// they have in common, or nearly, and origin, direction and t are all rounded.
-fn corners(device: &TestDevice) -> TestResult {
+fn no_ray_misses_a_corner_it_is_sent_to(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(44);
     let count = if deep() { 100_000 } else { 4_000 };
     let mut inputs = Vec::new();
@@ -381,7 +382,7 @@ fn corners(device: &TestDevice) -> TestResult {
 }
 
 /// Boxes without points, coordinates that are no numbers, rays that go nowhere.
-fn degenerate(device: &TestDevice) -> TestResult {
+fn degenerate_input_has_a_meaning(device: &TestDevice) -> TestResult {
     const INF: f64 = f64::INFINITY;
     const NAN: f64 = f64::NAN;
     let unit = [0.0, 0.0, 0.0, 1.0, 1.0, 1.0];

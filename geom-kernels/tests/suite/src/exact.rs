@@ -6,15 +6,12 @@ use rustc_apfloat::ieee::{Double, Single};
 use rustc_apfloat::{Float, Round};
 
 use super::flags::{flags, module};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, deep, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, deep, ensure_eq};
 
 pub(super) const SOURCE: &str = include_str!("../kernels/exact.cu");
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("geometry::exact::f32_has_the_bits_of_ieee", single),
-        Case::device("geometry::exact::f64_has_the_bits_of_ieee", double),
-    ]
+    cases!["geometry::exact", device(f32_has_the_bits_of_ieee), device(f64_has_the_bits_of_ieee),]
 }
 
 /// What an operation must give: these bits, or any NaN.
@@ -244,7 +241,7 @@ fn nan_f64(bits: u64) -> bool {
     f64::from_bits(bits).is_nan()
 }
 
-fn single(device: &TestDevice) -> TestResult {
+fn f32_has_the_bits_of_ieee(device: &TestDevice) -> TestResult {
     let patterns = patterns(&mut device.rng(40), 8, 23, count());
     let inputs: Vec<[u32; 3]> = patterns.iter().map(|row| row.map(|bits| bits as u32)).collect();
     // The last result is f64.
@@ -255,7 +252,7 @@ fn single(device: &TestDevice) -> TestResult {
     })
 }
 
-fn double(device: &TestDevice) -> TestResult {
+fn f64_has_the_bits_of_ieee(device: &TestDevice) -> TestResult {
     let inputs = patterns(&mut device.rng(41), 11, 52, count());
     let is_nan = |k, bits| if k == NAMES.len() { nan_f32(bits) } else { nan_f64(bits) };
     compare(device, "of_double", &inputs, &["narrow", "floor_to_long"], is_nan, |row| {

@@ -5,13 +5,10 @@ use geom_kernels::GeometryKernels;
 use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 
 use test_harness::lab::Lab;
-use test_harness::{Case, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::host("grid::rebuild_only_launches", rebuild),
-        Case::host("grid::queries_of_own_points_only_launch", queries),
-    ]
+    cases!["grid", host(rebuild_only_launches), host(queries_of_own_points_only_launch),]
 }
 
 /// Neither allocates nor waits: launches, and a memset or two.
@@ -21,7 +18,7 @@ fn only_enqueues(calls: &[&str]) -> TestResult {
     Ok(())
 }
 
-fn rebuild() -> TestResult {
+fn rebuild_only_launches() -> TestResult {
     let lab = Lab::new()?;
     let stream = lab.context.stream()?;
     let geometry = GeometryKernels::new(&lab.context);
@@ -54,7 +51,7 @@ fn rebuild() -> TestResult {
     lab.close()
 }
 
-fn queries() -> TestResult {
+fn queries_of_own_points_only_launch() -> TestResult {
     let lab = Lab::new()?;
     let stream = lab.context.stream()?;
     let geometry = GeometryKernels::new(&lab.context);

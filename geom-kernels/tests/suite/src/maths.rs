@@ -8,18 +8,17 @@ use geom_oracle::linear::{
     Matrix, Quat, add, cross, determinant, dot, inverse, largest, length, mul, normalize, outer,
     product, rotate, scale, sub, times, to_matrix, transpose, turn,
 };
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) const SOURCE: &str = include_str!("../kernels/maths.cu");
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("geometry::maths::vectors_match_f64", |d| both(d, "vectors", vectors)),
-        Case::device("geometry::maths::matrices_match_f64", |d| both(d, "matrices", matrices)),
-        Case::device("geometry::maths::rotations_match_f64", |d| both(d, "rotations", rotations)),
-        Case::device("geometry::maths::degenerate_input_has_a_meaning", |d| {
-            both(d, "degenerate", degenerate)
-        }),
+    cases![
+        "geometry::maths",
+        device(vectors_match_f64 = |d| both(d, "vectors", vectors)),
+        device(matrices_match_f64 = |d| both(d, "matrices", matrices)),
+        device(rotations_match_f64 = |d| both(d, "rotations", rotations)),
+        device(degenerate_input_has_a_meaning = |d| { both(d, "degenerate", degenerate) }),
     ]
 }
 

@@ -10,16 +10,17 @@ use geom_kernels::mesh::{Mesh, MeshOptions, shapes};
 use geom_kernels::volume::{DenseOptions, Keep, Volume, VolumeOptions};
 use geom_kernels::{Aabb, GeometryKernels, Operation};
 
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("preparation::grids", grids),
-        Case::device("preparation::trees", trees),
-        Case::device("preparation::meshes", meshes),
-        Case::device("preparation::volumes", volumes),
-        Case::device("preparation::surfaces", surfaces),
-        Case::device("preparation::every_operation", every_operation),
+    cases![
+        "preparation",
+        device(grids),
+        device(trees),
+        device(meshes),
+        device(volumes),
+        device(surfaces),
+        device(every_operation),
     ]
 }
 

@@ -2,12 +2,12 @@
 
 use cuda_safe::{DeviceBuffer, Result, Stream};
 use geom_kernels::algorithms::Algorithms;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure};
 
 use crate::Geometry;
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![Case::device("sequences::sorts_that_share_scratch", sorts_that_share_scratch)]
+    cases!["sequences", device(sorts_that_share_scratch),]
 }
 
 const N: usize = 1000;

@@ -9,12 +9,13 @@ use tape::{Param, Primal, Seeds, Tape};
 use super::awkward::refused;
 use super::basics::{close, tolerance};
 use super::ops::{Number, Ops, numbers, register, spec, threads};
-use test_harness::{Case, TestDevice, TestResult};
+use test_harness::{Case, TestDevice, TestResult, cases};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::arguments::a_number_with_memory_is_no_variable", number::<f32>),
-        Case::device("tape::arguments::one_of_two_views_is_empty", empty_view::<f32>),
+    cases![
+        "tape::arguments",
+        device(a_number_with_memory_is_no_variable = number::<f32>),
+        device(one_of_two_views_is_empty = empty_view::<f32>),
     ]
 }
 

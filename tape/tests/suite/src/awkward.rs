@@ -6,69 +6,42 @@ use tape::{Tape, Variable};
 
 use super::basics::{close, tolerance};
 use super::ops::{Adjoints, ByHand, Generated, Number, Ops, Table, numbers, threads};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::awkward::partial_writes_f32", partial_writes::<f32, ByHand>),
-        Case::device(
-            "tape::awkward::generated_partial_writes_f32",
-            partial_writes::<f32, Generated>,
-        ),
-        Case::device("tape::awkward::partial_writes_f64", partial_writes::<f64, ByHand>),
-        Case::device(
-            "tape::awkward::generated_partial_writes_f64",
-            partial_writes::<f64, Generated>,
-        ),
-        Case::device("tape::awkward::one_buffer_as_two_arguments", one_buffer_twice::<f64, ByHand>),
-        Case::device(
-            "tape::awkward::generated_one_buffer_as_two_arguments",
-            one_buffer_twice::<f64, Generated>,
-        ),
-        Case::device("tape::awkward::overlapping_slices", overlapping_slices::<f64, ByHand>),
-        Case::device(
-            "tape::awkward::generated_overlapping_slices",
-            overlapping_slices::<f64, Generated>,
-        ),
-        Case::device("tape::awkward::in_place_twice", in_place_twice::<f64, ByHand>),
-        Case::device("tape::awkward::generated_in_place_twice", in_place_twice::<f64, Generated>),
-        Case::device(
-            "tape::awkward::in_place_through_two_arguments",
-            in_place_alias::<f64, ByHand>,
-        ),
-        Case::device(
-            "tape::awkward::generated_in_place_through_two_arguments",
-            in_place_alias::<f64, Generated>,
-        ),
-        Case::device("tape::awkward::inactive_pointer", inactive_pointer::<f64, ByHand>),
-        Case::device(
-            "tape::awkward::generated_inactive_pointer",
-            inactive_pointer::<f64, Generated>,
-        ),
-        Case::device("tape::awkward::no_differentiable_path", no_path::<f32, ByHand>),
-        Case::device("tape::awkward::generated_no_differentiable_path", no_path::<f32, Generated>),
-        Case::device("tape::awkward::mutated_arrays_are_kept_or_refused", mutated::<f64, ByHand>),
-        Case::device(
-            "tape::awkward::generated_mutated_arrays_are_kept_or_refused",
-            mutated::<f64, Generated>,
-        ),
-        Case::device("tape::awkward::overwritten_by_a_constant", hidden::<f64, ByHand>),
-        Case::device(
-            "tape::awkward::generated_overwritten_by_a_constant",
-            hidden::<f64, Generated>,
-        ),
-        Case::device("tape::awkward::an_op_without_a_gradient_there", no_gradient::<f32>),
-        Case::device("tape::awkward::too_short_a_buffer", too_short::<f32, ByHand>),
-        Case::device("tape::awkward::generated_too_short_a_buffer", too_short::<f32, Generated>),
-        Case::device("tape::awkward::structures_with_pointers", structures::<f64, ByHand>),
-        Case::device(
-            "tape::awkward::generated_structures_with_pointers",
-            structures::<f64, Generated>,
-        ),
-        Case::device("tape::awkward::scattered_sums_f32", scattered::<f32, ByHand>),
-        Case::device("tape::awkward::generated_scattered_sums_f32", scattered::<f32, Generated>),
-        Case::device("tape::awkward::scattered_sums_f64", scattered::<f64, ByHand>),
-        Case::device("tape::awkward::generated_scattered_sums_f64", scattered::<f64, Generated>),
+    cases![
+        "tape::awkward",
+        device(partial_writes_f32 = partial_writes::<f32, ByHand>),
+        device(generated_partial_writes_f32 = partial_writes::<f32, Generated>),
+        device(partial_writes_f64 = partial_writes::<f64, ByHand>),
+        device(generated_partial_writes_f64 = partial_writes::<f64, Generated>),
+        device(one_buffer_as_two_arguments = one_buffer_twice::<f64, ByHand>),
+        device(generated_one_buffer_as_two_arguments = one_buffer_twice::<f64, Generated>),
+        device(overlapping_slices = overlapping_slices::<f64, ByHand>),
+        device(generated_overlapping_slices = overlapping_slices::<f64, Generated>),
+        device(in_place_twice = in_place_twice::<f64, ByHand>),
+        device(generated_in_place_twice = in_place_twice::<f64, Generated>),
+        device(in_place_through_two_arguments = in_place_alias::<f64, ByHand>),
+        device(generated_in_place_through_two_arguments = in_place_alias::<f64, Generated>),
+        device(inactive_pointer = inactive_pointer::<f64, ByHand>),
+        device(generated_inactive_pointer = inactive_pointer::<f64, Generated>),
+        device(no_differentiable_path = no_path::<f32, ByHand>),
+        device(generated_no_differentiable_path = no_path::<f32, Generated>),
+        device(mutated_arrays_are_kept_or_refused = mutated::<f64, ByHand>),
+        device(generated_mutated_arrays_are_kept_or_refused = mutated::<f64, Generated>),
+        device(overwritten_by_a_constant = hidden::<f64, ByHand>),
+        device(generated_overwritten_by_a_constant = hidden::<f64, Generated>),
+        device(an_op_without_a_gradient_there = no_gradient::<f32>),
+        device(too_short_a_buffer = too_short::<f32, ByHand>),
+        device(generated_too_short_a_buffer = too_short::<f32, Generated>),
+        device(structures_with_pointers = structures::<f64, ByHand>),
+        device(generated_structures_with_pointers = structures::<f64, Generated>),
+        device(scattered_sums_f32 = scattered::<f32, ByHand>),
+        device(generated_scattered_sums_f32 = scattered::<f32, Generated>),
+        device(scattered_sums_f64 = scattered::<f64, ByHand>),
+        device(generated_scattered_sums_f64 = scattered::<f64, Generated>),
     ]
 }
 

@@ -4,10 +4,10 @@ use cuda_safe::{DeviceBuffer, LaunchConfig, nvrtc::Program};
 use tape::{Element, OpSpec, Param, Seeds, Tape};
 
 use super::generated::{differentiate, failure};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![Case::device("tape::barriers::around_nothing", barriers)]
+    cases!["tape::barriers", device(around_nothing),]
 }
 
 /// Compares the gradient of the sum of all outputs with differences of `sum`, which does what the kernel does.
@@ -58,7 +58,7 @@ pub(super) fn numbers(seed: u64, n: usize) -> Vec<f64> {
     (0..n).map(|_| f64::from(rng.float()) + 0.01).collect()
 }
 
-fn barriers(device: &TestDevice) -> TestResult {
+fn around_nothing(device: &TestDevice) -> TestResult {
     let body = "__syncthreads(); if (i < n) out[i] = x[i] * x[i]; __syncwarp(); __syncthreads();";
     compare(device, body, &numbers(43, 40), |x| x.iter().map(|x| x * x).sum())?;
     // By device memory, threads exchange what a barrier separates.

@@ -4,13 +4,10 @@ use cuda_safe::DeviceBuffer;
 use tape::{Tape, Variable};
 
 use super::ops::{Number, Ops, numbers, threads};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, note_numbers};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, note_numbers};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::basics::saxpy_f32", saxpy::<f32>),
-        Case::device("tape::basics::saxpy_f64", saxpy::<f64>),
-    ]
+    cases!["tape::basics", device(saxpy_f32 = saxpy::<f32>), device(saxpy_f64 = saxpy::<f64>),]
 }
 
 /// Fails unless both agree to `tolerance` of the largest entry. Takes note of the bits.

@@ -6,13 +6,14 @@ use tape::check::{Jacobian, differences};
 use tape::{Recorder, Tape, Variable};
 
 use super::ops::{Number, Ops, Table, numbers, threads};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, deep, ensure};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, deep, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::chains::against_differences_and_doubles", by_hand),
-        Case::device("tape::chains::of_generated_adjoints", generated),
-        Case::device("tape::chains::the_same_bits_each_time", same_bits),
+    cases![
+        "tape::chains",
+        device(against_differences_and_doubles),
+        device(of_generated_adjoints),
+        device(the_same_bits_each_time),
     ]
 }
 
@@ -223,11 +224,11 @@ impl Host {
     }
 }
 
-fn by_hand(device: &TestDevice) -> TestResult {
+fn against_differences_and_doubles(device: &TestDevice) -> TestResult {
     chains(device, &Ops::of::<f32>(device)?, &Ops::of::<f64>(device)?)
 }
 
-fn generated(device: &TestDevice) -> TestResult {
+fn of_generated_adjoints(device: &TestDevice) -> TestResult {
     chains(device, &Ops::generated::<f32>(device)?, &Ops::generated::<f64>(device)?)
 }
 
@@ -246,7 +247,7 @@ fn chains(device: &TestDevice, singles: &Ops, doubles: &Ops) -> TestResult {
 }
 
 /// Deterministic tapes give the same bits in 100 runs (10 where that takes long).
-fn same_bits(device: &TestDevice) -> TestResult {
+fn the_same_bits_each_time(device: &TestDevice) -> TestResult {
     let ops = Ops::of::<f32>(device)?;
     let first = gradients::<f32>(device, &ops, 950, true)?;
     let plain = gradients::<f32>(device, &ops, 950, false)?;

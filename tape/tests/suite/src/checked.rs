@@ -1,6 +1,6 @@
 //! Generated adjoints under the checkers of the software device.
 
-use test_harness::{Case, TestResult, check, ensure};
+use test_harness::{Case, TestResult, cases, check, ensure};
 
 /// Cases that launch generated adjoints: of all constructs, with sums that threads share, private copies, and scratch
 /// memory that does not suffice.
@@ -22,7 +22,7 @@ const OF_GENERATED_ADJOINTS: [&str; 14] = [
 ];
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![Case::host("checkers::generated_adjoints", generated_adjoints).long()]
+    cases!["checkers", host(generated_adjoints).long(),]
 }
 
 /// Nothing is found in generated adjoints, which ran.

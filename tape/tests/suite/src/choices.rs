@@ -6,14 +6,15 @@ use tape::{Element, OpSpec, Param, Seeds, Tape};
 
 use super::barriers::{compare, numbers};
 use super::generated::{differentiate, failure};
-use test_harness::{Case, TestDevice, TestResult, ensure};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::choices::addresses", addresses),
-        Case::device("tape::choices::copies", copies),
-        Case::device("tape::choices::local_arrays", local_arrays),
-        Case::device("tape::choices::constant_outputs", constant_outputs),
+    cases![
+        "tape::choices",
+        device(addresses),
+        device(copies),
+        device(local_arrays),
+        device(constant_outputs),
     ]
 }
 

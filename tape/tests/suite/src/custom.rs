@@ -6,12 +6,13 @@ use tape::{Adjoint, CustomOp, Handle, Op, Primal, Recorder, Seeds, Tape};
 use super::awkward::refused;
 use super::basics::{close, tolerance};
 use super::ops::{Number, Ops, module, numbers, threads};
-use test_harness::{Case, TestDevice, TestResult, ensure};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::custom::kernels_of_its_own", own_kernels::<f32>),
-        Case::device("tape::custom::recomputed_by_an_inner_tape", checkpoint::<f64>),
+    cases![
+        "tape::custom",
+        device(kernels_of_its_own = own_kernels::<f32>),
+        device(recomputed_by_an_inner_tape = checkpoint::<f64>),
     ]
 }
 

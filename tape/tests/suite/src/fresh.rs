@@ -5,16 +5,17 @@ use tape::{Tape, Variable};
 
 use super::basics::{close, tolerance};
 use super::ops::{Number, Ops, numbers, threads};
-use test_harness::{Case, TestDevice, TestResult};
+use test_harness::{Case, TestDevice, TestResult, cases};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::fresh::an_output_that_nobody_used_f32", unused_output::<f32>),
-        Case::device("tape::fresh::an_output_that_nobody_used_f64", unused_output::<f64>),
-        Case::device("tape::fresh::a_number_whose_adjoint_is_resumed_f32", resumed::<f32>),
-        Case::device("tape::fresh::a_number_whose_adjoint_is_resumed_f64", resumed::<f64>),
-        Case::device("tape::fresh::working_memory_outlives_an_overflow_f32", kept_marks::<f32>),
-        Case::device("tape::fresh::working_memory_outlives_an_overflow_f64", kept_marks::<f64>),
+    cases![
+        "tape::fresh",
+        device(an_output_that_nobody_used_f32 = unused_output::<f32>),
+        device(an_output_that_nobody_used_f64 = unused_output::<f64>),
+        device(a_number_whose_adjoint_is_resumed_f32 = resumed::<f32>),
+        device(a_number_whose_adjoint_is_resumed_f64 = resumed::<f64>),
+        device(working_memory_outlives_an_overflow_f32 = kept_marks::<f32>),
+        device(working_memory_outlives_an_overflow_f64 = kept_marks::<f64>),
     ]
 }
 

@@ -8,20 +8,21 @@ use tape::{
 };
 
 use super::ops::Number;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::generated::gradients_are_the_differences", functions),
-        Case::device("tape::generated::gradients_of_numbers_are_summed", numbers),
-        Case::device("tape::generated::kernels_in_place", in_place),
-        Case::device("tape::generated::what_is_updated_without_a_gradient", updates),
-        Case::device("tape::generated::gathers_and_scatters", scatters),
-        Case::device("tape::generated::vectors", vectors),
-        Case::device("tape::generated::what_is_not_chosen_has_no_gradient", not_chosen),
-        Case::device("tape::generated::what_has_no_adjoint_is_named", refused),
-        Case::device("tape::generated::what_was_derived", derived),
-        Case::device("tape::generated::deterministic_tapes", deterministic),
+    cases![
+        "tape::generated",
+        device(gradients_are_the_differences),
+        device(gradients_of_numbers_are_summed),
+        device(kernels_in_place),
+        device(what_is_updated_without_a_gradient),
+        device(gathers_and_scatters),
+        device(vectors),
+        device(what_is_not_chosen_has_no_gradient),
+        device(what_has_no_adjoint_is_named),
+        device(what_was_derived),
+        device(deterministic_tapes),
     ]
 }
 
@@ -137,7 +138,7 @@ fn same(name: &str, given: &Jacobian, wanted: &Jacobian, most: f64) -> TestResul
     Ok(())
 }
 
-fn functions(device: &TestDevice) -> TestResult {
+fn gradients_are_the_differences(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, Rng::new(231));
     for (name, body) in FUNCTIONS {
         let wide = differentiate(device, spec::<f64>(), &function::<f64>(body)).map_err(failure)?;
@@ -161,7 +162,7 @@ pub(super) fn failure(error: DifferentiateError) -> Failure {
 }
 
 /// The gradient of the sum of all outputs by a, and the outputs' sum for other values of a.
-fn numbers(device: &TestDevice) -> TestResult {
+fn gradients_of_numbers_are_summed(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, Rng::new(232));
     let body = "real y = x[i]; out[i] = y > 0 ? a * a * y : a * y * y;";
     let wide = differentiate(device, spec::<f64>(), &function::<f64>(body)).map_err(failure)?;
@@ -198,7 +199,7 @@ fn by_a<T: Number>(stream: &Stream, op: &Op, x: &[f64], block: u32) -> Result<f6
 }
 
 /// `x = a x x` in place, twice.
-fn in_place(device: &TestDevice) -> TestResult {
+fn kernels_in_place(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, Rng::new(233));
     let program = source::<f64>(
         "extern \"C\" __global__ void f(real a, real* x, unsigned n) {
@@ -242,7 +243,7 @@ fn in_place(device: &TestDevice) -> TestResult {
 }
 
 /// Springs: each reads the ends and adds a force to both.
-fn scatters(device: &TestDevice) -> TestResult {
+fn gathers_and_scatters(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, Rng::new(234));
     let program = source::<f64>(
         "extern \"C\" __global__ void f(real stiffness, const unsigned* ends, const real* x, real* force,
@@ -371,7 +372,7 @@ fn vectors(device: &TestDevice) -> TestResult {
 }
 
 /// A second result depends on what is updated, and nothing on what it is updated to.
-fn updates(device: &TestDevice) -> TestResult {
+fn what_is_updated_without_a_gradient(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, Rng::new(237));
     let spec = || {
         OpSpec::new("f")
@@ -412,7 +413,7 @@ fn updates(device: &TestDevice) -> TestResult {
 }
 
 /// Where nothing is chosen, an infinite derivative is no gradient; and the rules at points without a derivative.
-fn not_chosen(device: &TestDevice) -> TestResult {
+fn what_is_not_chosen_has_no_gradient(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let zero = |body: &str, x: f64, wanted: f64| -> TestResult {
         for block in [1, 32] {
@@ -442,7 +443,7 @@ fn not_chosen(device: &TestDevice) -> TestResult {
 }
 
 /// Every reason is named with its line.
-fn refused(device: &TestDevice) -> TestResult {
+fn what_has_no_adjoint_is_named(device: &TestDevice) -> TestResult {
     let reasons = |program: Program, spec: OpSpec| match differentiate(device, spec, &program) {
         Err(DifferentiateError::NotDifferentiable(error)) => Ok(error.refusals),
         Err(other) => Err(failure(other)),
@@ -500,7 +501,7 @@ fn refused(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn derived(device: &TestDevice) -> TestResult {
+fn what_was_derived(device: &TestDevice) -> TestResult {
     let program = function::<f32>("out[i] = a * x[i];");
     let [first, second] = [0; 2].map(|_| differentiate(device, spec::<f32>(), &program));
     let (first, second) = (first.map_err(failure)?, second.map_err(failure)?);
@@ -529,7 +530,7 @@ fn derived(device: &TestDevice) -> TestResult {
 }
 
 /// Gradients that no two threads share are deterministic; others need a log that generated adjoints lack.
-fn deterministic(device: &TestDevice) -> TestResult {
+fn deterministic_tapes(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let body = "out[i] = x[i] * x[i];";
     let element = Element::F32;

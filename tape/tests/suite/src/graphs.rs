@@ -6,30 +6,33 @@ use tape::{Tape, Variable};
 use super::awkward::refused;
 use super::basics::{close, near, tolerance};
 use super::ops::{Adjoints, ByHand, Generated, Number, Ops, numbers, threads};
-use test_harness::{Case, TestDevice, TestResult, first_difference};
+use test_harness::{Case, TestDevice, TestResult, cases, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::graphs::forward_and_backward_in_one", |device| {
-            one_graph::<f32>(device, &Ops::of::<f32>(device)?, &[false, true])
-        }),
-        Case::device("tape::graphs::forward_and_backward_in_two", |device| {
-            two_graphs::<f64>(device, &Ops::of::<f64>(device)?)
-        }),
-        Case::device("tape::graphs::backward_of_what_ran", |device| {
-            backward_alone::<f64>(device, &Ops::of::<f64>(device)?)
-        }),
-        Case::device("tape::graphs::of_generated_adjoints", |device| {
-            one_graph::<f32>(device, &Ops::generated::<f32>(device)?, &[false])?;
-            two_graphs::<f64>(device, &Ops::generated::<f64>(device)?)?;
-            backward_alone::<f64>(device, &Ops::generated::<f64>(device)?)
-        }),
-        Case::device("tape::graphs::scratch_overflow_is_told", overflow::<f64, ByHand>),
-        Case::device(
-            "tape::graphs::generated_scratch_overflow_is_told",
-            overflow::<f64, Generated>,
+    cases![
+        "tape::graphs",
+        device(
+            forward_and_backward_in_one =
+                |device| { one_graph::<f32>(device, &Ops::of::<f32>(device)?, &[false, true]) }
         ),
-        Case::device("tape::graphs::gradients_of_a_pass_that_never_ran", never_ran::<f32>),
+        device(
+            forward_and_backward_in_two =
+                |device| { two_graphs::<f64>(device, &Ops::of::<f64>(device)?) }
+        ),
+        device(
+            backward_of_what_ran =
+                |device| { backward_alone::<f64>(device, &Ops::of::<f64>(device)?) }
+        ),
+        device(
+            of_generated_adjoints = |device| {
+                one_graph::<f32>(device, &Ops::generated::<f32>(device)?, &[false])?;
+                two_graphs::<f64>(device, &Ops::generated::<f64>(device)?)?;
+                backward_alone::<f64>(device, &Ops::generated::<f64>(device)?)
+            }
+        ),
+        device(scratch_overflow_is_told = overflow::<f64, ByHand>),
+        device(generated_scratch_overflow_is_told = overflow::<f64, Generated>),
+        device(gradients_of_a_pass_that_never_ran = never_ran::<f32>),
     ]
 }
 

@@ -12,15 +12,15 @@ use tape::{
 };
 
 use super::generated::{differentiate, failure, is_as_right_as_known};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, deep, ensure};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, deep, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::halves::gradients_are_those_of_doubles", twins),
-        Case::fault("tape::halves::gradients_are_the_tangents", tangents)
-            .variables(&[("CUDA_EMU_TANGENTS", "1")]),
-        Case::device("tape::halves::what_was_derived", derived),
-        Case::device("tape::halves::what_has_no_adjoint_is_named", refused),
+    cases![
+        "tape::halves",
+        device(gradients_are_those_of_doubles),
+        fault(gradients_are_the_tangents).variables(&[("CUDA_EMU_TANGENTS", "1")]),
+        device(what_was_derived),
+        device(what_has_no_adjoint_is_named),
     ]
 }
 
@@ -223,7 +223,7 @@ fn kernels<H: Half>(device: &TestDevice) -> Result<Vec<Row>> {
     Ok(KERNELS.into_iter().filter(|(name, ..)| sums || *name != "packed sums").collect())
 }
 
-fn twins(device: &TestDevice) -> TestResult {
+fn gradients_are_those_of_doubles(device: &TestDevice) -> TestResult {
     twins_of::<f16>(device)?;
     twins_of::<bf16>(device)
 }
@@ -273,7 +273,7 @@ fn by_differences(stream: &Stream, kernel: &Kernel, [x, y, out]: [&[f64]; 3]) ->
     })
 }
 
-fn tangents(device: &TestDevice) -> TestResult {
+fn gradients_are_the_tangents(device: &TestDevice) -> TestResult {
     tangents_of::<f16>(device)?;
     tangents_of::<bf16>(device)
 }
@@ -312,7 +312,7 @@ fn tangents_of<H: Half>(device: &TestDevice) -> TestResult {
 }
 
 /// Gradients of a thread's own elements need no atomics, and lie where the values lie.
-fn derived(device: &TestDevice) -> TestResult {
+fn what_was_derived(device: &TestDevice) -> TestResult {
     let op =
         differentiate(device, spec(Element::F16), &of_halves::<f16>(SAXPY)).map_err(failure)?;
     let derivation = op.derivation().ok_or_else(|| Failure::new("it was generated"))?;
@@ -325,7 +325,7 @@ fn derived(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn refused(device: &TestDevice) -> TestResult {
+fn what_has_no_adjoint_is_named(device: &TestDevice) -> TestResult {
     for (body, reason, line) in [
         (
             "if (i < n) out[i] = __ushort_as_half(__half_as_ushort(x[i]) + 1) * y[i] * a;",

@@ -4,13 +4,10 @@ use cuda_safe::{DeviceBuffer, LaunchConfig, nvrtc::Program};
 use tape::{Element, Gradients, NotSaved, Op, OpSpec, Param, Primal, Seeds, Tape};
 
 use super::generated::{differentiate, failure};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::kept::overwritten_after_a_loop", overwritten),
-        Case::device("tape::kept::vjp_without_what_a_loop_reads", missing),
-    ]
+    cases!["tape::kept", device(overwritten_after_a_loop), device(vjp_without_what_a_loop_reads),]
 }
 
 const N: usize = 8;
@@ -64,7 +61,7 @@ fn numbers() -> Vec<f32> {
 }
 
 /// A recorded fill of `w` behind the launch changes no gradient.
-fn overwritten(device: &TestDevice) -> TestResult {
+fn overwritten_after_a_loop(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let ones = DeviceBuffer::from_slice(&stream, &[1.0f32; N])?;
     for body in BODIES {
@@ -87,7 +84,7 @@ fn overwritten(device: &TestDevice) -> TestResult {
 }
 
 /// `vjp` without `w` is refused where the adjoint reads it, and otherwise as right as with it.
-fn missing(device: &TestDevice) -> TestResult {
+fn vjp_without_what_a_loop_reads(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let ones = DeviceBuffer::from_slice(&stream, &[1.0f32; N])?;
     let mut refused = 0;

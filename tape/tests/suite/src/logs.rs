@@ -6,15 +6,16 @@ use tape::{Element, Op, OpSpec, Param, Seeds, Tape, Variable};
 
 use super::awkward::refused;
 use super::generated::{differentiate, failure};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::logs::a_network_with_active_weights", network),
-        Case::device("tape::logs::sums_in_strides", strides),
-        Case::device("tape::logs::the_same_bits_in_each_run", same_bits),
-        Case::device("tape::logs::too_little_room", too_little),
-        Case::device("tape::logs::gradients_that_are_taken_and_added_to", taken),
+    cases![
+        "tape::logs",
+        device(a_network_with_active_weights = network),
+        device(sums_in_strides = strides),
+        device(the_same_bits_in_each_run),
+        device(too_little_room),
+        device(gradients_that_are_taken_and_added_to),
     ]
 }
 
@@ -226,7 +227,7 @@ impl Powers {
 }
 
 /// With enough scratch memory, with too little, and on a tape that is used again: sums over threads too.
-fn same_bits(device: &TestDevice) -> TestResult {
+fn the_same_bits_in_each_run(device: &TestDevice) -> TestResult {
     let (stream, op) = (device.stream()?, made(device, "powers")?);
     let runs = if device.runs_machine_code() { 100 } else { 6 };
     let mut state = Powers::new(&stream, 5000)?;
@@ -255,7 +256,7 @@ fn same_bits(device: &TestDevice) -> TestResult {
 }
 
 /// A log that is too small is an error that says so, and one that was said to be larger is enough.
-fn too_little(device: &TestDevice) -> TestResult {
+fn too_little_room(device: &TestDevice) -> TestResult {
     let (stream, op) = (device.stream()?, made(device, "powers")?);
     let mut state = Powers::new(&stream, 100)?;
     let mut tape = Tape::new(&stream)?;
@@ -292,7 +293,7 @@ fn too_little(device: &TestDevice) -> TestResult {
 }
 
 /// A gradient that the reverse of a store reads can't be in the log: a deterministic tape refuses, another does not.
-fn taken(device: &TestDevice) -> TestResult {
+fn gradients_that_are_taken_and_added_to(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let buffer = |name| Param::buffer(name, Element::F32).active();
     let spec = OpSpec::new("mixed")

@@ -7,17 +7,18 @@ use tape::{Element, Op, OpSpec, Param, Primal, Seeds, Tape};
 use super::basics::{close, tolerance};
 use super::generated::failure;
 use super::ops::{Number, Ops, generate, module, numbers, register, spec, threads};
-use test_harness::{Case, TestDevice, TestResult, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::masks::assign_and_drop", assign_and_drop),
-        Case::device("tape::masks::values_at_exit_f32", at_exit::<f32>),
-        Case::device("tape::masks::values_at_exit_f64", at_exit::<f64>),
-        Case::device("tape::masks::private_values", private::<f64>),
-        Case::device("tape::masks::generated_assign_and_drop", generated::<f32>),
-        Case::device("tape::masks::generated_values_at_entry_f32", at_entry::<f32>),
-        Case::device("tape::masks::generated_values_at_entry_f64", at_entry::<f64>),
+    cases![
+        "tape::masks",
+        device(assign_and_drop),
+        device(values_at_exit_f32 = at_exit::<f32>),
+        device(values_at_exit_f64 = at_exit::<f64>),
+        device(private_values = private::<f64>),
+        device(generated_assign_and_drop = generated::<f32>),
+        device(generated_values_at_entry_f32 = at_entry::<f32>),
+        device(generated_values_at_entry_f64 = at_entry::<f64>),
     ]
 }
 

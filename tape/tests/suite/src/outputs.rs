@@ -6,18 +6,19 @@ use tape::{Element, Op, Param, Primal, Tape};
 use super::awkward::refused;
 use super::basics::{close, tolerance};
 use super::ops::{Number, Ops, module, numbers, register, spec, threads};
-use test_harness::{Case, TestDevice, TestResult};
+use test_harness::{Case, TestDevice, TestResult, cases};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::outputs::a_part_that_nobody_knows", part::<f32>),
-        Case::device("tape::outputs::detached_f32", detached::<f32>),
-        Case::device("tape::outputs::detached_f64", detached::<f64>),
-        Case::device("tape::outputs::detached_updates_f32", updated::<f32>),
-        Case::device("tape::outputs::detached_updates_f64", updated::<f64>),
-        Case::device("tape::outputs::detached_sums", accumulated::<f64>),
-        Case::device("tape::outputs::a_second_output_without_a_gradient", second::<f64>),
-        Case::device("tape::outputs::memory_that_becomes_something_else", other_type),
+    cases![
+        "tape::outputs",
+        device(a_part_that_nobody_knows = part::<f32>),
+        device(detached_f32 = detached::<f32>),
+        device(detached_f64 = detached::<f64>),
+        device(detached_updates_f32 = updated::<f32>),
+        device(detached_updates_f64 = updated::<f64>),
+        device(detached_sums = accumulated::<f64>),
+        device(a_second_output_without_a_gradient = second::<f64>),
+        device(memory_that_becomes_something_else),
     ]
 }
 
@@ -199,7 +200,7 @@ fn second<T: Number>(device: &TestDevice) -> TestResult {
 }
 
 /// What is overwritten as bytes does not depend on what it was.
-fn other_type(device: &TestDevice) -> TestResult {
+fn memory_that_becomes_something_else(device: &TestDevice) -> TestResult {
     let (stream, ops) = (device.stream()?, Ops::of::<f32>(device)?);
     let x = DeviceBuffer::from_slice(&stream, &numbers::<f32>(&mut device.rng(887), N))?;
     let (mut y, mut loss) = (zeros::<f32>(&stream, N)?, zeros::<f32>(&stream, 1)?);

@@ -6,12 +6,13 @@ use tape::{Op, Param, Primal, Tape};
 use super::awkward::refused;
 use super::basics::{close, tolerance};
 use super::ops::{Number, Ops, numbers, register, spec, threads};
-use test_harness::{Case, TestDevice, TestResult, ensure};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::primals::what_it_updates_is_the_memory_itself", in_place::<f32>),
-        Case::device("tape::primals::an_integer_is_no_float", classes::<f32>),
+    cases![
+        "tape::primals",
+        device(what_it_updates_is_the_memory_itself = in_place::<f32>),
+        device(an_integer_is_no_float = classes::<f32>),
     ]
 }
 

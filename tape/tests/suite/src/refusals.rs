@@ -6,18 +6,19 @@ use tape::ptx_ad::Reason;
 use tape::{DifferentiateError, Element, Op, OpSpec, Param, Seeds, Tape};
 
 use super::generated::{differentiate, failure};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::refusals::specifications", specifications),
-        Case::device("tape::refusals::kernels", kernels),
+    cases![
+        "tape::refusals",
+        device(specifications),
+        device(kernels),
         // Any error will do, also that of a fault.
-        Case::fault("tape::refusals::texts", texts),
-        Case::device("tape::refusals::texts_without_lines", without_lines),
-        Case::device("tape::refusals::three_dimensions", three_dimensions),
-        Case::device("tape::refusals::outputs_without_a_gradient", one_output),
-        Case::device("tape::refusals::numbers_that_are_special", special),
+        fault(texts),
+        device(texts_without_lines),
+        device(three_dimensions),
+        device(outputs_without_a_gradient),
+        device(numbers_that_are_special),
     ]
 }
 
@@ -235,7 +236,7 @@ fn from_text(device: &TestDevice, text: &str) -> Result<Op, DifferentiateError> 
     unsafe { spec().differentiate_ptx(device.context(), text) }
 }
 
-fn without_lines(device: &TestDevice) -> TestResult {
+fn texts_without_lines(device: &TestDevice) -> TestResult {
     is_right(device, &from_text(device, TEXT).map_err(failure)?)?;
     let text = TEXT.replace(
         "mul.f32 %f3, %f3, %f1;",
@@ -348,7 +349,7 @@ fn three_dimensions(device: &TestDevice) -> TestResult {
 }
 
 /// Of two outputs one has no gradient, or a part of one.
-fn one_output(device: &TestDevice) -> TestResult {
+fn outputs_without_a_gradient(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let source = program(
         "extern \"C\" __global__ void f(const double* x, double* y, double* z, unsigned n) {
@@ -411,7 +412,7 @@ fn one_output(device: &TestDevice) -> TestResult {
 
 /// Infinite numbers, none and those that are not normal go into one element's gradient alone, and come out of rules as
 /// the documentation says.
-fn special(device: &TestDevice) -> TestResult {
+fn numbers_that_are_special(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let least = f32::from_bits(1);
     let host = [

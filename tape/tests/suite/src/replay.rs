@@ -8,19 +8,21 @@ use tape::{
 
 use super::generated::{differentiate, failure};
 use super::ops::Number;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
+use test_harness::{
+    Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::replay::compaction_f32", compaction::<f32>),
-        Case::device("tape::replay::compaction_f64", compaction::<f64>),
-        Case::device("tape::replay::a_buffer_for_two_launches", twice),
-        Case::device("tape::replay::overwritten_by_the_host", by_host),
-        Case::device("tape::replay::lists_of_cells", lists),
-        Case::device("tape::replay::loops", loops),
-        Case::device("tape::replay::misuse_is_named", misuse),
-        Case::fault("tape::replay::checked_by_tangents", checked)
-            .variables(&[("CUDA_EMU_TANGENTS", "1")]),
+    cases![
+        "tape::replay",
+        device(compaction_f32 = compaction::<f32>),
+        device(compaction_f64 = compaction::<f64>),
+        device(a_buffer_for_two_launches),
+        device(overwritten_by_the_host),
+        device(lists_of_cells),
+        device(loops),
+        device(misuse_is_named),
+        fault(checked_by_tangents).variables(&[("CUDA_EMU_TANGENTS", "1")]),
     ]
 }
 
@@ -119,7 +121,7 @@ fn compaction<T: Number>(device: &TestDevice) -> TestResult {
 }
 
 /// The second launch overwrites what the first has stored for its adjoint: the tape has a copy.
-fn twice(device: &TestDevice) -> TestResult {
+fn a_buffer_for_two_launches(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, Rng::new(2371));
     let op = keep::<f64>(device)?;
     let n = 300;
@@ -149,7 +151,7 @@ fn twice(device: &TestDevice) -> TestResult {
 }
 
 /// What the adjoint would load is gone.
-fn by_host(device: &TestDevice) -> TestResult {
+fn overwritten_by_the_host(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, Rng::new(2372));
     let op = keep::<f32>(device)?;
     let x = upload::<f32>(&stream, &mut rng, 40)?;
@@ -173,7 +175,7 @@ fn by_host(device: &TestDevice) -> TestResult {
 }
 
 /// A list for each cell is made beside what is differentiated: the adjoint loads no part of it.
-fn lists(device: &TestDevice) -> TestResult {
+fn lists_of_cells(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, Rng::new(2373));
     let source = program::<f64>(
         "extern \"C\" __global__ void f(real a, const real* x, real* out, unsigned* count, unsigned* slots, unsigned n) {
@@ -263,7 +265,7 @@ fn loops(device: &TestDevice) -> TestResult {
     near(&tape.gradient(&x)?.to_vec(&stream)?, &wanted)
 }
 
-fn misuse(device: &TestDevice) -> TestResult {
+fn misuse_is_named(device: &TestDevice) -> TestResult {
     let refused =
         |source: &Program, slots: Param| match differentiate(device, spec::<f32>(slots), source) {
             Err(DifferentiateError::NotDifferentiable(error)) => Ok(error),
@@ -316,7 +318,7 @@ fn misuse(device: &TestDevice) -> TestResult {
 }
 
 /// `gradcheck` finds nothing wrong.
-fn checked(device: &TestDevice) -> TestResult {
+fn checked_by_tangents(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, Rng::new(2376));
     let op = keep::<f64>(device)?;
     // On a GPU, where the elements of several warps go changes from run to run: differences say nothing.

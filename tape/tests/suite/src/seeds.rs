@@ -5,14 +5,17 @@ use tape::{Element, Op, OpSpec, Param, Seeds, Tape};
 
 use super::generated::{differentiate, failure};
 use super::ops::{Ops, threads};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::seeds::read_where_they_are", read_where_they_are),
-        Case::device("tape::seeds::left_as_they_are", left_as_they_are),
-        Case::device("tape::seeds::in_graphs", in_graphs),
-        Case::device("tape::seeds::of_sixteen_bits", of_sixteen_bits),
+    cases![
+        "tape::seeds",
+        device(read_where_they_are),
+        device(left_as_they_are),
+        device(in_graphs),
+        device(of_sixteen_bits),
     ]
 }
 

@@ -6,15 +6,16 @@ use tape::{Op, Param, Primal, Tape};
 use super::awkward::refused;
 use super::basics::{close, tolerance};
 use super::ops::{Number, Ops, module, numbers, register, spec, threads};
-use test_harness::{Case, TestDevice, TestResult};
+use test_harness::{Case, TestDevice, TestResult, cases};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::shapes::too_few_threads_f32", too_few::<f32>),
-        Case::device("tape::shapes::too_few_threads_f64", too_few::<f64>),
-        Case::device("tape::shapes::threads_that_go_on", grid_stride::<f64>),
-        Case::device("tape::shapes::no_threads", none::<f32>),
-        Case::device("tape::shapes::an_adjoint_without_threads", no_adjoint::<f32>),
+    cases![
+        "tape::shapes",
+        device(too_few_threads_f32 = too_few::<f32>),
+        device(too_few_threads_f64 = too_few::<f64>),
+        device(threads_that_go_on = grid_stride::<f64>),
+        device(no_threads = none::<f32>),
+        device(an_adjoint_without_threads = no_adjoint::<f32>),
     ]
 }
 

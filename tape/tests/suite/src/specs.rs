@@ -5,15 +5,16 @@ use tape::{Element, OpSpec, Param, Primal, Tape};
 
 use super::awkward::refused;
 use super::ops::{Table, module, register, threads};
-use test_harness::{Case, Compiler, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Compiler, Failure, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::specs::what_does_not_fit_is_named", misfits),
-        Case::device("tape::specs::an_argument_of_one_type", one_type),
-        Case::device("tape::specs::another_abi_is_told", other_abi),
-        Case::compile("tape::specs::the_header_compiles_alone", header),
-        Case::compile("tape::specs::the_frame_lies_as_on_the_device", layout),
+    cases![
+        "tape::specs",
+        device(what_does_not_fit_is_named),
+        device(an_argument_of_one_type),
+        device(another_abi_is_told),
+        compile(the_header_compiles_alone),
+        compile(the_frame_lies_as_on_the_device),
     ]
 }
 
@@ -29,7 +30,7 @@ fn a() -> Param {
     Param::scalar("a", Element::F32).active()
 }
 
-fn misfits(device: &TestDevice) -> TestResult {
+fn what_does_not_fit_is_named(device: &TestDevice) -> TestResult {
     let module = module(device)?;
     let n = || Param::value("n");
     let try_it = |name: &'static str, params: Vec<Param>, part: &str| {
@@ -116,7 +117,7 @@ const VIEWS: &str = r#"
     }"#;
 
 /// A kernel that follows pointers in a view is given that view, and no numbers in its place.
-fn one_type(device: &TestDevice) -> TestResult {
+fn an_argument_of_one_type(device: &TestDevice) -> TestResult {
     let (stream, n) = (device.stream()?, 3u32);
     let module = Module::compile(device.context(), tape::program(VIEWS))?;
     let spec = OpSpec::new("first")
@@ -165,7 +166,7 @@ const OTHER: &str = r#"
         geom::tape::grad_own(frame, 0, gx + threadIdx.x, geom::tape::grad_take(frame, 1, gout + threadIdx.x));
     }"#;
 
-fn other_abi(device: &TestDevice) -> TestResult {
+fn another_abi_is_told(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let module = Module::compile(device.context(), tape::program(OTHER).name("other.cu"))?;
     let spec = OpSpec::new("copy")
@@ -185,7 +186,7 @@ fn other_abi(device: &TestDevice) -> TestResult {
     refused(tape.backward(&stream, &y), "another version of geom/tape.cuh")
 }
 
-fn header(compiler: &Compiler) -> TestResult {
+fn the_header_compiles_alone(compiler: &Compiler) -> TestResult {
     use nvrtc::{Arch, Cache};
     for source in [super::ops::SOURCE, "#include <geom/tape.cuh>\n#include <geom/tape.cuh>\n"] {
         let program = tape::program(source).cuda_headers(false).library(&compiler.library);
@@ -199,7 +200,7 @@ fn header(compiler: &Compiler) -> TestResult {
 }
 
 /// The frame lies for the host as for the device.
-fn layout(compiler: &Compiler) -> TestResult {
+fn the_frame_lies_as_on_the_device(compiler: &Compiler) -> TestResult {
     use std::mem::offset_of;
     use tape::Frame;
     let fields = [

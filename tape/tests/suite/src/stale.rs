@@ -12,42 +12,25 @@ use tape::{Adjoint, CustomOp, Handle, Primal, Seeds, Tape};
 use super::awkward::refused;
 use super::basics::{close, tolerance};
 use super::ops::{Adjoints, ByHand, Generated, Number, numbers, threads};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::stale::written_before_it_is_used", before_use::<f32, ByHand>),
-        Case::device(
-            "tape::stale::generated_written_before_it_is_used",
-            before_use::<f32, Generated>,
-        ),
-        Case::device("tape::stale::parts_of_what_a_launch_is_given", parts::<f64, ByHand>),
-        Case::device(
-            "tape::stale::generated_parts_of_what_a_launch_is_given",
-            parts::<f64, Generated>,
-        ),
-        Case::device("tape::stale::written_by_the_host", by_host::<f32, ByHand>),
-        Case::device("tape::stale::generated_written_by_the_host", by_host::<f32, Generated>),
-        Case::device("tape::stale::two_arguments_that_write", two_writers::<f32, ByHand>),
-        Case::device(
-            "tape::stale::generated_two_arguments_that_write",
-            two_writers::<f32, Generated>,
-        ),
-        Case::device("tape::stale::asked_for_as_another_type", other_type::<f32, ByHand>),
-        Case::device(
-            "tape::stale::generated_asked_for_as_another_type",
-            other_type::<f32, Generated>,
-        ),
-        Case::device(
-            "tape::stale::launches_that_fail_leave_nothing",
-            failed_launches::<f64, ByHand>,
-        ),
-        Case::device(
-            "tape::stale::generated_launches_that_fail_leave_nothing",
-            failed_launches::<f64, Generated>,
-        ),
-        Case::device("tape::stale::handles_of_another_operation", other_handles),
-        Case::device("tape::stale::an_adjoint_that_panics", panics),
+    cases![
+        "tape::stale",
+        device(written_before_it_is_used = before_use::<f32, ByHand>),
+        device(generated_written_before_it_is_used = before_use::<f32, Generated>),
+        device(parts_of_what_a_launch_is_given = parts::<f64, ByHand>),
+        device(generated_parts_of_what_a_launch_is_given = parts::<f64, Generated>),
+        device(written_by_the_host = by_host::<f32, ByHand>),
+        device(generated_written_by_the_host = by_host::<f32, Generated>),
+        device(two_arguments_that_write = two_writers::<f32, ByHand>),
+        device(generated_two_arguments_that_write = two_writers::<f32, Generated>),
+        device(asked_for_as_another_type = other_type::<f32, ByHand>),
+        device(generated_asked_for_as_another_type = other_type::<f32, Generated>),
+        device(launches_that_fail_leave_nothing = failed_launches::<f64, ByHand>),
+        device(generated_launches_that_fail_leave_nothing = failed_launches::<f64, Generated>),
+        device(handles_of_another_operation),
+        device(an_adjoint_that_panics),
     ]
 }
 
@@ -345,7 +328,7 @@ fn record(
     Ok(handle)
 }
 
-fn other_handles(device: &TestDevice) -> TestResult {
+fn handles_of_another_operation(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let buffer = || DeviceBuffer::<f32>::zeroed(&stream, N);
     let (x, mut y, mut z) = (buffer()?, buffer()?, buffer()?);
@@ -369,7 +352,7 @@ fn other_handles(device: &TestDevice) -> TestResult {
 
 /// A panic of a user's adjoint comes through; the tape says afterwards that it can't go there again, and
 /// can be recorded anew.
-fn panics(device: &TestDevice) -> TestResult {
+fn an_adjoint_that_panics(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let buffer = || DeviceBuffer::<f32>::zeroed(&stream, N);
     let (x, mut y) = (buffer()?, buffer()?);

@@ -2,13 +2,14 @@
 
 use super::graphs::{N, State};
 use super::ops::{Number, Ops, numbers};
-use test_harness::{Case, TestDevice, TestResult};
+use test_harness::{Case, TestDevice, TestResult, cases};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::streams::each_step_on_another", each_step_on_another::<f32>),
-        Case::device("tape::streams::branches_of_a_graph", branches_of_a_graph::<f64>),
-        Case::device("tape::streams::graphs_of_two_tapes", graphs_of_two_tapes::<f32>),
+    cases![
+        "tape::streams",
+        device(each_step_on_another = each_step_on_another::<f32>),
+        device(branches_of_a_graph = branches_of_a_graph::<f64>),
+        device(graphs_of_two_tapes = graphs_of_two_tapes::<f32>),
     ]
 }
 

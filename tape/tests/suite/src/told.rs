@@ -8,32 +8,24 @@ use super::basics::{close, tolerance};
 use super::ops::{
     Adjoints, ByHand, Generated, Number, Ops, SOURCE, module, numbers, register, spec, threads,
 };
-use test_harness::{Case, TestDevice, TestResult};
+use test_harness::{Case, TestDevice, TestResult, cases};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::fault("tape::told::another_abi_at_registration", other_abi),
-        Case::device("tape::told::a_primal_without_room", primal::<f32>),
-        Case::device("tape::told::an_overflow_before_an_eager_pass", before_a_pass::<f32, ByHand>),
-        Case::device(
-            "tape::told::generated_an_overflow_before_an_eager_pass",
-            before_a_pass::<f32, Generated>,
-        ),
-        Case::device("tape::told::an_overflow_before_a_count", before_a_count::<f64>),
-        Case::device("tape::told::an_overflow_after_trim", after_trim::<f32, ByHand>),
-        Case::device("tape::told::generated_an_overflow_after_trim", after_trim::<f32, Generated>),
-        Case::device("tape::told::an_overflow_after_a_failed_pass", after_failure::<f32, ByHand>),
-        Case::device(
-            "tape::told::generated_an_overflow_after_a_failed_pass",
-            after_failure::<f32, Generated>,
-        ),
-        Case::device("tape::told::sums_are_clean_after_an_overflow", clean_sums::<f64, ByHand>),
-        Case::device(
-            "tape::told::generated_sums_are_clean_after_an_overflow",
-            clean_sums::<f64, Generated>,
-        ),
-        Case::device("tape::told::copies_of_a_captured_pass_stay", copies_stay::<f64>),
-        Case::device("tape::told::a_recording_that_never_ran", never_ran::<f32>),
+    cases![
+        "tape::told",
+        fault(another_abi_at_registration),
+        device(a_primal_without_room = primal::<f32>),
+        device(an_overflow_before_an_eager_pass = before_a_pass::<f32, ByHand>),
+        device(generated_an_overflow_before_an_eager_pass = before_a_pass::<f32, Generated>),
+        device(an_overflow_before_a_count = before_a_count::<f64>),
+        device(an_overflow_after_trim = after_trim::<f32, ByHand>),
+        device(generated_an_overflow_after_trim = after_trim::<f32, Generated>),
+        device(an_overflow_after_a_failed_pass = after_failure::<f32, ByHand>),
+        device(generated_an_overflow_after_a_failed_pass = after_failure::<f32, Generated>),
+        device(sums_are_clean_after_an_overflow = clean_sums::<f64, ByHand>),
+        device(generated_sums_are_clean_after_an_overflow = clean_sums::<f64, Generated>),
+        device(copies_of_a_captured_pass_stay = copies_stay::<f64>),
+        device(a_recording_that_never_ran = never_ran::<f32>),
     ]
 }
 
@@ -45,7 +37,7 @@ fn zeros<T: Number>(stream: &Stream, n: usize) -> cuda_safe::Result<DeviceBuffer
 
 /// Kernels that were compiled with another header are refused when they are registered; a module without
 /// the header is not.
-fn other_abi(device: &TestDevice) -> TestResult {
+fn another_abi_at_registration(device: &TestDevice) -> TestResult {
     let compile = |version: &str| {
         let headers = tape::headers().iter().map(|(name, text)| {
             let text = text.replace("GEOM_TAPE_ABI 1\n", &format!("GEOM_TAPE_ABI {version}\n"));

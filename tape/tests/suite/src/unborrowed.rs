@@ -11,17 +11,18 @@ use tape::{Adjoint, CustomOp, Handle, Op, Primal, Seeds, Tape};
 use super::awkward::refused;
 use super::basics::close;
 use super::ops::{Ops, module, threads};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::unborrowed::a_value_beside_its_own_memory", alias),
-        Case::device("tape::unborrowed::uploads_by_another_thread", torn),
-        Case::device("tape::unborrowed::launches_wait_for_uploads", launches),
-        Case::device("tape::unborrowed::guards_of_the_host", guards),
-        Case::device("tape::unborrowed::an_adjoint_that_writes_what_is_kept", writes),
-        Case::device("tape::unborrowed::an_adjoint_that_launches_graphs", launches_graphs),
-        Case::device("tape::unborrowed::an_operation_whose_drop_panics", drop_panics),
+    cases![
+        "tape::unborrowed",
+        device(a_value_beside_its_own_memory),
+        device(uploads_by_another_thread),
+        device(launches_wait_for_uploads),
+        device(guards_of_the_host),
+        device(an_adjoint_that_writes_what_is_kept),
+        device(an_adjoint_that_launches_graphs),
+        device(an_operation_whose_drop_panics),
     ]
 }
 
@@ -66,7 +67,7 @@ fn locked<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// A launch is refused in which the memory of a value is written, and so is a copy onto itself.
-fn alias(device: &TestDevice) -> TestResult {
+fn a_value_beside_its_own_memory(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let kernel: Kernel = module(device)?.kernel("scale_f32")?;
     let x = Arc::new(Mutex::new(DeviceBuffer::from_slice(&stream, &[1.0f32; N])?));
@@ -97,7 +98,7 @@ fn alias(device: &TestDevice) -> TestResult {
 }
 
 /// A pass reads what was there before another thread's upload, or is refused.
-fn torn(device: &TestDevice) -> TestResult {
+fn uploads_by_another_thread(device: &TestDevice) -> TestResult {
     device.context().set_copy_threads(1);
     let (stream, other) = (device.stream()?, device.context().stream()?);
     let n = if device.is_instrumented() { 1 << 16 } else { 1 << 20 };
@@ -142,7 +143,7 @@ fn torn(device: &TestDevice) -> TestResult {
 }
 
 /// As above, by an adjoint of an operation in CUDA, which has no pause in the middle: many, one after the other.
-fn launches(device: &TestDevice) -> TestResult {
+fn launches_wait_for_uploads(device: &TestDevice) -> TestResult {
     device.context().set_copy_threads(1);
     let (stream, other) = (device.stream()?, device.context().stream()?);
     let ops = Ops::of::<f32>(device)?;
@@ -182,7 +183,7 @@ fn launches(device: &TestDevice) -> TestResult {
 }
 
 /// A guard of the host's that is alive makes a pass an error, and so does one that was leaked.
-fn guards(device: &TestDevice) -> TestResult {
+fn guards_of_the_host(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let ops = Ops::of::<f32>(device)?;
     let x = DeviceBuffer::from_slice(&stream, &[1.0f32; N])?;
@@ -230,7 +231,7 @@ fn guards(device: &TestDevice) -> TestResult {
 }
 
 /// An operation in Rust writes what the adjoint of an earlier step reads later on.
-fn writes(device: &TestDevice) -> TestResult {
+fn an_adjoint_that_writes_what_is_kept(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let ops = Ops::of::<f32>(device)?;
     let x = DeviceBuffer::from_slice(&stream, &[1.0f32; N])?;
@@ -270,7 +271,7 @@ fn writes(device: &TestDevice) -> TestResult {
 
 /// An operation in Rust launches, within a pass, the graph of another pass of the same tape: neither comes into
 /// the other.
-fn launches_graphs(device: &TestDevice) -> TestResult {
+fn an_adjoint_that_launches_graphs(device: &TestDevice) -> TestResult {
     let (stream, other) = (device.stream()?, device.context().stream()?);
     let ops = Ops::of::<f32>(device)?;
     let x = DeviceBuffer::from_slice(&stream, &[1.0f32; N])?;
@@ -340,7 +341,7 @@ impl Drop for Bomb {
     }
 }
 
-fn drop_panics(device: &TestDevice) -> TestResult {
+fn an_operation_whose_drop_panics(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let x = DeviceBuffer::from_slice(&stream, &[1.0f32; N])?;
     let mut y = DeviceBuffer::<f32>::zeroed(&stream, N)?;

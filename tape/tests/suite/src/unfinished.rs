@@ -10,13 +10,14 @@ use tape::{Adjoint, CustomOp, Handle, Op, Param, Primal, Recorder, Seeds, Tape, 
 use super::awkward::refused;
 use super::basics::{close, tolerance};
 use super::ops::{Number, Ops, module, numbers, register, spec, threads};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::unfinished::a_panic_leaves_no_summands", panics::<f32>),
-        Case::device("tape::unfinished::sums_that_graphs_go_on_using", dirty_sums::<f32>),
-        Case::device("tape::unfinished::graphs_of_another_thread", other_thread::<f64>),
+    cases![
+        "tape::unfinished",
+        device(a_panic_leaves_no_summands = panics::<f32>),
+        device(sums_that_graphs_go_on_using = dirty_sums::<f32>),
+        device(graphs_of_another_thread = other_thread::<f64>),
     ]
 }
 

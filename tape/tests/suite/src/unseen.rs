@@ -7,18 +7,19 @@ use tape::{DifferentiateError, Element, FloatType, Op, OpSpec, Param, Seeds, Tap
 
 use super::generated::{differentiate, failure};
 use super::ops::Number;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::unseen::kernels", kernels),
-        Case::device("tape::unseen::kernels_in_two_dimensions", two_dimensions),
-        Case::device("tape::unseen::views_at_odd_elements", odd_views),
-        Case::device("tape::unseen::one_buffer_for_two_parameters", aliases),
-        Case::device("tape::unseen::too_few_threads", too_few),
-        Case::device("tape::unseen::detached_parameters", detached),
-        Case::device("tape::unseen::no_path_has_its_line", no_path),
-        Case::device("tape::unseen::said_of_the_adjoint", said),
+    cases![
+        "tape::unseen",
+        device(kernels),
+        device(kernels_in_two_dimensions),
+        device(views_at_odd_elements),
+        device(one_buffer_for_two_parameters),
+        device(too_few_threads),
+        device(detached_parameters),
+        device(no_path_has_its_line),
+        device(said_of_the_adjoint),
     ]
 }
 
@@ -322,7 +323,7 @@ fn kernels(device: &TestDevice) -> TestResult {
 }
 
 /// A grid of columns and rows, each with several blocks.
-fn two_dimensions(device: &TestDevice) -> TestResult {
+fn kernels_in_two_dimensions(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let source = program::<f64>(
         "extern \"C\" __global__ void f(real a, const real* x, real* out, unsigned w, unsigned h) {
@@ -388,7 +389,7 @@ fn product<T: Number>(device: &TestDevice) -> Result<Op, Failure> {
 }
 
 /// Views that begin at each of the first elements, and overlap.
-fn odd_views(device: &TestDevice) -> TestResult {
+fn views_at_odd_elements(device: &TestDevice) -> TestResult {
     let (stream, op) = (device.stream()?, product::<f32>(device)?);
     let host: Vec<f32> = (0..200).map(|i| (i % 13) as f32 - 5.0).collect();
     let x = DeviceBuffer::from_slice(&stream, &host)?;
@@ -418,7 +419,7 @@ fn threads(n: usize) -> LaunchConfig {
 }
 
 /// The same memory as an input and as the output, and where the kernel reads it after it wrote to it.
-fn aliases(device: &TestDevice) -> TestResult {
+fn one_buffer_for_two_parameters(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let op = product::<f64>(device)?;
     let host = [1.5f64, -2.0, 0.25];
@@ -471,7 +472,7 @@ fn aliases(device: &TestDevice) -> TestResult {
 }
 
 /// Elements that no thread comes to would have no gradient.
-fn too_few(device: &TestDevice) -> TestResult {
+fn too_few_threads(device: &TestDevice) -> TestResult {
     let (stream, op) = (device.stream()?, product::<f32>(device)?);
     let x = DeviceBuffer::from_slice(&stream, &[2.0f32; 100])?;
     let mut out = DeviceBuffer::<f32>::zeroed(&stream, 100)?;
@@ -489,7 +490,7 @@ fn too_few(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn detached(device: &TestDevice) -> TestResult {
+fn detached_parameters(device: &TestDevice) -> TestResult {
     let (stream, op) = (device.stream()?, product::<f32>(device)?);
     let x = DeviceBuffer::from_slice(&stream, &[3.0f32; 40])?;
     let z = DeviceBuffer::from_slice(&stream, &[5.0f32; 40])?;
@@ -513,7 +514,7 @@ fn detached(device: &TestDevice) -> TestResult {
 }
 
 /// A number that is compared alone has no gradient, as `cohesion` in `dem`.
-fn no_path(device: &TestDevice) -> TestResult {
+fn no_path_has_its_line(device: &TestDevice) -> TestResult {
     let body = "real gap = s[0] - s[1];\nif (gap > a)\n return;\nt[0] = gap * gap;";
     let found = differentiate(device, spec::<f32>(body), &kernel::<f32>(body));
     let error = match found {
@@ -531,7 +532,7 @@ fn no_path(device: &TestDevice) -> TestResult {
 }
 
 /// What is said of an adjoint by hand is refused of one that is generated.
-fn said(device: &TestDevice) -> TestResult {
+fn said_of_the_adjoint(device: &TestDevice) -> TestResult {
     let body = "t[0] = a * s[0];";
     let base = || spec::<f32>(body);
     let all = [

@@ -10,15 +10,16 @@ use super::awkward::refused;
 use super::basics::{close, tolerance};
 use super::ops::{Number, Ops, numbers, threads};
 use geom_kernels::GeometryKernels;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::unwritten::copies_of_a_volume", volume),
-        Case::device("tape::unwritten::edges_of_a_surface", isosurface),
-        Case::device("tape::unwritten::primals", primals::<f32>),
-        Case::device("tape::unwritten::bodies_that_are_skipped", bodies::<f64>),
-        Case::device("tape::unwritten::nodes_that_adjoints_rely_on", nodes::<f32>),
+    cases![
+        "tape::unwritten",
+        device(copies_of_a_volume),
+        device(edges_of_a_surface),
+        device(primals = primals::<f32>),
+        device(bodies_that_are_skipped = bodies::<f64>),
+        device(nodes_that_adjoints_rely_on = nodes::<f32>),
     ]
 }
 
@@ -88,7 +89,7 @@ impl Graphs<'_> {
     }
 }
 
-fn volume(device: &TestDevice) -> TestResult {
+fn copies_of_a_volume(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let options = VolumeOptions::new(0.5f32).map(Map::uniform(1.0, [0.0; 3]).map_err(told)?);
     let dense = DenseOptions::new(options);
@@ -120,7 +121,7 @@ fn told(error: impl std::fmt::Display) -> Failure {
     Failure::new(error.to_string())
 }
 
-fn isosurface(device: &TestDevice) -> TestResult {
+fn edges_of_a_surface(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let marching = MarchingCubes::new(&device.shared(GeometryKernels::new));
     // The last word of a row is not full.

@@ -10,31 +10,26 @@ use super::basics::{close, tolerance};
 use super::ops::{
     Adjoints, ByHand, Generated, Number, Ops, generate, module, numbers, register, spec, threads,
 };
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::values::structures_of_numbers_f32", structures_f32),
-        Case::device("tape::values::structures_of_numbers_f64", structures_f64),
-        Case::device("tape::values::a_dynamic_loop", dynamic_loop::<f64, ByHand>),
-        Case::device("tape::values::generated_a_dynamic_loop", dynamic_loop::<f64, Generated>),
-        Case::device("tape::values::scratch_overflow_f32", scratch_overflow::<f32, ByHand>),
-        Case::device(
-            "tape::values::generated_scratch_overflow_f32",
-            scratch_overflow::<f32, Generated>,
-        ),
-        Case::device("tape::values::scratch_overflow_f64", scratch_overflow::<f64, ByHand>),
-        Case::device(
-            "tape::values::generated_scratch_overflow_f64",
-            scratch_overflow::<f64, Generated>,
-        ),
-        Case::device("tape::values::primals_keep_what_they_count", primals::<f64>),
-        Case::device("tape::values::given_gradients_and_several_passes", several_passes::<f64>),
-        Case::device("tape::values::watching_in_between", watching_in_between::<f64>),
-        Case::device("tape::values::nested_tapes", nested::<f64>),
-        Case::device("tape::values::deterministic_tapes_refuse", deterministic_refuses::<f32>),
-        Case::device("tape::values::reports", reports::<f32>),
-        Case::device("tape::values::sixteen_bit_copies", sixteen_bits),
+    cases![
+        "tape::values",
+        device(structures_of_numbers_f32),
+        device(structures_of_numbers_f64),
+        device(a_dynamic_loop = dynamic_loop::<f64, ByHand>),
+        device(generated_a_dynamic_loop = dynamic_loop::<f64, Generated>),
+        device(scratch_overflow_f32 = scratch_overflow::<f32, ByHand>),
+        device(generated_scratch_overflow_f32 = scratch_overflow::<f32, Generated>),
+        device(scratch_overflow_f64 = scratch_overflow::<f64, ByHand>),
+        device(generated_scratch_overflow_f64 = scratch_overflow::<f64, Generated>),
+        device(primals_keep_what_they_count = primals::<f64>),
+        device(given_gradients_and_several_passes = several_passes::<f64>),
+        device(watching_in_between = watching_in_between::<f64>),
+        device(nested_tapes = nested::<f64>),
+        device(deterministic_tapes_refuse = deterministic_refuses::<f32>),
+        device(reports = reports::<f32>),
+        device(sixteen_bit_copies),
     ]
 }
 
@@ -58,7 +53,7 @@ lines! {
     Line64: f64, F64, [unused: u32];
 }
 
-fn structures_f32(device: &TestDevice) -> TestResult {
+fn structures_of_numbers_f32(device: &TestDevice) -> TestResult {
     structures::<f32, _>(
         device,
         |power| Line32 { slope: 1.5, offset: 0.25, power },
@@ -66,7 +61,7 @@ fn structures_f32(device: &TestDevice) -> TestResult {
     )
 }
 
-fn structures_f64(device: &TestDevice) -> TestResult {
+fn structures_of_numbers_f64(device: &TestDevice) -> TestResult {
     structures::<f64, _>(
         device,
         |power| Line64 { slope: 1.5, offset: 0.25, power, unused: 7 },
@@ -427,7 +422,7 @@ fn reports<T: Number>(device: &TestDevice) -> TestResult {
 }
 
 /// Gradients of 16-bit floats are floats: copies of parts of them, and a given gradient.
-fn sixteen_bits(device: &TestDevice) -> TestResult {
+fn sixteen_bit_copies(device: &TestDevice) -> TestResult {
     const N: usize = 30;
     let stream = device.stream()?;
     let host: Vec<half::f16> = (0..N).map(|i| half::f16::from_f32(i as f32)).collect();

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::Call;
 use super::calls::Calls;
 use super::stage::{Ran, Stage};
-use crate::harness::{Failure, TestResult, built, cargo, deep, ensure, ensure_eq, sources};
+use test_harness::{Failure, TestResult, built, cargo, deep, ensure, ensure_eq, sources};
 
 /// Its tests that compare times, which tell nothing here.
 const OF_TIMES: [&str; 2] = ["launch::tests::test_par_launch", "faster"];

@@ -7,9 +7,7 @@ use std::process::Command;
 
 use super::cudarc::target;
 use super::stage::{Ran, Stage};
-use crate::harness::{
-    Failure, TestResult, built, cargo, cc, deep, device_library, ensure, sources,
-};
+use test_harness::{Failure, TestResult, built, cargo, cc, deep, device_library, ensure, sources};
 
 /// The frameworks with a page.
 const FRAMEWORKS: [&str; 3] = ["cudarc", "candle", "burn"];

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::stage::Stage;
-use crate::harness::{Failure, TestResult, built, cc, deep, ensure, python, sources};
+use test_harness::{Failure, TestResult, built, cc, deep, ensure, python, sources};
 
 /// Returns a library that cargo builds beside this program, because the tests depend on its package.
 fn library(name: &str) -> Result<PathBuf, Failure> {

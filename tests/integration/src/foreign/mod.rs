@@ -11,10 +11,8 @@ mod stage;
 
 use std::process::Command;
 
-use crate::harness::{
-    Case, Failure, Language, TestResult, built, cc, deep, ensure, python, sources,
-};
 use stage::{Ran, Stage};
+use test_harness::{Case, Failure, Language, TestResult, built, cc, deep, ensure, python, sources};
 
 pub(crate) fn cases() -> Vec<Case> {
     use Language::{C, Python, Rust};

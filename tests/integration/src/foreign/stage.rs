@@ -9,8 +9,8 @@ use tempfile::TempDir;
 
 use super::Call;
 use super::calls::Calls;
-use crate::harness::{Compiler, Failure, Outcome, compilers, device_library, limited};
-use crate::programs::Program;
+use test_harness::programs::Program;
+use test_harness::{Compiler, Failure, Outcome, compilers, device_library, limited};
 
 const KERNELS: Program = Program {
     name: "kernels.cu",

@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 
 use cuda_emu_tests::Sanitizer;
 
-use crate::harness::{Case, Failure, Suite};
 use plan::{Shard, Tool};
 use results::{Results, Verdict};
+use test_harness::{Case, Failure, Suite};
 
 /// The option; the folder for the results follows.
 const COMMAND: &str = "--sanitize";
@@ -47,7 +47,7 @@ pub(crate) fn command() -> Option<ExitCode> {
     if arguments.next()? != COMMAND {
         return None;
     }
-    let done = Options::parse(arguments).and_then(|options| run(crate::harness::suite(), &options));
+    let done = Options::parse(arguments).and_then(|options| run(test_harness::suite(), &options));
     Some(match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

@@ -1,6 +1,6 @@
 //! Which tests run under which tool, and in which shards.
 
-use crate::harness::{Case, Failure, Run, Suite, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Run, Suite, TestResult, ensure, ensure_eq};
 
 /// Tests of one process, at most: what is found in a shard is looked for again test by test.
 const SHARD: usize = 8;

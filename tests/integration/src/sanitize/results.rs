@@ -8,7 +8,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::plan::{Shard, Tool};
-use crate::harness::{Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 const FILE: &str = "results.jsonl";
 

@@ -6,7 +6,7 @@ use super::plan::{Shard, Tool};
 use super::results::Verdict;
 use cuda_emu_tests::Sanitizer;
 
-use crate::harness::{CHILD_PASSED, Failure, Outcome, TestResult, ensure_eq, limited_to};
+use test_harness::{CHILD_PASSED, Failure, Outcome, TestResult, ensure_eq, limited_to};
 
 /// The first port that a sanitizer and its program talk by, and how many each gets.
 const PORTS: (usize, usize) = (51_000, 20);

@@ -25,23 +25,24 @@ use std::process::ExitCode;
 use ptx_gen::{Coverage, Ending, Program, ROUND, TIMES};
 
 use run::Runner;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::host("generated::enough_of_everything", enough_of_everything),
-        Case::host("generated::all_that_is_executed_is_drawn", support::all_is_drawn),
-        Case::host("generated::all_opcodes_are_asked_for", support::all_opcodes_are_asked_for),
-        Case::host("generated::differences_are_found", goldens::differences_are_found),
-        Case::host("generated::software_is_not_recorded", goldens::software_is_not_recorded),
-        Case::host("generated::shares_are_summed_up", summary::shares_are_summed_up),
-        Case::device("generated::programs", goldens::programs),
-        Case::device("generated::spelled", spelled::programs),
-        Case::fault("generated::bare_apart", |device| goldens::bare(device, false))
+    cases![
+        "generated",
+        host(enough_of_everything),
+        host(all_that_is_executed_is_drawn = support::all_is_drawn),
+        host(all_opcodes_are_asked_for = support::all_opcodes_are_asked_for),
+        host(differences_are_found = goldens::differences_are_found),
+        host(software_is_not_recorded = goldens::software_is_not_recorded),
+        host(shares_are_summed_up = summary::shares_are_summed_up),
+        device(programs = goldens::programs),
+        device(spelled = spelled::programs),
+        fault(bare_apart = |device| goldens::bare(device, false))
             .variables(&[("CUDA_EMU_CONTRACT", "never")]),
-        Case::fault("generated::bare_fused", |device| goldens::bare(device, true))
+        fault(bare_fused = |device| goldens::bare(device, true))
             .variables(&[("CUDA_EMU_CONTRACT", "always")]),
-        Case::host("generated::planted_bugs_are_reduced", planted_bugs_are_reduced),
+        host(planted_bugs_are_reduced),
     ]
 }
 

@@ -3,16 +3,17 @@
 use nvrtc::{Arch, Options};
 
 use test_harness::programs;
-use test_harness::{Case, Compiler, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Compiler, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::compile("images::default_options", |c| all(c, &Options::new())),
-        Case::compile("images::without_fmad", |c| all(c, &Options::new().fmad(false))),
-        Case::compile("images::fast_math", |c| all(c, &Options::new().fast_math(true))),
-        Case::compile("images::fmad_is_written_out", fmad_is_written_out),
-        Case::compile("images::a_newer_gpu_gets_ptx", a_newer_gpu_gets_ptx),
-        Case::compile("images::clusters", clusters),
+    cases![
+        "images",
+        compile(default_options = |c| all(c, &Options::new())),
+        compile(without_fmad = |c| all(c, &Options::new().fmad(false))),
+        compile(fast_math = |c| all(c, &Options::new().fast_math(true))),
+        compile(fmad_is_written_out),
+        compile(a_newer_gpu_gets_ptx),
+        compile(clusters),
     ]
 }
 

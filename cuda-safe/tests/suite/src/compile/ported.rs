@@ -9,15 +9,16 @@ use cuda_safe::nvrtc::{Error, Nvrtc, Program};
 use cuda_safe::{include_cuda, kernels};
 use nvrtc::{Arch, Cache, Options};
 
-use test_harness::{Case, Compiler, Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Compiler, Failure, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::compile("ported::an_embedded_file_compiles", an_embedded_file_compiles),
-        Case::compile("ported::a_circle_is_an_error", a_circle_is_an_error),
-        Case::compile("ported::line_information_names_files", line_information_names_files),
-        Case::compile("ported::declarations_are_checked", declarations_are_checked),
-        Case::compile("ported::wrong_declarations_are_named", wrong_declarations_are_named),
+    cases![
+        "ported",
+        compile(an_embedded_file_compiles),
+        compile(a_circle_is_an_error),
+        compile(line_information_names_files),
+        compile(declarations_are_checked),
+        compile(wrong_declarations_are_named),
     ]
 }
 

@@ -8,15 +8,18 @@ use nvrtc::{Arch, Cache, CacheStatus, Nvrtc};
 
 use test_harness::programs::SAXPY;
 use test_harness::spawn_self;
-use test_harness::{Case, Compiler, Failure, Outcome, TestResult, ensure, ensure_eq, limited};
+use test_harness::{
+    Case, Compiler, Failure, Outcome, TestResult, cases, ensure, ensure_eq, limited,
+};
 
 /// The first argument of a child of these tests; the library and the cache's folder follow.
 pub(crate) const CHILD: &str = "--cached-compile";
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::compile("process::a_hit_never_loads_the_compiler", a_hit_never_loads_the_compiler),
-        Case::compile("process::two_processes_fill_one_cache", two_processes_fill_one_cache),
+    cases![
+        "process",
+        compile(a_hit_never_loads_the_compiler),
+        compile(two_processes_fill_one_cache),
     ]
 }
 

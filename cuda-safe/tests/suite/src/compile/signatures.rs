@@ -3,10 +3,10 @@
 use nvrtc::{Arch, Class, Options};
 
 use test_harness::programs::{self, Program};
-use test_harness::{Case, Compiler, TestResult, ensure_eq};
+use test_harness::{Case, Compiler, TestResult, cases, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::compile("signatures::as_in_the_source", as_in_the_source)]
+    cases!["signatures", compile(as_in_the_source),]
 }
 
 /// Bytes of each parameter, with a letter for what it is: integer or address, float, structure.

@@ -6,19 +6,20 @@ use cuda_safe::{DeviceBuffer, DeviceRepr, ErrorKind, Kernel, Stream, arg::Kernel
 use half::{bf16, f16};
 
 use test_harness::programs::{ARGUMENTS, LAYOUT};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("arguments::every_scalar", every_scalar),
-        Case::device("arguments::half_precision", half_precision),
-        Case::device("arguments::a_structure", a_structure),
-        Case::device("arguments::vectors", vectors),
-        Case::device("arguments::layout_of_vectors", layout_of_vectors),
-        Case::device("arguments::twenty_four", twenty_four),
-        Case::device("arguments::none", none),
-        Case::device("arguments::memory_in_all_ways", memory_in_all_ways),
-        Case::device("arguments::mistakes_are_named", mistakes_are_named),
+    cases![
+        "arguments",
+        device(every_scalar),
+        device(half_precision),
+        device(a_structure),
+        device(vectors),
+        device(layout_of_vectors),
+        device(twenty_four),
+        device(none),
+        device(memory_in_all_ways),
+        device(mistakes_are_named),
     ]
 }
 

@@ -10,26 +10,28 @@ use ndarray::{Array2, Array3, s};
 use super::SIZES;
 use test_harness::programs::Basic;
 use test_harness::{
-    Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused, first_difference,
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused,
+    first_difference,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("buffers::there_and_back", there_and_back),
-        Case::device("buffers::zeroed", zeroed),
-        Case::device("buffers::upload_and_download", upload_and_download),
-        Case::device("buffers::lengths_must_agree", lengths_must_agree),
-        Case::device("buffers::ranges", ranges),
-        Case::device("buffers::split", split),
-        Case::device("buffers::cast", cast),
-        Case::device("buffers::fill", fill),
-        Case::device("buffers::fill_where_nothing_is_aligned", fill_where_nothing_is_aligned),
-        Case::device("buffers::copies_on_the_device", copies_on_the_device),
-        Case::device("buffers::not_yet_written", not_yet_written),
-        Case::device("buffers::empty", empty),
-        Case::device("buffers::versions_count_writes", versions_count_writes),
-        Case::device("buffers::too_many_elements", too_many_elements),
-        Case::device("buffers::ndarray", ndarray_round_trip),
+    cases![
+        "buffers",
+        device(there_and_back),
+        device(zeroed),
+        device(upload_and_download),
+        device(lengths_must_agree),
+        device(ranges),
+        device(split),
+        device(cast),
+        device(fill),
+        device(fill_where_nothing_is_aligned),
+        device(copies_on_the_device),
+        device(not_yet_written),
+        device(empty),
+        device(versions_count_writes),
+        device(too_many_elements),
+        device(ndarray),
     ]
 }
 
@@ -325,7 +327,7 @@ fn too_many_elements(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn ndarray_round_trip(device: &TestDevice) -> TestResult {
+fn ndarray(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let array = Array3::from_shape_fn((3, 5, 7), |(i, j, k)| (100 * i + 10 * j + k) as f32);
     let buffer = DeviceBuffer::from_array(&stream, &array)?;

@@ -4,17 +4,20 @@ use cuda_safe::{DeviceBuffer, ErrorKind, Event, LaunchConfig};
 
 use super::MS;
 use test_harness::programs::{BASIC, CLUSTERS};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("clusters::shared_memory_of_a_neighbour", shared_memory_of_a_neighbour),
-        Case::device("clusters::compiled_in", compiled_in),
-        Case::device("clusters::occupancy", occupancy),
-        Case::device("clusters::blocks_of_clusters_that_meet", cooperative),
-        Case::device("clusters::where_there_are_none", where_there_are_none),
-        Case::device("clusters::priority", priority),
-        Case::device("clusters::programmatic", programmatic),
+    cases![
+        "clusters",
+        device(shared_memory_of_a_neighbour),
+        device(compiled_in),
+        device(occupancy),
+        device(blocks_of_clusters_that_meet),
+        device(where_there_are_none),
+        device(priority),
+        device(programmatic),
     ]
 }
 
@@ -75,7 +78,7 @@ fn occupancy(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn cooperative(device: &TestDevice) -> TestResult {
+fn blocks_of_clusters_that_meet(device: &TestDevice) -> TestResult {
     if !device.context().device().cluster_launch()? {
         return Ok(());
     }

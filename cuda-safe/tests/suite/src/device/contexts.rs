@@ -5,14 +5,17 @@ use cuda_safe::{Context, DeviceBuffer, Driver, Event, LaunchConfig, Module, Pinn
 
 use super::foreign::RawContext;
 use test_harness::programs::{BASIC, Basic, TEMPLATES};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("contexts::one_for_all", one_for_all),
-        Case::device("contexts::a_thread_without_a_context", a_thread_without_a_context),
-        Case::device("contexts::a_thread_with_another_context", a_thread_with_another_context),
-        Case::device("contexts::in_use_is_not_closed", in_use_is_not_closed),
+    cases![
+        "contexts",
+        device(one_for_all),
+        device(a_thread_without_a_context),
+        device(a_thread_with_another_context),
+        device(in_use_is_not_closed),
     ]
 }
 

@@ -6,22 +6,23 @@ use cuda_safe::{DeviceBuffer, LaunchConfig};
 use super::MS;
 use test_harness::programs::{Basic, Delay};
 use test_harness::{
-    Case, Failure, TestDevice, TestResult, deep, ensure, ensure_eq, first_difference,
+    Case, Failure, TestDevice, TestResult, cases, deep, ensure, ensure_eq, first_difference,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("copies::of_many_sizes", of_many_sizes),
-        Case::device("copies::large_ones_at_odd_places", large_ones_at_odd_places),
-        Case::device("copies::ten_thousand_small_uploads", ten_thousand_small_uploads),
-        Case::device("copies::the_slice_may_change_at_once", the_slice_may_change_at_once),
-        Case::device("copies::uploads_wait_for_their_turn", uploads_wait_for_their_turn),
-        Case::device("copies::downloads_see_earlier_work", downloads_see_earlier_work),
-        Case::device("copies::from_several_threads", from_several_threads),
-        Case::device("copies::spread_over_threads", spread_over_threads).serial(),
-        Case::device("copies::threads_keep_the_order", threads_keep_the_order).serial(),
-        Case::device("copies::a_large_upload_does_not_wait", a_large_upload_does_not_wait).serial(),
-        Case::device("copies::staging_is_bounded", staging_is_bounded).serial(),
+    cases![
+        "copies",
+        device(of_many_sizes),
+        device(large_ones_at_odd_places),
+        device(ten_thousand_small_uploads),
+        device(the_slice_may_change_at_once),
+        device(uploads_wait_for_their_turn),
+        device(downloads_see_earlier_work),
+        device(from_several_threads),
+        device(spread_over_threads).serial(),
+        device(threads_keep_the_order).serial(),
+        device(a_large_upload_does_not_wait).serial(),
+        device(staging_is_bounded).serial(),
     ]
 }
 

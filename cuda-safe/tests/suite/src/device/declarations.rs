@@ -6,19 +6,22 @@ use cuda_safe::vector::Float2;
 use cuda_safe::{DeclaredKernels, DeviceBuffer, DeviceRepr, ErrorKind, kernels};
 
 use super::SIZES;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("declarations::one_dimension", one_dimension),
-        Case::device("declarations::two_and_three_dimensions", two_and_three_dimensions),
-        Case::device("declarations::no_elements", no_elements),
-        Case::device("declarations::extents_beyond_a_limit", extents_beyond_a_limit),
-        Case::device("declarations::values_out_of_range", values_out_of_range),
-        Case::device("declarations::instances_of_a_struct", instances_of_a_struct),
-        Case::device("declarations::instances_of_a_kernel", instances_of_a_kernel),
-        Case::device("declarations::types_without_an_instance", types_without_an_instance),
-        Case::device("declarations::names_of_arguments", names_of_arguments),
+    cases![
+        "declarations",
+        device(one_dimension),
+        device(two_and_three_dimensions),
+        device(no_elements),
+        device(extents_beyond_a_limit),
+        device(values_out_of_range),
+        device(instances_of_a_struct),
+        device(instances_of_a_kernel),
+        device(types_without_an_instance),
+        device(names_of_arguments),
     ]
 }
 

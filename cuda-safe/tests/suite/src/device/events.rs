@@ -8,15 +8,16 @@ use test_support::cost::least;
 use super::MS;
 use super::gate::Gate;
 use test_harness::programs::{Basic, Delay};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("events::not_ready_is_no_error", not_ready_is_no_error),
-        Case::device("events::never_recorded", never_recorded),
-        Case::device("events::time_is_plausible", time_is_plausible),
-        Case::device("events::without_timing", without_timing),
-        Case::device("events::recorded_again", recorded_again),
+    cases![
+        "events",
+        device(not_ready_is_no_error),
+        device(never_recorded),
+        device(time_is_plausible),
+        device(without_timing),
+        device(recorded_again),
     ]
 }
 

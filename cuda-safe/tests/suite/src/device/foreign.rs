@@ -11,21 +11,24 @@ use cuda_safe::{Context, DeviceBuffer, Driver, ErrorKind, Event, Module, Stream}
 use super::MS;
 use super::checks::no_drop_errors;
 use test_harness::programs::{BASIC, Basic, Delay};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("foreign::context", context),
-        Case::device("foreign::context_dropped", context_dropped),
-        Case::device("foreign::contexts_do_not_mix", contexts_do_not_mix),
-        Case::device("foreign::stream", stream),
-        Case::device("foreign::special_streams_are_refused", special_streams_are_refused),
-        Case::device("foreign::memory", memory),
-        Case::device("foreign::memory_given_away", memory_given_away),
-        Case::device("foreign::memory_not_ours_to_give", memory_not_ours_to_give),
-        Case::device("foreign::bad_addresses", bad_addresses),
-        Case::device("foreign::streams_given_away", streams_given_away),
-        Case::device("foreign::events_given_away", events_given_away),
+    cases![
+        "foreign",
+        device(context),
+        device(context_dropped),
+        device(contexts_do_not_mix),
+        device(stream),
+        device(special_streams_are_refused),
+        device(memory),
+        device(memory_given_away),
+        device(memory_not_ours_to_give),
+        device(bad_addresses),
+        device(streams_given_away),
+        device(events_given_away),
     ]
 }
 

@@ -11,16 +11,19 @@ use cuda_safe::{DeviceBuffer, PinnedBuffer, Stream, Transfer};
 use super::checks::is_invalid;
 use super::{MS, SIZES};
 use test_harness::programs::Delay;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("futures::there_and_back", there_and_back),
-        Case::device("futures::on_several_streams", on_several_streams),
-        Case::device("futures::dropped_while_pending", dropped_while_pending).serial(),
-        Case::device("futures::polled_with_another_waker", polled_with_another_waker),
-        Case::device("futures::polled_again_when_over", polled_again_when_over),
-        Case::device("futures::a_waker_that_panics", a_waker_that_panics),
+    cases![
+        "futures",
+        device(there_and_back),
+        device(on_several_streams),
+        device(dropped_while_pending).serial(),
+        device(polled_with_another_waker),
+        device(polled_again_when_over),
+        device(a_waker_that_panics),
     ]
 }
 

@@ -8,18 +8,21 @@ use cuda_safe::{DeviceBuffer, GlobalKind, Module, Result, kernels};
 use super::MS;
 use super::checks::{is_invalid, no_drop_errors, not_the_drivers};
 use test_harness::programs::Delay;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("globals::declared", declared),
-        Case::device("globals::listed", listed),
-        Case::device("globals::names_in_cpp", names_in_cpp),
-        Case::device("globals::that_do_not_fit", that_do_not_fit),
-        Case::device("globals::of_a_generic_struct", of_a_generic_struct),
-        Case::device("globals::from_another_program", from_another_program),
-        Case::device("globals::managed", managed),
-        Case::device("globals::managed_guards", managed_guards),
+    cases![
+        "globals",
+        device(declared),
+        device(listed),
+        device(names_in_cpp),
+        device(that_do_not_fit),
+        device(of_a_generic_struct),
+        device(from_another_program),
+        device(managed),
+        device(managed_guards),
     ]
 }
 

@@ -6,24 +6,25 @@ use nvrtc::{Arch, Nvrtc};
 
 use test_harness::programs::Program;
 use test_harness::{
-    Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, first_difference,
+    Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("groups::a_grid_describes_itself", describes_itself),
-        Case::device("groups::a_grid_meets", meets),
-        Case::device("groups::a_grid_meets_in_a_graph", meets_in_a_graph),
-        Case::device("groups::conjugate_gradients", conjugate_gradients),
-        Case::device("groups::tiles", tiles),
-        Case::device("groups::tiles_in_memory_of_the_block", tiles_before_sm_80),
-        Case::device("groups::inside_a_warp", inside_a_warp),
+    cases![
+        "groups",
+        device(a_grid_describes_itself),
+        device(a_grid_meets),
+        device(a_grid_meets_in_a_graph),
+        device(conjugate_gradients),
+        device(tiles),
+        device(tiles_in_memory_of_the_block),
+        device(inside_a_warp),
     ]
 }
 
 /// Cases that lose the device.
 pub(crate) fn faults() -> Vec<Case> {
-    vec![Case::fault("fault::groups::a_grid_that_cannot_meet", cannot_meet)]
+    cases!["fault::groups", fault(a_grid_that_cannot_meet),]
 }
 
 /// Not among the programs that every compiler compiles: it needs the headers of CUDA 13.
@@ -46,7 +47,7 @@ fn headers(device: &TestDevice) -> Result<bool, Failure> {
 }
 
 /// Four words that `describe_grid` says of each thread.
-fn describes_itself(device: &TestDevice) -> TestResult {
+fn a_grid_describes_itself(device: &TestDevice) -> TestResult {
     if !headers(device)? {
         return Ok(());
     }
@@ -89,7 +90,7 @@ fn rounds_of(mut values: Vec<u32>, rounds: u32) -> Vec<u32> {
     values
 }
 
-fn meets(device: &TestDevice) -> TestResult {
+fn a_grid_meets(device: &TestDevice) -> TestResult {
     if !headers(device)? {
         return Ok(());
     }
@@ -118,7 +119,7 @@ fn meets(device: &TestDevice) -> TestResult {
 }
 
 /// Each launch of the graph has a workspace of its own.
-fn meets_in_a_graph(device: &TestDevice) -> TestResult {
+fn a_grid_meets_in_a_graph(device: &TestDevice) -> TestResult {
     if !headers(device)? {
         return Ok(());
     }
@@ -277,7 +278,7 @@ fn tiles(device: &TestDevice) -> TestResult {
 }
 
 /// For older ones it keeps the state in `block_tile_memory`.
-fn tiles_before_sm_80(device: &TestDevice) -> TestResult {
+fn tiles_in_memory_of_the_block(device: &TestDevice) -> TestResult {
     if !headers(device)? {
         return Ok(());
     }
@@ -321,7 +322,7 @@ fn inside_a_warp(device: &TestDevice) -> TestResult {
 }
 
 /// In an ordinary launch the header's barrier is a trap, and no hang.
-fn cannot_meet(device: &TestDevice) -> TestResult {
+fn a_grid_that_cannot_meet(device: &TestDevice) -> TestResult {
     if !headers(device)? {
         return Ok(());
     }

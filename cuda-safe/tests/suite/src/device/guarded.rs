@@ -9,22 +9,25 @@ use super::checks::is_invalid;
 use super::dlpack::Given;
 use super::gate::Gate as Blocker;
 use test_harness::programs::Basic;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("guarded::open_gates_change_nothing", open_gates_change_nothing),
-        Case::device("guarded::a_drop_is_freed_when_its_work_is_done", freed_when_its_work_is_done),
-        Case::device("guarded::a_drop_before_the_end_is_held", a_drop_before_the_end_is_held),
-        Case::device("guarded::behind_two_gates", behind_two_gates),
-        Case::device("guarded::later_uses_wait_until_it_opens", later_uses_wait),
-        Case::device("guarded::later_uses_are_refused_after_a_second", later_uses_are_refused),
-        Case::device("guarded::the_host_waits_for_what_it_sees", the_host_waits),
-        Case::device("guarded::graphs_wait", graphs_wait),
-        Case::device("guarded::consumed", consumed),
-        Case::device("guarded::given_away_when_its_work_is_done", given_away),
-        Case::device("guarded::used_by_other_code", used_by_other_code),
-        Case::device("guarded::more_memory_than_gates_list", more_memory),
+    cases![
+        "guarded",
+        device(open_gates_change_nothing),
+        device(a_drop_is_freed_when_its_work_is_done),
+        device(a_drop_before_the_end_is_held),
+        device(behind_two_gates),
+        device(later_uses_wait_until_it_opens),
+        device(later_uses_are_refused_after_a_second),
+        device(the_host_waits_for_what_it_sees),
+        device(graphs_wait),
+        device(consumed),
+        device(given_away_when_its_work_is_done),
+        device(used_by_other_code),
+        device(more_memory_than_gates_list),
     ]
 }
 
@@ -92,7 +95,7 @@ fn used(stream: &Stream, gate: &cuda_safe::Gate) -> Result<(DeviceBuffer<u8>, Bl
     Ok((buffer, blocker))
 }
 
-fn freed_when_its_work_is_done(device: &TestDevice) -> TestResult {
+fn a_drop_is_freed_when_its_work_is_done(device: &TestDevice) -> TestResult {
     let (stream, gate) = (device.stream()?, cuda_safe::Gate::new());
     let (buffer, blocker) = used(&stream, &gate)?;
     let address = buffer.device_ptr();
@@ -165,7 +168,7 @@ fn behind_two_gates(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn later_uses_wait(device: &TestDevice) -> TestResult {
+fn later_uses_wait_until_it_opens(device: &TestDevice) -> TestResult {
     let (stream, other) = (device.stream()?, device.stream()?);
     let basic = Basic::of(device)?;
     type Use = fn(&Basic, &Stream, &mut DeviceBuffer<u32>) -> cuda_safe::Result<()>;
@@ -189,7 +192,7 @@ fn later_uses_wait(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn later_uses_are_refused(device: &TestDevice) -> TestResult {
+fn later_uses_are_refused_after_a_second(device: &TestDevice) -> TestResult {
     let (stream, gate) = (device.stream()?, cuda_safe::Gate::new());
     let mut buffer = words(&stream)?;
     gate.guard(buffer.allocation())?;
@@ -201,7 +204,7 @@ fn later_uses_are_refused(device: &TestDevice) -> TestResult {
     first_difference(&buffer.to_vec(&stream)?, &[0; 33])
 }
 
-fn the_host_waits(device: &TestDevice) -> TestResult {
+fn the_host_waits_for_what_it_sees(device: &TestDevice) -> TestResult {
     let (stream, gate) = (device.stream()?, cuda_safe::Gate::new());
     let mut seen = UnifiedBuffer::<u32>::pinned(&stream, 33)?;
     gate.guard(seen.allocation())?;
@@ -301,7 +304,7 @@ fn consumed(device: &TestDevice) -> TestResult {
 }
 
 /// The new owner does not ask the gate, so no work that may be made to fail is left.
-fn given_away(device: &TestDevice) -> TestResult {
+fn given_away_when_its_work_is_done(device: &TestDevice) -> TestResult {
     let (sys, stream) = (device.context().driver().as_sys(), device.stream()?);
     let gate = cuda_safe::Gate::new();
     let (buffer, blocker) = used(&stream, &gate)?;
@@ -360,7 +363,7 @@ fn used_by_other_code(device: &TestDevice) -> TestResult {
     }
 }
 
-fn more_memory(device: &TestDevice) -> TestResult {
+fn more_memory_than_gates_list(device: &TestDevice) -> TestResult {
     let (stream, gate) = (device.stream()?, cuda_safe::Gate::new());
     let kept = words(&stream)?;
     for _ in 0..1000 {

@@ -3,18 +3,21 @@
 use cuda_safe::{DeviceBuffer, ErrorKind, LaunchConfig, Module, launch};
 
 use test_harness::programs::{BASIC, LIMITS};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("kernels::attributes", attributes),
-        Case::device("kernels::occupancy", occupancy),
-        Case::device("kernels::shared_memory_beyond_48_kib", shared_memory_beyond_48_kib),
-        Case::device("kernels::load", load),
-        Case::device("kernels::every_thread_runs_once", every_thread_runs_once),
-        Case::device("kernels::the_launch_macro", the_launch_macro),
-        Case::device("kernels::blocks_that_meet", blocks_that_meet),
-        Case::device("kernels::too_many_blocks_to_meet", too_many_blocks_to_meet),
+    cases![
+        "kernels",
+        device(attributes),
+        device(occupancy),
+        device(shared_memory_beyond_48_kib),
+        device(load),
+        device(every_thread_runs_once),
+        device(the_launch_macro),
+        device(blocks_that_meet),
+        device(too_many_blocks_to_meet),
     ]
 }
 

@@ -9,14 +9,17 @@ use cuda_safe::{
 
 use super::MS;
 use test_harness::programs::{BASIC, Basic, Delay, TEMPLATES};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("life::dropped_in_every_order", dropped_in_every_order).serial(),
-        Case::device("life::no_drop_waits", no_drop_waits).serial(),
-        Case::device("life::dropped_on_another_thread", dropped_on_another_thread),
-        Case::device("life::closed", closed),
+    cases![
+        "life",
+        device(dropped_in_every_order).serial(),
+        device(no_drop_waits).serial(),
+        device(dropped_on_another_thread),
+        device(closed),
     ]
 }
 

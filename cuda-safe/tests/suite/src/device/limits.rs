@@ -5,16 +5,17 @@ use cuda_safe::{
 };
 
 use test_harness::programs::{BASIC, LIMITS};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("limits::are_named", are_named),
-        Case::device("limits::of_a_kernel", of_a_kernel),
-        Case::device("limits::a_grid_of_nothing", a_grid_of_nothing),
-        Case::device("limits::a_node_of_nothing", a_node_of_nothing),
-        Case::device("limits::a_block_of_nothing", a_block_of_nothing),
-        Case::device("limits::just_within", just_within),
+    cases![
+        "limits",
+        device(are_named),
+        device(of_a_kernel),
+        device(a_grid_of_nothing),
+        device(a_node_of_nothing),
+        device(a_block_of_nothing),
+        device(just_within),
     ]
 }
 

@@ -4,15 +4,18 @@ use cuda_safe::{DeviceBuffer, ErrorKind, Linker, Module, kernels};
 use nvrtc::{Options, Program};
 use test_support::fatbin::{Entry, LTO, Packing, write};
 
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("linking::two_files_as_one", two_files_as_one),
-        Case::device("linking::every_kind_of_input", every_kind_of_input),
-        Case::device("linking::declared_kernels", declared_kernels),
-        Case::device("linking::symbols_that_do_not_fit", symbols_that_do_not_fit),
-        Case::device("linking::bad_inputs", bad_inputs),
+    cases![
+        "linking",
+        device(two_files_as_one),
+        device(every_kind_of_input),
+        device(declared_kernels),
+        device(symbols_that_do_not_fit),
+        device(bad_inputs),
     ]
 }
 

@@ -6,16 +6,17 @@ use cuda_safe::{DeviceBuffer, Result, Stream};
 use super::MS;
 use super::checks::{all_are, has_panicked};
 use test_harness::programs::{Basic, Delay};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("marks::raw_work_is_ordered", raw_work_is_ordered),
-        Case::device("marks::raw_work_in_a_graph", raw_work_in_a_graph),
-        Case::device("marks::a_call_that_panics", a_call_that_panics),
-        Case::device("marks::waited_for_by_streams", waited_for_by_streams),
-        Case::device("marks::waited_for_by_the_host", waited_for_by_the_host),
-        Case::device("marks::of_a_recording", of_a_recording),
+    cases![
+        "marks",
+        device(raw_work_is_ordered),
+        device(raw_work_in_a_graph),
+        device(a_call_that_panics),
+        device(waited_for_by_streams),
+        device(waited_for_by_the_host),
+        device(of_a_recording),
     ]
 }
 

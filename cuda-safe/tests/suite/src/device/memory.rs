@@ -4,14 +4,15 @@ use cuda_safe::{DeviceBuffer, Module, PinnedBuffer};
 
 use super::MS;
 use test_harness::programs::{BASIC, Basic, Delay};
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("memory::the_device_tells", the_device_tells),
-        Case::device("memory::the_pool_can_be_trimmed", the_pool_can_be_trimmed).serial(),
-        Case::device("memory::freed_memory_is_used_again", freed_memory_is_used_again),
-        Case::device("memory::collect_empties_the_bin", collect_empties_the_bin).serial(),
+    cases![
+        "memory",
+        device(the_device_tells),
+        device(the_pool_can_be_trimmed).serial(),
+        device(freed_memory_is_used_again),
+        device(collect_empties_the_bin).serial(),
     ]
 }
 

@@ -3,14 +3,15 @@
 use cuda_safe::{DeviceBuffer, Error, ErrorKind};
 
 use test_harness::programs::{BASIC, TEMPLATES};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("names::expressions", expressions),
-        Case::device("names::plain_and_mangled", plain_and_mangled),
-        Case::device("names::a_wrong_one", a_wrong_one),
-        Case::device("names::an_ambiguous_one", an_ambiguous_one),
+    cases![
+        "names",
+        device(expressions),
+        device(plain_and_mangled),
+        device(a_wrong_one),
+        device(an_ambiguous_one),
     ]
 }
 

@@ -8,23 +8,26 @@ use test_support::cost::least;
 use super::MS;
 use super::checks::all_are;
 use test_harness::programs::{Basic, Delay};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("order::read_after_write", read_after_write),
-        Case::device("order::write_after_write", write_after_write),
-        Case::device("order::a_writer_waits_for_every_reader", a_writer_waits_for_every_reader),
-        Case::device("order::more_readers_than_are_kept", more_readers_than_are_kept),
-        Case::device("order::freed_while_others_read", freed_while_others_read),
-        Case::device("order::halves_do_not_wait", halves_do_not_wait).serial(),
-        Case::device("order::overlapping_halves_do", overlapping_halves_do),
-        Case::device("order::reading_again_is_free", reading_again_is_free).serial(),
-        Case::device("order::to_and_fro", to_and_fro).serial(),
-        Case::device("order::at_home_nothing_is_recorded", at_home_nothing_is_recorded).serial(),
-        Case::device("order::a_stream_dropped_with_work", a_stream_dropped_with_work),
-        Case::device("order::downloads_and_uploads_too", downloads_and_uploads_too),
-        Case::device("order::two_readers_and_a_writer", two_readers_and_a_writer),
+    cases![
+        "order",
+        device(read_after_write),
+        device(write_after_write),
+        device(a_writer_waits_for_every_reader),
+        device(more_readers_than_are_kept),
+        device(freed_while_others_read),
+        device(halves_do_not_wait).serial(),
+        device(overlapping_halves_do),
+        device(reading_again_is_free).serial(),
+        device(to_and_fro).serial(),
+        device(at_home_nothing_is_recorded).serial(),
+        device(a_stream_dropped_with_work),
+        device(downloads_and_uploads_too),
+        device(two_readers_and_a_writer),
     ]
 }
 

@@ -3,16 +3,19 @@
 use cuda_safe::{DeviceBuffer, DeviceRepr, ErrorKind, LaunchConfig, kernels};
 
 use super::SIZES;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("parameters::only_read", only_read).serial(),
-        Case::device("parameters::markers_that_do_not_fit", markers_that_do_not_fit),
-        Case::device("parameters::integers_arrive_converted", integers_arrive_converted),
-        Case::device("parameters::two_dimensions_of_any_integer", two_dimensions_of_any_integer),
-        Case::device("parameters::structures_and_constants", structures_and_constants),
-        Case::device("parameters::null_and_raw_pointers", null_and_raw_pointers),
+    cases![
+        "parameters",
+        device(only_read).serial(),
+        device(markers_that_do_not_fit),
+        device(integers_arrive_converted),
+        device(two_dimensions_of_any_integer),
+        device(structures_and_constants),
+        device(null_and_raw_pointers),
     ]
 }
 

@@ -7,17 +7,18 @@ use super::gate::Gate;
 use super::{MS, SIZES};
 use test_harness::programs::Delay;
 use test_harness::{
-    Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused, first_difference,
+    Case, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused, first_difference,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("pinned::both_ways", both_ways),
-        Case::device("pinned::is_a_slice", is_a_slice),
-        Case::device("pinned::transfers_do_not_wait", transfers_do_not_wait),
-        Case::device("pinned::a_transfer_may_be_dropped", a_transfer_may_be_dropped).serial(),
-        Case::device("pinned::memory_is_used_again", memory_is_used_again).serial(),
-        Case::device("pinned::lengths_must_agree", lengths_must_agree),
+    cases![
+        "pinned",
+        device(both_ways),
+        device(is_a_slice),
+        device(transfers_do_not_wait),
+        device(a_transfer_may_be_dropped).serial(),
+        device(memory_is_used_again).serial(),
+        device(lengths_must_agree),
     ]
 }
 

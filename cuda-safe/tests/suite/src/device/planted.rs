@@ -2,40 +2,41 @@
 
 use test_harness::sabotage::Plant;
 use test_harness::schedules::{finds, hunt};
-use test_harness::{Case, TestResult, ensure};
+use test_harness::{Case, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::software("schedules::planted::in_a_graph", graph),
-        Case::software("schedules::planted::when_a_lent_call_ends", lent_call),
-        Case::software("schedules::planted::before_a_consumer", consumer),
-        Case::software("schedules::planted::before_a_deleter", deleter),
-        Case::software("schedules::planted::a_test_that_there_is_not", not_there),
+    cases![
+        "schedules::planted",
+        software(in_a_graph),
+        software(when_a_lent_call_ends),
+        software(before_a_consumer),
+        software(before_a_deleter),
+        software(a_test_that_there_is_not),
     ]
 }
 
 /// Two streams of one recording don't wait for each other.
-fn graph() -> TestResult {
+fn in_a_graph() -> TestResult {
     finds("graphs::forks_wait_where_memory_asks", Plant::ReuseInCapture)
 }
 
 /// The lent stream does not wait for work on another stream.
-fn lent_call() -> TestResult {
+fn when_a_lent_call_ends() -> TestResult {
     finds("lent::used_on_other_streams", Plant::MissingEvent)
 }
 
 /// A framework's stream does not wait for the work that writes an exported tensor.
-fn consumer() -> TestResult {
+fn before_a_consumer() -> TestResult {
     finds("dlpack::consumers_wait", Plant::MissingEvent)
 }
 
 /// A tensor goes back to its framework while another stream uses it.
-fn deleter() -> TestResult {
+fn before_a_deleter() -> TestResult {
     finds("dlpack::kept_tensors", Plant::MissingEvent)
 }
 
 /// What cannot run is a failure, and no test that found nothing.
-fn not_there() -> TestResult {
+fn a_test_that_there_is_not() -> TestResult {
     let outcome = hunt("graphs::none", Plant::Nothing, vec![0])?;
     ensure!(outcome.wrong.is_some() && outcome.ran.is_empty(), "{outcome:?}");
     Ok(())

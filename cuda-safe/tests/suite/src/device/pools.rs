@@ -7,17 +7,18 @@ use super::MS;
 use super::checks::{is_invalid, no_drop_errors};
 use super::framework::Framework;
 use test_harness::programs::{Basic, Delay};
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("pools::buffers", buffers),
-        Case::device("pools::the_default_one", the_default_one),
-        Case::device("pools::adopted", adopted),
-        Case::device("pools::attributes", attributes),
-        Case::device("pools::of_another_context", of_another_context),
-        Case::device("pools::raw_allocations", raw_allocations),
-        Case::device("pools::closing", closing),
+    cases![
+        "pools",
+        device(buffers),
+        device(the_default_one),
+        device(adopted),
+        device(attributes),
+        device(of_another_context),
+        device(raw_allocations),
+        device(closing),
     ]
 }
 

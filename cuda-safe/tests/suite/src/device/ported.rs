@@ -4,13 +4,10 @@ use cuda_safe::nvrtc::Program;
 use cuda_safe::{DeviceBuffer, Module, include_cuda, kernels};
 
 use super::SIZES;
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("ported::a_file_with_includes_runs", a_file_with_includes_runs),
-        Case::device("ported::warnings_stay_with_the_module", warnings_stay_with_the_module),
-    ]
+    cases!["ported", device(a_file_with_includes_runs), device(warnings_stay_with_the_module),]
 }
 
 kernels! {

@@ -2,24 +2,23 @@
 
 use ports::{Output, PORTS, digest};
 
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("ports::async_streams", |device| check(device, "async_streams", 1e-6)),
-        Case::device("ports::black_scholes", |device| check(device, "black_scholes", 2e-5)),
-        Case::device("ports::conjugate_gradient", |device| {
-            check(device, "conjugate_gradient", 1e-4)
-        }),
-        Case::device("ports::fdtd3d", |device| check(device, "fdtd3d", 1e-6)),
-        Case::device("ports::functors", |device| check(device, "functors", 0.0)),
-        Case::device("ports::matrix_mul", |device| check(device, "matrix_mul", 0.0)),
-        Case::device("ports::multi_file", |device| check(device, "multi_file", 0.0)),
-        Case::device("ports::nbody", |device| check(device, "nbody", 1e-5)),
-        Case::device("ports::reduction", |device| check(device, "reduction", 0.0)),
-        Case::device("ports::simple_graphs", |device| check(device, "simple_graphs", 1e-5)),
-        Case::host("ports::each_is_checked", each_is_checked),
-        Case::host("ports::digests_are_those_of_printf", digests_are_those_of_printf),
+    cases![
+        "ports",
+        device(async_streams = |device| check(device, "async_streams", 1e-6)),
+        device(black_scholes = |device| check(device, "black_scholes", 2e-5)),
+        device(conjugate_gradient = |device| { check(device, "conjugate_gradient", 1e-4) }),
+        device(fdtd3d = |device| check(device, "fdtd3d", 1e-6)),
+        device(functors = |device| check(device, "functors", 0.0)),
+        device(matrix_mul = |device| check(device, "matrix_mul", 0.0)),
+        device(multi_file = |device| check(device, "multi_file", 0.0)),
+        device(nbody = |device| check(device, "nbody", 1e-5)),
+        device(reduction = |device| check(device, "reduction", 0.0)),
+        device(simple_graphs = |device| check(device, "simple_graphs", 1e-5)),
+        host(each_is_checked),
+        host(digests_are_those_of_printf),
     ]
 }
 

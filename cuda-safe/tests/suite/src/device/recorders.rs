@@ -12,15 +12,16 @@ use cuda_safe::{
 
 use super::checks::{named, no_drop_errors};
 use test_harness::programs::{BASIC, Basic};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("recorders::while_recording", while_recording),
-        Case::device("recorders::while_a_node_changes", while_a_node_changes),
-        Case::device("recorders::after_the_recording", after_the_recording),
-        Case::device("recorders::other_threads_are_refused", other_threads_are_refused),
-        Case::device("recorders::memory_behind_a_lock", memory_behind_a_lock),
+    cases![
+        "recorders",
+        device(while_recording),
+        device(while_a_node_changes),
+        device(after_the_recording),
+        device(other_threads_are_refused),
+        device(memory_behind_a_lock),
     ]
 }
 

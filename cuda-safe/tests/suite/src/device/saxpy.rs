@@ -5,13 +5,14 @@ use cuda_safe::{DeviceBuffer, ErrorKind, LaunchConfig, kernels};
 
 use super::SIZES;
 use test_harness::programs::Saxpy;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("saxpy::one_float_a_thread", one_float_a_thread),
-        Case::device("saxpy::four_floats_a_thread", four_floats_a_thread),
-        Case::device("saxpy::as_a_user_writes_it", as_a_user_writes_it),
+    cases![
+        "saxpy",
+        device(one_float_a_thread),
+        device(four_floats_a_thread),
+        device(as_a_user_writes_it),
     ]
 }
 

@@ -8,16 +8,17 @@ use cuda_safe::{Context, DeviceBuffer, Error, Result, Stream};
 
 use super::RawContext;
 use super::checks::{all_are, has_panicked, is_invalid, no_drop_errors};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("sequences::keep_launches_out", keep_launches_out),
-        Case::device("sequences::forgotten", forgotten),
-        Case::device("sequences::that_panic", that_panic),
-        Case::device("sequences::of_threads_that_end", of_threads_that_end),
-        Case::device("sequences::nested", nested),
-        Case::device("sequences::of_two_contexts", of_two_contexts),
+    cases![
+        "sequences",
+        device(keep_launches_out),
+        device(forgotten),
+        device(that_panic),
+        device(of_threads_that_end),
+        device(nested),
+        device(of_two_contexts),
     ]
 }
 

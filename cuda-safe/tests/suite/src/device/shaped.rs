@@ -6,19 +6,20 @@ use cuda_safe::{DeviceBuffer, ErrorKind, Extent, LaunchConfig, PitchedLayout};
 use super::MS;
 use test_harness::programs::{Basic, Delay};
 use test_harness::{
-    Case, Failure, Rng, TestDevice, TestResult, deep, ensure, ensure_eq, first_difference,
+    Case, Failure, Rng, TestDevice, TestResult, cases, deep, ensure, ensure_eq, first_difference,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("shaped::random_boxes", random_boxes),
-        Case::device("shaped::larger_than_a_block", larger_than_a_block),
-        Case::device("shaped::pitched_rows_are_aligned", pitched_rows_are_aligned),
-        Case::device("shaped::nothing_is_copied_of_nothing", nothing),
-        Case::device("shaped::what_does_not_fit_is_refused", refused),
-        Case::device("shaped::overlap_is_refused", overlap),
-        Case::device("shaped::the_slice_may_change_at_once", the_slice_may_change_at_once),
-        Case::device("shaped::ordered_with_other_streams", ordered_with_other_streams),
+    cases![
+        "shaped",
+        device(random_boxes),
+        device(larger_than_a_block),
+        device(pitched_rows_are_aligned),
+        device(nothing_is_copied_of_nothing),
+        device(what_does_not_fit_is_refused),
+        device(overlap_is_refused),
+        device(the_slice_may_change_at_once),
+        device(ordered_with_other_streams),
     ]
 }
 
@@ -155,7 +156,7 @@ fn pitched_rows_are_aligned(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn nothing(device: &TestDevice) -> TestResult {
+fn nothing_is_copied_of_nothing(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let mut buffer = DeviceBuffer::<u32>::zeroed(&stream, 10)?;
     let other = buffer.try_clone(&stream)?;
@@ -171,7 +172,7 @@ fn nothing(device: &TestDevice) -> TestResult {
 }
 
 /// Each refusal names the side and the dimension, and nothing was written.
-fn refused(device: &TestDevice) -> TestResult {
+fn what_does_not_fit_is_refused(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let mut buffer = DeviceBuffer::<u32>::zeroed(&stream, 1000)?;
     let other = buffer.try_clone(&stream)?;
@@ -227,7 +228,7 @@ fn refused(device: &TestDevice) -> TestResult {
 }
 
 /// Views that overlap can't be had in safe code, but memory that was adopted twice may.
-fn overlap(device: &TestDevice) -> TestResult {
+fn overlap_is_refused(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let mut buffer = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
     // SAFETY: `buffer` outlives it, and both are only used on one stream, in its order.

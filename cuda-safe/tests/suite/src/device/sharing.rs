@@ -5,14 +5,17 @@ use cuda_safe::{DeviceBuffer, Event, Stream};
 
 use super::MS;
 use test_harness::programs::{Basic, Delay};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, deep, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, Rng, TestDevice, TestResult, cases, deep, ensure_eq, first_difference,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("sharing::random_work_on_four_streams", random_work_on_four_streams),
-        Case::device("sharing::ten_threads_on_one_context", ten_threads_on_one_context),
-        Case::device("sharing::threads_read_one_buffer", threads_read_one_buffer),
-        Case::device("sharing::threads_launch_on_one_stream", threads_launch_on_one_stream),
+    cases![
+        "sharing",
+        device(random_work_on_four_streams),
+        device(ten_threads_on_one_context),
+        device(threads_read_one_buffer),
+        device(threads_launch_on_one_stream),
     ]
 }
 

@@ -11,24 +11,25 @@ use super::checks::{
     all_are, did_not_run, has_panicked, is_invalid, named, no_drop_errors, not_the_drivers,
 };
 use test_harness::programs::{Basic, Delay, TEMPLATES};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("soundness::streams_of_recordings_closed", streams_of_recordings_closed),
-        Case::device("soundness::a_global_in_a_capture", a_global_in_a_capture),
-        Case::device("soundness::events_on_a_recorder", events_on_a_recorder),
-        Case::device("soundness::a_source_is_kept", a_source_is_kept),
-        Case::device("soundness::a_body_that_panics", a_body_that_panics),
-        Case::device("soundness::a_change_that_panics", a_change_that_panics),
-        Case::device("soundness::another_launch_is_named", another_launch_is_named),
-        Case::device("soundness::streams_of_earlier_parts", streams_of_earlier_parts),
-        Case::device("soundness::a_launch_beside_a_download", a_launch_beside_a_download),
-        Case::device("soundness::memory_goes_with_the_graph", memory_goes_with_the_graph),
-        Case::device("soundness::a_body_in_another_thread", a_body_in_another_thread),
-        Case::device("soundness::a_body_in_a_body", a_body_in_a_body),
-        Case::device("soundness::launches_of_other_streams", launches_of_other_streams),
-        Case::device("soundness::globals_made_anew", globals_made_anew),
+    cases![
+        "soundness",
+        device(streams_of_recordings_closed),
+        device(a_global_in_a_capture),
+        device(events_on_a_recorder),
+        device(a_source_is_kept),
+        device(a_body_that_panics),
+        device(a_change_that_panics),
+        device(another_launch_is_named),
+        device(streams_of_earlier_parts),
+        device(a_launch_beside_a_download),
+        device(memory_goes_with_the_graph),
+        device(a_body_in_another_thread),
+        device(a_body_in_a_body),
+        device(launches_of_other_streams),
+        device(globals_made_anew),
     ]
 }
 

@@ -10,19 +10,20 @@ use cuda_safe::{DeviceBuffer, Event, Stream};
 use super::MS;
 use super::gate::Gate;
 use test_harness::programs::{Basic, Delay};
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("streams::priorities", priorities),
-        Case::device("streams::done_or_not", done_or_not),
-        Case::device("streams::identity", identity),
-        Case::device("streams::wait_for_an_event", wait_for_an_event),
-        Case::device("streams::wait_for_a_stream", wait_for_a_stream),
-        Case::device("streams::host_functions_run_in_order", host_functions_run_in_order),
-        Case::device("streams::a_panic_in_a_host_function", a_panic_in_a_host_function),
-        Case::device("streams::a_host_function_to_call_again", a_host_function_to_call_again),
-        Case::device("streams::a_host_function_dropped_unrun", a_host_function_dropped_unrun),
+    cases![
+        "streams",
+        device(priorities),
+        device(done_or_not),
+        device(identity),
+        device(wait_for_an_event),
+        device(wait_for_a_stream),
+        device(host_functions_run_in_order),
+        device(a_panic_in_a_host_function),
+        device(a_host_function_to_call_again),
+        device(a_host_function_dropped_unrun),
     ]
 }
 

@@ -7,23 +7,26 @@ use cuda_safe::{DeviceBuffer, Error, ErrorKind, Stream, UnifiedBuffer};
 
 use super::{MS, SIZES};
 use test_harness::programs::{Basic, Delay};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("unified::both_see_what_is_written", both_see_what_is_written),
-        Case::device("unified::copies_both_ways", copies_both_ways),
-        Case::device("unified::made_of_zeros", made_of_zeros),
-        Case::device("unified::reading_waits_for_writers", reading_waits_for_writers),
-        Case::device("unified::writing_waits_for_readers", writing_waits_for_readers),
-        Case::device("unified::others_are_not_waited_for", others_are_not_waited_for).serial(),
-        Case::device("unified::order_between_streams", order_between_streams),
-        Case::device("unified::leaked_guards_refuse_uses", leaked_guards_refuse_uses),
-        Case::device("unified::a_vector_comes_back", a_vector_comes_back),
-        Case::device("unified::a_vector_held_elsewhere", a_vector_held_elsewhere),
-        Case::device("unified::dropped_while_in_use", dropped_while_in_use).serial(),
-        Case::device("unified::prefetching", prefetching),
-        Case::device("unified::views_and_types", views_and_types),
+    cases![
+        "unified",
+        device(both_see_what_is_written),
+        device(copies_both_ways),
+        device(made_of_zeros),
+        device(reading_waits_for_writers),
+        device(writing_waits_for_readers),
+        device(others_are_not_waited_for).serial(),
+        device(order_between_streams),
+        device(leaked_guards_refuse_uses),
+        device(a_vector_comes_back),
+        device(a_vector_held_elsewhere),
+        device(dropped_while_in_use).serial(),
+        device(prefetching),
+        device(views_and_types),
     ]
 }
 

@@ -7,19 +7,20 @@ use cuda_safe::{DeviceBuffer, Result, Stream};
 use super::MS;
 use super::checks::{all_are, named, no_drop_errors};
 use test_harness::programs::{Delay, Variables};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure_eq, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("variables::handles_and_kernels", handles_and_kernels),
-        Case::device("variables::two_kernels", two_kernels),
-        Case::device("variables::through_a_pointer", through_a_pointer),
-        Case::device("variables::tables_that_are_written_late", tables_that_are_written_late),
-        Case::device("variables::in_graphs", in_graphs),
-        Case::device("variables::a_node_changes", a_node_changes),
-        Case::device("variables::graphs_of_another_thread", graphs_of_another_thread),
-        Case::device("variables::one_name_in_two_modules", one_name_in_two_modules),
-        Case::device("variables::a_graph_keeps_the_module", a_graph_keeps_the_module),
+    cases![
+        "variables",
+        device(handles_and_kernels),
+        device(two_kernels),
+        device(through_a_pointer),
+        device(tables_that_are_written_late),
+        device(in_graphs),
+        device(a_node_changes),
+        device(graphs_of_another_thread),
+        device(one_name_in_two_modules),
+        device(a_graph_keeps_the_module),
     ]
 }
 

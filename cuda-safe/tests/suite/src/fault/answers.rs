@@ -5,15 +5,13 @@ use cuda_safe::{DeviceBuffer, Event, Stream};
 
 use super::error_of;
 use crate::device::RawContext;
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::fault(
-            "fault::answers::time_of_an_event_never_recorded",
-            time_of_an_event_never_recorded,
-        ),
-        Case::fault("fault::answers::an_event_of_another_context", an_event_of_another_context),
+    cases![
+        "fault::answers",
+        fault(time_of_an_event_never_recorded),
+        fault(an_event_of_another_context),
     ]
 }
 

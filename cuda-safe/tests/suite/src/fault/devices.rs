@@ -6,16 +6,16 @@ use cuda_safe::sys::{CUdevice_attribute, CUresult};
 use cuda_safe::{Device, ErrorKind};
 
 use super::error_of;
-use test_harness::{Case, Failure, Open, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Open, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::fault("fault::devices::names_and_numbers", names_and_numbers),
-        Case::fault("fault::devices::every_attribute", every_attribute),
-        Case::fault("fault::devices::every_typed_attribute", every_typed_attribute),
-        Case::process("fault::devices::one_that_is_not_there", one_that_is_not_there),
-        Case::process("fault::devices::all_hidden", all_hidden)
-            .variables(&[("CUDA_VISIBLE_DEVICES", "")]),
+    cases![
+        "fault::devices",
+        fault(names_and_numbers),
+        fault(every_attribute),
+        fault(every_typed_attribute),
+        process(one_that_is_not_there),
+        process(all_hidden).variables(&[("CUDA_VISIBLE_DEVICES", "")]),
     ]
 }
 

@@ -11,13 +11,10 @@ use super::error_of;
 use crate::device::MS;
 use crate::device::futures::{Bell, block_on, slow};
 use test_harness::programs::{Delay, FAULTS};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::fault("fault::futures::a_fault_before_the_copy", a_fault_before_the_copy),
-        Case::fault("fault::futures::a_fault_elsewhere", a_fault_elsewhere),
-    ]
+    cases!["fault::futures", fault(a_fault_before_the_copy), fault(a_fault_elsewhere),]
 }
 
 /// The copy will never be made, and the driver calls nobody: the task is woken all the same.

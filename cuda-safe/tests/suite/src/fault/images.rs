@@ -6,18 +6,21 @@ use test_support::gzip::pack;
 
 use super::error_of;
 use test_harness::programs::{BASIC, LIMITS, TEMPLATES};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::fault("fault::images::a_cubin_cut_short", a_cubin_cut_short),
-        Case::fault("fault::images::random_bytes", random_bytes),
-        Case::fault("fault::images::ptx_of_the_future", ptx_of_the_future),
-        Case::fault("fault::images::ptx_that_is_wrong", ptx_that_is_wrong),
-        Case::fault("fault::images::packed_ptx", packed_ptx),
-        Case::fault("fault::images::a_cubin_for_another_gpu", a_cubin_for_another_gpu),
-        Case::fault("fault::images::a_cubin_alone", a_cubin_alone),
-        Case::fault("fault::images::a_variable_that_is_not_there", a_variable_that_is_not_there),
+    cases![
+        "fault::images",
+        fault(a_cubin_cut_short),
+        fault(random_bytes),
+        fault(ptx_of_the_future),
+        fault(ptx_that_is_wrong),
+        fault(packed_ptx),
+        fault(a_cubin_for_another_gpu),
+        fault(a_cubin_alone),
+        fault(a_variable_that_is_not_there),
     ]
 }
 

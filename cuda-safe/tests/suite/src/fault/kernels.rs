@@ -9,47 +9,59 @@ use cuda_safe::{DeviceBuffer, Error, Event, Kernel, LaunchConfig, Module, Pinned
 use super::error_of;
 use crate::device::MS;
 use test_harness::programs::{BASIC, Basic, Delay, FAULTS};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::fault("fault::kernels::trap", |device| {
-            // SAFETY: `trap` takes no arguments, touches no memory, and ends the device's work.
-            fails(device, CUresult::CUDA_ERROR_LAUNCH_FAILED, "trap", |kernel, stream, _| unsafe {
-                device.launch(kernel, stream, (1, 32), ())
-            })
-        }),
-        Case::fault("fault::kernels::out_of_bounds", |device| {
-            // SAFETY: nothing of the process lies at this address, so the write reaches nothing.
-            fails(
-                device,
-                CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
-                "write_at",
-                |kernel, stream, _| unsafe {
-                    device.launch(kernel, stream, (1, 1), (0x10_u64, 1_u32))
-                },
-            )
-        }),
-        Case::fault("fault::kernels::misaligned", |device| {
-            // SAFETY: the device refuses the write; what it would reach is the test's own buffer.
-            fails(
-                device,
-                CUresult::CUDA_ERROR_MISALIGNED_ADDRESS,
-                "write_at",
-                |kernel, stream, at| unsafe {
-                    device.launch(kernel, stream, (1, 1), (at + 1, 1_u32))
-                },
-            )
-        }),
-        Case::fault("fault::kernels::assertion", |device| {
-            // SAFETY: `check` takes an unsigned, touches no memory, and ends the device's work.
-            fails(device, CUresult::CUDA_ERROR_ASSERT, "check", |kernel, stream, _| unsafe {
-                device.launch(kernel, stream, (1, 1), (2_u32,))
-            })
-        }),
-        Case::fault("fault::kernels::an_assertion_that_holds", an_assertion_that_holds),
-        Case::fault("fault::kernels::seen_by_another_stream", seen_by_another_stream),
-        Case::fault("fault::kernels::in_flight_when_it_happens", in_flight_when_it_happens),
+    cases![
+        "fault::kernels",
+        fault(
+            trap = |device| {
+                // SAFETY: `trap` takes no arguments, touches no memory, and ends the device's work.
+                fails(
+                    device,
+                    CUresult::CUDA_ERROR_LAUNCH_FAILED,
+                    "trap",
+                    |kernel, stream, _| unsafe { device.launch(kernel, stream, (1, 32), ()) },
+                )
+            }
+        ),
+        fault(
+            out_of_bounds = |device| {
+                // SAFETY: nothing of the process lies at this address, so the write reaches nothing.
+                fails(
+                    device,
+                    CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+                    "write_at",
+                    |kernel, stream, _| unsafe {
+                        device.launch(kernel, stream, (1, 1), (0x10_u64, 1_u32))
+                    },
+                )
+            }
+        ),
+        fault(
+            misaligned = |device| {
+                // SAFETY: the device refuses the write; what it would reach is the test's own buffer.
+                fails(
+                    device,
+                    CUresult::CUDA_ERROR_MISALIGNED_ADDRESS,
+                    "write_at",
+                    |kernel, stream, at| unsafe {
+                        device.launch(kernel, stream, (1, 1), (at + 1, 1_u32))
+                    },
+                )
+            }
+        ),
+        fault(
+            assertion = |device| {
+                // SAFETY: `check` takes an unsigned, touches no memory, and ends the device's work.
+                fails(device, CUresult::CUDA_ERROR_ASSERT, "check", |kernel, stream, _| unsafe {
+                    device.launch(kernel, stream, (1, 1), (2_u32,))
+                })
+            }
+        ),
+        fault(an_assertion_that_holds),
+        fault(seen_by_another_stream),
+        fault(in_flight_when_it_happens),
     ]
 }
 

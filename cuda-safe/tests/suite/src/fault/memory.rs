@@ -4,13 +4,14 @@ use cuda_safe::sys::CUresult;
 use cuda_safe::{DeviceBuffer, ErrorKind, PinnedBuffer};
 
 use super::error_of;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::fault("fault::memory::out_of_memory", out_of_memory),
-        Case::fault("fault::memory::the_pool_gives_way", the_pool_gives_way),
-        Case::fault("fault::memory::out_of_pinned_memory", out_of_pinned_memory),
+    cases![
+        "fault::memory",
+        fault(out_of_memory),
+        fault(the_pool_gives_way),
+        fault(out_of_pinned_memory),
     ]
 }
 

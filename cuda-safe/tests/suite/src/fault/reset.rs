@@ -7,17 +7,18 @@ use cuda_safe::{
 
 use super::error_of;
 use test_harness::programs::{BASIC, Basic};
-use test_harness::{Case, Failure, Open, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, Failure, Open, TestResult, cases, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::process("fault::reset::whichever_call_meets_it", whichever_call_meets_it),
-        Case::process("fault::reset::dropped_in_every_order", dropped_in_every_order),
-        Case::process("fault::reset::found_by_the_next_context", found_by_the_next_context),
-        Case::process("fault::reset::looked_at", looked_at),
-        Case::process("fault::reset::released_once_too_often", released_once_too_often),
-        Case::process("fault::reset::retained_anew_by_others", retained_anew_by_others),
-        Case::process("fault::reset::adopted_primary_context", adopted_primary_context),
+    cases![
+        "fault::reset",
+        process(whichever_call_meets_it),
+        process(dropped_in_every_order),
+        process(found_by_the_next_context),
+        process(looked_at),
+        process(released_once_too_often),
+        process(retained_anew_by_others),
+        process(adopted_primary_context),
     ]
 }
 

@@ -6,10 +6,10 @@ use std::ffi::{CString, c_void};
 
 use cuda_safe::sys::{CUresult, DRIVER_SYMBOLS};
 
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::fault("fault::symbols::by_name_and_by_version", by_name_and_by_version)]
+    cases!["fault::symbols", fault(by_name_and_by_version),]
 }
 
 /// What differs legitimately: a function that the driver has under another address for those who

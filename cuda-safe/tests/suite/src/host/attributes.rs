@@ -6,15 +6,16 @@ use test_support::meter::allocations;
 
 use test_harness::lab::Lab;
 use test_harness::table::{ATTRIBUTES, Behaviour, Fault, attribute};
-use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::host("attributes::one_call", one_call),
-        Case::host("attributes::refused_before_the_driver", refused_before_the_driver),
-        Case::host("attributes::larger_clusters", larger_clusters),
-        Case::host("attributes::the_drivers_answer", the_drivers_answer),
-        Case::host("attributes::an_old_driver", an_old_driver),
+    cases![
+        "attributes",
+        host(one_call),
+        host(refused_before_the_driver),
+        host(larger_clusters),
+        host(the_drivers_answer),
+        host(an_old_driver),
     ]
 }
 

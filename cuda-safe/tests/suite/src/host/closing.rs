@@ -10,18 +10,19 @@ use cuda_safe::{
 
 use test_harness::lab::{Lab, PTX};
 use test_harness::table::{Behaviour, Fault};
-use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::host("closing::calls", calls),
-        Case::host("closing::what_is_in_use_comes_back", in_use),
-        Case::host("closing::what_is_left_is_named", what_is_left_is_named),
-        Case::host("closing::what_is_not_given_away", what_is_not_given_away),
-        Case::host("closing::what_fails_comes_back", what_fails),
-        Case::host("closing::lent_memory", lent_memory),
-        Case::host("closing::without_pools", without_pools),
-        Case::host("closing::functions_go_with_their_stream", functions),
+    cases![
+        "closing",
+        host(calls),
+        host(what_is_in_use_comes_back),
+        host(what_is_left_is_named),
+        host(what_is_not_given_away),
+        host(what_fails_comes_back),
+        host(lent_memory),
+        host(without_pools),
+        host(functions_go_with_their_stream),
     ]
 }
 
@@ -83,7 +84,7 @@ fn refused<T: Debug>(lab: &Lab, closed: Closed<T>, reason: &str) -> Result<T, Fa
     Ok(thing)
 }
 
-fn in_use() -> TestResult {
+fn what_is_in_use_comes_back() -> TestResult {
     let lab = Lab::new()?;
     let stream = lab.context.stream()?;
     let module = Module::from_ptx(&lab.context, PTX)?;
@@ -191,7 +192,7 @@ fn what_is_not_given_away() -> TestResult {
 }
 
 /// Every call that can fail once, and works when it is tried again.
-fn what_fails() -> TestResult {
+fn what_fails_comes_back() -> TestResult {
     let lab = Lab::new()?;
     let stream = lab.context.stream()?;
     let module = Module::from_ptx(&lab.context, PTX)?;
@@ -269,7 +270,7 @@ fn without_pools() -> TestResult {
     lab.close()
 }
 
-fn functions() -> TestResult {
+fn functions_go_with_their_stream() -> TestResult {
     let lab = Lab::new()?;
     let stream = lab.context.stream()?;
     let (sender, receiver) = mpsc::channel();

@@ -7,30 +7,31 @@ use cuda_safe::{DeviceBuffer, Event, LaunchConfig, Module, PinnedBuffer, Pitched
 use test_support::meter::allocations;
 
 use test_harness::lab::Lab;
-use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestResult, cases, ensure, ensure_eq};
 
 /// What comes before each copy in a stream's order: while a context of another device is current, the
 /// driver refuses copies of memory of a pool. Only then is ours pushed and popped.
 const ASKED: &str = "cuCtxGetCurrent";
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::host("counts::launch_at_home", launch_at_home),
-        Case::host("counts::launch_without_blocks", launch_without_blocks),
-        Case::host("counts::lent_streams", lent_streams),
-        Case::host("counts::allocate_and_free", allocate_and_free),
-        Case::host("counts::events", events),
-        Case::host("counts::small_uploads", small_uploads),
-        Case::host("counts::copies_under_another_context", copies_under_another_context),
-        Case::host("counts::globals", globals),
-        Case::host("counts::large_upload", large_upload),
-        Case::host("counts::downloads", downloads),
-        Case::host("counts::pinned_transfers", pinned_transfers),
-        Case::host("counts::boxes", boxes),
-        Case::host("counts::fills", fills),
-        Case::host("counts::second_stream", second_stream),
-        Case::host("counts::what_the_host_has_seen_is_not_waited_for", seen_by_the_host),
-        Case::host("counts::context_once", context_once),
+    cases![
+        "counts",
+        host(launch_at_home),
+        host(launch_without_blocks),
+        host(lent_streams),
+        host(allocate_and_free),
+        host(events),
+        host(small_uploads),
+        host(copies_under_another_context),
+        host(globals),
+        host(large_upload),
+        host(downloads),
+        host(pinned_transfers),
+        host(boxes),
+        host(fills),
+        host(second_stream),
+        host(what_the_host_has_seen_is_not_waited_for),
+        host(context_once),
     ]
 }
 
@@ -452,7 +453,7 @@ fn second_stream() -> TestResult {
     lab.close()
 }
 
-fn seen_by_the_host() -> TestResult {
+fn what_the_host_has_seen_is_not_waited_for() -> TestResult {
     let lab = Lab::new()?;
     let (home, other) = (lab.context.stream()?, lab.context.stream()?);
     let one = lab.kernel("one")?;

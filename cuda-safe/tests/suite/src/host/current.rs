@@ -7,13 +7,14 @@ use cuda_safe::sys::{CUcontext, CUresult, noop};
 use super::scenarios::{ALL, Steps};
 use test_harness::lab::Lab;
 use test_harness::table::Behaviour;
-use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::host("current::none", || unchanged(None)),
-        Case::host("current::foreign", || unchanged(Some(foreign()))),
-        Case::host("current::on_a_thread_without_any", other_thread),
+    cases![
+        "current",
+        host(none = || unchanged(None)),
+        host(foreign = || unchanged(Some(foreign()))),
+        host(on_a_thread_without_any),
     ]
 }
 
@@ -67,7 +68,7 @@ fn unchanged(before: Option<CUcontext>) -> TestResult {
 }
 
 /// A context works on a thread that has never seen it.
-fn other_thread() -> TestResult {
+fn on_a_thread_without_any() -> TestResult {
     let lab = Lab::new()?;
     let (context, recorder) = (&lab.context, &lab.recorder);
     std::thread::scope(|scope| {

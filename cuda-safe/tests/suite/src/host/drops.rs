@@ -4,16 +4,17 @@ use cuda_safe::{DeviceBuffer, Event, LaunchConfig, Stream};
 
 use test_harness::lab::Lab;
 use test_harness::table::Call;
-use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::host("drops::waits_for_a_reader_elsewhere", reader_elsewhere),
-        Case::host("drops::two_readers_then_a_writer", two_readers_then_a_writer),
-        Case::host("drops::many_readers", many_readers),
-        Case::host("drops::adopted_memory", adopted_memory),
-        Case::host("drops::in_every_order", every_order),
-        Case::host("drops::host_functions", host_functions),
+    cases![
+        "drops",
+        host(waits_for_a_reader_elsewhere),
+        host(two_readers_then_a_writer),
+        host(many_readers),
+        host(adopted_memory),
+        host(in_every_order),
+        host(host_functions),
     ]
 }
 
@@ -42,7 +43,7 @@ fn position(calls: &[Call], name: &str) -> Result<usize, Failure> {
     found.ok_or_else(|| Failure::new(format!("{name} was not called")))
 }
 
-fn reader_elsewhere() -> TestResult {
+fn waits_for_a_reader_elsewhere() -> TestResult {
     let lab = Lab::new()?;
     let (home, other) = (lab.context.stream()?, lab.context.stream()?);
     let one = lab.kernel("one")?;
@@ -165,7 +166,7 @@ fn adopted_memory() -> TestResult {
 }
 
 /// All orders of dropping what refers to each other: nothing leaks, nothing is freed twice.
-fn every_order() -> TestResult {
+fn in_every_order() -> TestResult {
     const THINGS: usize = 5;
     for order in permutations(THINGS) {
         let lab = Lab::new()?;

@@ -6,24 +6,22 @@ use cuda_safe::{Context, DeviceBuffer, Driver, Error, ErrorKind, LaunchConfig};
 use super::scenarios::{ALL, Scenario, Steps};
 use test_harness::lab::Lab;
 use test_harness::table::{Behaviour, Fault, Recorder, driver_without};
-use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::host("faults::every_call_fails_once", every_call_fails_once),
-        Case::host("faults::every_call_fails_once_without_pools", every_call_without_pools),
-        Case::host("faults::opening_a_context", opening_a_context),
-        Case::host("faults::closing_a_context", closing_a_context),
-        Case::host("faults::after_a_fatal_error", after_a_fatal_error),
-        Case::host("faults::out_of_memory", out_of_memory),
-        Case::host("faults::out_of_memory_once", out_of_memory_once),
-        Case::host(
-            "faults::out_of_memory_frees_what_gates_hold",
-            out_of_memory_frees_what_gates_hold,
-        ),
-        Case::host("faults::ends_that_gates_do_not_see", ends_that_gates_do_not_see),
-        Case::host("faults::closing_frees_what_gates_hold", closing_frees_what_gates_hold),
-        Case::host("faults::out_of_memory_without_pools", out_of_memory_without_pools),
+    cases![
+        "faults",
+        host(every_call_fails_once),
+        host(every_call_fails_once_without_pools),
+        host(opening_a_context),
+        host(closing_a_context),
+        host(after_a_fatal_error),
+        host(out_of_memory),
+        host(out_of_memory_once),
+        host(out_of_memory_frees_what_gates_hold),
+        host(ends_that_gates_do_not_see),
+        host(closing_frees_what_gates_hold),
+        host(out_of_memory_without_pools),
     ]
 }
 
@@ -51,7 +49,7 @@ fn every_call_fails_once() -> TestResult {
     sweep(Behaviour::default())
 }
 
-fn every_call_without_pools() -> TestResult {
+fn every_call_fails_once_without_pools() -> TestResult {
     sweep(Behaviour { pools: false, ..Behaviour::default() })
 }
 

@@ -5,15 +5,16 @@ use cuda_safe::{
 };
 
 use test_harness::lab::{Lab, PTX};
-use test_harness::{Case, Failure, Rng, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::host("grammar::integers_of_any_type", integers_of_any_type),
-        Case::host("grammar::constants_and_alternatives", constants_and_alternatives),
-        Case::host("grammar::fields_of_structures", fields_of_structures),
-        Case::host("grammar::cooperative_launches", cooperative_launches),
-        Case::host("grammar::null_and_raw_pointers", null_and_raw_pointers),
+    cases![
+        "grammar",
+        host(integers_of_any_type),
+        host(constants_and_alternatives),
+        host(fields_of_structures),
+        host(cooperative_launches),
+        host(null_and_raw_pointers),
     ]
 }
 

@@ -3,16 +3,17 @@
 use cuda_safe::{DeviceBuffer, ErrorKind, LaunchConfig, Module, Stream, kernels};
 
 use test_harness::lab::{Lab, PTX};
-use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::host("kernels::in_x_alone", in_x_alone),
-        Case::host("kernels::shapes_in_clauses", shapes_in_clauses),
-        Case::host("kernels::arguments_as_they_come", arguments_as_they_come),
-        Case::host("kernels::derived_arguments_and_launches", derived_arguments_and_launches),
-        Case::host("kernels::instances", instances),
-        Case::host("kernels::their_module", their_module),
+    cases![
+        "kernels",
+        host(in_x_alone),
+        host(shapes_in_clauses),
+        host(arguments_as_they_come),
+        host(derived_arguments_and_launches),
+        host(instances),
+        host(their_module),
     ]
 }
 

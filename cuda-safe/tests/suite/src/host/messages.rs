@@ -7,21 +7,22 @@ use cuda_safe::{
 
 use test_harness::lab::{Lab, PTX};
 use test_harness::table::{Behaviour, Fault, driver_without};
-use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::host("messages::shapes", shapes),
-        Case::host("messages::limits", limits),
-        Case::host("messages::set_limits", set_limits),
-        Case::host("messages::driver_errors", driver_errors),
-        Case::host("messages::asynchronous_errors", asynchronous_errors),
-        Case::host("messages::missing_function", missing_function),
-        Case::host("messages::buffers", buffers),
-        Case::host("messages::modules", modules),
-        Case::host("messages::clauses", clauses),
-        Case::host("messages::strangers", strangers),
-        Case::host("messages::managed_memory", managed_memory),
+    cases![
+        "messages",
+        host(shapes),
+        host(limits),
+        host(set_limits),
+        host(driver_errors),
+        host(asynchronous_errors),
+        host(missing_function),
+        host(buffers),
+        host(modules),
+        host(clauses),
+        host(strangers),
+        host(managed_memory),
     ]
 }
 

@@ -7,7 +7,7 @@ use cuda_safe::{Context, DeviceBuffer, Driver, ErrorKind, LaunchConfig, Module};
 
 use test_harness::lab::{Lab, PTX};
 use test_harness::table::Behaviour;
-use test_harness::{Case, Failure, TestResult, ensure, ensure_eq, limited, spawn_self};
+use test_harness::{Case, Failure, TestResult, cases, ensure, ensure_eq, limited, spawn_self};
 
 /// Names a real driver library on a machine without a GPU, such as the one in Debian's `libcuda1`.
 const WITHOUT_GPU: &str = "TEST_LIBCUDA_NO_GPU";
@@ -18,14 +18,15 @@ type Uninit = DeviceBuffer<MaybeUninit<u8>>;
 const CHILD: &str = "TEST_HOST_CHILD";
 
 pub(super) fn cases() -> Vec<Case> {
-    let mut cases = vec![
-        Case::host("missing::library", library),
-        Case::host("missing::library_of_the_environment", environment),
-        Case::host("missing::device", device),
-        Case::host("missing::functions", functions),
-        Case::host("missing::parameter_info", parameter_info),
-        Case::host("missing::pools", || pools(true)),
-        Case::host("missing::pool_functions", || pools(false)),
+    let mut cases = cases![
+        "missing",
+        host(library),
+        host(library_of_the_environment),
+        host(device),
+        host(functions),
+        host(parameter_info),
+        host(pools = || pools(true)),
+        host(pool_functions = || pools(false)),
     ];
     if cfg!(target_os = "linux") {
         cases.push(Case::host("missing::every_function", every_function));
@@ -55,7 +56,7 @@ fn library() -> TestResult {
 }
 
 /// The default driver is the one that `CUDA_DRIVER` names, and no other is tried.
-fn environment() -> TestResult {
+fn library_of_the_environment() -> TestResult {
     let path = "/nowhere/else/libcuda.so.1";
     if std::env::var_os(CHILD).is_none() {
         let name = "host::missing::library_of_the_environment";

@@ -3,14 +3,15 @@
 use super::differences::{OF_F32, OF_F64, Skipped, gradients, largest, near};
 use super::{MESH_SOURCE, both, count, point, row, single};
 use geom_oracle::linear::{add, cross, dot, length, normalize, scale, sub};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("adjoints::closest_points_of_every_feature", features),
-        Case::device("adjoints::closest_points_of_needles", needles),
-        Case::device("adjoints::distances_of_zero_have_their_subgradients", zero_distance),
-        Case::device("adjoints::degenerate_faces_are_edges_and_vertices", degenerate),
+    cases![
+        "adjoints",
+        device(closest_points_of_every_feature),
+        device(closest_points_of_needles),
+        device(distances_of_zero_have_their_subgradients),
+        device(degenerate_faces_are_edges_and_vertices),
     ]
 }
 
@@ -144,7 +145,7 @@ fn input(rng: &mut Rng, feature: usize) -> Input {
     }
 }
 
-fn features(device: &TestDevice) -> TestResult {
+fn closest_points_of_every_feature(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(1100);
     let inputs: Vec<Input> = (0..count(10_500)).map(|i| input(&mut rng, i % 7)).collect();
     let [wide, narrow] = run(device, &inputs)?;
@@ -171,7 +172,7 @@ fn features(device: &TestDevice) -> TestResult {
 
 /// Triangles of heights down to 1e-6, where f32 must be as good as f64. Moving all by the same moves the
 /// position, and nothing else, which needs no differences: so do scaling and turning.
-fn needles(device: &TestDevice) -> TestResult {
+fn closest_points_of_needles(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(1101);
     let mut inputs = Vec::new();
     while inputs.len() < count(4_000) {
@@ -222,7 +223,7 @@ fn needles(device: &TestDevice) -> TestResult {
 }
 
 /// The unsigned distance has none, the signed one that of the plane, and the square's is 0.
-fn zero_distance(device: &TestDevice) -> TestResult {
+fn distances_of_zero_have_their_subgradients(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(1102);
     let mut inputs = Vec::new();
     for i in 0..count(1_400) {
@@ -261,7 +262,7 @@ fn zero_distance(device: &TestDevice) -> TestResult {
 }
 
 /// Faces without area that an answer names as faces, and edges without length that it names as edges.
-fn degenerate(device: &TestDevice) -> TestResult {
+fn degenerate_faces_are_edges_and_vertices(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(1103);
     let mut asked = Vec::new();
     for i in 0..count(2_000) {

@@ -8,14 +8,15 @@ use super::differences::{OF_F32, OF_F64, Skipped, gradients, near};
 use super::{ISOSURFACE_SOURCE, both, count, point, row};
 use crate::flags::module;
 use geom_oracle::linear::{add, dot, scale, sub};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("adjoints::crossings_of_edges", edges),
-        Case::device("adjoints::equal_ends_have_subgradient_zero", equal_ends),
-        Case::device("adjoints::vertices_of_a_field", vertices),
-        Case::device("adjoints::vertices_are_numbered_as_by_extraction", numbers),
+    cases![
+        "adjoints",
+        device(crossings_of_edges),
+        device(equal_ends_have_subgradient_zero),
+        device(vertices_of_a_field),
+        device(vertices_are_numbered_as_by_extraction),
     ]
 }
 
@@ -24,7 +25,7 @@ fn place(a: f64, b: f64, iso: f64) -> Option<f64> {
     ((a < iso) != (b < iso)).then(|| (iso - a) / (b - a))
 }
 
-fn edges(device: &TestDevice) -> TestResult {
+fn crossings_of_edges(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(1130);
     let mut rows: Vec<[f64; 12]> = Vec::new();
     while rows.len() < count(4_000) {
@@ -50,7 +51,7 @@ fn edges(device: &TestDevice) -> TestResult {
     skipped.are_few()
 }
 
-fn equal_ends(device: &TestDevice) -> TestResult {
+fn equal_ends_have_subgradient_zero(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(1131);
     let rows: Vec<[f64; 12]> = (0..33)
         .map(|_| {
@@ -112,7 +113,7 @@ impl Vertices<'_> {
     }
 }
 
-fn vertices(device: &TestDevice) -> TestResult {
+fn vertices_of_a_field(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(1132);
     let [_, ny, nz] = DIMS;
     let values = rng.floats(DIMS.iter().product());
@@ -167,7 +168,7 @@ fn vertices(device: &TestDevice) -> TestResult {
 }
 
 /// Word by word, axis by axis, lane by lane.
-fn numbers(device: &TestDevice) -> TestResult {
+fn vertices_are_numbered_as_by_extraction(device: &TestDevice) -> TestResult {
     let (mut rng, stream) = (device.rng(1133), device.stream()?);
     let kernel = module(device, ISOSURFACE_SOURCE, nvrtc::Options::new())?;
     let kernel = kernel.kernel("number_vertices")?;

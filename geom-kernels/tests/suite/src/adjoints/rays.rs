@@ -3,13 +3,10 @@
 use super::differences::{OF_F32, OF_F64, Skipped, gradients, near};
 use super::{MESH_SOURCE, both, count, point, row, single};
 use geom_oracle::linear::{cross, dot, length, scale, sub};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("adjoints::hits_of_rays", hits),
-        Case::device("adjoints::rays_along_the_plane_have_subgradient_zero", grazing),
-    ]
+    cases!["adjoints", device(hits_of_rays), device(rays_along_the_plane_have_subgradient_zero),]
 }
 
 /// t, u, v, by Cramer's rule, and how the ray's direction leans on the plane. None outside of the face.
@@ -26,7 +23,7 @@ fn hit(x: &[f64]) -> Option<([f64; 3], f64)> {
     (u > 0.0 && v > 0.0 && u + v < 1.0).then_some(([t, u, v], lean))
 }
 
-fn hits(device: &TestDevice) -> TestResult {
+fn hits_of_rays(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(1110);
     let mut rows = Vec::new();
     while rows.len() < count(6_000) {
@@ -62,7 +59,7 @@ fn hits(device: &TestDevice) -> TestResult {
     skipped.are_few()
 }
 
-fn grazing(device: &TestDevice) -> TestResult {
+fn rays_along_the_plane_have_subgradient_zero(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(1111);
     let whole = |rng: &mut test_harness::Rng| [0; 3].map(|_: i32| rng.below(17) as f64 - 8.0);
     let mut rows = Vec::new();

@@ -3,14 +3,15 @@
 use super::differences::{OF_F32, OF_F64, Skipped, gradients, near};
 use super::{MESH_SOURCE, both, count, point, row, single};
 use geom_oracle::linear::{add, cross, dot, length, normalize, scale, sub};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("adjoints::positions_and_attributes", positions),
-        Case::device("adjoints::normals_of_faces", normals),
-        Case::device("adjoints::normals_of_vertices", vertex_normals),
-        Case::device("adjoints::normals_of_nothing_have_subgradient_zero", nothing),
+    cases![
+        "adjoints",
+        device(positions_and_attributes),
+        device(normals_of_faces),
+        device(normals_of_vertices),
+        device(normals_of_nothing_have_subgradient_zero),
     ]
 }
 
@@ -44,7 +45,7 @@ fn points(x: &[f64]) -> Vec<[f64; 3]> {
     x.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect()
 }
 
-fn positions(device: &TestDevice) -> TestResult {
+fn positions_and_attributes(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(1120);
     let rows: Vec<[f64; 14]> = (0..count(2_000))
         .map(|_| row(&[&[0; 5].map(|_: i32| point(&mut rng)).as_flattened()[..14]]))
@@ -56,7 +57,7 @@ fn positions(device: &TestDevice) -> TestResult {
     })
 }
 
-fn normals(device: &TestDevice) -> TestResult {
+fn normals_of_faces(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(1121);
     let mut rows: Vec<[f64; 12]> = Vec::new();
     while rows.len() < count(3_000) {
@@ -82,7 +83,7 @@ fn fan_normal(p: &[[f64; 3]]) -> [f64; 3] {
     normalize(sum)
 }
 
-fn vertex_normals(device: &TestDevice) -> TestResult {
+fn normals_of_vertices(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(1122);
     let rows: Vec<[f64; 21]> = (0..count(2_000))
         .map(|_| {
@@ -101,7 +102,7 @@ fn vertex_normals(device: &TestDevice) -> TestResult {
 }
 
 /// Faces without area, and fans that fold back on themselves.
-fn nothing(device: &TestDevice) -> TestResult {
+fn normals_of_nothing_have_subgradient_zero(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(1123);
     let mut faces: Vec<[f64; 12]> = Vec::new();
     let mut fans: Vec<[f64; 21]> = Vec::new();

@@ -12,15 +12,16 @@ use super::volume_grids::{Field, Index, Loss, OnIndex, map};
 use super::{VOLUME_SOURCE, count, single};
 use crate::Geometry;
 use crate::flags::module;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("adjoints::samples_of_numbers", numbers),
-        Case::device("adjoints::samples_of_vectors", vectors),
-        Case::device("adjoints::samples_of_index_grids", indexed),
-        Case::device("adjoints::samples_in_the_world", in_world),
-        Case::device("adjoints::samples_of_constants_have_no_gradient", constants),
+    cases![
+        "adjoints",
+        device(samples_of_numbers),
+        device(samples_of_vectors),
+        device(samples_of_index_grids),
+        device(samples_in_the_world),
+        device(samples_of_constants_have_no_gradient),
     ]
 }
 
@@ -279,7 +280,7 @@ fn check(
     Ok(())
 }
 
-fn numbers(device: &TestDevice) -> TestResult {
+fn samples_of_numbers(device: &TestDevice) -> TestResult {
     let (wide, narrow) = (Field::stored::<f64, f64>(1)?, Field::stored::<f32, f32>(1)?);
     let asked = Asked::new(&mut device.rng(1140), &wide, 1, count(2_000));
     let (on_wide, on_narrow) = (Fixture::new(device, &wide)?, Fixture::new(device, &narrow)?);
@@ -293,7 +294,7 @@ fn numbers(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn vectors(device: &TestDevice) -> TestResult {
+fn samples_of_vectors(device: &TestDevice) -> TestResult {
     let (wide, narrow) = (Field::stored::<[f64; 3], f64>(3)?, Field::stored::<[f32; 3], f32>(3)?);
     let asked = Asked::new(&mut device.rng(1141), &wide, 3, count(1_000));
     let (on_wide, on_narrow) = (Fixture::new(device, &wide)?, Fixture::new(device, &narrow)?);
@@ -322,7 +323,7 @@ fn array<V: Interpolated + Pod, S: Real>(
     Ok((DeviceBuffer::from_slice(stream, &values)?, background))
 }
 
-fn indexed(device: &TestDevice) -> TestResult {
+fn samples_of_index_grids(device: &TestDevice) -> TestResult {
     use geom_kernels::volume::{Index as OfAll, OnIndex as OfActive};
     let mut rng = device.rng(1142);
     let (wide, narrow) = (Field::indexed::<Index>(1, 8)?, Field::indexed::<Index>(1, 4)?);
@@ -356,7 +357,7 @@ fn indexed(device: &TestDevice) -> TestResult {
 }
 
 /// Positions in the world, and gradients there, go by the map and its inverse.
-fn in_world(device: &TestDevice) -> TestResult {
+fn samples_in_the_world(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(1143);
     let (wide, narrow) = (Field::stored::<f64, f64>(1)?, Field::stored::<f32, f32>(1)?);
     let map = map()?;
@@ -408,7 +409,7 @@ fn world<T: Real + Interpolated>(
 }
 
 /// Within tiles and the background, and where nothing is sampled.
-fn constants(device: &TestDevice) -> TestResult {
+fn samples_of_constants_have_no_gradient(device: &TestDevice) -> TestResult {
     let field = Field::stored::<f32, f32>(1)?;
     let fixture = Fixture::new(device, &field)?;
     let positions = vec![

@@ -7,23 +7,25 @@ use super::inputs::{inputs, soup, sphere, surface, uniform};
 use super::structure::{Structure, check, is_valid};
 use super::{BUILDERS, Fixture};
 use test_harness::{
-    Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for, first_difference,
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused_for,
+    first_difference,
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("bvh::builds_from_any_boxes", any_boxes),
-        Case::device("bvh::builds_of_any_size", any_size),
-        Case::device("bvh::builds_of_many", many),
-        Case::device("bvh::fast_builds_follow_the_curve", curve),
-        Case::device("bvh::quality_costs_less", cost),
-        Case::device("bvh::builds_are_alike", alike),
-        Case::device("bvh::rebuild_with_fewer_and_more_boxes", rebuild),
-        Case::device("bvh::refuses_what_has_no_room", refuses),
+    cases![
+        "bvh",
+        device(builds_from_any_boxes),
+        device(builds_of_any_size),
+        device(builds_of_many),
+        device(fast_builds_follow_the_curve),
+        device(quality_costs_less = cost),
+        device(builds_are_alike),
+        device(rebuild_with_fewer_and_more_boxes),
+        device(refuses_what_has_no_room),
     ]
 }
 
-fn any_boxes(device: &TestDevice) -> TestResult {
+fn builds_from_any_boxes(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(700);
     for builder in BUILDERS {
@@ -36,7 +38,7 @@ fn any_boxes(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn any_size(device: &TestDevice) -> TestResult {
+fn builds_of_any_size(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(701);
     let sizes =
@@ -53,7 +55,7 @@ fn any_size(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn many(device: &TestDevice) -> TestResult {
+fn builds_of_many(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(702);
     for builder in BUILDERS {
@@ -95,7 +97,7 @@ fn keys(boxes: &[Aabb<f32>]) -> Vec<u64> {
 
 /// Leaves are in the order of the Morton curve, equal ones by index, and what is below a node is what
 /// has the same highest bits.
-fn curve(device: &TestDevice) -> TestResult {
+fn fast_builds_follow_the_curve(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(703);
     for input in inputs(&mut rng, 700) {
@@ -145,7 +147,7 @@ fn cost(device: &TestDevice) -> TestResult {
 }
 
 /// The same leaves in the same order, whichever thread comes first.
-fn alike(device: &TestDevice) -> TestResult {
+fn builds_are_alike(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(705);
     let boxes = uniform(&mut rng, 3000);
@@ -165,7 +167,7 @@ fn alike(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn rebuild(device: &TestDevice) -> TestResult {
+fn rebuild_with_fewer_and_more_boxes(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(706);
@@ -184,7 +186,7 @@ fn rebuild(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn refuses(device: &TestDevice) -> TestResult {
+fn refuses_what_has_no_room(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(707);

@@ -9,14 +9,15 @@ use super::inputs::around;
 use super::structure::Structure;
 use super::{BUILDERS, Fixture};
 use test_harness::{
-    Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for,
+    Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused_for,
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("bvh::faces_of_any_mesh", any_mesh),
-        Case::device("bvh::faces_follow_their_points", refit),
-        Case::device("bvh::faces_follow_in_a_graph", in_a_graph),
+    cases![
+        "bvh",
+        device(faces_of_any_mesh),
+        device(faces_follow_their_points),
+        device(faces_follow_in_a_graph),
     ]
 }
 
@@ -113,7 +114,7 @@ fn tree(fixture: &Fixture<'_>, capacity: usize, builder: BuildMode) -> Result<Fa
     Ok(FaceTree::new(&fixture.stream, &fixture.geometry, capacity, builder)?)
 }
 
-fn any_mesh(device: &TestDevice) -> TestResult {
+fn faces_of_any_mesh(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(730);
     for builder in BUILDERS {
@@ -131,7 +132,7 @@ fn any_mesh(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn refit(device: &TestDevice) -> TestResult {
+fn faces_follow_their_points(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(731);
@@ -161,7 +162,7 @@ fn refit(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn in_a_graph(device: &TestDevice) -> TestResult {
+fn faces_follow_in_a_graph(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(732);

@@ -7,14 +7,15 @@ use geom_kernels::bvh::Bvh;
 use super::inputs::{inputs, uniform};
 use super::structure::{Structure, check};
 use super::{BUILDERS, Fixture};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("bvh::rebuild_in_a_graph_follows_the_boxes", rebuild),
-        Case::device("bvh::refit_in_a_graph_follows_the_boxes", refit),
-        Case::device("bvh::refit_after_a_graph_has_built_from_more", built_from_more),
-        Case::device("bvh::a_build_recorded_and_not_launched", never_launched),
+    cases![
+        "bvh",
+        device(rebuild_in_a_graph_follows_the_boxes),
+        device(refit_in_a_graph_follows_the_boxes),
+        device(refit_after_a_graph_has_built_from_more),
+        device(a_build_recorded_and_not_launched),
     ]
 }
 
@@ -23,7 +24,7 @@ struct State {
     boxes: DeviceBuffer<Aabb<f32>>,
 }
 
-fn rebuild(device: &TestDevice) -> TestResult {
+fn rebuild_in_a_graph_follows_the_boxes(device: &TestDevice) -> TestResult {
     const N: usize = 250;
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
@@ -45,7 +46,7 @@ fn rebuild(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn refit(device: &TestDevice) -> TestResult {
+fn refit_in_a_graph_follows_the_boxes(device: &TestDevice) -> TestResult {
     const N: usize = 300;
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
@@ -70,7 +71,7 @@ fn refit(device: &TestDevice) -> TestResult {
 
 /// What lies in the memory is from a graph's launch, and of more boxes than the host knows of: a refit
 /// reads no box beyond those it is given, and a build after it is sound.
-fn built_from_more(device: &TestDevice) -> TestResult {
+fn refit_after_a_graph_has_built_from_more(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(722);
@@ -97,7 +98,7 @@ fn built_from_more(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn never_launched(device: &TestDevice) -> TestResult {
+fn a_build_recorded_and_not_launched(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     // Memory that others have left full of large numbers is what the hierarchy is likely to get.

@@ -6,18 +6,19 @@ use geom_kernels::Aabb;
 use super::inputs::{inputs, invalid, uniform};
 use super::structure::{Structure, check};
 use super::{BUILDERS, Fixture};
-use test_harness::{Case, Failure, TestDevice, TestResult, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("bvh::refit_is_tight_after_any_motion", any_motion),
-        Case::device("bvh::refit_of_any_size", any_size),
-        Case::device("bvh::refit_follows_again_and_again", again),
-        Case::device("bvh::refit_leaves_out_what_is_no_box", no_box),
+    cases![
+        "bvh",
+        device(refit_is_tight_after_any_motion),
+        device(refit_of_any_size),
+        device(refit_follows_again_and_again),
+        device(refit_leaves_out_what_is_no_box),
     ]
 }
 
-fn any_motion(device: &TestDevice) -> TestResult {
+fn refit_is_tight_after_any_motion(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(710);
@@ -35,7 +36,7 @@ fn any_motion(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn any_size(device: &TestDevice) -> TestResult {
+fn refit_of_any_size(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(711);
@@ -52,7 +53,7 @@ fn any_size(device: &TestDevice) -> TestResult {
 }
 
 /// In memory that is larger, between builds.
-fn again(device: &TestDevice) -> TestResult {
+fn refit_follows_again_and_again(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(712);
@@ -79,7 +80,7 @@ fn again(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn no_box(device: &TestDevice) -> TestResult {
+fn refit_leaves_out_what_is_no_box(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(713);

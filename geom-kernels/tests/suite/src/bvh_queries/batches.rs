@@ -7,17 +7,19 @@ use super::inputs::{Query, inputs, invalid, queries, uniform};
 use super::oracle::{along, in_box, items, within};
 use super::{BUILDERS, Fixture};
 use test_harness::{
-    Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for, first_difference,
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused_for,
+    first_difference,
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("bvh_queries::batches_find_what_is_there", any_boxes),
-        Case::device("bvh_queries::batches_of_any_size", any_size),
-        Case::device("bvh_queries::batches_of_many", many),
-        Case::device("bvh_queries::batches_in_another_order", sorted),
-        Case::device("bvh_queries::batches_after_refits", refits),
-        Case::device("bvh_queries::batches_refuse_what_does_not_fit", refuses),
+    cases![
+        "bvh_queries",
+        device(batches_find_what_is_there),
+        device(batches_of_any_size),
+        device(batches_of_many),
+        device(batches_in_another_order),
+        device(batches_after_refits),
+        device(batches_refuse_what_does_not_fit),
     ]
 }
 
@@ -72,7 +74,7 @@ fn check(
     Ok(wanted.map(|lists| lists.iter().map(Vec::len).sum()))
 }
 
-fn any_boxes(device: &TestDevice) -> TestResult {
+fn batches_find_what_is_there(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(730);
     for input in inputs(&mut rng, 200) {
@@ -89,7 +91,7 @@ fn any_boxes(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn any_size(device: &TestDevice) -> TestResult {
+fn batches_of_any_size(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(731);
     for n in [0, 1, 2, 4, 5, 31, 32, 33] {
@@ -110,7 +112,7 @@ fn any_size(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn many(device: &TestDevice) -> TestResult {
+fn batches_of_many(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(732);
     let boxes = uniform(&mut rng, 5000);
@@ -125,7 +127,7 @@ fn many(device: &TestDevice) -> TestResult {
 }
 
 /// So many that they are sorted first, which changes no answer.
-fn sorted(device: &TestDevice) -> TestResult {
+fn batches_in_another_order(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(735);
     let boxes = uniform(&mut rng, 400);
@@ -153,7 +155,7 @@ fn sorted(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn refits(device: &TestDevice) -> TestResult {
+fn batches_after_refits(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(733);
@@ -175,7 +177,7 @@ fn refits(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn refuses(device: &TestDevice) -> TestResult {
+fn batches_refuse_what_does_not_fit(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let boxes = uniform(&mut device.rng(734), 10);

@@ -8,13 +8,10 @@ use super::inputs::{inputs, queries};
 use super::kernels::check;
 use super::{BUILDERS, Fixture, SOURCE};
 use crate::flags::module;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("bvh_queries::deep_trees_lose_nothing", deep),
-        Case::device("bvh_queries::small_stacks_lose_nothing", small_stacks),
-    ]
+    cases!["bvh_queries", device(deep_trees_lose_nothing), device(small_stacks_lose_nothing),]
 }
 
 /// Boxes for which the order of centres makes a tree of one level for each bit of a key: groups of boxes
@@ -33,7 +30,7 @@ fn nested(group: usize) -> Vec<Aabb<f32>> {
 }
 
 /// As deep as it gets.
-fn deep(device: &TestDevice) -> TestResult {
+fn deep_trees_lose_nothing(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let module = module(device, SOURCE, Options::new())?;
     let mut rng = device.rng(770);
@@ -55,7 +52,7 @@ fn deep(device: &TestDevice) -> TestResult {
 }
 
 /// With stacks of a node's children and little more, every tree is too deep.
-fn small_stacks(device: &TestDevice) -> TestResult {
+fn small_stacks_lose_nothing(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(771);
     let all = inputs(&mut rng, 150);

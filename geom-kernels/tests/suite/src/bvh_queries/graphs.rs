@@ -7,13 +7,14 @@ use geom_kernels::bvh::Bvh;
 use super::inputs::{inputs, uniform};
 use super::oracle::{in_box, items};
 use super::{BUILDERS, Fixture};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure_eq, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("bvh_queries::graphs_build_and_ask_again", replays),
-        Case::device("bvh_queries::a_build_recorded_and_not_launched", never_launched),
-        Case::device("bvh_queries::a_graph_builds_from_more_boxes", from_more),
+    cases![
+        "bvh_queries",
+        device(graphs_build_and_ask_again),
+        device(a_build_recorded_and_not_launched),
+        device(a_graph_builds_from_more_boxes),
     ]
 }
 
@@ -27,7 +28,7 @@ struct State {
 
 /// Built, asked, refitted to the same boxes, and asked again in one graph, in which the second answer is
 /// written over the first.
-fn replays(device: &TestDevice) -> TestResult {
+fn graphs_build_and_ask_again(device: &TestDevice) -> TestResult {
     const N: usize = 120;
     const ROOM: usize = 2000;
     let fixture = Fixture::new(device)?;
@@ -77,7 +78,7 @@ fn replays(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn never_launched(device: &TestDevice) -> TestResult {
+fn a_build_recorded_and_not_launched(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     // Memory that others have left full of large numbers is what the hierarchy is likely to get.
@@ -100,7 +101,7 @@ fn never_launched(device: &TestDevice) -> TestResult {
 
 /// What lies in the memory is of more boxes than the host knows of; a refit leaves out those that it has
 /// no boxes for.
-fn from_more(device: &TestDevice) -> TestResult {
+fn a_graph_builds_from_more_boxes(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(752);

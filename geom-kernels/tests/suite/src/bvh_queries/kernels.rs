@@ -11,14 +11,15 @@ use super::oracle::{
 };
 use super::{BUILDERS, Fixture, SOURCE};
 use crate::flags::{flags, module};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("bvh_queries::kernels_find_what_is_there", any_boxes),
-        Case::device("bvh_queries::kernels_of_any_size", any_size),
-        Case::device("bvh_queries::kernels_do_not_depend_on_flags", whatever_flags),
-        Case::device("bvh_queries::kernels_ask_within_queries", nested),
+    cases![
+        "bvh_queries",
+        device(kernels_find_what_is_there),
+        device(kernels_of_any_size),
+        device(kernels_do_not_depend_on_flags),
+        device(kernels_ask_within_queries),
     ]
 }
 
@@ -147,7 +148,7 @@ pub(super) fn check(
     Ok(())
 }
 
-fn any_boxes(device: &TestDevice) -> TestResult {
+fn kernels_find_what_is_there(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let module = module(device, SOURCE, Options::new())?;
     let mut rng = device.rng(760);
@@ -162,7 +163,7 @@ fn any_boxes(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn any_size(device: &TestDevice) -> TestResult {
+fn kernels_of_any_size(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let module = module(device, SOURCE, Options::new())?;
     let mut rng = device.rng(761);
@@ -176,7 +177,7 @@ fn any_size(device: &TestDevice) -> TestResult {
 }
 
 /// Answers that are right under all flags are the same.
-fn whatever_flags(device: &TestDevice) -> TestResult {
+fn kernels_do_not_depend_on_flags(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(762);
     let all = inputs(&mut rng, 60);
@@ -194,7 +195,7 @@ fn whatever_flags(device: &TestDevice) -> TestResult {
 }
 
 /// Three queries under way, of two hierarchies.
-fn nested(device: &TestDevice) -> TestResult {
+fn kernels_ask_within_queries(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let module = module(device, SOURCE, Options::new())?;

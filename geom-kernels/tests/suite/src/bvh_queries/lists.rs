@@ -6,19 +6,20 @@ use geom_kernels::bvh::BuildMode;
 
 use super::Fixture;
 use super::inputs::uniform;
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("bvh_queries::lists_without_room_are_cut_off", without_room),
-        Case::device("bvh_queries::lists_of_any_length_are_sorted", any_length),
+    cases![
+        "bvh_queries",
+        device(lists_without_room_are_cut_off),
+        device(lists_of_any_length_are_sorted),
     ]
 }
 
 const UNTOUCHED: u32 = 0xdead_beef;
 
 /// What fits is the beginning of what there is, whatever the order of leaves.
-fn without_room(device: &TestDevice) -> TestResult {
+fn lists_without_room_are_cut_off(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(740);
@@ -52,7 +53,7 @@ fn without_room(device: &TestDevice) -> TestResult {
 }
 
 /// Lengths around those at which the sort changes, several of them in one block of threads.
-fn any_length(device: &TestDevice) -> TestResult {
+fn lists_of_any_length_are_sorted(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(741);

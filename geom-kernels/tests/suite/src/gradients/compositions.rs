@@ -15,17 +15,14 @@ use super::user::threads;
 use super::{points, within};
 use crate::Geometry;
 use crate::flags::module;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::compositions::closest_points", closest_points),
-        Case::device("gradients::compositions::trilinear_samples", |device| {
-            samples(device, Interpolation::Trilinear)
-        }),
-        Case::device("gradients::compositions::tricubic_samples", |device| {
-            samples(device, Interpolation::Tricubic)
-        }),
+    cases![
+        "gradients::compositions",
+        device(closest_points),
+        device(trilinear_samples = |device| { samples(device, Interpolation::Trilinear) }),
+        device(tricubic_samples = |device| { samples(device, Interpolation::Tricubic) }),
     ]
 }
 

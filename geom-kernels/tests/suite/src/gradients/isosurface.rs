@@ -17,19 +17,20 @@ use super::{near, points, refused, slopes, within};
 use crate::Geometry;
 use geom_oracle::linear::dot;
 use geom_oracle::plain::closest;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::isosurface::dense_fields", dense),
-        Case::device("gradients::isosurface::blocks", blocks),
-        Case::device("gradients::isosurface::volumes", volumes),
-        Case::device("gradients::isosurface::room_that_is_not_needed", rooms),
-        Case::device("gradients::isosurface::fields_without_cells", no_cells),
-        Case::device("gradients::isosurface::distances_from_a_surface", distances),
-        Case::device("gradients::isosurface::deterministic_bits", deterministic),
-        Case::device("gradients::isosurface::what_is_refused", what_is_refused),
-        Case::device("gradients::isosurface::in_graphs", graphs),
+    cases![
+        "gradients::isosurface",
+        device(dense_fields),
+        device(blocks),
+        device(volumes),
+        device(room_that_is_not_needed),
+        device(fields_without_cells),
+        device(distances_from_a_surface),
+        device(deterministic_bits),
+        device(what_is_refused),
+        device(in_graphs),
     ]
 }
 
@@ -107,7 +108,7 @@ fn lattice(dims: [usize; 3]) -> Vec<[i32; 3]> {
     (0..nx * ny * nz).map(|i| [i / (ny * nz), i / nz % ny, i % nz]).collect()
 }
 
-fn dense(device: &TestDevice) -> TestResult {
+fn dense_fields(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1460));
     let marching = MarchingCubes::new(&device.geometry());
     for dims in [[2, 2, 2], [3, 2, 31], [2, 3, 33], [3, 4, 70], [6, 7, 8]] {
@@ -246,7 +247,7 @@ fn volumes(device: &TestDevice) -> TestResult {
 }
 
 /// What vertices had no need for keeps its gradient; vertices that had no room have none.
-fn rooms(device: &TestDevice) -> TestResult {
+fn room_that_is_not_needed(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1463));
     let marching = MarchingCubes::new(&device.geometry());
     let dims = [4, 5, 40];
@@ -291,7 +292,7 @@ fn rooms(device: &TestDevice) -> TestResult {
 }
 
 /// A field of one plane, and one that is above the value everywhere.
-fn no_cells(device: &TestDevice) -> TestResult {
+fn fields_without_cells(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let marching = MarchingCubes::new(&device.geometry());
     for (dims, value) in [([1, 4, 4], -1.0f32), ([4, 4, 4], 1.0), ([0, 4, 4], 0.0)] {
@@ -319,7 +320,7 @@ fn no_cells(device: &TestDevice) -> TestResult {
 
 /// loss = sum of the squared distances of points from the surface in a field: through the vertices of a mesh that
 /// is made of it, as a fit does.
-fn distances(device: &TestDevice) -> TestResult {
+fn distances_from_a_surface(device: &TestDevice) -> TestResult {
     let (stream, mut rng, user) = (device.stream()?, device.rng(1464), User::new(device)?);
     let dims = [5, 5, 5];
     let map = IndexToWorld::new([-1.0; 3], [0.5; 3])?;
@@ -363,7 +364,7 @@ fn distances(device: &TestDevice) -> TestResult {
     near(&tape.gradient(&given)?.to_vec(&stream)?, &wanted)
 }
 
-fn deterministic(device: &TestDevice) -> TestResult {
+fn deterministic_bits(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1465));
     let marching = MarchingCubes::new(&device.geometry());
     let dims = [9, 9, 64];
@@ -455,7 +456,7 @@ impl State {
 }
 
 /// Other fields, so other numbers of vertices.
-fn graphs(device: &TestDevice) -> TestResult {
+fn in_graphs(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1466));
     let (count, room) = (GRAPH_DIMS.iter().product::<usize>(), 2000);
     let weights = points(&mut rng, room, 1.0);

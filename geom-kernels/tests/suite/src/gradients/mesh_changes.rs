@@ -8,20 +8,21 @@ use super::mesh_points::{soup, upload};
 use super::user::{User, threads};
 use super::{near, points, refused, slopes, wide};
 use geom_oracle::plain::{closest, point};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::mesh::vertices_changed_behind_the_tape", changed),
-        Case::device("gradients::mesh::vertices_that_a_launch_has_moved", deformed),
-        Case::device("gradients::mesh::in_graphs", graphs),
-        Case::fault("gradients::mesh::refitted_in_graphs", refitted),
-        Case::device("gradients::mesh::moved_in_graphs", moved_in_graphs),
-        Case::device("gradients::mesh::without_faces", no_faces),
+    cases![
+        "gradients::mesh",
+        device(vertices_changed_behind_the_tape),
+        device(vertices_that_a_launch_has_moved),
+        device(in_graphs),
+        fault(refitted_in_graphs),
+        device(moved_in_graphs),
+        device(without_faces),
     ]
 }
 
-fn changed(device: &TestDevice) -> TestResult {
+fn vertices_changed_behind_the_tape(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1410));
     let mut mesh = upload(device, &stream, &shapes::icosphere(1, 1.0)?)?;
     let n = 40;
@@ -63,7 +64,7 @@ fn changed(device: &TestDevice) -> TestResult {
 
 /// Twice: vertices are moved by a recorded launch, the hierarchy is refitted, points are asked. The gradient
 /// comes through both, though the second launch overwrites the vertices of the first.
-fn deformed(device: &TestDevice) -> TestResult {
+fn vertices_that_a_launch_has_moved(device: &TestDevice) -> TestResult {
     let (stream, mut rng, user) = (device.stream()?, device.rng(1411), User::new(device)?);
     let soup = soup(&mut rng, 12);
     let mut mesh = upload(device, &stream, &soup)?;
@@ -139,7 +140,7 @@ impl State {
 }
 
 /// Forward and backward in a graph each, launched again with other points.
-fn graphs(device: &TestDevice) -> TestResult {
+fn in_graphs(device: &TestDevice) -> TestResult {
     let (stream, mut rng, user) = (device.stream()?, device.rng(1412), User::new(device)?);
     let sphere = shapes::icosphere(1, 1.0)?;
     let n = 45;
@@ -212,7 +213,7 @@ fn plate(device: &TestDevice, stream: &Stream) -> Result<Mesh<'static>, Failure>
 }
 
 /// A graph refits. Points that change behind its launch are noticed, however often it was launched before.
-fn refitted(device: &TestDevice) -> TestResult {
+fn refitted_in_graphs(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let mut mesh = plate(device, &stream)?;
     is_current(&stream, &mesh, Some(4.0))?;
@@ -277,7 +278,7 @@ fn moved_in_graphs(device: &TestDevice) -> TestResult {
 }
 
 /// Nothing is written for a mesh without faces: its points are never too new.
-fn no_faces(device: &TestDevice) -> TestResult {
+fn without_faces(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let mut points = TriangleMesh::default();
     points.points.extend((0..8).map(corner));

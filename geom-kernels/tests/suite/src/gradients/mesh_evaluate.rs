@@ -10,18 +10,19 @@ use super::{near, points, refused, slopes, wide};
 use crate::Geometry;
 use geom_oracle::linear::{cross, dot, normalize, sub};
 use geom_oracle::plain::{closest, point};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::evaluate::positions", positions),
-        Case::device("gradients::evaluate::normals", normals),
-        Case::device("gradients::evaluate::attributes", attributes),
-        Case::device("gradients::evaluate::points_among_the_attributes", shared_memory),
-        Case::device("gradients::evaluate::attributes_at_closest_points", at_closest_points),
-        Case::device("gradients::evaluate::deterministic_bits", deterministic),
-        Case::device("gradients::evaluate::faces_that_do_not_exist", no_face),
-        Case::device("gradients::evaluate::what_is_refused", what_is_refused),
+    cases![
+        "gradients::evaluate",
+        device(positions),
+        device(normals),
+        device(attributes),
+        device(points_among_the_attributes),
+        device(attributes_at_closest_points),
+        device(deterministic_bits),
+        device(faces_that_do_not_exist),
+        device(what_is_refused),
     ]
 }
 
@@ -180,7 +181,7 @@ fn attributes(device: &TestDevice) -> TestResult {
 }
 
 /// The attributes are the vertices' positions, and the same buffer has the points of faces.
-fn shared_memory(device: &TestDevice) -> TestResult {
+fn points_among_the_attributes(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1455));
     let soup = soup(&mut rng, 8);
     let (n, vertices) = (50, soup.points.len());
@@ -239,7 +240,7 @@ fn shared_memory(device: &TestDevice) -> TestResult {
 
 /// loss = sum of w f(closest(q)): through the position, u and v of the closest point. The points of faces are
 /// made by an operation of a user.
-fn at_closest_points(device: &TestDevice) -> TestResult {
+fn attributes_at_closest_points(device: &TestDevice) -> TestResult {
     let (stream, mut rng, user) = (device.stream()?, device.rng(1457), User::new(device)?);
     let soup = soup(&mut rng, 20);
     let mesh = upload(device, &stream, &soup)?;
@@ -287,7 +288,7 @@ fn at_closest_points(device: &TestDevice) -> TestResult {
 }
 
 /// Many points on few faces.
-fn deterministic(device: &TestDevice) -> TestResult {
+fn deterministic_bits(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1458));
     let cube = shapes::cube(1.0)?;
     let mesh = upload(device, &stream, &cube)?;
@@ -321,7 +322,7 @@ fn deterministic(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn no_face(device: &TestDevice) -> TestResult {
+fn faces_that_do_not_exist(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let mesh = upload(device, &stream, &shapes::cube(1.0)?)?;
     let host =

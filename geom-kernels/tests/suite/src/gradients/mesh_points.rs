@@ -11,17 +11,18 @@ use super::user::{User, threads};
 use super::{near, points, refused, slopes, wide};
 use crate::Geometry;
 use geom_oracle::plain::{closest, is_inside, point};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::mesh::closest_points", closest_points),
-        Case::device("gradients::mesh::distances", distances),
-        Case::device("gradients::mesh::signed_distances", signed_distances),
-        Case::device("gradients::mesh::points_among_the_vertices", shared_memory),
-        Case::device("gradients::mesh::sums_of_a_transformed_cloud", cloud),
-        Case::device("gradients::mesh::nothing_found_has_none", nothing_found),
-        Case::device("gradients::mesh::deterministic_bits", deterministic),
+    cases![
+        "gradients::mesh",
+        device(closest_points),
+        device(distances),
+        device(signed_distances),
+        device(points_among_the_vertices),
+        device(sums_of_a_transformed_cloud),
+        device(nothing_found_has_none),
+        device(deterministic_bits),
     ]
 }
 
@@ -172,7 +173,7 @@ fn signed_distances(device: &TestDevice) -> TestResult {
 }
 
 /// The points that are asked for are vertices of other faces, which no face here names, and of this one.
-fn shared_memory(device: &TestDevice) -> TestResult {
+fn points_among_the_vertices(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1404));
     let mut soup = soup(&mut rng, 10);
     soup.points.extend(points(&mut rng, 40, 2.0));
@@ -203,7 +204,7 @@ fn shared_memory(device: &TestDevice) -> TestResult {
 }
 
 /// loss = sum of squares of the signed distances of points that a map has moved, by the map and the points.
-fn cloud(device: &TestDevice) -> TestResult {
+fn sums_of_a_transformed_cloud(device: &TestDevice) -> TestResult {
     let (stream, mut rng, user) = (device.stream()?, device.rng(1405), User::new(device)?);
     let stone = stone()?;
     let mesh = upload(device, &stream, &stone)?;
@@ -247,7 +248,7 @@ fn cloud(device: &TestDevice) -> TestResult {
 }
 
 /// Points that are too far, or not finite; a mesh without faces; limits that are watched.
-fn nothing_found(device: &TestDevice) -> TestResult {
+fn nothing_found_has_none(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let host = [[3.0f32, 0.0, 0.0], [f32::NAN, 0.0, 0.0], [0.0, 0.0, 1.5]];
     let queries = DeviceBuffer::from_slice(&stream, &host)?;
@@ -297,7 +298,7 @@ fn nothing_found(device: &TestDevice) -> TestResult {
 }
 
 /// Many points for each vertex, on tapes that are deterministic: the same bits, near those of another.
-fn deterministic(device: &TestDevice) -> TestResult {
+fn deterministic_bits(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1406));
     let cube = shapes::cube(1.0)?;
     let mesh = upload(device, &stream, &cube)?;

@@ -10,16 +10,17 @@ use super::user::threads;
 use super::{fine_slopes, points, refused, within};
 use crate::Geometry;
 use crate::flags::module;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::neighbors::densities_f32", densities::<f32>),
-        Case::device("gradients::neighbors::densities_f64", densities::<f64>),
-        Case::device("gradients::neighbors::of_hashed_rows", hashed),
-        Case::device("gradients::neighbors::steps_in_place_f32", steps::<f32>),
-        Case::device("gradients::neighbors::steps_in_place_f64", steps::<f64>),
-        Case::device("gradients::neighbors::grids_that_were_built_again", built_again),
+    cases![
+        "gradients::neighbors",
+        device(densities_f32 = densities::<f32>),
+        device(densities_f64 = densities::<f64>),
+        device(of_hashed_rows),
+        device(steps_in_place_f32 = steps::<f32>),
+        device(steps_in_place_f64 = steps::<f64>),
+        device(grids_that_were_built_again),
     ]
 }
 
@@ -171,7 +172,7 @@ where
 }
 
 /// So far apart that a table of cells would be too large.
-fn hashed(device: &TestDevice) -> TestResult {
+fn of_hashed_rows(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1471));
     let user = User::new::<f64>(device)?;
     let h = 0.4f64;
@@ -255,7 +256,7 @@ where
 }
 
 /// One grid, which is built again for the second step: the adjoint of the first would find other neighbours.
-fn built_again(device: &TestDevice) -> TestResult {
+fn grids_that_were_built_again(device: &TestDevice) -> TestResult {
     let (stream, mut rng, n): (Stream, _, _) = (device.stream()?, device.rng(1473), 40);
     let user = User::new::<f32>(device)?;
     let at = DeviceBuffer::from_slice(&stream, &points(&mut rng, n, 0.5))?;

@@ -8,15 +8,16 @@ use tape::{Differentiable, Recorder, Seeds, Tape};
 use super::reductions::{SIZES, flat, values};
 use super::{refused, within};
 use crate::Geometry;
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::norms::of_f32", of::<f32>),
-        Case::device("gradients::norms::of_f64", of::<f64>),
-        Case::device("gradients::norms::of_vectors", of::<[f32; 3]>),
-        Case::device("gradients::norms::ties_and_zeros", ties),
-        Case::device("gradients::norms::behind_other_steps", chained),
+    cases![
+        "gradients::norms",
+        device(of_f32 = of::<f32>),
+        device(of_f64 = of::<f64>),
+        device(of_vectors = of::<[f32; 3]>),
+        device(ties_and_zeros),
+        device(behind_other_steps),
     ]
 }
 
@@ -101,7 +102,7 @@ where
 }
 
 /// What is as great as another, zeros, nothing, and NaN.
-fn ties(device: &TestDevice) -> TestResult {
+fn ties_and_zeros(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let mut many = vec![0.25f32; 10_000];
     (many[4_500], many[9_999]) = (-3.0, 3.0);
@@ -155,7 +156,7 @@ fn ties(device: &TestDevice) -> TestResult {
 
 /// Two norms of the same numbers, in one loss, whose seeds are not 1; and a norm that is overwritten by another
 /// one before the pass: its value is kept.
-fn chained(device: &TestDevice) -> TestResult {
+fn behind_other_steps(device: &TestDevice) -> TestResult {
     let (stream, geometry, mut rng) = (device.stream()?, device.geometry(), device.rng(1481));
     let host = rng.floats(77);
     let x = DeviceBuffer::from_slice(&stream, &host)?;

@@ -9,13 +9,14 @@ use super::mesh_points::{soup, upload};
 use super::{near, points, refused, slopes, wide};
 use geom_oracle::linear::{cross, dot, length, sub};
 use geom_oracle::plain::point;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::rays::hits", hits),
-        Case::device("gradients::rays::deterministic_bits", deterministic),
-        Case::device("gradients::rays::vertices_changed_behind_the_tape", changed),
+    cases![
+        "gradients::rays",
+        device(hits),
+        device(deterministic_bits),
+        device(vertices_changed_behind_the_tape),
     ]
 }
 
@@ -117,7 +118,7 @@ fn hits(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn deterministic(device: &TestDevice) -> TestResult {
+fn deterministic_bits(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1431));
     let soup = soup(&mut rng, 3);
     let mesh = upload(device, &stream, &soup)?;
@@ -145,7 +146,7 @@ fn deterministic(device: &TestDevice) -> TestResult {
     near(all[2].as_flattened(), &wanted)
 }
 
-fn changed(device: &TestDevice) -> TestResult {
+fn vertices_changed_behind_the_tape(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1432));
     let soup = soup(&mut rng, 3);
     let mut mesh = upload(device, &stream, &soup)?;

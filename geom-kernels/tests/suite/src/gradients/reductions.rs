@@ -8,16 +8,17 @@ use tape::{Differentiable, Recorder, Tape};
 use super::user::{User, threads};
 use super::{points, refused, within};
 use crate::Geometry;
-use test_harness::{Case, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::reductions::of_f32", of::<f32>),
-        Case::device("gradients::reductions::of_f64", of::<f64>),
-        Case::device("gradients::reductions::of_vectors", of::<[f32; 3]>),
-        Case::device("gradients::reductions::factors_that_overlap", overlapping),
-        Case::device("gradients::reductions::squared_distances", distances),
-        Case::device("gradients::reductions::lengths", lengths),
+    cases![
+        "gradients::reductions",
+        device(of_f32 = of::<f32>),
+        device(of_f64 = of::<f64>),
+        device(of_vectors = of::<[f32; 3]>),
+        device(factors_that_overlap),
+        device(squared_distances),
+        device(lengths),
     ]
 }
 
@@ -122,7 +123,7 @@ where
 }
 
 /// The sum of the products of neighbours, and of all with themselves.
-fn overlapping(device: &TestDevice) -> TestResult {
+fn factors_that_overlap(device: &TestDevice) -> TestResult {
     let (stream, geometry, mut rng) = (device.stream()?, device.geometry(), device.rng(1441));
     let n = 500;
     let host = rng.floats(n);
@@ -156,7 +157,7 @@ fn overlapping(device: &TestDevice) -> TestResult {
 }
 
 /// As with an operation of a user's own that adds squares.
-fn distances(device: &TestDevice) -> TestResult {
+fn squared_distances(device: &TestDevice) -> TestResult {
     let (stream, geometry, user) = (device.stream()?, device.geometry(), User::new(device)?);
     let sphere = shapes::icosphere(1, 1.0)?;
     let mesh = Mesh::upload(&stream, &geometry, &sphere, MeshOptions::default())?;

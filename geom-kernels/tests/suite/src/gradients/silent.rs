@@ -10,20 +10,21 @@ use super::mesh_points::upload;
 use super::user::{User, threads};
 use super::{near, points, refused, slopes, wide};
 use crate::Geometry;
-use test_harness::{Case, TestDevice, TestResult, ensure};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::silent::vertices_of_a_mesh", vertices),
-        Case::device("gradients::silent::voxels", voxels),
-        Case::device("gradients::silent::arrays_changed_by_what_is_recorded", recorded_changes),
-        Case::device("gradients::silent::arrays_changed_by_others", other_changes),
-        Case::device("gradients::silent::memory_that_is_not_watched", not_watched),
+    cases![
+        "gradients::silent",
+        device(vertices_of_a_mesh),
+        device(voxels),
+        device(arrays_changed_by_what_is_recorded),
+        device(arrays_changed_by_others),
+        device(memory_that_is_not_watched),
     ]
 }
 
 /// By the vertices of a sphere that grows: the sum of the gradients along them is that by its radius.
-fn vertices(device: &TestDevice) -> TestResult {
+fn vertices_of_a_mesh(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let sphere = shapes::icosphere(2, 1.0)?;
     let mesh = upload(device, &stream, &sphere)?;
@@ -68,7 +69,7 @@ fn voxels(device: &TestDevice) -> TestResult {
 }
 
 /// Points are asked about, then moved in place, twice, and asked about again: each pass finds them as they were.
-fn recorded_changes(device: &TestDevice) -> TestResult {
+fn arrays_changed_by_what_is_recorded(device: &TestDevice) -> TestResult {
     let (stream, mut rng, user) = (device.stream()?, device.rng(1510), User::new(device)?);
     let (n, rounds) = (40, 3);
     let value = |[x, y, z]: [i32; 3]| (x * x - 2 * y * y + z * x) as f32 / 16.0;
@@ -110,7 +111,7 @@ fn recorded_changes(device: &TestDevice) -> TestResult {
 }
 
 /// What is not recorded, and overwrites what an adjoint needs: an error that names it, whatever it is.
-fn other_changes(device: &TestDevice) -> TestResult {
+fn arrays_changed_by_others(device: &TestDevice) -> TestResult {
     let (stream, user) = (device.stream()?, User::new(device)?);
     let value = |[x, _, _]: [i32; 3]| x as f32;
     let options = DenseOptions::new(VolumeOptions::new(0.0f32));
@@ -147,7 +148,7 @@ fn other_changes(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn not_watched(device: &TestDevice) -> TestResult {
+fn memory_that_is_not_watched(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let mesh = upload(device, &stream, &shapes::icosphere(1, 1.0)?)?;
     let queries = DeviceBuffer::from_slice(&stream, &[[3.0f32, 0.5, 0.25]])?;

@@ -16,17 +16,18 @@ use super::{OF_F32, near, slopes, wide, within};
 use crate::Geometry;
 use geom_oracle::linear::{cross, dot, length, scale, sub};
 use geom_oracle::plain::point;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::ties::distance_zero", distance_zero),
-        Case::device("gradients::ties::faces_that_are_as_near", as_near),
-        Case::device("gradients::ties::faces_without_area", without_area),
-        Case::device("gradients::ties::rays_through_an_edge", through_an_edge),
-        Case::device("gradients::ties::normals_that_cancel", cancel),
-        Case::device("gradients::ties::samples_between_cells", between_cells),
-        Case::device("gradients::ties::surfaces_through_lattice_points", through_points),
+    cases![
+        "gradients::ties",
+        device(distance_zero),
+        device(faces_that_are_as_near),
+        device(faces_without_area),
+        device(rays_through_an_edge),
+        device(normals_that_cancel),
+        device(samples_between_cells),
+        device(surfaces_through_lattice_points),
     ]
 }
 
@@ -73,7 +74,7 @@ fn distance_zero(device: &TestDevice) -> TestResult {
 }
 
 /// From the middle of a cube, and from a plane of symmetry: the gradient is that of the answer.
-fn as_near(device: &TestDevice) -> TestResult {
+fn faces_that_are_as_near(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let mesh = upload(device, &stream, &shapes::cube(1.0)?)?;
     let host = [[0.0f32, 0.0, 0.0], [0.125, 0.125, 0.0], [0.0, 0.25, 0.25], [1.0, 1.0, 0.25]];
@@ -99,7 +100,7 @@ fn as_near(device: &TestDevice) -> TestResult {
 }
 
 /// A face that is a line, and one that is a point: they are an edge and a vertex.
-fn without_area(device: &TestDevice) -> TestResult {
+fn faces_without_area(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1500));
     let line = [[0.0, 0.0, 0.0], [1.0, 0.5, 0.25], [2.0, 1.0, 0.5]];
     let spot = [[-3.0f32, 0.0, 0.0]; 3];
@@ -182,7 +183,7 @@ fn edge_distance(vertices: &[f64], face: [u32; 3], q: [f64; 3]) -> f64 {
 }
 
 /// Two faces that share an edge: the gradient is that of the face that the answer names.
-fn through_an_edge(device: &TestDevice) -> TestResult {
+fn rays_through_an_edge(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     // A roof, whose ridge is along y.
     let points = vec![[-1.0, 0.0, 0.0], [0.0, -1.0, 1.0], [0.0, 1.0, 1.0], [1.0, 0.0, 0.0]];
@@ -214,7 +215,7 @@ fn through_an_edge(device: &TestDevice) -> TestResult {
 }
 
 /// A face and the same the other way round: the normals of their vertices cancel.
-fn cancel(device: &TestDevice) -> TestResult {
+fn normals_that_cancel(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let host = [[0.0f32, 0.0, 0.0], [1.0, 0.25, 0.0], [0.25, 1.0, 0.5], [2.0, 2.0, 2.0]];
     let vertices = DeviceBuffer::from_slice(&stream, &host)?;
@@ -246,7 +247,7 @@ fn cancel(device: &TestDevice) -> TestResult {
 
 /// The trilinear sample at a voxel: the gradient is that of the cell towards greater coordinates. Beyond what is
 /// stored there is none.
-fn between_cells(device: &TestDevice) -> TestResult {
+fn samples_between_cells(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let value = |[x, y, z]: [i32; 3]| (x * x + 3 * y * y + x * z * z) as f32;
     let options = DenseOptions::new(VolumeOptions::new(0.0f32));
@@ -275,7 +276,7 @@ fn between_cells(device: &TestDevice) -> TestResult {
 
 /// A number that is the surface's value: it has the vertices of those of its edges that end inside, and its
 /// gradient is the sum of theirs. Edges that the surface runs along have no vertex, and no gradient.
-fn through_points(device: &TestDevice) -> TestResult {
+fn surfaces_through_lattice_points(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let mut host = [0.5f32; 27];
     // In the middle it is 0; below it is inside.

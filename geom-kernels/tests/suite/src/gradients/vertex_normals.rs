@@ -8,13 +8,10 @@ use super::{near, points, slopes, wide};
 use crate::Geometry;
 use geom_oracle::linear::{add, cross, dot, length, normalize, scale, sub};
 use geom_oracle::plain::point;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::vertex_normals::in_f64", vertex_normals),
-        Case::device("gradients::vertex_normals::in_graphs", graphs),
-    ]
+    cases!["gradients::vertex_normals", device(in_f64), device(in_graphs),]
 }
 
 /// The normals of vertices: unit sums of unit normals, times angles from their cosines.
@@ -49,7 +46,7 @@ fn fans() -> Result<[TriangleMesh; 3], Failure> {
     Ok([stone, fan, one])
 }
 
-fn vertex_normals(device: &TestDevice) -> TestResult {
+fn in_f64(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1456));
     let topology = Topology::new(&device.geometry());
     for mesh in fans()? {
@@ -109,7 +106,7 @@ impl State {
 
 /// Forward and backward in a graph each, launched again with other vertices: in one of them a face is not
 /// finite, so that a vertex has none.
-fn graphs(device: &TestDevice) -> TestResult {
+fn in_graphs(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1459));
     let [mesh, _, one] = fans()?;
     for mesh in [mesh, one] {

@@ -15,17 +15,18 @@ use tape::{Differentiable, Seeds, Tape};
 use super::user::{User, threads};
 use super::{OF_F32, points, refused, slopes, within};
 use crate::Geometry;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::volume::trilinear_samples", trilinear),
-        Case::device("gradients::volume::tricubic_samples", tricubic),
-        Case::device("gradients::volume::arrays_of_values", arrays),
-        Case::device("gradients::volume::every_kernel", kernels),
-        Case::device("gradients::volume::sums_of_a_transformed_cloud", cloud),
-        Case::device("gradients::volume::deterministic_bits", deterministic),
-        Case::device("gradients::volume::what_is_refused", what_is_refused),
+    cases![
+        "gradients::volume",
+        device(trilinear_samples),
+        device(tricubic_samples),
+        device(arrays_of_values),
+        device(every_kernel),
+        device(sums_of_a_transformed_cloud),
+        device(deterministic_bits),
+        device(what_is_refused),
     ]
 }
 
@@ -222,7 +223,7 @@ fn by_voxels<V: Kind + Send>(
     within(OF_F32, &flat(&out.to_vec(stream)?), &wanted)
 }
 
-fn trilinear(device: &TestDevice) -> TestResult {
+fn trilinear_samples(device: &TestDevice) -> TestResult {
     let how = Interpolation::Trilinear;
     for n in [1, 31, 32, 33, 200] {
         check::<f32, f32>(device, how, n)?;
@@ -236,7 +237,7 @@ fn trilinear(device: &TestDevice) -> TestResult {
     check::<[f64; 4], f64>(device, how, 70)
 }
 
-fn tricubic(device: &TestDevice) -> TestResult {
+fn tricubic_samples(device: &TestDevice) -> TestResult {
     let how = Interpolation::Tricubic;
     check::<f32, f32>(device, how, 60)?;
     check::<f32, f64>(device, how, 40)?;
@@ -342,7 +343,7 @@ where
     within(tolerance::<V, P>(), &got, &slopes(&values, |values| of(host, values)))
 }
 
-fn arrays(device: &TestDevice) -> TestResult {
+fn arrays_of_values(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let (active, all) = (on_index(device, &stream)?, index(device, &stream)?);
     for how in [Interpolation::Trilinear, Interpolation::Tricubic] {
@@ -354,7 +355,7 @@ fn arrays(device: &TestDevice) -> TestResult {
 }
 
 /// A few samples by each kernel that there is.
-fn kernels(device: &TestDevice) -> TestResult {
+fn every_kernel(device: &TestDevice) -> TestResult {
     fn of<V>(device: &TestDevice, arrays: &[Indexed; 2]) -> TestResult
     where
         V: Kind + Send + Differentiable<Gradient = V>,
@@ -382,7 +383,7 @@ fn kernels(device: &TestDevice) -> TestResult {
 }
 
 /// loss = sum of squares of the samples at points that a map has moved, by the map and by voxels.
-fn cloud(device: &TestDevice) -> TestResult {
+fn sums_of_a_transformed_cloud(device: &TestDevice) -> TestResult {
     let (stream, mut rng, user) = (device.stream()?, device.rng(1422), User::new(device)?);
     let volume = volume::<f32>(device, &stream)?;
     let n = 50;
@@ -420,7 +421,7 @@ fn cloud(device: &TestDevice) -> TestResult {
 }
 
 /// Many samples in few voxels.
-fn deterministic(device: &TestDevice) -> TestResult {
+fn deterministic_bits(device: &TestDevice) -> TestResult {
     let (stream, mut rng, n) = (device.stream()?, device.rng(1423), 400);
     let volume = volume::<f32>(device, &stream)?;
     let at = DeviceBuffer::from_slice(&stream, &points(&mut rng, n, 2.0))?;

@@ -8,18 +8,21 @@ use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 use super::Fixture;
 use super::inputs::uniform;
 use super::number::{Number, as_double3, as_float3, inside};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("hash_grid::order_of_work_does_not_change_answers", order_of_work),
-        Case::device("hash_grid::points_lie_as_they_like", layouts),
-        Case::device("hash_grid::points_moved_after_the_build_stay", moved),
-        Case::device("hash_grid::several_grids_and_streams_at_once", at_once),
+    cases![
+        "hash_grid",
+        device(order_of_work_does_not_change_answers),
+        device(points_lie_as_they_like),
+        device(points_moved_after_the_build_stay),
+        device(several_grids_and_streams_at_once),
     ]
 }
 
-fn order_of_work(device: &TestDevice) -> TestResult {
+fn order_of_work_does_not_change_answers(device: &TestDevice) -> TestResult {
     order_for::<f32>(device)?;
     order_for::<f64>(device)
 }
@@ -78,7 +81,7 @@ fn order_for<T: Number>(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn layouts(device: &TestDevice) -> TestResult {
+fn points_lie_as_they_like(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let input = uniform::<f32>(&mut device.rng(561), 150);
     let (points, n) = (&input.points, 150);
@@ -135,7 +138,7 @@ fn layouts(device: &TestDevice) -> TestResult {
 }
 
 /// The grid has a copy of its own.
-fn moved(device: &TestDevice) -> TestResult {
+fn points_moved_after_the_build_stay(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let input = uniform::<f32>(&mut device.rng(562), 100);
@@ -153,7 +156,7 @@ fn moved(device: &TestDevice) -> TestResult {
 }
 
 /// What is enqueued on other streams waits for the builds it needs, and for no others.
-fn at_once(device: &TestDevice) -> TestResult {
+fn several_grids_and_streams_at_once(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(563);
     let inputs: Vec<_> = (0..4).map(|i| uniform::<f32>(&mut rng, 80 + 30 * i)).collect();

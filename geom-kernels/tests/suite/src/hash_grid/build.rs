@@ -8,22 +8,23 @@ use super::number::inside;
 use super::oracle::{Oracle, Space};
 use super::{Fixture, sorted};
 use test_harness::{
-    Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused, ensure_refused_for,
-    first_difference,
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused,
+    ensure_refused_for, first_difference,
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("hash_grid::report_says_what_is_in_it", report),
-        Case::device("hash_grid::any_radius_to_build_with", any_radius),
-        Case::device("hash_grid::rebuild_with_fewer_and_more_points", rebuild),
-        Case::device("hash_grid::rebuild_without_room_breaks_nothing", without_room),
-        Case::device("hash_grid::rebuild_in_a_graph_follows_the_points", in_a_graph),
-        Case::device("hash_grid::graphs_hold_queries_of_any_size", whole_step_in_a_graph),
+    cases![
+        "hash_grid",
+        device(report_says_what_is_in_it),
+        device(any_radius_to_build_with),
+        device(rebuild_with_fewer_and_more_points),
+        device(rebuild_without_room_breaks_nothing),
+        device(rebuild_in_a_graph_follows_the_points),
+        device(graphs_hold_queries_of_any_size),
     ]
 }
 
-fn report(device: &TestDevice) -> TestResult {
+fn report_says_what_is_in_it(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(570);
@@ -74,7 +75,7 @@ fn report(device: &TestDevice) -> TestResult {
 }
 
 /// Far too small, far too large, none, infinite: only slower.
-fn any_radius(device: &TestDevice) -> TestResult {
+fn any_radius_to_build_with(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(571);
     for input in inputs::<f32>(&mut rng, 60) {
@@ -114,7 +115,7 @@ fn check_counts(
     first_difference(&counts.to_vec(&fixture.stream)?, &wanted)
 }
 
-fn rebuild(device: &TestDevice) -> TestResult {
+fn rebuild_with_fewer_and_more_points(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(572);
@@ -145,7 +146,7 @@ fn rebuild(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn without_room(device: &TestDevice) -> TestResult {
+fn rebuild_without_room_breaks_nothing(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(573);
@@ -172,7 +173,7 @@ struct Simulation {
     counts: DeviceBuffer<u32>,
 }
 
-fn in_a_graph(device: &TestDevice) -> TestResult {
+fn rebuild_in_a_graph_follows_the_points(device: &TestDevice) -> TestResult {
     const N: usize = 250;
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
@@ -217,7 +218,7 @@ fn in_a_graph(device: &TestDevice) -> TestResult {
 }
 
 /// Lists, nearest ones and sorted queries, whose scratch becomes memory of the graph.
-fn whole_step_in_a_graph(device: &TestDevice) -> TestResult {
+fn graphs_hold_queries_of_any_size(device: &TestDevice) -> TestResult {
     const N: usize = 120;
     struct Step {
         simulation: Simulation,

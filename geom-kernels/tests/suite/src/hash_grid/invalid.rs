@@ -5,14 +5,15 @@ use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, Pairs};
 use geom_kernels::{MAX_POINTS, Points};
 
 use super::Fixture;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("hash_grid::refuses_options", options),
-        Case::device("hash_grid::refuses_builds", builds),
-        Case::device("hash_grid::refuses_queries", queries),
-        Case::device("hash_grid::refuses_points_that_do_not_lie_there", points),
+    cases![
+        "hash_grid",
+        device(refuses_options),
+        device(refuses_builds),
+        device(refuses_queries),
+        device(refuses_points_that_do_not_lie_there),
     ]
 }
 
@@ -27,7 +28,7 @@ fn refused<T>(result: Result<T>, part: &str) -> TestResult {
     Err(Failure::new(format!("not about {part:?}: {text}")))
 }
 
-fn options(device: &TestDevice) -> TestResult {
+fn refuses_options(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let new = |options| HashGrid::<f32>::new(&fixture.stream, &fixture.geometry, options);
     let options = GridOptions::default();
@@ -57,7 +58,7 @@ fn options(device: &TestDevice) -> TestResult {
     refused(HashGrid::<f64>::new(&fixture.stream, &fixture.geometry, all), "not a box")
 }
 
-fn builds(device: &TestDevice) -> TestResult {
+fn refuses_builds(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let points = fixture.upload(&[[0.0f32; 3]; 10])?;
@@ -81,7 +82,7 @@ fn builds(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn queries(device: &TestDevice) -> TestResult {
+fn refuses_queries(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let grid = fixture.built(&[[0.0f32; 3]; 10], 0.5)?;
@@ -133,7 +134,7 @@ fn queries(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn points(device: &TestDevice) -> TestResult {
+fn refuses_points_that_do_not_lie_there(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let numbers = fixture.upload(&[0.5f32; 30])?;
     refused(Points::flat(numbers.slice(1..)?), "29 coordinates")?;

@@ -7,14 +7,15 @@ use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 use super::inputs::inputs;
 use super::number::{Number, inside};
 use super::{Fixture, thorough};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("hash_grid::kernels_find_what_batches_find", as_batches),
-        Case::device("hash_grid::kernels_do_not_depend_on_flags", whatever_flags),
-        Case::device("hash_grid::kernels_of_grids_without_points", without_points),
-        Case::device("hash_grid::kernels_see_groups", groups),
+    cases![
+        "hash_grid",
+        device(kernels_find_what_batches_find),
+        device(kernels_do_not_depend_on_flags),
+        device(kernels_of_grids_without_points),
+        device(kernels_see_groups),
     ]
 }
 
@@ -87,7 +88,7 @@ fn ask<T: Number>(
     })
 }
 
-fn as_batches(device: &TestDevice) -> TestResult {
+fn kernels_find_what_batches_find(device: &TestDevice) -> TestResult {
     batches::<f32>(device)?;
     batches::<f64>(device)
 }
@@ -124,7 +125,7 @@ fn batches<T: Number>(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn whatever_flags(device: &TestDevice) -> TestResult {
+fn kernels_do_not_depend_on_flags(device: &TestDevice) -> TestResult {
     flags::<f32>(device)?;
     flags::<f64>(device)
 }
@@ -154,7 +155,7 @@ fn flags<T: Number>(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn without_points(device: &TestDevice) -> TestResult {
+fn kernels_of_grids_without_points(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let module = module(device, Options::new())?;
     let bounded = GridOptions::default().bounds([0.0; 3], [1.0f32; 3]);
@@ -188,7 +189,7 @@ fn without_points(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn groups(device: &TestDevice) -> TestResult {
+fn kernels_see_groups(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let module = module(device, Options::new())?;
     let mut rng = device.rng(532);

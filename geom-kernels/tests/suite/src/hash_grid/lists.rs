@@ -6,15 +6,18 @@ use geom_kernels::hash_grid::{GridQueries, Pairs};
 use super::Fixture;
 use super::inputs::inputs;
 use super::number::Number;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("hash_grid::counts_are_the_lengths_of_lists_f32", counts::<f32>),
-        Case::device("hash_grid::counts_are_the_lengths_of_lists_f64", counts::<f64>),
-        Case::device("hash_grid::pairs_come_as_asked_for", pairs),
-        Case::device("hash_grid::lists_without_room_are_cut_off", without_room),
-        Case::device("hash_grid::lists_of_no_points", no_points),
+    cases![
+        "hash_grid",
+        device(counts_are_the_lengths_of_lists_f32 = counts::<f32>),
+        device(counts_are_the_lengths_of_lists_f64 = counts::<f64>),
+        device(pairs_come_as_asked_for),
+        device(lists_without_room_are_cut_off),
+        device(lists_of_no_points),
     ]
 }
 
@@ -36,7 +39,7 @@ fn counts<T: Number>(device: &TestDevice) -> TestResult {
 }
 
 /// Of the list of all: without the point, and only those that follow.
-fn pairs(device: &TestDevice) -> TestResult {
+fn pairs_come_as_asked_for(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     for input in inputs::<f32>(&mut device.rng(511), 90) {
         let grid = fixture.built(&input.points, input.radius)?;
@@ -62,7 +65,7 @@ fn pairs(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn without_room(device: &TestDevice) -> TestResult {
+fn lists_without_room_are_cut_off(device: &TestDevice) -> TestResult {
     const UNTOUCHED: u32 = 0xdead_beef;
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
@@ -87,7 +90,7 @@ fn without_room(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn no_points(device: &TestDevice) -> TestResult {
+fn lists_of_no_points(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let never_built = fixture.grid::<f32>(Default::default())?;

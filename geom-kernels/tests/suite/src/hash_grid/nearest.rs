@@ -7,13 +7,14 @@ use super::inputs::{Input, inputs};
 use super::number::{Number, inside};
 use super::oracle::{Oracle, Space};
 use super::{Fixture, thorough};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("hash_grid::nearest_are_those_of_brute_force_f32", brute_force::<f32>),
-        Case::device("hash_grid::nearest_are_those_of_brute_force_f64", brute_force::<f64>),
-        Case::device("hash_grid::nearest_in_a_periodic_box", periodic),
+    cases![
+        "hash_grid",
+        device(nearest_are_those_of_brute_force_f32 = brute_force::<f32>),
+        device(nearest_are_those_of_brute_force_f64 = brute_force::<f64>),
+        device(nearest_in_a_periodic_box),
     ]
 }
 
@@ -84,7 +85,7 @@ fn check<T: Number>(
     Ok(())
 }
 
-fn periodic(device: &TestDevice) -> TestResult {
+fn nearest_in_a_periodic_box(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(521);
     let input = super::inputs::uniform::<f32>(&mut rng, 150);

@@ -10,15 +10,18 @@ use super::kernels::module;
 use super::number::Number;
 use super::oracle::{Oracle, Space};
 use super::{Fixture, thorough};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("hash_grid::lists_are_in_cell_order_f32", cell_order::<f32>),
-        Case::device("hash_grid::lists_are_in_cell_order_f64", cell_order::<f64>),
-        Case::device("hash_grid::lists_go_once_around_a_periodic_box", once_around),
-        Case::device("hash_grid::every_run_gives_the_same_bits", same_bits),
-        Case::device("hash_grid::exact_code_gives_the_same_bits", compiled),
+    cases![
+        "hash_grid",
+        device(lists_are_in_cell_order_f32 = cell_order::<f32>),
+        device(lists_are_in_cell_order_f64 = cell_order::<f64>),
+        device(lists_go_once_around_a_periodic_box),
+        device(every_run_gives_the_same_bits),
+        device(exact_code_gives_the_same_bits),
     ]
 }
 
@@ -145,7 +148,7 @@ fn input_in_order<T: Number>(
 }
 
 /// Rows come in a ring that begins somewhere, and so do planes of rows and cells of a row.
-fn once_around(device: &TestDevice) -> TestResult {
+fn lists_go_once_around_a_periodic_box(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let module = module(device, Options::new())?;
     let input = super::inputs::uniform::<f32>(&mut device.rng(541), 300);
@@ -187,7 +190,7 @@ fn descents(numbers: &[i64]) -> Result<usize, Failure> {
     Ok(falls)
 }
 
-fn same_bits(device: &TestDevice) -> TestResult {
+fn every_run_gives_the_same_bits(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     for input in inputs::<f32>(&mut device.rng(542), 300).into_iter().step_by(3) {
         let mut first: Option<Vec<Vec<u32>>> = None;
@@ -205,7 +208,7 @@ fn same_bits(device: &TestDevice) -> TestResult {
 }
 
 /// Kernels that are compiled for the device give what the embedded ones give.
-fn compiled(device: &TestDevice) -> TestResult {
+fn exact_code_gives_the_same_bits(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let geometry = GeometryKernels::compiled(device.context());
     let compiled = Fixture { geometry, device, stream: device.stream()? };

@@ -8,13 +8,14 @@ use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
 
 use super::Fixture;
 use super::number::inside;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("hash_grid::a_build_recorded_and_not_launched", never_launched),
-        Case::device("hash_grid::a_graph_builds_from_more_points", more_points),
-        Case::device("hash_grid::a_graph_of_another_thread_builds", another_thread),
+    cases![
+        "hash_grid",
+        device(a_build_recorded_and_not_launched),
+        device(a_graph_builds_from_more_points),
+        device(a_graph_of_another_thread_builds),
     ]
 }
 
@@ -43,7 +44,7 @@ fn ask(stream: &Stream, grid: &HashGrid<f32>) -> Result<Vec<u32>, Failure> {
     Ok(counts[..n].to_vec())
 }
 
-fn never_launched(device: &TestDevice) -> TestResult {
+fn a_build_recorded_and_not_launched(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let there = fixture.upload(&points(device, 100))?;
@@ -61,7 +62,7 @@ fn never_launched(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn more_points(device: &TestDevice) -> TestResult {
+fn a_graph_builds_from_more_points(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let (many, few) = (points(device, 1000), points(device, 10));
@@ -84,7 +85,7 @@ fn more_points(device: &TestDevice) -> TestResult {
 }
 
 /// One thread builds a grid while another launches a graph that builds the same one.
-fn another_thread(device: &TestDevice) -> TestResult {
+fn a_graph_of_another_thread_builds(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let (stream, other) = (&fixture.stream, device.stream()?);
     let (many, few) = (points(device, 20_000), points(device, 3000));

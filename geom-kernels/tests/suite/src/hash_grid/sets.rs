@@ -7,15 +7,16 @@ use super::inputs::{Input, inputs, uniform};
 use super::number::{Number, inside, unit};
 use super::oracle::{Oracle, Pairs, Space};
 use super::{Fixture, sorted, thorough};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, deep, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, deep, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("hash_grid::sets_equal_brute_force_f32", equal_brute_force::<f32>),
-        Case::device("hash_grid::sets_equal_brute_force_f64", equal_brute_force::<f64>),
-        Case::device("hash_grid::sets_at_sizes_around_a_warp", around_a_warp),
-        Case::device("hash_grid::sets_of_many_points", many_points),
-        Case::host("hash_grid::the_oracle_with_cells_is_brute_force", oracle_with_cells),
+    cases![
+        "hash_grid",
+        device(sets_equal_brute_force_f32 = equal_brute_force::<f32>),
+        device(sets_equal_brute_force_f64 = equal_brute_force::<f64>),
+        device(sets_at_sizes_around_a_warp),
+        device(sets_of_many_points),
+        host(the_oracle_with_cells_is_brute_force),
     ]
 }
 
@@ -276,7 +277,7 @@ impl<T: Number> Built<'_, T> {
     }
 }
 
-fn around_a_warp(device: &TestDevice) -> TestResult {
+fn sets_at_sizes_around_a_warp(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(501);
     let mut pairs = Pairs::default();
@@ -293,7 +294,7 @@ fn around_a_warp(device: &TestDevice) -> TestResult {
 }
 
 /// Points of more blocks than one, the answers of a few compared.
-fn many_points(device: &TestDevice) -> TestResult {
+fn sets_of_many_points(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let n = match device.tier() {
         "gpu" if thorough(device) => 1_000_000,
@@ -326,7 +327,7 @@ fn many_points(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn oracle_with_cells() -> TestResult {
+fn the_oracle_with_cells_is_brute_force() -> TestResult {
     let mut rng = Rng::new(1);
     let mut found = 0;
     for mut input in inputs::<f32>(&mut rng, 200) {

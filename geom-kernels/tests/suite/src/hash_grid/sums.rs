@@ -8,21 +8,22 @@ use super::Fixture;
 use super::inputs::uniform;
 use super::oracle::{Oracle, Space};
 use test_harness::{
-    Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused, ensure_refused_for,
-    first_difference,
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused,
+    ensure_refused_for, first_difference,
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("hash_grid::sums_of_positions", positions),
-        Case::device("hash_grid::sums_of_other_types", other_types),
-        Case::device("hash_grid::sums_see_what_they_are_given", given),
-        Case::device("hash_grid::snippets_that_do_not_compile", broken),
+    cases![
+        "hash_grid",
+        device(sums_of_positions),
+        device(sums_of_other_types),
+        device(sums_see_what_they_are_given),
+        device(snippets_that_do_not_compile),
     ]
 }
 
 /// The article's sum.
-fn positions(device: &TestDevice) -> TestResult {
+fn sums_of_positions(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let input = uniform::<f32>(&mut device.rng(550), 500);
     let grid = fixture.built(&input.points, input.radius)?;
@@ -70,7 +71,7 @@ struct Facts {
 // SAFETY: repr(C), and the fields of the struct that the snippet's program declares, in its order.
 unsafe impl DeviceRepr for Facts {}
 
-fn other_types(device: &TestDevice) -> TestResult {
+fn sums_of_other_types(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let input = uniform::<f64>(&mut device.rng(551), 300);
@@ -130,7 +131,7 @@ fn other_types(device: &TestDevice) -> TestResult {
 }
 
 /// Data, the query and its index and radius; others than the grid's points.
-fn given(device: &TestDevice) -> TestResult {
+fn sums_see_what_they_are_given(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let input = uniform::<f32>(&mut device.rng(552), 200);
@@ -177,7 +178,7 @@ fn given(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn broken(device: &TestDevice) -> TestResult {
+fn snippets_that_do_not_compile(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     // SAFETY: it can't be run.
     let sum = unsafe {

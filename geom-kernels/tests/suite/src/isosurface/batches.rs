@@ -5,13 +5,16 @@ use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, Output};
 
 use super::Fixture;
 use super::inputs::{Values, broken, noise};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("isosurface::too_little_room_is_told", room),
-        Case::device("isosurface::wrong_arguments_are_refused", refused),
-        Case::device("isosurface::runs_are_the_same", same),
+    cases![
+        "isosurface",
+        device(too_little_room_is_told),
+        device(wrong_arguments_are_refused),
+        device(runs_are_the_same),
     ]
 }
 
@@ -62,7 +65,7 @@ fn into(
     })
 }
 
-fn room(device: &TestDevice) -> TestResult {
+fn too_little_room_is_told(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(930);
     for values in [noise(&mut rng, [20, 13, 33]), broken(&mut rng, [5, 6, 70], 30)] {
@@ -112,7 +115,7 @@ fn room(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn refused(device: &TestDevice) -> TestResult {
+fn wrong_arguments_are_refused(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let (stream, map) = (&fixture.stream, IndexToWorld::default());
     let values = DeviceBuffer::<f32>::zeroed(stream, 24)?;
@@ -144,7 +147,7 @@ fn refused(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn same(device: &TestDevice) -> TestResult {
+fn runs_are_the_same(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let values = noise(&mut device.rng(931), [30, 20, 40]);
     let first = into(&fixture, &values, [40_000, 90_000], true)?;

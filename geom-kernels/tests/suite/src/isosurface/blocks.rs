@@ -10,14 +10,15 @@ use geom_kernels::mesh::MeshOptions;
 use super::Fixture;
 use super::inputs::{Values, broken, noise, sphere, steps};
 use super::oracle::Oracle;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("isosurface::blocks_are_a_dense_field_with_unknown_numbers", as_dense),
-        Case::device("isosurface::a_sphere_in_the_blocks_around_it", around_a_sphere),
-        Case::device("isosurface::blocks_that_contradict_each_other", contradictions),
-        Case::device("isosurface::wrong_blocks_are_refused", refused),
+    cases![
+        "isosurface",
+        device(blocks_are_a_dense_field_with_unknown_numbers),
+        device(a_sphere_in_the_blocks_around_it),
+        device(blocks_that_contradict_each_other),
+        device(wrong_blocks_are_refused),
     ]
 }
 
@@ -116,7 +117,7 @@ pub(super) fn sorted<T: Ord>(mut list: Vec<T>) -> Vec<T> {
     list
 }
 
-fn as_dense(device: &TestDevice) -> TestResult {
+fn blocks_are_a_dense_field_with_unknown_numbers(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(950);
     let dims = [24, 16, 24];
@@ -180,7 +181,7 @@ fn as_dense(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn around_a_sphere(device: &TestDevice) -> TestResult {
+fn a_sphere_in_the_blocks_around_it(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let ball = sphere([56, 48, 48], [27.3, 24.1, 23.8], 17.2);
@@ -210,7 +211,7 @@ fn around_a_sphere(device: &TestDevice) -> TestResult {
 }
 
 /// Neighbours that are not, in both directions: whatever comes out, nothing else is touched.
-fn contradictions(device: &TestDevice) -> TestResult {
+fn blocks_that_contradict_each_other(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(952);
     let values = noise(&mut rng, [24, 16, 16]);
@@ -231,7 +232,7 @@ fn contradictions(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn refused(device: &TestDevice) -> TestResult {
+fn wrong_blocks_are_refused(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let (stream, map) = (&fixture.stream, IndexToWorld::default());
     let values = DeviceBuffer::<f32>::zeroed(stream, 1536)?;

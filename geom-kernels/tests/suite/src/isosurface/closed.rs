@@ -7,13 +7,14 @@ use geom_kernels::mesh::{MeshOptions, MeshReport};
 
 use super::Fixture;
 use super::inputs::{Values, gyroid, noise, sphere, steps, torus};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("isosurface::closed_surfaces_are_watertight", watertight),
-        Case::device("isosurface::spheres_and_tori", shapes),
-        Case::device("isosurface::mirrored_maps_turn_faces_around", mirrored),
+    cases![
+        "isosurface",
+        device(closed_surfaces_are_watertight),
+        device(spheres_and_tori),
+        device(mirrored_maps_turn_faces_around),
     ]
 }
 
@@ -33,7 +34,7 @@ fn report(
     Ok(report)
 }
 
-fn watertight(device: &TestDevice) -> TestResult {
+fn closed_surfaces_are_watertight(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(910);
     let map = IndexToWorld::new([0.0; 3], [0.5, 1.0, 2.0])?;
@@ -63,7 +64,7 @@ fn watertight(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn shapes(device: &TestDevice) -> TestResult {
+fn spheres_and_tori(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let spacing = [0.5, 0.25, 0.5];
     let map = IndexToWorld::new([10.0, -3.0, 0.0], spacing)?;
@@ -88,7 +89,7 @@ fn shapes(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn mirrored(device: &TestDevice) -> TestResult {
+fn mirrored_maps_turn_faces_around(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let ball = sphere([16, 16, 40], [7.4, 7.8, 20.0], 5.5);
     let volume = report(&fixture, &ball, IndexToWorld::default(), 0.0)?.volume;

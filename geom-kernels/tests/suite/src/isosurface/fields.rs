@@ -6,18 +6,19 @@ use super::inputs::{Values, broken, extremes, gyroid, noise, sphere, steps};
 use super::oracle::Oracle;
 use super::{Fixture, thorough};
 use test_harness::{
-    Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, first_difference,
+    Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("isosurface::surfaces_are_the_oracles", all_kinds),
-        Case::device("isosurface::fields_of_any_size", sizes),
-        Case::device("isosurface::fields_of_many_tiles", many_tiles),
-        Case::device("isosurface::numbers_that_are_not_finite_make_holes", not_finite),
-        Case::device("isosurface::values_beyond_all_numbers", beyond),
-        Case::device("isosurface::any_affine_map", maps),
-        Case::host("isosurface::the_oracle_finds_wrong_faces", wrong_faces),
+    cases![
+        "isosurface",
+        device(surfaces_are_the_oracles),
+        device(fields_of_any_size),
+        device(fields_of_many_tiles),
+        device(numbers_that_are_not_finite_make_holes),
+        device(values_beyond_all_numbers),
+        device(any_affine_map),
+        host(the_oracle_finds_wrong_faces),
     ]
 }
 
@@ -54,7 +55,7 @@ pub(super) fn check(
     Ok(faces)
 }
 
-fn all_kinds(device: &TestDevice) -> TestResult {
+fn surfaces_are_the_oracles(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(900);
     let map = IndexToWorld::new([-1.0, 0.25, 3.0], [0.1, 0.2, 0.05])?;
@@ -72,7 +73,7 @@ fn all_kinds(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn sizes(device: &TestDevice) -> TestResult {
+fn fields_of_any_size(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(901);
     let map = IndexToWorld::default();
@@ -97,7 +98,7 @@ fn sizes(device: &TestDevice) -> TestResult {
 }
 
 /// Tiles with nothing in them, between others; a tile is 8 planes of 32 rows here.
-fn many_tiles(device: &TestDevice) -> TestResult {
+fn fields_of_many_tiles(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(902);
     let map = IndexToWorld::default();
@@ -121,7 +122,7 @@ fn many_tiles(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn not_finite(device: &TestDevice) -> TestResult {
+fn numbers_that_are_not_finite_make_holes(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(903);
     let map = IndexToWorld::default();
@@ -141,7 +142,7 @@ fn not_finite(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn beyond(device: &TestDevice) -> TestResult {
+fn values_beyond_all_numbers(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(904);
     let map = IndexToWorld::default();
@@ -156,7 +157,7 @@ fn beyond(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn maps(device: &TestDevice) -> TestResult {
+fn any_affine_map(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(905);
     let values = noise(&mut rng, [6, 7, 33]);
@@ -176,7 +177,7 @@ fn maps(device: &TestDevice) -> TestResult {
 }
 
 /// What `check_faces` is for: one face missing, twice, turned around, or of other vertices.
-fn wrong_faces() -> TestResult {
+fn the_oracle_finds_wrong_faces() -> TestResult {
     let values = noise(&mut Rng::new(906), [5, 6, 7]);
     let oracle = Oracle::new(&values, 0.0);
     let right = oracle.mesh(&IndexToWorld::default()).faces;

@@ -6,10 +6,10 @@ use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, Output};
 use super::Fixture;
 use super::inputs::{noise, sphere};
 use super::oracle::Oracle;
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![Case::device("isosurface::graphs_follow_the_field", recorded)]
+    cases!["isosurface", device(graphs_follow_the_field),]
 }
 
 /// All that a graph works on.
@@ -20,7 +20,7 @@ struct State {
     counts: DeviceBuffer<Counts>,
 }
 
-fn recorded(device: &TestDevice) -> TestResult {
+fn graphs_follow_the_field(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let (dims, map) = ([18, 17, 35], IndexToWorld::new([1.0; 3], [0.5; 3])?);

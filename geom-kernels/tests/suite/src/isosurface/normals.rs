@@ -5,13 +5,10 @@ use geom_kernels::isosurface::IndexToWorld;
 use super::Fixture;
 use super::inputs::{Values, broken, noise, sphere};
 use super::oracle::Oracle;
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("isosurface::normals_are_those_of_the_gradient", gradients),
-        Case::device("isosurface::normals_of_a_sphere", of_a_sphere),
-    ]
+    cases!["isosurface", device(normals_are_those_of_the_gradient), device(normals_of_a_sphere),]
 }
 
 /// Of the numbers on both sides of a corner those that are there and finite.
@@ -33,7 +30,7 @@ fn gradient(values: &Values, at: [usize; 3]) -> [f64; 3] {
     })
 }
 
-fn gradients(device: &TestDevice) -> TestResult {
+fn normals_are_those_of_the_gradient(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(920);
     let dims = [6, 5, 34];
@@ -81,7 +78,7 @@ fn gradients(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn of_a_sphere(device: &TestDevice) -> TestResult {
+fn normals_of_a_sphere(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let center = [11.3, 11.8, 12.1];
     let ball = sphere([24, 24, 25], center, 9.0);

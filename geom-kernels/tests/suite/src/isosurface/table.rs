@@ -3,14 +3,15 @@
 use super::generator::{
     Edge, Segment, ends, face, loops, packed, segments, share_a_face, step, triangles,
 };
-use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::host("isosurface::the_devices_table_is_the_derived_one", as_derived),
-        Case::host("isosurface::neighbouring_cells_agree_on_their_face", neighbours_agree),
-        Case::host("isosurface::triangles_are_bounded_by_segments", bounded),
-        Case::host("isosurface::triangles_face_outwards", outwards),
+    cases![
+        "isosurface",
+        host(the_devices_table_is_the_derived_one),
+        host(neighbouring_cells_agree_on_their_face),
+        host(triangles_are_bounded_by_segments),
+        host(triangles_face_outwards),
     ]
 }
 
@@ -18,7 +19,7 @@ fn cut(case: u8) -> Result<Vec<[Edge; 3]>, Failure> {
     triangles(case).ok_or_else(|| Failure::new(format!("case {case:08b} can't be cut")))
 }
 
-fn as_derived() -> TestResult {
+fn the_devices_table_is_the_derived_one() -> TestResult {
     let header = geom_kernels::headers()
         .iter()
         .find(|(name, _)| *name == "geom/isosurface/cases.cuh")
@@ -38,7 +39,7 @@ fn as_derived() -> TestResult {
 
 /// Both sides of a face, with any signs of the corners of both cells: what is a segment of one is one of the
 /// other, the other way.
-fn neighbours_agree() -> TestResult {
+fn neighbouring_cells_agree_on_their_face() -> TestResult {
     let mut compared = 0;
     for (low, high) in (0..=255u8).flat_map(|low| (0..=255u8).map(move |high| (low, high))) {
         for axis in 0..3 {
@@ -70,7 +71,7 @@ fn neighbours_agree() -> TestResult {
 
 /// Triangles have every crossed edge as a corner; of their edges, those that no other triangle runs the other way
 /// are the segments; and no other lies on a face of the cell.
-fn bounded() -> TestResult {
+fn triangles_are_bounded_by_segments() -> TestResult {
     for case in 0..=255u8 {
         let crossed = |edge: &Edge| {
             let [a, b] = ends(*edge).map(|corner| case >> corner & 1);
@@ -108,7 +109,7 @@ fn bounded() -> TestResult {
 }
 
 /// A corner alone is cut off by a triangle that it is behind; a segment has the corners inside to its right.
-fn outwards() -> TestResult {
+fn triangles_face_outwards() -> TestResult {
     let at = |corner: usize| -> [i32; 3] {
         std::array::from_fn(|axis| i32::from(corner & step(axis) != 0))
     };

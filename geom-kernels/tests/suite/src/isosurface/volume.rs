@@ -10,17 +10,20 @@ use super::blocks::{shapes, sorted};
 use super::inputs::{Values, gyroid, noise, sphere, steps};
 use super::oracle::Oracle;
 use super::{Fixture, thorough};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("isosurface::volumes_are_dense_fields", as_dense),
-        Case::device("isosurface::fog_is_closed_where_leaves_end", fog),
-        Case::device("isosurface::one_voxel_of_a_volume", one_voxel),
-        Case::device("isosurface::tiles_that_meet", tiles),
-        Case::device("isosurface::tiles_of_upper_nodes", upper_tiles),
-        Case::device("isosurface::volumes_without_a_whole_surface", incomplete),
-        Case::device("isosurface::graphs_follow_a_volume", recorded),
+    cases![
+        "isosurface",
+        device(volumes_are_dense_fields),
+        device(fog_is_closed_where_leaves_end),
+        device(one_voxel_of_a_volume),
+        device(tiles_that_meet),
+        device(tiles_of_upper_nodes),
+        device(volumes_without_a_whole_surface),
+        device(graphs_follow_a_volume),
     ]
 }
 
@@ -76,7 +79,7 @@ fn dense<T: VolumeValue>(
     Ok(Volume::from_host_dense(stream, geometry, values.dims, &all, options)?)
 }
 
-fn as_dense(device: &TestDevice) -> TestResult {
+fn volumes_are_dense_fields(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(960);
@@ -138,7 +141,7 @@ fn as_dense(device: &TestDevice) -> TestResult {
 }
 
 /// Boxes of ones in zeros, which begin and end at all places of a leaf.
-fn fog(device: &TestDevice) -> TestResult {
+fn fog_is_closed_where_leaves_end(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     for (k, dims) in [[8, 8, 8], [16, 8, 24], [1, 8, 9], [7, 9, 17]].into_iter().enumerate() {
         for origin in ORIGINS {
@@ -161,7 +164,7 @@ fn fog(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn one_voxel(device: &TestDevice) -> TestResult {
+fn one_voxel_of_a_volume(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let (stream, geometry) = (&fixture.stream, &fixture.geometry);
     for i in 0..8 {
@@ -201,7 +204,7 @@ fn upload(fixture: &Fixture, builder: &Builder<f32>) -> Result<Volume, Failure> 
 }
 
 /// Tiles of 8^3 voxels with values of both signs, beside each other, leaves and nothing.
-fn tiles(device: &TestDevice) -> TestResult {
+fn tiles_that_meet(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(961);
     for round in 0..6 {
@@ -249,7 +252,7 @@ fn tiles(device: &TestDevice) -> TestResult {
 }
 
 /// A tile of 128^3 voxels alone, with a notch of background in it, and with a leaf at its side.
-fn upper_tiles(device: &TestDevice) -> TestResult {
+fn tiles_of_upper_nodes(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     for round in 0..3 {
         let mut builder = Builder::<f32>::new(1.0);
@@ -275,7 +278,7 @@ fn upper_tiles(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn incomplete(device: &TestDevice) -> TestResult {
+fn volumes_without_a_whole_surface(device: &TestDevice) -> TestResult {
     const END: i32 = 1 << 23;
     type Fill = fn(&mut Builder<f32>);
     let fixture = Fixture::new(device)?;
@@ -351,7 +354,7 @@ struct State {
 }
 
 /// Values that are stored anew, and surfaces that reach the ends of leaves by that.
-fn recorded(device: &TestDevice) -> TestResult {
+fn graphs_follow_a_volume(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let (stream, geometry) = (&fixture.stream, &fixture.geometry);
     let dims = [16, 8, 24];

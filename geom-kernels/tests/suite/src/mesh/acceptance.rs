@@ -13,10 +13,10 @@ use super::ray_inputs::{rays, to_oracle};
 use super::rays::{TOLERANCE, check_hit};
 use super::signs::{is_of_side, side};
 use super::thorough;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![Case::device("mesh::ten_million_pairs", pairs)]
+    cases!["mesh", device(ten_million_pairs),]
 }
 
 /// How many pairs there are on a GPU, and elsewhere.
@@ -38,7 +38,7 @@ struct Tally {
     worst: f64,
 }
 
-fn pairs(device: &TestDevice) -> TestResult {
+fn ten_million_pairs(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let long = thorough(device);
     let mut failed = 0;

@@ -9,18 +9,19 @@ use super::inputs::{Around, Input, all_options, displaced, soup};
 use super::queries::{Fixture, same};
 use super::ray_inputs::rays;
 use test_harness::{
-    Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused,
+    Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused,
     ensure_refused_for,
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("mesh::builds_name_the_first_wrong_face", wrong_faces),
-        Case::device("mesh::unchecked_builds_skip_wrong_faces", unchecked),
-        Case::device("mesh::builds_of_any_number_of_faces", numbers),
-        Case::device("mesh::builds_of_nothing", empty),
-        Case::device("mesh::meshes_own_or_borrow", arrays),
-        Case::device("mesh::points_and_faces_change", changes),
+    cases![
+        "mesh",
+        device(builds_name_the_first_wrong_face),
+        device(unchecked_builds_skip_wrong_faces),
+        device(builds_of_any_number_of_faces),
+        device(builds_of_nothing),
+        device(meshes_own_or_borrow),
+        device(points_and_faces_change),
     ]
 }
 
@@ -49,7 +50,7 @@ fn check(
     Ok(())
 }
 
-fn wrong_faces(device: &TestDevice) -> TestResult {
+fn builds_name_the_first_wrong_face(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut host = shapes::icosphere(2, 1.0)?;
     let n = host.points.len() as u32;
@@ -74,7 +75,7 @@ fn wrong_faces(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn unchecked(device: &TestDevice) -> TestResult {
+fn unchecked_builds_skip_wrong_faces(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let brute = Brute::new(&fixture)?;
     let mut rng = device.rng(860);
@@ -107,7 +108,7 @@ fn unchecked(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn numbers(device: &TestDevice) -> TestResult {
+fn builds_of_any_number_of_faces(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let brute = Brute::new(&fixture)?;
     let mut rng = device.rng(861);
@@ -124,7 +125,7 @@ fn numbers(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn empty(device: &TestDevice) -> TestResult {
+fn builds_of_nothing(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let brute = Brute::new(&fixture)?;
     let stream = &fixture.stream;
@@ -144,7 +145,7 @@ fn empty(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn arrays(device: &TestDevice) -> TestResult {
+fn meshes_own_or_borrow(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let (stream, geometry) = (&fixture.stream, &fixture.geometry);
     let mut rng = device.rng(863);
@@ -191,7 +192,7 @@ fn arrays(device: &TestDevice) -> TestResult {
 }
 
 /// Points in place and refitted, rebuilt, and faces in place.
-fn changes(device: &TestDevice) -> TestResult {
+fn points_and_faces_change(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let brute = Brute::new(&fixture)?;
     let stream = &fixture.stream;

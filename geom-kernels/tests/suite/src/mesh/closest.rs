@@ -9,22 +9,25 @@ use super::brute::Brute;
 use super::inputs::{Around, Input, displaced, inputs, invalid_points};
 use super::queries::{Fixture, bits, same};
 use super::{EPS, blend, length, sub, thorough, wide};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused_for,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("mesh::closest_points_are_those_of_the_oracle", as_oracle),
-        Case::device("mesh::closest_points_are_those_of_all_faces", as_all_faces),
-        Case::device("mesh::closest_points_do_not_depend_on_the_hierarchy", any_hierarchy),
-        Case::device("mesh::closest_points_of_ties_are_of_the_first_face", ties),
-        Case::device("mesh::points_beyond_the_tips_of_needles", beyond_tips),
-        Case::device("mesh::points_that_find_nothing", nothing),
+    cases![
+        "mesh",
+        device(closest_points_are_those_of_the_oracle),
+        device(closest_points_are_those_of_all_faces),
+        device(closest_points_do_not_depend_on_the_hierarchy),
+        device(closest_points_of_ties_are_of_the_first_face),
+        device(points_beyond_the_tips_of_needles),
+        device(points_that_find_nothing),
     ]
 }
 
 /// Needles whose two long edges are all but one line, and points that lie on it, beyond the tips: no rounding of
 /// the edges' sides may take such a point to be above the face.
-fn beyond_tips(device: &TestDevice) -> TestResult {
+fn points_beyond_the_tips_of_needles(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(830);
     let n = if thorough(device) { 20_000 } else { 2000 };
@@ -117,7 +120,7 @@ fn check_place(got: &ClosestPoint, face: [[f64; 3]; 3]) -> TestResult {
     Ok(())
 }
 
-fn as_oracle(device: &TestDevice) -> TestResult {
+fn closest_points_are_those_of_the_oracle(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(800);
     let mut features = [0; 7];
@@ -140,7 +143,7 @@ fn as_oracle(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn as_all_faces(device: &TestDevice) -> TestResult {
+fn closest_points_are_those_of_all_faces(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let brute = Brute::new(&fixture)?;
     let mut rng = device.rng(801);
@@ -156,7 +159,7 @@ fn as_all_faces(device: &TestDevice) -> TestResult {
 }
 
 /// Both builders, refits, rebuilds, and queries in any order: bit for bit the same.
-fn any_hierarchy(device: &TestDevice) -> TestResult {
+fn closest_points_do_not_depend_on_the_hierarchy(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(802);
@@ -209,7 +212,7 @@ fn any_hierarchy(device: &TestDevice) -> TestResult {
 }
 
 /// Copies of a mesh: the first one is found.
-fn ties(device: &TestDevice) -> TestResult {
+fn closest_points_of_ties_are_of_the_first_face(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(803);
     let mut host = geom_kernels::mesh::shapes::icosphere(1, 1.0)?;
@@ -242,7 +245,7 @@ fn ties(device: &TestDevice) -> TestResult {
 }
 
 /// Points that are not valid, and meshes without faces.
-fn nothing(device: &TestDevice) -> TestResult {
+fn points_that_find_nothing(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let host = geom_kernels::mesh::shapes::icosphere(0, 1.0)?;

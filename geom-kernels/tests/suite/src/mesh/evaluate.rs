@@ -7,15 +7,16 @@ use super::inputs::{Around, Input, inputs};
 use super::queries::Fixture;
 use super::{blend, cross, length, sub, wide};
 use test_harness::{
-    Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for,
+    Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused_for,
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("mesh::positions_and_normals_at_points", positions_and_normals),
-        Case::device("mesh::attributes_at_points", attributes),
-        Case::device("mesh::positions_of_answers_are_where_they_say", of_answers),
-        Case::device("mesh::evaluation_refuses_wrong_lengths", refused),
+    cases![
+        "mesh",
+        device(positions_and_normals_at_points),
+        device(attributes_at_points),
+        device(positions_of_answers_are_where_they_say),
+        device(evaluation_refuses_wrong_lengths),
     ]
 }
 
@@ -47,7 +48,7 @@ fn corners<T: Copy>(mesh: &TriangleMesh, face: u32, of: &[T]) -> Option<[T; 3]> 
     Some([a?, b?, c?])
 }
 
-fn positions_and_normals(device: &TestDevice) -> TestResult {
+fn positions_and_normals_at_points(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(850);
     let mut without_area = 0;
@@ -101,7 +102,7 @@ fn positions_and_normals(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn attributes(device: &TestDevice) -> TestResult {
+fn attributes_at_points(device: &TestDevice) -> TestResult {
     width::<1>(device)?;
     width::<2>(device)?;
     width::<3>(device)?;
@@ -145,7 +146,7 @@ where
 }
 
 /// Closest points and hits name points of faces, which are where their positions are.
-fn of_answers(device: &TestDevice) -> TestResult {
+fn positions_of_answers_are_where_they_say(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(852);
     let input = Input::new("knot", geom_kernels::mesh::shapes::knot(48, 6)?);
@@ -176,7 +177,7 @@ fn of_answers(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn refused(device: &TestDevice) -> TestResult {
+fn evaluation_refuses_wrong_lengths(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let host = geom_kernels::mesh::shapes::cube(1.0)?;

@@ -11,13 +11,16 @@ use super::inputs::{Around, Input, all_options, displaced};
 use super::queries::{Fixture, bits, same};
 use super::ray_inputs::rays;
 use super::thorough;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("mesh::graphs_build_refit_and_ask", recorded),
-        Case::device("mesh::a_mesh_recorded_and_not_launched", never_launched),
-        Case::device("mesh::other_threads_ask", other_threads),
+    cases![
+        "mesh",
+        device(graphs_build_refit_and_ask),
+        device(a_mesh_recorded_and_not_launched),
+        device(other_threads_ask),
     ]
 }
 
@@ -94,7 +97,7 @@ impl State {
 }
 
 /// A graph that rebuilds, and one that refits, follow the points; their answers are those without a graph.
-fn recorded(device: &TestDevice) -> TestResult {
+fn graphs_build_refit_and_ask(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(870);
@@ -139,7 +142,7 @@ fn recorded(device: &TestDevice) -> TestResult {
 }
 
 /// What was recorded has not happened: the mesh still answers as it was.
-fn never_launched(device: &TestDevice) -> TestResult {
+fn a_mesh_recorded_and_not_launched(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(871);
@@ -168,7 +171,7 @@ fn never_launched(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn other_threads(device: &TestDevice) -> TestResult {
+fn other_threads_ask(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(872);
     let input = Input::new("knot", shapes::knot(24, 6)?);

@@ -13,10 +13,10 @@ use super::queries::{Fixture, bits};
 use super::ray_inputs::rays;
 use super::thorough;
 use crate::flags::{flags, module};
-use test_harness::{Case, Failure, TestDevice, TestResult, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![Case::device("mesh::kernels_find_what_batches_find_under_all_flags", as_batches)]
+    cases!["mesh", device(kernels_find_what_batches_find_under_all_flags),]
 }
 
 pub(crate) const SOURCE: &str = include_str!("../../kernels/mesh_queries.cu");
@@ -125,7 +125,7 @@ fn of_batches(fixture: &Fixture<'_>, mesh: &Mesh<'_>, asked: &Asked) -> Result<V
     Ok(all)
 }
 
-fn as_batches(device: &TestDevice) -> TestResult {
+fn kernels_find_what_batches_find_under_all_flags(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(880);
     let all: Vec<(_, Module)> = flags()

@@ -8,19 +8,22 @@ use tape::{Seeds, Tape};
 
 use super::queries::{Fixture, bits};
 use super::thorough;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused_for,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("mesh::queries_take_every_layout_of_points", layouts),
-        Case::device("mesh::recorded_queries_take_packed_points", recorded),
+    cases![
+        "mesh",
+        device(queries_take_every_layout_of_points),
+        device(recorded_queries_take_packed_points),
     ]
 }
 
 /// What queries find, as words.
 type Found = Vec<(&'static str, Vec<u32>)>;
 
-fn layouts(device: &TestDevice) -> TestResult {
+fn queries_take_every_layout_of_points(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(2025);
     let host = shapes::icosphere(0, 1.0)?;
@@ -95,7 +98,7 @@ fn find(
 }
 
 /// Points that are packed have gradients, however they were given; others are refused.
-fn recorded(device: &TestDevice) -> TestResult {
+fn recorded_queries_take_packed_points(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mesh = fixture.mesh(&shapes::cube(1.0)?, MeshOptions::default())?;

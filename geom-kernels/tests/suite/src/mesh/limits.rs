@@ -6,16 +6,13 @@ use super::brute::Brute;
 use super::inputs::{Around, inputs};
 use super::queries::{Fixture, same};
 use super::thorough;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("mesh::limits_are_those_of_all_faces", as_all_faces),
-        Case::device("mesh::limits_at_their_ends", ends),
-    ]
+    cases!["mesh", device(limits_are_those_of_all_faces), device(limits_at_their_ends),]
 }
 
-fn as_all_faces(device: &TestDevice) -> TestResult {
+fn limits_are_those_of_all_faces(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let brute = Brute::new(&fixture)?;
     let mut rng = device.rng(810);
@@ -86,7 +83,7 @@ fn as_all_faces(device: &TestDevice) -> TestResult {
 }
 
 /// Distances that are numbers without rounding: just the limit is within it.
-fn ends(device: &TestDevice) -> TestResult {
+fn limits_at_their_ends(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mesh = fixture.mesh(&geom_kernels::mesh::shapes::cube(2.0)?, MeshOptions::default())?;
     let asked: [([f32; 3], f32, bool); 12] = [

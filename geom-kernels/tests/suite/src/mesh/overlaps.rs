@@ -12,19 +12,20 @@ use crate::bvh_queries::inputs::{Query, queries};
 use crate::bvh_queries::oracle::{in_box, items, within};
 use crate::triangle::overlaps::{exact_overlap, overlapping, whole_box};
 use test_harness::{
-    Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, first_difference,
+    Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("mesh::overlaps_are_those_of_all_faces", as_all_faces),
-        Case::device("mesh::overlaps_with_boxes_are_exact", whole_numbers),
-        Case::device("mesh::overlaps_with_balls_at_their_ends", ends),
-        Case::device("mesh::overlaps_of_any_number_of_faces_and_queries", numbers),
-        Case::device("mesh::overlaps_of_many_queries_are_those_of_few", sorted),
-        Case::device("mesh::overlaps_without_room_are_cut_off", room),
-        Case::device("mesh::overlaps_in_a_graph_follow_the_points", recorded),
-        Case::device("mesh::overlaps_refuse_what_does_not_fit", refuses),
+    cases![
+        "mesh",
+        device(overlaps_are_those_of_all_faces),
+        device(overlaps_with_boxes_are_exact),
+        device(overlaps_with_balls_at_their_ends),
+        device(overlaps_of_any_number_of_faces_and_queries),
+        device(overlaps_of_many_queries_are_those_of_few),
+        device(overlaps_without_room_are_cut_off),
+        device(overlaps_in_a_graph_follow_the_points),
+        device(overlaps_refuse_what_does_not_fit),
     ]
 }
 
@@ -139,7 +140,7 @@ fn equal(what: &str, got: &[Vec<u32>], wanted: &[Vec<u32>]) -> TestResult {
 
 /// Boxes of faces bit for bit; faces in boxes by the test of one triangle, which has an oracle of its own; faces in
 /// balls by distances in f64.
-fn as_all_faces(device: &TestDevice) -> TestResult {
+fn overlaps_are_those_of_all_faces(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(890);
     let (step, n) = if thorough(device) { (1, 400) } else { (2, 60) };
@@ -222,7 +223,7 @@ fn balls_of_faces(
 }
 
 /// Faces and boxes of whole numbers, which often touch: against projections to all axes.
-fn whole_numbers(device: &TestDevice) -> TestResult {
+fn overlaps_with_boxes_are_exact(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(891);
     let (faces, n) = if thorough(device) { (500, 500) } else { (150, 70) };
@@ -270,7 +271,7 @@ fn whole_numbers(device: &TestDevice) -> TestResult {
 type Ball = ([f32; 3], f32, &'static [u32], &'static [u32]);
 
 /// Distances that are numbers without rounding: just the radius is within it.
-fn ends(device: &TestDevice) -> TestResult {
+fn overlaps_with_balls_at_their_ends(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     // The first is in the plane x = 0, and its box is flat; the second's box has a corner where it is not.
     let mesh = TriangleMesh {
@@ -318,7 +319,7 @@ fn ends(device: &TestDevice) -> TestResult {
     equal("one radius", &found, &[vec![0], vec![0], vec![0], vec![0]])
 }
 
-fn numbers(device: &TestDevice) -> TestResult {
+fn overlaps_of_any_number_of_faces_and_queries(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(892);
     for faces in [0, 1, 31, 32, 33] {
@@ -346,7 +347,7 @@ fn numbers(device: &TestDevice) -> TestResult {
 }
 
 /// From some number on queries are taken in another order, which changes no answer.
-fn sorted(device: &TestDevice) -> TestResult {
+fn overlaps_of_many_queries_are_those_of_few(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(893);
     let input = Input::new("sphere", shapes::icosphere(2, 1.0)?);
@@ -384,7 +385,7 @@ fn sorted(device: &TestDevice) -> TestResult {
 }
 
 /// What has no place is not written, what is behind the last one neither; offsets are right.
-fn room(device: &TestDevice) -> TestResult {
+fn overlaps_without_room_are_cut_off(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mesh = fixture.mesh(&shapes::icosphere(2, 1.0)?, MeshOptions::default())?;
@@ -418,7 +419,7 @@ struct State {
     counts: DeviceBuffer<u32>,
 }
 
-fn recorded(device: &TestDevice) -> TestResult {
+fn overlaps_in_a_graph_follow_the_points(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut host = shapes::icosphere(1, 1.0)?;
@@ -457,7 +458,7 @@ fn recorded(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn refuses(device: &TestDevice) -> TestResult {
+fn overlaps_refuse_what_does_not_fit(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mesh = fixture.mesh(&shapes::cube(2.0)?, MeshOptions::default())?;

@@ -7,21 +7,22 @@ use super::inputs::{Around, Input, inputs};
 use super::queries::{Fixture, bits, same};
 use super::ray_inputs::rays;
 use test_harness::{
-    Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for,
+    Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused_for,
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("mesh::rays_between_two_t", ranges),
-        Case::device("mesh::rays_that_hit_nothing", nothing),
-        Case::device("mesh::rays_of_any_length", scaled),
-        Case::device("mesh::segments_end", segments),
-        Case::device("mesh::lists_of_hits_with_too_little_room", too_little_room),
+    cases![
+        "mesh",
+        device(rays_between_two_t),
+        device(rays_that_hit_nothing),
+        device(rays_of_any_length),
+        device(segments_end),
+        device(lists_of_hits_with_too_little_room),
     ]
 }
 
 /// The hits between two t are those of the whole ray that are between them, bit for bit.
-fn ranges(device: &TestDevice) -> TestResult {
+fn rays_between_two_t(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(840);
     let (mut cut, mut kept) = (0, 0);
@@ -64,7 +65,7 @@ fn ranges(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn nothing(device: &TestDevice) -> TestResult {
+fn rays_that_hit_nothing(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mesh = fixture.mesh(&shapes::icosphere(1, 1.0)?, MeshOptions::default())?;
     let (inf, nan) = (f32::INFINITY, f32::NAN);
@@ -120,7 +121,7 @@ fn nothing(device: &TestDevice) -> TestResult {
 }
 
 /// A direction of twice the length halves every t, and changes nothing else.
-fn scaled(device: &TestDevice) -> TestResult {
+fn rays_of_any_length(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(841);
     let input = Input::solid("torus", shapes::torus(1.0, 0.4, 16, 10)?)?;
@@ -155,7 +156,7 @@ fn scaled(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn segments(device: &TestDevice) -> TestResult {
+fn segments_end(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mesh = fixture.mesh(&shapes::cube(2.0)?, MeshOptions::default())?;
     let from = [0.25, 0.125, 0.5];
@@ -176,7 +177,7 @@ fn segments(device: &TestDevice) -> TestResult {
 }
 
 /// What does not fit is not written, all else is, and nothing beyond.
-fn too_little_room(device: &TestDevice) -> TestResult {
+fn lists_of_hits_with_too_little_room(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(842);

@@ -10,15 +10,16 @@ use super::queries::{Fixture, bits, same};
 use super::ray_inputs::{rays, to_oracle};
 use super::shapes::lattice_cube;
 use super::{blend, length, sub, thorough, wide};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("mesh::rays_hit_what_the_oracle_is_sure_of", as_oracle),
-        Case::device("mesh::rays_hit_what_all_faces_say", as_all_faces),
-        Case::device("mesh::rays_do_not_depend_on_the_hierarchy", any_hierarchy),
-        Case::device("mesh::rays_do_not_slip_through", watertight),
-        Case::device("mesh::rays_of_a_lattice_hit_as_often_as_they_cross", lattice),
+    cases![
+        "mesh",
+        device(rays_hit_what_the_oracle_is_sure_of),
+        device(rays_hit_what_all_faces_say),
+        device(rays_do_not_depend_on_the_hierarchy),
+        device(rays_do_not_slip_through),
+        device(rays_of_a_lattice_hit_as_often_as_they_cross),
     ]
 }
 
@@ -46,7 +47,7 @@ pub(super) fn check_hit(
     Ok(())
 }
 
-fn as_oracle(device: &TestDevice) -> TestResult {
+fn rays_hit_what_the_oracle_is_sure_of(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(830);
     let (mut sure, mut unsure, mut close) = (0, 0, 0);
@@ -92,7 +93,7 @@ fn as_oracle(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn as_all_faces(device: &TestDevice) -> TestResult {
+fn rays_hit_what_all_faces_say(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let brute = Brute::new(&fixture)?;
     let mut rng = device.rng(831);
@@ -109,7 +110,7 @@ fn as_all_faces(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn any_hierarchy(device: &TestDevice) -> TestResult {
+fn rays_do_not_depend_on_the_hierarchy(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(832);
@@ -136,7 +137,7 @@ fn any_hierarchy(device: &TestDevice) -> TestResult {
 
 /// Through a closed mesh, rays from inside cross an odd number of faces, rays from outside an even number;
 /// whatever vertices and edges they are aimed at.
-fn watertight(device: &TestDevice) -> TestResult {
+fn rays_do_not_slip_through(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(833);
     let mut seen = [0; 2];
@@ -170,7 +171,7 @@ fn watertight(device: &TestDevice) -> TestResult {
 }
 
 /// Through a cube cut into squares, along its lattice: through vertices, along edges, in planes of faces.
-fn lattice(device: &TestDevice) -> TestResult {
+fn rays_of_a_lattice_hit_as_often_as_they_cross(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let input = Input::solid("cube", lattice_cube(4)?)?;
     let mut rays = Vec::new();

@@ -8,15 +8,16 @@ use robust::{Coord, Coord3D, orient2d, orient3d};
 use super::inputs::{Around, Input, inputs, invalid_points};
 use super::queries::{Fixture, same};
 use super::{cross, dot, length, sub, thorough, wide};
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused_for};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("mesh::signs_of_solids_are_right", solids),
-        Case::device("mesh::signs_of_meshes_turned_inside_out", turned),
-        Case::device("mesh::signs_of_open_meshes_are_those_of_pseudonormals", open),
-        Case::device("mesh::sides_count_crossings", crossings),
-        Case::device("mesh::points_that_are_on_no_side", nothing),
+    cases![
+        "mesh",
+        device(signs_of_solids_are_right),
+        device(signs_of_meshes_turned_inside_out),
+        device(signs_of_open_meshes_are_those_of_pseudonormals),
+        device(sides_count_crossings),
+        device(points_that_are_on_no_side),
     ]
 }
 
@@ -56,7 +57,7 @@ pub(super) fn is_of_side(distance: f32, side: i32) -> bool {
     }
 }
 
-fn solids(device: &TestDevice) -> TestResult {
+fn signs_of_solids_are_right(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(820);
     let mut seen = [0; 3];
@@ -103,7 +104,7 @@ fn solids(device: &TestDevice) -> TestResult {
 }
 
 /// Parity does not care how faces are turned; normals do, where they leave no doubt.
-fn turned(device: &TestDevice) -> TestResult {
+fn signs_of_meshes_turned_inside_out(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(821);
     for input in [
@@ -182,7 +183,7 @@ fn pseudonormal(mesh: &TriangleMesh, found: &ClosestPoint) -> [f64; 3] {
     }
 }
 
-fn open(device: &TestDevice) -> TestResult {
+fn signs_of_open_meshes_are_those_of_pseudonormals(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(822);
     let mut cap = shapes::icosphere(2, 1.0)?;
@@ -228,7 +229,7 @@ fn open(device: &TestDevice) -> TestResult {
 }
 
 /// Of any mesh, the parity of crossings of the ray along x.
-fn crossings(device: &TestDevice) -> TestResult {
+fn sides_count_crossings(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(823);
     for input in inputs(&mut rng, 0)? {
@@ -263,7 +264,7 @@ fn general(oracle: &geom_oracle::Mesh, input: &Input, q: [f32; 3]) -> bool {
     })
 }
 
-fn nothing(device: &TestDevice) -> TestResult {
+fn points_that_are_on_no_side(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let points = invalid_points();

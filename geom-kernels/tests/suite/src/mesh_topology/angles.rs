@@ -3,18 +3,19 @@
 use cuda_safe::{DeviceBuffer, LaunchConfig};
 
 use crate::flags::{flags, module};
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 const SOURCE: &str = include_str!("../../kernels/angle.cu");
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("mesh_topology::angles_are_those_of_the_host", angles),
-        Case::device("mesh_topology::angles_of_f32_are_those_of_the_host", angles_f32),
+    cases![
+        "mesh_topology",
+        device(angles_are_those_of_the_host),
+        device(angles_of_f32_are_those_of_the_host),
     ]
 }
 
-fn angles(device: &TestDevice) -> TestResult {
+fn angles_are_those_of_the_host(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let mut rng = device.rng(610);
     let diagonal = (std::f64::consts::PI / 12.0).tan();
@@ -63,7 +64,7 @@ fn angles(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn angles_f32(device: &TestDevice) -> TestResult {
+fn angles_of_f32_are_those_of_the_host(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let mut rng = device.rng(611);
     let some =

@@ -5,14 +5,15 @@ use cuda_safe::DeviceBuffer;
 use super::meshes::{Mesh, all, bad_soup, book, icosahedron, soup, torus};
 use super::oracle::NONE;
 use super::{Fixture, Uploaded, oracle};
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("mesh_topology::neighbors_equal_the_hosts", equal_the_hosts),
-        Case::device("mesh_topology::neighbors_of_many_faces", many),
-        Case::device("mesh_topology::neighbors_at_odd_edges", odd_edges),
-        Case::device("mesh_topology::a_graph_follows_the_faces", in_a_graph),
+    cases![
+        "mesh_topology",
+        device(neighbors_equal_the_hosts),
+        device(neighbors_of_many_faces),
+        device(neighbors_at_odd_edges),
+        device(a_graph_follows_the_faces),
     ]
 }
 
@@ -21,7 +22,7 @@ fn check(fixture: &Fixture, name: &str, mesh: &Mesh) -> TestResult {
     same.map_err(|failure| test_harness::Failure::new(format!("{name}: {failure}")))
 }
 
-fn equal_the_hosts(device: &TestDevice) -> TestResult {
+fn neighbors_equal_the_hosts(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     for (name, mesh) in all(&mut device.rng(612)) {
         check(&fixture, &name, &mesh)?;
@@ -29,7 +30,7 @@ fn equal_the_hosts(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn many(device: &TestDevice) -> TestResult {
+fn neighbors_of_many_faces(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(613);
     let torus = torus(100, 100);
@@ -40,7 +41,7 @@ fn many(device: &TestDevice) -> TestResult {
     check(&fixture, "many points", &bad_soup(&mut rng, 70_000, 20_000))
 }
 
-fn odd_edges(device: &TestDevice) -> TestResult {
+fn neighbors_at_odd_edges(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     // More than two faces: none is the neighbour.
     ensure_eq!(fixture.neighbors(&book())?, [NONE; 9]);
@@ -63,7 +64,7 @@ fn odd_edges(device: &TestDevice) -> TestResult {
     first_difference(&fixture.neighbors(&collapsed)?, &wanted)
 }
 
-fn in_a_graph(device: &TestDevice) -> TestResult {
+fn a_graph_follows_the_faces(device: &TestDevice) -> TestResult {
     const POINTS: usize = 300;
     const FACES: usize = 700;
     struct State {

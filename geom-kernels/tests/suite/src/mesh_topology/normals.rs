@@ -2,16 +2,17 @@
 
 use super::meshes::{Mesh, all, cube, dot, fan, grid, torus};
 use super::{Fixture, oracle};
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("mesh_topology::normals_equal_the_hosts", equal_the_hosts),
-        Case::device("mesh_topology::normals_of_many_faces", many),
-        Case::device("mesh_topology::normals_do_not_depend_on_the_triangulation", cubes),
-        Case::device("mesh_topology::normals_that_cancel_are_zero", cancel),
-        Case::device("mesh_topology::normals_of_needles", needles),
-        Case::device("mesh_topology::normals_have_the_same_bits_on_every_run", same_bits),
+    cases![
+        "mesh_topology",
+        device(normals_equal_the_hosts),
+        device(normals_of_many_faces),
+        device(normals_do_not_depend_on_the_triangulation),
+        device(normals_that_cancel_are_zero),
+        device(normals_of_needles),
+        device(normals_have_the_same_bits_on_every_run),
     ]
 }
 
@@ -41,7 +42,7 @@ fn check(fixture: &Fixture, name: &str, mesh: &Mesh) -> Result<usize, test_harne
     Ok(some)
 }
 
-fn equal_the_hosts(device: &TestDevice) -> TestResult {
+fn normals_equal_the_hosts(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut some = 0;
     for (name, mesh) in all(&mut device.rng(615)) {
@@ -51,7 +52,7 @@ fn equal_the_hosts(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn many(device: &TestDevice) -> TestResult {
+fn normals_of_many_faces(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     ensure_eq!(check(&fixture, "a torus", &torus(100, 100))?, 10_000);
     // Vertices of so many faces that a warp adds them, and of just not as many.
@@ -70,7 +71,7 @@ fn many(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn cubes(device: &TestDevice) -> TestResult {
+fn normals_do_not_depend_on_the_triangulation(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     for side in [1.0f32, 1e-30, 1e-38, 1e17] {
         let mut mesh = cube();
@@ -92,7 +93,7 @@ fn cubes(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn cancel(device: &TestDevice) -> TestResult {
+fn normals_that_cancel_are_zero(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(616);
     // Faces from both sides, each of random corners, several at the first point.
@@ -107,7 +108,7 @@ fn cancel(device: &TestDevice) -> TestResult {
 }
 
 /// Thin faces have the right normal, and exactly flat ones none.
-fn needles(device: &TestDevice) -> TestResult {
+fn normals_of_needles(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let tiny = 2f32.powi(-100);
     let far = 2f32.powi(60);
@@ -139,7 +140,7 @@ fn needles(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn same_bits(device: &TestDevice) -> TestResult {
+fn normals_have_the_same_bits_on_every_run(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let bits = |normals: Vec<[f32; 3]>| -> Vec<[u32; 3]> {
         normals.into_iter().map(|normal| normal.map(f32::to_bits)).collect()

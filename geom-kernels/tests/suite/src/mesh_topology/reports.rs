@@ -6,14 +6,15 @@ use geom_kernels::mesh::MeshReport;
 
 use super::meshes::{Mesh, all, bad_soup, book, cube, grid, icosahedron, moebius, soup, torus};
 use super::{Fixture, oracle};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("mesh_topology::reports_equal_the_hosts", equal_the_hosts),
-        Case::device("mesh_topology::reports_of_many_faces", many),
-        Case::device("mesh_topology::reports_of_known_shapes", known),
-        Case::device("mesh_topology::areas_and_volumes_have_the_same_bits_on_every_run", same_bits),
+    cases![
+        "mesh_topology",
+        device(reports_equal_the_hosts),
+        device(reports_of_many_faces),
+        device(reports_of_known_shapes),
+        device(areas_and_volumes_have_the_same_bits_on_every_run),
     ]
 }
 
@@ -36,7 +37,7 @@ fn extent(mesh: &Mesh) -> f64 {
     1.0 + most - least
 }
 
-fn equal_the_hosts(device: &TestDevice) -> TestResult {
+fn reports_equal_the_hosts(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     for (name, mesh) in all(&mut device.rng(617)) {
         check(&fixture, &name, &mesh)?;
@@ -44,7 +45,7 @@ fn equal_the_hosts(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn many(device: &TestDevice) -> TestResult {
+fn reports_of_many_faces(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(618);
     let report = check(&fixture, "a torus", &torus(100, 100))?;
@@ -56,7 +57,7 @@ fn many(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn known(device: &TestDevice) -> TestResult {
+fn reports_of_known_shapes(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let cube = fixture.report(&cube())?;
     let closed =
@@ -135,7 +136,7 @@ fn known(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn same_bits(device: &TestDevice) -> TestResult {
+fn areas_and_volumes_have_the_same_bits_on_every_run(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mesh = torus(90, 60);
     let first = fixture.report(&mesh)?;

@@ -5,18 +5,19 @@ use geom_kernels::mesh::{Fault, Surface};
 
 use super::meshes::{Mesh, all, bad_soup, grid, torus};
 use super::{Fixture, oracle};
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused_for};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("mesh_topology::first_faults_are_found", first_faults),
-        Case::device("mesh_topology::each_corner_is_looked_at", each_corner),
-        Case::device("mesh_topology::errors_name_the_first_face", errors),
-        Case::device("mesh_topology::refuses_what_does_not_fit", refusals),
+    cases![
+        "mesh_topology",
+        device(first_faults_are_found),
+        device(each_corner_is_looked_at),
+        device(errors_name_the_first_face),
+        device(refuses_what_does_not_fit),
     ]
 }
 
-fn first_faults(device: &TestDevice) -> TestResult {
+fn first_faults_are_found(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(611);
     let mut meshes = all(&mut rng);
@@ -27,7 +28,7 @@ fn first_faults(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn each_corner(device: &TestDevice) -> TestResult {
+fn each_corner_is_looked_at(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mesh = grid(40, 7);
     for (value, is_bad) in [
@@ -58,7 +59,7 @@ fn each_corner(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn errors(device: &TestDevice) -> TestResult {
+fn errors_name_the_first_face(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut mesh = torus(100, 50);
     fixture.validate(&mesh)?.check_indices(5000)?;
@@ -82,7 +83,7 @@ fn errors(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn refusals(device: &TestDevice) -> TestResult {
+fn refuses_what_does_not_fit(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let (stream, topology) = (&fixture.stream, &fixture.topology);
     let there = fixture.upload(&grid(3, 3))?;

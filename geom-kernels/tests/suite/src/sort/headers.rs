@@ -3,14 +3,15 @@
 
 use cuda_safe::{DeviceBuffer, KernelSource, LaunchConfig};
 
-use test_harness::{Case, TestDevice, TestResult, ensure_eq, first_difference};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("geometry::look_back_adds_tiles_and_groups", look_back),
-        Case::device("geometry::chains_add_what_tiles_have_told", chains),
-        Case::device("geometry::blocks_wait_for_what_is_not_told_yet", waiting),
-        Case::device("geometry::digits_are_counted_in_kernels_of_ones_own", digit_counts),
+    cases![
+        "geometry",
+        device(look_back_adds_tiles_and_groups = look_back),
+        device(chains_add_what_tiles_have_told),
+        device(blocks_wait_for_what_is_not_told_yet),
+        device(digits_are_counted_in_kernels_of_ones_own),
     ]
 }
 
@@ -124,7 +125,7 @@ fn look_back(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn chains(device: &TestDevice) -> TestResult {
+fn chains_add_what_tiles_have_told(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(522));
     let module = geom_kernels::program(SOURCE).load_kernels(device.context(), &[])?;
     let (short, long) = (module.kernel("chain_u32")?, module.kernel("chain_u64")?);
@@ -169,7 +170,7 @@ fn chains(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn waiting(device: &TestDevice) -> TestResult {
+fn blocks_wait_for_what_is_not_told_yet(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let module = geom_kernels::program(SOURCE).load_kernels(device.context(), &[])?;
     let (tiles, chain) = (module.kernel("wait_for_tiles")?, module.kernel("wait_for_chain")?);
@@ -189,7 +190,7 @@ fn waiting(device: &TestDevice) -> TestResult {
     first_difference(&found.to_vec(&stream)?, &[(0..40).sum::<u64>() + (40 << 40); 32])
 }
 
-fn digit_counts(device: &TestDevice) -> TestResult {
+fn digits_are_counted_in_kernels_of_ones_own(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(523));
     let module = geom_kernels::program(SOURCE).load_kernels(device.context(), &[])?;
     let kernel = module.kernel("count")?;

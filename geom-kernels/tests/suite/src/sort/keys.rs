@@ -8,17 +8,18 @@ use cuda_safe::{DeviceBuffer, ErrorKind, Result, Stream};
 use geom_kernels::algorithms::{Algorithms, Key};
 
 use super::{garbage, sizes, sort};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, first_difference};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("geometry::sort_is_stable_for_all_sizes_and_shapes", all_sizes),
-        Case::device("geometry::sort_uses_the_bits_it_is_told", bit_ranges),
-        Case::device("geometry::sort_orders_signed_and_floating_keys", other_keys),
-        Case::device("geometry::sort_keys_and_argsort_agree_with_pairs", keys_and_order),
-        Case::device("geometry::sort_in_a_graph_gives_the_same_each_time", in_a_graph),
-        Case::device("geometry::sort_refuses_what_does_not_fit", refusals),
-        Case::device("geometry::sort_takes_parts_of_buffers", parts),
+    cases![
+        "geometry",
+        device(sort_is_stable_for_all_sizes_and_shapes),
+        device(sort_uses_the_bits_it_is_told),
+        device(sort_orders_signed_and_floating_keys),
+        device(sort_keys_and_argsort_agree_with_pairs),
+        device(sort_in_a_graph_gives_the_same_each_time),
+        device(sort_refuses_what_does_not_fit),
+        device(sort_takes_parts_of_buffers),
     ]
 }
 
@@ -88,7 +89,7 @@ fn at(what: impl FnOnce() -> String, result: TestResult) -> TestResult {
     result.map_err(|failure| Failure::new(format!("{}: {failure}", what())))
 }
 
-fn all_sizes(device: &TestDevice) -> TestResult {
+fn sort_is_stable_for_all_sizes_and_shapes(device: &TestDevice) -> TestResult {
     let (stream, sort, mut rng) = (device.stream()?, sort(device), device.rng(501));
     for n in sizes(device) {
         for (shape, keys) in shapes(&mut rng, n) {
@@ -110,7 +111,7 @@ fn all_sizes(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn bit_ranges(device: &TestDevice) -> TestResult {
+fn sort_uses_the_bits_it_is_told(device: &TestDevice) -> TestResult {
     let (stream, sort, mut rng) = (device.stream()?, sort(device), device.rng(502));
     let n = 5000;
     let keys: Vec<u64> = (0..n).map(|_| rng.next()).collect();
@@ -131,7 +132,7 @@ fn bit_ranges(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn other_keys(device: &TestDevice) -> TestResult {
+fn sort_orders_signed_and_floating_keys(device: &TestDevice) -> TestResult {
     let (stream, sort, mut rng) = (device.stream()?, sort(device), device.rng(503));
     let mut words: Vec<u64> = (0..9000).map(|_| rng.next()).collect();
     // Few other bits than those of the sign and the exponent: zeros, infinities, NaNs, all of them often.
@@ -167,7 +168,7 @@ fn check_ordered<K: Key + PartialEq + std::fmt::Debug>(
     at(|| std::any::type_name::<K>().to_owned(), check_pairs(sort, stream, keys, 0..width, &order))
 }
 
-fn keys_and_order(device: &TestDevice) -> TestResult {
+fn sort_keys_and_argsort_agree_with_pairs(device: &TestDevice) -> TestResult {
     let (stream, sort, mut rng) = (device.stream()?, sort(device), device.rng(504));
     for n in [0, 1, 33, 4097, 70_000] {
         for bits in [0..32, 0..20, 5..13] {
@@ -193,7 +194,7 @@ fn keys_and_order(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn in_a_graph(device: &TestDevice) -> TestResult {
+fn sort_in_a_graph_gives_the_same_each_time(device: &TestDevice) -> TestResult {
     struct State {
         keys: DeviceBuffer<u64>,
         sorted: DeviceBuffer<u64>,
@@ -236,7 +237,7 @@ pub(super) fn is_refused<T>(result: Result<T>, part: &str) -> TestResult {
     Ok(())
 }
 
-fn refusals(device: &TestDevice) -> TestResult {
+fn sort_refuses_what_does_not_fit(device: &TestDevice) -> TestResult {
     let (stream, sort) = (device.stream()?, sort(device));
     let keys = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
     let values = DeviceBuffer::<u32>::zeroed(&stream, 99)?;
@@ -267,7 +268,7 @@ fn refusals(device: &TestDevice) -> TestResult {
 }
 
 /// Views that begin anywhere: nothing beyond them is read or written.
-fn parts(device: &TestDevice) -> TestResult {
+fn sort_takes_parts_of_buffers(device: &TestDevice) -> TestResult {
     let (stream, sort, mut rng) = (device.stream()?, sort(device), device.rng(506));
     let keys = rng.words(9001);
     let device_keys = DeviceBuffer::from_slice(&stream, &keys)?;

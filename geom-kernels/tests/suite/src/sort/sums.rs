@@ -7,23 +7,24 @@ use geom_kernels::algorithms::{Algorithms, Number, Scan, SelectFlag, Selectable}
 
 use super::keys::is_refused;
 use super::{garbage, sizes, sort};
-use test_harness::{Case, Rng, TestDevice, TestResult, ensure_eq, first_difference};
+use test_harness::{Case, Rng, TestDevice, TestResult, cases, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("geometry::scans_equal_the_hosts", scans),
-        Case::device("geometry::offsets_end_with_the_sum_of_all", offsets),
-        Case::device("geometry::float_sums_follow_the_documented_tree", float_sums),
-        Case::device("geometry::reductions_equal_the_hosts", reductions),
-        Case::device("geometry::reductions_know_nans_zeros_and_nothing", special_floats),
-        Case::device("geometry::selections_are_in_order_and_counted", selections),
-        Case::device("geometry::selections_too_large_are_cut_and_told", overflow),
-        Case::device("geometry::scans_in_a_graph_give_the_same_each_time", in_a_graph),
-        Case::device("geometry::sums_refuse_what_does_not_fit", refusals),
+    cases![
+        "geometry",
+        device(scans_equal_the_hosts),
+        device(offsets_end_with_the_sum_of_all),
+        device(float_sums_follow_the_documented_tree),
+        device(reductions_equal_the_hosts),
+        device(reductions_know_nans_zeros_and_nothing),
+        device(selections_are_in_order_and_counted),
+        device(selections_too_large_are_cut_and_told),
+        device(scans_in_a_graph_give_the_same_each_time),
+        device(sums_refuse_what_does_not_fit),
     ]
 }
 
-fn scans(device: &TestDevice) -> TestResult {
+fn scans_equal_the_hosts(device: &TestDevice) -> TestResult {
     let (stream, sort, mut rng) = (device.stream()?, sort(device), device.rng(511));
     for n in sizes(device) {
         // Large enough that sums wrap around.
@@ -61,7 +62,7 @@ fn check_scan<T: Scan + PartialEq + Debug>(
     first_difference(&to.to_vec(stream)?, &inclusive)
 }
 
-fn offsets(device: &TestDevice) -> TestResult {
+fn offsets_end_with_the_sum_of_all(device: &TestDevice) -> TestResult {
     let (stream, sort, mut rng) = (device.stream()?, sort(device), device.rng(512));
     for n in sizes(device) {
         let counts = rng.words(n);
@@ -138,7 +139,7 @@ fn max<T: Number>(sort: &Algorithms<'_>, stream: &Stream, of: &[T]) -> cuda_safe
     reduced(sort, stream, of, |sort, stream, from, to| sort.max(stream, from, to))
 }
 
-fn float_sums(device: &TestDevice) -> TestResult {
+fn float_sums_follow_the_documented_tree(device: &TestDevice) -> TestResult {
     let (stream, sort, mut rng) = (device.stream()?, sort(device), device.rng(513));
     for n in sizes(device).into_iter().skip(1) {
         // Of very different sizes, so that another order gives other bits.
@@ -156,7 +157,7 @@ fn float_sums(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn reductions(device: &TestDevice) -> TestResult {
+fn reductions_equal_the_hosts(device: &TestDevice) -> TestResult {
     macro_rules! check {
         ($sort:ident, $stream:ident, $($type:ty),+: $words:ident) => {$({
             let values: Vec<$type> = $words.iter().map(|word| *word as $type).collect();
@@ -186,7 +187,7 @@ fn reductions(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn special_floats(device: &TestDevice) -> TestResult {
+fn reductions_know_nans_zeros_and_nothing(device: &TestDevice) -> TestResult {
     let (stream, sort) = (device.stream()?, sort(device));
     let is = |value: f32, wanted: f32| value.to_bits() == wanted.to_bits();
     let mut values = vec![f32::NAN; 5000];
@@ -214,7 +215,7 @@ fn special_floats(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn selections(device: &TestDevice) -> TestResult {
+fn selections_are_in_order_and_counted(device: &TestDevice) -> TestResult {
     let (stream, sort, mut rng) = (device.stream()?, sort(device), device.rng(515));
     for n in sizes(device) {
         for one_in in [1, 2, 50, usize::MAX] {
@@ -265,7 +266,7 @@ fn check_select<F: SelectFlag, T: Selectable + PartialEq + Debug>(
     first_difference(&places.to_vec(stream)?[..wanted.len()], &wanted)
 }
 
-fn overflow(device: &TestDevice) -> TestResult {
+fn selections_too_large_are_cut_and_told(device: &TestDevice) -> TestResult {
     let (stream, sort) = (device.stream()?, sort(device));
     let n = 10_000;
     let flags: Vec<u8> = (0..n).map(|i| u8::from(i % 2 == 1)).collect();
@@ -282,7 +283,7 @@ fn overflow(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn in_a_graph(device: &TestDevice) -> TestResult {
+fn scans_in_a_graph_give_the_same_each_time(device: &TestDevice) -> TestResult {
     struct State {
         counts: DeviceBuffer<u32>,
         offsets: DeviceBuffer<u64>,
@@ -318,7 +319,7 @@ fn in_a_graph(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn refusals(device: &TestDevice) -> TestResult {
+fn sums_refuse_what_does_not_fit(device: &TestDevice) -> TestResult {
     let (stream, sort) = (device.stream()?, sort(device));
     let words = DeviceBuffer::<u32>::zeroed(&stream, 10)?;
     let mut ten = DeviceBuffer::<u32>::zeroed(&stream, 10)?;

@@ -2,15 +2,16 @@
 
 use super::inputs::{KINDS, bounds, point, query, triangle};
 use super::{Point, Triangle, count, real, row, run};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("geometry::triangle::closest_points_are_closest", closest),
-        Case::device("geometry::triangle::corners_are_their_own_closest_points", corners),
-        Case::device("geometry::triangle::faces_agree_on_their_common_edge", common_edge),
-        Case::device("geometry::triangle::normals_are_right_for_any_needle", normals),
-        Case::device("geometry::triangle::invalid_triangles_are_told", invalid),
+    cases![
+        "geometry::triangle",
+        device(closest_points_are_closest),
+        device(corners_are_their_own_closest_points),
+        device(faces_agree_on_their_common_edge),
+        device(normals_are_right_for_any_needle),
+        device(invalid_triangles_are_told),
     ]
 }
 
@@ -103,7 +104,7 @@ fn inputs(rng: &mut Rng, count: usize) -> Vec<Input> {
         .collect()
 }
 
-fn closest(device: &TestDevice) -> TestResult {
+fn closest_points_are_closest(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(63);
     let inputs = inputs(&mut rng, count(20_000));
     let mut features = [0; 7];
@@ -156,7 +157,7 @@ fn check(input: &Input, found: &Found) -> TestResult {
 
 /// The distance is 0, and the feature a corner, where the point is a corner; also where the other
 /// coordinates are so large that nothing else would come back to it.
-fn corners(device: &TestDevice) -> TestResult {
+fn corners_are_their_own_closest_points(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(64);
     let mut inputs = Vec::new();
     for i in 0..count(6_000) {
@@ -176,7 +177,7 @@ fn corners(device: &TestDevice) -> TestResult {
 
 /// The triangle as all its six faces would have it, all with the vertices' order of the mesh: where two
 /// find the same edge or corner, they find the same bits.
-fn common_edge(device: &TestDevice) -> TestResult {
+fn faces_agree_on_their_common_edge(device: &TestDevice) -> TestResult {
     const ORDERS: [[usize; 3]; 6] =
         [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 2, 1], [2, 1, 0], [1, 0, 2]];
     let mut rng = device.rng(65);
@@ -234,7 +235,7 @@ fn common_edge(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn normals(device: &TestDevice) -> TestResult {
+fn normals_are_right_for_any_needle(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(66);
     let inputs = inputs(&mut rng, count(10_000));
     let (mut zero, mut thin) = (0, 0);
@@ -270,7 +271,7 @@ fn normals(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn invalid(device: &TestDevice) -> TestResult {
+fn invalid_triangles_are_told(device: &TestDevice) -> TestResult {
     let most = 2_f32.powi(60);
     let bad = [f32::NAN, f32::INFINITY, -f32::INFINITY, most.next_up(), -most.next_up()];
     let mut inputs = Vec::new();

@@ -3,13 +3,14 @@
 use super::inputs::{any_size, whole};
 use super::{Point, Triangle, count, row, run};
 use geom_oracle::linear::{cross, dot, length, sub};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("geometry::triangle::crossings_of_tetrahedra_tell_the_side", tetrahedra),
-        Case::device("geometry::triangle::crossings_count_windings", windings),
-        Case::device("geometry::triangle::points_on_triangles_are_told", points_on),
+    cases![
+        "geometry::triangle",
+        device(crossings_of_tetrahedra_tell_the_side),
+        device(crossings_count_windings),
+        device(points_on_triangles_are_told),
     ]
 }
 
@@ -34,7 +35,7 @@ fn faces([a, b, c, d]: [Point; 4]) -> [Triangle; 4] {
 
 /// Of tetrahedra of any shape and turn, some of them flat: corners of small whole numbers, where most
 /// points align with something, and of all sizes at once.
-fn tetrahedra(device: &TestDevice) -> TestResult {
+fn crossings_of_tetrahedra_tell_the_side(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(80);
     let mut inputs = Vec::new();
     for i in 0..count(6_000) {
@@ -150,7 +151,7 @@ fn body(rng: &mut Rng, kind: usize) -> Vec<Triangle> {
         .collect()
 }
 
-fn windings(device: &TestDevice) -> TestResult {
+fn crossings_count_windings(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(81);
     let mut inputs = Vec::new();
     let mut each = 0;
@@ -209,7 +210,7 @@ fn is_on(t: &Triangle, q: Point) -> bool {
     on_edge || (dot(n, sub(q, a)) == 0 && left(a, b) && left(b, c) && left(c, a))
 }
 
-fn points_on(device: &TestDevice) -> TestResult {
+fn points_on_triangles_are_told(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(82);
     let mut inputs = Vec::new();
     for _ in 0..count(20_000) {

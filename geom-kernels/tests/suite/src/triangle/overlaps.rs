@@ -2,13 +2,14 @@
 
 use super::inputs::{at, bounds, query, triangle, whole};
 use super::{Point, Triangle, count, row, run};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("geometry::triangle::overlaps_of_boxes_are_exact", whole_numbers),
-        Case::device("geometry::triangle::overlaps_miss_no_point", witnesses),
-        Case::device("geometry::triangle::overlaps_of_strange_boxes", strange),
+    cases![
+        "geometry::triangle",
+        device(overlaps_of_boxes_are_exact),
+        device(overlaps_miss_no_point),
+        device(overlaps_of_strange_boxes),
     ]
 }
 
@@ -81,7 +82,7 @@ pub(crate) fn whole_box(rng: &mut Rng, n: usize) -> (Point, Point) {
 
 /// Where they often touch, and where coordinates are large; at any power of two, also where f64's products
 /// are no more exact.
-fn whole_numbers(device: &TestDevice) -> TestResult {
+fn overlaps_of_boxes_are_exact(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(90);
     let (mut inputs, mut wanted) = (Vec::new(), Vec::new());
     for i in 0..count(15_000) {
@@ -117,7 +118,7 @@ fn whole_numbers(device: &TestDevice) -> TestResult {
 
 /// Of triangles of all shapes: a corner in the box is an overlap, and a box around a point of the triangle,
 /// larger than that is rounded; a box on one side of the plane is none.
-fn witnesses(device: &TestDevice) -> TestResult {
+fn overlaps_miss_no_point(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(91);
     let (mut inputs, mut wanted) = (Vec::new(), Vec::new());
     for i in 0..count(10_000) {
@@ -172,7 +173,7 @@ fn witnesses(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn strange(device: &TestDevice) -> TestResult {
+fn overlaps_of_strange_boxes(device: &TestDevice) -> TestResult {
     let (inf, nan) = (f32::INFINITY, f32::NAN);
     let t = [[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [0.0, 4.0, 4.0]];
     let input = |lower, upper| Input { t, lower, upper };

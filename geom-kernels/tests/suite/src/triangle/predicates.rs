@@ -4,13 +4,14 @@ use robust::{Coord, Coord3D, orient2d, orient3d};
 
 use super::inputs::{KINDS, any_size, at, beside, triangle, whole};
 use super::{Point, count, row, run};
-use test_harness::{Case, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("geometry::predicates::orientations_are_exact", orientations),
-        Case::device("geometry::predicates::edge_sides_are_exact", edge_sides),
-        Case::device("geometry::predicates::ties_have_one_side", ties),
+    cases![
+        "geometry::predicates",
+        device(orientations_are_exact),
+        device(edge_sides_are_exact),
+        device(ties_have_one_side),
     ]
 }
 
@@ -55,7 +56,7 @@ fn points(rng: &mut Rng, kind: usize) -> [Point; 4] {
     [a, b, c, d].map(|p| p.map(|x| x.clamp(-(2_f32.powi(60)), 2_f32.powi(60))))
 }
 
-fn orientations(device: &TestDevice) -> TestResult {
+fn orientations_are_exact(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(60);
     let inputs: Vec<[Point; 4]> = (0..count(20_000)).map(|i| points(&mut rng, i % KINDS)).collect();
     let rows: Vec<[f32; 12]> = inputs.iter().map(|points| row(&[points.as_flattened()])).collect();
@@ -73,7 +74,7 @@ fn orientations(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn edge_sides(device: &TestDevice) -> TestResult {
+fn edge_sides_are_exact(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(61);
     let mut rows = Vec::new();
     for i in 0..count(20_000) {
@@ -117,7 +118,7 @@ fn edge_sides(device: &TestDevice) -> TestResult {
 
 /// Points in a line with the origin: the side is that of a point moved by (e, e^2), and turns with the
 /// edge's direction.
-fn ties(device: &TestDevice) -> TestResult {
+fn ties_have_one_side(device: &TestDevice) -> TestResult {
     let mut rows = Vec::new();
     for direction in [[1, 0], [0, 1], [1, 1], [-2, 1], [3, -2], [0, 0]] {
         for (from, to) in [(-1, 2), (1, 3), (2, 1), (0, 1), (1, 0), (-1, -1), (0, 0)] {

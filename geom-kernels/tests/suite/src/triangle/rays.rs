@@ -3,15 +3,16 @@
 use super::inputs::{point, size, triangle, whole};
 use super::{Point, Triangle, count, real, row, run};
 use geom_oracle::linear::{cross, dot, length, sub};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("geometry::triangle::rays_hit_what_f64_hits", hits),
-        Case::device("geometry::triangle::a_fan_around_a_vertex_is_hit_once", fans),
-        Case::device("geometry::triangle::a_grid_is_hit_once_at_edges_and_vertices", grid),
-        Case::device("geometry::triangle::rays_that_hit_nothing", nothing),
-        Case::device("geometry::triangle::rays_of_any_scale", scales),
+    cases![
+        "geometry::triangle",
+        device(rays_hit_what_f64_hits),
+        device(a_fan_around_a_vertex_is_hit_once),
+        device(a_grid_is_hit_once_at_edges_and_vertices),
+        device(rays_that_hit_nothing),
+        device(rays_of_any_scale),
     ]
 }
 
@@ -71,7 +72,7 @@ fn solve(input: &Input) -> [f64; 4] {
     ]
 }
 
-fn hits(device: &TestDevice) -> TestResult {
+fn rays_hit_what_f64_hits(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(70);
     let mut inputs = Vec::new();
     for i in 0..count(20_000) {
@@ -153,7 +154,7 @@ fn fan(rng: &mut Rng, direction: [f64; 3], offset: f32) -> Vec<[f64; 3]> {
 
 /// Rays to the centre, to points of the edges that meet there, and to some ulp beside them: to points
 /// that are exactly on the ray, and to rounded ones. Each hits exactly one triangle of the fan.
-fn fans(device: &TestDevice) -> TestResult {
+fn a_fan_around_a_vertex_is_hit_once(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(71);
     let mut inputs = Vec::new();
     let mut sizes = Vec::new();
@@ -217,7 +218,7 @@ fn fans(device: &TestDevice) -> TestResult {
 
 /// A grid of squares, each of two triangles; rays straight and aslant through its vertices, the middles of
 /// its edges and of its diagonals.
-fn grid(device: &TestDevice) -> TestResult {
+fn a_grid_is_hit_once_at_edges_and_vertices(device: &TestDevice) -> TestResult {
     let mut inputs = Vec::new();
     let mut rays = 0;
     let squares = 3;
@@ -259,7 +260,7 @@ fn grid(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn nothing(device: &TestDevice) -> TestResult {
+fn rays_that_hit_nothing(device: &TestDevice) -> TestResult {
     let t = [[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [0.0, 4.0, 0.0]];
     let (o, d) = ([1.0, 1.0, -2.0], [0.0, 0.0, 1.0]);
     let big = 2_f32.powi(60).next_up();
@@ -323,7 +324,7 @@ fn nothing(device: &TestDevice) -> TestResult {
 }
 
 /// The same hit at any power of two, down to where all products vanish in f32.
-fn scales(device: &TestDevice) -> TestResult {
+fn rays_of_any_scale(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(73);
     let mut inputs = Vec::new();
     const POWERS: [i32; 6] = [0, 55, -60, -75, -100, -120];

@@ -13,14 +13,15 @@ use geom_kernels::mesh::{Mesh, MeshOptions, RayHit, shapes};
 
 use super::locked;
 use crate::Geometry;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("trusted::views_that_launch_graphs", views),
-        Case::device("trusted::keys_that_change_while_they_are_sorted", keys),
-        Case::device("trusted::neighbors_that_change_between_count_and_faces", neighbors),
-        Case::device("trusted::faces_of_contradictory_blocks", contradictory),
+    cases![
+        "trusted",
+        device(views_that_launch_graphs),
+        device(keys_that_change_while_they_are_sorted),
+        device(neighbors_that_change_between_count_and_faces),
+        device(faces_of_contradictory_blocks),
     ]
 }
 
@@ -61,7 +62,7 @@ fn copies<T: bytemuck::NoUninit + Send + Sync>(
 }
 
 /// The view of indices is asked for before offsets are made, so a graph that writes these comes before that.
-fn views(device: &TestDevice) -> TestResult {
+fn views_that_launch_graphs(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (&device.stream()?, &device.geometry());
     let offsets = Arc::new(Mutex::new(DeviceBuffer::<u64>::zeroed(stream, 3)?));
     let mut graph = copies(device, &offsets, &[5u64, 0, 1 << 40])?;
@@ -91,7 +92,7 @@ fn views(device: &TestDevice) -> TestResult {
 }
 
 /// The sorted keys are those of one moment.
-fn keys(device: &TestDevice) -> TestResult {
+fn keys_that_change_while_they_are_sorted(device: &TestDevice) -> TestResult {
     const N: u32 = 5000;
     const ROUNDS: usize = 60;
     let (stream, sort) = (device.stream()?, device.geometry().algorithms());
@@ -154,7 +155,7 @@ fn blocks() -> Blocks {
 
 /// While the number of faces is waited for, a graph changes the neighbours: faces are zeros, or name
 /// vertices or the one after all.
-fn neighbors(device: &TestDevice) -> TestResult {
+fn neighbors_that_change_between_count_and_faces(device: &TestDevice) -> TestResult {
     let stream = &device.stream()?;
     let cubes = MarchingCubes::new(&device.geometry());
     let (values, origins, states) = blocks();
@@ -201,7 +202,7 @@ fn neighbors(device: &TestDevice) -> TestResult {
 
 /// A block names two neighbours that don't know each other: the edge between them has no vertex. The faces do not
 /// depend on what lay in the memory before.
-fn contradictory(device: &TestDevice) -> TestResult {
+fn faces_of_contradictory_blocks(device: &TestDevice) -> TestResult {
     const BLOCKS: usize = 24;
     let stream = &device.stream()?;
     let mut values = vec![-1.0f32; 512 * BLOCKS];

@@ -9,12 +9,13 @@ use geom_kernels::volume::{Capacity, Volume, VolumeOptions};
 use geom_kernels::{Aabb, Ray};
 
 use crate::Geometry;
-use test_harness::{Case, Failure, TestDevice, TestResult};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("trusted::last_launches_of_builds_are_not_named", builds),
-        Case::device("trusted::last_launches_of_lists_and_sorts_are_not_named", lists),
+    cases![
+        "trusted",
+        device(last_launches_of_builds_are_not_named),
+        device(last_launches_of_lists_and_sorts_are_not_named),
     ]
 }
 
@@ -38,7 +39,7 @@ fn unnamed(
 
 const POINTS: [[f32; 3]; 4] = [[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 1.0]];
 
-fn builds(device: &TestDevice) -> TestResult {
+fn last_launches_of_builds_are_not_named(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (&device.stream()?, &device.geometry());
     let boxes = POINTS.map(|lower| Aabb { lower, upper: lower.map(|x| x + 0.5) });
     let boxes = DeviceBuffer::from_slice(stream, &boxes)?;
@@ -79,7 +80,7 @@ fn builds(device: &TestDevice) -> TestResult {
     unnamed(device, "Volume::store", |s| volume.store(s, &voxels, &values, &mut refused))
 }
 
-fn lists(device: &TestDevice) -> TestResult {
+fn last_launches_of_lists_and_sorts_are_not_named(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (&device.stream()?, &device.geometry());
     let points = DeviceBuffer::from_slice(stream, &POINTS)?;
     let grid = HashGrid::build(stream, geometry, &points, 0.5, GridOptions::default())?;

@@ -11,12 +11,13 @@ use geom_kernels::volume::{Capacity, Volume, VolumeOptions};
 use geom_kernels::{Aabb, Ray};
 
 use crate::Geometry;
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("trusted::builds_in_graphs_that_are_not_launched", unlaunched),
-        Case::device("trusted::builds_in_bodies_that_are_left_out", bodies),
+    cases![
+        "trusted",
+        device(builds_in_graphs_that_are_not_launched),
+        device(builds_in_bodies_that_are_left_out),
     ]
 }
 
@@ -76,12 +77,12 @@ fn ask(stream: &Stream, state: &State, to: &mut Answers) -> cuda_safe::Result<()
     state.volume.lookup(stream, &state.voxels, &mut to.samples)
 }
 
-fn unlaunched(device: &TestDevice) -> TestResult {
+fn builds_in_graphs_that_are_not_launched(device: &TestDevice) -> TestResult {
     builds(device, false)
 }
 
 /// Drivers before 12.4 have no conditional nodes.
-fn bodies(device: &TestDevice) -> TestResult {
+fn builds_in_bodies_that_are_left_out(device: &TestDevice) -> TestResult {
     builds(device, true)
 }
 

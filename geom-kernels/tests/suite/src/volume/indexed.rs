@@ -12,18 +12,19 @@ use super::lookups::nearest_voxel;
 use super::sampling::{close, is_wide, numbers};
 use crate::volume_decode::Decoded;
 use test_harness::{
-    Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for,
+    Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused_for,
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("volume::index_grids_take_values_of_arrays", every_type),
-        Case::device("volume::index_grids_refuse_arrays_of_other_lengths", refused),
-        Case::device("volume::index_grids_of_the_device_take_any_array", short),
+    cases![
+        "volume",
+        device(index_grids_take_values_of_arrays),
+        device(index_grids_refuse_arrays_of_other_lengths),
+        device(index_grids_of_the_device_take_any_array),
     ]
 }
 
-fn every_type(device: &TestDevice) -> TestResult {
+fn index_grids_take_values_of_arrays(device: &TestDevice) -> TestResult {
     of_values::<grids::F32>(device)?;
     of_values::<grids::F64>(device)?;
     of_values::<grids::Vec3F>(device)?;
@@ -110,7 +111,7 @@ fn at<T: Kind, V: Kind<Value: Interpolated>, P: Real>(device: &TestDevice) -> Te
     Ok(())
 }
 
-fn refused(device: &TestDevice) -> TestResult {
+fn index_grids_refuse_arrays_of_other_lengths(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let (grid, _) = grid::<grids::OfOnIndex>(&mut device.rng(951))?;
@@ -151,7 +152,7 @@ fn refused(device: &TestDevice) -> TestResult {
 
 /// Of a volume that was made on the device nobody knows how many indices it has: those beyond the array have the
 /// background.
-fn short(device: &TestDevice) -> TestResult {
+fn index_grids_of_the_device_take_any_array(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let voxels = fixture.upload(&[[0, 0, 0], [0, 0, 1], [0, 0, 2]])?;

@@ -7,12 +7,13 @@ use super::Fixture;
 use super::grids::{self, grid, positions};
 use crate::flags::{flags, module};
 use crate::volume_decode::Decoded;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure_eq, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("volume::kernels_sample_as_batches_under_all_flags", as_batches),
-        Case::device("volume::kernels_store_and_look_up", store),
+    cases![
+        "volume",
+        device(kernels_sample_as_batches_under_all_flags),
+        device(kernels_store_and_look_up),
     ]
 }
 
@@ -29,7 +30,7 @@ struct Volumes {
     of_index: Volume,
 }
 
-fn as_batches(device: &TestDevice) -> TestResult {
+fn kernels_sample_as_batches_under_all_flags(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(960);
@@ -142,7 +143,7 @@ fn launch<A: cuda_safe::arg::KernelArgs>(
 }
 
 /// A kernel's own stores are seen by its own look-ups.
-fn store(device: &TestDevice) -> TestResult {
+fn kernels_store_and_look_up(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let (grid, set) = grid::<grids::Bit>(&mut device.rng(961))?;

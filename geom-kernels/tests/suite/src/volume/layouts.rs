@@ -8,12 +8,13 @@ use tape::{Differentiable, Recorder, Seeds, Tape};
 
 use super::Fixture;
 use super::grids::{self, Kind, grid, positions};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("volume::samples_take_every_layout_of_points", layouts),
-        Case::device("volume::recorded_samples_take_packed_points", recorded),
+    cases![
+        "volume",
+        device(samples_take_every_layout_of_points),
+        device(recorded_samples_take_packed_points),
     ]
 }
 
@@ -23,7 +24,7 @@ const EVERY: [Interpolation; 3] =
 /// What samples are, as bytes.
 type Found = Vec<(String, Vec<u8>)>;
 
-fn layouts(device: &TestDevice) -> TestResult {
+fn samples_take_every_layout_of_points(device: &TestDevice) -> TestResult {
     of::<grids::F32, f32>(device, vectors_of_f32)?;
     of::<grids::F32, f64>(device, vectors_of_f64)?;
     of::<grids::Vec3D, f32>(device, vectors_of_f32)?;
@@ -186,7 +187,7 @@ fn indexed<P: Real>(
 }
 
 /// Positions that are packed have gradients, however they were given; others are refused.
-fn recorded(device: &TestDevice) -> TestResult {
+fn recorded_samples_take_packed_points(device: &TestDevice) -> TestResult {
     recorded_of::<f32>(device, [0.25, 0.5, 0.75, 1.5, 0.25, 0.5, 9.0, 9.0])?;
     recorded_of::<f64>(device, [0.25, 0.5, 0.75, 1.5, 0.25, 0.5, 9.0, 9.0])
 }

@@ -6,17 +6,18 @@ use geom_kernels::volume::{Interpolation, Samples};
 use super::Fixture;
 use super::grids::{Kind, for_all_kinds, grid, positions, voxels};
 use crate::volume_decode::Decoded;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("volume::lookups_find_every_type", every_type),
-        Case::device("volume::nearest_values_of_every_type", nearest),
-        Case::device("volume::queries_refuse_other_types_and_lengths", refused),
+    cases![
+        "volume",
+        device(lookups_find_every_type),
+        device(nearest_values_of_every_type),
+        device(queries_refuse_other_types_and_lengths),
     ]
 }
 
-fn every_type(device: &TestDevice) -> TestResult {
+fn lookups_find_every_type(device: &TestDevice) -> TestResult {
     for_all_kinds!(look_up((device)));
     Ok(())
 }
@@ -47,7 +48,7 @@ fn look_up<K: Kind>(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn nearest(device: &TestDevice) -> TestResult {
+fn nearest_values_of_every_type(device: &TestDevice) -> TestResult {
     for_all_kinds!(nearest_of((device)));
     Ok(())
 }
@@ -84,7 +85,7 @@ pub(super) fn nearest_voxel<P: Real>(p: [P; 3]) -> Option<[i32; 3]> {
     })
 }
 
-fn refused(device: &TestDevice) -> TestResult {
+fn queries_refuse_other_types_and_lengths(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let (grid, _) = grid::<super::grids::I32>(&mut device.rng(912))?;

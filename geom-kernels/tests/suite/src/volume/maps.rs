@@ -6,10 +6,10 @@ use geom_kernels::volume::nanovdb::{Builder, Grid, Map};
 use super::Fixture;
 use super::grids::map;
 use super::interpolation::{U32, U64};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![Case::device("volume::maps_go_there_and_back", there_and_back)]
+    cases!["volume", device(maps_go_there_and_back),]
 }
 
 /// The numbers of a grid's map in a precision, as its bytes have them: matrix, inverse, translation.
@@ -43,7 +43,7 @@ fn transposed(m: [[f64; 3]; 3]) -> [[f64; 3]; 3] {
     std::array::from_fn(|i| std::array::from_fn(|j| m[j][i]))
 }
 
-fn there_and_back(device: &TestDevice) -> TestResult {
+fn maps_go_there_and_back(device: &TestDevice) -> TestResult {
     let turned = [[0.0, -0.25, 0.0], [0.25, 0.0, 0.0], [0.0, 0.0, -0.25]];
     for map in [map()?, Map::default(), Map::uniform(0.1, [5.0, -6.0, 7.5])?, {
         Map::affine(turned, [1e3, 0.0, -1e-3])?

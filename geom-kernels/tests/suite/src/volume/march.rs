@@ -10,19 +10,20 @@ use super::march_inputs::{Input, band, inputs, no_rays, rays};
 use super::march_oracle::{Field, Line, certain};
 use crate::flags::{flags, module};
 use test_harness::{
-    Case, Failure, TestDevice, TestResult, deep, ensure, ensure_eq, ensure_refused,
+    Case, Failure, TestDevice, TestResult, cases, deep, ensure, ensure_eq, ensure_refused,
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("volume::march::crossings_are_those_of_every_cell", crossings),
-        Case::device("volume::march::integrals_are_those_of_every_cell", integrals),
-        Case::device("volume::march::rays_that_find_nothing", nothing),
-        Case::device("volume::march::values_that_are_not_finite", not_finite),
-        Case::device("volume::march::segments_follow_each_other_and_are_few", segments),
-        Case::device("volume::march::kernels_find_what_batches_find_under_all_flags", kernels),
-        Case::device("volume::march::is_refused_before_the_launch", refused),
-        Case::device("volume::march::in_a_graph", recorded),
+    cases![
+        "volume::march",
+        device(crossings_are_those_of_every_cell),
+        device(integrals_are_those_of_every_cell = integrals),
+        device(rays_that_find_nothing),
+        device(values_that_are_not_finite),
+        device(segments_follow_each_other_and_are_few),
+        device(kernels_find_what_batches_find_under_all_flags),
+        device(is_refused_before_the_launch),
+        device(in_a_graph),
     ]
 }
 
@@ -70,7 +71,7 @@ struct Seen {
     normals: usize,
 }
 
-fn crossings(device: &TestDevice) -> TestResult {
+fn crossings_are_those_of_every_cell(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(910);
     let mut all = Seen::default();
@@ -216,7 +217,7 @@ fn integrals(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn nothing(device: &TestDevice) -> TestResult {
+fn rays_that_find_nothing(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let volume = fixture.volume(&band([0; 3], 6.0).build()?)?;
     let good = Ray::new([-20.0, 0.25, 0.5], [1.0, 0.0, 0.0]);
@@ -244,7 +245,7 @@ fn nothing(device: &TestDevice) -> TestResult {
 }
 
 /// Nothing is found in a cell with a hole, and all else is as it was.
-fn not_finite(device: &TestDevice) -> TestResult {
+fn values_that_are_not_finite(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(912);
     let hole = |value: f32| -> Result<Grid, Failure> {
@@ -306,7 +307,7 @@ fn walk(
     Ok(out.to_vec(&fixture.stream)?)
 }
 
-fn segments(device: &TestDevice) -> TestResult {
+fn segments_follow_each_other_and_are_few(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(913);
     for input in
@@ -349,7 +350,7 @@ fn bits(hits: &[VolumeHit]) -> Vec<u32> {
     bytemuck::cast_slice(hits).to_vec()
 }
 
-fn kernels(device: &TestDevice) -> TestResult {
+fn kernels_find_what_batches_find_under_all_flags(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(914);
     let inputs: Vec<_> = inputs(&mut rng)?.into_iter().step_by(4).collect();
@@ -382,7 +383,7 @@ fn kernels(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn refused(device: &TestDevice) -> TestResult {
+fn is_refused_before_the_launch(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let rays = DeviceBuffer::from_slice(stream, &[Ray::new([0.0; 3], [1.0; 3]); 3])?;
@@ -408,7 +409,7 @@ fn refused(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn recorded(device: &TestDevice) -> TestResult {
+fn in_a_graph(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let volume = fixture.volume(&band([0; 3], 6.0).build()?)?;
     let rays: Vec<Ray> =

@@ -5,13 +5,10 @@ use geom_kernels::volume::VolumeHit;
 use geom_kernels::volume::nanovdb::{Builder, Grid};
 
 use super::Fixture;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("volume::roots_of_any_size_are_searched", searched),
-        Case::device("volume::rays_find_nodes_of_large_roots", crossed),
-    ]
+    cases!["volume", device(roots_of_any_size_are_searched), device(rays_find_nodes_of_large_roots),]
 }
 
 /// Where the root of a grid of f32 of this crate's builder is, and what its parts have in bytes.
@@ -74,7 +71,7 @@ fn orders(rng: &mut Rng, n: usize) -> Result<Vec<Grid>, Failure> {
     Ok(vec![grid, backwards, exchanged, random])
 }
 
-fn searched(device: &TestDevice) -> TestResult {
+fn roots_of_any_size_are_searched(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(915);
@@ -110,7 +107,7 @@ fn searched(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn crossed(device: &TestDevice) -> TestResult {
+fn rays_find_nodes_of_large_roots(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(916);

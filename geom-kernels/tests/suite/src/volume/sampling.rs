@@ -8,27 +8,28 @@ use super::Fixture;
 use super::grids::{self, Kind, grid, map, positions};
 use super::interpolation::{U32, U64, Wanted, bounds, sample};
 use crate::volume_decode::Decoded;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("volume::trilinear_samples", trilinear),
-        Case::device("volume::tricubic_samples", tricubic),
-        Case::device("volume::world_samples_are_those_of_index_space", in_world),
-        Case::device("volume::constant_and_linear_fields_come_out_exactly", linear_fields),
-        Case::device("volume::a_quadratic_field_is_tricubic", quadratic_field),
-        Case::device("volume::an_empty_volume_is_its_background", empty),
-        Case::device("volume::samples_of_sizes_around_a_warp", sizes),
+    cases![
+        "volume",
+        device(trilinear_samples),
+        device(tricubic_samples),
+        device(world_samples_are_those_of_index_space),
+        device(constant_and_linear_fields_come_out_exactly),
+        device(a_quadratic_field_is_tricubic),
+        device(an_empty_volume_is_its_background),
+        device(samples_of_sizes_around_a_warp),
     ]
 }
 
 const BOTH: [Interpolation; 2] = [Interpolation::Trilinear, Interpolation::Tricubic];
 
-fn trilinear(device: &TestDevice) -> TestResult {
+fn trilinear_samples(device: &TestDevice) -> TestResult {
     all(device, Interpolation::Trilinear, 1500)
 }
 
-fn tricubic(device: &TestDevice) -> TestResult {
+fn tricubic_samples(device: &TestDevice) -> TestResult {
     all(device, Interpolation::Tricubic, 500)
 }
 
@@ -137,7 +138,7 @@ fn at<K: Kind<Value: Interpolated>, P: Real>(
     Ok(())
 }
 
-fn in_world(device: &TestDevice) -> TestResult {
+fn world_samples_are_those_of_index_space(device: &TestDevice) -> TestResult {
     world_of::<grids::F32, f32>(device)?;
     world_of::<grids::F32, f64>(device)?;
     world_of::<grids::Vec3D, f64>(device)?;
@@ -188,7 +189,7 @@ fn world_of<K: Kind<Value: Interpolated>, P: Real>(device: &TestDevice) -> TestR
 }
 
 /// Fields whose every number along the way is one of f32: so nothing is rounded.
-fn linear_fields(device: &TestDevice) -> TestResult {
+fn constant_and_linear_fields_come_out_exactly(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(932);
     for slope in [[0, 0, 0], [3, -5, 7], [1, 0, 0], [0, 64, 0], [0, 0, -9]] {
@@ -222,7 +223,7 @@ fn linear_fields(device: &TestDevice) -> TestResult {
 }
 
 /// Catmull-Rom splines are exact of polynomials up to the second degree.
-fn quadratic_field(device: &TestDevice) -> TestResult {
+fn a_quadratic_field_is_tricubic(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(933);
     let field = |[x, y, z]: [f64; 3]| x * x - 2.0 * y * y + x * y - 3.0 * z * x + z * z + y;
@@ -252,7 +253,7 @@ fn quadratic_field(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn empty(device: &TestDevice) -> TestResult {
+fn an_empty_volume_is_its_background(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let volume =
         fixture.volume(&Builder::<[f32; 3]>::new([1.0, -2.0, 0.1]).map(map()?).build()?)?;
@@ -269,7 +270,7 @@ fn empty(device: &TestDevice) -> TestResult {
 }
 
 /// Answers are where their positions are, and nothing is written behind them.
-fn sizes(device: &TestDevice) -> TestResult {
+fn samples_of_sizes_around_a_warp(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(935);

@@ -7,17 +7,18 @@ use geom_kernels::volume::VolumeValue;
 use super::Fixture;
 use super::grids::{self, Kind, for_all_kinds, grid, voxels};
 use crate::volume_decode::Decoded;
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused_for};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("volume::stores_write_voxels_of_leaves_alone", every_type),
-        Case::device("volume::stores_of_one_voxel_by_many_threads", same_voxel),
-        Case::device("volume::stores_in_a_graph_count_each_time", recorded),
+    cases![
+        "volume",
+        device(stores_write_voxels_of_leaves_alone),
+        device(stores_of_one_voxel_by_many_threads),
+        device(stores_in_a_graph_count_each_time),
     ]
 }
 
-fn every_type(device: &TestDevice) -> TestResult {
+fn stores_write_voxels_of_leaves_alone(device: &TestDevice) -> TestResult {
     for_all_kinds!(store((device)));
     Ok(())
 }
@@ -77,7 +78,7 @@ fn store<K: Kind>(device: &TestDevice) -> TestResult {
 }
 
 /// Each voxel is in the list many times. The checker of races finds nothing: see `checkers::own_kernels`.
-fn same_voxel(device: &TestDevice) -> TestResult {
+fn stores_of_one_voxel_by_many_threads(device: &TestDevice) -> TestResult {
     for_all_kinds!(store_again((device)));
     Ok(())
 }
@@ -122,7 +123,7 @@ fn store_again<K: Kind>(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn recorded(device: &TestDevice) -> TestResult {
+fn stores_in_a_graph_count_each_time(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let (grid, set) = grid::<grids::F32>(&mut device.rng(921))?;
     let voxels = fixture.upload(&[set[0], [i32::MIN; 3], [i32::MAX; 3]])?;

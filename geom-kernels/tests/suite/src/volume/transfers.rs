@@ -7,18 +7,19 @@ use geom_kernels::volume::{Bool, Mask, Volume, VolumeValue};
 use super::Fixture;
 use super::grids::{self, Kind, for_all_kinds, grid, voxels};
 use crate::volume_decode::Decoded;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("volume::what_is_stored_is_saved", every_type),
-        Case::device("volume::reads_the_grids_of_a_file", files),
-        Case::device("volume::downloads_grids_with_wrong_checksums", checksums),
-        Case::device("volume::tiles_of_one_bit_are_read_as_on_the_host", bits),
+    cases![
+        "volume",
+        device(what_is_stored_is_saved),
+        device(reads_the_grids_of_a_file),
+        device(downloads_grids_with_wrong_checksums),
+        device(tiles_of_one_bit_are_read_as_on_the_host),
     ]
 }
 
-fn every_type(device: &TestDevice) -> TestResult {
+fn what_is_stored_is_saved(device: &TestDevice) -> TestResult {
     for_all_kinds!(saved((device)));
     Ok(())
 }
@@ -91,7 +92,7 @@ fn saved<K: Kind>(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn files(device: &TestDevice) -> TestResult {
+fn reads_the_grids_of_a_file(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let (stream, geometry) = (&fixture.stream, &fixture.geometry);
     let mut grids = Vec::new();
@@ -135,7 +136,7 @@ fn files(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn checksums(device: &TestDevice) -> TestResult {
+fn downloads_grids_with_wrong_checksums(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     for mode in [ChecksumMode::Head, ChecksumMode::Full] {
@@ -153,7 +154,7 @@ fn checksums(device: &TestDevice) -> TestResult {
 
 /// A tile of a mask whose byte is not its state, and one of bools that is neither 0 nor 1: other writers leave
 /// such.
-fn bits(device: &TestDevice) -> TestResult {
+fn tiles_of_one_bit_are_read_as_on_the_host(device: &TestDevice) -> TestResult {
     fn one<V: VolumeValue + PartialEq>(
         fixture: &Fixture,
         grid: &Grid,

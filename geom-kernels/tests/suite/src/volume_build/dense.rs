@@ -10,20 +10,21 @@ use super::model::{Kind, Model, options, voxel};
 use super::thorough;
 use crate::Geometry;
 use test_harness::{
-    Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused,
+    Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused,
     ensure_refused_for,
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("volume_build::dense_arrays", dense),
-        Case::device("volume_build::dense_arrays_of_other_types", types),
-        Case::device("volume_build::narrow_bands", bands),
-        Case::device("volume_build::narrow_bands_without_numbers", band_edges),
-        Case::device("volume_build::arrays_of_volumes", copies),
-        Case::device("volume_build::dense_arrays_that_cannot_be", refused),
-        Case::device("volume_build::functions_that_panic", panics),
-        Case::device("volume_build::lists_of_what_is_there", listed),
+    cases![
+        "volume_build",
+        device(dense_arrays),
+        device(dense_arrays_of_other_types),
+        device(narrow_bands),
+        device(narrow_bands_without_numbers),
+        device(arrays_of_volumes),
+        device(dense_arrays_that_cannot_be),
+        device(functions_that_panic),
+        device(lists_of_what_is_there),
     ]
 }
 
@@ -113,7 +114,7 @@ fn sparse<T: Kind>(rng: &mut Rng, n: usize, background: T, rare: usize) -> Vec<T
     (0..n).map(|_| value(rng)).collect()
 }
 
-fn dense(device: &TestDevice) -> TestResult {
+fn dense_arrays(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let mut rng = device.rng(950);
     let background = 3.0f32;
@@ -157,7 +158,7 @@ fn dense(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn types(device: &TestDevice) -> TestResult {
+fn dense_arrays_of_other_types(device: &TestDevice) -> TestResult {
     fn of<T: Kind + Send + Sync>(
         device: &TestDevice,
         tolerance: f64,
@@ -211,7 +212,7 @@ fn types(device: &TestDevice) -> TestResult {
     of::<Bool>(device, 0.5, |a, b| f64::from(a.0.abs_diff(b.0)))
 }
 
-fn bands(device: &TestDevice) -> TestResult {
+fn narrow_bands(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let background = 3.0f32;
     let (plain, reference) = options(background)?;
@@ -259,7 +260,7 @@ fn bands(device: &TestDevice) -> TestResult {
 }
 
 /// A NaN is in no band and not inside, and of a width of 0 nothing is left but signs.
-fn band_edges(device: &TestDevice) -> TestResult {
+fn narrow_bands_without_numbers(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let (plain, reference) = options(2.0f32)?;
     let dims = [16, 8, 8];
@@ -290,7 +291,7 @@ fn band_edges(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn copies(device: &TestDevice) -> TestResult {
+fn arrays_of_volumes(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let mut rng = device.rng(970);
     let background = -2.0f64;
@@ -322,7 +323,7 @@ fn copies(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn refused(device: &TestDevice) -> TestResult {
+fn dense_arrays_that_cannot_be(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let values = vec![1.0f32; 8];
     let try_one = |dims, options: DenseOptions<f32>, wanted: &str| {
@@ -370,7 +371,7 @@ fn refused(device: &TestDevice) -> TestResult {
 
 /// A function that panics, on the thread that called or on another: once all threads are done, the caller's
 /// goes on with what it said.
-fn panics(device: &TestDevice) -> TestResult {
+fn functions_that_panic(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let options = DenseOptions::<f32>::default();
     let caller = std::thread::current().id();
@@ -399,7 +400,7 @@ fn panics(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn listed(device: &TestDevice) -> TestResult {
+fn lists_of_what_is_there(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let mut rng = device.rng(980);
     for n in [0, 1, 33, 400] {

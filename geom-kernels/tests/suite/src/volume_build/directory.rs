@@ -7,12 +7,13 @@ use nvrtc::Options;
 
 use crate::Geometry;
 use crate::flags::module;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("volume_build::the_directory_leads_where_the_walk_does", ways),
-        Case::device("volume_build::the_directory_follows_builds_in_place", rebuilt),
+    cases![
+        "volume_build",
+        device(the_directory_leads_where_the_walk_does),
+        device(the_directory_follows_builds_in_place),
     ]
 }
 
@@ -54,7 +55,7 @@ fn around(voxels: &[[i32; 3]]) -> Vec<[i32; 3]> {
     voxels.iter().flat_map(|at| steps.map(|by| moved(at, by))).collect()
 }
 
-fn ways(device: &TestDevice) -> TestResult {
+fn the_directory_leads_where_the_walk_does(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let on = (device, &stream);
     let options = VolumeOptions::new(-1.0f32);
@@ -97,7 +98,7 @@ fn ways(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn rebuilt(device: &TestDevice) -> TestResult {
+fn the_directory_follows_builds_in_place(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let on = (device, &stream);
     let capacity = Capacity { entries: 300, leaves: 200, lower: 8, upper: 8 };

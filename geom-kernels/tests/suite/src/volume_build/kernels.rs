@@ -8,15 +8,15 @@ use super::lists::voxels;
 use super::model::{Model, voxel};
 use crate::Geometry;
 use crate::flags::module;
-use test_harness::{Case, TestDevice, TestResult, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![Case::device("volume_build::kernels_store_values", stored)]
+    cases!["volume_build", device(kernels_store_values),]
 }
 
 pub(crate) const SOURCE: &str = include_str!("../../kernels/volume_store.cu");
 
-fn stored(device: &TestDevice) -> TestResult {
+fn kernels_store_values(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let mut rng = device.rng(990);
     let module = module(device, SOURCE, Options::new())?;

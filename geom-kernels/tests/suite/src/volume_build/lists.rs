@@ -8,17 +8,18 @@ use super::model::{Each, Kind, Model, all_kinds, is_voxel, options};
 use super::thorough;
 use crate::Geometry;
 use test_harness::{
-    Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq, ensure_refused,
+    Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused,
     ensure_refused_for,
 };
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("volume_build::tiles_of_every_type", tiles_of_every_type),
-        Case::device("volume_build::voxels_of_every_type", voxels_of_every_type),
-        Case::device("volume_build::lists_of_any_length", lengths),
-        Case::device("volume_build::points_in_the_world", points),
-        Case::device("volume_build::what_is_refused", refused),
+    cases![
+        "volume_build",
+        device(tiles_of_every_type),
+        device(voxels_of_every_type),
+        device(lists_of_any_length),
+        device(points_in_the_world),
+        device(what_is_refused),
     ]
 }
 
@@ -88,7 +89,7 @@ fn voxels_of_every_type(device: &TestDevice) -> TestResult {
     all_kinds(&mut Lists { device, exact: true })
 }
 
-fn lengths(device: &TestDevice) -> TestResult {
+fn lists_of_any_length(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let mut rng = device.rng(930);
     let (options, reference) = options(0.25f32)?;
@@ -125,7 +126,7 @@ fn nearest(map: &Map, point: [f32; 3]) -> [i32; 3] {
     })
 }
 
-fn points(device: &TestDevice) -> TestResult {
+fn points_in_the_world(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let mut rng = device.rng(931);
     let (options, reference) = options(7i32)?;
@@ -153,7 +154,7 @@ fn points(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn refused(device: &TestDevice) -> TestResult {
+fn what_is_refused(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let buffer = DeviceBuffer::from_slice(&stream, &[[0, 0, 0], [1, 1, 1]])?;
     let options = VolumeOptions::new(0.0f32);

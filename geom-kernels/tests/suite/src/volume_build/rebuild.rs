@@ -6,14 +6,17 @@ use geom_kernels::volume::{BuildStatus, Capacity, OnIndex, Volume, VolumeCounts,
 use super::lists::voxels;
 use super::model::{Each, Kind, Model, all_kinds, options};
 use crate::Geometry;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, ensure_refused_for};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused_for,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("volume_build::room_is_met_and_exceeded", room),
-        Case::device("volume_build::built_in_place", in_place),
-        Case::device("volume_build::graphs_build", graphs),
-        Case::device("volume_build::room_is_not_saved", saved),
+    cases![
+        "volume_build",
+        device(room_is_met_and_exceeded),
+        device(built_in_place),
+        device(graphs_build),
+        device(room_is_not_saved),
     ]
 }
 
@@ -58,7 +61,7 @@ fn check<T: Kind>(
 
 /// What is downloaded of a volume with room is what one without it would have, byte for byte, whatever was built
 /// in it before.
-fn saved(device: &TestDevice) -> TestResult {
+fn room_is_not_saved(device: &TestDevice) -> TestResult {
     struct All<'a>(&'a TestDevice);
     impl Each for All<'_> {
         fn each<T: Kind>(&mut self) -> TestResult {
@@ -88,7 +91,7 @@ fn invalid(list: &[[i32; 3]]) -> u32 {
     list.iter().filter(|at| !super::model::is_voxel(**at)).count() as u32
 }
 
-fn room(device: &TestDevice) -> TestResult {
+fn room_is_met_and_exceeded(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let mut rng = device.rng(940);
     let background = 1.5f32;
@@ -171,7 +174,7 @@ fn never_ran<T>(answer: cuda_safe::Result<T>) -> TestResult {
     Ok(())
 }
 
-fn in_place(device: &TestDevice) -> TestResult {
+fn built_in_place(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let mut rng = device.rng(941);
     let capacity = Capacity { leaves: 700, lower: 60, upper: 20, entries: 700 };
@@ -191,7 +194,7 @@ fn in_place(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn graphs(device: &TestDevice) -> TestResult {
+fn graphs_build(device: &TestDevice) -> TestResult {
     let (stream, geometry) = (device.stream()?, device.geometry());
     let mut rng = device.rng(942);
     const ENTRIES: usize = 150;

@@ -4,18 +4,19 @@ use geom_kernels::mesh::TriangleMesh;
 
 use super::inputs::{inputs, queries, soup};
 use super::{BUILDERS, Fixture, errors, wanted};
-use test_harness::{Case, TestDevice, TestResult, deep, ensure};
+use test_harness::{Case, TestDevice, TestResult, cases, deep, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("winding::without_series_they_are_exact", exact),
-        Case::device("winding::of_any_number_of_faces", any_size),
-        Case::device("winding::series_are_as_good_as_promised", series),
-        Case::device("winding::series_are_of_second_order", order),
-        Case::device("winding::inside_and_outside_of_closed_meshes", sides),
-        Case::device("winding::of_a_tree_too_deep_for_the_stack", deep_tree),
-        Case::device("winding::of_meshes_of_any_scale", scales),
-        Case::device("winding::of_many_sheets", sheets),
+    cases![
+        "winding",
+        device(without_series_they_are_exact),
+        device(of_any_number_of_faces),
+        device(series_are_as_good_as_promised),
+        device(series_are_of_second_order),
+        device(inside_and_outside_of_closed_meshes),
+        device(of_a_tree_too_deep_for_the_stack),
+        device(of_meshes_of_any_scale),
+        device(of_many_sheets),
     ]
 }
 
@@ -23,7 +24,7 @@ fn count() -> usize {
     if deep() { 20_000 } else { 250 }
 }
 
-fn exact(device: &TestDevice) -> TestResult {
+fn without_series_they_are_exact(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(800);
     for input in inputs(&mut rng)? {
@@ -40,7 +41,7 @@ fn exact(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn any_size(device: &TestDevice) -> TestResult {
+fn of_any_number_of_faces(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(801);
     for n in [0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 31, 32, 33, 64, 1000] {
@@ -59,7 +60,7 @@ fn any_size(device: &TestDevice) -> TestResult {
 }
 
 /// What the documentation says, of meshes that are more or less surfaces.
-fn series(device: &TestDevice) -> TestResult {
+fn series_are_as_good_as_promised(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(802);
     for input in inputs(&mut rng)? {
@@ -78,7 +79,7 @@ fn series(device: &TestDevice) -> TestResult {
 }
 
 /// The error of one series goes down with the fourth power of the distance, relative to the number.
-fn order(device: &TestDevice) -> TestResult {
+fn series_are_of_second_order(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(803);
     // A lopsided bowl: none of its moments is zero.
@@ -109,7 +110,7 @@ fn order(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn sides(device: &TestDevice) -> TestResult {
+fn inside_and_outside_of_closed_meshes(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(804);
     for input in inputs(&mut rng)?.into_iter().filter(|input| input.closed) {
@@ -132,7 +133,7 @@ fn sides(device: &TestDevice) -> TestResult {
 
 /// Triangles whose centres' keys have one bit each: with every level three of them are left, and many in the
 /// same place at the end.
-fn deep_tree(device: &TestDevice) -> TestResult {
+fn of_a_tree_too_deep_for_the_stack(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(805);
     let mut centers = vec![[0.0; 3]; 3000];
@@ -168,7 +169,7 @@ fn deep_tree(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn scales(device: &TestDevice) -> TestResult {
+fn of_meshes_of_any_scale(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(806);
     for input in inputs(&mut rng)?.into_iter().take(3) {
@@ -196,7 +197,7 @@ fn scales(device: &TestDevice) -> TestResult {
 }
 
 /// Numbers far from 0 and 1: angles in a leaf add up to more than a turn.
-fn sheets(device: &TestDevice) -> TestResult {
+fn of_many_sheets(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(807);
     let mut mesh = TriangleMesh::default();

@@ -6,14 +6,12 @@ use geom_kernels::mesh::{Mesh, PointQueries, TriangleMesh, shapes};
 
 use super::inputs::{queries, soup};
 use super::{BUILDERS, Fixture, errors, wanted};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("winding::after_refits_and_builds", again),
-        Case::device("winding::in_graphs", graphs),
-        Case::device("winding::in_any_order", any_order),
-    ]
+    cases!["winding", device(after_refits_and_builds), device(in_graphs), device(in_any_order),]
 }
 
 fn bits(numbers: &[f32]) -> Vec<u32> {
@@ -40,7 +38,7 @@ fn check(fixture: &Fixture, mesh: &Mesh<'_>, host: &TriangleMesh, at: &[[f32; 3]
     Ok(())
 }
 
-fn again(device: &TestDevice) -> TestResult {
+fn after_refits_and_builds(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(810);
@@ -70,7 +68,7 @@ struct State {
     numbers: DeviceBuffer<f32>,
 }
 
-fn graphs(device: &TestDevice) -> TestResult {
+fn in_graphs(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(811);
@@ -109,7 +107,7 @@ fn graphs(device: &TestDevice) -> TestResult {
 }
 
 /// A point's number has the same bits whatever other points are queried beside it, and in a mesh that was built once more.
-fn any_order(device: &TestDevice) -> TestResult {
+fn in_any_order(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(812);

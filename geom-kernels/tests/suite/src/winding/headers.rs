@@ -6,20 +6,21 @@ use geom_kernels::mesh::{ClosestPoint, MeshOptions, PointQueries, Sign, shapes};
 use super::inputs::queries;
 use super::{BUILDERS, Fixture, errors, wanted};
 use crate::flags::{flags, module};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, first_difference};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, first_difference};
 
 const SOURCE: &str = include_str!("../../kernels/winding.cu");
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("winding::same_bits_under_all_flags", same_bits),
-        Case::device("winding::with_hardly_a_stack", small_stacks),
-        Case::device("winding::without_moments_all_faces_are_added", no_moments),
-        Case::device("winding::signed_distances", signed),
+    cases![
+        "winding",
+        device(same_bits_under_all_flags),
+        device(with_hardly_a_stack),
+        device(without_moments_all_faces_are_added),
+        device(signed_distances),
     ]
 }
 
-fn same_bits(device: &TestDevice) -> TestResult {
+fn same_bits_under_all_flags(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(820);
@@ -46,7 +47,7 @@ fn same_bits(device: &TestDevice) -> TestResult {
 }
 
 /// Everything, or all but what is near the root, is added without the stack.
-fn small_stacks(device: &TestDevice) -> TestResult {
+fn with_hardly_a_stack(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(823);
@@ -75,7 +76,7 @@ fn small_stacks(device: &TestDevice) -> TestResult {
 }
 
 /// And what is no beta is taken for one.
-fn no_moments(device: &TestDevice) -> TestResult {
+fn without_moments_all_faces_are_added(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(821);
@@ -100,7 +101,7 @@ fn no_moments(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn signed(device: &TestDevice) -> TestResult {
+fn signed_distances(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(822);

@@ -5,22 +5,23 @@ use geom_kernels::mesh::{MeshOptions, PointQueries, Sign, TriangleMesh, shapes};
 
 use super::inputs::queries;
 use super::{BUILDERS, Fixture, errors, wanted};
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, ensure_refused};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq, ensure_refused};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("winding::of_no_faces", empty),
-        Case::device("winding::of_invalid_points", points),
-        Case::device("winding::faces_without_area_add_nothing", degenerate),
-        Case::device("winding::invalid_faces_add_nothing", faces),
-        Case::device("winding::in_the_plane_of_a_face", planes),
-        Case::device("winding::bad_arguments", arguments),
+    cases![
+        "winding",
+        device(of_no_faces),
+        device(of_invalid_points),
+        device(faces_without_area_add_nothing),
+        device(invalid_faces_add_nothing),
+        device(in_the_plane_of_a_face),
+        device(bad_arguments),
     ]
 }
 
 const BETAS: [f32; 3] = [1.0, 2.0, f32::INFINITY];
 
-fn empty(device: &TestDevice) -> TestResult {
+fn of_no_faces(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let at = [[0.0; 3], [1.0, 2.0, 3.0], [f32::NAN; 3]];
     let points_alone = TriangleMesh { points: vec![[1.0; 3]; 5], faces: Vec::new() };
@@ -38,7 +39,7 @@ fn empty(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn points(device: &TestDevice) -> TestResult {
+fn of_invalid_points(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let host = shapes::icosphere(2, 1.0)?;
     let mesh = fixture.mesh(&host, BUILDERS[0])?;
@@ -59,7 +60,7 @@ fn points(device: &TestDevice) -> TestResult {
 }
 
 /// Beside others they change neither leaves that have some, nor the tree above; and alone they are nothing.
-fn degenerate(device: &TestDevice) -> TestResult {
+fn faces_without_area_add_nothing(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(830);
     let shape = shapes::icosphere(2, 1.0)?;
@@ -95,7 +96,7 @@ fn degenerate(device: &TestDevice) -> TestResult {
 }
 
 /// Skipped by the build, and those that a refit finds.
-fn faces(device: &TestDevice) -> TestResult {
+fn invalid_faces_add_nothing(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let mut rng = device.rng(831);
@@ -126,7 +127,7 @@ fn faces(device: &TestDevice) -> TestResult {
 }
 
 /// A face adds nothing there: on a side of a closed mesh the number is a half.
-fn planes(device: &TestDevice) -> TestResult {
+fn in_the_plane_of_a_face(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mesh = fixture.mesh(&shapes::cube(2.0)?, BUILDERS[0])?;
     let at = [[0.25, 0.125, 1.0], [1.0, -0.25, 0.5], [-0.5, -1.0, 0.125], [3.0, 1.0, 0.5]];
@@ -137,7 +138,7 @@ fn planes(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn arguments(device: &TestDevice) -> TestResult {
+fn bad_arguments(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
     let host = shapes::cube(1.0)?;

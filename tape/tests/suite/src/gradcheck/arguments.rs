@@ -9,21 +9,20 @@ use super::super::awkward::refused;
 use super::super::generated::{differentiate, failure};
 use super::super::ops::{Ops, Table, numbers, threads};
 use super::TANGENTS;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::gradcheck::nothing_is_changed", unchanged),
-        Case::fault("tape::gradcheck::nothing_is_changed_by_tangents", unchanged)
-            .variables(TANGENTS),
-        Case::device("tape::gradcheck::views_and_aliases", views),
-        Case::fault("tape::gradcheck::views_and_aliases_by_tangents", views).variables(TANGENTS),
-        Case::device("tape::gradcheck::sixteen_bit_floats", sixteen_bits),
-        Case::fault("tape::gradcheck::sixteen_bit_floats_by_tangents", sixteen_bits)
-            .variables(TANGENTS),
-        Case::device("tape::gradcheck::detached_and_inactive", inactive),
-        Case::device("tape::gradcheck::large_launches", large),
-        Case::device("tape::gradcheck::bad_input_is_refused", bad),
+    cases![
+        "tape::gradcheck",
+        device(nothing_is_changed),
+        fault(nothing_is_changed_by_tangents = nothing_is_changed).variables(TANGENTS),
+        device(views_and_aliases),
+        fault(views_and_aliases_by_tangents = views_and_aliases).variables(TANGENTS),
+        device(sixteen_bit_floats),
+        fault(sixteen_bit_floats_by_tangents = sixteen_bit_floats).variables(TANGENTS),
+        device(detached_and_inactive),
+        device(large_launches),
+        device(bad_input_is_refused),
     ]
 }
 
@@ -34,7 +33,7 @@ fn right(name: &str, report: cuda_safe::Result<Report>) -> TestResult {
 }
 
 /// The caller's memory, versions of it, and the report of the same seed.
-fn unchanged(device: &TestDevice) -> TestResult {
+fn nothing_is_changed(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(2331));
     let ops = Ops::of::<f64>(device)?;
     let host = [(); 2].map(|()| numbers::<f64>(&mut rng, 50));
@@ -68,7 +67,7 @@ fn unchanged(device: &TestDevice) -> TestResult {
 }
 
 /// Parts of buffers, buffers that are longer than needed, one buffer for several parameters.
-fn views(device: &TestDevice) -> TestResult {
+fn views_and_aliases(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(2332));
     for ops in [Ops::of::<f32>(device)?, Ops::generated::<f32>(device)?] {
         let x = DeviceBuffer::from_slice(&stream, &numbers::<f32>(&mut rng, 100))?;
@@ -108,7 +107,7 @@ fn views(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn sixteen_bits(device: &TestDevice) -> TestResult {
+fn sixteen_bit_floats(device: &TestDevice) -> TestResult {
     const TEXT: &str = r#"
         #include <cuda_fp16.h>
         #include <cuda_bf16.h>
@@ -160,7 +159,7 @@ fn sixteen_bits(device: &TestDevice) -> TestResult {
 }
 
 /// Parameters without a gradient are not looked at; a parameter that is detached is constant.
-fn inactive(device: &TestDevice) -> TestResult {
+fn detached_and_inactive(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(2334));
     let program = Program::new(
         "extern \"C\" __global__ void f(double a, const double* x, const double* scale, const unsigned* at,
@@ -198,7 +197,7 @@ fn inactive(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn large(device: &TestDevice) -> TestResult {
+fn large_launches(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(2335));
     let n = 30_000;
     let ops = Ops::generated::<f32>(device)?;
@@ -214,7 +213,7 @@ fn large(device: &TestDevice) -> TestResult {
     right("energy", gradcheck(&stream, &ops.energy, launch, (&x, &mut loss, n as u32)))
 }
 
-fn bad(device: &TestDevice) -> TestResult {
+fn bad_input_is_refused(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let ops = Ops::of::<f32>(device)?;
     let x = DeviceBuffer::from_slice(&stream, &[1.0f32; 10])?;

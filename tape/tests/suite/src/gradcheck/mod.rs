@@ -8,14 +8,15 @@ use cuda_safe::{DeviceBuffer, Result, Stream};
 use tape::{Report, gradcheck};
 
 use super::ops::{Number, Ops, Table, numbers, threads};
-use test_harness::{Case, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Rng, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    let right = vec![
-        Case::device("tape::gradcheck::right_adjoints_f32", right::<f32>),
-        Case::device("tape::gradcheck::right_adjoints_f64", right::<f64>),
-        Case::fault("tape::gradcheck::right_by_tangents_f32", right::<f32>).variables(TANGENTS),
-        Case::fault("tape::gradcheck::right_by_tangents_f64", right::<f64>).variables(TANGENTS),
+    let right = cases![
+        "tape::gradcheck",
+        device(right_adjoints_f32 = right::<f32>),
+        device(right_adjoints_f64 = right::<f64>),
+        fault(right_by_tangents_f32 = right::<f32>).variables(TANGENTS),
+        fault(right_by_tangents_f64 = right::<f64>).variables(TANGENTS),
     ];
     [right, wrong::cases(), special::cases(), arguments::cases()].concat()
 }

@@ -9,21 +9,22 @@ use tape::{
 use super::super::generated::{differentiate, failure};
 use super::super::ops::{Number, numbers, threads};
 use super::TANGENTS;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::gradcheck::kinks_are_not_blamed_f32", kinks::<f32>),
-        Case::device("tape::gradcheck::kinks_are_not_blamed_f64", kinks::<f64>),
-        Case::fault("tape::gradcheck::kinks_by_tangents_f32", kinks::<f32>).variables(TANGENTS),
-        Case::fault("tape::gradcheck::kinks_by_tangents_f64", kinks::<f64>).variables(TANGENTS),
-        Case::device("tape::gradcheck::kinks_are_reported", reported),
-        Case::device("tape::gradcheck::kinks_hide_no_mistake", mistakes),
-        Case::device("tape::gradcheck::rounding_is_not_blamed", rounding),
-        Case::fault("tape::gradcheck::rounding_by_tangents", rounding).variables(TANGENTS),
-        Case::device("tape::gradcheck::chance_is_not_blamed", chance),
-        Case::fault("tape::gradcheck::chance_by_tangents", chance).variables(TANGENTS),
-        Case::fault("tape::gradcheck::lost_tangents", lost).variables(TANGENTS),
+    cases![
+        "tape::gradcheck",
+        device(kinks_are_not_blamed_f32 = kinks::<f32>),
+        device(kinks_are_not_blamed_f64 = kinks::<f64>),
+        fault(kinks_by_tangents_f32 = kinks::<f32>).variables(TANGENTS),
+        fault(kinks_by_tangents_f64 = kinks::<f64>).variables(TANGENTS),
+        device(kinks_are_reported),
+        device(kinks_hide_no_mistake),
+        device(rounding_is_not_blamed),
+        fault(rounding_by_tangents = rounding_is_not_blamed).variables(TANGENTS),
+        device(chance_is_not_blamed),
+        fault(chance_by_tangents = chance_is_not_blamed).variables(TANGENTS),
+        fault(lost_tangents).variables(TANGENTS),
     ]
 }
 
@@ -128,7 +129,7 @@ fn absolute(device: &TestDevice, at_zero: &str, slope: &str) -> std::result::Res
 }
 
 /// What the report says of a kink and of a jump.
-fn reported(device: &TestDevice) -> TestResult {
+fn kinks_are_reported(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let mut host = vec![1.5, -2.0, 0.0, 0.75];
     for (zero, slope) in [("1", "1"), ("-1", "1"), ("0.25", "1"), ("7", "1"), ("1", "jump")] {
@@ -162,7 +163,7 @@ fn reported(device: &TestDevice) -> TestResult {
 }
 
 /// A wrong adjoint is found though the given point is a kink in all elements.
-fn mistakes(device: &TestDevice) -> TestResult {
+fn kinks_hide_no_mistake(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     for n in [5usize, 33, 200] {
         for (zero, slope, is_wrong) in [("1", "1", false), ("1", "2", true)] {
@@ -182,7 +183,7 @@ fn mistakes(device: &TestDevice) -> TestResult {
 }
 
 /// Results, and gradients, most of whose digits are lost.
-fn rounding(device: &TestDevice) -> TestResult {
+fn rounding_is_not_blamed(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(2324));
     let bodies = [
         "out[i] = (a + 1e4f) - 1e4f + b;",
@@ -212,7 +213,7 @@ fn rounding(device: &TestDevice) -> TestResult {
 }
 
 /// Each launch writes elsewhere, or adds in another order.
-fn chance(device: &TestDevice) -> TestResult {
+fn chance_is_not_blamed(device: &TestDevice) -> TestResult {
     const TEXT: &str = r#"
         #include <geom/tape.cuh>
         using namespace geom::tape;
@@ -281,7 +282,7 @@ fn chance(device: &TestDevice) -> TestResult {
 }
 
 /// A kernel that makes floats of bits: tangents say nothing, and differences do.
-fn lost(device: &TestDevice) -> TestResult {
+fn lost_tangents(device: &TestDevice) -> TestResult {
     const TEXT: &str = r#"
         #include <geom/tape.cuh>
         using namespace geom::tape;

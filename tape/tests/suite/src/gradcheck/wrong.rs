@@ -8,19 +8,18 @@ use tape::{
 
 use super::super::ops::{Number, numbers, threads};
 use super::TANGENTS;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::gradcheck::mistakes_are_named_f32", mistakes::<f32>),
-        Case::device("tape::gradcheck::mistakes_are_named_f64", mistakes::<f64>),
-        Case::fault("tape::gradcheck::mistakes_by_tangents_f32", mistakes::<f32>)
-            .variables(TANGENTS),
-        Case::fault("tape::gradcheck::mistakes_by_tangents_f64", mistakes::<f64>)
-            .variables(TANGENTS),
-        Case::fault("tape::gradcheck::one_sign_among_many", one_of_many).variables(TANGENTS),
-        Case::device("tape::gradcheck::one_member_of_a_structure", members),
-        Case::device("tape::gradcheck::wrong_effects", wrong_effects),
+    cases![
+        "tape::gradcheck",
+        device(mistakes_are_named_f32 = mistakes::<f32>),
+        device(mistakes_are_named_f64 = mistakes::<f64>),
+        fault(mistakes_by_tangents_f32 = mistakes::<f32>).variables(TANGENTS),
+        fault(mistakes_by_tangents_f64 = mistakes::<f64>).variables(TANGENTS),
+        fault(one_sign_among_many).variables(TANGENTS),
+        device(one_member_of_a_structure),
+        device(wrong_effects),
     ]
 }
 
@@ -261,7 +260,7 @@ fn named(report: &Report, wanted: &Wanted) -> TestResult {
 }
 
 /// The sign of one gradient of many, which the rounding of the others must not hide.
-fn one_of_many(device: &TestDevice) -> TestResult {
+fn one_sign_among_many(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let n = 20_000;
     let right = mix::<f32>(device, "mix", "mix")?;
@@ -309,7 +308,7 @@ pull_adjoint(const Body* from, Body*, unsigned n, Body* gfrom, Body* gto, Frame 
 }"#;
 
 /// Elements with members that are no numbers, which are left as they are.
-fn members(device: &TestDevice) -> TestResult {
+fn one_member_of_a_structure(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let n = 40;
     let mut rng = device.rng(2307);

@@ -8,17 +8,18 @@ use tape::{DifferentiateError, Seeds, Tape};
 use super::super::generated::{differentiate, failure};
 use super::super::ops::Number;
 use super::{function, is_refused, refusals, spec};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::libm::names", names),
-        Case::device("tape::libm::functions_with_several_results", several),
-        Case::device("tape::libm::compositions", compositions),
-        Case::device("tape::libm::functions_in_loops", loops),
-        Case::device("tape::libm::functions_without_a_derivative_are_named", unknown),
-        Case::device("tape::libm::fast_functions", fast),
-        Case::device("tape::libm::functions_in_other_ptx_are_refused", foreign),
+    cases![
+        "tape::libm",
+        device(names),
+        device(functions_with_several_results),
+        device(compositions),
+        device(functions_in_loops),
+        device(functions_without_a_derivative_are_named),
+        device(fast_functions),
+        device(functions_in_other_ptx_are_refused),
     ]
 }
 
@@ -124,7 +125,7 @@ fn names(device: &TestDevice) -> TestResult {
 }
 
 /// What comes out by pointers, and what integers come out beside.
-fn several(device: &TestDevice) -> TestResult {
+fn functions_with_several_results(device: &TestDevice) -> TestResult {
     let pi = std::f64::consts::PI;
     let sum = |x: f64| x.cos() - 2.0 * x.sin();
     let sum_pi = move |x: f64| pi * ((pi * x).cos() - 2.0 * (pi * x).sin());
@@ -259,7 +260,7 @@ fn erf(x: f64) -> f64 {
 }
 
 /// Values that a loop carries through functions, by forward differentiation in f64.
-fn loops(device: &TestDevice) -> TestResult {
+fn functions_in_loops(device: &TestDevice) -> TestResult {
     let body = "real s = x[i];
         for (unsigned k = 0; k < n + i % 5; ++k) s = sin(s) * exp(-s * s) + pow(s * s + 1, real(0.3)) * a;
         out[i] = s;";
@@ -281,7 +282,7 @@ fn loops(device: &TestDevice) -> TestResult {
 }
 
 /// The line and the name are in the message.
-fn unknown(device: &TestDevice) -> TestResult {
+fn functions_without_a_derivative_are_named(device: &TestDevice) -> TestResult {
     for (call, name) in [
         ("nextafterf(y, 2.0f)", "nextafterf"),
         ("nextafter(y, 2.0f)", "nextafter"),
@@ -303,7 +304,7 @@ fn unknown(device: &TestDevice) -> TestResult {
 }
 
 /// With `--use_fast_math` the derivatives are made of fast functions too.
-fn fast(device: &TestDevice) -> TestResult {
+fn fast_functions(device: &TestDevice) -> TestResult {
     let body =
         "out[i] = sinf(x[i]) * expf(-x[i]) + powf(x[i] * x[i] + 1, 1.5f) / (tanhf(x[i]) + 2);";
     let program = function::<f32>("", body).with_options(|options| options.fast_math(true));
@@ -321,7 +322,7 @@ fn fast(device: &TestDevice) -> TestResult {
 }
 
 /// Without the markers, what the compiler has inlined takes numbers apart.
-fn foreign(device: &TestDevice) -> TestResult {
+fn functions_in_other_ptx_are_refused(device: &TestDevice) -> TestResult {
     let context = device.context();
     let (major, minor) = context.device().compute_capability()?;
     let version = context.driver().version()?;

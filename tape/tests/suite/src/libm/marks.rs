@@ -7,15 +7,16 @@ use tape::{DifferentiateError, Seeds, Tape};
 use super::super::generated::{differentiate, failure};
 use super::super::ops::Number;
 use super::{function, is_refused, refusals, spec};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::libm::rules", rules),
-        Case::device("tape::libm::rules_with_derivatives_that_are_not_finite", not_finite),
-        Case::device("tape::libm::rules_with_wrong_derivatives_do_not_compile", wrong_rules),
-        Case::device("tape::libm::stopped_and_lost_values", stopped),
-        Case::device("tape::libm::programs_without_the_markers", plain),
+    cases![
+        "tape::libm",
+        device(rules),
+        device(rules_with_derivatives_that_are_not_finite),
+        device(rules_with_wrong_derivatives_do_not_compile),
+        device(stopped_and_lost_values),
+        device(programs_without_the_markers),
     ]
 }
 
@@ -70,7 +71,7 @@ fn rules(device: &TestDevice) -> TestResult {
 }
 
 /// A gradient of zero is zero where the value may not be chosen; else the gradient is not finite either.
-fn not_finite(device: &TestDevice) -> TestResult {
+fn rules_with_derivatives_that_are_not_finite(device: &TestDevice) -> TestResult {
     let rule = "real v = x[i], d = 1 / (v - 1); real y = geom::ad::rule(v * 2, v, d);";
     let chosen = format!("{rule} out[i] = v > 1 ? y : 3 * v;");
     ensure_eq!(gradient::<f32>(device, &chosen, &[1.0, 3.0])?, [3.0, 0.5]);
@@ -82,7 +83,7 @@ fn not_finite(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn wrong_rules(device: &TestDevice) -> TestResult {
+fn rules_with_wrong_derivatives_do_not_compile(device: &TestDevice) -> TestResult {
     for (rule, message) in [
         ("rule(y)", "there is no x"),
         ("rule(y, y)", "the last x has no derivative"),
@@ -103,7 +104,7 @@ fn wrong_rules(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn stopped(device: &TestDevice) -> TestResult {
+fn stopped_and_lost_values(device: &TestDevice) -> TestResult {
     // Half of the derivative of a product.
     let half = "out[i] = x[i] * geom::ad::stop(x[i]);";
     ensure_eq!(gradient::<f32>(device, half, &[1.5, -4.0])?, [1.5, -4.0]);
@@ -124,7 +125,7 @@ fn stopped(device: &TestDevice) -> TestResult {
 }
 
 /// Elsewhere each is its first argument, and what only a derivative needs is removed.
-fn plain(device: &TestDevice) -> TestResult {
+fn programs_without_the_markers(device: &TestDevice) -> TestResult {
     use cuda_safe::nvrtc::Arch;
     let text = |expression: &str| -> Result<String, Failure> {
         let body = format!("float y = a * x[i]; out[i] = {expression};");

@@ -6,28 +6,35 @@ use tape::{Element, Op, OpSpec, Param, Seeds, Tape};
 use super::super::generated::{differentiate, failure};
 use super::super::ops::Number;
 use super::book::{Function, functions};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::libm::derivatives_of_elementary_functions_f32", |device| {
-            derivatives::<f32>(device, |name| !is_special(name) && !is_intrinsic(name))
-        }),
-        Case::device("tape::libm::derivatives_of_elementary_functions_f64", |device| {
-            derivatives::<f64>(device, |name| !is_special(name) && !is_intrinsic(name))
-        }),
-        Case::device("tape::libm::derivatives_of_special_functions_f32", |device| {
-            derivatives::<f32>(device, is_special)
-        }),
-        Case::device("tape::libm::derivatives_of_special_functions_f64", |device| {
-            derivatives::<f64>(device, is_special)
-        }),
-        Case::device("tape::libm::derivatives_of_intrinsics_f32", |device| {
-            derivatives::<f32>(device, is_intrinsic)
-        }),
-        Case::device("tape::libm::derivatives_of_intrinsics_f64", |device| {
-            derivatives::<f64>(device, is_intrinsic)
-        }),
+    cases![
+        "tape::libm",
+        device(
+            derivatives_of_elementary_functions_f32 = |device| {
+                derivatives::<f32>(device, |name| !is_special(name) && !is_intrinsic(name))
+            }
+        ),
+        device(
+            derivatives_of_elementary_functions_f64 = |device| {
+                derivatives::<f64>(device, |name| !is_special(name) && !is_intrinsic(name))
+            }
+        ),
+        device(
+            derivatives_of_special_functions_f32 =
+                |device| { derivatives::<f32>(device, is_special) }
+        ),
+        device(
+            derivatives_of_special_functions_f64 =
+                |device| { derivatives::<f64>(device, is_special) }
+        ),
+        device(
+            derivatives_of_intrinsics_f32 = |device| { derivatives::<f32>(device, is_intrinsic) }
+        ),
+        device(
+            derivatives_of_intrinsics_f64 = |device| { derivatives::<f64>(device, is_intrinsic) }
+        ),
     ]
 }
 

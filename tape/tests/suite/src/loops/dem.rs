@@ -7,13 +7,10 @@ use tape::{DifferentiateError, Element, FloatType, Op, OpSpec, Param, Seeds, Tap
 
 use super::super::generated::{differentiate, failure};
 use super::super::ops::Number;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::loops::dem_is_differentiated", gradients),
-        Case::device("tape::loops::dem_has_no_path_from_cohesion", cohesion),
-    ]
+    cases!["tape::loops", device(dem_is_differentiated), device(dem_has_no_path_from_cohesion),]
 }
 
 const SOURCE: &str = include_str!("../../../../../examples/dem/src/dem.cu");
@@ -155,7 +152,7 @@ fn gradient<T: Number>(
 
 /// Gradients of the kernel in doubles against differences, and those of floats against them; by the grains, and by the
 /// friction of the ground.
-fn gradients(device: &TestDevice) -> TestResult {
+fn dem_is_differentiated(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let head = "__global__ void step(";
     let with_friction = edited(&[
@@ -227,7 +224,7 @@ fn gradients(device: &TestDevice) -> TestResult {
 }
 
 /// `cohesion` decides which contacts there are, and nothing else depends on it.
-fn cohesion(device: &TestDevice) -> TestResult {
+fn dem_has_no_path_from_cohesion(device: &TestDevice) -> TestResult {
     let head = "__global__ void step(";
     let source =
         edited(&[(head, &format!("{head}float cohesion, ")), (", cohesion = 0.0075f", "")])?;

@@ -6,7 +6,7 @@ use tape::{Element, FloatType, Op, OpSpec, Param, Seeds, Tape, Variable};
 
 use super::generated::{differentiate, failure};
 use super::ops::Number;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 mod bodies;
 mod dem;
@@ -15,12 +15,13 @@ mod shapes;
 mod warp;
 
 pub(super) fn cases() -> Vec<Case> {
-    let kernels = vec![
-        Case::device("tape::loops::that_end_by_their_condition", dynamic),
-        Case::device("tape::loops::that_are_left_in_the_middle", exits),
-        Case::device("tape::loops::over_local_arrays", arrays),
-        Case::device("tape::loops::that_store", memory),
-        Case::device("tape::loops::of_whole_kernels", whole),
+    let kernels = cases![
+        "tape::loops",
+        device(that_end_by_their_condition),
+        device(that_are_left_in_the_middle),
+        device(over_local_arrays),
+        device(that_store),
+        device(of_whole_kernels),
     ];
     [kernels, warp::cases(), scratch::cases(), shapes::cases(), dem::cases()].concat()
 }
@@ -390,22 +391,22 @@ fn each(device: &TestDevice, bodies: &[(&str, &str)]) -> TestResult {
     if wrong.is_empty() { Ok(()) } else { Err(Failure::new(wrong.join("\n"))) }
 }
 
-fn dynamic(device: &TestDevice) -> TestResult {
+fn that_end_by_their_condition(device: &TestDevice) -> TestResult {
     each(device, &bodies::DYNAMIC)
 }
 
-fn exits(device: &TestDevice) -> TestResult {
+fn that_are_left_in_the_middle(device: &TestDevice) -> TestResult {
     each(device, &bodies::EXITS)
 }
 
-fn arrays(device: &TestDevice) -> TestResult {
+fn over_local_arrays(device: &TestDevice) -> TestResult {
     each(device, &bodies::ARRAYS)
 }
 
-fn memory(device: &TestDevice) -> TestResult {
+fn that_store(device: &TestDevice) -> TestResult {
     each(device, &bodies::MEMORY)
 }
 
-fn whole(device: &TestDevice) -> TestResult {
+fn of_whole_kernels(device: &TestDevice) -> TestResult {
     each(device, &bodies::WHOLE)
 }

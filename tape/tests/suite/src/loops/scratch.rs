@@ -8,16 +8,17 @@ use super::super::awkward::refused;
 use super::super::generated::{differentiate, failure};
 use super::super::ops::Number;
 use super::{Inputs, State, Uses, compare, gradients, kernel, spec};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::loops::too_little_scratch_f32", too_little::<f32>),
-        Case::device("tape::loops::too_little_scratch_f64", too_little::<f64>),
-        Case::device("tape::loops::too_little_scratch_in_several_steps", several_steps),
-        Case::device("tape::loops::too_little_scratch_in_a_captured_pass", captured),
-        Case::device("tape::loops::a_tape_for_launches_of_other_sizes", other_sizes),
-        Case::device("tape::loops::deterministic_tapes", deterministic),
+    cases![
+        "tape::loops",
+        device(too_little_scratch_f32 = too_little::<f32>),
+        device(too_little_scratch_f64 = too_little::<f64>),
+        device(too_little_scratch_in_several_steps),
+        device(too_little_scratch_in_a_captured_pass),
+        device(a_tape_for_launches_of_other_sizes),
+        device(deterministic_tapes),
     ]
 }
 
@@ -64,7 +65,7 @@ fn too_little<T: Number>(device: &TestDevice) -> TestResult {
 }
 
 /// out = array(registers(x)) and the sums of both, where each step runs out of memory, one after the other.
-fn several_steps(device: &TestDevice) -> TestResult {
+fn too_little_scratch_in_several_steps(device: &TestDevice) -> TestResult {
     let (stream, n) = (device.stream()?, 2000usize);
     let [registers, array, sums] = [REGISTERS, ARRAY, SUMS].map(|body| made::<f64>(device, body));
     let (registers, array, sums) = (registers?, array?, sums?);
@@ -121,7 +122,7 @@ impl<T: Number> Pass<T> {
 
 /// A captured pass can't take more memory: it says how much it needs. Run once before, or with what was said, it has
 /// enough.
-fn captured(device: &TestDevice) -> TestResult {
+fn too_little_scratch_in_a_captured_pass(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     for body in [REGISTERS, ARRAY] {
         let (op, uses) = (&made::<f64>(device, body)?, Uses::of(body));
@@ -163,7 +164,7 @@ fn captured(device: &TestDevice) -> TestResult {
 }
 
 /// One tape records launches of few threads and of many, in blocks of other sizes, and none.
-fn other_sizes(device: &TestDevice) -> TestResult {
+fn a_tape_for_launches_of_other_sizes(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let mut tape = Tape::new(&stream)?;
     let bodies =
@@ -198,7 +199,7 @@ fn other_sizes(device: &TestDevice) -> TestResult {
 }
 
 /// A loop's gradients have the same bits on a deterministic tape, with enough memory and with too little.
-fn deterministic(device: &TestDevice) -> TestResult {
+fn deterministic_tapes(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let body = "real p = s[0]; for (unsigned k = 0; k < trips; ++k) p = p * s[0] * real(0.5) + s[1] / (2 + p * p); t[0] = p;";
     let (op, uses) = (made::<f32>(device, body)?, Uses::of(body));

@@ -6,17 +6,18 @@ use tape::{DifferentiateError, Element, FloatType, OpSpec, Param, Seeds, Tape, V
 use super::super::generated::{differentiate, failure};
 use super::super::ops::Number;
 use super::program;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::loops::matrix_products_in_two_dimensions", products),
-        Case::device("tape::loops::of_threads_that_go_on_by_the_grid", grid_stride),
-        Case::device("tape::loops::views_at_odd_elements", odd_views),
-        Case::device("tape::loops::one_buffer_for_two_parameters", aliases),
-        Case::device("tape::loops::structures_by_value", structures),
-        Case::device("tape::loops::a_pointer_of_two_parameters", two_parameters),
-        Case::device("tape::loops::one_thread_of_many_turns", many_turns),
+    cases![
+        "tape::loops",
+        device(matrix_products_in_two_dimensions),
+        device(of_threads_that_go_on_by_the_grid),
+        device(views_at_odd_elements),
+        device(one_buffer_for_two_parameters),
+        device(structures_by_value),
+        device(a_pointer_of_two_parameters),
+        device(one_thread_of_many_turns),
     ]
 }
 
@@ -48,7 +49,7 @@ fn transpose(of: &[f64], columns: usize) -> Vec<f64> {
 }
 
 /// `out = a b`, a thread for each element, in blocks of two dimensions.
-fn products(device: &TestDevice) -> TestResult {
+fn matrix_products_in_two_dimensions(device: &TestDevice) -> TestResult {
     products_of::<f64>(device, 1e-13)?;
     products_of::<f32>(device, 2e-6)
 }
@@ -103,7 +104,7 @@ fn products_of<T: Number>(device: &TestDevice, most: f64) -> TestResult {
 }
 
 /// Fewer threads than elements: each goes on to further ones, and has a loop in each.
-fn grid_stride(device: &TestDevice) -> TestResult {
+fn of_threads_that_go_on_by_the_grid(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let source = program::<f64>(
         "extern \"C\" __global__ void f(real a, const real* x, real* y, real* out, unsigned n) {
@@ -200,7 +201,7 @@ fn slopes(x: f64, z: f64, turns: u32) -> [f64; 2] {
     [by_x, by_z]
 }
 
-fn odd_views(device: &TestDevice) -> TestResult {
+fn views_at_odd_elements(device: &TestDevice) -> TestResult {
     let (stream, op) = (device.stream()?, powers::<f32>(device)?);
     let host: Vec<f32> = (0..200).map(|i| (i % 13) as f32 * 0.125 - 0.75).collect();
     let x = DeviceBuffer::from_slice(&stream, &host)?;
@@ -233,7 +234,7 @@ fn odd_views(device: &TestDevice) -> TestResult {
 
 /// The same memory as both inputs; and as an input that the kernel stores to as its output: there, each turn would read
 /// what the one before has stored if the kernel stored in each turn.
-fn aliases(device: &TestDevice) -> TestResult {
+fn one_buffer_for_two_parameters(device: &TestDevice) -> TestResult {
     let (stream, op) = (device.stream()?, powers::<f64>(device)?);
     let host = [1.5f64, -0.5, 0.25];
     let start = DeviceBuffer::from_slice(&stream, &host)?;
@@ -292,7 +293,7 @@ struct World {
 unsafe impl DeviceRepr for World {}
 
 /// Numbers and the trips lie in a structure that is passed by value.
-fn structures(device: &TestDevice) -> TestResult {
+fn structures_by_value(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let source = program::<f32>(
         "struct World { real drag; unsigned turns; real2 wind; };
@@ -355,7 +356,7 @@ fn structures(device: &TestDevice) -> TestResult {
 }
 
 /// A pointer that leads to one of two parameters is differentiated, or refused.
-fn two_parameters(device: &TestDevice) -> TestResult {
+fn a_pointer_of_two_parameters(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let source = program::<f64>(
         "extern \"C\" __global__ void f(const real4* x, const real4* z, real* out, unsigned turns, unsigned n) {
@@ -406,7 +407,7 @@ fn two_parameters(device: &TestDevice) -> TestResult {
 }
 
 /// Many turns, in one thread: more than any guess of memory.
-fn many_turns(device: &TestDevice) -> TestResult {
+fn one_thread_of_many_turns(device: &TestDevice) -> TestResult {
     let (stream, op) = (device.stream()?, powers::<f64>(device)?);
     let turns = 100_000u32;
     let (x, z) = (0.99995f64, 1e-5f64);

@@ -6,18 +6,19 @@ use tape::{OpSpec, Param, Seeds, Tape};
 use super::super::generated::{differentiate, failure};
 use super::super::ops::Number;
 use super::program;
-use test_harness::{Case, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Rng, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::loops::warp_product_in_a_dynamic_loop", product),
-        Case::device("tape::loops::warp_multiplied_in_place", multiplied),
-        Case::device("tape::loops::warp_divided_in_place", divided),
-        Case::device("tape::loops::warp_component_assigned_twice", component),
-        Case::device("tape::loops::warp_overwritten_array", array),
-        Case::device("tape::loops::warp_nested_dynamic_loops", nested),
-        Case::device("tape::loops::warp_final_accumulator", accumulator),
-        Case::device("tape::loops::warp_ternary", ternary),
+    cases![
+        "tape::loops",
+        device(warp_product_in_a_dynamic_loop),
+        device(warp_multiplied_in_place),
+        device(warp_divided_in_place),
+        device(warp_component_assigned_twice),
+        device(warp_overwritten_array),
+        device(warp_nested_dynamic_loops),
+        device(warp_final_accumulator),
+        device(warp_ternary),
     ]
 }
 
@@ -92,13 +93,13 @@ fn both(device: &TestDevice, body: &str, slopes: Slopes) -> TestResult {
     formula::<f32>(device, body, slopes)
 }
 
-fn product(device: &TestDevice) -> TestResult {
+fn warp_product_in_a_dynamic_loop(device: &TestDevice) -> TestResult {
     let body = "real p = 1; for (unsigned k = 0; k < m; ++k) p = p * x[i]; out[i] = p;";
     both(device, body, |x, _, m| [f64::from(m) * x.powi(m - 1), 0.0])
 }
 
 /// `*=` of a local variable and of memory, once and in a loop.
-fn multiplied(device: &TestDevice) -> TestResult {
+fn warp_multiplied_in_place(device: &TestDevice) -> TestResult {
     both(device, "real y = x[i]; y *= y; y *= x[i]; out[i] = y;", |x, _, _| [3.0 * x * x, 0.0])?;
     both(device, "out[i] *= x[i];", |x, b, _| [b, x])?;
     let body = "for (unsigned k = 0; k < m; ++k) out[i] *= x[i];";
@@ -106,7 +107,7 @@ fn multiplied(device: &TestDevice) -> TestResult {
 }
 
 /// `/=`, likewise.
-fn divided(device: &TestDevice) -> TestResult {
+fn warp_divided_in_place(device: &TestDevice) -> TestResult {
     both(device, "real y = 1; y /= x[i]; y /= x[i]; out[i] = y;", |x, _, _| {
         [-2.0 / (x * x * x), 0.0]
     })?;
@@ -117,7 +118,7 @@ fn divided(device: &TestDevice) -> TestResult {
     both(device, body, |x, b, m| [-b * f64::from(m) * x.powi(-m - 1), x.powi(-m)])
 }
 
-fn component(device: &TestDevice) -> TestResult {
+fn warp_component_assigned_twice(device: &TestDevice) -> TestResult {
     let body =
         "real2 v; v.x = x[i]; v.y = 3; v.x = v.x * v.x; v.y = v.y * v.x; out[i] = v.x + v.y;";
     both(device, body, |x, _, _| [8.0 * x, 0.0])?;
@@ -131,7 +132,7 @@ fn component(device: &TestDevice) -> TestResult {
     both(device, body, |x, _, m| [f64::from(m + 1) * x.powi(m), 0.0])
 }
 
-fn array(device: &TestDevice) -> TestResult {
+fn warp_overwritten_array(device: &TestDevice) -> TestResult {
     let body = "real v[2] = {x[i], 1}; v[0] = v[0] * v[0]; v[1] = v[0] * v[1]; v[0] = v[1] * x[i]; out[i] = v[0];";
     both(device, body, |x, _, _| [3.0 * x * x, 0.0])?;
     // v[k mod 3] becomes x times the one before: the last is x^m.
@@ -150,7 +151,7 @@ fn array(device: &TestDevice) -> TestResult {
     })
 }
 
-fn nested(device: &TestDevice) -> TestResult {
+fn warp_nested_dynamic_loops(device: &TestDevice) -> TestResult {
     // The product of as many factors as there are pairs j <= k < m.
     let body = "real p = 1; for (unsigned j = 0; j < m; ++j) for (unsigned k = j; k < m; ++k) p *= x[i]; out[i] = p;";
     both(device, body, |x, _, m| {
@@ -163,7 +164,7 @@ fn nested(device: &TestDevice) -> TestResult {
     both(device, body, |x, _, m| [(1..m).map(|j| f64::from(j) * x.powi(j - 1)).sum::<f64>(), 0.0])
 }
 
-fn accumulator(device: &TestDevice) -> TestResult {
+fn warp_final_accumulator(device: &TestDevice) -> TestResult {
     let body =
         "real sum = 0; for (unsigned k = 0; k < m; ++k) sum += x[i] * x[i]; out[i] = sum * sum;";
     both(device, body, |x, _, m| [4.0 * f64::from(m * m) * x.powi(3), 0.0])?;
@@ -176,7 +177,7 @@ fn accumulator(device: &TestDevice) -> TestResult {
     })
 }
 
-fn ternary(device: &TestDevice) -> TestResult {
+fn warp_ternary(device: &TestDevice) -> TestResult {
     let body = "out[i] = x[i] > 0 ? x[i] * x[i] : 3 * x[i];";
     both(device, body, |x, _, _| [if x > 0.0 { 2.0 * x } else { 3.0 }, 0.0])?;
     let body = "real p = x[i]; for (unsigned k = 0; k < m; ++k) p = k % 2 ? p * x[i] : p + x[i]; out[i] = p;";

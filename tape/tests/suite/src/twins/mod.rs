@@ -8,19 +8,20 @@ use tape::{
 };
 
 use super::ops::{Number, Ops, Table};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure};
 
 mod files;
 
 use files::{File, Twin, each, of_both, of_floats};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::twins::of_operations_f32", of_operations::<f32>),
-        Case::device("tape::twins::of_operations_f64", of_operations::<f64>),
-        Case::device("tape::twins::of_files_f32", of_files::<f32>),
-        Case::device("tape::twins::of_files_f64", of_files::<f64>),
-        Case::device("tape::twins::what_is_refused", refused),
+    cases![
+        "tape::twins",
+        device(of_operations_f32 = of_operations::<f32>),
+        device(of_operations_f64 = of_operations::<f64>),
+        device(of_files_f32 = of_files::<f32>),
+        device(of_files_f64 = of_files::<f64>),
+        device(what_is_refused),
     ]
 }
 
@@ -256,7 +257,7 @@ fn differentiate(
 }
 
 /// The kernels with an adjoint by hand that are refused, with all reasons.
-fn refused(device: &TestDevice) -> TestResult {
+fn what_is_refused(device: &TestDevice) -> TestResult {
     let one = |double: bool| if double { Element::F64 } else { Element::F32 };
     let three = |double| Element::vector(if double { FloatType::F64 } else { FloatType::F32 }, 3);
     let mut all: Vec<(File, String, Vec<Param>, Vec<Reason>)> = Vec::new();

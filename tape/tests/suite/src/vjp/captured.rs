@@ -6,16 +6,17 @@ use tape::{Gradients, NotSaved};
 use super::super::awkward::refused;
 use super::super::ops::{Adjoints, ByHand, Generated, Number, Ops, threads};
 use super::{buffer, eighths, unwritten};
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::vjp::captured_by_hand", captured::<f32, ByHand>),
-        Case::device("tape::vjp::captured_generated", captured::<f64, Generated>),
-        Case::device("tape::vjp::captured_scratch_by_hand", scratch::<f64, ByHand>),
-        Case::device("tape::vjp::captured_scratch_generated", scratch::<f32, Generated>),
-        Case::device("tape::vjp::what_a_capture_can_not_do", not_captured::<f32>),
-        Case::device("tape::vjp::captured_deterministic", deterministic::<f64>),
+    cases![
+        "tape::vjp",
+        device(captured_by_hand = captured::<f32, ByHand>),
+        device(captured_generated = captured::<f64, Generated>),
+        device(captured_scratch_by_hand = scratch::<f64, ByHand>),
+        device(captured_scratch_generated = scratch::<f32, Generated>),
+        device(what_a_capture_can_not_do = not_captured::<f32>),
+        device(captured_deterministic = deterministic::<f64>),
     ]
 }
 

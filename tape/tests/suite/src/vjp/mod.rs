@@ -5,22 +5,23 @@ use cuda_safe::{DeviceBuffer, Result, Stream};
 use tape::{Differentiable, Gradients, NotSaved, Op, Seeds, Tape, Variable};
 
 use super::ops::{Adjoints, ByHand, Generated, Number, Ops, Table, threads};
-use test_harness::{Case, Rng, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, Rng, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference};
 
 mod captured;
 mod refused;
 mod special;
 
 pub(super) fn cases() -> Vec<Case> {
-    let equal = vec![
-        Case::device("tape::vjp::bits_of_the_tape_f32", equal::<f32, ByHand>),
-        Case::device("tape::vjp::bits_of_the_tape_f64", equal::<f64, ByHand>),
-        Case::device("tape::vjp::bits_of_the_tape_generated_f32", equal::<f32, Generated>),
-        Case::device("tape::vjp::bits_of_the_tape_generated_f64", equal::<f64, Generated>),
-        Case::device("tape::vjp::deterministic_f32", deterministic::<f32>),
-        Case::device("tape::vjp::deterministic_f64", deterministic::<f64>),
-        Case::device("tape::vjp::scratch_memory_by_hand", scratch::<f64, ByHand>),
-        Case::device("tape::vjp::scratch_memory_generated", scratch::<f32, Generated>),
+    let equal = cases![
+        "tape::vjp",
+        device(bits_of_the_tape_f32 = equal::<f32, ByHand>),
+        device(bits_of_the_tape_f64 = equal::<f64, ByHand>),
+        device(bits_of_the_tape_generated_f32 = equal::<f32, Generated>),
+        device(bits_of_the_tape_generated_f64 = equal::<f64, Generated>),
+        device(deterministic_f32 = deterministic::<f32>),
+        device(deterministic_f64 = deterministic::<f64>),
+        device(scratch_memory_by_hand = scratch::<f64, ByHand>),
+        device(scratch_memory_generated = scratch::<f32, Generated>),
     ];
     [equal, captured::cases(), refused::cases(), special::cases()].concat()
 }

@@ -8,16 +8,17 @@ use super::super::ops::{
     Adjoints, ByHand, Generated, Number, Ops, module, register, spec, threads,
 };
 use super::{buffer, unwritten};
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::vjp::bad_input_by_hand", bad_input::<f32, ByHand>),
-        Case::device("tape::vjp::bad_input_generated", bad_input::<f64, Generated>),
-        Case::device("tape::vjp::shared_memory", overlap::<f32>),
-        Case::device("tape::vjp::values_that_are_gone", gone::<f64>),
-        Case::device("tape::vjp::what_was_not_saved", not_saved::<f32>),
-        Case::device("tape::vjp::outputs_without_a_gradient", without::<f64>),
+    cases![
+        "tape::vjp",
+        device(bad_input_by_hand = bad_input::<f32, ByHand>),
+        device(bad_input_generated = bad_input::<f64, Generated>),
+        device(shared_memory = overlap::<f32>),
+        device(values_that_are_gone = gone::<f64>),
+        device(what_was_not_saved = not_saved::<f32>),
+        device(outputs_without_a_gradient = without::<f64>),
     ]
 }
 

@@ -11,24 +11,25 @@ use super::super::awkward::refused;
 use super::super::generated::{differentiate, failure};
 use super::super::ops::{Number, Ops, module, register, spec, threads};
 use super::{buffer, eighths, elements, of_tape, same, unwritten};
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::vjp::vectors_and_gradients_that_are_not_aligned", vectors),
-        Case::device("tape::vjp::sixteen_bits", sixteen_bits),
-        Case::device("tape::vjp::numbers_of_a_structure", structure),
-        Case::device("tape::vjp::results_of_the_launch", results::<f64>),
-        Case::device("tape::vjp::values_that_the_adjoint_writes", private::<f32>),
-        Case::device("tape::vjp::parts_of_an_output", parts::<f64>),
-        Case::device("tape::vjp::launches_without_threads", no_threads::<f32>),
-        Case::device("tape::vjp::on_several_streams", streams::<f32>),
-        Case::device("tape::vjp::a_chain_by_hand", chain::<f64>),
+    cases![
+        "tape::vjp",
+        device(vectors_and_gradients_that_are_not_aligned),
+        device(sixteen_bits),
+        device(numbers_of_a_structure),
+        device(results_of_the_launch = results::<f64>),
+        device(values_that_the_adjoint_writes = private::<f32>),
+        device(parts_of_an_output = parts::<f64>),
+        device(launches_without_threads = no_threads::<f32>),
+        device(on_several_streams = streams::<f32>),
+        device(a_chain_by_hand = chain::<f64>),
     ]
 }
 
 /// A kernel of float4, whose gradients are given and wanted at any address.
-fn vectors(device: &TestDevice) -> TestResult {
+fn vectors_and_gradients_that_are_not_aligned(device: &TestDevice) -> TestResult {
     const N: usize = 70;
     let stream = device.stream()?;
     let program = Program::new(
@@ -137,7 +138,7 @@ unsafe impl Differentiable for Line {
     const ELEMENT: Element = Element::structure(12, FloatType::F32).numbers_at(&[0, 4]);
 }
 
-fn structure(device: &TestDevice) -> TestResult {
+fn numbers_of_a_structure(device: &TestDevice) -> TestResult {
     const N: usize = 500;
     let stream = device.stream()?;
     let made = spec::<f32>(

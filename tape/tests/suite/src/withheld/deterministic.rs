@@ -7,12 +7,13 @@ use super::super::ops::Number;
 use super::{
     BODIES, Gradients, Inputs, LOOPS, NETWORK, State, Uses, compare, each, gradients, made, stride,
 };
-use test_harness::{Case, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Rng, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::withheld::deterministic_bits_of_a_hundred_passes", hundred),
-        Case::device("tape::withheld::deterministic_bits_with_too_little_scratch", too_little),
+    cases![
+        "tape::withheld",
+        device(deterministic_bits_of_a_hundred_passes),
+        device(deterministic_bits_with_too_little_scratch),
     ]
 }
 
@@ -92,7 +93,7 @@ fn kernels() -> Vec<(String, LaunchConfig)> {
     covering.into_iter().chain(few).collect()
 }
 
-fn hundred(device: &TestDevice) -> TestResult {
+fn deterministic_bits_of_a_hundred_passes(device: &TestDevice) -> TestResult {
     let is_checked = device.is_instrumented() || std::env::var_os("CUDA_EMU_CHECK").is_some();
     let count = if is_checked { 3 } else { PASSES };
     for (kernel, launch) in kernels() {
@@ -102,7 +103,7 @@ fn hundred(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn too_little(device: &TestDevice) -> TestResult {
+fn deterministic_bits_with_too_little_scratch(device: &TestDevice) -> TestResult {
     let (kernel, launch) = (each(KEPT), LaunchConfig::cover(300, 64));
     for n in [33, 300] {
         one::<f32>(device, &kernel, n, launch, (5, &[None, Some(1), Some(3000), Some(1 << 20)]))?;

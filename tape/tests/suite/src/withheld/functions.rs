@@ -5,13 +5,13 @@ use tape::{Gradcheck, OpSpec, Oracle, Param, Seeds, Tape};
 
 use super::super::generated::{differentiate, failure, is_as_right_as_known};
 use super::super::ops::Number;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("tape::withheld::functions_composed", composed),
-        Case::fault("tape::withheld::functions_composed_of_floats", by_tangents)
-            .variables(&[("CUDA_EMU_TANGENTS", "1")]),
+    cases![
+        "tape::withheld",
+        device(functions_composed),
+        fault(functions_composed_of_floats).variables(&[("CUDA_EMU_TANGENTS", "1")]),
     ]
 }
 
@@ -143,7 +143,7 @@ fn inputs() -> Vec<f64> {
 
 /// The derivatives of doubles say little of those of floats, whose values round at each function: tangents are those at
 /// the values of the kernel.
-fn by_tangents(device: &TestDevice) -> TestResult {
+fn functions_composed_of_floats(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     // Differences, which a GPU has instead, launch the kernel for each number, and know less.
     let most = if device.runs_machine_code() { 33 } else { usize::MAX };
@@ -163,7 +163,7 @@ fn by_tangents(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-fn composed(device: &TestDevice) -> TestResult {
+fn functions_composed(device: &TestDevice) -> TestResult {
     let mut wrong = Vec::new();
     for (name, body) in BODIES {
         let one = || -> TestResult {

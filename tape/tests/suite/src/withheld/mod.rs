@@ -6,17 +6,18 @@ use tape::{Element, FloatType, Op, OpSpec, Param, Seeds, Tape, Variable};
 
 use super::generated::{differentiate, failure};
 use super::ops::Number;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 mod deterministic;
 mod functions;
 
 pub(super) fn cases() -> Vec<Case> {
-    let own = vec![
-        Case::device("tape::withheld::a_network_with_active_weights", network),
-        Case::device("tape::withheld::weights_that_many_threads_read", weights),
-        Case::device("tape::withheld::sums_by_atomics_in_grid_stride_loops", sums),
-        Case::device("tape::withheld::weights_that_no_thread_reads", unused),
+    let own = cases![
+        "tape::withheld",
+        device(a_network_with_active_weights),
+        device(weights_that_many_threads_read),
+        device(sums_by_atomics_in_grid_stride_loops),
+        device(weights_that_no_thread_reads),
     ];
     [own, functions::cases(), deterministic::cases()].concat()
 }
@@ -413,20 +414,20 @@ fn all(device: &TestDevice, kernels: &[(&str, String)], launches: Launches) -> T
     if wrong.is_empty() { Ok(()) } else { Err(Failure::new(wrong.join("\n"))) }
 }
 
-fn network(device: &TestDevice) -> TestResult {
+fn a_network_with_active_weights(device: &TestDevice) -> TestResult {
     all(device, &[("a network", each(NETWORK))], covering)
 }
 
-fn weights(device: &TestDevice) -> TestResult {
+fn weights_that_many_threads_read(device: &TestDevice) -> TestResult {
     all(device, &BODIES.map(|(name, body)| (name, each(body))), covering)
 }
 
-fn sums(device: &TestDevice) -> TestResult {
+fn sums_by_atomics_in_grid_stride_loops(device: &TestDevice) -> TestResult {
     all(device, &LOOPS.map(|(name, parts)| (name, stride(parts))), few)
 }
 
 /// A launch in which the weights are read behind a condition that no thread meets.
-fn unused(device: &TestDevice) -> TestResult {
+fn weights_that_no_thread_reads(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let kernel = each(&format!("if (s[0] > 100) {{ {NETWORK} }} else t[0] = s[1] * s[2];"));
     let op = made::<f32>(device, &kernel)?;

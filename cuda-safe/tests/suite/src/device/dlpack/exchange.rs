@@ -17,15 +17,18 @@ use super::super::framework::{Framework, RawTensor};
 use super::export::Given;
 use super::{Made, U32};
 use test_harness::programs::Basic;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("dlpack::exchange", exchange),
-        Case::device("dlpack::exchange_tables_that_are_refused", tables_that_are_refused),
-        Case::device("dlpack::allocators", allocators),
-        Case::device("dlpack::allocators_that_fail", allocators_that_fail),
-        Case::device("dlpack::allocators_under_a_capture", allocators_under_a_capture).serial(),
+    cases![
+        "dlpack",
+        device(exchange),
+        device(exchange_tables_that_are_refused),
+        device(allocators),
+        device(allocators_that_fail),
+        device(allocators_under_a_capture).serial(),
     ]
 }
 
@@ -218,7 +221,7 @@ fn exchange(device: &TestDevice) -> TestResult {
     no_drop_errors(context)
 }
 
-fn tables_that_are_refused(device: &TestDevice) -> TestResult {
+fn exchange_tables_that_are_refused(device: &TestDevice) -> TestResult {
     let context = device.context();
     // SAFETY: tables of the stand-in.
     unsafe {

@@ -11,21 +11,20 @@ use super::super::MS;
 use super::super::checks::{is_invalid, no_drop_errors};
 use super::super::framework::{Framework, success};
 use test_harness::programs::Delay;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("dlpack::round_trips", round_trips),
-        Case::device("dlpack::consumers_wait", consumers_wait),
-        Case::device(
-            "dlpack::deleted_behind_the_consumers_work",
-            deleted_behind_the_consumers_work,
-        )
-        .serial(),
-        Case::device("dlpack::deleted_while_captures_run", deleted_while_captures_run).serial(),
-        Case::device("dlpack::consumers_that_capture", consumers_that_capture).serial(),
-        Case::device("dlpack::exported_from_a_call", exported_from_a_call),
-        Case::device("dlpack::a_tensor_passed_on", a_tensor_passed_on),
+    cases![
+        "dlpack",
+        device(round_trips),
+        device(consumers_wait),
+        device(deleted_behind_the_consumers_work).serial(),
+        device(deleted_while_captures_run).serial(),
+        device(consumers_that_capture).serial(),
+        device(exported_from_a_call),
+        device(a_tensor_passed_on),
     ]
 }
 

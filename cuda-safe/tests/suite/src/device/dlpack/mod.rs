@@ -23,18 +23,19 @@ use super::MS;
 use super::checks::{is_invalid, no_drop_errors};
 use super::framework::{Framework, RawTensor};
 use test_harness::programs::{Basic, Delay};
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference};
 
 pub(crate) fn cases() -> Vec<Case> {
-    let mut cases = vec![
-        Case::device("dlpack::views_of_tensors", views_of_tensors),
-        Case::device("dlpack::rows_of_numbers", rows_of_numbers),
-        Case::device("dlpack::strides", strides),
-        Case::device("dlpack::every_type", every_type),
-        Case::device("dlpack::empty_tensors", empty_tensors),
-        Case::device("dlpack::kept_tensors", kept_tensors),
-        Case::device("dlpack::kept_beyond_the_stream", kept_beyond_the_stream),
-        Case::device("dlpack::dropped_inside_the_call", dropped_inside_the_call),
+    let mut cases = cases![
+        "dlpack",
+        device(views_of_tensors),
+        device(rows_of_numbers),
+        device(strides),
+        device(every_type),
+        device(empty_tensors),
+        device(kept_tensors),
+        device(kept_beyond_the_stream),
+        device(dropped_inside_the_call),
     ];
     cases.extend(refused::cases());
     cases.extend(export::cases());

@@ -13,15 +13,10 @@ use dlpark::{DlpackFlags, legacy, versioned};
 
 use super::super::checks::{is_invalid, no_drop_errors};
 use super::super::framework::{Framework, RawTensor};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("dlpack::oracle::layouts", layouts),
-        Case::device("dlpack::oracle::exported", exported),
-        Case::device("dlpack::oracle::imported", imported),
-        Case::device("dlpack::oracle::refused", refused),
-    ]
+    cases!["dlpack::oracle", device(layouts), device(exported), device(imported), device(refused),]
 }
 
 /// Both sides of the ABI have the same structures.

@@ -11,15 +11,16 @@ use cuda_safe::{DeviceBuffer, Result};
 use super::super::checks::is_invalid;
 use super::super::framework::Framework;
 use super::{F32, Made, U32};
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("dlpack::versions", versions),
-        Case::device("dlpack::tensors_that_are_refused", tensors_that_are_refused),
-        Case::device("dlpack::read_only", read_only),
-        Case::device("dlpack::overlaps", overlaps),
-        Case::device("dlpack::exports_that_are_refused", exports_that_are_refused),
+    cases![
+        "dlpack",
+        device(versions),
+        device(tensors_that_are_refused),
+        device(read_only),
+        device(overlaps),
+        device(exports_that_are_refused),
     ]
 }
 

@@ -9,13 +9,10 @@ use super::super::framework::{Framework, success};
 use super::export::Given;
 use super::{Made, U32};
 use test_harness::programs::Basic;
-use test_harness::{Case, Open, TestResult, count_launches, ensure_eq, first_difference};
+use test_harness::{Case, Open, TestResult, cases, count_launches, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::process("dlpack::a_second_device", a_second_device)
-            .variables(&[("CUDA_EMU_DEVICES", "2")]),
-    ]
+    cases!["dlpack", process(a_second_device).variables(&[("CUDA_EMU_DEVICES", "2")]),]
 }
 
 const N: usize = 1000;

@@ -10,20 +10,23 @@ use super::super::MS;
 use super::super::checks::{all_are, did_not_run, is_invalid, named, not_the_drivers};
 use super::{N, SHAPE, zeroed};
 use test_harness::programs::{Basic, Delay};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("graphs::a_node_changes", a_node_changes),
-        Case::device("graphs::a_node_beside_others", a_node_beside_others),
-        Case::device("graphs::a_change_that_fails", a_change_that_fails),
-        Case::device("graphs::recaptured", recaptured),
-        Case::device("graphs::clones", clones),
-        Case::device("graphs::children", children),
-        Case::device("graphs::dot", dot),
-        Case::device("graphs::parts", parts),
-        Case::device("graphs::conditions", conditions),
-        Case::device("graphs::loops", loops),
+    cases![
+        "graphs",
+        device(a_node_changes),
+        device(a_node_beside_others),
+        device(a_change_that_fails),
+        device(recaptured),
+        device(clones),
+        device(children),
+        device(dot),
+        device(parts),
+        device(conditions),
+        device(loops),
     ]
 }
 

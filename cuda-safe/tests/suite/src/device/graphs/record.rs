@@ -9,28 +9,31 @@ use super::super::MS;
 use super::super::checks::{all_are, did_not_run, has_panicked, is_invalid, named};
 use super::{N, SHAPE, zeroed};
 use test_harness::programs::{Basic, Delay};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("graphs::a_chain", a_chain),
-        Case::device("graphs::sizes", sizes),
-        Case::device("graphs::ordered_with_other_streams", ordered_with_other_streams),
-        Case::device("graphs::captured_while_in_use", captured_while_in_use),
-        Case::device("graphs::forks_wait_where_memory_asks", forks_wait_where_memory_asks),
-        Case::device("graphs::forks_joined_by_hand", forks_joined_by_hand),
-        Case::device("graphs::events_in_a_capture", events_in_a_capture),
-        Case::device("graphs::what_cannot_be_recorded", what_cannot_be_recorded),
-        Case::device("graphs::streams_of_ended_captures", streams_of_ended_captures),
-        Case::device("graphs::memory_of_the_graph", memory_of_the_graph),
-        Case::device("graphs::memory_that_escapes", memory_that_escapes),
-        Case::device("graphs::uploads_and_fills", uploads_and_fills),
-        Case::device("graphs::state_taken_back", state_taken_back),
-        Case::device("graphs::others_go_on", others_go_on),
-        Case::device("graphs::panics", panics),
-        Case::device("graphs::threads", threads),
-        Case::device("graphs::versions", versions),
-        Case::device("graphs::versions_in_the_order_of_writes", versions_in_order),
+    cases![
+        "graphs",
+        device(a_chain),
+        device(sizes),
+        device(ordered_with_other_streams),
+        device(captured_while_in_use),
+        device(forks_wait_where_memory_asks),
+        device(forks_joined_by_hand),
+        device(events_in_a_capture),
+        device(what_cannot_be_recorded),
+        device(streams_of_ended_captures),
+        device(memory_of_the_graph),
+        device(memory_that_escapes),
+        device(uploads_and_fills),
+        device(state_taken_back),
+        device(others_go_on),
+        device(panics),
+        device(threads),
+        device(versions),
+        device(versions_in_the_order_of_writes),
     ]
 }
 
@@ -441,7 +444,7 @@ fn versions(device: &TestDevice) -> TestResult {
 
 /// Of two writes the later one has the greater version: in one launch of a graph, also by a node that was
 /// changed, and by a graph in a graph. In both orders, as the buffers lie where they lie.
-fn versions_in_order(device: &TestDevice) -> TestResult {
+fn versions_in_the_order_of_writes(device: &TestDevice) -> TestResult {
     let (stream, basic) = (device.stream()?, Basic::of(device)?);
     let (n, basic) = (N as u64, &basic);
     let of = |buffer: &DeviceBuffer<u32>| buffer.allocation().version(buffer.byte_range());

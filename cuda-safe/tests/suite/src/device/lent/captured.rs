@@ -10,19 +10,22 @@ use super::super::checks::{is_invalid, no_drop_errors};
 use super::super::framework::Framework;
 use super::{counted, operate};
 use test_harness::programs::{Basic, Delay};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("lent::captured::launches", launches).serial(),
-        Case::device("lent::captured::scratch", scratch).serial(),
-        Case::device("lent::captured::memory_of_ours_is_kept", memory_of_ours_is_kept).serial(),
-        Case::device("lent::captured::unfinished_work", unfinished_work).serial(),
-        Case::device("lent::captured::what_is_refused", what_is_refused).serial(),
-        Case::device("lent::captured::what_outlives_the_call", what_outlives_the_call).serial(),
-        Case::device("lent::captured::graphs_in_graphs", graphs_in_graphs).serial(),
-        Case::device("lent::captured::invalidated_before", invalidated_before).serial(),
-        Case::device("lent::captured::given_up", given_up).serial(),
+    cases![
+        "lent::captured",
+        device(launches).serial(),
+        device(scratch).serial(),
+        device(memory_of_ours_is_kept).serial(),
+        device(unfinished_work).serial(),
+        device(what_is_refused).serial(),
+        device(what_outlives_the_call).serial(),
+        device(graphs_in_graphs).serial(),
+        device(invalidated_before).serial(),
+        device(given_up).serial(),
     ]
 }
 

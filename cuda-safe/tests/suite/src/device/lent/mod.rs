@@ -13,22 +13,25 @@ use super::MS;
 use super::checks::is_invalid;
 use super::framework::{Framework, success};
 use test_harness::programs::{Basic, Delay};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{
+    Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference,
+};
 
 pub(crate) fn cases() -> Vec<Case> {
-    let mut cases = vec![
-        Case::device("lent::a_stream_for_a_call", a_stream_for_a_call),
-        Case::device("lent::the_legacy_stream", the_legacy_stream),
-        Case::device("lent::a_thread_without_a_context", a_thread_without_a_context),
-        Case::device("lent::a_thread_with_another_context", a_thread_with_another_context),
-        Case::device("lent::one_stream_over_all_calls", one_stream_over_all_calls),
-        Case::device("lent::memory_outlives_its_call", memory_outlives_its_call),
-        Case::device("lent::memory_of_the_legacy_stream", memory_of_the_legacy_stream),
-        Case::device("lent::used_on_other_streams", used_on_other_streams),
-        Case::device("lent::freed_behind_a_long_kernel", freed_behind_a_long_kernel),
-        Case::device("lent::copies_of_every_size", copies_of_every_size),
-        Case::device("lent::two_threads_at_once", two_threads_at_once),
-        Case::device("lent::a_call_that_panics", a_call_that_panics),
+    let mut cases = cases![
+        "lent",
+        device(a_stream_for_a_call),
+        device(the_legacy_stream),
+        device(a_thread_without_a_context),
+        device(a_thread_with_another_context),
+        device(one_stream_over_all_calls),
+        device(memory_outlives_its_call),
+        device(memory_of_the_legacy_stream),
+        device(used_on_other_streams),
+        device(freed_behind_a_long_kernel),
+        device(copies_of_every_size),
+        device(two_threads_at_once),
+        device(a_call_that_panics),
     ];
     cases.extend(refused::cases());
     cases.extend(captured::cases());

@@ -7,19 +7,20 @@ use super::super::checks::{is_invalid, no_drop_errors};
 use super::super::framework::Framework;
 use super::counted;
 use test_harness::programs::Basic;
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("lent::streams_that_are_refused", streams_that_are_refused),
-        Case::device("lent::a_call_in_a_call", a_call_in_a_call),
-        Case::device("lent::a_handle_after_its_call", a_handle_after_its_call),
-        Case::device("lent::a_handle_in_another_thread", a_handle_in_another_thread),
-        Case::device("lent::views_that_overlap", views_that_overlap),
-        Case::device("lent::addresses_that_are_refused", addresses_that_are_refused),
-        Case::device("lent::memory_after_its_call", memory_after_its_call),
-        Case::device("lent::a_graph_with_lent_memory", a_graph_with_lent_memory),
-        Case::device("lent::a_blocking_stream_is_captured", a_blocking_stream_is_captured).serial(),
+    cases![
+        "lent",
+        device(streams_that_are_refused),
+        device(a_call_in_a_call),
+        device(a_handle_after_its_call),
+        device(a_handle_in_another_thread),
+        device(views_that_overlap),
+        device(addresses_that_are_refused),
+        device(memory_after_its_call),
+        device(a_graph_with_lent_memory),
+        device(a_blocking_stream_is_captured).serial(),
     ]
 }
 

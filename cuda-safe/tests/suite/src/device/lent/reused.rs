@@ -7,18 +7,19 @@ use cuda_safe::Allocation;
 use crate::device::checks::is_invalid;
 use crate::device::framework::Framework;
 use test_harness::programs::Basic;
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq, first_difference};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq, first_difference};
 
 use super::counted;
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("lent::reused::a_handle_of_an_earlier_call", a_handle_of_an_earlier_call),
-        Case::device("lent::reused::a_weak_handle", a_weak_handle),
-        Case::device("lent::reused::versions_begin_anew", versions_begin_anew),
-        Case::device("lent::reused::views_on_another_stream", views_on_another_stream),
-        Case::device("lent::reused::more_streams_than_are_kept", more_streams_than_are_kept),
-        Case::device("lent::reused::more_views_than_are_kept", more_views_than_are_kept),
+    cases![
+        "lent::reused",
+        device(a_handle_of_an_earlier_call),
+        device(a_weak_handle),
+        device(versions_begin_anew),
+        device(views_on_another_stream),
+        device(more_streams_than_are_kept),
+        device(more_views_than_are_kept),
     ]
 }
 

@@ -4,17 +4,18 @@ use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Recaptured, Stream};
 
 use super::{Side, apart, count, joined, words};
 use crate::device::checks::no_drop_errors;
-use test_harness::{Case, TestDevice, TestResult, count_launches, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, cases, count_launches, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::several("several::ring", ring),
-        Case::several("several::ring_without_access", ring_without_access),
-        Case::several("several::ring_of_forks", ring_of_forks),
-        Case::several("several::kernels_use_peers", kernels_use_peers),
-        Case::several("several::recaptured", recaptured),
-        Case::several("several::in_other_graphs", in_other_graphs),
-        Case::several("several::dropped_while_it_runs", dropped_while_it_runs),
+    cases![
+        "several",
+        several(ring),
+        several(ring_without_access),
+        several(ring_of_forks),
+        several(kernels_use_peers),
+        several(recaptured),
+        several(in_other_graphs),
+        several(dropped_while_it_runs),
     ]
 }
 

@@ -6,14 +6,15 @@ use cuda_safe::{Context, DeviceBuffer, Error, ErrorKind, Result, Stream, Unified
 
 use super::super::checks::{has_panicked, no_drop_errors};
 use super::{Side, apart, count, is_invalid, joined};
-use test_harness::{Case, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::several("several::wrong_contexts", wrong_contexts),
-        Case::several("several::closures_that_fail", closures_that_fail),
-        Case::several("several::what_cannot_be_recorded", what_cannot_be_recorded),
-        Case::several("several::streams_that_have_ended", streams_that_have_ended),
+    cases![
+        "several",
+        several(wrong_contexts),
+        several(closures_that_fail),
+        several(what_cannot_be_recorded),
+        several(streams_that_have_ended),
     ]
 }
 

@@ -11,14 +11,16 @@ use super::MS;
 use super::checks::is_invalid;
 use test_harness::programs::{Basic, Delay};
 use test_harness::{
-    Case, Failure, TestDevice, TestResult, count_launches, ensure, ensure_eq, first_difference,
+    Case, Failure, TestDevice, TestResult, cases, count_launches, ensure, ensure_eq,
+    first_difference,
 };
 
 pub(crate) fn cases() -> Vec<Case> {
-    let cases = vec![
-        Case::several("several::opened", opened),
-        Case::several("several::copies_of_every_size", copies_of_every_size),
-        Case::several("several::copies_of_graphs_memory", copies_of_graphs_memory),
+    let cases = cases![
+        "several",
+        several(opened),
+        several(copies_of_every_size),
+        several(copies_of_graphs_memory),
     ];
     [cases, graphs::cases(), order::cases(), misuse::cases()].concat()
 }

@@ -5,14 +5,15 @@ use std::sync::Barrier;
 use cuda_safe::{Context, DeviceBuffer, GraphExec};
 
 use super::{MS, Side, count, joined};
-use test_harness::{Case, Failure, TestDevice, TestResult};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::several("several::copies_wait_for_slow_kernels", copies_wait_for_slow_kernels),
-        Case::several("several::writers_wait_for_graphs", writers_wait_for_graphs),
-        Case::several("several::branches_are_ordered_by_memory", branches_are_ordered_by_memory),
-        Case::several("several::threads", threads),
+    cases![
+        "several",
+        several(copies_wait_for_slow_kernels),
+        several(writers_wait_for_graphs),
+        several(branches_are_ordered_by_memory),
+        several(threads),
     ]
 }
 

@@ -13,15 +13,16 @@ use program::Program;
 
 use test_harness::lab::Lab;
 use test_harness::table::Behaviour;
-use test_harness::{Case, Failure, Rng, TestResult, deep, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestResult, cases, deep, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::host("order::the_checker", check::finds_missing_waits),
-        Case::host("order::random_programs", random_programs),
-        Case::host("order::one_stream", one_stream),
-        Case::host("order::a_writer_after_many_readers", many_readers),
-        Case::host("order::threads", threads::share_buffers),
+    cases![
+        "order",
+        host(the_checker = check::finds_missing_waits),
+        host(random_programs),
+        host(one_stream),
+        host(a_writer_after_many_readers),
+        host(threads = threads::share_buffers),
     ]
 }
 
@@ -68,7 +69,7 @@ fn one_stream() -> TestResult {
 }
 
 /// More readers than an allocation remembers one by one: a writer elsewhere comes after all.
-fn many_readers() -> TestResult {
+fn a_writer_after_many_readers() -> TestResult {
     let behaviour = Behaviour { named_launches: true, ..Behaviour::default() };
     let lab = Lab::with(behaviour, &[])?;
     let (home, writer) = (lab.context.stream()?, lab.context.stream()?);

@@ -12,22 +12,23 @@ use super::super::mesh_points::{soup, upload};
 use super::super::{near, points, refused, slopes, wide};
 use super::{POINT, differentiate, each, same_sums, same_vectors, threads};
 use crate::Geometry;
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 /// Three gradients of a launch.
 type Gradients<T> = (Vec<T>, Vec<f32>, Vec<f32>);
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::queries::closest_points", closest_points),
-        Case::device("gradients::queries::closest_points_of_bad_faces", bad_faces),
-        Case::device("gradients::queries::without_gradients_of_vertices", constant_mesh),
-        Case::device("gradients::queries::signed_distances", signed_distances),
-        Case::device("gradients::queries::distances_of_zero", zero),
-        Case::device("gradients::queries::normals_and_positions", normals),
-        Case::device("gradients::queries::faces_within_a_ball", within_ball),
-        Case::device("gradients::queries::steps_towards_a_surface", steps),
-        Case::device("gradients::queries::meshes_that_change", changed),
+    cases![
+        "gradients::queries",
+        device(closest_points),
+        device(closest_points_of_bad_faces),
+        device(without_gradients_of_vertices),
+        device(signed_distances),
+        device(distances_of_zero),
+        device(normals_and_positions = normals),
+        device(faces_within_a_ball),
+        device(steps_towards_a_surface = steps),
+        device(meshes_that_change),
     ]
 }
 
@@ -126,7 +127,7 @@ fn closest_points(device: &TestDevice) -> TestResult {
 }
 
 /// Faces that are lines, points and slivers, that share vertices and lie on each other; queries on them.
-fn bad_faces(device: &TestDevice) -> TestResult {
+fn closest_points_of_bad_faces(device: &TestDevice) -> TestResult {
     let (stream, mut rng, op) = (device.stream()?, device.rng(1501), closest(device)?);
     let mut bad = soup(&mut rng, 12);
     let first = bad.points.len() as u32;
@@ -155,7 +156,7 @@ fn bad_faces(device: &TestDevice) -> TestResult {
 }
 
 /// A mesh as an argument without a gradient: that by queries is the same.
-fn constant_mesh(device: &TestDevice) -> TestResult {
+fn without_gradients_of_vertices(device: &TestDevice) -> TestResult {
     let (stream, mut rng, n) = (device.stream()?, device.rng(1502), 200);
     let mesh = upload(device, &stream, &soup(&mut rng, 20))?;
     let plain = Param::argument::<MeshView<'_>>("mesh");
@@ -275,7 +276,7 @@ fn signed_distances(device: &TestDevice) -> TestResult {
 }
 
 /// Points inside a face, on an edge and at a vertex of a cube.
-fn zero(device: &TestDevice) -> TestResult {
+fn distances_of_zero(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let cube = shapes::cube(1.0)?;
     let mesh = upload(device, &stream, &cube)?;
@@ -365,7 +366,7 @@ extern "C" __global__ void ball(geom::Mesh mesh, const geom::vec3<float>* x, flo
 }"#;
 
 /// A sum over faces, all of which are near enough.
-fn within_ball(device: &TestDevice) -> TestResult {
+fn faces_within_a_ball(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1505));
     let soup = soup(&mut rng, 30);
     let mesh = upload(device, &stream, &soup)?;
@@ -478,7 +479,7 @@ fn steps(device: &TestDevice) -> TestResult {
 }
 
 /// A mesh that is refitted before the pass, and one whose points were changed.
-fn changed(device: &TestDevice) -> TestResult {
+fn meshes_that_change(device: &TestDevice) -> TestResult {
     let (stream, mut rng, n) = (device.stream()?, device.rng(1507), 20);
     let (op, soup) = (closest(device)?, soup(&mut rng, 10));
     let queries = DeviceBuffer::from_slice(&stream, &points(&mut rng, n, 1.0))?;

@@ -9,15 +9,16 @@ use tape::{Differentiable, Element, Op, Param, Seeds, Tape, Variable};
 use super::super::{fine_slopes, points, refused, within};
 use super::{differentiate, input, threads};
 use crate::Geometry;
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::queries::densities_f32", densities::<f32>),
-        Case::device("gradients::queries::densities_f64", densities::<f64>),
-        Case::device("gradients::queries::densities_in_periodic_boxes", periodic),
-        Case::device("gradients::queries::nearest_neighbors", nearest),
-        Case::device("gradients::queries::grids_that_change", changed),
+    cases![
+        "gradients::queries",
+        device(densities_f32 = densities::<f32>),
+        device(densities_f64 = densities::<f64>),
+        device(densities_in_periodic_boxes),
+        device(nearest_neighbors = nearest),
+        device(grids_that_change),
     ]
 }
 
@@ -248,7 +249,7 @@ where
     Ok(())
 }
 
-fn periodic(device: &TestDevice) -> TestResult {
+fn densities_in_periodic_boxes(device: &TestDevice) -> TestResult {
     let body = KERNELS[0].1;
     let op32 = op::<f32>(device, "by_cell", body)?;
     let op64 = op::<f64>(device, "by_cell", body)?;
@@ -319,7 +320,7 @@ fn nearest(device: &TestDevice) -> TestResult {
 
 /// A grid that is built again before the pass; and an array that was changed since the grid was built: then distances
 /// are those of the array.
-fn changed(device: &TestDevice) -> TestResult {
+fn grids_that_change(device: &TestDevice) -> TestResult {
     let (stream, mut rng, n) = (device.stream()?, device.rng(1531), 40);
     let op = op::<f32>(device, KERNELS[1].0, KERNELS[1].1)?;
     let host = points(&mut rng, n, 0.5);

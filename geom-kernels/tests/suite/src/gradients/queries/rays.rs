@@ -9,13 +9,10 @@ use tape::{Differentiable, Element, Op, Seeds, Tape};
 use super::super::mesh_points::{soup, upload};
 use super::super::points;
 use super::{differentiate, each, same_sums, same_vectors, threads};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::queries::nearest_hits", nearest),
-        Case::device("gradients::queries::sums_over_hits", all_hits),
-    ]
+    cases!["gradients::queries", device(nearest_hits), device(sums_over_hits),]
 }
 
 const NEAREST: &str = r#"
@@ -45,7 +42,7 @@ fn rays(rng: &mut Rng, mesh: &TriangleMesh, n: usize) -> Vec<Ray> {
     (0..n).map(one).collect()
 }
 
-fn nearest(device: &TestDevice) -> TestResult {
+fn nearest_hits(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1510));
     let op = op(device, NEAREST, "hit", RayHit::ELEMENT)?;
     let mut soup = soup(&mut rng, 15);
@@ -105,7 +102,7 @@ extern "C" __global__ void hits(geom::Mesh mesh, const geom::MeshRay* rays, floa
 }"#;
 
 /// A sum over all hits, against a sum over meshes of one face.
-fn all_hits(device: &TestDevice) -> TestResult {
+fn sums_over_hits(device: &TestDevice) -> TestResult {
     let (stream, mut rng) = (device.stream()?, device.rng(1511));
     let all = op(device, ALL, "hits", Element::F32)?;
     let sphere = shapes::icosphere(1, 1.0)?;

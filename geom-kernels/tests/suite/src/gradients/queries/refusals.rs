@@ -7,13 +7,14 @@ use tape::ptx_ad::Reason;
 use tape::{DifferentiateError, Element, Param};
 
 use super::{POINT, each, spec, try_differentiate};
-use test_harness::{Case, Failure, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::queries::copies_are_refused", copies),
-        Case::device("gradients::queries::results_without_gradients_are_refused", results),
-        Case::device("gradients::queries::what_does_not_matter_is_accepted", accepted),
+    cases![
+        "gradients::queries",
+        device(copies_are_refused),
+        device(results_without_gradients_are_refused),
+        device(what_does_not_matter_is_accepted),
     ]
 }
 
@@ -51,7 +52,7 @@ fn refused(device: &TestDevice, a: Param, text: &str, reason: &Reason, part: &st
 
 const ARRAY: &str = "give the array that the grid was built from";
 
-fn copies(device: &TestDevice) -> TestResult {
+fn copies_are_refused(device: &TestDevice) -> TestResult {
     let grid = || Param::argument::<GridView<'_, f32>>("a");
     for body in [
         "float s = 0; for_each_neighbor(a, x[i], 0.5f, [&](const Neighbor<float>& j) { s += j.distance_squared; }); out[i] = s;",
@@ -79,7 +80,7 @@ fn copies(device: &TestDevice) -> TestResult {
     )
 }
 
-fn results(device: &TestDevice) -> TestResult {
+fn results_without_gradients_are_refused(device: &TestDevice) -> TestResult {
     let mesh = || Param::argument::<MeshView<'_>>("a");
     let text = kernel("mesh.cuh", "geom::Mesh", "out[i] = winding_number(a, x[i]);");
     refused(device, mesh(), &text, &Reason::Lost, "the result of this query has no gradient")?;
@@ -97,7 +98,7 @@ fn results(device: &TestDevice) -> TestResult {
 }
 
 /// Comparisons, indices and `stop`.
-fn accepted(device: &TestDevice) -> TestResult {
+fn what_does_not_matter_is_accepted(device: &TestDevice) -> TestResult {
     let grid = || Param::argument::<GridView<'_, f32>>("a");
     for body in [
         "float s = 0; for_each_neighbor(a, x[i], 0.5f, [&](const Neighbor<float>& j) { if (j.distance_squared > 0.1f) s += x[j.index].x; }); out[i] = s;",

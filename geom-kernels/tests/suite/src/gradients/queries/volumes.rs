@@ -8,13 +8,14 @@ use tape::{Differentiable, Op, Param, Seeds, Tape};
 use super::super::volume::{Kind, SHIFT, VOXEL, on_index, volume};
 use super::super::{points, refused};
 use super::{differentiate, each, input, threads};
-use test_harness::{Case, Failure, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::device("gradients::queries::samples_of_volumes", samples),
-        Case::device("gradients::queries::samples_of_arrays", arrays),
-        Case::device("gradients::queries::volumes_with_gradients", watched),
+    cases![
+        "gradients::queries",
+        device(samples_of_volumes),
+        device(samples_of_arrays),
+        device(volumes_with_gradients),
     ]
 }
 
@@ -159,7 +160,7 @@ where
     Ok(())
 }
 
-fn samples(device: &TestDevice) -> TestResult {
+fn samples_of_volumes(device: &TestDevice) -> TestResult {
     by_position::<f32, f32>(device, "float", "float")?;
     by_position::<f32, f64>(device, "float", "double")?;
     by_position::<f64, f64>(device, "double", "double")?;
@@ -218,14 +219,14 @@ where
     Ok(())
 }
 
-fn arrays(device: &TestDevice) -> TestResult {
+fn samples_of_arrays(device: &TestDevice) -> TestResult {
     by_array::<f32, f32>(device, "float", "float")?;
     by_array::<f64, f64>(device, "double", "double")?;
     by_array::<[f32; 3], f32>(device, "geom::vec3<float>", "float")
 }
 
 /// The values of the volume itself have no gradient in a kernel.
-fn watched(device: &TestDevice) -> TestResult {
+fn volumes_with_gradients(device: &TestDevice) -> TestResult {
     let (stream, n) = (device.stream()?, 1);
     let volume = volume::<f32>(device, &stream)?;
     let op = of_volume::<f32, f32>(device, "trilinear", "float", "float")?;
