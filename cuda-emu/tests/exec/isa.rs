@@ -1,5 +1,5 @@
 //! Texts that no GPU loads: instructions that the text's `.target` or `.version` does not have, state spaces, functions
-//! that nothing defines. The generated instructions have a test of the integration tests.
+//! that nothing defines. The generated instructions have a test in `suite`.
 
 use cuda_emu::exec::{LoadError, Program};
 use cuda_sys::CUresult;

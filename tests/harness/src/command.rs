@@ -32,7 +32,7 @@ pub(crate) struct Command {
 impl Command {
     pub(crate) fn parse(given: impl IntoIterator<Item = String>) -> Result<Self, String> {
         let mut given = given.into_iter();
-        let mut for_libtest = vec!["integration".to_owned()];
+        let mut for_libtest = vec!["suite".to_owned()];
         let mut command = Self {
             arguments: Arguments::default(),
             filters: Vec::new(),

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use libtest_mimic::{Failed, Trial};
+use nvrtc::Nvrtc;
 use test_support::time::Began;
 
 use super::child::{run_as_child, run_in_child};
@@ -79,6 +80,14 @@ fn run(cases: &[Case]) -> ExitCode {
     // A tier of which this program has no test is none of its.
     let wants =
         |tier: &str| command.wants_tier(tier) && cases.iter().any(|case| is_of_tier(case, tier));
+    let needs_compiler = DEVICE_TIERS.iter().chain(&["compile", "sweep"]).any(|tier| wants(tier));
+    if needs_compiler
+        && !command.arguments.list
+        && let Err(error) = Nvrtc::find()
+    {
+        eprintln!("{error}\nthe tests compile kernels: `cargo xtask setup` fetches NVRTC, once");
+        return ExitCode::FAILURE;
+    }
     let mut reports = Vec::new();
     for (tier, run) in
         [("host", host as RunTier), ("compile", compile), ("tools", tools), ("sweep", sweep)]

@@ -236,7 +236,11 @@ fn device_tests(
     seed: &str,
     programs: &[PathBuf],
 ) -> Result<(Report, Vec<String>, bool), Error> {
-    let (mut all, mut problems, mut python) = (Report::default(), Vec::new(), false);
+    let (mut all, mut problems) = (Report::default(), Vec::new());
+    // Named once: each look at what was downloaded takes a while.
+    let mut named = Command::new("");
+    given(&mut named, request, seed)?;
+    let python = setup::name_python(&mut named)?;
     for ((folder, _), path) in PROGRAMS.iter().zip(programs) {
         if path.as_os_str().is_empty() {
             problems.push(format!("the device tests of {folder} were not built"));
@@ -244,8 +248,8 @@ fn device_tests(
         }
         println!("\ndevice tests of {folder}");
         let mut program = process::program(path);
-        given(&mut program, request, seed)?;
-        python = setup::name_python(&mut program)?;
+        let variables = named.get_envs();
+        program.envs(variables.filter_map(|(name, value)| Some((name, value?))));
         match device_tests_of(request, folder, &mut program) {
             Ok((report, status)) => {
                 if !status.success() && report.tiers.iter().all(|tier| tier.tally.failed == 0) {

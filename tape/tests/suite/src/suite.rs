@@ -70,10 +70,11 @@ const SLOW: [&str; 25] = [
 ];
 
 /// Tests that take little time, and launch the kernels of the crate.
-const CHECKED: [&str; 5] = [
+const CHECKED: [&str; 6] = [
     "tape::awkward::overlapping_slices",
     "tape::awkward::scattered_sums_f64",
     "tape::values::scratch_overflow_f32",
     "tape::graphs::forward_and_backward_in_one",
     "tape::unwritten::primals",
+    "tape::stale::generated_written_before_it_is_used",
 ];

@@ -1,5 +1,5 @@
-//! The proofs that docs/soundness.md names exist. Cases of the integration tests know their names themselves: the case
-//! `soundness_names` there checks those.
+//! The proofs that docs/soundness.md names exist. The device tests know their names themselves: the case
+//! `soundness_names` of the integration tests checks those.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -89,7 +89,7 @@ fn pairs_of(device: &TestDevice) -> Result<Vec<String>, Failure> {
 /// The recorded hashes under a name, of these texts.
 fn recorded(name: &str) -> Result<Vec<String>, Failure> {
     let goldens: Value = serde_json::from_str(GOLDENS)?;
-    let how = format!("on a GPU, integration {RECORD} cuda-emu/tests/suite/golden/generated.json");
+    let how = format!("on a GPU, suite {RECORD} cuda-emu/tests/suite/golden/generated.json");
     let lines =
         goldens[name].as_array().ok_or_else(|| Failure::new(format!("not recorded: {how}")))?;
     ensure_eq!(goldens["sha256"].as_str(), Some(texts().as_str()), "stale goldens: {how}");
