@@ -76,7 +76,7 @@ fn seeds() -> u64 {
 
 /// How many seeds another run gives to a test. Together the tests of all crates have as many as `cargo xtask test` wants.
 fn share() -> u64 {
-    if sample::effort() == Effort::Quick { 4 } else { 16 }
+    if sample::effort() == Effort::Quick { 2 } else { 8 }
 }
 
 /// The first seed after 0, drawn for this run.
