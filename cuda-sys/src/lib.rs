@@ -10,6 +10,8 @@ mod error;
 #[cfg(feature = "libraries")]
 mod libraries;
 mod library;
+#[cfg(feature = "nccl")]
+pub mod nccl;
 #[cfg(feature = "noop")]
 pub mod noop;
 mod nvjitlink;

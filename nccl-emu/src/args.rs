@@ -1,6 +1,6 @@
 //! Converts the arguments of the C functions to the crate's types.
 
-use core::ffi::{c_char, c_int};
+use core::ffi::c_int;
 use core::ptr;
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,7 +11,7 @@ use crate::kernel::{self, Element};
 use crate::plan::{Message, Op, Reduction};
 use crate::rank::Link;
 use crate::types::{
-    Buffer, BufferMut, NCCL_API_MAGIC, NCCL_CONFIG_UNDEF_INT, NCCL_UNIQUE_ID_BYTES, ncclComm_t,
+    Buffer, BufferMut, NCCL_CONFIG_MAGIC, NCCL_CONFIG_UNDEF_INT, NCCL_UNIQUE_ID_BYTES, ncclComm_t,
     ncclConfig_t, ncclDataType_t, ncclRedOp_t, ncclUniqueId,
 };
 
@@ -32,7 +32,7 @@ pub(crate) fn unique_id(number: u64) -> ncclUniqueId {
     let mut id = ncclUniqueId { internal: [0; NCCL_UNIQUE_ID_BYTES] };
     let bytes = MAGIC.into_iter().chain(process()).chain(number.to_le_bytes());
     for (place, byte) in id.internal.iter_mut().zip(bytes) {
-        *place = byte as c_char;
+        *place = byte;
     }
     id
 }
@@ -41,7 +41,7 @@ pub(crate) fn unique_id(number: u64) -> ncclUniqueId {
 pub(crate) fn id(id: &ncclUniqueId) -> Result<u64> {
     let mut number = [0; 8];
     for (byte, from) in number.iter_mut().zip(&id.internal[24..]) {
-        *byte = *from as u8;
+        *byte = *from;
     }
     let number = u64::from_le_bytes(number);
     if *id == unique_id(number) {
@@ -85,7 +85,7 @@ pub(crate) unsafe fn config(config: *const ncclConfig_t, default: Config) -> Res
     // SAFETY: the first fields are those of every version; the caller's promise.
     let (size, magic) = unsafe { ((*config).size, (*config).magic) };
     let least = core::mem::offset_of!(ncclConfig_t, netName);
-    if magic != NCCL_API_MAGIC || size < least {
+    if magic != NCCL_CONFIG_MAGIC || size < least {
         return Err(Error::argument("config is not initialized by NCCL_CONFIG_INITIALIZER"));
     }
     let mut read = ncclConfig_t::default();

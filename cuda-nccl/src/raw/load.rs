@@ -6,10 +6,10 @@ use core::fmt;
 use std::path::Path;
 
 use cuda_safe::nvrtc::{self, Attempt};
+use cuda_sys::nccl::{nccl_version, ncclResult_t};
 use libloading::Library;
 
 use super::table::NcclFns;
-use super::types::{nccl_version, ncclResult_t};
 use crate::sync::Lock;
 
 /// The oldest version that is taken: 2.18, which has non-blocking communicators and `ncclCommSplit`.

@@ -2,12 +2,11 @@
 //!
 //! The declarations are written by hand from `nccl.h` of NCCL 2.18 to 2.28. NCCL exports each function under one name,
 //! whose ABI it has never changed: a new version adds functions, and fields at the end of [`ncclConfig_t`].
-#![allow(non_camel_case_types, non_upper_case_globals, reason = "the library's names")]
 
 mod load;
 mod table;
-mod types;
 
+#[doc(no_inline)]
+pub use cuda_sys::nccl::*;
 pub use load::{LoadError, MissingSymbol, Nccl, OLDEST, version_text};
 pub use table::NcclFns;
-pub use types::*;

@@ -2,12 +2,12 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
-use cuda_safe::sys::CUstream;
-
-use super::load::{MissingSymbol, Nccl};
-use super::types::{
+use cuda_sys::CUstream;
+use cuda_sys::nccl::{
     ncclComm_t, ncclConfig_t, ncclDataType_t, ncclRedOp_t, ncclResult_t, ncclUniqueId,
 };
+
+use super::load::{MissingSymbol, Nccl};
 
 macro_rules! table {
     ($($since:literal $name:ident ( $($arg:ident : $ty:ty),* $(,)? ) -> $ret:ty;)*) => {

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
@@ -84,7 +84,7 @@ struct End {
 /// What makes ranks belong together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Together {
-    Id([c_char; 128]),
+    Id([u8; 128]),
     /// The parent's, the number of the split, and the colour.
     Split(usize, usize, c_int),
 }

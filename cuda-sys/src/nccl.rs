@@ -1,10 +1,11 @@
-//! The types of `nccl.h`.
+//! The types of `nccl.h`, of NCCL 2.18 to 2.28, written by hand. A new version adds fields at the end of [`ncclConfig_t`].
+#![allow(non_camel_case_types, non_upper_case_globals, reason = "the library's names")]
 
 use core::ffi::{c_char, c_int, c_uint};
 use core::mem::{offset_of, size_of};
 use core::ptr;
 
-/// The target of a communicator's handle.
+/// What a communicator points to.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ncclComm {
@@ -87,7 +88,7 @@ values! {
 }
 
 values! {
-    /// The operation of a reduction.
+    /// The operation of a reduction. Numbers from 5 on are those of `ncclRedOpCreatePreMulSum`.
     ncclRedOp_t:
     ncclSum = 0,
     ncclProd = 1,
@@ -96,9 +97,16 @@ values! {
     ncclAvg = 4,
 }
 
+values! {
+    /// Where the scalar of `ncclRedOpCreatePreMulSum` is, and when it is read.
+    ncclScalarResidence_t:
+    ncclScalarDevice = 0,
+    ncclScalarHostImmediate = 1,
+}
+
 /// An integer of the configuration that is not set.
 pub const NCCL_CONFIG_UNDEF_INT: c_int = c_int::MIN;
-/// The bytes of a configuration after its size.
+/// The first bytes of a configuration after its size.
 pub const NCCL_CONFIG_MAGIC: c_uint = 0xcafe_beef;
 /// The colour of a rank that joins no communicator of a split.
 pub const NCCL_SPLIT_NOCOLOR: c_int = -1;
@@ -113,8 +121,7 @@ pub const fn nccl_version(major: c_int, minor: c_int, patch: c_int) -> c_int {
     }
 }
 
-/// The settings of a communicator, as NCCL 2.28 has them. [`ncclConfig_t::of_version`] makes one that an older NCCL
-/// takes.
+/// The settings of a communicator, as NCCL 2.28 has them. [`ncclConfig_t::of_version`] makes one that an older NCCL takes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[allow(non_snake_case, reason = "the library's names")]
@@ -169,7 +176,7 @@ impl ncclConfig_t {
         } else if version >= nccl_version(2, 27, 0) {
             offset_of!(Self, nChannelsPerNetPeer)
         } else {
-            // The size of 2.18, with the padding that `trafficClass` fills from 2.25 on.
+            // Of 2.18, with the padding that `trafficClass` fills from 2.25 on.
             offset_of!(Self, commName)
         };
         let version = if version > known { known } else { version };
@@ -192,6 +199,13 @@ impl ncclConfig_t {
             nChannelsPerNetPeer: UNSET,
             nvlinkCentricSched: UNSET,
         }
+    }
+}
+
+impl Default for ncclConfig_t {
+    /// `NCCL_CONFIG_INITIALIZER` of NCCL 2.28.
+    fn default() -> Self {
+        Self::of_version(nccl_version(2, 28, 0))
     }
 }
 
@@ -220,6 +234,8 @@ mod tests {
         assert_eq!(offset_of!(ncclConfig_t, blocking), 16);
         assert_eq!(offset_of!(ncclConfig_t, netName), 32);
         assert_eq!(offset_of!(ncclConfig_t, trafficClass), 44);
+        assert_eq!(offset_of!(ncclConfig_t, commName), 48);
+        assert_eq!(offset_of!(ncclConfig_t, nvlinkCentricSched), 76);
         assert_eq!(offset_of!(ncclConfig_t, collnetEnable), 56);
     }
 
