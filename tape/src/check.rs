@@ -1,4 +1,5 @@
-//! Gradients against differences: helpers for tests of operations and of programs.
+//! Jacobians by a tape and by differences: helpers for tests of programs. [`gradcheck`](crate::gradcheck()) checks one
+//! operation.
 //!
 //! Adjoints of `double` are compared with central differences; those of `float`, whose differences say
 //! little, against those of `double`. All errors are relative to the largest entry.
@@ -9,7 +10,6 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use cuda_safe::{DeviceBuffer, DeviceSlice, Error, Result, Stream};
 
 use crate::element::{Differentiable, FloatType};
-use crate::record::Recorder;
 use crate::seeds::Seeds;
 use crate::tape::Tape;
 
@@ -226,47 +226,6 @@ impl<T: NoUninit> Drop for Moved<'_, T> {
         // Only a panic leaves something to do here, and it says more than this error.
         let _ = self.restore();
     }
-}
-
-/// Records `function` of `input`, and holds the Jacobian that the tape gives against central differences
-/// with this `step`.
-///
-/// `function` returns its outputs in a new buffer; entries that `skip` names (by output and input) are left out, such
-/// as those where the function has a kink within the step.
-///
-/// # Errors
-/// Those of `function`, and of [`jacobian`].
-pub fn gradcheck<T, U>(
-    stream: &Stream,
-    input: &mut DeviceBuffer<T>,
-    step: f64,
-    mut function: impl FnMut(&mut Recorder<'_>, &DeviceBuffer<T>) -> Result<DeviceBuffer<U>>,
-    skip: impl FnMut(usize, usize) -> bool,
-) -> Result<Comparison>
-where
-    T: Differentiable<Gradient = T> + NoUninit + AnyBitPattern,
-    U: Differentiable<Gradient = U> + AnyBitPattern,
-{
-    let mut tape = Tape::new(stream)?;
-    let mut output = None;
-    tape.record_again(stream, |t| {
-        t.watch(&*input)?;
-        output = Some(function(t, input)?);
-        Ok(())
-    })?;
-    let Some(output) = output else { return Err(Error::invalid("nothing was recorded")) };
-    let given = jacobian(&mut tape, stream, input, &output)?;
-    let mut plain = Tape::new(stream)?;
-    let wanted = differences(stream, input, step, |input| {
-        let mut values = Vec::new();
-        plain.record_again(stream, |t| {
-            let output = function(t, input)?;
-            values = numbers(stream, output.as_slice(), U::ELEMENT.real)?;
-            Ok(())
-        })?;
-        Ok(values)
-    })?;
-    given.compare(&wanted, skip)
 }
 
 /// Returns the numbers in a view of gradients, or of elements with their own type of gradients.
