@@ -10,7 +10,7 @@ use super::differences::{self, Estimate, Sides};
 use super::numbers::{Field, power_of_two};
 use super::part::Part;
 use super::pass::Pass;
-use super::report::{Finding, Problem, Variation};
+use super::report::{Finding, Place, Problem, Variation};
 use crate::spec::Effect;
 
 /// So many points near the given one are tried.
@@ -461,17 +461,8 @@ impl<A: EachArg> Check<'_, A> {
                 false => Problem::NotOverwritten,
             };
         }
-        self.findings.push(Finding {
-            problem,
-            variation: Variation::Plain,
-            input: place(input, entry.input),
-            output: Some(place(output, entry.output)),
-            expected: found.expected,
-            got: found.got,
-            error: found.error(),
-            nearby,
-            numbers: entry.numbers,
-        });
+        let places = [place(input, entry.input), place(output, entry.output)];
+        self.note(problem, places, &found, nearby, entry.numbers);
         Ok(())
     }
 
@@ -489,16 +480,28 @@ impl<A: EachArg> Check<'_, A> {
     /// The products differ, and no single number shows it.
     fn blame_all(&mut self, input: &Field, output: &Field, all: &[Products]) {
         let Some(found) = all.first() else { return };
+        self.note(Problem::Wrong, [whole(input), whole(output)], found, true, None);
+    }
+
+    /// Notes what is wrong with the derivative of an output by an input.
+    fn note(
+        &mut self,
+        problem: Problem,
+        [input, output]: [Place; 2],
+        found: &Products,
+        nearby: bool,
+        numbers: Option<(usize, usize)>,
+    ) {
         self.findings.push(Finding {
-            problem: Problem::Wrong,
+            problem,
             variation: Variation::Plain,
-            input: whole(input),
-            output: Some(whole(output)),
+            input,
+            output: Some(output),
             expected: found.expected,
             got: found.got,
             error: found.error(),
-            nearby: true,
-            numbers: None,
+            nearby,
+            numbers,
         });
     }
 
@@ -541,17 +544,8 @@ impl<A: EachArg> Check<'_, A> {
             Sides::Smooth if !known => return Ok(()),
             Sides::Smooth => Problem::OnlyHere,
         };
-        self.findings.push(Finding {
-            problem,
-            variation: Variation::Plain,
-            input: place(input, entry.input),
-            output: Some(place(output, entry.output)),
-            expected: found.expected,
-            got: found.got,
-            error: found.error(),
-            nearby: false,
-            numbers: entry.numbers,
-        });
+        let places = [place(input, entry.input), place(output, entry.output)];
+        self.note(problem, places, &found, false, entry.numbers);
         Ok(())
     }
 
