@@ -13,8 +13,8 @@ use cuda_sys::{
 use super::list;
 use super::params::{
     HOST, KERNEL, MEMCPY, MEMSET, RECORD, WAIT, copy_work, event_of, fill_work, host_work,
-    kernel_work, set, set_exec, set_exec_event, set_exec_kernel, set_kernel, told_copy, told_fill,
-    told_kernel,
+    kernel_node, kernel_work, set, set_exec, set_exec_event, set_exec_kernel, set_kernel,
+    told_copy, told_fill, told_kernel,
 };
 use super::{conditional, memory};
 use crate::driver::call::{Answer, functions, process, put};
@@ -28,20 +28,7 @@ const FREE: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE;
 const CONDITIONAL: CUgraphNodeType = CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL;
 
 fn kernel_of(params: &CUDA_KERNEL_NODE_PARAMS_v3) -> CUDA_KERNEL_NODE_PARAMS {
-    CUDA_KERNEL_NODE_PARAMS {
-        func: params.func,
-        gridDimX: params.gridDimX,
-        gridDimY: params.gridDimY,
-        gridDimZ: params.gridDimZ,
-        blockDimX: params.blockDimX,
-        blockDimY: params.blockDimY,
-        blockDimZ: params.blockDimZ,
-        sharedMemBytes: params.sharedMemBytes,
-        kernelParams: params.kernelParams,
-        extra: params.extra,
-        kern: params.kern,
-        ctx: params.ctx,
-    }
+    kernel_node!(CUDA_KERNEL_NODE_PARAMS from params, kern: params.kern, ctx: params.ctx)
 }
 
 fn fill_of(params: &CUDA_MEMSET_NODE_PARAMS_v2) -> CUDA_MEMSET_NODE_PARAMS {
@@ -188,20 +175,8 @@ fn told(node: u64) -> Answer<CUgraphNodeParams> {
     let parts = &mut params.__bindgen_anon_1;
     if params.type_ == KERNEL {
         let told = told_kernel(&mut state, node)?;
-        parts.kernel = CUDA_KERNEL_NODE_PARAMS_v3 {
-            func: told.func,
-            gridDimX: told.gridDimX,
-            gridDimY: told.gridDimY,
-            gridDimZ: told.gridDimZ,
-            blockDimX: told.blockDimX,
-            blockDimY: told.blockDimY,
-            blockDimZ: told.blockDimZ,
-            sharedMemBytes: told.sharedMemBytes,
-            kernelParams: told.kernelParams,
-            extra: told.extra,
-            kern: told.kern,
-            ctx: told.ctx,
-        };
+        parts.kernel =
+            kernel_node!(CUDA_KERNEL_NODE_PARAMS_v3 from told, kern: told.kern, ctx: told.ctx);
         return Ok(params);
     }
     let known = state.objects.nodes.get(node)?;

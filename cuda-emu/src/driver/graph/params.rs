@@ -18,6 +18,26 @@ use crate::driver::process::{Process, State};
 use crate::driver::stream::GREATEST_PRIORITY;
 use crate::driver::stream::work::{Copy, Fill, Source, UserData, Work, host};
 
+/// A kernel's description in another version of its structure: the fields that all versions have, and `more`.
+macro_rules! kernel_node {
+    ($version:ident from $params:ident $(, $($more:tt)*)?) => {
+        $version {
+            func: $params.func,
+            gridDimX: $params.gridDimX,
+            gridDimY: $params.gridDimY,
+            gridDimZ: $params.gridDimZ,
+            blockDimX: $params.blockDimX,
+            blockDimY: $params.blockDimY,
+            blockDimZ: $params.blockDimZ,
+            sharedMemBytes: $params.sharedMemBytes,
+            kernelParams: $params.kernelParams,
+            extra: $params.extra,
+            $($($more)*)?
+        }
+    };
+}
+pub(super) use kernel_node;
+
 /// Returns the newer form of a kernel's description.
 ///
 /// # Safety
@@ -30,19 +50,7 @@ pub(in crate::driver) unsafe fn kernel_params(
     }
     // SAFETY: not null, and the caller's promise.
     let params = unsafe { params.read() };
-    Ok(CUDA_KERNEL_NODE_PARAMS {
-        func: params.func,
-        gridDimX: params.gridDimX,
-        gridDimY: params.gridDimY,
-        gridDimZ: params.gridDimZ,
-        blockDimX: params.blockDimX,
-        blockDimY: params.blockDimY,
-        blockDimZ: params.blockDimZ,
-        sharedMemBytes: params.sharedMemBytes,
-        kernelParams: params.kernelParams,
-        extra: params.extra,
-        ..CUDA_KERNEL_NODE_PARAMS::default()
-    })
+    Ok(kernel_node!(CUDA_KERNEL_NODE_PARAMS from params, ..CUDA_KERNEL_NODE_PARAMS::default()))
 }
 
 /// Returns the work of a kernel node, and the function's handle. The arguments are copied now.
@@ -364,18 +372,7 @@ functions! {
         node: CUgraphNode, params: *mut CUDA_KERNEL_NODE_PARAMS_v1
     ) {
         let told = told_kernel(&mut process()?.lock(), number(node))?;
-        put(params, CUDA_KERNEL_NODE_PARAMS_v1 {
-            func: told.func,
-            gridDimX: told.gridDimX,
-            gridDimY: told.gridDimY,
-            gridDimZ: told.gridDimZ,
-            blockDimX: told.blockDimX,
-            blockDimY: told.blockDimY,
-            blockDimZ: told.blockDimZ,
-            sharedMemBytes: told.sharedMemBytes,
-            kernelParams: told.kernelParams,
-            extra: told.extra,
-        })
+        put(params, kernel_node!(CUDA_KERNEL_NODE_PARAMS_v1 from told))
     }
     Device fn cuGraphKernelNodeGetParams_v2(
         node: CUgraphNode, params: *mut CUDA_KERNEL_NODE_PARAMS
