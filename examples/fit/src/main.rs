@@ -1,11 +1,11 @@
 //! A triangle mesh that is fitted to a volume of signed distances, by gradients through samples of the volume.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Parser;
-use cuda_safe::Context;
+use example_common::save;
 use geom_kernels::GeometryKernels;
 use geom_kernels::mesh::{Mesh, MeshOptions, shapes};
 
@@ -46,10 +46,7 @@ const LOSS_DOWN_BY: f64 = 1e3;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
-    let context = Context::new(0).unwrap_or_else(|error| {
-        eprintln!("no device to run on: {error}");
-        std::process::exit(3)
-    });
+    let context = example_common::context();
     let device = context.device().name()?;
     let software = device.contains("software");
     println!("device: {device}");
@@ -125,17 +122,4 @@ fn descend(fit: &mut Fit<'_>, steps: u32) -> Result<[f64; 2], Box<dyn Error>> {
         }
     }
     Ok([first, last])
-}
-
-/// Writes a picture of four bytes for each pixel.
-fn save(path: &Path, [width, height]: [u32; 2], rgba: &[u8]) -> Result<(), Box<dyn Error>> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let file = std::io::BufWriter::new(std::fs::File::create(path)?);
-    let mut png = png::Encoder::new(file, width, height);
-    png.set_color(png::ColorType::Rgba);
-    png.write_header()?.write_image_data(rgba)?;
-    println!("{}", path.display());
-    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use cuda_safe::vector::UChar4;
 use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, Stream, kernels};
+use example_common::vector::{cross, scaled, unit};
 use geom_kernels::mesh::{Mesh, MeshView};
 use geom_kernels::volume::{Volume, VolumeView};
 
@@ -96,19 +97,4 @@ fn camera(scene: &Scene<'_>) -> ([[f32; 3]; 4], f32) {
     let distance = scene.radius * (1.0f32 + 1.0 / (0.25 * 0.25)).sqrt() * 1.04;
     let pixel = 1.4 * high / height;
     ([scaled(forward, -distance), forward, scaled(right, wide), scaled(up, high)], pixel)
-}
-
-fn scaled(a: [f32; 3], factor: f32) -> [f32; 3] {
-    a.map(|x| x * factor)
-}
-
-fn unit(a: [f32; 3]) -> [f32; 3] {
-    scaled(a, 1.0 / a.iter().map(|x| x * x).sum::<f32>().sqrt())
-}
-
-fn cross(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
-    std::array::from_fn(|axis| {
-        let (next, last) = ((axis + 1) % 3, (axis + 2) % 3);
-        a[next] * b[last] - a[last] * b[next]
-    })
 }

@@ -2,10 +2,11 @@
 //! and written to an OBJ file, and a picture of it by rays.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Parser;
-use cuda_safe::{Context, Stream};
+use cuda_safe::Stream;
+use example_common::save;
 use geom_kernels::mesh::{Mesh, TriangleMesh};
 use geom_kernels::volume::Volume;
 use geom_kernels::volume::nanovdb::{GridClass, read_file};
@@ -54,10 +55,7 @@ struct Scene<'a> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
-    let context = Context::new(0).unwrap_or_else(|error| {
-        eprintln!("no device to run on: {error}");
-        std::process::exit(3)
-    });
+    let context = example_common::context();
     let device = context.device().name()?;
     let software = device.contains("software");
     println!("device: {device}");
@@ -118,15 +116,5 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     save(&arguments.output.join("isosurface.png"), scene.size, &picture::draw(&scene)?)?;
     println!("{}", checked?);
-    Ok(())
-}
-
-/// Writes a picture of four bytes for each pixel.
-fn save(path: &Path, [width, height]: [u32; 2], rgba: &[u8]) -> Result<(), Box<dyn Error>> {
-    let file = std::io::BufWriter::new(std::fs::File::create(path)?);
-    let mut png = png::Encoder::new(file, width, height);
-    png.set_color(png::ColorType::Rgba);
-    png.write_header()?.write_image_data(rgba)?;
-    println!("{}", path.display());
     Ok(())
 }

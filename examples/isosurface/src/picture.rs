@@ -1,6 +1,8 @@
 //! The picture: rays at the mesh by batch calls, four for each pixel, and what they find coloured on the host.
 
 use cuda_safe::{DeviceBuffer, Error, Result};
+use example_common::vector::{add, dot, length, scaled, sub, unit};
+use example_common::{Camera, progress};
 use geom_kernels::mesh::{FacePoint, NO_FACE, Ray, RayHit};
 use geom_kernels::{Aabb, Flag};
 use rayon::prelude::*;
@@ -18,14 +20,14 @@ pub(crate) fn draw(scene: &Scene<'_>) -> Result<Vec<u8>> {
     let (stream, [width, height]) = (scene.stream, scene.size);
     let normals = scene.mesh.vertex_normals();
     let normals = normals.ok_or_else(|| Error::invalid("a mesh without normals"))?;
-    let camera = Camera::new(scene);
+    let camera = camera(scene);
     let off = 1e-3 * length(sub(scene.bounds.upper, scene.bounds.lower));
     let mut picture = Vec::new();
-    let bar = progress(height);
+    let bar = progress("rays", height);
     for first in (0..height).step_by(scene.rows as usize) {
         let rows = first..height.min(first + scene.rows);
         let places = rows.clone().flat_map(|row| (0..width).map(move |column| [column, row]));
-        let rays: Vec<Ray> = places.flat_map(|pixel| camera.rays(pixel, scene.size)).collect();
+        let rays: Vec<Ray> = places.flat_map(|pixel| rays(&camera, pixel, scene.size)).collect();
         let there = DeviceBuffer::from_slice(stream, &rays)?;
         let mut hits = DeviceBuffer::<RayHit>::zeroed(stream, rays.len())?;
         scene.mesh.closest_hits(stream, &there, &mut hits)?;
@@ -98,80 +100,17 @@ fn developed(light: [f32; 3]) -> [u8; 4] {
     [r, g, b, 255]
 }
 
-/// From in front of the mesh and above, so near that all of it is seen; y is up. The picture's middle is at
-/// eye + forward, and from there right and up lead to its sides.
-struct Camera {
-    eye: [f32; 3],
-    forward: [f32; 3],
-    right: [f32; 3],
-    up: [f32; 3],
+/// The camera of the mesh.
+fn camera(scene: &Scene<'_>) -> Camera {
+    let Aabb { lower, upper } = scene.bounds;
+    let points = scene.host.points.iter().copied();
+    Camera::of(points, scaled(add(lower, upper), 0.5), scene.size, 1.15)
 }
 
-impl Camera {
-    fn new(scene: &Scene<'_>) -> Self {
-        // Tangents of half the angles of view, upwards and to the right.
-        let high = 0.3;
-        let wide = high * scene.size[0] as f32 / scene.size[1] as f32;
-        let forward = unit([-0.35, -0.45, -1.0]);
-        let right = unit(cross(forward, [0.0, 1.0, 0.0]));
-        let up = cross(right, forward);
-        let Aabb { lower, upper } = scene.bounds;
-        let centre = scaled(add(lower, upper), 0.5);
-        let distance = scene.host.points.iter().map(|p| {
-            let way = sub(*p, centre);
-            let aside = (dot(way, right).abs() / wide).max(dot(way, up).abs() / high);
-            1.15 * aside - dot(way, forward)
-        });
-        let eye = sub(centre, scaled(forward, distance.fold(0.0, f32::max)));
-        Self { eye, forward, right: scaled(right, wide), up: scaled(up, high) }
-    }
-
-    /// Through a pixel, of length one.
-    fn rays(&self, [column, row]: [u32; 2], size: [u32; 2]) -> [Ray; 4] {
-        PLACES.map(|[x, y]| {
-            let x = 2.0 * (column as f32 + x) / size[0] as f32 - 1.0;
-            let y = 1.0 - 2.0 * (row as f32 + y) / size[1] as f32;
-            let aside = add(scaled(self.right, x), scaled(self.up, y));
-            Ray::new(self.eye, unit(add(self.forward, aside)))
-        })
-    }
-}
-
-/// A bar for the picture's rows.
-fn progress(rows: u32) -> indicatif::ProgressBar {
-    let style =
-        indicatif::ProgressStyle::with_template("{msg:10} {bar:40} {pos}/{len} rows, {elapsed}");
-    let bar = indicatif::ProgressBar::new(rows.into()).with_message("rays");
-    style.map_or(bar.clone(), |style| bar.with_style(style))
-}
-
-fn add(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
-    std::array::from_fn(|axis| a[axis] + b[axis])
-}
-
-fn sub(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
-    std::array::from_fn(|axis| a[axis] - b[axis])
-}
-
-fn scaled(a: [f32; 3], factor: f32) -> [f32; 3] {
-    a.map(|x| x * factor)
-}
-
-fn dot(a: [f32; 3], b: [f32; 3]) -> f32 {
-    (0..3).map(|axis| a[axis] * b[axis]).sum()
-}
-
-fn length(a: [f32; 3]) -> f32 {
-    dot(a, a).sqrt()
-}
-
-fn unit(a: [f32; 3]) -> [f32; 3] {
-    scaled(a, 1.0 / length(a))
-}
-
-fn cross(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
-    std::array::from_fn(|axis| {
-        let (next, last) = ((axis + 1) % 3, (axis + 2) % 3);
-        a[next] * b[last] - a[last] * b[next]
+/// The rays through a pixel, of length 1.
+fn rays(camera: &Camera, [column, row]: [u32; 2], [width, height]: [u32; 2]) -> [Ray; 4] {
+    PLACES.map(|[x, y]| {
+        let at = [(column as f32 + x) / width as f32, (row as f32 + y) / height as f32];
+        Ray::new(camera.eye, camera.direction(at))
     })
 }

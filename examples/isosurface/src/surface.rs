@@ -1,6 +1,7 @@
 //! From a volume to a mesh, on the device.
 
-use cuda_safe::{Error, Event, Result, Stream};
+use cuda_safe::{Error, Result, Stream};
+use example_common::time;
 use geom_kernels::GeometryKernels;
 use geom_kernels::isosurface::{MarchingCubes, VolumeField};
 use geom_kernels::mesh::{Mesh, MeshOptions, TriangleMesh};
@@ -50,27 +51,6 @@ pub(crate) fn find(
         blocks.blocks()
     );
     Ok(Surface { host, mesh, times })
-}
-
-/// Milliseconds of a run, and what the last one gave: the median of several, each between two events, after
-/// one to warm up.
-fn time<T>(stream: &Stream, runs: usize, mut run: impl FnMut() -> Result<T>) -> Result<(f32, T)> {
-    let context = stream.context();
-    let (start, end) = (Event::timing(&context)?, Event::timing(&context)?);
-    if runs > 1 {
-        run()?;
-    }
-    let mut times = Vec::new();
-    loop {
-        start.record(stream)?;
-        let last = run()?;
-        end.record(stream)?;
-        times.push(start.elapsed_ms(&end)?);
-        if times.len() >= runs {
-            times.sort_by(f32::total_cmp);
-            return Ok((times[times.len() / 2], last));
-        }
-    }
 }
 
 #[cfg(test)]

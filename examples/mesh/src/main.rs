@@ -2,14 +2,14 @@
 //! draws a picture of it by rays and a slice of its signed distance.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Parser;
-use cuda_safe::{Context, Stream};
+use cuda_safe::Stream;
+use example_common::{save, time};
 use geom_kernels::mesh::shapes::{self, KNOT_ALONG, KNOT_AROUND};
 use geom_kernels::mesh::{Mesh, MeshOptions, TriangleMesh};
 use geom_kernels::{Aabb, GeometryKernels};
-use indicatif::ProgressBar;
 
 mod check;
 mod render;
@@ -46,10 +46,7 @@ struct Scene<'a> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
-    let context = Context::new(0).unwrap_or_else(|error| {
-        eprintln!("no device to run on: {error}");
-        std::process::exit(3)
-    });
+    let context = example_common::context();
     let device = context.device().name()?;
     let software = device.contains("software");
     println!("device: {device}");
@@ -81,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let build = match software {
         true => String::new(),
         false => {
-            let build = speed::time(&stream, 20, || mesh.rebuild(&stream))?;
+            let build = time(&stream, 20, || mesh.rebuild(&stream))?.0;
             format!(", built in {build:.2} ms")
         }
     };
@@ -100,27 +97,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Where the inside is, is beyond doubt only of the knot.
     println!("{}", check::check(&host, &answers, arguments.file.is_none())?);
 
-    std::fs::create_dir_all(&arguments.output)?;
     let picture = render::render(&scene, &context)?;
     save(&arguments.output.join("mesh.png"), size, &picture)?;
     let picture = slice::slice(&scene)?;
     save(&arguments.output.join("slice.png"), size, &picture)
-}
-
-/// A bar for something that is done row by row.
-fn progress(what: &'static str, rows: u32) -> ProgressBar {
-    let style =
-        indicatif::ProgressStyle::with_template("{msg:10} {bar:40} {pos}/{len} rows, {elapsed}");
-    let bar = ProgressBar::new(rows.into()).with_message(what);
-    style.map_or(bar.clone(), |style| bar.with_style(style))
-}
-
-/// Writes a picture of four bytes for each pixel.
-fn save(path: &Path, [width, height]: [u32; 2], rgba: &[u8]) -> Result<(), Box<dyn Error>> {
-    let file = std::io::BufWriter::new(std::fs::File::create(path)?);
-    let mut png = png::Encoder::new(file, width, height);
-    png.set_color(png::ColorType::Rgba);
-    png.write_header()?.write_image_data(rgba)?;
-    println!("{}", path.display());
-    Ok(())
 }

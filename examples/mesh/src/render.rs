@@ -2,10 +2,12 @@
 
 use cuda_safe::vector::UChar4;
 use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, kernels};
+use example_common::vector::{add, length, scaled, sub};
+use example_common::{Camera, progress};
 use geom_kernels::Aabb;
 use geom_kernels::mesh::MeshView;
 
-use crate::{Scene, progress};
+use crate::Scene;
 
 kernels! {
     struct Kernels;
@@ -23,7 +25,7 @@ pub(crate) fn render(scene: &Scene<'_>, context: &Context) -> Result<Vec<u8>> {
     let (stream, [width, height]) = (scene.stream, scene.size);
     let kernels = Kernels::load(context)?;
     let [samples, sky_rays] = if scene.software { [8, 2] } else { [64, 8] };
-    let camera = camera(scene, width as f32 / height as f32);
+    let camera = camera(scene);
     let reach = 0.2 * length(sub(scene.bounds.upper, scene.bounds.lower));
 
     let mut picture = Vec::new();
@@ -54,47 +56,10 @@ pub(crate) fn render(scene: &Scene<'_>, context: &Context) -> Result<Vec<u8>> {
     Ok(picture)
 }
 
-/// `Camera` of render.cu: from in front of the mesh and above, so near that all of it is seen; y is up.
-fn camera(scene: &Scene<'_>, aspect: f32) -> [[f32; 3]; 4] {
-    // Tangents of half the angles of view, upwards and to the right.
-    let (high, wide) = (0.3, 0.3 * aspect);
-    let forward = unit([-0.35, -0.45, -1.0]);
-    let right = unit(cross(forward, [0.0, 1.0, 0.0]));
-    let up = cross(right, forward);
+/// `Camera` of render.cu.
+fn camera(scene: &Scene<'_>) -> [[f32; 3]; 4] {
     let Aabb { lower, upper } = scene.bounds;
-    let centre = std::array::from_fn(|axis| 0.5 * (lower[axis] + upper[axis]));
-    let distance = scene.host.points.iter().filter(|p| p.iter().all(|x| x.is_finite())).map(|p| {
-        let way = sub(*p, centre);
-        let aside = (dot(way, right).abs() / wide).max(dot(way, up).abs() / high);
-        1.2 * aside - dot(way, forward)
-    });
-    let eye = sub(centre, scaled(forward, distance.fold(0.0, f32::max)));
-    [eye, forward, scaled(right, wide), scaled(up, high)]
-}
-
-fn sub(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
-    std::array::from_fn(|axis| a[axis] - b[axis])
-}
-
-fn scaled(a: [f32; 3], factor: f32) -> [f32; 3] {
-    a.map(|x| x * factor)
-}
-
-fn dot(a: [f32; 3], b: [f32; 3]) -> f32 {
-    (0..3).map(|axis| a[axis] * b[axis]).sum()
-}
-
-fn length(a: [f32; 3]) -> f32 {
-    dot(a, a).sqrt()
-}
-
-fn unit(a: [f32; 3]) -> [f32; 3] {
-    scaled(a, 1.0 / length(a))
-}
-
-fn cross(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
-    std::array::from_fn(|axis| {
-        let (next, last) = ((axis + 1) % 3, (axis + 2) % 3);
-        a[next] * b[last] - a[last] * b[next]
-    })
+    let points = scene.host.points.iter().copied().filter(|p| p.iter().all(|x| x.is_finite()));
+    let camera = Camera::of(points, scaled(add(lower, upper), 0.5), scene.size, 1.2);
+    [camera.eye, camera.forward, camera.right, camera.up]
 }

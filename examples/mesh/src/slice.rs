@@ -1,10 +1,11 @@
 //! A slice through the signed distance, by batch calls.
 
 use cuda_safe::{DeviceBuffer, Result};
+use example_common::progress;
 use geom_kernels::mesh::{PointQueries, Sign};
 use rayon::prelude::*;
 
-use crate::{Scene, progress};
+use crate::Scene;
 
 /// Draws the signed distance in the plane z = constant through the middle: four bytes for each pixel.
 pub(crate) fn slice(scene: &Scene<'_>) -> Result<Vec<u8>> {

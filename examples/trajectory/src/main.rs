@@ -2,11 +2,11 @@
 //! target at the end: by gradients through the whole flight, and L-BFGS.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Parser;
-use cuda_safe::Context;
+use example_common::save;
 
 mod check;
 mod flight;
@@ -47,10 +47,7 @@ const ENOUGH: f64 = 1e-9;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
-    let context = Context::new(0).unwrap_or_else(|error| {
-        eprintln!("no device to run on: {error}");
-        std::process::exit(3)
-    });
+    let context = example_common::context();
     let device = context.device().name()?;
     println!("device: {device}");
     let (&[vx, vy], &[x, y], &[width, height]) =
@@ -90,17 +87,4 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("the search has not converged".into());
     }
     check::end(&setting, &mut flight, last.velocity)
-}
-
-/// Writes a picture of three bytes for each pixel.
-fn save(path: &Path, [width, height]: [u32; 2], rgb: &[u8]) -> Result<(), Box<dyn Error>> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let file = std::io::BufWriter::new(std::fs::File::create(path)?);
-    let mut png = png::Encoder::new(file, width, height);
-    png.set_color(png::ColorType::Rgb);
-    png.write_header()?.write_image_data(rgb)?;
-    println!("{}", path.display());
-    Ok(())
 }

@@ -2,10 +2,11 @@
 //! rays, and measures the speed of samples on a GPU.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Parser;
-use cuda_safe::{Context, Stream};
+use cuda_safe::Stream;
+use example_common::save;
 use geom_kernels::GeometryKernels;
 use geom_kernels::volume::Volume;
 use geom_kernels::volume::nanovdb::{self, Grid, ValueType, WriteOptions};
@@ -59,10 +60,7 @@ struct Scene<'a> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
-    let context = Context::new(0).unwrap_or_else(|error| {
-        eprintln!("no device to run on: {error}");
-        std::process::exit(3)
-    });
+    let context = example_common::context();
     let device = context.device().name()?;
     let software = device.contains("software");
     println!("device: {device}");
@@ -125,17 +123,4 @@ fn choose(grids: Vec<Grid>, name: Option<&str>) -> Result<Grid, String> {
         .into_iter()
         .find(wanted)
         .ok_or_else(|| format!("no such grid of f32 or f64; there are: {}", said.join(", ")))
-}
-
-/// Writes a picture of four bytes for each pixel.
-fn save(path: &Path, [width, height]: [u32; 2], rgba: &[u8]) -> Result<(), Box<dyn Error>> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let file = std::io::BufWriter::new(std::fs::File::create(path)?);
-    let mut png = png::Encoder::new(file, width, height);
-    png.set_color(png::ColorType::Rgba);
-    png.write_header()?.write_image_data(rgba)?;
-    println!("{}", path.display());
-    Ok(())
 }

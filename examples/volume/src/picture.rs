@@ -1,9 +1,10 @@
 //! The picture: rays by batch calls, some for each pixel, and what they find coloured on the host.
 
 use cuda_safe::{DeviceBuffer, Result};
+use example_common::vector::{add, dot, scaled, unit};
+use example_common::{Camera, progress};
 use geom_kernels::Ray;
 use geom_kernels::volume::VolumeHit;
-use indicatif::ProgressBar;
 use rayon::prelude::*;
 
 use crate::Scene;
@@ -26,10 +27,10 @@ pub(crate) fn surface(scene: &Scene<'_>, iso: f64) -> Result<Vec<u8>> {
         scene.volume.first_crossings(scene.stream, &there, iso, &mut hits)?;
         hits.to_vec(scene.stream)
     };
-    let camera = Camera::new(scene);
+    let view = View::new(scene);
     let mut lights: Vec<Light> = Vec::new();
     for_each_band(scene, |rows| {
-        let rays: Vec<Ray> = rows.flat_map(|row| camera.row(row)).collect();
+        let rays: Vec<Ray> = rows.flat_map(|row| view.row(row)).collect();
         let hits = crossings(&rays)?;
         // From what was hit to the lamp; rays that hit nothing have no way.
         let to_lamp: Vec<Ray> = rays
@@ -48,25 +49,25 @@ pub(crate) fn surface(scene: &Scene<'_>, iso: f64) -> Result<Vec<u8>> {
         let shadows = crossings(&to_lamp)?;
         let lit = |i: usize| match &hits[i] {
             hit if hit.t.is_finite() => shaded(facing(hit), !shadows[i].t.is_finite()),
-            _ => camera.sky(&rays[i]),
+            _ => view.sky(&rays[i]),
         };
         lights.par_extend((0..hits.len()).into_par_iter().map(lit));
         Ok(())
     })?;
-    Ok(developed(&lights, camera.places.len()))
+    Ok(developed(&lights, view.places.len()))
 }
 
 /// Draws the field as fog, by its integrals: the background is almost hidden behind the thickest parts.
 pub(crate) fn fog(scene: &Scene<'_>) -> Result<Vec<u8>> {
-    let camera = Camera::new(scene);
+    let view = View::new(scene);
     let (mut depths, mut skies): (Vec<f32>, Vec<Light>) = (Vec::new(), Vec::new());
     for_each_band(scene, |rows| {
-        let rays: Vec<Ray> = rows.flat_map(|row| camera.row(row)).collect();
+        let rays: Vec<Ray> = rows.flat_map(|row| view.row(row)).collect();
         let there = DeviceBuffer::from_slice(scene.stream, &rays)?;
         let mut integrals = DeviceBuffer::<f32>::zeroed(scene.stream, rays.len())?;
         scene.volume.integrals(scene.stream, &there, &mut integrals)?;
         depths.extend(integrals.to_vec(scene.stream)?);
-        skies.par_extend(rays.par_iter().map(|ray| camera.sky(ray)));
+        skies.par_extend(rays.par_iter().map(|ray| view.sky(ray)));
         Ok(())
     })?;
     let deepest =
@@ -76,7 +77,7 @@ pub(crate) fn fog(scene: &Scene<'_>) -> Result<Vec<u8>> {
         let smoke = [0.30, 0.31, 0.34];
         std::array::from_fn(|i| smoke[i] + through * (sky[i] - smoke[i]))
     });
-    Ok(developed(&lights.collect::<Vec<Light>>(), camera.places.len()))
+    Ok(developed(&lights.collect::<Vec<Light>>(), view.places.len()))
 }
 
 /// Calls `draw` with rows of the picture, a band at a time: a GPU is to have something to do.
@@ -85,10 +86,7 @@ fn for_each_band(
     mut draw: impl FnMut(std::ops::Range<u32>) -> Result<()>,
 ) -> Result<()> {
     let (height, rows) = (scene.size[1], if scene.software { 24 } else { 270 });
-    let style =
-        indicatif::ProgressStyle::with_template("{msg:10} {bar:40} {pos}/{len} rows, {elapsed}");
-    let bar = ProgressBar::new(height.into()).with_message("rays");
-    let bar = style.map_or(bar.clone(), |style| bar.with_style(style));
+    let bar = progress("rays", height);
     for first in (0..height).step_by(rows) {
         let band = first..height.min(first + rows as u32);
         draw(band.clone())?;
@@ -98,37 +96,20 @@ fn for_each_band(
     Ok(())
 }
 
-/// The picture's middle is at eye + forward; from there right and up lead to its sides.
-struct Camera {
+/// The camera, with the rays of each pixel.
+struct View {
     size: [u32; 2],
     places: &'static [[f32; 2]],
-    eye: [f32; 3],
-    forward: [f32; 3],
-    right: [f32; 3],
-    up: [f32; 3],
+    camera: Camera,
 }
 
-impl Camera {
-    /// From in front of the volume and above, so near that all of it is seen; y is up.
+impl View {
     fn new(scene: &Scene<'_>) -> Self {
-        let [width, height] = scene.size;
-        // Tangents of half the angles of view, upwards and to the right.
-        let (high, wide) = (0.3, 0.3 * width as f32 / height as f32);
-        let forward = unit([-0.35, -0.45, -1.0]);
-        let right = unit(cross(forward, [0.0, 1.0, 0.0]));
-        let up = cross(right, forward);
         let [lower, upper] = scene.bounds;
-        let centre: [f32; 3] = std::array::from_fn(|axis| 0.5 * (lower[axis] + upper[axis]));
-        let distance = scene.corners.iter().map(|corner| {
-            let way = std::array::from_fn(|axis| corner[axis] - centre[axis]);
-            let aside = (dot(way, right).abs() / wide).max(dot(way, up).abs() / high);
-            1.1 * aside - dot(way, forward)
-        });
-        let distance = distance.fold(0.0, f32::max);
-        let eye = std::array::from_fn(|axis| centre[axis] - distance * forward[axis]);
-        let (right, up) = (right.map(|x| x * wide), up.map(|x| x * high));
+        let centre = scaled(add(lower, upper), 0.5);
+        let camera = Camera::of(scene.corners.iter().copied(), centre, scene.size, 1.1);
         let places = if scene.software { &MIDDLE[..] } else { &PLACES[..] };
-        Self { size: scene.size, places, eye, forward, right, up }
+        Self { size: scene.size, places, camera }
     }
 
     /// The rays of a row of pixels, those of one after those of the other.
@@ -136,18 +117,15 @@ impl Camera {
         let [width, height] = self.size.map(|size| size as f32);
         (0..self.size[0]).flat_map(move |column| {
             self.places.iter().map(move |[u, v]| {
-                let x = 2.0 * (column as f32 + u) / width - 1.0;
-                let y = 1.0 - 2.0 * (row as f32 + v) / height;
-                let way =
-                    |axis: usize| self.forward[axis] + x * self.right[axis] + y * self.up[axis];
-                Ray::new(self.eye, unit(std::array::from_fn(way)))
+                let at = [(column as f32 + u) / width, (row as f32 + v) / height];
+                Ray::new(self.camera.eye, self.camera.direction(at))
             })
         })
     }
 
     /// The background: brightest in the middle.
     fn sky(&self, ray: &Ray) -> Light {
-        let aside = 1.0 - dot(ray.direction, unit(self.forward));
+        let aside = 1.0 - dot(ray.direction, self.camera.forward);
         let (bright, dark) = ([0.82, 0.84, 0.87], [0.50, 0.55, 0.62]);
         let part = (6.0 * aside).min(1.0);
         std::array::from_fn(|i| bright[i] + part * (dark[i] - bright[i]))
@@ -190,20 +168,4 @@ fn developed(lights: &[Light], rays: usize) -> Vec<u8> {
         [byte(0), byte(1), byte(2), 255]
     });
     pixels.collect()
-}
-
-fn dot(a: [f32; 3], b: [f32; 3]) -> f32 {
-    (0..3).map(|axis| a[axis] * b[axis]).sum()
-}
-
-fn unit(a: [f32; 3]) -> [f32; 3] {
-    let length = dot(a, a).sqrt();
-    a.map(|x| x / length)
-}
-
-fn cross(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
-    std::array::from_fn(|axis| {
-        let (next, last) = ((axis + 1) % 3, (axis + 2) % 3);
-        a[next] * b[last] - a[last] * b[next]
-    })
 }
