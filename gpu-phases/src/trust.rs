@@ -80,7 +80,7 @@ impl std::fmt::Debug for EmbeddedPack {
 /// static PACK: EmbeddedPack = embed_pack!("kernels.pack");
 ///
 /// #[kernel(pack = PACK)]
-/// fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32]) { … }
+/// fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32]) { each(out, |i, out| *out = a * x[i] + y[i]); }
 /// ```
 ///
 /// The path is relative to the folder of the package's `Cargo.toml`. An empty file is a pack without kernels: begin with
