@@ -58,6 +58,7 @@ const NOT_TARGETS: &[(&str, &str)] = &[
     ),
     ("KernelSource::load_with_lines", "as `load_kernels`, with another option of the compiler"),
     ("Launches::context", "returns the context that the caller has passed"),
+    ("gradcheck", "as `Gradcheck::run`"),
     (
         "Gradcheck::run",
         "takes an `Op`, which comes from an unsafe function; a report holds numbers",
