@@ -7,6 +7,7 @@
 //!   the last one in bounds, and overflows nothing, then no iteration checks it.
 //! - In a body without effects, other checks only set a flag, and a load that fails is left out, so no load waits for a
 //!   check of another one. If the flag is set in the end, what the loop changed is set back.
+//!   A body with a variable through which it may write others has effects.
 //!
 //! If a hoisted check or the flag has failed, or the flag would be looked at too late, the exact copy runs. It finds the first failure in the order of Rust, or none:
 //! a `break` may have kept the loop from it.
@@ -68,7 +69,7 @@ impl Translator<'_> {
         let direct = read && !base.mutable && self.is_counter(&index.index);
         let held = direct.then(|| self.name("ahead"));
         let within = if base.mutable { "array_within" } else { "within" };
-        let condition = format!("{within}({last}, d({}))", base.cpp);
+        let condition = format!("{within}({last}, {})", base.cpp);
         let entry = self.loops.last_mut()?;
         if !entry.hoisted.contains(&condition) {
             entry.hoisted.push(condition);
@@ -123,7 +124,7 @@ impl Translator<'_> {
                 match &*call.receiver {
                     Expr::Path(path) => {
                         let value = self.settled(&path.path.get_ident()?.to_string())?;
-                        Some(format!("of(length(d({value})))"))
+                        Some(format!("of_length({value})"))
                     }
                     _ => None,
                 }
@@ -163,8 +164,10 @@ impl Translator<'_> {
         let once = body.contains("goto ") || body.contains(":;\n");
         let hoists = entry.counter.is_some() && !entry.hoisted.is_empty() && !once;
         let defers = entry.pure && !entry.calls && !once && body.contains("(c, ");
-        let plain = |known: &str| {
-            let mut text = String::new();
+        // In a function that a loop calls, a failed check may only have set a flag.
+        let stops = "if (c.stop()) break;\n";
+        let plain = |known: &str, stops: &str| {
+            let mut text = stops.to_owned();
             if !entry.hoisted.is_empty() {
                 let _ = writeln!(text, "const {known} {}{{}};", entry.known);
             }
@@ -174,11 +177,11 @@ impl Translator<'_> {
             text + body
         };
         if !hoists && !defers {
-            self.emit(&format!("if (!c.stop()) {{ {head}\n{}{tail} }}", plain("no")));
+            self.emit(&format!("if (!c.stop()) {{ {head}\n{}{tail} }}", plain("no", stops)));
             self.finish_loop(entry);
             return;
         }
-        let (exact, outer) = (self.name("exact"), self.name("c"));
+        let (exact, outer, owns) = (self.name("exact"), self.name("c"), self.name("owns"));
         self.emit(&format!("{{ bool {exact} = true; const auto {outer} = c;"));
         let mut restored = String::new();
         let mut context = String::new();
@@ -187,7 +190,10 @@ impl Translator<'_> {
             let variables = self.variables();
             let types: Vec<String> =
                 variables.iter().map(|name| format!("decltype({name})")).collect();
-            self.emit(&format!("constexpr bool {few} = small<{}>;", types.join(", ")));
+            let mentioned: Vec<String> =
+                self.mentions(entry).iter().map(|name| format!("decltype({name})")).collect();
+            self.emit(&format!("constexpr bool {owns} = own<{}>;", mentioned.join(", ")));
+            self.emit(&format!("constexpr bool {few} = {owns} && small<{}>;", types.join(", ")));
             for name in &variables {
                 let kept = self.name("kept");
                 self.emit(&format!("const auto {kept} = kept_if<{few}>({name});"));
@@ -204,13 +210,22 @@ impl Translator<'_> {
             self.emit(&format!("if ({count} <= most_deferred)"));
         }
         let fast = match &shape.counter {
-            Some(counter) if hoists => self.fast(entry, range, counter, body, &plain, defers),
-            _ => format!("{head}\n{}{tail}\n", plain(if hoists { "yes" } else { "no" })),
+            Some(counter) if hoists => {
+                let known = plain("yes", if defers { "" } else { stops });
+                self.fast(entry, range, counter, body, &known, defers.then_some(&owns))
+            }
+            _ => {
+                let known = if hoists { "yes" } else { "no" };
+                format!("{head}\n{}{tail}\n", plain(known, if defers { "" } else { stops }))
+            }
         };
         self.emit(&format!("{{ {exact} = false;\n{context}{fast}}}"));
         // `for` is the first statement of a head, or follows a declaration.
         let head = head.replacen("for (", "\n#pragma unroll 1\nfor (", 1);
-        self.emit(&format!("if ({exact}) {{\n{restored}{head}\n{}{tail} }} }} }}", plain("no")));
+        self.emit(&format!(
+            "if ({exact}) {{\n{restored}{head}\n{}{tail} }} }} }}",
+            plain("no", stops)
+        ));
         self.finish_loop(entry);
     }
 
@@ -221,19 +236,19 @@ impl Translator<'_> {
         range: &str,
         counter: &str,
         body: &str,
-        plain: &dyn Fn(&str) -> String,
-        defers: bool,
+        known: &str,
+        owns: Option<&String>,
     ) -> String {
         let stop = self.name("stop");
-        let known = plain("yes");
         let mut text = format!("const len {stop} = len({range}.end.v);\n");
-        if !defers || !entry.gathers || entry.left || entry.ahead.is_empty() || body.len() > SHORT {
+        let ahead = entry.gathers && !entry.left && !entry.ahead.is_empty() && body.len() <= SHORT;
+        let Some(owns) = owns.filter(|_| ahead) else {
             let _ = writeln!(
                 text,
                 "for (len {counter} = len({range}.start.v); {counter} < {stop}; ++{counter}) {{\n{known}}}"
             );
             return text;
-        }
+        };
         // Gathers wait for indices. Indices of many iterations are loaded together, so that all gathers wait once.
         self.reads_ahead = true;
         let (next, many, at) = (self.name("next"), self.name("many"), self.name("u"));
@@ -250,7 +265,7 @@ impl Translator<'_> {
         }
         let _ = writeln!(
             text,
-            "constexpr len {many} = ahead<{}>;\nu64_raw {next} = u64_raw({range}.start.v);\n#pragma unroll 1\n\
+            "constexpr len {many} = {owns} ? ahead<{}> : 1;\nu64_raw {next} = u64_raw({range}.start.v);\n#pragma unroll 1\n\
              for (; {many} > 1 && {stop} - {next} >= {many}; {next} += {many}) {{\n{arrays}#pragma unroll\n\
              for (len {at} = 0; {at} < {many}; ++{at}) {{\nconst u64_raw {counter} = {next} + {at};\n\
              const yes {}{{}};\n{names}{body}}}\n}}\n\
@@ -259,6 +274,18 @@ impl Translator<'_> {
             entry.known
         );
         text
+    }
+
+    /// Returns the variables from before a loop that its text has, in C++.
+    fn mentions(&self, entry: &Loop) -> Vec<String> {
+        let known = self.scopes.iter().flat_map(|scope| scope.values()).map(|local| &local.cpp);
+        let known: std::collections::HashSet<&String> = known.collect();
+        let mentioned = self.mentioned.iter().skip(entry.mentions);
+        let mut names: Vec<String> =
+            mentioned.filter(|name| known.contains(name)).cloned().collect();
+        names.sort();
+        names.dedup();
+        names
     }
 
     /// Returns the variables that a loop may change, in C++. References may lead to any of them.

@@ -99,10 +99,11 @@ impl Translator<'_> {
     fn path(&mut self, e: &mut Expr) -> Result<Value> {
         let Expr::Path(path) = e else { return Ok(Value::unit()) };
         if let Some(name) = path.path.get_ident()
-            && let Some(local) = self.local(&name.to_string())
+            && let Some(local) = self.local(&name.to_string()).cloned()
         {
+            self.mentioned.push(local.cpp.clone());
             let effect = if local.mutable { Effect::Reads } else { Effect::Constant };
-            return Ok(Value::new(local.cpp.clone(), effect));
+            return Ok(Value::new(local.cpp, effect));
         }
         if path.path.is_ident("None") {
             let ty = self.probe(e);

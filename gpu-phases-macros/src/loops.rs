@@ -39,6 +39,8 @@ pub(crate) struct Loop {
     pub(crate) level: usize,
     /// The name of the counter in the source.
     pub(crate) counter: Option<String>,
+    /// How many variables the text before the loop has mentioned.
+    pub(crate) mentions: usize,
 }
 
 impl Loop {
@@ -60,6 +62,7 @@ impl Loop {
             gathers: false,
             level: 0,
             counter: None,
+            mentions: 0,
         }
     }
 }
@@ -94,7 +97,7 @@ impl Translator<'_> {
     }
 
     pub(crate) fn new_loop(&self, label: Option<&Label>) -> Loop {
-        Loop::new(label, self.in_closure)
+        Loop { mentions: self.mentioned.len(), ..Loop::new(label, self.in_closure) }
     }
 
     fn after_loop(&mut self, entry: &Loop) {
@@ -240,7 +243,7 @@ impl Translator<'_> {
         match place {
             Expr::Paren(inner) => self.is_own(&inner.expr),
             Expr::Path(path) => path.path.get_ident().is_some(),
-            // A `mut` variable is an array or a structure: references need no `mut` to be written through.
+            // A reference in a variable is seen by C++, whose types say that the loop has one.
             Expr::Field(field) => self.is_own_part(&field.base),
             Expr::Index(index) => self.is_own_part(&index.expr),
             _ => false,

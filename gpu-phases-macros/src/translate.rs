@@ -101,6 +101,8 @@ pub(crate) struct Translator<'o> {
     pub(crate) branches: usize,
     /// Whether a loop reads elements ahead, which takes registers.
     pub(crate) reads_ahead: bool,
+    /// The variables of C++ that the text has, in its order.
+    pub(crate) mentioned: Vec<String>,
 }
 
 impl<'o> Translator<'o> {
@@ -124,6 +126,7 @@ impl<'o> Translator<'o> {
             in_closure: 0,
             branches: 0,
             reads_ahead: false,
+            mentioned: Vec::new(),
         }
     }
 

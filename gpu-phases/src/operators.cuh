@@ -311,11 +311,16 @@ template <class T> struct option {
     PHASES_FN option() : some(false) {}
     PHASES_FN option(bool s, T v) : some(s), value(v) {}
 };
+template <class T> constexpr bool points<option<T>> = points<T>;
+template <class T> constexpr bool leads<option<T>> = points<T>;
 template <class T> PHASES_FN option<T> some(T x) { return option<T>{true, x}; }
 template <class C, class T> PHASES_FN bool m_is_some(C, line, const option<T>& x) { return x.some; }
 template <class C, class T> PHASES_FN bool m_is_none(C, line, const option<T>& x) { return !x.some; }
 template <class C, class T> PHASES_FN T m_unwrap_or(C, line, const option<T>& x, T y) { return x.some ? x.value : y; }
 template <class C, class T> PHASES_FN T m_unwrap(C c, line l, const option<T>& x) {
+    if constexpr (C::deferred && points<T>) {
+        if (!x.some) c.end(l, None);
+    }
     if (!x.some) c.fail(l, None);
     return x.value;
 }

@@ -120,6 +120,10 @@ template <bool O> struct later : thread {
         return false;
     }
     PHASES_FN void fail(line, kind, u64_raw = 0, u64_raw = 0) const { *failed = true; }
+    // Ends the thread: nothing can take the place of a missing reference.
+    PHASES_FN void end(line at, kind k, u64_raw index = 0, u64_raw length = 0) const {
+        thread::fail(file, at, k, index, length);
+    }
 };
 template <bool O, bool P> PHASES_FN now<O> in(now<P> c, unsigned file) { return now<O>{c, file}; }
 template <bool O, bool P> PHASES_FN later<O> in(later<P> c, unsigned file) { return later<O>{c, file, c.failed}; }
@@ -208,6 +212,31 @@ template <u64_raw N, class T> PHASES_FN array<T, N> filled(T x) {
     return a;
 }
 
+// Whether a value has references or slices in it.
+template <class T> constexpr bool points = false;
+template <class T> constexpr bool points<ref<T>> = true;
+template <class T> constexpr bool points<mut<T>> = true;
+template <class T> constexpr bool points<slice<T>> = true;
+template <class T, u64_raw N> constexpr bool points<array<T, N>> = points<T>;
+template <class... T> constexpr bool points<tuple<T...>> = (false || ... || points<T>);
+// Whether a loop may write through a variable, or needs a reference in place of an element that is missing. Checks of such
+// a loop are not deferred. A closure, which may write what it has captured, has no default constructor.
+template <class T> constexpr bool leads = !__is_constructible(T);
+template <class T> constexpr bool leads<ref<T>> = leads<T>;
+template <class T> constexpr bool leads<mut<T>> = true;
+template <class T> constexpr bool leads<slice<T>> = true;
+template <class T> constexpr bool leads<slice<const T>> = points<T>;
+template <class T, u64_raw N> constexpr bool leads<array<T, N>> = points<T>;
+template <class... T> constexpr bool leads<tuple<T...>> = (false || ... || leads<T>);
+template <class... T> constexpr bool own = !(false || ... || leads<plain<T>>);
+// Whether a variable is an array or leads to one, and whether a write through a variable can change its length.
+template <class T> constexpr bool is_array = false;
+template <class T, u64_raw N> constexpr bool is_array<array<T, N>> = true;
+template <class T> constexpr bool is_array<ref<T>> = is_array<T>;
+template <class T> constexpr bool is_array<mut<T>> = is_array<T>;
+template <class T> constexpr bool changes = false;
+template <class T> constexpr bool changes<mut<T>> = !is_array<T>;
+
 // Removes references, as Rust does before fields, methods and indices.
 template <class T> PHASES_FN T& d(T& x) { return x; }
 template <class T> PHASES_FN const T& d(const T& x) { return x; }
@@ -235,6 +264,7 @@ template <class T> PHASES_FN T* none() {
 }
 template <class C, class T, class N> PHASES_FN T& element(C c, line l, T* p, N n, usize i) {
     if (i.v >= n) {
+        if constexpr (C::deferred && points<plain<T>>) c.end(l, Index, i.v, n);
         c.fail(l, Index, i.v, n);
         if constexpr (C::deferred) return *none<plain<T>>();
     }
@@ -256,7 +286,7 @@ template <class C, class T, u64_raw N> PHASES_FN const T& at(C, line, const arra
 }
 // The value of an element. A load whose deferred check fails is left out, and is zero.
 template <class C, class T, class N> PHASES_FN T value(C c, line l, const T* p, N n, usize i) {
-    if constexpr (C::deferred) {
+    if constexpr (C::deferred && !points<T>) {
         T x{};
         if (i.v < n) x = p[N(i.v)];
         else c.fail(l, Index, i.v, n);
@@ -309,9 +339,10 @@ template <class C, class X, class... E> PHASES_FN auto part(C c, line l, const X
 }
 template <class T> PHASES_FN usize length(slice<T> x) { return usize(x.n); }
 template <class T, u64_raw N> PHASES_FN usize length(const array<T, N>&) { return usize(N); }
-template <class X> PHASES_FN bool within(largest i, const X& x) { return i.ok && i.v < length(x).v; }
-template <class X> PHASES_FN bool array_within(largest, const X&) { return false; } // A variable may become another slice.
-template <class T, u64_raw N> PHASES_FN bool array_within(largest i, const array<T, N>& x) { return within(i, x); }
+template <class X> PHASES_FN largest of_length(const X& x) { return largest{length(d(x)).v, !changes<X>}; }
+template <class X> PHASES_FN bool within(largest i, const X& x) { return !changes<X> && i.ok && i.v < length(d(x)).v; }
+// A variable may become another slice.
+template <class X> PHASES_FN bool array_within(largest i, const X& x) { return is_array<X> && within(i, x); }
 template <class C, class T> PHASES_FN usize m_len(C, line, const T& x) { return length(x); }
 template <class C, class T> PHASES_FN bool m_is_empty(C, line, const T& x) { return length(x).v == 0; }
 } // namespace phases

@@ -314,3 +314,143 @@ fn functions_in_loops_fault_where_rust_does() {
     assert!(one!(calls(value 40usize, value 14usize, read at, read x)));
     assert!(!one!(calls(value 40usize, value 40usize, read at, read x)));
 }
+
+/// Methods that write through references.
+#[derive(Clone, Copy, gpu_phases::Device)]
+#[repr(C)]
+struct Walk {
+    at: u32,
+}
+
+#[gpu_phases::device]
+impl Walk {
+    fn next(&mut self) -> usize {
+        self.at += 1;
+        self.at as usize
+    }
+
+    fn add(self, to: &mut i64, more: i64) {
+        *to += more;
+    }
+
+    fn set(self, to: &mut [u32], k: usize, value: u32) {
+        to[k] = value;
+    }
+
+    fn walk(&mut self, n: usize, at: &[u32], x: &[u32]) -> u32 {
+        let mut s = 0u32;
+        for k in 0..n {
+            self.at += 1;
+            s = s.wrapping_mul(3) ^ x[at[self.at as usize % at.len()] as usize] ^ at[k];
+        }
+        s
+    }
+
+    fn long(&mut self, end: u64, x: &[u32], from: usize) {
+        for k in 0..end {
+            self.at ^= x[(k & 7) as usize + from];
+        }
+    }
+}
+
+/// A loop does not set back what it changes through a reference, so it does not run twice.
+#[kernel]
+fn references(form: u32, n: usize, at: &[u32], x: &[u32], out: &mut [i64]) {
+    each(out, |_i, out| {
+        let (mut walk, mut other, mut s) = (Walk { at: 1 }, Walk { at: 0 }, 0i64);
+        let (count, mut b) = (at.len(), [0u32; 64]);
+        match form {
+            0 => s = walk.walk(n, at, x) as i64,
+            1 => {
+                for _k in 0..n {
+                    walk.add(out, 1);
+                    s = s.wrapping_mul(3) ^ x[at[*out as usize % count] as usize] as i64;
+                }
+            }
+            2 => {
+                let r = &mut Walk { at: 0 };
+                for _k in 0..n {
+                    let next = r.next();
+                    s = s.wrapping_mul(3) ^ x[at[next % count] as usize] as i64;
+                }
+            }
+            3 => {
+                let mut r = &mut walk;
+                for _k in 0..n {
+                    r.at += 1;
+                    s = s.wrapping_mul(3) ^ x[at[r.at as usize % count] as usize] as i64;
+                }
+                r = &mut other;
+                r.at += 1;
+            }
+            4 => {
+                let p = &mut b[..];
+                for k in 0..n {
+                    walk.set(p, k + 1, k as u32 ^ p[k]);
+                    s = s.wrapping_mul(3) ^ p[k] as i64 ^ x[at[k] as usize] as i64;
+                }
+            }
+            _ => {
+                for k in 0..n {
+                    let from = x[at[k] as usize] as usize;
+                    walk.long(if from < x.len() - 8 { 9 } else { u64::MAX }, x, from);
+                }
+            }
+        }
+        *out ^= s ^ (walk.at + other.at) as i64 ^ b[9] as i64;
+    });
+}
+
+#[test]
+fn references_in_loops_are_written_once() {
+    let mut at = numbers(16, 40, 60);
+    let x = numbers(17, 70, 50);
+    for form in 0..6u32 {
+        for n in [0usize, 17, 33] {
+            assert!(one!(references(value form, value n, read at, read x)), "{form} {n}");
+        }
+    }
+    at[9] = 70;
+    for form in 0..6u32 {
+        for n in [5usize, 17, 33] {
+            assert_eq!(
+                one!(references(value form, value n, read at, read x)),
+                n == 5,
+                "{form} {n}"
+            );
+        }
+    }
+    // A loop that a loop calls ends after its first failed check.
+    at[9] = 3;
+    let mut far = x.clone();
+    far[3] = 66;
+    assert!(!one!(references(value 5u32, value 33usize, read at, read far)));
+}
+
+/// References to slices lead to shorter and longer ones after an iteration.
+#[kernel]
+fn reseated(n: usize, x: &[u32], y: &[u32], out: &mut [i64]) {
+    each(out, |_i, out| {
+        let (mut slices, mut s) = ([x, x], 0i64);
+        for r in slices.iter_mut() {
+            for k in 0..n {
+                s = s.wrapping_mul(3) ^ r[k] as i64;
+                *r = &x[..x.len() - 3];
+            }
+            *r = &x[..3];
+            for k in 0..n {
+                s = s.wrapping_mul(3) ^ y[r.len() + k] as i64;
+                *r = x;
+            }
+        }
+        *out = s;
+    });
+}
+
+#[test]
+fn slices_behind_references_fault_where_rust_does() {
+    let (x, y) = (numbers(18, 40, 1 << 31), numbers(19, 45, 1 << 31));
+    for (n, fine) in [(0usize, true), (1, true), (5, true), (6, false), (38, false)] {
+        assert_eq!(one!(reseated(value n, read x, read y)), fine, "{n}");
+    }
+}
