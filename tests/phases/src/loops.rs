@@ -358,7 +358,7 @@ impl Walk {
 fn references(form: u32, n: usize, at: &[u32], x: &[u32], out: &mut [i64]) {
     each(out, |_i, out| {
         let (mut walk, mut other, mut s) = (Walk { at: 1 }, Walk { at: 0 }, 0i64);
-        let (count, mut b) = (at.len(), [0u32; 64]);
+        let count = at.len();
         match form {
             0 => s = walk.walk(n, at, x) as i64,
             1 => {
@@ -384,6 +384,7 @@ fn references(form: u32, n: usize, at: &[u32], x: &[u32], out: &mut [i64]) {
                 r.at += 1;
             }
             4 => {
+                let mut b = [0u32; 64];
                 let p = &mut b[..];
                 for k in 0..n {
                     walk.set(p, k + 1, k as u32 ^ p[k]);
@@ -397,7 +398,7 @@ fn references(form: u32, n: usize, at: &[u32], x: &[u32], out: &mut [i64]) {
                 }
             }
         }
-        *out ^= s ^ (walk.at + other.at) as i64 ^ b[9] as i64;
+        *out ^= s ^ (walk.at + other.at) as i64;
     });
 }
 
