@@ -206,6 +206,13 @@ impl Translator<'_> {
                 Ok((format!("deref({item})"), count))
             }
             Expr::MethodCall(call) if call.method == "iter" || call.method == "iter_mut" => {
+                if is_part(&call.receiver) {
+                    let part = &call.receiver;
+                    *call.receiver = match call.method == "iter" {
+                        true => syn::parse_quote!((&#part)),
+                        false => syn::parse_quote!((&mut #part)),
+                    };
+                }
                 let by = if call.method == "iter" { "item" } else { "item_mut" };
                 let value = self.place(&mut call.receiver)?;
                 let name = self.name("x");
@@ -217,7 +224,7 @@ impl Translator<'_> {
                 "kernels have no such iterator",
                 "use a range, `.rev()`, `.step_by(n)`, `.iter()`, `.enumerate()`, `.zip(…)`, `.copied()`, or `while`",
             ),
-            Expr::Reference(reference) => {
+            Expr::Reference(reference) if !is_part(&reference.expr) => {
                 let by = if reference.mutability.is_some() { "item_mut" } else { "item" };
                 let value = self.place(&mut reference.expr)?;
                 let name = self.name("x");
@@ -233,4 +240,9 @@ impl Translator<'_> {
             }
         }
     }
+}
+
+/// Returns whether an expression is a part of a slice: `x[a..b]`.
+fn is_part(e: &Expr) -> bool {
+    matches!(e, Expr::Index(index) if matches!(*index.index, Expr::Range(_)))
 }

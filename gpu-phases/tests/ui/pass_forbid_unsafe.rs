@@ -87,7 +87,32 @@ mod without_import {
     }
 }
 
+#[kernel]
+fn loops_over_parts(x: &[f32], out: &mut [f32]) {
+    assert!(x.len() == 4 * out.len());
+    each(out, |i, out| {
+        let mut a = [1.0f32, 2.0, 3.0];
+        for v in &x[4 * i..4 * i + 2] {
+            a[0] += *v;
+        }
+        for (j, (v, w)) in x[4 * i..4 * i + 2].iter().zip(x[4 * i + 2..].iter()).enumerate() {
+            a[1] += v * w * j as f32;
+        }
+        for v in &mut a[1..] {
+            *v *= 2.0;
+        }
+        for v in a[..1].iter_mut() {
+            *v += 100.0;
+        }
+        *out = a[0] + a[1] + a[2];
+    });
+}
+
 fn main() {
+    let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+    let mut out = [0.0; 2];
+    loops_over_parts(&x, &mut out);
+    assert_eq!(out, [130.0, 218.0]);
     imports::in_a_function();
     assert!(!imports::count::source().is_empty());
     let mut out = [9; 4];
