@@ -159,9 +159,15 @@ fn structure(
     let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
     let ident = &input.ident;
     let Common { name, links, fallback } = common(input, library);
+    // Otherwise rustc evaluates it only when it generates code.
+    let checked = generics
+        .params
+        .is_empty()
+        .then(|| quote!(const _: bool = <#ident as #library::device::Device>::STORED;));
     Ok(quote! {
         const _: () = {
             #fallback
+            #checked
 
             // SAFETY: the C++ structure has the same fields in the same order, whose types are those of Rust. Neither has
             // padding, and the C++ asserts the sizes.
