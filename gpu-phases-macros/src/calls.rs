@@ -6,42 +6,12 @@ use syn::punctuated::Punctuated;
 use syn::{Expr, ExprPath, Path, Token};
 
 use crate::exprs::{ascii, line_of, replace};
+use crate::names::{
+    DEFINED, OF_OPTIONS, OF_TRAITS, check_associated, check_function, check_method, defined_name,
+    is_atomic, is_built_in, is_primitive, is_pure,
+};
 use crate::refuse::{Result, refused};
 use crate::translate::{Translator, Value};
-
-/// Methods whose results Rust leaves open in part. rustc's copy calls those of the library, which define them.
-pub(crate) const DEFINED: [&str; 23] = [
-    "min",
-    "max",
-    "clamp",
-    "rem_euclid",
-    "div_euclid",
-    "pow",
-    "abs",
-    "signum",
-    "div_ceil",
-    "copysign",
-    "to_bits",
-    "is_sign_negative",
-    "is_sign_positive",
-    "floor",
-    "ceil",
-    "trunc",
-    "round",
-    "round_ties_even",
-    "fract",
-    "sqrt",
-    "recip",
-    "mul_add",
-    "powi",
-];
-
-/// Functions that differ between the libraries of processors and devices.
-const INEXACT: [&str; 24] = [
-    "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sin_cos", "sinh", "cosh", "tanh",
-    "asinh", "exp", "exp2", "exp_m1", "ln", "ln_1p", "log2", "log10", "log", "powf", "cbrt",
-    "hypot", "acosh",
-];
 
 impl Translator<'_> {
     pub(crate) fn call(&mut self, e: &mut Expr) -> Result<Value> {
@@ -116,7 +86,10 @@ impl Translator<'_> {
         let Expr::Call(call) = e else { return Ok(Value::unit()) };
         let ty_name = ty.to_string();
         let last = ty_name.rsplit(':').next().unwrap_or_default().trim();
-        let primitive = PRIMITIVES.contains(&last);
+        let primitive = is_primitive(last);
+        if let Expr::Path(function) = &*call.func {
+            check_associated(function, last, name)?;
+        }
         let ty = self.hole(quote!(t.ty::<#ty>()));
         if !primitive {
             self.enters();
@@ -152,6 +125,7 @@ impl Translator<'_> {
 
     /// A function with `#[device]`: rustc finds its source by its path, and infers its generic arguments.
     fn device_function(&mut self, e: &mut Expr, function: &ExprPath) -> Result<Value> {
+        check_function(function)?;
         let Expr::Call(call) = e else { return Ok(Value::unit()) };
         self.mutable_arguments(&call.args);
         let args = self.operands(&mut call.args)?;
@@ -198,6 +172,13 @@ impl Translator<'_> {
         }
     }
 
+    /// Returns whether an expression is surely a slice or an array: a parameter of such a type.
+    fn is_slice(&self, e: &Expr) -> bool {
+        let Expr::Path(path) = e else { return false };
+        let local = path.path.get_ident().and_then(|name| self.local(&name.to_string()));
+        local.is_some_and(|local| self.slices.contains(&local.cpp))
+    }
+
     fn is_variable(&self, e: &Expr) -> bool {
         matches!(e, Expr::Path(path) if path.path.get_ident().is_some())
     }
@@ -213,7 +194,7 @@ impl Translator<'_> {
         let name = ascii(&call.method.to_string());
         let of_option = OF_OPTIONS.contains(&name.as_str());
         let is_device_method =
-            !of_option && !DEFINED.contains(&name.as_str()) && !BUILT_IN.contains(&name.as_str());
+            !of_option && !DEFINED.contains(&name.as_str()) && !is_built_in(&name);
         if let Some(turbofish) = call.turbofish.as_ref().filter(|_| !is_device_method) {
             return refused(
                 turbofish,
@@ -221,24 +202,9 @@ impl Translator<'_> {
                 "leave them out, or write the type of the `let`",
             );
         }
-        if matches!(name.as_str(), "iter" | "iter_mut" | "into_iter" | "sum" | "fold" | "collect") {
-            return refused(
-                &call.method,
-                "kernels have iterators only in the head of a `for`",
-                "write the loop: `for x in a.iter() { sum += *x; }`",
-            );
-        }
-        if let Some((_, instead)) = REFUSED_OF_OPTIONS.iter().find(|(known, _)| *known == name) {
-            return refused(&call.method, "kernels have no such method of `Option`", instead);
-        }
-        if INEXACT.contains(&name.as_str()) {
-            return refused(
-                &call.method,
-                "this function has other results on other processors",
-                "write it by a polynomial in a `#[device]` function",
-            );
-        }
+        let of_slice = self.is_slice(&call.receiver);
         let receiver = self.place(&mut call.receiver)?;
+        check_method(&call.method, &name, of_slice)?;
         let mut values = vec![receiver];
         for arg in &mut call.args {
             let value = self.operand_after(&mut values, arg, true)?;
@@ -249,7 +215,7 @@ impl Translator<'_> {
             call.method = syn::Ident::new(&defined_name(&name), call.method.span());
         }
         let own_receiver = self.is_own_receiver(&call.receiver);
-        if BUILT_IN.contains(&name.as_str()) && !matches!(name.as_str(), "unwrap" | "expect") {
+        if is_built_in(&name) && !matches!(name.as_str(), "unwrap" | "expect") {
             // C++ has this name for Rust's own types only.
             let private = self.private();
             replace(&mut call.receiver, |inner| quote!(#private::built_in(&(#inner))));
@@ -383,104 +349,9 @@ impl Translator<'_> {
     }
 }
 
-/// Methods of Rust's own types, and of the library's traits, which keep their names.
-pub(crate) const BUILT_IN: [&str; 52] = [
-    "len",
-    "is_empty",
-    "is_nan",
-    "is_finite",
-    "is_infinite",
-    "is_some",
-    "is_none",
-    "unwrap_or",
-    "is_positive",
-    "is_negative",
-    "wrapping_add",
-    "wrapping_sub",
-    "wrapping_mul",
-    "wrapping_neg",
-    "wrapping_abs",
-    "wrapping_shl",
-    "wrapping_shr",
-    "saturating_add",
-    "saturating_sub",
-    "saturating_mul",
-    "checked_add",
-    "checked_sub",
-    "checked_mul",
-    "unsigned_abs",
-    "abs_diff",
-    "count_ones",
-    "count_zeros",
-    "leading_zeros",
-    "trailing_zeros",
-    "rotate_left",
-    "rotate_right",
-    "reverse_bits",
-    "swap_bytes",
-    "is_power_of_two",
-    "to_f64",
-    "to_i64",
-    "load",
-    "store",
-    "swap",
-    "compare_exchange",
-    "fetch_add",
-    "fetch_sub",
-    "fetch_min",
-    "fetch_max",
-    "fetch_and",
-    "fetch_or",
-    "fetch_xor",
-    "unwrap",
-    "expect",
-    "to_f32",
-    "to_degrees",
-    "to_radians",
-];
-
-/// Methods of `Option` that take closures or other `Option`s.
-pub(crate) const OF_OPTIONS: [&str; 8] =
-    ["map", "and_then", "map_or", "filter", "or", "or_else", "unwrap_or_else", "is_some_and"];
-
-/// Methods that only `Option` has, and what to write in their place.
-const REFUSED_OF_OPTIONS: [(&str, &str); 9] = [
-    ("as_ref", "leave it out: an `Option` of a kernel is `Copy`"),
-    ("as_mut", "write `if let Some(x) = value { value = Some(…); }`"),
-    ("copied", "write `map(|x| *x)`"),
-    ("cloned", "write `map(|x| *x)`"),
-    ("ok_or", "kernels have no `Result`: return an `Option`"),
-    ("ok_or_else", "kernels have no `Result`: return an `Option`"),
-    ("unwrap_or_default", "write `unwrap_or(value)`"),
-    ("map_or_else", "write `map(…).unwrap_or_else(…)`"),
-    ("is_none_or", "write `!value.is_some_and(…)` with the opposite condition"),
-];
-
-/// Associated functions of the library's traits for generic parameters.
-pub(crate) const OF_TRAITS: [&str; 3] = ["from_f64", "from_i64", "default"];
-
-/// Returns whether a method changes nothing, whatever it is called on.
-pub(crate) fn is_pure(name: &str) -> bool {
-    DEFINED.contains(&name) || (BUILT_IN.contains(&name) && !is_atomic(name))
-}
-
-fn is_atomic(name: &str) -> bool {
-    name.starts_with("fetch_") || matches!(name, "store" | "compare_exchange" | "swap")
-}
-
-/// Returns the name of the library's method with defined results.
-pub(crate) fn defined_name(name: &str) -> String {
-    format!("phases_{name}")
-}
-
 pub(crate) fn starts_upper(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_uppercase())
 }
-
-const PRIMITIVES: [&str; 15] = [
-    "u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize", "f32", "f64", "bool",
-    "f16", "bf16",
-];
 
 /// Returns the type before the last segment of a path, if there is one.
 fn type_prefix(function: &ExprPath) -> Option<proc_macro2::TokenStream> {
@@ -493,7 +364,7 @@ fn type_prefix(function: &ExprPath) -> Option<proc_macro2::TokenStream> {
     // Without the last `::`.
     let last = segments.pop()?.into_value();
     let name = last.ident.to_string();
-    if !starts_upper(&name) && !PRIMITIVES.contains(&name.as_str()) {
+    if !starts_upper(&name) && !is_primitive(&name) {
         return None;
     }
     segments.push(last);

@@ -119,6 +119,9 @@ pub(crate) fn translate(
                     Some((name, mutable)) => {
                         let cpp = s.declare(&name, mutable || ty.starts_with("mut<"));
                         params.push(format!("{ty} {cpp}"));
+                        if is_slice(&typed.ty) {
+                            s.slices.push(cpp);
+                        }
                         names.push(name);
                     }
                     None => {
@@ -514,6 +517,14 @@ pub(crate) fn expand(function: &ItemFn, options: &Options) -> Result<TokenStream
             }
         };
     })
+}
+
+fn is_slice(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(reference) => is_slice(&reference.elem),
+        Type::Slice(_) | Type::Array(_) => true,
+        _ => false,
+    }
 }
 
 /// Returns a generic parameter as an argument.

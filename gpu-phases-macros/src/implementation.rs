@@ -4,10 +4,10 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 use syn::{FnArg, Generics, Ident, ImplItem, Item, ItemFn, ItemImpl, ReturnType, Signature, Type};
 
-use crate::calls::{BUILT_IN, DEFINED, OF_OPTIONS, OF_TRAITS, defined_name};
 use crate::function::{
     Body, Head, Translated, argument_of, bare, instance_names, split_generics, translate,
 };
+use crate::names::{DEFINED, defined_name, is_reserved};
 use crate::options::Options;
 use crate::refuse::{Result, no_cfg, refused};
 
@@ -65,18 +65,25 @@ pub(crate) fn expand(
 ) -> Result<TokenStream> {
     let options = Options::parse(args, library)?;
     let item: Item = syn::parse2(item)?;
-    no_cfg(&item)?;
-    if !matches!(&item, Item::Impl(block) if block.trait_.is_some()) {
-        options.no_references(&item)?;
+    Ok(translated(&item, &options).unwrap_or_else(|error| {
+        let (error, stubs) = (error.to_compile_error(), crate::stubs::stubs(&item, &options));
+        quote!(#error #stubs)
+    }))
+}
+
+fn translated(item: &Item, options: &Options) -> Result<TokenStream> {
+    no_cfg(item)?;
+    if !matches!(item, Item::Impl(block) if block.trait_.is_some()) {
+        options.no_references(item)?;
     }
     match item {
-        Item::Fn(function) => crate::function::expand(&function, &options),
+        Item::Fn(function) => crate::function::expand(function, options),
         Item::Impl(block) => match &block.trait_ {
-            None => methods(block, &options),
-            Some(_) => operator(block, &options),
+            None => methods(block.clone(), options),
+            Some(_) => operator(block.clone(), options),
         },
         other => refused(
-            &other,
+            other,
             "`#[device]` is for functions and `impl` blocks",
             "a type derives `Device`; a constant needs no attribute",
         ),
@@ -241,7 +248,7 @@ fn reserved(sig: &Signature, name: &str) -> Result<()> {
             matches!(&*typed.ty, Type::Reference(reference) if reference.mutability.is_some())
         }
     });
-    if [&BUILT_IN[..], &OF_OPTIONS, &OF_TRAITS].iter().any(|names| names.contains(&name)) {
+    if is_reserved(name) {
         return refused(
             &sig.ident,
             &format!("`{name}` is a method of Rust's own types in kernels"),

@@ -26,19 +26,31 @@ pub(crate) fn expand(
 ) -> Result<TokenStream> {
     let options = Options::parse(args, library)?;
     let item: Item = syn::parse2(item)?;
-    no_cfg(&item)?;
-    options.no_references(&item)?;
-    let Item::Fn(function) = item else {
+    let Item::Fn(function) = &item else {
         return refused(
             &item,
             "`#[kernel]` is for functions",
             "put it on `fn name(…) { …; each(out, |i, out| …) }`",
         );
     };
-    let signature = Signature::parse(&function)?;
-    let host = host::conditions(&function, &signature, &options)?;
-    let translated = translate(function.clone(), &signature, &options)?;
-    Ok(assemble(&function, &signature, &options, &host, &translated))
+    let signature = Signature::parse(function)?;
+    Ok(checked(&item, function, &signature, &options).unwrap_or_else(|error| {
+        let (error, stubs) = (error.to_compile_error(), crate::stubs::kernel(function, &options));
+        quote!(#error #stubs)
+    }))
+}
+
+fn checked(
+    item: &Item,
+    function: &ItemFn,
+    signature: &Signature,
+    options: &Options,
+) -> Result<TokenStream> {
+    no_cfg(item)?;
+    options.no_references(item)?;
+    let host = host::conditions(function, signature, options)?;
+    let translated = translate(function.clone(), signature, options)?;
+    Ok(assemble(function, signature, options, &host, &translated))
 }
 
 /// Rustc's copy of the body, and the C++.
@@ -64,10 +76,12 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
                     if matches!(param.kind, signature::Kind::Read) { "const " } else { "" };
                 parameters.push_str(&format!(", {access}{ty}* __restrict__ {cpp}_p, len {cpp}_n"));
                 prelude.push_str(&format!("slice<{access}{ty}> {cpp}{{{cpp}_p, {cpp}_n}};\n"));
+                s.slices.push(cpp);
             }
             signature::Kind::Shared => {
                 parameters.push_str(&format!(", {ty}* {cpp}_p, len {cpp}_n"));
                 prelude.push_str(&format!("atomics<{ty}> {cpp}{{{cpp}_p, {cpp}_n}};\n"));
+                s.atomics.push(cpp);
             }
         }
     }

@@ -13,6 +13,7 @@ mod implementation;
 mod kernel;
 mod literals;
 mod loops;
+mod names;
 mod operators;
 mod options;
 mod pack;
@@ -21,6 +22,7 @@ mod places;
 mod printing;
 mod refuse;
 mod statements;
+mod stubs;
 mod translate;
 mod types;
 

@@ -214,7 +214,17 @@ impl Translator<'_> {
     ///
     /// Threads of the loop of a kernel share what it captures, so they cannot write it.
     pub(crate) fn stores(&mut self, place: &Expr) -> Result<()> {
-        if self.in_kernel && self.root(place).is_some_and(|local| local.shared) {
+        let root = self.root(place);
+        if let (Some(local), Expr::Index(_)) = (root, place)
+            && self.atomics.contains(&local.cpp)
+        {
+            return refused(
+                place,
+                "threads change elements of an `Atomic` by its methods",
+                "write `bins.fetch_add(j, 1)`, or `bins.store(j, value)`",
+            );
+        }
+        if self.in_kernel && root.is_some_and(|local| local.shared) {
             return refused(
                 place,
                 "all threads of the loop share this variable",

@@ -6,8 +6,8 @@ use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::{BinOp, Expr, Ident};
 
-use crate::calls::is_pure;
 use crate::exprs::{line_of, replace};
+use crate::names::is_pure;
 use crate::refuse::{Result, refused};
 use crate::translate::{Effect, Translator, Value, effect_of};
 

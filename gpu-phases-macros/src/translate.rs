@@ -86,6 +86,9 @@ pub(crate) struct Translator<'o> {
     pub(crate) outputs: Vec<(String, bool)>,
     /// The C++ names of the items of the loop that are numbers.
     pub(crate) number_items: Vec<String>,
+    /// The C++ names of parameters that are slices or arrays, and of those that are `Atomic`s.
+    pub(crate) slices: Vec<String>,
+    pub(crate) atomics: Vec<String>,
     /// The device functions that are called.
     pub(crate) calls: Vec<syn::Path>,
     /// The paths of functions of the library that rustc's copy names otherwise.
@@ -118,6 +121,8 @@ impl<'o> Translator<'o> {
             writable: Vec::new(),
             outputs: Vec::new(),
             number_items: Vec::new(),
+            slices: Vec::new(),
+            atomics: Vec::new(),
             calls: Vec::new(),
             named: Vec::new(),
             numbers: 0,

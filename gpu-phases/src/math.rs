@@ -85,6 +85,8 @@ declare! {
     DefinedSigned {
         phases_abs() -> Self;
         phases_signum() -> Self;
+        phases_is_positive() -> bool;
+        phases_is_negative() -> bool;
     }
 }
 
@@ -218,6 +220,17 @@ macro_rules! signed {
             #[inline(always)]
             fn phases_signum(self) -> Self {
                 self.signum()
+            }
+
+            // `f64` of std has deprecated methods of these names, and the C++ has them of integers only.
+            #[inline(always)]
+            fn phases_is_positive(self) -> bool {
+                self > 0
+            }
+
+            #[inline(always)]
+            fn phases_is_negative(self) -> bool {
+                self < 0
             }
         }
     )*};

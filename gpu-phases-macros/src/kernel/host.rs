@@ -8,7 +8,7 @@ use syn::{BinOp, Expr, ItemFn, Stmt, Token};
 
 use super::signature::{Kind, Signature};
 use crate::options::Options;
-use crate::refuse::{Result, refused};
+use crate::refuse::{Result, refuse, refused};
 
 /// Returns the condition of a statement `assert!(condition)`, if it is one.
 pub(super) fn condition_of(statement: &Stmt) -> Result<Option<Expr>> {
@@ -98,6 +98,7 @@ pub(super) fn conditions(
     for statement in statements {
         match (condition_of(statement)?, statement) {
             (Some(condition), _) => {
+                no_elements(&condition, signature)?;
                 let text = readable(&condition);
                 let values = values_of(&condition);
                 let shown = values.iter().map(readable);
@@ -136,6 +137,27 @@ pub(super) fn conditions(
             #private::extent_of(#shape)
         }
     })
+}
+
+/// Refuses elements of slices in a condition: they are in the memory of the device.
+fn no_elements(condition: &Expr, signature: &Signature) -> Result<()> {
+    struct Elements<'s>(&'s Signature, Option<syn::Error>);
+    impl<'a> syn::visit::Visit<'a> for Elements<'_> {
+        fn visit_expr_index(&mut self, index: &'a syn::ExprIndex) {
+            let name = index.expr.to_token_stream().to_string();
+            if self.0.slice(&name).is_some() && self.1.is_none() {
+                self.1 = Some(refuse(
+                    index,
+                    "a condition before the loop is one of lengths and values, not of elements",
+                    "move the `assert!` into the closure of `each`",
+                ));
+            }
+            syn::visit::visit_expr_index(self, index);
+        }
+    }
+    let mut elements = Elements(signature, None);
+    syn::visit::Visit::visit_expr(&mut elements, condition);
+    elements.1.map_or(Ok(()), Err)
 }
 
 /// Returns the shape of an output.
