@@ -1,9 +1,10 @@
 //! `println!`: on the device it is one call of `printf`, so that lines of threads do not mix.
 
-use proc_macro2::Span;
-use quote::quote;
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
 use syn::{Expr, ExprLit, Ident, Lit, LitStr, Token};
 
 use crate::exprs::replace;
@@ -156,8 +157,16 @@ impl Translator<'_> {
         let private = self.private();
         let (mut printed, mut probes) = (Vec::new(), Vec::new());
         for value in &line.values {
-            let probe = self.probe_name(self.probes);
-            printed.push(quote!(#private::printed(&#probe, &(#value))));
+            // rustc then says that an error is where the value is.
+            let span = value.span();
+            let mut probe = self.probe_name(self.probes);
+            probe.set_span(probe.span().located_at(span));
+            let path = private.clone().into_iter().map(|mut token| {
+                token.set_span(span);
+                token
+            });
+            let path: TokenStream = path.collect();
+            printed.push(quote_spanned!(span=> #path::printed(&#probe, &(#value))));
             probes.push(self.probes);
             self.probes += 1;
         }

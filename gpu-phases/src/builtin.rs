@@ -8,6 +8,7 @@ use crate::text::Text;
 macro_rules! integers {
     ($($name:ident)*) => {$(
         // SAFETY: `phases::$name` holds one integer of the same width and sign, and every byte pattern is one.
+        #[diagnostic::do_not_recommend]
         unsafe impl Device for $name {
             fn rust_name() -> String {
                 stringify!($name).to_owned()
@@ -40,6 +41,7 @@ integers!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
 macro_rules! floats {
     ($($name:ident $from_bits:literal)*) => {$(
         // SAFETY: `phases::$name` holds one IEEE number of the same width, and every byte pattern is one.
+        #[diagnostic::do_not_recommend]
         unsafe impl Device for $name {
             fn rust_name() -> String {
                 stringify!($name).to_owned()
@@ -64,6 +66,7 @@ macro_rules! floats {
 floats!(f32 "bits_f32" f64 "bits_f64");
 
 // SAFETY: `bool` is one byte, 0 or 1, in both languages.
+#[diagnostic::do_not_recommend]
 unsafe impl Device for bool {
     fn rust_name() -> String {
         "bool".to_owned()
@@ -85,6 +88,7 @@ unsafe impl Device for bool {
 }
 
 // SAFETY: an array of C++ is as Rust's. An empty one has one byte in C++, and is refused in memory by `is_stored`.
+#[diagnostic::do_not_recommend]
 unsafe impl<T: Device, const N: usize> Device for [T; N] {
     const STORED: bool = N > 0 && T::STORED;
 

@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::text::Text;
 
 // SAFETY: `STORED` is false, so no memory is shared; both have one value.
+#[diagnostic::do_not_recommend]
 unsafe impl Device for () {
     const STORED: bool = false;
 
@@ -29,6 +30,7 @@ unsafe impl Device for () {
 }
 
 // SAFETY: `STORED` is false, so no memory is shared.
+#[diagnostic::do_not_recommend]
 unsafe impl<T: Device> Device for Option<T> {
     const STORED: bool = false;
 
@@ -64,6 +66,7 @@ unsafe impl<T: Device> Device for Option<T> {
 macro_rules! tuples {
     ($($name:ident $at:tt),+) => {
         // SAFETY: `STORED` is false, so no memory is shared.
+        #[diagnostic::do_not_recommend]
         unsafe impl<$($name: Device),+> Device for ($($name,)+) {
             const STORED: bool = false;
 

@@ -12,6 +12,7 @@ use crate::text::Text;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no type that kernels compute with",
     label = "this has the type `{Self}` in a kernel",
+    note = "write `#[derive(Clone, Copy, Device)]` and `#[repr(C)]` before your own type",
     note = "types of kernels are numbers, `bool`, arrays and tuples of them, `Option`s, and what derives `Device`",
     note = "the value of an `if`, `match` or `loop` with statements is no reference: take the index, or copy the value"
 )]

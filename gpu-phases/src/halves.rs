@@ -25,6 +25,7 @@ fn odd(value: f64) -> f32 {
 macro_rules! halves {
     ($($name:ident $nan:literal)*) => {$(
         // SAFETY: `phases::$name` holds the same 16 bits, and every byte pattern is one.
+        #[diagnostic::do_not_recommend]
         unsafe impl Device for $name {
             fn rust_name() -> String {
                 stringify!($name).to_owned()
@@ -50,6 +51,7 @@ macro_rules! halves {
         impl BuiltIn for $name {}
         impl Number for $name {}
 
+        #[diagnostic::do_not_recommend]
         impl Print for $name {
             type Value = f32;
 

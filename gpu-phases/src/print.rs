@@ -22,6 +22,7 @@ pub trait Print {
 
 macro_rules! references {
     ($($reference:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
         impl<T: Print> Print for $reference {
             type Value = T::Value;
 
@@ -35,7 +36,7 @@ references!(&T, &mut T);
 
 /// A value that displays as `printf` prints it.
 #[derive(Debug)]
-pub struct Printed<'v, T>(&'v T);
+struct Printed<'v, T>(&'v T);
 
 impl<T: Print> fmt::Display for Printed<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,7 +45,7 @@ impl<T: Print> fmt::Display for Printed<'_, T> {
 }
 
 /// Returns the value to display, and reports its type.
-pub fn printed<'v, T: Print>(_: &Probe<T::Value>, value: &'v T) -> Printed<'v, T> {
+pub fn printed<'v, T: Print>(_: &Probe<T::Value>, value: &'v T) -> impl fmt::Display + use<'v, T> {
     Printed(value)
 }
 
@@ -56,6 +57,7 @@ pub fn print(line: fmt::Arguments<'_>) {
 
 macro_rules! displayed {
     ($($name:ident)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl Print for $name {
             type Value = Self;
 
