@@ -281,7 +281,7 @@ fn misuse_is_named(device: &TestDevice) -> TestResult {
     for (from, to, line, words) in [
         // Behind the operation, at an address that depends on it.
         ("slots[i] = slot;", "slots[slot] = slot;", 6, "depends on the result"),
-        ("slots[i] = slot;", "if (i % 3) slots[i] = slot;", 6, "not stored on each way"),
+        ("slots[i] = slot;", "if (i % 3) slots[i] = slot;", 6, "not stored on each path"),
         ("slots[i] = slot;", "slots[i] = slot; if (a > 1) slots[i / 2] = 3;", 6, "overwrite"),
         ("slots[i] = slot;", "slots[i] = slot + 1;", 6, "no result"),
         ("out[slot] =", "slots[i] = slot; slot += *count; out[slot] =", 7, "other threads"),
