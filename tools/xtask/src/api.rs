@@ -218,7 +218,8 @@ fn page(name: &str, page: &str) -> Option<String> {
     // Rustdoc breaks a long function.
     let function = lines.lines().next().is_some_and(|first| first.ends_with('('));
     let declaration = if function { line(declaration) } else { lines };
-    let (mut lines, mut traits) = (String::new(), Vec::new());
+    // Rustdoc's order of implementations depends on which crates it has read.
+    let (mut lines, mut traits, mut others) = (String::new(), Vec::new(), Vec::new());
     for line in declaration.lines().filter(|line| !line.trim().is_empty()) {
         lines.push_str(line.trim_end());
         lines.push('\n');
@@ -238,13 +239,17 @@ fn page(name: &str, page: &str) -> Option<String> {
                 // `derive(PartialEq)` implements an unstable trait.
                 Some(("StructuralPartialEq", _)) => {}
                 Some((implemented, _)) => traits.push(implemented.to_owned()),
+                None if implementation && !own => others.push(format!("{head}\n")),
                 None if implementation => lines.push_str(&format!("{head}\n")),
                 None if own => lines.push_str(&format!("    {head}\n")),
                 None => {}
             }
         }
     }
+    others.sort();
+    lines.extend(others);
     if !traits.is_empty() {
+        traits.sort();
         lines.push_str(&format!("impl {}\n", traits.join(" + ")));
     }
     Some(lines)
