@@ -157,10 +157,12 @@ fn not_set() -> Outcome {
 fn holds_none() -> Outcome {
     let stage = Stage::new()?;
     stage.nvrtc(&format!("elsewhere/{PACKAGE}"))?;
-    for folder in ["toolkit/lib64", "venv/lib", "empty"] {
+    // Four folders above it are searched for a hint, and those above the stage are the machine's.
+    const EMPTY: &str = "a/b/c/d/empty";
+    for folder in ["toolkit/lib64", "venv/lib", EMPTY] {
         stage.folder(folder)?;
     }
-    let [toolkit, venv, empty] = ["toolkit", "venv", "empty"].map(|name| stage.path(name));
+    let [toolkit, venv, empty] = ["toolkit", "venv", EMPTY].map(|name| stage.path(name));
     let (above, right) = (stage.path("elsewhere/target"), stage.path("elsewhere/target/cuda"));
     let text = stage.run(
         "load",
