@@ -13,11 +13,11 @@ use crate::translate::{Translator, Value};
 impl Translator<'_> {
     pub(crate) fn for_range(&mut self, each: &mut ExprForLoop, entry: Loop) -> Result<Value> {
         if is_range(&each.expr) {
-            return self.over_range(each, entry);
+            return self.over_range(each, entry, false);
         }
         match &mut *each.expr {
             Expr::MethodCall(call) if call.method == "rev" && is_range(&call.receiver) => {
-                self.over_reverse(each, entry)
+                self.over_range(each, entry, true)
             }
             Expr::MethodCall(call) if call.method == "step_by" && is_range(&call.receiver) => {
                 self.over_steps(each, entry)
@@ -68,75 +68,52 @@ impl Translator<'_> {
         Ok(translated)
     }
 
-    fn over_range(&mut self, each: &mut ExprForLoop, entry: Loop) -> Result<Value> {
-        let (range, inclusive) = self.range_object(&mut each.expr)?;
-        let counter = self.name("j");
-        let (body, entry) =
-            self.counted_body(each, entry, &format!("{range}.number({counter})"), true)?;
-        let shape = if inclusive {
-            let more = self.name("more");
-            Shape {
-                head: format!(
-                    "{{ bool {more} = {range}.start.v <= {range}.end.v;\n\
-                     for (auto {counter} = {range}.start.v; {more}; {more} = {counter} != {range}.end.v, \
-                     {counter} = next({counter})) {{"
-                ),
-                tail: "} }",
-                count: format!("{range}.distance()"),
-                some: format!("{range}.start.v <= {range}.end.v"),
-                last: format!("{range}.number({range}.end.v)"),
-                range,
-                counter: None,
-            }
-        } else {
-            Shape {
-                head: format!(
-                    "for (auto {counter} = {range}.start.v; {counter} < {range}.end.v; ++{counter}) {{"
-                ),
-                tail: "}",
-                count: format!("{range}.distance()"),
-                some: format!("{range}.start.v < {range}.end.v"),
-                last: format!("{range}.number(before({range}.end.v))"),
-                range,
-                counter: Some(counter),
-            }
+    /// `a..b` and `a..=b`; `reversed`: by `.rev()`.
+    fn over_range(&mut self, each: &mut ExprForLoop, entry: Loop, reversed: bool) -> Result<Value> {
+        let ends = match &mut *each.expr {
+            Expr::MethodCall(call) if reversed => &mut *call.receiver,
+            range => range,
         };
-        self.counted(&entry, &shape, &body);
-        Ok(Value::unit())
-    }
-
-    fn over_reverse(&mut self, each: &mut ExprForLoop, entry: Loop) -> Result<Value> {
-        let Expr::MethodCall(call) = &mut *each.expr else { return Ok(Value::unit()) };
-        let (range, inclusive) = self.range_object(&mut call.receiver)?;
+        let (range, inclusive) = self.range_object(ends)?;
         let counter = self.name("j");
         let (body, entry) =
             self.counted_body(each, entry, &format!("{range}.number({counter})"), true)?;
+        let (from, to, step) =
+            if reversed { ("end", "start", "before") } else { ("start", "end", "next") };
+        let count = format!("{range}.distance()");
         let shape = if inclusive {
             let more = self.name("more");
             Shape {
                 head: format!(
                     "{{ bool {more} = {range}.start.v <= {range}.end.v;\n\
-                     for (auto {counter} = {range}.end.v; {more}; {more} = {counter} != {range}.start.v, \
-                     {counter} = before({counter})) {{"
+                     for (auto {counter} = {range}.{from}.v; {more}; {more} = {counter} != {range}.{to}.v, \
+                     {counter} = {step}({counter})) {{"
                 ),
                 tail: "} }",
-                count: format!("{range}.distance()"),
+                count,
                 some: format!("{range}.start.v <= {range}.end.v"),
                 last: format!("{range}.number({range}.end.v)"),
                 range,
                 counter: None,
             }
         } else {
-            Shape {
-                head: format!(
+            let head = if reversed {
+                format!(
                     "for (auto {counter} = {range}.end.v; {counter} > {range}.start.v;) {{ --{counter};"
-                ),
+                )
+            } else {
+                format!(
+                    "for (auto {counter} = {range}.start.v; {counter} < {range}.end.v; ++{counter}) {{"
+                )
+            };
+            Shape {
+                head,
                 tail: "}",
-                count: format!("{range}.distance()"),
+                count,
                 some: format!("{range}.start.v < {range}.end.v"),
                 last: format!("{range}.number(before({range}.end.v))"),
                 range,
-                counter: None,
+                counter: (!reversed).then_some(counter),
             }
         };
         self.counted(&entry, &shape, &body);
