@@ -81,7 +81,7 @@ const ABSORBED: [Absorbed; 8] = [
         calls: &["cuMemPoolDestroy", "cuCtxPopCurrent_v2"],
         codes: Codes::All,
         tests: "foreign::context_dropped",
-        why: "it is kept for who asks the context, whose last handle is gone",
+        why: "the context keeps it for a caller, and its last handle is gone",
     },
     Absorbed {
         calls: &["cuStreamDestroy_v2"],
