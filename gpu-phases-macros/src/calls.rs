@@ -5,6 +5,7 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{Expr, ExprPath, Path, Token};
 
+use crate::blocks::Role;
 use crate::exprs::{ascii, line_of, replace};
 use crate::names::{
     DEFINED, OF_OPTIONS, OF_TRAITS, check_associated, check_function, check_method, defined_name,
@@ -125,8 +126,12 @@ impl Translator<'_> {
 
     /// A function with `#[device]`: rustc finds its source by its path, and infers its generic arguments.
     fn device_function(&mut self, e: &mut Expr, function: &ExprPath) -> Result<Value> {
+        if let Some(value) = self.swap(e)? {
+            return Ok(value);
+        }
         check_function(function)?;
         let Expr::Call(call) = e else { return Ok(Value::unit()) };
+        let starts_phase = call.args.iter().any(|arg| self.role(arg) == Role::Block);
         self.mutable_arguments(&call.args);
         let args = self.operands(&mut call.args)?;
         let number = self.probes;
@@ -146,7 +151,11 @@ impl Translator<'_> {
         replace(e, |_| call);
         let name = self.hole(quote!(types.name(#number, t)));
         let args: String = args.iter().map(|arg| format!(", {}", arg.code)).collect();
-        Ok(self.called(format!("{name}(c{args})")))
+        let value = self.called(format!("{name}(c{args})"));
+        if starts_phase {
+            self.after_blocks_function();
+        }
+        Ok(value)
     }
 
     /// Notes the effect of a call that is given `&mut` to something, which may be the output.
@@ -189,6 +198,9 @@ impl Translator<'_> {
     }
 
     pub(crate) fn method(&mut self, e: &mut Expr) -> Result<Value> {
+        if let Some(value) = self.block_method(e)? {
+            return Ok(value);
+        }
         let line = line_of(e);
         let Expr::MethodCall(call) = e else { return Ok(Value::unit()) };
         let name = ascii(&call.method.to_string());

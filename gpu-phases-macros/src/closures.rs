@@ -26,6 +26,7 @@ impl Translator<'_> {
         let in_kernel = std::mem::replace(&mut self.in_kernel, false);
         // The closure's body is no part of the loop around it.
         let loops = std::mem::take(&mut self.loops);
+        let level = self.level.take();
         let translated = self.captured(|s| {
             s.scoped(|s| {
                 let mut params = Vec::new();
@@ -59,6 +60,7 @@ impl Translator<'_> {
             })
         });
         self.loops = loops;
+        self.level = level;
         self.wraps = wraps;
         self.in_kernel = in_kernel;
         self.in_closure -= 1;

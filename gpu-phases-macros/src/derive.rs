@@ -37,6 +37,8 @@ fn refused_type(input: &DeriveInput, error: &syn::Error, library: &TokenStream) 
     let (impl_generics, ty_generics, where_clause) = input.generics.split_for_impl();
     quote! {
         #error
+        impl #impl_generics #library::blocks::Element for #ident #ty_generics #where_clause {}
+
         // SAFETY: the program does not compile, because of the error.
         unsafe impl #impl_generics #library::device::Device for #ident #ty_generics #where_clause {
             fn rust_name() -> ::std::string::String {
@@ -169,6 +171,8 @@ fn structure(
             #fallback
             #checked
 
+            impl #impl_generics #library::blocks::Element for #ident #ty_generics #where_clause {}
+
             // SAFETY: the C++ structure has the same fields in the same order, whose types are those of Rust. Neither has
             // padding, and the C++ asserts the sizes.
             unsafe impl #impl_generics #library::device::Device for #ident #ty_generics #where_clause {
@@ -267,6 +271,8 @@ fn enumeration(
                     _ => {}
                 }
             };)*
+
+            impl #library::blocks::Element for #ident {}
 
             // SAFETY: the C++ structure holds the number of the variant, of the type in `repr`.
             unsafe impl #library::device::Device for #ident {

@@ -7,6 +7,8 @@ use syn::{
     FnArg, GenericParam, Generics, Ident, ItemFn, ReturnType, Signature, Type, TypeParamBound,
 };
 
+use crate::blocks::barriers::Plan;
+use crate::blocks::{Level, Role, role_of};
 use crate::options::Options;
 use crate::patterns::single_name;
 use crate::refuse::{Result, refused};
@@ -100,6 +102,25 @@ pub(crate) fn translate(
                     }
                 }
             }
+            FnArg::Typed(typed) if role_of(&typed.ty) != Role::Value => {
+                let role = role_of(&typed.ty);
+                let Some((name, _)) = single_name(&typed.pat) else {
+                    return refused(
+                        &typed.pat,
+                        "a parameter that is a block, or memory of one, has one name",
+                        "take parts by `let` in the body",
+                    );
+                };
+                let cpp = s.declare(&name, false);
+                s.give_role(&typed.pat, role, &[]);
+                template.push(format!("class H{at}"));
+                params.push(format!("H{at}&& {cpp}"));
+                if role == Role::Block {
+                    prelude.push_str(&format!("using B = plain<H{at}>;\nB::sync();\n"));
+                    s.level = Some(Level { plan: Plan::new(), scopes: 0 });
+                }
+                names.push(name);
+            }
             FnArg::Typed(typed) => {
                 let ty = match closure_parameter(&typed.ty, &closures) {
                     true => {
@@ -144,7 +165,10 @@ pub(crate) fn translate(
     if !value.never {
         s.emit(&format!("return {};", value.code));
     }
-    let body = std::mem::take(&mut s.out);
+    let mut body = std::mem::take(&mut s.out);
+    if let Some(level) = s.level.take() {
+        body = level.plan.place(&body, "B::sync();\n");
+    }
     let name = match head {
         Head::Function => s.hole(quote!(name.to_owned())),
         Head::Associated(name) => (*name).to_owned(),

@@ -1,6 +1,7 @@
 //! `#[kernel]`.
 
 mod host;
+mod parts;
 mod signature;
 
 use proc_macro2::TokenStream;
@@ -13,9 +14,26 @@ use crate::translate::Translator;
 use signature::{Param, Signature};
 
 /// The parallel loop of a kernel: the last statement of its body.
-struct Loop<'b> {
-    out: &'b mut Expr,
-    closure: &'b mut syn::ExprClosure,
+enum Loop<'b> {
+    Each { out: &'b mut Expr, closure: &'b mut syn::ExprClosure },
+    Blocks(parts::Blocks<'b>),
+}
+
+/// What a translated loop runs over.
+enum Over {
+    /// Elements of so many dimensions.
+    Elements(u32),
+    /// Blocks: their type, and the columns of their threads, in C++.
+    Blocks { block: String, columns: String },
+}
+
+/// Returns a path without the generic arguments of its last segment, for a `use`.
+fn without_arguments(path: &syn::Path) -> syn::Path {
+    let mut path = path.clone();
+    if let Some(last) = path.segments.last_mut() {
+        last.arguments = syn::PathArguments::None;
+    }
+    path
 }
 
 /// Expands `#[kernel]`.
@@ -63,6 +81,7 @@ struct Translated {
 
 fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> Result<Translated> {
     let mut s = Translator::new(options);
+    let header = s.hole(quote!(String::new()));
     let mut parameters = String::new();
     let mut prelude = String::new();
     for param in &signature.params {
@@ -85,13 +104,27 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
             }
         }
     }
-    let (dimensions, statements) = body(&mut s, &mut function, signature)?;
+    let (over, statements) = body(&mut s, &mut function, signature)?;
     let text = std::mem::take(&mut s.out);
     let file = s.hole(quote!(t.file(file!()).to_string()));
     let number = s.hole(quote!(t.kernel_number().to_string()));
     let source = s.hole(quote!(format!("{:?}", file!())));
     let entry = s.hole(quote!(Self::KERNEL.entry()));
     let checks = s.overflow_hole();
+    let line = signature.line;
+    if let Over::Blocks { block, columns } = &over {
+        s.holes[0] = quote!({
+            t.blocks();
+            String::new()
+        });
+        let text = format!(
+            "{header}#line {line} {source}\nextern \"C\" __global__ void __launch_bounds__({block}::threads) {entry}(\
+             fault* slot{parameters}, len sx, len sy, len sz) {{\nusing B = {block};\n\
+             const block_now<{checks}> c{{thread{{slot, {number}, thread::blocks_of + {columns}}}, {file}}};\n{prelude}{text}}}\n"
+        );
+        return Ok(finished(s, &text, statements));
+    }
+    let Over::Elements(dimensions) = over else { return Ok(finished(s, "", statements)) };
     let index = match dimensions {
         1 => "const len gx = len(blockIdx.x) * 256 + threadIdx.x;\nif (gx >= sx) return;\n"
             .to_owned(),
@@ -107,19 +140,22 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
             )
         }
     };
-    let line = signature.line;
     // The second bound is the number of blocks on a multiprocessor that are enough. ptxas then takes registers instead of local
     // memory (a ray tracer: 0.96 of the time on an H200), or to keep loads ahead (SpMV: 0.76).
     let blocks = if s.reads_ahead { 3 } else { 1 };
     let text = format!(
-        "#line {line} {source}\nextern \"C\" __global__ void __launch_bounds__(256, {blocks}) {entry}(\
+        "{header}#line {line} {source}\nextern \"C\" __global__ void __launch_bounds__(256, {blocks}) {entry}(\
          fault* slot{parameters}, len sx, len sy, len sz) {{\n{index}\
          const now<{checks}> c{{thread{{slot, {number}, {dimensions}}}, {file}}};\n{prelude}{text}}}\n"
     );
-    let write = s.writer(&text);
+    Ok(finished(s, &text, statements))
+}
+
+fn finished(mut s: Translator<'_>, text: &str, statements: Vec<Stmt>) -> Translated {
+    let write = s.writer(text);
     let probes = (0..s.probes).map(|number| s.probe_name(number)).collect();
     let named = std::mem::take(&mut s.named);
-    Ok(Translated { statements, write, probes, named })
+    Translated { statements, write, probes, named }
 }
 
 /// Translates the statements of a kernel. Returns the dimensions of its loop, and rustc's copy.
@@ -127,7 +163,7 @@ fn body(
     s: &mut Translator<'_>,
     function: &mut ItemFn,
     signature: &Signature,
-) -> Result<(u32, Vec<Stmt>)> {
+) -> Result<(Over, Vec<Stmt>)> {
     let mut statements = std::mem::take(&mut function.block.stmts);
     let Some(last) = statements.pop() else {
         return refused(
@@ -169,22 +205,32 @@ fn body(
         copy.push(statement);
     }
     let mut last = last;
-    let each = loop_of(&mut last)?;
-    let dimensions = outputs(s, each.out, signature)?;
-    closure(s, each.closure, dimensions)?;
+    let (over, function) = match loop_of(&mut last)? {
+        Loop::Each { out, closure: each } => {
+            let dimensions = outputs(s, out, signature)?;
+            closure(s, each, dimensions)?;
+            (Over::Elements(dimensions), quote!(each))
+        }
+        Loop::Blocks(mut blocks) => {
+            let names = parts::translate(s, &mut blocks, signature)?;
+            let (block, columns) = names.split_once('\u{5}').unwrap_or_default();
+            let (block, columns) = (block.to_owned(), columns.to_owned());
+            (Over::Blocks { block, columns }, quote!(blocks))
+        }
+    };
     if let Some(Expr::Call(call)) = expression_of(&mut last) {
         let private = s.private();
         if let Expr::Path(path) = &*call.func {
             s.named.push(path.path.clone());
         }
-        *call.func = Expr::Verbatim(quote!(#private::each));
+        *call.func = Expr::Verbatim(quote!(#private::#function));
         // The library compiles the loop for processors with FMA, too. A closure that is not part of it would not be.
         if let Some(Expr::Closure(closure)) = call.args.last_mut() {
             closure.attrs.push(syn::parse_quote!(#[inline(always)]));
         }
     }
     copy.push(last);
-    Ok((dimensions, copy))
+    Ok((over, copy))
 }
 
 /// Returns the slices of C++ whose lengths are the extent: the outputs of a loop of one dimension.
@@ -211,25 +257,41 @@ fn expression_of(statement: &mut Stmt) -> Option<&mut Expr> {
 
 fn loop_of(statement: &mut Stmt) -> Result<Loop<'_>> {
     let copy = statement.clone();
-    if let Some(Expr::Call(call)) = expression_of(statement)
-        && let Expr::Path(path) = &*call.func
-        && path.path.segments.last().is_some_and(|last| last.ident == "each")
-    {
-        let mut args = call.args.iter_mut();
-        return match (args.next(), args.next(), args.next()) {
-            (Some(out), Some(Expr::Closure(closure)), None) => Ok(Loop { out, closure }),
-            _ => refused(
-                &copy,
-                "`each` takes an output and a closure",
-                "write `each(out, |i, out| …)`",
-            ),
-        };
+    let call = match expression_of(statement) {
+        Some(Expr::Call(call)) => Some((parts::called_name(call).unwrap_or_default(), call)),
+        _ => None,
+    };
+    match call {
+        Some((name, call)) if name == "blocks" => {
+            let mut args = call.args.iter_mut();
+            match (args.next(), args.next(), args.next(), args.next()) {
+                (Some(threads), Some(parts), Some(Expr::Closure(closure)), None) => {
+                    Ok(Loop::Blocks(parts::Blocks { threads, parts, closure }))
+                }
+                _ => refused(
+                    &copy,
+                    "`blocks` takes threads, parts of an output, and a closure",
+                    "write `blocks(Threads::<256>, chunks(out, 256), |block, out| …)`",
+                ),
+            }
+        }
+        Some((name, call)) if name == "each" => {
+            let mut args = call.args.iter_mut();
+            match (args.next(), args.next(), args.next()) {
+                (Some(out), Some(Expr::Closure(closure)), None) => Ok(Loop::Each { out, closure }),
+                _ => refused(
+                    &copy,
+                    "`each` takes an output and a closure",
+                    "write `each(out, |i, out| …)`",
+                ),
+            }
+        }
+        _ => refused(
+            &copy,
+            "the last statement of a kernel is its parallel loop",
+            "end it with `each(out, |i, out| …)`, where `out` is a parameter `&mut [T]`, or with `blocks(…)`",
+        ),
     }
-    refused(
-        &copy,
-        "the last statement of a kernel is its parallel loop",
-        "end it with `each(out, |i, out| …)`, where `out` is a parameter `&mut [T]`",
-    )
 }
 
 /// Translates the outputs of the loop: declares the variable `item` of C++, and returns the number of dimensions.
@@ -566,7 +628,7 @@ impl Translator<'_> {
     }
 
     /// Notes the names of an item of the loop: memory that outlives the thread is written through them.
-    fn writable_names(&mut self, item: &syn::Pat) {
+    pub(crate) fn writable_names(&mut self, item: &syn::Pat) {
         match item {
             syn::Pat::Tuple(tuple) => tuple.elems.iter().for_each(|part| self.writable_names(part)),
             syn::Pat::Paren(inner) => self.writable_names(&inner.pat),

@@ -1,5 +1,6 @@
 //! The attributes `#[kernel]` and `#[device]`, and `derive(Device)`, of `gpu-phases`.
 
+mod blocks;
 mod calls;
 mod checks;
 mod closures;

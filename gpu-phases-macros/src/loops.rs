@@ -86,7 +86,9 @@ impl Translator<'_> {
         f: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<(String, Loop)> {
         self.loops.push(entry);
+        self.level.iter_mut().for_each(|level| level.plan.open());
         let result = self.captured(|s| s.scoped(f));
+        self.level.iter_mut().for_each(|level| level.plan.close_loop());
         let entry = self.loops.pop();
         let (mut text, ()) = result?;
         let Some(entry) = entry else { return Ok((text, Loop::new(None, 0))) };
@@ -110,6 +112,8 @@ impl Translator<'_> {
         let Expr::While(each) = e else { return Ok(Value::unit()) };
         let entry = self.new_loop(each.label.as_ref());
         let (text, entry) = self.body(entry, |s| {
+            s.meets(&each.body);
+            s.note_reads(&each.cond)?;
             let conditions = s.conditions(&mut each.cond)?;
             for (emitted, test, matching) in conditions {
                 s.out.push_str(&emitted);
@@ -141,7 +145,10 @@ impl Translator<'_> {
         if !uses_value {
             entry.target = None;
         }
-        let (text, entry) = self.body(entry, |s| s.block_statements(&mut each.body))?;
+        let (text, entry) = self.body(entry, |s| {
+            s.meets(&each.body);
+            s.block_statements(&mut each.body)
+        })?;
         self.leave_outer_pure();
         if uses_value {
             let ty = self.probe(e);
@@ -277,6 +284,7 @@ impl Translator<'_> {
         match e {
             Expr::Return(_) => self.return_value(e),
             Expr::Break(jump) => {
+                self.level.iter_mut().for_each(|level| level.plan.jump());
                 let at = self.target_of(jump.label.as_ref(), false, &*jump)?;
                 if let Some(value) = &mut jump.expr {
                     let value = self.expr(value)?;
@@ -298,6 +306,7 @@ impl Translator<'_> {
                 Ok(Value::never())
             }
             Expr::Continue(jump) => {
+                self.level.iter_mut().for_each(|level| level.plan.jump());
                 let at = self.target_of(jump.label.as_ref(), true, &*jump)?;
                 if at + 1 == self.loops.len()
                     && self.loops[at].continue_label.is_none()

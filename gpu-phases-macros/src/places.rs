@@ -3,6 +3,7 @@
 use quote::{ToTokens, quote};
 use syn::{Expr, UnOp};
 
+use crate::blocks::Role;
 use crate::checks::Hoisted;
 use crate::exprs::{line_of, member, replace};
 use crate::refuse::{Result, refused};
@@ -64,7 +65,9 @@ impl Translator<'_> {
             );
         }
         self.own_element(index)?;
-        let simple = is_repeatable(&index.expr) && is_repeatable(&index.index);
+        // The length of what a phase hands out cannot be asked while an element is written.
+        let simple =
+            is_repeatable(&index.expr) && is_repeatable(&index.index) && !self.is_item(&index.expr);
         let original = index.expr.to_token_stream();
         let hoisted = self.hoist(index, read);
         let base = self.place(&mut index.expr)?;
@@ -117,6 +120,10 @@ impl Translator<'_> {
 
     pub(crate) fn reference(&mut self, e: &mut Expr) -> Result<Value> {
         let Expr::Reference(reference) = e else { return Ok(Value::unit()) };
+        // In C++ a handle of a block's memory is a reference already.
+        if self.role(&reference.expr) != Role::Value {
+            return Ok(Value::constant(self.handle(&mut reference.expr)?));
+        }
         if let Expr::Index(index) = &*reference.expr
             && matches!(*index.index, Expr::Range(_))
         {

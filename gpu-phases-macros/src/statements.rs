@@ -2,6 +2,7 @@
 
 use syn::{Expr, Item, Local, Pat, Stmt};
 
+use crate::blocks::Role;
 use crate::patterns::Matching;
 use crate::refuse::{Result, refused};
 use crate::translate::{Effect, Translator, Value};
@@ -25,6 +26,15 @@ impl Translator<'_> {
 
     fn statement(&mut self, statement: &mut Stmt, last: bool) -> Result<Value> {
         self.line_marker(syn::spanned::Spanned::span(&*statement));
+        match &*statement {
+            Stmt::Local(Local { init: Some(init), .. }) => self.note_reads(&init.expr)?,
+            Stmt::Expr(e, _) => self.note_reads(e)?,
+            Stmt::Macro(mac) => self.note_reads(&Expr::Macro(syn::ExprMacro {
+                attrs: Vec::new(),
+                mac: mac.mac.clone(),
+            }))?,
+            _ => {}
+        }
         match statement {
             Stmt::Local(local) => self.local_statement(local),
             Stmt::Item(item) => self.item(item),
@@ -69,6 +79,9 @@ impl Translator<'_> {
     }
 
     fn local_statement(&mut self, local: &mut Local) -> Result<Value> {
+        if let Some(value) = self.block_let(local)? {
+            return Ok(value);
+        }
         let written = match &local.pat {
             Pat::Type(typed) => Some((*typed.ty).clone()),
             _ => None,
@@ -80,6 +93,7 @@ impl Translator<'_> {
         let Some(init) = &mut local.init else {
             return self.uninitialised(local, &ty);
         };
+        let (role, roots) = self.made(&init.expr);
         let value = self.expr(&mut init.expr)?;
         if value.never {
             return Ok(value);
@@ -97,6 +111,9 @@ impl Translator<'_> {
             return Ok(Value::unit());
         }
         self.declare_value(&mut local.pat, &ty, value)?;
+        if role != Role::Value {
+            self.give_role(&local.pat, role, &roots);
+        }
         Ok(Value::unit())
     }
 

@@ -10,6 +10,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::Expr;
 
+use crate::blocks::{Level, Role};
 use crate::loops::Loop;
 use crate::options::Options;
 use crate::refuse::{Result, refused};
@@ -65,6 +66,10 @@ pub(crate) struct Local {
     pub(crate) shared: bool,
     /// Whether it is the counter of a loop.
     pub(crate) counter: bool,
+    /// What it is to a block of threads.
+    pub(crate) role: Role,
+    /// The variables of C++ with the memory of a block that it may lead to.
+    pub(crate) roots: Vec<String>,
 }
 
 /// The translation of one function.
@@ -106,6 +111,8 @@ pub(crate) struct Translator<'o> {
     pub(crate) reads_ahead: bool,
     /// The variables of C++ that the text has, in its order.
     pub(crate) mentioned: Vec<String>,
+    /// The state of block-level code, if this is some.
+    pub(crate) level: Option<Level>,
 }
 
 impl<'o> Translator<'o> {
@@ -132,6 +139,7 @@ impl<'o> Translator<'o> {
             branches: 0,
             reads_ahead: false,
             mentioned: Vec::new(),
+            level: None,
         }
     }
 
@@ -174,6 +182,8 @@ impl<'o> Translator<'o> {
             depth: self.loops.len(),
             counter: false,
             shared: !self.in_kernel,
+            role: Role::Value,
+            roots: Vec::new(),
         };
         if let Some(scope) = self.scopes.last_mut() {
             scope.insert(name.to_owned(), local);
@@ -196,7 +206,9 @@ impl<'o> Translator<'o> {
     /// Runs `f` for what a condition may leave out.
     pub(crate) fn branching<R>(&mut self, f: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         self.branches += 1;
+        self.level.iter_mut().for_each(|level| level.plan.open());
         let result = f(self);
+        self.level.iter_mut().for_each(|level| level.plan.close_branch());
         self.branches -= 1;
         result
     }

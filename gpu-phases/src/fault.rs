@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::cpu::raise::Place;
+
 /// The check that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -68,15 +70,18 @@ pub struct Fault {
     /// The length that the index was checked against; else 0.
     pub len: u64,
     /// The indices of the output's element whose thread failed, as the kernel's closure gets them: one, two or three of
-    /// them, the others are 0.
+    /// them, the others are 0. Of a kernel over blocks, the index of the thread in its block; 0 at block level.
     pub element: [u64; 3],
+    /// The block, of a kernel over blocks.
+    pub block: Option<u64>,
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kernel, file, line, index, len, element: [x, y, z], .. } = self;
+        let Self { kernel, file, line, index, len, element, block, .. } = self;
+        let place = Place { element: *element, block: *block };
         f.write_str(&self.kind.describe(*index, *len))?;
-        write!(f, " in kernel `{kernel}`, {file}:{line}, element ({x}, {y}, {z})")
+        write!(f, " in kernel `{kernel}`, {file}:{line}, {place}")
     }
 }
 

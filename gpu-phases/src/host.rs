@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::panic;
 
 use crate::__private::refuse;
+use crate::blocks::{Block, Threads};
 use crate::cpu::hook::Mark;
 use crate::kernel::{CpuError, Extent};
 use crate::raw::{Atomic, AtomicElement};
@@ -137,8 +138,132 @@ shapes!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
 /// Returns the extent of outputs. Refuses the launch if they have different shapes.
 pub fn extent_of(outputs: impl OutputShape) -> Extent {
     let (dimensions, size) = outputs.shape();
-    Extent { dimensions, size: size.map(|n| n as u64) }
+    Extent { dimensions, size: size.map(|n| n as u64), threads: 0 }
 }
+
+/// The parts of outputs on the host, by the functions that make them in a kernel.
+pub mod parts {
+    use super::{Len, refuse};
+    use crate::blocks::{check_chunks, check_tiles, check_warps};
+
+    /// Parts, as their number.
+    pub trait PartsShape {
+        /// Returns the number of blocks. `threads`: those of a block.
+        fn blocks(self, threads: usize) -> usize;
+    }
+
+    fn or_refuse<T>(checked: Result<T, String>) -> T {
+        checked.unwrap_or_else(|message| refuse(message))
+    }
+
+    impl PartsShape for Len {
+        fn blocks(self, _: usize) -> usize {
+            self.0
+        }
+    }
+
+    /// A number of blocks.
+    #[derive(Debug)]
+    pub struct Blocks(usize);
+
+    impl PartsShape for Blocks {
+        fn blocks(self, _: usize) -> usize {
+            self.0
+        }
+    }
+
+    /// Stands for the function of this name.
+    #[must_use]
+    pub fn chunks(out: Len, size: usize) -> Blocks {
+        Blocks(or_refuse(check_chunks(out.0, size, false)))
+    }
+
+    /// Stands for the function of this name.
+    #[must_use]
+    pub fn tiles<const H: usize, const W: usize>(out: Len, size: [usize; 2]) -> Blocks {
+        let [down, across] = or_refuse(check_tiles(out.0, size, [H, W]));
+        Blocks(down * across)
+    }
+
+    /// Stands for the function of this name.
+    #[must_use]
+    pub fn grid(count: usize) -> Blocks {
+        Blocks(count)
+    }
+
+    /// Stands for the function of this name.
+    #[must_use]
+    pub fn rows(out: Len, columns: usize) -> Len {
+        Len(or_refuse(check_chunks(out.0, columns, true)))
+    }
+
+    /// Elements, or rows, for warps.
+    #[derive(Debug)]
+    pub struct Warps(Len, usize);
+
+    /// Stands for the function of this name.
+    #[must_use]
+    pub fn warps(of: Len, count: usize) -> Warps {
+        Warps(of, count)
+    }
+
+    impl PartsShape for Warps {
+        fn blocks(self, threads: usize) -> usize {
+            or_refuse(check_warps(self.1, threads));
+            self.0.0.div_ceil(self.1)
+        }
+    }
+
+    macro_rules! tuples {
+        ($($name:ident $at:tt),+) => {
+            impl<$($name: PartsShape),+> PartsShape for ($($name,)+) {
+                fn blocks(self, threads: usize) -> usize {
+                    let counts = [$(self.$at.blocks(threads)),+];
+                    if let Some(at) = counts.iter().position(|count| *count != counts[0]) {
+                        let (first, other, number) = (counts[0], counts[at], at + 1);
+                        refuse(format!("the outputs have {first} parts, but {other} of number {number}"));
+                    }
+                    counts[0]
+                }
+            }
+        };
+    }
+    tuples!(A 0);
+    tuples!(A 0, B 1);
+    tuples!(A 0, B 1, C 2);
+    tuples!(A 0, B 1, C 2, D 3);
+    tuples!(A 0, B 1, C 2, D 3, E 4);
+    tuples!(A 0, B 1, C 2, D 3, E 4, F 5);
+}
+
+/// Returns the extent of a kernel over blocks.
+pub fn blocks_of<const N: usize, const M: usize>(
+    _: Threads<N, M>,
+    parts: impl parts::PartsShape,
+) -> Extent {
+    let threads = Block::<N, M>::THREADS;
+    let count = parts.blocks(threads);
+    if count as u64 > MOST_BLOCKS {
+        refuse(format!("{count} blocks, and a launch has at most {MOST_BLOCKS}"));
+    }
+    let threads = u32::try_from(threads).unwrap_or(u32::MAX);
+    Extent { dimensions: 1, size: [count as u64, 1, 1], threads }
+}
+
+/// Returns the type of a block in C++.
+#[must_use]
+pub fn block_name<const N: usize, const M: usize>(_: Threads<N, M>) -> String {
+    format!("block<{N}, {M}>")
+}
+
+/// Returns the columns of a block's threads; 0 if they have one dimension.
+#[must_use]
+pub fn columns<const N: usize, const M: usize>(_: Threads<N, M>) -> usize {
+    M
+}
+
+/// The most blocks of a launch in x.
+const MOST_BLOCKS: u64 = (1 << 31) - 1;
 
 /// Returns the text of a value of a condition.
 pub fn shown(value: &impl Debug) -> String {

@@ -62,8 +62,11 @@ impl fmt::Debug for Param {
 pub struct Extent {
     /// The number of dimensions: 1, 2 or 3.
     pub dimensions: u32,
-    /// The elements in each dimension, the first one varies fastest; 1 in those beyond `dimensions`.
+    /// The elements in each dimension, the first one varies fastest; 1 in those beyond `dimensions`. Of a kernel over
+    /// blocks, the number of blocks, in one dimension.
     pub size: [u64; 3],
+    /// The threads of a block, of a kernel over blocks; else 0.
+    pub threads: u32,
 }
 
 impl Extent {
@@ -200,8 +203,8 @@ pub struct FaultSlot {
     pub file: u32,
     /// The kernel, as the launcher numbered it in [`Text::kernel_number`].
     pub kernel: u32,
-    /// Unused.
-    pub reserved: u32,
+    /// 1 more than the block, of a kernel over blocks; else 0.
+    pub block: u32,
     /// As [`Fault::index`].
     pub index: u64,
     /// As [`Fault::len`].

@@ -5,6 +5,7 @@
 #[path = "private.rs"]
 pub mod __private;
 mod atomic;
+pub mod blocks;
 #[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
 mod builtin;
 mod calls;
@@ -30,6 +31,7 @@ pub mod target;
 pub mod text;
 pub mod trust;
 
+pub use blocks::{Block, Part, PerThread, Shared, Threads};
 pub use cpu::each::{Output, Shaped, each, image, volume};
 pub use cpu::target::Cpu;
 pub use fault::{Fault, FaultKind};
@@ -37,6 +39,9 @@ pub use gpu_phases_macros::{Device, device, kernel};
 pub use math::{Int, Number, Real};
 pub use raw::{Atomic, AtomicElement};
 pub use trust::EmbeddedPack;
+
+/// The header of blocks of threads, after [`HEADER`].
+pub const BLOCKS: &str = include_str!("blocks.cuh");
 
 /// The header of Rust's semantics in CUDA C++.
 pub const HEADER: &str =

@@ -403,6 +403,7 @@ template <class R> using cell_ = pick<same<R, long long>, unsigned long long, R>
 template <class R> PHASES_FN R load_(R* p) { return *(volatile R*)p; }
 template <class R> PHASES_FN void store_(R* p, R x) { *(volatile R*)p = x; }
 #define PHASES_ATOMIC_BODY(result, ...)                                                                   \
+    static_assert(!C::block, "atomic operations are for threads: `block.one(|| …)` makes one of them do it");    \
     if (i.v >= x.n) {                                                                                            \
         c.fail(l, Index, i.v, x.n);                                                                              \
         if constexpr (C::deferred) return result;                                                                \

@@ -1,5 +1,6 @@
 //! Methods of Rust's own types, whose names mean one thing in kernels.
 
+use crate::blocks::{Lane, Part, Shared};
 use crate::raw::Atomic;
 
 /// A type of Rust or of this library with methods that kernels call by their own names.
@@ -18,6 +19,9 @@ impl<T> BuiltIn for Option<T> {}
 impl<T> BuiltIn for [T] {}
 impl<T, const N: usize> BuiltIn for [T; N] {}
 impl<T: ?Sized> BuiltIn for Atomic<T> {}
+impl<A> BuiltIn for Shared<A> {}
+impl<T> BuiltIn for Part<'_, T> {}
+impl<T> BuiltIn for Lane<'_, T> {}
 impl<T: BuiltIn + ?Sized> BuiltIn for &T {}
 impl<T: BuiltIn + ?Sized> BuiltIn for &mut T {}
 

@@ -63,7 +63,7 @@ template <class R> struct raw { // Facts about a representation.
 // ---- Faults.
 
 struct fault {
-    unsigned state, kind, line, file, kernel, reserved;
+    unsigned state, kind, line, file, kernel, block;
     u64_raw index, len, element[3];
 };
 enum kind : unsigned { Index = 1, Overflow = 2, Division = 3, Shift = 4, Assert = 5, None = 6 };
@@ -71,11 +71,17 @@ enum kind : unsigned { Index = 1, Overflow = 2, Division = 3, Shift = 4, Assert 
 // What every function is given: where to record a fault, and the number of dimensions of the launch.
 struct thread {
     fault* slot;
+    // From `blocks_of` on: a kernel over blocks, whose threads have so many columns.
+    static constexpr unsigned blocks_of = 4;
     unsigned kernel, dims;
     PHASES_FN u64_raw x() const {
-        return dims == 1 ? u64_raw(blockIdx.x) * 256 + threadIdx.x : u64_raw(blockIdx.x) * 32 + threadIdx.x;
+        if (dims > blocks_of) return threadIdx.x / (dims - blocks_of);
+        return dims == blocks_of ? threadIdx.x : dims == 1 ? u64_raw(blockIdx.x) * 256 + threadIdx.x : u64_raw(blockIdx.x) * 32 + threadIdx.x;
     }
-    PHASES_FN u64_raw y() const { return dims == 1 ? 0 : u64_raw(blockIdx.y) * 8 + threadIdx.y; }
+    PHASES_FN u64_raw y() const {
+        if (dims > blocks_of) return threadIdx.x % (dims - blocks_of);
+        return dims == 1 || dims == blocks_of ? 0 : u64_raw(blockIdx.y) * 8 + threadIdx.y;
+    }
     PHASES_FN u64_raw z() const { return blockIdx.z; }
     PHASES_FN void fail(unsigned file, line at, kind k, u64_raw index, u64_raw length) const {
         if (atomicCAS(&slot->state, 0u, 1u) == 0u) {
@@ -89,6 +95,7 @@ struct thread {
             s->element[0] = x();
             s->element[1] = y();
             s->element[2] = z();
+            if (dims >= blocks_of) s->block = blockIdx.x + 1;
             __threadfence_system();
             s->state = 2;
         }
@@ -100,7 +107,7 @@ struct thread {
 // `now<O>` reports at once. `later<O>` notes only that a check has failed: the loop, which has no effects, runs again with
 // `now<O>` then, which finds the first. `O`: integer overflows are checked.
 template <bool O> struct now : thread {
-    static constexpr bool overflow = O, deferred = false;
+    static constexpr bool overflow = O, deferred = false, block = false;
     unsigned file;
     // Whether loops end since a check has failed.
     PHASES_FN constexpr bool stop() const { return false; }
@@ -110,7 +117,7 @@ template <bool O> struct now : thread {
     }
 };
 template <bool O> struct later : thread {
-    static constexpr bool overflow = O, deferred = true;
+    static constexpr bool overflow = O, deferred = true, block = false;
     unsigned file;
     bool* failed;
     PHASES_FN bool stop() const { return *failed; }

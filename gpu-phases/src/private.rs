@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::panic::Location;
 
+pub use crate::blocks::{blocks, chunks, grid, rows, tiles, warps};
 pub use crate::cpu::args::{args, read, shared, value, write};
 pub use crate::cpu::each::{Index, Output, each, extent, image, volume};
 use crate::cpu::raise::{self, Raised};
@@ -86,6 +87,7 @@ pub fn refuse(message: String) -> ! {
 
 /// What a kernel names. Each expansion imports them, after what the user imports.
 pub mod loops {
+    pub use crate::blocks::{Threads, blocks, chunks, grid, rows, tiles, warps};
     pub use crate::cpu::each::{each, image, volume};
     pub use crate::raw::Atomic;
 }
@@ -98,8 +100,8 @@ pub use crate::contract::{
     sub_product_assign,
 };
 pub use crate::host::{
-    HostView, Len, OutputShape, Shape, bare_failed, condition_failed, extent_of, overflow_checks,
-    shown,
+    HostView, Len, OutputShape, Shape, bare_failed, block_name, blocks_of, columns,
+    condition_failed, extent_of, overflow_checks, parts as host_parts, shown,
 };
 pub use crate::methods::{AnOption, BuiltIn, built_in, option};
 pub use crate::print::{conversion, print, printed};

@@ -1,10 +1,14 @@
 //! The unsafe code of this crate: elements as bytes, atomic cells over plain memory, and functions for FMA.
 #![allow(unsafe_code, reason = "this is the module for it")]
 
+mod windows;
+
 use std::cell::UnsafeCell;
 use std::fmt;
 
 use crate::device::Device;
+
+pub use windows::{Lane, Taken, TakenLanes, Window, Windows};
 
 /// Refuses, when the program is compiled, types whose layout is not defined. All others have no padding (`Device`).
 const fn stored<T: Device>() {

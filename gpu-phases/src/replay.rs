@@ -22,9 +22,10 @@
 //! 2. the kernel: texts of its name, its instance and its source file; `u32` line; the FNV-1a hash of its C++ text, 128 bits; a
 //!    flag, whether overflows are checked;
 //! 3. the machine: `u8` bytes of a pointer; a flag, whether arguments are big-endian;
-//! 4. the extent: `u32` dimensions, three `u64`, those beyond the dimensions are 1;
+//! 4. the extent: `u32` dimensions, three `u64`, those beyond the dimensions are 1, the `u32` threads of a
+//!    block, or 0;
 //! 5. a flag, whether a fault was reported; then its `u32` kind, text of the file, `u32` line, `u64` index, `u64` length,
-//!    three `u64` of the element;
+//!    three `u64` of the element, `u64` 1 more than the block, or 0;
 //! 6. the `u32` number of arguments; for each a `u8` kind (0 value, 1 read, 2 write, 3 shared), the text of the parameter's
 //!    name, the text of the type's name, `u64` size and `u64` alignment of the value or an element, the bytes before the
 //!    launch, a flag, and if it is set the bytes after the launch.
@@ -40,6 +41,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::cpu::args::Aligned;
+use crate::cpu::raise::Place;
 use crate::cpu::run::only;
 use crate::fault::{Fault, FaultKind};
 use crate::kernel::{CpuArg, CpuError, Extent, Kernel, Param, ParamKind};
@@ -88,6 +90,8 @@ pub struct SavedFault {
     pub len: u64,
     /// As [`Fault::element`].
     pub element: [u64; 3],
+    /// As [`Fault::block`].
+    pub block: Option<u64>,
 }
 
 /// Why a launch cannot be saved with these arguments.
@@ -293,8 +297,9 @@ impl SavedLaunch {
     /// Adds the fault that the launch reported.
     #[must_use]
     pub fn with_fault(mut self, fault: &Fault) -> Self {
-        let Fault { kind, file, line, index, len, element, .. } = *fault;
-        self.fault = Some(SavedFault { kind, file: file.to_owned(), line, index, len, element });
+        let Fault { kind, file, line, index, len, element, block, .. } = *fault;
+        let file = file.to_owned();
+        self.fault = Some(SavedFault { kind, file, line, index, len, element, block });
         self
     }
 
@@ -555,9 +560,9 @@ impl SavedFault {
     /// Returns whether a run has reported this fault.
     #[must_use]
     pub fn is(&self, fault: &Fault) -> bool {
-        let Fault { kind, file, line, index, len, element, .. } = fault;
+        let Fault { kind, file, line, index, len, element, block, .. } = fault;
         (self.kind, self.file.as_str(), self.line) == (*kind, *file, *line)
-            && (self.index, self.len, self.element) == (*index, *len, *element)
+            && (self.index, self.len, self.element, self.block) == (*index, *len, *element, *block)
     }
 }
 
@@ -565,19 +570,17 @@ impl fmt::Display for SavedLaunch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kernel, file, line, extent, args, .. } = self;
         let [x, y, z] = extent.size;
-        write!(
-            f,
-            "kernel `{kernel}`, {file}:{line}, {x} x {y} x {z} elements, {} arguments",
-            args.len()
-        )?;
+        write!(f, "kernel `{kernel}`, {file}:{line}, ")?;
+        match extent.threads {
+            0 => write!(f, "{x} x {y} x {z} elements")?,
+            threads => write!(f, "{x} blocks of {threads} threads")?,
+        }
+        write!(f, ", {} arguments", args.len())?;
         match &self.fault {
             None => Ok(()),
-            Some(SavedFault { kind, file, line, index, len, element: [x, y, z] }) => {
-                write!(
-                    f,
-                    ", {} at {file}:{line}, element ({x}, {y}, {z})",
-                    kind.describe(*index, *len)
-                )
+            Some(SavedFault { kind, file, line, index, len, element, block }) => {
+                let place = Place { element: *element, block: *block };
+                write!(f, ", {} at {file}:{line}, {place}", kind.describe(*index, *len))
             }
         }
     }

@@ -16,6 +16,8 @@ pub struct Text {
     files: Vec<&'static str>,
     kernel_number: u32,
     calls: Calls,
+    /// Whether a kernel runs over blocks.
+    blocks: bool,
 }
 
 impl Text {
@@ -55,6 +57,7 @@ impl Text {
         [
             cycle.as_deref().unwrap_or_default(),
             crate::HEADER,
+            if self.blocks { crate::BLOCKS } else { "" },
             "namespace phases {\n",
             self.definitions.as_str(),
             "} // namespace phases\n",
@@ -126,6 +129,11 @@ impl Text {
         let text = write(self);
         self.calls.stack.pop();
         text
+    }
+
+    /// Notes that a kernel runs over blocks, so that the text has their header.
+    pub fn blocks(&mut self) {
+        self.blocks = true;
     }
 
     /// Writes text as it is, at the end.

@@ -120,6 +120,7 @@ impl Faults {
             index: found.index,
             len: found.len,
             element: found.element,
+            block: found.block.checked_sub(1).map(u64::from),
         })
     }
 

@@ -76,6 +76,9 @@ pub(super) fn launch(
     let size = extent.size.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
     // Each with constants to divide by: three divisions take longer than the rest of a launch.
     let config = match extent.dimensions {
+        _ if extent.threads > 0 => {
+            LaunchConfig::new(u32::try_from(extent.size[0]).unwrap_or(u32::MAX), extent.threads)
+        }
         1 => LaunchConfig::cover(size[0], LINE),
         _ => LaunchConfig::cover_3d(size, PLANE),
     };

@@ -118,9 +118,14 @@ pub(super) fn conditions(
             }
         }
     }
-    let out = match last {
-        Stmt::Expr(Expr::Call(call), _) => call.args.first(),
-        _ => None,
+    let (out, threads) = match last {
+        Stmt::Expr(Expr::Call(call), _)
+            if super::parts::called_name(call).as_deref() == Some("blocks") =>
+        {
+            (call.args.get(1), call.args.first())
+        }
+        Stmt::Expr(Expr::Call(call), _) => (call.args.first(), None),
+        _ => (None, None),
     };
     let Some(out) = out else {
         return refused(
@@ -129,12 +134,21 @@ pub(super) fn conditions(
             "end it with `each(out, |i, out| …)`, where `out` is a parameter `&mut [T]`",
         );
     };
-    let shape = shape(out, &private);
+    let extent = match threads {
+        Some(threads) => {
+            let shape = super::parts::shape(out, &private);
+            quote!(#private::blocks_of(#threads, #shape))
+        }
+        None => {
+            let shape = shape(out, &private);
+            quote!(#private::extent_of(#shape))
+        }
+    };
     Ok(quote! {
         #[allow(unused_variables, unused_mut, unused_parens, clippy::all, clippy::pedantic)]
         fn phases_host(#(#params),*) -> #library::kernel::Extent {
             #code
-            #private::extent_of(#shape)
+            #extent
         }
     })
 }

@@ -8,8 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::hook::{self, Mark};
-use super::raise::{Cause, Raised};
+use super::raise::{Cause, Place, Raised};
 use super::run;
+use crate::blocks;
 use crate::kernel::Extent;
 use crate::raw::{self, Task};
 
@@ -88,7 +89,8 @@ pub trait Output: Sized + Send + sealed::Sealed {
 /// # Errors
 /// As [`Output::shape`].
 pub fn extent<O: Output>(out: &O) -> Result<Extent, String> {
-    Ok(Extent { dimensions: O::Index::DIMENSIONS, size: out.shape()?.map(|n| n as u64) })
+    let size = out.shape()?.map(|n| n as u64);
+    Ok(Extent { dimensions: O::Index::DIMENSIONS, size, threads: 0 })
 }
 
 impl<'a, T: Send> Output for &'a mut [T] {
@@ -175,7 +177,7 @@ where
 #[derive(Debug)]
 pub struct Zip<I>(I);
 
-mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
     impl Sealed for usize {}
     impl Sealed for [usize; 2] {}
@@ -246,6 +248,15 @@ where
     O: Output,
     F: Fn(O::Index, O::Item) + Sync + Clone,
 {
+    over(out, None, f);
+}
+
+/// [`each`], of elements, or of blocks whose threads have so many columns; 0 columns are one dimension.
+pub(crate) fn over<O, F>(out: O, columns: Option<usize>, f: F)
+where
+    O: Output,
+    F: Fn(O::Index, O::Item) + Sync + Clone,
+{
     let shape = match out.shape() {
         Ok(shape) => shape,
         Err(message) => Raised::Refused(message).throw(),
@@ -270,27 +281,36 @@ where
         }
     }
     let failure = run.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if let Some((position, cause)) = failure {
-        let element = coordinates(position, shape).map(|n| n as u64);
+    if let Some(Failure { position, thread, cause }) = failure {
+        let place = match columns {
+            None => Place { element: coordinates(position, shape).map(|n| n as u64), block: None },
+            Some(columns) => {
+                let [row, column] = match columns {
+                    0 => [thread, 0],
+                    _ => [thread / columns, thread % columns],
+                };
+                Place { element: [row as u64, column as u64, 0], block: Some(position as u64) }
+            }
+        };
         if run::running() {
-            Raised::Element(element, cause).throw();
+            Raised::Element(place, cause).throw();
         }
-        outside(element, &cause);
+        outside(place, &cause);
     }
 }
 
 /// Panics, for a loop that is not inside of a kernel's run.
 #[cold]
 #[allow(clippy::panic, reason = "a failed check panics, as an index of a slice does")]
-fn outside([x, y, z]: [u64; 3], cause: &Cause) -> ! {
+fn outside(place: Place, cause: &Cause) -> ! {
     match cause {
         Cause::Check(check) => panic!(
-            "{} at {}:{}, element ({x}, {y}, {z})",
+            "{} at {}:{}, {place}",
             check.kind.describe(check.index, check.len),
             check.file,
             check.line
         ),
-        Cause::Panic(message) => panic!("{message}, element ({x}, {y}, {z})"),
+        Cause::Panic(message) => panic!("{message}, {place}"),
     }
 }
 
@@ -312,7 +332,15 @@ struct Run<'a, F> {
     leaf: usize,
     /// The lowest position that has failed.
     lowest: AtomicUsize,
-    failure: Mutex<Option<(usize, Cause)>>,
+    failure: Mutex<Option<Failure>>,
+}
+
+/// The first element, by position, that has failed.
+struct Failure {
+    position: usize,
+    /// The thread, if the element is a block.
+    thread: usize,
+    cause: Cause,
 }
 
 impl<F> Run<'_, F> {
@@ -374,7 +402,7 @@ impl<F> Run<'_, F> {
             panic::catch_unwind(AssertUnwindSafe(|| raw::with_fma(task)))
         };
         let Err(payload) = caught else { return };
-        let position = FAILED.get();
+        let (position, thread) = (FAILED.get(), blocks::failed_thread());
         let cause = match payload.downcast::<Raised>().map(|raised| *raised) {
             Ok(Raised::Check(check)) => Cause::Check(check),
             Ok(Raised::Element(_, cause)) => cause,
@@ -383,8 +411,8 @@ impl<F> Run<'_, F> {
         };
         self.lowest.fetch_min(position, Ordering::Relaxed);
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        if failure.as_ref().is_none_or(|(known, _)| position < *known) {
-            *failure = Some((position, cause));
+        if failure.as_ref().is_none_or(|known| position < known.position) {
+            *failure = Some(Failure { position, thread, cause });
         }
     }
 

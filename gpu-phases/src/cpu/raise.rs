@@ -1,5 +1,6 @@
 //! How a failed check leaves a kernel on the CPU.
 
+use std::fmt;
 use std::panic::Location;
 
 use crate::fault::FaultKind;
@@ -21,6 +22,25 @@ pub(crate) enum Cause {
     Panic(String),
 }
 
+/// Which thread failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// As [`Fault::element`](crate::Fault::element).
+    pub(crate) element: [u64; 3],
+    /// As [`Fault::block`](crate::Fault::block).
+    pub(crate) block: Option<u64>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { element: [x, y, z], block } = self;
+        match block {
+            None => write!(f, "element ({x}, {y}, {z})"),
+            Some(block) => write!(f, "block {block}, thread ({x}, {y})"),
+        }
+    }
+}
+
 /// The payload of the unwinding.
 #[derive(Debug)]
 pub(crate) enum Raised {
@@ -29,7 +49,7 @@ pub(crate) enum Raised {
     /// The conditions before the loop are not satisfied.
     Refused(String),
     /// The loop has ended, and this is the first element that failed.
-    Element([u64; 3], Cause),
+    Element(Place, Cause),
 }
 
 impl Raised {
@@ -46,8 +66,8 @@ impl Raised {
         match self {
             Self::Check(check) => panic!("a check of a kernel failed: {check:?}"),
             Self::Refused(message) => panic!("{message}"),
-            Self::Element(element, cause) => {
-                panic!("element {element:?} of a kernel failed: {cause:?}")
+            Self::Element(place, cause) => {
+                panic!("{place} of a kernel failed: {cause:?}")
             }
         }
     }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 
 use super::hook::{self, Mark};
-use super::raise::{Cause, Check, Raised};
+use super::raise::{Cause, Check, Place, Raised};
 use crate::fault::Fault;
 use crate::kernel::{CpuError, Kernel, Refused};
 
@@ -47,11 +47,11 @@ pub fn run(kernel: &'static Kernel, f: impl FnOnce()) -> Result<(), CpuError> {
         Ok(()) => Ok(()),
         Err(Raised::Refused(message)) => Err(Refused { kernel: kernel.name, message }.into()),
         Err(Raised::Check(check)) => Err(before_loop(kernel, &Cause::Check(check)).into()),
-        Err(Raised::Element(element, Cause::Check(check))) => {
+        Err(Raised::Element(Place { element, block }, Cause::Check(check))) => {
             let Check { kind, file, line, index, len } = check;
             // A place is not known if the program has replaced the panic hook.
             let (file, line) = if line == 0 { (kernel.file, kernel.line) } else { (file, line) };
-            Err(Fault { kernel: kernel.name, file, line, kind, index, len, element }.into())
+            Err(Fault { kernel: kernel.name, file, line, kind, index, len, element, block }.into())
         }
         Err(Raised::Element(_, Cause::Panic(message))) => {
             Err(CpuError::Panic { kernel: kernel.name, message })
@@ -95,7 +95,7 @@ fn guarded<R>(f: impl FnOnce() -> R) -> Result<R, Raised> {
         Ok(raised) => *raised,
         Err(payload) => match hook::cause(&*payload) {
             Cause::Check(check) => Raised::Check(check),
-            cause @ Cause::Panic(_) => Raised::Element([0; 3], cause),
+            cause @ Cause::Panic(_) => Raised::Element(Place::default(), cause),
         },
     })
 }

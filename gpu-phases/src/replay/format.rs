@@ -35,6 +35,7 @@ pub(super) fn write(launch: &SavedLaunch) -> Vec<u8> {
     to.u8(u8::from(launch.big_endian));
     to.u32(launch.extent.dimensions);
     launch.extent.size.iter().for_each(|n| to.u64(*n));
+    to.u32(launch.extent.threads);
     match &launch.fault {
         None => to.u8(0),
         Some(fault) => {
@@ -45,6 +46,7 @@ pub(super) fn write(launch: &SavedLaunch) -> Vec<u8> {
             to.u64(fault.index);
             to.u64(fault.len);
             fault.element.iter().for_each(|n| to.u64(*n));
+            to.u64(fault.block.map_or(0, |block| block.saturating_add(1)));
         }
     }
     to.u32(u32::try_from(launch.args.len()).unwrap_or(u32::MAX));
@@ -220,7 +222,7 @@ impl<'a> Reader<'a> {
         if size[used..].iter().any(|n| *n != 1) {
             return Err(self.invalid("extent"));
         }
-        Ok(Extent { dimensions, size })
+        Ok(Extent { dimensions, size, threads: self.u32("threads of a block")? })
     }
 
     fn fault(&mut self) -> Result<SavedFault, ReadError> {
@@ -238,6 +240,7 @@ impl<'a> Reader<'a> {
                 self.u64("element of the fault")?,
                 self.u64("element of the fault")?,
             ],
+            block: self.u64("block of the fault")?.checked_sub(1),
         })
     }
 

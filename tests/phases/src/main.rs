@@ -1,5 +1,6 @@
 //! Tests of kernels in Rust: the same function on the CPU and on the software device, with the same bits.
 
+mod blocks;
 mod check;
 mod edges;
 mod elements;

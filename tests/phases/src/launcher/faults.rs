@@ -53,6 +53,7 @@ fn the_fault_names_kernel_line_and_element() -> Result<()> {
         index: 17,
         len: 10,
         element: [300, 0, 0],
+        block: None,
     };
     assert_eq!(fault_of(&error), &expected);
     let text = error.to_string();

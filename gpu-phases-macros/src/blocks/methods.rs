@@ -1,0 +1,204 @@
+//! Methods of a block and of its memory.
+
+use syn::{Expr, ExprMethodCall, Local, Pat};
+
+use super::barriers::{Access, Kind};
+use super::{NUMBERS, OF_MEMORY, Role, phases};
+use crate::exprs::line_of;
+use crate::refuse::{Result, refused};
+use crate::translate::{Effect, Translator, Value};
+
+impl Translator<'_> {
+    /// Translates a method of a block or of its memory. `None`: it is another one.
+    pub(crate) fn block_method(&mut self, e: &mut Expr) -> Result<Option<Value>> {
+        let Expr::MethodCall(call) = e else { return Ok(None) };
+        let name = call.method.to_string();
+        let line = line_of(&call.method);
+        if name == "column" && self.is_item(&call.receiver) {
+            let item = self.operand(&mut call.receiver)?;
+            let values = self.operands(&mut call.args)?;
+            let values = crate::exprs::codes(&values);
+            return Ok(Some(Value::constant(format!(
+                "m_column(c, {line}, {}, {values})",
+                item.code
+            ))));
+        }
+        match self.role(&call.receiver) {
+            Role::Block if NUMBERS.contains(&name.as_str()) => {
+                let block = self.operand(&mut call.receiver)?;
+                Ok(Some(Value::constant(format!("b_{name}(c, {line}, {})", block.code))))
+            }
+            Role::Block if self.level.is_none() => refused(
+                &call.receiver,
+                "a thread cannot use the block",
+                "take what it needs before the phase: `let first = block.index() * 256;`",
+            ),
+            Role::Block if name == "shared" || name == "per_thread" => refused(
+                &call.method,
+                "memory of a block is declared by a `let`",
+                "write `let mut tile = block.shared([0.0f32; 256]);` as a statement of the kernel's closure",
+            ),
+            Role::Block => self.phase(call).map(Some),
+            Role::Memory | Role::Part if OF_MEMORY.contains(&name.as_str()) && name != "len" => {
+                self.split(call, &name, line).map(Some)
+            }
+            Role::Slot if name == "set" => {
+                let slot = self.handle(&mut call.receiver)?;
+                let values = self.operands(&mut call.args)?;
+                self.effect();
+                let values = crate::exprs::codes(&values);
+                self.emit(&format!("b_set(c, {line}, {slot}, {values});"));
+                Ok(Some(Value::unit()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns whether an expression names what a phase has handed to the thread.
+    pub(crate) fn is_item(&self, e: &Expr) -> bool {
+        let Expr::Path(path) = e else { return false };
+        let local = path.path.get_ident().and_then(|name| self.local(&name.to_string()));
+        local.is_some_and(|local| local.role == Role::Item)
+    }
+
+    fn split(&mut self, call: &mut ExprMethodCall, name: &str, line: usize) -> Result<Value> {
+        let handle = self.handle(&mut call.receiver)?;
+        let values = self.operands(&mut call.args)?;
+        let values: String = values.iter().map(|value| format!(", {}", value.code)).collect();
+        Ok(Value::new(format!("b_{name}(c, {line}, {handle}{values})"), Effect::Faults))
+    }
+
+    /// Translates a `let` of memory of a block. `None`: it is another one.
+    pub(crate) fn block_let(&mut self, local: &mut Local) -> Result<Option<Value>> {
+        let Some(init) = &mut local.init else { return Ok(None) };
+        let Expr::MethodCall(call) = &mut *init.expr else { return Ok(None) };
+        if self.role(&call.receiver) != Role::Block || self.level.is_none() {
+            return Ok(None);
+        }
+        match call.method.to_string().as_str() {
+            "shared" => self.shared(&mut local.pat, call).map(Some),
+            "per_thread" => self.per_thread(&mut local.pat, call).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn shared(&mut self, pat: &mut Pat, call: &mut ExprMethodCall) -> Result<Value> {
+        let at_top = self.level.as_ref().is_some_and(|level| level.scopes == self.scopes.len());
+        if !at_top {
+            return refused(
+                &call.method,
+                "a shared array is declared at the top of the kernel's closure",
+                "move the `let` there, and pass `&mut tile` to functions",
+            );
+        }
+        let Some((name, mutable)) = crate::patterns::single_name(pat) else {
+            return refused(
+                pat,
+                "a shared array has one name",
+                "write `let mut tile = block.shared(…);`",
+            );
+        };
+        // Rustc's copy has the type; the C++ fills the memory with the value alone.
+        let mut value = match call.args.first() {
+            Some(value) => value.clone(),
+            None => return Ok(Value::unit()),
+        };
+        let mut depth = 0;
+        while let Expr::Repeat(repeat) = value {
+            value = (*repeat.expr).clone();
+            depth += 1;
+        }
+        let repeated = depth > 0 && !matches!(value, Expr::Array(_));
+        let filled = if repeated {
+            let inner = innermost(&mut call.args[0]);
+            let value = self.operand(inner)?;
+            format!("fill<B>({{}}, {})", value.code)
+        } else {
+            let value = self.operand(&mut call.args[0])?;
+            format!("set_all<B>({{}}, {})", value.code)
+        };
+        let ty = phases::probed(self, call);
+        let cpp = self.declare(&name, mutable);
+        let kind = if repeated { Kind::Owned } else { Kind::Written };
+        self.note(vec![Access::new(&cpp, kind)]);
+        let memory = self.name("memory");
+        self.emit(&format!("__shared__ {ty} {memory};\nshared<{ty}> {cpp}{{&{memory}}};"));
+        self.emit(&format!("{};", filled.replacen("{}", &cpp, 1)));
+        self.give_role(pat, Role::Memory, &[]);
+        Ok(Value::unit())
+    }
+
+    fn per_thread(&mut self, pat: &mut Pat, call: &mut ExprMethodCall) -> Result<Value> {
+        let Some((name, mutable)) = crate::patterns::single_name(pat) else {
+            return refused(pat, "a value of each thread has one name", "write a `let` for each");
+        };
+        let Some(value) = call.args.first_mut() else { return Ok(Value::unit()) };
+        let value = self.operand(value)?;
+        let cpp = self.declare(&name, mutable);
+        self.emit(&format!("auto {cpp} = kept_by<B>({});", value.code));
+        self.give_role(pat, Role::Own, &[]);
+        Ok(Value::unit())
+    }
+
+    /// Returns the role of what an expression makes, and the memory that it leads to.
+    pub(crate) fn made(&self, e: &Expr) -> (Role, Vec<String>) {
+        match e {
+            Expr::Paren(inner) => self.made(&inner.expr),
+            Expr::Reference(inner) => self.made(&inner.expr),
+            Expr::Tuple(tuple) => {
+                let roots = self.roots_of(e);
+                let any = tuple.elems.iter().any(|part| self.made(part).0 != Role::Value);
+                (if any { Role::Part } else { Role::Value }, roots)
+            }
+            Expr::MethodCall(call) => {
+                let of_memory = matches!(self.role(&call.receiver), Role::Memory | Role::Part);
+                let parts = ["split_at_mut", "pairs", "cells", "rows", "atomic"];
+                if of_memory && parts.contains(&call.method.to_string().as_str()) {
+                    (Role::Part, self.roots_of(&call.receiver))
+                } else {
+                    (Role::Value, Vec::new())
+                }
+            }
+            // Its items are not surely those of the same thread: another `let` of the name may have other memory.
+            Expr::Path(_) => match self.role(e) {
+                Role::Memory | Role::Part => (Role::Part, self.roots_of(e)),
+                role => (role, Vec::new()),
+            },
+            // A value that was computed from the memory leads to none.
+            Expr::Closure(_) => {
+                let roots = self.roots_of(e);
+                (if roots.is_empty() { Role::Value } else { Role::Part }, roots)
+            }
+            _ => (Role::Value, Vec::new()),
+        }
+    }
+
+    /// `std::mem::swap(&mut a, &mut b)` of two handles or variables. `None`: it is another call.
+    pub(crate) fn swap(&mut self, e: &mut Expr) -> Result<Option<Value>> {
+        let Expr::Call(call) = e else { return Ok(None) };
+        let Expr::Path(function) = &*call.func else { return Ok(None) };
+        let last = function.path.segments.last();
+        if !last.is_some_and(|last| last.ident == "swap") || call.args.len() != 2 {
+            return Ok(None);
+        }
+        if call.args.iter().all(|arg| self.role(arg) == Role::Value) {
+            return Ok(None);
+        }
+        let roots: Vec<String> = call.args.iter().flat_map(|arg| self.roots_of(arg)).collect();
+        let handles =
+            call.args.iter_mut().map(|arg| self.handle(arg)).collect::<Result<Vec<_>>>()?;
+        if let Some(level) = &mut self.level {
+            level.plan.swap(roots);
+        }
+        self.emit(&format!("swap_handles({});", handles.join(", ")));
+        Ok(Some(Value::unit()))
+    }
+}
+
+/// Returns the value that an array repeats, inside of others that do.
+fn innermost(e: &mut Expr) -> &mut Expr {
+    match e {
+        Expr::Repeat(repeat) => innermost(&mut repeat.expr),
+        other => other,
+    }
+}

@@ -1,0 +1,232 @@
+//! The loop of a kernel over blocks: its threads, the parts of its outputs, and its closure.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::{Expr, ExprCall, ExprClosure, Pat};
+
+use super::signature::{Kind, Signature};
+use crate::blocks::{Level, Role, barriers::Plan};
+use crate::refuse::{Result, refused};
+use crate::translate::Translator;
+
+/// A call `blocks(Threads::<N>, parts, |block, part| …)`.
+pub(super) struct Blocks<'b> {
+    pub(super) threads: &'b mut Expr,
+    pub(super) parts: &'b mut Expr,
+    pub(super) closure: &'b mut ExprClosure,
+}
+
+/// Returns the last name of the function that is called.
+pub(super) fn called_name(call: &ExprCall) -> Option<String> {
+    match &*call.func {
+        Expr::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
+        _ => None,
+    }
+}
+
+/// Returns the shape of parts on the host.
+pub(super) fn shape(parts: &Expr, private: &TokenStream) -> TokenStream {
+    match parts {
+        Expr::Tuple(tuple) => {
+            let parts = tuple.elems.iter().map(|part| shape(part, private));
+            quote!((#(#parts,)*))
+        }
+        Expr::Paren(inner) => shape(&inner.expr, private),
+        Expr::Call(call) => {
+            let (Some(name), Expr::Path(path)) = (called_name(call), &*call.func) else {
+                return quote!(#parts);
+            };
+            let function = format_ident!("{}", name);
+            let arguments = path.path.segments.last().map(|last| sizes(&last.arguments));
+            let args = call.args.iter().enumerate().map(|(at, arg)| match at {
+                0 if name == "warps" => shape(arg, private),
+                _ => quote!(#arg),
+            });
+            quote!(#private::host_parts::#function #arguments (#(#args),*))
+        }
+        _ => quote!(#parts),
+    }
+}
+
+/// Returns the sizes among generic arguments: the first two.
+fn sizes(arguments: &syn::PathArguments) -> TokenStream {
+    match sizes_of(arguments) {
+        Some((height, width)) => quote!(::<{ #height }, { #width }>),
+        None => TokenStream::new(),
+    }
+}
+
+fn sizes_of(arguments: &syn::PathArguments) -> Option<(TokenStream, TokenStream)> {
+    let syn::PathArguments::AngleBracketed(args) = arguments else { return None };
+    let mut args = args.args.iter().map(|arg| quote!(#arg));
+    Some((args.next()?, args.next()?))
+}
+
+/// Translates the loop, and returns the type of its block in C++.
+pub(super) fn translate(
+    s: &mut Translator<'_>,
+    blocks: &mut Blocks<'_>,
+    signature: &Signature,
+) -> Result<String> {
+    let private = s.private();
+    let threads = &*blocks.threads;
+    let block = s.hole(quote!(#private::block_name(#threads)));
+    let columns = s.hole(quote!(#private::columns(#threads).to_string()));
+    let part = part(s, blocks.parts, signature)?;
+    let (Some(Pat::Ident(name)), Some(_), 2) =
+        (blocks.closure.inputs.first(), blocks.closure.inputs.get(1), blocks.closure.inputs.len())
+    else {
+        return refused(
+            &blocks.closure.inputs,
+            "the closure of `blocks` takes the block and its part",
+            "write `|block, part| …`, or `|block, _| …` for `grid(n)`",
+        );
+    };
+    if let Some(capture) = &blocks.closure.capture {
+        return refused(
+            capture,
+            "the closure of `blocks` borrows what it uses",
+            "leave out `move`",
+        );
+    }
+    let name = name.ident.to_string();
+    s.emit(&format!("auto block_part = {part};"));
+    s.in_closure = 1;
+    s.in_kernel = true;
+    s.scoped(|s| {
+        let cpp = s.declare(&name, false);
+        s.emit(&format!("[[maybe_unused]] const B {cpp}{{sx}};"));
+        let [own, pattern] = [0, 1].map(|at| blocks.closure.inputs[at].clone());
+        s.give_role(&own, Role::Block, &[]);
+        let mut pattern = pattern;
+        s.bind_pattern(&mut pattern, "block_part")?;
+        part_roles(s, &pattern, blocks.parts);
+        blocks.closure.inputs[1] = pattern;
+        s.level = Some(Level { plan: Plan::new(), scopes: s.scopes.len() + 1 });
+        let value = match &mut *blocks.closure.body {
+            Expr::Block(block) if block.label.is_none() => s.block_value(&mut block.block)?,
+            body => {
+                // One phase, as a statement.
+                let statement = std::mem::replace(body, Expr::Verbatim(TokenStream::new()));
+                let mut block: syn::Block = syn::parse_quote!({ #statement });
+                let value = s.block_value(&mut block)?;
+                *body = Expr::Block(syn::ExprBlock { attrs: Vec::new(), label: None, block });
+                value
+            }
+        };
+        if value.effect == crate::translate::Effect::Faults {
+            s.emit(&format!("(void)({});", value.code));
+        }
+        Ok(())
+    })?;
+    if let Some(level) = s.level.take() {
+        s.out = level.plan.place(&s.out, "B::sync();\n");
+    }
+    Ok(format!("{block}\u{5}{columns}"))
+}
+
+/// Gives the names of the part their roles: an element that the block writes once, or memory.
+fn part_roles(s: &mut Translator<'_>, pattern: &Pat, parts: &Expr) {
+    match (pattern, parts) {
+        (_, Expr::Paren(inner)) => part_roles(s, pattern, &inner.expr),
+        (Pat::Tuple(patterns), Expr::Tuple(parts)) => {
+            for (pattern, part) in patterns.elems.iter().zip(&parts.elems) {
+                part_roles(s, pattern, part);
+            }
+        }
+        (_, Expr::Path(_)) => s.give_role(pattern, Role::Slot, &[]),
+        _ => s.give_role(pattern, Role::Memory, &[]),
+    }
+}
+
+/// Translates a part of an output.
+fn part(s: &mut Translator<'_>, parts: &mut Expr, signature: &Signature) -> Result<String> {
+    let whole = parts.clone();
+    match parts {
+        Expr::Paren(inner) => part(s, &mut inner.expr, signature),
+        Expr::Tuple(tuple) => {
+            let parts = tuple
+                .elems
+                .iter_mut()
+                .map(|each| part(s, each, signature))
+                .collect::<Result<Vec<_>>>()?;
+            Ok(format!("tup({})", parts.join(", ")))
+        }
+        Expr::Path(_) => Ok(format!("slot_of({})", output(s, parts, signature)?)),
+        Expr::Call(call) => {
+            let name = called_name(call).unwrap_or_default();
+            let count = call.args.len();
+            if !["chunks", "tiles", "grid", "warps", "rows"].contains(&name.as_str()) {
+                return wrong(&whole);
+            }
+            let Expr::Path(path) = &mut *call.func else { return wrong(&whole) };
+            s.named.push(super::without_arguments(&path.path));
+            let arguments = path.path.segments.last().map(|last| last.arguments.clone());
+            let (private, function) = (s.private(), format_ident!("{}", name));
+            *call.func = Expr::Verbatim(quote!(#private::#function #arguments));
+            let mut args = call.args.iter_mut();
+            match (name.as_str(), args.next(), args.next()) {
+                ("grid", Some(_), None) => Ok("unit{}".to_owned()),
+                ("chunks", Some(out), Some(size)) if count == 2 => {
+                    let out = output(s, out, signature)?;
+                    let size = s.operand(size)?;
+                    Ok(format!("chunk_of({out}, {})", size.code))
+                }
+                ("rows", Some(out), Some(columns)) if count == 2 => {
+                    let out = output(s, out, signature)?;
+                    let columns = s.operand(columns)?;
+                    let ty = format!("plain<decltype(*{out}.p)>");
+                    Ok(format!("rows_<{ty}>{{{out}, {}}}", columns.code))
+                }
+                ("tiles", Some(out), Some(Expr::Array(size))) if size.elems.len() == 2 => {
+                    let Some((height, width)) = arguments.as_ref().and_then(sizes_of) else {
+                        return refused(
+                            &whole,
+                            "the size of the tiles is not written here",
+                            "write `tiles::<16, 16, _>(out, [rows, columns])`",
+                        );
+                    };
+                    let [height, width] = [height, width]
+                        .map(|n| s.hole(quote!({ let n: usize = #n; n.to_string() })));
+                    let out = output(s, out, signature)?;
+                    let size = s.operands(&mut size.elems)?;
+                    let size = crate::exprs::codes(&size);
+                    Ok(format!("tile_of<{height}, {width}>({out}, {size})"))
+                }
+                ("warps", Some(of), Some(warps)) if count == 2 => {
+                    let of = match of {
+                        Expr::Call(_) => part(s, of, signature)?,
+                        out => output(s, out, signature)?,
+                    };
+                    let warps = s.operand(warps)?;
+                    Ok(format!("warps_of({of}, {})", warps.code))
+                }
+                _ => wrong(&whole),
+            }
+        }
+        _ => wrong(&whole),
+    }
+}
+
+/// Returns the slice of an output in C++.
+fn output(s: &mut Translator<'_>, out: &Expr, signature: &Signature) -> Result<String> {
+    let name = match out {
+        Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
+        _ => None,
+    };
+    let param = name.as_ref().and_then(|name| signature.slice(name));
+    let local = name.as_ref().and_then(|name| s.local(name)).cloned();
+    match (param, local) {
+        (Some(param), Some(local)) if param.kind == Kind::Write => Ok(local.cpp),
+        _ => wrong(out),
+    }
+}
+
+fn wrong<T>(at: &Expr) -> Result<T> {
+    refused(
+        at,
+        "this is no part of an output of the kernel",
+        "`blocks` runs over a parameter `out: &mut [T]` (an element a block), over `chunks(out, n)`, \
+         `tiles::<H, W, _>(out, [rows, columns])`, `warps(out, n)`, `grid(n)`, or a tuple of them",
+    )
+}

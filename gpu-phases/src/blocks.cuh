@@ -1,0 +1,551 @@
+// Blocks of threads: phases, memory that a block shares, and what its threads compute together.
+namespace phases {
+
+// Code at block level: all threads run it with the same values. A check that fails there fails in all of them.
+template <bool O> struct block_now : thread {
+    static constexpr bool overflow = O, deferred = false, block = true;
+    unsigned file;
+    PHASES_FN constexpr bool stop() const { return false; }
+    PHASES_FN bool effects() const { return threadIdx.x == 0; }
+    PHASES_FN void fail(line at, kind k, u64_raw index = 0, u64_raw length = 0) const {
+        if (threadIdx.x == 0) thread::fail(file, at, k, index, length);
+        asm volatile("exit;");
+        __builtin_unreachable();
+    }
+};
+template <bool O, bool P> PHASES_FN block_now<O> in(block_now<P> c, unsigned file) { return block_now<O>{c, file}; }
+template <bool F, bool O> PHASES_FN block_now<O> defer(block_now<O> c, bool&) { return c; }
+template <bool O> PHASES_FN block_now<false> sure(block_now<O> c, yes) { return block_now<false>{c, c.file}; }
+// A thread in a phase.
+template <bool O> PHASES_FN now<O> threads_of(block_now<O> c) { return now<O>{c, c.file}; }
+
+// A block of N threads, or of N rows of M.
+template <u64_raw N, u64_raw M> struct block {
+    static constexpr len threads = len(M == 0 ? N : N * M), warps = threads / 32;
+    PHASES_FN static len thread() {
+        const len t = threadIdx.x;
+        __builtin_assume(t < threads);
+        return t;
+    }
+    PHASES_FN static auto index(len i) {
+        if constexpr (M == 0) return usize(i);
+        else return arr(usize(i / M), usize(i % M));
+    }
+    PHASES_FN static void sync() { __syncthreads(); }
+    // A barrier that ends the block if a thread has left by a fault: what it has not written must not be used.
+    PHASES_FN static void meet() {
+        if (__syncthreads_count(1) != int(threads)) asm volatile("exit;");
+    }
+    // The same for the threads of a warp.
+    PHASES_FN static void meet_warp() {
+        static_assert(threads % 32 == 0, "functions of warps need a multiple of 32 threads");
+        if (__ballot_sync(~0u, 1) != ~0u) asm volatile("exit;");
+    }
+    len count;
+};
+template <class C, u64_raw N, u64_raw M> PHASES_FN usize b_index(C, line, block<N, M>) { return usize(blockIdx.x); }
+template <class C, u64_raw N, u64_raw M> PHASES_FN usize b_count(C, line, block<N, M> b) { return usize(b.count); }
+template <class C, u64_raw N, u64_raw M> PHASES_FN usize b_threads(C, line, block<N, M> b) { return usize(b.threads); }
+
+// ---- Memory of a block. Only phases write it.
+
+template <class A> struct shared {
+    A* p;
+};
+template <class A> constexpr bool is_array<shared<A>> = true;
+template <class A> constexpr bool leads<shared<A>> = points<A>;
+template <class A> PHASES_FN const A& d(const shared<A>& x) { return *x.p; }
+template <class A> PHASES_FN const A& d(shared<A>& x) { return *x.p; }
+template <class T> struct per_thread {
+    T v;
+};
+template <class B, class T> PHASES_FN per_thread<plain<T>> kept_by(const T& x) { return per_thread<plain<T>>{x}; }
+// A part of an output or of a shared array.
+template <class T> struct piece : slice<T> {
+    len first;
+    PHASES_FN piece(T* p, len n, len f) : slice<T>{p, n}, first(f) {}
+};
+template <class T> constexpr bool leads<piece<T>> = points<T>;
+template <class C, class T> PHASES_FN usize b_start(C, line, piece<T> x) { return usize(x.first); }
+template <class T, u64_raw H, u64_raw W> struct tile {
+    T* p;
+    len pitch, row, column, height, width;
+};
+template <class C, class T, u64_raw H, u64_raw W> PHASES_FN array<usize, 2> b_origin(C, line, tile<T, H, W> x) {
+    return arr(usize(x.row), usize(x.column));
+}
+template <class T> struct slot {
+    T* p;
+};
+template <class C, class T> PHASES_FN unit b_set(C, line, slot<T> x, T v) {
+    if (threadIdx.x == 0) *x.p = v;
+    return unit{};
+}
+// An element, or a row, for each warp.
+template <class T> struct warp_elements {
+    T* p;
+    len n, first;
+};
+template <class C, class T> PHASES_FN usize b_start(C, line, warp_elements<T> x) { return usize(x.first); }
+template <class T> struct warp_rows {
+    T* p;
+    len n, columns, first;
+};
+template <class C, class T> PHASES_FN usize b_start(C, line, warp_rows<T> x) { return usize(x.first); }
+template <class T> struct lane {
+    T* p;
+    len n, at;
+};
+template <class T> PHASES_FN usize length(lane<T> x) { return usize(x.n); }
+template <class C, class T> PHASES_FN T& at(C c, line l, lane<T> x, usize i) {
+    if (i.v >= x.n) {
+        c.fail(l, Index, i.v, x.n);
+        if constexpr (C::deferred) return *none<T>();
+    }
+    return x.p[u64_raw(len(i.v)) * 32];
+}
+template <class C, class T> PHASES_FN T& at(C, line, lane<T> x, usize i, yes) { return x.p[i.v * 32]; }
+template <class C, class T> PHASES_FN T read(C c, line l, lane<T> x, usize i) { return at(c, l, x, i); }
+template <class C, class T> PHASES_FN T read(C, line, lane<T> x, usize i, yes) { return x.p[i.v * 32]; }
+template <class T> constexpr bool leads<lane<T>> = true;
+template <class C, class T> PHASES_FN usize m_column(C, line, lane<T> x, usize i) { return usize(x.at + i.v * 32); }
+
+// ---- Parts of outputs.
+
+template <class T> PHASES_FN slot<T> slot_of(slice<T> x) { return slot<T>{x.p + blockIdx.x}; }
+template <class T> PHASES_FN piece<T> chunk_of(slice<T> x, usize size) {
+    const u64_raw first = blockIdx.x * size.v;
+    return piece<T>(x.p + first, len(x.n - first < size.v ? x.n - first : size.v), len(first));
+}
+template <u64_raw H, u64_raw W, class T> PHASES_FN tile<T, H, W> tile_of(slice<T> x, usize rows, usize columns) {
+    const len across = len((columns.v + (W - 1)) / W);
+    const len row = blockIdx.x / across * len(H), column = blockIdx.x % across * len(W);
+    const len height = len(rows.v) - row < H ? len(rows.v) - row : len(H);
+    const len width = len(columns.v) - column < W ? len(columns.v) - column : len(W);
+    return tile<T, H, W>{x.p + u64_raw(row) * columns.v + column, len(columns.v), row, column, height, width};
+}
+template <class T> PHASES_FN warp_elements<T> warps_of(slice<T> x, usize count) {
+    const piece<T> p = chunk_of(x, count);
+    return warp_elements<T>{p.p, p.n, p.first};
+}
+template <class T> struct rows_ {
+    slice<T> of;
+    usize columns;
+};
+template <class T> PHASES_FN warp_rows<T> warps_of(rows_<T> x, usize count) {
+    const u64_raw rows = x.of.n / x.columns.v, first = blockIdx.x * count.v;
+    const u64_raw left = rows - first;
+    return warp_rows<T>{x.of.p + first * x.columns.v, len(left < count.v ? left : count.v), len(x.columns.v), len(first)};
+}
+
+// ---- Targets of phases: positions with items. `fixed` is their number if it is known, else 0.
+
+template <class T, u64_raw K> struct items {
+    static constexpr u64_raw fixed = K;
+    T* p;
+    PHASES_FN len count() const { return len(K); }
+    PHASES_FN bool has(len) const { return true; }
+    PHASES_FN usize index(len i) const { return usize(i); }
+    PHASES_FN mut<T> item(len i) const { return mut<T>(p + i); }
+};
+template <class B, class T, u64_raw K> PHASES_FN items<T, K> target(shared<array<T, K>> x) { return items<T, K>{x.p->a}; }
+// Rows of a shared array: all columns, or the first ones.
+template <class T, u64_raw C, u64_raw R> struct matrix {
+    static constexpr u64_raw fixed = C * R;
+    T* p;
+    PHASES_FN len count() const { return len(C * R); }
+    PHASES_FN bool has(len) const { return true; }
+    PHASES_FN array<usize, 2> index(len i) const { return arr(usize(i / C), usize(i % C)); }
+    PHASES_FN mut<T> item(len i) const { return mut<T>(p + i); }
+};
+template <class B, class T, u64_raw C, u64_raw R> PHASES_FN matrix<T, C, R> target(shared<array<array<T, C>, R>> x) {
+    return matrix<T, C, R>{x.p->a->a};
+}
+template <class T, u64_raw C, u64_raw R> struct cells {
+    static constexpr u64_raw fixed = 0;
+    T* p;
+    len columns;
+    PHASES_FN len count() const { return len(R) * columns; }
+    PHASES_FN bool has(len) const { return true; }
+    PHASES_FN array<usize, 2> index(len i) const { return arr(usize(i / columns), usize(i % columns)); }
+    PHASES_FN mut<T> item(len i) const { return mut<T>(p + (i / columns * len(C) + i % columns)); }
+};
+template <class T, class U, u64_raw C, u64_raw R>
+PHASES_FN cells<U, C, R> b_cells(T c, line l, shared<array<array<U, C>, R>> x, usize columns) {
+    if (columns.v > C) c.fail(l, Index, columns.v, C);
+    return cells<U, C, R>{x.p->a->a, len(columns.v)};
+}
+template <class T> struct any_items {
+    static constexpr u64_raw fixed = 0;
+    slice<T> of;
+    PHASES_FN len count() const { return of.n; }
+    PHASES_FN bool has(len) const { return true; }
+    PHASES_FN usize index(len i) const { return usize(i); }
+    PHASES_FN mut<T> item(len i) const { return mut<T>(of.p + i); }
+};
+template <class B, class T> PHASES_FN any_items<T> target(const piece<T>& x) { return any_items<T>{slice<T>{x.p, x.n}}; }
+template <class T> struct pairs {
+    static constexpr u64_raw fixed = 0;
+    slice<T> of;
+    len distance;
+    // Of a last group that is cut off, the first pairs are whole.
+    PHASES_FN len count() const {
+        const len whole = of.n / 2 / distance * distance, rest = of.n - 2 * whole;
+        return whole + (rest > distance ? rest - distance : 0);
+    }
+    PHASES_FN bool has(len) const { return true; }
+    PHASES_FN len first(len i) const { return 2 * i - (i & (distance - 1)); }
+    PHASES_FN usize index(len i) const { return usize(first(i)); }
+    PHASES_FN tuple<mut<T>, mut<T>> item(len i) const {
+        return tup(mut<T>(of.p + first(i)), mut<T>(of.p + first(i) + distance));
+    }
+};
+template <class T> struct row_items {
+    static constexpr u64_raw fixed = 0;
+    slice<T> of;
+    len columns;
+    PHASES_FN len count() const { return of.n / columns + (of.n % columns != 0); }
+    PHASES_FN bool has(len) const { return true; }
+    PHASES_FN usize index(len i) const { return usize(i); }
+    PHASES_FN slice<T> item(len i) const {
+        const len first = i * columns, left = of.n - first;
+        return slice<T>{of.p + first, left < columns ? left : columns};
+    }
+};
+template <class B, class T, u64_raw H, u64_raw W> struct tile_items {
+    static constexpr u64_raw fixed = H * W;
+    tile<T, H, W> of;
+    PHASES_FN len count() const { return len(H * W); }
+    PHASES_FN bool has(len i) const { return i / len(W) < of.height && i % len(W) < of.width; }
+    PHASES_FN array<usize, 2> index(len i) const { return arr(usize(i / len(W)), usize(i % len(W))); }
+    PHASES_FN mut<T> item(len i) const { return mut<T>(of.p + (u64_raw(i / len(W)) * of.pitch + i % len(W))); }
+};
+template <class B, class T, u64_raw H, u64_raw W> PHASES_FN tile_items<B, T, H, W> target(const tile<T, H, W>& x) {
+    return tile_items<B, T, H, W>{x};
+}
+template <class B, class T> struct own_item {
+    static constexpr u64_raw fixed = B::threads;
+    T* p;
+    PHASES_FN len count() const { return B::threads; }
+    PHASES_FN bool has(len) const { return true; }
+    PHASES_FN auto index(len i) const { return B::index(i); }
+    PHASES_FN mut<T> item(len) const { return mut<T>(p); }
+};
+template <class B, class T> PHASES_FN own_item<B, T> target(per_thread<T>& x) { return own_item<B, T>{&x.v}; }
+template <class T> struct first_lanes {
+    static constexpr u64_raw fixed = 0;
+    warp_elements<T> of;
+    PHASES_FN len count() const { return of.n * 32; }
+    PHASES_FN bool has(len i) const { return i % 32 == 0; }
+    PHASES_FN usize index(len i) const { return usize(i); }
+    PHASES_FN mut<T> item(len i) const { return mut<T>(of.p + i / 32); }
+};
+template <class B, class T> PHASES_FN first_lanes<T> target(const warp_elements<T>& x) { return first_lanes<T>{x}; }
+template <class T> struct lanes {
+    static constexpr u64_raw fixed = 0;
+    warp_rows<T> of;
+    PHASES_FN len count() const { return of.n * 32; }
+    PHASES_FN bool has(len) const { return true; }
+    PHASES_FN usize index(len i) const { return usize(i); }
+    PHASES_FN lane<T> item(len i) const {
+        const len at = i % 32, n = of.columns > at ? (of.columns - at + 31) / 32 : 0;
+        return lane<T>{of.p + (u64_raw(i / 32) * of.columns + (n > 0 ? at : 0)), n, at};
+    }
+};
+template <class B, class T> PHASES_FN lanes<T> target(const warp_rows<T>& x) { return lanes<T>{x}; }
+template <class B, class T> PHASES_FN auto target(const T& x) -> decltype(x.item(0), x) { return x; }
+
+constexpr u64_raw fewer(u64_raw a, u64_raw b) { return a == 0 || b == 0 ? 0 : a < b ? a : b; }
+template <class... G> struct zip;
+template <class A> struct zip<A> {
+    static constexpr u64_raw fixed = A::fixed;
+    A a;
+    PHASES_FN len count() const { return a.count(); }
+    PHASES_FN bool has(len i) const { return a.has(i); }
+    PHASES_FN auto index(len i) const { return a.index(i); }
+};
+template <class A, class... R> struct zip<A, R...> {
+    static constexpr u64_raw fixed = fewer(A::fixed, zip<R...>::fixed);
+    A a;
+    zip<R...> rest;
+    PHASES_FN len count() const {
+        const len n = a.count(), m = rest.count();
+        return n < m ? n : m;
+    }
+    PHASES_FN bool has(len i) const { return a.has(i) && rest.has(i); }
+    PHASES_FN auto index(len i) const { return a.index(i); }
+};
+template <class A> PHASES_FN zip<A> zipped(A a) { return zip<A>{a}; }
+template <class A, class... R> PHASES_FN zip<A, R...> zipped(A a, R... r) { return zip<A, R...>{a, zipped(r...)}; }
+template <class G> PHASES_FN auto item_of(const G& g, len i) { return g.item(i); }
+template <class A> PHASES_FN auto item_of(const zip<A>& z, len i) { return tup(z.a.item(i)); }
+template <class A, class B> PHASES_FN auto item_of(const zip<A, B>& z, len i) { return tup(z.a.item(i), z.rest.a.item(i)); }
+template <class A, class B, class C> PHASES_FN auto item_of(const zip<A, B, C>& z, len i) {
+    return tup(z.a.item(i), z.rest.a.item(i), z.rest.rest.a.item(i));
+}
+template <class A, class B, class C, class D> PHASES_FN auto item_of(const zip<A, B, C, D>& z, len i) {
+    return tup(z.a.item(i), z.rest.a.item(i), z.rest.rest.a.item(i), z.rest.rest.rest.a.item(i));
+}
+template <class A, class B, class C, class D, class E> PHASES_FN auto item_of(const zip<A, B, C, D, E>& z, len i) {
+    const auto& r = z.rest.rest.rest;
+    return tup(z.a.item(i), z.rest.a.item(i), z.rest.rest.a.item(i), r.a.item(i), r.rest.a.item(i));
+}
+template <class A, class B, class C, class D, class E, class F>
+PHASES_FN auto item_of(const zip<A, B, C, D, E, F>& z, len i) {
+    const auto& r = z.rest.rest.rest;
+    return tup(z.a.item(i), z.rest.a.item(i), z.rest.rest.a.item(i), r.a.item(i), r.rest.a.item(i), r.rest.rest.a.item(i));
+}
+
+// ---- Phases.
+
+template <class B, class C, class G, class F> PHASES_FN void each_item(C c, const G& g, const F& f) {
+    const auto in = threads_of(c);
+    const len t = B::thread();
+    if constexpr (G::fixed > 0) {
+        constexpr len n = len(G::fixed), times = (n + B::threads - 1) / B::threads;
+#pragma unroll(times <= 8 ? times : 1)
+        for (len k = 0; k < times; ++k) {
+            const len i = t + k * B::threads;
+            if ((n % B::threads == 0 || i < n) && g.has(i)) f(in, g.index(i), item_of(g, i));
+        }
+    } else {
+        const len n = g.count();
+        for (len i = t; i < n; i += B::threads) {
+            if (g.has(i)) f(in, g.index(i), item_of(g, i));
+            if (n - i <= B::threads) break; // The sum may overflow.
+        }
+    }
+}
+template <class B, class C, class F> PHASES_FN void run_items(C c, usize count, const F& f) {
+    const auto in = threads_of(c);
+    for (u64_raw i = B::thread(); i < count.v; i += B::threads) {
+        f(in, usize(i));
+        if (count.v - i <= B::threads) break;
+    }
+}
+template <class B, class T, u64_raw K, class V> PHASES_FN void fill(shared<array<T, K>> x, V v) {
+#pragma unroll 1
+    for (len i = B::thread(); i < K; i += B::threads) x.p->a[i] = v;
+}
+template <class B, class T, u64_raw C, u64_raw R, class V> PHASES_FN void fill(shared<array<array<T, C>, R>> x, V v) {
+#pragma unroll 1
+    for (len i = B::thread(); i < C * R; i += B::threads) x.p->a->a[i] = v;
+}
+// An array whose values are listed.
+template <class B, class A> PHASES_FN void set_all(shared<A> x, const A& v) {
+    if (threadIdx.x == 0) *x.p = v;
+}
+template <class B, class C, class G, class T> PHASES_FN void load_items(C c, const G& g, slice<const T> x, isize start, T rest) {
+    each_item<B>(c, g, [&](auto, usize i, mut<T> to) {
+        const u64_raw from = u64_raw(start.v) + i.v;
+        *to.p = from < x.n ? x.p[from] : rest;
+    });
+}
+// The value that one thread computes, in all threads.
+template <class T> struct alignas(sizeof(T) < 16 ? alignof(T) : 16) bytes_of {
+    unsigned char b[sizeof(T)];
+};
+template <class B, class C, class F> PHASES_FN auto one_thread(C c, const F& f) {
+    using T = plain<decltype(f(threads_of(c)))>;
+    if constexpr (same<T, unit>) {
+        if (threadIdx.x == 0) f(threads_of(c));
+        return unit{};
+    } else {
+        __shared__ bytes_of<T> room;
+        if (threadIdx.x == 0) *(T*)&room = f(threads_of(c));
+        B::meet();
+        return T(*(T*)&room);
+    }
+}
+
+// ---- Splits.
+
+template <class T, u64_raw K> PHASES_FN slice<T> all_of(shared<array<T, K>> x) { return slice<T>{x.p->a, len(K)}; }
+template <class T> PHASES_FN slice<T> all_of(const piece<T>& x) { return slice<T>{x.p, x.n}; }
+template <class A> PHASES_FN len first_of(const shared<A>&) { return 0; }
+template <class T> PHASES_FN len first_of(const piece<T>& x) { return x.first; }
+template <class T> PHASES_FN piece<T> piece_of(slice<T> x, len from, len to, len first) {
+    return piece<T>(x.p + from, to - from, first + from);
+}
+template <class C, class X> PHASES_FN auto b_split_at_mut(C c, line l, const X& x, usize middle) {
+    const auto s = all_of(x);
+    if (middle.v > s.n) c.fail(l, Index, middle.v, s.n);
+    return tup(piece_of(s, 0, len(middle.v), first_of(x)), piece_of(s, len(middle.v), s.n, first_of(x)));
+}
+template <class C, class X> PHASES_FN auto b_pairs(C c, line l, const X& x, usize distance) {
+    const auto s = all_of(x);
+    if (distance.v == 0 || (distance.v & (distance.v - 1)) != 0) c.fail(l, Assert);
+    // A larger distance has no pairs either.
+    return pairs<plain<decltype(*s.p)>>{s, distance.v > 0x40000000 ? 0x40000000 : len(distance.v)};
+}
+template <class C, class X> PHASES_FN auto b_rows(C c, line l, const X& x, usize columns) {
+    const auto s = all_of(x);
+    if (columns.v == 0) c.fail(l, Assert);
+    return row_items<plain<decltype(*s.p)>>{s, columns.v > s.n ? (s.n > 0 ? s.n : 1) : len(columns.v)};
+}
+template <class C, class X> PHASES_FN auto b_atomic(C, line, const X& x) {
+    const auto s = all_of(x);
+    return atomics<plain<decltype(*s.p)>>{s.p, s.n};
+}
+
+// ---- Values of the threads of a warp, and of a block. The order of operations is that of the CPU.
+
+PHASES_FN len lane_number() { return threadIdx.x % 32; }
+template <class T> PHASES_FN T exchange(T x, len from) {
+    constexpr int words = (sizeof(T) + 3) / 4;
+    union words_of {
+        T x;
+        unsigned w[words];
+        PHASES_FN words_of() {}
+    } in, out;
+    in.w[words - 1] = 0;
+    in.x = x;
+#pragma unroll
+    for (int k = 0; k < words; ++k) out.w[k] = __shfl_sync(~0u, in.w[k], from);
+    return out.x;
+}
+struct plus_ {
+    template <class R, int K> PHASES_FN num<R, K> operator()(num<R, K> a, num<R, K> b) const {
+        using W = typename raw<R>::wide;
+        if constexpr (raw<R>::floating) return num<R, K>(add_(a.v, b.v));
+        else return num<R, K>(R(W(a.v) + W(b.v)));
+    }
+};
+struct lesser_ {
+    template <class T> PHASES_FN T operator()(T a, T b) const { return min_num(0, 0, a, b); }
+};
+struct greater_ {
+    template <class T> PHASES_FN T operator()(T a, T b) const { return max_num(0, 0, a, b); }
+};
+template <class B, class O, class T> PHASES_FN T butterfly(T x, O op) {
+    B::meet_warp();
+#pragma unroll
+    for (len distance = 16; distance > 0; distance /= 2) {
+        const len partner = lane_number() ^ distance;
+        const T other = exchange(x, partner);
+        x = lane_number() < partner ? op(x, other) : op(other, x);
+    }
+    return x;
+}
+template <class B, class T> PHASES_FN T inclusive(T x) {
+    B::meet_warp();
+#pragma unroll
+    for (len distance = 1; distance < 32; distance *= 2) {
+        const T before = exchange(x, lane_number() - distance);
+        if (lane_number() >= distance) x = plus_{}(before, x);
+    }
+    return x;
+}
+template <class B, class T> PHASES_FN unit b_warp_sum(per_thread<T>& x) { x.v = butterfly<B>(x.v, plus_{}); return unit{}; }
+template <class B, class T> PHASES_FN unit b_warp_min(per_thread<T>& x) { x.v = butterfly<B>(x.v, lesser_{}); return unit{}; }
+template <class B, class T> PHASES_FN unit b_warp_max(per_thread<T>& x) { x.v = butterfly<B>(x.v, greater_{}); return unit{}; }
+template <class B, class T> PHASES_FN unit b_warp_scan(per_thread<T>& x) { x.v = inclusive<B>(x.v); return unit{}; }
+template <class B, class T> PHASES_FN unit b_warp_xor(per_thread<T>& x, u32 mask) {
+    B::meet_warp();
+    x.v = exchange(x.v, lane_number() ^ (mask.v & 31));
+    return unit{};
+}
+template <class B, class T> PHASES_FN unit b_warp_broadcast(per_thread<T>& x, const per_thread<u32>& from) {
+    B::meet_warp();
+    x.v = exchange(x.v, from.v.v & 31);
+    return unit{};
+}
+template <class B> PHASES_FN unit b_warp_ballot(const per_thread<bool>& x, per_thread<u32>& bits) {
+    B::meet_warp();
+    bits.v = u32(__ballot_sync(~0u, x.v));
+    return unit{};
+}
+// Values of the warps of a block, for its functions.
+template <class B, class T> PHASES_FN T* room_for_warps() {
+    static_assert(B::threads % 32 == 0, "functions of the values of a block need a multiple of 32 threads");
+    __shared__ bytes_of<T> room[B::warps];
+    return (T*)room;
+}
+template <class B, class T, class O> PHASES_FN T reduced(T x, O op) {
+    x = butterfly<B>(x, op);
+    T* const of_warps = room_for_warps<B, T>();
+    if (lane_number() == 0) of_warps[threadIdx.x / 32] = x;
+    B::meet();
+    T result = of_warps[0];
+#pragma unroll
+    for (len w = 1; w < B::warps; ++w) result = op(result, of_warps[w]);
+    return result;
+}
+template <class B, class T> PHASES_FN T b_sum(const per_thread<T>& x) { return reduced<B>(x.v, plus_{}); }
+template <class B, class T> PHASES_FN T b_min(const per_thread<T>& x) { return reduced<B>(x.v, lesser_{}); }
+template <class B, class T> PHASES_FN T b_max(const per_thread<T>& x) { return reduced<B>(x.v, greater_{}); }
+template <class B, class T> PHASES_FN T b_scan(per_thread<T>& x) {
+    const T sum = inclusive<B>(x.v), before = exchange(sum, lane_number() - 1);
+    T* const of_warps = room_for_warps<B, T>();
+    if (lane_number() == 31) of_warps[threadIdx.x / 32] = sum;
+    B::meet();
+    T total{}, own{};
+    total.v = own.v = 0;
+#pragma unroll
+    for (len w = 0; w < B::warps; ++w) {
+        if (w == threadIdx.x / 32) own = total;
+        total = plus_{}(total, of_warps[w]);
+    }
+    T first{};
+    first.v = 0;
+    x.v = plus_{}(own, lane_number() == 0 ? first : before);
+    return total;
+}
+template <class B> PHASES_FN u32 b_compact(const per_thread<bool>& keep, per_thread<u32>& at) {
+    B::meet_warp();
+    const unsigned bits = __ballot_sync(~0u, keep.v);
+    u32* const of_warps = room_for_warps<B, u32>();
+    if (lane_number() == 0) of_warps[threadIdx.x / 32] = u32(__popc(bits));
+    B::meet();
+    unsigned total = 0, own = 0;
+#pragma unroll
+    for (len w = 0; w < B::warps; ++w) {
+        if (w == threadIdx.x / 32) own = total;
+        total += of_warps[w].v;
+    }
+    at.v = u32(own + __popc(bits & ((1u << lane_number()) - 1)));
+    return u32(total);
+}
+template <class B, class C, class T> PHASES_FN T b_broadcast(C c, line l, const per_thread<T>& x, usize from) {
+    if (from.v >= B::threads) c.fail(l, Index, from.v, B::threads);
+    __shared__ bytes_of<T> room;
+    if (threadIdx.x == len(from.v)) *(T*)&room = x.v;
+    B::meet();
+    return T(*(T*)&room);
+}
+// The order of `total_cmp`, as integers have it.
+template <class R, int K> PHASES_FN R order_of(num<R, K> x) { return x.v; }
+PHASES_FN int order_of(f32 x) {
+    const int b = __float_as_int(x.v);
+    return b ^ int(unsigned(b >> 31) >> 1);
+}
+PHASES_FN long long order_of(f64 x) {
+    const long long b = __double_as_longlong(x.v);
+    return b ^ (long long)((unsigned long long)(b >> 63) >> 1);
+}
+// Bitonic, with all comparisons upwards: elements beyond the end would be the greatest, and stay there.
+template <class B, class T, u64_raw K> PHASES_FN unit b_sort(shared<array<T, K>> x) {
+    T* const a = x.p->a;
+    for (len size = 2; size / 2 < K; size *= 2) {
+        for (len distance = size / 2; distance > 0; distance /= 2) {
+            B::meet();
+            const len flip = distance == size / 2 ? size - 1 : distance;
+            for (len i = B::thread(); i < K; i += B::threads) {
+                const len j = i ^ flip;
+                if (j > i && j < K && order_of(a[j]) < order_of(a[i])) {
+                    const T t = a[i];
+                    a[i] = a[j];
+                    a[j] = t;
+                }
+            }
+        }
+    }
+    return unit{};
+}
+template <class T> PHASES_FN unit swap_handles(T& a, T& b) {
+    const T t = a;
+    a = b;
+    b = t;
+    return unit{};
+}
+} // namespace phases

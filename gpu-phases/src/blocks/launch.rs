@@ -1,0 +1,38 @@
+//! The parallel loop over blocks.
+
+use std::marker::PhantomData;
+
+use super::parts::Parts;
+use super::target::{Dim, Dims};
+use super::{Block, THREAD, Threads};
+use crate::cpu::each::{Output, over};
+use crate::cpu::raise::Raised;
+
+/// Returns the thread of a block that this thread of the CPU has left by unwinding.
+pub(crate) fn failed_thread() -> usize {
+    THREAD.get()
+}
+
+/// Calls `f` for each part of the output with a block of threads, blocks on all threads of rayon's pool.
+///
+/// If blocks fail, the first failure of the one with the lowest index is reported.
+pub fn blocks<const N: usize, const M: usize, P, F>(_: Threads<N, M>, parts: P, f: F)
+where
+    Dims<M>: Dim,
+    P: Parts,
+    F: Fn(&mut Block<N, M>, P::Part) + Sync + Clone,
+{
+    const { Block::<N, M>::VALID }
+    let output = parts.output(Block::<N, M>::THREADS).and_then(|output| {
+        let [count, ..] = output.shape()?;
+        Ok((output, count))
+    });
+    let (output, count) = match output {
+        Ok(output) => output,
+        Err(message) => Raised::Refused(message).throw(),
+    };
+    over(output, Some(M), |index, part| {
+        THREAD.set(0);
+        f(&mut Block { index, count, alone: PhantomData }, part);
+    });
+}

@@ -1,0 +1,85 @@
+//! Numbers that blocks share and combine.
+
+use std::cmp::Ordering;
+
+use crate::device::Device;
+use crate::math::{DefinedFloat, DefinedInt};
+
+/// A value of kernels that is no array: an element of the memory of a block. Numbers, `bool`, and what derives `Device`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no element of memory that a block of threads has",
+    note = "elements are numbers, `bool`, and structures and enums that derive `Device`"
+)]
+pub trait Element: Device {}
+
+/// Numbers that warps and blocks combine.
+///
+/// Sums of integers wrap around. Sums of floats have one order on all targets. `min` and `max` are those of
+/// [`math`](crate::math).
+pub trait Summed: Element {
+    /// The sum of nothing.
+    const ZERO: Self;
+
+    /// Returns the sum.
+    #[must_use]
+    fn plus(self, other: Self) -> Self;
+    /// Returns the smaller one.
+    #[must_use]
+    fn lesser(self, other: Self) -> Self;
+    /// Returns the greater one.
+    #[must_use]
+    fn greater(self, other: Self) -> Self;
+    /// Compares; floats by `total_cmp`.
+    fn order(&self, other: &Self) -> Ordering;
+}
+
+macro_rules! elements {
+    ($($name:ty)*) => {$(impl Element for $name {})*};
+}
+
+elements!(bool u8 u16 u32 u64 usize i8 i16 i32 i64 isize f32 f64);
+#[cfg(feature = "half")]
+elements!(half::f16 half::bf16);
+
+macro_rules! summed {
+    ($zero:literal $plus:ident $order:ident: $($name:ident)*) => {$(
+        impl Summed for $name {
+            const ZERO: Self = $zero;
+
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                $plus!(self, other)
+            }
+
+            #[inline(always)]
+            fn lesser(self, other: Self) -> Self {
+                self.phases_min(other)
+            }
+
+            #[inline(always)]
+            fn greater(self, other: Self) -> Self {
+                self.phases_max(other)
+            }
+
+            #[inline(always)]
+            fn order(&self, other: &Self) -> Ordering {
+                self.$order(other)
+            }
+        }
+    )*};
+}
+
+macro_rules! wrapping {
+    ($a:expr, $b:expr) => {
+        $a.wrapping_add($b)
+    };
+}
+
+macro_rules! rounding {
+    ($a:expr, $b:expr) => {
+        $a + $b
+    };
+}
+
+summed!(0 wrapping cmp: u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
+summed!(0.0 rounding total_cmp: f32 f64);

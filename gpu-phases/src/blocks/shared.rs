@@ -1,0 +1,202 @@
+//! Memory of a block: arrays that its threads share, and a value for each thread.
+
+use std::fmt;
+use std::ops::Index;
+
+use super::Element;
+use super::Part;
+use super::parts::linear;
+use super::splits::{Cells, Pairs, RowItems, pairs, rows, split};
+use super::target::{Dim, Dims, Target, sealed};
+use crate::device::Device;
+use crate::raw::{Atomic, AtomicElement};
+
+/// An array that the threads of a block share: `[T; N]` or `[[T; COLUMNS]; ROWS]`.
+///
+/// Block-level code and closures of phases read it by index. Phases write its items: `block.each(&mut tile, …)`.
+pub struct Shared<A>(pub(super) A);
+
+/// What can be shared: arrays of one and two dimensions.
+#[diagnostic::on_unimplemented(
+    message = "threads do not share a `{Self}`",
+    note = "share an array of numbers or of types that derive `Device`: `block.shared([0.0f32; 256])`"
+)]
+pub trait SharedArray: Device + sealed::Sealed {}
+
+impl<T: Element, const N: usize> sealed::Sealed for [T; N] {}
+impl<T: Element, const N: usize> SharedArray for [T; N] {}
+impl<T: Element, const C: usize, const R: usize> sealed::Sealed for [[T; C]; R] {}
+impl<T: Element, const C: usize, const R: usize> SharedArray for [[T; C]; R] {}
+
+impl<A: SharedArray> Shared<A> {
+    #[inline(always)]
+    pub(super) fn new(array: A) -> Self {
+        Self(array)
+    }
+}
+
+impl<A> fmt::Debug for Shared<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shared")
+    }
+}
+
+impl<A: Index<usize>> Index<usize> for Shared<A> {
+    type Output = A::Output;
+
+    #[inline(always)]
+    #[track_caller]
+    fn index(&self, index: usize) -> &A::Output {
+        &self.0[index]
+    }
+}
+
+impl<T, const N: usize> Shared<[T; N]> {
+    /// Returns the number of elements, or of rows.
+    #[inline(always)]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        N
+    }
+
+    /// Returns whether there are none.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        N == 0
+    }
+}
+
+impl<T: Element, const N: usize> Shared<[T; N]> {
+    /// Splits the array: the elements before `middle`, and the others. A fault if there are fewer.
+    #[inline(always)]
+    #[track_caller]
+    pub fn split_at_mut(&mut self, middle: usize) -> (Part<'_, T>, Part<'_, T>) {
+        split(&mut self.0, 0, middle)
+    }
+
+    /// Returns the pairs of elements whose indices differ by the bit `distance`: a power of two, else a fault.
+    ///
+    /// The index of a pair is that of its first element. An element whose partner is beyond the end has no pair.
+    #[inline(always)]
+    #[track_caller]
+    pub fn pairs(&mut self, distance: usize) -> Pairs<'_, T> {
+        pairs(&mut self.0, distance)
+    }
+
+    /// Returns the elements in rows of `columns`; the last one may be shorter. A fault if `columns` is 0.
+    #[inline(always)]
+    #[track_caller]
+    pub fn rows(&mut self, columns: usize) -> RowItems<'_, T> {
+        rows(&mut self.0, columns)
+    }
+}
+
+impl<T: Element + AtomicElement, const N: usize> Shared<[T; N]> {
+    /// Returns the elements for atomic operations in phases.
+    #[inline(always)]
+    pub fn atomic(&mut self) -> &Atomic<[T]> {
+        Atomic::from_mut(&mut self.0)
+    }
+}
+
+impl<T: Element, const C: usize, const R: usize> Shared<[[T; C]; R]> {
+    /// Returns the first `columns` elements of each row: the others are padding. A fault if there are fewer.
+    #[inline(always)]
+    #[track_caller]
+    pub fn cells(&mut self, columns: usize) -> Cells<'_, T, C> {
+        super::splits::cells(&mut self.0, columns)
+    }
+}
+
+linear!([] [const N: usize] &'t mut Shared<[T; N]>, |this| this.0);
+
+impl<'t, T: Element, const C: usize, const R: usize> sealed::Sealed
+    for &'t mut Shared<[[T; C]; R]>
+{
+}
+
+impl<'t, T: Element, const C: usize, const R: usize> Target for &'t mut Shared<[[T; C]; R]> {
+    type Index = [usize; 2];
+    type Item = &'t mut T;
+    type Shape = ();
+    type Items = std::iter::Map<std::slice::IterMut<'t, T>, fn(&'t mut T) -> Option<&'t mut T>>;
+
+    #[inline(always)]
+    fn shape(&self) {}
+
+    #[inline(always)]
+    fn index((): (), position: usize) -> [usize; 2] {
+        [position / C, position % C]
+    }
+
+    #[inline(always)]
+    fn items(self) -> Self::Items {
+        self.0.as_flattened_mut().iter_mut().map(Some)
+    }
+}
+
+/// A value of each thread, which lives in a register over phases. A phase hands it to its thread: `block.each(&mut sum, …)`.
+pub struct PerThread<T: Device, const N: usize, const M: usize = 0>
+where
+    Dims<M>: Dim,
+{
+    values: <Dims<M> as Dim>::Array<T, N>,
+}
+
+impl<T: Device, const N: usize, const M: usize> PerThread<T, N, M>
+where
+    Dims<M>: Dim,
+{
+    #[inline(always)]
+    pub(super) fn new(value: T) -> Self {
+        Self { values: Dims::<M>::array(value) }
+    }
+
+    #[inline(always)]
+    pub(super) fn values(&self) -> &[T] {
+        Dims::<M>::values(&self.values)
+    }
+
+    #[inline(always)]
+    pub(super) fn values_mut(&mut self) -> &mut [T] {
+        Dims::<M>::values_mut(&mut self.values)
+    }
+}
+
+impl<T: Device, const N: usize, const M: usize> fmt::Debug for PerThread<T, N, M>
+where
+    Dims<M>: Dim,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PerThread")
+    }
+}
+
+impl<T: Device, const N: usize, const M: usize> sealed::Sealed for &mut PerThread<T, N, M> where
+    Dims<M>: Dim
+{
+}
+
+impl<'t, T: Device, const N: usize, const M: usize> Target for &'t mut PerThread<T, N, M>
+where
+    Dims<M>: Dim,
+{
+    type Index = <Dims<M> as Dim>::Index;
+    type Item = &'t mut T;
+    type Shape = ();
+    type Items = std::iter::Map<std::slice::IterMut<'t, T>, fn(&'t mut T) -> Option<&'t mut T>>;
+
+    #[inline(always)]
+    fn shape(&self) {}
+
+    #[inline(always)]
+    fn index((): (), position: usize) -> Self::Index {
+        Dims::<M>::index(position)
+    }
+
+    #[inline(always)]
+    fn items(self) -> Self::Items {
+        self.values_mut().iter_mut().map(Some)
+    }
+}

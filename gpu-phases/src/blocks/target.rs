@@ -1,0 +1,167 @@
+//! What a phase runs over.
+
+/// The second number of a block's dimensions, as a type.
+#[derive(Debug, Clone, Copy)]
+pub struct Dims<const M: usize>;
+
+/// The columns that a block of threads can have: 0 for blocks of one dimension.
+#[diagnostic::on_unimplemented(
+    message = "a block of threads does not have this number of columns",
+    note = "it can have 1 to 64, 96, 128, 256, 512 or 1,024"
+)]
+pub trait Dim: sealed::Sealed {
+    /// The index of a thread: `usize`, or `[row, column]`.
+    type Index: Copy + Send;
+    /// A value for each thread of a block whose first dimension is `N`.
+    type Array<T: Copy + Send + Sync, const N: usize>: Send + Sync;
+
+    #[doc(hidden)]
+    fn index(position: usize) -> Self::Index;
+    #[doc(hidden)]
+    fn array<T: Copy + Send + Sync, const N: usize>(value: T) -> Self::Array<T, N>;
+    #[doc(hidden)]
+    fn values<T: Copy + Send + Sync, const N: usize>(array: &Self::Array<T, N>) -> &[T];
+    #[doc(hidden)]
+    fn values_mut<T: Copy + Send + Sync, const N: usize>(array: &mut Self::Array<T, N>)
+    -> &mut [T];
+}
+
+pub(crate) mod sealed {
+    pub trait Sealed {}
+    impl<const M: usize> Sealed for super::Dims<M> {}
+}
+
+impl Dim for Dims<0> {
+    type Index = usize;
+    type Array<T: Copy + Send + Sync, const N: usize> = [T; N];
+
+    #[inline(always)]
+    fn index(position: usize) -> usize {
+        position
+    }
+
+    #[inline(always)]
+    fn array<T: Copy + Send + Sync, const N: usize>(value: T) -> [T; N] {
+        [value; N]
+    }
+
+    #[inline(always)]
+    fn values<T: Copy + Send + Sync, const N: usize>(array: &[T; N]) -> &[T] {
+        array
+    }
+
+    #[inline(always)]
+    fn values_mut<T: Copy + Send + Sync, const N: usize>(array: &mut [T; N]) -> &mut [T] {
+        array
+    }
+}
+
+macro_rules! dims {
+    ($($columns:literal)*) => {$(
+        impl Dim for Dims<$columns> {
+            type Index = [usize; 2];
+            type Array<T: Copy + Send + Sync, const N: usize> = [[T; $columns]; N];
+
+            #[inline(always)]
+            fn index(position: usize) -> [usize; 2] {
+                [position / $columns, position % $columns]
+            }
+
+            #[inline(always)]
+            fn array<T: Copy + Send + Sync, const N: usize>(value: T) -> [[T; $columns]; N] {
+                [[value; $columns]; N]
+            }
+
+            #[inline(always)]
+            fn values<T: Copy + Send + Sync, const N: usize>(array: &[[T; $columns]; N]) -> &[T] {
+                array.as_flattened()
+            }
+
+            #[inline(always)]
+            fn values_mut<T: Copy + Send + Sync, const N: usize>(array: &mut [[T; $columns]; N]) -> &mut [T] {
+                array.as_flattened_mut()
+            }
+        }
+    )*};
+}
+
+dims!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
+    33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64
+    96 128 256 512 1024);
+
+/// What a phase hands out: positions, most with an item. The thread of a position is that modulo the block's threads.
+#[diagnostic::on_unimplemented(
+    message = "a phase does not run over `{Self}`",
+    note = "give it `&mut tile` of a shared array, a part of the output, `&mut value` of each thread, or a tuple of them"
+)]
+pub trait Target: sealed::Sealed {
+    /// The index that the closure gets: `usize`, or `[row, column]`.
+    type Index;
+    /// What the closure gets: `&mut T`, or what a split makes.
+    type Item;
+    #[doc(hidden)]
+    type Shape: Copy;
+    #[doc(hidden)]
+    type Items: Iterator<Item = Option<Self::Item>>;
+
+    #[doc(hidden)]
+    fn shape(&self) -> Self::Shape;
+    #[doc(hidden)]
+    fn index(shape: Self::Shape, position: usize) -> Self::Index;
+    #[doc(hidden)]
+    fn items(self) -> Self::Items;
+}
+
+/// The items of a tuple of targets.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Zip<I>(I);
+
+macro_rules! tuples {
+    ($($name:ident $item:ident $var:ident $at:tt),+) => {
+        impl<$($name: Target),+> sealed::Sealed for ($($name,)+) {}
+
+        impl<$($name: Target),+> Target for ($($name,)+) {
+            type Index = A::Index;
+            type Item = ($($name::Item,)+);
+            type Shape = A::Shape;
+            type Items = Zip<($($name::Items,)+)>;
+
+            #[inline(always)]
+            fn shape(&self) -> Self::Shape {
+                self.0.shape()
+            }
+
+            #[inline(always)]
+            fn index(shape: Self::Shape, position: usize) -> Self::Index {
+                A::index(shape, position)
+            }
+
+            #[inline(always)]
+            fn items(self) -> Self::Items {
+                Zip(($(self.$at.items(),)+))
+            }
+        }
+
+        impl<$($item,)+ $($name: Iterator<Item = Option<$item>>),+> Iterator for Zip<($($name,)+)> {
+            type Item = Option<($($item,)+)>;
+
+            #[inline(always)]
+            fn next(&mut self) -> Option<Self::Item> {
+                // Positions that one target skips are skipped, so that the others stay aligned.
+                let items = ($(self.0.$at.next()?,)+);
+                Some(match items {
+                    ($(Some($var),)+) => Some(($($var,)+)),
+                    _ => None,
+                })
+            }
+        }
+    };
+}
+
+tuples!(A ItemA a 0);
+tuples!(A ItemA a 0, B ItemB b 1);
+tuples!(A ItemA a 0, B ItemB b 1, C ItemC c 2);
+tuples!(A ItemA a 0, B ItemB b 1, C ItemC c 2, D ItemD d 3);
+tuples!(A ItemA a 0, B ItemB b 1, C ItemC c 2, D ItemD d 3, E ItemE e 4);
+tuples!(A ItemA a 0, B ItemB b 1, C ItemC c 2, D ItemD d 3, E ItemE e 4, F ItemF f 5);

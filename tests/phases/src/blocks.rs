@@ -1,0 +1,484 @@
+//! Kernels over blocks: phases, shared memory, splits, collectives.
+
+use gpu_phases::{Atomic, Block, Device, PerThread, Shared, device, kernel};
+
+use crate::both;
+
+const SIZES: [usize; 7] = [0, 1, 31, 32, 33, 256, 1000];
+
+fn floats(n: usize) -> Vec<f32> {
+    (0..n).map(|i| (i as f32 * 0.37).sin() * 100.0).collect()
+}
+
+fn words(n: usize) -> Vec<u32> {
+    (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761) >> 7).collect()
+}
+
+#[kernel]
+fn sums(x: &[f32], sums: &mut [f32]) {
+    blocks(Threads::<256>, sums, |block, sum| {
+        let first = block.index() * 256;
+        let mut tile = block.shared([0.0f32; 256]);
+        block.each(&mut tile, |i, t| *t = if first + i < x.len() { x[first + i] } else { 0.0 });
+        let mut half = 128;
+        while half > 0 {
+            let (mut low, high) = tile.split_at_mut(half);
+            block.each(&mut low, |i, a| *a += high[i]);
+            half /= 2;
+        }
+        sum.set(tile[0]);
+    });
+}
+
+#[test]
+fn sums_of_blocks() {
+    for n in SIZES {
+        let x = floats(n);
+        let out = both!(sums(read x, write vec![0.0f32; n.div_ceil(256)])).unwrap();
+        for (sum, x) in out.iter().zip(x.chunks(256)) {
+            let exact: f64 = x.iter().map(|x| f64::from(*x)).sum();
+            assert!((f64::from(*sum) - exact).abs() < 1e-2, "{sum} {exact}");
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Device, bytemuck::NoUninit, bytemuck::AnyBitPattern)]
+#[repr(C)]
+struct Vec3 {
+    x: f32,
+    y: f32,
+    z: f32,
+}
+
+#[device]
+impl Vec3 {
+    const ZERO: Self = Self { x: 0.0, y: 0.0, z: 0.0 };
+
+    fn dot(self, o: Self) -> f32 {
+        self.x * o.x + self.y * o.y + self.z * o.z
+    }
+
+    fn plus(self, o: Self) -> Self {
+        Self { x: self.x + o.x, y: self.y + o.y, z: self.z + o.z }
+    }
+
+    fn minus(self, o: Self) -> Self {
+        Self { x: self.x - o.x, y: self.y - o.y, z: self.z - o.z }
+    }
+
+    fn scale(self, s: f32) -> Self {
+        Self { x: self.x * s, y: self.y * s, z: self.z * s }
+    }
+}
+
+#[device]
+fn pull(p: Vec3, q: Vec3) -> Vec3 {
+    let d = q.minus(p);
+    let r = 1.0 / (d.dot(d) + 0.01).sqrt();
+    d.scale(r * r * r)
+}
+
+#[kernel]
+fn nbody(positions: &[Vec3], forces: &mut [Vec3]) {
+    assert!(positions.len() == forces.len());
+    let n = positions.len();
+    blocks(Threads::<64>, chunks(forces, 64), |block, forces| {
+        let first = forces.start();
+        let mut tile = block.shared([Vec3::ZERO; 64]);
+        let (zero, mut start) = (Vec3::ZERO, 0);
+        let mut own = block.per_thread(zero);
+        let mut sum = block.per_thread(zero);
+        block.each(&mut own, |i, p| *p = positions[(first + i).min(n - 1)]);
+        while start < n {
+            block.each(&mut tile, |i, q| *q = positions[(start + i).min(n - 1)]);
+            block.each((&mut sum, &mut own), |_, (s, p)| {
+                for j in 0..(n - start).min(64) {
+                    *s = s.plus(pull(*p, tile[j]));
+                }
+            });
+            start += 64;
+        }
+        block.each((forces, &mut sum), |_, (f, s)| *f = *s);
+    });
+}
+
+#[test]
+fn all_pairs_by_tiles() {
+    for n in SIZES {
+        let x: Vec<Vec3> =
+            floats(3 * n).chunks_exact(3).map(|v| Vec3 { x: v[0], y: v[1], z: v[2] }).collect();
+        let out = both!(nbody(read x, write vec![Vec3::ZERO; n])).unwrap();
+        if n == 33 {
+            let exact: f64 = x
+                .iter()
+                .map(|q| {
+                    let d = [q.x - x[7].x, q.y - x[7].y, q.z - x[7].z].map(f64::from);
+                    let r = d.iter().map(|d| d * d).sum::<f64>() + 0.01;
+                    d[0] / (r * r.sqrt())
+                })
+                .sum();
+            assert!((f64::from(out[7].x) - exact).abs() < 1e-4 * exact.abs().max(1.0));
+        }
+    }
+}
+
+#[kernel]
+fn histogram(data: &[u32], unused: &mut [u32], bins: &Atomic<[u32]>) {
+    assert!(bins.len() == 256 && unused.is_empty());
+    blocks(Threads::<128>, grid(data.len().div_ceil(300)), |block, _| {
+        let start = block.index() * 300;
+        let count = (data.len() - start).min(300);
+        let mut local = block.shared([0u32; 256]);
+        let counts = local.atomic();
+        block.run(count, |i| {
+            counts.fetch_add((data[start + i] & 255) as usize, 1);
+        });
+        block.run(256, |i| {
+            bins.fetch_add(i, local[i]);
+        });
+    });
+}
+
+#[test]
+fn counts_by_atomics_in_shared_memory() {
+    for n in SIZES {
+        let data = words(n);
+        let mut expected = vec![0u32; 256];
+        data.iter().for_each(|x| expected[*x as usize & 255] += 1);
+        let mut cpu = vec![0u32; 256];
+        histogram::cpu(&data, &mut [], Atomic::from_mut(&mut cpu)).unwrap();
+        assert_eq!(cpu, expected);
+        let _alone = crate::alone();
+        let stream = crate::stream();
+        let x = cuda_safe::DeviceBuffer::from_slice(&stream, &data).unwrap();
+        let mut none = cuda_safe::DeviceBuffer::<u32>::zeroed(&stream, 0).unwrap();
+        let mut bins = cuda_safe::DeviceBuffer::<u32>::zeroed(&stream, 256).unwrap();
+        histogram::launch(&stream, &x, &mut none, &mut bins).unwrap();
+        assert_eq!(bins.to_vec(&stream).unwrap(), expected);
+    }
+}
+
+#[kernel]
+fn matmul(m: usize, n: usize, k: usize, a: &[f32], b: &[f32], c: &mut [f32]) {
+    assert!(a.len() == m * k && b.len() == k * n && c.len() == m * n);
+    blocks(Threads::<16, 16>, tiles::<16, 16, _>(c, [m, n]), |block, c| {
+        let [row, column] = c.origin();
+        let mut left = block.shared([[0.0f32; 16]; 16]);
+        let mut right = block.shared([[0.0f32; 16]; 16]);
+        let mut sum = block.per_thread(0.0f32);
+        let mut start = 0;
+        while start < k {
+            block.each((&mut left, &mut right), |[i, j], (l, r)| {
+                let (y, x) = (row + i, column + j);
+                *l = if y < m && start + j < k { a[y * k + start + j] } else { 0.0 };
+                *r = if start + i < k && x < n { b[(start + i) * n + x] } else { 0.0 };
+            });
+            block.each(&mut sum, |[i, j], s| {
+                for t in 0..16 {
+                    *s += left[i][t] * right[t][j];
+                }
+            });
+            start += 16;
+        }
+        block.each((c, &mut sum), |_, (c, s)| *c = *s);
+    });
+}
+
+#[test]
+fn matrix_products_by_tiles() {
+    for (m, n, k) in [(1, 1, 1), (16, 16, 16), (33, 17, 40), (5, 70, 3), (0, 4, 2), (4, 4, 0)] {
+        let (a, b) = (floats(m * k), floats(k * n));
+        let c = both!(matmul(value m, value n, value k, read a, read b, write vec![0.0f32; m * n]))
+            .unwrap();
+        for (at, c) in c.iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let exact: f64 =
+                (0..k).map(|t| f64::from(a[i * k + t]) * f64::from(b[t * n + j])).sum();
+            assert!((f64::from(*c) - exact).abs() < 0.1, "{c} {exact}");
+        }
+    }
+}
+
+#[kernel]
+fn transpose(rows: usize, columns: usize, x: &[f32], out: &mut [f32]) {
+    assert!(x.len() == rows * columns && out.len() == rows * columns);
+    blocks(Threads::<256>, tiles::<32, 32, _>(out, [columns, rows]), |block, out| {
+        let [row, column] = out.origin();
+        let mut tile = block.shared([[0.0f32; 33]; 32]);
+        block.each(tile.cells(32), |[i, j], t| {
+            if column + i < rows && row + j < columns {
+                *t = x[(column + i) * columns + row + j];
+            }
+        });
+        block.each(out, |[i, j], o| *o = tile[j][i]);
+    });
+}
+
+#[test]
+fn transposes_with_padding() {
+    for (rows, columns) in [(1, 1), (32, 32), (33, 70), (64, 31), (0, 3)] {
+        let x = floats(rows * columns);
+        let out =
+            both!(transpose(value rows, value columns, read x, write vec![0.0f32; rows * columns]))
+                .unwrap();
+        for i in 0..rows {
+            for j in 0..columns {
+                assert_eq!(out[j * rows + i].to_bits(), x[i * columns + j].to_bits());
+            }
+        }
+    }
+}
+
+#[kernel]
+fn bitonic(x: &mut [u32]) {
+    blocks(Threads::<64>, chunks(x, 256), |block, mut x| {
+        let mut tile = block.shared([u32::MAX; 256]);
+        block.each((&mut tile, &mut x), |_, (t, x)| *t = *x);
+        let mut size = 2;
+        while size <= 256 {
+            let mut distance = size / 2;
+            while distance > 0 {
+                block.each(tile.pairs(distance), |i, (a, b)| {
+                    if (*a > *b) == (i & size == 0) {
+                        let t = *a;
+                        *a = *b;
+                        *b = t;
+                    }
+                });
+                distance /= 2;
+            }
+            size *= 2;
+        }
+        block.each(x, |i, x| *x = tile[i]);
+    });
+}
+
+#[kernel]
+fn sorted(x: &mut [f32]) {
+    blocks(Threads::<96>, chunks(x, 200), |block, mut x| {
+        let mut tile = block.shared([f32::INFINITY; 200]);
+        block.each((&mut tile, &mut x), |_, (t, x)| *t = *x);
+        block.sort(&mut tile);
+        block.each(x, |i, x| *x = tile[i]);
+    });
+}
+
+#[test]
+fn sorts() {
+    for n in [256, 512, 1, 0] {
+        let x = words(n);
+        let mut expected = x.clone();
+        expected.chunks_mut(256).for_each(<[u32]>::sort_unstable);
+        if n % 256 == 0 {
+            assert_eq!(both!(bitonic(write x)).unwrap(), expected);
+        }
+    }
+    for n in SIZES {
+        let x = floats(n);
+        let mut expected = x.clone();
+        expected.chunks_mut(200).for_each(|x| x.sort_unstable_by(f32::total_cmp));
+        assert_eq!(both!(sorted(write x)).unwrap(), expected);
+    }
+}
+
+#[kernel]
+fn softmax(columns: usize, x: &[f32], out: &mut [f32]) {
+    assert!(x.len() == out.len());
+    blocks(Threads::<128>, warps(rows(out, columns), 4), |block, mut out| {
+        let first = out.start();
+        let mut top = block.per_thread(f32::NEG_INFINITY);
+        let mut sum = block.per_thread(0.0f32);
+        block.each((&mut out, &mut top), |t, (row, top)| {
+            for k in 0..row.len() {
+                *top = top.max(x[(first + t / 32) * columns + row.column(k)]);
+            }
+        });
+        block.warp_max(&mut top);
+        block.each((&mut out, &mut top, &mut sum), |t, (mut row, top, sum)| {
+            for k in 0..row.len() {
+                let e = 1.0 / (1.0 + *top - x[(first + t / 32) * columns + row.column(k)]);
+                row[k] = e;
+                *sum += e;
+            }
+        });
+        block.warp_sum(&mut sum);
+        block.each((out, &mut sum), |_, (mut row, sum)| {
+            for k in 0..row.len() {
+                row[k] = row[k] / *sum;
+            }
+        });
+    });
+}
+
+#[test]
+fn a_warp_has_a_row() {
+    for (rows, columns) in [(1, 1), (3, 5), (9, 32), (4, 100), (5, 33)] {
+        let x = floats(rows * columns);
+        let out =
+            both!(softmax(value columns, read x, write vec![0.0f32; rows * columns])).unwrap();
+        for row in out.chunks(columns) {
+            assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-5);
+        }
+    }
+}
+
+#[kernel]
+fn dots(columns: usize, x: &[f32], out: &mut [f32]) {
+    assert!(x.len() == out.len() * columns);
+    blocks(Threads::<64>, warps(out, 2), |block, out| {
+        let first = out.start();
+        let count = x.len() / columns;
+        let mut sum = block.per_thread(0.0f32);
+        block.each(&mut sum, |t, s| {
+            let (row, lane) = (first + t / 32, t % 32);
+            if row < count {
+                for k in (lane..columns).step_by(32) {
+                    *s += x[row * columns + k];
+                }
+            }
+        });
+        block.warp_sum(&mut sum);
+        block.each((out, &mut sum), |_, (o, s)| *o = *s);
+    });
+}
+
+#[test]
+fn a_warp_has_an_element() {
+    for (rows, columns) in [(1, 1), (3, 5), (9, 32), (4, 100)] {
+        let x = floats(rows * columns);
+        let out = both!(dots(value columns, read x, write vec![0.0f32; rows])).unwrap();
+        for (row, sum) in x.chunks(columns).zip(out) {
+            let exact: f64 = row.iter().map(|x| f64::from(*x)).sum();
+            assert!((f64::from(sum) - exact).abs() < 1e-2);
+        }
+    }
+}
+
+#[device]
+fn total<const N: usize>(
+    block: &mut Block<N>,
+    tile: &mut Shared<[i32; 128]>,
+    x: &mut PerThread<i32, N>,
+) -> i32 {
+    if block.threads() > 512 {
+        return -1;
+    }
+    block.each((&mut *tile, x), |_, (t, x)| {
+        *t = *x;
+        *x += 1;
+    });
+    let mut sum = 0;
+    for i in 0..128 {
+        sum += tile[i];
+    }
+    sum
+}
+
+#[kernel]
+fn collectives(x: &[i32], sums: &mut [i32], all: &mut [i32], kept: &mut [u32]) {
+    assert!(x.len() == all.len() && kept.len() == all.len());
+    blocks(
+        Threads::<128>,
+        (sums, chunks(all, 128), chunks(kept, 128)),
+        |block, (sum, mut all, mut kept)| {
+            let first = all.start();
+            let mut own = block.per_thread(0i32);
+            block.each((&mut own, &mut all), |i, (own, _)| *own = x[first + i]);
+            let mut tile = block.shared([0i32; 128]);
+            let mut result = total(block, &mut tile, &mut own);
+            result += total(block, &mut tile, &mut own);
+            let s = block.sum(&own);
+            let low = block.min(&own);
+            let high = block.max(&own);
+            let mut before = block.per_thread(0i32);
+            block.each((&mut before, &mut own), |_, (b, x)| *b = *x);
+            let scanned = block.scan(&mut before);
+            let mut odd = block.per_thread(false);
+            block.each((&mut odd, &mut own), |_, (odd, x)| *odd = *x & 1 == 1);
+            let mut slot = block.per_thread(0u32);
+            let count = block.compact(&odd, &mut slot);
+            let mut bits = block.per_thread(0u32);
+            block.warp_ballot(&odd, &mut bits);
+            let mut from = block.per_thread(0u32);
+            block.each(&mut from, |i, f| *f = (i as u32 * 7) % 32);
+            let mut moved = block.per_thread(0i32);
+            block.each((&mut moved, &mut own), |_, (m, x)| *m = *x);
+            block.warp_broadcast(&mut moved, &from);
+            block.warp_xor(&mut moved, 5);
+            block.warp_scan(&mut moved);
+            let third = block.broadcast(&own, 3);
+            let one = block.one(|| x[first] + 1);
+            block.each((&mut all, &mut before, &mut moved), |_, (a, b, m)| {
+                *a = b.wrapping_add(m.wrapping_mul(3))
+            });
+            block.each((&mut kept, &mut slot, &mut bits, &mut odd), |_, (k, s, b, odd)| {
+                *k = if *odd { *s } else { *b }
+            });
+            sum.set(result ^ s ^ low ^ high ^ scanned ^ count as i32 ^ third ^ one);
+        },
+    );
+}
+
+#[test]
+fn functions_of_warps_and_blocks() {
+    for n in [0usize, 1, 31, 33, 128, 300] {
+        let x: Vec<i32> = words(n).iter().map(|x| *x as i32 % 1000).collect();
+        let blocks = n.div_ceil(128);
+        both!(collectives(read x, write vec![0i32; blocks], write vec![0i32; n], write vec![0u32; n])).unwrap();
+    }
+}
+
+#[kernel]
+fn steps(count: usize, x: &mut [f32]) {
+    blocks(Threads::<64>, chunks(x, 64), |block, mut x| {
+        let n = x.len();
+        let mut now = block.shared([0.0f32; 64]);
+        let mut next = block.shared([0.0f32; 64]);
+        block.each((&mut now, &mut x), |_, (t, x)| *t = *x);
+        for _ in 0..count {
+            block.each(&mut next, |i, t| {
+                let left = if i > 0 { now[i - 1] } else { 0.0 };
+                let right = if i + 1 < n { now[i + 1] } else { 0.0 };
+                *t = 0.25 * left + 0.5 * now[i] + 0.25 * right;
+            });
+            std::mem::swap(&mut now, &mut next);
+        }
+        block.each(&mut x, |i, x| *x = now[i]);
+    });
+}
+
+#[test]
+fn handles_are_swapped() {
+    for n in SIZES {
+        both!(steps(value 5usize, write floats(n))).unwrap();
+    }
+}
+
+#[kernel]
+fn faulty(at: &[u32], x: &[f32], out: &mut [f32]) {
+    assert!(at.len() == out.len());
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let first = out.start();
+        let mut tile = block.shared([0.0f32; 64]);
+        block.each((&mut tile, &mut out), |i, (t, _)| *t = x[at[first + i] as usize]);
+        let mut left = 3;
+        while tile[0] != 1e9 && left > 0 {
+            let one = block.one(|| tile[1]);
+            block.each(&mut out, |i, o| *o = tile[63 - i] + one);
+            left -= 1;
+        }
+    });
+}
+
+#[test]
+fn a_fault_in_a_block_is_the_same() {
+    let mut at: Vec<u32> = (0..700).collect();
+    both!(faulty(read at, read floats(700), write vec![0.0f32; 700])).unwrap();
+    at[500] = 701;
+    let (cpu, fault, failed) =
+        both!(faulty(read at, read floats(700), write vec![0.0f32; 700])).unwrap_err();
+    assert!(failed);
+    let fault = fault.unwrap();
+    assert_eq!((fault.index, fault.block, fault.element), (701, Some(7), [52, 0, 0]));
+    assert_eq!(cpu.to_string(), fault.to_string());
+}
