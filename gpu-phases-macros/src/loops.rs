@@ -120,6 +120,7 @@ impl Translator<'_> {
                 s.emit(&format!("if (!({test})) break;"));
                 s.rebind(&matching);
             }
+            s.level.iter_mut().for_each(|level| level.plan.exit());
             s.block_statements(&mut each.body)
         })?;
         self.leave_outer_pure();

@@ -60,13 +60,13 @@ template <class T> struct per_thread {
     T v;
 };
 template <class B, class T> PHASES_FN per_thread<plain<T>> kept_by(const T& x) { return per_thread<plain<T>>{x}; }
-// A part of an output or of a shared array.
-template <class T> struct piece : slice<T> {
+// A part of an output, or of a shared array of `MOST` elements.
+template <class T, u64_raw MOST = 0> struct piece : slice<T> {
     len first;
     PHASES_FN piece(T* p, len n, len f) : slice<T>{p, n}, first(f) {}
 };
-template <class T> constexpr bool leads<piece<T>> = points<T>;
-template <class C, class T> PHASES_FN usize b_start(C, line, piece<T> x) { return usize(x.first); }
+template <class T, u64_raw M> constexpr bool leads<piece<T, M>> = points<T>;
+template <class C, class T, u64_raw M> PHASES_FN usize b_start(C, line, piece<T, M> x) { return usize(x.first); }
 template <class T, u64_raw H, u64_raw W> struct tile {
     T* p;
     len pitch, row, column, height, width;
@@ -141,7 +141,7 @@ template <class T> PHASES_FN warp_rows<T> warps_of(rows_<T> x, usize count) {
 // ---- Targets of phases: positions with items. `fixed` is their number if it is known, else 0.
 
 template <class T, u64_raw K> struct items {
-    static constexpr u64_raw fixed = K;
+    static constexpr u64_raw fixed = K, most = fixed;
     T* p;
     PHASES_FN len count() const { return len(K); }
     PHASES_FN bool has(len) const { return true; }
@@ -151,7 +151,7 @@ template <class T, u64_raw K> struct items {
 template <class B, class T, u64_raw K> PHASES_FN items<T, K> target(shared<array<T, K>> x) { return items<T, K>{x.p->a}; }
 // Rows of a shared array: all columns, or the first ones.
 template <class T, u64_raw C, u64_raw R> struct matrix {
-    static constexpr u64_raw fixed = C * R;
+    static constexpr u64_raw fixed = C * R, most = fixed;
     T* p;
     PHASES_FN len count() const { return len(C * R); }
     PHASES_FN bool has(len) const { return true; }
@@ -162,7 +162,7 @@ template <class B, class T, u64_raw C, u64_raw R> PHASES_FN matrix<T, C, R> targ
     return matrix<T, C, R>{x.p->a->a};
 }
 template <class T, u64_raw C, u64_raw R> struct cells {
-    static constexpr u64_raw fixed = 0;
+    static constexpr u64_raw fixed = 0, most = 0;
     T* p;
     len columns;
     PHASES_FN len count() const { return len(R) * columns; }
@@ -175,17 +175,19 @@ PHASES_FN cells<U, C, R> b_cells(T c, line l, shared<array<array<U, C>, R>> x, u
     if (columns.v > C) c.fail(l, Index, columns.v, C);
     return cells<U, C, R>{x.p->a->a, len(columns.v)};
 }
-template <class T> struct any_items {
-    static constexpr u64_raw fixed = 0;
+template <class T, u64_raw MOST> struct any_items {
+    static constexpr u64_raw fixed = 0, most = MOST;
     slice<T> of;
     PHASES_FN len count() const { return of.n; }
     PHASES_FN bool has(len) const { return true; }
     PHASES_FN usize index(len i) const { return usize(i); }
     PHASES_FN mut<T> item(len i) const { return mut<T>(of.p + i); }
 };
-template <class B, class T> PHASES_FN any_items<T> target(const piece<T>& x) { return any_items<T>{slice<T>{x.p, x.n}}; }
-template <class T> struct pairs {
-    static constexpr u64_raw fixed = 0;
+template <class B, class T, u64_raw M> PHASES_FN any_items<T, M> target(const piece<T, M>& x) {
+    return any_items<T, M>{slice<T>{x.p, x.n}};
+}
+template <class T, u64_raw MOST> struct pairs {
+    static constexpr u64_raw fixed = 0, most = MOST / 2;
     slice<T> of;
     len distance;
     // Of a last group that is cut off, the first pairs are whole.
@@ -201,7 +203,7 @@ template <class T> struct pairs {
     }
 };
 template <class T> struct row_items {
-    static constexpr u64_raw fixed = 0;
+    static constexpr u64_raw fixed = 0, most = 0;
     slice<T> of;
     len columns;
     PHASES_FN len count() const { return of.n / columns + (of.n % columns != 0); }
@@ -213,7 +215,7 @@ template <class T> struct row_items {
     }
 };
 template <class B, class T, u64_raw H, u64_raw W> struct tile_items {
-    static constexpr u64_raw fixed = H * W;
+    static constexpr u64_raw fixed = H * W, most = fixed;
     tile<T, H, W> of;
     PHASES_FN len count() const { return len(H * W); }
     PHASES_FN bool has(len i) const { return i / len(W) < of.height && i % len(W) < of.width; }
@@ -224,7 +226,7 @@ template <class B, class T, u64_raw H, u64_raw W> PHASES_FN tile_items<B, T, H, 
     return tile_items<B, T, H, W>{x};
 }
 template <class B, class T> struct own_item {
-    static constexpr u64_raw fixed = B::threads;
+    static constexpr u64_raw fixed = B::threads, most = fixed;
     T* p;
     PHASES_FN len count() const { return B::threads; }
     PHASES_FN bool has(len) const { return true; }
@@ -233,7 +235,7 @@ template <class B, class T> struct own_item {
 };
 template <class B, class T> PHASES_FN own_item<B, T> target(per_thread<T>& x) { return own_item<B, T>{&x.v}; }
 template <class T> struct first_lanes {
-    static constexpr u64_raw fixed = 0;
+    static constexpr u64_raw fixed = 0, most = 0;
     warp_elements<T> of;
     PHASES_FN len count() const { return of.n * 32; }
     PHASES_FN bool has(len i) const { return i % 32 == 0; }
@@ -242,7 +244,7 @@ template <class T> struct first_lanes {
 };
 template <class B, class T> PHASES_FN first_lanes<T> target(const warp_elements<T>& x) { return first_lanes<T>{x}; }
 template <class T> struct lanes {
-    static constexpr u64_raw fixed = 0;
+    static constexpr u64_raw fixed = 0, most = 0;
     warp_rows<T> of;
     PHASES_FN len count() const { return of.n * 32; }
     PHASES_FN bool has(len) const { return true; }
@@ -256,16 +258,17 @@ template <class B, class T> PHASES_FN lanes<T> target(const warp_rows<T>& x) { r
 template <class B, class T> PHASES_FN auto target(const T& x) -> decltype(x.item(0), x) { return x; }
 
 constexpr u64_raw fewer(u64_raw a, u64_raw b) { return a == 0 || b == 0 ? 0 : a < b ? a : b; }
+constexpr u64_raw known(u64_raw a, u64_raw b) { return a == 0 ? b : b == 0 ? a : a < b ? a : b; }
 template <class... G> struct zip;
 template <class A> struct zip<A> {
-    static constexpr u64_raw fixed = A::fixed;
+    static constexpr u64_raw fixed = A::fixed, most = A::most;
     A a;
     PHASES_FN len count() const { return a.count(); }
     PHASES_FN bool has(len i) const { return a.has(i); }
     PHASES_FN auto index(len i) const { return a.index(i); }
 };
 template <class A, class... R> struct zip<A, R...> {
-    static constexpr u64_raw fixed = fewer(A::fixed, zip<R...>::fixed);
+    static constexpr u64_raw fixed = fewer(A::fixed, zip<R...>::fixed), most = known(A::most, zip<R...>::most);
     A a;
     zip<R...> rest;
     PHASES_FN len count() const {
@@ -308,6 +311,8 @@ template <class B, class C, class G, class F> PHASES_FN void each_item(C c, cons
             const len i = t + k * B::threads;
             if ((n % B::threads == 0 || i < n) && g.has(i)) f(in, g.index(i), item_of(g, i));
         }
+    } else if constexpr (G::most > 0 && G::most <= B::threads) {
+        if (t < g.count() && g.has(t)) f(in, g.index(t), item_of(g, t));
     } else {
         const len n = g.count();
         for (len i = t; i < n; i += B::threads) {
@@ -323,13 +328,19 @@ template <class B, class C, class F> PHASES_FN void run_items(C c, usize count, 
         if (count.v - i <= B::threads) break;
     }
 }
+template <class B, u64_raw K, class T> PHASES_FN void set_items(T* p, T v) {
+    constexpr len times = len((K + B::threads - 1) / B::threads);
+#pragma unroll(times <= 8 ? times : 1)
+    for (len k = 0; k < times; ++k) {
+        const len i = B::thread() + k * B::threads;
+        if (K % B::threads == 0 || i < K) p[i] = v;
+    }
+}
 template <class B, class T, u64_raw K, class V> PHASES_FN void fill(shared<array<T, K>> x, V v) {
-#pragma unroll 1
-    for (len i = B::thread(); i < K; i += B::threads) x.p->a[i] = v;
+    set_items<B, K>(x.p->a, v);
 }
 template <class B, class T, u64_raw C, u64_raw R, class V> PHASES_FN void fill(shared<array<array<T, C>, R>> x, V v) {
-#pragma unroll 1
-    for (len i = B::thread(); i < C * R; i += B::threads) x.p->a->a[i] = v;
+    set_items<B, C * R>(x.p->a->a, v);
 }
 // An array whose values are listed.
 template <class B, class A> PHASES_FN void set_all(shared<A> x, const A& v) {
@@ -360,23 +371,24 @@ template <class B, class C, class F> PHASES_FN auto one_thread(C c, const F& f) 
 
 // ---- Splits.
 
-template <class T, u64_raw K> PHASES_FN slice<T> all_of(shared<array<T, K>> x) { return slice<T>{x.p->a, len(K)}; }
-template <class T> PHASES_FN slice<T> all_of(const piece<T>& x) { return slice<T>{x.p, x.n}; }
-template <class A> PHASES_FN len first_of(const shared<A>&) { return 0; }
-template <class T> PHASES_FN len first_of(const piece<T>& x) { return x.first; }
-template <class T> PHASES_FN piece<T> piece_of(slice<T> x, len from, len to, len first) {
-    return piece<T>(x.p + from, to - from, first + from);
+template <class T, u64_raw K> PHASES_FN piece<T, K> all_of(shared<array<T, K>> x) { return piece<T, K>(x.p->a, len(K), 0); }
+template <class T, u64_raw M> PHASES_FN piece<T, M> all_of(const piece<T, M>& x) { return x; }
+template <class T, u64_raw M> PHASES_FN piece<T, M> piece_of(piece<T, M> x, len from, len to) {
+    return piece<T, M>(x.p + from, to - from, x.first + from);
 }
 template <class C, class X> PHASES_FN auto b_split_at_mut(C c, line l, const X& x, usize middle) {
     const auto s = all_of(x);
     if (middle.v > s.n) c.fail(l, Index, middle.v, s.n);
-    return tup(piece_of(s, 0, len(middle.v), first_of(x)), piece_of(s, len(middle.v), s.n, first_of(x)));
+    return tup(piece_of(s, 0, len(middle.v)), piece_of(s, len(middle.v), s.n));
+}
+template <class T, u64_raw M> PHASES_FN pairs<T, M> pairs_of(piece<T, M> x, len distance) {
+    return pairs<T, M>{x, distance};
 }
 template <class C, class X> PHASES_FN auto b_pairs(C c, line l, const X& x, usize distance) {
     const auto s = all_of(x);
     if (distance.v == 0 || (distance.v & (distance.v - 1)) != 0) c.fail(l, Assert);
     // A larger distance has no pairs either.
-    return pairs<plain<decltype(*s.p)>>{s, distance.v > 0x40000000 ? 0x40000000 : len(distance.v)};
+    return pairs_of(s, distance.v > 0x40000000 ? 0x40000000 : len(distance.v));
 }
 template <class C, class X> PHASES_FN auto b_rows(C c, line l, const X& x, usize columns) {
     const auto s = all_of(x);

@@ -41,6 +41,8 @@ enum Event {
         body: Vec<Event>,
         jumps: bool,
     },
+    /// The end of a loop whose condition is evaluated here.
+    Exit,
     /// Code that may be left out.
     Branch(Vec<Event>),
 }
@@ -56,6 +58,15 @@ pub(crate) struct Plan {
 }
 
 type Pending = BTreeSet<Access>;
+
+/// What is pending inside of a loop.
+#[derive(Default)]
+struct Inside {
+    /// Anywhere.
+    seen: Pending,
+    /// Where its condition ends it.
+    exits: Option<Pending>,
+}
 
 impl Plan {
     pub(crate) fn new() -> Self {
@@ -78,6 +89,11 @@ impl Plan {
 
     pub(crate) fn barrier(&mut self) {
         self.push(Event::Barrier);
+    }
+
+    /// Notes that the innermost loop ends here, and only here unless it is left by a jump.
+    pub(crate) fn exit(&mut self) {
+        self.push(Event::Exit);
     }
 
     pub(crate) fn swap(&mut self, memory: impl IntoIterator<Item = String>) {
@@ -114,7 +130,7 @@ impl Plan {
         if let Some((events, _)) = self.groups.first() {
             loop {
                 let before = needed.len();
-                self.run(events, Pending::new(), &mut needed, &mut Pending::new());
+                self.run(events, Pending::new(), &mut needed, &mut Inside::default());
                 if needed.len() == before {
                     break;
                 }
@@ -132,13 +148,13 @@ impl Plan {
         placed
     }
 
-    /// Follows events. Returns what is pending after them; `seen` collects what is pending anywhere inside.
+    /// Follows events. Returns what is pending after them.
     fn run(
         &self,
         events: &[Event],
         mut pending: Pending,
         needed: &mut BTreeSet<usize>,
-        seen: &mut Pending,
+        inside: &mut Inside,
     ) -> Pending {
         for event in events {
             match event {
@@ -156,24 +172,30 @@ impl Plan {
                 }
                 Event::Barrier => pending.clear(),
                 Event::Branch(body) => {
-                    let after = self.run(body, pending.clone(), needed, seen);
+                    let after = self.run(body, pending.clone(), needed, inside);
                     pending.extend(after);
                 }
-                Event::Loop { body, jumps } => loop {
-                    let mut inside = Pending::new();
-                    let after = self.run(body, pending.clone(), needed, &mut inside);
-                    let before = pending.len();
-                    pending.extend(after);
-                    if *jumps {
-                        pending.extend(inside.iter().cloned());
+                Event::Exit => inside.exits.get_or_insert_default().extend(pending.iter().cloned()),
+                Event::Loop { body, jumps } => {
+                    let mut of_body = Inside::default();
+                    loop {
+                        let after = self.run(body, pending.clone(), needed, &mut of_body);
+                        let before = pending.len();
+                        pending.extend(after);
+                        if *jumps {
+                            pending.extend(of_body.seen.iter().cloned());
+                        }
+                        if pending.len() == before {
+                            break;
+                        }
                     }
-                    seen.extend(inside);
-                    if pending.len() == before {
-                        break;
+                    if let (Some(exits), false) = (of_body.exits, jumps) {
+                        pending = exits;
                     }
-                },
+                    inside.seen.extend(of_body.seen);
+                }
             }
-            seen.extend(pending.iter().cloned());
+            inside.seen.extend(pending.iter().cloned());
         }
         pending
     }
@@ -246,6 +268,18 @@ mod tests {
         plan.close_loop();
         let after = text(&mut plan, &[("tile", Kind::Read)]);
         assert_eq!(plan.place(&format!("{write}w {after}r"), "barrier "), "w barrier r");
+    }
+
+    #[test]
+    fn a_condition_ends_a_loop_after_its_barrier() {
+        let mut plan = Plan::new();
+        plan.open();
+        plan.barrier();
+        plan.exit();
+        let write = text(&mut plan, &[("tile", Kind::Written)]);
+        plan.close_loop();
+        let after = text(&mut plan, &[("tile", Kind::Read)]);
+        assert_eq!(plan.place(&format!("{write}w {after}r"), "barrier "), "w r");
     }
 
     #[test]

@@ -482,3 +482,13 @@ fn a_fault_in_a_block_is_the_same() {
     assert_eq!((fault.index, fault.block, fault.element), (701, Some(7), [52, 0, 0]));
     assert_eq!(cpu.to_string(), fault.to_string());
 }
+
+#[test]
+#[ignore]
+fn dump() {
+    use cuda_safe::kernel::ptx;
+    for (name, kernel) in [("sums", sums::kernel()), ("matmul", matmul::kernel()), ("nbody", nbody::kernel()), ("transpose", transpose::kernel()), ("histogram", histogram::kernel())] {
+        std::fs::write(format!("/tmp/ptx_{name}.ptx"), format!("{:?}", ptx(kernel, cuda_safe::nvrtc::Arch::sm(9, 0)))).ok();
+        if let Ok(text) = ptx(kernel, cuda_safe::nvrtc::Arch::sm(9, 0)) { std::fs::write(format!("/tmp/ptx_{name}.ptx"), text.to_string()).ok(); }
+    }
+}
