@@ -39,11 +39,12 @@ pub(crate) struct Level {
 }
 
 /// The methods of a block that are phases or wait for one.
-const PHASES: [&str; 18] = [
+const PHASES: [&str; 19] = [
     "each",
     "run",
     "one",
     "load",
+    "load_matrix",
     "warp_sum",
     "warp_min",
     "warp_max",
@@ -98,6 +99,19 @@ impl Translator<'_> {
             };
             local.role = role;
             local.roots = if roots.is_empty() { vec![local.cpp.clone()] } else { roots.to_vec() };
+        }
+    }
+
+    /// Notes that values of the names of a pattern may be those of the memory of a block.
+    pub(crate) fn from_memory(&mut self, pat: &Pat) {
+        let mut names = Vec::new();
+        names_of(pat, &mut names);
+        for name in names {
+            let name = name.to_string();
+            if let Some(local) = self.scopes.iter_mut().rev().find_map(|scope| scope.get_mut(&name))
+            {
+                local.from_memory = true;
+            }
         }
     }
 

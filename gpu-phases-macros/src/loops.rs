@@ -112,7 +112,7 @@ impl Translator<'_> {
         let Expr::While(each) = e else { return Ok(Value::unit()) };
         let entry = self.new_loop(each.label.as_ref());
         let (text, entry) = self.body(entry, |s| {
-            s.meets(&each.body);
+            s.meets(Some(&each.cond), &each.body);
             s.note_reads(&each.cond)?;
             let conditions = s.conditions(&mut each.cond)?;
             for (emitted, test, matching) in conditions {
@@ -147,7 +147,7 @@ impl Translator<'_> {
             entry.target = None;
         }
         let (text, entry) = self.body(entry, |s| {
-            s.meets(&each.body);
+            s.meets(None, &each.body);
             s.block_statements(&mut each.body)
         })?;
         self.leave_outer_pure();

@@ -94,6 +94,7 @@ impl Translator<'_> {
             return self.uninitialised(local, &ty);
         };
         let (role, roots) = self.made(&init.expr);
+        let from_memory = self.level.is_some() && self.uses_memory(&init.expr);
         let value = self.expr(&mut init.expr)?;
         if value.never {
             return Ok(value);
@@ -113,6 +114,9 @@ impl Translator<'_> {
         self.declare_value(&mut local.pat, &ty, value)?;
         if role != Role::Value {
             self.give_role(&local.pat, role, &roots);
+        }
+        if from_memory {
+            self.from_memory(&local.pat);
         }
         Ok(Value::unit())
     }

@@ -70,6 +70,8 @@ pub(crate) struct Local {
     pub(crate) role: Role,
     /// The variables of C++ with the memory of a block that it may lead to.
     pub(crate) roots: Vec<String>,
+    /// Whether its value may be one of the memory of a block.
+    pub(crate) from_memory: bool,
 }
 
 /// The translation of one function.
@@ -184,6 +186,7 @@ impl<'o> Translator<'o> {
             shared: !self.in_kernel,
             role: Role::Value,
             roots: Vec::new(),
+            from_memory: false,
         };
         if let Some(scope) = self.scopes.last_mut() {
             scope.insert(name.to_owned(), local);

@@ -162,7 +162,7 @@ template <class B, class T, u64_raw C, u64_raw R> PHASES_FN matrix<T, C, R> targ
     return matrix<T, C, R>{x.p->a->a};
 }
 template <class T, u64_raw C, u64_raw R> struct cells {
-    static constexpr u64_raw fixed = 0, most = 0;
+    static constexpr u64_raw fixed = 0, most = C * R;
     T* p;
     len columns;
     PHASES_FN len count() const { return len(R) * columns; }
@@ -311,8 +311,14 @@ template <class B, class C, class G, class F> PHASES_FN void each_item(C c, cons
             const len i = t + k * B::threads;
             if ((n % B::threads == 0 || i < n) && g.has(i)) f(in, g.index(i), item_of(g, i));
         }
-    } else if constexpr (G::most > 0 && G::most <= B::threads) {
-        if (t < g.count() && g.has(t)) f(in, g.index(t), item_of(g, t));
+    } else if constexpr (G::most > 0 && G::most <= 8 * B::threads) {
+        const len n = g.count();
+        constexpr len times = (len(G::most) + B::threads - 1) / B::threads;
+#pragma unroll
+        for (len k = 0; k < times; ++k) {
+            const len i = t + k * B::threads;
+            if (i < n && g.has(i)) f(in, g.index(i), item_of(g, i));
+        }
     } else {
         const len n = g.count();
         for (len i = t; i < n; i += B::threads) {
@@ -346,10 +352,25 @@ template <class B, class T, u64_raw C, u64_raw R, class V> PHASES_FN void fill(s
 template <class B, class A> PHASES_FN void set_all(shared<A> x, const A& v) {
     if (threadIdx.x == 0) *x.p = v;
 }
-template <class B, class C, class G, class T> PHASES_FN void load_items(C c, const G& g, slice<const T> x, isize start, T rest) {
+template <class B, class C, class G, class T>
+PHASES_FN void load_items(C c, line, const G& g, slice<const T> x, isize start, T rest) {
     each_item<B>(c, g, [&](auto, usize i, mut<T> to) {
         const u64_raw from = u64_raw(start.v) + i.v;
         *to.p = from < x.n ? x.p[from] : rest;
+    });
+}
+template <class B, class C, class G, class T>
+PHASES_FN void load_matrix(
+    C c, line l, const G& g, slice<const T> x, array<usize, 2> size, array<isize, 2> origin, T rest
+) {
+    const u64_raw rows = size.a[0].v, columns = size.a[1].v;
+    // The product is compared without overflow.
+    if (columns != 0 && rows > x.n / columns) c.fail(l, Index, rows * columns, x.n);
+    each_item<B>(c, g, [&](auto, array<usize, 2> i, mut<T> to) {
+        const u64_raw row = u64_raw(origin.a[0].v) + i.a[0].v, column = u64_raw(origin.a[1].v) + i.a[1].v;
+        T value = rest;
+        if (row < rows && column < columns) value = x.p[len(row) * len(columns) + len(column)];
+        *to.p = value;
     });
 }
 // The value that one thread computes, in all threads.

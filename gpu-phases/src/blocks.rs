@@ -18,7 +18,10 @@ mod target;
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
 
+use crate::cpu::raise;
+use crate::fault::FaultKind;
 pub use crate::raw::Lane;
 #[doc(hidden)]
 pub use crate::raw::{Taken, TakenLanes, Window, Windows};
@@ -160,6 +163,41 @@ impl<const N: usize, const M: usize> Block<N, M> {
         for (at, item) in target.items().flatten().enumerate() {
             let from = start.checked_add_unsigned(at).and_then(|from| usize::try_from(from).ok());
             *item = from.and_then(|from| source.get(from)).copied().unwrap_or(fill);
+        }
+    }
+
+    /// A phase that copies a window of a matrix, which `source` has row by row: item `[i, j]` of the target becomes the
+    /// element at `[row + i, column + j]`, or `fill` outside of the matrix. A fault if `source` is shorter than the matrix.
+    #[inline(always)]
+    #[track_caller]
+    pub fn load_matrix<'t, T, G>(
+        &mut self,
+        target: G,
+        source: &[T],
+        [rows, columns]: [usize; 2],
+        [row, column]: [isize; 2],
+        fill: T,
+    ) where
+        T: Element,
+        G: Target<Index = [usize; 2], Item = &'t mut T>,
+    {
+        let len = source.len();
+        if columns != 0 && rows > len / columns {
+            let caller = Location::caller();
+            let needed = rows.wrapping_mul(columns) as u64;
+            raise::fault(FaultKind::Index, caller.line(), needed, len as u64, caller);
+        }
+        let inside = |from: isize, at: usize, end: usize| {
+            let at = from.checked_add_unsigned(at).and_then(|at| usize::try_from(at).ok())?;
+            (at < end).then_some(at)
+        };
+        let shape = target.shape();
+        for (position, item) in target.items().enumerate() {
+            let Some(item) = item else { continue };
+            let [i, j] = G::index(shape, position);
+            let from = inside(row, i, rows).zip(inside(column, j, columns));
+            let from = from.and_then(|(row, column)| source.get(row * columns + column));
+            *item = from.copied().unwrap_or(fill);
         }
     }
 }

@@ -48,7 +48,7 @@ impl Translator<'_> {
                 self.met(has_value);
                 Ok(value)
             }
-            ("load", Some(target), Some(source)) if count == 4 => {
+            ("load" | "load_matrix", Some(target), Some(source)) if count >= 4 => {
                 let mut accesses = Vec::new();
                 let target = self.target(target, &mut accesses)?;
                 let mut values = Vec::new();
@@ -58,7 +58,8 @@ impl Translator<'_> {
                 }
                 self.note(accesses);
                 let values = crate::exprs::codes(&values);
-                self.emit(&format!("load_items<B>(c, {target}, {values});"));
+                let function = if name == "load" { "load_items" } else { "load_matrix" };
+                self.emit(&format!("{function}<B>(c, {line}, {target}, {values});"));
                 Ok(Value::unit())
             }
             ("each" | "run" | "one", ..) => refused(
@@ -82,10 +83,11 @@ impl Translator<'_> {
     }
 
     /// Begins an iteration of a loop of block level whose end memory may decide: a thread that has left would not let it end.
-    pub(crate) fn meets(&mut self, body: &syn::Block) {
+    pub(crate) fn meets(&mut self, condition: Option<&Expr>, body: &syn::Block) {
         let body =
             Expr::Block(syn::ExprBlock { attrs: Vec::new(), label: None, block: body.clone() });
-        if self.level.is_some() && self.names_block(&body) {
+        let decides = self.uses_memory(&body) || condition.is_some_and(|e| self.uses_memory(e));
+        if self.level.is_some() && decides && self.names_block(&body) {
             self.emit("B::meet();");
             if let Some(level) = &mut self.level {
                 level.plan.barrier();

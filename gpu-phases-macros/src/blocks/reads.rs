@@ -36,6 +36,44 @@ pub(crate) fn names(e: &Expr) -> Vec<Ident> {
     names.0
 }
 
+/// Looks for values of the memory of a block in block-level code.
+struct Memory<'t, 'o> {
+    translator: &'t Translator<'o>,
+    found: bool,
+}
+
+impl<'a> Visit<'a> for Memory<'_, '_> {
+    fn visit_expr(&mut self, e: &'a Expr) {
+        match e {
+            Expr::Path(_) | Expr::Macro(_) => {
+                self.found |= !self.translator.roots_of(e).is_empty();
+                self.found |= names(e).iter().any(|name| {
+                    self.translator.local(&name.to_string()).is_some_and(|local| local.from_memory)
+                });
+            }
+            // What a function that is given the block returns may be a value of its memory.
+            Expr::Call(call)
+                if call.args.iter().any(|arg| self.translator.role(arg) == Role::Block) =>
+            {
+                self.found = true;
+            }
+            _ => syn::visit::visit_expr(self, e),
+        }
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'a ExprMethodCall) {
+        let name = call.method.to_string();
+        match self.translator.role(&call.receiver) {
+            // The values of phases are those of a whole block.
+            Role::Block => {}
+            Role::Memory | Role::Part if OF_MEMORY.contains(&name.as_str()) => {
+                call.args.iter().for_each(|arg| self.visit_expr(arg));
+            }
+            _ => syn::visit::visit_expr_method_call(self, call),
+        }
+    }
+}
+
 /// Collects the memory that an expression reads, outside of phases and of blocks of statements.
 struct Reads<'t, 'o> {
     translator: &'t Translator<'o>,
@@ -83,6 +121,13 @@ impl Translator<'_> {
             self.level.iter_mut().for_each(|level| level.plan.swap(roots.iter().cloned()));
             return Ok(());
         }
+        match e {
+            Expr::Assign(assign) => self.note_value(&assign.left, &assign.right),
+            Expr::Binary(binary) if crate::places::is_assigning(&binary.op) => {
+                self.note_value(&binary.left, &binary.right);
+            }
+            _ => {}
+        }
         // A call with the block notes its own, and so does a handle that is only given another name.
         if self.starts_phase(e) || !matches!(self.role(e), Role::Value) {
             return Ok(());
@@ -92,6 +137,24 @@ impl Translator<'_> {
         let found = reads.found;
         self.note(found);
         Ok(())
+    }
+
+    /// Returns whether block-level code uses values of the memory of a block, which are wrong if a thread has left.
+    pub(crate) fn uses_memory(&self, e: &Expr) -> bool {
+        let mut memory = Memory { translator: self, found: false };
+        memory.visit_expr(e);
+        memory.found
+    }
+
+    /// Notes whether the value of a variable may be one of the memory of a block.
+    fn note_value(&mut self, place: &Expr, value: &Expr) {
+        let Expr::Path(path) = place else { return };
+        let Some(name) = path.path.get_ident().map(ToString::to_string) else { return };
+        if self.uses_memory(value)
+            && let Some(local) = self.scopes.iter_mut().rev().find_map(|scope| scope.get_mut(&name))
+        {
+            local.from_memory = true;
+        }
     }
 
     /// Notes accesses, and emits the mark of a barrier before them.

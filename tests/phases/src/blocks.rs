@@ -139,6 +139,30 @@ fn histogram(data: &[u32], unused: &mut [u32], bins: &Atomic<[u32]>) {
     });
 }
 
+#[kernel]
+fn shifted(start: isize, short: usize, x: &[u32], out: &mut [u32]) {
+    blocks(Threads::<32>, chunks(out, 50), |block, mut out| {
+        let mut tile = block.shared([[1u32; 7]; 5]);
+        block.load(&mut out, x, start, 77);
+        block.load_matrix(&mut tile, x, [x.len() / 7 + short, 7], [start, -2], 9);
+        block.each(&mut out, |i, o| *o += tile[i % 5][i % 7]);
+    });
+}
+
+#[test]
+fn loads_have_a_value_outside() {
+    for n in [0, 7, 31, 50, 120] {
+        for start in [-60, -3, 0, 1, 40, isize::MAX, isize::MIN] {
+            both!(shifted(value start, value 0usize, read words(n), write vec![0u32; n])).unwrap();
+        }
+    }
+    let (cpu, fault, failed) =
+        both!(shifted(value 0isize, value 1usize, read words(20), write vec![0u32; 20]))
+            .unwrap_err();
+    assert!(failed);
+    assert_eq!(cpu.to_string(), fault.unwrap().to_string());
+}
+
 #[test]
 fn counts_by_atomics_in_shared_memory() {
     for n in SIZES {
@@ -168,11 +192,8 @@ fn matmul(m: usize, n: usize, k: usize, a: &[f32], b: &[f32], c: &mut [f32]) {
         let mut sum = block.per_thread(0.0f32);
         let mut start = 0;
         while start < k {
-            block.each((&mut left, &mut right), |[i, j], (l, r)| {
-                let (y, x) = (row + i, column + j);
-                *l = if y < m && start + j < k { a[y * k + start + j] } else { 0.0 };
-                *r = if start + i < k && x < n { b[(start + i) * n + x] } else { 0.0 };
-            });
+            block.load_matrix(&mut left, a, [m, k], [row as isize, start as isize], 0.0);
+            block.load_matrix(&mut right, b, [k, n], [start as isize, column as isize], 0.0);
             block.each(&mut sum, |[i, j], s| {
                 for t in 0..16 {
                     *s += left[i][t] * right[t][j];
@@ -205,11 +226,7 @@ fn transpose(rows: usize, columns: usize, x: &[f32], out: &mut [f32]) {
     blocks(Threads::<256>, tiles::<32, 32, _>(out, [columns, rows]), |block, out| {
         let [row, column] = out.origin();
         let mut tile = block.shared([[0.0f32; 33]; 32]);
-        block.each(tile.cells(32), |[i, j], t| {
-            if column + i < rows && row + j < columns {
-                *t = x[(column + i) * columns + row + j];
-            }
-        });
+        block.load_matrix(tile.cells(32), x, [rows, columns], [column as isize, row as isize], 0.0);
         block.each(out, |[i, j], o| *o = tile[j][i]);
     });
 }
@@ -483,12 +500,31 @@ fn a_fault_in_a_block_is_the_same() {
     assert_eq!(cpu.to_string(), fault.to_string());
 }
 
+#[kernel]
+fn waits(at: &[u32], x: &[u32], out: &mut [u32]) {
+    assert!(at.len() == out.len());
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let first = out.start();
+        let mut left = block.shared([3u32; 64]);
+        let mut more = left[0];
+        while more > 0 {
+            block.each((&mut left, &mut out), |i, (left, out)| {
+                *out += x[at[first + i] as usize];
+                *left -= 1;
+            });
+            more = left[5];
+        }
+    });
+}
+
 #[test]
-#[ignore]
-fn dump() {
-    use cuda_safe::kernel::ptx;
-    for (name, kernel) in [("sums", sums::kernel()), ("matmul", matmul::kernel()), ("nbody", nbody::kernel()), ("transpose", transpose::kernel()), ("histogram", histogram::kernel())] {
-        std::fs::write(format!("/tmp/ptx_{name}.ptx"), format!("{:?}", ptx(kernel, cuda_safe::nvrtc::Arch::sm(9, 0)))).ok();
-        if let Ok(text) = ptx(kernel, cuda_safe::nvrtc::Arch::sm(9, 0)) { std::fs::write(format!("/tmp/ptx_{name}.ptx"), text.to_string()).ok(); }
-    }
+fn a_loop_that_waits_for_a_thread_that_has_left_ends() {
+    let mut at: Vec<u32> = (0..128).collect();
+    let out = both!(waits(read at, read words(128), write vec![0u32; 128])).unwrap();
+    assert_eq!(out[9], words(128)[9].wrapping_mul(3));
+    at[69] = 128;
+    let (cpu, fault, failed) =
+        both!(waits(read at, read words(128), write vec![0u32; 128])).unwrap_err();
+    assert!(failed);
+    assert_eq!(cpu.to_string(), fault.unwrap().to_string());
 }
