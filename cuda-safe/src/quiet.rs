@@ -1,10 +1,18 @@
-//! Values of user code whose drops may panic.
+//! User code that may panic, and values of it whose drops may.
 
 use std::any::Any;
 use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::stream::quietly;
+/// Catches panics. A panic's payload may panic in its drop: that panic is caught too, and its payload is not dropped.
+pub(crate) fn quietly(act: impl FnOnce()) {
+    if let Err(thrown) = catch_unwind(AssertUnwindSafe(act))
+        && let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(thrown)))
+    {
+        std::mem::forget(again);
+    }
+}
 
 /// A value of user code. A panic of its drop is caught, so that nothing that comes after the drop is skipped; the panic
 /// hook has printed the message.
@@ -86,7 +94,7 @@ mod tests {
         drop([token(&drops), token(&drops), token(&drops)]);
         assert_eq!(drops.load(Ordering::SeqCst), 3);
         // While the thread unwinds, too.
-        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
             let _token = token(&drops);
             std::panic::resume_unwind(Box::new("first"));
         }));

@@ -15,7 +15,7 @@ use crate::consume::ConsumeError;
 use crate::context::ContextInner;
 use crate::error::{Error, Result};
 use crate::memory::{Allocation, DeviceBuffer};
-use crate::stream::quietly;
+use crate::quiet::quietly;
 
 /// The stream of the code that takes a tensor: it waits for the work that writes the tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,8 +19,8 @@ use crate::caller::forked;
 use crate::context::{ContextInner, Deferred, DeferredFrees};
 use crate::error::{Error, Result};
 use crate::memory::{Access, Allocation, Used};
-use crate::quiet::{Kept, Token};
-use crate::stream::{StreamInner, mixes_with_capture, quietly};
+use crate::quiet::{Kept, Token, quietly};
+use crate::stream::{StreamInner, mixes_with_capture};
 use crate::sync::Lock;
 
 /// What a graph of other code keeps.

@@ -15,7 +15,6 @@ pub(crate) use inner::StreamInner;
 pub(crate) use lent::{InCall, Lent, mixes_with_capture};
 pub use mark::Mark;
 pub(crate) use order::create_event;
-pub(crate) use slab::quietly;
 
 use std::any::Any;
 use std::fmt;

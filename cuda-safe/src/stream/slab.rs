@@ -1,9 +1,9 @@
 //! Functions that other code calls, by number, from any thread and perhaps never.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use crate::quiet::quietly;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Lock, MutexGuard, NotNow, as_host_function};
 
@@ -94,13 +94,4 @@ impl Slab {
 /// Drops a function whose captured values may panic when dropped: a drop here must not.
 fn drop_quietly<T>(function: T) {
     quietly(|| drop(function));
-}
-
-/// Catches panics. A panic's payload may panic in its drop: that panic is caught too, and its payload is not dropped.
-pub(crate) fn quietly(act: impl FnOnce()) {
-    if let Err(thrown) = catch_unwind(AssertUnwindSafe(act))
-        && let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(thrown)))
-    {
-        std::mem::forget(again);
-    }
 }

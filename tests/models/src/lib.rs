@@ -36,6 +36,8 @@ mod helpers;
 mod host_borrow;
 #[path = "../../../cuda-safe/src/context/lent_slot.rs"]
 mod lent_slot;
+#[path = "../../../cuda-safe/src/quiet.rs"]
+mod quiet;
 #[path = "../../../cuda-safe/src/memory/order/ranges.rs"]
 mod ranges;
 #[path = "../../../cuda-safe/src/memory/order/shared.rs"]

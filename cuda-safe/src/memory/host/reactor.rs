@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use cuda_sys::{CUevent, CUresult, CUstreamCaptureMode, Driver};
 
 use crate::driver::DeviceState;
-use crate::stream::quietly;
+use crate::quiet::quietly;
 use crate::sync::Lock;
 use crate::sync::NotNow;
 
