@@ -89,7 +89,6 @@ mod driver;
 mod error;
 mod event;
 mod function;
-mod generation;
 mod graph;
 mod image;
 #[cfg(feature = "rust-kernels")]

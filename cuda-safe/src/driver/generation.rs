@@ -36,7 +36,7 @@
 
 use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 
-use crate::driver::DeviceState;
+use super::DeviceState;
 use crate::error::{Error, Result, is_fatal_code};
 use crate::sync::Lock;
 

@@ -1,5 +1,7 @@
 //! A loaded and initialised driver, and the state that all its users share.
 
+mod generation;
+
 use std::ffi::{CStr, c_void};
 use std::fmt;
 use std::path::Path;
@@ -7,11 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cuda_sys::{CUdevice, CUresult, MissingSymbol};
 
+use generation::Watch;
+pub(crate) use generation::Watching;
+
 use crate::caller;
 use crate::context::ContextInner;
 use crate::device::Device;
 use crate::error::{Error, LaunchRecord, Result, is_context_code, is_fatal_code};
-use crate::generation::Watch;
 use crate::sync::{Lock, Once};
 use crate::trace::event;
 
