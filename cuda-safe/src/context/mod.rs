@@ -9,6 +9,7 @@ mod faults;
 mod graph_lock;
 mod lent;
 mod lent_slot;
+mod primary;
 mod stats;
 
 use std::any::Any;
@@ -29,7 +30,7 @@ pub use stats::Stats;
 use crate::caller;
 use crate::consume::ConsumeError;
 use crate::device::Device;
-use crate::driver::{DeviceState, Driver, Watching};
+use crate::driver::{AnyContext, DeviceState, Driver, Watching};
 use crate::error::{Error, LaunchRecord, Result};
 use crate::graph::Conditional;
 use crate::launch::Limits;
@@ -110,37 +111,6 @@ impl Context {
     /// As [`Driver::load`], [`Driver::device`] and [`Device::context`].
     pub fn new(ordinal: usize) -> Result<Self> {
         Driver::load()?.device(ordinal)?.context()
-    }
-
-    /// Returns the primary context of a device; retained at the first call and shared afterwards.
-    pub(crate) fn primary(device: Device) -> Result<Self> {
-        device.state().look_after_primary()?;
-        let state = device.state();
-        state.usable()?;
-        let mut primary = state.primary.lock()?;
-        if let Some(inner) = &*primary {
-            return Ok(Self { inner: inner.clone() });
-        }
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: `raw` is a valid place for a handle and the device comes from the driver.
-        unsafe { call!(state, cuDevicePrimaryCtxRetain(&raw mut raw, state.raw)) }?;
-        // SAFETY: the context was retained above.
-        let id = unsafe { state.id_of(raw) };
-        match id.and_then(|id| Ok((id, ContextInner::new(device, raw, Owner::Primary)?))) {
-            Ok((id, inner)) => {
-                let inner = Arc::new(inner);
-                state.watch.begin(id)?;
-                *primary = Some(inner.clone());
-                Ok(Self { inner })
-            }
-            Err(error) => {
-                if state.is_usable() {
-                    // SAFETY: gives back the retain made above.
-                    let _ = unsafe { state.sys.cuDevicePrimaryCtxRelease_v2(state.raw) };
-                }
-                Err(error)
-            }
-        }
     }
 
     /// Adopts a context of other code, such as a framework's.
@@ -449,12 +419,12 @@ impl ContextInner {
     }
 
     /// Returns whether this is the primary context that is kept for later calls.
-    fn is_kept_in(self: &Arc<Self>, primary: &Option<Arc<Self>>) -> bool {
-        primary.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, self))
+    fn is_kept_in(self: &Arc<Self>, primary: &Option<AnyContext>) -> bool {
+        primary.as_ref().is_some_and(|kept| std::ptr::addr_eq(Arc::as_ptr(kept), Arc::as_ptr(self)))
     }
 
     /// Fails if there are other handles than the caller's.
-    fn is_alone(self: &Arc<Self>, primary: &Option<Arc<Self>>) -> Result<()> {
+    fn is_alone(self: &Arc<Self>, primary: &Option<AnyContext>) -> Result<()> {
         let kept = usize::from(self.is_kept_in(primary)) + self.holds_itself();
         let others = Arc::strong_count(self).saturating_sub(1 + kept);
         if others == 0 {

@@ -14,7 +14,6 @@ use std::fmt;
 
 use cuda_sys::{CUdevice, CUdevice_attribute, CUuuid};
 
-use crate::context::Context;
 use crate::driver::{DeviceState, Driver};
 use crate::error::Result;
 
@@ -57,15 +56,6 @@ impl Device {
     #[must_use]
     pub fn as_raw(&self) -> CUdevice {
         self.state.raw
-    }
-
-    /// Returns the device's primary context, retained at the first call and shared by all callers.
-    ///
-    /// # Errors
-    /// The error that the driver returns, or the error by which the process lost the device.
-    #[doc(alias = "cuDevicePrimaryCtxRetain")]
-    pub fn context(&self) -> Result<Context> {
-        Context::primary(*self)
     }
 
     /// Returns the name, such as `NVIDIA H200`. Not unique: see [`Device::uuid`].
@@ -144,25 +134,6 @@ impl Device {
     pub fn arch(&self) -> Result<nvrtc::Arch> {
         let (major, minor) = self.compute_capability()?;
         Ok(nvrtc::Arch::sm(major, minor))
-    }
-
-    /// Returns the range of stream priorities that the device distinguishes: least and most urgent. A lower number is
-    /// more urgent; both are 0 on devices without priorities.
-    ///
-    /// # Errors
-    /// The error that the driver returns.
-    #[doc(alias = "cuCtxGetStreamPriorityRange")]
-    pub fn stream_priorities(&self) -> Result<(i32, i32)> {
-        let context = self.context()?;
-        let (mut least, mut greatest) = (0, 0);
-        context.inner().with_current(|| {
-            // SAFETY: both are valid places for an int, and a context of the device is current.
-            let result = unsafe {
-                self.state.sys.cuCtxGetStreamPriorityRange(&raw mut least, &raw mut greatest)
-            };
-            self.state().answer("cuCtxGetStreamPriorityRange", result)
-        })?;
-        Ok((least, greatest))
     }
 
     /// Returns an attribute as the driver's plain integer; typed attributes have separate methods.

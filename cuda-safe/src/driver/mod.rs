@@ -2,9 +2,11 @@
 
 mod generation;
 
+use std::any::Any;
 use std::ffi::{CStr, c_void};
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cuda_sys::{CUdevice, CUresult, MissingSymbol};
@@ -13,7 +15,6 @@ use generation::Watch;
 pub(crate) use generation::Watching;
 
 use crate::caller;
-use crate::context::ContextInner;
 use crate::device::Device;
 use crate::error::{Error, LaunchRecord, Result, is_context_code, is_fatal_code};
 use crate::sync::{Lock, Once};
@@ -43,12 +44,15 @@ pub(crate) struct DeviceState {
     lost: AtomicBool,
     fatal: Once<Error>,
     /// The primary context, retained once and kept: releasing it would wait for the device.
-    pub(crate) primary: Lock<Option<std::sync::Arc<ContextInner>>>,
+    pub(crate) primary: Lock<Option<AnyContext>>,
     /// The holders that need the primary context to stay; see `generation.rs`.
     pub(crate) watch: Watch,
     /// The state that replaced this one after other code destroyed the primary context.
     pub(crate) next: Once<&'static DeviceState>,
 }
+
+/// A `ContextInner`, of which nothing is known here.
+pub(crate) type AnyContext = Arc<dyn Any + Send + Sync>;
 
 /// Drivers made so far, so that asking twice for one table shares contexts and fatal errors.
 static DRIVERS: Lock<Vec<&'static Shared>> = Lock::new(Vec::new());
