@@ -1,5 +1,6 @@
 //! CUDA contexts: the device's primary context, which the whole process shares, or an adopted one of other code.
 
+mod builtin;
 mod captures;
 mod census;
 mod current;
@@ -18,6 +19,7 @@ use std::sync::{Arc, Weak};
 
 use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 
+use builtin::BuiltinKernel;
 pub(crate) use captures::Captures;
 pub(crate) use census::{Census, Counted, list};
 pub(crate) use deferred::{Deferred, DeferredFrees, Dropped, NO_STREAM};
@@ -32,7 +34,6 @@ use crate::consume::ConsumeError;
 use crate::device::Device;
 use crate::driver::{AnyContext, DeviceState, Driver, Watching};
 use crate::error::{Error, LaunchRecord, Result};
-use crate::graph::Conditional;
 use crate::launch::Limits;
 use crate::memory::{ContextGates, ContextPool, Helpers, Staging};
 use crate::peer::Peers;
@@ -72,7 +73,8 @@ pub(crate) struct ContextInner {
     pub(crate) counters: Counters,
     /// Held from the ordering to the recording of uses of memory that graphs use too.
     pub(crate) graph_lock: ContextGraphLock,
-    pub(crate) conditional: Conditional,
+    /// Sets the conditions of graphs.
+    pub(crate) conditional: BuiltinKernel,
     pub(crate) captures: Captures,
     /// The streams that other code has lent.
     pub(crate) lent: LentStreams,
@@ -374,7 +376,7 @@ impl ContextInner {
             deferred: Arc::default(),
             counters: Counters::default(),
             graph_lock: ContextGraphLock::default(),
-            conditional: Conditional::default(),
+            conditional: BuiltinKernel::default(),
             captures: Captures::default(),
             lent: LentStreams::default(),
             caretaker: Caretaker::default(),

@@ -5,17 +5,16 @@ use std::sync::Arc;
 
 use cuda_sys::{
     CUfunction, CUgraph, CUgraphConditionalHandle, CUgraphConditionalNodeType, CUgraphNodeParams,
-    CUgraphNodeType, CUmodule,
+    CUgraphNodeType,
 };
 
 use super::capture::{Emptied, part};
 use super::driver::{self, RawNode};
 use super::recording::{Capture, Target};
-use crate::context::{ContextInner, Deferred};
+use crate::context::ContextInner;
 use crate::error::{Error, Result};
 use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, Enqueue, Enqueuing};
 use crate::stream::{Stream, StreamInner};
-use crate::sync::Lock;
 
 /// PTX of a kernel that sets a conditional handle to a value in device memory.
 const SET_CONDITIONAL: &CStr = cr"
@@ -52,55 +51,6 @@ const SET_CONDITIONAL: &CStr = cr"
     ret;
 }
 ";
-
-/// The kernel that gives a handle its value, loaded at the first conditional node of a context.
-#[derive(Default)]
-pub(crate) struct Conditional(Lock<Option<Loaded>>);
-
-#[derive(Clone, Copy)]
-struct Loaded {
-    module: CUmodule,
-    function: CUfunction,
-}
-
-// SAFETY: the driver ties modules and functions to no thread.
-unsafe impl Send for Loaded {}
-
-impl Conditional {
-    fn function(&self, context: &ContextInner) -> Result<CUfunction> {
-        let mut loaded = self.0.lock()?;
-        if let Some(loaded) = &*loaded {
-            return Ok(loaded.function);
-        }
-        let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
-        context.with_current(|| {
-            // SAFETY: `module` is a valid place for a handle, a context is current, and the image is
-            // a C string of PTX.
-            unsafe {
-                call!(context, cuModuleLoadData(&raw mut module, SET_CONDITIONAL.as_ptr().cast()))
-            }?;
-            // SAFETY: `function` is a valid place for a handle, the module is live, and the name is
-            // a C string.
-            unsafe {
-                call!(
-                    context,
-                    cuModuleGetFunction(&raw mut function, module, c"set_conditional".as_ptr())
-                )
-            }
-            .inspect_err(|_| {
-                context.deferred.put(Deferred::Module(module));
-            })
-        })?;
-        *loaded = Some(Loaded { module, function });
-        Ok(function)
-    }
-
-    /// Takes the module, to close the context.
-    pub(crate) fn take(&self) -> Option<CUmodule> {
-        let loaded = self.0.lock().ok()?.take();
-        loaded.map(|loaded| loaded.module)
-    }
-}
 
 impl Stream {
     /// Records a part of the graph that runs only if `flag[0]` is not zero when the graph gets there.
@@ -185,7 +135,7 @@ fn conditional(
     capture.enter(inner)?.not_of_others("a conditional part")?;
     // Before the handle is created: without its node it makes the graph invalid.
     check_flag(capture, inner, flag.allocation(), kind)?;
-    let function = context.conditional.function(context)?;
+    let function = context.conditional.function(context, SET_CONDITIONAL, c"set_conditional")?;
     let (graph, handle) = {
         let recording = capture.enter(inner)?;
         recording.captures()?;

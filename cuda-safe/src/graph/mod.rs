@@ -27,6 +27,5 @@ pub use exec::{GraphExec, Recaptured};
 pub use node::GraphNode;
 pub use recording::RecordingId;
 
-pub(crate) use conditional::Conditional;
 pub(crate) use lent::{capture_of, exchange_mode, relax_captures};
 pub(crate) use recording::{Capture, Recording};
