@@ -8,39 +8,16 @@ mod recorded;
 
 pub use devices::Devices;
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use cuda_sys::CUresult;
 
-use crate::context::{Context, ContextInner};
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::memory::{
     Access, Allocation, DeviceSlice, DeviceSliceMut, Enqueue, Enqueuing, same_length,
 };
 use crate::stream::Stream;
-use crate::sync::Lock;
-
-/// The contexts whose memory a context's kernels may use.
-#[derive(Default)]
-pub(crate) struct Peers {
-    // Weak, so that no context keeps another open; and so that an address names one context only,
-    // as long as it is listed.
-    enabled: Lock<Vec<Weak<ContextInner>>>,
-}
-
-impl Peers {
-    fn contains(&self, other: &Arc<ContextInner>) -> Result<bool> {
-        let enabled = self.enabled.lock()?;
-        Ok(enabled.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(other))))
-    }
-
-    fn insert(&self, other: &Arc<ContextInner>) -> Result<()> {
-        let mut enabled = self.enabled.lock()?;
-        enabled.retain(|known| known.strong_count() > 0);
-        enabled.push(Arc::downgrade(other));
-        Ok(())
-    }
-}
 
 impl Context {
     /// Returns whether kernels of this context's device can use memory of `other`'s device. A device is no
@@ -107,45 +84,6 @@ impl Context {
         // Memory of pools is not part of that.
         owner.pool.share_with(owner, user.state.raw)?;
         user.peers.insert(owner)
-    }
-}
-
-impl Allocation {
-    /// Fails unless work of `user`, another context than the memory's own, may use the memory.
-    #[cold]
-    pub(crate) fn reachable_from(&self, user: &ContextInner) -> Result<()> {
-        let owner = &self.home_stream().inner().context;
-        if !user.peers.contains(owner)? {
-            let refused = Error::invalid(
-                "the buffer belongs to another context than the stream it is used on",
-            );
-            if std::ptr::eq(user.state.sys, owner.state.sys)
-                && user.state.ordinal != owner.state.ordinal
-            {
-                return Err(refused.with_hint(
-                    "copy it with DeviceSliceMut::copy_from_peer, or let the stream's context use \
-                     memory of the other device by Context::enable_peer_access",
-                ));
-            }
-            return Err(refused);
-        }
-        if self.is_borrowed() {
-            return Err(Error::invalid(
-                "memory that this crate did not allocate is used in its own context only",
-            ));
-        }
-        self.pool_is_reachable_from(user)?;
-        owner.state.usable()
-    }
-
-    /// Returns whether streams of other contexts have used the memory lately: waiting for its own device
-    /// then does not do.
-    pub(crate) fn is_used_elsewhere(&self) -> bool {
-        let home = &self.home_stream().inner().context;
-        // What is not known is taken for one.
-        self.newest_uses(Access::Write).map_or(true, |uses| {
-            uses.iter().any(|(stream, _)| !Arc::ptr_eq(&stream.inner().context, home))
-        })
     }
 }
 

@@ -10,6 +10,7 @@ mod faults;
 mod graph_lock;
 mod lent;
 mod lent_slot;
+mod peers;
 mod primary;
 mod stats;
 
@@ -26,6 +27,7 @@ pub(crate) use deferred::{Deferred, DeferredFrees, Dropped, NO_STREAM};
 pub(crate) use graph_lock::{ContextGraphLock, HeldGraphLock, this_thread};
 use lent::Caretaker;
 pub(crate) use lent::LentStreams;
+use peers::Peers;
 use stats::Counters;
 pub use stats::Stats;
 
@@ -36,7 +38,6 @@ use crate::driver::{AnyContext, DeviceState, Driver, Watching};
 use crate::error::{Error, LaunchRecord, Result};
 use crate::launch::Limits;
 use crate::memory::{ContextGates, ContextPool, Helpers, Staging};
-use crate::peer::Peers;
 use crate::quiet::Token;
 use crate::stream::{Stream, StreamInner};
 use crate::sync::Lock;

@@ -5,6 +5,7 @@
 //! - `buffer.rs`, `slice.rs`: typed memory and views of it; `facade.rs`: methods that all buffers share; `fit.rs`:
 //!   whether elements of a type fit.
 //! - `lent.rs`: memory of frameworks, and memory that their graphs read.
+//! - `peers.rs`: memory that streams of other contexts use.
 //! - `gate.rs`: memory that work of another library may still use when its stream has gone on; `held.rs`: what was
 //!   dropped of it.
 //! - `order/`: the waits between uses of memory. `copy/`: copies and fills. `host/`: memory that the host accesses.
@@ -19,6 +20,7 @@ mod held;
 mod host;
 mod lent;
 mod order;
+mod peers;
 pub mod pluggable;
 mod pool;
 mod pools;
