@@ -33,10 +33,9 @@ pub use stats::Stats;
 
 use crate::caller;
 use crate::consume::ConsumeError;
-use crate::device::Device;
+use crate::device::{Device, DeviceLimits};
 use crate::driver::{AnyContext, DeviceState, Driver, Watching};
 use crate::error::{Error, LaunchRecord, Result};
-use crate::launch::Limits;
 use crate::memory::{ContextGates, ContextPool, Helpers, Staging};
 use crate::quiet::Token;
 use crate::stream::{Stream, StreamInner};
@@ -64,7 +63,7 @@ pub(crate) struct ContextInner {
     pub(crate) state: &'static DeviceState,
     pub(crate) raw: CUcontext,
     owner: Owner,
-    pub(crate) limits: Limits,
+    pub(crate) limits: DeviceLimits,
     pub(crate) pool: ContextPool,
     pub(crate) staging: Staging,
     /// The threads that help with large copies.
@@ -363,7 +362,7 @@ impl Eq for Context {}
 
 impl ContextInner {
     fn new(device: Device, raw: CUcontext, owner: Owner) -> Result<Self> {
-        let limits = Limits::of(device)?;
+        let limits = DeviceLimits::of(device)?;
         let pool = ContextPool::new(device)?;
         Ok(Self {
             device,

@@ -1,12 +1,14 @@
 //! Devices: their names, attributes and memory sizes.
 
 mod attributes;
+mod limits;
 mod link;
 
 pub use attributes::{
     ComputeMode, DecompressAlgorithms, EndpointHandleTypes, HandleTypes, NumaConfig, PciId,
     RdmaFlushes, RdmaOrdering,
 };
+pub(crate) use limits::DeviceLimits;
 pub use link::PeerLink;
 
 use std::ffi::CStr;

@@ -2,46 +2,8 @@
 //! returns the same plain `CUDA_ERROR_INVALID_VALUE` for all of them.
 
 use super::{Dim3, LaunchConfig};
-use crate::device::Device;
+use crate::device::DeviceLimits;
 use crate::error::{Error, ErrorKind, Result};
-
-/// The limits of a device.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    threads: u32,
-    block: Dim3,
-    grid: Dim3,
-    pub(crate) multiprocessors: u32,
-    cooperative: bool,
-    /// Whether blocks can be launched in clusters.
-    pub(crate) clusters: bool,
-    /// Whether a kernel can start before the one before it is done.
-    programmatic: bool,
-}
-
-impl Limits {
-    pub(crate) fn of(device: Device) -> Result<Self> {
-        let (major, _) = device.compute_capability()?;
-        Ok(Self {
-            threads: device.max_threads_per_block()?,
-            block: Dim3::new(
-                device.max_block_dim_x()?,
-                device.max_block_dim_y()?,
-                device.max_block_dim_z()?,
-            ),
-            grid: Dim3::new(
-                device.max_grid_dim_x()?,
-                device.max_grid_dim_y()?,
-                device.max_grid_dim_z()?,
-            ),
-            multiprocessors: device.multiprocessor_count()?,
-            cooperative: device.cooperative_launch()?,
-            // Drivers from before the first such device don't know the attribute.
-            clusters: major >= 9 && device.cluster_launch()?,
-            programmatic: major >= 9,
-        })
-    }
-}
 
 /// The limits of a kernel, beyond those of its device.
 #[derive(Debug, Clone, Copy, Default)]
@@ -71,18 +33,18 @@ const PORTABLE_CLUSTER: u64 = 8;
 #[inline]
 pub(crate) fn within(
     launch: &LaunchConfig,
-    device: &Limits,
+    device: &DeviceLimits,
     kernel: &KernelLimits,
     max_shared: u32,
 ) -> bool {
     let (grid, block) = (launch.grid, launch.block);
     let inside = |value: u32, limit: u32| value.wrapping_sub(1) < limit;
-    inside(grid.x, device.grid.x)
-        && inside(grid.y, device.grid.y)
-        && inside(grid.z, device.grid.z)
-        && inside(block.x, device.block.x)
-        && inside(block.y, device.block.y)
-        && inside(block.z, device.block.z)
+    inside(grid.x, device.grid[0])
+        && inside(grid.y, device.grid[1])
+        && inside(grid.z, device.grid[2])
+        && inside(block.x, device.block[0])
+        && inside(block.y, device.block[1])
+        && inside(block.z, device.block[2])
         && block.count() <= u64::from(kernel.threads)
         && launch.dynamic_shared_bytes <= max_shared
         && (!launch.cooperative || device.cooperative)
@@ -92,7 +54,7 @@ pub(crate) fn within(
 #[cold]
 pub(crate) fn explain(
     launch: &LaunchConfig,
-    device: &Limits,
+    device: &DeviceLimits,
     kernel: &KernelLimits,
     max_shared: u32,
 ) -> Option<Error> {
@@ -122,12 +84,12 @@ pub(crate) fn explain(
         );
     }
     let extents = [
-        ("grid x", grid.x, device.grid.x),
-        ("grid y", grid.y, device.grid.y),
-        ("grid z", grid.z, device.grid.z),
-        ("block x", block.x, device.block.x),
-        ("block y", block.y, device.block.y),
-        ("block z", block.z, device.block.z),
+        ("grid x", grid.x, device.grid[0]),
+        ("grid y", grid.y, device.grid[1]),
+        ("grid z", grid.z, device.grid[2]),
+        ("block x", block.x, device.block[0]),
+        ("block y", block.y, device.block[1]),
+        ("block z", block.z, device.block[2]),
     ];
     if block.count() > u64::from(device.threads) {
         return Some(limit("threads per block", block.count(), device.threads.into()));
@@ -164,7 +126,7 @@ pub(crate) fn explain(
 #[cold]
 pub(crate) fn special(
     launch: &LaunchConfig,
-    device: &Limits,
+    device: &DeviceLimits,
     kernel: &KernelLimits,
     non_portable: bool,
 ) -> Result<()> {

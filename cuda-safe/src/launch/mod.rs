@@ -23,7 +23,7 @@ pub use args::{
 pub use derived::{fill, over};
 pub use integer::{Integer, Number, integer, number};
 pub(crate) use issue::{call_name, issue, with_config};
-pub(crate) use limits::{KernelLimits, Limits, explain, not_resident, special, within};
+pub(crate) use limits::{KernelLimits, explain, not_resident, special, within};
 pub use named::named;
 pub use pointers::{NullableReadView, NullableWriteView, RawAddress, RawPointer};
 pub use probe::{Fallback, Known, Probe};
