@@ -5,8 +5,9 @@
 
 pub use crate::launch::{
     ArgClass, ArgKind, ArgType, ArgVisitor, EachArg, Integer, KernelArgs, NullableReadView,
-    NullableWriteView, OnlyRead, RawAddress, RawPointer, UseVisitor,
+    NullableWriteView, OnlyRead, RawAddress, RawPointer,
 };
+pub use crate::memory::UseVisitor;
 
 /// The device header `geom/layout.cuh`: the name under which it is included, and its text.
 ///

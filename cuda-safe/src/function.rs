@@ -2,6 +2,7 @@
 
 mod clusters;
 mod lookup;
+mod macros;
 mod occupancy;
 
 use std::ffi::c_void;
@@ -16,11 +17,11 @@ use crate::context::list;
 use crate::error::{Error, Result};
 use crate::launch::{
     ArgClass, ArgType, KernelArgs, KernelLimits, LaunchConfig, Parameter, call_name, check,
-    explain, issue, names, not_resident, special, within,
+    explain, issue, not_resident, special, within,
 };
 use crate::memory::{DirectEnqueuing, Enqueue, Enqueued, Enqueuing};
 use crate::module::{KernelVariables, Module, ModuleInner};
-use crate::stream::Stream;
+use crate::stream::{Stream, names};
 use crate::sync::Once;
 use crate::trace::event;
 

@@ -7,8 +7,9 @@ use cuda_sys::{CUfunction_attribute, CUresult};
 
 use super::{KernelInner, Shared, parameters};
 use crate::error::Result;
-use crate::launch::{KernelLimits, names};
+use crate::launch::KernelLimits;
 use crate::module::ModuleInner;
+use crate::stream::names;
 
 impl Drop for Shared {
     fn drop(&mut self) {

@@ -16,9 +16,8 @@ use super::template::Template;
 use crate::consume::ConsumeError;
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::launch::names;
 use crate::memory::{Enqueue, Enqueuing};
-use crate::stream::Stream;
+use crate::stream::{Stream, names};
 use crate::trace::event;
 
 /// A graph, ready to be launched, and the state that it works on; made by

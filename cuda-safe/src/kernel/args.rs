@@ -11,8 +11,8 @@ use gpu_phases::kernel::Extent;
 use gpu_phases::target::{Target, Visit};
 
 use crate::error::{Error, Result};
-use crate::launch::{ArgType, KernelArgs, UseVisitor};
-use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut};
+use crate::launch::{ArgType, KernelArgs};
+use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, UseVisitor};
 use crate::stream::Stream;
 
 /// The most arguments of a kernel, and what they become: slices have two parameters, and the fault slot and the extent

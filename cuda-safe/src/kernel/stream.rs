@@ -9,8 +9,8 @@ use super::args::{Params, Store};
 use super::load::load;
 use super::loaded::Key;
 use crate::error::{Error, ErrorKind, Result};
-use crate::launch::{LaunchConfig, ReadView, WriteView};
-use crate::memory::{DeviceSlice, DeviceSliceMut};
+use crate::launch::LaunchConfig;
+use crate::memory::{DeviceSlice, DeviceSliceMut, ReadView, WriteView};
 use crate::stream::Stream;
 
 /// The block of kernels over one dimension, and over two or three.

@@ -3,13 +3,14 @@
 use std::any::{TypeId, type_name};
 use std::ffi::c_void;
 use std::fmt;
-use std::ops::Range;
-use std::sync::Arc;
 
 use cuda_sys::CUdeviceptr;
 
 use crate::error::Result;
-use crate::memory::{Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, UnifiedBuffer};
+use crate::memory::{
+    Access, Accesses, Begin, DeviceBuffer, DeviceSlice, DeviceSliceMut, End, Enqueue,
+    UnifiedBuffer, UseVisitor,
+};
 
 /// How a parameter is passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -168,20 +169,6 @@ pub unsafe trait KernelArg {
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()>;
 }
 
-/// Receives the memory that an argument reaches.
-pub trait UseVisitor {
-    /// A range of bytes of an allocation and how it is used.
-    ///
-    /// # Errors
-    /// If the use can't be ordered; the launch is then not made.
-    fn visit(
-        &mut self,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Result<()>;
-}
-
 // SAFETY: a value reaches no device memory, or its author has promised that what it reaches may be
 // used (the contract of DeviceRepr).
 unsafe impl<T: DeviceRepr> KernelArg for T {
@@ -327,6 +314,18 @@ pub unsafe trait KernelArgs {
     #[inline]
     fn check_unborrowed(&self) -> Result<()> {
         Ok(())
+    }
+}
+
+impl<A: KernelArgs> Accesses for A {
+    #[inline]
+    fn order<'a>(&self, enqueuing: &mut impl Enqueue<'a>) -> Result<()> {
+        self.uses(&mut Begin(enqueuing))
+    }
+
+    #[inline]
+    fn record<'a>(&self, enqueuing: &mut impl Enqueue<'a>, sequence: u64) -> Result<()> {
+        self.uses(&mut End(enqueuing, sequence))
     }
 }
 

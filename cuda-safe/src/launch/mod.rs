@@ -2,23 +2,21 @@
 
 mod args;
 mod derived;
+mod enqueue;
 mod integer;
 mod issue;
 mod limits;
-mod macros;
 mod named;
-pub(crate) mod names;
 mod pointers;
 mod probe;
+mod shape;
 mod signature;
 mod unborrowed;
-mod views;
 
 use std::fmt;
 
 pub use args::{
     ArgClass, ArgKind, ArgType, ArgVisitor, DeviceRepr, EachArg, KernelArg, KernelArgs, OnlyRead,
-    UseVisitor,
 };
 pub use derived::{fill, over};
 pub use integer::{Integer, Number, integer, number};
@@ -27,8 +25,8 @@ pub(crate) use limits::{KernelLimits, explain, not_resident, special, within};
 pub use named::named;
 pub use pointers::{NullableReadView, NullableWriteView, RawAddress, RawPointer};
 pub use probe::{Fallback, Known, Probe};
+pub use shape::{IntoLaunchConfig, in_x_alone};
 pub(crate) use signature::{Parameter, check, compare, scalar_element};
-pub use views::{IntoLaunchConfig, ReadView, WriteView, in_x_alone};
 
 /// The extent of a grid or a block in x, y and z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

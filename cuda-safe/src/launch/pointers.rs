@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 
 use cuda_sys::CUdeviceptr;
 
-use super::args::{ArgType, KernelArg, OnlyRead, UseVisitor};
+use super::args::{ArgType, KernelArg, OnlyRead};
 use crate::error::Result;
-use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, UnifiedBuffer};
+use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, UnifiedBuffer, UseVisitor};
 
 mod sealed {
     use cuda_sys::CUdeviceptr;

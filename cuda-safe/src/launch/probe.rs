@@ -49,8 +49,8 @@ impl<A> Fallback for &Probe<A> {
 #[allow(clippy::needless_borrow, reason = "the fallback is found by the reference")]
 mod tests {
     use super::*;
-    use crate::launch::{DeviceRepr, UseVisitor};
-    use crate::memory::{DeviceSlice, DeviceSliceMut};
+    use crate::launch::DeviceRepr;
+    use crate::memory::{DeviceSlice, DeviceSliceMut, UseVisitor};
 
     struct Prepared<'a>(&'a u64);
 

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::args::{ArgVisitor, EachArg, KernelArg, UseVisitor};
+use super::args::{ArgVisitor, EachArg, KernelArg};
 use crate::error::{Error, Result};
-use crate::memory::{Access, Allocation};
+use crate::memory::{Access, Allocation, UseVisitor};
 
 /// A use of one argument.
 struct Found {

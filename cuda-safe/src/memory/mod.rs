@@ -25,6 +25,7 @@ pub mod pluggable;
 mod pool;
 mod pools;
 mod slice;
+mod views;
 
 pub use allocation::Allocation;
 pub use buffer::DeviceBuffer;
@@ -43,11 +44,15 @@ pub(crate) use host::pages;
 pub(crate) use host::reactor::stop_waiting;
 pub(crate) use host::staging::Staging;
 pub(crate) use host::visible::HostVec;
-pub(crate) use order::enqueue::{Accesses, DirectEnqueuing, Enqueue, Enqueued, Enqueuing, Used};
+pub use order::enqueue::UseVisitor;
+pub(crate) use order::enqueue::{
+    Accesses, Begin, DirectEnqueuing, End, Enqueue, Enqueued, Enqueuing, Used,
+};
 pub(crate) use order::ranges::Ranges;
 pub(crate) use order::versions::number_writes;
 pub(crate) use pool::ContextPool;
 pub use pools::Pool;
 pub(crate) use slice::same_length;
+pub use views::{ReadView, WriteView};
 
 use order::enqueue::enqueue;

@@ -9,8 +9,7 @@ use super::{Stream, StreamInner};
 use crate::context::{ContextInner, HeldGraphLock};
 use crate::error::{Error, Result};
 use crate::graph::Recording;
-use crate::launch::{ReadView, WriteView};
-use crate::memory::{Access, DirectEnqueuing, Enqueue, Used};
+use crate::memory::{Access, DirectEnqueuing, Enqueue, ReadView, Used, WriteView};
 
 /// Collects the uses of work on several streams, perhaps of several contexts, that another library enqueues by one call:
 /// a group of NCCL's collectives, say. [`Stream::enqueue`] is the same for one stream.

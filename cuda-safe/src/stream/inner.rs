@@ -6,13 +6,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use cuda_sys::{CUresult, CUstream, MissingSymbol};
 
 use super::lent::Lent;
-use super::order;
+use super::{names, order};
 use crate::caller;
 use crate::context::{ContextInner, Counted, Deferred, Dropped};
 use crate::driver::DeviceState;
 use crate::error::{Error, LaunchRecord, Result};
 use crate::graph::Capture;
-use crate::launch::names;
 use crate::memory::Packing;
 use crate::quiet::Token;
 use crate::sync::Lock;

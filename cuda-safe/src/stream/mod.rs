@@ -6,6 +6,7 @@ mod graph_lock;
 mod inner;
 mod lent;
 mod mark;
+pub(crate) mod names;
 mod order;
 mod slab;
 

@@ -8,7 +8,6 @@ use super::uses::Access;
 use crate::context::{ContextGraphLock, HeldGraphLock};
 use crate::error::{Error, Result};
 use crate::graph::Recording;
-use crate::launch::{KernelArgs, UseVisitor};
 use crate::memory::Allocation;
 use crate::stream::{Stream, StreamInner};
 
@@ -44,7 +43,7 @@ pub(crate) trait Enqueue<'a>: Sized {
     }
 
     /// Orders the uses, calls the driver by `call`, numbers the enqueue and records the uses. Outside of
-    /// recordings, error reports name it by `name`, a number of [`names`](crate::launch::names).
+    /// recordings, error reports name it by `name`, a number of [`names`](crate::stream::names).
     ///
     /// # Errors
     /// A use can't be ordered, and nothing is called; or the error of `call`, and nothing is recorded. A
@@ -87,16 +86,18 @@ pub(crate) trait Accesses {
     fn record<'a>(&self, enqueuing: &mut impl Enqueue<'a>, sequence: u64) -> Result<()>;
 }
 
-impl<A: KernelArgs> Accesses for A {
-    #[inline]
-    fn order<'a>(&self, enqueuing: &mut impl Enqueue<'a>) -> Result<()> {
-        self.uses(&mut Begin(enqueuing))
-    }
-
-    #[inline]
-    fn record<'a>(&self, enqueuing: &mut impl Enqueue<'a>, sequence: u64) -> Result<()> {
-        self.uses(&mut End(enqueuing, sequence))
-    }
+/// Receives the memory that an argument reaches.
+pub trait UseVisitor {
+    /// A range of bytes of an allocation and how it is used.
+    ///
+    /// # Errors
+    /// If the use can't be ordered; the launch is then not made.
+    fn visit(
+        &mut self,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()>;
 }
 
 /// A range of an allocation and how it is used.
@@ -114,7 +115,7 @@ impl<const N: usize> Accesses for [Used<'_>; N] {
 }
 
 /// Orders the uses that arguments report.
-struct Begin<'b, E>(&'b mut E);
+pub(crate) struct Begin<'b, E>(pub(crate) &'b mut E);
 
 impl<'a, E: Enqueue<'a>> UseVisitor for Begin<'_, E> {
     #[inline]
@@ -129,7 +130,7 @@ impl<'a, E: Enqueue<'a>> UseVisitor for Begin<'_, E> {
 }
 
 /// Records the uses that arguments report.
-struct End<'b, E>(&'b mut E, u64);
+pub(crate) struct End<'b, E>(pub(crate) &'b mut E, pub(crate) u64);
 
 impl<'a, E: Enqueue<'a>> UseVisitor for End<'_, E> {
     #[inline]
