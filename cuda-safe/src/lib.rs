@@ -122,11 +122,12 @@ pub use event::Event;
 pub use function::{Kernel, KernelAttributes, KernelParameter};
 pub use graph::{GraphBuilder, GraphExec, GraphNode, GraphPart, Recaptured, RecordingId};
 pub use launch::{DeviceRepr, Dim3, IntoLaunchConfig, KernelArg, LaunchConfig};
-pub use lend::{Allocate, Lease, LentStream};
+pub use lend::LentStream;
 pub use memory::pluggable;
 pub use memory::{
-    Access, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Extent, Gate, HostMut, HostRef,
-    KeptMemory, PinnedBuffer, PitchedLayout, Pool, ReadView, Transfer, UnifiedBuffer, WriteView,
+    Access, Allocate, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Extent, Gate, HostMut,
+    HostRef, KeptMemory, Lease, PinnedBuffer, PitchedLayout, Pool, ReadView, Transfer,
+    UnifiedBuffer, WriteView,
 };
 #[cfg(feature = "packed-ptx")]
 pub use module::PackedPtx;

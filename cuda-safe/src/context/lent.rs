@@ -1,5 +1,6 @@
 //! The streams that other code has lent, and the stream that frees memory for those whose calls have ended.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -8,7 +9,7 @@ use cuda_sys::CUstream;
 use super::lent_slot::Slot;
 use super::{ContextInner, Owner, this_thread};
 use crate::error::Result;
-use crate::lend::Idle;
+use crate::memory::Views;
 use crate::stream::{Stream, StreamInner, create};
 use crate::sync::Lock;
 
@@ -36,6 +37,24 @@ struct Known {
     /// What a call has left for the next one, unless it lies in `last`: to make it anew costs more than a call of the
     /// driver.
     idle: Option<Box<Idle>>,
+}
+
+/// A stream between two calls, to which nothing refers, with memory that its next views can lie in.
+pub(crate) struct Idle {
+    /// The driver's number of the stream; 0 for one that is captured.
+    id: u64,
+    pub(crate) stream: Stream,
+    pub(crate) views: RefCell<Views>,
+}
+
+impl Idle {
+    pub(crate) fn new(id: u64, stream: Stream) -> Box<Self> {
+        Box::new(Self { id, stream, views: RefCell::default() })
+    }
+
+    fn id(&self) -> u64 {
+        self.id
+    }
 }
 
 impl LentStreams {

@@ -26,7 +26,7 @@ pub(crate) use census::{Census, Counted, list};
 pub(crate) use deferred::{Deferred, DeferredFrees, Dropped, NO_STREAM};
 pub(crate) use graph_lock::{ContextGraphLock, HeldGraphLock, this_thread};
 use lent::Caretaker;
-pub(crate) use lent::LentStreams;
+pub(crate) use lent::{Idle, LentStreams};
 use peers::Peers;
 use stats::Counters;
 pub use stats::Stats;

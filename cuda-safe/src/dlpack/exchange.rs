@@ -14,7 +14,7 @@ use super::abi::{
 use super::tensor::{Raw, Tensor, TensorRef};
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::lend::{Allocate, Lease};
+use crate::memory::{Allocate, Lease};
 
 /// The functions by which a framework exchanges tensors without Python's headers: `__dlpack_c_exchange_api__` of its
 /// tensor type, of DLPack 1.2 and later.

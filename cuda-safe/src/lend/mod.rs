@@ -1,9 +1,7 @@
 //! Streams that a framework lends for one call of an operator.
 
-mod allocate;
 mod views;
 
-use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -12,12 +10,11 @@ use std::sync::Arc;
 
 use cuda_sys::{CU_STREAM_LEGACY, CUstream, CUstreamCaptureMode};
 
-use crate::context::{Context, ContextInner, LentStreams};
+use crate::context::{Context, ContextInner, Idle, LentStreams};
 use crate::error::{Error, Result};
 use crate::graph::{Capture, capture_of, exchange_mode, relax_captures};
+use crate::memory::{Allocate, forget_allocator, set_allocator};
 use crate::stream::{InCall, Stream};
-pub use allocate::{Allocate, Lease};
-use views::Views;
 
 /// A stream that other code has lent for a call of [`Context::lend`]. It dereferences to a [`Stream`].
 ///
@@ -30,24 +27,6 @@ pub struct LentStream {
     capture: Option<(Arc<Capture>, CUstreamCaptureMode)>,
     /// The call is this thread's.
     not_send: PhantomData<*const ()>,
-}
-
-/// A stream between two calls, to which nothing refers, with memory that its next views can lie in.
-pub(crate) struct Idle {
-    /// The driver's number of the stream; 0 for one that is captured.
-    id: u64,
-    stream: Stream,
-    views: RefCell<Views>,
-}
-
-impl Idle {
-    pub(crate) fn new(id: u64, stream: Stream) -> Box<Self> {
-        Box::new(Self { id, stream, views: RefCell::default() })
-    }
-
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
 }
 
 impl Context {
@@ -203,10 +182,17 @@ impl LentStream {
         Ok(Self { kept, capture: None, not_send: PhantomData })
     }
 
+    /// Takes the memory of buffers that are made on this stream from now on in the call from a framework's allocator
+    /// instead of this crate's pool: scratch memory and results, also under a capture of the framework, where such
+    /// buffers may outlive the call.
+    pub fn set_allocator(&self, allocator: impl Allocate + 'static) {
+        set_allocator(allocator);
+    }
+
     /// Ends the call: from here on the other code may do with stream and memory what it likes.
     fn close(self, context: &ContextInner) -> Result<()> {
         let Self { mut kept, capture, .. } = self;
-        allocate::end();
+        forget_allocator();
         let Idle { stream, views, .. } = &mut *kept;
         let views = views.get_mut();
         // SAFETY: `self` was consumed, so no reference borrows it.

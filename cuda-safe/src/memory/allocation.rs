@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use cuda_sys::CUdeviceptr;
 
 use super::fit;
+use super::foreign::Lease;
 use super::gate::Gates;
 use super::host::variable::VariableBorrows;
 use super::host::visible::Visible;
@@ -23,7 +24,6 @@ use crate::caller;
 use crate::consume::ConsumeError;
 use crate::context::{Deferred, Dropped, NO_STREAM, list};
 use crate::error::{Error, Result};
-use crate::lend::Lease;
 use crate::quiet::Token;
 use crate::stream::Stream;
 use crate::sync::Once;

@@ -7,13 +7,12 @@ use std::rc::Rc;
 
 use cuda_sys::{CUdeviceptr, CUstream};
 
-use super::LentStream;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::quiet::Quiet;
 use crate::stream::StreamInner;
 
-/// An allocator of a framework, for [`LentStream::set_allocator`].
+/// An allocator of a framework, for [`LentStream::set_allocator`](crate::LentStream::set_allocator).
 ///
 /// # Safety
 /// [`allocate`](Self::allocate) returns an address at which `bytes` bytes of memory of the context's device are live
@@ -59,23 +58,19 @@ fn replace(allocator: Option<Rc<Set>>) {
     drop(before);
 }
 
-/// Forgets the allocator: the call ends.
-pub(super) fn end() {
-    replace(None);
+/// Makes this the allocator of the call that this thread is in.
+pub(crate) fn set_allocator(allocator: impl Allocate + 'static) {
+    replace(Some(Rc::new(Set::new(Box::new(allocator)))));
 }
 
-impl LentStream {
-    /// Takes the memory of buffers that are made on this stream from now on in the call from a framework's allocator
-    /// instead of this crate's pool: scratch memory and results, also under a capture of the framework, where such
-    /// buffers may outlive the call.
-    pub fn set_allocator(&self, allocator: impl Allocate + 'static) {
-        replace(Some(Rc::new(Set::new(Box::new(allocator)))));
-    }
+/// Forgets the allocator: the call ends.
+pub(crate) fn forget_allocator() {
+    replace(None);
 }
 
 impl StreamInner {
     /// Allocates by the allocator of the call that this stream is lent for, if one is set.
-    pub(crate) fn lease(&self, bytes: usize) -> Result<Option<Lease>> {
+    pub(super) fn lease(&self, bytes: usize) -> Result<Option<Lease>> {
         if self.plain || !self.is_lent() {
             return Ok(None);
         }
