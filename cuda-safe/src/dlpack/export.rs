@@ -10,6 +10,7 @@ use super::abi::{
     DLPACK_MINOR_VERSION, DLPackVersion, DLTensor,
 };
 use super::element::Element;
+use super::tensor::Raw;
 use crate::caller::forked;
 use crate::consume::ConsumeError;
 use crate::context::ContextInner;
@@ -253,5 +254,6 @@ fn delete(memory: Arc<Allocation>) {
         return;
     }
     // Unwinding into the consumer would be undefined behaviour.
-    quietly(|| memory.free_after_consumer());
+    // A framework's tensor orders its work and the free itself.
+    quietly(|| memory.free_after_consumer(|owner| owner.is::<Raw>()));
 }

@@ -38,6 +38,5 @@ mod view;
 pub use element::{Element, Scalars, TensorNumber};
 pub use exchange::{Allocator, BorrowedTensor, Exchange};
 pub use export::Consumer;
-pub(crate) use tensor::Raw as OwnedTensor;
 pub use tensor::{Tensor, TensorRef};
 pub use view::StridedSlice;

@@ -40,7 +40,7 @@ pub struct TensorRef<'a> {
 }
 
 /// A managed tensor, whose deleter is called once.
-pub(crate) enum Raw {
+pub(super) enum Raw {
     Versioned(NonNull<DLManagedTensorVersioned>),
     Unversioned(NonNull<DLManagedTensor>),
 }

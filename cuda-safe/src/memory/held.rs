@@ -9,6 +9,7 @@ use cuda_sys::CUresult;
 
 use super::allocation::{Allocation, Kind};
 use super::gate::{GateInner, Gates};
+use super::lent::IsOrdered;
 use crate::caller;
 use crate::context::{Context, ContextInner};
 use crate::error::Result;
@@ -20,9 +21,9 @@ use crate::trace::event;
 pub(super) struct Held {
     allocation: Allocation,
     end: End,
-    /// Whether a consumer of other code has used it (see `Allocation::free_after_consumer`).
+    /// `Some` if a consumer of other code has used it (see `Allocation::free_after_consumer`).
     #[cfg_attr(not(feature = "dlpack"), allow(dead_code, reason = "tensors are exported there"))]
-    by_consumer: bool,
+    consumed: Option<IsOrdered>,
 }
 
 /// When the memory's uses have ended.
@@ -34,9 +35,9 @@ enum End {
 }
 
 impl Held {
-    fn new(allocation: &mut Allocation, by_consumer: bool) -> Self {
-        let end = allocation.record_end(by_consumer);
-        Self { allocation: allocation.move_out(), end, by_consumer }
+    fn new(allocation: &mut Allocation, consumed: Option<IsOrdered>) -> Self {
+        let end = allocation.record_end(consumed.is_some());
+        Self { allocation: allocation.move_out(), end, consumed }
     }
 
     /// Frees the memory in its usual way.
@@ -45,8 +46,8 @@ impl Held {
         // Counted as dropped already; its drop does so again.
         self.allocation.home_stream().inner().memory_made();
         #[cfg(feature = "dlpack")]
-        if self.by_consumer {
-            Arc::new(self.allocation).free_after_consumer();
+        if let Some(is_ordered) = self.consumed {
+            Arc::new(self.allocation).free_after_consumer(is_ordered);
             return;
         }
         drop(self.allocation);
@@ -80,7 +81,7 @@ impl Held {
             },
             End::Unknown => {
                 // A capture, say, may have ended since.
-                self.end = self.allocation.record_end(self.by_consumer);
+                self.end = self.allocation.record_end(self.consumed.is_some());
                 false
             }
         }
@@ -204,16 +205,16 @@ impl GateInner {
 impl Allocation {
     /// Holds memory back that is dropped behind a gate, and returns whether it did. Then nothing is left to be freed.
     pub(super) fn hold_back(&mut self) -> bool {
-        self.hold_back_from(false)
+        self.hold_back_from(None)
     }
 
     /// As [`hold_back`](Self::hold_back), for memory that a consumer of other code has used.
     #[cfg(feature = "dlpack")]
-    pub(super) fn hold_back_from_consumer(&mut self) -> bool {
-        self.hold_back_from(true)
+    pub(super) fn hold_back_from_consumer(&mut self, is_ordered: IsOrdered) -> bool {
+        self.hold_back_from(Some(is_ordered))
     }
 
-    fn hold_back_from(&mut self, by_consumer: bool) -> bool {
+    fn hold_back_from(&mut self, consumed: Option<IsOrdered>) -> bool {
         // Without the list nothing may be freed.
         let Ok(gate) = self.gates.first(|gate| !gate.is_gone()) else {
             std::mem::forget(self.replace_kind(Kind::Released));
@@ -221,7 +222,7 @@ impl Allocation {
         };
         let Some(gate) = gate.filter(|_| self.can_be_held()) else { return false };
         event!(TRACE, address = self.device_ptr(), bytes = self.size_bytes(), "hold back");
-        let held = Held::new(self, by_consumer);
+        let held = Held::new(self, consumed);
         gate.free_oldest();
         gate.hold(held);
         true

@@ -19,6 +19,7 @@ use crate::caller;
 use crate::context::ContextInner;
 use crate::context::{Deferred, NO_STREAM};
 use crate::error::{Error, Result};
+use crate::quiet::Token;
 use crate::stream::Stream;
 #[cfg(feature = "dlpack")]
 use crate::stream::create_event;
@@ -271,14 +272,18 @@ impl Allocation {
     }
 }
 
+/// Whether what keeps memory of other code alive orders its work and the free of the memory.
+pub(super) type IsOrdered = fn(&Token) -> bool;
+
 #[cfg(feature = "dlpack")]
 impl Allocation {
     /// Frees the memory behind all work of its context, since a consumer of other code has used it in a way that is
-    /// unknown here. Where that is not possible now, a wait for the device frees it.
-    pub(crate) fn free_after_consumer(mut self: Arc<Self>) {
+    /// unknown here. Where that is not possible now, a wait for the device frees it. Of memory of other code, an owner that
+    /// `is_ordered` is dropped at once.
+    pub(crate) fn free_after_consumer(mut self: Arc<Self>, is_ordered: IsOrdered) {
         let context = self.home_stream().inner().context.clone();
         let Some(this) = self.only_handle() else { return };
-        if !context.state.may_defer() || this.hold_back_from_consumer() {
+        if !context.state.may_defer() || this.hold_back_from_consumer(is_ordered) {
             return;
         }
         match this.kind() {
@@ -302,8 +307,8 @@ impl Allocation {
                 this.replace_kind(Kind::Released);
                 context.deferred.put(Deferred::Device { start, bytes, stream });
             }
-            // A framework's own tensor: it orders its work and the free itself. Uses of this crate are joined by the drop.
-            Kind::Borrowed { token } if token.is::<crate::dlpack::OwnedTensor>() => {}
+            // Uses of this crate are joined by the drop.
+            Kind::Borrowed { token } if is_ordered(token) => {}
             Kind::Borrowed { .. } => {
                 if let Kind::Borrowed { token } = this.replace_kind(Kind::Released) {
                     context.deferred.put(Deferred::Token(token));
