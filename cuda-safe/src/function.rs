@@ -21,6 +21,7 @@ use crate::launch::{
 };
 use crate::memory::{DirectEnqueuing, Enqueue, Enqueued, Enqueuing};
 use crate::module::{KernelVariables, Module, ModuleInner};
+use crate::quiet::Kept;
 use crate::stream::{Stream, names};
 use crate::sync::Once;
 use crate::trace::event;
@@ -437,9 +438,9 @@ impl KernelInner {
         let stream = enqueuing.stream();
         let queue = stream.inner();
         if let Some(recording) = enqueuing.recording() {
+            let module = Kept::new(self.module.clone());
             // SAFETY: the caller's promise.
-            let recorded =
-                unsafe { recording.launch(queue, self.raw, launch, &self.module, pointers) };
+            let recorded = unsafe { recording.launch(queue, self.raw, launch, module, pointers) };
             return recorded.map_err(|error| self.asked(launch, error));
         }
         // SAFETY: the caller's promise.

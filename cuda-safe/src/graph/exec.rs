@@ -166,7 +166,7 @@ impl<'env, S> GraphExec<'env, S> {
         })?;
         let followed = enqueued.recorded.and(enqueued.output);
         if let Some(recording) = enqueuing.recording() {
-            recording.keep_all(&shape.contents.kept);
+            recording.keep_all(&shape.contents);
             recording.contents.spans |= shape.contents.spans;
             if let Err(error) = &followed {
                 recording.contents.failures.note_returned(error.clone());
@@ -312,7 +312,7 @@ impl<'env, S> GraphExec<'env, S> {
         let updated = updated.inspect_err(|_| {
             // It is unknown which nodes are new, so the resources of both graphs are kept.
             self.template.contents.uses.merge(&new.contents.uses);
-            self.template.contents.kept.extend(new.contents.kept.iter().cloned());
+            self.template.contents.keep_all(&new.contents);
             self.changed = true;
         })?;
         if updated {

@@ -13,7 +13,7 @@ use crate::context::ContextInner;
 use crate::error::{Error, Result};
 use crate::launch::LaunchConfig;
 use crate::memory::{Access, Allocation, Used};
-use crate::module::ModuleInner;
+use crate::quiet::Kept;
 
 /// A launch in a graph; see [`Stream::last_node`](crate::Stream::last_node).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,14 +32,14 @@ pub(crate) struct KernelNode {
     /// The place of that among the uses of the graph.
     pub(super) order: u64,
     /// Keeps the kernel's code.
-    module: Arc<ModuleInner>,
+    module: Kept,
     /// The launch, whose attributes a change has to keep.
     shape: LaunchConfig,
 }
 
 impl KernelNode {
-    pub(super) fn new(launch: &LaunchConfig, module: &Arc<ModuleInner>) -> Self {
-        let (node, module) = (RawNode::NULL, module.clone());
+    pub(super) fn new(launch: &LaunchConfig, module: Kept) -> Self {
+        let node = RawNode::NULL;
         Self { node, keys: Vec::new(), order: 0, module, shape: *launch }
     }
 }
@@ -108,7 +108,7 @@ impl Update {
         context: &ContextInner,
         function: CUfunction,
         launch: &LaunchConfig,
-        module: &Arc<ModuleInner>,
+        module: Kept,
         pointers: &mut [*mut c_void],
     ) -> Result<()> {
         let (grid, block) = (launch.grid, launch.block);
@@ -141,7 +141,7 @@ impl Update {
             }
         })?;
         self.done = true;
-        self.node.module = module.clone();
+        self.node.module = module;
         self.node.shape = *launch;
         Ok(())
     }

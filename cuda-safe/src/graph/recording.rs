@@ -1,7 +1,6 @@
 //! The uses of memory while a graph is captured. Streams of one recording wait for each other by them, and each launch
 //! of the graph registers them all.
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +18,6 @@ use crate::context::{ContextInner, this_thread};
 use crate::error::{Error, Result};
 use crate::launch::{LaunchConfig, call_name, issue};
 use crate::memory::{Access, Allocation, Ranges, Used};
-use crate::module::ModuleInner;
 use crate::quiet::Kept;
 use crate::stream::StreamInner;
 use crate::sync::Lock;
@@ -75,7 +73,9 @@ unsafe impl Send for Recording {}
 #[derive(Clone, Default)]
 pub(super) struct Contents {
     pub(super) uses: Uses,
-    /// Other values that must live as long as the graph: modules, captures of host functions.
+    /// Modules and pinned memory, which launches of the graph use.
+    pub(super) resources: Vec<Kept>,
+    /// Other values that must live as long as the graph, such as captures of host functions.
     pub(super) kept: Vec<Kept>,
     /// The launches that were named, to change them later.
     pub(super) nodes: Vec<KernelNode>,
@@ -88,6 +88,24 @@ pub(super) struct Contents {
     /// Whether the graph runs in several contexts, or uses memory of another one than its own.
     pub(super) spans: bool,
     pub(super) failures: Failures,
+}
+
+impl Contents {
+    /// Keeps what another graph keeps.
+    pub(super) fn keep_all(&mut self, other: &Self) {
+        self.resources.extend(other.resources.iter().cloned());
+        self.kept.extend(other.kept.iter().cloned());
+    }
+}
+
+/// Adds something to keep, unless it was added lately.
+fn add(known: &mut Vec<Kept>, kept: Kept) {
+    // Launches name their module again and again. Of the others, as the sources of uploads, each is a new one: a
+    // search of all would make the time of a recording quadratic in its length.
+    const SEARCHED: usize = 32;
+    if !known.iter().rev().take(SEARCHED).any(|other| other.is_same(&kept)) {
+        known.push(kept);
+    }
 }
 
 impl Capture {
@@ -174,9 +192,9 @@ impl Capture {
         Ok(recording)
     }
 
-    /// Keeps something alive as long as the graph.
-    pub(crate) fn keep<T: Any + Send + Sync>(&self, kept: Arc<T>) -> Result<()> {
-        self.lock()?.keep(kept);
+    /// Keeps what launches of the graph use.
+    pub(crate) fn keep_resource(&self, resource: Kept) -> Result<()> {
+        self.lock()?.keep_resource(resource);
         Ok(())
     }
 
@@ -425,6 +443,7 @@ impl Recording {
         for used in body.uses.in_order() {
             self.end_use(stream, used, sequence);
         }
+        self.contents.resources.append(&mut body.resources);
         self.contents.kept.append(&mut body.kept);
         self.contents.has_branches |= body.has_branches;
         self.contents.spans |= body.spans;
@@ -440,7 +459,7 @@ impl Recording {
         stream: &StreamInner,
         function: CUfunction,
         launch: &LaunchConfig,
-        module: &Arc<ModuleInner>,
+        module: Kept,
         pointers: &mut [*mut c_void],
     ) -> Result<()> {
         match &mut self.target {
@@ -449,7 +468,7 @@ impl Recording {
                 unsafe { update.launch(&stream.context, function, launch, module, pointers) }
             }
             _ => {
-                self.keep(module.clone());
+                self.keep_resource(module.clone());
                 // SAFETY: the caller's promise.
                 let result =
                     unsafe { issue(stream.state().sys, function, launch, stream.raw, pointers) };
@@ -464,25 +483,27 @@ impl Recording {
     }
 
     /// Keeps something alive as long as the graph.
-    pub(crate) fn keep<T: Any + Send + Sync>(&mut self, kept: Arc<T>) {
-        let kept = Kept::new(kept);
-        if let Some(lent) = &self.lent {
-            return lent.keep(kept);
+    pub(crate) fn keep(&mut self, kept: Kept) {
+        match &self.lent {
+            Some(lent) => lent.keep(kept),
+            None => add(&mut self.contents.kept, kept),
         }
-        // Launches name their module again and again. Of the others, as the sources of uploads, each is a new one: a
-        // search of all would make the time of a recording quadratic in its length.
-        const SEARCHED: usize = 32;
-        let known = &mut self.contents.kept;
-        if !known.iter().rev().take(SEARCHED).any(|other| other.is_same(&kept)) {
-            known.push(kept);
+    }
+
+    /// Keeps what launches of the graph use.
+    pub(crate) fn keep_resource(&mut self, resource: Kept) {
+        match &self.lent {
+            Some(lent) => lent.keep(resource),
+            None => add(&mut self.contents.resources, resource),
         }
     }
 
     /// Keeps what a part of the graph needs that was recorded elsewhere.
-    pub(super) fn keep_all(&mut self, kept: &[Kept]) {
+    pub(super) fn keep_all(&mut self, part: &Contents) {
+        let Contents { resources, kept, .. } = part;
         match &self.lent {
-            Some(lent) => kept.iter().for_each(|kept| lent.keep(kept.clone())),
-            None => self.contents.kept.extend(kept.iter().cloned()),
+            Some(lent) => resources.iter().chain(kept).for_each(|kept| lent.keep(kept.clone())),
+            None => self.contents.keep_all(part),
         }
     }
 

@@ -9,9 +9,7 @@ use super::node::KernelNode;
 use super::recording::{Capture, Contents};
 use crate::context::{ContextInner, Counted, Deferred};
 use crate::error::{Error, Result};
-use crate::memory::Staged;
-use crate::module::ModuleInner;
-use crate::quiet::{Kept, Token};
+use crate::quiet::Token;
 
 /// A graph that was recorded, and what it needs: the driver's graph, the memory that it uses, and
 /// what else must live as long.
@@ -119,14 +117,12 @@ impl Drop for Template {
         if !self.contents.spans {
             return;
         }
-        let of_device = |kept: &Kept| kept.is::<ModuleInner>() || kept.is::<Staged>();
-        let kept = std::mem::take(&mut self.contents.kept);
-        let (kept, gone): (Vec<_>, Vec<_>) = kept.into_iter().partition(of_device);
-        drop(gone);
-        if !kept.is_empty() {
+        self.contents.kept.clear();
+        let resources = std::mem::take(&mut self.contents.resources);
+        if !resources.is_empty() {
             // A launch, which is work of this context, may still need it. Waiting for the contexts that it belongs to,
             // which is what its own drop relies on, is no wait for such a launch.
-            self.context.deferred.put(Deferred::Token(Token::new(Box::new(kept))));
+            self.context.deferred.put(Deferred::Token(Token::new(Box::new(resources))));
         }
     }
 }

@@ -13,6 +13,7 @@ use super::declared::Invariant;
 use super::{Module, ModuleInner};
 use crate::error::{Error, Result};
 use crate::memory::{Allocation, DeviceSlice, DeviceSliceMut, HostMut, HostRef, fit};
+use crate::quiet::Kept;
 use crate::stream::Stream;
 
 /// A `__device__`, `__constant__` or `__managed__` variable of a module, as `len` elements of `T`.
@@ -270,7 +271,7 @@ impl<T: Copy + 'static> Global<T> {
     /// Lets a graph that is recorded on `stream` keep the module.
     fn keep_module(&self, stream: &Stream) -> Result<()> {
         match &stream.inner().capture {
-            Some(capture) => capture.keep(self.place.module.clone()),
+            Some(capture) => capture.keep_resource(Kept::new(self.place.module.clone())),
             None => Ok(()),
         }
     }

@@ -8,6 +8,7 @@ use super::slab::{Callback, Entry, Repeated, Slab};
 use super::{Stream, StreamInner};
 use crate::error::Result;
 use crate::memory::{Enqueue, Enqueuing};
+use crate::quiet::Kept;
 
 /// All functions of the process that may still be called.
 static PENDING: Slab = Slab::new();
@@ -53,7 +54,7 @@ pub(super) fn host_function_mut(stream: &Stream, function: Repeated) -> Result<(
     recording.captures()?;
     recording.not_in_body("a host function can't be called")?;
     inner.launch_callback(registered.0)?;
-    recording.keep(Arc::new(registered));
+    recording.keep(Kept::new(Arc::new(registered)));
     enqueuing.number();
     Ok(())
 }

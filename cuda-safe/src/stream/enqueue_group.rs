@@ -10,6 +10,7 @@ use crate::context::{ContextInner, HeldGraphLock};
 use crate::error::{Error, Result};
 use crate::graph::Recording;
 use crate::memory::{Access, DirectEnqueuing, Enqueue, ReadView, Used, WriteView};
+use crate::quiet::Kept;
 
 /// Collects the uses of work on several streams, perhaps of several contexts, that another library enqueues by one call:
 /// a group of NCCL's collectives, say. [`Stream::enqueue`] is the same for one stream.
@@ -262,7 +263,7 @@ impl Stream {
         match &self.inner().capture {
             None => Ok(()),
             Some(capture) => {
-                capture.enter(self.inner())?.keep(value);
+                capture.enter(self.inner())?.keep(Kept::new(value));
                 Ok(())
             }
         }

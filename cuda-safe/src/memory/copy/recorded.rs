@@ -9,6 +9,7 @@ use crate::context::{ContextInner, Counted, Deferred};
 use crate::error::Result;
 use crate::graph::Capture;
 use crate::memory::{Access, Allocation, enqueue, pages};
+use crate::quiet::Kept;
 use crate::stream::Stream;
 
 /// Pinned memory that a graph uses.
@@ -68,7 +69,7 @@ pub(super) fn upload(
     context.counters.staged_bytes.fetch_add(source.len() as u64, Ordering::Relaxed);
     // Before the copy is recorded: the capture may end, in another thread, right after it was. Also if
     // recording fails, since part of it may have been recorded nevertheless.
-    capture.keep(pinned)?;
+    capture.keep_resource(Kept::new(pinned))?;
     let to = allocation.device_ptr() + offset as u64;
     let range = offset..offset + source.len();
     enqueue(stream, [(allocation, range, Access::Write)], |inner| {
