@@ -39,6 +39,7 @@ mod config;
 mod driver;
 pub mod exec;
 mod matrix;
+mod report;
 pub mod space;
 mod tangents;
 
@@ -51,7 +52,7 @@ pub use driver::{
     ledger, observe, reseed, resolve, support, tangents, watch,
 };
 pub use exec::check::finding::{Check, Finding, checked_kernels, findings};
-pub use exec::tangent::lost::Lost;
+pub use space::tangent::lost::Lost;
 pub use tangents::{Real, TangentError, Tangents};
 
 /// Returns the software device as a driver for the crates above `cuda-sys`: always the same table.

@@ -1,9 +1,9 @@
 //! Tangents of memory and arguments, from outside.
 
-use crate::exec::tangent::lost::Lost;
-use crate::exec::tangent::unit::{self, Number};
 use crate::space::Space;
 use crate::space::tangent::TangentStore;
+use crate::space::tangent::lost::Lost;
+use crate::space::tangent::unit::{self, Number};
 
 /// The type of numbers with tangents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

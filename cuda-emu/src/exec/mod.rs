@@ -22,11 +22,12 @@ mod ops;
 mod program;
 pub(crate) mod tangent;
 
+pub use crate::report::Report;
 pub use builtins::heap::Heap;
 pub(crate) use builtins::is_system_function;
 pub(crate) use config::SHARED_RESERVED;
 pub use config::{DeviceInfo, Env, ExecConfig, Launch, Stats};
-pub use fault::{Fault, Report};
+pub use fault::Fault;
 pub use grid::run;
 pub(crate) use grid::run_around;
 pub(crate) use machine::Around;

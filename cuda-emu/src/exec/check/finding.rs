@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 
-use crate::exec::fault::Report;
+use crate::report::Report;
 
 /// The checker of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

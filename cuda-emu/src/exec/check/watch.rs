@@ -3,13 +3,13 @@
 use super::finding::{Check, Finding, note, note_with};
 use super::shadow::{Access, How};
 use super::{BlockCheck, GlobalCheck};
-use crate::exec::fault::Report;
 use crate::exec::inst::{Flow, Inst, LANES, Lanes, lanes};
 use crate::exec::machine::Machine;
 use crate::exec::memory::copy::Copies;
 use crate::exec::memory::element::{Mem, U8};
 use crate::exec::memory::resolve::addresses;
 use crate::exec::memory::{GENERIC, GLOBAL, SHARED, SHARED_WINDOW};
+use crate::report::Report;
 
 /// The access, in slot d of [`Watch`].
 pub(crate) const READ: u32 = 1;

@@ -10,12 +10,13 @@ use std::time::Instant;
 use super::block::{Block, BlockTurn};
 use super::check::finding::note_checked;
 use super::control::warp::{NONE, Warp};
-use super::fault::{Code, Fault, Report};
+use super::fault::{Code, Fault};
 use super::inst::{Isa, LANES};
 use super::machine::{Apart, Around, Job, Machine};
 use super::memory::site::Sites;
 use super::program::Program;
 use super::{Env, Launch, Stats};
+use crate::report::Report;
 pub(crate) use workspace::Workspace;
 
 /// Threads that are resident on a multiprocessor.

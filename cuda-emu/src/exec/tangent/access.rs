@@ -5,7 +5,6 @@ use ptx::ir::AtomOp;
 use super::apply::integer;
 use super::bits;
 use super::derivative::layout;
-use super::unit::{self, Unit, WIDEST};
 use super::{Place, Register, Rule, Source, What};
 use crate::exec::inst::lanes;
 use crate::exec::machine::Machine;
@@ -14,6 +13,7 @@ use crate::exec::memory::{
     GENERIC, GLOBAL, LOCAL, LOCAL_WINDOW, PARAM_WINDOW, SHARED, SHARED_WINDOW,
 };
 use crate::space::tangent::Held;
+use crate::space::tangent::unit::{self, Unit, WIDEST};
 
 /// An element: in memory, or in the current frame.
 #[derive(Debug, Clone, Copy)]

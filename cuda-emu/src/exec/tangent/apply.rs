@@ -3,12 +3,12 @@
 use ptx::ir::Type;
 
 use super::derivative::{clamped, derivative, greatest, layout, value};
-use super::unit::{self, Number, Unit, WIDEST};
 use super::{Choice, Conversion, Register, Rule, Source, What, bits};
 use crate::exec::decode::{Class, Spot};
 use crate::exec::inst::{LANES, lanes};
 use crate::exec::machine::Machine;
 use crate::space::tangent::Held;
+use crate::space::tangent::unit::{self, Number, Unit, WIDEST};
 
 impl Class {
     /// Units of a register.

@@ -1,6 +1,6 @@
 //! Integer instructions that move numbers, or change nothing but their sign.
 
-use super::unit::{self, Run, Unit, WIDEST, runs};
+use crate::space::tangent::unit::{self, Run, Unit, WIDEST, runs};
 
 /// The units of a value, or that they are lost.
 pub(crate) type Result<T> = std::result::Result<T, Taken>;
@@ -140,7 +140,7 @@ pub(crate) fn funnel(
 #[cfg(test)]
 mod tests {
     use super::{Taken, funnel, logic, permute, shift};
-    use crate::exec::tangent::unit::{Number, Unit, WIDEST, lost, read, write};
+    use crate::space::tangent::unit::{Number, Unit, WIDEST, lost, read, write};
 
     const AND: u8 = 0xc0;
     const OR: u8 = 0xfc;

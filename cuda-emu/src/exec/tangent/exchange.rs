@@ -1,13 +1,13 @@
 //! Instructions of a whole warp: they call these once their lanes have met.
 
 use super::derivative::value;
-use super::unit::{self, Unit, WIDEST};
 use super::{Register, Rule, Source, What};
 use crate::exec::decode::Class;
 use crate::exec::inst::{LANES, lanes};
 use crate::exec::machine::Machine;
 use crate::matrix::{Product, ldmatrix, movmatrix};
 use crate::space::tangent::Held;
+use crate::space::tangent::unit::{self, Unit, WIDEST};
 
 /// The registers of an operand of a matrix instruction.
 fn register(slot: u32, wide: bool) -> Register {

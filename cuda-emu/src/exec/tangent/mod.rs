@@ -4,7 +4,7 @@
 //! ([`Tangent`], by a [`Rule`]). It reads values before they are overwritten and changes none: results stay what they
 //! are, to the bit. Exchanges between lanes carry tangents themselves, because their lanes meet inside of them.
 //!
-//! A register's tangents lie in its frame after the values, an f64 for each 16 bits ([`unit`]); those of memory in a
+//! A register's tangents lie in its frame after the values, an f64 for each 16 bits ([`unit`](crate::space::tangent::unit)); those of memory in a
 //! table by host address, for each 2 bytes.
 //!
 //! **Rules** ([`derivative`]) are those of the ideal functions: rounding, approximation and `.ftz` have no derivative.
@@ -14,7 +14,7 @@
 //!
 //! **Lost tangents.** An integer instruction that reads a number with a tangent other than zero marks its result. If
 //! the result is used as a number, by a float instruction or a conversion from an integer, the integer instruction is
-//! noted with its line ([`lost`]) and the tangent of the use is NaN. Moves of 16 bits and more in any form, `min` and
+//! noted with its line ([`lost`](crate::space::tangent::lost)) and the tangent of the use is NaN. Moves of 16 bits and more in any form, `min` and
 //! `max` of integers, and masks of the sign bit ([`bits`]) lose nothing. Addresses, predicates and control may depend
 //! on marked bits.
 
@@ -23,8 +23,6 @@ mod apply;
 pub(crate) mod bits;
 pub(crate) mod derivative;
 mod exchange;
-pub(crate) mod lost;
-pub(crate) mod unit;
 
 use ptx::ir::{AtomOp, Mode, Type};
 

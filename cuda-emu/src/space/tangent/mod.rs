@@ -1,10 +1,13 @@
 //! The tangents of memory, for each 2 bytes by host address.
 
+pub(crate) mod lost;
+pub(crate) mod unit;
+
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::exec::tangent::lost::Origins;
-use crate::exec::tangent::unit::Unit;
+use lost::Origins;
+use unit::Unit;
 
 /// Bytes of memory of a page.
 const PAGE: u64 = 4096;

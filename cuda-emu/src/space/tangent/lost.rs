@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
-use crate::exec::fault::Report;
+use crate::report::Report;
 
 /// An instruction that has made a number's derivative unknown.
 ///
