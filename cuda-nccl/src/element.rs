@@ -10,7 +10,7 @@ use crate::raw::{ncclDataType_t, ncclRedOp_t};
 /// feature `half` also `f16` and `bf16`.
 ///
 /// The trait is sealed: Rust has no other types that NCCL has.
-pub trait Element: Pod + sealed::Sealed {
+pub trait NcclElement: Pod + sealed::Sealed {
     /// The type in NCCL's terms.
     const TYPE: DataType;
 }
@@ -56,7 +56,7 @@ impl fmt::Display for DataType {
 macro_rules! elements {
     ($($ty:ty, $name:literal, $raw:ident;)*) => {$(
         impl sealed::Sealed for $ty {}
-        impl Element for $ty {
+        impl NcclElement for $ty {
             const TYPE: DataType =
                 DataType { raw: ncclDataType_t::$raw, name: $name, bytes: size_of::<$ty>() };
         }

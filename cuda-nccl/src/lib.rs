@@ -16,7 +16,7 @@ mod sync;
 pub use call::group::{Group, GroupRank};
 pub use communicator::Communicator;
 pub use config::Config;
-pub use element::{DataType, Element, ReduceOp};
+pub use element::{DataType, NcclElement, ReduceOp};
 pub use error::{Error, Result};
 pub use id::UniqueId;
 pub use life::abort::Abort;

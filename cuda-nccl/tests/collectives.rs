@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 use std::sync::OnceLock;
 
-use cuda_nccl::{Communicator, Config, Element, Group, Nccl, ReduceOp, Result};
+use cuda_nccl::{Communicator, Config, Group, Nccl, NcclElement, ReduceOp, Result};
 use cuda_safe::{Context, DeviceBuffer, Stream};
 #[cfg(feature = "half")]
 use half::{bf16, f16};
@@ -61,7 +61,7 @@ impl Lab {
 }
 
 /// Elements whose reductions by up to four ranks are exact in every type: small whole numbers.
-trait Sample: Element + PartialEq + Debug {
+trait Sample: NcclElement + PartialEq + Debug {
     fn of(number: i64) -> Self;
     fn number(self) -> f64;
 }

@@ -7,7 +7,7 @@ use cuda_safe::{Context, DeviceBuffer, EnqueueGroup, Stream};
 
 use crate::call::signature::{Kind, Signature};
 use crate::call::{Call, Issue};
-use crate::element::{DataType, Element, ReduceOp};
+use crate::element::{DataType, NcclElement, ReduceOp};
 use crate::error::{Error, Result};
 use crate::life::handle::{Backoff, Handle, lock_all, wait_ready};
 use crate::raw::{ncclDataType_t, ncclResult_t};

@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::call::group::GroupRank;
 use crate::call::signature::Kind;
 use crate::communicator::Communicator;
-use crate::element::{Element, ReduceOp};
+use crate::element::{NcclElement, ReduceOp};
 use crate::error::{Error, Result};
 
 /// Returns the length of each rank's part.
@@ -63,7 +63,7 @@ macro_rules! collectives {
         /// [`Error::Invalid`] for slices of different lengths or of another device; otherwise as the calls of a
         /// [`Communicator`].
         #[doc(alias = "ncclAllReduce")]
-        pub fn all_reduce<$($own,)? T: Element>(
+        pub fn all_reduce<$($own,)? T: NcclElement>(
             &mut self,
             stream: &$a Stream,
             send: impl ReadView<$a, T>,
@@ -82,7 +82,7 @@ macro_rules! collectives {
         /// # Errors
         /// As [`all_reduce`](Self::all_reduce).
         #[doc(alias = "ncclAllReduce")]
-        pub fn all_reduce_in_place<$($own,)? T: Element>(
+        pub fn all_reduce_in_place<$($own,)? T: NcclElement>(
             &mut self,
             stream: &$a Stream,
             buffer: impl WriteView<$a, T>,
@@ -100,7 +100,7 @@ macro_rules! collectives {
         /// # Errors
         /// As [`all_reduce`](Self::all_reduce), and [`Error::Invalid`] if there is no such root.
         #[doc(alias = "ncclReduce")]
-        pub fn reduce<$($own,)? T: Element>(
+        pub fn reduce<$($own,)? T: NcclElement>(
             &mut self,
             stream: &$a Stream,
             send: impl ReadView<$a, T>,
@@ -124,7 +124,7 @@ macro_rules! collectives {
         /// # Errors
         /// As [`reduce`](Self::reduce).
         #[doc(alias = "ncclReduce")]
-        pub fn reduce_in_place<$($own,)? T: Element>(
+        pub fn reduce_in_place<$($own,)? T: NcclElement>(
             &mut self,
             stream: &$a Stream,
             buffer: impl WriteView<$a, T>,
@@ -143,7 +143,7 @@ macro_rules! collectives {
         /// As [`reduce`](Self::reduce).
         #[doc(alias = "ncclBroadcast")]
         #[doc(alias = "ncclBcast")]
-        pub fn broadcast<$($own,)? T: Element>(
+        pub fn broadcast<$($own,)? T: NcclElement>(
             &mut self,
             stream: &$a Stream,
             buffer: impl WriteView<$a, T>,
@@ -160,7 +160,7 @@ macro_rules! collectives {
         /// # Errors
         /// As [`reduce`](Self::reduce).
         #[doc(alias = "ncclBroadcast")]
-        pub fn broadcast_from<$($own,)? T: Element>(
+        pub fn broadcast_from<$($own,)? T: NcclElement>(
             &mut self,
             stream: &$a Stream,
             send: Option<DeviceSlice<$a, T>>,
@@ -182,7 +182,7 @@ macro_rules! collectives {
         /// # Errors
         /// As [`all_reduce`](Self::all_reduce); `recv` has as many elements as all `send` together.
         #[doc(alias = "ncclAllGather")]
-        pub fn all_gather<$($own,)? T: Element>(
+        pub fn all_gather<$($own,)? T: NcclElement>(
             &mut self,
             stream: &$a Stream,
             send: impl ReadView<$a, T>,
@@ -200,7 +200,7 @@ macro_rules! collectives {
         /// # Errors
         /// As [`all_gather`](Self::all_gather).
         #[doc(alias = "ncclAllGather")]
-        pub fn all_gather_in_place<$($own,)? T: Element>(
+        pub fn all_gather_in_place<$($own,)? T: NcclElement>(
             &mut self,
             stream: &$a Stream,
             buffer: impl WriteView<$a, T>,
@@ -218,7 +218,7 @@ macro_rules! collectives {
         /// # Errors
         /// As [`all_reduce`](Self::all_reduce); `send` has as many elements as all `recv` together.
         #[doc(alias = "ncclReduceScatter")]
-        pub fn reduce_scatter<$($own,)? T: Element>(
+        pub fn reduce_scatter<$($own,)? T: NcclElement>(
             &mut self,
             stream: &$a Stream,
             send: impl ReadView<$a, T>,
@@ -238,7 +238,7 @@ macro_rules! collectives {
         /// # Errors
         /// As [`reduce_scatter`](Self::reduce_scatter).
         #[doc(alias = "ncclReduceScatter")]
-        pub fn reduce_scatter_in_place<$($own,)? T: Element>(
+        pub fn reduce_scatter_in_place<$($own,)? T: NcclElement>(
             &mut self,
             stream: &$a Stream,
             buffer: impl WriteView<$a, T>,
@@ -257,7 +257,7 @@ macro_rules! collectives {
         /// # Errors
         /// As [`all_reduce`](Self::all_reduce), and [`Error::Invalid`] if the peer is no rank, or this one.
         #[doc(alias = "ncclSend")]
-        pub fn send<$($own,)? T: Element>(
+        pub fn send<$($own,)? T: NcclElement>(
             &mut self,
             stream: &$a Stream,
             slice: impl ReadView<$a, T>,
@@ -273,7 +273,7 @@ macro_rules! collectives {
         /// # Errors
         /// As [`send`](Self::send).
         #[doc(alias = "ncclRecv")]
-        pub fn recv<$($own,)? T: Element>(
+        pub fn recv<$($own,)? T: NcclElement>(
             &mut self,
             stream: &$a Stream,
             slice: impl WriteView<$a, T>,
@@ -290,7 +290,7 @@ macro_rules! collectives {
         /// # Errors
         /// As [`reduce`](Self::reduce); `recv` has as many elements as all `send` together.
         #[doc(alias = "ncclGather")]
-        pub fn gather<$($own,)? T: Element>(
+        pub fn gather<$($own,)? T: NcclElement>(
             &mut self,
             stream: &$a Stream,
             send: impl ReadView<$a, T>,
@@ -313,7 +313,7 @@ macro_rules! collectives {
         /// # Errors
         /// As [`reduce`](Self::reduce); `send` has as many elements as all `recv` together.
         #[doc(alias = "ncclScatter")]
-        pub fn scatter<$($own,)? T: Element>(
+        pub fn scatter<$($own,)? T: NcclElement>(
             &mut self,
             stream: &$a Stream,
             send: Option<DeviceSlice<$a, T>>,
@@ -336,7 +336,7 @@ macro_rules! collectives {
         /// # Errors
         /// As [`all_reduce`](Self::all_reduce); the length is a multiple of the number of ranks.
         #[doc(alias = "ncclAlltoAll")]
-        pub fn all_to_all<$($own,)? T: Element>(
+        pub fn all_to_all<$($own,)? T: NcclElement>(
             &mut self,
             stream: &$a Stream,
             send: impl ReadView<$a, T>,

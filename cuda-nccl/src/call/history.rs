@@ -242,7 +242,7 @@ fn is_of_other(message: &Message, rank: usize, sender: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::Element;
+    use crate::element::NcclElement;
 
     fn call(kind: Kind, count: usize, root: Option<u32>) -> Signature {
         Signature { kind, data: Some(f32::TYPE), op: None, root, count, place: 0, of: 1 }

@@ -13,7 +13,7 @@ use cuda_safe::sys::{CUdeviceptr, CUstream};
 use cuda_safe::{DeviceSlice, DeviceSliceMut, Stream};
 
 use crate::call::signature::{Kind, Signature};
-use crate::element::{DataType, Element, ReduceOp};
+use crate::element::{DataType, NcclElement, ReduceOp};
 use crate::error::{Error, Result};
 use crate::life::handle::Handle;
 use crate::raw::{MissingSymbol, Nccl, ncclComm_t, ncclResult_t};
@@ -43,7 +43,7 @@ pub(crate) struct Issue {
 impl<'a> Call<'a> {
     /// Returns a call with lengths in elements of `T`. Only the views that it uses are given. If there is no view to
     /// send, the call works in place.
-    pub(crate) fn new<T: Element>(
+    pub(crate) fn new<T: NcclElement>(
         kind: Kind,
         op: Option<ReduceOp>,
         root: Option<usize>,
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     fn messages(kind: Kind, root: Option<u32>, rank: usize) -> Vec<(bool, usize, u64)> {
-        let data = <f32 as Element>::TYPE;
+        let data = <f32 as NcclElement>::TYPE;
         let issue = Issue { kind, data, op: None, root, count: 2, send: 1000, recv: 2000 };
         issue.messages(rank, 3).map(|m| (m.sends, m.peer, m.address)).collect()
     }
