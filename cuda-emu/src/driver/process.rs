@@ -128,11 +128,13 @@ impl Process {
 
     /// Takes note of a fault: the first one counts. Its report goes to standard error.
     pub(super) fn lose(&self, code: CUresult, report: String) {
-        let none = self.lost.compare_exchange(0, code.0 as _, Ordering::AcqRel, Ordering::Acquire);
-        if none.is_ok() {
+        let mut first = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_none() {
             self.flush();
             eprintln!("cuda-emu: {code}: {report}");
-            *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+            *first = Some(report);
+            // Last, so that a thread that sees the code finds the report.
+            self.lost.store(code.0 as _, Ordering::Release);
         }
     }
 
