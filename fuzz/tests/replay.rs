@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use fuzz_checks::TARGETS;
 use libtest_mimic::{Arguments, Failed, Trial};
 use test_support::Rng;
+use test_support::corpus::{self, Input};
 use test_support::sample::{self, Effort};
 
 /// Numbers that are often at the end of a range, as bytes and as text.
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
         Trial::test("there_is_a_fuzzer_for_each_check", || failed(fuzzers())),
     ];
     for target in TARGETS {
-        let inputs = move || failed(corpus(target.name, target.check));
+        let inputs = move || failed(replay_corpus(target.name, target.check));
         trials.push(Trial::test(format!("corpus::{}", target.name), inputs));
     }
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -62,7 +63,7 @@ fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn corpus(name: &str, check: fn(&[u8])) -> Answer<()> {
+fn replay_corpus(name: &str, check: fn(&[u8])) -> Answer<()> {
     let copies = if sample::effort() == Effort::Deep { 2000 } else { 24 };
     let (count, failures) = replay(&folder().join("corpus").join(name), copies, check)?;
     println!("{name}: {count} inputs, {copies} changed copies of each");
@@ -72,28 +73,30 @@ fn corpus(name: &str, check: fn(&[u8])) -> Answer<()> {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
 }
 
-/// Gives all files of a folder and changed copies of them to a check: the number of files, and what went wrong with
-/// which.
+/// Gives all inputs of a folder and changed copies of them to a check: the number of inputs, and what went wrong with
+/// which. What has no file is kept in one.
 fn replay(folder: &Path, copies: usize, check: fn(&[u8])) -> Answer<(usize, Vec<String>)> {
-    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Answer<Vec<_>>>()?;
-    files.sort();
-    let inputs = files.iter().map(fs::read).collect::<Result<Vec<_>, _>>()?;
+    let inputs = corpus::read(folder)?;
+    let kept = |name: &str, data: &[u8]| {
+        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::write(&kept, data).map(|()| kept)
+    };
     let mut failures = Vec::new();
-    for (at, (file, data)) in files.iter().zip(&inputs).enumerate() {
-        failures.extend(wrong(data, check).map(|text| format!("{}: {text}", file.display())));
+    for (at, Input { name, is_packed, data }) in inputs.iter().enumerate() {
+        if let Some(text) = wrong(data, check) {
+            let file = if *is_packed { kept(name, data)? } else { folder.join(name) };
+            failures.push(format!("{}: {text}", file.display()));
+        }
         let mut rng = Rng::new(sample::seed() ^ at as u64);
         for copy in 0..copies {
-            let copied = changed(data, &inputs[rng.below(inputs.len())], &mut rng);
+            let copied = changed(data, &inputs[rng.below(inputs.len())].data, &mut rng);
             if let Some(text) = wrong(&copied, check) {
-                let name = file.file_name().unwrap_or_default().to_string_lossy();
-                let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{copy}"));
-                fs::write(&kept, copied)?;
-                failures.push(format!("{}: {text}", kept.display()));
+                let file = kept(&format!("{name}-{copy}"), &copied)?;
+                failures.push(format!("{}: {text}", file.display()));
             }
         }
     }
-    Ok((files.len(), failures))
+    Ok((inputs.len(), failures))
 }
 
 /// What is wrong with an input, if anything is.

@@ -9,6 +9,7 @@
     reason = "the tests that use it show what it is for"
 )]
 
+pub mod corpus;
 pub mod cost;
 pub mod failure;
 pub mod fatbin;

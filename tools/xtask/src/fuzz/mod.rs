@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use test_support::corpus;
 use xtask::{Error, root};
 
 use crate::process;
@@ -79,23 +80,13 @@ pub(crate) fn fuzz(request: &Request) -> Result<bool, Error> {
     Ok(clean)
 }
 
-/// Puts the inputs that are worth it into the corpus that is checked in. Inputs with a name there stay.
+/// Puts the inputs that are worth it into the pack that is checked in. Files beside it stay.
 fn replace(name: &str, out: &Path) -> Result<(), Error> {
     let control = fs::read_to_string(out.join("logs").join(format!("{name}.control")))?;
     let chosen = keep::selected(&control)?;
     let corpus = root().join("fuzz/corpus").join(name);
-    let files = chosen.iter().map(|path| Ok((path, fs::read(path)?)));
-    let files = files.collect::<Result<Vec<_>, Error>>()?;
-    for entry in fs::read_dir(&corpus)? {
-        let entry = entry?;
-        if !entry.file_name().to_string_lossy().starts_with("crash-") {
-            fs::remove_file(entry.path())?;
-        }
-    }
-    for (path, bytes) in files {
-        fs::write(corpus.join(path.file_name().unwrap_or_default()), bytes)?;
-    }
-    Ok(())
+    let inputs = chosen.iter().map(fs::read).collect::<Result<Vec<_>, _>>()?;
+    Ok(corpus::write_pack(&corpus, &inputs)?)
 }
 
 fn fuzzers() -> PathBuf {
@@ -166,8 +157,11 @@ fn pack(programs: &Path, names: &[String], bundle: &Path, strip: bool) -> Result
         if strip && !process::succeeds(Command::new("strip").arg(&copy))? {
             return Err(format!("strip failed on {}", copy.display()).into());
         }
-        let corpus = Path::new("corpus").join(name);
-        copy_folder(&root().join("fuzz").join(&corpus), &bundle.join(&corpus))?;
+        let folder = bundle.join("corpus").join(name);
+        fs::create_dir_all(&folder)?;
+        for input in corpus::read(&root().join("fuzz/corpus").join(name))? {
+            fs::write(folder.join(input.name), input.data)?;
+        }
     }
     copy_folder(&fuzzers().join("dictionaries"), &bundle.join("dictionaries"))?;
     let script = bundle.join("run.sh");
