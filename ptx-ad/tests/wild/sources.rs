@@ -12,6 +12,10 @@ use test_support::gzip;
 /// body's force on itself is a difference of numbers of 3e4, which f32 does not hold.
 const ELSEWHERE: [&str; 5] = ["target", ".git", "shared", "corpus", "compare"];
 
+/// A file with many texts, each after a line with its name.
+const GOLDEN: &str = "golden/ptx.txt.gz";
+const HEAD: &str = "//// ";
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
 }
@@ -24,7 +28,9 @@ fn files(folder: &Path, all: &mut Vec<PathBuf>) {
             if !ELSEWHERE.contains(&name.as_str()) {
                 files(&path, all);
             }
-        } else if [".cu", ".ptx", ".ptx.gz"].iter().any(|end| name.ends_with(end)) {
+        } else if [".cu", ".ptx", ".ptx.gz"].iter().any(|end| name.ends_with(end))
+            || path.ends_with(GOLDEN)
+        {
             all.push(path);
         }
     }
@@ -38,7 +44,14 @@ pub(crate) fn paths() -> Vec<String> {
         let path = path.strip_prefix(&root).map_or_else(|_| path.clone(), Path::to_path_buf);
         path.to_string_lossy().replace('\\', "/")
     };
+    let (packs, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|path| path.ends_with(GOLDEN));
     let mut all: Vec<String> = all.into_iter().map(relative).collect();
+    for pack in packs.into_iter().map(relative) {
+        let texts = fs::read(root.join(&pack)).and_then(|bytes| gzip::unpack(&bytes));
+        let texts = texts.unwrap_or_default();
+        let names = texts.lines().filter_map(|line| line.strip_prefix(HEAD));
+        all.extend(names.map(|name| format!("{pack}/{name}")));
+    }
     all.retain(|path| {
         !(path.ends_with(".cu")
             && (path.starts_with("geom-kernels/device/") || path.starts_with("tape/device/")))
@@ -56,8 +69,17 @@ pub(crate) fn without_folder(text: &str) -> String {
 
 /// Reads or compiles a file of [`paths`].
 pub(crate) fn read(name: &str) -> Result<String, String> {
-    let path = root().join(name);
+    let (file, own) = match name.split_once(".gz/") {
+        Some((pack, own)) => (format!("{pack}.gz"), Some(own)),
+        None => (name.to_owned(), None),
+    };
+    let path = root().join(file);
     let bytes = fs::read(&path).map_err(|error| error.to_string())?;
+    if let Some(own) = own {
+        let texts = gzip::unpack(&bytes).map_err(|error| error.to_string())?;
+        let found = texts.split(HEAD).find_map(|text| text.strip_prefix(own)?.strip_prefix('\n'));
+        return found.map(str::to_owned).ok_or_else(|| format!("no text {own}"));
+    }
     if name.ends_with(".gz") {
         return gzip::unpack(&bytes).map_err(|error| error.to_string());
     }

@@ -2,12 +2,11 @@
 //! in every run.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
 
 use nvrtc::{Arch, Cache, Nvrtc, Options, Program};
 use test_support::gzip;
 
-use super::{GROUPS, Group, PRELUDE, group};
+use super::{GROUPS, Group, HEAD, PACKED, PRELUDE, group};
 use test_harness::{
     Compiler, Failure, Outcome, TestResult, compilers, ensure, limited, spawn_self,
 };
@@ -87,30 +86,27 @@ fn architecture(compiler: &Compiler) -> Option<&'static str> {
     VERSIONS.iter().find(|(known, _)| *known == version).map(|(_, arch)| *arch)
 }
 
-/// Writes all variants to the folder that is named.
+/// Writes all variants to the file that is named.
 pub(super) fn all(mut arguments: impl Iterator<Item = String>) -> TestResult {
-    let folder = arguments.next().map(PathBuf::from);
-    let folder = folder.ok_or_else(|| Failure::new("--golden-ptx needs a folder"))?;
+    let file = arguments.next().ok_or_else(|| Failure::new("--golden-ptx needs a file"))?;
     let compilers = compilers().map_err(Failure::new)?;
-    for (version, arch) in VERSIONS {
-        let compiler = compilers.iter().find(|one| architecture(one) == Some(arch));
-        let compiler = compiler.ok_or_else(|| Failure::new(format!("no NVRTC {version:?}")))?;
-        for group in GROUPS {
-            for variant in group.variants.iter().filter(|one| one.name.ends_with(arch)) {
-                let text = compiled(compiler, group, variant.name)?;
-                // Another version of the compressor may pack the same text otherwise.
-                if variant.ptx().ok().as_ref() != Some(&text) {
-                    write(&folder.join(group.file(variant.name) + ".gz"), &gzip::pack(&text)?)?;
-                }
-            }
+    let mut texts = String::new();
+    for group in GROUPS {
+        for variant in group.variants {
+            let of =
+                |one: &&Compiler| architecture(one).is_some_and(|it| variant.name.ends_with(it));
+            let compiler = compilers.iter().find(of);
+            let text = group.file(variant.name);
+            let compiler = compiler.ok_or_else(|| Failure::new(format!("no NVRTC for {text}")))?;
+            texts += &format!("{HEAD}{text}\n{}", compiled(compiler, group, variant.name)?);
         }
     }
+    // Another version of the compressor may pack the same text otherwise.
+    if gzip::unpack(PACKED).ok().as_ref() != Some(&texts) {
+        std::fs::write(&file, gzip::pack(&texts)?)
+            .map_err(|error| Failure::new(format!("{file}: {error}")))?;
+    }
     Ok(())
-}
-
-fn write(file: &Path, bytes: &[u8]) -> TestResult {
-    std::fs::write(file, bytes)
-        .map_err(|error| Failure::new(format!("{}: {error}", file.display())))
 }
 
 /// The checked-in PTX is what the compiler makes of the checked-in sources.

@@ -1,11 +1,11 @@
 //! Exactness: what checked-in PTX computes, bit for bit, on every device.
 //!
-//! `cuda-emu/tests/suite/golden` holds the kernels, by group of instructions, and `cuda-emu/tests/suite/golden/ptx` what two
-//! compilers made of them, packed with gzip: optimised and not (`-G`),
+//! `cuda-emu/tests/suite/golden` holds the kernels, by group of instructions, and `cuda-emu/tests/suite/golden/ptx.txt.gz`
+//! what two compilers made of them: optimised and not (`-G`),
 //! without debug information. `cuda-emu/tests/suite/golden/h200.json` holds hashes of what they
 //! computed on the GPU that it names. Three things are done here with them:
-//! - `suite --golden-ptx cuda-emu/tests/suite/golden/ptx` compiles the kernels again. A group that is new
-//!   needs a line in `groups!`, and empty files to start with.
+//! - `suite --golden-ptx cuda-emu/tests/suite/golden/ptx.txt.gz` compiles the kernels again. A group that is
+//!   new needs a line in `groups!`.
 //! - `suite --record-goldens cuda-emu/tests/suite/golden/h200.json`, on a GPU, records what they compute.
 //! - The cases run the PTX on each tier of devices and compare.
 //!
@@ -18,6 +18,7 @@ mod record;
 mod run;
 
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 pub(crate) use inputs::word as input_word;
 pub(crate) use record::about;
@@ -35,13 +36,17 @@ struct Group {
 
 /// What a compiler made of a group.
 struct Variant {
+    group: &'static str,
     /// `opt` or `debug`, a dot, and the virtual architecture.
     name: &'static str,
-    packed: &'static [u8],
 }
 
 /// What all the kernels include.
 const PRELUDE: &str = include_str!("../../golden/prelude.cuh");
+
+/// The PTX of all variants, each after a line of [`HEAD`] and its name.
+const PACKED: &[u8] = include_bytes!("../../golden/ptx.txt.gz");
+const HEAD: &str = "//// ";
 
 /// The recording.
 const GOLDENS: &str = include_str!("../../golden/h200.json");
@@ -52,12 +57,7 @@ macro_rules! groups {
         const GROUPS: &[Group] = &[$(Group {
             name: stringify!($group),
             source: include_str!(concat!("../../golden/", stringify!($group), ".cu")),
-            variants: &[$(Variant {
-                name: $variant,
-                packed: include_bytes!(
-                    concat!("../../golden/ptx/", stringify!($group), ".", $variant, ".ptx.gz")
-                ),
-            }),+],
+            variants: &[$(Variant { group: stringify!($group), name: $variant }),+],
         }),+];
 
         fn of_groups() -> Vec<Case> {
@@ -132,14 +132,20 @@ fn group(name: &str) -> Result<&'static Group, Failure> {
 }
 
 impl Group {
-    /// The name of a variant's text, and of its file but for the ending `.gz`.
+    /// The name of a variant's text.
     fn file(&self, variant: &str) -> String {
         format!("{}.{variant}.ptx", self.name)
     }
 }
 
 impl Variant {
-    fn ptx(&self) -> Result<String, Failure> {
-        Ok(gzip::unpack(self.packed)?)
+    fn ptx(&self) -> Result<&'static str, Failure> {
+        static TEXTS: OnceLock<Result<String, String>> = OnceLock::new();
+        let texts = TEXTS.get_or_init(|| gzip::unpack(PACKED).map_err(|error| error.to_string()));
+        let texts = texts.as_deref().map_err(|error| Failure::new(error.clone()))?;
+        let head = format!("{HEAD}{}.{}.ptx\n", self.group, self.name);
+        let (_, text) =
+            texts.split_once(&head).ok_or_else(|| Failure::new(format!("no text {head}")))?;
+        Ok(text.split(HEAD).next().unwrap_or(text))
     }
 }

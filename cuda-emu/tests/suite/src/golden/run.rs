@@ -86,7 +86,7 @@ pub(super) fn check(device: &TestDevice, group: &Group) -> TestResult {
     for variant in group.variants {
         let file = group.file(variant.name);
         let golden = &goldens["files"][&file];
-        let hash = sha256(&variant.ptx()?);
+        let hash = sha256(variant.ptx()?);
         let stale = golden["sha256"].as_str().is_some_and(|golden| golden != hash);
         if stale {
             wrong.push(format!("{file}: stale golden: record again"));
