@@ -38,13 +38,7 @@ static FILES: &[(&str, &[Entry])] = &[
     ("Profilers", super::profiler::TABLE),
     ("Tangents (functions of this device alone)", super::tangents::TABLE),
     ("Variants for per-thread default streams", super::per_thread::TABLE),
-    ("Not supported", super::unsupported::arrays::TABLE),
-    ("Not supported", super::unsupported::contexts::TABLE),
-    ("Not supported", super::unsupported::diagnostics::TABLE),
-    ("Not supported", super::unsupported::graphs::TABLE),
-    ("Not supported", super::unsupported::kernels::TABLE),
-    ("Not supported", super::unsupported::memory::TABLE),
-    ("Not supported", super::unsupported::sharing::TABLE),
+    ("Not supported", super::unsupported::TABLE),
     ("Not supported", super::unsupported::other_headers::TABLE),
 ];
 

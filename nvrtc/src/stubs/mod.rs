@@ -15,30 +15,145 @@ pub(crate) const PRELUDE: &str = include_str!("prelude.h");
 /// In place of a header whose contents NVRTC has built in, the prelude has, or only host code uses.
 const EMPTY: &str = "// What device code uses of this header is declared without it.\n";
 
+const ASSERT_H: &str = r"// Without a guard: each #include takes NDEBUG as it is then. The assertion is NVRTC's own.
+#undef assert
+#ifdef NDEBUG
+#define assert(e) (static_cast<void>(0))
+#else
+#define assert(e) ((e) ? static_cast<void>(0) : __assertfail(#e, __FILE__, __LINE__, __PRETTY_FUNCTION__, sizeof(char)))
+#endif
+";
+
+const CSTDDEF_H: &str = r"#ifndef CUDA_SAFE_CSTDDEF
+#define CUDA_SAFE_CSTDDEF
+#include <stddef.h>
+namespace std {
+using ::size_t;
+using ::ptrdiff_t;
+using ::max_align_t;
+#if __cplusplus >= 201103L
+typedef decltype(nullptr) nullptr_t;
+#endif
+}
+#endif
+";
+
+const CSTDIO_H: &str = r"#ifndef CUDA_SAFE_CSTDIO
+#define CUDA_SAFE_CSTDIO
+#include <stdio.h>
+namespace std {
+using ::size_t;
+using ::FILE;
+using ::printf;
+}
+#endif
+";
+
+const CSTDLIB_H: &str = r"#ifndef CUDA_SAFE_CSTDLIB
+#define CUDA_SAFE_CSTDLIB
+#include <stdlib.h>
+namespace std {
+using ::size_t;
+using ::malloc;
+using ::free;
+using ::abs;
+using ::labs;
+using ::llabs;
+}
+#endif
+";
+
+const CSTRING_H: &str = r"#ifndef CUDA_SAFE_CSTRING
+#define CUDA_SAFE_CSTRING
+#include <string.h>
+namespace std {
+using ::size_t;
+using ::memcpy;
+using ::memset;
+}
+#endif
+";
+
+const CTIME_H: &str = r"#ifndef CUDA_SAFE_CTIME
+#define CUDA_SAFE_CTIME
+#include <time.h>
+namespace std {
+using ::size_t;
+using ::clock_t;
+using ::clock;
+using ::time_t;
+}
+#endif
+";
+
+const STDDEF_H: &str = r"// NULL, size_t, ptrdiff_t and wchar_t are NVRTC's own.
+#ifndef CUDA_SAFE_STDDEF_H
+#define CUDA_SAFE_STDDEF_H
+#undef offsetof
+// The compiler's intrinsic: NVRTC has no __builtin_offsetof.
+#define offsetof(type, member) ((size_t)__INTADDR__(&(((type*)0)->member)))
+typedef struct {
+    long long integer __attribute__((aligned(16)));
+} max_align_t;
+#endif
+";
+
+const STDIO_H: &str = r"// printf is NVRTC's own; the other functions are the host's.
+#ifndef CUDA_SAFE_STDIO_H
+#define CUDA_SAFE_STDIO_H
+typedef struct CudaSafeFile FILE;
+#define EOF (-1)
+#define BUFSIZ 8192
+#define SEEK_SET 0
+#define SEEK_CUR 1
+#define SEEK_END 2
+#endif
+";
+
+const STDLIB_H: &str = r"// malloc, free and abs are NVRTC's own; the other functions are the host's.
+#ifndef CUDA_SAFE_STDLIB_H
+#define CUDA_SAFE_STDLIB_H
+#define EXIT_SUCCESS 0
+#define EXIT_FAILURE 1
+#define RAND_MAX 2147483647
+#endif
+";
+
+const STRING_H: &str = r"// memcpy and memset are NVRTC's own; the other functions are the host's.
+";
+
+const TIME_H: &str = r"// clock and clock_t are NVRTC's own; time_t is the type of libcu++.
+#ifndef CUDA_SAFE_TIME_H
+#define CUDA_SAFE_TIME_H
+typedef long long time_t;
+#define CLOCKS_PER_SEC 1000000L
+#endif
+";
+
 /// The headers' names and texts.
 const STUBS: [(&str, &str); 48] = [
-    ("assert.h", include_str!("assert.h")),
+    ("assert.h", ASSERT_H),
     ("float.h", include_str!("float.h")),
     ("limits.h", include_str!("limits.h")),
     ("math.h", include_str!("math.h")),
     ("stdbool.h", EMPTY),
     ("stdarg.h", EMPTY),
-    ("stddef.h", include_str!("stddef.h")),
+    ("stddef.h", STDDEF_H),
     ("stdint.h", include_str!("stdint.h")),
-    ("stdio.h", include_str!("stdio.h")),
-    ("stdlib.h", include_str!("stdlib.h")),
-    ("string.h", include_str!("string.h")),
-    ("time.h", include_str!("time.h")),
+    ("stdio.h", STDIO_H),
+    ("stdlib.h", STDLIB_H),
+    ("string.h", STRING_H),
+    ("time.h", TIME_H),
     ("cassert", "#include <assert.h>\n"),
     ("cfloat", "#include <float.h>\n"),
     ("climits", "#include <limits.h>\n"),
     ("cmath", include_str!("cmath.h")),
-    ("cstddef", include_str!("cstddef.h")),
+    ("cstddef", CSTDDEF_H),
     ("cstdint", include_str!("cstdint.h")),
-    ("cstdio", include_str!("cstdio.h")),
-    ("cstdlib", include_str!("cstdlib.h")),
-    ("cstring", include_str!("cstring.h")),
-    ("ctime", include_str!("ctime.h")),
+    ("cstdio", CSTDIO_H),
+    ("cstdlib", CSTDLIB_H),
+    ("cstring", CSTRING_H),
+    ("ctime", CTIME_H),
     ("cuda.h", include_str!("cuda.h")),
     ("cuda_runtime.h", EMPTY),
     ("cuda_runtime_api.h", EMPTY),

@@ -1,1 +1,0 @@
-// memcpy and memset are NVRTC's own; the other functions are the host's.
