@@ -65,6 +65,35 @@ pub(crate) fn driver() -> &'static Driver {
     DRIVER.get_or_init(|| unsafe { Driver::from_resolver(&cuda_emu::resolve) })
 }
 
+/// Runs the rest of a test, whose name is given, in a process of its own.
+macro_rules! apart {
+    ($test:ident) => {
+        if $crate::common::has_run_apart(concat!(module_path!(), "::", stringify!($test))) {
+            return;
+        }
+    };
+}
+
+/// The variable that is set in the process of a test.
+const APART: &str = "EMU_TEST_APART";
+
+/// Returns whether another process has run the test, which passed: this program again, where it returns `false`.
+pub(crate) fn has_run_apart(path: &str) -> bool {
+    if std::env::var_os(APART).is_some() {
+        return false;
+    }
+    // Without the crate's name.
+    let test = path.split_once("::").map_or(path, |(_, test)| test);
+    let output = std::process::Command::new(std::env::current_exe().expect("a path"))
+        .args(["--exact", test, "--nocapture"])
+        .env(APART, test)
+        .output()
+        .expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    true
+}
+
 /// Calls a function of the driver and gives its code.
 macro_rules! call {
     ($name:ident($($argument:expr),* $(,)?)) => {
@@ -95,7 +124,7 @@ macro_rules! fails {
     };
 }
 
-pub(crate) use {call, fails, ok};
+pub(crate) use {apart, call, fails, ok};
 
 pub(crate) const SUCCESS: CUresult = CUresult::CUDA_SUCCESS;
 
