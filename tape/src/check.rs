@@ -13,24 +13,24 @@ use crate::element::{Differentiable, FloatType};
 use crate::seeds::Seeds;
 use crate::tape::Tape;
 
-/// Derivatives of outputs (rows) by inputs (columns), in double precision.
+/// Derivatives of outputs (rows) with respect to inputs (columns), in double precision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Jacobian {
     columns: usize,
     entries: Vec<f64>,
 }
 
-/// How two Jacobians compare.
+/// The comparison of two Jacobians.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Comparison {
     /// The largest difference of two entries, relative to the largest entry.
     pub error: f64,
-    /// Where: row and column.
+    /// The row and column of that difference.
     pub at: (usize, usize),
     /// How many entries were compared.
     pub compared: usize,
-    /// How many were left out: the function is not smooth around them.
+    /// How many entries were left out, because the function is not smooth around them.
     pub skipped: usize,
 }
 
@@ -58,7 +58,7 @@ impl Jacobian {
         self.entries.chunks_exact(self.columns.max(1))
     }
 
-    /// Compares with another; entries whose row and column `skip` says are left out, and counted.
+    /// Compares with another Jacobian. Entries whose row and column satisfy `skip` are left out and counted.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if their shapes differ.
@@ -81,7 +81,7 @@ impl Jacobian {
             comparison.compared += 1;
             let difference = (one - other).abs();
             let error = if difference == 0.0 { 0.0 } else { difference / largest };
-            // A NaN is an error, too.
+            // A NaN counts as an error.
             if error > comparison.error || error.is_nan() {
                 (comparison.error, comparison.at) = (error, at);
             }
@@ -97,7 +97,7 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// Returns the Jacobian that a tape gives: one backward pass for each number in `output`. `input` is watched.
+/// Returns the Jacobian by a tape: one backward pass for each number in `output`. `input` is watched.
 ///
 /// # Errors
 /// As [`Tape::backward_with`] and [`Tape::gradient`].
@@ -134,11 +134,11 @@ where
 
 /// Returns the Jacobian by central differences: each number of `input` is moved by `step` to both sides.
 ///
-/// `evaluate` computes the outputs. `input` is as before afterwards, also if `evaluate` returns an error or panics.
+/// `evaluate` computes the outputs. `input` is restored afterwards, also if `evaluate` returns an error or panics.
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if `evaluate` returns another number of outputs than in
-/// the first call; otherwise those of `evaluate`, and of the driver.
+/// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if `evaluate` returns another number of outputs than in the
+/// first call; otherwise the errors of `evaluate` and of the driver.
 pub fn differences<T>(
     stream: &Stream,
     input: &mut DeviceBuffer<T>,
@@ -152,7 +152,7 @@ where
     let mut moved = Moved { stream, input, host, is_moved: false };
     let columns = columns(&mut moved, step, &mut evaluate);
     let restored = moved.restore();
-    // The first error is the cause.
+    // The error of the columns came first, before that of restoring the input.
     let columns = columns?;
     restored?;
     let rows = columns.first().map_or(0, Vec::len);
@@ -188,7 +188,7 @@ where
             Ok((moved_to, given))
         };
         let (right, left) = (side(step)?, side(-step)?);
-        // The step does not include the part that was rounded away.
+        // The width is the difference of the rounded points.
         let width = right.0 - left.0;
         let column = right.1.iter().zip(&left.1).map(|(right, left)| (right - left) / width);
         columns.push(column.collect::<Vec<f64>>());
@@ -207,7 +207,7 @@ struct Moved<'a, T: NoUninit> {
 
 impl<T: NoUninit> Moved<'_, T> {
     fn upload(&mut self, host: &[T]) -> Result<&DeviceBuffer<T>> {
-        // Also if the upload fails: it may have written a part.
+        // This is set first, because a failed upload may have written a part.
         self.is_moved = true;
         self.input.upload(self.stream, host)?;
         Ok(self.input)
@@ -223,7 +223,7 @@ impl<T: NoUninit> Moved<'_, T> {
 
 impl<T: NoUninit> Drop for Moved<'_, T> {
     fn drop(&mut self) {
-        // Only a panic leaves something to do here, and it says more than this error.
+        // After a panic the error is ignored: the panic says more.
         let _ = self.restore();
     }
 }
@@ -248,7 +248,7 @@ fn value(bytes: &[u8], real: FloatType) -> f64 {
     }
 }
 
-/// Moves a number among bytes, and says where it is then.
+/// Moves a number among bytes, and returns its new value.
 fn shift(bytes: &mut [u8], real: FloatType, number: usize, by: f64) -> f64 {
     let at = number * real.size();
     let Some(place) = bytes.get_mut(at..at + real.size()) else { return f64::NAN };

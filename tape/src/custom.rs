@@ -22,32 +22,32 @@ use crate::variable::{Watched, memory_of};
 
 /// An operation whose adjoint is Rust.
 pub trait CustomOp: Send + 'static {
-    /// Returns its name in messages.
+    /// Returns the operation's name for messages.
     fn name(&self) -> &str;
 
-    /// Enqueues the adjoint on [`Adjoint::stream`]: adds to the gradients of the memory that was read, from those of
-    /// the memory that was written. The adjoint need not clear the gradients of overwritten memory: the tape assumes
-    /// that they are used up (unless the memory was read, too).
+    /// Enqueues the adjoint on [`Adjoint::stream`]: reads the gradients of the memory that the forward wrote, and
+    /// adds to the gradients of the memory that it read. The adjoint need not clear the gradients of overwritten
+    /// memory, unless the forward also read that memory.
     ///
     /// # Errors
-    /// Whatever ends the pass.
+    /// Any error ends the pass.
     fn backward(&mut self, pass: &mut Adjoint<'_>) -> Result<()>;
 
-    /// For deterministic tapes: how often kernels of the adjoint call `grad_add` at most. `None`, if the
-    /// adjoint does not give the same bits each time; such a tape refuses it then.
+    /// Returns the largest number of calls of `grad_add` by the adjoint's kernels, for deterministic tapes. `None` if
+    /// the adjoint does not give the same bits each time; a deterministic tape then refuses the operation.
     fn log(&self) -> Option<usize> {
         None
     }
 }
 
-/// The number of the next operation: an operation refuses handles of others.
+/// The id of the next operation. An operation refuses handles of others.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Memory that a custom operation uses, named when it is recorded, and accessible in its adjoint.
+/// Memory that a custom operation declares when it is recorded, and that its adjoint can access.
 pub struct Handle<T> {
     at: usize,
     of: u64,
-    // Invariant, since adjoints read and write the memory by copies of a handle.
+    // The marker makes `T` invariant: adjoints read and write the memory through copies of a handle.
     marker: PhantomData<fn(T) -> T>,
 }
 
@@ -65,7 +65,7 @@ impl<T> fmt::Debug for Handle<T> {
     }
 }
 
-/// Records a custom operation: says which memory it uses, then runs its forward.
+/// Records a custom operation: declares the memory that it uses, then runs its forward.
 ///
 /// ```no_run
 /// # use cuda_safe::{DeviceBuffer, Result};
@@ -96,8 +96,8 @@ impl<'a> CustomBuilder<'a> {
         Self { id: NEXT.fetch_add(1, Ordering::Relaxed), recorder, uses: Vec::new() }
     }
 
-    /// Declares that the forward reads this, and that its gradient may be wanted. `value` says which value the adjoint
-    /// reads.
+    /// Declares that the forward reads this memory, whose gradient may be wanted. `value` says which value the
+    /// adjoint reads.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the recording is too long.
@@ -109,8 +109,8 @@ impl<'a> CustomBuilder<'a> {
         self.named(memory_of(what)?, T::ELEMENT, Effect::Reads, value, true)
     }
 
-    /// Declares that the forward reads this, which has no gradient, and that the adjoint reads it too: indices, flags.
-    /// It is an error if it depends on something watched.
+    /// Declares that the forward and the adjoint read this memory, which has no gradient: indices, flags. It is an
+    /// error if it depends on something watched.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -122,8 +122,8 @@ impl<'a> CustomBuilder<'a> {
         self.named(what.into(), element, Effect::Reads, Primal::Entry, false)
     }
 
-    /// Declares that the forward reads this, which has no gradient, and that the adjoint does not. It is an error if it
-    /// depends on something watched.
+    /// Declares that the forward reads this memory, which has no gradient, and that the adjoint does not read it. It
+    /// is an error if it depends on something watched.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -150,7 +150,7 @@ impl<'a> CustomBuilder<'a> {
         Ok(())
     }
 
-    /// Declares that the forward overwrites all of this.
+    /// Declares that the forward overwrites all of this memory.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -161,7 +161,7 @@ impl<'a> CustomBuilder<'a> {
         self.named(memory_of(what)?, T::ELEMENT, Effect::Overwrites, Primal::None, true)
     }
 
-    /// Declares that the forward overwrites all of this, and that the adjoint reads the written values.
+    /// Declares that the forward overwrites all of this memory, and that the adjoint reads the written values.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -172,8 +172,8 @@ impl<'a> CustomBuilder<'a> {
         self.named(memory_of(what)?, T::ELEMENT, Effect::Overwrites, Primal::Exit, true)
     }
 
-    /// Declares that the forward overwrites all of this, which has no gradient: indices, flags. The adjoint does not
-    /// read it.
+    /// Declares that the forward overwrites all of this memory, which has no gradient: indices, flags. The adjoint
+    /// does not read it.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -185,8 +185,8 @@ impl<'a> CustomBuilder<'a> {
         self.named(what.into(), element, Effect::Overwrites, Primal::None, false).map(drop)
     }
 
-    /// Declares that the forward overwrites all of this, which has no gradient, and that the adjoint reads the written
-    /// values.
+    /// Declares that the forward overwrites all of this memory, which has no gradient, and that the adjoint reads the
+    /// written values.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -198,7 +198,7 @@ impl<'a> CustomBuilder<'a> {
         self.named(what.into(), element, Effect::Overwrites, Primal::Exit, false)
     }
 
-    /// Declares that the forward computes this from its old contents: the adjoint replaces its gradient.
+    /// Declares that the forward computes this memory from its old contents: the adjoint replaces its gradient.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -210,7 +210,7 @@ impl<'a> CustomBuilder<'a> {
         self.named(memory_of(what)?, T::ELEMENT, Effect::Updates, value, true)
     }
 
-    /// Declares that the forward adds to this: the adjoint reads its gradient, and must not change it.
+    /// Declares that the forward adds to this memory: the adjoint reads its gradient, and must not change it.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
@@ -238,17 +238,17 @@ impl<'a> CustomBuilder<'a> {
         let recording = &mut *self.recorder.recording;
         let mut used = recording.own_use(view.allocation(), view.byte_range(), element, effect)?;
         used.active = active;
-        // The adjoint asks for a copy itself where it wants to write.
+        // The value is not copied for an adjoint that writes: such an adjoint makes its own copy.
         used.value = if matches!(value, Primal::EntryPrivate) { Primal::Entry } else { value };
         self.uses.push(used);
         Ok(Handle { at: self.uses.len() - 1, of: self.id, marker: PhantomData })
     }
 
-    /// Runs the forward, and remembers the operation if gradients come through it.
+    /// Runs the forward, and records the operation if gradients flow through it.
     ///
     /// # Errors
-    /// A value that depends on something watched is written to memory without a gradient; a deterministic tape refuses
-    /// the operation; the errors of the forward.
+    /// A value that depends on something watched is written to memory without a gradient, or a deterministic tape
+    /// refuses the operation. Also the errors of the forward.
     pub fn run(self, op: impl CustomOp, forward: impl FnOnce(&Stream) -> Result<()>) -> Result<()> {
         self.run_with(|stream, _| forward(stream).map(|()| op))
     }
@@ -299,7 +299,7 @@ impl fmt::Debug for CustomBuilder<'_> {
     }
 }
 
-/// The input of an adjoint of a custom operation.
+/// The input of a custom operation's adjoint.
 pub struct Adjoint<'a> {
     id: u64,
     recording: &'a Recording,
@@ -317,16 +317,17 @@ impl Adjoint<'_> {
         self.stream
     }
 
-    /// Returns whether the gradient of what was read is wanted; or whether one has come to what was written.
+    /// Returns whether the gradient of memory that the forward read is wanted, or whether memory that it wrote has a
+    /// gradient.
     #[must_use]
     pub fn wants<T>(&self, what: Handle<T>) -> bool {
         self.place(what).is_ok_and(|place| place.buffer != NONE)
     }
 
-    /// Returns what some memory held before the forward, or behind it, as was asked for when it was recorded.
+    /// Returns the value of some memory before or after the forward, as was declared when it was recorded.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if no value was asked for.
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if no value was declared.
     pub fn value<T: Copy + 'static>(&self, what: Handle<T>) -> Result<Saved<'_, T>> {
         self.place(what)?;
         let used = self.uses.get(what.at).filter(|used| !matches!(used.value, Primal::None));
@@ -336,19 +337,19 @@ impl Adjoint<'_> {
         Ok(Saved::new(self.recording.place_of_value(used)?))
     }
 
-    /// Returns a gradient as an argument of kernels: its address, or null if it is not wanted, or zero. Kernels
-    /// may read it and write it. Memory recorded twice has one gradient: another handle's gradient may be the same
-    /// memory, and kernels that add to both must use atomics.
+    /// Returns a gradient as an argument of kernels: its address, or null if it is not wanted or zero. Kernels may
+    /// read and write it. Memory recorded twice has one gradient, so two handles may give the same memory; kernels
+    /// that add to both must use atomics.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the handle is another operation's.
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the handle belongs to another operation.
     pub fn gradient<T: Differentiable>(&self, what: Handle<T>) -> Result<Gradient<'_, T>> {
         let place = self.place(what)?;
         let buffer = self.buffers.get(place.buffer as usize);
         Ok(Gradient { buffer, place, marker: PhantomData })
     }
 
-    /// Returns a gradient for writing, for example by copies; `None` if it is not wanted, or zero.
+    /// Returns a gradient for writing, for example by copies; `None` if it is not wanted or zero.
     ///
     /// # Errors
     /// As [`gradient`](Self::gradient).
@@ -366,7 +367,7 @@ impl Adjoint<'_> {
         known.ok_or_else(|| Error::invalid("the handle is of another operation"))
     }
 
-    /// Returns the frame, for kernels that use `geom/tape.cuh`: without grid and block, with the log of a
+    /// Returns the frame for kernels that use `geom/tape.cuh`: it has no grid and block, but the log of a
     /// deterministic tape.
     #[must_use]
     pub fn frame(&self) -> impl KernelArg<Abi = Frame> + Copy + fmt::Debug {
@@ -393,24 +394,24 @@ impl<T> Clone for Gradient<'_, T> {
     }
 }
 
-// Recorded launches are refused two of the same memory.
+// `Copy` is harmless: recorded launches refuse two arguments with the same memory.
 impl<T> Copy for Gradient<'_, T> {}
 
 impl<'a, T: Differentiable> Gradient<'a, T> {
-    /// Returns whether there is none: it is not wanted, or zero.
+    /// Returns whether the pointer is null: the gradient is not wanted, or zero.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.buffer.is_none()
     }
 
-    /// Returns the elements, to be read; `None` if there is none.
+    /// Returns the elements for reading; `None` if the pointer is null.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the recorded memory was no whole number of
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the recorded memory is not a whole number of
     /// elements.
     pub fn as_slice(&self) -> Result<Option<DeviceSlice<'a, T::Gradient>>> {
         let Some(buffer) = self.buffer else { return Ok(None) };
-        // SAFETY: any bits are a `T::Gradient`, which is Pod.
+        // SAFETY: any bits are a valid `T::Gradient`, which is Pod.
         unsafe { buffer.allocation().view(self.place.range()) }.map(Some)
     }
 }
@@ -421,7 +422,7 @@ impl<T> fmt::Debug for Gradient<'_, T> {
     }
 }
 
-// SAFETY: the kernel reaches the gradient, which is reported; nothing through a null pointer.
+// SAFETY: the kernel reaches only the gradient, which is reported, and nothing through a null pointer.
 unsafe impl<T> KernelArg for Gradient<'_, T> {
     type Abi = u64;
     const TYPE: ArgType = ArgType::value::<u64>();
@@ -469,7 +470,8 @@ impl Pass<'_> {
         };
         op.backward(&mut adjoint)?;
         if let Some(message) = self.recording.missing_value(step as usize) {
-            // By the operation itself or another thread: it may have read what is new.
+            // The operation itself or another thread has overwritten the value: the adjoint may have read the new
+            // one.
             return Err(Error::invalid(message).with_hint(
                 "what a recorded operation has read must stay until the pass has returned",
             ));
@@ -482,7 +484,7 @@ impl Pass<'_> {
 }
 
 impl Recording {
-    /// Returns whether gradients come through what uses this memory so.
+    /// Returns whether gradients flow through an operation with these uses.
     fn comes_through_custom(&self, uses: &mut [Use]) -> Result<bool> {
         let mut through = false;
         for used in uses {

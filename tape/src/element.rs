@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 use cuda_safe::vector;
 
-/// A type of real numbers.
+/// A floating-point type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FloatType {
     /// `float`; its gradient too.
@@ -36,25 +36,25 @@ impl FloatType {
         }
     }
 
-    /// Returns how many times the size of a number its gradient has.
+    /// Returns the ratio of the size of a gradient to the size of its number.
     pub(crate) const fn widening(self) -> usize {
         self.gradient().size() / self.size()
     }
 }
 
-/// The elements behind a pointer: their size, and the type of the real numbers in them.
+/// The elements of a pointer: their size, and the type of the real numbers in them.
 ///
-/// The gradient of an element has its layout, with `float` for 16-bit floats. Its parts that are not real (indices,
-/// flags) have bytes there too, which stay zero.
+/// The gradient of an element has its layout, with `float` for 16-bit floats. Members that are not real (indices,
+/// flags) keep their bytes, which stay zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Element {
     pub(crate) size: usize,
     pub(crate) real: Option<FloatType>,
-    /// Whether members that are no numbers may lie between the numbers.
+    /// Whether members that are not real may lie between the numbers.
     pub(crate) mixed: bool,
-    /// Bit i: whether the i-th part of a number's size is a number. 0 if this was not said.
+    /// Bit i is set if the i-th part, of a number's size, is a number. 0 if the offsets are unknown.
     pub(crate) numbers: u64,
-    /// Whether numbers were said to lie where none can.
+    /// Whether offsets were given at which no number can lie.
     pub(crate) misplaced: bool,
 }
 
@@ -68,22 +68,23 @@ impl Element {
     /// `__nv_bfloat16`.
     pub const BF16: Self = Self::vector(FloatType::Bf16, 1);
 
-    /// Describes `count` numbers one after the other, such as `float3`.
+    /// Describes `count` consecutive numbers, such as `float3`.
     #[must_use]
     pub const fn vector(real: FloatType, count: usize) -> Self {
         Self::of(real.size() * count, Some(real), false)
     }
 
-    /// Describes a structure of `size` bytes whose real members all are of one type; other members may lie
-    /// between them. Structures with 16-bit floats consist of nothing else. [`gradcheck`](crate::gradcheck()) needs
-    /// [`numbers_at`](Self::numbers_at), too.
+    /// Describes a structure of `size` bytes whose real members are all of one type; other members may lie between
+    /// them. Structures with 16-bit floats have no other members. [`gradcheck`](crate::gradcheck()) also needs
+    /// [`numbers_at`](Self::numbers_at).
     #[must_use]
     pub const fn structure(size: usize, real: FloatType) -> Self {
         Self::of(size, Some(real), true)
     }
 
-    /// Says where the real members of a [`structure`](Self::structure) lie, in bytes. Each is aligned to its size, and is
-    /// among the first 64 members of that size. Other offsets are an error when an operation is registered.
+    /// Sets the offsets of the real members of a [`structure`](Self::structure), in bytes. Each is aligned to its
+    /// size, and is among the first 64 members of that size. Other offsets are an error when an operation is
+    /// registered.
     ///
     /// ```
     /// use cuda_tape::{Element, FloatType};
@@ -114,7 +115,7 @@ impl Element {
         Self { size, real, mixed, numbers: 0, misplaced: false }
     }
 
-    /// Returns `count` of them, one behind the other.
+    /// Returns `count` consecutive elements as one.
     const fn repeated(mut self, count: usize) -> Self {
         let (one, each) = (self.numbers, self.size);
         (self.size, self.numbers) = (each * count, 0);
@@ -143,7 +144,7 @@ impl Element {
         self.size
     }
 
-    /// Returns the type of the real numbers in it.
+    /// Returns the type of the real numbers in the element.
     #[must_use]
     pub const fn real(self) -> Option<FloatType> {
         self.real
@@ -153,7 +154,7 @@ impl Element {
 /// A type of elements that gradients can be taken with respect to.
 ///
 /// # Safety
-/// `ELEMENT` describes the type, and `Gradient` has its layout with `f32` in the place of 16-bit floats.
+/// `ELEMENT` describes the type, and `Gradient` has its layout with `f32` instead of 16-bit floats.
 #[diagnostic::on_unimplemented(
     message = "there are no gradients of `{Self}`",
     note = "for a `#[repr(C)]` structure of your own, `unsafe impl cuda_tape::Differentiable`"
@@ -161,13 +162,13 @@ impl Element {
 pub unsafe trait Differentiable: Copy + 'static {
     /// The type of an element's gradient.
     type Gradient: Pod;
-    /// The kind of the type.
+    /// The description of the type.
     const ELEMENT: Element;
 }
 
 macro_rules! differentiable {
     ($($type:ty => $gradient:ty, $element:expr;)+) => {$(
-        // SAFETY: numbers one after the other, and as many of the gradient's type.
+        // SAFETY: consecutive numbers, and as many of the gradient's type.
         unsafe impl Differentiable for $type {
             type Gradient = $gradient;
             const ELEMENT: Element = $element;
@@ -190,7 +191,7 @@ differentiable! {
     half::bf16 => f32, Element::BF16;
 }
 
-// SAFETY: an array is its elements, one after the other.
+// SAFETY: an array is its elements, consecutively.
 unsafe impl<T: Differentiable, const N: usize> Differentiable for [T; N]
 where
     [T::Gradient; N]: Pod,

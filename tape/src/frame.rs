@@ -1,4 +1,4 @@
-//! The frame, which adjoints get besides parameters and gradients: `geom::tape::Frame`.
+//! The frame, which adjoints get in addition to parameters and gradients: `geom::tape::Frame`.
 
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::{DeviceRepr, Dim3, LaunchConfig};
@@ -6,9 +6,9 @@ use cuda_safe::{DeviceRepr, Dim3, LaunchConfig};
 /// The version of the binary interface between the tape and adjoints.
 pub const ABI: u32 = 1;
 
-/// A primal stores nothing, and only returns the memory that it needs.
+/// The primal stores nothing, and only returns how much memory it needs.
 pub const COUNT: u32 = 1;
-/// Threads of the adjoint that have finished are marked.
+/// Some threads of the adjoint have finished, and are marked.
 pub const RESUME: u32 = 2;
 /// Sums go to the log.
 pub const DETERMINISTIC: u32 = 4;
@@ -23,29 +23,29 @@ pub struct Frame {
     pub flags: u32,
     /// The grid of the forward launch.
     pub fwd_grid: [u32; 3],
-    /// Its block.
+    /// The block of the forward launch.
     pub fwd_block: [u32; 3],
-    /// Its dynamic shared memory.
+    /// The dynamic shared memory of the forward launch.
     pub fwd_shared: u32,
-    /// The gradient of a number passed by value has 2 to this many partial sums.
+    /// The base-2 logarithm of the number of partial sums for the gradient of a number passed by value.
     pub partials_log2: u32,
     /// The tape memory that the primal has written.
     pub tape: u64,
-    /// Its size.
+    /// The size of `tape`.
     pub tape_bytes: u64,
     /// Memory that lives as long as the launch.
     pub scratch: u64,
-    /// Its size.
+    /// The size of `scratch`.
     pub scratch_bytes: u64,
-    /// Where a deterministic tape's summands go.
+    /// The log for the summands of a deterministic tape.
     pub log: u64,
-    /// Its size.
+    /// The size of `log`.
     pub log_bytes: u64,
     /// The status of the pass; null if nothing in it can raise one.
     pub status: u64,
-    /// Gradient parameters to be stored to, not added to.
+    /// A bit for each gradient parameter that is stored to, not added to (ASSIGN).
     pub assign: u64,
-    /// Gradient parameters that need not be cleared.
+    /// A bit for each gradient parameter that need not be cleared (DROP).
     pub drop: u64,
     /// Zero.
     pub reserved: [u64; 2],
@@ -55,7 +55,7 @@ pub struct Frame {
 unsafe impl DeviceRepr for Frame {}
 
 impl Frame {
-    /// Of a forward launch; everything else is zero.
+    /// Creates the frame of a forward launch; all other fields are zero.
     pub(crate) fn of(launch: &LaunchConfig) -> Self {
         let of = |extent: Dim3| [extent.x, extent.y, extent.z];
         Self {
@@ -68,7 +68,7 @@ impl Frame {
     }
 }
 
-// Generated adjoints have the frame's layout from another crate.
+// `ptx-ad` declares the frame's offsets for generated adjoints; these assertions compare them.
 const _: () = {
     use std::mem::offset_of;
     assert!(ABI == 1 && size_of::<Frame>() == ptx_ad::abi::FRAME_BYTES);
@@ -91,9 +91,9 @@ const _: () = {
 #[repr(C)]
 pub(crate) struct Status {
     pub(crate) code: u32,
-    /// In KiB.
+    /// The scratch memory that is needed, in KiB.
     pub(crate) need: u32,
-    /// The action of the plan that has raised it, from 1.
+    /// The action of the plan that has raised the status, counted from 1.
     pub(crate) step: u32,
     pub(crate) unused: u32,
 }

@@ -15,17 +15,17 @@ pub fn ptx() -> PackedPtx<'static> {
     PTX
 }
 
-/// The device header `geom/tape.cuh`: the name under which it is included, and its text.
+/// The name and the text of the device header `geom/tape.cuh`.
 pub const HEADER: (&str, &str) = ("geom/tape.cuh", include_str!("../device/geom/tape.cuh"));
 
-/// The device header `geom/ad.cuh`, with `geom::ad::{rule, stop, lost}`: the name under which it is included, and its
-/// text. See [`OpSpec::differentiate`](crate::OpSpec::differentiate).
+/// The name and the text of the device header `geom/ad.cuh`, with `geom::ad::{rule, stop, lost}`. See
+/// [`OpSpec::differentiate`](crate::OpSpec::differentiate).
 pub const AD_HEADER: (&str, &str) = ("geom/ad.cuh", include_str!("../device/geom/ad.cuh"));
 
 /// The header that gives derivatives to CUDA's mathematical functions.
 pub(crate) const LIBM_HEADER: &str = "geom/ad/libm.cuh";
 
-/// It and its parts. Programs do not include them: they would rename what follows.
+/// The header and the files that it includes. Programs do not include it: it renames the functions that follow.
 pub(crate) const LIBM_HEADERS: [(&str, &str); 7] = [
     (LIBM_HEADER, include_str!("../device/geom/ad/libm.cuh")),
     ("geom/ad/bessel.cuh", include_str!("../device/geom/ad/bessel.cuh")),
@@ -39,8 +39,7 @@ pub(crate) const LIBM_HEADERS: [(&str, &str); 7] = [
 /// The headers for kernels that are differentiated, and for adjoints.
 const HEADERS: &[(&str, &str)] = &[cuda_safe::arg::LAYOUT_HEADER, AD_HEADER, HEADER];
 
-/// Returns the device headers of this crate: the names under which they are included, and their texts. They need no
-/// header of CUDA.
+/// Returns the name and the text of each device header of this crate. They need no header of CUDA.
 #[must_use]
 pub fn headers() -> &'static [(&'static str, &'static str)] {
     HEADERS
@@ -64,22 +63,22 @@ pub(crate) fn load(context: &Context) -> Result<Kernels> {
 kernels! {
     #[name = "tape_{}"]
     pub(crate) struct Kernels;
-    // SAFETY: threads go on to further elements until all are done, so a launch in x of any size is right, where
-    // `# Safety` does not name one. The status is read, and so is what `from` and `other` point to.
+    // SAFETY: the kernels have grid-stride loops, so they are right for a launch in x of any size, unless `# Safety`
+    // names one. The status is read, and so is the memory of `from` and `other`.
     unsafe in PTX {
         /// # Safety
-        /// Both places have `n` numbers, and overlap in none.
+        /// Both places have `n` numbers, and do not overlap.
         unsafe fn add_f32(to: PlaceArg<'_>, from: PlaceArg<'_>, n: u64, status: PlaceArg<'_>);
         /// # Safety
-        /// Both places have `n` numbers, and overlap in none.
+        /// Both places have `n` numbers, and do not overlap.
         unsafe fn add_f64(to: PlaceArg<'_>, from: PlaceArg<'_>, n: u64, status: PlaceArg<'_>);
         /// # Safety
         /// The place has `n` words of 32 bits.
         unsafe fn zero(to: PlaceArg<'_>, n: u64, status: PlaceArg<'_>);
         /// # Safety
-        /// Both places have `n` words of 32 bits, and overlap in none.
+        /// Both places have `n` words of 32 bits, and do not overlap.
         unsafe fn copy(to: PlaceArg<'_>, from: PlaceArg<'_>, n: u64, status: PlaceArg<'_>);
-        /// Adds the partial sums of each member, by a block of [`BLOCK`] threads for each.
+        /// Adds the partial sums of each member, with one block of [`BLOCK`] threads for each.
         ///
         /// # Safety
         /// There are 2^`log2` partial sums, 128 bytes apart; the members lie in each of them and in `to`.
@@ -102,14 +101,14 @@ kernels! {
         /// least twice as many as there are entries, and they are zero.
         unsafe fn log_insert(frame: FrameArg<'_>, sums: PlaceArg<'_>, mask: u64);
         /// # Safety
-        /// The log and `sums` are as [`log_insert`](Self::log_insert) has left them.
+        /// The log and `sums` are those of [`log_insert`](Self::log_insert).
         unsafe fn log_add(frame: FrameArg<'_>, sums: PlaceArg<'_>);
         /// # Safety
-        /// The log and `sums` are as [`log_add`](Self::log_add) has left them. The entries lead into memory that
-        /// `frame` reports as written.
+        /// The log and `sums` are those of [`log_add`](Self::log_add). The entries point into memory that `frame`
+        /// reports as written.
         unsafe fn log_apply(frame: FrameArg<'_>, sums: PlaceArg<'_>);
     }
 }
 
-/// Threads in a block of each of them.
+/// The block size of each of these kernels.
 pub(crate) const BLOCK: u32 = 256;

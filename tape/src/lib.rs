@@ -40,44 +40,44 @@
 //! Cases that would silently give a wrong gradient are errors:
 //! - Values that a launch has read are available to its adjoint. If a recorded step overwrites them, the tape
 //!   keeps a copy; if something else does, [`Tape::backward`] names the launch and the parameter.
-//! - A value that depends on something watched, and that unrecorded work has written since (a fill of the
-//!   stream, the host), is refused at its next use, because its new dependencies are unknown.
+//! - A value that depends on something watched, and that unrecorded work has written since (a fill of the stream, the
+//!   host), is refused at its next use, because its new dependencies are unknown.
 //! - A value that depends on something watched, passed to a parameter without a gradient, is refused at the
 //!   launch, as is an operation without an adjoint. [`Recorder::stop_gradient`] and [`Op::detach`] allow it.
-//! - Where no differentiable path leads, there is no gradient, instead of zeros.
-//! - A launch whose buffers are shorter than its specification says is refused. A part of a buffer that it
-//!   does not write keeps its gradient.
+//! - Where no differentiable path leads, [`Tape::gradient`] returns an error instead of zeros.
+//! - A launch whose buffers are shorter than its specification says is refused. Elements that a launch does not write
+//!   keep their gradient.
 //!
 //! # What runs backwards
-//! A pass runs the adjoints of the steps between the watched values and the output, in reverse order. Launches
-//! that no gradient comes through are not recorded. A gradient belongs to memory: each allocation has one buffer,
-//! which views and aliases share, from its first need until no step needs it any more. The host plans which
-//! gradients are stored instead of added to (ASSIGN), which are not cleared after they were read (DROP), and
-//! where zeros must be. Gradients of a chain of launches are read and written once each.
+//! A pass runs the adjoints of the steps between the watched values and the output, in reverse order. Launches that
+//! no gradient flows through are not recorded. Gradients belong to memory: each allocation has one buffer for its
+//! gradient, which views and aliases share, from its first use until its last. The host plans which gradients are
+//! stored instead of added to (ASSIGN), which are not cleared after they were read (DROP), and where zeros must be.
+//! Each gradient in a chain of launches is read and written once.
 //!
 //! The host does not wait for a pass, unless an adjoint takes scratch memory or the tape is deterministic.
 //! Recordings and passes can be captured in graphs, together or separately, and launched again with new data.
-//! The tape owns all memory and allocates it in the first run. A captured pass uses the new data only if the
-//! recording is in a graph, too, that was launched before: a graph of a pass alone reads the recording's values
-//! where they lie (memory, or copies that the recording has made). A launch of a graph cannot compare versions,
-//! so they are not checked then. Gradients of a captured pass exist once its graph was launched. If the
-//! recording's graph has not run by then, the pass computes nothing, and [`Tape::check`] returns an error.
+//! The tape owns all memory and allocates it in the first run. A captured pass uses new data only if the recording is
+//! in a graph, too, which was launched before: the graph of a pass alone reads the recording's values where they are
+//! (in memory, or in copies that the recording made). A launch of a graph cannot compare versions, so they are not
+//! checked then. Gradients of a captured pass exist once its graph was launched. If the recording's graph has not run
+//! by then, the pass computes nothing, and [`Tape::check`] returns an error.
 //!
-//! A pass that is not captured uses no gradients of a graph. [`Tape::gradient`] returns those of the pass that
-//! was enqueued or captured last.
+//! A pass that is not captured uses no gradients of a graph. [`Tape::gradient`] returns those of the pass that was
+//! enqueued or captured last.
 //!
 //! # Deterministic tapes
-//! Sums of floats depend on their order, and atomics add in any order. On a tape that is
-//! [deterministic](Tape::set_deterministic), values that several threads add go to a log. Summands of one address
-//! are then added as integers, whose sums do not depend on their order. Each summand keeps its bits down to 2^-61
-//! of the power of two above the largest; lower bits are cut off, towards negative infinity. The sum is otherwise
-//! exact. It is rounded to a `double`, for a `float` then to that, and added to the gradient. If a summand is
-//! infinite or NaN, the sum is NaN.
+//! Sums of floats depend on their order, and atomics add in any order. On a [deterministic](Tape::set_deterministic)
+//! tape, values that several threads add go to a log. The summands of one address are then added as integers, whose
+//! sum does not depend on the order. Each summand keeps its bits down to 2^-61 of the power of two above the largest;
+//! lower bits are cut off, towards negative infinity. The sum is otherwise exact. It is rounded to a `double` (and
+//! then to a `float`, if that is the gradient's type), and added to the gradient. If a summand is infinite or NaN,
+//! the sum is NaN.
 //!
 //! # Adjoints
-//! [`OpSpec::differentiate`] generates the adjoint from the compiled kernel. [`OpSpec::register`] takes one that was
-//! written in CUDA C++, for which `geom/tape.cuh` ([`program`]) has the functions. [`CustomOp`] is for adjoints in Rust.
-//! [`check`] compares all of them with differences.
+//! [`OpSpec::differentiate`] generates the adjoint from the compiled kernel. [`OpSpec::register`] takes an adjoint
+//! written in CUDA C++, for which `geom/tape.cuh` ([`program`]) has the functions. [`CustomOp`] is for adjoints in
+//! Rust. [`check`] compares all of them with differences.
 //!
 //! # Features
 //! - `half`: gradients with respect to `f16` and `bf16`, which are `f32`.

@@ -1,14 +1,14 @@
-//! Whether what was captured has run.
+//! A marker, which shows whether captured work has run.
 
 use cuda_safe::{DeviceBuffer, RecordingId, Result, Stream};
 
 use crate::frame::{FINE, NEVER_RAN};
 use crate::store::Store;
 
-/// Memory that each launch of a graph writes: the host finds by its version whether there was a launch, and
-/// adjoints by what it holds whether what was recorded has run.
+/// Memory that each launch of a graph writes. The host finds out by its version whether the graph was launched, and
+/// adjoints find out by its contents whether the recorded work has run.
 pub(crate) struct Marker {
-    /// `Status::code`: [`NEVER_RAN`], and [`FINE`] from the first run on.
+    /// The field `Status::code`: [`NEVER_RAN`], and [`FINE`] after the first run.
     memory: DeviceBuffer<u8>,
     /// The version when the write was recorded.
     recorded: u64,
@@ -16,27 +16,26 @@ pub(crate) struct Marker {
 }
 
 impl Marker {
-    /// At the end of what `stream` captures.
+    /// Records the marker as the last work of the capture of `stream`.
     pub(crate) fn record(stream: &Stream, store: &mut Store) -> Result<Self> {
-        // At once, on the tape's own stream.
+        // The initial code is written at once, on the tape's own stream.
         let mut memory = store.marker(NEVER_RAN)?;
         memory.slice_mut(..4)?.cast_mut()?.fill(stream, FINE)?;
         let recorded = memory.allocation().version(memory.byte_range());
         Ok(Self { memory, recorded, within: stream.recording_id() })
     }
 
-    /// Returns whether its graph was never launched.
     pub(crate) fn never_ran(&self) -> bool {
         self.memory.allocation().version(self.memory.byte_range()) == self.recorded
     }
 
-    /// Returns what adjoints on `stream` read to find out whether this has run; `None` where both run in one
-    /// launch of a graph. A launch may have failed, or left a conditional body out, so the host does not know.
+    /// Returns the memory that adjoints on `stream` read to find out whether this work has run; `None` if both run in
+    /// one launch of a graph. A launch may fail, or skip a conditional body, so the host does not know.
     pub(crate) fn asked_by(&self, stream: &Stream) -> Option<&DeviceBuffer<u8>> {
         (stream.recording_id() != self.within).then_some(&self.memory)
     }
 
-    /// The graph goes on writing to the memory, so it is never used again.
+    /// Drops the marker; its memory is not reused, because the graph goes on writing to it.
     pub(crate) fn forget(self, store: &mut Store) {
         store.forget(self.memory);
     }

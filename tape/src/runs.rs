@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-/// Sorted runs without gaps, from 0 to an end. Nearly always one, or two or three.
+/// Sorted runs without gaps, from 0 to an end. There are nearly always one to three.
 #[derive(Debug, Clone)]
 pub(crate) struct Runs<V> {
     end: usize,
-    /// Where each begins; the first at 0. Neighbours differ.
+    /// The start of each run and its value; the first starts at 0. The values of neighbours differ.
     runs: Vec<(usize, V)>,
 }
 
@@ -17,7 +17,6 @@ impl<V: Copy + PartialEq> Runs<V> {
         Self { end, runs }
     }
 
-    /// All of it has this value again.
     pub(crate) fn reset(&mut self, end: usize, value: V) {
         self.end = end;
         self.runs.clear();
@@ -36,7 +35,7 @@ impl<V: Copy + PartialEq> Runs<V> {
             .take_while(|(run, _)| run.start < run.end)
     }
 
-    /// Returns whether some byte of `range` has a value that passes.
+    /// Returns whether some byte of `range` has a value that satisfies `passes`.
     pub(crate) fn any(&self, range: Range<usize>, passes: impl Fn(V) -> bool) -> bool {
         match self.runs.as_slice() {
             [(_, value)] => range.start < range.end.min(self.end) && passes(*value),
@@ -44,7 +43,7 @@ impl<V: Copy + PartialEq> Runs<V> {
         }
     }
 
-    /// Gives all bytes of `range` this value.
+    /// Sets the value of all bytes of `range`.
     pub(crate) fn set(&mut self, range: Range<usize>, value: V) {
         let (start, end) = (range.start, range.end.min(self.end));
         if start >= end {

@@ -11,17 +11,18 @@ use cuda_safe::{
     arg::{ArgType, UseVisitor},
 };
 
-/// Where a value lies, and what says that it is still there.
+/// The memory of a value, and what shows that it still holds the value.
 #[derive(Debug, Clone)]
 pub(crate) struct Place<'a> {
     pub(crate) allocation: &'a Arc<Allocation>,
     pub(crate) range: Range<usize>,
-    /// The memory's version when the value was there; none of a copy, which only the tape writes.
+    /// The memory's version that holds the value; none for a copy, which only the tape writes.
     pub(crate) version: Option<u64>,
 }
 
 impl Place<'_> {
-    /// Fails if the memory was written since. Holds until the end of a use whose memory was reported before.
+    /// Fails if the memory was written since. The result holds until the end of a use that has reported the memory
+    /// before.
     pub(crate) fn check(&self) -> Result<()> {
         match self.version {
             Some(version) if self.allocation.version(self.range.clone()) != version => {
@@ -31,7 +32,7 @@ impl Place<'_> {
         }
     }
 
-    /// Reports the memory of a use, and fails if the value is gone.
+    /// Reports the memory of a use, and fails if the value was overwritten.
     pub(crate) fn visit<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
         visitor.visit(self.allocation, self.range.clone(), Access::Read)?;
         self.check()
@@ -46,14 +47,14 @@ fn overwritten() -> Error {
     .with_hint("what a recorded launch has read must stay until the backward pass has returned")
 }
 
-/// A value that a recorded operation has seen: a kernel argument, and a source of copies.
+/// A value of a recorded operation: a kernel argument, and a source of copies.
 ///
-/// The memory is the recorded one, or the tape's copy of it. No borrow protects it, so this is no
-/// [`DeviceSlice`]: a launch is refused in which another argument writes the same bytes, and every use
-/// fails if the memory was written since it was recorded.
+/// The memory is the recorded one, or the tape's copy of it. No borrow protects it, so this is no [`DeviceSlice`]: a
+/// launch in which another argument writes the same bytes is refused, and every use fails if the memory was written
+/// since it was recorded.
 ///
-/// In a captured pass, a launch of the graph can't compare versions: the kernel finds what the memory then
-/// holds, which is a `T` in any case.
+/// In a captured pass, a launch of the graph can't compare versions: the kernel reads the current contents of the
+/// memory, which are always a valid `T`.
 ///
 /// ```compile_fail,E0308
 /// # fn view<'a>(pass: &'a cuda_tape::Adjoint<'_>, x: cuda_tape::Handle<f32>) -> cuda_safe::Result<cuda_safe::DeviceSlice<'a, f32>> {
@@ -72,7 +73,7 @@ impl<T> Clone for Saved<'_, T> {
 }
 
 impl<'a, T: Copy + 'static> Saved<'a, T> {
-    /// Callers have checked that the bytes were recorded as a slice of `T`.
+    /// Creates a value. The caller has checked that the bytes were recorded as a slice of `T`.
     pub(crate) fn new(place: Place<'a>) -> Self {
         Self { place, marker: PhantomData }
     }
@@ -95,26 +96,26 @@ impl<'a, T: Copy + 'static> Saved<'a, T> {
         self.place.allocation.device_ptr() + self.place.range.start as u64
     }
 
-    /// Copies the elements to a new vector. Waits until it is filled.
+    /// Copies the elements to a new vector. Waits for the copy.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the memory was written since it was
-    /// recorded, or the stream records; otherwise the driver's.
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the memory was written since it was recorded, or the
+    /// stream records; otherwise if the driver returns an error.
     pub fn to_vec(&self, stream: &Stream) -> Result<Vec<T>>
     where
         T: AnyBitPattern,
     {
         self.place.check()?;
         let host = self.view()?.to_vec(stream)?;
-        // Nothing has written in between, so all of it is the value.
+        // The version has not changed since the copy, so all of `host` is the value.
         self.place.check().map(|()| host)
     }
 
-    /// Copies the elements to other memory of the device, in the order of the stream.
+    /// Copies the elements to other device memory, in the order of the stream.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the lengths differ, the target overlaps the
-    /// value, or the memory was written since it was recorded; otherwise the driver's.
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the lengths differ, the target overlaps the value, or
+    /// the memory was written since it was recorded; otherwise if the driver returns an error.
     pub fn copy_to<'b>(&self, stream: &Stream, to: impl WriteView<'b, T>) -> Result<()> {
         let mut to = to.write_view();
         let (ours, theirs) = (&self.place.range, to.byte_range());
@@ -127,21 +128,21 @@ impl<'a, T: Copy + 'static> Saved<'a, T> {
         self.place.check()
     }
 
-    /// Returns a view of the memory, for arguments that are made of views.
+    /// Returns a view of the memory, for arguments that consist of views.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the memory was written since it was recorded.
     ///
     /// # Safety
-    /// No borrow protects the memory: the view is in no launch and no copy that writes the same bytes.
+    /// No borrow protects the memory: the caller passes the view to no launch and no copy that writes the same bytes.
     pub unsafe fn as_slice(&self) -> Result<DeviceSlice<'a, T>> {
         self.place.check()?;
         self.view()
     }
 
     fn view(&self) -> Result<DeviceSlice<'a, T>> {
-        // SAFETY: the same bytes as those that were recorded as a slice of `T`, or a copy of them. No method of this
-        // type writes such bytes, and the memory is kept: see `Recording::pend`.
+        // SAFETY: these are the bytes that were recorded as a slice of `T`, or a copy of them. No method of this type
+        // writes such bytes, and the memory is kept: see `Recording::pend`.
         unsafe { self.place.allocation.view(self.place.range.clone()) }
     }
 }
@@ -152,10 +153,10 @@ impl<T> fmt::Debug for Saved<'_, T> {
     }
 }
 
-/// A value and a reference to it are the same argument.
+/// Implements the argument for a value and for a reference to it.
 macro_rules! saved_arg {
     ($($arg:ty),+) => {$(
-        // SAFETY: the kernel reads the elements, which are reported; it gets none if the value is gone.
+        // SAFETY: the kernel reads the elements, which are reported; no kernel gets a value that was overwritten.
         unsafe impl<T: Copy + 'static> KernelArg for $arg {
             type Abi = u64;
             const TYPE: ArgType = ArgType::pointer::<Self, T>(false);

@@ -8,8 +8,8 @@ use cuda_safe::{Allocation, DeviceSlice, Error, Result};
 use crate::element::{Differentiable, FloatType};
 use crate::variable::{Watched, memory_of};
 
-/// Outputs with given gradients, for [`Tape::backward_with`](crate::Tape::backward_with). They are borrowed: a
-/// gradient of the same tape is no seed for its next pass, which takes that memory again.
+/// Outputs with given gradients, for [`Tape::backward_with`](crate::Tape::backward_with). The gradients are borrowed:
+/// a gradient of the same tape can't seed its next pass, which reuses that memory.
 ///
 /// ```compile_fail,E0502
 /// # fn twice(tape: &mut cuda_tape::Tape, stream: &cuda_safe::Stream, x: &cuda_safe::DeviceBuffer<f32>) -> cuda_safe::Result<()> {
@@ -37,7 +37,7 @@ impl<'a> Seeds<'a> {
         Self::default()
     }
 
-    /// Adds a seed: the gradient of this output is `gradient`, of as many elements.
+    /// Adds a seed: `gradient` is the gradient of `output`, with as many elements.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the lengths differ.

@@ -9,13 +9,13 @@ use cuda_safe::{DeviceBuffer, Error, Result, Stream};
 use crate::backward::failed;
 use crate::frame::{FINE, Status};
 
-/// The working memory of adjoints. There are two: graphs use theirs at every launch, so work that is not captured never
-/// uses it.
+/// The working memory of adjoints. There are two: graphs use theirs at every launch, so work that is not captured
+/// uses the other.
 #[derive(Default)]
 struct Working {
     status: Option<DeviceBuffer<u8>>,
-    /// Of all adjoints, one after the other: scratch memory, partial sums (zero between launches), the log
-    /// of a deterministic tape and its table (zero between launches).
+    /// Memory that all adjoints use in turn: scratch memory, partial sums (zero between launches), the log of a
+    /// deterministic tape and its table (zero between launches).
     work: [Option<DeviceBuffer<u8>>; 4],
 }
 
@@ -23,21 +23,21 @@ struct Working {
 pub(crate) struct Store {
     home: Stream,
     free: Vec<DeviceBuffer<u8>>,
-    /// Bytes of all that it has allocated and that is alive.
+    /// The bytes of all memory that the store has allocated and not freed.
     bytes: usize,
     direct: Working,
     graphs: Working,
-    /// Whether what is enqueued now is captured.
+    /// Whether the current work is captured.
     captures: bool,
-    /// Whether primals of a recording that is forgotten may have raised the status.
+    /// Whether primals of a discarded recording may have raised the status.
     pub(crate) stale: bool,
     /// Whether graphs raise the status, whenever they are launched.
     pub(crate) graphs_raise: bool,
     /// Working memory of graphs that was replaced since.
     kept: Vec<DeviceBuffer<u8>>,
-    /// Where the status of graphs is read from.
+    /// The copy through which the status of graphs is read.
     heard: Option<DeviceBuffer<u8>>,
-    /// Whether memory is handed out with NaNs in it; `None` as for all tapes.
+    /// Whether new memory is filled with NaNs; `None` if the setting for all tapes applies.
     pub(crate) poisoned: Option<bool>,
 }
 
@@ -50,10 +50,10 @@ pub(crate) enum Work {
     Sums,
 }
 
-/// Whether all tapes hand memory out with NaNs in it.
+/// Whether all tapes fill new memory with NaNs.
 static POISONED: AtomicBool = AtomicBool::new(false);
 
-/// Fills the memory that tapes take from now on, new or used before, with NaNs, so that unwritten gradients show. For
+/// Fills the memory that tapes take from now on, new or reused, with NaNs, so that unwritten gradients show. For
 /// tests.
 #[cfg(feature = "internals")]
 pub fn poison_memory() {
@@ -80,7 +80,7 @@ impl Store {
         }
     }
 
-    /// Chooses the working memory for what is enqueued on a stream from now on.
+    /// Chooses the working memory for work that is enqueued on `stream` from now on.
     pub(crate) fn enqueues_on(&mut self, stream: &Stream) {
         self.captures = stream.is_recording();
     }
@@ -106,14 +106,13 @@ impl Store {
         self.free.iter().map(DeviceBuffer::size_bytes).sum()
     }
 
-    /// Bytes of working memory.
     pub(crate) fn work_bytes(&self) -> usize {
         let all = self.direct.work.iter().chain(&self.graphs.work).flatten();
         all.map(DeviceBuffer::size_bytes).sum()
     }
 
-    /// Returns memory of at least `bytes`, with any contents: its user writes before it reads. A graph that reads it
-    /// may run without the graph that writes it, so new memory is zero.
+    /// Returns memory of at least `bytes` with any contents: its user writes before it reads. New memory is zero,
+    /// because a graph that reads it may run without the graph that writes it.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<DeviceBuffer<u8>> {
         let size = bytes
             .max(1)
@@ -133,14 +132,15 @@ impl Store {
         Ok(buffer)
     }
 
-    /// As [`take`](Self::take), all zero; at once, even if a recording is being captured.
+    /// Like [`take`](Self::take), but all zero. The memory is cleared at once, even if a recording is being captured.
     pub(crate) fn zeroed(&mut self, bytes: usize) -> Result<DeviceBuffer<u8>> {
         let mut buffer = self.take(bytes)?;
         buffer.fill(&self.home, 0)?;
         Ok(buffer)
     }
 
-    /// Returns memory for a separate status, with this code; at once, as above.
+    /// Returns memory for a separate status, with this code. It is written at once, even if a recording is being
+    /// captured.
     pub(crate) fn marker(&mut self, code: u32) -> Result<DeviceBuffer<u8>> {
         let mut buffer = self.zeroed(size_of::<Status>())?;
         buffer.slice_mut(..4)?.cast_mut()?.fill(&self.home, code)?;
@@ -156,13 +156,13 @@ impl Store {
         self.known_status()
     }
 
-    /// As [`status`](Self::status), where it was asked for before.
+    /// Returns the status, if [`status`](Self::status) was called before.
     pub(crate) fn known_status(&self) -> Result<&DeviceBuffer<u8>> {
         let known = self.working().status.as_ref();
         known.ok_or_else(|| Error::invalid("the tape has no status"))
     }
 
-    /// Returns the status of what was not captured, which primals may have raised.
+    /// Returns the status of work that was not captured, which primals may have raised.
     pub(crate) fn direct_status(&self) -> Option<&DeviceBuffer<u8>> {
         self.direct.status.as_ref()
     }
@@ -188,7 +188,7 @@ impl Store {
         let (Some(buffer), Some(heard)) = (&mut self.graphs.status, &mut self.heard) else {
             return Ok(Status::zeroed());
         };
-        // A status that a graph of another thread raises in between would be lost.
+        // The graph lock prevents that a graph of another thread raises a status in between, which would be lost.
         stream.graph_lock([buffer.allocation()]).run(|| {
             heard.copy_from(stream, &*buffer)?;
             buffer.fill(stream, 0)
@@ -196,7 +196,7 @@ impl Store {
         status_in(heard, stream)
     }
 
-    /// As [`take_status`](Self::take_status), of a primal that counts. Waits.
+    /// Like [`take_status`](Self::take_status), for a primal that also returns a count. Waits.
     ///
     /// # Errors
     /// An earlier error, or the primal's.
@@ -209,14 +209,14 @@ impl Store {
         Err(failed(status))
     }
 
-    /// Clears the status of work that was not captured, left by a recording that was dropped.
+    /// Clears the status of work that was not captured, after a recording was dropped.
     pub(crate) fn clear_status(&mut self) -> Result<()> {
         let Some(status) = &mut self.direct.status else { return Ok(()) };
         status.fill(&self.home, 0)
     }
 
-    /// Returns working memory of at least so many bytes; zero where it is new. The memory of graphs, which can't grow,
-    /// is as large as earlier passes needed.
+    /// Returns working memory of at least `bytes`; new memory is zero. The memory of graphs can't grow, so it gets
+    /// the size that earlier passes needed.
     pub(crate) fn work(&mut self, which: Work, bytes: usize) -> Result<&DeviceBuffer<u8>> {
         let direct = self.direct.work.get(which as usize).and_then(Option::as_ref);
         let bytes = bytes.max(direct.map_or(0, DeviceBuffer::size_bytes));
@@ -240,7 +240,7 @@ impl Store {
         self.working_mut().work.get_mut(which as usize)
     }
 
-    /// Takes working memory that was replaced. Graphs go on using theirs, and find zeros where they need them.
+    /// Takes replaced working memory. Graphs go on using theirs, and expect zeros in parts of it.
     pub(crate) fn retire(&mut self, old: DeviceBuffer<u8>) {
         if self.captures {
             self.kept.push(old);
@@ -254,13 +254,13 @@ impl Store {
         self.home.context().is_recording()
     }
 
-    /// Clears working memory, which an adjoint that gave up has not cleared.
+    /// Clears working memory that an adjoint has left uncleared because it gave up.
     pub(crate) fn clean_work(&mut self) -> Result<()> {
         let work = self.direct.work.iter_mut().chain(&mut self.graphs.work).flatten();
         work.chain(&mut self.kept).try_for_each(|work| work.fill(&self.home, 0))
     }
 
-    /// Frees working memory, whose contents are unknown after an error; the memory of graphs is cleared.
+    /// Frees working memory, whose contents are unknown after an error; the memory of graphs is cleared instead.
     pub(crate) fn forget_work(&mut self) -> Result<()> {
         for work in std::mem::take(&mut self.direct.work).into_iter().flatten() {
             self.forget(work);
@@ -268,7 +268,7 @@ impl Store {
         self.clean_work()
     }
 
-    /// Takes memory back. Memory that a graph uses is not used again.
+    /// Returns memory for reuse, unless a graph uses it.
     pub(crate) fn give(&mut self, buffer: DeviceBuffer<u8>, captured: bool) {
         if captured {
             self.forget(buffer);
@@ -287,7 +287,7 @@ impl Store {
         for buffer in std::mem::take(&mut self.free) {
             self.forget(buffer);
         }
-        // Graphs would keep theirs in any case. The status may hold an error that was not read yet.
+        // Only direct working memory is freed: graphs use theirs. The status stays, because it may hold an unread error.
         for work in std::mem::take(&mut self.direct.work).into_iter().flatten() {
             self.forget(work);
         }

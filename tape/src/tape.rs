@@ -16,23 +16,23 @@ use crate::seeds::{Given, Seed, Seeds};
 use crate::store::Store;
 use crate::variable::{Watched, memory_of};
 
-/// A recording of launches, and the gradients that passes backwards through it give.
+/// A recording of launches, and the gradients that passes backwards through it compute.
 ///
 /// See the [crate's documentation](crate).
 pub struct Tape {
     pub(crate) recording: Recording,
     pub(crate) plan: Plan,
     pub(crate) store: Store,
-    /// Loaded by the first pass.
+    /// The tape's kernels; the first pass loads them.
     kernels: Option<Kernels>,
     work: Workplace,
     deterministic: bool,
     scratch_bytes: Option<usize>,
     log_bytes: Option<usize>,
-    /// Whether a recording has come to its end, and there are gradients.
+    /// Whether a recording is complete, so that gradients can be taken.
     recorded: bool,
     passed: bool,
-    /// Whether a pass has begun and not ended: an adjoint in Rust has panicked.
+    /// Whether a pass has begun and not ended because an adjoint in Rust has panicked.
     half_done: bool,
 }
 
@@ -78,11 +78,11 @@ impl Tape {
         Ok(tape)
     }
 
-    /// Records again, with the same memory, and replaces the last recording. On a stream that captures, the recorded
-    /// work becomes part of the graph too.
+    /// Records again with the same memory, and replaces the last recording. On a stream that captures, the recorded
+    /// work also becomes part of the graph.
     ///
     /// # Errors
-    /// The error that `record` returns; nothing is recorded then.
+    /// The error that `record` returns; the tape then has no recording.
     pub fn record_again(
         &mut self,
         stream: &Stream,
@@ -94,11 +94,11 @@ impl Tape {
         self.forget_status(stream)?;
         self.recording.deterministic = self.deterministic;
         self.recording.captured = stream.is_recording();
-        // It is not recorded before it has come to its end, even if the closure panics.
+        // `recorded` is only set after the closure has returned, so that a panic leaves no recording.
         let mut done = record(&mut Recorder::new(&mut self.recording, &mut self.store, stream));
         if stream.is_recording() {
             self.store.graphs_raise |= self.recording.raises;
-            // Something that each launch of the graph writes.
+            // The marker is memory that each launch of the graph writes.
             let marker = done.and_then(|()| Marker::record(stream, &mut self.store));
             done = marker.map(|marker| self.recording.marker = Some(marker));
         }
@@ -110,8 +110,8 @@ impl Tape {
         Ok(())
     }
 
-    /// A status that primals of a recording have raised does not concern the next one; a status that graphs have raised
-    /// does.
+    /// Discards a status that primals of an earlier recording have raised, and returns one that graphs have raised as
+    /// an error.
     fn forget_status(&mut self, stream: &Stream) -> Result<()> {
         if !self.store.stale {
             return Ok(());
@@ -133,8 +133,7 @@ impl Tape {
         }
     }
 
-    /// Nothing is used again that a pass has left behind which a panic has ended: working memory with sums and
-    /// summands in it, a plan in pieces.
+    /// Discards the working memory and the plan of a pass that a panic has ended: both are incomplete.
     fn recover(&mut self) -> Result<()> {
         if self.half_done {
             self.store.clear_status()?;
@@ -145,32 +144,32 @@ impl Tape {
         Ok(())
     }
 
-    /// Sets whether gradients are to have the same bits each time, whatever order threads come in. Holds for
-    /// recordings from now on. Operations that do not say how often they add are refused then.
+    /// Sets whether gradients have the same bits each time, whatever the order of the threads. Applies to recordings
+    /// from now on. Operations that do not declare how often they add are then refused.
     pub fn set_deterministic(&mut self, deterministic: bool) {
         self.deterministic = deterministic;
     }
 
-    /// Sets how much scratch memory adjoints get first, in place of what their operations guess.
+    /// Sets how much scratch memory adjoints get first, instead of their operations' guesses.
     pub fn set_scratch_bytes(&mut self, bytes: impl Into<Option<usize>>) {
         self.scratch_bytes = bytes.into();
     }
 
-    /// Sets how large the log of a deterministic tape is, in place of what operations say.
+    /// Sets the log size of a deterministic tape, instead of the operations' declarations.
     pub fn set_log_bytes(&mut self, bytes: impl Into<Option<usize>>) {
         self.log_bytes = bytes.into();
     }
 
-    /// Computes the gradients of `loss`, which is one number, by everything that is watched. They are ready when the
-    /// work enqueued on `stream` is done; the host does not wait, unless some adjoint takes scratch
+    /// Computes the gradients of `loss`, which is one number, with respect to everything that is watched. They are
+    /// ready when the work enqueued on `stream` is done; the host does not wait, unless an adjoint takes scratch
     /// memory or the tape is deterministic.
     ///
-    /// Each pass begins with gradients that are zero: they do not add up over passes.
+    /// Each pass begins with zero gradients: they do not add up over passes.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) before anything is enqueued: nothing was
-    /// recorded; `loss` is not one number, or was recorded as one of another type; no differentiable path leads to it from anything watched;
-    /// something that an adjoint needs was overwritten since. Otherwise if the driver returns an error.
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) before anything is enqueued: nothing was recorded;
+    /// `loss` is not one number, or was recorded with another type; no differentiable path leads to it from anything
+    /// watched; a value that an adjoint needs was overwritten since. Otherwise if the driver returns an error.
     pub fn backward<'a, T: Differentiable>(
         &mut self,
         stream: &Stream,
@@ -217,7 +216,7 @@ impl Tape {
         }
         if !stream.is_recording() {
             if self.store.graphs_raise {
-                // The status may not have been read since a graph was launched.
+                // A launch of a graph may have raised the status since it was last read.
                 self.check(stream)?;
             }
             if self.recording.marker.as_ref().is_some_and(Marker::never_ran) {
@@ -243,7 +242,7 @@ impl Tape {
                 )
             })
         };
-        // Graphs go on using their gradients, whenever they are launched: no pass that runs now does.
+        // The plan of a captured pass is not reused: its graph uses the gradients at every launch.
         let made = self.plan.made
             && (stream.is_recording() || !self.plan.captured)
             && self.plan.outputs.len() == outputs.len()
@@ -260,7 +259,7 @@ impl Tape {
         if self.plan.outputs.iter().any(stale) {
             return Err(self.recording.written_elsewhere("what the gradient is taken of"));
         }
-        // A graph goes on using gradients, and copies of values.
+        // The graph uses the gradients and the copies of values at every launch.
         self.plan.captured |= stream.is_recording();
         self.recording.captured |= stream.is_recording();
         self.store.status()?;
@@ -269,8 +268,7 @@ impl Tape {
         self.plan.unlend();
         self.half_done = false;
         if done.is_err() {
-            // Whatever was left half done is not used again.
-            // This error comes first.
+            // The status is read before the memory is discarded, because its error is the first.
             let raises = self.plan.raises || self.recording.marker.is_some();
             if raises
                 && !stream.is_recording()
@@ -285,7 +283,7 @@ impl Tape {
         done
     }
 
-    /// Whether memory was recorded with numbers of this type: its gradient's are of the type for it.
+    /// Fails if memory was recorded with numbers of another type: its gradient then has another type, too.
     fn is_of_type(&self, memory: Option<u32>, real: Option<FloatType>) -> Result<()> {
         let known = memory.and_then(|memory| self.recording.memories.get(memory)?.real);
         match (known, real) {
@@ -321,13 +319,13 @@ impl Tape {
             pass.store.graphs_raise = true;
         } else if pass.guarded() {
             pass.settle()?;
-            // Primals were fine; those of a graph may be launched again.
+            // The primals were fine; only those of a graph may be launched again.
             self.recording.raises &= self.recording.captured;
         }
         Ok(())
     }
 
-    /// Behind a pass: whether it has run, or will when its graph is launched.
+    /// Records a marker after a captured pass, by which the host finds out whether the graph has run.
     fn mark(&mut self, stream: &Stream) -> Result<()> {
         let marker = match stream.is_recording() {
             true => Some(Marker::record(stream, &mut self.store)?),
@@ -339,17 +337,17 @@ impl Tape {
         Ok(())
     }
 
-    /// Returns the gradient by something that is watched, as the last pass gave it: as many elements, in memory
-    /// that the tape uses again for the next pass.
+    /// Returns the gradient with respect to something watched, as the last pass computed it: as many elements, in
+    /// memory that the tape reuses for the next pass.
     ///
-    /// If something is watched at several points, it is the last one's.
+    /// If something is watched at several points, the last one counts.
     ///
-    /// After a pass that was captured, there are gradients once its graph was launched; they can be named
-    /// before while a graph is captured, that or another one.
+    /// After a captured pass, the gradients exist once its graph was launched. During a capture (of that graph or
+    /// another) they can be named before.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if there was no pass, or it was captured and has
-    /// not run; it is not watched; or no differentiable path leads from it to what the gradient was taken of.
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if there was no pass, or it was captured and has not
+    /// run; if it is not watched; or if no differentiable path leads from it to the outputs.
     pub fn gradient<'a, T: Differentiable>(
         &self,
         what: impl Watched<'a, T>,
@@ -377,8 +375,7 @@ impl Tape {
                 ));
         };
         if range.is_empty() {
-            // Of nothing, which is anywhere.
-            // SAFETY: there are no elements.
+            // SAFETY: the view has no elements, so any memory will do.
             return unsafe { self.store.known_status()?.allocation().view(0..0) };
         }
         if place.buffer == NONE {
@@ -392,12 +389,11 @@ impl Tape {
         let part = start..start + range.len() * widening;
         let buffer = self.plan.buffers.get(place.buffer as usize);
         let buffer = buffer.ok_or_else(|| Error::invalid("the gradient's memory is gone"))?;
-        // SAFETY: any bits are a `T::Gradient`, which is Pod.
+        // SAFETY: any bits are a valid `T::Gradient`, which is Pod.
         unsafe { buffer.allocation().view(part) }
     }
 
-    /// Returns the bytes of the gradient of what was watched at this place of the list, and `None` if no path leads to
-    /// it. Waits.
+    /// Returns the bytes of the gradient with watch index `watch`; `None` if no path leads to it. Waits.
     pub(crate) fn gradient_bytes(&self, stream: &Stream, watch: usize) -> Result<Option<Vec<u8>>> {
         let place = self.plan.results.get(watch).copied().filter(|_| self.passed);
         let found =
@@ -408,23 +404,23 @@ impl Tape {
         found.map(bytes).transpose()
     }
 
-    /// Returns the type of the numbers in some memory that was recorded.
+    /// Returns the type of the numbers in recorded memory.
     pub(crate) fn number_of(&self, allocation: &Arc<Allocation>) -> Option<FloatType> {
         let memories = &self.recording.memories;
         memories.get(memories.find(allocation)?)?.real
     }
 
-    /// Returns whether gradients can come to some of this memory.
+    /// Returns whether some of this memory has gradients.
     pub(crate) fn is_active(&self, allocation: &Arc<Allocation>, range: Range<usize>) -> bool {
         let memories = &self.recording.memories;
         memories.find(allocation).is_some_and(|memory| memories.is_active(memory, range))
     }
 
-    /// Waits, and returns the errors of passes that were captured, or that could not wait: adjoints that had too little
-    /// memory, or were compiled for another version of the tape.
+    /// Waits, and returns the errors of passes that were captured or could not wait: an adjoint had too little
+    /// memory, or was compiled for another version of the tape.
     ///
     /// # Errors
-    /// That.
+    /// The first such error.
     pub fn check(&mut self, stream: &Stream) -> Result<()> {
         let mut status = self.store.take_status_of_graphs(stream)?;
         if status.code == FINE {
@@ -440,13 +436,13 @@ impl Tape {
 
     /// Forgets the recording and its gradients. The memory is kept for the next recording.
     pub fn reset(&mut self) {
-        // First: operations that are dropped may panic.
+        // The flags are set first: dropping custom operations may panic.
         (self.recorded, self.passed) = (false, false);
         self.plan.clear(&mut self.store);
         self.recording.clear(&mut self.store);
     }
 
-    /// Frees memory that nothing recorded needs.
+    /// Frees memory that no recording needs.
     pub fn trim(&mut self) {
         self.store.trim();
     }

@@ -1,4 +1,4 @@
-//! Launches whose parameters are only known when the program runs: those of adjoints and primals.
+//! Launches whose parameters are only known at run time: those of adjoints and primals.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -21,9 +21,8 @@ pub(crate) struct Untyped<'a, F> {
 
 impl<'a, F: Fn(Tell<'_>) -> Result<()>> Untyped<'a, F> {
     /// # Safety
-    /// There is one pointer for each parameter of the kernel, to a value of its size (padding may be
-    /// uninitialised), which stays there until the launch was made; and `uses` reports all memory that the kernel
-    /// reaches.
+    /// There is one pointer for each parameter of the kernel, to a value of its size (padding may be uninitialised),
+    /// which stays there until the launch was made; and `uses` reports all memory that the kernel reaches.
     pub(crate) unsafe fn new(pointers: &'a mut [*mut c_void], uses: F) -> Self {
         Self { pointers: Cell::new(pointers), uses }
     }

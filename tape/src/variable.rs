@@ -12,8 +12,8 @@ use crate::element::Differentiable;
 
 /// A number, or a structure of numbers, that kernels are given by value and that has a gradient.
 ///
-/// It is an argument where the kernel takes a `T` by value. Its gradient is found under it as a buffer's
-/// is: `tape.watch(&a)`, `tape.gradient(&a)`. Launches take the value that it has when they are recorded.
+/// Pass it where the kernel takes a `T` by value. It identifies its gradient, as a buffer does: `tape.watch(&a)`,
+/// `tape.gradient(&a)`. Launches use its value at the time of recording.
 ///
 /// For your own struct, implement [`DeviceRepr`] and [`Differentiable`].
 pub struct Variable<T> {
@@ -23,7 +23,7 @@ pub struct Variable<T> {
 }
 
 impl<T: Differentiable + DeviceRepr> Variable<T> {
-    /// Creates a variable with this value. Its home stream is `stream`; use it there for the least cost.
+    /// Creates a variable with this value. Its home stream is `stream`; uses on that stream cost least.
     ///
     /// # Errors
     /// If the driver returns an error.
@@ -37,7 +37,7 @@ impl<T: Differentiable + DeviceRepr> Variable<T> {
         self.value
     }
 
-    /// Sets the value, for launches from now on.
+    /// Sets the value for later launches.
     pub fn set(&mut self, value: T) {
         self.value = value;
     }
@@ -45,14 +45,14 @@ impl<T: Differentiable + DeviceRepr> Variable<T> {
 
 impl<T: Differentiable> Variable<T> {
     fn view(&self) -> Result<DeviceSlice<'_, T>> {
-        // SAFETY: no code reads elements through it: it only identifies the gradient.
+        // SAFETY: no code reads elements through the view: it only identifies the gradient.
         unsafe { self.place.allocation().view(self.place.byte_range()) }
     }
 }
 
 /// Objects with a gradient on a tape: a buffer, a view of a buffer, a [`Variable`].
 ///
-/// Only the tape uses the memory that represents it: a variable's memory does not hold its value.
+/// Only the tape uses the memory that represents the object: a variable's memory does not hold its value.
 ///
 /// ```compile_fail,E0061
 /// # fn copy(t: &mut cuda_tape::Recorder<'_>, a: &cuda_tape::Variable<f32>, y: &mut cuda_safe::DeviceBuffer<f32>) -> cuda_safe::Result<()> {
@@ -61,7 +61,7 @@ impl<T: Differentiable> Variable<T> {
 /// # }
 /// ```
 pub trait Watched<'a, T: Differentiable> {
-    /// Returns the memory that represents it.
+    /// Returns the memory that represents the object.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the memory can't hold a `T`.
@@ -70,7 +70,7 @@ pub trait Watched<'a, T: Differentiable> {
 }
 
 mod sealed {
-    /// Other crates can't name it, so they can't call methods that take it.
+    /// Seals the methods that take it: other crates can't name the type.
     #[derive(Debug, Clone, Copy)]
     pub struct Key;
 }
@@ -112,8 +112,8 @@ impl<T: fmt::Debug> fmt::Debug for Variable<T> {
     }
 }
 
-// SAFETY: the kernel is given the value. The memory is reported so that a tape knows which variable that
-// was; no kernel can reach it.
+// SAFETY: the kernel gets the value. The memory is reported only to identify the variable to a tape; no kernel can
+// reach it.
 unsafe impl<T: Differentiable + DeviceRepr> KernelArg for &Variable<T> {
     type Abi = T;
     const TYPE: ArgType = ArgType::value::<T>();

@@ -14,7 +14,7 @@ use crate::spec::{Op, Primal, Slot};
 use crate::store::Work;
 use crate::untyped::{Tell, Untyped};
 
-/// The plan's decisions for an adjoint.
+/// The plan's decisions for an adjoint: bits of its frame's masks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Masks {
     pub(super) assign: u64,
@@ -27,16 +27,16 @@ struct Launched<'a> {
     op: &'a Op,
     /// The adjoint.
     kernel: &'a Kernel,
-    /// In `Recording::uses`.
+    /// A range of `Recording::uses`.
     uses: Range<usize>,
-    /// The first of its chunks in `Recording::bytes`.
+    /// The index of its first chunk in `Recording::bytes`.
     base: u32,
-    /// The first of its places in `Plan::places`, one for each use.
+    /// The index of its first place in `Plan::places`, which has one for each use.
     first: u32,
 }
 
 impl Launched<'_> {
-    /// Its uses, and where their gradients lie.
+    /// Returns its uses and the places of their gradients.
     fn places<'p>(
         &self,
         recording: &'p Recording,
@@ -46,16 +46,16 @@ impl Launched<'_> {
         uses.iter().zip(plan.places.get(self.first as usize..).unwrap_or_default())
     }
 
-    /// Returns where the gradient of what a use is of lies.
+    /// Returns the place of a target's gradient.
     fn place_of(&self, recording: &Recording, plan: &Plan, target: Target) -> Place {
         let found = self.places(recording, plan).find(|(used, _)| used.target == target);
         found.map_or(NOWHERE, |(_, place)| *place)
     }
 }
 
-/// Partial sums are that far apart.
+/// The distance of partial sums in bytes.
 const PARTIAL: usize = 128;
-/// At most 2 to this many of them.
+/// The base-2 logarithm of the largest number of partial sums.
 const MOST_PARTIALS_LOG2: u32 = 10;
 
 impl Pass<'_> {
@@ -74,7 +74,8 @@ impl Pass<'_> {
         let shape = op.shape(&launch);
         let logs = self.recording.deterministic;
         let Some(kernel) = op.inner.kernels.adjoint_for(&shape, logs) else { return Ok(()) };
-        // A generated adjoint repeats the kernel's stores before it knows that its memory is too small.
+        // A resumed generated adjoint needs new copies: it has repeated the kernel's stores before it found that its
+        // memory was too small.
         if !resume || op.derivation().is_some() {
             self.private_values(uses.clone())?;
         }
@@ -114,7 +115,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Puts the gradient parameters' values together, in `work.gradients`.
+    /// Writes the values of the gradient parameters to `work.gradients`.
     fn gradients(&mut self, launched: &Launched<'_>) {
         let (op, base) = (launched.op, launched.base);
         let chunks = &mut self.work.gradients;
@@ -198,10 +199,9 @@ impl Pass<'_> {
                 None => Ok(()),
             }
         };
-        // The kernel is the user's, which `OpSpec` describes when the program runs: no declaration of `kernels!`
-        // has it, and its parameters are known by their addresses alone.
-        // SAFETY: parameters, gradients and frame have the sizes that `OpSpec::register` has compared, and
-        // stay where they are until the launch was made; the rest is what was promised there.
+        // SAFETY: parameters, gradients and frame have the sizes that `OpSpec::register` has compared, and stay where
+        // they are until the launch was made; the rest is the promise of `OpSpec::register`. The kernel is only known
+        // at run time, so `kernels!` can't declare it.
         unsafe { kernel.launch(self.stream, shape, Untyped::new(pointers, tells)) }
     }
 
@@ -222,7 +222,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Sums the partial gradients of a number, in fixed order, and clears them.
+    /// Sums the partial gradients of a number in a fixed order, and clears them.
     fn sum_partials(
         &mut self,
         launched: &Launched<'_>,
@@ -260,7 +260,7 @@ impl Pass<'_> {
 
 const EMPTY: Chunk = Chunk([std::mem::MaybeUninit::new(0); 16]);
 
-/// Reports the memory that a value lies in.
+/// Reports the memory of a value.
 fn tell_value(
     recording: &Recording,
     plan: &Plan,
@@ -286,7 +286,7 @@ fn tell_value(
             Some(memory) => {
                 let (allocation, version) = (&memory.allocation, Some(used.version));
                 tell(allocation, used.range(), Access::Read)?;
-                // It is kept memory, so no use writes it before the launch is recorded.
+                // The memory is kept memory, so no use writes it before the launch is enqueued.
                 crate::saved::Place { allocation, range: used.range(), version }.check()
             }
             None => Ok(()),
@@ -298,7 +298,8 @@ fn tell_value(
 pub(super) fn tell_frame(store: &crate::store::Store, frame: &Frame, tell: Tell<'_>) -> Result<()> {
     if frame.status != 0 {
         let status = store.known_status()?;
-        // Adjoints that may raise it are ordered by what they raise it for; the others only read.
+        // An adjoint that may raise the status writes it, which orders it after the other steps; the others only read
+        // it.
         let raises = frame.scratch_bytes > 0 || frame.log_bytes > 0;
         let access = if raises { Access::Write } else { Access::Read };
         tell(status.allocation(), status.byte_range(), access)?;
@@ -317,21 +318,20 @@ pub(super) fn tell_frame(store: &crate::store::Store, frame: &Frame, tell: Tell<
     Ok(())
 }
 
-/// Two to this many partial sums: about one for each block.
+/// Returns the base-2 logarithm of the number of partial sums: about one for each block.
 fn partials_log2(shape: &LaunchConfig) -> u32 {
     let blocks = shape.grid.count().max(2);
     (u64::BITS - (blocks - 1).leading_zeros()).min(MOST_PARTIALS_LOG2)
 }
 
-/// Bytes of the partial sums of all numbers.
 pub(super) fn partials_bytes(op: &Op) -> usize {
     (op.inner.scalars.len() * PARTIAL) << MOST_PARTIALS_LOG2
 }
 
-/// Returns how many numbers go to the log at most, by themselves or by way of partial sums.
+/// Returns the largest number of summands that go to the log, directly or as partial sums.
 pub(super) fn log_adds(op: &Op, launch: &LaunchConfig, shape: &LaunchConfig) -> usize {
     let members: u64 = op.inner.scalars.iter().map(|scalar| u64::from(scalar.members.count)).sum();
-    // One of each block; of each thread, where it may take several runs until all have added theirs.
+    // Each block adds one partial sum; each thread adds one if the adjoint may run several times.
     let each =
         if op.inner.settings.scratch.is_some() { shape.threads() } else { shape.grid.count() };
     let partial = usize::try_from(members.saturating_mul(each));

@@ -13,11 +13,11 @@ use crate::store::Work;
 /// `geom::tape::LogHeader` and `geom::tape::LogEntry`.
 const HEADER: usize = ptx_ad::abi::LOG_HEADER;
 const ENTRY: usize = ptx_ad::abi::LOG_ENTRY;
-/// `Sum` of tape.cu.
+/// The size of `Sum` of tape.cu.
 pub(super) const SUM: usize = 32;
 
 impl Pass<'_> {
-    /// Bytes of a log for so many summands, and the places of its table.
+    /// Returns the bytes of a log for `most` summands, and the slots of its table.
     pub(super) fn log_size(&self, most: usize) -> Result<Option<(usize, usize)>> {
         if most == 0 {
             return Ok(None);
@@ -30,7 +30,7 @@ impl Pass<'_> {
         Ok(Some((bytes, places)))
     }
 
-    /// Room for so many summands.
+    /// Prepares a log for `most` summands.
     pub(crate) fn prepare_log(&mut self, most: usize, frame: &mut Frame) -> Result<()> {
         let Some((bytes, places)) = self.log_size(most)? else { return Ok(()) };
         let log = self.store.work(Work::Log, bytes)?;
@@ -38,7 +38,7 @@ impl Pass<'_> {
         self.store.work(Work::Sums, places * SUM).map(drop)
     }
 
-    /// Adds what lies in the log to the gradients, and empties it.
+    /// Adds the summands in the log to the gradients, and empties it.
     pub(crate) fn sum_log(&mut self, frame: &Frame) -> Result<()> {
         let entries = (frame.log_bytes as usize).saturating_sub(HEADER) / ENTRY;
         let (Some(places), Some(log), Some(sums)) =
@@ -52,8 +52,8 @@ impl Pass<'_> {
         let Self { kernels, stream, plan, .. } = &*self;
         let (sums, partials) = (whole(sums), self.store.known_work(Work::Partials));
         let applied = FrameArg { gradients: &plan.buffers, lent: &plan.lent, partials, ..frame };
-        // SAFETY: the log has as many entries as the frame says; the table has at least twice as many
-        // places, a power of two; entries lead into gradients, which are uses here.
+        // SAFETY: the log has as many entries as the frame says; the table has at least twice as many slots, a power
+        // of two; entries point into gradients, which are reported as uses here.
         unsafe {
             kernels.log_insert(stream, launch, frame, sums, places as u64 - 1)?;
             kernels.log_add(stream, launch, frame, sums)?;
@@ -63,25 +63,24 @@ impl Pass<'_> {
     }
 }
 
-/// At least twice as many places as entries, a power of two.
+/// Returns the slots of a table: at least twice as many as entries, and a power of two.
 fn places(entries: usize) -> Option<usize> {
     entries.checked_mul(2)?.max(2).checked_next_power_of_two()
 }
 
-/// A frame as an argument, with the memory that it leads to.
+/// A frame as an argument, with the memory that it points to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FrameArg<'a> {
     pub(crate) frame: Frame,
     pub(crate) log: PlaceArg<'a>,
     pub(crate) status: PlaceArg<'a>,
-    /// The memory that the log's entries point to, for the kernel that applies them: all gradients, and the partial
-    /// sums.
+    /// The memory that the log's entries point to, for the kernel that adds them: all gradients and the partial sums.
     pub(crate) gradients: &'a [DeviceBuffer<u8>],
     pub(crate) lent: &'a [Lent],
     pub(crate) partials: Option<&'a DeviceBuffer<u8>>,
 }
 
-// SAFETY: the log, the status and what the log leads to are reported; there is nothing else in these frames.
+// SAFETY: the log, the status and the memory of the log's entries are reported; these frames point to nothing else.
 unsafe impl KernelArg for FrameArg<'_> {
     type Abi = Frame;
     const TYPE: ArgType = ArgType::value::<Frame>();

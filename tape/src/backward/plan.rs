@@ -17,12 +17,12 @@ use crate::runs::Runs;
 use crate::spec::{Effect, Op, Primal};
 use crate::store::Store;
 
-/// States of gradients. Any other number less [`BY`] is the number of a drop that has left it unset.
+/// States of gradients. Any other number below [`BY`] is the index of the drop that has left the range unset.
 const UNSET: u32 = 0;
 const VALID: u32 = 1;
 const BY: u32 = 2;
 
-/// Where a gradient lies: bytes of a buffer of the plan. Of none: [`NOWHERE`], whose buffer no plan has.
+/// The memory of a gradient: bytes of a buffer of the plan. [`NOWHERE`] is no memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) buffer: u32,
@@ -31,7 +31,6 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Its bytes in the buffer.
     pub(crate) fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.bytes
     }
@@ -39,7 +38,7 @@ impl Place {
 
 pub(crate) const NOWHERE: Place = Place { buffer: NONE, offset: 0, bytes: 0 };
 
-/// A gradient in memory of the caller's: see [`Op::vjp`].
+/// A gradient in memory of the caller: see [`Op::vjp`].
 #[derive(Debug)]
 pub(crate) struct Lent {
     pub(crate) allocation: Arc<Allocation>,
@@ -47,7 +46,7 @@ pub(crate) struct Lent {
     pub(crate) access: Access,
 }
 
-/// The number of the first lent allocation, as a place's `buffer`.
+/// The first buffer number of a lent allocation.
 const LENT: u32 = 1 << 31;
 
 #[derive(Debug, Clone, Copy)]
@@ -62,8 +61,8 @@ pub(crate) enum Action {
         to: Place,
         double: bool,
     },
-    /// A launch's adjoint. `first`: in `Plan::places`, one for each use. `sums`: which of its scalars'
-    /// gradients are stored, not added to.
+    /// The adjoint of a launch. `first` is the index of its first use in `Plan::places`. `sums` has a bit for each
+    /// scalar whose gradient is stored, not added to.
     Adjoint {
         step: u32,
         assign: u64,
@@ -83,15 +82,15 @@ struct Gradient {
     buffer: u32,
 }
 
-/// A pass, for a recording and outputs with given gradients.
+/// The plan of a pass, for a recording and its outputs with given gradients.
 #[derive(Default)]
 pub(crate) struct Plan {
     pub(crate) actions: Vec<Action>,
     pub(crate) places: Vec<Place>,
     pub(crate) buffers: Vec<DeviceBuffer<u8>>,
-    /// Memory of the caller's, which is borrowed as long as the plan is in use; for a tape, during a pass.
+    /// Memory of the caller, which is borrowed as long as the plan is in use; for a tape, during a pass.
     pub(crate) lent: Vec<Lent>,
-    /// Where the given gradients go.
+    /// The targets of the given gradients.
     pub(crate) seeds: Vec<Seeded>,
     /// The gradient of each watched range.
     pub(crate) results: Vec<Place>,
@@ -99,21 +98,21 @@ pub(crate) struct Plan {
     pub(crate) raises: bool,
     /// Buffers for values that adjoints may write: one for each such use, in order.
     pub(crate) private: Vec<(u32, Copied)>,
-    /// The outputs for which it was made.
+    /// The outputs for which the plan was made.
     pub(crate) outputs: Vec<(u32, Range<usize>)>,
     pub(crate) made: bool,
     pub(crate) captured: bool,
-    /// Of the graph that the last pass was captured in.
+    /// The marker of the graph that the last pass was captured in.
     pub(crate) marker: Option<Marker>,
     gradients: Vec<Gradient>,
     /// Buffers that no step needs any more.
     free: Vec<u32>,
-    /// The action whose bit each drop is.
+    /// For each drop, the action and the bit in its mask.
     drops: Vec<(usize, u8)>,
 }
 
 impl Plan {
-    /// Gives the memory back; the plan is for nothing then.
+    /// Returns the memory to the store. The plan must be made again.
     pub(crate) fn clear(&mut self, store: &mut Store) {
         for buffer in self.buffers.drain(..) {
             store.give(buffer, self.captured);
@@ -134,7 +133,6 @@ impl Plan {
         (self.raises, self.made, self.captured) = (false, false, false);
     }
 
-    /// Decides on everything.
     pub(crate) fn make(
         &mut self,
         recording: &Recording,
@@ -175,7 +173,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Returns the memory that a place lies in, and how adjoints use it; `None` for a null gradient.
+    /// Returns the memory of a place and how adjoints use it; `None` for a null gradient.
     pub(crate) fn memory(&self, place: Place) -> Option<(&Arc<Allocation>, Access)> {
         if let Some(buffer) = self.buffers.get(place.buffer as usize) {
             return Some((buffer.allocation(), Access::Write));
@@ -184,7 +182,7 @@ impl Plan {
         Some((&lent.allocation, lent.access))
     }
 
-    /// Adds memory of the caller's, and returns the place of some of its bytes.
+    /// Adds memory of the caller, and returns the place of some of its bytes.
     pub(crate) fn lend(
         &mut self,
         allocation: &Arc<Allocation>,
@@ -205,7 +203,6 @@ impl Plan {
         Ok(Place { buffer: number, offset, bytes })
     }
 
-    /// Bytes of the gradients.
     pub(crate) fn bytes(&self) -> usize {
         self.buffers.iter().map(DeviceBuffer::size_bytes).sum()
     }
@@ -246,7 +243,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The gradient that has come so far is what is wanted here.
+    /// Notes the gradient at this step as the result of a watch.
     fn watch(&mut self, number: usize, watch: u32, used: &Use) -> Result<()> {
         let range = used.range();
         if !self.is_valid(used.memory, &range) {
@@ -256,7 +253,7 @@ impl Planner<'_> {
         let mut place = self.place(used.memory, &range)?;
         let first = self.recording.memories.get(used.memory).map_or(0, |memory| memory.first_step);
         if (first as usize) < number {
-            // Steps before will change it.
+            // Earlier steps change this gradient, so it is copied.
             let from = place;
             place = Place { offset: from.offset % 16, ..from };
             place.buffer = self.buffer(place.offset + place.bytes)?;
@@ -290,11 +287,12 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// An adjoint, if some gradient has come to what its launch has written.
+    /// Plans an adjoint, if its launch has written something that has a gradient.
     fn adjoint(&mut self, number: usize, op: Option<&Op>, uses: &[Use]) -> Result<()> {
         let cuts = |used: &Use| op.is_some_and(|op| op.inner.cuts(used));
         for used in uses.iter().filter(|used| !used.active) {
-            // It was overwritten, or counts as constant, and so does what is there now.
+            // The memory was overwritten without a gradient, or counts as constant: it has no gradient before the
+            // launch.
             if used.effect == Effect::Overwrites && used.covers || cuts(used) {
                 self.set(used.memory, &used.range(), UNSET);
             }
@@ -312,7 +310,7 @@ impl Planner<'_> {
             let range = used.range();
             let only_written = matches!(used.effect, Effect::Overwrites | Effect::Accumulates);
             if only_written && !self.is_valid(used.memory, &range) {
-                // Zero: no gradient has come to this output. What is updated is also an input.
+                // The output has no gradient, which counts as zero. An updated output is also an input.
                 continue;
             }
             let place = if op.is_some_and(|op| op.inner.meet(uses, at)) {
@@ -341,7 +339,7 @@ impl Planner<'_> {
         let action = self.plan.actions.len();
         for (at, used) in uses.iter().enumerate().filter(|(_, used)| used.active) {
             let consumed = used.effect == Effect::Overwrites && used.covers && alone(uses, at);
-            // Through a null pointer the adjoint writes no zeros: nothing changes.
+            // The adjoint writes no zeros through a null pointer, so the state does not change.
             let place = self.plan.places.get(first as usize + at);
             if !consumed || place.is_none_or(|place| place.buffer == NONE) {
                 continue;
@@ -383,7 +381,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Returns a separate gradient for elements that other threads add to by another parameter, without atomics.
+    /// Returns a separate gradient for elements that other threads add to through another parameter, without atomics.
     fn place_apart(&mut self, used: &Use, range: &Range<usize>, assign: &mut u64) -> Result<Place> {
         let known = self.place(used.memory, range)?;
         let offset = known.offset % 16;
@@ -397,7 +395,7 @@ impl Planner<'_> {
         Ok(place)
     }
 
-    /// Adds it to where it belongs.
+    /// Adds a separate gradient to that of the memory.
     fn join(&mut self, used: &Use, from: Place) -> Result<()> {
         let range = used.range();
         self.make_zeros(used.memory, &range)?;
@@ -409,7 +407,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Memory for values that the adjoint may write.
+    /// Takes memory for values that the adjoint may write.
     fn private_values(&mut self, number: usize, uses: &[Use]) -> Result<()> {
         let Some(step) = self.recording.steps.get(number) else { return Ok(()) };
         for (at, used) in (step.uses.start..).zip(uses) {
@@ -424,7 +422,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Returns whether some of a range has a gradient.
+    /// Returns whether a part of a range has a gradient.
     fn is_valid(&self, memory: u32, range: &Range<usize>) -> bool {
         self.any(memory, range, |state| state == VALID)
     }
@@ -440,7 +438,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Makes what is unset in a range zeros in memory.
+    /// Writes zeros to the unset parts of a range.
     fn make_zeros(&mut self, memory: u32, range: &Range<usize>) -> Result<()> {
         if !self.any(memory, range, |state| state != VALID) {
             return Ok(());
@@ -463,7 +461,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Returns where the gradient of a range lies.
+    /// Returns the memory of the gradient of a range.
     fn place(&mut self, memory: u32, range: &Range<usize>) -> Result<Place> {
         let nowhere = || Error::invalid("a gradient of memory that is not known");
         let known = self.recording.memories.get(memory).ok_or_else(nowhere)?;
@@ -482,7 +480,7 @@ impl Planner<'_> {
         Ok(Place { buffer, offset, bytes: range.len() * widening })
     }
 
-    /// Returns a buffer of at least so many bytes.
+    /// Returns a buffer of at least `bytes`.
     fn buffer(&mut self, bytes: usize) -> Result<u32> {
         let buffers = &self.plan.buffers;
         let fits = |number: &u32| {
@@ -498,7 +496,7 @@ impl Planner<'_> {
         Ok(number)
     }
 
-    /// Frees the gradient of memory that no earlier step uses, once it is unset.
+    /// Frees the gradient of memory that is unset and that no earlier step uses.
     fn release(&mut self, number: usize, memory: u32) {
         let known = self.recording.memories.get(memory);
         let last = known.is_some_and(|known| known.first_step as usize >= number);
@@ -511,13 +509,13 @@ impl Planner<'_> {
         {
             self.plan.free.push(gradient.buffer);
             gradient.buffer = NONE;
-            // A step that needs zeros there fills another buffer.
+            // A step that needs zeros here fills another buffer.
             gradient.states.set(all, UNSET);
         }
     }
 }
 
-/// Returns whether no other use whose gradient the adjoint gets has the same memory.
+/// Returns whether no other active use overlaps this one.
 fn alone(uses: &[Use], at: usize) -> bool {
     let Some(used) = uses.get(at) else { return false };
     let other = |(other, it): (usize, &Use)| {

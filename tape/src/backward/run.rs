@@ -12,16 +12,16 @@ use crate::kernels::{BLOCK, Kernels};
 use crate::record::{Chunk, Kind, Recording};
 use crate::store::Store;
 
-/// Vectors that launches of adjoints are put together in.
+/// Buffers in which launches of adjoints are prepared.
 #[derive(Default)]
 pub(crate) struct Workplace {
     pub(super) pointers: Vec<*mut std::ffi::c_void>,
     pub(super) gradients: Vec<Chunk>,
 }
 
-// SAFETY: the pointers are only used while a launch is made, in which they were written.
+// SAFETY: the pointers are only used during the launch for which they were written.
 unsafe impl Send for Workplace {}
-// SAFETY: as above; nothing is done with them through `&`.
+// SAFETY: as above; no method uses them through `&`.
 unsafe impl Sync for Workplace {}
 
 /// A pass that is being enqueued.
@@ -35,11 +35,11 @@ pub(crate) struct Pass<'a> {
     /// The initial sizes of adjoints' scratch memory and of the log, if they were set.
     pub(crate) scratch_bytes: Option<usize>,
     pub(crate) log_bytes: Option<usize>,
-    /// Whether the pass has begun with what another has raised: see [`take_statuses`](Self::take_statuses).
+    /// Whether the pass begins with the statuses of others: see [`take_statuses`](Self::take_statuses).
     pub(crate) takes: bool,
 }
 
-/// Blocks of the tape's own kernels, whose threads go on to the next element.
+/// The most blocks of the tape's own kernels, which have grid-stride loops.
 const MOST_BLOCKS: usize = 4096;
 
 pub(super) fn cover(n: usize) -> LaunchConfig {
@@ -47,7 +47,7 @@ pub(super) fn cover(n: usize) -> LaunchConfig {
 }
 
 impl Pass<'_> {
-    /// Fails if a value is gone that some adjoint needs: before anything is enqueued.
+    /// Fails if a value that some adjoint needs was overwritten, before anything is enqueued.
     pub(crate) fn check_values(&self) -> Result<()> {
         for action in &self.plan.actions {
             if let Action::Adjoint { step, .. } | Action::Custom { step, .. } = action
@@ -62,7 +62,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Enqueues all actions from one on.
+    /// Enqueues all actions from index `from` on.
     pub(crate) fn run(&mut self, from: usize) -> Result<()> {
         for number in from..self.plan.actions.len() {
             self.act(number, false)?;
@@ -70,7 +70,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// One action; `resume`: an adjoint some of whose threads have finished.
+    /// Enqueues one action. `resume`: an adjoint some of whose threads have finished.
     pub(super) fn act(&mut self, number: usize, resume: bool) -> Result<()> {
         let Some(action) = self.plan.actions.get(number).copied() else { return Ok(()) };
         match action {
@@ -85,13 +85,14 @@ impl Pass<'_> {
         }
     }
 
-    /// Returns whether an earlier step may have failed, so that nothing must be touched behind it.
+    /// Returns whether an earlier step may have failed, so that later ones must check the status.
     pub(crate) fn guarded(&self) -> bool {
         self.plan.raises || self.takes
     }
 
-    /// Enqueues that the status is raised if another one is: the marker of a recording that may not have run,
-    /// or what primals outside of the graph have raised. No adjoint then follows what was never written.
+    /// Enqueues a kernel that raises the status if another one is raised: the marker of a recording that may not have
+    /// run, or the status of primals outside of the graph. The adjoints then do nothing, instead of following indices
+    /// that were never written.
     pub(crate) fn take_statuses(&mut self) -> Result<()> {
         let marker = self.recording.marker.as_ref();
         let apart = self.stream.is_recording() && self.recording.raises && marker.is_none();
@@ -112,7 +113,7 @@ impl Pass<'_> {
         let own = self.plan.buffers.get(place.buffer as usize).is_some();
         if self.guarded() || !own {
             let (to, words) = (self.arg(place, Access::Write), place.bytes / 4);
-            // SAFETY: writes the words of the place, which lies in its buffer.
+            // SAFETY: the kernel writes the words of the place, which lies in its buffer.
             return unsafe {
                 self.kernels.zero(self.stream, cover(words), to, words as u64, self.status()?)
             };
@@ -124,7 +125,7 @@ impl Pass<'_> {
     fn copy(&mut self, from: Place, to: Place) -> Result<()> {
         let (words, status) = (to.bytes / 4, self.status()?);
         let (to, from) = (self.arg(to, Access::Write), self.arg(from, Access::Read));
-        // SAFETY: as many words as both places have; they are of two buffers.
+        // SAFETY: both places have that many words; they belong to two buffers.
         unsafe { self.kernels.copy(self.stream, cover(words), to, from, words as u64, status) }
     }
 
@@ -132,7 +133,7 @@ impl Pass<'_> {
         let n = to.bytes / if double { 8 } else { 4 };
         let (launch, status) = (cover(n), self.status()?);
         let (to, from) = (self.arg(to, Access::Write), self.arg(from, Access::Read));
-        // SAFETY: as many numbers as both places have, which overlap in none.
+        // SAFETY: both places have that many numbers, and do not overlap.
         unsafe {
             match double {
                 true => self.kernels.add_f64(self.stream, launch, to, from, n as u64, status),
@@ -141,20 +142,20 @@ impl Pass<'_> {
         }
     }
 
-    /// Returns a place as a pointer; null for none.
+    /// Returns a place as a pointer; null for [`NOWHERE`].
     pub(super) fn arg(&self, place: Place, access: Access) -> PlaceArg<'_> {
         PlaceArg { memory: self.plan.memory(place).map(|(memory, _)| memory), place, access }
     }
 
-    /// Returns the status, or null where nothing can raise it: then it costs no load.
+    /// Returns the status, or null if no step can raise it, which saves a load.
     pub(super) fn status(&self) -> Result<PlaceArg<'_>> {
         if self.guarded() { self.store.known_status().map(whole) } else { Ok(NO_ARG) }
     }
 
-    /// A step in Rust.
+    /// Runs a step in Rust.
     fn custom(&mut self, step: u32, first: u32) -> Result<()> {
         if self.guarded() && !self.stream.is_recording() {
-            // It can't be made to do nothing on the device.
+            // A custom step runs on the host, so the status of the steps before it is read first.
             self.settle_before(step)?;
         }
         let Some(known) = self.recording.steps.get_mut(step as usize) else { return Ok(()) };
@@ -171,7 +172,7 @@ impl Pass<'_> {
     }
 }
 
-/// A part of some memory of the tape's or lent to it, as a pointer parameter.
+/// A part of memory that the tape owns or borrows, as a pointer parameter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlaceArg<'a> {
     pub(crate) memory: Option<&'a Arc<Allocation>>,
@@ -183,12 +184,12 @@ pub(crate) struct PlaceArg<'a> {
 pub(crate) const NO_ARG: PlaceArg<'static> =
     PlaceArg { memory: None, place: NOWHERE, access: Access::Read };
 
-/// Returns all of a buffer, to be written.
+/// Returns a whole buffer for writing.
 pub(crate) fn whole(buffer: &DeviceBuffer<u8>) -> PlaceArg<'_> {
     part(buffer, 0, buffer.size_bytes())
 }
 
-/// Some bytes of a buffer, to be written.
+/// Returns some bytes of a buffer for writing.
 pub(super) fn part(buffer: &DeviceBuffer<u8>, offset: usize, bytes: usize) -> PlaceArg<'_> {
     let place = Place { offset, bytes, ..NOWHERE };
     PlaceArg { memory: Some(buffer.allocation()), place, access: Access::Write }
@@ -200,7 +201,7 @@ impl PlaceArg<'_> {
     }
 }
 
-// SAFETY: the kernel reaches the place, which is reported; nothing through a null pointer.
+// SAFETY: the kernel reaches the place, which is reported, and nothing through a null pointer.
 unsafe impl KernelArg for PlaceArg<'_> {
     type Abi = u64;
     const TYPE: ArgType = ArgType::value::<u64>();

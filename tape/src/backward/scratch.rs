@@ -1,4 +1,4 @@
-//! Memory that lives as long as an adjoint's launch; and what happens if it was too little.
+//! Scratch memory, which lives as long as an adjoint's launch, and the repetition of adjoints that had too little.
 
 use cuda_safe::{Error, LaunchConfig, Result};
 
@@ -17,7 +17,7 @@ use crate::store::Work;
 const HEADER: usize = 32;
 const _: () = assert!(HEADER as u64 == ptx_ad::abi::SCRATCH_HEADER);
 
-/// The part before the memory for threads: a mark for each thread.
+/// Returns the size of the part before the threads' memory: a mark for each thread.
 fn marks(shape: &LaunchConfig) -> Result<usize> {
     usize::try_from(shape.threads())
         .ok()
@@ -27,7 +27,7 @@ fn marks(shape: &LaunchConfig) -> Result<usize> {
 }
 
 impl Pass<'_> {
-    /// Returns the scratch memory for a launch: of the size that the operation guesses, or has needed before.
+    /// Returns the scratch memory for a launch: of the guessed size, or of the size that was needed before.
     pub(super) fn prepare_scratch(
         &mut self,
         op: &Op,
@@ -45,14 +45,14 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Bytes of scratch memory that a launch gets first.
+    /// Returns the bytes of scratch memory that a launch gets first.
     fn scratch_size(&self, op: &Op, launch: &LaunchConfig, shape: &LaunchConfig) -> Result<usize> {
         let guess = op.inner.settings.scratch.map_or(0, |scratch| scratch.guess(launch));
         Ok(marks(shape)?.saturating_add(self.scratch_bytes.unwrap_or(guess)))
     }
 
-    /// Makes working memory large enough for all steps. An adjoint that has had too little scratch memory
-    /// is run again after those behind it were enqueued; they must not have replaced what it has left there.
+    /// Makes working memory large enough for all steps. An adjoint with too little scratch memory runs again after
+    /// the later ones were enqueued, which must not have replaced its memory.
     pub(crate) fn prepare(&mut self) -> Result<()> {
         let mut most = [0usize; 4];
         let mut needs = |which: Work, bytes: usize| {
@@ -94,27 +94,27 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Zeros the first bytes of working memory, unless something has gone wrong before.
+    /// Zeros the first bytes of working memory, unless the status is raised.
     pub(super) fn clear(&mut self, which: Work, bytes: usize) -> Result<()> {
         let Some(work) = self.store.known_work(which) else { return Ok(()) };
         let (to, words) = (part(work, 0, bytes), bytes / 4);
-        // SAFETY: the first words of memory that has at least as many.
+        // SAFETY: the memory has at least that many words.
         unsafe { self.kernels.zero(self.stream, cover(words), to, words as u64, self.status()?) }
     }
 
-    /// Notes, behind an adjoint that may have raised the status, which one it was.
+    /// Enqueues, after an adjoint that may have raised the status, a kernel that notes which adjoint it was.
     pub(super) fn note(&mut self, action: usize) -> Result<()> {
         let step = u32::try_from(action).unwrap_or(u32::MAX).saturating_add(1);
         // SAFETY: one thread writes the status.
         unsafe { self.kernels.note(self.stream, (1, 1), self.status()?, step) }
     }
 
-    /// Waits, and repeats what had too little memory, until all is done.
+    /// Waits, and repeats the adjoints that had too little memory, until all are done.
     pub(crate) fn settle(&mut self) -> Result<()> {
         self.settle_until(self.plan.actions.len())
     }
 
-    /// As [`settle`](Self::settle), for the actions before a step.
+    /// Like [`settle`](Self::settle), for the actions before a step.
     pub(super) fn settle_before(&mut self, step: u32) -> Result<()> {
         let custom =
             |action: &Action| matches!(action, Action::Custom { step: of, .. } if *of == step);
@@ -125,12 +125,12 @@ impl Pass<'_> {
     }
 
     fn settle_until(&mut self, end: usize) -> Result<()> {
-        // The memory that the threads of one launch have asked for, over all its runs.
+        // `asked` is the memory that the threads of one launch have asked for, over all its runs.
         let (mut last, mut asked, mut most) = (None, 0usize, 0usize);
         loop {
             let status = self.store.take_status(self.stream)?;
             if status.code == FINE {
-                // The next pass has enough at once.
+                // The next pass then has enough memory at once.
                 return self.store.work(Work::Scratch, most).map(drop);
             }
             let Some(action) = overflowed(status) else {
@@ -142,7 +142,7 @@ impl Pass<'_> {
             }
             asked = asked.saturating_add(self.asked()?);
             self.grow(action, status)?;
-            // Those that are still to run ask for no more than there is now, or all of this comes again.
+            // The remaining threads ask for no more than the current size, or the loop repeats.
             let now = self.store.known_work(Work::Scratch).map_or(0, |work| work.size_bytes());
             most = most.max(asked.saturating_add(now));
             self.act(action, true)?;
@@ -160,7 +160,7 @@ impl Pass<'_> {
         Ok(usize::try_from(u64::from_ne_bytes(used)).unwrap_or(usize::MAX))
     }
 
-    /// Makes scratch memory larger; marks of threads that have finished are kept.
+    /// Enlarges scratch memory; the marks of threads that have finished are kept.
     fn grow(&mut self, action: usize, status: Status) -> Result<()> {
         let Some(Action::Adjoint { step, .. }) = self.plan.actions.get(action) else {
             return Err(failed(status));
@@ -170,14 +170,14 @@ impl Pass<'_> {
         let start = marks(&op.shape(launch))?;
         let old = self.store.work_mut(Work::Scratch).and_then(Option::take);
         let Some(old) = old else { return Err(failed(status)) };
-        // Threads that came late have not even said what they need.
+        // The size is at least doubled: later threads have not even reported their need.
         let need =
             (status.need as usize).saturating_mul(1024).max(old.size_bytes().saturating_mul(2));
         let new = self.store.work(Work::Scratch, need);
         let copied = new.map(drop).and_then(|()| {
             let new = self.store.work_mut(Work::Scratch).and_then(Option::as_mut);
             let Some(new) = new else { return Ok(()) };
-            // Memory that was handed out is handed out anew.
+            // Clears the header: threads get their memory again, in the new buffer.
             new.slice_mut(..HEADER)?.fill(self.stream, 0)?;
             new.slice_mut(HEADER..start)?.copy_from(self.stream, old.slice(HEADER..start)?)
         });
@@ -186,13 +186,13 @@ impl Pass<'_> {
     }
 }
 
-/// Returns the action that had too little scratch memory, if that is what has happened.
+/// Returns the action that had too little scratch memory, if the status reports one.
 fn overflowed(status: Status) -> Option<usize> {
     let action = (status.step as usize).checked_sub(1);
     action.filter(|_| status.code == SCRATCH_OVERFLOW)
 }
 
-/// Returns the error for a status that nothing can be done about.
+/// Returns the error for a status that can't be resolved.
 pub(crate) fn failed(status: Status) -> Error {
     let need = u64::from(status.need) * 1024;
     match status.code {

@@ -1,4 +1,4 @@
-//! Gradients with which a pass begins. One that a single adjoint reads, and leaves as it is, is read in the
+//! Gradients with which a pass begins. A gradient that a single adjoint reads, and does not change, is read in the
 //! caller's memory.
 
 use cuda_safe::{Access, Result, Stream};
@@ -11,14 +11,15 @@ use crate::seeds::{Given, Seed};
 /// A gradient with which a pass begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seeded {
-    /// Where it is copied to.
+    /// The target of its copy.
     pub(super) place: Place,
-    /// The number in [`Plan::places`] of its only use, if that only reads it: then it need not be copied.
+    /// The index in [`Plan::places`] of its only use, if that only reads it: then it need not be copied.
     pub(super) read: Option<u32>,
 }
 
 impl Plan {
-    /// Finds the gradients that need not be copied, at the end of planning: until then a step may be asked to leave zeros.
+    /// Finds the gradients that need not be copied, at the end of planning: until then a step may have to leave
+    /// zeros.
     pub(super) fn find_readers(&mut self, recording: &Recording) {
         let mut seeds = std::mem::take(&mut self.seeds);
         for seed in &mut seeds {
@@ -55,7 +56,7 @@ impl Plan {
         None
     }
 
-    /// Writes the given gradients, or lets their readers read them where they are.
+    /// Copies the given gradients, or passes them to their only readers.
     pub(crate) fn seed(&mut self, stream: &Stream, given: &Given<'_>) -> Result<()> {
         for at in 0..self.seeds.len() {
             let Some(Seeded { place, read }) = self.seeds.get(at).copied() else { break };
@@ -101,7 +102,8 @@ impl Plan {
     }
 }
 
-/// Returns whether an adjoint can read a given gradient where it is: aligned as the memory that the plan has for it.
+/// Returns whether an adjoint can read a given gradient in the caller's memory: it has the alignment of the plan's
+/// memory.
 fn fits(stream: &Stream, seed: &Seed<'_>, place: Place) -> bool {
     let gradient = &seed.gradient;
     gradient.len() == place.bytes

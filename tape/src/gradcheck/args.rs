@@ -13,17 +13,17 @@ use cuda_safe::{
 use crate::record::{Chunk, Found, Recording, Use};
 use crate::spec::{Effect, Op};
 
-/// A range of memory of the caller's, and its copy.
+/// A range of the caller's memory, and its copy.
 pub(super) struct Copied {
     /// The caller's memory, and the bytes of it that were copied.
     pub(super) original: Arc<Allocation>,
     pub(super) range: Range<usize>,
-    /// The copy begins here: congruent to the original modulo 256.
+    /// The start of the copy: congruent to the original modulo 256.
     pub(super) offset: usize,
     pub(super) buffer: DeviceBuffer<u8>,
-    /// The contents at the point that is looked at.
+    /// The contents at the point that is checked.
     pub(super) image: Vec<u8>,
-    /// Whether the device has other contents.
+    /// Whether the device's contents differ from `image`.
     pub(super) stale: bool,
     /// Whether the kernel may write to it.
     pub(super) written: bool,
@@ -31,17 +31,17 @@ pub(super) struct Copied {
     pub(super) loaded: bool,
 }
 
-/// Allocations are aligned to this.
+/// The alignment of allocations.
 const GRAIN: u64 = 256;
 
 impl Copied {
-    /// Returns the place in the copy's buffer of some bytes of the original.
+    /// Returns the range in the copy's buffer for some bytes of the original.
     pub(super) fn place(&self, range: &Range<usize>) -> Range<usize> {
         let start = self.offset + (range.start - self.range.start);
         start..start + range.len()
     }
 
-    /// Returns the place of some bytes of the copy, counted from its start.
+    /// Returns the range in the buffer for some bytes of the copy, counted from its start.
     pub(super) fn within(&self, range: Range<usize>) -> Range<usize> {
         self.offset + range.start..self.offset + range.end
     }
@@ -53,7 +53,7 @@ impl Copied {
     }
 }
 
-/// Copies of all memory that the pointers of the specification lead to. Waits.
+/// Copies all memory that the pointers of the specification lead to. Waits.
 pub(super) fn copies(stream: &Stream, recording: &Recording) -> Result<Vec<Copied>> {
     let mut ranges: Vec<(u32, Range<usize>, bool, bool)> = Vec::new();
     for found in recording.found.iter().filter(|found| found.known) {
@@ -86,9 +86,9 @@ pub(super) fn copies(stream: &Stream, recording: &Recording) -> Result<Vec<Copie
         let offset = ((original.device_ptr() + range.start as u64) % GRAIN) as usize;
         let buffer = DeviceBuffer::zeroed(stream, offset + range.len())?;
         let image = match loaded {
-            // SAFETY: any bits are bytes, and the caller holds the arguments that borrow the memory.
+            // SAFETY: any bits are valid bytes, and the caller holds the arguments that borrow the memory.
             true => unsafe { original.view::<u8>(range.clone()) }?.to_vec(stream)?,
-            // It may never have been written.
+            // The memory may never have been written, so it is not read.
             false => vec![0; range.len()],
         };
         let stale = true;
@@ -97,8 +97,8 @@ pub(super) fn copies(stream: &Stream, recording: &Recording) -> Result<Vec<Copie
     Ok(copies)
 }
 
-/// Fails if the kernel reaches memory by pointers that the specification does not list, where a copy can't take its
-/// place.
+/// Fails if the kernel reaches memory by pointers that the specification does not list, which can't be replaced by
+/// copies.
 pub(super) fn no_other_memory(op: &Op, recording: &Recording) -> Result<()> {
     for found in recording.found.iter().filter(|found| !found.known) {
         let shares = |other: &&Found| {
@@ -129,7 +129,7 @@ pub(super) struct Rebound<'a, A> {
     /// The bytes of all parameters, with the addresses of copies and other numbers in them.
     pub(super) bytes: &'a [Chunk],
     pub(super) copies: &'a [Copied],
-    /// What identifies the numbers of a parameter, by parameter.
+    /// The memory that identifies the numbers of each parameter.
     pub(super) places: &'a [Option<DeviceBuffer<u8>>],
 }
 
@@ -142,7 +142,7 @@ impl<A> Clone for Rebound<'_, A> {
 impl<A> Copy for Rebound<'_, A> {}
 
 impl<A> Rebound<'_, A> {
-    /// Returns where the bytes of a parameter begin.
+    /// Returns the address of a parameter's bytes.
     fn bytes_of(&self, param: usize) -> *const MaybeUninit<u8> {
         let at = self.op.inner.params.get(param).map_or(0, |param| param.at);
         let chunk = self.bytes.get(at / 16..).unwrap_or_default();
@@ -185,7 +185,7 @@ unsafe impl<A: EachArg> KernelArgs for Rebound<'_, A> {
     }
 }
 
-/// Shows each argument as it is replaced.
+/// Visits each argument with its replacement.
 struct Each<'a, 'v, V> {
     visitor: &'v mut V,
     rebound: Rebound<'a, ()>,
@@ -206,19 +206,19 @@ impl<V: UseVisitor> ArgVisitor for Uses<'_, V> {
     }
 }
 
-/// An argument that is replaced.
+/// An argument with replaced bytes.
 struct Moved<'a, A> {
     arg: &'a A,
     index: usize,
     rebound: Rebound<'a, ()>,
 }
 
-// SAFETY: the value is the argument's, with addresses of copies in place of those of the memory that it reports, and
+// SAFETY: the value is the argument's, with addresses of copies instead of those of the memory that it reports, and
 // with other real numbers where the specification says that there are such. The copies are reported.
 unsafe impl<A: KernelArg> KernelArg for Moved<'_, A> {
     type Abi = A::Abi;
     const TYPE: ArgType = A::TYPE;
-    // Those without numbers that have gradients are not asked.
+    // This only matters for parameters that have active numbers.
     const IS_VARIABLE: bool = true;
     const IS_UNBORROWED: bool = A::IS_UNBORROWED;
 
@@ -234,7 +234,7 @@ unsafe impl<A: KernelArg> KernelArg for Moved<'_, A> {
 
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
         let Rebound { copies, places, .. } = self.rebound;
-        // First: a tape takes the first memory of a variable for what identifies it.
+        // This memory comes first: a tape takes the first memory of a variable for its identity.
         if let Some(Some(place)) = places.get(self.index) {
             visitor.visit(place.allocation(), place.byte_range(), Access::Read)?;
         }
@@ -245,7 +245,7 @@ unsafe impl<A: KernelArg> KernelArg for Moved<'_, A> {
     }
 }
 
-/// Reports copies in place of what they are copies of.
+/// Reports each copy instead of its original.
 struct Redirect<'a, 'v, V> {
     visitor: &'v mut V,
     copies: &'a [Copied],

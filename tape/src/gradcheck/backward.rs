@@ -12,8 +12,8 @@ use crate::spec::Effect;
 use crate::tape::Tape;
 
 impl<A: EachArg> Rig<'_, A> {
-    /// Returns the gradients of all inputs at a point, from those of the outputs: records the launch as a user does, and
-    /// goes back through it. Waits.
+    /// Returns the gradients of all inputs at a point for given gradients of the outputs: records the launch as a
+    /// user does, and runs a pass. Waits.
     pub(super) fn backward(
         &mut self,
         point: &[f64],
@@ -28,7 +28,7 @@ impl<A: EachArg> Rig<'_, A> {
         let seeds = self.seed_buffers(weights, pass)?;
         let stream = self.stream;
         let kept = if pass.deterministic { &mut self.deterministic } else { &mut self.tape };
-        // Memory that was used before holds NaN.
+        // A tape is kept for poisoned passes only: it reuses its memory, which holds NaN then.
         let mut tape = match kept.take().filter(|_| pass.poison) {
             Some(tape) => tape,
             None => Tape::new(stream)?,
@@ -49,7 +49,7 @@ impl<A: EachArg> Rig<'_, A> {
         pass: &Pass,
     ) -> Result<Vec<f64>> {
         let stream = self.stream;
-        // Where old contents were used, and outputs that were moved away.
+        // `used` holds old contents that were used, and `moved` holds outputs that were copied elsewhere.
         let mut used: Vec<DeviceBuffer<u8>> = Vec::new();
         let mut moved: Vec<Option<DeviceBuffer<u8>>> = Vec::new();
         let watched: Vec<usize> =
@@ -123,8 +123,8 @@ impl<A: EachArg> Rig<'_, A> {
         self.results()
     }
 
-    /// Uses the first number of memory that is overwritten later. Nothing comes of it, but the tape needs zeros where the
-    /// adjoint clears gradients, which it need not do for memory that nothing has used.
+    /// Uses the first number of memory that is overwritten later. The result is discarded, but now the tape needs
+    /// zeros where the adjoint clears gradients, which it does not need for unused memory.
     fn use_first(&self, t: &mut Recorder<'_>, input: &Field) -> Result<DeviceBuffer<u8>> {
         let (buffer, range) = self.memory_of(input)?;
         let real = input.element.real.unwrap_or(FloatType::F32);
@@ -155,7 +155,7 @@ impl<A: EachArg> Rig<'_, A> {
         Ok(moved)
     }
 
-    /// The gradients with which a pass begins: for each output and then each input that has any.
+    /// Returns the gradients with which a pass begins: for each output, and then for each input that has one.
     fn seed_buffers(&self, weights: &[f64], pass: &Pass) -> Result<Vec<Option<DeviceBuffer<u8>>>> {
         let mut all = Vec::new();
         for output in &self.outputs {
@@ -176,8 +176,8 @@ impl<A: EachArg> Rig<'_, A> {
         Ok(all)
     }
 
-    /// Returns whether an input may have a gradient before the adjoint runs, as a loss that depends on it directly gives
-    /// it.
+    /// Returns whether an input may have a gradient before the adjoint runs, such as from a loss that depends on it
+    /// directly.
     fn may_have_gradient(&self, input: &Field) -> bool {
         input.effect == Effect::Reads
             && matches!(input.home, Home::Memory(_))
@@ -185,7 +185,7 @@ impl<A: EachArg> Rig<'_, A> {
             && !self.outputs.iter().any(|output| output.home == input.home)
     }
 
-    /// Returns the gradients that inputs have before the adjoint runs, of those that a pass gives.
+    /// Returns, of the gradients in `before`, those that inputs have before the adjoint runs.
     pub(super) fn given_before(&self, before: &[f64]) -> Vec<f64> {
         let mut given = vec![0.0; before.len()];
         for input in self.inputs.iter().filter(|input| self.may_have_gradient(input)) {
@@ -205,7 +205,7 @@ impl<A: EachArg> Rig<'_, A> {
     }
 }
 
-/// Runs an expression for the Rust type of numbers.
+/// Runs an expression with the Rust type of the numbers.
 macro_rules! for_type {
     ($real:expr, $type:ident => $run:expr) => {
         match $real {
@@ -233,7 +233,7 @@ macro_rules! for_type {
     };
 }
 
-/// Copies numbers, which is recorded.
+/// Records a copy of numbers.
 fn copy_numbers(
     t: &mut Recorder<'_>,
     real: FloatType,
@@ -243,7 +243,7 @@ fn copy_numbers(
     for_type!(real, T => t.copy(from.cast::<T>()?, to.cast_mut::<T>()?))
 }
 
-/// Fills numbers with NaN, which is recorded.
+/// Records a fill of numbers with NaN.
 fn fill_numbers(t: &mut Recorder<'_>, real: FloatType, to: DeviceSliceMut<'_, u8>) -> Result<()> {
     for_type!(real, T => t.fill(to.cast_mut::<T>()?, T::NAN))
 }

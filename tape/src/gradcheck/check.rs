@@ -1,4 +1,4 @@
-//! Comparing products of derivatives and of gradients.
+//! Compares products of derivatives with products of gradients.
 
 use cuda_safe::{Result, arg::EachArg};
 
@@ -10,18 +10,17 @@ use super::report::{Compared, Finding, Oracle, Place, Report};
 use super::rig::Rig;
 use super::tangents::{Found, Tangents};
 
-/// A check that is under way.
 pub(super) struct Check<'a, A> {
     pub(super) rig: Rig<'a, A>,
     tangents: Option<Tangents>,
     lost: Option<String>,
     pub(super) random: Random,
     pub(super) tolerance: f64,
-    /// A derivative must be known that well, relative to itself or to a typical one.
+    /// The relative accuracy with which a derivative must be known, compared with itself or a typical one.
     pub(super) known: f64,
     directions: usize,
     seed: u64,
-    /// Which outputs may be compared: those that are finite, and the same in two runs.
+    /// For each output, whether it may be compared: it is finite, and the same in two runs.
     pub(super) steady: Vec<bool>,
     varies: bool,
     /// Whether all inputs and outputs are finite.
@@ -37,9 +36,9 @@ pub(super) struct Products {
     pub(super) got: f64,
     /// The sum of all terms' magnitudes.
     pub(super) size: f64,
-    /// The error of the first, by that of the derivatives.
+    /// The error of the first, due to that of the derivatives.
     pub(super) spread: f64,
-    /// By how much the terms' independent errors compensate each other.
+    /// The factor by which independent errors of the terms compensate each other.
     pub(super) compensation: f64,
 }
 
@@ -48,13 +47,13 @@ impl Products {
         self.got - self.expected
     }
 
-    /// Relative to the size.
+    /// Returns the difference relative to the size.
     pub(super) fn error(&self) -> f64 {
         let difference = self.difference().abs();
         if difference == 0.0 { 0.0 } else { difference / self.size }
     }
 
-    /// Returns whether the difference is that of roundings, which mostly compensate each other.
+    /// Returns whether the difference can be explained by rounding errors, which mostly compensate each other.
     pub(super) fn agree(&self, tolerance: f64, rounding: f64) -> bool {
         let relative = (tolerance * self.compensation).max(32.0 * rounding).min(tolerance);
         self.difference().abs() <= relative * self.size + self.spread
@@ -114,7 +113,7 @@ impl<'a, A: EachArg> Check<'a, A> {
             self.vary(&point)?;
         }
         let weight = |finding: &Finding| match finding.problem.is_wrong() {
-            // A NaN is the worst.
+            // A NaN is the worst finding.
             true if finding.error.is_nan() => f64::INFINITY,
             true => 10.0 + finding.error,
             false => 0.0,
@@ -132,7 +131,7 @@ impl<'a, A: EachArg> Check<'a, A> {
         })
     }
 
-    /// Whether outputs are finite, and the same each time.
+    /// Runs the kernel twice, to find the outputs that are finite and reproducible.
     fn run_twice(&mut self, point: &[f64]) -> Result<()> {
         let (one, two) = (self.rig.forward(point)?, self.rig.forward(point)?);
         self.steady = vec![false; one.len()];
@@ -146,7 +145,7 @@ impl<'a, A: EachArg> Check<'a, A> {
             let Some(steady) = self.steady.get_mut(range) else { continue };
             for ((steady, one), two) in steady.iter_mut().zip(one).zip(two) {
                 self.varies |= one.to_bits() != two.to_bits();
-                // Sums in another order are not far from each other.
+                // A sum in another order changes little.
                 *steady = one.is_finite() && (one - two).abs() <= 1e-3 * one.abs().max(typical);
             }
         }
@@ -201,7 +200,7 @@ impl<'a, A: EachArg> Check<'a, A> {
                     row.error = if error.is_nan() { error } else { row.error.max(error) };
                 }
                 let agree = products.agree(self.tolerance, self.rig.rounding());
-                // They agree only because next to nothing is known.
+                // A vague product agrees only because its derivatives are almost unknown.
                 let vague = products.error() > 0.1 && products.got.abs() > 0.1 * products.spread;
                 if agree && vague && !self.is_found(input, output) {
                     self.unknown(input, output);
@@ -220,8 +219,8 @@ impl<'a, A: EachArg> Check<'a, A> {
         Ok(())
     }
 
-    /// Returns a direction and the derivatives of all outputs in it. The direction is longer than usual if else nothing is
-    /// to be seen.
+    /// Returns a direction and the derivatives of all outputs in it. The direction is longer than usual if the
+    /// outputs would otherwise hardly change.
     fn visible(
         &mut self,
         point: &[f64],
@@ -254,7 +253,7 @@ impl<'a, A: EachArg> Check<'a, A> {
         known.all(|known| !is_known(known, typical, self.known))
     }
 
-    /// Returns whether nothing is known of an output because it hardly changes.
+    /// Returns whether the derivatives of an output are unknown because it hardly changes.
     fn is_hidden(&self, output: &Field, derivatives: &[Estimate]) -> bool {
         let known = derivatives.get(output.range()).unwrap_or_default();
         let still = |known: &Estimate| known.size > 0.0 && known.change <= 1e-3 * known.size;
@@ -274,8 +273,8 @@ impl<'a, A: EachArg> Check<'a, A> {
         self.findings.iter().any(same)
     }
 
-    /// A random direction of one input: of all of its numbers, or of some. The first has the signs of a gradient, so that
-    /// its products do not cancel.
+    /// Returns a random direction of one input: of all of its numbers, or of some. The first has the signs of a
+    /// gradient, so that its products do not cancel.
     fn direction(&mut self, point: &[f64], input: &Field, number: usize) -> Result<Vec<f64>> {
         let mut signs = vec![0.0; point.len()];
         if number == 0 {
@@ -287,7 +286,7 @@ impl<'a, A: EachArg> Check<'a, A> {
         let share = 0.25f64.powi(i32::try_from(number).unwrap_or(i32::MAX));
         let share = if input.count <= 8 { 1.0 } else { share.max(4.0 / input.count as f64) };
         for at in input.range() {
-            // Steps are powers of two, so that most points are exact.
+            // The scale is a power of two, so that most points are exact.
             let scale = power_of_two(self.rig.scales().get(at).copied().unwrap_or(1.0));
             let moves = self.random.fraction() < share;
             let random = self.random.sign();
@@ -303,7 +302,7 @@ impl<'a, A: EachArg> Check<'a, A> {
         Ok(direction)
     }
 
-    /// Random weights of those numbers of an output whose derivatives are known.
+    /// Returns random weights for those numbers of an output whose derivatives are known.
     pub(super) fn weights(&mut self, output: &Field, derivatives: &[Estimate]) -> Vec<f64> {
         let mut weights = vec![0.0; derivatives.len()];
         let typical = typical_of(output, derivatives);
@@ -313,7 +312,7 @@ impl<'a, A: EachArg> Check<'a, A> {
             if !self.is_steady(at) || !is_known(known, typical, self.known) {
                 continue;
             }
-            // All outputs weigh about the same, also those that are small.
+            // The weights are scaled so that small outputs count as much as large ones.
             let size = known.value.abs().clamp(typical / 64.0, typical * 64.0);
             let scale = power_of_two(if size > 0.0 { size } else { 1.0 }).clamp(1e-18, 1e18);
             if let Some(place) = weights.get_mut(at) {
@@ -348,36 +347,36 @@ impl<'a, A: EachArg> Check<'a, A> {
         }
         size += sum;
         let compensation = if sum > 0.0 { f64::sqrt(squares) / sum } else { 1.0 };
-        // Gradients that small are lost.
+        // The spread includes gradients that are too small for their type.
         let spread = 4.0 * f64::sqrt(variance) + moves * self.rig.tiny();
         Products { expected, got, size, spread, compensation }
     }
 
-    /// Returns whether an output is finite, and the same each time.
+    /// Returns whether an output is finite and reproducible.
     pub(super) fn is_steady(&self, output: usize) -> bool {
         self.steady.get(output).copied().unwrap_or(false)
     }
 }
 
-/// The number of weights that are not zero.
+/// Returns how many weights are not zero.
 pub(super) fn used(weights: &[f64]) -> usize {
     weights.iter().filter(|weight| **weight != 0.0).count()
 }
 
-/// The typical size of those derivatives of an output that are not zero.
+/// Returns the typical size of the nonzero derivatives of an output.
 pub(super) fn typical_of(output: &Field, derivatives: &[Estimate]) -> f64 {
     let known = derivatives.get(output.range()).unwrap_or_default();
     typical(known.iter().map(|known| known.value).filter(|value| *value != 0.0))
 }
 
-/// Returns whether a derivative is known well enough: to a share of itself or of a typical one, or to be zero.
+/// Returns whether a derivative is known well enough: to `share` of itself or of a typical one, or to be zero.
 pub(super) fn is_known(known: &Estimate, typical: f64, share: f64) -> bool {
     let Estimate { value, error, size, .. } = *known;
     let zero = value.abs() <= error && error <= share * size;
     error.is_finite() && (zero || error <= share * value.abs().max(typical))
 }
 
-/// The root of the mean square of what is finite; 0 of nothing.
+/// Returns the root mean square of the finite values; 0 if there are none.
 pub(super) fn typical(values: impl Iterator<Item = f64>) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
     for value in values.filter(|value| value.is_finite()) {
@@ -388,12 +387,12 @@ pub(super) fn typical(values: impl Iterator<Item = f64>) -> f64 {
     if mean.is_finite() { mean.sqrt() } else { f64::MAX.sqrt() }
 }
 
-/// A parameter as a whole.
+/// Returns the place of a whole parameter.
 pub(super) fn whole(field: &Field) -> Place {
     Place { param: field.name.clone(), element: None, offset: None }
 }
 
-/// One of its numbers.
+/// Returns the place of one number of a parameter.
 pub(super) fn place(field: &Field, number: usize) -> Place {
     let (element, offset) = field.element_of(number - field.first);
     Place {

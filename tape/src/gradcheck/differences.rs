@@ -1,10 +1,10 @@
 //! Derivatives by differences of the kernel, with an estimate of their error.
 //!
-//! Central differences of a sequence of steps are extrapolated in pairs. Where three extrapolated values in a row agree,
-//! neither the curvature nor the rounding matters: the one with the closest neighbours is taken, and their distance is
-//! its error. Each output has its own step. A kink is not seen by central differences: half the difference of the slopes
-//! to both sides, which vanishes with the step where there is none, counts as an error, too. So does the distance from the
-//! slope of a larger step, if there is trouble in between.
+//! Central differences of a sequence of steps are extrapolated in pairs. Where three extrapolated values in a row
+//! agree, neither curvature nor rounding matters: the value with the closest neighbours is taken, and their distance
+//! is its error. Each output has its own step. Central differences do not show a kink. So half the difference of the
+//! one-sided slopes, which vanishes with the step for a smooth function, also counts as an error; and so does the
+//! distance to the slope of a larger step, if the slopes in between are erratic.
 
 use cuda_safe::{Result, arg::EachArg};
 
@@ -14,9 +14,9 @@ use super::rig::Rig;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Estimate {
     pub(super) value: f64,
-    /// Infinite if nothing is known.
+    /// The estimated error; infinite if the derivative is unknown.
     pub(super) error: f64,
-    /// The magnitude of the output, and by how much it has changed at most.
+    /// The magnitude of the output, and its largest change.
     pub(super) size: f64,
     pub(super) change: f64,
 }
@@ -25,20 +25,20 @@ impl Estimate {
     pub(super) const UNKNOWN: Self =
         Self { value: f64::NAN, error: f64::INFINITY, size: 0.0, change: 0.0 };
 
-    /// Without an output.
+    /// Creates an estimate without an output.
     pub(super) fn of(value: f64, error: f64) -> Self {
         Self { value, error, ..Self::UNKNOWN }
     }
 }
 
-/// One step is a quarter of the one before: 2^-first, then 2^-(first + 2), …
+/// The step sizes. Each is a quarter of the one before: 2^-first, then 2^-(first + 2), …
 struct Steps {
     first: i32,
     count: i32,
 }
 
 impl Steps {
-    /// For numbers that are rounded by so much.
+    /// Returns the steps for numbers with this rounding error.
     fn of(rounding: f64) -> Self {
         if rounding < 1e-12 {
             Self { first: 3, count: 11 }
@@ -58,23 +58,23 @@ impl Steps {
 /// The differences of one output so far.
 #[derive(Debug, Clone, Copy)]
 struct Sequence {
-    /// The last difference, and half the last difference of the slopes.
+    /// The last central difference, and half the last difference of the one-sided slopes.
     slope: f64,
     bend: f64,
     /// The last extrapolated values.
     last: f64,
     before: f64,
-    /// The error of the last one, by rounding and by what is left of the bend.
+    /// The error of the last value: its rounding, and the extrapolated bend.
     floor: f64,
     best: Estimate,
-    /// The last change of the slope, and the slope before.
+    /// The last change of the slope, and the slope before it.
     change: f64,
     earlier: f64,
-    /// The slope after which it changed least so far, by how much, and by how much it changed at most since.
+    /// The slope with the smallest change after it, that change, and the largest change since.
     calm: f64,
     least: f64,
     most: f64,
-    /// The slopes of larger steps that may be the right ones, too.
+    /// The range of slopes of larger steps that may also be right.
     others: Option<(f64, f64)>,
 }
 
@@ -94,16 +94,16 @@ impl Sequence {
         others: None,
     };
 
-    /// Adds the values at a step to the left and to the right.
+    /// Adds the values at one step to the left, at the point and to the right.
     fn add(&mut self, [left, here, right]: [f64; 3], step: f64, rounding: f64) {
         let slope = (right - left) / (2.0 * step);
         let bend = (right - here + (left - here)) / (2.0 * step);
         self.compare(slope, STAIRS * rounding * here.abs().max(left.abs()).max(right.abs()) / step);
-        // The errors are series in the square of the step, and in its odd powers.
+        // The errors are power series of the step: of its square for `slope`, of its odd powers for `bend`.
         let extrapolated = (16.0 * slope - self.slope) / 15.0;
         let bent = (4.0 * bend - self.bend) / 3.0;
         let (up, down) = ((self.last - extrapolated).abs(), (self.last - self.before).abs());
-        // NaN is no distance, and `f64::max` would lose it.
+        // `f64::max` would drop a NaN, which must make the error NaN.
         let error = if up > down { up } else { down + 0.0 * up } + self.floor;
         let (low, high) = self.others.unwrap_or((self.last, self.last));
         let error = error.max(self.last - low).max(high - self.last);
@@ -122,9 +122,9 @@ impl Sequence {
         self.floor = if bent.is_nan() { f64::NAN } else { rounded + bent.abs() };
     }
 
-    /// Notes slopes that are as plausible as those of smaller steps. Sums that lose digits are stairs: between two steps
-    /// their slope is 0, or lacks a part. So where a slope was calm and is not any more, or changes no more all of a
-    /// sudden, the slope before may be the right one, unless no stair is that high.
+    /// Notes slopes that are as plausible as those of smaller steps. The graph of a sum that loses digits is a
+    /// staircase: between two stairs its slope is 0 or too small. So the slope before may be the right one where the
+    /// slope was steady and is not any more, or suddenly stops changing, unless no stair is that high.
     fn compare(&mut self, slope: f64, highest: f64) {
         let change = (slope - self.slope).abs();
         let stairs = |by: f64| by <= highest;
@@ -150,7 +150,7 @@ impl Sequence {
     }
 }
 
-/// A stair is at most so many times as high as the rounding of the result: 24 bits are lost.
+/// The largest height of a stair, in rounding errors of the result: 24 bits are lost.
 const STAIRS: f64 = (1 << 24) as f64;
 
 /// Returns the derivatives of all outputs at a point in a direction.
@@ -183,7 +183,7 @@ fn output_roundings<A: EachArg>(rig: &Rig<'_, A>) -> Vec<f64> {
 }
 
 fn moved(point: &[f64], direction: &[f64], by: f64) -> Vec<f64> {
-    // Where the direction is 0, the number stays, also a NaN or an infinity.
+    // Numbers with a zero direction stay as they are, also a NaN or an infinity.
     let each = point.iter().zip(direction);
     each.map(|(at, by_one)| if *by_one == 0.0 { *at } else { at + by * by_one }).collect()
 }
@@ -191,13 +191,13 @@ fn moved(point: &[f64], direction: &[f64], by: f64) -> Vec<f64> {
 /// How an output behaves on both sides of a point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Sides {
-    /// Both slopes are the same, as far as can be seen.
+    /// Both slopes are the same within their errors.
     Smooth,
     /// The slopes to the left and to the right.
     Kink { left: f64, right: f64 },
-    /// It jumps.
+    /// The output jumps.
     Jump,
-    /// It is not finite at the point or beside it, or its slope is not.
+    /// The output or its slope is not finite at the point or beside it.
     Undefined,
 }
 
@@ -211,7 +211,7 @@ pub(super) fn sides<A: EachArg>(
     let of = |values: &[f64]| values.get(output).copied().unwrap_or(f64::NAN);
     let here = of(&rig.forward(point)?);
     let rounding = output_roundings(rig).get(output).copied().unwrap_or(1.0);
-    // One side each; the error of a one-sided difference is a series in the step.
+    // Each side has its own slope; the error of a one-sided difference is a power series of the step.
     let mut slopes = [OneSided::new(), OneSided::new()];
     let mut jumps = Vec::new();
     for step in Steps::of(rig.rounding()).each() {
@@ -227,7 +227,7 @@ pub(super) fn sides<A: EachArg>(
     if !here.is_finite() {
         return Ok(Sides::Undefined);
     }
-    // What does not become smaller with the step, which has become smaller by much.
+    // A jump does not become smaller with the step.
     let (first, last) = (jumps.get(1), jumps.last());
     if let (Some((first, _)), Some((last, floor))) = (first, last)
         && *last > 64.0 * floor
@@ -246,7 +246,7 @@ pub(super) fn sides<A: EachArg>(
     Ok(Sides::Smooth)
 }
 
-/// The slope to one side.
+/// The slopes on one side.
 struct OneSided {
     slope: f64,
     last: f64,

@@ -1,4 +1,5 @@
-//! Products differ: is the adjoint wrong, or is it the point? Which numbers disagree?
+//! Finds out, after products differ, whether the adjoint is wrong or the point is special, and which numbers
+//! disagree.
 
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -13,18 +14,18 @@ use super::pass::Pass;
 use super::report::{Finding, Place, Problem, Variation};
 use crate::spec::Effect;
 
-/// So many points near the given one are tried.
+/// The number of points near the given one that are tried.
 const NEAR: usize = 5;
-/// All numbers of a parameter are compared if there are no more.
+/// The most numbers of a parameter that are all compared.
 const SMALL: usize = 64;
-/// So many parts of a larger one are compared.
+/// The number of parts of a larger parameter that are compared.
 const PARTS: usize = 200;
 
 /// Differences at several points.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bias {
     mean: f64,
-    /// Eight standard errors of the mean: there are few points.
+    /// Eight standard errors of the mean, because there are few points.
     uncertain: f64,
     spread: f64,
     size: f64,
@@ -46,7 +47,7 @@ impl Bias {
     }
 }
 
-/// A number, and how many numbers differ of how many that were tried, if all were.
+/// The number found, and how many numbers differ of how many, if all were tried.
 type Located = (Option<usize>, Option<(usize, usize)>);
 
 /// A number of an input and one of an output, at one point.
@@ -54,15 +55,15 @@ type Located = (Option<usize>, Option<(usize, usize)>);
 struct Entry {
     input: usize,
     output: usize,
-    /// How many numbers of the input differ, and how many were looked at.
+    /// How many numbers of the input differ, and how many were checked.
     numbers: Option<(usize, usize)>,
 }
 
-/// What points nearby say.
+/// The verdict of nearby points.
 enum Nearby {
-    /// The adjoint is wrong, which is noted.
+    /// The adjoint is wrong, and the finding is noted.
     Wrong,
-    /// It is right there.
+    /// The adjoint is right there.
     Right,
     Unknown,
 }
@@ -88,7 +89,7 @@ impl<A: EachArg> Check<'_, A> {
                 }
             }
         }
-        // What differs by much and is not explained is not right.
+        // A large difference without an explanation makes the result undecided.
         let most = self.tolerance * products.size + products.spread;
         let difference = products.difference();
         let much = difference.is_nan() || difference.abs() > most;
@@ -98,7 +99,7 @@ impl<A: EachArg> Check<'_, A> {
         Ok(())
     }
 
-    /// Finds out why derivatives of some outputs are not known at a point, and whether they are right nearby.
+    /// Finds out why derivatives of some outputs are unknown at a point, and whether they are right nearby.
     pub(super) fn explain(
         &mut self,
         point: &[f64],
@@ -129,14 +130,14 @@ impl<A: EachArg> Check<'_, A> {
         match self.nearby(point, input, output, direction, &weights)? {
             Nearby::Wrong => return Ok(()),
             Nearby::Right => {}
-            // Others have been compared.
+            // Other directions were compared, so the parameter is not left unchecked.
             Nearby::Unknown if compared => return Ok(()),
             Nearby::Unknown => {
                 self.unknown(input, output);
                 return Ok(());
             }
         }
-        // Which number of the input it is.
+        // The search finds the number of the input at which the output is not smooth.
         let moving = |at: &usize| direction.get(*at).is_some_and(|by| *by != 0.0);
         let mut numbers: Vec<usize> = input.range().filter(moving).collect();
         let smooth = |check: &mut Self, part: &[usize]| -> Result<bool> {
@@ -158,7 +159,7 @@ impl<A: EachArg> Check<'_, A> {
         }
     }
 
-    /// Compares products at points near one: first to one side of it, then to the other.
+    /// Compares products at points near the given one: first on one side of it, then on the other.
     fn nearby(
         &mut self,
         point: &[f64],
@@ -203,7 +204,7 @@ impl<A: EachArg> Check<'_, A> {
             return Ok(Nearby::Unknown);
         }
         let bias = Bias::of(&all);
-        // Small differences of large sums are looked into, and judged by single numbers.
+        // A small difference of large sums is investigated further, and single numbers decide.
         let least = (32.0 * self.rig.rounding()).min(self.tolerance);
         let suspicious = all.len() >= 3 && bias.persists(least);
         if let Some(beside) = near.first().filter(|_| suspicious || broken > NEAR / 2) {
@@ -213,7 +214,7 @@ impl<A: EachArg> Check<'_, A> {
                 self.blame(point, beside, input, output, entry)?;
                 return Ok(Nearby::Wrong);
             }
-            // A few percent may be the rounding of terms that cancel.
+            // A difference of a few percent may come from the rounding of terms that cancel.
             let several = input.count > 1 || output.count > 1;
             if several && bias.persists(self.tolerance.max(0.05)) {
                 self.blame_all(input, output, &all);
@@ -223,7 +224,8 @@ impl<A: EachArg> Check<'_, A> {
         Ok(Nearby::Right)
     }
 
-    /// A point near another, to some side of it: all numbers are moved a little. What is not finite becomes so.
+    /// Returns a point near another: all numbers are moved a little to one side. A number that is not finite becomes
+    /// finite.
     fn near(&mut self, point: &[f64], side: &[f64]) -> Vec<f64> {
         let by = if self.rig.rounding() < 1e-6 { 1.0 / 16.0 } else { 1.0 / 8.0 };
         let scales = self.rig.scales().to_vec();
@@ -235,7 +237,7 @@ impl<A: EachArg> Check<'_, A> {
         each.map(move_one).collect()
     }
 
-    /// Both products at another point, of weights that are scaled at random; `None` if they can't be known.
+    /// Returns both products at another point, with randomly scaled weights; `None` if they are unknown.
     fn products_at(
         &mut self,
         point: &[f64],
@@ -255,7 +257,8 @@ impl<A: EachArg> Check<'_, A> {
         Ok(Some(Products { expected, got, size, spread: spread / scale, compensation }))
     }
 
-    /// The weights of outputs whose derivatives are known, times a random factor: adjoints round differently then.
+    /// Returns the weights of outputs whose derivatives are known, times a random factor, with which adjoints round
+    /// differently.
     fn scaled(
         &mut self,
         output: &Field,
@@ -294,13 +297,13 @@ impl<A: EachArg> Check<'_, A> {
                 let derivatives = check.derivatives(point, &some)?;
                 let known = check.known(output, &derivatives, &weights);
                 let of = check.products(&derivatives, &known, &gradients, &some);
-                // Without some outputs the gradients are others.
+                // The gradients must be taken again if some outputs are left out.
                 let same = known == weights;
                 Ok(if same { of } else { check.again(point, &derivatives, &known, &some)? })
             })?,
         };
         let Some(chosen) = chosen else { return Ok(None) };
-        // The derivatives of all outputs by that number, and its gradient by parts of the outputs.
+        // The input number is fixed now, and the search goes over parts of the outputs.
         let unit = only(direction, &[chosen]);
         let derivatives = self.derivatives(point, &unit)?;
         let known = self.known(output, &derivatives, &weights);
@@ -323,7 +326,7 @@ impl<A: EachArg> Check<'_, A> {
         Ok(self.products(derivatives, weights, &gradients, direction))
     }
 
-    /// The weights of outputs whose derivatives are known.
+    /// Returns the weights of outputs whose derivatives are known, and zero for the others.
     fn known(&self, output: &Field, derivatives: &[Estimate], weights: &[f64]) -> Vec<f64> {
         let typical = typical_of(output, derivatives);
         let each = weights.iter().zip(derivatives);
@@ -331,8 +334,8 @@ impl<A: EachArg> Check<'_, A> {
             .collect()
     }
 
-    /// Finds the number whose products differ most: tries all, or the parts that differ most. If all were tried, also how
-    /// many differ.
+    /// Finds the number whose products differ most: tries all, or the parts that differ most. If all were tried, also
+    /// returns how many differ.
     fn search(
         &mut self,
         numbers: &[usize],
@@ -340,7 +343,7 @@ impl<A: EachArg> Check<'_, A> {
     ) -> Result<Located> {
         let excess = |of: &Products| match of.difference().is_finite() {
             true => (of.difference().abs() - of.spread).max(0.0),
-            // What has a derivative says more.
+            // A number with a derivative makes the clearer finding.
             false => 1e300 * (1.0 + of.expected.abs()),
         };
         if numbers.len() <= SMALL {
@@ -391,8 +394,8 @@ impl<A: EachArg> Check<'_, A> {
         Ok(broken > NEAR / 2 || biased || !self.is_linear(near, entry)?)
     }
 
-    /// Returns whether a gradient of twice the weight is twice the gradient, as it is in spite of rounding. A gradient
-    /// that is not linear differs from the derivative by something else for each weight.
+    /// Returns whether a gradient for twice the weight is twice the gradient, up to rounding. The difference between
+    /// a nonlinear gradient and the derivative varies with the weight.
     fn is_linear(&mut self, near: &[Vec<f64>], entry: Entry) -> Result<bool> {
         let mut weights = vec![0.0; self.rig.output_count()];
         for point in near {
@@ -405,7 +408,7 @@ impl<A: EachArg> Check<'_, A> {
                 *got = gradients.get(entry.input).copied().unwrap_or(f64::NAN) / weight;
             }
             let [one, again, twice] = got;
-            // Sums in another order are not the same either.
+            // Repeated runs may differ, too, because sums are taken in another order.
             let noise = 64.0 * (one - again).abs();
             if (one - twice).abs() <= noise + self.tolerance * (one.abs() + twice.abs()) {
                 return Ok(true);
@@ -414,7 +417,8 @@ impl<A: EachArg> Check<'_, A> {
         Ok(false)
     }
 
-    /// The derivative of one output by one number, and its gradient where the output's is `weight`, relative to that.
+    /// Returns the derivative of one output by one number, and its gradient for the output weight `weight`, divided
+    /// by that weight.
     fn entry_at(&mut self, point: &[f64], entry: Entry, weight: f64) -> Result<Products> {
         let mut unit = vec![0.0; point.len()];
         let step = self.step(entry.input);
@@ -466,7 +470,7 @@ impl<A: EachArg> Check<'_, A> {
         Ok(())
     }
 
-    /// Returns whether a gradient is a number if its memory is zero before the adjoint runs.
+    /// Returns whether a gradient that was not finite is finite if its memory is zero before the adjoint runs.
     fn is_unwritten(&mut self, point: &[f64], entry: Entry) -> Result<bool> {
         let mut weights = vec![0.0; self.rig.output_count()];
         if let Some(place) = weights.get_mut(entry.output) {
@@ -477,7 +481,7 @@ impl<A: EachArg> Check<'_, A> {
         Ok(gradients.get(entry.input).is_some_and(|gradient| gradient.is_finite()))
     }
 
-    /// The products differ, and no single number shows it.
+    /// Reports products that differ where no single number does.
     fn blame_all(&mut self, input: &Field, output: &Field, all: &[Products]) {
         let Some(found) = all.first() else { return };
         self.note(Problem::Wrong, [whole(input), whole(output)], found, true, None);
@@ -505,7 +509,7 @@ impl<A: EachArg> Check<'_, A> {
         });
     }
 
-    /// No derivative is known.
+    /// Reports that no derivative is known.
     pub(super) fn unknown(&mut self, input: &Field, output: &Field) {
         self.findings.push(Finding {
             problem: Problem::Unknown,
@@ -520,7 +524,7 @@ impl<A: EachArg> Check<'_, A> {
         });
     }
 
-    /// Says what is special about a point at which an entry is wrong or not known, while it is right nearby.
+    /// Reports what is special about a point at which an entry is wrong or unknown, while it is right nearby.
     fn doubt(&mut self, point: &[f64], input: &Field, output: &Field, entry: Entry) -> Result<()> {
         let found = self.entry_at(point, entry, 1.0)?;
         let known = found.spread <= 0.1 * found.size;
@@ -534,13 +538,13 @@ impl<A: EachArg> Check<'_, A> {
         }
         let finite = found.got.is_finite();
         let problem = match differences::sides(&mut self.rig, point, &unit, entry.output)? {
-            // Zero times infinity, of what was left out.
+            // Zero times infinity, of numbers that were left out, gives NaN.
             Sides::Kink { .. } | Sides::Smooth if !finite && !self.finite => Problem::Undefined,
             Sides::Kink { .. } | Sides::Smooth if !finite => Problem::NotFinite,
             Sides::Kink { left, right } => Problem::Kink { left: left / step, right: right / step },
             Sides::Jump => Problem::Discontinuity,
             Sides::Undefined => Problem::Undefined,
-            // Only the derivative was not known well.
+            // The gradient agrees: only the derivative was not known well.
             Sides::Smooth if !known => return Ok(()),
             Sides::Smooth => Problem::OnlyHere,
         };
@@ -549,13 +553,13 @@ impl<A: EachArg> Check<'_, A> {
         Ok(())
     }
 
-    /// By how much a number is moved.
+    /// Returns the step by which a number is moved.
     fn step(&self, input: usize) -> f64 {
         power_of_two(self.rig.scales().get(input).copied().unwrap_or(1.0))
     }
 }
 
-/// A direction, or weights, of some numbers alone.
+/// Returns a direction, or weights, with all other numbers zero.
 fn only(all: &[f64], some: &[usize]) -> Vec<f64> {
     let mut only = vec![0.0; all.len()];
     for at in some {

@@ -1,4 +1,4 @@
-//! Which numbers the arguments of a launch have.
+//! Lists the numbers in the arguments of a launch.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) fn is_of(recording: &Recording, copy: &Copied, used: &Use) -> bool {
         && copy.range.contains(&used.start)
 }
 
-/// Returns the type of the numbers that a copy consists of, if nothing else lies there.
+/// Returns the type of a copy's numbers, if it holds nothing else.
 pub(super) fn only_numbers(recording: &Recording, copy: &Copied) -> Option<FloatType> {
     let mut uses = recording.uses.iter().filter(|used| is_of(recording, copy, used));
     let real = uses.next().and_then(|used| used.element.real.filter(|_| !used.element.mixed))?;
@@ -47,7 +47,7 @@ pub(super) fn only_numbers(recording: &Recording, copy: &Copied) -> Option<Float
     (whole && uses.all(same)).then_some(real)
 }
 
-/// Lists the numbers of an argument that are not listed yet: two arguments may lead to the same.
+/// Lists the numbers of an argument, except those that are already listed: two arguments may lead to the same memory.
 pub(super) fn add(fields: &mut Vec<Field>, listed: &Listed) {
     let mut pieces: Vec<Range<usize>> = std::iter::once(listed.start..listed.end).collect();
     for known in fields.iter().filter(|known| known.home == listed.home) {
@@ -68,7 +68,7 @@ pub(super) fn add(fields: &mut Vec<Field>, listed: &Listed) {
     }
 }
 
-/// Orders fields as the kernel's parameters are.
+/// Sorts fields in the order of the kernel's parameters.
 pub(super) fn in_order(fields: &mut [Field]) {
     fields.sort_by_key(|field| field.param);
     let mut first = 0;
@@ -78,7 +78,7 @@ pub(super) fn in_order(fields: &mut [Field]) {
     }
 }
 
-/// Fails if it is not known where the numbers of a parameter lie, or what they are.
+/// Fails if the offsets or the types of a parameter's numbers are unknown.
 pub(super) fn known_numbers(op: &Op, recording: &Recording) -> Result<()> {
     for used in &recording.uses {
         let Target::Pointer(pointer) = used.target else { continue };

@@ -1,4 +1,4 @@
-//! Whether an operation's adjoint is right, at one launch.
+//! Checks whether an operation's adjoint is right, at one launch.
 
 mod args;
 mod backward;
@@ -24,11 +24,12 @@ use numbers::Random;
 use rig::Rig;
 use tangents::Tangents;
 
-/// Checks the adjoint of an operation at one launch: compares the gradients that a tape takes with derivatives of the
-/// kernel.
+/// Checks the adjoint of an operation at one launch: compares the gradients that a tape computes with derivatives of
+/// the kernel.
 ///
-/// The arguments are those of [`Recorder::launch`](crate::Recorder::launch). Numbers that have a gradient may be given as
-/// values or as [`Variable`](crate::Variable)s. The check works on copies: all memory is afterwards as it was. It waits.
+/// The arguments are those of [`Recorder::launch`](crate::Recorder::launch). Numbers that have a gradient may be
+/// given as values or as [`Variable`](crate::Variable)s. The check works on copies and leaves the arguments' memory
+/// unchanged. It waits.
 ///
 /// ```no_run
 /// # use cuda_safe::{DeviceBuffer, LaunchConfig, Result, Stream};
@@ -52,30 +53,31 @@ use tangents::Tangents;
 ///
 /// # What is compared
 /// For random directions ẋ of each active parameter and random weights ȳ of each output, ⟨ȳ, J ẋ⟩ is compared with
-/// ⟨Jᵀ ȳ, ẋ⟩, relative to the sum of the terms' magnitudes. J ẋ comes from an oracle that knows nothing of the adjoint:
+/// ⟨Jᵀ ȳ, ẋ⟩, relative to the sum of the terms' magnitudes. J ẋ comes from an oracle that does not use the adjoint:
 /// - *tangents* of the software device, if it tracks them (`CUDA_EMU_TANGENTS=1`): derivatives of each executed
 ///   instruction, in f64;
-/// - else *central differences* of the kernel with several steps. Each output has the step at which its derivative is
-///   known best, and an estimate of its error. Outputs whose derivative is not known to 2% are left out.
+/// - else *central differences* of the kernel with several steps. For each output, the step with the smallest
+///   estimated error is taken. Outputs whose derivative is not known to 2% are left out.
 ///
-/// Where the products differ, the point is moved a little several times. If the difference stays, the search goes on to
-/// the number of the input and that of the output that disagree. If not, the point is special: [`Problem::Kink`] and so on
-/// are no fault of the adjoint. Rounding and nondeterministic sums change from point to point, and are not blamed either.
+/// Where the products differ, the check repeats the comparison at several points nearby. If the difference persists,
+/// it searches for the input number and the output number that disagree. If not, the point is special:
+/// [`Problem::Kink`] and similar findings are no fault of the adjoint. Rounding and nondeterministic sums change from
+/// point to point, and are not reported either.
 ///
-/// Old contents of overwritten memory are inputs, too: their gradient must be zero afterwards. (Random numbers take the
-/// place of the contents.)
+/// Old contents of overwritten memory are inputs, too: their gradient must be zero afterwards. (The check replaces
+/// the contents by random numbers.)
 ///
-/// Then the gradients are taken in all ways in which passes want them: see [`Variation`].
+/// Then the check takes the gradients in all ways in which passes may want them: see [`Variation`].
 ///
 /// # Limits
-/// The kernel is run some dozen times for each parameter, with differences some hundred times. A mistake is found if it shows
-/// at the given point and launch. One in a single number of a large parameter may be lost in the rounding of the others.
-/// Other launches of kernels of the same name must not run on the software device at the same time as a check with
-/// tangents.
+/// The kernel runs some dozen times for each parameter, with differences some hundred times. The check finds a
+/// mistake only if it shows at the given point and launch. A mistake in a single number of a large parameter may be
+/// lost in the rounding of the others. During a check with tangents, no other launch of a kernel of the same name may
+/// run on the software device.
 ///
 /// # Errors
-/// As [`Recorder::launch`](crate::Recorder::launch), before anything is enqueued; also if the operation has no adjoint, if
-/// an element is a structure whose numbers' places are not known
+/// As [`Recorder::launch`](crate::Recorder::launch), before anything is enqueued; also if the operation has no
+/// adjoint, if an element is a structure whose numbers have unknown offsets
 /// ([`Element::numbers_at`](crate::Element::numbers_at)), or if the kernel writes to memory by pointers that the
 /// specification does not list. Otherwise if the driver returns an error: a faulty adjoint may fault.
 pub fn gradcheck<A: EachArg>(
@@ -87,7 +89,7 @@ pub fn gradcheck<A: EachArg>(
     Gradcheck::new().run(stream, op, launch, args)
 }
 
-/// A check with other settings than [`gradcheck`]'s.
+/// The settings of a check, for others than [`gradcheck`]'s.
 ///
 /// ```no_run
 /// # fn test<A: cuda_safe::arg::EachArg>(stream: &cuda_safe::Stream, op: &cuda_tape::Op, launch: cuda_safe::LaunchConfig, args: A) -> cuda_safe::Result<()> {
@@ -122,8 +124,8 @@ impl Gradcheck {
         self
     }
 
-    /// Sets the number of directions for each active parameter. The first moves all of its numbers, the next ones fewer and
-    /// fewer.
+    /// Sets the number of directions for each active parameter. The first direction moves all of its numbers, each
+    /// further one fewer.
     pub fn directions(mut self, directions: usize) -> Self {
         self.directions = directions;
         self
@@ -136,7 +138,7 @@ impl Gradcheck {
         self
     }
 
-    /// Sets what to compare with. By default tangents where there are such.
+    /// Sets the oracle. By default tangents, if the device tracks them.
     pub fn oracle(mut self, oracle: Oracle) -> Self {
         self.oracle = Some(oracle);
         self
@@ -145,8 +147,8 @@ impl Gradcheck {
     /// Runs the check; see [`gradcheck`].
     ///
     /// # Errors
-    /// As [`gradcheck`]. [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the tolerance is no positive number, or if
-    /// [`Oracle::Tangents`] was asked for and the device tracks none.
+    /// As [`gradcheck`]. [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the tolerance is not a positive
+    /// number, or if [`Oracle::Tangents`] was set and the device tracks none.
     pub fn run<A: EachArg>(
         &self,
         stream: &Stream,

@@ -3,12 +3,12 @@
 use crate::element::{Element, FloatType};
 use crate::spec::Effect;
 
-/// Where the numbers of a parameter lie.
+/// The memory of a parameter's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Home {
-    /// In memory: a copy of the check's.
+    /// A copy of the check, by its index.
     Memory(usize),
-    /// In the bytes of a parameter.
+    /// The bytes of a parameter, by its index.
     Value(usize),
 }
 
@@ -23,19 +23,19 @@ pub(super) struct Field {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) element: Element,
-    /// What the kernel does with them. A value is read.
+    /// The kernel's effect on the numbers. A value is only read.
     pub(super) effect: Effect,
-    /// Where the first element of the argument begins, which elements are counted from.
+    /// The offset of the argument's first element; element indices start there.
     pub(super) base: usize,
-    /// Numbers repeat after so many bytes: at these offsets.
+    /// The period of the numbers in bytes, and their offsets in each period.
     stride: usize,
     words: Vec<(usize, FloatType)>,
-    /// The index of the first number among all of its role, and how many there are.
+    /// The index of the first number among all inputs or all outputs, and how many there are.
     pub(super) first: usize,
     pub(super) count: usize,
 }
 
-/// An argument whose numbers are to be listed.
+/// An argument whose numbers are listed.
 #[derive(Debug, Clone)]
 pub(super) struct Listed {
     pub(super) param: usize,
@@ -48,7 +48,7 @@ pub(super) struct Listed {
 }
 
 impl Field {
-    /// The numbers behind a pointer; `None` if the specification does not say where they are.
+    /// Returns the numbers of a pointer; `None` if the specification does not give their offsets.
     pub(super) fn of_memory(listed: &Listed, base: usize, first: usize) -> Option<Self> {
         let Listed { element, start, end, .. } = *listed;
         let real = element.real?;
@@ -65,7 +65,7 @@ impl Field {
         Some(Self::new(listed, base, first, stride, words, count))
     }
 
-    /// The numbers in a parameter that is passed by value.
+    /// Returns the numbers in a parameter that is passed by value.
     pub(super) fn of_value(listed: &Listed, words: Vec<(usize, FloatType)>, first: usize) -> Self {
         let (stride, count) = (listed.element.size, words.len());
         Self::new(listed, listed.start, first, stride, words, count)
@@ -84,37 +84,37 @@ impl Field {
         Self { param, name, home, start, end, element, effect, base, stride, words, first, count }
     }
 
-    /// Its numbers among all of its role.
+    /// Returns the indices of its numbers among all inputs or all outputs.
     pub(super) fn range(&self) -> std::ops::Range<usize> {
         self.first..self.first + self.count
     }
 
-    /// Returns where a number lies in `home`, in bytes, and its type.
+    /// Returns the offset of a number in `home`, in bytes, and its type.
     pub(super) fn at(&self, number: usize) -> (usize, FloatType) {
         let words = self.words.len().max(1);
         let (offset, real) = self.words.get(number % words).copied().unwrap_or((0, FloatType::F32));
         (self.start + number / words * self.stride + offset, real)
     }
 
-    /// Returns the element that a number is of, and where it lies in there.
+    /// Returns the element of a number, and the number's offset in it.
     pub(super) fn element_of(&self, number: usize) -> (usize, usize) {
         let (at, _) = self.at(number);
         let size = self.element.size.max(1);
         (at.saturating_sub(self.base) / size, at.saturating_sub(self.base) % size)
     }
 
-    /// Returns whether an element is more than one number.
+    /// Returns whether an element consists of more than one number.
     pub(super) fn has_members(&self) -> bool {
         self.element.mixed && self.words.len() > 1
             || self.words.first().is_some_and(|(_, real)| real.size() < self.element.size)
     }
 
-    /// Returns the largest rounding error of its numbers, relative to them.
+    /// Returns the largest relative rounding error of its numbers.
     pub(super) fn rounding(&self) -> f64 {
         self.words.iter().map(|(_, real)| rounding(*real)).fold(0.0, f64::max)
     }
 
-    /// Returns whether the numbers lie side by side, all of one type, which this is.
+    /// Returns the type of the numbers, if they are contiguous and of one type.
     pub(super) fn dense(&self) -> Option<FloatType> {
         match self.words.as_slice() {
             [(0, real)] if real.size() == self.stride => Some(*real),
@@ -122,7 +122,7 @@ impl Field {
         }
     }
 
-    /// Reads the numbers out of the bytes of `home`.
+    /// Reads the numbers from the bytes of `home`.
     pub(super) fn read(&self, image: &[u8], into: &mut [f64]) {
         for (number, value) in into.iter_mut().enumerate() {
             let (at, real) = self.at(number);
@@ -130,7 +130,7 @@ impl Field {
         }
     }
 
-    /// Reads gradients, which lie as the numbers do.
+    /// Reads gradients, which have the layout of the numbers.
     pub(super) fn read_gradient(&self, image: &[u8], into: &mut [f64]) {
         for (number, value) in into.iter_mut().enumerate() {
             let (at, real) = self.gradient_at(number);
@@ -138,7 +138,7 @@ impl Field {
         }
     }
 
-    /// Writes gradients into bytes for those of the field.
+    /// Writes gradients into the bytes of the field's gradient.
     pub(super) fn write_gradient(&self, from: &[f64], image: &mut [u8]) {
         for (number, value) in from.iter().enumerate() {
             let (at, real) = self.gradient_at(number);
@@ -146,7 +146,6 @@ impl Field {
         }
     }
 
-    /// Bytes of the gradient of the field.
     pub(super) fn gradient_bytes(&self) -> usize {
         (self.end - self.start) * self.element.real.map_or(1, FloatType::widening)
     }
@@ -157,7 +156,7 @@ impl Field {
     }
 }
 
-/// The largest relative error of a rounding to the type.
+/// Returns the largest relative rounding error of the type.
 pub(super) fn rounding(real: FloatType) -> f64 {
     match real {
         FloatType::F64 => f64::EPSILON / 2.0,
@@ -167,7 +166,7 @@ pub(super) fn rounding(real: FloatType) -> f64 {
     }
 }
 
-/// Returns the number at some place among bytes; NaN if there is none.
+/// Returns the number at an offset; NaN if the offset is out of range.
 pub(super) fn read(image: &[u8], at: usize, real: FloatType) -> f64 {
     let Some(bytes) = image.get(at..at + real.size()) else { return f64::NAN };
     match real {
@@ -188,7 +187,7 @@ pub(super) fn read(image: &[u8], at: usize, real: FloatType) -> f64 {
     }
 }
 
-/// Writes a number to some place among bytes, rounded to the type.
+/// Writes a number at an offset, rounded to the type.
 pub(super) fn write(image: &mut [u8], at: usize, real: FloatType, value: f64) {
     let Some(bytes) = image.get_mut(at..at + real.size()) else { return };
     match real {
@@ -207,7 +206,7 @@ pub(super) fn write(image: &mut [u8], at: usize, real: FloatType, value: f64) {
     }
 }
 
-/// Random numbers: SplitMix64. The same seed gives the same numbers everywhere.
+/// A SplitMix64 random number generator: the same seed gives the same numbers everywhere.
 #[derive(Debug, Clone)]
 pub(super) struct Random(u64);
 
@@ -234,7 +233,7 @@ impl Random {
     }
 }
 
-/// Returns the largest power of two that is not greater; 1 for what has none.
+/// Returns the largest power of two that is not greater than `value`; 1 if there is none.
 pub(super) fn power_of_two(value: f64) -> f64 {
     let found = f64::from_bits(value.to_bits() & 0x7ff0_0000_0000_0000);
     if found.is_normal() { found } else { 1.0 }

@@ -10,7 +10,7 @@ pub(super) struct Part {
 
 impl Ord for Part {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        // Of equals, the smaller part, then the first.
+        // Among equal parts, the smaller one comes first, then the one with lower indices.
         let size = |part: &Self| part.range.len();
         self.excess
             .total_cmp(&other.excess)

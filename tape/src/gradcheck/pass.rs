@@ -1,18 +1,18 @@
-//! The ways in which a pass may want gradients of a launch. All of them give the same gradients.
+//! The ways in which a pass may take the gradients of a launch. All of them give the same gradients.
 
 use super::numbers::Field;
 use crate::spec::Effect;
 
-/// A pass backwards through a launch, and what it is given besides the gradients of outputs.
+/// The settings of a pass through a launch.
 #[derive(Debug, Clone)]
 pub(super) struct Pass {
     pub(super) watch: Watch,
-    /// Gradients that inputs have before the adjoint runs: it adds to them.
+    /// The gradients that inputs have before the adjoint runs, which adds to them.
     pub(super) before: Option<Vec<f64>>,
     /// Whether the launch's memory is overwritten before the pass.
     pub(super) overwrites: bool,
     pub(super) deterministic: bool,
-    /// Scratch memory at first, in bytes.
+    /// The initial size of scratch memory, in bytes.
     pub(super) scratch: Option<usize>,
     /// Whether memory that the adjoint has to write holds NaN before.
     pub(super) poison: bool,
@@ -22,12 +22,12 @@ pub(super) struct Pass {
 pub(super) enum Watch {
     All,
     Only(usize),
-    /// All but the old contents of what is overwritten.
+    /// All inputs except old contents of overwritten memory.
     Read,
 }
 
 impl Pass {
-    /// Everything is watched, and nothing has a gradient before.
+    /// Returns a pass in which everything is watched and nothing has a gradient before.
     pub(super) fn plain() -> Self {
         Self {
             watch: Watch::All,
@@ -39,12 +39,12 @@ impl Pass {
         }
     }
 
-    /// Only one input's gradient is wanted.
+    /// Returns a pass in which only one input's gradient is wanted.
     pub(super) fn only(input: usize) -> Self {
         Self { watch: Watch::Only(input), ..Self::plain() }
     }
 
-    /// The gradient of memory that is overwritten is not wanted, and need not be cleared.
+    /// Returns a pass in which the gradient of overwritten memory is not wanted and need not be cleared.
     pub(super) fn drops() -> Self {
         Self { watch: Watch::Read, ..Self::plain() }
     }

@@ -1,10 +1,10 @@
-//! What a check has found, for programs and for people.
+//! The findings of a check.
 
 use std::fmt;
 
 use cuda_safe::{Error, Result};
 
-/// What an adjoint was compared with.
+/// What an adjoint is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Oracle {
     /// Tangents of the software device: derivatives of each instruction, in f64.
@@ -18,7 +18,7 @@ pub enum Oracle {
 pub enum Verdict {
     /// Nothing is wrong, and everything could be compared.
     Right,
-    /// Nothing is certainly wrong, but some of it could not be compared, or contradicts without an explanation.
+    /// Nothing is certainly wrong, but some numbers could not be compared, or differ without an explanation.
     Undecided,
     /// Some gradient is wrong.
     Wrong,
@@ -32,33 +32,33 @@ pub struct Place {
     pub param: String,
     /// The element behind the pointer; `None` for all, and for numbers that are passed by value.
     pub element: Option<usize>,
-    /// Where the number lies in the element, or in the value, in bytes; `None` if that is one number.
+    /// The number's offset in the element, or in the value, in bytes; `None` if there is only one number.
     pub offset: Option<usize>,
 }
 
-/// How a pass differs from one that wants the gradients of everything, and in which nothing has a gradient before.
+/// How a pass differs from a plain one, which wants all gradients and in which no input has a gradient before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Variation {
-    /// None: the pass is that one.
+    /// A plain pass.
     Plain,
     /// Another recorded step has given the inputs a gradient before, so the adjoint must add to it.
     Added,
-    /// The gradient of memory that is overwritten is not wanted, so that it need not be cleared.
+    /// The gradient of overwritten memory is not wanted, so the adjoint need not clear it.
     Dropped,
-    /// The gradient of this input alone is wanted: the adjoint gets null for the others.
+    /// Only this input's gradient is wanted: the adjoint gets null for the others.
     OneInput,
-    /// This output alone has a gradient: the adjoint gets null for the others.
+    /// Only this output has a gradient: the adjoint gets null for the others.
     OneOutput,
-    /// After the launch, all memory was overwritten whose values the specification does not keep.
+    /// After the launch, all memory whose values the specification does not keep was overwritten.
     Overwritten,
     /// The tape is deterministic.
     Deterministic,
-    /// The adjoint gets too little scratch memory at first, and is resumed.
+    /// The adjoint gets too little scratch memory at first, and runs again.
     Resumed,
 }
 
-/// What is found at a number.
+/// The kind of a finding.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -66,16 +66,16 @@ pub enum Problem {
     Wrong,
     /// The old contents of memory that the kernel overwrites have a gradient: the adjoint must clear it.
     NotCleared,
-    /// The old contents of memory that the kernel overwrites, by the specification, have an effect on its results.
+    /// The kernel's results depend on the old contents of memory that the specification declares as overwritten.
     NotOverwritten,
-    /// The gradient of an input is not proportional to that of the output: for 1 it is right, for 2 it is not twice as
-    /// large. `expected` and `got` are half of what they are for 2.
+    /// The gradient of an input is not proportional to that of the output: it is right for the weight 1, and not
+    /// twice as large for the weight 2. `expected` and `got` are half of the values for 2.
     NotLinear,
     /// The gradient is NaN or infinite, and the kernel's derivative is neither.
     NotFinite,
-    /// As [`NotFinite`](Self::NotFinite), because the adjoint leaves memory as it was that it has to store to.
+    /// Like [`NotFinite`](Self::NotFinite), because the adjoint does not write memory that it must store to.
     Unwritten,
-    /// The kernel that stands in for the forward kernel while it is recorded has other results.
+    /// The primal, which runs instead of the forward kernel while it is recorded, has other results.
     Primal,
     /// The kernel has a kink at this point. Nearby, the gradient is right.
     Kink {
@@ -88,15 +88,15 @@ pub enum Problem {
     Discontinuity,
     /// The kernel, or its slope, is not finite at this point. Nearby, the gradient is right.
     Undefined,
-    /// The gradient is wrong at this point and right nearby, and the kernel has no kink that is seen.
+    /// The gradient is wrong at this point and right nearby, and no kink of the kernel was found.
     OnlyHere,
-    /// No derivative is known well enough to compare with: outputs that are not finite, that change from run to run, or that are
-    /// not smooth.
+    /// No derivative is known well enough to compare with: outputs are not finite, change from run to run, or are not
+    /// smooth.
     Unknown,
 }
 
 impl Problem {
-    /// Returns whether the adjoint is to blame.
+    /// Returns whether the adjoint is at fault.
     #[must_use]
     pub fn is_wrong(&self) -> bool {
         let harmless = |it: &Self| {
@@ -113,27 +113,27 @@ impl Problem {
     }
 }
 
-/// Something that a check has found.
+/// One finding of a check.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What it is.
+    /// The kind of the finding.
     pub problem: Problem,
-    /// In which pass.
+    /// The pass in which it was found.
     pub variation: Variation,
-    /// The input whose gradient it is about.
+    /// The input whose gradient is wrong or unknown.
     pub input: Place,
-    /// The output whose derivative by the input it is; `None` for a sum over outputs with random weights.
+    /// The output whose derivative is compared; `None` for a sum over outputs with random weights.
     pub output: Option<Place>,
-    /// What the gradient should be.
+    /// The expected value of the gradient.
     pub expected: f64,
-    /// What it is.
+    /// The computed value of the gradient.
     pub got: f64,
-    /// Their difference, relative to the sum of their magnitudes.
+    /// The difference of both, relative to the sum of their magnitudes.
     pub error: f64,
-    /// Whether the numbers are those of a point near the one that was given.
+    /// Whether the values are those of a point near the given one.
     pub nearby: bool,
-    /// How many numbers of the input are like this, and how many were looked at, if all were.
+    /// How many numbers of the input have this problem, and how many were checked, if all were.
     pub numbers: Option<(usize, usize)>,
 }
 
@@ -147,11 +147,11 @@ pub struct Compared {
     pub numbers: usize,
     /// The largest difference of ⟨ȳ, J ẋ⟩ and ⟨Jᵀ ȳ, ẋ⟩, relative to the sum of the terms' magnitudes.
     pub error: f64,
-    /// How many outputs were left out at most, because no derivative of them is known.
+    /// The largest number of outputs that were left out, because their derivatives are unknown.
     pub left_out: usize,
 }
 
-/// What [`gradcheck`](crate::gradcheck()) has found. `Display` is a table for people.
+/// The result of [`gradcheck`](crate::gradcheck()). `Display` writes a table.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
@@ -167,12 +167,12 @@ pub struct Report {
     pub varies: bool,
     /// One row for each active parameter.
     pub params: Vec<Compared>,
-    /// What was found, the worst first.
+    /// The findings, the worst first.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// Returns the result.
+    /// Returns the verdict.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let doubts =
@@ -304,7 +304,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A number of a gradient in a text: six digits.
+/// Displays a number with six digits.
 struct Number(f64);
 
 impl fmt::Display for Number {
@@ -326,7 +326,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// This many findings are shown.
+/// The most findings that `Display` shows.
 const SHOWN: usize = 8;
 
 impl fmt::Display for Report {

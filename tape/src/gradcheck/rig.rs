@@ -1,4 +1,4 @@
-//! A launch that can be repeated at other points: its kernel, its adjoint, its numbers.
+//! A launch that can be repeated at other points, with its kernel, its adjoint and its numbers.
 
 use std::ops::Range;
 
@@ -26,12 +26,12 @@ pub(super) struct Rig<'a, A> {
     pub(super) places: Vec<Option<DeviceBuffer<u8>>>,
     pub(super) inputs: Vec<Field>,
     pub(super) outputs: Vec<Field>,
-    /// The numbers of all inputs as the caller gave them. Memory that is only overwritten has random contents.
+    /// The numbers of all inputs as the caller gave them. Memory that the kernel only overwrites has random contents.
     pub(super) point: Vec<f64>,
     scales: Vec<f64>,
     pub(super) tape: Option<Tape>,
     pub(super) deterministic: Option<Tape>,
-    /// The type of the numbers that a copy consists of, if it holds nothing else.
+    /// For each copy, the type of its numbers, if it holds nothing else.
     pub(super) all_numbers: Vec<Option<FloatType>>,
 }
 
@@ -108,7 +108,7 @@ impl<'a, A: EachArg> Rig<'a, A> {
         }
     }
 
-    /// Lists the numbers that are passed by value, each parameter with memory that identifies it.
+    /// Lists the numbers that are passed by value, and allocates memory that identifies each parameter.
     fn list_values(&mut self) -> Result<()> {
         let inner = &self.op.inner;
         for (index, param) in inner.params.iter().enumerate() {
@@ -139,7 +139,7 @@ impl<'a, A: EachArg> Rig<'a, A> {
         Ok(())
     }
 
-    /// Gives memory that the kernel only overwrites random contents.
+    /// Fills memory that the kernel only overwrites with random numbers.
     fn fill_overwritten(&mut self, random: &mut Random) {
         for input in self.inputs.iter().filter(|input| input.effect == Effect::Overwrites) {
             let Home::Memory(at) = input.home else { continue };
@@ -176,12 +176,12 @@ impl<'a, A: EachArg> Rig<'a, A> {
         all.map(Field::rounding).fold(f64::EPSILON / 2.0, f64::max)
     }
 
-    /// Returns a gradient that is small enough to be lost.
+    /// Returns the largest gradient that may be lost to underflow.
     pub(super) fn tiny(&self) -> f64 {
         if self.rounding() < 1e-12 { f64::MIN_POSITIVE } else { f32::MIN_POSITIVE.into() }
     }
 
-    /// Returns by how much each input may be moved: its own size, or an eighth of a typical one.
+    /// Returns the size of a step for each input: its own magnitude, or an eighth of a typical one.
     pub(super) fn scales(&self) -> &[f64] {
         &self.scales
     }
@@ -192,12 +192,12 @@ impl<'a, A: EachArg> Rig<'a, A> {
         Ok(buffer.device_ptr() + range.start as u64)
     }
 
-    /// Returns where a parameter lies among the kernel's, in bytes.
+    /// Returns the offset of a parameter among the kernel's parameters, in bytes.
     pub(super) fn offset_of(&self, param: usize) -> Result<usize> {
         let (mut offset, mut size) = (0, 0);
         let kernel = self.op.kernel().as_raw();
         let sys = self.stream.context().driver().as_sys();
-        // SAFETY: the kernel is loaded, and both places are valid for the write.
+        // SAFETY: the kernel is loaded, and both addresses are valid for the write.
         let code =
             unsafe { sys.cuFuncGetParamInfo(kernel, param, &raw mut offset, &raw mut size) }?;
         match code {
@@ -206,7 +206,7 @@ impl<'a, A: EachArg> Rig<'a, A> {
         }
     }
 
-    /// Returns the number of all outputs' numbers.
+    /// Returns how many numbers all outputs have.
     pub(super) fn output_count(&self) -> usize {
         count(&self.outputs)
     }
@@ -226,14 +226,13 @@ impl<'a, A: EachArg> Rig<'a, A> {
         all
     }
 
-    /// The bytes of a parameter.
     fn value(&self, param: usize) -> Vec<u8> {
         let Some(param) = self.op.inner.params.get(param) else { return Vec::new() };
         let byte = |at| read_bytes(&self.bytes, param.at + at, 1) as u8;
         (0..param.size).map(byte).collect()
     }
 
-    /// Sets all inputs to the numbers of a point, rounded to their types, and makes memory what it was.
+    /// Sets all inputs to the numbers of a point, rounded to their types, and restores all other memory.
     pub(super) fn set(&mut self, point: &[f64]) -> Result<()> {
         for input in &self.inputs {
             let Some(values) = point.get(input.range()) else { continue };
@@ -243,7 +242,7 @@ impl<'a, A: EachArg> Rig<'a, A> {
                     for (number, value) in values.iter().enumerate() {
                         let (at, real) = input.at(number);
                         let known = numbers::read(&copy.image, at, real);
-                        // Bits of a NaN are kept.
+                        // The bits of a NaN do not change.
                         if known != *value && !(known.is_nan() && value.is_nan()) {
                             numbers::write(&mut copy.image, at, real, *value);
                             copy.stale = true;
@@ -270,7 +269,7 @@ impl<'a, A: EachArg> Rig<'a, A> {
         Ok(())
     }
 
-    /// Marks all memory as changed, so that it is uploaded again.
+    /// Marks all copies as changed, so that they are uploaded again.
     pub(super) fn forget(&mut self) {
         self.copies.iter_mut().for_each(|copy| copy.stale = true);
     }
@@ -278,8 +277,8 @@ impl<'a, A: EachArg> Rig<'a, A> {
     /// Enqueues the kernel at the point that was set.
     pub(super) fn launch(&mut self) -> Result<()> {
         self.copies.iter_mut().filter(|copy| copy.written).for_each(|copy| copy.stale = true);
-        // SAFETY: the promise of `OpSpec::register`: the arguments have passed the checks, and the copies are as long as
-        // what they are copies of.
+        // SAFETY: the promise of `OpSpec::register`: the arguments have passed the checks, and each copy is as long
+        // as its original.
         unsafe { self.op.inner.kernels.forward.launch(self.stream, self.launch, self.rebound()) }
     }
 
@@ -314,7 +313,7 @@ impl<'a, A: EachArg> Rig<'a, A> {
         Ok(all)
     }
 
-    /// Returns the memory that a field lies in, or that represents it.
+    /// Returns the memory of a field, or the memory that identifies it.
     pub(super) fn memory_of(&self, field: &Field) -> Result<(&DeviceBuffer<u8>, Range<usize>)> {
         let lost = || Error::invalid("a parameter has no memory");
         match field.home {

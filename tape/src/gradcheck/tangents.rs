@@ -1,4 +1,4 @@
-//! Derivatives by tangents of the software device: functions that its driver has beside those of `cuda.h`.
+//! Derivatives by tangents of the software device, whose driver has functions for them.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
@@ -26,14 +26,14 @@ pub(super) struct Tangents {
     lost: Lost,
 }
 
-/// What the device knows of a direction.
+/// The result for a direction.
 pub(super) enum Found {
     Derivatives(Vec<Estimate>),
-    /// An instruction whose derivative is not known, with its place.
+    /// An instruction without a known derivative, and its location.
     Lost(String),
 }
 
-/// Tangents are computed in f64, by derivatives of each instruction.
+/// The relative error of tangents, which the device computes in f64.
 const ERROR: f64 = 1e-12;
 
 fn answer(call: &'static str, code: CUresult) -> Result<()> {
@@ -49,7 +49,7 @@ impl Tangents {
         let find = |name: &CStr| -> Result<Option<*const c_void>> {
             Ok(Some(driver.extension(name)?).filter(|address| !address.is_null()))
         };
-        // One is enough for devices that have none of them.
+        // A device without tangents lacks this function, too.
         let Some(get) = find(c"cuEmuTangentsGet")? else { return Ok(None) };
         let others = (
             find(c"cuEmuTangentsSet")?,
@@ -60,7 +60,7 @@ impl Tangents {
         let (Some(set), Some(set_argument), Some(clear_arguments), Some(lost)) = others else {
             return Ok(None);
         };
-        // SAFETY: the driver of `cuda-emu` alone has functions of these names, and these are their types.
+        // SAFETY: only the driver of `cuda-emu` has functions of these names, and these are their types.
         let this = unsafe {
             Self {
                 set: std::mem::transmute::<*const c_void, Set>(set),
@@ -72,7 +72,7 @@ impl Tangents {
                 lost: std::mem::transmute::<*const c_void, Lost>(lost),
             }
         };
-        // SAFETY: no place is needed for nothing.
+        // SAFETY: the pointer is not used for zero numbers.
         match unsafe { (this.get)(0, index(FloatType::F32), 0, std::ptr::null_mut()) } {
             CUresult::CUDA_ERROR_NOT_SUPPORTED => Ok(None),
             code => answer("cuEmuTangentsGet", code).map(|()| Some(this)),
@@ -89,7 +89,7 @@ impl Tangents {
         let name = CString::new(rig.op.kernel().name())
             .map_err(|_| Error::invalid("the name of a kernel contains a NUL"))?;
         let found = self.launch(rig, point, direction, &name);
-        // SAFETY: a text with a NUL.
+        // SAFETY: the text ends with NUL.
         let cleared =
             answer("cuEmuTangentsClearArguments", unsafe { (self.clear_arguments)(name.as_ptr()) });
         let found = found?;
@@ -103,7 +103,7 @@ impl Tangents {
         direction: &[f64],
         name: &CStr,
     ) -> Result<Found> {
-        // Uploads make constants of all that they write.
+        // The tangents are set after the uploads, because an upload makes its memory constant.
         rig.forget();
         rig.set(point)?;
         rig.stream.synchronize()?;
@@ -119,7 +119,7 @@ impl Tangents {
                     let start = rig.offset_of(param)?;
                     for (number, tangent) in given.iter().enumerate() {
                         let (at, real) = input.at(number);
-                        // SAFETY: a text with a NUL.
+                        // SAFETY: the text ends with NUL.
                         let code = unsafe {
                             (self.set_argument)(name.as_ptr(), start + at, index(real), *tangent)
                         };
@@ -148,7 +148,7 @@ impl Tangents {
     fn set_memory<A: EachArg>(&self, rig: &Rig<'_, A>, input: &Field, given: &[f64]) -> Result<()> {
         let start = rig.address_of(input)?;
         let set = |address: u64, real: FloatType, values: &[f64]| {
-            // SAFETY: as many numbers as are there.
+            // SAFETY: `values` has that many numbers.
             let code = unsafe { (self.set)(address, index(real), values.len(), values.as_ptr()) };
             answer("cuEmuTangentsSet", code)
         };
@@ -165,7 +165,7 @@ impl Tangents {
         let start = rig.address_of(output)?;
         let mut all = vec![0.0; output.count];
         let get = |address: u64, real: FloatType, values: &mut [f64]| {
-            // SAFETY: there is room for as many numbers.
+            // SAFETY: the vector has room for that many numbers.
             let code =
                 unsafe { (self.get)(address, index(real), values.len(), values.as_mut_ptr()) };
             answer("cuEmuTangentsGet", code)
@@ -181,11 +181,11 @@ impl Tangents {
         Ok(all)
     }
 
-    /// Takes the instructions at which tangents were lost; the first of them.
+    /// Takes the list of instructions at which tangents were lost, and returns the first.
     fn take_lost(&self) -> Result<Option<String>> {
         let (mut count, mut text) = (0, [0u8; 1024]);
         let room = text.len() as c_int;
-        // SAFETY: both places are valid, the second for as many bytes.
+        // SAFETY: both pointers are valid, the second for `room` bytes.
         let code = unsafe { (self.lost)(&raw mut count, text.as_mut_ptr().cast(), room) };
         answer("cuEmuTangentsLost", code)?;
         let first = CStr::from_bytes_until_nul(&text).map(CStr::to_string_lossy);
@@ -193,7 +193,7 @@ impl Tangents {
     }
 }
 
-/// The type of numbers, as the functions count them.
+/// Returns the index of a number type in the functions' interface.
 fn index(real: FloatType) -> c_uint {
     match real {
         FloatType::F16 => 0,

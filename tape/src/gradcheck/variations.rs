@@ -1,4 +1,4 @@
-//! Passes that want gradients in other ways must get the same.
+//! Compares passes that take the gradients in different ways.
 
 use cuda_safe::{Result, arg::EachArg};
 
@@ -8,15 +8,15 @@ use super::pass::Pass;
 use super::report::{Finding, Problem, Variation};
 use crate::spec::Effect;
 
-/// Gradients of one point and the same weights.
+/// The gradients of a plain pass at one point.
 struct Reference {
     gradients: Vec<f64>,
-    /// By how much two passes differ.
+    /// The difference of two equal passes.
     noise: Vec<f64>,
 }
 
 impl<A: EachArg> Check<'_, A> {
-    /// Compares passes of all kinds at a point.
+    /// Compares all kinds of passes at a point.
     pub(super) fn vary(&mut self, point: &[f64]) -> Result<()> {
         let inputs = self.rig.inputs.clone();
         let outputs = self.rig.outputs.clone();
@@ -86,7 +86,7 @@ impl<A: EachArg> Check<'_, A> {
         Ok(())
     }
 
-    /// Inputs that have a gradient before the adjoint runs.
+    /// Checks a pass in which inputs have a gradient before the adjoint runs.
     fn add(&mut self, point: &[f64], weights: &[f64], reference: &Reference) -> Result<()> {
         let mut before = vec![0.0; point.len()];
         for input in &self.rig.inputs {
@@ -107,8 +107,8 @@ impl<A: EachArg> Check<'_, A> {
         Ok(())
     }
 
-    /// Notes the largest difference from the reference, among the numbers that are to be compared. `before` was added to them
-    /// and taken away again.
+    /// Notes the largest difference from the reference among the numbers that are to be compared. The pass has added
+    /// to `before`, which is subtracted again.
     fn same(
         &mut self,
         reference: &Reference,
@@ -168,7 +168,7 @@ impl<A: EachArg> Check<'_, A> {
         self.findings.extend(worst);
     }
 
-    /// The primal runs in place of the forward kernel, and must have its results.
+    /// Checks that the primal, which runs instead of the forward kernel, has its results.
     fn primal(&mut self, point: &[f64], outputs: &[Field]) -> Result<()> {
         if self.rig.op.inner.tape_bytes.is_none() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Looking at the arguments of a launch: their bytes, and which memory each pointer leads to.
+//! Reads the arguments of a launch: their bytes, and the memory that each pointer leads to.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -38,7 +38,7 @@ pub(super) struct Collect<'a> {
     pub(super) base: usize,
 }
 
-/// Collects what one argument reaches.
+/// Collects the memory that one argument reaches.
 struct Reached<'a> {
     recording: &'a mut Recording,
     param: u16,
@@ -71,17 +71,17 @@ impl UseVisitor for Reached<'_> {
 impl ArgVisitor for Collect<'_> {
     #[inline]
     fn visit<A: KernelArg>(&mut self, index: usize, arg: &A) -> Result<()> {
-        // As many as parameters: `Op::check`.
+        // `Op::check` has compared the number of arguments with that of the parameters.
         let Some(param) = self.op.inner.params.get(index) else { return Ok(()) };
         let at = self.base * 16 + param.at;
         let abi = arg.abi();
         let size = size_of::<A::Abi>().min(param.size);
-        // SAFETY: the bytes of a value, some of which may be padding, which these types allow.
+        // SAFETY: the bytes of a value; some may be padding, which `MaybeUninit` allows.
         let bytes =
             unsafe { std::slice::from_raw_parts((&raw const abi).cast::<MaybeUninit<u8>>(), size) };
         write(&mut self.recording.bytes, at, bytes);
         let first = self.recording.found.len();
-        // At most 24 arguments.
+        // An operation has at most 24 arguments.
         let number = index as u16;
         arg.uses(&mut Reached { recording: self.recording, param: number })?;
         if first == self.recording.found.len() && param.pointers.is_empty() {
@@ -105,7 +105,7 @@ impl ArgVisitor for Collect<'_> {
 }
 
 impl Collect<'_> {
-    /// A pointer leads to what the argument has reported, or nowhere.
+    /// Finds the memory that a pointer leads to, among the memory that the argument has reported.
     pub(super) fn pointer(
         &mut self,
         place: usize,
@@ -115,7 +115,7 @@ impl Collect<'_> {
     ) -> Result<()> {
         let address = read(&self.recording.bytes, patch, 8);
         if address == 0 {
-            // `Recording::measure` sees whether elements are used.
+            // `Recording::measure` fails for a null pointer if elements are used.
             return Ok(());
         }
         let recording = &mut *self.recording;
@@ -126,7 +126,7 @@ impl Collect<'_> {
             (start + found.start as u64..start + found.end as u64).contains(&address)
         };
         let Some(found) = found.iter_mut().skip(first).find(lies_in) else {
-            // An empty view has an address and no bytes, as has a number in its place: as above.
+            // An empty view has an address and no bytes; `Recording::measure` checks this case, too.
             return Ok(());
         };
         found.known = true;
@@ -135,7 +135,7 @@ impl Collect<'_> {
         }
         let start = memories.get(found.memory).map_or(0, |memory| memory.allocation.device_ptr());
         let detached = self.op.inner.detached.pointers >> place & 1 == 1;
-        // Not beyond the end of what was found.
+        // The range ends where the reported memory ends.
         let range = (address - start) as usize..found.end;
         let target = Target::Pointer(place as u16);
         recording.uses.push(Use {
@@ -157,7 +157,7 @@ impl Collect<'_> {
         Error::invalid(format!("{param} is written, and its argument reports that it is read"))
     }
 
-    /// A variable has a gradient if the memory that it reports represents it.
+    /// Records the gradient of a number, if the argument is a variable: it reports the memory that identifies it.
     fn scalar(&mut self, place: usize, size: usize, first: usize) {
         let Some(scalar) = self.op.inner.scalars.get(place) else { return };
         let recording = &mut *self.recording;
@@ -174,14 +174,14 @@ impl Collect<'_> {
     }
 }
 
-/// Writes bytes into those of launches, if they lie there.
+/// Writes bytes into those of launches; does nothing if they are out of range.
 pub(crate) fn write(chunks: &mut [Chunk], at: usize, bytes: &[MaybeUninit<u8>]) {
     let room = chunks.len() * 16;
     if at.checked_add(bytes.len()).is_none_or(|end| end > room) {
         return;
     }
-    // SAFETY: the target lies in the chunks, which are bytes without gaps; and it is not the source,
-    // which is borrowed.
+    // SAFETY: the target lies in the chunks, which are bytes without gaps, and does not overlap the source, which is
+    // borrowed.
     unsafe {
         let to = chunks.as_mut_ptr().cast::<MaybeUninit<u8>>().add(at);
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
@@ -193,8 +193,8 @@ pub(crate) fn write_address(chunks: &mut [Chunk], at: usize, address: u64) {
     write(chunks, at, &address.to_ne_bytes().map(MaybeUninit::new));
 }
 
-/// Returns an unsigned number of up to 8 bytes among those of launches; 0 if it does not lie there. Of padding, any
-/// number.
+/// Returns an unsigned number of up to 8 bytes among those of launches; 0 if it is out of range, and an arbitrary
+/// number if the bytes are padding.
 pub(crate) fn read(chunks: &[Chunk], at: usize, size: usize) -> u64 {
     let mut number = [MaybeUninit::new(0u8); 8];
     for (i, byte) in number.iter_mut().enumerate().take(size) {
@@ -203,21 +203,22 @@ pub(crate) fn read(chunks: &[Chunk], at: usize, size: usize) -> u64 {
         *byte = *found;
     }
     freeze(&mut number);
-    // SAFETY: `freeze` has made numbers of what was none.
+    // SAFETY: `freeze` has made all bytes initialised.
     u64::from_le_bytes(number.map(|byte| unsafe { byte.assume_init() }))
 }
 
-/// Makes bytes that may be padding some bytes: those that are there.
+/// Makes bytes that may be padding initialised, with unspecified values.
 fn freeze(bytes: &mut [MaybeUninit<u8>; 8]) {
     let at = bytes.as_mut_ptr();
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    // SAFETY: no instruction. The compiler must take it that some wrote to the bytes, whose address they are given.
+    // SAFETY: the assembly is empty. It takes the address of the bytes, so the compiler must assume that it writes
+    // them.
     unsafe {
         std::arch::asm!("/* {0} */", in(reg) at, options(nostack, preserves_flags));
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     for i in 0..bytes.len() {
-        // SAFETY: a byte of the array, as it was.
+        // SAFETY: a byte of the array is written back to its place.
         unsafe { at.add(i).write_volatile(at.add(i).read_volatile()) };
     }
 }

@@ -13,10 +13,11 @@ use super::launch::{Before, may_be_recorded, may_share};
 use super::{Kind, NONE, Recording, Step, Target, Use, index};
 use crate::spec::{Effect, Op, OpPointer, Primal};
 
-/// An argument of [`Op::vjp`] in place of memory that was not saved, because the adjoint does not read it.
+/// An argument of [`Op::vjp`] that stands for memory that was not saved, because the adjoint does not read it.
 ///
-/// It stands for a buffer with a declared length ([`Param::len`](crate::Param::len) and its like) whose value is
-/// [`Primal::None`]: most often an output. In the launch it shared no memory with another argument. A launch refuses it.
+/// It replaces a buffer with a declared length ([`Param::len`](crate::Param::len) and similar) whose value is
+/// [`Primal::None`]: most often an output. In the launch the buffer must share no memory with another argument. A
+/// launch refuses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotSaved;
 
@@ -39,14 +40,14 @@ pub(super) fn is_not_saved<A: KernelArg>() -> bool {
     (A::TYPE.id)() == TypeId::of::<NotSaved>()
 }
 
-/// Returns the address in place of memory that was not saved, for one of an operation's pointers. It is not null, which
-/// kernels may test for, nor another's, and no memory lies there, so an adjoint that reads through it fails.
+/// Returns an address for one pointer whose memory was not saved. It differs from null, for which kernels may test,
+/// and from those of other pointers. No memory lies there, so an adjoint that reads through it fails.
 pub(crate) fn not_saved(pointer: usize) -> u64 {
     0x100 * (1 + pointer as u64)
 }
 
 impl Collect<'_> {
-    /// A pointer to memory that the adjoint does not read.
+    /// Records a pointer to memory that the adjoint does not read.
     pub(super) fn not_saved(
         &mut self,
         place: usize,
@@ -72,7 +73,7 @@ impl Collect<'_> {
         let recording = &mut *self.recording;
         write_address(&mut recording.bytes, patch, not_saved(place));
         let detached = inner.detached.pointers >> place & 1 == 1;
-        // `Recording::measure` cuts it to the declared length.
+        // `Recording::measure` cuts the range to the declared length.
         let (target, range) = (Target::Pointer(place as u16), 0..isize::MAX.unsigned_abs());
         recording.uses.push(Use {
             covers: pointer.covers,
@@ -88,8 +89,7 @@ impl Collect<'_> {
 }
 
 impl Recording {
-    /// Returns a recording of a launch that is not made: its arguments hold the values that its adjoint reads. Nothing is
-    /// enqueued.
+    /// Returns a recording of a launch whose arguments hold the values that its adjoint reads. Nothing is enqueued.
     pub(crate) fn of_call<A: EachArg>(
         op: &Op,
         launch: &LaunchConfig,
@@ -105,7 +105,7 @@ impl Recording {
         let mut this = Self { deterministic, call: true, ..Self::default() };
         this.collect(op, launch, args, &Before { uses: 0, bytes: 0, counted: 0 })?;
         let inner = &*op.inner;
-        // Values have gradients, whether or not they are given as variables.
+        // All numbers get gradients, whether or not they are given as variables.
         this.uses.retain(|used| !matches!(used.target, Target::Scalar(_)));
         for (place, scalar) in inner.scalars.iter().enumerate() {
             let size = inner.params.get(scalar.param).map_or(0, |param| param.size);
@@ -148,7 +148,7 @@ impl Recording {
         start.map_or(0..0, |start| start + range.start as u64..start + range.end as u64)
     }
 
-    /// Fails if a launch with these arguments would have overwritten a value from before it that the adjoint reads.
+    /// Fails if a launch with these arguments would overwrite a value that the adjoint reads as it was before.
     fn values_are_there(&self, op: &Op) -> Result<()> {
         let primal = op.inner.tape_bytes.is_some();
         for used in self.uses.iter().filter(|used| used.effect == Effect::Reads) {
@@ -158,7 +158,7 @@ impl Recording {
                 Target::Scalar(_) | Target::Own => None,
             };
             let read = primal || used.value != Primal::None;
-            // By addresses: memory of another library may have several allocations here.
+            // The comparison is by addresses: several allocations may share memory of another library.
             let here = self.addresses(used.memory, used.range());
             let writes = |found: &&super::Found| {
                 let there = self.addresses(found.memory, found.range());

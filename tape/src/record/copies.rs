@@ -1,4 +1,4 @@
-//! Recording what is no launch: copies, fills, and what is said of memory.
+//! Records copies, fills, and declarations about memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Recording {
         Ok(Use { covers: true, active: true, alone: true, ..used })
     }
 
-    /// As [`own_use`](Self::own_use), of all elements of a view.
+    /// Like [`own_use`](Self::own_use), for all elements of a view.
     fn use_of<T: Differentiable>(
         &mut self,
         view: &DeviceSlice<'_, T>,
@@ -47,8 +47,8 @@ impl Recording {
 }
 
 impl Recorder<'_> {
-    /// Watches this memory: its gradient at this point of the recording can be taken, and gradients flow through all
-    /// memory that depends on it from here on. A buffer, a view, or a [`Variable`](crate::Variable).
+    /// Watches this memory (a buffer, a view, or a [`Variable`](crate::Variable)): its gradient at this point of the
+    /// recording can be taken, and gradients flow through all memory that depends on it from here on.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the memory was used with numbers of
@@ -58,7 +58,7 @@ impl Recorder<'_> {
         self.watch_bytes(view.allocation(), view.byte_range(), T::ELEMENT)
     }
 
-    /// As [`watch`](Self::watch), for memory with elements of a type that is known when the program runs.
+    /// Like [`watch`](Self::watch), for elements whose type is known only at run time.
     pub(crate) fn watch_bytes(
         &mut self,
         allocation: &Arc<Allocation>,
@@ -69,7 +69,7 @@ impl Recorder<'_> {
         let used = self.recording.own_use(allocation, range, element, Effect::Reads)?;
         self.recording.memories.holds(used.memory, element.real)?;
         if self.recording.memories.is_stale(used.memory, used.range()) {
-            // Paths begin at memory that unrecorded work has written.
+            // The watched memory starts without dependencies if unrecorded work has written it.
             let old = Use { effect: Effect::Overwrites, ..used };
             self.recording.overwritten(old, Kind::Stop, scope)?;
         }
@@ -81,7 +81,7 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// Copies on the device.
+    /// Copies elements on the device.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the lengths differ; otherwise if the
@@ -127,7 +127,7 @@ impl Recorder<'_> {
         recording.overwritten(written, Kind::Fill, *scope)
     }
 
-    /// Stops gradients at this memory: none flows from its later uses to its earlier writers.
+    /// Stops gradients at this memory: none flow from its later uses to its earlier writers.
     ///
     /// # Errors
     /// If the recording is too long.

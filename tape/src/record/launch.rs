@@ -12,7 +12,7 @@ use crate::element::Element;
 use crate::spec::{Effect, Op, Primal};
 use crate::store::Store;
 
-/// Where a recording stood before a launch that may fail.
+/// The lengths of a recording's lists before a launch that may fail.
 pub(super) struct Before {
     pub(super) uses: usize,
     pub(super) bytes: usize,
@@ -23,9 +23,9 @@ impl Recorder<'_> {
     /// Launches an operation. The arguments are those of [`Kernel::launch`](cuda_safe::Kernel::launch).
     ///
     /// # Errors
-    /// Before anything is launched: the arguments do not fit; a buffer is shorter than the elements that
-    /// are used; something that depends on what is watched goes where the operation has no gradient, or
-    /// the operation has no adjoint. Otherwise if the driver returns an error.
+    /// Before anything is launched: the arguments do not fit; a buffer has fewer elements than are used; a value that
+    /// depends on something watched is passed to a parameter without a gradient, or the operation has no adjoint.
+    /// Otherwise if the driver returns an error.
     #[inline]
     pub fn launch<A: EachArg>(
         &mut self,
@@ -48,7 +48,7 @@ impl Recorder<'_> {
         done.map(drop)
     }
 
-    /// Launches, and returns whether gradients come through the launch, so that it is remembered.
+    /// Launches, and returns whether gradients flow through the launch, so that it is recorded.
     fn launch_or_fail<A: EachArg>(
         &mut self,
         op: &Op,
@@ -59,14 +59,13 @@ impl Recorder<'_> {
         let Self { recording, store, stream, scope } = self;
         recording.collect(op, &launch, &args, before)?;
         for used in recording.uses.iter_mut().skip(before.uses) {
-            // The old contents count as constant; the new ones may depend on something watched.
+            // The old contents of a detached use count as constant; the new ones may depend on something watched.
             if op.inner.cuts(used) {
                 used.active = used.slot != u8::MAX;
             }
         }
         if launch.threads() == 0 {
-            // Nothing is done, so there is nothing to go back through.
-            // SAFETY: no thread runs.
+            // SAFETY: no thread runs. Such a launch has no effect, so it is not recorded.
             unsafe { op.inner.kernels.forward.launch(stream, launch, args) }?;
             return Ok(false);
         }
@@ -77,7 +76,7 @@ impl Recorder<'_> {
             for number in before.uses..recording.uses.len() {
                 let Some(used) = recording.uses.get_mut(number) else { break };
                 if used.effect == Effect::Reads {
-                    // Of what depends on nothing watched, no gradient is wanted.
+                    // A use that depends on nothing watched gets no gradient.
                     used.active &= recording.memories.is_active(used.memory, used.range());
                 }
                 if used.active {
@@ -97,8 +96,8 @@ impl Recorder<'_> {
             recording.raises = true;
             primal = recording.run_primal(stream, store, op, &launch, &args)?;
         } else {
-            // Not by `kernels!`: the kernel is the user's, and known when the program runs.
-            // SAFETY: the promise of `OpSpec::register`: the arguments have passed the checks.
+            // SAFETY: the promise of `OpSpec::register`: the arguments have passed the checks. The kernel is only
+            // known at run time, so `kernels!` can't declare it.
             unsafe { op.inner.kernels.forward.launch(stream, launch, args) }?;
         }
         recording.refresh_bystanders();
@@ -129,8 +128,8 @@ impl Recording {
         self.covers(op, before.uses, launch)
     }
 
-    /// Returns a recording with the arguments of one launch, checked as if gradients came through all of them. Nothing
-    /// is enqueued.
+    /// Returns a recording with the arguments of one launch, checked as if gradients flowed through all of them.
+    /// Nothing is enqueued.
     pub(crate) fn of_arguments<A: EachArg>(
         op: &Op,
         launch: &LaunchConfig,
@@ -153,7 +152,7 @@ impl Recording {
         Ok(this)
     }
 
-    /// Forgets a launch that failed, or that need not be remembered.
+    /// Removes a launch that failed, or that need not be recorded.
     fn roll_back(&mut self, before: &Before) {
         for used in self.uses.drain(before.uses..) {
             if let Some(memory) = self.memories.get_mut(used.memory) {
@@ -164,7 +163,7 @@ impl Recording {
         self.refreshed.clear();
     }
 
-    /// The types that a failed launch has set for its memory are undone.
+    /// Undoes the types that a failed launch has set for its memory.
     fn fails(&mut self, before: &Before) {
         self.counted = before.counted;
         for memory in self.typed.drain(..) {
@@ -174,8 +173,8 @@ impl Recording {
         }
     }
 
-    /// No two arguments write the same memory. Another argument may read it if the writer is a view: Rust allows a
-    /// second view only by an `unsafe` promise. Other arguments may occur twice.
+    /// Fails if two arguments write the same memory. Another argument may read memory that a view writes: Rust allows
+    /// a second view only by an `unsafe` promise. Other arguments may occur twice.
     fn no_two_write(&self, op: &Op, types: &[ArgType]) -> Result<()> {
         for (at, one) in self.found.iter().enumerate().filter(|(_, found)| found.writes) {
             let known = types.get(usize::from(one.param));
@@ -198,7 +197,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Returns whether gradients can come through the launch: it reads what depends on something watched.
+    /// Returns whether gradients flow through the launch: it reads something that depends on something watched.
     fn comes_through(&self, op: &Op, first: usize) -> Result<Through> {
         let (mut depends, mut hides, mut scatters) = (false, false, false);
         let uses = self.uses.get(first..).unwrap_or_default();
@@ -212,7 +211,7 @@ impl Recording {
             }
             match used.effect {
                 Effect::Overwrites if used.covers => hides = true,
-                // The adjoint clears the gradients of those that were overwritten.
+                // The adjoint clears the gradients of the elements that were overwritten.
                 Effect::Overwrites if used.active => scatters = true,
                 Effect::Overwrites => return Err(unknown_part(op, used)),
                 _ if op.inner.cuts(used) => {
@@ -227,11 +226,11 @@ impl Recording {
             }
         }
         if depends {
-            // Memory that depends on something watched after the launch has a gradient, or is declared without one.
+            // Memory that depends on something watched after the launch needs a gradient, or must be detached.
             let lost = |used: &&Use| {
                 let written = used.effect != Effect::Reads && !used.range().is_empty();
                 let real = written && used.element.real.is_some() && !used.active;
-                // Constants in memory that depended on nothing before.
+                // A constant in memory that depended on nothing needs no gradient.
                 let constant = op.inner.stores_constants(used)
                     && !self.memories.is_active(used.memory, used.range());
                 real && !op.inner.is_detached(used) && !constant
@@ -246,8 +245,8 @@ impl Recording {
                 return Err(unknown_pointer(op, found.param));
             }
         }
-        // Else something without a gradient takes the place of something that has one: parts that the adjoint
-        // knows, or all of it.
+        // Without dependencies, the launch hides gradients: it overwrites parts that the adjoint knows, or all of the
+        // memory.
         Ok(match (depends || scatters, hides) {
             (true, _) => Through::Gradients,
             (false, true) => Through::Hides,
@@ -255,7 +254,7 @@ impl Recording {
         })
     }
 
-    /// Memory behind pointers that the specification does not list must not change.
+    /// Marks memory behind pointers that the specification does not list: it must not change.
     pub(super) fn reach_opaque(&mut self) {
         let opaque = self.found.iter().filter(|found| !found.known).map(|found| {
             let (effect, value) = match found.writes {
@@ -289,7 +288,8 @@ impl Recording {
         Ok(())
     }
 
-    /// After the launch: its values at exit, what carries gradients now, and the step itself.
+    /// Records a launch that was enqueued: its values at exit, the memory that has gradients now, and the step
+    /// itself.
     fn after(
         &mut self,
         stream: &Stream,
@@ -299,7 +299,7 @@ impl Recording {
         kind: Kind,
     ) -> Result<bool> {
         if through == Through::Gradients {
-            // A node that is changed later would leave the adjoint without what it needs.
+            // The node must not be changed later: the adjoint relies on its results.
             stream.seal_last_node();
         }
         let gradients = through == Through::Gradients;
@@ -350,7 +350,7 @@ impl Recording {
         }
     }
 
-    /// After the forward of a custom operation.
+    /// Records a custom operation whose forward was enqueued.
     pub(crate) fn custom_done(
         &mut self,
         stream: &Stream,
@@ -372,7 +372,8 @@ impl Recording {
         self.hide(&hidden, scope)
     }
 
-    /// Overwritten memory has no gradient before the launch, and depends on nothing watched after it.
+    /// Records that memory was overwritten: it has no gradient before the launch, and depends on nothing watched
+    /// after it.
     fn hide(&mut self, hidden: &[Use], scope: u32) -> Result<()> {
         for used in hidden {
             self.push(Kind::Fill, &[Use { target: Target::Own, active: true, ..*used }], scope)?;
@@ -410,7 +411,7 @@ fn unknown_part(op: &Op, used: &Use) -> Error {
     .with_hint("`Recorder::stop_gradient` before the launch, or `Param::covers_all` if it is all")
 }
 
-/// Memory that a generated adjoint loads as it was before the launch must not be what the kernel itself loads as it was
+/// Fails if the generated adjoint loads memory as it was before the launch, and the kernel loads the same memory
 /// after a store through another argument.
 pub(super) fn may_share(op: &Op, uses: &[Use]) -> Result<()> {
     let apart = op.inner.derivation.as_ref().map_or(&[][..], |derivation| &derivation.apart);
@@ -433,7 +434,7 @@ pub(super) fn may_share(op: &Op, uses: &[Use]) -> Result<()> {
     Ok(())
 }
 
-/// An argument's gradient that ends here must not be the memory of another argument's gradient, which goes on.
+/// Fails if a detached argument shares memory with another argument that has a gradient.
 fn may_be_cut(op: &Op, used: &Use, uses: &[Use]) -> Result<()> {
     let other =
         |it: &Use| it.target != used.target && it.active && it.overlaps(used.memory, &used.range());
@@ -480,7 +481,7 @@ pub(super) fn may_be_recorded(op: &Op, deterministic: bool) -> Result<()> {
         .with_hint(hint));
     }
     match op.inner.kernels.deterministic.as_ref().filter(|_| deterministic) {
-        // The pass may be captured, where nothing can be loaded.
+        // The kernel is loaded now: the pass may be captured, and a capture allows no loading.
         Some(kernel) => kernel.load(),
         None => Ok(()),
     }
@@ -489,16 +490,16 @@ pub(super) fn may_be_recorded(op: &Op, deterministic: bool) -> Result<()> {
 /// The effect of a launch on gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Through {
-    /// Nothing.
+    /// The launch has no effect on gradients.
     Nothing,
-    /// It overwrites what has some.
+    /// It overwrites memory that has gradients.
     Hides,
-    /// They come through it.
+    /// Gradients flow through it.
     Gradients,
 }
 
 impl crate::spec::OpInner {
-    /// Returns whether gradients end at what memory was before the launch, which it does not overwrite.
+    /// Returns whether the use is detached and keeps or changes old contents, at which gradients then end.
     pub(crate) fn cuts(&self, used: &Use) -> bool {
         matches!(used.effect, Effect::Updates | Effect::Accumulates) && self.is_detached(used)
     }

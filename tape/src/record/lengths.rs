@@ -1,4 +1,4 @@
-//! Whether what a launch is given is as long as its kernels take it to be, and has threads enough.
+//! Checks that a launch has enough memory and enough threads.
 
 use cuda_safe::{Error, LaunchConfig, Result};
 
@@ -8,7 +8,7 @@ use super::{Chunk, Recording, Target, Use};
 use crate::spec::{Effect, Op};
 
 impl Recording {
-    /// Cuts each use to the elements that the kernels touch.
+    /// Cuts each use to the elements that the kernels access.
     pub(super) fn measure(
         &mut self,
         op: &Op,
@@ -34,13 +34,13 @@ impl Recording {
                     bytes / used.element.size.max(1) as u128,
                 )));
             }
-            // Not beyond the end, which is a `usize`.
+            // The end does not overflow: it is at most the old end.
             used.end = used.start + bytes as usize;
         }
         self.no_pointer_is_missing(op, before, launch)
     }
 
-    /// An argument without memory has no elements: an empty view, null, or a number instead of an address.
+    /// Fails if a pointer without memory (an empty view, null, or a number instead of an address) needs elements.
     fn no_pointer_is_missing(&self, op: &Op, before: &Before, launch: &LaunchConfig) -> Result<()> {
         let given = self.uses.get(before.uses..).unwrap_or_default();
         let is_pointer = |used: &&Use| matches!(used.target, Target::Pointer(_));
@@ -54,7 +54,7 @@ impl Recording {
             if given.iter().any(|used| used.target == target) {
                 continue;
             }
-            // A view of one type says itself how many elements there are.
+            // A view with a declared type knows its own number of elements.
             let param = op.inner.params.get(pointer.param);
             let counts_itself = param.is_some_and(|param| param.argument.is_some());
             let used = threads > 0 && !counts_itself;
@@ -64,7 +64,7 @@ impl Recording {
             if used {
                 let param = op.inner.params.get(pointer.param).map_or(0, |param| param.at);
                 let address = read(&self.bytes, base + param + pointer.offset, 8);
-                // The argument has reported something, and this pointer does not lead there.
+                // The argument reports memory, but this pointer does not lead there.
                 let reports =
                     self.found.iter().any(|found| usize::from(found.param) == pointer.param);
                 let what = match address != 0 && reports {
@@ -78,8 +78,8 @@ impl Recording {
         Ok(())
     }
 
-    /// Whether there are threads for all elements that the kernel overwrites, or that its adjoint adds to:
-    /// of others the gradients would be whatever lies in their memory.
+    /// Fails unless there is a thread for each element that the kernel overwrites, or that its adjoint adds to: the
+    /// gradients of other elements would be uninitialised.
     pub(super) fn covers(&self, op: &Op, first: usize, launch: &LaunchConfig) -> Result<()> {
         let threads = launch.threads();
         let adjoint = op.inner.kernels.adjoint.as_ref().map(|_| op.shape(launch).threads());
@@ -96,7 +96,7 @@ impl Recording {
             }
             let each = match pointer.length {
                 Some((factor, Some(_), _)) => used.element.size.saturating_mul(factor),
-                // Their number does not depend on the launch's.
+                // A fixed length does not depend on the launch.
                 Some((_, None, _)) => bytes,
                 None => used.element.size,
             };
@@ -114,7 +114,7 @@ impl Recording {
     }
 }
 
-/// Returns the parameter that a length is a multiple of, as the launch whose bytes begin at `base` gives it.
+/// Returns the value of the parameter that a length is a multiple of, for the launch whose bytes begin at `base`.
 fn count(bytes: &[Chunk], op: &Op, base: usize, param: Option<usize>) -> u64 {
     let param = param.and_then(|param| op.inner.params.get(param));
     param.map_or(0, |param| read(bytes, base + param.at, param.size))

@@ -11,18 +11,18 @@ use super::{NONE, index};
 use crate::element::FloatType;
 use crate::runs::Runs;
 
-/// An allocation, and what carries gradients in it.
+/// An allocation and the state of its bytes.
 pub(crate) struct Memory {
     pub(crate) allocation: Arc<Allocation>,
-    /// Where it depends on something that is watched.
+    /// Which bytes depend on something watched.
     pub(crate) active: Runs<Active>,
     /// The type of the numbers there.
     pub(crate) real: Option<FloatType>,
-    /// Uses whose value lies here, and was not copied yet.
+    /// Uses whose value is in this memory and was not copied yet.
     pub(crate) pending: Vec<u32>,
     /// The first step that uses it.
     pub(crate) first_step: u32,
-    /// Created with the first value that lies here: no borrow protects the memory for its readers.
+    /// Created with the first value in this memory: no borrow protects the memory for its readers.
     kept: Option<KeptMemory>,
 }
 
@@ -31,14 +31,14 @@ pub(crate) struct Memory {
 pub(crate) enum Active {
     /// They depend on nothing watched.
     No,
-    /// They depend on something watched by what is recorded, as long as no byte has a newer version.
+    /// They depend on something watched, and that is recorded, as long as no byte has a newer version.
     Until(u64),
-    /// As above; but they were written since by something that is not recorded.
+    /// They depended on something watched, but unrecorded work has written them since.
     Stale,
 }
 
 impl Memory {
-    /// Makes uses by others wait for those of a pass, and those of a pass for theirs.
+    /// Orders the uses of a pass and the uses by others after each other.
     pub(crate) fn keep(&mut self, stream: &Stream) -> Result<()> {
         if self.kept.is_none() {
             self.kept = Some(self.allocation.keep(stream)?);
@@ -56,8 +56,7 @@ impl Memory {
     }
 }
 
-/// All of them, found by where they lie on the host's heap: the tape holds them, so no other can come to
-/// lie there.
+/// All allocations, found by their host addresses: the tape holds them, so no address is reused.
 #[derive(Default)]
 pub(crate) struct Memories {
     all: Vec<Memory>,
@@ -137,16 +136,15 @@ impl Memories {
             .is_some_and(|memory| memory.active.any(range, |active| active != Active::No))
     }
 
-    /// Returns whether something active in a range was written by what is not recorded, so that what is recorded
-    /// does not say what it depends on.
+    /// Returns whether unrecorded work has written something active in a range, so that its dependencies are unknown.
     pub(crate) fn is_stale(&self, number: u32, range: Range<usize>) -> bool {
         self.get(number).is_some_and(|memory| {
             memory.active.within(range).any(|(run, active)| memory.is_stale(run, active))
         })
     }
 
-    /// Before a recorded launch that may write to a range, and does so to parts of it: remembers which
-    /// others were written by something else, since all of it gets a new version.
+    /// Prepares for a recorded launch that writes parts of a range: remembers which other parts unrecorded work has
+    /// written, since the whole range gets a new version.
     pub(crate) fn note_stale(&mut self, number: u32, range: Range<usize>) {
         let Some(memory) = self.get_mut(number) else { return };
         loop {
@@ -158,7 +156,7 @@ impl Memories {
         }
     }
 
-    /// After it: the versions are those of a recorded launch.
+    /// Notes after a recorded launch that the versions are its own.
     pub(crate) fn note_recorded(&mut self, number: u32, range: Range<usize>) {
         let Some(memory) = self.get_mut(number) else { return };
         let version = memory.allocation.version(range.clone());
@@ -169,7 +167,7 @@ impl Memories {
         }
     }
 
-    /// Says whether gradients come through a range from now on: after the write, if there was one.
+    /// Sets whether gradients flow through a range from now on: after the write, if there was one.
     pub(crate) fn set_active(&mut self, number: u32, range: Range<usize>, active: bool) {
         if let Some(memory) = self.get_mut(number) {
             let active = match active {
@@ -180,7 +178,7 @@ impl Memories {
         }
     }
 
-    /// Gradients there are of this type. Whether that is new.
+    /// Sets the type of the memory's numbers; fails if it has another. Returns whether the type is new.
     pub(crate) fn holds(&mut self, number: u32, real: Option<FloatType>) -> Result<bool> {
         let (Some(memory), Some(real)) = (self.get_mut(number), real) else { return Ok(false) };
         match memory.real {
@@ -193,7 +191,7 @@ impl Memories {
     }
 }
 
-/// Addresses of the host's heap, whose low bits say nothing.
+/// Hashes addresses of the host's heap, whose low bits are always zero.
 #[derive(Default)]
 pub(crate) struct AddressHasher(u64);
 
@@ -209,7 +207,7 @@ impl Hasher for AddressHasher {
     }
 
     fn write_usize(&mut self, address: usize) {
-        // Fibonacci hashing: both ends of the product are well mixed where the map looks.
+        // Fibonacci hashing: the map uses both ends of the product, which are well mixed.
         let mixed = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
     }

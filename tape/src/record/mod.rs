@@ -30,7 +30,7 @@ use crate::marker::Marker;
 use crate::spec::{Effect, Op, Primal};
 use crate::store::Store;
 
-/// In place of an index: there is none.
+/// Marks a missing index.
 pub(crate) const NONE: u32 = u32::MAX;
 /// Replaces a copy's index: the memory was overwritten before it could be copied.
 pub(crate) const LOST: u32 = u32::MAX - 1;
@@ -40,7 +40,7 @@ pub(crate) const LOST: u32 = u32::MAX - 1;
 #[repr(C, align(16))]
 pub(crate) struct Chunk(pub(crate) [MaybeUninit<u8>; 16]);
 
-/// All that was recorded. Its vectors keep their room from one recording to the next.
+/// A recording. Its vectors keep their capacity from one recording to the next.
 #[derive(Default)]
 pub(crate) struct Recording {
     pub(crate) memories: Memories,
@@ -51,16 +51,15 @@ pub(crate) struct Recording {
     pub(crate) copies: Vec<Copied>,
     pub(crate) watches: Vec<Watch>,
     pub(crate) scopes: Vec<Scope>,
-    /// Of the launch that is being recorded.
+    /// The memory found in the arguments of the launch that is being recorded.
     pub(crate) found: Vec<Found>,
     refreshed: Vec<u32>,
-    /// Memory whose type this launch is the first to set.
+    /// Memory whose type the current launch is the first to set.
     typed: Vec<u32>,
-    /// Whether the tape is deterministic.
     pub(crate) deterministic: bool,
-    /// Whether some of it was recorded in a graph, which goes on using the memory.
+    /// Whether a part was recorded in a graph, which goes on using the memory.
     pub(crate) captured: bool,
-    /// Of the graph that it was recorded in.
+    /// The marker of the graph that it was recorded in.
     pub(crate) marker: Option<Marker>,
     /// Whether a primal may have raised the status since it was last read.
     pub(crate) raises: bool,
@@ -69,16 +68,16 @@ pub(crate) struct Recording {
     /// The counts of primals: of this recording, followed by those of the last one.
     counts: Vec<usize>,
     counted: usize,
-    /// Whether it has the arguments of a call of an adjoint, which may be [`NotSaved`](crate::NotSaved).
+    /// Whether it holds the arguments of a call of an adjoint, which may be [`NotSaved`](crate::NotSaved).
     call: bool,
-    /// Launches that were made and need not be remembered: no gradient comes through them.
+    /// The number of launches that are not remembered, because no gradient flows through them.
     pub(crate) inactive: usize,
 }
 
-/// Something that gradients come through.
+/// A recorded operation that gradients flow through.
 pub(crate) struct Step {
     pub(crate) kind: Kind,
-    /// In `Recording::uses`.
+    /// A range of `Recording::uses`.
     pub(crate) uses: Range<u32>,
     pub(crate) scope: u32,
 }
@@ -87,18 +86,18 @@ pub(crate) enum Kind {
     Launch {
         op: Op,
         launch: LaunchConfig,
-        /// In `Recording::bytes`.
+        /// An index in `Recording::bytes`.
         bytes: u32,
         /// The tape memory that the primal has written: an index in `Recording::copies`.
         primal: u32,
     },
     /// The first use is copied to the second.
     Copy,
-    /// The earlier contents do not matter any more.
+    /// The memory is overwritten: its earlier contents have no gradient.
     Fill,
     Stop,
     Watch(u32),
-    /// With what its handles know it by. Taken out while it runs.
+    /// The operation with its id, which its handles have, too. It is taken out while it runs.
     Custom(u64, Option<Box<dyn CustomOp>>),
 }
 
@@ -117,7 +116,7 @@ impl Kind {
     }
 }
 
-/// The object of a use.
+/// What a use belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A pointer or the numbers of an operation's parameter.
@@ -125,7 +124,7 @@ pub(crate) enum Target {
     Scalar(u16),
     /// Memory that a parameter reaches in ways that the specification does not list.
     Opaque(u16),
-    /// Of a step that is no launch.
+    /// A step that is no launch.
     Own,
 }
 
@@ -141,18 +140,18 @@ pub(crate) struct Use {
     pub(crate) effect: Effect,
     pub(crate) value: Primal,
     pub(crate) covers: bool,
-    /// Whether its gradient is wanted, or taken.
+    /// Whether its gradient is wanted or read.
     pub(crate) active: bool,
-    /// The bit of its gradient parameter in the frame's masks; whether that may be set.
+    /// The bit of its gradient parameter in the frame's masks, and whether it may be set.
     pub(crate) slot: u8,
     pub(crate) alone: bool,
-    /// Whether the adjoint is known to only read a gradient that is dropped.
+    /// Whether the adjoint is known to only read a gradient whose DROP bit is set.
     pub(crate) drops: bool,
-    /// The memory's version when the value was there.
+    /// The memory's version that holds the value.
     pub(crate) version: u64,
-    /// A copy of the value: in `Recording::copies`.
+    /// The copy of the value: an index in `Recording::copies`.
     pub(crate) copy: u32,
-    /// Where the pointer lies in `Recording::bytes`, in bytes.
+    /// The pointer's offset in `Recording::bytes`, in bytes.
     pub(crate) patch: usize,
 }
 
@@ -193,7 +192,7 @@ impl Use {
     }
 }
 
-/// Memory of the tape's with what some launch needs, or a primal has written.
+/// Memory of the tape with a value that an adjoint needs, or with data that a primal has written.
 pub(crate) struct Copied {
     pub(crate) buffer: DeviceBuffer<u8>,
     /// Where the bytes begin: congruent to the original modulo 16.
@@ -206,7 +205,7 @@ impl Copied {
     }
 }
 
-/// Memory whose gradient at some step is wanted.
+/// Memory whose gradient after some step is wanted.
 #[derive(Debug, Clone)]
 pub(crate) struct Watch {
     pub(crate) memory: u32,
@@ -214,14 +213,14 @@ pub(crate) struct Watch {
     pub(crate) step: u32,
 }
 
-/// A part of a recording that has a name.
+/// A named part of a recording.
 #[derive(Debug, Clone)]
 pub(crate) struct Scope {
     pub(crate) name: String,
 }
 
 impl Recording {
-    /// Forgets everything, and gives the memory back.
+    /// Forgets everything, and returns the memory to the store.
     pub(crate) fn clear(&mut self, store: &mut Store) {
         for copied in self.copies.drain(..) {
             store.give(copied.buffer, self.captured);
@@ -239,11 +238,11 @@ impl Recording {
         self.captured = false;
         self.counted = 0;
         self.inactive = 0;
-        // Last: drops operations, which are code of the user's and may panic.
+        // The steps come last: dropping custom operations runs user code, which may panic.
         self.steps.clear();
     }
 
-    /// Notes a status, which may be the primals'.
+    /// Notes a status, which primals may have raised.
     pub(crate) fn heard(&mut self, status: Status) {
         if self.raises && status.code == TAPE_OVERFLOW {
             self.failed = Some(status);
@@ -278,7 +277,7 @@ impl Recording {
         }
     }
 
-    /// Something that is not recorded has written to memory whose gradients the tape knows.
+    /// Returns the error for memory with a gradient that unrecorded work has written.
     #[cold]
     pub(crate) fn written_elsewhere(&self, what: &str) -> Error {
         Error::invalid(format!(
@@ -301,7 +300,7 @@ impl Recording {
     }
 }
 
-/// Returns an index as it is stored.
+/// Returns an index in its stored form.
 pub(crate) fn index(at: usize) -> Result<u32> {
     u32::try_from(at)
         .ok()

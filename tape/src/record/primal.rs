@@ -1,4 +1,4 @@
-//! Primals: kernels that run in place of a forward kernel, and keep what its adjoint needs.
+//! Primals: kernels that run instead of a forward kernel, and save data for its adjoint.
 
 use std::ffi::c_void;
 
@@ -13,7 +13,7 @@ use crate::spec::{Op, TapeBytes};
 use crate::store::Store;
 
 impl Recording {
-    /// Runs the primal of `op`; where its tape memory is, among the copies.
+    /// Runs the primal of `op`; returns the index of its tape memory among the copies.
     pub(super) fn run_primal<A: KernelArgs>(
         &mut self,
         stream: &Stream,
@@ -35,8 +35,8 @@ impl Recording {
         Ok(number)
     }
 
-    /// Returns how much tape memory the primal needs: the size that it counts; in a capture, which can't wait for it,
-    /// the size of the last recording.
+    /// Returns how much tape memory the primal needs: the size that it counts, or the size of the last recording in a
+    /// capture, which can't wait for the count.
     fn counted<A: KernelArgs>(
         &mut self,
         stream: &Stream,
@@ -82,16 +82,16 @@ impl Recording {
         let status = store.status()?;
         frame.status = status.device_ptr();
         let kept = self.copies.last().filter(|_| frame.tape != 0).map(|kept| &kept.buffer);
-        // Not from the bytes that are kept for the adjoint, which may lead to copies by now.
+        // The arguments are the caller's: the bytes that are kept for the adjoint may point to copies by now.
         let args = WithFrame { args, frame, memory: [Some(status), kept] };
-        // Not by `kernels!`: the kernel is the user's, and known when the program runs.
-        // SAFETY: the promise of `OpSpec::register`. The primal takes what the kernel takes, and a frame, as
-        // `register` has seen; the arguments were compared with the kernel in `Op::check`.
+        // SAFETY: the promise of `OpSpec::register`, which has checked that the primal takes the kernel's parameters
+        // and a frame; `Op::check` has compared the arguments with the kernel. The primal is only known at run time,
+        // so `kernels!` can't declare it.
         unsafe { primal.launch(stream, *launch, args) }
     }
 }
 
-/// The arguments of a launch, as they are, and a frame.
+/// The unchanged arguments of a launch, and a frame.
 struct WithFrame<'a, A> {
     args: &'a A,
     frame: Frame,
@@ -99,8 +99,8 @@ struct WithFrame<'a, A> {
     memory: [Option<&'a DeviceBuffer<u8>>; 2],
 }
 
-// SAFETY: a pointer for each argument, to its value, and one to the frame. `TYPES` does not have them: they
-// are not compared.
+// SAFETY: a pointer for each argument, to its value, and one to the frame. `TYPES` omits the types, which are not
+// compared.
 unsafe impl<A: KernelArgs> KernelArgs for WithFrame<'_, A> {
     const TYPES: &'static [ArgType] = &[];
     const TYPED: bool = false;

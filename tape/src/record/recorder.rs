@@ -1,4 +1,4 @@
-//! The recorder, the argument of a recording's closure.
+//! The recorder: the argument of a recording's closure.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use super::{NONE, Recording, Scope, index};
 use crate::custom::CustomBuilder;
 use crate::store::Store;
 
-/// Records launches, copies and other steps: each is enqueued at once, and remembered if gradients come
-/// through it. Given to the closure of [`Tape::record`](crate::Tape::record).
+/// Records launches, copies and other steps. Each is enqueued at once, and recorded if gradients flow through it.
+/// [`Tape::record`](crate::Tape::record) passes it to its closure.
 ///
 /// Work enqueued by other means is not recorded. If it overwrites memory that an adjoint needs,
 /// [`Tape::backward`](crate::Tape::backward) returns an error; if it overwrites memory that depends on something
@@ -22,22 +22,22 @@ pub struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    /// Returns the stream that is recorded, for work that is not to be recorded.
+    /// Returns the stream of the recording, for work that is not recorded.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         self.stream
     }
 
-    /// Begins an operation with a forward and an adjoint in Rust: see [`CustomBuilder`].
+    /// Begins a custom operation, whose forward and adjoint are in Rust: see [`CustomBuilder`].
     pub fn custom(&mut self) -> CustomBuilder<'_> {
         CustomBuilder::new(self.within(self.scope))
     }
 
-    /// Records with a name, which messages, [`to_dot`](crate::Tape::to_dot) and
+    /// Records the steps of a closure under a name, which messages, [`to_dot`](crate::Tape::to_dot) and
     /// [`memory`](crate::Tape::memory) show.
     ///
     /// # Errors
-    /// Those of the closure.
+    /// The errors of the closure.
     pub fn scope<R>(
         &mut self,
         name: impl Into<String>,

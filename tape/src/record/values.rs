@@ -1,4 +1,4 @@
-//! Values that adjoints will read: where they lie, and copies of those that are about to be overwritten.
+//! Values that adjoints will read: their memory, and copies of those that are about to be overwritten.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use crate::spec::Primal;
 use crate::store::Store;
 
 impl Recording {
-    /// Keeps the value of a use from now on: the current contents of its memory. The caller borrows the memory at this
-    /// moment, but no borrow protects it later: it becomes kept memory, so that no other use comes between the steps of
-    /// a pass's use.
+    /// Keeps the value of a use from now on: the current contents of its memory. The caller borrows the memory now,
+    /// but no borrow protects it later. So it becomes kept memory, and no other use comes between the steps of a
+    /// pass's use.
     pub(crate) fn pend(&mut self, number: usize, stream: &Stream) -> Result<()> {
         let Some(used) = self.uses.get_mut(number) else { return Ok(()) };
         if let Some(memory) = self.memories.get_mut(used.memory) {
@@ -25,7 +25,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Copies what lies in a range that is about to be overwritten, and that some adjoint will need.
+    /// Copies the values of a range that is about to be overwritten, and that some adjoint will need.
     #[inline]
     pub(crate) fn rescue(
         &mut self,
@@ -52,7 +52,7 @@ impl Recording {
         let Some(known) = self.memories.get_mut(memory) else { return Ok(()) };
         let mut pending = std::mem::take(&mut known.pending);
         let mut at = 0;
-        // Several launches may need the same: one copy will do.
+        // Several launches may need the same value: one copy is enough.
         let mut copied: Vec<(Range<usize>, u64, u32)> = Vec::new();
         let mut result = Ok(());
         while let Some(number) = pending.get(at).copied() {
@@ -86,7 +86,7 @@ impl Recording {
         result
     }
 
-    /// Makes a copy of what a use has seen; [`LOST`] if that is gone already.
+    /// Copies the value of a use; [`LOST`] if it was already overwritten.
     fn copy_value(&mut self, stream: &Stream, store: &mut Store, used: &Use) -> Result<u32> {
         let Some(memory) = self.memories.get(used.memory) else { return Ok(LOST) };
         let allocation = memory.allocation.clone();
@@ -106,7 +106,7 @@ impl Recording {
         Ok(number)
     }
 
-    /// The adjoint finds the value in a copy.
+    /// Makes the adjoint read the value from a copy.
     fn use_copy(&mut self, number: u32, copy: u32) {
         let address = self.copies.get(copy as usize).map(Copied::address);
         let Some(used) = self.uses.get_mut(number as usize) else { return };
@@ -116,8 +116,8 @@ impl Recording {
         }
     }
 
-    /// Notes which values lie in memory that a launch is given for writing, in parts that it does not
-    /// write: their versions change without them.
+    /// Notes the values in memory that a launch may write, in parts that it does not write: their versions change,
+    /// but not their contents.
     pub(super) fn note_bystanders(&mut self, memory: u32, given: &Range<usize>) {
         let Some(known) = self.memories.get(memory) else { return };
         for number in &known.pending {
@@ -130,7 +130,7 @@ impl Recording {
         }
     }
 
-    /// After the launch: the noted values are still there.
+    /// Gives the noted values their new versions, after the launch.
     pub(super) fn refresh_bystanders(&mut self) {
         for number in self.refreshed.drain(..) {
             let Some(used) = self.uses.get_mut(number as usize) else { continue };
@@ -140,7 +140,7 @@ impl Recording {
         }
     }
 
-    /// Returns where the bytes of a use's value lie now.
+    /// Returns the current memory of a use's value.
     pub(crate) fn place_of_value(&self, used: &Use) -> Result<Place<'_>> {
         let (allocation, start, version) = match self.copies.get(used.copy as usize) {
             Some(copy) => (copy.buffer.allocation(), copy.offset, None),
@@ -152,7 +152,7 @@ impl Recording {
         Ok(Place { allocation, range: start..start + used.range().len(), version })
     }
 
-    /// Returns the first value that an adjoint of a step needs and that is gone, as a message.
+    /// Returns a message for the first value that an adjoint of the step needs and that was overwritten.
     pub(crate) fn missing_value(&self, step: usize) -> Option<String> {
         let of = self.steps.get(step)?;
         let gone = |used: &&Use| {
@@ -177,7 +177,7 @@ impl Recording {
     }
 }
 
-/// Returns a copy of a range of some memory, congruent to it modulo 16.
+/// Returns a copy of a range of memory, at an address congruent to it modulo 16.
 pub(crate) fn copy_of(
     stream: &Stream,
     store: &mut Store,
@@ -190,8 +190,8 @@ pub(crate) fn copy_of(
     let view = unsafe { allocation.view::<u8>(range.clone()) }?;
     let mut to = buffer.slice_mut(offset..offset + range.len())?;
     if stream.is_recording() {
-        // Also at once: the graph may never run, or leave a body out, and then the copy holds values of the
-        // type all the same. Memory of the graph has no value outside of it.
+        // The copy is also made at once: the graph may never run, or skip a body, and the copy must hold valid values
+        // of the type all the same. Memory of the graph has no contents outside of it, so it is replaced by zeros.
         if to.copy_from(store.home(), view).is_err() {
             to.fill(store.home(), 0)?;
         }

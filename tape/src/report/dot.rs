@@ -7,8 +7,8 @@ use crate::spec::Effect;
 use crate::tape::Tape;
 
 impl Tape {
-    /// Returns the recording in Graphviz's language: boxes are steps that gradients come through, ellipses are
-    /// memory, what is watched with a double line. Steps of one scope lie in one frame.
+    /// Returns the recording in Graphviz's language: boxes are steps that gradients flow through, ellipses are
+    /// memory, with a double line if it is watched. Steps of one scope are in one frame.
     #[must_use]
     pub fn to_dot(&self) -> String {
         let recording = &self.recording;
@@ -21,7 +21,7 @@ impl Tape {
             let real = memory.real.map_or_else(String::new, |real| format!("{real:?} "));
             let lines = if watched { ", peripheries=2" } else { "" };
             let bytes = memory.allocation.size_bytes();
-            // Writing to a string does not fail.
+            // `writeln!` to a string does not fail.
             let _ = writeln!(
                 text,
                 "  m{number} [shape=ellipse, label=\"{real}{bytes} bytes\"{lines}];"

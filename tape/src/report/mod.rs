@@ -1,4 +1,4 @@
-//! A tape's contents, in a form for people to read.
+//! Reports of a tape's contents.
 
 mod dot;
 
@@ -7,30 +7,30 @@ use std::fmt;
 use crate::record::Copied;
 use crate::tape::Tape;
 
-/// The uses of a tape's memory, in bytes; see [`Tape::memory`].
+/// The memory that a tape uses, in bytes; see [`Tape::memory`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryReport {
     /// Gradients of the last pass.
     pub gradients: usize,
-    /// The number of these buffers: a buffer that one step no longer needs is used for another.
+    /// The number of gradient buffers. A buffer that no step needs any more is reused.
     pub gradient_buffers: usize,
-    /// Copies of what was overwritten, and what primals have written.
+    /// Copies of values that were overwritten, and memory that primals have written.
     pub copies: usize,
-    /// Scratch memory, partial sums, logs.
+    /// Scratch memory, partial sums and logs.
     pub work: usize,
-    /// Kept for the next recording.
+    /// Memory kept for the next recording.
     pub free: usize,
     /// Parameters of launches and other records, on the host.
     pub host: usize,
-    /// Steps that gradients come through, and launches that they do not.
+    /// The recorded steps: those that gradients flow through.
     pub steps: usize,
-    /// Launches that were made and are not remembered: no gradient comes through them.
+    /// Launches that were not recorded, because no gradient flows through them.
     pub inactive: usize,
 }
 
 impl Tape {
-    /// Returns the uses of the tape's memory.
+    /// Returns how much memory the tape uses.
     #[must_use]
     pub fn memory(&self) -> MemoryReport {
         let recording = &self.recording;
@@ -54,7 +54,7 @@ impl Tape {
 }
 
 impl MemoryReport {
-    /// Returns all of it on the device.
+    /// Returns the sum of all device memory.
     #[must_use]
     pub fn total(&self) -> usize {
         self.gradients + self.copies + self.work + self.free

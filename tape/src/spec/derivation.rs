@@ -1,4 +1,4 @@
-//! A derivation as text.
+//! Writes a derivation as text.
 
 use std::fmt;
 

@@ -11,36 +11,36 @@ use super::{Effect, Kernels, Log, Op, OpSpec, Primal, Scratch, Settings, registe
 use crate::element::{Element, FloatType};
 use crate::kernels::{AD_HEADER, LIBM_HEADER, LIBM_HEADERS};
 
-/// For so many turns of each loop there is scratch memory at first, and room in logs.
+/// The iterations of each loop for which scratch memory and logs have room at first.
 const TURNS: usize = 32;
 
-/// How an adjoint was generated; see [`Op::derivation`]. `Display` writes a page to read, without the PTX.
+/// How an adjoint was generated; see [`Op::derivation`]. `Display` writes a report for people, without the PTX.
 #[derive(Clone)]
 pub struct Derivation {
     /// The PTX of the adjoint.
     pub text: String,
-    /// What the kernel does with the memory behind each pointer.
+    /// What the kernel does with the memory of each pointer.
     pub accesses: Vec<DerivedAccess>,
-    /// The number of dimensions of a launch that the kernel's indices depend on.
+    /// The number of launch dimensions that the kernel's indices depend on.
     pub dimensions: u32,
-    /// What each loop keeps in scratch memory for each of its turns.
+    /// What each loop saves in scratch memory per iteration.
     pub kept: Vec<Kept>,
-    /// Pointers that must not lead to the same memory, see [`ptx_ad::Adjoint::apart`].
+    /// Pairs of pointers that must not lead to the same memory, see [`ptx_ad::Adjoint::apart`].
     pub(crate) apart: Vec<(usize, usize)>,
 }
 
-/// What was derived of the memory behind a pointer.
+/// What was derived about the memory of one pointer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DerivedAccess {
     /// The parameter's name.
     pub param: String,
-    /// Where the pointer lies in the parameter, in bytes.
+    /// The pointer's offset in the parameter, in bytes.
     pub offset: usize,
     /// The effect of the kernel on the memory.
     pub effect: Effect,
-    /// What the adjoint reads of the memory.
+    /// The value of the memory that the adjoint reads.
     pub value: Primal,
-    /// Whether each thread accesses an element of its own: then gradients are added without atomics.
+    /// Whether each thread accesses elements that no other thread accesses: then gradients are added without atomics.
     pub own: bool,
     /// Whether each element below the declared length is accessed; see [`Param::covers_all`].
     pub covers_all: bool,
@@ -52,15 +52,15 @@ pub struct DerivedAccess {
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum DifferentiateError {
-    /// The kernel has no adjoint that would be right, for these reasons.
+    /// The kernel has no correct adjoint, for these reasons.
     NotDifferentiable(NotDifferentiable),
-    /// What is said of a parameter contradicts the kernel.
+    /// The declaration of a parameter contradicts the kernel.
     Contradiction {
         /// The kernel.
         kernel: String,
         /// The parameter.
         param: String,
-        /// What contradicts.
+        /// The contradiction.
         message: String,
     },
     /// Compiling, loading or registering failed.
@@ -103,11 +103,11 @@ impl From<DifferentiateError> for Error {
 }
 
 impl OpSpec {
-    /// Generates the adjoint from the kernel that `program` compiles to.
+    /// Generates the adjoint from the compiled kernel of `program`.
     ///
-    /// The kernel is compiled twice: as ever for launches, and as PTX with line numbers and with `GEOM_AD` defined,
-    /// which is read. Effects
-    /// ([`Param::reads`] and so on) and dimensions are derived from the code; those that were said are compared.
+    /// The kernel is compiled twice: as usual for launches, and as PTX with line numbers and with `GEOM_AD` defined,
+    /// from which the adjoint is generated. Effects ([`Param::reads`] and so on) and dimensions are derived from the
+    /// code, and compared with those that were declared.
     ///
     /// ```no_run
     /// # fn run(context: &cuda_safe::Context) -> cuda_safe::Result<()> {
@@ -128,10 +128,11 @@ impl OpSpec {
     /// ```
     ///
     /// # Mathematical functions
-    /// CUDA's mathematical functions and intrinsics of `float` and `double` have derivatives that are accurate over the
-    /// whole domain: relative errors stay below 1e-6 and 1e-13. In the copy that is read, macros rename them, so calls
-    /// as `::sinf`, `std::sin` or `cuda::std::sin` are found. A list with the derivatives at kinks and poles is in
-    /// `DESIGN.md` of this crate. Those without a derivative (`nextafter`) are refused by name.
+    /// CUDA's mathematical functions and intrinsics of `float` and `double` have derivatives that are accurate over
+    /// the whole domain: relative errors stay below 1e-6 and 1e-13. Macros rename the functions in the second
+    /// compilation, so calls as `::sinf`, `std::sin` or `cuda::std::sin` are found. `DESIGN.md` of this crate lists
+    /// them, with the derivatives at kinks and poles. Functions without a derivative (`nextafter`) are refused by
+    /// name.
     ///
     /// A kernel may state derivatives itself, with the header of [`program`](crate::program):
     ///
@@ -143,26 +144,26 @@ impl OpSpec {
     /// }
     /// ```
     ///
-    /// `geom::ad::rule(y, x1, d1, x2, d2, ...)` is y, with the differential d1 dx1 + d2 dx2 + ... A d that is not
-    /// finite makes the gradient infinite or NaN, but for values that are not chosen. `geom::ad::stop(x)` is x as a
-    /// constant, and `geom::ad::lost(x)` is x with an unknown derivative. Compiling fails if a `rule` has a wrong number
-    /// of derivatives.
+    /// `geom::ad::rule(y, x1, d1, x2, d2, ...)` is y, with the differential d1 dx1 + d2 dx2 + ... A derivative that
+    /// is not finite makes the gradient infinite or NaN, unless the value is not selected. `geom::ad::stop(x)` is x
+    /// as a constant, and `geom::ad::lost(x)` is x with an unknown derivative. Compiling fails if a `rule` has a
+    /// wrong number of derivatives.
     ///
     /// # Errors
-    /// [`DifferentiateError::NotDifferentiable`] names each line whose gradient would not be right; see [`ptx_ad`] for
-    /// what is differentiated. Otherwise compiling, loading or registering failed, or the specification describes an
-    /// adjoint by hand ([`shape`](Self::shape), [`scratch`](Self::scratch) or a primal). Converts
-    /// to [`cuda_safe::Error`].
+    /// [`DifferentiateError::NotDifferentiable`] names each line whose gradient would be wrong; [`ptx_ad`] lists what
+    /// can be differentiated. Otherwise compiling, loading or registering failed, or the specification describes an
+    /// adjoint by hand ([`shape`](Self::shape), [`scratch`](Self::scratch) or a primal). Converts to
+    /// [`cuda_safe::Error`].
     ///
-    /// Recording a launch fails if a gradient comes through it and the kernel, after it wrote to memory through one
-    /// argument, reads the same memory through another; with a replay buffer ([`Param::replay`]), if two arguments lead to
-    /// the same memory and the kernel writes through one of them.
+    /// Recording a launch fails if gradients flow through it and the kernel writes memory through one argument and
+    /// then reads it through another; with a replay buffer ([`Param::replay`]), if the kernel writes memory that two
+    /// arguments lead to.
     ///
     /// # Safety
-    /// For every launch whose arguments pass the checks of this specification, the kernel stays inside the memory
-    /// that it is given, writes only through arguments passed as `&mut`, and does not race with itself. Its adjoint
-    /// accesses memory and gradients at the places where the kernel accesses memory. In a replay buffer, nothing
-    /// overwrites an element after a result was stored there ([`Param::replay`]).
+    /// For every launch whose arguments pass the checks of this specification, the kernel accesses only the memory of
+    /// its arguments, writes only through arguments passed as `&mut`, and has no data race. Its adjoint accesses
+    /// memory and gradients at the indices where the kernel accesses memory. In a replay buffer, nothing overwrites
+    /// an element after a result was stored there ([`Param::replay`]).
     pub unsafe fn differentiate(
         self,
         context: &Context,
@@ -172,14 +173,14 @@ impl OpSpec {
         let driver = context.driver().version()?;
         let arch = Arch::compute(major, minor);
         let copy = copy(program);
-        // Side by side: each takes as long as the other.
+        // Both compilations take equally long, so they run in parallel.
         let (module, image) = std::thread::scope(|scope| {
             let read = || copy.compile_for_driver(arch, driver);
             let compiling = std::thread::Builder::new().spawn_scoped(scope, read);
             let module = Module::compile(context, program);
             let image = match compiling.map(std::thread::ScopedJoinHandle::join) {
                 Ok(Ok(image)) => image,
-                // There is no thread to be had, or it has panicked.
+                // No thread could be started, or it has panicked.
                 Ok(Err(_)) | Err(_) => read(),
             };
             (module, image)
@@ -190,8 +191,8 @@ impl OpSpec {
         self.generate(context, name, text)
     }
 
-    /// Generates the adjoint from a kernel in a PTX text, of NVRTC or another compiler. Mathematical functions that the
-    /// compiler has inlined have no derivative here, unless they are arithmetic alone.
+    /// Generates the adjoint from a kernel in a PTX text, of NVRTC or another compiler. Mathematical functions that
+    /// the compiler has inlined are differentiated only if they consist of arithmetic.
     ///
     /// # Errors
     /// As [`differentiate`](Self::differentiate).
@@ -239,7 +240,7 @@ impl OpSpec {
                 });
             }
             let covers = match effect {
-                // What the user says of an output is believed.
+                // The declaration of an output counts: `covers_all` is the caller's promise.
                 Effect::Overwrites => access.covers || pointer.covers,
                 Effect::Reads => access.covers && pointer.active,
                 Effect::Updates | Effect::Accumulates => false,
@@ -264,7 +265,7 @@ impl OpSpec {
             });
         }
         self.settings.log = match (&adjoint.deterministic, self.settings.log) {
-            // Nothing is summed that a deterministic tape has to log.
+            // Without shared sums, the adjoint logs nothing on a deterministic tape.
             _ if !adjoint.shares => Some(Log::EachThread(0, 0)),
             (Some(_), said @ Some(_)) => said,
             (Some(made), None) => {
@@ -302,7 +303,7 @@ impl OpSpec {
         Ok(register::compile(self, kernels, Some(Arc::new(derivation)))?)
     }
 
-    /// Refuses what describes an adjoint by hand: it would be believed of the generated one.
+    /// Refuses a specification with parts of a hand-written adjoint, which the generated one does not have.
     fn only_the_kernel(&self, kernel: &str) -> Result<(), DifferentiateError> {
         let Settings { shape, scratch, .. } = self.settings;
         let said = [
@@ -319,7 +320,7 @@ impl OpSpec {
         }
     }
 
-    /// Returns the parameters as the generator knows them.
+    /// Returns the parameters in the form that the generator takes.
     fn described(&self, kernel: &str) -> Result<Spec, DifferentiateError> {
         let wrong = |param: &Param, message: &str| DifferentiateError::Contradiction {
             kernel: kernel.to_owned(),
@@ -378,8 +379,8 @@ impl OpSpec {
     }
 }
 
-/// Returns the program whose PTX is read: flat, with line numbers, and with CUDA's mathematical functions marked with
-/// their derivatives.
+/// Returns the program to differentiate: with line numbers, and with CUDA's mathematical functions marked with their
+/// derivatives.
 fn copy(program: &Program) -> Program {
     let headers = [AD_HEADER].into_iter().chain(LIBM_HEADERS);
     headers
@@ -390,7 +391,7 @@ fn copy(program: &Program) -> Program {
         })
 }
 
-/// Returns how many numbers a thread adds to shared sums outside of loops, and about how many in loops.
+/// Returns how many numbers a thread adds to shared sums outside of loops, and a guess for those in loops.
 fn logged(added: &[u64]) -> (usize, usize) {
     let mut counts = added.iter().map(|count| usize::try_from(*count).unwrap_or(usize::MAX));
     let outside = counts.next().unwrap_or(0);

@@ -19,19 +19,19 @@ pub use param::{Effect, Param, Primal};
 /// The size of a primal's tape memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TapeBytes {
-    /// As many bytes for this launch.
+    /// The number of bytes that the function returns for this launch.
     Of(fn(&LaunchConfig) -> usize),
-    /// As many as the primal itself says in a launch with `COUNT`.
+    /// The number of bytes that the primal returns when it is launched with `COUNT`.
     Counted,
 }
 
 /// An operation: a kernel, its adjoint, and what they do with their parameters.
 ///
-/// The adjoint of `name` is the kernel `name_adjoint(P…, G…, geom::tape::Frame)`: P are the parameters of
-/// the kernel itself, G those for gradients, one for each active parameter in their order. A pointer has a pointer to
-/// the gradients, null if they are not wanted (or, for overwritten memory, if they are all zero); a number has a
-/// pointer to partial sums; a structure has the same structure with pointers to gradients, followed by partial sums if
-/// numbers in it are active. See `geom/tape.cuh` and the crate's documentation.
+/// The adjoint of `name` is the kernel `name_adjoint(P…, G…, geom::tape::Frame)`: P are the parameters of the kernel,
+/// G the gradient parameters, one for each active parameter in their order. For a pointer, G is a pointer to the
+/// gradients, null if they are not wanted (or, for overwritten memory, if they are all zero). For a number, it is a
+/// pointer to partial sums. For a structure, it is the same structure with pointers to gradients, followed by partial
+/// sums if numbers in it are active. See `geom/tape.cuh` and the crate's documentation.
 ///
 /// ```no_run
 /// # fn register(module: &cuda_safe::Module) -> cuda_safe::Result<()> {
@@ -55,20 +55,20 @@ pub struct OpSpec {
     pub(crate) settings: Settings,
 }
 
-/// How much scratch memory the threads of a launch take, about.
+/// An estimate of the scratch memory of a launch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Scratch {
-    /// As many bytes as this returns.
+    /// The number of bytes that the function returns.
     Guess(fn(&LaunchConfig) -> usize),
-    /// So many bytes for each thread.
+    /// This many bytes per thread.
     EachThread(usize),
 }
 
-/// At first the stacks of generated adjoints get no more memory than this.
+/// The most scratch memory that a generated adjoint gets at first.
 const MOST_FIRST: usize = 256 << 20;
 
 impl Scratch {
-    /// Returns the bytes that a launch gets first.
+    /// Returns the number of bytes that a launch gets first.
     pub(crate) fn guess(self, launch: &LaunchConfig) -> usize {
         match self {
             Self::Guess(guess) => guess(launch),
@@ -80,20 +80,20 @@ impl Scratch {
     }
 }
 
-/// How many numbers an adjoint adds to gradients that several threads may add to.
+/// How many summands an adjoint adds to gradients that several threads may add to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Log {
-    /// At most as many as this returns.
+    /// At most as many as the function returns.
     Most(fn(&LaunchConfig) -> usize),
-    /// Each thread at most so many outside of loops, and about so many more in loops.
+    /// Each thread adds at most the first number outside of loops, and about the second in loops.
     EachThread(usize, usize),
 }
 
-/// Of numbers that are added in loops the log has room for no more than this at first.
+/// The most summands of loops that a log has room for at first.
 const MOST_LOGGED: usize = 1 << 22;
 
 impl Log {
-    /// Returns how many numbers there is room for.
+    /// Returns how many summands the log has room for.
     pub(crate) fn most(self, launch: &LaunchConfig) -> usize {
         match self {
             Self::Most(most) => most(launch),
@@ -105,7 +105,7 @@ impl Log {
         }
     }
 
-    /// Returns whether it may be too little.
+    /// Returns whether the log may be too small.
     pub(crate) fn is_a_guess(self) -> bool {
         matches!(self, Self::EachThread(_, inside) if inside > 0)
     }
@@ -118,14 +118,14 @@ pub(crate) struct Settings {
     pub(crate) scratch: Option<Scratch>,
     pub(crate) log: Option<Log>,
     pub(crate) dimensions: u32,
-    /// Whether threads go on to further elements.
+    /// Whether the kernels have a grid-stride loop.
     pub(crate) grid_stride: bool,
-    /// The threads of a launch at most.
+    /// The most threads that a launch may have.
     pub(crate) most_threads: u64,
 }
 
 impl OpSpec {
-    /// Creates an operation whose kernel has this name, and whose adjoint this name with `_adjoint`.
+    /// Creates an operation for the kernel `name`, whose adjoint is the kernel `name_adjoint`.
     #[must_use]
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
         let name = name.into();
@@ -148,14 +148,14 @@ impl OpSpec {
         self
     }
 
-    /// Sets the adjoint's name, if it is another.
+    /// Sets the adjoint's name, if it is not `name_adjoint`.
     #[must_use]
     pub fn adjoint(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         self.adjoint = Some(name.into());
         self
     }
 
-    /// Declares that there is no adjoint: recording the operation is an error where a gradient would pass through it.
+    /// Declares that there is no adjoint: recording the operation fails if a gradient would flow through it.
     #[must_use]
     pub fn without_adjoint(mut self) -> Self {
         self.adjoint = None;
@@ -163,7 +163,7 @@ impl OpSpec {
     }
 
     /// Sets a primal: when recorded, `name(P…, Frame)` runs instead of the kernel. It does the same, and stores data
-    /// for the adjoint in `Frame::tape`, of as many bytes as `bytes` returns for the launch.
+    /// for the adjoint in `Frame::tape`, whose size `bytes` returns for each launch.
     #[must_use]
     pub fn primal(
         mut self,
@@ -174,8 +174,8 @@ impl OpSpec {
         self
     }
 
-    /// Works like [`primal`](Self::primal), where only the primal itself knows how much it needs: it is launched
-    /// with `COUNT` first, which the recording waits for.
+    /// Works like [`primal`](Self::primal) if only the primal knows how much memory it needs: it is launched with
+    /// `COUNT` first, and the recording waits for the result.
     #[must_use]
     pub fn counted_primal(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         self.primal = Some((name.into(), TapeBytes::Counted));
@@ -189,61 +189,60 @@ impl OpSpec {
         self
     }
 
-    /// Declares that the adjoint takes scratch memory (`geom::tape::Scratch`), about as many bytes as `guess` returns
-    /// for a launch of the kernel. If that is too little, the adjoint runs again with more.
+    /// Declares that the adjoint takes scratch memory (`geom::tape::Scratch`), about `guess` bytes for a launch of
+    /// the kernel. If that is too little, the adjoint runs again with more.
     ///
-    /// Adjoints that use `Scratch` or `BlockScratch` need this said, with any guess. Without, they are given no
-    /// such memory, and nowhere to say that it is too little (unless another step of the pass may raise the
-    /// status: then the pass fails): the kernel traps, which the context does not survive.
+    /// Adjoints that use `Scratch` or `BlockScratch` need this declaration, with any guess. Without it they get no
+    /// such memory and cannot report that they need some (unless another step of the pass may raise the status: then
+    /// the pass fails), so the kernel traps, after which the context is unusable.
     #[must_use]
     pub fn scratch(mut self, guess: fn(&LaunchConfig) -> usize) -> Self {
         self.settings.scratch = Some(Scratch::Guess(guess));
         self
     }
 
-    /// Declares that the adjoint fits deterministic tapes: it adds only with the functions of `geom/tape.cuh`, at most
-    /// `most` numbers in one launch with `grad_add` (three for a `float3`); those of `partial_add` are not counted.
+    /// Declares that the adjoint fits deterministic tapes: it adds only with the functions of `geom/tape.cuh`, and
+    /// adds at most `most` numbers per launch with `grad_add` (three for a `float3`), not counting those of
+    /// `partial_add`.
     ///
-    /// For a generated adjoint it is known how many numbers are added outside of loops, and 32 turns are assumed of each
-    /// loop; this replaces both.
+    /// A generated adjoint knows the number of additions outside of loops, and assumes 32 iterations of each loop;
+    /// this replaces both.
     #[must_use]
     pub fn log(mut self, most: fn(&LaunchConfig) -> usize) -> Self {
         self.settings.log = Some(Log::Most(most));
         self
     }
 
-    /// Declares that the kernels take their index from this many dimensions; the default is 1. A launch that is larger
-    /// than 1 in another dimension is refused, since its threads would do the same work and race.
+    /// Declares that the kernels take their index from this many dimensions; the default is 1. A launch that is
+    /// larger than 1 in another dimension is refused, since its threads would repeat work and race.
     #[must_use]
     pub fn dimensions(mut self, dimensions: u32) -> Self {
         self.settings.dimensions = dimensions;
         self
     }
 
-    /// Declares that the kernels' threads go on to further elements until all are done, so that a launch of any size
-    /// covers all elements of parameters with [`Param::covers_all`].
+    /// Declares that the kernels have a grid-stride loop: a launch of any size covers all elements of parameters with
+    /// [`Param::covers_all`].
     ///
-    /// Without, a launch is refused that has fewer threads than there are such elements (counted as
-    /// [`Param::len`] counts them: a thread for each of its `count`): those that no thread reaches would be
-    /// left with whatever lies in their gradient's memory.
+    /// Without this, a launch with fewer threads than such elements (or than the `count` of [`Param::len`]) is
+    /// refused: the gradients of the elements that no thread reaches would stay uninitialised.
     #[must_use]
     pub fn grid_stride(mut self) -> Self {
         self.settings.grid_stride = true;
         self
     }
 
-    /// Finds the kernels in `module` and compares their parameters with what was said of them.
+    /// Finds the kernels in `module` and compares their parameters with the declarations.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) names what does not fit.
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) names the mismatch.
     ///
     /// # Safety
-    /// For every launch whose arguments pass the checks of this specification (lengths, dimensions), the
-    /// kernel, its primal and its adjoint stay inside the memory that they are given, write only through arguments
-    /// passed as `&mut`, to gradients and to the frame's memory, and don't race with themselves; and the adjoint does
-    /// with gradients what this specification says. It reads and writes nothing if `geom::tape::begin` (or
-    /// `Scratch::begin`) returns `false`: the recorded launches may not have run, and then their outputs are not
-    /// written.
+    /// For every launch whose arguments pass the checks of this specification (lengths, dimensions), the kernel, its
+    /// primal and its adjoint access only the memory that they are given, write only through arguments passed as
+    /// `&mut`, to gradients and to the frame's memory, and have no data races; and the adjoint does with gradients
+    /// what this specification says. It reads and writes nothing if `geom::tape::begin` (or `Scratch::begin`) returns
+    /// `false`: the recorded launches may not have run, and then their outputs are not written.
     pub unsafe fn register(self, module: &Module) -> Result<Op> {
         if self.adjoint.is_some() || self.primal.is_some() {
             register::same_abi(module)?;
@@ -272,15 +271,14 @@ impl OpSpec {
 pub(crate) struct Kernels {
     pub(crate) forward: Kernel,
     pub(crate) adjoint: Option<Kernel>,
-    /// The adjoint for blocks of more threads than this, where the first takes no larger ones.
+    /// The adjoint for blocks of more threads than this number, where `adjoint` takes no larger ones.
     pub(crate) wide: Option<(u64, Kernel)>,
-    /// The adjoint for deterministic tapes, if it is another. It is compiled when it is needed.
+    /// The adjoint for deterministic tapes, if it differs. It is compiled when it is needed.
     pub(crate) deterministic: Option<Kernel>,
     pub(crate) primal: Option<Kernel>,
 }
 
 impl Kernels {
-    /// Returns the adjoint for a launch of this shape, on a deterministic tape or another.
     pub(crate) fn adjoint_for(&self, shape: &LaunchConfig, deterministic: bool) -> Option<&Kernel> {
         if let Some(kernel) = self.deterministic.as_ref().filter(|_| deterministic) {
             return Some(kernel);

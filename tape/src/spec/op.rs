@@ -16,8 +16,8 @@ use crate::element::Element;
 use crate::frame::Members;
 use crate::record::{Target, Use};
 
-/// An operation that can be launched on a tape; made by [`OpSpec::register`](crate::OpSpec::register). A
-/// clone is another handle to the same.
+/// An operation that can be launched on a tape; [`OpSpec::register`](crate::OpSpec::register) creates it. A clone is
+/// another handle to the same operation.
 #[derive(Clone)]
 pub struct Op {
     pub(crate) inner: Arc<Inner>,
@@ -35,18 +35,18 @@ pub(crate) struct Inner {
     pub(crate) kernels: Kernels,
     pub(crate) tape_bytes: Option<TapeBytes>,
     pub(crate) params: Vec<OpParam>,
-    /// Of all parameters; those of each are contiguous.
+    /// The pointers of all parameters; those of one parameter are contiguous.
     pub(crate) pointers: Vec<OpPointer>,
     pub(crate) scalars: Vec<OpScalar>,
     /// The adjoint's gradient parameters.
     pub(crate) slots: Vec<Slot>,
-    /// Of all parameters together, each at a multiple of 16.
+    /// The size of all parameters together, each at a multiple of 16.
     pub(crate) bytes: usize,
     pub(crate) settings: Settings,
     /// How the adjoint was generated, if it was.
     pub(crate) derivation: Option<Arc<Derivation>>,
     pub(crate) detached: Detached,
-    /// The argument types that were checked last, by the address of their list.
+    /// The address of the list of argument types that was checked last.
     pub(crate) checked: AtomicPtr<ArgType>,
     /// The tape's own kernels, for adjoints that are called without one.
     pub(crate) helpers: Arc<OnceLock<crate::kernels::Kernels>>,
@@ -56,7 +56,7 @@ pub(crate) struct Inner {
 pub(crate) struct OpParam {
     pub(crate) name: Cow<'static, str>,
     pub(crate) size: usize,
-    /// Where its bytes lie in those of a launch.
+    /// The offset of its bytes in those of a launch.
     pub(crate) at: usize,
     pub(crate) is_buffer: bool,
     pub(crate) argument: Option<Argument>,
@@ -76,9 +76,9 @@ pub(crate) struct OpPointer {
     pub(crate) covers: bool,
     /// The bit of its gradient parameter in the frame's masks, if it has one.
     pub(crate) slot: Option<u8>,
-    /// Whether that parameter is its own: no structure's.
+    /// Whether it has a gradient parameter of its own, instead of a part of a structure's.
     pub(crate) alone: bool,
-    /// Whether the adjoint is known to only read a gradient that is dropped.
+    /// Whether the adjoint is known to only read a gradient whose DROP bit is set.
     pub(crate) drops: bool,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct OpScalar {
     pub(crate) param: usize,
     pub(crate) element: Element,
     pub(crate) members: Members,
-    /// The members with gradients are all of it.
+    /// Whether the members with gradients are the whole parameter.
     pub(crate) covers: bool,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct OpScalar {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Slot {
     Pointer(usize),
-    /// A parameter, as the structure that it is.
+    /// A parameter that is passed as its structure.
     Structure(usize),
     Partials(usize),
 }
@@ -120,9 +120,9 @@ impl Op {
         self.inner.derivation.as_deref()
     }
 
-    /// Returns the same operation with a parameter that gets no gradient: its argument counts as constant. For memory
-    /// that the kernel updates or adds to, this means the old contents; for memory that it overwrites, the new
-    /// contents.
+    /// Returns the same operation with a detached parameter: its argument gets no gradient and counts as constant.
+    /// For memory that the kernel updates or adds to, this means the old contents; for memory that it overwrites, the
+    /// new contents.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if there is no such parameter.
@@ -141,7 +141,7 @@ impl Op {
         Ok(Self { inner: Arc::new(inner.with_detached(detached)) })
     }
 
-    /// Whether arguments of these types fit, and a launch of this shape.
+    /// Fails if arguments of these types or a launch of this shape do not fit.
     #[inline]
     pub(crate) fn check(&self, launch: &LaunchConfig, types: &'static [ArgType]) -> Result<()> {
         let inner = &*self.inner;
@@ -172,8 +172,8 @@ impl Op {
         Ok(())
     }
 
-    /// Returns the error of a launch without blocks or threads that no elements explain. `cuda-safe` refuses it, too,
-    /// but `vjp` may launch nothing.
+    /// Returns the error of a launch without blocks or threads, unless there are no elements. `cuda-safe` refuses it,
+    /// too, but `vjp` may launch nothing.
     #[cold]
     fn empty(&self, launch: &LaunchConfig) -> Error {
         let (name, grid, block) = (&self.inner.name, launch.grid, launch.block);
@@ -184,7 +184,6 @@ impl Op {
             .with_hint("use `LaunchConfig::cover(n, block)`: it launches nothing for n = 0")
     }
 
-    /// Returns the adjoint's launch.
     pub(crate) fn shape(&self, launch: &LaunchConfig) -> LaunchConfig {
         self.inner.settings.shape.map_or(*launch, |shape| shape(launch))
     }
@@ -209,8 +208,8 @@ impl Inner {
         }
     }
 
-    /// Returns whether the elements of an active parameter that is read are also those of one before it, and of other
-    /// threads: both add to a gradient, and need not do so by atomics.
+    /// Returns whether an active parameter that is read shares elements with one before it, and other threads access
+    /// them: both would add to one gradient, perhaps without atomics.
     pub(crate) fn meet(&self, uses: &[Use], at: usize) -> bool {
         let reads = |used: &Use| used.active && used.effect == Effect::Reads;
         let threads = |used: &Use| match used.target {
@@ -258,7 +257,7 @@ impl Inner {
                 return Err(wrong(format!("`{of}` is given, and `{name}` is a `{wanted}`")));
             }
             let ArgKind::Pointer { element_size, writable, .. } = arg.kind else {
-                // An address given as a value is memory that the argument reports.
+                // A raw address is memory that the argument already reports as a use.
                 continue;
             };
             let Some(pointer) = self.pointers.get(param.pointers.clone()).and_then(<[_]>::first)
@@ -273,7 +272,7 @@ impl Inner {
                 return Err(wrong(format!("`{name}` is written: pass it as `&mut`")));
             }
         }
-        // A primal may be launched in the kernel's place, with the same arguments.
+        // A primal may be launched instead of the kernel, with the same arguments.
         self.kernels.forward.check_types(types)?;
         self.checked.store(types.as_ptr().cast_mut(), Ordering::Relaxed);
         Ok(())

@@ -10,13 +10,13 @@ use crate::element::Element;
 /// The pointer that the adjoint gets where the forward launch had one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Primal {
-    /// Memory with what was there before the launch: the same, or a copy if it was overwritten since.
+    /// Memory with its contents before the launch: the same memory, or a copy if it was overwritten since.
     Entry,
-    /// As [`Entry`](Self::Entry), in memory that the adjoint may write.
+    /// Like [`Entry`](Self::Entry), in memory that the adjoint may write.
     EntryPrivate,
-    /// Memory with what was there after the launch.
+    /// Memory with its contents after the launch.
     Exit,
-    /// The address alone, which the adjoint does not read through.
+    /// The address only: the adjoint reads nothing through it.
     None,
 }
 
@@ -25,15 +25,15 @@ pub enum Primal {
 pub enum Effect {
     /// It only reads: the adjoint adds to the gradient.
     Reads,
-    /// It overwrites, whatever was there before: the adjoint takes the gradient, and leaves zero.
+    /// It overwrites without reading: the adjoint reads the gradient, and sets it to zero.
     Overwrites,
     /// The new contents depend on the old: the adjoint replaces the gradient.
     Updates,
-    /// It only adds: the adjoint reads the gradient and leaves it alone.
+    /// It only adds: the adjoint reads the gradient and does not change it.
     Accumulates,
 }
 
-/// How many elements the kernels touch behind a pointer: `factor * parameter + constant`.
+/// The number of elements that the kernels access through a pointer: `factor * parameter + constant`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Length {
     pub(crate) factor: usize,
@@ -48,11 +48,11 @@ pub(crate) struct Pointer {
     pub(crate) element: Element,
     pub(crate) value: Primal,
     pub(crate) effect: Effect,
-    /// Whether the effect was said, and not only assumed.
+    /// Whether the effect was declared, not assumed.
     pub(crate) said: bool,
     pub(crate) length: Option<Length>,
     pub(crate) covers: bool,
-    /// Whether the adjoint is known to only read a gradient that is dropped.
+    /// Whether the adjoint is known to only read a gradient whose DROP bit is set.
     pub(crate) drops: bool,
     pub(crate) active: bool,
     /// Whether the kernel stores results of atomic operations there, for a generated adjoint.
@@ -103,12 +103,12 @@ impl Argument {
 pub struct Param {
     pub(crate) name: Cow<'static, str>,
     pub(crate) shape: Shape,
-    /// In bytes; 0 for a value, whose size comes from the kernel.
+    /// Size in bytes; 0 for a value, whose size comes from the kernel.
     pub(crate) size: usize,
     pub(crate) pointers: Vec<Pointer>,
     pub(crate) scalars: Vec<(usize, Element)>,
     pub(crate) active: bool,
-    /// The only type that may be given.
+    /// The only argument type that is accepted.
     pub(crate) argument: Option<Argument>,
 }
 
@@ -118,8 +118,8 @@ impl Param {
         Self { name: name.into(), shape, size, pointers, scalars, active: false, argument: None }
     }
 
-    /// Creates a parameter that nothing is differentiated by: a number of elements, a flag, a
-    /// structure without pointers into memory that carries gradients.
+    /// Creates a parameter without a gradient: a number of elements, a flag, a structure without pointers to memory
+    /// that has gradients.
     #[must_use]
     pub fn value(name: impl Into<Cow<'static, str>>) -> Self {
         Self::new(name, Shape::Value, 0)
@@ -137,16 +137,17 @@ impl Param {
         this
     }
 
-    /// Creates a parameter: a pointer to elements. It is read, with its values as at entry, unless said otherwise.
+    /// Creates a parameter: a pointer to elements. By default the kernel reads it, and the adjoint reads its values
+    /// at entry.
     #[must_use]
     pub fn buffer(name: impl Into<Cow<'static, str>>, element: Element) -> Self {
         Self::new(name, Shape::Buffer, 8).pointer(0, element)
     }
 
-    /// Creates a parameter: a view of a structure on the device, such as `HashGridView` of `geom-kernels`: an argument
-    /// of type `A` and no other, so that kernels can rely on its type. The memory that it points to must not change until
-    /// the adjoint has run. It has no gradient, but for members that are declared by [`pointer`](Self::pointer) and
-    /// [`active`](Self::active): that memory is treated as that of a buffer.
+    /// Creates a parameter: a view of a structure on the device, such as `HashGridView` of `geom-kernels`. Only an
+    /// argument of type `A` is accepted, so kernels can rely on its type. The memory that it points to must not
+    /// change until the adjoint has run. Only members that are declared by [`pointer`](Self::pointer) and
+    /// [`active`](Self::active) have gradients: their memory is treated as that of a buffer.
     #[must_use]
     pub fn argument<A: KernelArg>(name: impl Into<Cow<'static, str>>) -> Self {
         let mut this = Self::new(name, Shape::Argument, A::TYPE.size);
@@ -154,16 +155,17 @@ impl Param {
         this
     }
 
-    /// Creates a parameter: a structure of `size` bytes passed by value. Its members that matter follow:
-    /// [`pointer`](Self::pointer) and [`scalar_at`](Self::scalar_at). Launches take *any* argument of that size for it,
-    /// and check that those members point to memory: kernels must not rely on other members, nor follow pointers that
-    /// are not declared. See [`argument`](Self::argument).
+    /// Creates a parameter: a structure of `size` bytes passed by value. Declare its members with
+    /// [`pointer`](Self::pointer) and [`scalar_at`](Self::scalar_at). Launches take *any* argument of that size for
+    /// it, and check that the declared pointers point to memory: kernels must not rely on other members, nor follow
+    /// pointers that are not declared. See [`argument`](Self::argument).
     #[must_use]
     pub fn structure(name: impl Into<Cow<'static, str>>, size: usize) -> Self {
         Self::new(name, Shape::Structure, size)
     }
 
-    /// Adds a member that is a pointer, `offset` bytes into the structure. The next calls describe this member.
+    /// Adds a member that is a pointer, `offset` bytes into the structure. The calls that follow describe this
+    /// member.
     #[must_use]
     pub fn pointer(mut self, offset: usize, element: Element) -> Self {
         let made = Pointer {
@@ -196,7 +198,7 @@ impl Param {
         self.used(Effect::Reads, value)
     }
 
-    /// Declares that the kernel overwrites elements behind the pointer. The adjoint does not read them; see
+    /// Declares that the kernel overwrites elements through the pointer. The adjoint does not read them; see
     /// [`with_value`](Self::with_value).
     #[must_use]
     pub fn overwrites(self) -> Self {
@@ -219,51 +221,51 @@ impl Param {
         self.last(|pointer| (pointer.effect, pointer.value, pointer.said) = (effect, value, true))
     }
 
-    /// Sets what the adjoint finds behind the pointer.
+    /// Sets the value that the adjoint reads through the pointer.
     #[must_use]
     pub fn with_value(self, value: Primal) -> Self {
         self.last(|pointer| pointer.value = value)
     }
 
-    /// Declares that the kernels access only as many elements behind the pointer as the integer parameter `count` says.
-    /// A launch whose memory has fewer is refused.
+    /// Declares that the kernels access only the first `count` elements, where `count` is an integer parameter. A
+    /// launch whose memory has fewer is refused.
     #[must_use]
     pub fn len(self, count: impl Into<Cow<'static, str>>) -> Self {
         self.len_times(1, count)
     }
 
-    /// Works like [`len`](Self::len), for `factor` elements each.
+    /// Works like [`len`](Self::len), for `factor` elements per count.
     #[must_use]
     pub fn len_times(self, factor: usize, count: impl Into<Cow<'static, str>>) -> Self {
         let param = Some(count.into());
         self.last(|pointer| pointer.length = Some(Length { factor, param, constant: 0 }))
     }
 
-    /// Declares that the kernels access only the first `count` elements behind the pointer.
+    /// Declares that the kernels access only the first `count` elements.
     #[must_use]
     pub fn len_fixed(self, count: usize) -> Self {
         let length = Length { factor: 0, param: None, constant: count };
         self.last(|pointer| pointer.length = Some(length))
     }
 
-    /// Declares that the kernel overwrites each element, of the declared length or else of the whole view. For a
-    /// parameter that is read, it declares that the adjoint adds to the gradient of each element, by one thread for
-    /// each with one `grad_own` (or `grad_add`). The adjoint must do that for all inputs: even if gradients of some
-    /// outputs, or of all but one, are null and the sum is zero.
+    /// Declares that the kernel overwrites each element of the declared length, or else of the whole view. For a
+    /// parameter that is read, declares that the adjoint adds to the gradient of each element, with one thread per
+    /// element and one `grad_own` (or `grad_add`). The adjoint must do so for all inputs, even if gradients of some
+    /// outputs are null and the sum is zero.
     ///
-    /// So a launch with fewer threads than elements is refused, of the kernel for what it overwrites and of
-    /// the adjoint for all. A thread for each of the `count` of [`len`](Self::len) and
-    /// [`len_times`](Self::len_times) is enough; of [`len_fixed`](Self::len_fixed), any. Kernels with a
-    /// grid-stride loop cover all elements with any number of threads:
-    /// [`OpSpec::grid_stride`](crate::OpSpec::grid_stride) says so, and then there has to be one. If a loop
-    /// may end early, or elements are left out by a condition other than the length, this is not to be said:
-    /// without, gradients are made zero first and added to.
+    /// A launch with fewer threads than elements is therefore refused: of the kernel for parameters that it
+    /// overwrites, of the adjoint for all. `count` threads are enough for [`len`](Self::len) and
+    /// [`len_times`](Self::len_times), and any number for [`len_fixed`](Self::len_fixed). Kernels with a grid-stride
+    /// loop cover all elements with any number of threads, so declare
+    /// [`OpSpec::grid_stride`](crate::OpSpec::grid_stride) for them. Do not call this if a loop may end early, or if
+    /// a condition other than the length skips elements: without it, the tape clears gradients first, and adjoints
+    /// add to them.
     #[must_use]
     pub fn covers_all(self) -> Self {
         self.last(|pointer| pointer.covers = true)
     }
 
-    /// Declares that the adjoint has a gradient parameter for it.
+    /// Declares that the adjoint has a gradient parameter for this parameter.
     #[must_use]
     pub fn active(mut self) -> Self {
         if self.shape == Shape::Scalar {
@@ -272,9 +274,10 @@ impl Param {
         self.last(|pointer| pointer.active = true)
     }
 
-    /// Declares a replay buffer: the kernel stores results of atomic operations there, and the generated adjoint loads
-    /// them. An adjoint can't repeat an atomic operation, whose result depends on the order of the threads, so
-    /// [`OpSpec::differentiate`](crate::OpSpec::differentiate) refuses a kernel that uses one, unless the kernel stores it:
+    /// Declares a replay buffer: the kernel stores results of atomic operations there, and the generated adjoint
+    /// loads them. An adjoint can't repeat an atomic operation, whose result depends on the order of the threads, so
+    /// [`OpSpec::differentiate`](crate::OpSpec::differentiate) refuses a kernel that uses a result without storing
+    /// it:
     ///
     /// ```
     /// use cuda_tape::{Element, OpSpec, Param};
@@ -294,16 +297,16 @@ impl Param {
     /// # drop(keep);
     /// ```
     ///
-    /// The result itself is stored, as an integer of its size, by each thread that gets it, to an address that does not
-    /// depend on it. In a loop the address must be another one in each turn. Nothing else is done with the buffer, but an
-    /// element may be stored to before. `differentiate` checks this, and refuses results that depend on active inputs
-    /// and kernels whose threads read what other threads write.
+    /// Each thread stores its result itself, as an integer of the same size, to an address that does not depend on
+    /// it. In a loop the address must differ in each iteration. The kernel uses the buffer for nothing else, but may
+    /// store to an element before. `differentiate` checks this, and refuses results that depend on active inputs and
+    /// kernels whose threads read what other threads write.
     ///
-    /// It can't check that no thread of the launch overwrites an element after a result was stored there, for example
-    /// because two threads, or two turns of a loop, have the same element. The caller of `differentiate` promises this: the
-    /// adjoint uses what it loads as the kernel uses the result, for example as an index.
+    /// It can't check that no thread overwrites an element after a result was stored there, for example because two
+    /// threads, or two iterations of a loop, have the same element. The caller of `differentiate` promises this: the
+    /// adjoint uses the loaded value as the kernel uses the result, for example as an index.
     ///
-    /// The tape keeps the buffer as it is after the launch: it makes a copy if the buffer is overwritten later.
+    /// The tape keeps the buffer's contents after the launch: it copies the buffer if something overwrites it later.
     #[must_use]
     pub fn replay(self) -> Self {
         self.last(|pointer| pointer.replay = true)

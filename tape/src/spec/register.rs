@@ -1,5 +1,4 @@
-//! Comparing what is said of an operation with its kernels, and putting it into the order that launches
-//! need.
+//! Compares the specification of an operation with its kernels, and orders it as launches need it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicPtr;
@@ -12,7 +11,7 @@ use super::{Derivation, Kernels, Op, OpSpec};
 use crate::element::{Element, FloatType};
 use crate::frame::{ABI, Frame, Members};
 
-/// The masks in a frame have this many bits.
+/// The number of bits of a frame's masks.
 const MOST_SLOTS: usize = 64;
 
 pub(super) fn compile(
@@ -71,8 +70,8 @@ pub(super) fn compile(
     Ok(Op { inner: Arc::new(inner) })
 }
 
-/// Fails if a module was compiled with another version of `geom/tape.cuh`, which leaves its number behind in
-/// a name. Adjoints that do without the header say nothing.
+/// Fails if a module was compiled with another version of `geom/tape.cuh`, which defines a symbol with its number.
+/// Adjoints without the header have no such symbol.
 pub(super) fn same_abi(module: &Module) -> Result<()> {
     if !module.has_global("geom_tape_abi")? || module.has_global(&format!("geom_tape_abi_{ABI}"))? {
         return Ok(());
@@ -89,7 +88,7 @@ fn parameters(kernel: &Kernel) -> Result<Vec<KernelParameter>> {
     })
 }
 
-/// Checks whether a kernel takes parameters of these sizes, the first of them of these classes.
+/// Fails unless a kernel takes parameters of these sizes, the first of them of these classes.
 fn takes(kernel: &Kernel, sizes: &[usize], classes: Vec<Option<ArgClass>>) -> Result<(), String> {
     let name = kernel.name();
     let known = parameters(kernel).map_err(|error| error.to_string())?;
@@ -116,7 +115,7 @@ fn takes(kernel: &Kernel, sizes: &[usize], classes: Vec<Option<ArgClass>>) -> Re
     Ok(())
 }
 
-/// Checks whether what is said of a parameter agrees with the kernel.
+/// Fails if the declaration of a parameter does not fit the kernel.
 fn fits(param: &Param, known: &KernelParameter) -> Result<(), String> {
     if param.shape != Shape::Value && param.size != known.size {
         return Err(format!("it has {} bytes in the kernel, not {}", known.size, param.size));
@@ -170,7 +169,7 @@ impl Made {
             self.slots.push(Slot::Partials(self.scalars.len()));
             let real = param.scalars.iter().find_map(|(_, element)| element.real);
             let element = Element { real, mixed: true, ..Element::bytes(size) };
-            // They don't overlap.
+            // The members do not overlap, so their sizes add up.
             let all: usize = param.scalars.iter().map(|(_, element)| element.size).sum();
             let covers = all == size;
             self.scalars.push(OpScalar { param: index, element, members, covers });
@@ -230,7 +229,7 @@ impl Made {
     }
 }
 
-/// Says that a length names no integer parameter, and what it may name.
+/// Returns the message for a length that names no integer parameter, with the names that are possible.
 fn no_such_length(spec: &OpSpec, name: &str, wanted: &str) -> String {
     let values = spec.params.iter().filter(|param| param.shape == Shape::Value);
     let values: Vec<String> = values.map(|param| format!("`{}`", param.name)).collect();
@@ -244,7 +243,7 @@ fn no_such_length(spec: &OpSpec, name: &str, wanted: &str) -> String {
     )
 }
 
-/// Returns where the gradients of the numbers in a parameter lie.
+/// Returns the offsets of the gradients of a parameter's numbers.
 fn members(param: &Param, size: usize) -> Result<Members, String> {
     let mut members = Members { count: 0, at: [0; 31] };
     let widening = |element: &Element| element.real.map_or(1, FloatType::widening);

@@ -1,4 +1,4 @@
-//! Running an adjoint: where its gradients lie, and what is enqueued.
+//! Runs an adjoint: finds memory for its gradients, and enqueues all work.
 
 use std::mem::MaybeUninit;
 
@@ -14,7 +14,7 @@ use crate::record::{Copied, Recording, Target, Use};
 use crate::spec::{Effect, Op, Primal, TapeBytes};
 use crate::store::Store;
 
-/// A call that is being put together.
+/// The state of a call.
 pub(super) struct Call<'a> {
     pub(super) op: &'a Op,
     pub(super) stream: &'a Stream,
@@ -22,9 +22,9 @@ pub(super) struct Call<'a> {
     pub(super) recording: Recording,
     pub(super) store: Store,
     plan: Plan,
-    /// From memory of the call's to the caller's, after the adjoint.
+    /// The copies from memory of the call to memory of the caller, after the adjoint.
     copies: Vec<Action>,
-    /// Whether the host does not hear of errors: then gradients are NaN.
+    /// Whether the host can't wait for errors: then gradients are NaN.
     quiet: bool,
     masks: Masks,
 }
@@ -36,9 +36,9 @@ struct Masks {
     sums: u64,
 }
 
-/// What lies in a gradient's memory before the adjoint.
+/// The contents of a gradient's memory before the adjoint.
 enum Initial<'a> {
-    /// Anything: the adjoint stores to all of it.
+    /// Any contents: the adjoint stores to all of it.
     Any,
     Zero,
     Copy(DeviceSlice<'a, u8>),
@@ -107,7 +107,7 @@ pub(super) fn run(
 }
 
 impl Call<'_> {
-    /// Finds a place for each gradient, and writes what it holds before the adjoint.
+    /// Finds memory for each gradient, and writes its initial contents.
     fn place(&mut self, parts: &[Part], gradients: &mut Gradients<'_>) -> Result<()> {
         let runs = self.launch.threads() > 0;
         self.plan.places.resize(self.recording.uses.len(), NOWHERE);
@@ -128,7 +128,7 @@ impl Call<'_> {
                 }
                 (Effect::Accumulates, to) => {
                     if let Some(to) = to {
-                        // The old contents are one of the summands.
+                        // The gradient of the old contents is one of the summands.
                         self.target(&used, to, before())?;
                     }
                     match given {
@@ -158,7 +158,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Returns whether the adjoint stores to all of a gradient, and notes it.
+    /// Returns whether the adjoint stores to all of a gradient, and sets its bit if so.
     fn stores(&mut self, used: &Use) -> bool {
         match used.target {
             Target::Scalar(scalar) if used.covers => self.masks.sums |= 1 << scalar,
@@ -170,7 +170,7 @@ impl Call<'_> {
         true
     }
 
-    /// Returns the place of a gradient that the adjoint writes: the caller's memory, or memory that is copied there later.
+    /// Returns the memory of a gradient that the adjoint writes: the caller's, or memory that is copied there later.
     fn target(
         &mut self,
         used: &Use,
@@ -182,7 +182,7 @@ impl Call<'_> {
         if direct {
             initial.write(self.stream, &mut to)?;
         } else if self.quiet {
-            // What stays there if the adjoint fails: NaNs.
+            // The gradient stays NaN if the adjoint fails.
             to.fill(self.stream, 0xff)?;
         }
         let there = self.plan.lend(to.allocation(), to.byte_range(), Access::Write)?;
@@ -191,7 +191,7 @@ impl Call<'_> {
         Ok(place)
     }
 
-    /// Returns the place of a gradient that the adjoint only reads.
+    /// Returns the memory of a gradient that the adjoint only reads.
     fn source(&mut self, used: &Use, given: DeviceSlice<'_, u8>) -> Result<Place> {
         if self.fits(used, given.device_ptr()) {
             return self.plan.lend(given.allocation(), given.byte_range(), Access::Read);
@@ -199,7 +199,7 @@ impl Call<'_> {
         self.buffer(used, &Initial::Copy(given))
     }
 
-    /// Returns the place of a gradient in memory of the call's.
+    /// Returns new memory of the call for a gradient.
     fn buffer(&mut self, used: &Use, initial: &Initial<'_>) -> Result<Place> {
         let widening = used.element.real.map_or(1, FloatType::widening);
         let nowhere = || Error::invalid("a gradient is larger than memory can be");
@@ -217,7 +217,7 @@ impl Call<'_> {
         Ok(Place { bytes, ..self.plan.own(buffer, offset)? })
     }
 
-    /// Returns where a gradient lies modulo 16, so that it is aligned as its values are; `None` if that does not matter.
+    /// Returns the address of a gradient modulo 16, for the alignment of its values; `None` if any alignment will do.
     fn offset(&self, used: &Use) -> Option<usize> {
         if matches!(used.target, Target::Scalar(_)) {
             return None;
@@ -234,7 +234,6 @@ impl Call<'_> {
         self.offset(used).is_none_or(|offset| address % 16 == offset as u64)
     }
 
-    /// Enqueues everything.
     fn enqueue(
         mut self,
         kernels: &Kernels,
@@ -267,7 +266,7 @@ impl Call<'_> {
         if pass.guarded() && !self.quiet { pass.settle() } else { Ok(()) }
     }
 
-    /// Memory for values that the adjoint may write.
+    /// Copies values that the adjoint may write.
     fn private_values(&mut self) -> Result<()> {
         for (number, used) in (0u32..).zip(&self.recording.uses) {
             let Some(memory) = self.recording.memories.get(used.memory) else { continue };
@@ -294,7 +293,7 @@ impl Initial<'_> {
 /// Returns a copy of some bytes.
 fn copied(stream: &Stream, from: DeviceSlice<'_, u8>) -> Result<DeviceBuffer<u8>> {
     let mut buffer = DeviceBuffer::<MaybeUninit<u8>>::uninit(stream, from.len())?;
-    // SAFETY: any bits are a `MaybeUninit`; `from` borrows the memory.
+    // SAFETY: any bits are a valid `MaybeUninit`; `from` borrows the memory.
     let source = unsafe { from.allocation().view::<MaybeUninit<u8>>(from.byte_range()) }?;
     buffer.copy_from(stream, source)?;
     // SAFETY: the copy writes every element.

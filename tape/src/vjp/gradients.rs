@@ -7,11 +7,11 @@ use crate::element::{Differentiable, Element};
 use crate::record::{Recording, Target, Use};
 use crate::spec::{Effect, Op, Primal};
 
-/// The gradients of a call of [`Op::vjp`]: those of the kernel's outputs, which the caller gives, and those by its inputs,
-/// which the call writes.
+/// The gradients of a call of [`Op::vjp`]: those of the kernel's outputs, which the caller gives, and those of its
+/// inputs, which the call writes.
 ///
-/// Gradients have the type of what they are the gradient of, and `f32` for 16-bit floats. They have as many elements as the
-/// launch uses: the declared length of the parameter, or else its whole view.
+/// Each gradient has the type of its value, or `f32` for 16-bit floats. It has as many elements as the launch uses:
+/// the declared length of the parameter, or else its whole view.
 #[derive(Debug, Default)]
 pub struct Gradients<'a> {
     pub(super) given: Vec<Given<'a>>,
@@ -29,7 +29,7 @@ pub(super) struct Given<'a> {
     pub(super) view: Option<DeviceSlice<'a, u8>>,
 }
 
-/// Memory for the gradient by an input.
+/// Memory for the gradient of an input.
 #[derive(Debug)]
 pub(super) struct Wanted<'a> {
     name: Name<'a>,
@@ -45,7 +45,7 @@ struct Name<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Member {
-    /// The only one that has a gradient.
+    /// The parameter's only part with a gradient.
     Only,
     /// The pointer at this offset.
     At(usize),
@@ -60,7 +60,7 @@ impl<'a> Gradients<'a> {
         Self::default()
     }
 
-    /// Gives the gradient of what the kernel has written through a parameter. It is read and left alone.
+    /// Gives the gradient of the memory that the kernel has written through a parameter. The call only reads it.
     #[must_use]
     pub fn of<T: Differentiable<Gradient = T> + Pod>(
         self,
@@ -81,7 +81,7 @@ impl<'a> Gradients<'a> {
         self.give(Name { param, member: Member::At(offset) }, gradient.read_view())
     }
 
-    /// Says that the gradient of what the kernel has written through a parameter is zero.
+    /// Declares that the gradient of the memory that the kernel has written through a parameter is zero.
     #[must_use]
     pub fn zero_of(mut self, param: &'a str) -> Self {
         let name = Name { param, member: Member::Only };
@@ -89,10 +89,10 @@ impl<'a> Gradients<'a> {
         self
     }
 
-    /// Wants the gradient by what was there before the launch. All of the memory is written, whatever it holds. A number
-    /// that is passed by value has one element.
+    /// Names memory for the gradient of a parameter's contents before the launch. The call overwrites all of the
+    /// memory. A number that is passed by value has one element.
     ///
-    /// Inputs that are not named get no gradient, which saves the work for it.
+    /// Inputs that are not named get no gradient, which saves its computation.
     #[must_use]
     pub fn to<T: Differentiable<Gradient = T> + Pod>(
         self,
@@ -113,7 +113,7 @@ impl<'a> Gradients<'a> {
         self.want(Name { param, member: Member::At(offset) }, gradient.write_view())
     }
 
-    /// Works like [`to`](Self::to), for the numbers in a structure that has pointers, too: one structure with their
+    /// Works like [`to`](Self::to), for the numbers in a structure that also has pointers: one structure with their
     /// gradients.
     #[must_use]
     pub fn to_values<T: Differentiable<Gradient = T> + Pod>(
@@ -132,11 +132,11 @@ impl<'a> Gradients<'a> {
         self
     }
 
-    /// Sets how much scratch memory the adjoint gets, and that the call does not wait. If that is too little, all
-    /// gradients are NaN.
+    /// Sets how much scratch memory the adjoint gets; the call then does not wait. If it is too little, all gradients
+    /// are NaN.
     ///
-    /// Without this, a call whose adjoint takes scratch memory waits for it, and repeats it with more as long as it has too
-    /// little.
+    /// Without this, a call whose adjoint takes scratch memory waits for it, and repeats it with more memory while it
+    /// has too little.
     #[must_use]
     pub fn scratch_bytes(mut self, bytes: usize) -> Self {
         self.scratch_bytes = Some(bytes);
@@ -170,7 +170,7 @@ impl<'a> Gradients<'a> {
     }
 }
 
-/// What was said of the gradient of one use: indices in the lists of [`Gradients`].
+/// The gradients of one use: indices in the lists of [`Gradients`].
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Part {
     pub(super) given: Option<usize>,
@@ -227,7 +227,7 @@ impl Gradients<'_> {
         Ok(parts)
     }
 
-    /// Each output has a gradient, and something is wanted.
+    /// Fails unless each output has a gradient and some gradient is wanted.
     fn are_complete(&self, op: &Op, recording: &Recording, parts: &[Part]) -> Result<()> {
         for (used, part) in recording.uses.iter().zip(parts) {
             if used.active && used.effect != Effect::Reads && part.given.is_none() {
@@ -251,7 +251,7 @@ impl Gradients<'_> {
         Ok(())
     }
 
-    /// No gradient that is written shares memory with another gradient or with an argument.
+    /// Fails if a gradient that is written shares memory with another gradient or with an argument.
     fn are_apart(&self, op: &Op, recording: &Recording) -> Result<()> {
         let overlap = |one: (u64, usize), other: (u64, usize)| {
             one.0 < other.0.saturating_add(other.1 as u64)
@@ -291,7 +291,7 @@ impl Gradients<'_> {
 }
 
 impl Name<'_> {
-    /// Returns what the name is of.
+    /// Returns the parameter or member that the name refers to.
     fn target(self, op: &Op) -> Result<Target> {
         let (inner, name) = (&*op.inner, self.param);
         let Some(param) = inner.params.iter().find(|param| param.name == name) else {
@@ -331,7 +331,7 @@ fn pointer_effect(op: &Op, target: Target) -> Option<Effect> {
     }
 }
 
-/// Returns the use that a gradient of this type and size is of; `None` if it has no elements.
+/// Returns the use for a gradient of this type and size; `None` if it has no elements.
 fn find(
     op: &Op,
     recording: &Recording,

@@ -12,30 +12,33 @@ use crate::record::Recording;
 use crate::spec::Op;
 
 impl Op {
-    /// Runs the adjoint of one launch, with values and gradients of the caller's. The kernel itself is not launched, and
-    /// nothing is kept: this is for programs that record by themselves, such as operators of a framework.
+    /// Runs the adjoint of one launch, with values and gradients of the caller. The kernel itself is not launched,
+    /// and nothing is recorded: use this in programs that record by themselves, such as operators of a framework.
     ///
-    /// `launch` and `args` are those of the launch. The adjoint reads the arguments' memory: it has to hold what it held
-    /// *before* the launch ([`Primal::Entry`](crate::Primal::Entry)), also where the kernel updates it. The call can't know
-    /// whether it does, so save a copy of what is overwritten. Memory that the adjoint does not read
-    /// ([`Primal::None`](crate::Primal::None)) may hold anything; for a parameter with a declared length,
-    /// [`NotSaved`](crate::NotSaved) takes its place. [`Op::derivation`] shows what a generated adjoint reads. The memory
-    /// is passed as for a launch, and not written.
+    /// `launch` and `args` are those of the launch. The adjoint reads the arguments' memory, which must have its
+    /// contents from *before* the launch ([`Primal::Entry`](crate::Primal::Entry)), also where the kernel updates it.
+    /// The call can't check this, so save a copy of memory that is overwritten. Memory that the adjoint does not read
+    /// ([`Primal::None`](crate::Primal::None)) may hold anything; for a parameter with a declared length, pass
+    /// [`NotSaved`](crate::NotSaved) instead. [`Op::derivation`] shows what a generated adjoint reads. Pass the
+    /// memory as for a launch; the call does not write it.
     ///
-    /// `gradients` gives the gradient of each output, and names memory for the gradients by inputs, which is overwritten:
-    /// - For what the kernel updates, [`of`](Gradients::of) is by the new contents, and [`to`](Gradients::to) by the old.
-    /// - For what it adds to, or overwrites parts of, `to` gets the gradient by the old contents: that of the new, with
-    ///   zeros where the kernel overwrites.
-    /// - Each parameter has a gradient of its own: arguments that share memory do not share it, and the gradient by that
+    /// `gradients` gives the gradient of each output, and names memory for the gradients of inputs, which is
+    /// overwritten:
+    /// - For memory that the kernel updates, [`of`](Gradients::of) refers to the new contents, and
+    ///   [`to`](Gradients::to) to the old.
+    /// - For memory that it adds to, or overwrites in parts, `to` gets the gradient of the old contents: that of the
+    ///   new, with zeros where the kernel overwrites.
+    /// - Each parameter has its own gradient: arguments that share memory do not share it, and the gradient of that
     ///   memory is the sum.
     ///
-    /// The bits are those of a [`Tape`](crate::Tape). The host does not wait, unless the adjoint takes scratch memory
-    /// ([`Gradients::scratch_bytes`]), the gradients are [`deterministic`](Gradients::deterministic), or the operation has
-    /// a primal, which runs again. Working memory is allocated and freed in the order of `stream`.
+    /// The gradients have the same bits as on a [`Tape`](crate::Tape). The host does not wait, unless the adjoint
+    /// takes scratch memory ([`Gradients::scratch_bytes`]), the gradients are
+    /// [`deterministic`](Gradients::deterministic), or the operation has a primal, which runs again. Working memory
+    /// is allocated and freed in the order of `stream`.
     ///
-    /// In a capture the adjoint becomes part of the graph, and must not wait: an adjoint that takes scratch memory needs
-    /// `scratch_bytes`. If a launch of the graph has too little memory, or another error that a call would return, all
-    /// gradients are NaN.
+    /// In a capture the adjoint becomes part of the graph, and must not wait: an adjoint that takes scratch memory
+    /// needs `scratch_bytes`. If a launch of the graph has too little memory, or fails in another way that a direct
+    /// call would return as an error, all gradients are NaN.
     ///
     /// ```
     /// # fn run(scale: &cuda_tape::Op, stream: &cuda_safe::Stream) -> cuda_safe::Result<()> {
@@ -54,13 +57,13 @@ impl Op {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) before anything is enqueued: the arguments do not fit, as for
-    /// [`Recorder::launch`](crate::Recorder::launch); the operation has no adjoint; a gradient names a parameter that has
-    /// none, is of another type or length, or is named twice; the gradient of an output is missing; nothing is wanted; a
-    /// wanted gradient shares memory with another gradient or an argument; an argument that the adjoint reads shares memory
-    /// with one that the launch writes; the adjoint reads results of the launch
-    /// ([`vjp_of_results`](Self::vjp_of_results)). Otherwise if the driver returns an error, or memory is too small. After
-    /// such an error the gradients hold anything.
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) before anything is enqueued: the arguments do not fit,
+    /// as for [`Recorder::launch`](crate::Recorder::launch); the operation has no adjoint; a gradient names a
+    /// parameter without one, is of another type or length, or is named twice; the gradient of an output is missing;
+    /// no gradient is wanted; a wanted gradient shares memory with another gradient or an argument; an argument that
+    /// the adjoint reads shares memory with one that the launch writes; the adjoint reads results of the launch
+    /// ([`vjp_of_results`](Self::vjp_of_results)). Otherwise if the driver returns an error, or memory is too small.
+    /// After such an error the contents of the gradients are unspecified.
     pub fn vjp<A: EachArg>(
         &self,
         stream: &Stream,
@@ -70,7 +73,7 @@ impl Op {
     ) -> Result<()> {
         let launch = launch.into_launch_config();
         let recording = Recording::of_call(self, &launch, &args, gradients.deterministic)?;
-        // A primal runs again.
+        // A primal runs again, and computes the results itself.
         let results = self.inner.tape_bytes.is_none();
         if let Some(what) = gradients::reads_results(self, &recording).filter(|_| results) {
             return Err(Error::invalid(format!(
@@ -82,13 +85,14 @@ impl Op {
     }
 
     /// Works like [`vjp`](Self::vjp), also if the adjoint reads results of the launch
-    /// ([`Primal::Exit`](crate::Primal::Exit)): the memory of those arguments has to hold what it held *after* the launch.
+    /// ([`Primal::Exit`](crate::Primal::Exit)): the memory of those arguments must have its contents from *after* the
+    /// launch.
     ///
     /// # Errors
     /// As [`vjp`](Self::vjp).
     ///
     /// # Safety
-    /// Memory that the adjoint reads as results of the launch holds what a launch with these arguments left there. An
+    /// Memory that the adjoint reads as results of the launch holds the results of a launch with these arguments. An
     /// adjoint may use results, such as indices, without checking them.
     pub unsafe fn vjp_of_results<A: EachArg>(
         &self,

@@ -10,7 +10,8 @@ use crate::record::{Copied, Kind, Recording, Target, index, not_saved, write_add
 use crate::spec::{Effect, Op, Primal, TapeBytes};
 use crate::untyped::{Tell, Untyped};
 
-/// Fails if the operation's primal can't run again: all that it writes must be known, so that it writes to copies.
+/// Fails if the operation's primal can't run again: all memory that it writes must be known, so that it writes to
+/// copies.
 pub(super) fn check(op: &Op, recording: &Recording) -> Result<()> {
     let unknown = recording.found.iter().find(|found| found.writes && !found.known);
     match unknown.filter(|_| op.inner.tape_bytes.is_some()) {
@@ -66,7 +67,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Makes copies of what the kernel writes, and puts them in the place of the arguments.
+    /// Copies the memory that the kernel writes, and passes the copies as arguments.
     fn copy_what_is_written(&mut self) -> Result<Vec<(usize, Copied)>> {
         let mut copies = Vec::new();
         let Self { recording, store, stream, .. } = self;
@@ -82,7 +83,7 @@ impl Call<'_> {
             if let Some(memory) = memory
                 && !(used.effect == Effect::Overwrites && used.covers)
             {
-                // SAFETY: bytes that are read as bytes; the caller of `Op::vjp` borrows the arguments.
+                // SAFETY: bytes are read as bytes; the caller of `Op::vjp` borrows the arguments.
                 let old = unsafe { memory.allocation.view::<u8>(used.range()) }?;
                 buffer.slice_mut(offset..offset + used.range().len())?.copy_from(stream, old)?;
             }
@@ -121,9 +122,9 @@ impl Call<'_> {
                 tell(buffer.allocation(), buffer.byte_range(), Access::Write)
             })
         };
-        // Not by `kernels!`: the kernel is the user's, and known when the program runs.
-        // SAFETY: the promise of `OpSpec::register`. Parameters and frame have the sizes that it has compared, and stay
-        // where they are until the launch was made; the primal writes to the copies, its tape memory and the status.
+        // SAFETY: the promise of `OpSpec::register`. Parameters and frame have the sizes that it has compared, and
+        // stay where they are until the launch was made; the primal writes to the copies, its tape memory and the
+        // status. The primal is only known at run time, so `kernels!` can't declare it.
         unsafe { kernel.launch(self.stream, *self.launch, Untyped::new(&mut pointers, tells)) }
     }
 }
