@@ -13,10 +13,11 @@ use cuda_safe::{
 
 use crate::headers::program;
 
-/// The kernels of this crate in one context. A clone is another handle to the same.
+/// The kernels of this crate in one context. A clone is another handle to the same kernels.
 ///
-/// A kernel is loaded on first use, those that make a structure together when the first one is made. The driver compiles
-/// a kernel that is loaded for the first time on a machine, several at the same time, and caches the result.
+/// A kernel is loaded on first use; the kernels of a structure are loaded together when the first one is created. The
+/// driver compiles a kernel that is loaded for the first time on a machine, several in parallel, and caches the
+/// result.
 #[derive(Clone)]
 pub struct GeometryKernels {
     inner: Arc<Inner>,
@@ -29,11 +30,11 @@ struct Inner {
     modules: RwLock<HashMap<&'static str, Module>>,
     /// The kernels that [`GeometryKernels::kernels`] has loaded, by type.
     kernels: RwLock<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
-    /// The operations whose kernels are prepared: a bit for each.
+    /// A bit for each operation whose kernels are prepared.
     prepared: AtomicU32,
 }
 
-/// How a module is loaded: [`unpack`] or [`compile`]. A pointer, so that a program that never calls
+/// The function that loads a module: [`unpack`] or [`compile`]. It is a pointer, so that a program that never calls
 /// [`GeometryKernels::compiled`] links neither the headers nor the compiler.
 type Load = fn(&Context, &Embedded) -> Result<Module>;
 
@@ -46,15 +47,15 @@ fn compile(context: &Context, embedded: &Embedded) -> Result<Module> {
     program.load_kernels(context, &[])
 }
 
-/// A module of kernels: its CUDA C++, that text's file name, and the PTX that NVRTC made of it.
+/// A module of kernels: its CUDA C++, the file name of that text, and the PTX that NVRTC compiled from it.
 pub(crate) struct Embedded {
     cuda: &'static str,
     file: &'static str,
     ptx: PackedPtx<'static>,
 }
 
-/// A source of kernels: a reference to a static. There is no table of them that a program needs, so the linker keeps
-/// only those that the program refers to.
+/// A source of kernels: a reference to a static. Programs need no table of them, so the linker keeps only those that
+/// the program refers to.
 #[derive(Clone, Copy)]
 pub(crate) struct Source(&'static Embedded);
 
@@ -81,7 +82,7 @@ macro_rules! sources {
                 Self(&MODULE)
             };)+
 
-            /// All of them: for tests only, since a program that uses this embeds every module.
+            /// All sources: for tests only, since a program that uses this embeds every module.
             #[cfg(any(test, feature = "internals"))]
             const ALL: &[Self] = &[$($(#[$when])? Self::$source,)+];
         }
@@ -206,7 +207,7 @@ impl GeometryKernels {
         Self::with(context, unpack)
     }
 
-    /// Compiles the kernels by NVRTC for exactly the context's device, from the same sources.
+    /// Compiles the same sources by NVRTC for the context's device.
     #[must_use]
     pub fn compiled(context: &Context) -> Self {
         Self::with(context, compile)
@@ -246,7 +247,7 @@ impl GeometryKernels {
         // SAFETY: `OfSource` names the source that the declaration is about.
         let kernels = Arc::new(unsafe { K::from_module(&module) }?);
         let mut slots = slots.write().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have been faster; its kernels are the same.
+        // Another thread may have loaded the same kernels first.
         let slot = slots.entry(TypeId::of::<K>()).or_insert_with(|| kernels.clone());
         Ok(known(slot).unwrap_or(kernels))
     }
@@ -262,7 +263,7 @@ impl GeometryKernels {
         modules.values().cloned().collect()
     }
 
-    /// Returns the module of a source, and loads it on the first call.
+    /// Returns the module of a source, and loads it on first use.
     pub(crate) fn module(&self, source: Source) -> Result<Module> {
         let (name, modules) = (source.0.ptx.name(), &self.inner.modules);
         let found = modules.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
@@ -295,8 +296,8 @@ pub(crate) unsafe trait OfSource: DeclaredKernels {
     const SOURCE: Source;
 }
 
-/// Says which source a declaration of [`kernels!`](cuda_safe::kernels) is about:
-/// `of_source!(Evaluate, Source::MESH_EVALUATE)`, `of_source!(<K: RadixKey> Pairs<K>, K::PAIRS)`.
+/// Names the source of a declaration of [`kernels!`](cuda_safe::kernels): `of_source!(Evaluate,
+/// Source::MESH_EVALUATE)`, `of_source!(<K: RadixKey> Pairs<K>, K::PAIRS)`.
 macro_rules! of_source {
     (<$($T:ident: $bound:path),+> $kernels:ty, $source:expr) => {
         // SAFETY: the declaration is about this source.

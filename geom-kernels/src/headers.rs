@@ -5,13 +5,13 @@ mod generated;
 
 use generated::HEADERS;
 
-/// Returns the device headers: the names under which they are included, and their texts.
+/// Returns the name and the text of each device header.
 ///
-/// They need no header of CUDA or of the host, and compile under every NVRTC from 12.0, with any
-/// options. [`program`] has them all; this list is for programs that write them to a folder, for nvcc, or pass them to
-/// another compiler. All of it lies in the namespace `geom`.
+/// They need no header of CUDA or of the host, and compile under every NVRTC from 12.0, with any options. [`program`]
+/// includes them all; use this list to write them to a folder for nvcc, or to pass them to another compiler. All
+/// declarations are in the namespace `geom`.
 ///
-/// | header | holds |
+/// | header | contents |
 /// |---|---|
 /// | `geom/math/exact.cuh` | arithmetic and comparisons of one rounding each, whatever the options: `geom::exact` |
 /// | `geom/math/angle.cuh` | `atan2` in exact arithmetic |
@@ -34,14 +34,13 @@ use generated::HEADERS;
 /// | `geom/mesh/adjoint.cuh` | gradients through closest points, distances, hits of rays, positions, attributes and normals of a face; parts of it in `geom/mesh/adjoint/` |
 /// | `geom/volume/adjoint.cuh` | gradients through samples of a `Volume<T>`: of positions, of voxels, of the arrays of indices |
 /// | `geom/isosurface/adjoint.cuh` | gradients through the vertices of a surface in a field |
-/// | `geom/math/adjoint.cuh` | what those are written with |
+/// | `geom/math/adjoint.cuh` | helpers of the adjoints |
 /// | `geom/tape.cuh` | with the feature `tape`: for adjoints of kernels: `grad_take`, `grad_add`, partial sums, scratch memory |
 /// | `geom/ad.cuh` | with the feature `tape`: derivatives that a kernel itself knows: `geom::ad::{rule, stop, lost}` |
 /// | `geom/layout.cuh` | assertions on what host and device both declare |
 ///
-/// Each header says at its head whether what it holds is *exact*: its bits then are the same in every
-/// program and on every device, also under `--use_fast_math` and `--fmad=false`. The rest is compiled as
-/// your code is.
+/// Each header says at its top whether it is *exact*: then its results have the same bits in every program and on
+/// every device, also under `--use_fast_math` and `--fmad=false`. The rest is compiled with your options.
 ///
 /// For nvcc, write them below a folder that is given with `-I`:
 /// ```no_run
@@ -58,10 +57,9 @@ pub fn headers() -> &'static [(&'static str, &'static str)] {
     HEADERS
 }
 
-/// Returns a program of this CUDA C++ text, which can `#include <geom/...>`: see [`headers`] for what there is.
-/// Options, name expressions and further headers are added as to any other program. Compiling fails if a further
-/// header has the name of one of these and another text: see
-/// [`Program::header`](cuda_safe::nvrtc::Program::header).
+/// Returns a program of this CUDA C++ text, which can `#include <geom/...>`: see [`headers`] for the list. Add
+/// options, name expressions and further headers as to any other program. Compiling fails if a further header has the
+/// name of one of these and another text: see [`Program::header`](cuda_safe::nvrtc::Program::header).
 ///
 /// ```no_run
 /// let program = geom_kernels::program(

@@ -13,13 +13,13 @@ use bytemuck::{Pod, Zeroable};
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[repr(C)]
 pub struct Aabb<T> {
-    /// The least coordinates.
+    /// The lower bounds.
     pub lower: [T; 3],
-    /// The greatest coordinates. The box is empty if one is less than its `lower`.
+    /// The upper bounds. The box is empty if one is less than its `lower`.
     pub upper: [T; 3],
 }
 
-/// Implements [`DeviceRepr`](cuda_safe::DeviceRepr) for types that LAYOUTS has.
+/// Implements [`DeviceRepr`](cuda_safe::DeviceRepr) for types that LAYOUTS lists.
 macro_rules! device_repr {
     ($($type:ty),+ $(,)?) => {$(
         // SAFETY: repr(C); LAYOUTS has it, so its fields lie as those of the structure that is named there. Addresses,
@@ -29,17 +29,17 @@ macro_rules! device_repr {
 }
 pub(crate) use device_repr;
 
-/// For one type of coordinates.
+/// Implements the items for one type of coordinates.
 macro_rules! of {
     ($float:ty) => {
         impl Aabb<$float> {
-            /// The empty box that grows to anything: from infinity to minus infinity.
+            /// The empty box, the identity of unions: from infinity to minus infinity.
             pub const EMPTY: Self =
                 Self { lower: [<$float>::INFINITY; 3], upper: [<$float>::NEG_INFINITY; 3] };
         }
-        // SAFETY: six numbers of which zero is one.
+        // SAFETY: six numbers, for which zero is valid.
         unsafe impl Zeroable for Aabb<$float> {}
-        // SAFETY: repr(C), six numbers without padding, of which any bits are one.
+        // SAFETY: repr(C), six numbers without padding, for which any bits are valid.
         unsafe impl Pod for Aabb<$float> {}
         device_repr!(Aabb<$float>);
     };
@@ -47,10 +47,10 @@ macro_rules! of {
 of!(f32);
 of!(f64);
 
-/// How a structure lies in memory, in bytes. For this project's tests.
+/// The layout of a structure in memory, in bytes. For this project's tests.
 #[derive(Debug)]
 pub struct Layout {
-    /// In C++.
+    /// The name in C++.
     pub name: &'static str,
     /// The header that declares it.
     pub header: &'static str,
@@ -58,11 +58,11 @@ pub struct Layout {
     pub size: usize,
     /// The alignment in bytes.
     pub align: usize,
-    /// Names and offsets.
+    /// The names and offsets of the fields.
     pub fields: &'static [(&'static str, usize)],
 }
 
-/// Returns every structure that kernels and the host share. For this project's tests.
+/// Returns the layout of every structure that kernels and the host share. For this project's tests.
 #[cfg(feature = "internals")]
 #[must_use]
 pub fn layouts() -> &'static [Layout] {

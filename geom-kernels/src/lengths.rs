@@ -1,19 +1,19 @@
-//! Checks of lengths, and launches over them.
+//! Checks of lengths, and launches for them.
 
 use std::ops::Range;
 
 use cuda_safe::{Error, LaunchConfig, Result};
 
-/// Threads in a block of a kernel that says nothing else.
+/// The default block size of kernels.
 pub(crate) const BLOCK: u32 = 256;
 
-/// Blocks of kernels that loop over their elements: more than any device has room for at once.
+/// The most blocks of kernels with grid-stride loops: more than any device holds at once.
 const MOST_BLOCKS: usize = 1056;
 
 /// The most elements of one launch of [`in_parts`].
 pub(crate) const MOST_IN_PART: usize = 1 << 28;
 
-/// Checks that an output has as many elements as are written.
+/// Fails unless an output has `wanted` elements.
 pub(crate) fn same_length(what: &str, length: usize, wanted: usize) -> Result<()> {
     if length == wanted {
         return Ok(());
@@ -21,7 +21,7 @@ pub(crate) fn same_length(what: &str, length: usize, wanted: usize) -> Result<()
     Err(Error::invalid(format!("room for {length} {what}, and {wanted} are written")))
 }
 
-/// Checks that an array, which is read or written, has `wanted` elements.
+/// Fails unless an array has `wanted` elements.
 pub(crate) fn has_length(what: &str, length: usize, wanted: usize) -> Result<()> {
     if length == wanted {
         return Ok(());
@@ -39,14 +39,15 @@ pub(crate) fn blocks(count: usize, threads: u32) -> LaunchConfig {
     LaunchConfig::cover(count.saturating_mul(threads as usize), threads)
 }
 
-/// Returns a launch for kernels whose blocks each add to the same words at their end: at least one block, and not many.
+/// Returns a launch for kernels whose blocks each add to the same words at their end: at least one block, and not
+/// many.
 pub(crate) fn cover_many(n: usize) -> LaunchConfig {
     let blocks = n.div_ceil(4 * BLOCK as usize).clamp(1, MOST_BLOCKS);
     LaunchConfig::new(blocks as u32, BLOCK)
 }
 
-/// Calls `run` with ranges that cover `len` elements, their lengths, and launches of `block` threads in a block with
-/// a thread for each element.
+/// Calls `run` with ranges that cover `len` elements, their lengths, and launches with one thread per element and
+/// `block` threads per block.
 pub(crate) fn in_parts(
     len: usize,
     block: u32,
@@ -55,7 +56,7 @@ pub(crate) fn in_parts(
     in_parts_of(len, MOST_IN_PART, block, run)
 }
 
-/// Works as [`in_parts`], with ranges of at most `most` elements, which must be less than 2^32 and not 0.
+/// Works like [`in_parts`], with ranges of at most `most` elements, which must be less than 2^32 and not 0.
 pub(crate) fn in_parts_of(
     len: usize,
     most: usize,

@@ -65,7 +65,7 @@
 //! - `tape`: operations with gradients, which a tape records: see the module `tape`.
 //! - `ndarray`: buffers from and to arrays of `ndarray`.
 
-// Tests reach more than users do; with the feature, as in this workspace, both lints are on.
+// Some items are only for tests; with the feature, as in this workspace, both lints are on.
 #![cfg_attr(
     not(feature = "internals"),
     allow(dead_code, unreachable_pub, reason = "the feature exports what tests need")
@@ -106,7 +106,7 @@ pub use preparation::Operation;
 pub use ray::Ray;
 pub use real::Real;
 
-/// A boolean result, as kernels write it for each query: 1 or 0.
+/// A boolean result that kernels write for each query: 1 or 0.
 pub type Flag = u8;
 
 /// Compiles the examples of the README, one of which records on a tape.

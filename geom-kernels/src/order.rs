@@ -4,16 +4,16 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum QueryOrder {
-    /// Sorted by position where that pays: from 32,768 queries on.
+    /// Sorted by position if that pays: from 32,768 queries on.
     #[default]
     Auto,
-    /// As they are given: for queries that are sorted already.
+    /// In the given order: for queries that are already sorted.
     Given,
-    /// Sorted: by the cells of a hash grid, or along a curve through the bounds of a mesh or a hierarchy.
+    /// Sorted: by the cells of a hash grid, or along a Morton curve through the bounds of a mesh or a hierarchy.
     Sorted,
 }
 
-/// From how many queries on sorting them pays.
+/// The number of queries from which on sorting pays.
 const SORTED_FROM: usize = 32_768;
 
 impl QueryOrder {

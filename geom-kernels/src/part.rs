@@ -1,4 +1,4 @@
-//! Memory for this crate's own kernels, and ranges of buffers as arguments of theirs.
+//! Memory for this crate's own kernels, and ranges of buffers as kernel arguments.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -17,14 +17,14 @@ use cuda_safe::{
 /// Every byte is written before it is read.
 pub(crate) unsafe fn scratch<T: Pod>(stream: &Stream, n: usize) -> Result<DeviceBuffer<T>> {
     let buffer = DeviceBuffer::<MaybeUninit<T>>::uninit(stream, n)?;
-    // SAFETY: any bits are a `T`; for the rest the caller takes care.
+    // SAFETY: any bits are a valid `T`; for the rest the caller takes care.
     Ok(unsafe { buffer.assume_init() })
 }
 
-/// Allocates memory on `home` that work on `stream` writes, for work that may be in another graph.
+/// Allocates memory on `home` that work on `stream` writes, for later work that may be in another graph.
 ///
 /// # Safety
-/// Work enqueued on `stream` writes all of it. A graph need not have run: then it is zero.
+/// Work enqueued on `stream` writes all of it. (If a graph that writes it does not run, the memory is zero.)
 pub(crate) unsafe fn kept_scratch<T: Pod>(
     stream: &Stream,
     home: &Stream,
@@ -37,8 +37,8 @@ pub(crate) unsafe fn kept_scratch<T: Pod>(
     unsafe { scratch(home, n) }
 }
 
-/// Prepares several enqueues that pass something on in `memory`, or read it more than once. No code of
-/// users runs between them: conversions to views come before.
+/// Groups several enqueues that pass data on in `memory`, or read it more than once. No user code runs between them,
+/// so conversions to views come before.
 pub(crate) fn enqueues<'s, 'm>(
     stream: &'s Stream,
     memory: impl IntoIterator<Item = &'m Arc<Allocation>>,
@@ -46,7 +46,7 @@ pub(crate) fn enqueues<'s, 'm>(
     Enqueues { stream, lock: stream.graph_lock(memory) }
 }
 
-/// Enqueues that belong together; made by [`enqueues`].
+/// Enqueues that belong together; [`enqueues`] creates it.
 #[must_use = "they do nothing before `run`"]
 pub(crate) struct Enqueues<'s> {
     stream: &'s Stream,
@@ -54,8 +54,8 @@ pub(crate) struct Enqueues<'s> {
 }
 
 impl Enqueues<'_> {
-    /// Runs `enqueue` as [`GraphLock::run`] does. In a graph its last launch can't be changed afterwards: that would
-    /// leave memory incomplete that later launches rely on.
+    /// Runs `enqueue` as [`GraphLock::run`] does. In a graph its last node can't be changed afterwards: a changed
+    /// node could leave memory incomplete that later launches rely on.
     pub(crate) fn run<T>(self, enqueue: impl FnOnce() -> Result<T>) -> Result<T> {
         let Self { stream, lock } = self;
         let done = lock.run(enqueue);
@@ -72,20 +72,20 @@ pub(crate) fn read<T: Copy + 'static, V: UseVisitor>(
     visitor.visit(view.allocation(), view.byte_range(), Access::Read)
 }
 
-/// Where parts of one allocation lie that follow each other.
+/// The layout of consecutive parts of one allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
-    /// The bytes of all of them.
+    /// The end of the last part, in bytes.
     pub(crate) end: usize,
 }
 
 impl Parts {
-    /// Places the next `n` elements, which begin at a multiple of 256 bytes.
+    /// Places the next `n` elements at a multiple of 256 bytes.
     pub(crate) fn take<T>(&mut self, n: usize) -> Range<usize> {
         self.next(n.saturating_mul(size_of::<T>()))
     }
 
-    /// Places the next part, which begins at a multiple of 256 bytes.
+    /// Places the next part at a multiple of 256 bytes.
     pub(crate) fn next(&mut self, bytes: usize) -> Range<usize> {
         let begin = self.end;
         let end = begin.saturating_add(bytes);
@@ -103,7 +103,7 @@ pub(crate) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Returns a range of bytes of a buffer; where it is empty or ends beyond the buffer, a null pointer.
+    /// Returns a range of bytes of a buffer, or a null pointer if the range is empty or ends beyond the buffer.
     pub(crate) fn of(buffer: &'a DeviceBuffer<u8>, range: Range<usize>, access: Access) -> Self {
         let inside = !range.is_empty() && range.end <= buffer.len();
         Self { buffer: inside.then_some(buffer), range, access }
@@ -134,11 +134,11 @@ unsafe impl KernelArg for Part<'_> {
     }
 }
 
-/// An optional view to be read, as a pointer parameter that is null without it.
+/// An optional view for reading, as a pointer parameter that is null without it.
 #[derive(Debug)]
 pub(crate) struct Maybe<'a, T>(pub(crate) Option<DeviceSlice<'a, T>>);
 
-/// An optional view to be written, as a pointer parameter that is null without it.
+/// An optional view for writing, as a pointer parameter that is null without it.
 #[derive(Debug)]
 pub(crate) struct MaybeMut<'a, T>(pub(crate) Option<DeviceSliceMut<'a, T>>);
 
@@ -156,7 +156,7 @@ impl<'a, T: Copy + 'static> MaybeMut<'a, T> {
     }
 }
 
-// SAFETY: the kernel reads the view; nothing through a null pointer.
+// SAFETY: the kernel reads only the view, and nothing through a null pointer.
 unsafe impl<T: Copy + 'static> KernelArg for Maybe<'_, T> {
     type Abi = u64;
     const TYPE: ArgType = ArgType::value::<u64>();
@@ -170,7 +170,7 @@ unsafe impl<T: Copy + 'static> KernelArg for Maybe<'_, T> {
     }
 }
 
-// SAFETY: the kernel reaches the view; nothing through a null pointer.
+// SAFETY: the kernel reaches only the view, and nothing through a null pointer.
 unsafe impl<T: Copy + 'static> KernelArg for MaybeMut<'_, T> {
     type Abi = u64;
     const TYPE: ArgType = ArgType::value::<u64>();

@@ -1,4 +1,4 @@
-//! Points in device memory, however they lie there.
+//! Points in device memory, with any layout.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -24,25 +24,25 @@ pub const MAX_POINTS: usize = 1 << 30;
 /// `into()`. [`Points::flat`] takes an array of numbers, and [`Points::strided`] every other layout.
 #[derive(Debug, Clone, Copy)]
 pub struct Points<'a, T: Real> {
-    /// The memory that they lie in, as bytes of an allocation, and its address.
+    /// The memory of the points, as bytes of an allocation, and its address.
     allocation: &'a Arc<Allocation>,
     bytes: (usize, usize),
     address: u64,
     stride: usize,
     component: usize,
     len: usize,
-    /// The same points as a view, if they follow each other.
+    /// The same points as a view, if they are contiguous.
     #[cfg(feature = "tape")]
     packed: Option<DeviceSlice<'a, [T; 3]>>,
     number: PhantomData<T>,
 }
 
 impl<'a, T: Real> Points<'a, T> {
-    /// Points whose coordinates follow each other, x, y, z, x, y, z, …: a third as many as numbers. Such is
-    /// the buffer of a row-major n × 3 array.
+    /// Creates points from contiguous coordinates, x, y, z, x, y, z, …: a third as many as numbers. The buffer of a
+    /// row-major n × 3 array has this layout.
     ///
     /// # Errors
-    /// The length is no multiple of 3.
+    /// The length is not a multiple of 3.
     pub fn flat(data: impl Into<DeviceSlice<'a, T>>) -> Result<Self> {
         let data = data.into();
         if data.len() % 3 != 0 {
@@ -56,12 +56,12 @@ impl<'a, T: Real> Points<'a, T> {
 
     /// Creates `len` points; coordinate c of point i is `data[i * stride + c * component]`.
     ///
-    /// So particles of 8 numbers each that begin with their position are `strided(data, n, 8, 1)`; a
-    /// position elsewhere in them begins with a slice of the buffer. One array for all x, one for all y and
-    /// one for all z, in one buffer, are `strided(data, n, 1, n)`.
+    /// For example, particles of 8 numbers each that begin with their position are `strided(data, n, 8, 1)`; for a
+    /// position elsewhere in them, pass a slice of the buffer. One array for all x, one for all y and one for all z,
+    /// in one buffer, are `strided(data, n, 1, n)`.
     ///
     /// # Errors
-    /// `data` is too short for that, or there are more than [`MAX_POINTS`] points.
+    /// `data` is too short, or there are more than [`MAX_POINTS`] points.
     pub fn strided(
         data: impl Into<DeviceSlice<'a, T>>,
         len: usize,
@@ -91,13 +91,13 @@ impl<'a, T: Real> Points<'a, T> {
         self.len
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no points.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Callers have checked that the points lie in `data`.
+    /// Creates points. Callers have checked that the points lie in `data`.
     fn over<E: Pod>(
         data: &DeviceSlice<'a, E>,
         len: usize,
@@ -168,19 +168,20 @@ impl<'a, T: Real> Points<'a, T> {
         (self.stride as u64, self.component as u64)
     }
 
-    /// Returns the allocation, and the bytes of it that all coordinates lie in.
+    /// Returns the allocation, and the range of bytes with all coordinates.
     pub(crate) fn memory(&self) -> (&'a Arc<Allocation>, Range<usize>) {
         (self.allocation, self.bytes.0..self.bytes.1)
     }
 
-    /// Reports that they are read.
+    /// Reports the memory as read.
     pub(crate) fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
         let (allocation, bytes) = self.memory();
         visitor.visit(allocation, bytes, Access::Read)
     }
 }
 
-/// From views of elements that begin with three coordinates, and from what converts to such views.
+/// Implements conversions from views of elements that begin with three coordinates, and from types that convert to
+/// such views.
 macro_rules! from_elements {
     ($([$($T:ident)?] $element:ty: $real:ty, $stride:literal;)+) => {$(
         impl<'a $(, $T: Real)?> From<DeviceSlice<'a, $element>> for Points<'a, $real> {
@@ -272,7 +273,7 @@ impl<'a, T: Real> PointsArg<'a, T> {
         std::iter::once(self.points.allocation).chain(groups)
     }
 
-    /// Checks lengths.
+    /// Creates the argument, and checks lengths.
     pub(crate) fn new(points: Points<'a, T>, groups: Option<DeviceSlice<'a, u32>>) -> Result<Self> {
         if points.len > MAX_POINTS {
             return Err(Error::invalid(format!(

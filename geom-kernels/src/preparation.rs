@@ -1,4 +1,4 @@
-//! Kernels that are compiled side by side when a structure is made.
+//! Kernels that are compiled in parallel when a structure is created.
 //!
 //! A kernel is compiled at its first launch. The driver compiles one in 10 to 300 ms, and several at the same time on
 //! several cores. So an operation that launches many first calls [`GeometryKernels::prepare_kernels`], which also loads
@@ -11,18 +11,18 @@ use cuda_safe::{Module, Result};
 use crate::bvh::BuildMode;
 use crate::geometry::{GeometryKernels, Source};
 
-/// Something that launches several kernels. Each is a constant of its own, so that a program embeds only the modules of
-/// the operations that it refers to.
+/// An operation that launches several kernels. Each has a separate constant, so that a program embeds only the
+/// modules of the operations that it uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
     bit: u32,
     kernels: &'static [Set],
 }
 
-/// Kernels of one source.
+/// A source and the names of kernels in it.
 type Set = (Source, &'static [&'static str]);
 
-/// Declares the constants of [`Operation`]: sources and the names of kernels in them.
+/// Declares the constants of [`Operation`]: sources and the names of their kernels.
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident = [$(($source:ident, [$($kernel:literal),+ $(,)?])),+ $(,)?];)+) => {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms, reason = "named after the constants")]
@@ -39,7 +39,7 @@ macro_rules! operations {
                 };
             )+
 
-            /// All of them: for tests only, since a program that uses this embeds all these modules.
+            /// All operations: for tests only, since a program that uses this embeds all their modules.
             #[cfg(feature = "internals")]
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
         }
@@ -197,7 +197,7 @@ impl Operation {
 }
 
 impl GeometryKernels {
-    /// Compiles and loads the kernels of these operations, on all cores, unless that was done.
+    /// Compiles and loads the kernels of these operations, on all cores, unless they are loaded.
     ///
     /// # Errors
     /// As [`Module::prepare_kernels`].
@@ -223,7 +223,7 @@ impl GeometryKernels {
         Ok(())
     }
 
-    /// Returns kernels of which none is prepared: each is compiled when it is launched. For this project's tests.
+    /// Returns kernels without preparation: each is compiled when it is launched. For this project's tests.
     #[cfg(feature = "internals")]
     #[must_use]
     pub fn unprepared(context: &cuda_safe::Context) -> Self {
@@ -238,7 +238,7 @@ impl GeometryKernels {
         operation.kernels.iter().flat_map(|(_, names)| names.iter().copied())
     }
 
-    /// Returns the kernels that are compiled, as far as modules load them lazily. For this project's tests.
+    /// Returns the names of the compiled kernels, of modules that are loaded lazily. For this project's tests.
     #[cfg(feature = "internals")]
     #[must_use]
     pub fn compiled_kernels(&self) -> std::collections::BTreeSet<String> {

@@ -1,4 +1,4 @@
-//! Rays of queries.
+//! Rays for queries.
 
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::DeviceRepr;
@@ -6,9 +6,8 @@ use cuda_safe::DeviceRepr;
 /// A ray: the points origin + t · direction for t from `t_min` to `t_max`. `geom::MeshRay` of
 /// `geom/bvh/ray_boxes.cuh`.
 ///
-/// The direction need not be of length one. A ray whose origin is not finite, or beyond 2^60, whose
-/// direction is not finite or zero, or whose t are out of order or NaN, hits nothing; a negative `t_min`
-/// counts as 0.
+/// The direction need not have length one. A ray hits nothing if its origin is not finite or beyond 2^60, its
+/// direction is not finite or zero, or its t are out of order or NaN; a negative `t_min` counts as 0.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C, align(16))]
 pub struct Ray {

@@ -11,19 +11,19 @@ mod sealed {
     impl Sealed for f64 {}
 }
 
-/// Returns the one of two sources whose kernels are for coordinates of type `T`.
+/// Returns the source whose kernels are for coordinates of type `T`.
 pub(crate) const fn source_of<T: Real>(of_f32: Source, of_f64: Source) -> Source {
     if size_of::<T>() == size_of::<f32>() { of_f32 } else { of_f64 }
 }
 
 /// A coordinate: `f32` or `f64`.
 pub trait Real: Pod + DeviceRepr + PartialOrd + std::fmt::Debug + sealed::Sealed {
-    /// Its name in CUDA C++.
+    /// The type's name in CUDA C++.
     #[doc(hidden)]
     const CUDA: &'static str;
     #[doc(hidden)]
     fn wide(self) -> f64;
-    /// To nearest.
+    /// Rounds to nearest.
     #[doc(hidden)]
     fn narrow(value: f64) -> Self;
 }

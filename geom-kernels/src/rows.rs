@@ -1,4 +1,4 @@
-//! Queries that have any number of results each: compressed sparse rows.
+//! Queries with any number of results each: compressed sparse rows.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::part::{enqueues, scratch};
 pub(crate) enum Find<'a, T> {
     /// The number of results of each query.
     Counts(DeviceSliceMut<'a, u32>),
-    /// The results of each query, from its offset to the next one, as far as there are elements.
+    /// The results of each query, from its offset to the next one, up to the number of elements.
     Lists(DeviceSlice<'a, u64>, DeviceSliceMut<'a, T>),
 }
 
@@ -31,7 +31,7 @@ impl<T: Pod, F: Fn(Find<'_, T>) -> Result<()>> Rows<T, F> {
     /// Creates the rows of `n` queries.
     ///
     /// # Safety
-    /// `find` writes all `n` counts. It may rely on offsets that ascend.
+    /// `find` writes all `n` counts. It may rely on ascending offsets.
     pub(crate) unsafe fn new(n: usize, find: F) -> Self {
         Self { n, find, results: PhantomData }
     }
@@ -55,14 +55,14 @@ impl<T: Pod, F: Fn(Find<'_, T>) -> Result<()>> Rows<T, F> {
         let total = total.first().copied().unwrap_or(0);
         let total = usize::try_from(total)
             .map_err(|_| Error::invalid(format!("{total} results are too many to list")))?;
-        // As many are written as the counts said, unless a graph that another thread launches changes what is
-        // searched in between.
+        // The buffer is zeroed, because fewer results may be written than were counted if a graph that another thread
+        // launches changes the searched memory in between.
         let mut results = DeviceBuffer::<T>::zeroed(stream, total)?;
         self.write_lists(offsets.as_slice(), results.as_slice_mut())?;
         Ok((offsets, results))
     }
 
-    /// Writes offsets, and results as far as there are elements, in what lies in `searched`.
+    /// Writes offsets, and as many results as there are elements. `searched` is the memory that is searched.
     pub(crate) fn lists_into<'a, 'b>(
         &self,
         stream: &Stream,
@@ -71,10 +71,10 @@ impl<T: Pod, F: Fn(Find<'_, T>) -> Result<()>> Rows<T, F> {
         offsets: impl WriteView<'a, u64>,
         results: impl WriteView<'b, T>,
     ) -> Result<()> {
-        // Both before the enqueues: these are calls of users' code.
+        // The views come before the enqueues, because they are calls of user code.
         let (mut offsets, results) = (offsets.write_view(), results.write_view());
         same_length("offsets", offsets.len(), self.n + 1)?;
-        // Counted and listed in the same state, and as the offsets say, also if graphs write to them.
+        // Both steps must see the same state and offsets, even if graphs write to them.
         enqueues(stream, [searched, offsets.allocation()]).run(|| {
             self.write_offsets(stream, sort, offsets.reborrow())?;
             self.write_lists(offsets.as_slice(), results)

@@ -1,4 +1,4 @@
-//! Indices, sorted by keys that a kernel of this crate makes.
+//! Indices sorted by keys that a kernel of this crate writes.
 
 use cuda_safe::{DeviceBuffer, Result, Stream};
 
@@ -6,7 +6,7 @@ use super::{Buffers, Digits, Layout, RadixKey, Wishes};
 use crate::GeometryKernels;
 use crate::part::scratch;
 
-/// The numbers below n in the order of their keys, which are beside them.
+/// The numbers below n in the order of their keys, and the sorted keys.
 pub(crate) struct SortedIndices<K: Copy + 'static> {
     keys: [DeviceBuffer<K>; 2],
     indices: [DeviceBuffer<u32>; 2],
@@ -40,7 +40,7 @@ impl GeometryKernels {
         bits: u32,
         make: impl FnOnce(&mut DeviceBuffer<K>) -> Result<()>,
     ) -> Result<SortedIndices<K>> {
-        // SAFETY: the kernel writes all keys, and the sort whatever else it reads.
+        // SAFETY: the kernel writes all keys, and the sort writes everything else before it reads it.
         let (mut keys, mut indices, mut state) = unsafe {
             let layout = Layout::new::<K>(n, Digits::new(0, bits))?;
             let keys = [scratch::<K>(stream, n)?, scratch::<K>(stream, n)?];

@@ -22,12 +22,12 @@ pub trait Key: Pod + Sealed {
     /// The unsigned integer.
     #[doc(hidden)]
     type Word: Word;
-    /// The map, as it is passed to kernels.
+    /// The map in the form that kernels take.
     #[doc(hidden)]
     const MAP: u32;
 }
 
-/// `u32` or `u64`: keys as they are sorted.
+/// The unsigned type of sorted keys: `u32` or `u64`.
 #[doc(hidden)]
 #[allow(private_bounds, reason = "which kernels sort them is nobody else's business")]
 pub trait Word: RadixKey {}
@@ -76,11 +76,11 @@ fn digits<K: Key>(bits: impl RangeBounds<u32>) -> Result<Digits> {
     }
 }
 
-/// The scratch of a sort, in pieces.
+/// The sizes of a sort's pieces of scratch memory.
 #[derive(Debug, Clone, Copy)]
 struct Needs {
     layout: Layout,
-    /// How many keys: those between passes, and the sorted ones of which only the order is wanted.
+    /// The number of keys between passes, and of sorted keys that are discarded.
     through: usize,
     sorted: usize,
     values: usize,
@@ -128,9 +128,9 @@ impl Algorithms<'_> {
         Ok(Needs::new::<K>(n, digits::<K>(bits)?, true, true)?.bytes)
     }
 
-    /// Copies the keys to `sorted` in ascending order by some of their bits: `..` are all, `0..20` the
-    /// lowest 20. Keys that don't differ in those keep their order. It takes a pass for each 8 bits or part
-    /// of them; for which see [`Key`].
+    /// Copies the keys to `sorted` in ascending order by some of their bits: `..` are all, `0..20` the lowest 20.
+    /// Keys that are equal in those bits keep their order. The sort takes one pass for each 8 bits or part of them.
+    /// [`Key`] defines the order.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if lengths differ, if the key has not all these
@@ -149,7 +149,7 @@ impl Algorithms<'_> {
         self.sort(stream, needs, keys, None, Some(sorted), None)
     }
 
-    /// Works like [`sort_keys`](Self::sort_keys), and copies each key's value to where the key goes.
+    /// Works like [`sort_keys`](Self::sort_keys), and moves the value of each key with it.
     ///
     /// # Errors
     /// As [`sort_keys`](Self::sort_keys).
@@ -189,7 +189,7 @@ impl Algorithms<'_> {
         self.sort(stream, needs, keys, None, None, Some(order))
     }
 
-    /// Without `sorted`, the sorted keys go to scratch. All have as many elements as `keys`.
+    /// Sorts. Without `sorted`, the sorted keys go to scratch memory. All views have as many elements as `keys`.
     fn sort<K: Key>(
         &self,
         stream: &Stream,
@@ -199,7 +199,8 @@ impl Algorithms<'_> {
         sorted: Option<DeviceSliceMut<'_, K>>,
         sorted_values: Option<DeviceSliceMut<'_, u32>>,
     ) -> Result<()> {
-        // Keys are counted, and then read again; the sorted ones go to and fro.
+        // The keys are read twice, and sorted ones are written and read again, so a graph must not change them in
+        // between.
         let of_keys = keys.allocation();
         let memory = [
             of_keys,

@@ -48,10 +48,10 @@ pub use select::{SelectFlag, Selectable};
 pub(crate) use indices::SortedIndices;
 pub(crate) use radix::{Buffers, Digits, Layout, Pass, RESULT_AT, RadixKey, Wishes, with_pairs};
 
-/// Sorts and what is like them. Made by [`GeometryKernels::algorithms`]; see the [module](self).
+/// Sorts, prefix sums, reductions and selections; [`GeometryKernels::algorithms`] creates it. See the [module](self).
 ///
-/// Scratch memory comes from the pool of the context, in the stream's order, which costs two calls of the
-/// driver each time. [`with_scratch`](Self::with_scratch) gives it once and for all.
+/// Scratch memory comes from the pool of the context, in the stream's order, which costs two calls of the driver each
+/// time. [`with_scratch`](Self::with_scratch) sets a buffer instead.
 #[derive(Debug)]
 pub struct Algorithms<'s> {
     kernels: GeometryKernels,
@@ -68,9 +68,9 @@ impl GeometryKernels {
 }
 
 impl Algorithms<'_> {
-    /// Returns the same with scratch memory of the caller's, which may have any contents and has other ones after each
-    /// call. Calls of several threads take turns; calls on several streams wait for one another on the device. The
-    /// functions whose names end in `_scratch` return how many bytes a call needs.
+    /// Returns the same calls with the caller's scratch memory, whose contents change. Calls of several threads take
+    /// turns; calls on several streams wait for one another on the device. The functions whose names end in
+    /// `_scratch` return how many bytes a call needs.
     ///
     /// ```no_run
     /// # use cuda_safe::{DeviceBuffer, Result, Stream};
@@ -86,32 +86,32 @@ impl Algorithms<'_> {
         Algorithms { kernels: self.kernels.clone(), scratch }
     }
 
-    /// Returns the kernels, for enqueueing sorts on buffers of this crate's own.
+    /// Returns the kernels, for enqueuing sorts on this crate's buffers.
     pub(crate) fn kernels(&self) -> &GeometryKernels {
         &self.kernels
     }
 }
 
 impl Clone for Algorithms<'static> {
-    /// Another handle to the same kernels, with scratch from the pool.
+    /// Returns another handle to the same kernels, with scratch memory from the pool.
     fn clone(&self) -> Self {
         Self { kernels: self.kernels.clone(), scratch: scratch::Source::Pool }
     }
 }
 
-/// The threads of a block that scans, selects or reduces.
+/// The block size of scans, selections and reductions.
 const THREADS: u32 = 256;
-/// The elements that a block scans, selects or reduces.
+/// The elements per block of scans, selections and reductions.
 const TILE: usize = 4096;
-/// The numbers of elements that one call can work on are less: indices in 31 bits.
+/// The limit of elements of one call, because indices have 31 bits.
 const LIMIT: usize = 1 << 31;
 
-/// Returns a block for each tile of `n` elements, which are less than [`LIMIT`].
+/// Returns a launch with one block per tile of `n` elements, fewer than [`LIMIT`].
 fn tiles(n: usize) -> LaunchConfig {
     blocks(n.div_ceil(TILE), THREADS)
 }
 
-/// Returns a number of elements as kernels are given it.
+/// Returns a number of elements in the kernels' type.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) from 2^31 on.
@@ -124,7 +124,7 @@ fn count(what: &str, n: usize) -> Result<u32> {
 }
 
 mod sealed {
-    /// Types that the kernels know.
+    /// The types that the kernels support.
     pub trait Sealed {}
 
     macro_rules! sealed {

@@ -1,5 +1,5 @@
-//! Radix sorts between two sets of buffers: for the public calls, and for kernels of this crate that make
-//! their keys themselves.
+//! Radix sorts between two sets of buffers: for the public calls, and for kernels of this crate that write their keys
+//! themselves.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ const COUNT_THREADS: u32 = 512;
 /// Digits have at most 8 bits.
 const RADIX: usize = 256;
 const MAX_PASSES: usize = 8;
-/// Tiles in a group.
+/// The number of tiles in a group.
 const GROUP: usize = 16;
 
-// The state's words: `device/geom/sort/digits.cuh`.
+// Offsets of the state's words: `device/geom/sort/digits.cuh`.
 const COUNTS_AT: usize = 32;
 const GROUPS_AT: usize = COUNTS_AT + MAX_PASSES * RADIX;
-/// Where in the state kernels find in which of the two buffers a planned sort has left its result.
+/// The word of the state that holds the index of the buffer with a planned sort's result.
 pub(crate) const RESULT_AT: usize = 16;
 
 // `Pass::flags`: `device/geom/sort/radix_sort.cuh`.
@@ -37,13 +37,13 @@ const PLACES: u32 = 2;
 const MAP_IN: u32 = 4;
 const MAP_OUT: u32 = 6;
 
-/// Unsigned keys, as kernels sort them.
+/// Unsigned keys that the kernels sort.
 pub(crate) trait RadixKey: Pod {
     /// The source of the passes that sort pairs of such a key and a value.
     const PAIRS: Source;
     /// The threads of a block that does a pass: `GEOM_SORT_THREADS_*` in device/geom/sort/kernels.cuh.
     const THREADS: u32;
-    /// The pairs of a tile.
+    /// The number of pairs in a tile.
     const TILE: usize;
 }
 
@@ -133,7 +133,7 @@ kernels! {
 }
 of_source!(Counts, Source::SORT_COUNT);
 
-/// The bits of a key that count, and their division among passes, lowest first: `geom::sort::Digits`.
+/// The sorted bits of a key, and their division among passes, lowest first: `geom::sort::Digits`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Digits {
@@ -147,12 +147,11 @@ pub(crate) struct Digits {
 unsafe impl DeviceRepr for Digits {}
 
 impl Digits {
-    /// Returns the bits from `begin` to before `end`, which is not less and at most 64. Without any, one pass copies
-    /// the input.
+    /// Returns the bits in `begin..end`, where `begin <= end <= 64`. For an empty range, one pass copies the input.
     pub(crate) fn new(begin: u32, end: u32) -> Self {
         let bits = end.saturating_sub(begin).min(64);
         let passes = bits.div_ceil(8).max(1);
-        // Without bits, nothing is to be shifted by as many as a key has.
+        // An empty range starts at 0, because a shift by the whole width is undefined.
         let begin = if bits == 0 { 0 } else { begin };
         Self { begin, passes, width: bits / passes, wider: bits % passes }
     }
@@ -170,7 +169,7 @@ impl Digits {
     }
 }
 
-/// A sort of so many keys, and where things are in its state.
+/// The passes of a sort of `n` keys, and the layout of its state.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     n: u32,
@@ -206,7 +205,7 @@ impl Layout {
     }
 
     fn pass(&self, index: u32, flags: u32) -> Pass {
-        // For n < 2^31 the state has less than 2^29 words.
+        // For n < 2^31 the state has fewer than 2^29 words.
         Pass {
             n: self.n,
             index,
@@ -238,13 +237,13 @@ impl Layout {
     }
 }
 
-/// The input of a sort between two sets of buffers.
+/// Properties of the input of a sort between two sets of buffers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wishes {
     /// The values are the indices of the keys: the first values are not read.
     pub(crate) indices: bool,
-    /// The state is cleared ([`GeometryKernels::clear`]) and the digits are counted already: by a kernel that has
-    /// added every key to `geom::sort::DigitCounts` and flushed them.
+    /// The state is cleared ([`GeometryKernels::clear`]) and has the digit counts: a kernel has added every key to
+    /// `geom::sort::DigitCounts` and flushed them.
     pub(crate) counted: bool,
 }
 
@@ -266,8 +265,8 @@ impl<K: RadixKey> Buffers<'_, K> {
     }
 }
 
-/// Calls `sort` with the keys and values of `n` pairs, two buffers of each, and the sort's state: parts of `memory`
-/// that lie one after the other in this order.
+/// Calls `sort` with the keys and values of `n` pairs, two buffers of each, and the sort's state: consecutive parts
+/// of `memory` in this order.
 pub(crate) fn with_pairs<K: RadixKey, R>(
     memory: &mut DeviceBuffer<u8>,
     (keys, values, state): (&[Range<usize>; 2], &[Range<usize>; 2], &Range<usize>),
@@ -294,14 +293,14 @@ fn of_type<T: Pod>(view: DeviceSliceMut<'_, u8>, bytes: usize) -> Result<DeviceS
     begin.cast_mut()
 }
 
-/// Where keys go, and their values if they have any.
+/// The target for keys, and for their values if they have any.
 pub(super) type Target<'a, K> = (DeviceSliceMut<'a, K>, Option<DeviceSliceMut<'a, u32>>);
 
-/// The null pointer, for what a kernel does not use.
+/// The null pointer, for unused parameters.
 const NULL: u64 = 0;
 
 impl GeometryKernels {
-    /// Returns the passes that sort pairs, loaded now if they were not before.
+    /// Returns the kernels that sort pairs, and loads them on first use.
     pub(crate) fn pairs<K: RadixKey>(&self) -> Result<Arc<Pairs<K>>> {
         self.kernels()
     }
@@ -316,8 +315,8 @@ impl GeometryKernels {
         layout.checked(state)?.slice_mut(..layout.words())?.fill(stream, 0)
     }
 
-    /// Sorts pairs from the first buffers to and fro between both. Gives the index of those with the
-    /// result: the number of passes modulo 2. The others have something else.
+    /// Sorts pairs back and forth between the two sets of buffers. Returns the index of the set with the result: the
+    /// number of passes modulo 2. The other set has unspecified contents.
     pub(crate) fn sort_buffers<K: RadixKey>(
         &self,
         stream: &Stream,
@@ -353,9 +352,9 @@ impl GeometryKernels {
         Ok(layout.digits.passes() % 2)
     }
 
-    /// Sorts pairs as [`sort_buffers`](Self::sort_buffers), without the passes in which all keys have the
-    /// same digit. The device finds these passes, so only the device has the place of the result: word [`RESULT_AT`] of
-    /// the state is the index of the buffers with it.
+    /// Sorts pairs like [`sort_buffers`](Self::sort_buffers), without the passes in which all keys have the same
+    /// digit. The device finds these passes, so only the device knows which set of buffers has the result: word
+    /// [`RESULT_AT`] of the state is its index.
     pub(crate) fn sort_buffers_planned<K: RadixKey>(
         &self,
         stream: &Stream,
@@ -383,7 +382,7 @@ impl GeometryKernels {
         Ok(())
     }
 
-    /// Sorts keys, with values if `to` has them, from one place to another through a third, which has as
+    /// Sorts keys, with values if `to` has them, from `from` to `to` through a third set of buffers, which has as
     /// many elements if there are two passes or more. `map` is the keys' map.
     pub(super) fn sort_apart<K: RadixKey>(
         &self,
@@ -401,7 +400,7 @@ impl GeometryKernels {
             let flags = if indices { PLACES } else { 0 }
                 | if first { map << MAP_IN } else { 0 }
                 | if last { map << MAP_OUT } else { 0 };
-            // The last pass ends in `to`, so each second one before it, too.
+            // The last pass writes to `to`, so every second pass before it does, too.
             let (target, other) =
                 if (passes - index) % 2 == 1 { (&mut to, &through) } else { (&mut through, &to) };
             let keys = if first { from.0 } else { other.0.as_slice() };
@@ -427,7 +426,7 @@ impl GeometryKernels {
         Ok(())
     }
 
-    /// Checks the buffers, clears the state and counts the digits, unless that is done.
+    /// Checks the buffers, clears the state and counts the digits, unless the caller did so.
     fn prepare<K: RadixKey>(
         &self,
         stream: &Stream,
@@ -452,11 +451,11 @@ impl GeometryKernels {
         map: u32,
     ) -> Result<()> {
         self.clear(stream, layout, state)?;
-        // As many blocks as there is work for, but not more than any device has room for: each of them
-        // adds to the same words at its end.
+        // The number of blocks is limited to what every device holds at once: each block adds to the same words at
+        // its end.
         let count = (layout.n as usize).div_ceil(COUNT_THREADS as usize * 8).min(512);
         let kernels = self.kernels::<Counts>()?;
-        // SAFETY: the digits are those of the layout, which was made for such keys.
+        // SAFETY: the digits are those of the layout, which was created for such keys.
         unsafe {
             kernels.count(
                 stream,

@@ -15,7 +15,7 @@ kernels! {
     // SAFETY: block b joins the elements of tile b that are below n, of which there is one at least, and writes
     // one number, at b. Every thread meets every barrier.
     unsafe in Source::REDUCE {
-        // Sums of signed integers are those of unsigned ones, bit for bit.
+        // The kernel for unsigned integers also adds signed ones: the sums have the same bits.
         safe fn add<T: Number in [
             u32 = "u32", i32 = "u32", u64 = "u64", i64 = "u64", f32 = "f32", f64 = "f64",
         ]>(elements: &[T], sums: &mut [T], n: u32)
@@ -32,8 +32,8 @@ kernels! {
 }
 of_source!(Reductions, Source::REDUCE);
 
-/// Numbers that [`Algorithms::sum`], [`Algorithms::min`] and [`Algorithms::max`] work on: `u32`, `i32`, `u64`, `i64`, `f32`,
-/// `f64`.
+/// Numbers that [`Algorithms::sum`], [`Algorithms::min`] and [`Algorithms::max`] accept: `u32`, `i32`, `u64`, `i64`,
+/// `f32`, `f64`.
 pub trait Number: Pod + Sealed {
     /// A value that is not less than any other.
     #[doc(hidden)]
@@ -81,11 +81,11 @@ impl Algorithms<'_> {
 
     /// Writes the sum of all elements to the one element of `sum`; 0 for no elements. Integers wrap around.
     ///
-    /// Floats are added in a fixed order, in their own precision, so that the sum has the same bits in every
-    /// run and on every device: of each 4096 elements in a row, 256 threads add each 256th, in order; then
-    /// the second half of the threads' sums is added to the first, and so on to one; the sums that this gives
-    /// are added in the same way. Subnormal numbers count. With a NaN among the elements, or infinities of
-    /// both signs, it is a NaN.
+    /// Floats are added in a fixed order, in their own precision, so that the sum has the same bits in every run and
+    /// on every device: of each 4096 consecutive elements, thread i of 256 adds elements i, i + 256, i + 512, ..., in
+    /// order. Then the second half of the threads' sums is added to the first, and so on until one is left. The
+    /// resulting sums are added in the same way. Subnormal numbers count. With a NaN among the elements, or
+    /// infinities of both signs, the sum is NaN.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if `sum` has not one element, from 2^31
@@ -149,7 +149,7 @@ impl Algorithms<'_> {
         })
     }
 
-    /// Joins the elements of each chunk, and what that gives again, until one is left.
+    /// Reduces the elements of each chunk, and the results in the same way, until one is left.
     fn reduce_chunks<T: Number>(
         &self,
         stream: &Stream,

@@ -66,8 +66,8 @@ scans! {
 impl Offset for u32 {}
 impl Offset for u64 {}
 
-/// Returns the words of 64 bits in the state of kernels whose blocks listen to the sums of those before them: one
-/// for tickets, two for each tile. See `device/geom/sort/chain.cuh`.
+/// Returns the 64-bit words in the state of kernels with decoupled look-back: one for tickets, two for each tile. See
+/// `device/geom/sort/chain.cuh`.
 fn chain_words(n: usize) -> usize {
     1 + 2 * n.div_ceil(TILE)
 }
@@ -77,7 +77,7 @@ pub(super) fn chain_bytes(n: usize) -> usize {
     scratch::bytes(chain_words(n), 8)
 }
 
-/// Its state, cleared.
+/// Returns the state of a scan, cleared.
 pub(super) fn chain_state<'a>(
     stream: &Stream,
     mut pieces: scratch::Pieces<'a>,
@@ -89,8 +89,7 @@ pub(super) fn chain_state<'a>(
 }
 
 impl Algorithms<'_> {
-    /// Returns the bytes of scratch that a scan of `n` elements needs, and [`offsets`](Self::offsets) of as many
-    /// counts.
+    /// Returns the bytes of scratch that a scan of `n` elements, or [`offsets`](Self::offsets) of `n` counts, needs.
     #[must_use]
     pub fn scan_scratch(n: usize) -> usize {
         chain_bytes(n)
@@ -137,9 +136,9 @@ impl Algorithms<'_> {
         self.scan_words(stream, from, to, (inclusive, false))
     }
 
-    /// Computes where lists begin that are stored one after the other: `offsets[i]` becomes the sum of the counts
-    /// before the one at `i`, and the last of the `counts.len() + 1` the sum of all. As `u64` they are
-    /// exact; as `u32` they wrap around.
+    /// Computes the starts of consecutive lists: `offsets[i]` becomes the sum of the counts before the one at `i`,
+    /// and the last of the `counts.len() + 1` offsets the sum of all. As `u64` they are exact; as `u32` they wrap
+    /// around.
     ///
     /// # Errors
     /// As [`exclusive_scan`](Self::exclusive_scan), but there must be one offset more than counts.
@@ -164,7 +163,7 @@ impl Algorithms<'_> {
         })
     }
 
-    /// `to` has as many elements as `from`, and one more for the `total`.
+    /// Scans words. `to` has as many elements as `from`, and one more for the `total`.
     fn scan_words<W: Pod>(
         &self,
         stream: &Stream,
@@ -180,7 +179,7 @@ impl Algorithms<'_> {
         })
     }
 
-    /// Calls `run` with a number of elements and the cleared state of a scan of as many, if there are any.
+    /// Calls `run` with the number of elements and the cleared state of their scan, if there are any.
     fn chained(
         &self,
         stream: &Stream,

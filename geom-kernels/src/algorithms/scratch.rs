@@ -1,4 +1,4 @@
-//! Device memory that a call needs while it runs: from the pool, or the caller's.
+//! Scratch memory of a call: from the pool, or the caller's.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ pub(super) fn bytes(n: usize, size: usize) -> usize {
     n.saturating_mul(size).div_ceil(ALIGN).saturating_mul(ALIGN)
 }
 
-/// Where scratch comes from.
+/// The source of scratch memory.
 #[derive(Debug, Default)]
 pub(super) enum Source<'s> {
     #[default]
@@ -27,7 +27,7 @@ pub(super) enum Source<'s> {
 #[derive(Debug)]
 pub(super) struct Given<'s> {
     allocation: Arc<Allocation>,
-    /// Locked while a call is enqueued: between its kernels no other call may use it.
+    /// The lock is held while a call is enqueued: no other call may use the memory between its kernels.
     memory: Mutex<DeviceSliceMut<'s, u8>>,
 }
 
@@ -38,8 +38,8 @@ impl<'s> Source<'s> {
         Self::Given(Given { allocation, memory: Mutex::new(memory) })
     }
 
-    /// Runs one call with `bytes` bytes of scratch, in which no launch of a graph that uses `memory` comes
-    /// between two kernels.
+    /// Runs one call with `bytes` bytes of scratch memory. No launch of a graph that uses `memory` comes between two
+    /// of its kernels.
     pub(super) fn with<T>(
         &self,
         stream: &Stream,
@@ -57,13 +57,13 @@ impl<'s> Source<'s> {
         };
         let mut enqueue = Some(enqueue);
         loop {
-            // A graph that was recorded with this scratch may be launched by another thread. The graph lock
-            // comes before the lock of the memory: the caller may hold it already.
+            // A graph that was recorded with this memory may be launched by another thread. The graph lock comes
+            // before the lock of the memory: the caller may hold it already.
             let captured = allocation.is_captured();
             let done = enqueues(stream, memory.iter().chain([allocation])).run(|| {
                 let mut given = given.lock().unwrap_or_else(PoisonError::into_inner);
                 if !captured && allocation.is_captured() {
-                    // Another thread has recorded a graph with it meanwhile: the graph lock is needed.
+                    // Another thread has recorded a graph with the memory meanwhile, so the graph lock is needed.
                     return Ok(None);
                 }
                 if given.len() < bytes {

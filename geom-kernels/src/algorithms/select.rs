@@ -1,4 +1,4 @@
-//! Elements that are marked, one after the other.
+//! Selections: compaction of flagged elements.
 
 use bytemuck::Pod;
 use cuda_safe::{DeviceSlice, DeviceSliceMut, ReadView, Result, Stream, WriteView, kernels};
@@ -66,17 +66,17 @@ impl Algorithms<'_> {
         chain_bytes(n)
     }
 
-    /// Copies the elements whose flag is not 0 to the beginning of `selected`, in their order, and their
+    /// Copies the elements whose flag is not 0 to the beginning of `selected`, in their order, and writes their
     /// number to the one element of `number`.
     ///
-    /// `selected` may be too short for them. Then it is filled, and `number` is more than its length: `number` is
+    /// `selected` may be too short for them. Then it is filled, and `number` is greater than its length: `number` is
     /// always the count of all flags other than 0. If `selected` is longer than `number`, the rest of it is not
     /// written.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if there are not as many flags as elements or
-    /// `number` has not one element, from 2^31 elements on, and if the scratch given is too short; otherwise
-    /// the error that the driver returns.
+    /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if flags and elements differ in length or `number` does
+    /// not have one element, from 2^31 elements on, and if the scratch given is too short; otherwise if the driver
+    /// returns an error.
     pub fn select<'a, F: SelectFlag, T: Selectable>(
         &self,
         stream: &Stream,
@@ -92,8 +92,8 @@ impl Algorithms<'_> {
         self.select_words(stream, flags, from, to, number.write_view())
     }
 
-    /// Writes the indices of the flags that are not 0 to the beginning of `indices`, in their order, and their
-    /// number to the one element of `number`; as [`select`](Self::select) of 0, 1, 2, ...
+    /// Writes the indices of the flags that are not 0 to the beginning of `indices`, in their order, and their number
+    /// to the one element of `number`; like [`select`](Self::select) of 0, 1, 2, ...
     ///
     /// # Errors
     /// As [`select`](Self::select).
@@ -108,7 +108,7 @@ impl Algorithms<'_> {
         self.select_words(stream, flags, None, to, number.write_view())
     }
 
-    /// Selects from elements, of which there are as many as flags, or without them indices.
+    /// Selects from the elements, of which there are as many as flags, or without elements, from the indices.
     fn select_words<F: SelectFlag, W: Pod>(
         &self,
         stream: &Stream,
@@ -125,7 +125,7 @@ impl Algorithms<'_> {
             }
             let state = chain_state(stream, pieces, flags.len())?;
             let (kernels, launch) = (self.kernels.kernels::<Selects>()?, tiles(flags.len()));
-            // No more than n are written.
+            // At most n elements are written.
             let capacity = to.len().min(LIMIT) as u32;
             // SAFETY: the callers have checked that there are as many elements as flags; the number is one, and
             // the state was cleared above.

@@ -1,4 +1,4 @@
-//! Sorts between two sets of buffers, which have no public calls, on the software device.
+//! Tests of sorts between two sets of buffers, which have no public calls, on the software device.
 
 use cuda_safe::{Context, DeviceBuffer, Driver, Result, Stream};
 
@@ -12,7 +12,7 @@ fn random(n: usize) -> Vec<u64> {
     std::iter::repeat_with(|| rng.next()).take(n).collect()
 }
 
-/// Two buffers each for keys and values, the second ones full of garbage.
+/// Two buffers each for keys and values; the second ones hold garbage.
 struct Sorted<K> {
     keys: [DeviceBuffer<K>; 2],
     values: [DeviceBuffer<u32>; 2],
@@ -106,7 +106,7 @@ fn sorts_between_buffers_are_stable_however_they_are_made() -> Answer {
         check(on, &short, (3, 32), |key| u64::from(*key >> 3))?;
         check(on, &random, (0, 64), |key| *key)?;
     }
-    // Keys in which some digits are all the same: first, last, in the middle, all, all but one.
+    // Keys in which some digits are all equal: first, last, in the middle, all, all but one.
     let random = random(10_000);
     for mask in [0xff_ffff, 0xffff << 48, 0xff << 24, 0, 0xff_ff00_00ff_0000, 1 << 63] {
         let keys: Vec<u64> =

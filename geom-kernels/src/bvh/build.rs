@@ -1,4 +1,4 @@
-//! Building and refitting, whatever the boxes are made from.
+//! Builds and refits of a hierarchy, for any source of its boxes.
 
 use cuda_safe::{Error, LaunchConfig, Result, Stream, kernels};
 
@@ -14,13 +14,13 @@ use crate::lengths::{cover, cover_many};
 use crate::part::{Part, enqueues};
 use crate::preparation::Operation;
 
-/// Threads in a block of kernels whose threads wait for others: the sooner a block can end, the better.
+/// The block size of kernels whose threads wait for others: small blocks end sooner.
 const SMALL_BLOCK: u32 = 128;
 
-/// The most blocks that make nodes. A block without a node to make only waits for one.
+/// The most blocks that write nodes. A block without a node to write only waits for one.
 const MOST_COLLAPSE_BLOCKS: usize = 528;
 
-/// Values are the places of keys, whose digits are counted.
+/// The values are the indices of the keys, whose digits are counted.
 const COUNTED: Wishes = Wishes { indices: true, counted: true };
 
 kernels! {
@@ -28,10 +28,10 @@ kernels! {
     struct Build;
     // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks.
     unsafe in Source::BVH_BUILD {
-        /// Makes a key of each item, counts their digits in the sort's state, and writes the header.
+        /// Computes the key of each item, counts their digits in the sort's state, and writes the header.
         ///
         /// # Safety
-        /// There are `n` items and room for `n` keys. The build state has bounds, and that of the sort is cleared.
+        /// There are `n` items and room for `n` keys. The build state has bounds, and the sort's state is cleared.
         unsafe fn keys(
             items: Part<'_>,
             n: u32,
@@ -41,7 +41,7 @@ kernels! {
             sort_state: Part<'_>,
             header: Part<'_>,
         );
-        /// Makes the binary hierarchy of the sorted items.
+        /// Builds the binary hierarchy of the sorted items.
         ///
         /// # Safety
         /// There are `n` keys, items, and indices, which are those of items; `which` says in which of two buffers
@@ -59,11 +59,11 @@ kernels! {
             arrivals: Part<'_>,
             state: Part<'_>,
         );
-        /// Makes the nodes, and writes items in the order of leaves.
+        /// Writes the nodes, and the items in the order of leaves.
         ///
         /// # Safety
-        /// The children of binary nodes are nodes or items. There is room for `capacity` nodes, which is as many
-        /// as there may be, for a task for each, which is cleared, and for all items.
+        /// The children of binary nodes are nodes or items. There is room for `capacity` nodes, the most that there
+        /// may be, for a task for each, which is cleared, and for all items.
         unsafe fn collapse(
             binary: Part<'_>,
             state: Part<'_>,
@@ -82,7 +82,7 @@ kernels! {
     struct Clustering;
     // SAFETY: the kernel is unsafe: it names what its launches promise.
     unsafe in Source::BVH_CLUSTER {
-        /// Builds by nearness.
+        /// Builds the binary hierarchy by nearness.
         ///
         /// # Safety
         /// As `Build::radix`, with room for `n` clusters and heads.
@@ -104,23 +104,23 @@ kernels! {
 }
 of_source!(Clustering, Source::BVH_CLUSTER);
 
-/// A hierarchy, and what builds it.
+/// A hierarchy, and the settings of its builds.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(super) sort: Algorithms<'static>,
     pub(super) geometry: GeometryKernels,
     builder: BuildMode,
     pub(crate) memory: Memory,
-    /// How many boxes it was built from; 0 before it is built.
+    /// The number of boxes it was built from; 0 before it is built.
     pub(crate) length: usize,
     /// Whether a part of the last build or refit could not be enqueued: then queries are refused.
     pub(crate) broken: bool,
 }
 
 impl Tree {
-    /// Creates a hierarchy without items, with room for `capacity` boxes and `extra` bytes. It loads the kernels of
-    /// builds, so that they may be recorded. `keeps_boxes`: with room for the boxes of single items, which the caller
-    /// writes.
+    /// Creates a hierarchy without items, with room for `capacity` boxes and `extra` bytes. Loads the kernels of
+    /// builds, so that these may be recorded. With `keeps_boxes`, it has room for the boxes of single items, which
+    /// the caller writes.
     pub(crate) fn new(
         stream: &Stream,
         geometry: &GeometryKernels,
@@ -135,13 +135,13 @@ impl Tree {
         Ok(Self { sort, geometry, builder, memory, length: 0, broken: false })
     }
 
-    /// Builds it from `n` boxes.
+    /// Builds the hierarchy from `n` boxes.
     ///
-    /// `bound` launches a kernel that calls `geom::bvh::bound`: it is given the launch, `n`, the items
-    /// (`Cluster*`) and the state of the build (`BuildState*`).
+    /// `bound` launches a kernel that calls `geom::bvh::bound`, with the given launch, `n`, the items (`Cluster*`)
+    /// and the state of the build (`BuildState*`).
     ///
     /// # Errors
-    /// More boxes than there is room for; otherwise if the driver returns an error.
+    /// More boxes than the capacity; otherwise if the driver returns an error.
     ///
     /// # Safety
     /// `bound` launches such a kernel, which stays inside what it reads boxes from for items below `n`.
@@ -155,8 +155,8 @@ impl Tree {
         if n > capacity {
             return Err(Error::invalid(format!("{n} boxes, and room for {capacity}")));
         }
-        // Until all is enqueued, queries must find no items, and the lock keeps out a graph that builds the same
-        // hierarchy.
+        // Queries must find no items until the whole build is enqueued. The lock keeps out a graph that builds the
+        // same hierarchy.
         self.break_up();
         enqueues(stream, [self.memory.buffer().allocation()])
             .run(|| self.enqueue(stream, n, bound))?;
@@ -165,7 +165,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Enqueues a build as [`rebuild`](Self::rebuild) does, of at most as many boxes as there is room for.
+    /// Enqueues a build as [`rebuild`](Self::rebuild) does, of at most `capacity` boxes.
     fn enqueue(
         &self,
         stream: &Stream,
@@ -174,11 +174,11 @@ impl Tree {
     ) -> Result<()> {
         let (memory, kernels) = (&self.memory, self.geometry.kernels::<Build>()?);
         let (digits, most) = (digits(), most_nodes(n));
-        // Below 2^28.
+        // `n` is below 2^28.
         let length = n as u32;
         let layout = Layout::new::<u64>(n, digits)?;
         let mut scratch = Scratch::new(stream, n, &layout, self.builder)?;
-        // It writes a cluster for each item, and bounds.
+        // The kernel writes a cluster for each item, and the bounds.
         bound(cover_many(n), length, scratch.write(&scratch.items), scratch.write(&scratch.state))?;
         // SAFETY: there are as many items and keys, by `Scratch::new`, which clears the sort's state.
         unsafe {
@@ -196,8 +196,8 @@ impl Tree {
         }
         self.link(stream, &kernels, length, &scratch)?;
         let blocks = most.div_ceil(SMALL_BLOCK as usize).clamp(1, MOST_COLLAPSE_BLOCKS);
-        // SAFETY: `link` has made the binary nodes. At most `most` nodes are written, which are as many as there
-        // is room for at most, and as many tasks.
+        // SAFETY: `link` has written the binary nodes. At most `most` nodes are written, and there is room for as
+        // many nodes and tasks.
         unsafe {
             kernels.collapse(
                 stream,
@@ -213,7 +213,7 @@ impl Tree {
         }
     }
 
-    /// Makes the binary hierarchy of the sorted items.
+    /// Builds the binary hierarchy of the sorted items.
     fn link(&self, stream: &Stream, build: &Build, n: u32, scratch: &Scratch) -> Result<()> {
         let [keys0, keys1] = scratch.keys.each_ref().map(|keys| scratch.read(keys));
         let [first, second] = scratch.indices.each_ref().map(|places| scratch.read(places));
@@ -248,7 +248,7 @@ impl Tree {
         }
     }
 
-    /// Checks that it was built in full, from `n` items; `what` are those.
+    /// Fails unless the whole hierarchy was built, from `n` items; `what` names them.
     pub(crate) fn can_refit(&self, what: &str, n: usize) -> Result<()> {
         self.usable()?;
         if n != self.length {
@@ -260,20 +260,20 @@ impl Tree {
     }
 
     /// Returns the arguments of a kernel that calls `geom::bvh::refit`: a launch of four threads for each node that
-    /// there may be, as only the device knows how many there are; the hierarchy; and the number of boxes that it was
-    /// built from.
+    /// fits, as only the device knows how many there are; the hierarchy; and the number of boxes that it was built
+    /// from.
     pub(crate) fn refitted(&self) -> (LaunchConfig, RefittedArg<'_>, u32) {
         let launch = cover(4 * most_nodes(self.memory.capacity));
         (launch, self.memory.refitted(), self.length as u32)
     }
 
-    /// Refuses queries until a build has succeeded: a part of one could not be enqueued.
+    /// Makes queries fail until a build has succeeded: a part of one could not be enqueued.
     pub(crate) fn break_up(&mut self) {
         self.length = 0;
         self.broken = true;
     }
 
-    /// Refuses what was not built in full.
+    /// Fails unless the whole hierarchy was built.
     pub(crate) fn usable(&self) -> Result<()> {
         if self.broken {
             return Err(Error::invalid("the last build of the hierarchy has failed")

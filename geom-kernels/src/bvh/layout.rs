@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::Aabb;
 use crate::layout::device_repr;
 
-/// No node, no item: `geom::no_index`.
+/// The index of no node or item: `geom::no_index`.
 pub(crate) const NO_INDEX: u32 = u32::MAX;
 
 /// `geom::BvhNode`: a node with up to four children.
@@ -47,7 +47,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Of a hierarchy without items.
+    /// The header of a hierarchy without items.
     pub(crate) const EMPTY: Self =
         Self { bounds: Aabb::<f32>::EMPTY, nodes: 1, items: 0, skipped: 0, depth: 1 };
 }

@@ -1,4 +1,4 @@
-//! Batch calls: the items that overlap each of many queries, as numbers and as compressed sparse rows.
+//! Batch calls: the items that overlap each of many queries, as counts and as compressed sparse rows.
 
 use cuda_safe::{DeviceBuffer, Result, Stream, WriteView};
 
@@ -8,7 +8,7 @@ use crate::geometry::Source;
 use crate::part::Part;
 use crate::rows::{Find, Rows};
 
-/// Declares kernels that count and that list what overlaps queries, and more kernels of the same source.
+/// Declares kernels that count and that list the items that overlap queries, and more kernels of the same source.
 macro_rules! overlap_kernels {
     (
         $visibility:vis struct $name:ident in $source:expr, $prefix:literal, $view:ty;
@@ -52,7 +52,7 @@ overlap_kernels! {
     count_spheres, list_spheres;
     count_rays, list_rays;
     {
-        /// Writes where each query lies on a curve through the bounds in the header.
+        /// Writes the position of each query along a Morton curve through the bounds in the header.
         ///
         /// # Safety
         /// The queries are boxes or, if `boxes` is 0, spheres, and there is a key for each.
@@ -63,7 +63,7 @@ overlap_kernels! {
 /// The items that overlap each query, one list after the other.
 #[derive(Debug)]
 pub struct OverlapLists {
-    /// Where each list begins, and at the end how many items there are in all: one more than queries.
+    /// The start of each list, and at the end the number of all items: one more than queries.
     pub offsets: DeviceBuffer<u64>,
     /// The indices of the items: those of query i are `indices[offsets[i]..offsets[i + 1]]`, ascending.
     pub indices: DeviceBuffer<u32>,
@@ -122,8 +122,8 @@ impl Bvh {
         Ok(OverlapLists { offsets, indices })
     }
 
-    /// Works like [`overlap_lists`](Self::overlap_lists), but into memory of the caller's, without waiting: it can
-    /// be recorded in a graph.
+    /// Works like [`overlap_lists`](Self::overlap_lists), but writes to the caller's memory, without waiting. The
+    /// call can be recorded in a graph.
     ///
     /// `offsets` is always right: its last element is the number of items. If `indices` is shorter, items beyond its
     /// end are not written, and all others are; if it is longer, the rest is not written.

@@ -1,4 +1,4 @@
-//! The memory of a hierarchy, and the scratch of a build: one allocation each, with everything in it.
+//! The memory of a hierarchy, and the scratch memory of a build: one allocation each.
 
 use std::ops::Range;
 
@@ -14,17 +14,18 @@ use crate::Aabb;
 use crate::algorithms::{Buffers, Digits, Layout, RESULT_AT, with_pairs};
 use crate::part::{Part, Parts, scratch};
 
-/// Returns the digits of all 64 bits of a key: 63 bits of the Morton curve, and one that only skipped boxes have.
+/// Returns the digits of all 64 bits of a key: 63 bits of the Morton curve, and one that is set only for skipped
+/// boxes.
 pub(super) fn digits() -> Digits {
     Digits::new(0, u64::BITS)
 }
 
-/// Returns the most nodes that a hierarchy of so many items has: `device/geom/bvh/build_collapse.cuh` says why.
+/// Returns the most nodes of a hierarchy of `items` items: `device/geom/bvh/build_collapse.cuh` has the proof.
 pub(super) fn most_nodes(items: usize) -> usize {
     items / 3 + 1
 }
 
-/// A hierarchy's memory and where its parts lie.
+/// The memory of a hierarchy and the ranges of its parts.
 #[derive(Debug)]
 pub(crate) struct Memory {
     buffer: DeviceBuffer<u8>,
@@ -35,13 +36,13 @@ pub(crate) struct Memory {
     arrivals: Range<usize>,
     /// The box of each item, in the order of leaves; empty unless they are kept.
     pub(crate) boxes: Range<usize>,
-    /// The part of the structure that owns the hierarchy.
+    /// A part for the structure that owns the hierarchy.
     pub(crate) extra: Range<usize>,
 }
 
 impl Memory {
-    /// Allocates it on `stream`, with `extra` bytes of any contents, and writes a hierarchy without items.
-    /// `keeps_boxes`: with room for those of single items.
+    /// Allocates the memory on `stream`, with `extra` uninitialised bytes, and writes a hierarchy without items. With
+    /// `keeps_boxes`, it has room for the boxes of single items.
     pub(crate) fn new(
         stream: &Stream,
         capacity: usize,
@@ -115,7 +116,7 @@ unsafe impl KernelArg for RefittedArg<'_> {
             nodes: address(&memory.nodes),
             items: address(&memory.items),
             arrivals: address(&memory.arrivals),
-            // Below 2^28.
+            // The number is below 2^28.
             nodes_capacity: most_nodes(memory.capacity) as u32,
             items_capacity: memory.capacity as u32,
         }
@@ -131,17 +132,18 @@ unsafe impl KernelArg for RefittedArg<'_> {
 #[derive(Debug)]
 pub(super) struct Scratch {
     buffer: DeviceBuffer<u8>,
-    // Keys, and indices of items, before and after each pass of the sort: with its state in the order of `with_pairs`.
+    // Keys, and indices of items, before and after each pass of the sort; the sort's state follows, as `with_pairs`
+    // needs.
     pub(super) keys: [Range<usize>; 2],
     pub(super) indices: [Range<usize>; 2],
-    // From here to the tasks all must be zeros.
+    // The parts from here to the tasks must all be zero.
     pub(super) sort: Range<usize>,
     pub(super) state: Range<usize>,
     pub(super) arrivals: Range<usize>,
     pub(super) tasks: Range<usize>,
     pub(super) items: Range<usize>,
     pub(super) binary: Range<usize>,
-    // Lists of clusters and their heads, if they are built by nearness.
+    // Lists of clusters and their heads, for a build by nearness.
     pub(super) clusters: Range<usize>,
     pub(super) heads: Range<usize>,
 }

@@ -65,24 +65,24 @@ pub const MAX_BOXES: usize = (1 << 28) - 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum BuildMode {
-    /// In the least time, by the order of the boxes' centres along a curve: for what is built again each
-    /// time before few queries.
+    /// Builds in the least time, by the order of the boxes' centres along a Morton curve. For hierarchies that are
+    /// rebuilt before few queries.
     Fast,
-    /// Joins items by nearness, so that queries visit fewer nodes. The build takes several times as long.
+    /// Merges near items first, so that queries visit fewer nodes. The build takes several times as long.
     #[default]
     Quality,
 }
 
-/// How a hierarchy came out.
+/// A report on a built hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BvhReport {
-    /// The boxes in it.
+    /// The number of boxes in the hierarchy.
     pub items: usize,
-    /// The boxes that are not: empty, or not finite.
+    /// The number of skipped boxes: empty, or not finite.
     pub skipped: usize,
-    /// Its nodes: one at least.
+    /// The number of nodes, at least one.
     pub nodes: usize,
-    /// The most nodes on a way from the root to a leaf.
+    /// The largest number of nodes on a path from the root to a leaf.
     pub depth: usize,
     /// The box of all items, if there are any.
     pub bounds: Option<Aabb<f32>>,
@@ -99,7 +99,7 @@ kernels! {
         /// There is room for `n` items, and the state belongs to a build that has just begun.
         unsafe fn bound_boxes(boxes: &[Aabb<f32>], n: u32, items: Part<'_>, state: Part<'_>)
             where n <= boxes.len();
-        /// Reads boxes of items that are less than `n` alone, and stays below the capacities of nodes and items.
+        /// Reads the boxes of items below `n`, and stays below the capacities of nodes and items.
         ///
         /// # Safety
         /// `launch` comes from [`Tree::refitted`].
@@ -159,16 +159,15 @@ impl Bvh {
         builder: BuildMode,
     ) -> Result<Self> {
         let tree = Tree::new(stream, geometry, capacity, 0, builder, true)?;
-        // Loaded now: builds may be recorded.
+        // The kernels are loaded now, because builds may be recorded.
         geometry.prepare_kernels(&[Operation::tree(builder), Operation::BOXES])?;
         Ok(Self { tree })
     }
 
-    /// Builds it again from these boxes, in the memory that it has; it can be recorded in a graph.
+    /// Rebuilds the hierarchy from these boxes in its memory. The call can be recorded in a graph.
     ///
     /// # Errors
-    /// More boxes than there is room for, which leaves the hierarchy unchanged; otherwise if the driver returns an
-    /// error.
+    /// More boxes than the capacity, which leaves the hierarchy unchanged; otherwise if the driver returns an error.
     pub fn rebuild<'a>(
         &mut self,
         stream: &Stream,
@@ -176,7 +175,7 @@ impl Bvh {
     ) -> Result<()> {
         let (boxes, kernels) = (boxes.into(), self.tree.geometry.kernels::<Boxes>()?);
         enqueues(stream, [self.tree.memory.buffer().allocation(), boxes.allocation()]).run(|| {
-            // SAFETY: it reads a box for each item, and writes what a build gives it.
+            // SAFETY: the kernel reads a box for each item, and writes what a build gives it.
             unsafe {
                 self.tree.rebuild(stream, boxes.len(), |launch, n, items, state| {
                     kernels.bound_boxes(stream, launch, boxes, n, items, state)
@@ -190,12 +189,11 @@ impl Bvh {
         })
     }
 
-    /// Gives the items new boxes: the nodes of the hierarchy stay, and all boxes in it are updated. Far less work than
-    /// a build, but queries take longer the more items have moved relative to each other. It can be recorded in a
-    /// graph.
+    /// Gives the items new boxes: the hierarchy's structure stays, and all boxes in it are updated. This is far less
+    /// work than a build, but queries take longer the more items have moved relative to each other. The call can be
+    /// recorded in a graph.
     ///
-    /// Items that the build skipped stay skipped. A box that is now empty or not finite adds nothing to the leaf that
-    /// its item is in.
+    /// Items that the build skipped stay skipped. A box that is now empty or not finite adds nothing to its leaf.
     ///
     /// # Errors
     /// Another number of boxes than it was built from; otherwise if the driver returns an error.
@@ -224,7 +222,7 @@ impl Bvh {
     ) -> Result<()> {
         let memory = &self.tree.memory;
         let (header, items) = (memory.read(&memory.header), memory.read(&memory.items));
-        // Below 2^28.
+        // Both are below 2^28.
         let (n, capacity) = (boxes.len() as u32, memory.capacity as u32);
         let (launch, out) = (cover(memory.capacity), memory.write(&memory.boxes));
         // SAFETY: the memory has as many items and boxes.
@@ -239,7 +237,7 @@ impl Bvh {
         self.tree.report(stream)
     }
 
-    /// Returns how many boxes it was built from, those that were skipped included.
+    /// Returns the number of boxes that it was built from, including skipped ones.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tree.length
@@ -251,7 +249,7 @@ impl Bvh {
         self.tree.length == 0
     }
 
-    /// Returns how many boxes there is room for.
+    /// Returns the capacity in boxes.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.tree.memory.capacity

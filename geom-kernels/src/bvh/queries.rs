@@ -33,13 +33,13 @@ pub(crate) enum Kind {
 /// - by a sphere, if the square of the box's distance from the centre, of differences rounded to nearest,
 ///   is at most the square of the radius. A centre that is not finite, or beyond 2^60, finds nothing, nor does a radius
 ///   that is negative or NaN;
-/// - by a ray, if it meets the box, as `enters` of `geom/math/ray.cuh` says: never missed, and a ray that
-///   passes within some ulp of a box may meet it. Beyond what [`Ray`] says, one whose direction has no
-///   component of a magnitude of 2^-60 at least, or one above 2^60, finds nothing.
+/// - by a ray, if it meets the box, as defined by `enters` of `geom/math/ray.cuh`: no box is missed, and a ray that
+///   passes a box within some ulp may meet it. In addition to the conditions of [`Ray`], a ray whose largest
+///   direction component is not from 2^-60 to 2^60 in magnitude finds nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct BvhQueries<'a> {
     what: What<'a>,
-    /// Of spheres; 0 of others.
+    /// The radius of spheres; 0 for other queries.
     radius: f32,
     radii: Option<DeviceSlice<'a, f32>>,
     order: QueryOrder,
@@ -63,7 +63,8 @@ impl<'a> BvhQueries<'a> {
         Self::new(What::Boxes(boxes.into()))
     }
 
-    /// Spheres of one radius, which may be infinite; [`within_each`](Self::within_each) gives each its own.
+    /// Creates queries by spheres of one radius, which may be infinite; [`within_each`](Self::within_each) sets a
+    /// radius for each.
     #[must_use]
     pub fn spheres(centers: impl Into<Points<'a, f32>>, radius: f32) -> Self {
         Self::new(What::Spheres(centers.into())).within(radius)
@@ -75,25 +76,25 @@ impl<'a> BvhQueries<'a> {
         Self::new(What::Rays(rays.into()))
     }
 
-    /// Sets the radius of all spheres. Boxes and rays have none: a call refuses them.
+    /// Sets the radius of all spheres. Queries by boxes or rays with a radius are refused.
     #[must_use]
     pub fn within(self, radius: f32) -> Self {
         Self { radius, radii: None, ..self }
     }
 
-    /// Sets a radius for each sphere. Boxes and rays have none: a call refuses them.
+    /// Sets a radius for each sphere. Queries by boxes or rays with radii are refused.
     #[must_use]
     pub fn within_each(self, radii: impl Into<DeviceSlice<'a, f32>>) -> Self {
         Self { radius: 0.0, radii: Some(radii.into()), ..self }
     }
 
-    /// Sets the order in which boxes and spheres are worked on. Rays are taken as they are given.
+    /// Sets the order in which boxes and spheres are processed. Rays are processed in their order.
     #[must_use]
     pub fn order(self, order: QueryOrder) -> Self {
         Self { order, ..self }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of queries.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.what {
@@ -103,7 +104,7 @@ impl<'a> BvhQueries<'a> {
         }
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no queries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -114,7 +115,7 @@ impl<'a> BvhQueries<'a> {
         if n > MAX_POINTS {
             return Err(Error::invalid(format!("{n} queries; at most 2^30 are possible")));
         }
-        // Written so that a NaN is refused.
+        // A NaN fails this comparison, so it is refused.
         let is_radius = self.radius >= 0.0;
         if !is_radius {
             return Err(Error::invalid(format!("{:?} is no radius", self.radius)));
@@ -168,19 +169,19 @@ impl<'a> From<&'a DeviceBuffer<Ray>> for BvhQueries<'a> {
     }
 }
 
-/// Checked queries, and the order in which threads take them: `geom::bvh::Queries` to a kernel.
+/// Checked queries, and the order in which threads process them: `geom::bvh::Queries` to a kernel.
 #[derive(Debug)]
 pub(crate) struct Ordered<'a> {
     queries: &'a BvhQueries<'a>,
     order: Option<DeviceBuffer<u32>>,
 }
 
-/// Bits of the keys that queries are sorted by: `bvh::morton` in device/geom/bvh/order.cuh.
+/// The bits of the sort keys of queries: `bvh::morton` in device/geom/bvh/order.cuh.
 const KEY_BITS: u32 = 30;
 
 impl<'a> Ordered<'a> {
-    /// Checks the queries, and sorts them along a curve through the hierarchy's bounds if that pays. Rays
-    /// are taken as they are given.
+    /// Checks the queries, and sorts them along a Morton curve through the hierarchy's bounds if that pays. Rays keep
+    /// their order.
     pub(crate) fn new(stream: &Stream, tree: &Tree, queries: &'a BvhQueries<'a>) -> Result<Self> {
         queries.check()?;
         let (n, kind) = (queries.len(), queries.kind());
@@ -203,7 +204,7 @@ impl<'a> Ordered<'a> {
         self.queries.kind()
     }
 
-    /// Returns a launch with a thread for each query. (Without queries nothing is launched.)
+    /// Returns a launch with a thread for each query. (It launches nothing for no queries.)
     pub(crate) fn launch(&self) -> LaunchConfig {
         LaunchConfig::cover(self.queries.len(), BLOCK)
     }
@@ -229,7 +230,7 @@ unsafe impl KernelArg for &Ordered<'_> {
             component,
             radii: radii.map_or(0, |radii| radii.device_ptr()),
             radius: *radius,
-            // At most 2^30.
+            // The number is at most 2^30.
             length: self.queries.len() as u32,
             order: self.order.as_ref().map_or(0, DeviceBuffer::device_ptr),
         }

@@ -12,7 +12,7 @@ use crate::part::read;
 
 /// A hierarchy as an argument of a kernel, whose parameter is a `geom::Bvh` by value.
 ///
-/// It borrows the hierarchy, which so can't be built again before the launch is enqueued.
+/// It borrows the hierarchy, which therefore can't be rebuilt before the launch is enqueued.
 #[derive(Debug, Clone, Copy)]
 pub struct BvhView<'a> {
     tree: &'a Tree,
@@ -39,7 +39,7 @@ impl Tree {
             nodes: address(&memory.nodes),
             items: address(&memory.items),
             boxes: address(&memory.boxes),
-            // Below 2^28.
+            // The length is below 2^28.
             length: self.length as u32,
             unused: 0,
         }

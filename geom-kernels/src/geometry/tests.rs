@@ -68,14 +68,14 @@ unsafe extern "C" fn load(
     }
 }
 
-/// On the software device, with [`load`].
+/// Returns a context of the software device with [`load`].
 fn context() -> Result<Context> {
     let emulated = cuda_emu::resolver();
     let resolve = |name: &CStr| -> *const c_void {
         if name == c"cuLibraryLoadData" { load as Load as *const c_void } else { emulated(name) }
     };
-    // SAFETY: the functions are those of the software device, and one of the type that its name has. They last as long
-    // as the program.
+    // SAFETY: the functions are those of the software device, and one of the type that its name has. They last as
+    // long as the program.
     let sys = unsafe { cuda_safe::sys::Driver::from_resolver(&resolve) };
     Driver::from_sys(sys)?.device(0)?.context()
 }
@@ -103,7 +103,7 @@ fn a_module_that_the_driver_refuses_does_not_affect_the_others() -> Result<()> {
         assert!((0.7..=1.0).contains(&position[2]), "{position:?}");
     }
 
-    // The refusal is not kept: the next call asks the driver again.
+    // A refusal is not cached: the next call asks the driver again.
     REFUSES.store(false, Ordering::Relaxed);
     mesh.signed_distances(&stream, &queries, Sign::Normal, &mut distances)?;
     let distance = distances.to_vec(&stream)?[0];

@@ -1,4 +1,4 @@
-//! Batch calls: every query of an array at once.
+//! Batch calls: all queries of an array at once.
 
 use cuda_safe::{DeviceSliceMut, Error, Result, Stream, WriteView, kernels};
 
@@ -67,12 +67,12 @@ impl<T: Real> HashGrid<T> {
         self.count(stream, &prepared, &mut counts)
     }
 
-    /// Finds the `k` nearest points within the queries' radius, which may be infinite. They are in order of distance,
-    /// and points at equal distance in order of their index.
+    /// Finds the `k` nearest points within the queries' radius, which may be infinite, in order of distance. Points
+    /// at equal distance are in order of their index.
     ///
-    /// Query i's are `indices[k * i..k * (i + 1)]`, and so the squares of their distances. Where there
-    /// are fewer, the index is `u32::MAX` and the distance infinite. [`Pairs::Half`](super::Pairs::Half) makes no sense
-    /// here and is refused.
+    /// The results of query i are `indices[k * i..k * (i + 1)]`, and the squared distances have the same layout. If
+    /// there are fewer than `k`, the remaining indices are `u32::MAX` and the distances infinite.
+    /// [`Pairs::Half`](super::Pairs::Half) is refused.
     ///
     /// # Errors
     /// `k` is not from 1 to 128; an output of another length than `k` times the queries; otherwise as

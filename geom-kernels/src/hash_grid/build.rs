@@ -1,4 +1,4 @@
-//! Building: keys, sort, and what follows from the order.
+//! Builds of a grid: keys, their sort, and the data that follows from the order.
 
 use cuda_safe::{DeviceSlice, Error, KernelArg, Result, Stream, kernels};
 
@@ -69,11 +69,11 @@ kernels! {
 }
 of_source!(<T: Real> Unbounded<T>, source_of::<T>(Source::HASH_GRID_UNBOUNDED_F32, Source::HASH_GRID_UNBOUNDED_F64));
 
-/// Values are the places of keys, whose digits are counted.
+/// The values are the indices of the keys, whose digits are counted.
 pub(crate) const COUNTED: Wishes = Wishes { indices: true, counted: true };
 
 impl<T: Real> HashGrid<T> {
-    /// Makes room for a [`rebuild`](Self::rebuild) of `points` points, if there is less.
+    /// Reserves memory for a [`rebuild`](Self::rebuild) of `points` points.
     ///
     /// The contents of the grid are lost if it has to grow. The memory is freed in stream order.
     ///
@@ -91,10 +91,10 @@ impl<T: Real> HashGrid<T> {
 
     /// Builds a grid from these points, for queries of about this radius.
     ///
-    /// `radius` chooses the size of cells, and queries may have any other; one far from it takes
+    /// `radius` determines the size of cells. Queries may have any other radius; one that is much different takes
     /// longer. Points that are not finite are in no cell: they are left out and counted
-    /// ([`GridReport::left_out`](super::GridReport::left_out)). The grid has its own copy of the points, which
-    /// does not change with them before [`rebuild`](Self::rebuild). Stream-ordered; nothing is waited for.
+    /// ([`GridReport::left_out`](super::GridReport::left_out)). The grid copies the points, and follows their changes
+    /// only at a [`rebuild`](Self::rebuild). The build is stream-ordered, and the host does not wait.
     ///
     /// # Errors
     /// As [`new`](Self::new), [`reserve`](Self::reserve) and [`rebuild`](Self::rebuild).
@@ -111,8 +111,8 @@ impl<T: Real> HashGrid<T> {
         Ok(grid)
     }
 
-    /// Builds the grid again as [`build`](Self::build) does, in the memory that is reserved: nothing is allocated,
-    /// so it can be recorded in a graph.
+    /// Rebuilds the grid as [`build`](Self::build) does, in the reserved memory: nothing is allocated, so the call
+    /// can be recorded in a graph.
     ///
     /// # Errors
     /// A radius that is negative or not a number, more points than [reserved](Self::reserve), a grid with groups
@@ -134,7 +134,7 @@ impl<T: Real> HashGrid<T> {
     /// points of a group that the grid does not have are left out and counted.
     ///
     /// # Errors
-    /// As `rebuild`, but for groups; and if there are more or fewer groups than points.
+    /// As `rebuild`, except for groups; and if the number of groups differs from that of points.
     pub fn rebuild_grouped<'a>(
         &mut self,
         stream: &Stream,
@@ -152,7 +152,7 @@ impl<T: Real> HashGrid<T> {
         groups: Option<DeviceSlice<'_, u32>>,
         radius: T,
     ) -> Result<()> {
-        // Written so that a NaN is refused.
+        // A NaN fails this comparison, so it is refused.
         let is_radius = radius.wide() >= 0.0;
         if !is_radius {
             return Err(Error::invalid(format!("{radius:?} is no radius")));
@@ -163,8 +163,8 @@ impl<T: Real> HashGrid<T> {
             return Err(Error::invalid(format!("{n} points, and room for {reserved}"))
                 .with_hint("`reserve` makes room"));
         }
-        // Until all is enqueued, queries must find no points, and the lock keeps out a graph that builds the same grid
-        // or moves the points.
+        // Queries must find no points until the whole build is enqueued. The lock keeps out a graph that builds the
+        // same grid or moves the points.
         self.length = 0;
         let grid = self.memory.buffer().allocation();
         let memory = std::iter::once(grid).chain(points.allocations());
@@ -188,7 +188,7 @@ impl<T: Real> HashGrid<T> {
     ) -> Result<()> {
         let (memory, n) = (&mut self.memory, points.points.len());
         let (sort, kernels) = (&self.geometry, self.geometry.kernels::<Bounded<T>>()?);
-        // Keys up to `no_key`, the key of points that are left out.
+        // The largest key is `no_key`, that of points that are left out.
         let digits = Digits::new(0, bits_below(frame.no_key + 1));
         let layout = Layout::new::<u32>(n, digits)?;
         memory.with_pairs::<u32, _>(n, |_, state| sort.clear(stream, &layout, state))?;

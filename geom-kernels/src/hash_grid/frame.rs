@@ -1,4 +1,4 @@
-//! Where the cells of a grid with bounds lie: chosen on the host, which so knows how many bits a key has.
+//! The cells of a grid with bounds. The host chooses them, so that it knows how many bits a key has.
 
 use bytemuck::Zeroable;
 
@@ -6,15 +6,15 @@ use super::GridOptions;
 use super::layout::{DENSE, Header};
 use crate::real::Real;
 
-/// Cells are this many times shorter in x than the radius: they lie in runs, which so end nearer to the
-/// sphere, at the price of a larger table. Measured: bench/NOTES.md.
+/// Cells are this many times shorter in x than the radius. A query reads a run of cells along x, so short cells make
+/// the run end nearer to the sphere, at the cost of a larger table. Measured: bench/NOTES.md.
 pub(crate) const X_SPLIT: u32 = 6;
 
-/// The most cells in one direction: their numbers, and those of the next period, are an `int`'s.
+/// The most cells in one direction: their numbers, and those of the next period, fit in an `int`.
 const MOST_CELLS: f64 = 268_435_456.0;
 
-/// By how much of the extent of a box a point may lie outside its cell by rounding: 8 units in the last place,
-/// twice. See `Gap::squared` in device/geom/hash_grid/dense_runs.cuh.
+/// The part of a box's extent by which rounding may move a point outside its cell: 8 units in the last place, twice.
+/// See `Gap::squared` in device/geom/hash_grid/dense_runs.cuh.
 fn margin<T: Real>() -> f64 {
     8.0 * if size_of::<T>() == size_of::<f32>() { f32::EPSILON.into() } else { f64::EPSILON }
 }
@@ -27,7 +27,7 @@ pub(crate) fn bounded<T: Real>(
     capacity: u32,
 ) -> Header<T> {
     let extent: [f64; 3] = std::array::from_fn(|axis| {
-        // Finite: of two finite numbers in f64, and checked.
+        // The difference of two finite numbers may be infinite, so it is clamped.
         (upper[axis].wide() - lower[axis].wide()).clamp(0.0, f64::MAX)
     });
     let most = f64::from(capacity) / f64::from(options.groups);
@@ -57,9 +57,9 @@ pub(crate) fn bounded<T: Real>(
     header
 }
 
-/// Returns how many cells in each direction, and of which size: the radius's if there may be as many, else larger.
+/// Returns the number of cells in each direction and their size: the radius's, or larger if there would be too many.
 ///
-/// Not smaller than the radius in y and z: then three rows of cells hold all that is in reach. In periodic
+/// Cells are at least as large as the radius in y and z: then three rows of cells hold all neighbours. In periodic
 /// directions a whole number of them fills the extent.
 fn choose_cells(
     extent: [f64; 3],
@@ -67,7 +67,7 @@ fn choose_cells(
     radius: f64,
     most: f64,
 ) -> ([f64; 3], [f64; 3]) {
-    // Denormal sizes could not grow by a part of themselves.
+    // Subnormal sizes could not grow by a fraction of themselves.
     let least = f64::MIN_POSITIVE;
     let mut size = [radius / f64::from(X_SPLIT), radius, radius].map(|size| size.max(least));
     loop {
@@ -75,7 +75,7 @@ fn choose_cells(
         let cells: [f64; 3] = std::array::from_fn(|axis| {
             let fit = extent[axis] / size[axis];
             let fit = if periodic[axis] { fit.floor() } else { fit.ceil() };
-            // Not a number where both are 0: then one cell.
+            // The quotient is NaN where both are 0: then there is one cell.
             let cells = if fit > 1.0 { fit.min(MOST_CELLS) } else { 1.0 };
             if periodic[axis] || cells == MOST_CELLS {
                 fitted[axis] = extent[axis] / cells;
@@ -84,21 +84,21 @@ fn choose_cells(
         });
         let all: f64 = cells.iter().product();
         if all <= most.max(1.0) {
-            // Of an infinite size nothing could be computed; one cell is as large as one likes.
+            // A size must be finite to compute with; one cell may have any size.
             let finite = |axis: usize| fitted[axis].min(extent[axis].max(f64::MIN_POSITIVE) * 2.0);
             return (cells, std::array::from_fn(finite));
         }
-        // By as much as they are too many, in the directions that have several.
+        // Sizes grow by the excess of cells, in the directions with several cells.
         let several = cells.iter().filter(|cells| **cells > 1.0).count();
         let grow = (all / most.max(1.0)).powf(1.0 / several as f64).max(1.02);
         for axis in 0..3 {
-            // Grows from the effective size: a size of 0 would not grow.
+            // The effective size grows: a size of 0 would not.
             size[axis] = size[axis].max(extent[axis] / MOST_CELLS) * grow;
         }
     }
 }
 
-/// Returns how many bits a number below `count` has.
+/// Returns the number of bits of numbers below `count`.
 pub(crate) fn bits_below(count: u64) -> u32 {
     u64::BITS - count.saturating_sub(1).leading_zeros()
 }
@@ -132,13 +132,13 @@ mod tests {
                 assert!(all >= 1.0 && all <= most.max(1.0), "{extent:?} {radius}: {cells:?}");
                 for axis in 0..3 {
                     assert!(cells[axis] >= 1.0 && cells[axis].fract() == 0.0);
-                    // They fill the extent, but for rounding.
+                    // The cells fill the extent, up to rounding.
                     assert!(size[axis] * cells[axis] >= extent[axis] * (1.0 - 1e-12));
                     assert!(size[axis].is_finite() || extent[axis] > 1e300);
                 }
             }
         }
-        // Not far fewer than there may be.
+        // The number of cells is not much less than the limit.
         let all: f64 = choose_cells([1.0; 3], [false; 3], 1e-6, 1e6).0.iter().product();
         assert!(all > 5e5, "{all}");
     }

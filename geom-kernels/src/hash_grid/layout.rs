@@ -6,7 +6,7 @@ use cuda_safe::DeviceRepr;
 use crate::layout::device_repr;
 use crate::real::Real;
 
-/// How cells are found: `GridMode`.
+/// The kinds of lookup: `GridMode`.
 pub(crate) const DENSE: u32 = 0;
 pub(crate) const ROWS: u32 = 1;
 
@@ -35,9 +35,9 @@ pub(crate) struct Header<T> {
     pub(crate) bits: [u32; 3],
 }
 
-// SAFETY: numbers, of which all zeros are one.
+// SAFETY: numbers, for which all zeros are valid.
 unsafe impl<T: Real> Zeroable for Header<T> {}
-// SAFETY: numbers, of which any bits are one, and padding at most.
+// SAFETY: numbers, for which any bits are valid, and padding at most.
 unsafe impl<T: Real> AnyBitPattern for Header<T> {}
 // SAFETY: repr(C), and the fields of geom::GridHeader in the same order.
 unsafe impl<T: Real> DeviceRepr for Header<T> {}
@@ -96,9 +96,9 @@ const _: () = assert!(point_size::<f64>() == size_of::<GridPoint64>());
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C, align(16))]
 pub struct GridPoint32 {
-    /// Where it is; in a periodic box its image there. Not a number if it was left out.
+    /// The position; in a periodic box that of its image. NaN if the point was left out.
     pub position: [f32; 3],
-    /// Its place in the array that the grid was built from.
+    /// The index in the array that the grid was built from.
     pub index: u32,
 }
 
@@ -106,11 +106,11 @@ pub struct GridPoint32 {
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C, align(16))]
 pub struct GridPoint64 {
-    /// Where it is; in a periodic box its image there. Not a number if it was left out.
+    /// The position; in a periodic box that of its image. NaN if the point was left out.
     pub position: [f64; 3],
-    /// Its place in the array that the grid was built from.
+    /// The index in the array that the grid was built from.
     pub index: u32,
-    /// Nothing.
+    /// Padding.
     pub unused: u32,
 }
 

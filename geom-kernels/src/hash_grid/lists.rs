@@ -12,7 +12,7 @@ use crate::real::Real;
 /// The neighbours of each query, one list after the other.
 #[derive(Debug)]
 pub struct NeighborLists {
-    /// Where each list begins, and at the end how many neighbours there are in all: one more than queries.
+    /// The start of each list, and at the end the number of all neighbours: one more than queries.
     pub offsets: DeviceBuffer<u64>,
     /// The indices of the neighbours: those of query i are `indices[offsets[i]..offsets[i + 1]]`.
     pub indices: DeviceBuffer<u32>,
@@ -38,14 +38,14 @@ impl<T: Real> HashGrid<T> {
         let total = total.first().copied().unwrap_or(0);
         let total = usize::try_from(total)
             .map_err(|_| Error::invalid(format!("{total} neighbours are too many to list")))?;
-        // As many are written as were counted, unless a graph that another thread launches rebuilds the grid in
-        // between.
+        // The buffer is zeroed, because fewer may be written than were counted if a graph that another thread
+        // launches rebuilds the grid in between.
         let mut indices = DeviceBuffer::<u32>::zeroed(stream, total)?;
         self.write_indices(stream, &prepared, offsets.as_slice(), indices.as_slice_mut())?;
         Ok(NeighborLists { offsets, indices })
     }
 
-    /// Works like [`neighbor_lists`](Self::neighbor_lists), but into memory of the caller's, without waiting.
+    /// Works like [`neighbor_lists`](Self::neighbor_lists), but writes to the caller's memory, without waiting.
     ///
     /// `offsets` is always right: its last element is the number of neighbours. If `indices` is shorter, neighbours
     /// beyond its end are not written, and all others are; if it is longer, the rest is not written.
@@ -61,11 +61,11 @@ impl<T: Real> HashGrid<T> {
         indices: impl WriteView<'a, u32>,
     ) -> Result<()> {
         let n = queries.check(self)?;
-        // Both before the enqueues: these are calls of users' code.
+        // The views come before the enqueues, because they are calls of user code.
         let (mut offsets, indices) = (offsets.write_view(), indices.write_view());
         same_length("offsets", offsets.len(), n + 1)?;
         let prepared = self.prepare(stream, queries, n)?;
-        // Counted and listed in the same grid, and as the offsets say, also if graphs write to them.
+        // Both steps must see the same grid and offsets, even if graphs write to them.
         let grid = self.memory.buffer().allocation();
         enqueues(stream, [grid, offsets.allocation()]).run(|| {
             self.write_offsets(stream, &prepared, n, offsets.reborrow())?;
@@ -80,7 +80,7 @@ impl<T: Real> HashGrid<T> {
         n: usize,
         offsets: DeviceSliceMut<'_, u64>,
     ) -> Result<()> {
-        // Queries that the grid does not have count nothing: see `OneQuery` in batch.cuh.
+        // The counts are zeroed, because queries beyond the grid's points write none: see `OneQuery` in batch.cuh.
         let mut counts = DeviceBuffer::<u32>::zeroed(stream, n)?;
         self.count(stream, prepared, &mut counts.as_slice_mut())?;
         self.geometry.algorithms().offsets(stream, &counts, offsets)

@@ -1,4 +1,4 @@
-//! The memory of a grid: one allocation with everything in it.
+//! The memory of a grid: one allocation.
 
 use std::ops::Range;
 
@@ -11,16 +11,16 @@ use crate::part::{Part, Parts, scratch};
 use crate::points::MAX_POINTS;
 use crate::real::Real;
 
-/// The sizes for which a grid has room.
+/// The capacity of a grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Capacity {
     pub(crate) points: usize,
-    /// Whether the host knows the bounds: then keys have 32 bits.
+    /// Whether the host knows the bounds; keys then have 32 bits.
     pub(crate) bounded: bool,
     pub(crate) groups: u32,
 }
 
-/// A grid's memory and where its parts lie.
+/// The memory of a grid and the ranges of its parts.
 #[derive(Debug)]
 pub(crate) struct Memory {
     buffer: DeviceBuffer<u8>,
@@ -29,7 +29,7 @@ pub(crate) struct Memory {
     pub(crate) points: Range<usize>,
     pub(crate) groups: Range<usize>,
     pub(crate) starts: Range<usize>,
-    /// Keys, and places of points, before and after each pass of the sort.
+    /// Keys, and indices of points, before and after each pass of the sort.
     pub(crate) keys: [Range<usize>; 2],
     pub(crate) indices: [Range<usize>; 2],
     pub(crate) table: Range<usize>,
@@ -38,19 +38,19 @@ pub(crate) struct Memory {
 }
 
 impl Capacity {
-    /// Returns the sizes for `points` points.
+    /// Returns the capacity for `points` points.
     pub(crate) fn new<T: Real>(options: &GridOptions<T>, points: usize) -> Self {
         Self { points, bounded: options.bounds.is_some(), groups: options.groups }
     }
 
-    /// Returns the most cells, of all groups: two for each point.
+    /// Returns the most cells of all groups: two for each point.
     pub(crate) fn cells(&self) -> u32 {
         let cells = self.points.saturating_mul(2).max(1024).max(self.groups as usize);
-        // Numbers of cells are 31 bits wide.
+        // Cell numbers have 31 bits.
         cells.min((1 << 31) - 2) as u32
     }
 
-    /// Returns the bytes of the sort's state, whatever bits the keys turn out to have.
+    /// Returns the size of the sort's state in bytes, for any number of key bits.
     fn sort(&self) -> Result<usize> {
         let mut words = 0;
         if self.bounded {
@@ -68,14 +68,14 @@ impl Capacity {
         if self.bounded { 4 } else { 8 }
     }
 
-    /// Returns the slots of the table of rows: a power of two, at most half of them used.
+    /// Returns the slots of the table of rows: a power of two, and at least twice the rows.
     pub(crate) fn slots(&self) -> usize {
         if self.bounded { 0 } else { self.points.max(16).next_power_of_two() * 2 }
     }
 }
 
 impl Memory {
-    /// Allocates it on `stream`. The header says that there are no points.
+    /// Allocates the memory on `stream`, with a header of no points.
     pub(crate) fn new<T: Real>(stream: &Stream, capacity: Capacity) -> Result<Self> {
         let n = capacity.points;
         if n > MAX_POINTS {
@@ -93,8 +93,8 @@ impl Memory {
         let sort = part(capacity.sort()?);
         let table = part(capacity.slots() * 4);
         let bounds = part(if capacity.bounded { 0 } else { 6 * 8 });
-        // SAFETY: every part but the header is written by a build
-        // before anything reads it, and until then the header says that there is nothing.
+        // SAFETY: a build writes every part except the header before anything reads it, and until then the header
+        // says that there are no points.
         let mut buffer = unsafe { scratch::<u8>(stream, parts.end)? };
         buffer.slice_mut(header.clone())?.fill(stream, 0)?;
         Ok(Self {
@@ -135,7 +135,7 @@ impl Memory {
         with_pairs(&mut self.buffer, (&self.keys, &self.indices, &self.sort), n, sort)
     }
 
-    /// Makes the bounds those of no points.
+    /// Resets the bounds to those of no points.
     pub(crate) fn clear_bounds(&mut self, stream: &Stream) -> Result<()> {
         self.buffer.slice_mut(self.bounds.clone())?.fill(stream, 0xff)
     }

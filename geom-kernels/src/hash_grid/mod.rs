@@ -16,19 +16,18 @@
 //! # Ok::<(), cuda_safe::Error>(())
 //! ```
 //!
-//! A point q is a neighbour of p within r if d² <= r², where d² = fma(dz, dz, fma(dy, dy, dx · dx)) and
-//! r² are rounded to nearest in the type of the coordinates. A point of the grid is its own neighbour
-//! unless the query says otherwise ([`Pairs`]). Neighbours come in cell order: by rows of cells (z, then y),
-//! in a row by x, in a cell by index; in a grid with hashed rows, a query that reaches more rows than there
-//! are points takes them in the order of the hashes. All of it is the same on every run and every device.
+//! A point q is a neighbour of p within r if d² <= r², where d² = fma(dz, dz, fma(dy, dy, dx · dx)) and r² are
+//! rounded to nearest in the type of the coordinates. A point of the grid is its own neighbour by default
+//! ([`Pairs`]). Neighbours come in cell order: by rows of cells (z, then y), in a row by x, in a cell by index. In a
+//! grid with hashed rows, a query that reaches more rows than there are points visits rows in the order of their
+//! hashes. The order is the same on every run and every device.
 //!
 //! # Which grid
-//! With [bounds](GridOptions::bounds), cells are numbered within them, and a table has the first point of
-//! each: that is the fastest grid where points fill the bounds. Points may lie outside; many that do
-//! share the cells at the border, which makes them slow, not wrong. Without bounds the device finds the
-//! extent of the points at each build: as long as cells of the radius's size are not many more than
-//! points it makes the same table, else rows of cells are found by hashing, in whatever extent, and
-//! compared exactly.
+//! With [bounds](GridOptions::bounds), cells are numbered within them, and a table has the first point of each cell:
+//! this is fastest if points fill the bounds. Points outside share the cells at the border, so many such points are
+//! slow, but found correctly. Without bounds the device finds the extent of the points at each build. It makes the
+//! same table while cells of the radius's size are not many more than points; otherwise rows of cells are found by
+//! hashing, in any extent, and compared exactly.
 //!
 //! # Your own kernels
 //! Use `#include <geom/hash_grid.cuh>` ([`program`](crate::program)) and a parameter `geom::HashGrid<float>`,
@@ -76,7 +75,7 @@ pub struct GridOptions<T> {
 }
 
 impl<T> Default for GridOptions<T> {
-    /// Without bounds, not periodic, all points in one group.
+    /// Returns options without bounds, not periodic, with all points in one group.
     fn default() -> Self {
         Self { bounds: None, periodic: [false; 3], groups: 1 }
     }
@@ -93,10 +92,10 @@ impl<T: Real> GridOptions<T> {
 
     /// Makes space periodic: it repeats in each direction with the period of the box from `lower` to `upper`.
     ///
-    /// Points and queries may lie anywhere; the grid keeps their images in the box, rounded as numbers of
-    /// its size are. Each point is a neighbour once at most, by its nearest image (the minimum image
-    /// convention), however large the radius is. Neighbours come in the order of cells around the query:
-    /// those of the image before the box first.
+    /// Points and queries may lie anywhere; the grid stores their images in the box, rounded as numbers of its size
+    /// are. Each point is a neighbour at most once, by its nearest image (the minimum image convention), however
+    /// large the radius is. Neighbours come in the order of cells around the query: those of the image before the box
+    /// first.
     #[must_use]
     pub fn periodic(self, lower: [T; 3], upper: [T; 3]) -> Self {
         self.periodic_in([true; 3], lower, upper)
@@ -111,7 +110,8 @@ impl<T: Real> GridOptions<T> {
         self
     }
 
-    /// Points belong to one of so many groups, numbered from 0, and queries see one group alone.
+    /// Sets the number of groups. Each point belongs to a group, numbered from 0, and a query finds points of one
+    /// group only.
     #[must_use]
     pub fn groups(mut self, groups: u32) -> Self {
         self.groups = groups;
@@ -119,7 +119,7 @@ impl<T: Real> GridOptions<T> {
     }
 
     fn check(&self) -> Result<()> {
-        // A table entry for each group at least, and numbers of cells have 31 bits.
+        // Each group needs a table entry, and cell numbers have 31 bits.
         if self.groups == 0 || self.groups > 1 << 24 {
             return Err(Error::invalid(format!(
                 "{} groups; from 1 to 2^24 are possible",
@@ -133,7 +133,7 @@ impl<T: Real> GridOptions<T> {
             let (low, high) = (lower[axis].wide(), upper[axis].wide());
             let ordered = if self.periodic[axis] { low < high } else { low <= high };
             let extent = T::narrow(high - low).wide();
-            // The reciprocal of a period is needed.
+            // The kernels multiply by the reciprocal of a period.
             let inverse = if self.periodic[axis] { T::narrow(1.0 / extent).wide() } else { 0.0 };
             if !(ordered && extent.is_finite() && inverse.is_finite()) {
                 return Err(Error::invalid(format!(
@@ -145,12 +145,12 @@ impl<T: Real> GridOptions<T> {
     }
 }
 
-/// How a grid came out.
+/// A report on a built grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GridReport {
     /// The number of points in the grid.
     pub points: usize,
-    /// The points that are not: not finite, or of no group that the grid has.
+    /// The points that were left out: not finite, or of a group that the grid does not have.
     pub left_out: usize,
     /// How cells are found.
     pub lookup: Lookup,
@@ -160,30 +160,31 @@ pub struct GridReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lookup {
-    /// By a table of all cells: as many as these in x, y and z.
+    /// By a table of all cells, with their numbers in x, y and z.
     Table([u32; 3]),
     /// By a hash table of rows of cells, whose keys name them exactly.
     Rows,
-    /// The same where keys have too few bits for that: hashed, and then compared exactly.
+    /// By a hash table of rows whose keys are hashes, followed by an exact comparison: keys have too few bits for the
+    /// rows.
     HashedRows,
 }
 
 /// A hash grid of points with coordinates of type `T`.
 ///
-/// It owns its memory, in which it can be built again and again: about 40 bytes for each point of f32 with
-/// bounds and 64 without, 56 and 80 of f64 ([`HashGrid::size_bytes`]).
+/// It owns its memory, in which it can be rebuilt: with `f32`, about 40 bytes for each point with bounds and 64
+/// without; with `f64`, 56 and 80 ([`HashGrid::size_bytes`]).
 #[derive(Debug)]
 pub struct HashGrid<T: Real> {
     geometry: GeometryKernels,
     options: GridOptions<T>,
     memory: Memory,
-    /// How many points it was built from; 0 before it is built.
+    /// The number of points it was built from; 0 before it is built.
     length: usize,
 }
 
 impl<T: Real> HashGrid<T> {
-    /// Creates a grid without points: [`reserve`](Self::reserve) makes room for some, and [`rebuild`](Self::rebuild)
-    /// builds it from them.
+    /// Creates a grid without points: [`reserve`](Self::reserve) reserves memory, and [`rebuild`](Self::rebuild)
+    /// builds the grid.
     ///
     /// # Errors
     /// Bounds that are no box of finite extent (with volume, where periodic), or no groups; otherwise
@@ -196,7 +197,7 @@ impl<T: Real> HashGrid<T> {
         Self::with_room(stream, geometry, 0, options)
     }
 
-    /// One without points, and room for some.
+    /// Creates a grid without points, with this capacity.
     fn with_room(
         stream: &Stream,
         geometry: &GeometryKernels,
@@ -205,7 +206,7 @@ impl<T: Real> HashGrid<T> {
     ) -> Result<Self> {
         options.check()?;
         let capacity = Capacity::new(&options, points);
-        // Load the kernels of builds now: builds may be recorded. Queries load theirs later.
+        // The kernels of builds are loaded now, because builds may be recorded; queries load theirs later.
         geometry.prepare_kernels(&[match (capacity.bounded, size_of::<T>()) {
             (true, 4) => Operation::BOUNDED_GRID_F32,
             (true, _) => Operation::BOUNDED_GRID_F64,
@@ -216,13 +217,13 @@ impl<T: Real> HashGrid<T> {
         Ok(Self { geometry, options, memory, length: 0 })
     }
 
-    /// Returns what the grid was made for.
+    /// Returns the grid's options.
     #[must_use]
     pub fn options(&self) -> &GridOptions<T> {
         &self.options
     }
 
-    /// Returns how many points it was built from, those left out included.
+    /// Returns the number of points that it was built from, including those left out.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
@@ -234,7 +235,7 @@ impl<T: Real> HashGrid<T> {
         self.length == 0
     }
 
-    /// Returns how many points there is room for.
+    /// Returns the capacity in points.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.memory.capacity.points

@@ -1,4 +1,4 @@
-//! Queries: where neighbours are looked for, how far, and which count.
+//! Queries of neighbours: positions, radii, groups and pairs.
 
 use cuda_safe::{
     DeviceBuffer, DeviceSlice, Error, KernelArg, LaunchConfig, Result, Stream,
@@ -12,26 +12,26 @@ use crate::part::read;
 use crate::points::{MAX_POINTS, Points};
 use crate::real::Real;
 
-/// The pairs that count where queries are the grid's own points.
+/// The pairs that count if queries are the grid's own points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u32)]
 pub enum Pairs {
-    /// All of them; a point is its own neighbour.
+    /// All pairs; a point is its own neighbour.
     #[default]
     All = 0,
-    /// All but the point itself.
+    /// All pairs except of a point with itself.
     Others = 1,
-    /// Each pair once: those neighbours whose index is greater than the point's.
+    /// Each pair once: only neighbours whose index is greater than the point's.
     Half = 2,
 }
 
 /// Threads in a block of queries: measured, bench/NOTES.md.
 const QUERY_BLOCK: u32 = 128;
 
-/// From how many queries on sorting them pays.
+/// The number of queries from which on sorting them pays.
 const SORTED_FROM: usize = 32_768;
 
-/// Where neighbours are looked for and how far.
+/// The positions and radii of queries.
 ///
 /// A query that is not finite, with a radius that is negative or not a number, or with a group that the grid does not
 /// have, finds nothing.
@@ -48,9 +48,9 @@ pub struct GridQueries<'a, T: Real> {
 impl<'a, T: Real> GridQueries<'a, T> {
     /// Creates queries at the grid's own points, in the order in which it was built from them.
     ///
-    /// There are as many as [`HashGrid::len`] says, which knows the build that was enqueued or recorded last
-    /// by this program's calls. If a graph builds the grid from another number of points, queries beyond
-    /// either number have no result.
+    /// There are as many as [`HashGrid::len`] returns, which knows the build that this program enqueued or recorded
+    /// last. If a graph builds the grid from another number of points, queries beyond the smaller number have no
+    /// result.
     #[must_use]
     pub fn at_grid_points(radius: T) -> Self {
         Self {
@@ -97,10 +97,10 @@ impl<'a, T: Real> GridQueries<'a, T> {
         self
     }
 
-    /// Returns how many there are, once they have been checked.
+    /// Returns the number of queries, after checking them.
     pub(crate) fn check(&self, grid: &HashGrid<T>) -> Result<usize> {
         let n = self.points.map_or(grid.length, |points| points.len());
-        // Written so that a NaN is refused.
+        // A NaN fails this comparison, so it is refused.
         let is_radius = self.radii.is_some() || self.radius.wide() >= 0.0;
         if !is_radius {
             return Err(Error::invalid(format!("{:?} is no radius", self.radius)));
@@ -124,7 +124,7 @@ impl<'a, T: Real> GridQueries<'a, T> {
         Ok(n)
     }
 
-    /// Returns whether to sort them first.
+    /// Returns the points if they are to be sorted first.
     pub(crate) fn sorts(&self, grid: &HashGrid<T>) -> Option<Points<'a, T>> {
         let pays = match self.order {
             QueryOrder::Auto => self.points?.len() >= SORTED_FROM && grid.length > 0,
@@ -140,13 +140,13 @@ impl<'a, T: Real> GridQueries<'a, T> {
 pub(crate) struct Prepared<'a, T: Real> {
     grid: &'a HashGrid<T>,
     queries: &'a GridQueries<'a, T>,
-    /// Those that were sorted, in the grid's order; own ones lie in the grid.
+    /// The sorted queries, in the grid's order; the grid's own points are in the grid.
     sorted: Option<DeviceBuffer<u8>>,
     length: usize,
 }
 
 impl<T: Real> HashGrid<T> {
-    /// Sorts `n` queries if that pays; they have been checked.
+    /// Sorts `n` checked queries if that pays.
     pub(crate) fn prepare<'a>(
         &'a self,
         stream: &Stream,
@@ -162,7 +162,7 @@ impl<T: Real> HashGrid<T> {
 }
 
 impl<T: Real> Prepared<'_, T> {
-    /// Returns a launch with a thread for each query. (Without queries nothing is launched.)
+    /// Returns a launch with a thread for each query. (It launches nothing for no queries.)
     pub(crate) fn launch(&self) -> LaunchConfig {
         LaunchConfig::cover(self.length, QUERY_BLOCK)
     }
@@ -174,8 +174,8 @@ impl<T: Real> Prepared<'_, T> {
 
 // SAFETY: the kernels read the data of queries below `length`: points, in the memory that `Points` reports; radii and
 // groups, of which there are as many (`GridQueries::check`); sorted ones, of which there are as many
-// (`HashGrid::sort_queries`); or the grid's own, for as many of which it has room. The data of an index from `length`
-// on is not accessed: see `OneQuery` in batch.cuh.
+// (`HashGrid::sort_queries`); or the grid's own points, for as many of which it has room. The data of an index from
+// `length` on is not accessed: see `OneQuery` in batch.cuh.
 unsafe impl<T: Real> KernelArg for &Prepared<'_, T> {
     type Abi = RawQueries<T>;
     const TYPE: ArgType = ArgType::value::<RawQueries<T>>();

@@ -1,4 +1,4 @@
-//! Queries, sorted by the cells of a grid, so that neighbouring threads read the same points.
+//! Queries sorted by the cells of a grid, so that neighbouring threads read the same points.
 
 use bytemuck::Pod;
 use cuda_safe::{Access, DeviceBuffer, DeviceSlice, Result, Stream, kernels};
@@ -25,8 +25,8 @@ kernels! {
             header: Part<'_>, points: PointsArg<'_, T>, keys: &mut [u32], digits: Digits, state: &mut [u32],
         );
         /// # Safety
-        /// `first`, or `second` if `which` is there and not 0, has an index of a point for each, and `out` room
-        /// for a `geom::GridPoint` for each.
+        /// `first`, or `second` if `which` is there and not 0, has an index of a point for each, and `out` room for a
+        /// `geom::GridPoint` for each.
         unsafe fn order(
             points: PointsArg<'_, T>, which: Maybe<'_, u32>, first: &[u32], second: &[u32], out: Part<'_>,
         );
@@ -35,7 +35,7 @@ kernels! {
 of_source!(<T: Real> Order<T>, source_of::<T>(Source::HASH_GRID_ORDER_F32, Source::HASH_GRID_ORDER_F64));
 
 impl<T: Real> HashGrid<T> {
-    /// Returns the points, in the order of the cells that they are in, each with its index: `geom::GridPoint`s.
+    /// Returns the points with their indices (`geom::GridPoint`s), in the order of their cells.
     pub(crate) fn sort_queries(
         &self,
         stream: &Stream,
@@ -51,9 +51,9 @@ impl<T: Real> HashGrid<T> {
         let sort = &self.geometry;
         let order = sort.kernels::<Order<T>>()?;
         let header = || self.memory.read(&self.memory.header);
-        // Where the places are after the sort, and, if only the device knows, the sort's state.
+        // `at` is the buffer with the sorted indices; if only the device knows it, `state` is the sort's state.
         let (at, state) = if self.memory.capacity.bounded {
-            // As many cells as there may be: more bits than needed, but known here.
+            // The bits are those of the capacity in cells: more than needed, but known here.
             let bits = bits_below(u64::from(self.memory.capacity.cells()) + 1);
             let digits = Digits::new(0, bits);
             let layout = Layout::new::<u32>(n, digits)?;
@@ -113,9 +113,9 @@ impl<T: Real> HashGrid<T> {
     }
 }
 
-/// Returns memory of the stream, for what this module writes before it is read.
+/// Returns uninitialised memory, which this module writes before it is read.
 fn uninit<E: Pod>(stream: &Stream, len: usize) -> Result<DeviceBuffer<E>> {
-    // SAFETY: keys and places are written before the sort reads them, its state is cleared, and the points
-    // are written before they are given to anybody.
+    // SAFETY: keys and indices are written before the sort reads them, its state is cleared, and the points are
+    // written before any other code reads them.
     unsafe { scratch::<E>(stream, len) }
 }

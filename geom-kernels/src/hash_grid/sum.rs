@@ -1,4 +1,4 @@
-//! Sums over neighbours, of what a snippet of CUDA C++ says.
+//! Sums over neighbours, of terms that a snippet of CUDA C++ computes.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,14 +11,14 @@ use crate::headers::program;
 use crate::lengths::same_length;
 use crate::real::Real;
 
-/// A sum over the neighbours of each query, or anything else that goes through them once.
+/// A sum over the neighbours of each query, or any other loop over them.
 ///
-/// The snippet is a C++ statement, or several, that is run for each neighbour. It sees
-/// - `sum`, of the output's type, which begins as zeros and becomes the query's result;
+/// The snippet is one or more C++ statements that run for each neighbour, with these variables:
+/// - `sum`, of the output's type, which is initially zero and becomes the query's result;
 /// - `n`, the [`geom::Neighbor`](crate::headers): `n.position`, `n.delta` (the query less that),
 ///   `n.distance_squared`, `n.index`;
-/// - `x`, where the query is; `i`, its index; `r`, its radius;
-/// - `data`, whatever [`run_with`](Self::run_with) is given.
+/// - `x`, the query's position; `i`, its index; `r`, its radius;
+/// - `data`, the argument of [`run_with`](Self::run_with).
 ///
 /// Neighbours come in the same order on every run, so the sum has the same bits.
 ///
@@ -52,12 +52,13 @@ impl<T: Real, Out: Copy + 'static> NeighborSum<T, Out> {
     /// type of the data for `run_with`, if there is any.
     ///
     /// # Errors
-    /// [`ErrorKind::Compile`](cuda_safe::ErrorKind::Compile) with the compiler's log, which calls the
-    /// snippet so; otherwise an error of loading.
+    /// [`ErrorKind::Compile`](cuda_safe::ErrorKind::Compile) with the compiler's log, in which the file name of the
+    /// snippet is `snippet`; otherwise an error of loading.
     ///
     /// # Safety
-    /// `output` has the layout of `Out`, and any bytes that the snippet can make of a sum are an `Out`. The
-    /// snippet stays inside what `data` leads to, and does not race: it is run by a thread for each query.
+    /// `output` has the layout of `Out`, and any bytes that the snippet writes to a sum are a valid `Out`. The
+    /// snippet accesses only the memory that `data` leads to, and has no data races: one thread runs it for each
+    /// query.
     pub unsafe fn compile(
         geometry: &GeometryKernels,
         output: &str,
@@ -90,18 +91,18 @@ impl<T: Real, Out: Copy + 'static> NeighborSum<T, Out> {
             return Err(Error::invalid("the snippet was compiled with data")
                 .with_hint("`run_with` is given them"));
         }
-        // SAFETY: a number is nothing that leads anywhere.
+        // SAFETY: a number leads to no memory.
         unsafe { self.run_with(stream, grid, queries, 0u32, sums) }
     }
 
     /// Works like [`run`](Self::run), with data for the snippet.
     ///
     /// # Errors
-    /// As `run`; `data` is not what the snippet was compiled for, as far as that shows.
+    /// As `run`; `data` has another size than the type that the snippet was compiled for.
     ///
     /// # Safety
-    /// `data` is of the type that was given when the snippet was compiled, and holds, or leads to, as much
-    /// as the snippet reads and writes for these queries.
+    /// `data` has the type that was given when the snippet was compiled, and holds, or leads to, as much memory as
+    /// the snippet accesses for these queries.
     pub unsafe fn run_with<'b>(
         &self,
         stream: &Stream,
@@ -116,9 +117,9 @@ impl<T: Real, Out: Copy + 'static> NeighborSum<T, Out> {
         let prepared = grid.prepare(stream, queries, n)?;
         let (launch, pairs) = (prepared.launch(), prepared.pairs());
         let args = (grid.view(), &prepared, pairs, &mut sums, data);
-        // Not declared by `kernels!`: the text, and so the types of sums and data, are known at run time.
-        // SAFETY: each query writes the sum of its own index, if that is below n; the rest was promised
-        // when the snippet was compiled, and by the caller.
+        // SAFETY: each query writes the sum of its own index, if that is below n; the rest was promised when the
+        // snippet was compiled, and by the caller. `kernels!` can't declare the kernel, whose text and types are only
+        // known at run time.
         unsafe { self.kernel.launch(stream, launch, args) }
     }
 }

@@ -12,7 +12,7 @@ use crate::real::Real;
 
 /// A grid as an argument of a kernel, whose parameter is a `geom::HashGrid<float>` or `<double>` by value.
 ///
-/// It borrows the grid, which so can't be built again before the launch is enqueued.
+/// It borrows the grid, which therefore can't be rebuilt before the launch is enqueued.
 #[derive(Debug, Clone, Copy)]
 pub struct GridView<'a, T: Real> {
     grid: &'a HashGrid<T>,
@@ -33,7 +33,7 @@ impl<T: Real> HashGrid<T> {
             points: address(&memory.points),
             groups: address(&memory.groups),
             starts: address(&memory.starts),
-            // With bounds nothing looks for keys after the build.
+            // The keys are only used after the build in grids without bounds.
             keys: address(&memory.keys[0]),
             table: address(&memory.table),
             table_mask: memory.capacity.slots().saturating_sub(1) as u32,

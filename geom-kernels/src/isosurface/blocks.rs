@@ -13,15 +13,15 @@ use super::field::{Field, IndexToWorld, MOST_VALUES, Source};
 use super::layout::{RawBlockField, RawIndexMap};
 use crate::part::read;
 
-/// The numbers of a block.
+/// The values per block.
 const BLOCK: usize = 512;
 
-/// Words of a block: `device/geom/isosurface/blocks.cuh`.
+/// The words per block: `device/geom/isosurface/blocks.cuh`.
 const BLOCK_WORDS: usize = BLOCK / 32;
 
-/// A sparse field: blocks of 8 x 8 x 8 numbers that know their neighbours, as the leaves of a sparse volume.
+/// A sparse field: blocks of 8 x 8 x 8 values with their neighbours, like the leaves of a sparse volume.
 ///
-/// Values outside of all blocks are unknown: cells that need them have no faces, and the surface ends there. That alone
+/// Values outside of all blocks are unknown: cells that need them have no faces, and the surface ends there. This
 /// does not count as [not finite](super::Counts::not_finite). Vertices and faces are in the order of blocks.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockField<'a> {
@@ -36,14 +36,14 @@ impl<'a> BlockField<'a> {
     /// Creates a field of blocks. The values of block b begin at `values[b * stride]`: the value at (x, y, z) of the
     /// block is element 64 x + 8 y + z. `origins` are the indices of the blocks' first values, which `map` places in
     /// the world. In `neighbors`, element 9 (dx + 1) + 3 (dy + 1) + dz + 1 of a block is the number of the block at
-    /// (dx, dy, dz), each -1, 0 or 1. A number that is no block's, such as `u32::MAX`, means that there is none.
+    /// (dx, dy, dz), each -1, 0 or 1. An invalid number, such as `u32::MAX`, means that there is no block.
     ///
     /// Neighbours are not checked: if they contradict each other or the origins, faces are wrong, but nothing outside
     /// the buffers is read or written.
     ///
     /// # Errors
-    /// Another number of neighbours than of origins; a stride of less than 512; less values than blocks need,
-    /// or more than 2^32.
+    /// `neighbors` and `origins` differ in length; a stride of less than 512; fewer values than blocks need, or more
+    /// than 2^32.
     pub fn new(
         values: impl Into<DeviceSlice<'a, f32>>,
         stride: usize,
@@ -56,7 +56,7 @@ impl<'a> BlockField<'a> {
         if n != m {
             return Err(Error::invalid(format!("{m} times neighbours for {n} blocks")));
         }
-        // Where the last one ends.
+        // The values needed end after the last block.
         let needed = n.checked_sub(1).map_or(Some(0), |last| {
             last.checked_mul(stride).and_then(|begin| begin.checked_add(BLOCK))
         });
@@ -73,7 +73,7 @@ impl<'a> BlockField<'a> {
         }
     }
 
-    /// Of blocks that lie one behind the other, as many as there are elements of each.
+    /// Creates a field of contiguous blocks, whose arrays have matching lengths.
     pub(super) fn packed(
         values: DeviceSlice<'a, f32>,
         origins: DeviceSlice<'a, [i32; 3]>,
@@ -83,13 +83,13 @@ impl<'a> BlockField<'a> {
         Self { values, stride: BLOCK as u32, origins, neighbors, map }
     }
 
-    /// Returns the numbers.
+    /// Returns the values.
     #[must_use]
     pub fn values(&self) -> DeviceSlice<'a, f32> {
         self.values
     }
 
-    /// Returns how many blocks there are.
+    /// Returns the number of blocks.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.origins.len()
@@ -117,7 +117,7 @@ impl Source for BlockField<'_> {
         self.map.raw
     }
 
-    // Neighbours are the caller's.
+    // The neighbours come from the caller, unchecked.
     const CONSISTENT: bool = false;
 
     fn allocations(&self) -> [Arc<Allocation>; 3] {
@@ -142,7 +142,7 @@ unsafe impl KernelArg for BlockField<'_> {
             values: self.values.device_ptr(),
             origins: self.origins.device_ptr(),
             neighbors: self.neighbors.device_ptr(),
-            // At most 2^23.
+            // The number is at most 2^23.
             blocks: self.blocks() as u32,
             stride: self.stride,
             words: self.words() as u32,

@@ -1,4 +1,4 @@
-//! Batch calls.
+//! Batch calls that find surfaces.
 
 use bytemuck::Pod;
 use cuda_safe::{DeviceBuffer, DeviceSliceMut, Error, Result, Stream, WriteView};
@@ -12,8 +12,8 @@ use crate::preparation::Operation;
 
 /// Finds surfaces. See the [module](super).
 ///
-/// Scratch memory comes from the pool of the context while a call needs it: of a dense field, 24 bytes for each
-/// 32 numbers.
+/// Scratch memory comes from the pool of the context while a call needs it: for a dense field, 24 bytes per 32
+/// values.
 #[derive(Debug)]
 pub struct MarchingCubes {
     geometry: GeometryKernels,
@@ -25,7 +25,7 @@ impl MarchingCubes {
         &self.geometry
     }
 
-    /// Creates it for the context of `geometry`. Kernels are loaded on first use.
+    /// Creates the calls for the context of `geometry`. Kernels are loaded on first use.
     #[must_use]
     pub fn new(geometry: &GeometryKernels) -> Self {
         Self { geometry: geometry.clone() }
@@ -59,16 +59,16 @@ impl MarchingCubes {
         self.exactly(stream, field, iso, true)
     }
 
-    /// Works like [`extract`](Self::extract), but into memory of the caller's, without waiting: it can be recorded in a
-    /// graph.
+    /// Works like [`extract`](Self::extract), but writes to the caller's memory, without waiting. The call can be
+    /// recorded in a graph.
     ///
-    /// The counts are always right. Vertices and faces beyond the room are not written, and [`Counts::status`] returns
-    /// that; all others are written, so a face may name a vertex that had no room. If there is more room than needed,
-    /// the rest is not written.
+    /// The counts are always right. Vertices and faces beyond the capacities are not written, which
+    /// [`Counts::status`] reports; all others are written, so a face may name a vertex that was not written. If the
+    /// output is larger than needed, the rest is not written.
     ///
     /// # Errors
-    /// `iso` is not finite; not one element of counts; room for another number of normals than vertices;
-    /// otherwise if the driver returns an error.
+    /// `iso` is not finite; `counts` does not have one element; `normals` and `vertices` differ in length; otherwise
+    /// if the driver returns an error.
     pub fn extract_into<F: Field>(
         &self,
         stream: &Stream,
@@ -79,7 +79,7 @@ impl MarchingCubes {
         self.search_into(stream, stream, field, iso, &mut output).map(drop)
     }
 
-    /// The search that has found it, whose scratch is made on `home`. None if there is no cell.
+    /// Enqueues the search and its output, with scratch memory on `home`. Returns `None` if the field has no cell.
     pub(crate) fn search_into<'a, F: Field>(
         &'a self,
         stream: &Stream,
@@ -90,7 +90,7 @@ impl MarchingCubes {
     ) -> Result<Option<Search<'a, F>>> {
         output.check()?;
         self.prepare::<F>(output.has_normals())?;
-        // All passes see the same field and write the same surface, also if graphs write to them.
+        // All passes must see the same field and write the same surface, even if graphs write to them.
         let fields = field.allocations();
         enqueues(stream, fields.iter().chain(output.allocations())).run(|| {
             let capacities = output.capacities();
@@ -109,7 +109,7 @@ impl MarchingCubes {
     /// wait, and can be recorded in a graph.
     ///
     /// # Errors
-    /// `iso` is not finite; not one element of counts; otherwise if the driver returns an error.
+    /// `iso` is not finite; `counts` does not have one element; otherwise if the driver returns an error.
     pub fn count<'a, F: Field>(
         &self,
         stream: &Stream,
@@ -125,7 +125,7 @@ impl MarchingCubes {
         })
     }
 
-    /// Compiles the kernels at the same time.
+    /// Compiles the kernels in parallel.
     fn prepare<F: Field>(&self, with_normals: bool) -> Result<()> {
         self.geometry.prepare_kernels(&[match (F::Kind::DENSE, with_normals) {
             (true, false) => Operation::DENSE_SURFACE,
@@ -135,7 +135,8 @@ impl MarchingCubes {
         }])
     }
 
-    /// Counts; what finds the rest, unless there is no cell.
+    /// Enqueues the counting of vertices and faces. Returns the search, which can write them, or `None` if the field
+    /// has no cell.
     fn count_for<'a, F: Field>(
         &'a self,
         stream: &Stream,
@@ -170,8 +171,8 @@ impl MarchingCubes {
         let search = self.count_for(stream, stream, field, iso, [u32::MAX; 2], &mut view)?;
         let counts = on_device.to_vec(stream)?.first().copied().unwrap_or_default();
         let [vertices, faces] = counts.sizes()?;
-        // A graph that another thread launches may change the field after it was counted. Vertices lie
-        // elsewhere on their edges' lines then, or are NaN; there may be fewer faces.
+        // A graph that another thread launches may change the field after the count. Vertices then lie elsewhere on
+        // the lines of their edges, or are NaN, and there may be fewer faces.
         let shared = field.allocations().iter().any(|memory| memory.is_captured());
         let mut surface = TriangleBuffers {
             vertices: room(stream, vertices, shared)?,
@@ -193,13 +194,13 @@ impl MarchingCubes {
     }
 }
 
-/// Allocates memory that is written completely if no graph changes the field; zeros if a graph may, because the field
-/// is `shared`.
+/// Allocates memory that is written completely, unless a graph changes the field; if the field is `shared` with a
+/// graph, the memory is zeroed.
 fn room<T: Pod>(stream: &Stream, n: usize, shared: bool) -> Result<DeviceBuffer<T>> {
     if shared {
         return DeviceBuffer::zeroed(stream, n);
     }
-    // SAFETY: all of it is written: as many were counted, in a field that has not changed, and no other code has the
-    // scratch with the places.
+    // SAFETY: all of it is written: as many elements were counted, in a field that has not changed, and no other code
+    // has the scratch memory with the positions.
     unsafe { scratch(stream, n) }
 }

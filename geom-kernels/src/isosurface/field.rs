@@ -1,4 +1,4 @@
-//! Fields, and where they lie in the world.
+//! Fields, and their positions in the world.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::layout::{RawDenseField, RawIndexMap};
 use super::passes::Kind;
 use crate::part::read;
 
-/// The most numbers of a field: their places have 32 bits.
+/// The most values of a field: their indices have 32 bits.
 pub(super) const MOST_VALUES: usize = 1 << 32;
 
-/// Corners of a word: `device/geom/isosurface/types.cuh`.
+/// The corners per word: `device/geom/isosurface/types.cuh`.
 const WORD: usize = 32;
 
 /// The affine map from a field's indices to the world.
@@ -24,7 +24,7 @@ pub struct IndexToWorld {
 }
 
 impl Default for IndexToWorld {
-    /// Indices are positions.
+    /// Returns the identity: indices are positions.
     fn default() -> Self {
         let rows = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
         let normal_rows = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
@@ -36,7 +36,7 @@ impl IndexToWorld {
     /// Creates a map that places value (0, 0, 0) at `origin`; `spacing` has the distance of neighbours along each axis.
     ///
     /// # Errors
-    /// A number that is not finite; a spacing of 0.
+    /// A value that is not finite; a spacing of 0.
     pub fn new(origin: [f64; 3], spacing: [f64; 3]) -> Result<Self> {
         let ([x, y, z], [a, b, c]) = (origin, spacing);
         Self::affine([[a, 0.0, 0.0, x], [0.0, b, 0.0, y], [0.0, 0.0, c, z]])
@@ -46,14 +46,14 @@ impl IndexToWorld {
     /// is reversed.
     ///
     /// # Errors
-    /// A number that is not finite; a linear part without inverse.
+    /// A value that is not finite; a linear part without inverse.
     pub fn affine(rows: [[f64; 4]; 3]) -> Result<Self> {
         if !rows.iter().flatten().all(|x| x.is_finite()) {
             return Err(Error::invalid("a map from indices to the world that is not finite"));
         }
         let [a, b, c] = rows.map(|[x, y, z, _]| [x, y, z]);
         let determinant = dot(a, cross(b, c));
-        // Infinite or NaN if it overflows.
+        // The determinant is infinite or NaN if it overflows.
         if determinant == 0.0 || !determinant.is_finite() {
             let message = format!("a map from indices to the world of determinant {determinant}");
             return Err(Error::invalid(message));
@@ -67,7 +67,7 @@ impl IndexToWorld {
         Ok(Self { raw: RawIndexMap { rows, normal_rows, mirrored, unused: 0 } })
     }
 
-    /// Returns three rows of four: the last column is the translation.
+    /// Returns the matrix, three rows of four; the last column is the translation.
     #[must_use]
     pub fn rows(&self) -> [[f64; 4]; 3] {
         self.raw.rows
@@ -88,21 +88,21 @@ pub trait Field: Source {}
 /// The properties of a field that the passes need.
 #[doc(hidden)]
 pub trait Source {
-    /// Its kind, which says which kernels take it.
+    /// The kind, which selects the kernels.
     type Kind: Kind;
     /// The kernel argument.
     type Arg<'s>: KernelArg<Abi = Self::Kind>
     where
         Self: 's;
     fn arg(&self) -> Self::Arg<'_>;
-    /// Returns how many words of 32 corners it has; 0 if there is no cell. At most 2^31.
+    /// Returns the number of words of 32 corners, at most 2^31; 0 if there is no cell.
     fn words(&self) -> usize;
     fn map(&self) -> RawIndexMap;
-    /// Whether its words are consistent by construction: a word's reference to another is always valid.
+    /// Whether its words are consistent by construction: references between words are always valid.
     const CONSISTENT: bool;
-    /// Returns the memory that it is in.
+    /// Returns the memory of the field.
     fn allocations(&self) -> [Arc<Allocation>; 3];
-    /// Returns the memory that it is in, to be kept for an adjoint.
+    /// Returns the memory of the field for an adjoint.
     #[cfg(feature = "tape")]
     fn parts(&self) -> Parts<'_>;
 }
@@ -116,7 +116,7 @@ pub enum Parts<'a> {
     Blocks(super::BlockField<'a>),
 }
 
-/// Numbers at the points of a lattice, all in memory: that at (x, y, z) is element (x ny + y) nz + z.
+/// A dense field: the value at the lattice point (x, y, z) is element (x ny + y) nz + z.
 #[derive(Debug, Clone, Copy)]
 pub struct DenseField<'a> {
     values: DeviceSlice<'a, f32>,
@@ -125,10 +125,10 @@ pub struct DenseField<'a> {
 }
 
 impl<'a> DenseField<'a> {
-    /// Creates a field of `dims` = nx, ny and nz values. If one of them is less than 2 there is no surface.
+    /// Creates a field of `dims` = nx, ny and nz values. If one of them is less than 2, there is no surface.
     ///
     /// # Errors
-    /// Another number of values than nx ny nz; more than 2^32 of them.
+    /// Another number of values than nx ny nz; more than 2^32 values.
     pub fn new(
         values: impl Into<DeviceSlice<'a, f32>>,
         dims: [usize; 3],
@@ -145,12 +145,13 @@ impl<'a> DenseField<'a> {
             let message = format!("a field of {} values; at most 2^32 are possible", values.len());
             return Err(Error::invalid(message));
         }
-        // An extent that is too large is next to an extent 0 or to two extents 1: there is no cell.
+        // An extent beyond u32 becomes 0: such a field has another extent of 0 or two of 1, so there is no cell in
+        // any case.
         let dims = dims.map(|n| u32::try_from(n).unwrap_or(0));
         Ok(Self { values, dims, map })
     }
 
-    /// Returns the numbers.
+    /// Returns the values.
     #[must_use]
     pub fn values(&self) -> DeviceSlice<'a, f32> {
         self.values
@@ -162,7 +163,7 @@ impl<'a> DenseField<'a> {
         self.dims.map(|n| n as usize)
     }
 
-    /// Returns where it lies.
+    /// Returns the map to the world.
     #[must_use]
     pub fn map(&self) -> IndexToWorld {
         self.map
@@ -191,7 +192,7 @@ impl Source for DenseField<'_> {
         if nx < 2 || ny < 2 || nz < 2 {
             return 0;
         }
-        // At most half of the values.
+        // The number is at most half of the values.
         nx * ny * self.row_words()
     }
 

@@ -46,28 +46,28 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Of a fog, whose numbers are greater inside, faces look inwards.
+//! Density fields (larger inside) give faces that look inwards.
 //!
 //! # What comes out
-//! A number is inside if it is less than the surface's value. The mesh has one vertex on each edge of the
-//! lattice with one end inside and one not, where the linear function between them takes the value, in f64 from
-//! the end with the lower index on: (value - a) / (b - a). So no vertex is there twice, and cells agree on them.
+//! A value is inside if it is less than the surface's value `iso`. The mesh has one vertex on each edge of the
+//! lattice with one end inside and one outside, where the linear interpolation is `iso`: (iso - a) / (b - a) from the
+//! end with the lower index, in f64. So no vertex is duplicated, and neighbouring cells share theirs.
 //!
-//! Faces are counter-clockwise seen from where the numbers are greater: of a signed distance, from outside. Every
-//! edge of a face belongs to two faces, which run along it in opposite directions, but for edges on the border
-//! of the field, where the surface ends. To close it there, surround the field by numbers that are greater than
-//! the value. Where a number equals the value several vertices may lie in the same place; then some faces have
-//! no area, but edges are shared as anywhere else.
+//! Faces are counter-clockwise seen from the side of greater values: for a signed distance, from outside. Every edge
+//! of a face belongs to two faces, which run along it in opposite directions, except at the border of the field,
+//! where the surface ends. To close it there, surround the field by values greater than `iso`. Where a value equals
+//! `iso`, several vertices may have the same position; some faces then have no area, but their edges are shared like
+//! all others.
 //!
-//! Numbers that are not finite are unknown: cells with one have no faces, and edges with one no vertex, so the
-//! surface has holes there ([`Counts::not_finite`]), and vertices at their rims may be part of no face.
+//! Values that are not finite are unknown: their cells have no faces and their edges no vertices, so the surface has
+//! holes there ([`Counts::not_finite`]), and vertices at their rims may belong to no face.
 //!
 //! Vertices and faces have the same order and the same bits in every run and on every device.
 //!
 //! # Sources
-//! W. Lorensen, H. Cline, Marching Cubes, 1987; P. Ning, J. Bloomenthal, An Evaluation of Implicit Surface
-//! Tilers, 1993: faces of cells on which two opposite corners are inside, which decide whether there are holes;
-//! `geom/isosurface/cases.cuh` has the rule. D. Merrill, M. Garland, Single-pass Parallel Prefix Scan with Decoupled
+//! W. Lorensen, H. Cline, Marching Cubes, 1987; P. Ning, J. Bloomenthal, An Evaluation of Implicit Surface Tilers,
+//! 1993 (cell faces with two opposite corners inside, which decide whether there are holes;
+//! `geom/isosurface/cases.cuh` has the rule); D. Merrill, M. Garland, Single-pass Parallel Prefix Scan with Decoupled
 //! Look-back, 2016.
 
 mod blocks;

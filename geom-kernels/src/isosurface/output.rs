@@ -13,8 +13,8 @@ use super::layout::RawOutput;
 use crate::GeometryKernels;
 use crate::mesh::{Mesh, MeshOptions, TriangleMesh};
 
-/// How many vertices and faces a surface has, whether or not there was room for them.
-/// `geom::isosurface::Counts` of `geom/isosurface/types.cuh`.
+/// The number of vertices and faces of a surface, including those without room. `geom::isosurface::Counts` of
+/// `geom/isosurface/types.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct Counts {
@@ -22,7 +22,7 @@ pub struct Counts {
     pub vertices: u64,
     /// All faces.
     pub faces: u64,
-    /// Any of [`VERTICES_LEFT_OUT`](Self::VERTICES_LEFT_OUT), [`FACES_LEFT_OUT`](Self::FACES_LEFT_OUT),
+    /// A combination of [`VERTICES_LEFT_OUT`](Self::VERTICES_LEFT_OUT), [`FACES_LEFT_OUT`](Self::FACES_LEFT_OUT) and
     /// [`NOT_FINITE`](Self::NOT_FINITE).
     pub status: u64,
 }
@@ -32,7 +32,7 @@ impl Counts {
     pub const VERTICES_LEFT_OUT: u64 = 1;
     /// There was no room for all faces.
     pub const FACES_LEFT_OUT: u64 = 2;
-    /// Some number of the field is not finite.
+    /// Some value of the field is not finite.
     pub const NOT_FINITE: u64 = 4;
 
     /// Returns whether there was room for all vertices and faces.
@@ -41,13 +41,13 @@ impl Counts {
         self.status & (Self::VERTICES_LEFT_OUT | Self::FACES_LEFT_OUT) == 0
     }
 
-    /// Returns whether some number of the field is not finite, so that there may be holes.
+    /// Returns whether some value of the field is not finite, so that there may be holes.
     #[must_use]
     pub fn not_finite(&self) -> bool {
         self.status & Self::NOT_FINITE != 0
     }
 
-    /// Returns how many vertices and faces buffers are to have, if all of them have numbers.
+    /// Returns the lengths of buffers for all vertices and faces; fails if they can't all be indexed.
     pub(crate) fn sizes(&self) -> Result<[usize; 2]> {
         let Self { vertices, faces, .. } = *self;
         if vertices.max(faces) > u64::from(u32::MAX) {
@@ -71,7 +71,7 @@ pub struct TriangleBuffers {
     pub faces: DeviceBuffer<[u32; 3]>,
     /// The unit normal of each vertex, if they were asked for.
     pub normals: Option<DeviceBuffer<[f32; 3]>>,
-    /// How many there are; [`Counts::not_finite`] is not 0 if there may be holes.
+    /// The counts; [`Counts::not_finite`] returns `true` if there may be holes.
     pub counts: Counts,
 }
 
@@ -85,8 +85,8 @@ impl TriangleBuffers {
         Ok(TriangleMesh { points, faces: self.faces.to_vec(stream)? })
     }
 
-    /// Returns the surface as a mesh for queries, which owns the buffers. Its indices are in range and not checked, so
-    /// nothing is waited for.
+    /// Returns the surface as a mesh for queries, which owns the buffers. Its indices are in range and not checked,
+    /// so the host does not wait.
     ///
     /// # Errors
     /// As [`Mesh::build`].
@@ -100,7 +100,7 @@ impl TriangleBuffers {
     }
 }
 
-/// Memory of the caller's that a surface is written to: [`MarchingCubes::extract_into`].
+/// The caller's memory for a surface: [`MarchingCubes::extract_into`].
 ///
 /// [`MarchingCubes::extract_into`]: super::MarchingCubes::extract_into
 #[derive(Debug)]
@@ -112,8 +112,8 @@ pub struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Creates an output with room for as many vertices and faces as there are elements, and one element for their
-    /// numbers.
+    /// Creates an output with room for as many vertices and faces as the views have elements, and one element for
+    /// their counts.
     #[must_use]
     pub fn new(
         vertices: impl WriteView<'a, [f32; 3]>,
@@ -124,12 +124,12 @@ impl<'a> Output<'a> {
         Self { vertices, faces, normals: None, counts: counts.write_view() }
     }
 
-    /// Adds memory for the unit normal of each vertex, across the surface towards greater values. It must have as many
-    /// elements as there is room for vertices.
+    /// Adds memory for the unit normal of each vertex, which points to greater values. It must have as many elements
+    /// as `vertices`.
     ///
-    /// It is the direction of the field's gradient, interpolated linearly between the ends of the vertex's edge. At the
-    /// ends the gradient is from central differences, one-sided at the border and beside values that are not finite.
-    /// Zero where the gradient is zero.
+    /// The normal is the direction of the field's gradient, interpolated linearly between the ends of the vertex's
+    /// edge. At the ends the gradient is from central differences, one-sided at the border and beside values that are
+    /// not finite. It is zero where the gradient is zero.
     #[must_use]
     pub fn normals(mut self, normals: impl WriteView<'a, [f32; 3]>) -> Self {
         self.normals = Some(normals.write_view());
@@ -148,7 +148,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Returns how many vertices and faces there is room for. Beyond 2^32 - 1 none has a number.
+    /// Returns the capacities in vertices and faces. More than 2^32 - 1 can't be indexed.
     pub(crate) fn capacities(&self) -> [u32; 2] {
         let capacity = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         [capacity(self.vertices.len()), capacity(self.faces.len())]
@@ -158,7 +158,7 @@ impl<'a> Output<'a> {
         self.normals.is_some()
     }
 
-    /// Returns the allocations that it is in; one may be there more than once.
+    /// Returns the allocations of the output; one may occur more than once.
     pub(super) fn allocations(&self) -> [&Arc<Allocation>; 4] {
         let vertices = self.vertices.allocation();
         let normals = self.normals.as_ref().map_or(vertices, |normals| normals.allocation());
@@ -166,7 +166,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Checks that there is one element of counts.
+/// Checks that there is one element for counts.
 pub(super) fn one_count(counts: &DeviceSliceMut<'_, Counts>) -> Result<()> {
     match counts.len() {
         1 => Ok(()),

@@ -1,4 +1,4 @@
-//! The kernels of a surface, and the memory by which they pass things on: device/geom/isosurface.cuh.
+//! The kernels of a surface, and the memory that passes data between them: device/geom/isosurface.cuh.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::geometry::{GeometryKernels, Source, of_source};
 use crate::lengths::blocks;
 use crate::part::{Part, Parts, kept_scratch};
 
-/// Words of a tile, and threads of a block: `device/geom/isosurface/types.cuh`.
+/// The words of a tile, and the block size: `device/geom/isosurface/types.cuh`.
 const TILE: usize = 256;
 
-/// A kind of field, by what kernels are given of it.
+/// A kind of field: the kernel argument's type.
 #[doc(hidden)]
 pub trait Kind: DeviceRepr + 'static {
     /// Whether it is the kind of dense fields.
@@ -33,12 +33,12 @@ impl Kind for RawBlockField {
     const DENSE: bool = false;
 }
 
-/// Returns where the kernels of a kind of field are.
+/// Returns the source of the kernels for a kind of field.
 const fn source<K: Kind>() -> Source {
     if K::DENSE { Source::ISOSURFACE_DENSE } else { Source::ISOSURFACE_BLOCKS }
 }
 
-/// The output of `emit`: vertices and faces alone, or normals too.
+/// The output of `emit`: vertices and faces only, or also normals.
 struct Faces;
 struct Normals;
 
@@ -97,7 +97,7 @@ kernels! {
 }
 of_source!(<K: Kind> Passes<K>, source::<K>());
 
-/// The places of vertices: the output of `count`.
+/// The positions of vertices: the output of `count`.
 #[cfg(feature = "tape")]
 #[derive(Debug)]
 pub(crate) struct Found {
@@ -108,7 +108,7 @@ pub(crate) struct Found {
 
 #[cfg(feature = "tape")]
 impl Found {
-    /// Edges and tiles.
+    /// Returns the edges and tiles.
     pub(crate) fn parts(&self) -> [Part<'_>; 2] {
         [&self.edges, &self.tiles].map(|range| Part::of(&self.scratch, range.clone(), Access::Read))
     }
@@ -129,7 +129,8 @@ pub(crate) struct Search<'a, F: Field> {
 }
 
 impl<'a, F: Field> Search<'a, F> {
-    /// Of a field with cells. Its scratch is made on `home`, and the search is enqueued on `stream`.
+    /// Creates the search of a field with cells. Its scratch memory is allocated on `home`, and the search is
+    /// enqueued on `stream`.
     pub(super) fn new(
         stream: &Stream,
         home: &Stream,
@@ -146,12 +147,12 @@ impl<'a, F: Field> Search<'a, F> {
         let signs = parts.take::<Signs>(words);
         let edges = parts.take::<Edges>(words);
         let tiles_at = parts.take::<Tile>(tiles);
-        // The words of two chains: see `count` in device/geom/isosurface/count.cuh.
+        // The state has the words of two chains: see `count` in device/geom/isosurface/count.cuh.
         let state = parts.take::<u64>(2 * (1 + 2 * tiles));
-        // SAFETY: the passes read of it only what those before have written, or what is filled here.
+        // SAFETY: each pass reads only words that an earlier pass has written, or that are filled here.
         let mut scratch = unsafe { kept_scratch::<u8>(stream, home, parts.end)? };
         if !F::CONSISTENT {
-            // Faces may name edges of a tile that has none.
+            // The edges are cleared, because faces may refer to edges of a tile without any.
             scratch.slice_mut(edges.clone())?.fill(stream, 0)?;
         }
         Ok(Self { field, iso, passes, scratch, signs, edges, tiles: tiles_at, state, launch })

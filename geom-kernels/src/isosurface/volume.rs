@@ -71,27 +71,27 @@ kernels! {
 }
 of_source!(Kernels, geometry::Source::ISOSURFACE_VOLUME);
 
-/// The most blocks: their values are at most 2^32.
+/// The most blocks: their values number at most 2^32.
 const MOST_BLOCKS: usize = 1 << 23;
 
-/// The most blocks of threads that a launch has: each does what others would do.
+/// The most blocks of a launch; the kernels have grid-stride loops.
 pub(crate) const MOST_LAUNCHED: usize = 1 << 16;
 
-/// Blocks of 256 threads that go through a root, of a few entries in most volumes.
+/// The blocks of 256 threads that read a root, which has a few entries in most volumes.
 const ROOT_BLOCKS: u32 = 128;
 
-/// Blocks of 256 threads whose warps read 32 of the 32^3 entries of an upper node each.
+/// The blocks of 256 threads for an upper node: each warp reads 32 of its 32^3 entries.
 const BLOCKS_OF_UPPER: usize = 128;
 
-/// A sparse volume as a field, copied to separate memory: a [`BlockField`] of the volume's leaves and of the places
-/// beside them, with the values that lookups return there, including those of tiles and the background.
+/// A sparse volume as a field, copied to separate memory: a [`BlockField`] of the volume's leaves and their
+/// neighbours, with the values that lookups return there, including those of tiles and the background.
 ///
-/// So surfaces are closed, also where a leaf ends beside none, as fog does, and where tiles of different values
-/// meet. They end only where a number is [not finite](super::Counts::not_finite), and where
-/// [`is_complete`](Self::is_complete) says so.
+/// So surfaces are closed, also where a leaf of a density field has no neighbour, and where tiles of different values
+/// meet. They end only where a value is [not finite](super::Counts::not_finite), or if
+/// [`is_complete`](Self::is_complete) returns `false`.
 ///
-/// A block has 2 KB of values, and 120 bytes; level sets need about three blocks for each leaf. While one is made
-/// each leaf of the volume needs about 1 KB more.
+/// A block takes 2 KB of values and 120 bytes; level sets need about three blocks for each leaf. While a field is
+/// built, each leaf of the volume needs about 1 KB more.
 #[derive(Debug)]
 pub struct VolumeField {
     geometry: GeometryKernels,
@@ -103,13 +103,13 @@ pub struct VolumeField {
 }
 
 impl VolumeField {
-    /// Creates the field of a volume of `f32` or `f64`, whose values are rounded to f32. The volume's map gives its
-    /// place in the world. Waits for the numbers of blocks.
+    /// Creates the field of a volume of `f32` or `f64`, whose values are rounded to f32. The field has the volume's
+    /// map. Waits for the number of blocks.
     ///
     /// # Errors
-    /// A volume of other values; a map without inverse; more than 2^23 blocks; lists of 2^31 places or more, of
-    /// which each leaf makes 27; a stream that records; otherwise an error of loading the kernels, of
-    /// allocating or of the driver.
+    /// A volume of other values; a map without inverse; more than 2^23 blocks; 2^31 or more block positions, of which
+    /// each leaf contributes 27; a stream that records; otherwise an error of loading the kernels, of allocating or
+    /// of the driver.
     pub fn build(stream: &Stream, geometry: &GeometryKernels, volume: &Volume) -> Result<Self> {
         let wide = is_wide(volume)?;
         let field = if wide { Operation::FIELD_F64 } else { Operation::FIELD_F32 };
@@ -136,10 +136,10 @@ impl VolumeField {
         };
         if blocks != 0 {
             let (kernels, view) = (geometry.kernels::<Kernels>()?, topology.view::<Mask>()?);
-            // 27 times 2^23 at most.
+            // The number is at most 27 · 2^23.
             let (launch, n) = (cover(27 * blocks), blocks as u32);
             let (origins, neighbors) = (&mut field.origins, &mut field.neighbors);
-            // SAFETY: it has as many leaves.
+            // SAFETY: the volume has as many leaves.
             unsafe { kernels.link_blocks(stream, launch, view, n, origins, neighbors)? };
             field.update(stream, volume)?;
         }
@@ -169,18 +169,19 @@ impl VolumeField {
         kernels.fill_blocks(stream, launch, view, &self.origins, n, &mut self.values)
     }
 
-    /// Returns whether all places where the volume's values change are in the field, which so has all of its surfaces.
+    /// Returns whether the field covers all positions at which the volume's values change, so that it has all of its
+    /// surfaces.
     ///
-    /// It is not where two tiles of the root (4096^3 voxels) with different values are beside each other, or one
-    /// of them and the background outside of all nodes; and where a block would have coordinates that are not from
-    /// -2^23 to below 2^23, as those have beside a leaf at the end of that range. There surfaces may be missing or
-    /// open.
+    /// It does not where two adjacent tiles of the root (4096^3 voxels) have different values, or where such a tile
+    /// differs from the background outside of all nodes that is adjacent to it; nor where a block would have
+    /// coordinates outside of -2^23 to below 2^23, as the neighbours of a leaf at the end of that range. Surfaces may
+    /// be missing or open there.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.is_complete
     }
 
-    /// Returns how many blocks there are.
+    /// Returns the number of blocks.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.origins.len()
@@ -192,7 +193,7 @@ impl VolumeField {
         self.values.as_slice()
     }
 
-    /// Returns where it lies in the world.
+    /// Returns the map to the world.
     #[must_use]
     pub fn map(&self) -> IndexToWorld {
         self.map
@@ -230,7 +231,7 @@ impl Source for VolumeField {
         self.map.raw
     }
 
-    // Neighbours were found on the device, in memory of the field's own.
+    // The device has found the neighbours, in memory of the field.
     const CONSISTENT: bool = true;
 
     fn allocations(&self) -> [Arc<Allocation>; 3] {
@@ -253,7 +254,7 @@ pub(crate) fn is_wide(volume: &Volume) -> Result<bool> {
     }
 }
 
-/// A volume with a leaf for each block, and whether these are all that are needed.
+/// Returns a volume with a leaf for each block, and whether these are all the blocks that are needed.
 fn topology<T: VolumeValue>(
     stream: &Stream,
     geometry: &GeometryKernels,
@@ -268,8 +269,8 @@ fn topology<T: VolumeValue>(
     let places = usize::try_from(of_tiles).ok().and_then(|n| n.checked_add(of_leaves));
     let too_many = || Error::invalid(format!("{of_tiles} and {of_leaves} places of blocks"));
     let places = places.filter(|n| *n < 1 << 31).ok_or_else(too_many)?;
-    // Zeroed, because a graph that changes the volume at the same time may leave elements unwritten; 0 is a valid
-    // place.
+    // The list is zeroed, because a graph that changes the volume at the same time may leave elements unwritten; 0 is
+    // a valid position.
     let mut list = DeviceBuffer::<[i32; 3]>::zeroed(stream, places)?;
     if of_tiles != 0 {
         tiles.list_borders(stream, Some(list.slice_mut(of_leaves..)?))?;
@@ -290,7 +291,7 @@ struct Tiles<'a, T> {
     kernels: &'a Kernels,
     /// The entries of the root that have nodes.
     uppers: DeviceBuffer<u32>,
-    /// One.
+    /// One element.
     findings: DeviceBuffer<Findings>,
 }
 
@@ -315,7 +316,7 @@ impl<'a, T: VolumeValue> Tiles<'a, T> {
         Ok(self.findings.to_vec(stream)?.first().copied().unwrap_or_default())
     }
 
-    /// Lists the places of leaves where tiles of nodes differ, or counts them.
+    /// Lists the leaf positions at borders of differing tiles, or counts them.
     fn list_borders(
         &mut self,
         stream: &Stream,
@@ -334,7 +335,7 @@ impl<'a, T: VolumeValue> Tiles<'a, T> {
         let list = list.unwrap_or_else(|| none.as_slice_mut());
         let (room, volume) = (list.len() as u64, self.volume);
         let (uppers, findings) = (&self.uppers, &mut self.findings);
-        // SAFETY: blocks of 256 threads; the entries are those that `list_root` has left.
+        // SAFETY: blocks of 256 threads; `list_root` has written the entries.
         unsafe {
             self.kernels.tile_borders(stream, launch, volume, uppers, n, list, room, findings)?;
         }

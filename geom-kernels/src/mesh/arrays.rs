@@ -22,7 +22,7 @@ impl<T: Copy + 'static> Array<'_, T> {
         }
     }
 
-    /// Returns the elements to be changed, if they are owned.
+    /// Returns the elements for writing, if they are owned.
     pub fn as_slice_mut(&mut self) -> Option<DeviceSliceMut<'_, T>> {
         match self {
             Self::Owned(buffer) => Some(buffer.as_slice_mut()),

@@ -22,7 +22,7 @@ pub struct MeshOptions {
 }
 
 impl Default for MeshOptions {
-    /// Built for queries, without topology and winding numbers, and checked.
+    /// Returns options for queries: without topology and winding numbers, and with the check of indices.
     fn default() -> Self {
         Self { builder: BuildMode::Quality, topology: false, winding: false, check: true }
     }
@@ -52,8 +52,8 @@ impl MeshOptions {
         self
     }
 
-    /// Skips the check of indices, for which a build waits. Faces with an index that is out of range are then skipped,
-    /// as those with a vertex that is not finite are in any case.
+    /// Skips the check of indices, for which a build waits. Faces with an index out of range are then skipped, as
+    /// those with a vertex that is not finite always are.
     #[must_use]
     pub fn unchecked(mut self) -> Self {
         self.check = false;
@@ -69,7 +69,7 @@ pub(super) struct TopologyMemory {
     pub(super) closed: DeviceBuffer<u32>,
 }
 
-/// Changes of the hierarchy that a graph has recorded: until its first launch the hierarchy is as before.
+/// A change of the hierarchy that a graph has recorded: until its first launch the hierarchy is unchanged.
 #[cfg(feature = "tape")]
 #[derive(Debug, Clone, Copy)]
 struct Recorded {
@@ -80,8 +80,7 @@ struct Recorded {
 /// A triangle mesh on the device, with a hierarchy over its faces for queries. See the
 /// [module](super).
 ///
-/// Besides points and faces, which it owns or borrows, it holds about 120 bytes for each face
-/// ([`Mesh::size_bytes`]).
+/// Besides points and faces, which it owns or borrows, it needs about 120 bytes for each face ([`Mesh::size_bytes`]).
 #[derive(Debug)]
 pub struct Mesh<'a> {
     pub(super) tree: FaceTree,
@@ -133,7 +132,7 @@ impl<'a> Mesh<'a> {
         let (points, faces) = (points.into(), faces.into());
         let surface = Surface::new(points.as_slice(), faces.as_slice())?;
         let topology_kernels = Topology::new(geometry);
-        // All at once, for the sake of the time that compiling takes.
+        // The kernels are prepared together, because the driver compiles several in parallel.
         let operations = [
             Some(Operation::tree(options.builder)),
             Some(Operation::FACES),
@@ -172,9 +171,9 @@ impl<'a> Mesh<'a> {
         Ok(mesh)
     }
 
-    /// Builds the hierarchy again from the points and faces as they are now, in the memory that it has:
-    /// after [`points_mut`](Self::points_mut) or [`faces_mut`](Self::faces_mut). Nothing is checked: faces
-    /// with an index out of range are skipped. It can be recorded in a graph.
+    /// Rebuilds the hierarchy from the current points and faces in its memory, after [`points_mut`](Self::points_mut)
+    /// or [`faces_mut`](Self::faces_mut). Indices are not checked: faces with an index out of range are skipped. The
+    /// call can be recorded in a graph.
     ///
     /// # Errors
     /// If the driver returns an error.
@@ -192,7 +191,7 @@ impl<'a> Mesh<'a> {
         self.remake(stream, false, FaceTree::refit)
     }
 
-    /// Makes the hierarchy from the points and faces, and then what belongs to it.
+    /// Builds or refits the hierarchy, and then updates the data that depends on it.
     fn remake(
         &mut self,
         stream: &Stream,
@@ -214,13 +213,13 @@ impl<'a> Mesh<'a> {
         })
     }
 
-    /// Enqueues that no launch of a graph on the same hierarchy, points or faces interrupts.
+    /// Groups enqueues so that no launch of a graph on the same hierarchy, points or faces comes between them.
     fn enqueues<'s>(&self, stream: &'s Stream) -> Enqueues<'s> {
         let tree = self.tree.tree().memory.buffer().allocation();
         enqueues(stream, [tree, self.points().allocation(), self.faces().allocation()])
     }
 
-    /// The data that depends on the tree is updated after it.
+    /// Updates the data that depends on the hierarchy.
     fn update_parts(&mut self, stream: &Stream, faces_changed: bool) -> Result<()> {
         if let Some(moments) = &mut self.winding {
             moments.update(stream, &self.tree)?;
@@ -237,7 +236,7 @@ impl<'a> Mesh<'a> {
         self.topology_kernels.vertex_normals(stream, surface, vertex_normals)
     }
 
-    /// Returns the version of the hierarchy, as what is recorded now will find it.
+    /// Returns the version of the hierarchy that work recorded now will find.
     #[cfg(feature = "tape")]
     fn tree_version(&self) -> u64 {
         let tree = self.tree.tree().memory.buffer();
@@ -260,14 +259,14 @@ impl<'a> Mesh<'a> {
         self.recorded = stream.is_recording().then_some(Recorded { before, version });
     }
 
-    /// Fails if the points were changed since the hierarchy was made from them: all that makes it reads them
-    /// before it writes, whether or not a graph does it, so it has the greater version until they change.
+    /// Fails if the points were changed after the hierarchy was built or refitted. Builds and refits read the points
+    /// before they write the hierarchy, so its version is the greater one until the points change.
     #[cfg(feature = "tape")]
     pub(crate) fn check_current(&self, stream: &Stream) -> Result<()> {
         let points = self.points();
         let changed = points.allocation().version(points.byte_range());
         let tree = if stream.is_recording() { self.tree_version() } else { self.made() };
-        // Of no faces nothing is made.
+        // A mesh without faces has no hierarchy that could be out of date.
         if changed > tree && !self.faces().is_empty() {
             return Err(Error::invalid("the mesh's points were changed since it was built")
                 .with_hint("`Mesh::refit` takes them over"));
@@ -279,7 +278,7 @@ impl<'a> Mesh<'a> {
         self.topology_kernels.geometry()
     }
 
-    /// Takes other points, as many as before, and [refits](Self::refit).
+    /// Copies other points, as many as before, and [refits](Self::refit).
     ///
     /// # Errors
     /// Another number of points; otherwise if the driver returns an error.
@@ -332,28 +331,28 @@ impl<'a> Mesh<'a> {
         self.points.as_slice_mut()
     }
 
-    /// Returns the faces to be changed, if the mesh owns them. Queries see the change after a
+    /// Returns the faces for writing, if the mesh owns them. Queries see the change after a
     /// [`rebuild`](Self::rebuild).
     pub fn faces_mut(&mut self) -> Option<DeviceSliceMut<'_, [u32; 3]>> {
         self.faces.as_slice_mut()
     }
 
-    /// Returns the normals of vertices: sums of their faces' unit normals, weighted by angles, of length one. If it
-    /// was made with [topology](MeshOptions::topology).
+    /// Returns the normals of vertices: the normalized sums of their faces' unit normals, weighted by angles. `None`
+    /// without [topology](MeshOptions::topology).
     #[must_use]
     pub fn vertex_normals(&self) -> Option<DeviceSlice<'_, [f32; 3]>> {
         self.topology.as_ref().map(|topology| topology.vertex_normals.as_slice())
     }
 
     /// Returns the face across each edge of each face (0: from vertex 0 to 1, 1: from 1 to 2, 2: from 2 to 0):
-    /// `neighbors[3 * face + edge]`; [`NO_FACE`](super::NO_FACE) at boundaries and edges of more than two
-    /// faces. If it was made with [topology](MeshOptions::topology).
+    /// `neighbors[3 * face + edge]`, or [`NO_FACE`](super::NO_FACE) at boundaries and at edges of more than two
+    /// faces. `None` without [topology](MeshOptions::topology).
     #[must_use]
     pub fn neighbors(&self) -> Option<DeviceSlice<'_, u32>> {
         self.topology.as_ref().map(|topology| topology.neighbors.as_slice())
     }
 
-    /// Returns what it was made for.
+    /// Returns the mesh's options.
     #[must_use]
     pub fn options(&self) -> MeshOptions {
         self.options

@@ -30,7 +30,7 @@ kernels! {
 of_source!(Evaluate, Source::MESH_EVALUATE);
 
 impl Mesh<'_> {
-    /// Computes the position of each point of a face, from the mesh's current points; NaN where there is no such face.
+    /// Computes the position of each point of a face, from the mesh's current points; NaN if the face does not exist.
     ///
     /// # Errors
     /// `positions` has another length than `points`; otherwise if the driver returns an error.
@@ -49,8 +49,8 @@ impl Mesh<'_> {
         })
     }
 
-    /// Computes the unit normal of each face, from the mesh's current points: zero for a face without area, NaN where
-    /// there is no such face.
+    /// Computes the unit normal of each face, from the mesh's current points: zero for a face without area, NaN if
+    /// the face does not exist.
     ///
     /// # Errors
     /// As [`positions_at`](Self::positions_at).
@@ -69,8 +69,8 @@ impl Mesh<'_> {
         })
     }
 
-    /// Computes what the mesh's points have, such as velocities, colours or texture coordinates, at each point of a
-    /// face: (1 - u - v) a + u b + v c, in f64, rounded once. NaN where there is no such face.
+    /// Interpolates attributes of the mesh's points, such as velocities, colours or texture coordinates, at each
+    /// point of a face: (1 - u - v) a + u b + v c, in f64, rounded once. NaN if the face does not exist.
     ///
     /// # Errors
     /// `attributes` has another length than the mesh's points, or `out` than `points`; otherwise if the

@@ -20,13 +20,13 @@ kernels! {
     struct Build;
     // SAFETY: every kernel is an `unsafe fn`: the launch keeps what its `# Safety` asks.
     unsafe in Source::MESH_BUILD {
-        /// Finds the bounds of faces below `n`, of which it reads points that there are.
+        /// Computes the bounds of faces below `n`, of which it reads points that exist.
         ///
         /// # Safety
         /// The surface has `n` faces, and there is room for as many items.
         unsafe fn bound(surface: Surface<'_>, n: u32, items: Part<'_>, state: Part<'_>);
-        /// Reads an item and writes a triangle at places below `capacity`; of the surface it reads faces that
-        /// there are, and of them points that there are.
+        /// Reads an item and writes a triangle at indices below `capacity`; of the surface it reads faces that exist,
+        /// and their points that exist.
         ///
         /// # Safety
         /// There are `capacity` items, as many as the header says at least, and room for as many triangles.
@@ -37,7 +37,7 @@ kernels! {
             capacity: u32,
             triangles: Part<'_>,
         );
-        /// Reads triangles at places below the capacity of items.
+        /// Reads triangles at indices below the capacity of items.
         ///
         /// # Safety
         /// `launch` comes from [`Tree::refitted`]. `triangles` is the address of as many triangles as the hierarchy has
@@ -74,14 +74,14 @@ impl FaceTree {
         Ok(Self { geometry: geometry.clone(), triangles: start..start + size, tree })
     }
 
-    /// Builds it from these faces. It can be recorded.
+    /// Builds it from these faces. The call can be recorded.
     ///
     /// # Errors
-    /// More faces than there is room for, which leaves it unchanged; otherwise if the driver returns an error.
+    /// More faces than the capacity, which leaves it unchanged; otherwise if the driver returns an error.
     pub fn rebuild(&mut self, stream: &Stream, surface: Surface<'_>) -> Result<()> {
         let kernels = self.geometry.kernels::<Build>()?;
         self.enqueues(stream, surface).run(|| {
-            // SAFETY: it reads faces below their number, and of them points that there are.
+            // SAFETY: the kernel reads faces below their number, and those of their points that exist.
             unsafe {
                 self.tree.rebuild(stream, surface.faces().len(), |launch, n, items, state| {
                     kernels.bound(stream, launch, surface, n, items, state)
@@ -89,15 +89,15 @@ impl FaceTree {
             }
             let written = self.write_triangles(stream, &kernels, surface);
             if written.is_err() {
-                // Queries must not read triangles that do not exist.
+                // The triangles may be incomplete, so queries must not read them.
                 self.break_up();
             }
             written
         })
     }
 
-    /// Lets the boxes and the triangles follow the points. The faces are those that it was built from. It can
-    /// be recorded.
+    /// Updates the boxes and the triangles to the surface's points. The faces must be those that it was built from.
+    /// The call can be recorded.
     ///
     /// # Errors
     /// Another number of faces than it was built from; otherwise if the driver returns an error.
@@ -106,27 +106,27 @@ impl FaceTree {
         let kernels = self.geometry.kernels::<Build>()?;
         self.enqueues(stream, surface).run(|| {
             self.write_triangles(stream, &kernels, surface)?;
-            // As a number: the memory that they are in is reported with the hierarchy.
+            // The address is passed as a number: the memory is reported with the hierarchy.
             let triangles = self.triangles().address();
             let (launch, tree, n) = self.tree.refitted();
             // SAFETY: the launch is the hierarchy's, and all its triangles were written.
             let refitted = unsafe { kernels.refit(stream, launch, tree, triangles, n) };
             if refitted.is_err() {
-                // The boxes are of other triangles than those that are there now.
+                // The triangles are new and the boxes old, so queries must not use them.
                 self.break_up();
             }
             refitted
         })
     }
 
-    /// Enqueues that no launch of a graph on the same hierarchy or surface interrupts.
+    /// Groups enqueues so that no launch of a graph on the same hierarchy or surface comes between them.
     fn enqueues<'s>(&self, stream: &'s Stream, surface: Surface<'_>) -> Enqueues<'s> {
         let (points, faces) = (surface.points(), surface.faces());
         let tree = self.tree.memory.buffer().allocation();
         enqueues(stream, [tree, points.allocation(), faces.allocation()])
     }
 
-    /// Refuses queries until a build has succeeded: a part of one could not be enqueued.
+    /// Makes queries fail until a build has succeeded: a part of one could not be enqueued.
     pub(crate) fn break_up(&mut self) {
         self.tree.break_up();
     }
@@ -139,7 +139,7 @@ impl FaceTree {
     ) -> Result<()> {
         let memory = &self.tree.memory;
         let (header, items) = (memory.read(&memory.header), memory.read(&memory.items));
-        // Below 2^28.
+        // The capacity is below 2^28.
         let (capacity, out) = (memory.capacity as u32, memory.write(&self.triangles));
         let launch = cover(memory.capacity);
         // SAFETY: the memory has as many items and triangles.
@@ -151,7 +151,7 @@ impl FaceTree {
         &self.tree
     }
 
-    /// Returns the triangles, to be read.
+    /// Returns the triangles for reading.
     pub(crate) fn triangles(&self) -> Part<'_> {
         self.tree.memory.read(&self.triangles)
     }

@@ -12,8 +12,8 @@ use crate::Aabb;
 /// Faces are counter-clockwise seen from outside, so the normal (b - a) × (c - a) of a face a, b, c points
 /// outwards. This type requires neither that nor a closed mesh; functions that require it say so.
 ///
-/// The fields are public, so an index may be out of range: no method panics then; each skips such faces or keeps them
-/// unchanged.
+/// The fields are public, so an index may be out of range: methods do not panic then, but skip such faces or keep
+/// them unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TriangleMesh {
     /// Positions.
@@ -48,7 +48,7 @@ impl TriangleMesh {
     /// bounds. Faces with an index out of range are not counted.
     #[must_use]
     pub fn volume(&self) -> f64 {
-        // From the middle, so that a mesh far from the origin does not cancel.
+        // The origin is in the middle, so that a mesh far away does not lose digits.
         let origin = self.bounds().map_or([0.0; 3], |Aabb { lower, upper }| {
             std::array::from_fn(|axis| (f64::from(lower[axis]) + f64::from(upper[axis])) * 0.5)
         });
@@ -63,18 +63,18 @@ impl TriangleMesh {
         corners.map(|[a, b, c]| length(cross(sub(b, a), sub(c, a)))).sum::<f64>() * 0.5
     }
 
-    /// Adds the points and faces of another mesh behind those of this one. Points are not merged, see
-    /// [`weld`](Self::weld). An index of `other` that is out of range there is out of range here.
+    /// Adds the points and faces of another mesh after those of this one. Points are not merged, see
+    /// [`weld`](Self::weld). An index that is out of range in `other` is out of range here.
     ///
     /// # Errors
-    /// More points, or more faces, than a `u32` numbers. Nothing has changed then.
+    /// More points or faces than a `u32` can index. The mesh is then unchanged.
     pub fn append(&mut self, other: &Self) -> Result<()> {
         let points = self.points.len() as u64 + other.points.len() as u64;
         let faces = self.faces.len() as u64 + other.faces.len() as u64;
         check_counts(points, faces)?;
         let offset = self.points.len() as u32;
         self.points.extend_from_slice(&other.points);
-        // No point has the index u32::MAX, so where a sum stops there it is out of range as it was.
+        // No point has the index u32::MAX, so an index that saturates there stays out of range.
         let moved = other.faces.iter().map(|face| face.map(|index| index.saturating_add(offset)));
         self.faces.extend(moved);
         Ok(())
@@ -87,9 +87,9 @@ impl TriangleMesh {
         }
     }
 
-    /// Moves every point p to `rows` · (p, 1): the first three columns are a linear map, the last is a shift.
-    /// Computed in f64 and rounded once. A map that mirrors also turns the faces around, so that they keep
-    /// their outside.
+    /// Moves every point p to `rows` · (p, 1): the first three columns are a linear map, the last is a translation.
+    /// Computed in f64 and rounded once. A map that mirrors also reverses the faces, so that they stay oriented
+    /// outwards.
     pub fn transform(&mut self, rows: &[[f32; 4]; 3]) {
         let wide = rows.map(|row| row.map(f64::from));
         for point in &mut self.points {
@@ -109,15 +109,15 @@ impl TriangleMesh {
         }
     }
 
-    /// Multiplies coordinates, those of each axis by its factor. If that mirrors, faces are turned around, so
-    /// that they keep their outside.
+    /// Multiplies the coordinates of each axis by its factor. If that mirrors, the faces are reversed, so that they
+    /// stay oriented outwards.
     pub fn scale(&mut self, [x, y, z]: [f32; 3]) {
         self.transform(&[[x, 0.0, 0.0, 0.0], [0.0, y, 0.0, 0.0], [0.0, 0.0, z, 0.0]]);
     }
 
-    /// Returns the normal of each point: the sum of its faces' normals, weighted by their areas, scaled to length one.
-    /// Zero where there is no face, or where the faces have no area or cancel. Sums are in f64 and use no function
-    /// whose last bits differ between platforms.
+    /// Returns the normal of each point: the normalized sum of its faces' normals, weighted by their areas. Zero
+    /// where there is no face, or where the faces have no area or cancel. Sums are in f64 and use no function whose
+    /// last bits differ between platforms.
     #[must_use]
     pub fn vertex_normals(&self) -> Vec<[f32; 3]> {
         self.normals().iter().map(|normal| normal.map(|x| x as f32)).collect()
@@ -128,7 +128,7 @@ impl TriangleMesh {
         let mut sums = vec![[0.0; 3]; self.points.len()];
         for face in &self.faces {
             let Some([a, b, c]) = self.corners(*face) else { continue };
-            // As long as twice the area.
+            // The length of `normal` is twice the area.
             let normal = cross(sub(b, a), sub(c, a));
             for index in face {
                 if let Some(sum) = sums.get_mut(*index as usize) {
@@ -139,15 +139,14 @@ impl TriangleMesh {
         sums.into_iter().map(|sum| normalize(sum).unwrap_or_default()).collect()
     }
 
-    /// Merges points of the same position into the first of them, and lets faces name that one: positions
-    /// whose bits are the same, where -0 is 0. All else stays: the order of points, points without faces,
-    /// faces without area, indices that are out of range.
+    /// Merges points of the same position into the first of them: positions whose bits are equal, where -0 is 0. The
+    /// rest stays unchanged: the order of points, points without faces, faces without area, indices out of range.
     pub fn weld(&mut self) {
         let mut firsts: HashMap<[u32; 3], u32> = HashMap::with_capacity(self.points.len());
         let mut kept: u32 = 0;
         let mut places = Vec::with_capacity(self.points.len());
         self.points.retain(|point| {
-            // -0 + 0 is 0, and any other number is itself.
+            // The sum turns -0 into 0, and leaves other numbers unchanged.
             match firsts.entry(point.map(|x| (x + 0.0).to_bits())) {
                 Entry::Occupied(first) => {
                     places.push(*first.get());
@@ -168,7 +167,7 @@ impl TriangleMesh {
     }
 }
 
-/// Checks the numbers of points and faces: no index may be u32::MAX, which means none.
+/// Checks the numbers of points and faces: no index may be u32::MAX, which means "none".
 pub(crate) fn check_counts(points: u64, faces: u64) -> Result<()> {
     let most = u64::from(u32::MAX);
     if points > most || faces > most {
@@ -203,8 +202,7 @@ pub(crate) fn length(a: [f64; 3]) -> f64 {
     dot(a, a).sqrt()
 }
 
-/// Returns the unit vector; `None` if the vector has no direction: zero, not finite, or so short or long that its
-/// square is.
+/// Returns the unit vector; `None` if the vector has no direction: its square is zero or not finite.
 pub(crate) fn normalize(a: [f64; 3]) -> Option<[f64; 3]> {
     let length = length(a);
     (length > 0.0 && length.is_finite()).then(|| a.map(|x| x / length))
@@ -222,7 +220,7 @@ mod tests {
         }
     }
 
-    /// With indices that name nothing, and coordinates that are no numbers.
+    /// Returns a mesh with indices out of range and coordinates that are not finite.
     fn broken() -> TriangleMesh {
         let mut mesh = triangle();
         mesh.points.push([f32::NAN, f32::INFINITY, 1.0]);
@@ -253,7 +251,7 @@ mod tests {
         );
         let before = mesh.faces[6..].to_vec();
         mesh.weld();
-        // NaN with the same bits is the same position.
+        // NaNs with the same bits count as the same position.
         assert_eq!(mesh.points.len(), 4);
         assert_eq!(mesh.faces[4], [0, 1, 2]);
         assert_eq!([mesh.faces[6][0], mesh.faces[7][0]], [before[0][0], before[1][0]]);
@@ -297,7 +295,7 @@ mod tests {
         assert!((mesh.area() - 22.0).abs() < 1e-9);
         mesh.scale([-2.0, 1.0, 1.0]);
         assert!((mesh.volume() - 12.0).abs() < 1e-9);
-        // Swaps x and y, and shifts.
+        // The map swaps x and y, and translates.
         mesh.transform(&[[0.0, 1.0, 0.0, 100.0], [1.0, 0.0, 0.0, 200.0], [0.0, 0.0, 1.0, 300.0]]);
         assert!((mesh.volume() - 12.0).abs() < 1e-9);
         let bounds = Aabb { lower: [99.0, 199.0, 298.5], upper: [101.0, 201.0, 301.5] };

@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::bvh::layout::RawBvh;
 use crate::layout::device_repr;
 
-/// No face: the index in results of queries that found none.
+/// The index in results of queries that found no face.
 pub const NO_FACE: u32 = u32::MAX;
 
 /// The point of a mesh that is closest to a query. `geom::ClosestPoint` of `geom/mesh/closest.cuh`.
@@ -16,7 +16,7 @@ pub struct ClosestPoint {
     pub position: [f32; 3],
     /// The square of its distance; infinite if there is none.
     pub distance_squared: f32,
-    /// The face that it lies on; [`NO_FACE`] if there is none.
+    /// The face of the point; [`NO_FACE`] if there is none.
     pub face: u32,
     /// The position is (1 - u - v) a + u b + v c, about, where a, b and c are the face's vertices.
     pub u: f32,
@@ -31,7 +31,7 @@ pub struct ClosestPoint {
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct RayHit {
-    /// Where on the ray; infinite if nothing is hit.
+    /// The ray parameter; infinite if nothing is hit.
     pub t: f32,
     /// The face; [`NO_FACE`] if nothing is hit.
     pub face: u32,
@@ -39,7 +39,7 @@ pub struct RayHit {
     pub u: f32,
     /// See `u`.
     pub v: f32,
-    /// 1 if the ray comes from where the face's normal points to, else 0.
+    /// 1 if the ray comes from the side to which the face's normal points, else 0.
     pub front: u32,
 }
 
@@ -49,9 +49,9 @@ pub struct RayHit {
 pub struct FacePoint {
     /// The face.
     pub face: u32,
-    /// The part of its second vertex.
+    /// The weight of the face's second vertex.
     pub u: f32,
-    /// The part of its third vertex.
+    /// The weight of the face's third vertex.
     pub v: f32,
 }
 

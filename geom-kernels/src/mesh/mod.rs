@@ -19,17 +19,17 @@
 //! # Ok::<(), cuda_safe::Error>(())
 //! ```
 //!
-//! [`Mesh`] is a mesh on the device, with a hierarchy over its faces. Results of its queries depend neither on
-//! how the hierarchy was built nor on the device or the order of queries (except winding numbers, which are
+//! [`Mesh`] is a mesh on the device, with a hierarchy over its faces. Results of its queries depend neither on how
+//! the hierarchy was built nor on the device or the order of queries (except winding numbers, which are
 //! approximations):
 //! - the closest face is the face of least distance, as rounded; among equal distances, the face of least index;
 //! - a ray hits exactly one of the faces that share an edge or a vertex which it passes through;
-//! - inside and outside of a closed mesh are decided without rounding errors, where normals leave a doubt.
+//! - inside and outside of a closed mesh are decided without rounding errors where normals are ambiguous.
 //!
-//! Faces with an index out of range or a vertex that is not finite are skipped; there may be no faces at all.
-//! Coordinates are at most 2^60 in magnitude, and edges shorter than 2^-63 count as points. In your own
-//! kernels, use `#include <geom/mesh.cuh>` and a parameter `geom::Mesh`, and pass [`Mesh::view`]. With
-//! `__launch_bounds__(128, 10)` closest points take 48 registers instead of 76, and less time.
+//! Faces with an index out of range or a vertex that is not finite are skipped; a mesh may have no faces. Coordinates
+//! are at most 2^60 in magnitude, and edges shorter than 2^-63 count as points. In your own kernels, use `#include
+//! <geom/mesh.cuh>` and a parameter `geom::Mesh`, and pass [`Mesh::view`]. With `__launch_bounds__(128, 10)` closest
+//! points take 48 registers instead of 76, and less time.
 //!
 //! [`TriangleMesh`] is a mesh in host memory: points, and faces that name three of them. [`shapes`] makes
 //! such meshes; with the feature `mesh-files` they are read from and written to OBJ, STL and PLY.

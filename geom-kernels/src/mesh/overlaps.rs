@@ -19,11 +19,11 @@ overlap_kernels! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Overlap {
-    /// The face itself: exact for boxes (T. Akenine-Möller, "Fast 3D Triangle-Box Overlap Testing", 2001, by
-    /// signs without rounding errors). Of balls, by the face's closest point in f64, rounded once, and the
-    /// square of the radius as rounded. (The limits of [`closest_points`](Mesh::closest_points) and
-    /// [`any_within`](Mesh::any_within) are by distances with larger errors, documented there: of a face that is just so far
-    /// they may say otherwise.)
+    /// The face itself. For boxes the test is exact (T. Akenine-Möller, "Fast 3D Triangle-Box Overlap Testing", 2001,
+    /// by signs without rounding errors). For balls, it compares the distance of the face's closest point, in f64 and
+    /// rounded once, with the rounded square of the radius. (The limits of [`closest_points`](Mesh::closest_points)
+    /// and [`any_within`](Mesh::any_within) use distances with larger errors, documented there, so results may differ
+    /// for a face at about that distance.)
     #[default]
     Faces,
     /// The face's box.
@@ -65,8 +65,8 @@ impl Mesh<'_> {
         Ok(OverlapLists { offsets, indices })
     }
 
-    /// Works like [`overlap_lists`](Self::overlap_lists), but into memory of the caller's, without waiting: it can
-    /// be recorded in a graph.
+    /// Works like [`overlap_lists`](Self::overlap_lists), but writes to the caller's memory, without waiting. The
+    /// call can be recorded in a graph.
     ///
     /// `offsets` is always right: its last element is the number of faces. If `faces` is shorter, faces beyond its end
     /// are not written, and all others are; if it is longer, the rest is not written.

@@ -22,7 +22,7 @@ use crate::points::Points;
 /// Threads in a block of queries.
 const BLOCK: u32 = 128;
 
-/// How many are sorted at once: this limits the memory for sorting, 16 bytes for each.
+/// The most queries that are sorted at once, which limits the memory for sorting, 16 bytes per query.
 const MOST_SORTED: usize = 1 << 24;
 
 /// Bits of the keys that queries are sorted by: `mesh::morton` in device/geom/mesh/batch.cuh.
@@ -79,7 +79,7 @@ kernels! {
 }
 of_source!(Signed, Source::MESH_SIGNED);
 
-/// Points that a mesh is asked about, and how far each looks.
+/// Query points and the distance within which each searches.
 ///
 /// A point that is not finite, or has a coordinate beyond 2^60, finds nothing; nor does a query with a distance that is
 /// negative or not a number.
@@ -103,7 +103,7 @@ impl<'a> PointQueries<'a> {
         }
     }
 
-    /// Faces farther than this are not found.
+    /// Sets the distance limit: farther faces are not found.
     #[must_use]
     pub fn within(mut self, distance: f32) -> Self {
         self.distance = distance;
@@ -159,7 +159,7 @@ impl<'a> PointQueries<'a> {
         Ok(())
     }
 
-    /// Those in a range that is not longer than they are.
+    /// Returns the queries in a range, which must be at most as long as they are.
     fn part(&self, range: Range<usize>) -> Result<Self> {
         let distances =
             self.distances.map(|distances| distances.slice(range.clone())).transpose()?;
@@ -171,19 +171,19 @@ impl<'a> PointQueries<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Sign {
-    /// By the normals around the closest point. Of a closed mesh without self-intersections whose faces are
-    /// all oriented outwards, the sign is right for every point: where the normals leave a doubt, it is
-    /// resolved as by [`Parity`](Self::Parity). For an open mesh with [topology](super::MeshOptions::topology) it is
-    /// the sign of the pseudonormal (Bærentzen and Aanæs, 2005); without topology, every mesh is taken to be closed.
+    /// By the normals around the closest point. For a closed mesh without self-intersections whose faces are all
+    /// oriented outwards, the sign is right for every point: where the normals are ambiguous,
+    /// [`Parity`](Self::Parity) decides. For an open mesh with [topology](super::MeshOptions::topology) it is the
+    /// sign of the pseudonormal (Bærentzen and Aanæs, 2005); without topology, every mesh is treated as closed.
     #[default]
     Normal,
     /// By the parity of the number of faces that a ray towards +x crosses, without rounding errors. Right for every
     /// closed mesh, whichever way its faces are oriented; for an open mesh it is the parity of that ray.
     Parity,
-    /// Inside is where the [winding number](Mesh::winding_numbers) is greater than a half, with a `beta` of 2.
-    /// For open meshes, and for triangles that overlap or leave gaps; faces are oriented outwards. It is an
-    /// approximation that depends on the hierarchy: where the number is within 1e-2 of a half, the sign may
-    /// change with it. The mesh was made with [`MeshOptions::winding`](super::MeshOptions::winding).
+    /// Inside is where the [winding number](Mesh::winding_numbers) is greater than 1/2, with a `beta` of 2. For open
+    /// meshes, and for triangles that overlap or leave gaps; faces are oriented outwards. This is an approximation
+    /// that depends on the hierarchy: where the number is within 1e-2 of 1/2, the sign may depend on it. The mesh
+    /// needs [`MeshOptions::winding`](super::MeshOptions::winding).
     Winding,
 }
 
@@ -211,7 +211,7 @@ impl Mesh<'_> {
         })
     }
 
-    /// Finds whether a face is within the distance of each point. Faster than
+    /// Writes whether a face is within the distance of each point. Faster than
     /// [`closest_points`](Self::closest_points), because it stops at the first such face.
     ///
     /// # Errors
@@ -313,8 +313,8 @@ impl Mesh<'_> {
         })
     }
 
-    /// Calls `run` for parts of the queries, each sorted if that pays, with the launch and the elements of `out`
-    /// that belong to them, of which there must be as many as queries.
+    /// Calls `run` for parts of the queries, each sorted if that pays, with the launch and the corresponding elements
+    /// of `out`, which must have as many elements as there are queries.
     pub(super) fn for_points<'b, T: Copy + 'static>(
         &self,
         stream: &Stream,
@@ -330,7 +330,7 @@ impl Mesh<'_> {
         })
     }
 
-    /// Calls `run` for parts of the queries, each sorted if that pays, and where they lie among all.
+    /// Calls `run` for parts of the queries, each sorted if that pays, with their range among all queries.
     fn in_parts(
         &self,
         stream: &Stream,
@@ -347,7 +347,7 @@ impl Mesh<'_> {
         })
     }
 
-    /// Returns the indices of points along a curve through the mesh's bounds.
+    /// Returns the indices of the points, sorted along a Morton curve through the mesh's bounds.
     fn sorted(&self, stream: &Stream, part: &Prepared<'_>) -> Result<DeviceBuffer<u32>> {
         let (sort, n) = (self.topology_kernels.sort.kernels(), part.queries.len());
         let make = |keys: &mut DeviceBuffer<u32>| {
@@ -373,9 +373,9 @@ impl Prepared<'_> {
     }
 }
 
-// SAFETY: the kernels read points, distances and the order of queries below `length`. Points lie in what `Points`
-// reports, and of the others there are as many (`PointQueries::check`, `Mesh::sorted`); the order names each of them
-// once.
+// SAFETY: the kernels read points, distances and the order of queries below `length`. The points lie in the memory
+// that `Points` reports, and the other arrays have as many elements (`PointQueries::check`, `Mesh::sorted`); the
+// order is a permutation.
 unsafe impl KernelArg for &Prepared<'_> {
     type Abi = RawPointQueries;
     const TYPE: ArgType = ArgType::value::<RawPointQueries>();
@@ -390,7 +390,7 @@ unsafe impl KernelArg for &Prepared<'_> {
             distances: distances.map_or(0, |distances| distances.device_ptr()),
             order: self.order.as_ref().map_or(0, DeviceBuffer::device_ptr),
             distance,
-            // A part has at most 2^24.
+            // A part has at most 2^24 queries.
             length: points.len() as u32,
         }
     }

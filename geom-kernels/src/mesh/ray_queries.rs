@@ -25,8 +25,7 @@ kernels! {
             where n <= rays.len(), n <= hits.len();
         safe fn count_hits(mesh: MeshView<'_>, rays: &[Ray], n: u32, counts: &mut [u32])
             where n <= rays.len(), n <= counts.len();
-        /// Reads the offset of each ray and the one after it, and writes from the one to the other, as far as
-        /// `capacity`.
+        /// Reads the offset of each ray and the next one, and writes between the two, up to `capacity`.
         ///
         /// # Safety
         /// The offsets ascend.
@@ -45,7 +44,7 @@ of_source!(Rays, Source::MESH_RAYS);
 /// The hits of each ray, one list after the other.
 #[derive(Debug)]
 pub struct HitLists {
-    /// Where each list begins, and at the end how many hits there are in all: one more than rays.
+    /// The start of each list, and at the end the number of all hits: one more than rays.
     pub offsets: DeviceBuffer<u64>,
     /// The hits: those of ray i are `hits[offsets[i]..offsets[i + 1]]`, nearest first, of equally near ones
     /// the face of the least index first.
@@ -55,11 +54,10 @@ pub struct HitLists {
 impl Mesh<'_> {
     /// Finds the first hit of each ray: the hit of least t; among equal t, the hit of the least face index.
     ///
-    /// Both sides of faces are hit. Of faces that share an edge or a vertex exactly one is hit by a ray that
-    /// passes through it, so that no ray that goes through a closed mesh slips through it (S. Woop, C.
-    /// Benthin, I. Wald, "Watertight Ray/Triangle Intersection", 2013; ties by simulation of simplicity).
-    /// Results do not depend on how the hierarchy was built or on the device. Rays that lie close to each
-    /// other in the array are fastest if they are alike.
+    /// Both sides of faces are hit. A ray that passes through a shared edge or vertex hits exactly one of its faces,
+    /// so no ray passes through a closed mesh without a hit (S. Woop, C. Benthin, I. Wald, "Watertight Ray/Triangle
+    /// Intersection", 2013; ties by simulation of simplicity). Results do not depend on how the hierarchy was built
+    /// or on the device. Queries are fastest if neighbouring rays in the array are similar.
     ///
     /// # Errors
     /// `hits` has another length than there are rays; otherwise if the driver returns an error.
@@ -121,7 +119,7 @@ impl Mesh<'_> {
         Ok(HitLists { offsets, hits })
     }
 
-    /// Works like [`all_hits`](Self::all_hits), but into memory of the caller's, without waiting.
+    /// Works like [`all_hits`](Self::all_hits), but writes to the caller's memory, without waiting.
     ///
     /// `offsets` is always right: its last element is the number of hits. If `hits` is shorter, hits beyond its end are
     /// not written, and all others are; if it is longer, the rest is not written.
@@ -168,7 +166,7 @@ impl Mesh<'_> {
     }
 }
 
-/// Calls `run` with launches for parts of the rays, how many they are, and the results that belong to them.
+/// Calls `run` with launches for parts of the rays, their number, and their results.
 fn for_rays<T: Copy + 'static>(
     rays: DeviceSlice<'_, Ray>,
     mut answers: DeviceSliceMut<'_, T>,

@@ -39,10 +39,10 @@ kernels! {
                 block.x == 256;
         safe fn count_points(used: &[u32], words: u32, counts: &mut [Counts])
             where words <= used.len(), 1 <= counts.len(), block.x == 256;
-        /// Reads 3 keys and places for each face, and the faces of these places.
+        /// Reads 3 keys and indices for each face, and the faces of these indices.
         ///
         /// # Safety
-        /// The places are those of edges.
+        /// `places` holds indices of edges.
         unsafe fn count_edges(
             faces: &[[u32; 3]],
             face_count: u32,
@@ -56,22 +56,21 @@ kernels! {
 }
 of_source!(Report, Source::MESH_REPORT);
 
-/// The defects and the size of a mesh. All of it is the same on every run and every device.
+/// The defects and the size of a mesh. All values are the same on every run and every device.
 ///
-/// Edges are those of faces that are not skipped and whose three indices differ; two edges are the same if
-/// they have the same two indices. So points that lie in the same place but have several indices make
-/// boundaries: weld them first.
+/// Edges are those of faces that are not skipped and whose three indices differ; two edges are equal if they have the
+/// same two indices. So points with the same position and different indices make boundaries: weld them first.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct MeshReport {
-    /// All points.
+    /// The number of points.
     pub points: usize,
-    /// All faces.
+    /// The number of faces.
     pub faces: usize,
-    /// Faces with an index out of range, or with a vertex that is not finite or has a coordinate beyond
-    /// 2^60. No query sees them, and nothing below counts them.
+    /// Faces with an index out of range, or with a vertex that is not finite or has a coordinate beyond 2^60. Queries
+    /// ignore them, and the following fields do not count them.
     pub skipped_faces: usize,
-    /// Faces without area, which are not skipped: an index is repeated, or the vertices lie exactly on one
-    /// line. That is decided without rounding.
+    /// Faces without area that are not skipped: an index is repeated, or the vertices are exactly collinear. The test
+    /// has no rounding errors.
     pub degenerate_faces: usize,
     /// How many edges there are.
     pub edges: usize,
@@ -79,20 +78,19 @@ pub struct MeshReport {
     pub boundary_edges: usize,
     /// Edges of more than two faces.
     pub non_manifold_edges: usize,
-    /// Edges of two faces that run along it in the same direction, so that one of them is turned around.
+    /// Edges of two faces that run along it in the same direction: one of them has the wrong orientation.
     pub inconsistent_edges: usize,
-    /// Points that no face with edges names.
+    /// Points that no face with edges uses.
     pub isolated_points: usize,
-    /// Points less edges plus faces, of faces with edges and the points that they name. Of a manifold that is
-    /// closed and in one piece, 2 less twice the number of its handles: 2 of a sphere, 0 of a torus.
+    /// The Euler characteristic, points - edges + faces, of faces with edges and the points that they use. For a
+    /// closed, connected manifold it is 2 less twice the number of its handles: 2 for a sphere, 0 for a torus.
     pub euler_characteristic: i64,
-    /// Whether there are edges, and none has one face alone.
+    /// Whether there are edges, and each has at least two faces.
     pub closed: bool,
-    /// Whether there are edges, and no two faces that alone share one run along it in the same direction.
+    /// Whether there are edges, and the faces of each two-face edge run along it in opposite directions.
     pub oriented: bool,
-    /// Whether there are edges, and each is one of two faces that run along it in opposite directions: then
-    /// the mesh has an inside. Faces without area may be among them. That the mesh does not cut itself
-    /// is not asked, nor that it is in one piece.
+    /// Whether there are edges, and each has two faces that run along it in opposite directions: then the mesh has an
+    /// inside. Faces without area may be among them. Self-intersections and connectedness are not tested.
     pub watertight: bool,
     /// The signed volume, in f64. For a watertight mesh it is the volume of the inside, and positive if faces are
     /// counter-clockwise seen from outside. For an open mesh it is the volume between the faces and the centre of the
@@ -107,7 +105,7 @@ impl MeshReport {
         let (points, faces) = (surface.points().len(), surface.faces().len());
         let number = |count: u32| count as usize;
         let skipped_faces = counts.validation().skipped();
-        // Each is below 2^31.
+        // Each count is below 2^31.
         let connected = i64::from(surface.face_count())
             - i64::from(counts.out_of_range)
             - i64::from(counts.not_finite)
@@ -145,7 +143,7 @@ impl Topology {
         let mut counts = Counts::start(stream)?;
         if surface.face_count() > 0 {
             self.geometry().prepare_kernels(&[Operation::MESH_REPORT])?;
-            // All kernels see the same mesh, also if a graph writes to it.
+            // All kernels must see the same mesh, even if a graph writes to it.
             let (points, faces) = (surface.points(), surface.faces());
             enqueues(stream, [faces.allocation(), points.allocation()]).run(|| {
                 self.measure(stream, surface, &mut counts)?;
@@ -176,7 +174,7 @@ impl Topology {
         let (to, sums) = (as_counts(counts)?, (&mut areas, &mut volumes));
         kernels
             .measure_faces(stream, launch, points, faces, p, f, to, &mut used, sums.0, sums.1)?;
-        // Less than 2^27.
+        // `n` is less than 2^27.
         let n = words as u32;
         kernels.count_points(stream, cover(words), &used, n, as_counts(counts)?)?;
         let sums = counts.slice_mut(SUMS_AT..SUMS_AT + 2)?.cast_mut::<f64>()?;
@@ -195,7 +193,7 @@ impl Topology {
         let kernels = self.geometry().kernels::<Report>()?;
         let (launch, keys, places) = (cover(edges.keys().len()), edges.keys(), edges.indices());
         let (n, bits, to) = (surface.face_count(), surface.bits(), as_counts(counts)?);
-        // SAFETY: a sort of the edges has left their places.
+        // SAFETY: a sort of the edges has written their indices.
         unsafe { kernels.count_edges(stream, launch, surface.faces(), n, keys, places, bits, to) }
     }
 }

@@ -28,14 +28,14 @@ kernels! {
             keys: &mut [u64],
         ) where point_count <= points.len(), face_count <= faces.len(), 3 * face_count <= keys.len(),
                 3 * face_count <= 0xffff_ffff;
-        /// Reads `n` keys and places, and writes to these places.
+        /// Reads `n` keys and indices, and writes at these indices.
         ///
         /// # Safety
-        /// The places are those below `n`, each once.
+        /// `places` is a permutation of 0..n.
         unsafe fn neighbors(keys: &[u64], places: &[u32], n: u32, bits: u32, neighbors: &mut [u32])
             where n <= keys.len(), n <= places.len(), n <= neighbors.len();
-        /// Reads the faces, of them points that there are, and three neighbours each, of which it reads those
-        /// that are faces; clears the result by an atomic operation.
+        /// Reads the faces, those of their points that exist, and three neighbours each, of which it reads those that
+        /// are faces; clears the result by an atomic operation.
         ///
         /// # Safety
         /// There are three neighbours for each face.
@@ -49,11 +49,11 @@ kernels! {
             keys: &mut [u32],
         ) where point_count <= points.len(), face_count <= faces.len(), 3 * face_count <= keys.len(),
                 3 * face_count <= 0xffff_ffff;
-        /// Reads vertices and places of as many corners as faces have; of the faces, points that there are; and
-        /// writes the normals of vertices that are less than there are points, each by one thread.
+        /// Reads the vertex and index of each corner of the faces; of the faces, only points that exist; and writes
+        /// the normals of vertices that exist, each by one thread.
         ///
         /// # Safety
-        /// The vertices ascend, and the places are those of corners.
+        /// The vertices ascend, and `places` holds indices of corners.
         unsafe fn vertex_normals(
             points: &[[f32; 3]],
             faces: &[[u32; 3]],
@@ -74,7 +74,7 @@ pub(crate) const MAX_FACES: usize = (1 << 28) - 1;
 /// The most points of a mesh.
 pub(crate) const MAX_POINTS: usize = (1 << 31) - 1;
 
-/// Points and faces on the device: any numbers, any indices.
+/// Points and faces on the device: any coordinates, any indices.
 #[derive(Debug, Clone, Copy)]
 pub struct Surface<'a> {
     points: DeviceSlice<'a, [f32; 3]>,
@@ -108,22 +108,22 @@ impl<'a> Surface<'a> {
         self.faces
     }
 
-    /// `new` has seen that it is less than 2^31.
+    /// Returns the number of points, which `new` has checked to be less than 2^31.
     pub(crate) fn point_count(&self) -> u32 {
         self.points.len() as u32
     }
 
-    /// `new` has seen that it is less than 2^28.
+    /// Returns the number of faces, which `new` has checked to be less than 2^28.
     pub(crate) fn face_count(&self) -> u32 {
         self.faces.len() as u32
     }
 
-    /// Returns how many corners faces have, and edges. Less than 2^30.
+    /// Returns the number of corners of all faces, and of their edges: less than 2^30.
     pub(crate) fn corners(&self) -> usize {
         3 * self.faces.len()
     }
 
-    /// Returns the bits of a point's index, and of the number of points: 1 to 31.
+    /// Returns the number of bits of a point's index and of the number of points: 1 to 31.
     pub(crate) fn bits(&self) -> u32 {
         (u32::BITS - self.point_count().leading_zeros()).max(1)
     }
@@ -158,7 +158,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Creates it for meshes in the context of `geometry`. Kernels are loaded on first use.
+    /// Creates the kernels for the context of `geometry`. They are loaded on first use.
     #[must_use]
     pub fn new(geometry: &GeometryKernels) -> Self {
         Self { geometry: geometry.clone(), sort: geometry.algorithms() }
@@ -168,16 +168,16 @@ impl Topology {
         &self.geometry
     }
 
-    /// Writes for each face and each of its edges (0: from vertex 0 to 1, 1: from 1 to 2, 2: from 2 to 0)
-    /// the face on the other side: `neighbors[3 * face + edge]`.
+    /// Writes, for each edge of each face (0: from vertex 0 to 1, 1: from 1 to 2, 2: from 2 to 0), the face on the
+    /// other side: `neighbors[3 * face + edge]`.
     ///
-    /// `0xffff_ffff` where there is none: at a boundary, at an edge of more than two faces, and for all edges of faces
-    /// that are skipped or name a point twice, which are not neighbours of other faces either. Two faces at an edge are
-    /// each other's neighbours, even if they run along it in the same direction. It does not wait, and it can be
-    /// recorded.
+    /// The element is `0xffff_ffff` if there is none: at a boundary, at an edge of more than two faces, and for all
+    /// edges of faces that are skipped or name a point twice, which are not neighbours of other faces either. Two
+    /// faces at an edge are each other's neighbours, even if they run along it in the same direction. The call does
+    /// not wait, and can be recorded.
     ///
     /// # Errors
-    /// `neighbors` has not three elements for each face; otherwise if the driver returns an error.
+    /// `neighbors` does not have three elements for each face; otherwise if the driver returns an error.
     pub fn neighbors<'a>(
         &self,
         stream: &Stream,
@@ -198,13 +198,13 @@ impl Topology {
         }
     }
 
-    /// Writes whether each edge has a face on the other side that runs it the other way: 1 or 0. Of faces
-    /// that have edges; of no faces, 1. `neighbors` are those of [`neighbors`](Self::neighbors). Nothing is
-    /// waited for, and it can be recorded.
+    /// Writes 1 if each edge has a face on the other side that runs along it in the opposite direction, else 0. Only
+    /// faces with edges count; without faces it is 1. `neighbors` are those of [`neighbors`](Self::neighbors). The
+    /// call does not wait, and can be recorded.
     ///
     /// # Errors
-    /// `neighbors` has not three elements for each face, `closed` not one; otherwise if the driver
-    /// returns an error.
+    /// `neighbors` does not have three elements for each face, or `closed` not one; otherwise if the driver returns
+    /// an error.
     pub fn closed<'a, 'b>(
         &self,
         stream: &Stream,
@@ -224,15 +224,15 @@ impl Topology {
         unsafe { kernels.closed(stream, cover(surface.faces().len()), surface, neighbors, closed) }
     }
 
-    /// Writes the normal of each vertex: the sum of its faces' unit normals, each times the face's angle
-    /// there (Bærentzen and Aanæs, "Signed Distance Computation Using the Angle Weighted Pseudonormal",
-    /// 2005), made one of length one. Zero of a vertex without faces, and where they cancel.
+    /// Writes the normal of each vertex: the normalized sum of its faces' unit normals, each times the face's angle
+    /// there (Bærentzen and Aanæs, "Signed Distance Computation Using the Angle Weighted Pseudonormal", 2005). It is
+    /// zero for a vertex without faces, and where the normals cancel.
     ///
-    /// Faces that are skipped or have no area add nothing. It is computed in f64, always in the same order,
-    /// and rounded once. Nothing is waited for, and it can be recorded.
+    /// Faces that are skipped or have no area add nothing. The sum is computed in f64, in a fixed order, and rounded
+    /// once. The call does not wait, and can be recorded.
     ///
     /// # Errors
-    /// `normals` has not one element for each point; otherwise if the driver returns an error.
+    /// `normals` does not have one element for each point; otherwise if the driver returns an error.
     pub fn vertex_normals<'a>(
         &self,
         stream: &Stream,
@@ -264,7 +264,7 @@ impl Topology {
         }
     }
 
-    /// Corners by their vertices: those of skipped faces at the end.
+    /// Returns the corners sorted by their vertices, with those of skipped faces at the end.
     pub(crate) fn sorted_corners(
         &self,
         stream: &Stream,
@@ -278,7 +278,8 @@ impl Topology {
         })
     }
 
-    /// Edges by their vertices: the lower index above the higher one, of as many bits as points need.
+    /// Returns the edges sorted by their vertices. A key has the lower index in its upper bits, and each index has as
+    /// many bits as points need.
     pub(crate) fn sorted_edges(
         &self,
         stream: &Stream,

@@ -31,12 +31,12 @@ pub(crate) struct Counts {
 // SAFETY: repr(C); LAYOUTS has it as geom::mesh::Counts.
 unsafe impl DeviceRepr for Counts {}
 
-/// Where `twice_area` and `six_volumes` are, in words of 8 bytes.
+/// The offset of `twice_area` and `six_volumes`, in words of 8 bytes.
 pub(crate) const SUMS_AT: usize = 2;
 const WORDS: usize = size_of::<Counts>() / 8;
 
 impl Counts {
-    /// Of nothing.
+    /// The counters of no faces.
     const START: Self = Self {
         first_out_of_range: u64::MAX,
         first_not_finite: u64::MAX,
@@ -79,7 +79,7 @@ impl Counts {
     }
 }
 
-/// Where a face is wrong.
+/// A face with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// The face.
@@ -91,7 +91,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// From what `atomicMin` left: the face, 2 bits for the corner, 32 for the vertex.
+    /// Unpacks a word that `atomicMin` wrote: the face, 2 bits for the corner, 32 for the vertex.
     fn unpack(word: u64) -> Option<Self> {
         if word == u64::MAX {
             return None;
@@ -104,25 +104,25 @@ impl Fault {
 /// The numbers of faces of a mesh that are skipped. A face is counted once, in `out_of_range` if both reasons apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validation {
-    /// How many faces have an index that is not less than the number of points.
+    /// The number of faces with an index that is not less than the number of points.
     pub out_of_range: usize,
     /// The first of them.
     pub first_out_of_range: Option<Fault>,
-    /// How many other faces have a vertex with a coordinate that is not a number, or beyond 2^60.
+    /// The number of other faces with a vertex coordinate that is NaN or beyond 2^60.
     pub not_finite: usize,
     /// The first of them.
     pub first_not_finite: Option<Fault>,
 }
 
 impl Validation {
-    /// Returns how many faces queries do not see.
+    /// Returns the number of skipped faces.
     #[must_use]
     pub fn skipped(&self) -> usize {
         self.out_of_range + self.not_finite
     }
 
-    /// Returns an error that names the first face with an index out of range, if there is one, of a mesh of `points`
-    /// points.
+    /// Returns an error that names the first face with an index out of range, if there is one. `points` is the number
+    /// of points.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid): `face 17: vertex index 1000000, but there are
@@ -141,7 +141,7 @@ impl Validation {
 }
 
 impl Topology {
-    /// Returns which faces are skipped. Waits.
+    /// Counts the skipped faces. Waits.
     ///
     /// # Errors
     /// A stream that records; otherwise if the driver returns an error.

@@ -11,7 +11,7 @@ use crate::part::read;
 
 /// A mesh as an argument of a kernel, whose parameter is a `geom::Mesh` by value.
 ///
-/// It borrows the mesh, which so can't be built again before the launch is enqueued.
+/// It borrows the mesh, which therefore can't be rebuilt before the launch is enqueued.
 #[derive(Debug, Clone, Copy)]
 pub struct MeshView<'a> {
     mesh: &'a Mesh<'a>,
@@ -46,7 +46,7 @@ unsafe impl KernelArg for MeshView<'_> {
                 closed: topology.closed.device_ptr(),
             }),
             moments: mesh.winding.as_ref().map_or(0, |moments| moments.nodes().device_ptr()),
-            // `Surface::new` has seen that both are below 2^31.
+            // `Surface::new` has checked that both are below 2^31.
             point_count: mesh.points().len() as u32,
             face_count: mesh.faces().len() as u32,
         }

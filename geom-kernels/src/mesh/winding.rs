@@ -1,4 +1,4 @@
-//! Fast winding numbers, and what they need of a mesh: device/geom/mesh/{moments,winding}.cuh.
+//! Fast winding numbers, and the moments that they need: device/geom/mesh/{moments,winding}.cuh.
 
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::{
@@ -16,7 +16,7 @@ use crate::bvh::layout::{BvhNode, NO_INDEX};
 use crate::geometry::{GeometryKernels, Source, of_source};
 use crate::part::{MaybeMut, scratch};
 
-/// Threads in a block; four of them for each node.
+/// The block size, with four threads for each node.
 const BLOCK: u32 = 128;
 
 kernels! {
@@ -71,7 +71,7 @@ pub(crate) struct NodeMoments {
 }
 
 impl NodeMoments {
-    /// The root of a hierarchy without items.
+    /// The moments of a hierarchy without items.
     const EMPTY: Self = Self {
         child: [ChildMoments {
             center: [0.0; 3],
@@ -104,7 +104,7 @@ unsafe impl DeviceRepr for RawMomentsBuild {}
 #[derive(Debug)]
 pub(crate) struct Moments {
     geometry: GeometryKernels,
-    /// [`NodeMoments`] of each node that there is room for.
+    /// The [`NodeMoments`] of each node that there is room for.
     nodes: DeviceBuffer<u8>,
     arrivals: DeviceBuffer<u32>,
 }
@@ -118,8 +118,8 @@ impl Moments {
         tree: &FaceTree,
     ) -> Result<Self> {
         let count = room(tree.tree());
-        // SAFETY: the root is written below; other nodes are reached by queries only from nodes that an
-        // update has written, which has written them too.
+        // SAFETY: the root is written below; queries reach other nodes only from nodes that an update has written,
+        // which has written the others, too.
         let mut nodes = unsafe { scratch::<u8>(stream, count * size_of::<NodeMoments>())? };
         let root = bytemuck::bytes_of(&NodeMoments::EMPTY);
         nodes.slice_mut(0..root.len())?.upload(stream, root)?;
@@ -128,8 +128,8 @@ impl Moments {
         Ok(Self { geometry: geometry.clone(), nodes, arrivals })
     }
 
-    /// Computes them again for the current hierarchy: after every build and every refit. It does not wait, and can be
-    /// recorded.
+    /// Recomputes the moments for the current hierarchy: after every build and every refit. The call does not wait,
+    /// and can be recorded.
     ///
     /// # Errors
     /// A hierarchy with room for more items than the hierarchy for which this was created; otherwise if the driver
@@ -139,10 +139,10 @@ impl Moments {
         if nodes > self.arrivals.len() {
             return Err(Error::invalid("moments of a smaller hierarchy"));
         }
-        // Only the device knows how many nodes there are.
+        // Only the device knows the number of nodes, so the launch covers the capacity.
         let launch = LaunchConfig::cover(4 * nodes, BLOCK);
         let kernels = self.geometry.kernels::<Winding>()?;
-        // SAFETY: there is room for so many nodes, as was just compared.
+        // SAFETY: there is room for as many nodes, as was just compared.
         unsafe { kernels.moments(stream, launch, UpdateArg { moments: self, tree }) }
     }
 
@@ -157,7 +157,7 @@ impl Moments {
     }
 }
 
-/// Returns how many nodes a hierarchy has room for: one at least.
+/// Returns the capacity of a hierarchy in nodes, at least one.
 fn room(tree: &Tree) -> usize {
     tree.memory.nodes.len() / size_of::<BvhNode>()
 }
@@ -185,7 +185,7 @@ unsafe impl KernelArg for UpdateArg<'_> {
             triangles: self.tree.triangles().address(),
             nodes: self.moments.nodes.device_ptr(),
             arrivals: self.moments.arrivals.device_ptr(),
-            // Both below 2^28.
+            // Both are below 2^28.
             nodes_capacity: room(tree) as u32,
             triangles_capacity: memory.capacity as u32,
         }
@@ -204,18 +204,18 @@ unsafe impl KernelArg for UpdateArg<'_> {
 }
 
 impl Mesh<'_> {
-    /// Computes how often the mesh winds around each point: 1 inside of a closed mesh whose faces are oriented
-    /// outwards, 0 outside. Of an open mesh, or one with holes, overlaps or stray faces it is something
-    /// between, and a point with more than a half is rather inside: Jacobson, Kavan, Sorkine-Hornung, Robust
-    /// Inside-Outside Segmentation using Generalized Winding Numbers, 2013. Limits of the queries do not
-    /// matter; of a point that is not finite, or beyond 2^60, it is 0.
+    /// Computes how often the mesh winds around each point: 1 inside a closed mesh whose faces are oriented outwards,
+    /// 0 outside. For an open mesh, or one with holes, overlaps or stray faces, it is between these values, and a
+    /// point with more than 1/2 is more likely inside: Jacobson, Kavan, Sorkine-Hornung, Robust Inside-Outside
+    /// Segmentation using Generalized Winding Numbers, 2013. The queries' limits are ignored; for a point that is not
+    /// finite, or beyond 2^60, the number is 0.
     ///
     /// A part of the mesh that is farther away than `beta` times its radius is replaced by a series of second order:
-    /// Barill, Dickson, Schmidt, Levin, Jacobson, Fast Winding Numbers for Soups and Clouds, 2018. With a `beta` of 2,
-    /// which is a good choice, the error is below 1e-2, and below 1e-3 on average; it goes down with the third power of
-    /// `beta`, and time up with the square. With `f32::INFINITY` all faces are added up one by one. Unlike other
-    /// queries' results, the number depends on how the hierarchy was built, within its error; it is the same on every
-    /// run and every device.
+    /// Barill, Dickson, Schmidt, Levin, Jacobson, Fast Winding Numbers for Soups and Clouds, 2018. With a `beta` of
+    /// 2, which is a good choice, the error is below 1e-2, and below 1e-3 on average; the error falls with the third
+    /// power of `beta`, and the time grows with its square. With `f32::INFINITY` all faces are summed. Unlike the
+    /// results of other queries, the number depends on how the hierarchy was built, within its error; it is the same
+    /// on every run and every device.
     ///
     /// # Errors
     /// The mesh was made without [`MeshOptions::winding`](super::MeshOptions::winding); `beta` is less than 1

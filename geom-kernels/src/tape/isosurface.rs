@@ -15,10 +15,10 @@ use crate::lengths::{blocks, cover};
 use crate::part::{Part, scratch};
 use crate::volume::Volume;
 
-/// Corners of a word.
+/// The corners per word.
 const WORD: usize = 32;
 
-/// How often the adjoint adds for each vertex.
+/// The most additions of the adjoint per vertex.
 const ADDS: usize = 2;
 
 kernels! {
@@ -89,12 +89,13 @@ impl MarchingCubes {
         Ok(TriangleBuffers { vertices, faces, normals: None, counts: found })
     }
 
-    /// Records [`extract_into`](Self::extract_into): see [`record_extract`](Self::record_extract). The host
-    /// does not wait, and the call can be recorded in a graph. Room that no vertex needed keeps its gradient.
+    /// Records [`extract_into`](Self::extract_into): see [`record_extract`](Self::record_extract). The host does not
+    /// wait, and the call can be recorded in a graph. Elements beyond the last vertex keep their gradients.
     ///
     /// # Errors
-    /// As [`extract_into`](Self::extract_into); an output with normals, which have no gradient: those of the
-    /// mesh have, by [`Topology::record_vertex_normals`](crate::mesh::Topology::record_vertex_normals).
+    /// As [`extract_into`](Self::extract_into); an output with normals, which have no gradient.
+    /// [`Topology::record_vertex_normals`](crate::mesh::Topology::record_vertex_normals) computes normals of the mesh
+    /// that have.
     pub fn record_extract_into<F: Field>(
         &self,
         t: &mut Recorder<'_>,
@@ -131,10 +132,10 @@ impl MarchingCubes {
         let corners = field.words().saturating_mul(WORD);
         let home = output.vertices.allocation().home_stream().clone();
         custom.run_with(|stream, through| {
-            // Where it outlives the graph, if one is captured: passes back may be another one.
+            // The memory outlives a graph that is captured: the pass may be in another one.
             let home = if through { &home } else { stream };
             let search = self.search_into(stream, home, field, iso, &mut output)?;
-            // None of a field without cells.
+            // A field without cells has no search.
             let found = search.map(Search::into_found);
             // A corner has three edges.
             let most = field.words().saturating_mul(3 * WORD).min(capacity as usize);
@@ -178,9 +179,9 @@ impl MarchingCubes {
 }
 
 impl VolumeField {
-    /// Records [`update`](Self::update), with gradients of the field's [numbers](Self::values) with respect to the
-    /// [variables](Volume::variables) of the volume. Numbers that tiles and the background give have none. The
-    /// volume has the nodes that it had when the field was made.
+    /// Records [`update`](Self::update), with gradients of the field's [values](Self::values) with respect to the
+    /// [variables](Volume::variables) of the volume. Values from tiles and the background have none. The volume must
+    /// have the nodes that it had when the field was created.
     ///
     /// # Errors
     /// As [`update`](Self::update).
@@ -220,7 +221,7 @@ impl VolumeField {
     }
 }
 
-/// A field but for its numbers.
+/// The kind of a field, without its values.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Dense([usize; 3], IndexToWorld),

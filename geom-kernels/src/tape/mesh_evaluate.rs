@@ -64,10 +64,10 @@ kernels! {
 of_source!(EvaluateAdjoints, Source::TAPE_MESH_EVALUATE);
 
 impl Mesh<'_> {
-    /// Records [`positions_at`](Self::positions_at), with gradients with respect to u and v of the points, and to
-    /// the mesh's vertices. Where there is no such face they are 0.
+    /// Records [`positions_at`](Self::positions_at), with gradients with respect to u and v of the points, and to the
+    /// mesh's vertices. They are 0 if the face does not exist.
     ///
-    /// Vertices are as they are now: a hierarchy that does not follow them yet is no matter.
+    /// The call uses the current vertices, and does not need an up-to-date hierarchy.
     ///
     /// # Errors
     /// As [`positions_at`](Self::positions_at).
@@ -100,7 +100,7 @@ impl Mesh<'_> {
     }
 
     /// Records [`normals_at`](Self::normals_at), with gradients with respect to the mesh's vertices. They are 0 for a
-    /// face without area and where there is no such face; gradients with respect to u and v are 0 everywhere.
+    /// face that has no area or does not exist; gradients with respect to u and v are 0 everywhere.
     ///
     /// # Errors
     /// As [`normals_at`](Self::normals_at).
@@ -132,7 +132,7 @@ impl Mesh<'_> {
     }
 
     /// Records [`attributes_at`](Self::attributes_at), with gradients with respect to u and v of the points, and to
-    /// the attributes. Where there is no such face they are 0. Where vertices lie does not come into it.
+    /// the attributes. They are 0 if the face does not exist. Positions of vertices do not matter.
     ///
     /// # Errors
     /// As [`attributes_at`](Self::attributes_at).
@@ -157,7 +157,7 @@ impl Mesh<'_> {
         let faces = custom.keeps(self.faces())?;
         let known = custom.reads(attributes, Primal::Entry)?;
         let out = custom.overwrites(&written)?;
-        // They are numbers of 32 bits in the forward.
+        // The forward has checked that both fit in 32 bits.
         let (vertices, width) = (attributes.len() as u32, N as u32);
         let op = Recorded { name: "mesh attributes", out, count, adds: adds(count, N, shared) };
         let op = op.adjoint(move |pass, g| {
@@ -183,8 +183,8 @@ impl Mesh<'_> {
 /// Threads in a block of adjoints.
 const BLOCK: u32 = 128;
 
-/// Returns how often the adjoint adds for `count` points, if `to_corner` times to each corner of a face; and to the
-/// points themselves, if their gradients are `shared` with others.
+/// Returns the most additions of the adjoint for `count` points: `to_corner` times to each corner of a face, and to
+/// the points themselves, if their gradients are `shared` with others.
 fn adds(count: usize, to_corner: usize, shared: bool) -> usize {
     let own = if shared { 2 } else { 0 };
     count.saturating_mul(to_corner.saturating_mul(3).saturating_add(own))

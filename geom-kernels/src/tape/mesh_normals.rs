@@ -43,12 +43,12 @@ kernels! {
 of_source!(VertexNormals, Source::TAPE_MESH_NORMALS);
 
 impl Topology {
-    /// Records [`vertex_normals`](Self::vertex_normals), with gradients with respect to the points, through the
-    /// unit normals of faces and through their angles. A face without area adds nothing and has gradient 0, and
-    /// so has a normal that is 0 because they cancel.
+    /// Records [`vertex_normals`](Self::vertex_normals), with gradients with respect to the points, through the unit
+    /// normals of faces and through their angles. A face without area adds nothing and has gradient 0. A normal of 0,
+    /// whose terms cancel, has gradient 0.
     ///
-    /// (The normals that a [mesh](crate::mesh::Mesh::vertex_normals) keeps are made when it is built and
-    /// refitted, without a tape.)
+    /// (The normals of a [mesh](crate::mesh::Mesh::vertex_normals) are computed when it is built and refitted,
+    /// without a tape.)
     ///
     /// # Errors
     /// As [`vertex_normals`](Self::vertex_normals).
@@ -66,15 +66,15 @@ impl Topology {
         let mesh = Corners::read(&mut custom, surface)?;
         let out = custom.overwrites(&normals)?;
         custom.run_with(|stream, through| {
-            // Where they outlive the graph, if one is captured: passes back may be another one.
+            // The memory outlives a graph that is captured: the pass may be in another one.
             let home = points.allocation().home_stream().clone();
             let n = if through { points.len() } else { 0 };
-            // For each vertex the sum of normals, and the sum of angles. SAFETY: they are filled below.
+            // SAFETY: they are filled below: for each vertex the sum of normals, and the sum of angles.
             let mut sums = unsafe { kept_scratch::<[f64; 4]>(stream, &home, n)? };
             if through && corners != 0 && n != 0 {
                 stream.graph_lock([normals.allocation()]).run(|| {
                     normals.reborrow().cast_mut::<f32>()?.fill(stream, 0.0)?;
-                    // Also in a graph: the set of vertices with faces may change.
+                    // The sums are cleared in a graph, too, because the set of vertices with faces may change.
                     sums.as_slice_mut().cast_mut::<f64>()?.fill(stream, 0.0)?;
                     let sorted = self.sorted_corners(stream, surface)?;
                     let (keys, places) = (sorted.keys(), sorted.indices());

@@ -16,7 +16,7 @@ use crate::lengths::{cover, same_length};
 use crate::mesh::{ClosestPoint, Mesh, PointQueries, Sign, Surface};
 use crate::part::{Maybe, kept_scratch, scratch};
 
-/// How often the adjoint adds to vertices, and to a point where others add to it, too.
+/// The most additions of the adjoint to vertices, and to a point if it shares memory with others.
 const ADDS_TO_VERTICES: usize = 9;
 const ADDS_TO_POINT: usize = 3;
 
@@ -93,7 +93,7 @@ impl Mesh<'_> {
     /// Records [`closest_points`](Self::closest_points), with gradients of positions, squared distances, u and v
     /// with respect to the points and the mesh's vertices.
     ///
-    /// Of a point that finds nothing the gradient is 0.
+    /// For a point that finds nothing the gradient is 0.
     ///
     /// # Errors
     /// As [`closest_points`](Self::closest_points); points that are not packed; the mesh's points were changed
@@ -129,8 +129,8 @@ impl Mesh<'_> {
         })
     }
 
-    /// Records the distance of each point from the mesh: infinite where nothing is found. Gradients with
-    /// respect to the points and the mesh's vertices; 0 of a distance of 0.
+    /// Records the distance of each point from the mesh: infinite where nothing is found. Gradients are with respect
+    /// to the points and the mesh's vertices, and 0 for a distance of 0.
     ///
     /// # Errors
     /// As [`record_closest_points`](Self::record_closest_points).
@@ -223,7 +223,7 @@ impl Mesh<'_> {
     }
 }
 
-/// Points that a mesh was asked about, and what it was then.
+/// The points of queries, and the mesh at that time.
 struct Asked {
     kernels: Arc<PointAdjoints>,
     queries: Handle<[f32; 3]>,
@@ -253,8 +253,8 @@ impl Asked {
         })
     }
 
-    /// Keeps what the adjoint needs of the closest points, and writes their distances if `distances` is given.
-    /// Without closest points there is nothing to keep.
+    /// Saves what the adjoint needs of the closest points, and writes their distances if `distances` is given.
+    /// Without closest points there is nothing to save.
     fn keep(
         &self,
         stream: &Stream,
@@ -262,7 +262,7 @@ impl Asked {
         closest: Option<DeviceSliceMut<'_, ClosestPoint>>,
         distances: Option<DeviceSliceMut<'_, f32>>,
     ) -> Result<DeviceBuffer<u32>> {
-        // Where it outlives the graph, if one is captured: passes back may be another one.
+        // The memory outlives a graph that is captured: the pass may be in another one.
         let home = queries.points()?.allocation().home_stream().clone();
         let n = closest.as_ref().map_or(0, DeviceSliceMut::len);
         // SAFETY: the kernel writes all of them.

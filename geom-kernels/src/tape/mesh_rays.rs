@@ -51,10 +51,9 @@ unsafe impl Differentiable for RayHit {
 
 impl Mesh<'_> {
     /// Records [`closest_hits`](Self::closest_hits), with gradients of t, u and v with respect to the rays' origins
-    /// and directions and to the mesh's vertices. Where nothing is hit they are 0; `t_min` and `t_max` have
-    /// none.
+    /// and directions and to the mesh's vertices. They are 0 if nothing is hit; `t_min` and `t_max` have none.
     ///
-    /// They are gradients within a face: changes of visibility at an edge that moves are not included.
+    /// Gradients are those within a face: changes of visibility at an edge that moves are not included.
     ///
     /// # Errors
     /// As [`closest_hits`](Self::closest_hits); the mesh's points were changed since its hierarchy was made.
@@ -76,7 +75,7 @@ impl Mesh<'_> {
         custom.run_with(|stream, through| {
             self.closest_hits(stream, rays, hits.reborrow())?;
             let count = if through { rays.len() } else { 0 };
-            // Where it outlives the graph, if one is captured: passes back may be another one.
+            // The memory outlives a graph that is captured: the pass may be in another one.
             let home = rays.allocation().home_stream().clone();
             // SAFETY: the kernel writes all of them.
             let mut found = unsafe { kept_scratch::<u32>(stream, &home, count)? };

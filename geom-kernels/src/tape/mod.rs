@@ -1,7 +1,7 @@
 //! Operations with gradients: batch calls that a [`Tape`](::tape::Tape) records.
 //!
-//! Each is named `record_` and the name of the batch call, and takes the [recorder](::tape::Recorder) instead
-//! of the stream. Its results have the same bits.
+//! Each is named `record_` plus the name of the batch call, and takes the [recorder](::tape::Recorder) instead of the
+//! stream. Its results have the same bits.
 //!
 //! ```no_run
 //! use cuda_safe::{Context, DeviceBuffer};
@@ -46,40 +46,40 @@
 //! | [`Volume::record_sample_indexed`] | value | positions, the array of values |
 //!
 //! # Structures
-//! The structure of a mesh's hierarchy, the face or feature of a result, and the side of a mesh that a point is on have
-//! no gradient. The gradients of vertices are those of the memory of [`Mesh::points`]: watch it, or write the vertices
-//! by a recorded launch, [refit](crate::mesh::Mesh::refit), and query. A mesh whose points were changed since its
-//! hierarchy was made is refused. Adjoints do not need the hierarchy: it may be refitted and built again after the
-//! query. They need points, vertices and faces: a tape copies these before recorded launches overwrite them, and
-//! returns an error with the operation's name if other code has overwritten them.
+//! The structure of a mesh's hierarchy, the face or feature of a result, and the side of a mesh that a point is on
+//! have no gradient. The gradients of vertices are those of the memory of [`Mesh::points`]: watch it, or write the
+//! vertices by a recorded launch, [refit](crate::mesh::Mesh::refit), and query. A mesh whose points were changed
+//! after its hierarchy was built or refitted is refused. Adjoints do not use the hierarchy, so it may be refitted and
+//! rebuilt after the query. They read points, vertices and faces: a tape copies these before recorded launches
+//! overwrite them, and returns an error with the operation's name if other code has overwritten them.
 //!
-//! The memory of a volume is one: values, and the nodes that lead to them. It is not to change before the
-//! pass. The gradient by values lies in memory of the same layout.
+//! A volume is one allocation of values and the nodes that lead to them. It must not change before the pass. The
+//! gradient with respect to values has the same layout.
 //!
-//! The faces of a surface that [`MarchingCubes`] finds have no gradient, nor has the number of its vertices; its
-//! normals have no adjoint, and recording them is refused. Data that a mesh computes when it is built and refitted,
-//! such as [`Mesh::vertex_normals`](crate::mesh::Mesh::vertex_normals), is not part of a recording.
+//! The faces that [`MarchingCubes`] finds and the number of vertices have no gradient. Its normals have no adjoint,
+//! and recording them is refused. Data that a mesh computes when it is built and refitted, such as
+//! [`Mesh::vertex_normals`](crate::mesh::Mesh::vertex_normals), is not part of a recording.
 //!
 //! # Where there is no derivative
-//! Functions of geometry have kinks and steps. A pass takes this there:
+//! Geometric functions have kinks and jumps, at which a pass takes these gradients:
 //!
-//! | where | what |
+//! | where | gradient |
 //! |---|---|
-//! | faces, edges or vertices are as near as each other | the gradient of the result's face, edge or vertex |
+//! | several faces, edges or vertices are equally near | that of the result's face, edge or vertex |
 //! | a distance is 0 | 0; a signed one: the unit normal of the face's plane, 0 without area; the square is smooth |
 //! | a closest point on a face without area | as for the result's edge or vertex; a face thinner than 2^-23 of its sides is its longest edge |
 //! | nothing is found, or there is no such face | 0 |
 //! | a ray meets an edge of two faces | the gradient of the face that the result names |
 //! | a ray along a face, or one without area | 0 |
-//! | what becomes visible behind an edge that moves | has no part in it |
+//! | surfaces that become visible at an edge that moves | not included |
 //! | the normal of a face without area; of a vertex where normals cancel, or without faces | 0 |
 //! | a trilinear sample between cells | the gradient of the cell towards greater coordinates |
 //! | a sample that tiles or the background come into | they are constants |
 //! | a position that is not finite, or beyond 2^30 | 0 |
-//! | a number of a field that is the surface's value | the sum over the vertices that are there, all on edges to numbers below it |
+//! | a value of a field that equals the surface's value | the sum over its vertices, all on edges to smaller values |
 //! | an edge of a field with equal ends | it has no vertex |
 //! | the 2-norm of zeros, the 1-norm of a zero | 0 |
-//! | the maximum norm where numbers are as great | the sign of the first of them; 0 of zeros |
+//! | several numbers have the maximum norm | the sign of the first of them; 0 if all are zero |
 //!
 //! # Queries in your own kernels
 //! `OpSpec::differentiate` generates the adjoint of a kernel that calls the device headers. Closest points, signed
@@ -137,11 +137,11 @@
 //! The adjoint repeats the search, so the hierarchy, the grid or the volume must not change before it has run: a mesh
 //! that is refitted, or a grid that is built again, between the launch and the pass is an error.
 //!
-//! What a structure keeps as a copy has no gradient, and a kernel whose outputs depend on it is refused:
-//! `NotDifferentiable` names the line, with the reason `Lost`. These are positions, deltas and distances of neighbours
-//! without the array (see below), the normals of vertices, winding numbers, crossings of rays with a volume, and
-//! distances to the boxes of a `Bvh`. Comparisons and indices are accepted, and so is a value that the kernel declares to
-//! be a constant by `geom::ad::stop`.
+//! Values that a structure copies have no gradient, and a kernel whose outputs depend on them is refused:
+//! `NotDifferentiable` names the line, with the reason `Lost`. These are positions, deltas and distances of
+//! neighbours without the array (see below), the normals of vertices, winding numbers, crossings of rays with a
+//! volume, and distances to the boxes of a `Bvh`. Comparisons and indices are accepted, and so is a value that the
+//! kernel declares as a constant with `geom::ad::stop`.
 //!
 //! # Sums over neighbours
 //! Give `for_each_neighbor`, `find_neighbor`, `NeighborIterator::next`, `nearest_neighbors` and `point_at` the array that
@@ -199,11 +199,11 @@
 //! # Ok::<(), cuda_safe::Error>(())
 //! ```
 //!
-//! The generated adjoint adds to the gradients of neighbours by atomics. An adjoint by hand can let each point gather the
-//! gradients of all pairs that it is in, which needs no atomics and suits deterministic tapes: write a kernel that visits
-//! the same neighbours, and register both by `OpSpec::register`. It reads gradients of other points' sums, so it can't
-//! clear them: then the kernel must *add* to sums that were filled with 0. Each step of a simulation that builds a grid
-//! needs a separate grid.
+//! The generated adjoint adds to the gradients of neighbours by atomics. A hand-written adjoint can let each point
+//! gather the gradients of all its pairs, which needs no atomics and suits deterministic tapes: write a kernel that
+//! visits the same neighbours, and register both with `OpSpec::register`. It reads the gradients of other points'
+//! sums, so it can't clear them: the kernel must then *add* to sums that were filled with 0. Each step of a
+//! simulation that builds a grid needs a separate grid.
 //!
 //! [`Volume::record_sample`]: crate::volume::Volume::record_sample
 //! [`Volume::record_sample_indexed`]: crate::volume::Volume::record_sample_indexed
@@ -247,20 +247,20 @@ use tape::{Adjoint, CustomBuilder, CustomOp, Differentiable, Gradient, Handle, P
 
 use crate::mesh::Surface;
 
-/// An operation but for its adjoint.
+/// An operation without its adjoint.
 struct Recorded<T> {
-    /// Its name in messages.
+    /// The operation's name in messages.
     name: &'static str,
-    /// The memory that it writes, whose gradient the adjoint reads.
+    /// The memory that the operation writes, whose gradient the adjoint reads.
     out: Handle<T>,
-    /// How many elements it has; of 0 there is no adjoint to run.
+    /// The number of elements of `out`; without elements no adjoint runs.
     count: usize,
-    /// How often the adjoint calls `grad_add` at most.
+    /// The most calls of `grad_add` by the adjoint.
     adds: usize,
 }
 
 impl<T: Differentiable> Recorded<T> {
-    /// Returns the operation whose adjoint is `adjoint`. It is called with the gradient of `out`, if that is not zero.
+    /// Returns the operation with this adjoint, which is called with the gradient of `out`, if that is not zero.
     fn adjoint<F>(self, adjoint: F) -> WithAdjoint<T, F>
     where
         F: FnMut(&Adjoint<'_>, Gradient<'_, T>) -> Result<()> + Send + 'static,
@@ -269,7 +269,7 @@ impl<T: Differentiable> Recorded<T> {
     }
 }
 
-/// An operation; made by [`Recorded::adjoint`].
+/// An operation with its adjoint; [`Recorded::adjoint`] creates it.
 struct WithAdjoint<T, F> {
     op: Recorded<T>,
     adjoint: F,
@@ -297,7 +297,7 @@ where
     }
 }
 
-/// Returns a value as a view, for arguments that are made of views.
+/// Returns a value as a view, for arguments that consist of views.
 fn value<'a, T: Copy + 'static>(
     pass: &'a Adjoint<'_>,
     what: Handle<T>,
@@ -306,7 +306,7 @@ fn value<'a, T: Copy + 'static>(
     unsafe { pass.value(what)?.as_slice() }
 }
 
-/// The points and faces of a mesh, as an operation has seen them.
+/// The points and faces of a mesh at the time of the operation.
 #[derive(Clone, Copy)]
 struct Corners {
     points: Handle<[f32; 3]>,
@@ -314,7 +314,7 @@ struct Corners {
 }
 
 impl Corners {
-    /// Those that the forward reads, and the adjoint too.
+    /// Declares the points and faces, which the forward and the adjoint read.
     fn read(custom: &mut CustomBuilder<'_>, surface: Surface<'_>) -> Result<Self> {
         let points = custom.reads(surface.points(), Primal::Entry)?;
         Ok(Self { points, faces: custom.keeps(surface.faces())? })
@@ -325,7 +325,7 @@ impl Corners {
     }
 }
 
-/// Returns whether two views are of the same memory, where gradients of both may come from several threads.
+/// Returns whether two views share memory, so that several threads may add to one gradient.
 fn share_memory<T: Copy + 'static, U: Copy + 'static>(
     one: &DeviceSlice<'_, T>,
     other: &DeviceSlice<'_, U>,

@@ -9,7 +9,7 @@ use crate::GeometryKernels;
 use crate::lengths::cover;
 use crate::part::kept_scratch;
 
-/// Norms are of all the numbers that vectors consist of, and are computed as sums are.
+/// Norms are over all numbers of all vectors, and are computed like sums.
 impl GeometryKernels {
     /// Records the sum of the squares of all numbers.
     ///
@@ -75,8 +75,8 @@ impl GeometryKernels {
         self.record_terms::<Sizes, V>(t, elements.read_view(), norm.write_view())
     }
 
-    /// Records the maximum norm: the greatest absolute value among all numbers. NaN loses against numbers. Only the
-    /// first of the numbers with that absolute value has a gradient; if all are 0, none has.
+    /// Records the maximum norm: the greatest absolute value among all numbers, where NaN counts as less than any
+    /// number. Only the first of the numbers with that absolute value has a gradient; if all are 0, none has.
     ///
     /// # Errors
     /// As [`record_sum`](Self::record_sum).
@@ -99,8 +99,7 @@ impl GeometryKernels {
             join(stream, n, norm.reborrow(), first, |launch, parts, n, out| {
                 kernels.greatest(stream, launch, parts, n, out)
             })?;
-            // Where the greatest number is.
-            // SAFETY: the adjoint fills it.
+            // SAFETY: `first_greatest` fills it with the index of the greatest number.
             let mut first = unsafe { kept_scratch::<u32>(stream, &home, usize::from(through))? };
             let count = x.len();
             let op = Recorded { name: "maximum norm", out, count, adds: 0 };

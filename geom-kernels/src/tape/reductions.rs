@@ -1,4 +1,4 @@
-//! Sums with gradients: the losses that most things end in.
+//! Sums with gradients, which most losses end in.
 
 use cuda_safe::{
     DeviceBuffer, DeviceRepr, DeviceSlice, DeviceSliceMut, Error, KernelArg, LaunchConfig,
@@ -12,16 +12,16 @@ use crate::geometry::{Source, of_source};
 use crate::lengths::cover;
 use crate::part::scratch;
 
-/// Threads in a block, and the elements that a block of a sum adds up: `device/geom/sort/reduce.cuh`.
+/// The block size, and the elements that a block of a sum adds up: `device/geom/sort/reduce.cuh`.
 const THREADS: u32 = 256;
 const CHUNK: usize = 4096;
 
-/// There are less elements than this.
+/// The limit of elements.
 const LIMIT: usize = 1 << 31;
 
-/// `f32` or `f64`.
+/// The type of numbers in sums: `f32` or `f64`.
 pub trait Summed: Differentiable<Gradient = Self> + bytemuck::Pod + DeviceRepr + Send {
-    /// That number.
+    /// Converts a number.
     #[doc(hidden)]
     fn of(value: f64) -> Self;
 }
@@ -139,14 +139,14 @@ impl Term for Sizes {
     const SUM: &'static str = "1-norm";
 }
 
-/// Sums are of all the numbers that vectors consist of; in their precision and always in the same order, as of
-/// [`Algorithms::sum`](crate::algorithms::Algorithms::sum), so that they have the same bits in every run and on every device.
-/// They take two launches of up to 16,777,216 numbers, and their gradients one.
+/// Sums are over all numbers of all vectors, in their precision and in a fixed order, like
+/// [`Algorithms::sum`](crate::algorithms::Algorithms::sum), so they have the same bits in every run and on every
+/// device. A sum of up to 16,777,216 numbers takes two launches, and its gradient one.
 impl GeometryKernels {
-    /// Records the sum of all elements, to the one number of `sum`; 0 of none.
+    /// Records the sum of all elements, written to the one element of `sum`; 0 for no elements.
     ///
     /// # Errors
-    /// `sum` has not one element; 2^31 numbers or more; otherwise if the driver returns an error.
+    /// `sum` does not have one element; 2^31 numbers or more; otherwise if the driver returns an error.
     pub fn record_sum<'a, 'b, V: DifferentiableValue<Number: Summed>>(
         &self,
         t: &mut Recorder<'_>,
@@ -252,8 +252,7 @@ pub(super) fn checked<T: Copy + 'static>(n: usize, out: &DeviceSliceMut<'_, T>) 
     n.ok_or_else(|| Error::invalid("a sum of 2^31 numbers or more"))
 }
 
-/// Runs `first`, a block of which adds up each chunk, and adds up what they give until one sum is left. The last
-/// launch divides.
+/// Runs `first`, whose blocks sum one chunk each, and sums the results until one is left. The last launch divides.
 pub(super) fn sum_up<T: Summed>(
     stream: &Stream,
     kernels: &Reduce<T>,
@@ -267,8 +266,7 @@ pub(super) fn sum_up<T: Summed>(
     })
 }
 
-/// Runs `first`, a block of which joins each chunk, and `next` on what they give, until one is left. Nothing gives
-/// 0.
+/// Runs `first`, whose blocks reduce one chunk each, and `next` on the results until one is left. No elements give 0.
 pub(super) fn join<T: Summed>(
     stream: &Stream,
     n: u32,
@@ -283,7 +281,7 @@ pub(super) fn join<T: Summed>(
         1 => return first(launch(1), out),
         _ => {}
     }
-    // SAFETY: the blocks write one each.
+    // SAFETY: each block writes one element.
     let mut parts = unsafe { scratch::<T>(stream, chunks)? };
     first(launch(chunks), parts.as_slice_mut())?;
     loop {
@@ -292,7 +290,7 @@ pub(super) fn join<T: Summed>(
         if chunks == 1 {
             return next(launch(1), &parts, n, out);
         }
-        // SAFETY: the blocks write one each.
+        // SAFETY: each block writes one element.
         let mut fewer = unsafe { scratch::<T>(stream, chunks)? };
         next(launch(chunks), &parts, n, fewer.as_slice_mut())?;
         parts = fewer;

@@ -39,8 +39,8 @@ impl Mesh<'_> {
     /// Returns the mesh as an argument of a kernel that `t` records.
     ///
     /// # Errors
-    /// The mesh's points were changed since its hierarchy was made: the kernel's queries would use the old ones. Call
-    /// [`refit`](Self::refit) first.
+    /// The mesh's points were changed after its hierarchy was built or refitted: the kernel's queries would use the
+    /// old ones. Call [`refit`](Self::refit) first.
     pub fn recorded_view(&self, t: &Recorder<'_>) -> Result<RecordedMesh<'_>> {
         self.differentiable_view(t.stream())
     }

@@ -17,11 +17,11 @@ use crate::volume::{
     Samples, Volume, VolumeValue, VolumeView, no_gradient,
 };
 
-/// A value of a volume that gradients can be taken with respect to: all that are [`Interpolated`].
+/// A value of a volume that can have gradients: every [`Interpolated`] type.
 pub trait DifferentiableValue: Interpolated + Differentiable + Send {
-    /// The numbers that it consists of.
+    /// The type of the numbers in a value.
     type Number: Differentiable + bytemuck::Pod;
-    /// Where its kernels are.
+    /// The source of its kernels.
     #[doc(hidden)]
     const SOURCE: ValueSource;
 }
@@ -51,7 +51,7 @@ values! {
 
 /// How values are interpolated.
 trait Weights: 'static {
-    /// Of how many voxels.
+    /// The number of voxels.
     const VOXELS: usize;
 }
 
@@ -79,7 +79,7 @@ kernels! {
     // that position and of values that the volume's memory, or the array, has; if there is such a position.
     // `voxel_gradients` reads n voxels and writes n results.
     unsafe in V::SOURCE.0 {
-        /// Gradients of positions, and of voxels too or not.
+        /// Adds the gradients of positions, and those of voxels if they are wanted.
         ///
         /// # Safety
         /// There are gradients of all samples before the part and in it, and of the volume's memory as a whole.
@@ -98,7 +98,7 @@ kernels! {
             shared: u32,
             frame: impl KernelArg<Abi = Frame>,
         );
-        /// Gradients of positions and of an array.
+        /// Adds the gradients of positions and of an array.
         ///
         /// # Safety
         /// There are gradients of all samples before the part and in it, and of the array as a whole; the volume's
@@ -134,12 +134,12 @@ kernels! {
 of_source!(<V: DifferentiableValue> SampleAdjoints<V>, V::SOURCE.0);
 
 impl Volume {
-    /// Returns the memory of the values of voxels, as numbers, to be watched. (It is the memory of the whole grid, so
-    /// its gradient has the grid's size.) [`gradients_of_voxels`](Self::gradients_of_voxels) finds the gradients of
-    /// voxels in it.
+    /// Returns the memory of the values of voxels, as numbers, to be watched. It is the memory of the whole grid, so
+    /// its gradient has the grid's size; [`gradients_of_voxels`](Self::gradients_of_voxels) gathers the gradients of
+    /// voxels from it.
     ///
-    /// Values that leaves store are variables, of active voxels and others; those of tiles and the background
-    /// are constants.
+    /// Values in leaves are variables, whether their voxels are active or not; those of tiles and the background are
+    /// constants.
     ///
     /// # Errors
     /// The volume's values are of another type; its last build has failed.
@@ -149,11 +149,11 @@ impl Volume {
     }
 
     /// Gathers the gradient of each voxel's value from the gradient with respect to [`variables`](Self::variables):
-    /// `tape.gradient(volume.variables::<f32>()?)?`. It is 0 for voxels that are no variables. The volume must have the
-    /// same nodes as when it was sampled.
+    /// `tape.gradient(volume.variables::<f32>()?)?`. It is 0 for voxels that are not variables. The volume must have
+    /// the same nodes as at the sample.
     ///
     /// # Errors
-    /// `gradient` has not as many numbers as the volume's memory; otherwise as [`lookup`](Self::lookup).
+    /// `gradient` has another length than the volume's memory has numbers; otherwise as [`lookup`](Self::lookup).
     pub fn gradients_of_voxels<'a, 'b, 'c, V: DifferentiableValue>(
         &self,
         stream: &Stream,
@@ -184,7 +184,8 @@ impl Volume {
     /// the far side. The volume must not change before the pass: a store to it or a new build is an error.
     ///
     /// # Errors
-    /// As [`sample`](Self::sample); the nearest value, whose position has no gradient.
+    /// As [`sample`](Self::sample); interpolation by the nearest voxel, which has no gradient with respect to
+    /// positions.
     pub fn record_sample<'b, P, V: DifferentiableValue>(
         &self,
         t: &mut Recorder<'_>,
@@ -256,7 +257,8 @@ impl Volume {
     /// values. The background has no gradient.
     ///
     /// # Errors
-    /// As [`sample_indexed`](Self::sample_indexed); the nearest value, whose position has no gradient.
+    /// As [`sample_indexed`](Self::sample_indexed); interpolation by the nearest voxel, which has no gradient with
+    /// respect to positions.
     pub fn record_sample_indexed<'b, P, V: DifferentiableValue>(
         &self,
         t: &mut Recorder<'_>,
@@ -341,22 +343,22 @@ struct Indexed<'a, P: Real, V: Interpolated> {
     out: DeviceSliceMut<'a, V>,
 }
 
-/// Returns how often the adjoint of so many samples adds.
+/// Returns the most additions of the adjoint of `samples` samples.
 fn adds<How: Weights, V: DifferentiableValue>(samples: usize, shared: bool) -> usize {
     let numbers = size_of::<V>() / size_of::<V::Number>();
     samples.saturating_mul(How::VOXELS * numbers + if shared { 3 } else { 0 })
 }
 
-/// Returns the positions of recorded samples.
+/// Returns the samples at recorded positions.
 fn again<P: Real>(points: DeviceSlice<'_, [P; 3]>, in_world: bool) -> Samples<'_, P> {
     if in_world { Samples::world(points) } else { Samples::index(points) }
 }
 
-/// A volume as it was, in its memory or a copy.
+/// A recorded volume, in its memory or a copy.
 #[derive(Debug)]
 pub(super) struct Kept<'a, N> {
     pub(super) memory: Saved<'a, N>,
-    /// As if it began at 0.
+    /// The argument, with addresses relative to the volume's start.
     pub(super) raw: RawVolume,
 }
 

@@ -1,4 +1,4 @@
-//! The short way to a volume's leaves, which lies behind the grid: `device/geom/volume/directory.cuh`.
+//! The directory of a volume's leaves, which follows the grid in memory: `device/geom/volume/directory.cuh`.
 
 use cuda_safe::{Access, DeviceBuffer, Error, Result, Stream, kernels};
 use nanovdb::ValueType;
@@ -14,27 +14,27 @@ kernels! {
     // SAFETY: it reads the tree, and writes the head of the directory and at most `room` entries.
     unsafe in Source::VOLUME_DIRECTORY {
         /// # Safety
-        /// `grid` has a tree of such nodes whose distances all lead to nodes, `root` is the part from its root on, and
-        /// `directory` has room for a head and `room` entries.
+        /// `grid` has a tree of such nodes whose distances all lead to nodes, `root` is the part from its root on,
+        /// and `directory` has room for a head and `room` entries.
         #[name = "volume_directory"]
         unsafe fn write(nodes: RawNodes, grid: Part<'_>, root: Part<'_>, room: u32, directory: Part<'_>);
     }
 }
 of_source!(Directories, Source::VOLUME_DIRECTORY);
 
-/// The size of `geom::volume::Directory`, and what it is aligned to.
+/// The size of `geom::volume::Directory`, and its alignment.
 const HEAD: usize = 32;
 
-/// The part of a grid's size that the directory may have.
+/// The directory takes at most the grid's size divided by this.
 const SHARE: usize = 8;
 
 /// The most entries: products of sizes stay below 2^32.
 const MOST_ENTRIES: usize = 1 << 30;
 
-/// The most blocks that a launch has: each does what others would do.
+/// The most blocks of a launch; the kernel has a grid-stride loop.
 const MOST_BLOCKS: u32 = 1 << 12;
 
-/// Where it is, and how many entries it has room for.
+/// The directory's offset, and its capacity in entries.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Directory {
     pub(super) at: usize,
@@ -42,11 +42,11 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Returns the layout of a directory behind a grid of so many bytes, whose box has at most `leaves` leaves. The
+    /// Returns the layout of a directory after a grid of `grid` bytes, whose box has at most `leaves` leaves. The
     /// directory takes at most an eighth of the grid's size; a smaller box may still fit.
     pub(super) fn behind(grid: usize, leaves: usize) -> Result<Self> {
         let most = (grid / SHARE / size_of::<u32>()).min(MOST_ENTRIES);
-        // At least one entry, which look-ups outside of the box read.
+        // The directory has at least one entry, which look-ups outside of the box read.
         let room = leaves.min(most).max(1) as u32;
         let too_long = || Error::invalid(format!("a grid of {grid} bytes"));
         let at = grid.checked_next_multiple_of(HEAD).ok_or_else(too_long)?;
@@ -56,7 +56,7 @@ impl Directory {
     }
 
     fn end(self) -> Option<usize> {
-        // Up to a whole number of any numbers.
+        // The end is rounded up to a multiple of the head's size.
         self.at
             .checked_add(HEAD + size_of::<u32>() * self.room as usize)?
             .checked_next_multiple_of(HEAD)
@@ -64,11 +64,11 @@ impl Directory {
 
     /// Returns the bytes of the grid and the directory.
     pub(super) fn memory(self) -> usize {
-        // `behind` has seen that there are as many.
+        // `behind` has checked that the sum does not overflow.
         self.end().unwrap_or(usize::MAX)
     }
 
-    /// Writes it, for the tree that is there now.
+    /// Writes the directory for the current tree.
     pub(super) fn write(
         self,
         stream: &Stream,

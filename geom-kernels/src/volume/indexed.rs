@@ -1,4 +1,4 @@
-//! Grids of indices, whose values are in arrays elsewhere.
+//! Index grids, whose values are in separate arrays.
 
 use cuda_safe::{
     DeviceRepr, DeviceSlice, DeviceSliceMut, Error, KernelArg, Result, Stream, WriteView,
@@ -49,7 +49,7 @@ kernels! {
 }
 of_source!(<V: Interpolated, C: Real> Indexed<V, C>, source(V::TYPE));
 
-/// Other types are not [`Interpolated`].
+/// Returns the source for values of a type. Other types are not [`Interpolated`].
 const fn source(value_type: ValueType) -> Source {
     match value_type {
         ValueType::F64 => Source::VOLUME_INDEX_F64,
@@ -64,8 +64,7 @@ const fn source(value_type: ValueType) -> Source {
 /// The values of the voxels of an index grid: index i has the value `values[i - 1]`, and index 0 the background.
 /// Kernels take it as a `geom::IndexedValues<V>` by value.
 ///
-/// (Arrays that NanoVDB's own functions are given have one element more, the first, which is the
-/// background's.)
+/// (Arrays for NanoVDB's own functions start with an additional element, the background.)
 #[derive(Debug, Clone, Copy)]
 pub struct IndexedValues<'a, V: Interpolated> {
     values: DeviceSlice<'a, V>,
@@ -73,13 +72,13 @@ pub struct IndexedValues<'a, V: Interpolated> {
 }
 
 impl<'a, V: Interpolated> IndexedValues<'a, V> {
-    /// Creates it from an array, and the value where nothing is stored.
+    /// Creates the values from an array, and the background.
     #[must_use]
     pub fn new(values: impl Into<DeviceSlice<'a, V>>, background: V) -> Self {
         Self { values: values.into(), background }
     }
 
-    /// Returns the array, and the value where nothing is stored.
+    /// Returns the array, and the background.
     #[cfg(feature = "tape")]
     pub(crate) fn parts(&self) -> (DeviceSlice<'a, V>, V) {
         (self.values, self.background)
@@ -111,7 +110,7 @@ pub struct RawIndexedValues<V> {
 // SAFETY: repr(C); LAYOUTS has it as geom::IndexedValues, of each of these.
 unsafe impl<V: Interpolated> DeviceRepr for RawIndexedValues<V> {}
 
-// SAFETY: kernels read the elements that there are.
+// SAFETY: kernels read only elements below the array's length.
 unsafe impl<V: Interpolated> KernelArg for IndexedValues<'_, V> {
     type Abi = RawIndexedValues<V>;
     const TYPE: ArgType = ArgType::value::<RawIndexedValues<V>>();
@@ -130,11 +129,12 @@ unsafe impl<V: Interpolated> KernelArg for IndexedValues<'_, V> {
 }
 
 impl Volume {
-    /// Samples as [`sample`](Self::sample) does, an index grid ([`Index`] or [`OnIndex`]) whose values are in an array.
+    /// Samples an index grid ([`Index`] or [`OnIndex`]), whose values are in an array, as [`sample`](Self::sample)
+    /// does.
     ///
-    /// The array has an element for each index from 1 on. Of a volume that was made on the device only the
-    /// device knows how many these are ([`counts`](Self::counts)): there any array is taken, and an index
-    /// beyond its end has the background.
+    /// The array has an element for each index from 1 on. For a volume that was built on the device, only the device
+    /// knows how many these are ([`counts`](Self::counts)): there any array is accepted, and an index beyond its end
+    /// has the background.
     ///
     /// # Errors
     /// The volume is no index grid; it came from the host and the length of `values` differs from its number of
@@ -151,11 +151,12 @@ impl Volume {
         self.indexed(stream, samples, interpolation, values, out.write_view(), None)
     }
 
-    /// Samples as [`sample_with_gradient`](Self::sample_with_gradient) does, an index grid whose values are in an
-    /// array.
+    /// Samples an index grid, whose values are in an array, as [`sample_with_gradient`](Self::sample_with_gradient)
+    /// does.
     ///
     /// # Errors
-    /// As [`sample_indexed`](Self::sample_indexed), of `gradients` too; the nearest value has no gradient.
+    /// As [`sample_indexed`](Self::sample_indexed), also for `gradients`; interpolation by the nearest voxel, which
+    /// has no gradient.
     pub fn sample_indexed_with_gradient<'a, P: Real, V: Interpolated>(
         &self,
         stream: &Stream,
@@ -187,7 +188,8 @@ impl Volume {
             let name = there.name();
             return Err(Error::invalid(format!("a volume of {name} has its own values")));
         }
-        // Those of a volume that was made on the device are not known here; no kernel reads beyond the array.
+        // The host does not know the count of a volume that was built on the device; no kernel reads beyond the
+        // array.
         let count = values.len() as u64;
         if let Some(wanted) = self.value_count().map(|count| count.saturating_sub(1))
             && count != wanted

@@ -1,4 +1,4 @@
-//! The kernels of what is done for every type of values, without arithmetic with them.
+//! The kernels for all types of values, which do no arithmetic with them.
 
 use cuda_safe::kernels;
 
@@ -39,8 +39,8 @@ macro_rules! for_values {
         kernels! {
             #[name = "volume_{}_{T}_{P}"]
             pub(super) struct Nearest;
-            // SAFETY: thread i reads position i of the samples, if there are more, and writes value i. Of a volume
-            // it reads what its view gives.
+            // SAFETY: thread i reads position i of the samples, if there are more, and writes value i. Of a volume it
+            // reads what its view gives.
             unsafe in Source::VOLUME_NEAREST {
                 /// # Safety
                 /// There are as many values as samples, of which the positions are of `P`.

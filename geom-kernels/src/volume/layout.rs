@@ -3,13 +3,12 @@
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::DeviceRepr;
 
-/// Where a grid's tree begins, where its numbers of nodes are, and where its head ends: as in
-/// `geom/volume/types.cuh`.
+/// The offsets of a grid's tree and of its numbers of nodes, and the end of its head: as in `geom/volume/types.cuh`.
 pub(crate) const TREE: usize = 672;
 pub(crate) const TREE_COUNTS: usize = TREE + 32;
 pub(crate) const TREE_END: usize = TREE + 64;
 
-/// `geom::VolumeMap`: the map of a grid as its first 672 bytes have it, from byte 296 on.
+/// `geom::VolumeMap`: the map of a grid, as stored from byte 296 of it on.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
@@ -36,7 +35,7 @@ impl From<&nanovdb::Map> for RawMap {
             m: flat(map.matrix_f32()),
             inverse: flat(map.inverse_matrix_f32()),
             v: map.translation_f32(),
-            // The taper, which all maps have.
+            // The taper, which is 1 for all maps.
             unused: 1.0f32.to_bits(),
             m64: flat(map.matrix()),
             inverse64: flat(map.inverse_matrix()),

@@ -1,4 +1,4 @@
-//! From index space to the world and back.
+//! Maps between index space and the world.
 
 use cuda_safe::{DeviceRepr, DeviceSlice, DeviceSliceMut, Result, Stream, WriteView, kernels};
 
@@ -38,8 +38,9 @@ macro_rules! maps {
             $(
                 $(#[$doc])*
                 ///
-                /// In the precision of the vectors, by the map that the grid stores in it; each sum is
-                /// fma(x, a, fma(y, b, c z)), and of positions in the world the translation is taken off first.
+                /// The map is applied in the precision of the vectors, with the coefficients that the grid stores in
+                /// it. Each sum is fma(x, a, fma(y, b, c z)); for positions in the world the translation is
+                /// subtracted first.
                 ///
                 /// # Errors
                 /// `to` has another length than `from`; otherwise if the driver returns an error.
@@ -58,17 +59,17 @@ macro_rules! maps {
 }
 
 maps! {
-    /// Positions in index space, as they are in the world.
+    /// Maps positions from index space to the world.
     index_to_world = Positions, true;
-    /// Positions in the world, as they are in index space.
+    /// Maps positions from the world to index space.
     world_to_index = Positions, false;
-    /// Directions, which are differences of positions, from index space to the world.
+    /// Maps directions, which are differences of positions, from index space to the world.
     index_to_world_directions = Directions, true;
-    /// Directions from the world to index space.
+    /// Maps directions from the world to index space.
     world_to_index_directions = Directions, false;
-    /// Gradients of a field from index space to the world: by the transpose of the map's inverse.
+    /// Maps gradients of a field from index space to the world: by the transpose of the map's inverse.
     index_to_world_gradients = Gradients, true;
-    /// Gradients of a field from the world to index space.
+    /// Maps gradients of a field from the world to index space.
     world_to_index_gradients = Gradients, false;
 }
 

@@ -1,4 +1,4 @@
-//! Rays through volumes: where the field first crosses a value, and its integral.
+//! Rays through volumes: the first crossing of a value, and integrals.
 
 use bytemuck::{Pod, Zeroable};
 use cuda_safe::{
@@ -27,19 +27,20 @@ kernels! {
 }
 of_source!(March, Source::VOLUME_MARCH);
 
-/// Where a ray first crosses a value of a volume. `geom::VolumeHit` of `geom/volume/march.cuh`.
+/// The first crossing of a ray with a value of a volume. `geom::VolumeHit` of `geom/volume/march.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct VolumeHit {
-    /// Where on the ray; infinite if it does not cross, and then all else is 0.
+    /// The ray parameter; infinite if there is no crossing, and then all other fields are 0.
     pub t: f32,
-    /// 1 if the ray comes from where the field is not less than the value, else 0.
+    /// 1 if the ray comes from the side where the field is not less than the value, else 0.
     pub enters: u32,
-    /// The least corner of the cell that this is in. The position in index space is `cell + place`.
+    /// The least corner of the crossing's cell. The position in index space is `cell + place`.
     pub cell: [i32; 3],
     /// The position in the cell, from 0 to 1 in each axis.
     pub place: [f32; 3],
-    /// The field's gradient in the world, of length 1: it points to greater values. 0 if it is 0 there.
+    /// The direction of the field's gradient in the world, of length 1, which points to greater values. 0 if the
+    /// gradient is 0.
     pub normal: [f32; 3],
 }
 
@@ -47,16 +48,17 @@ pub struct VolumeHit {
 unsafe impl DeviceRepr for VolumeHit {}
 
 impl Volume {
-    /// Finds where each ray of the world first crosses `iso`: the first t at which the field changes between less than
-    /// `iso` and not less. For level sets, `iso` = 0 is the surface.
+    /// Finds the first crossing of each ray (in world space) with `iso`: the first t at which the field changes
+    /// between less than `iso` and not less. For level sets, `iso` = 0 is the surface.
     ///
-    /// The field is the trilinear interpolation of the voxels, also of inactive ones, and of the background
-    /// where nothing is stored. Along a ray it is a cubic in each cell; crossings are roots of these cubics, in f64,
-    /// and no cell is left out: tiles and empty space are skipped as far as they are constant (K. Museth, "Hierarchical
-    /// Digital Differential Analyzer for Efficient Ray-Marching in OpenVDB", SIGGRAPH 2014 Talks). A pair of crossings
-    /// may be missed if the field between them differs from `iso` by no more than rounding. Rays that begin where the
-    /// field is less than `iso` find where they leave. Nothing is found in cells in which a corner is not finite and
-    /// corners are on both sides, nor beyond ±2^30 voxels. Results have the same bits on every device.
+    /// The field is the trilinear interpolation of the voxels, including inactive ones, and of the background where
+    /// nothing is stored. Along a ray it is a cubic in each cell; crossings are roots of these cubics, in f64. No
+    /// cell is left out: tiles and empty space are skipped only as far as they are constant (K. Museth, "Hierarchical
+    /// Digital Differential Analyzer for Efficient Ray-Marching in OpenVDB", SIGGRAPH 2014 Talks). A pair of
+    /// crossings may be missed if the field between them differs from `iso` by no more than rounding. A ray that
+    /// begins where the field is less than `iso` finds the point where it leaves that region. Nothing is found in
+    /// cells with a corner that is not finite and corners on both sides of `iso`, nor beyond ±2^30 voxels. Results
+    /// have the same bits on every device.
     ///
     /// # Errors
     /// Values that are neither `f32` nor `f64`; `hits` has another length than there are rays; otherwise if
@@ -77,12 +79,12 @@ impl Volume {
         }
     }
 
-    /// Integrates the field along each ray of the world, over its t from `t_min` to `t_max`. Multiply by the length of
-    /// the direction for the integral over length.
+    /// Integrates the field along each ray (in world space), over t from `t_min` to `t_max`. Multiply by the length
+    /// of the direction for the integral over length.
     ///
-    /// The field is the same as for [`first_crossings`](Self::first_crossings); the integral of the cubic in each cell
-    /// is exact but for rounding, in f64. The field counts as 0 beyond ±2^30 voxels, so integrals over rays without an
-    /// end are finite. A ray that is not valid ([`Ray`]) has 0.
+    /// The field is the same as for [`first_crossings`](Self::first_crossings); the integral of the cubic in each
+    /// cell is exact up to rounding, in f64. The field counts as 0 beyond ±2^30 voxels, so integrals over unbounded
+    /// rays are finite. For an invalid [`Ray`] the integral is 0.
     ///
     /// # Errors
     /// Values that are neither `f32` nor `f64`; `integrals` has another length than there are rays; otherwise

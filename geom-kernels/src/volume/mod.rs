@@ -33,8 +33,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Voxel (i, j, k) has its value at the point (i, j, k) of *index space*; the grid's map says where that lies
-//! in the world. Where nothing is stored the value is the background. In dense arrays z is the fastest index.
+//! Voxel (i, j, k) has its value at the point (i, j, k) of *index space*; the grid's map gives the position in the
+//! world. Where nothing is stored the value is the background. In dense arrays z is the fastest index.
 //!
 //! | Want | Use |
 //! |---|---|
@@ -54,14 +54,14 @@
 //! launched.
 //!
 //! Grids from files are checked on the host, and kernels use them without checks: see
-//! [`Grid::from_bytes`](nanovdb::Grid::from_bytes). Coordinates of volumes that are made here are from -2^23 to below
-//! 2^23; files may have any. The root's entries, of 4096^3 voxels, are searched by halving if there are more than
-//! eight, in the order in which this library and NanoVDB write them. In another order, which files may have, the search
-//! goes through all of them.
+//! [`Grid::from_bytes`](nanovdb::Grid::from_bytes). Coordinates of volumes built on the device are from -2^23 to
+//! below 2^23; files may have any. If the root has more than eight entries (of 4096^3 voxels), they are found by
+//! binary search, in the order in which this library and NanoVDB write them. In another order, which files may have,
+//! the search is linear.
 //!
 //! # Kernels of your own
-//! `#include <geom/volume.cuh>` ([`program`](crate::program)) and a parameter `geom::Volume<float>`, for which
-//! [`Volume::view`] is passed, or [`Volume::view_mut`] if it stores values.
+//! Use `#include <geom/volume.cuh>` ([`program`](crate::program)) and a parameter `geom::Volume<float>`, and pass
+//! [`Volume::view`], or [`Volume::view_mut`] if the kernel stores values.
 //!
 //! # Sources
 //! K. Museth, NanoVDB: A GPU-Friendly and Portable VDB Data Structure, 2021; K. Museth, Hierarchical Digital

@@ -46,7 +46,7 @@ impl Volume {
     ) -> Result<()> {
         let (voxels, active) = (voxels.into(), active.write_view());
         same_length("answers", active.len(), voxels.len())?;
-        // Only the host knows the type of values, and types of the same layout share kernels.
+        // Value types of the same layout share kernels; only the host knows the type.
         match self.value_type() {
             ValueType::F32 | ValueType::I32 | ValueType::U32 | ValueType::Rgba8 => {
                 self.active_as::<u32>(stream, voxels, active)
@@ -80,18 +80,18 @@ impl Volume {
         })
     }
 
-    /// Writes the values of voxels that lie in leaves, and to `refused[0]` how many do not: voxels of tiles and
-    /// those outside stay as they are. Voxels don't become active by that, except those of a mask, which have no
+    /// Stores the values of voxels that lie in leaves, and writes to `refused[0]` how many voxels do not: voxels of
+    /// tiles and those outside stay unchanged. Voxels don't become active, except those of a mask, which have no
     /// other value.
     ///
-    /// A voxel that is in the list twice gets one of its values. Each component of a vector comes from one of its
-    /// values, and not always from the same one.
+    /// A voxel that is in the list twice gets one of its values; each component of a vector may come from a different
+    /// one.
     ///
     /// The grid's stored minima, maxima and averages are not updated.
     ///
     /// # Errors
-    /// `values` is of another type than the volume's, or has another length than `voxels`; `refused` has not one
-    /// element; the volume is one of indices; otherwise if the driver returns an error.
+    /// `values` has another type than the volume's, or another length than `voxels`; `refused` does not have one
+    /// element; the volume is an index grid; otherwise if the driver returns an error.
     pub fn store<'a, T: VolumeValue>(
         &mut self,
         stream: &Stream,
@@ -112,7 +112,7 @@ impl Volume {
         }
         same_length("counts", refused.len(), 1)?;
         let kernels = self.geometry().kernels::<Store>()?;
-        // The lock keeps graphs that count out between the two.
+        // The lock keeps out graphs that use `refused` between the two.
         enqueues(stream, [refused.allocation()]).run(|| {
             refused.fill(stream, 0)?;
             in_parts(voxels.len(), BLOCK, |range, n, launch| {

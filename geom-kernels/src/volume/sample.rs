@@ -1,4 +1,4 @@
-//! Values at positions.
+//! Samples: values at positions.
 
 use cuda_safe::{DeviceRepr, DeviceSliceMut, Error, KernelArg, Result, Stream, WriteView, kernels};
 use nanovdb::ValueType;
@@ -40,7 +40,7 @@ kernels! {
 }
 of_source!(<V: VolumeValue, C: Real> Stored<V, C>, source(V::TYPE));
 
-/// Returns the source for values of a type. Other types have no instance, and `is_wide` refuses them before.
+/// Returns the source for values of a type. `is_wide` refuses other types before.
 const fn source(value_type: ValueType) -> Source {
     match value_type {
         ValueType::F64 => Source::VOLUME_SAMPLE_F64,
@@ -52,23 +52,24 @@ const fn source(value_type: ValueType) -> Source {
     }
 }
 
-/// How values at positions come from those of voxels.
+/// How values at positions are interpolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Interpolation {
     /// The value of the nearest voxel, floor(p + 1/2).
     Nearest,
-    /// Between the eight voxels around: continuous. Its gradient, which is its derivative, is not: between cells it is
-    /// the gradient in the cell on the far side.
+    /// Trilinear interpolation of the eight voxels around: continuous. Its gradient, the derivative, is not: between
+    /// cells it is that of the cell on the far side.
     Trilinear,
-    /// Between the 4^3 voxels around, through the values of voxels, by the splines of E. Catmull and R. Rom ("A
-    /// Class of Local Interpolating Splines", 1974). Continuous, and so is its gradient, its derivative.
+    /// Interpolation of the 4^3 voxels around by Catmull-Rom splines (E. Catmull, R. Rom, "A Class of Local
+    /// Interpolating Splines", 1974), which pass through the values of voxels. It and its gradient, the derivative,
+    /// are continuous.
     Tricubic,
 }
 
 /// A [`VolumeValue`] that can be interpolated: `f32`, `f64`, and arrays of three or four of them.
 pub trait Interpolated: VolumeValue {
-    /// Its derivatives along x, y and z; of an array, those of each of its numbers.
+    /// The derivatives along x, y and z; for an array, those of each of its numbers.
     type Gradient: DeviceRepr + bytemuck::Pod + std::fmt::Debug;
 }
 
@@ -90,16 +91,16 @@ interpolated! {
 }
 
 impl Volume {
-    /// Samples the value at each position: of any type by the nearest voxel, of an [`Interpolated`] type by the other
-    /// methods too.
+    /// Samples the value at each position: by the nearest voxel for any type, and by the other methods for
+    /// [`Interpolated`] types.
     ///
-    /// If positions or values are f64, so is the arithmetic, and the result is rounded last. All of it is exact in the
-    /// crate's sense: the same bits everywhere. Constant fields give their exact value, and the trilinear interpolation
-    /// of linear fields is off by no more than its roundings.
+    /// If positions or values are f64, so is the arithmetic, and the result is rounded last. All of it is exact in
+    /// the crate's sense: the same bits everywhere. Constant fields give their exact value, and the trilinear
+    /// interpolation of linear fields has only rounding errors.
     ///
     /// # Errors
-    /// `values` is of another type than the volume's, or has another length than there are positions; a type
-    /// that can't be interpolated so; otherwise if the driver returns an error.
+    /// `values` has another type than the volume's, or another length than there are positions; a type that can't be
+    /// interpolated this way; otherwise if the driver returns an error.
     pub fn sample<'a, P: Real, T: VolumeValue>(
         &self,
         stream: &Stream,
@@ -128,7 +129,7 @@ impl Volume {
     /// Samples as [`sample`](Self::sample) does, with the gradient in the space of the positions.
     ///
     /// # Errors
-    /// As [`sample`](Self::sample), of `gradients` too; the nearest value has no gradient.
+    /// As [`sample`](Self::sample), also for `gradients`; interpolation by the nearest voxel, which has no gradient.
     pub fn sample_with_gradient<'a, P: Real, T: Interpolated>(
         &self,
         stream: &Stream,
@@ -192,10 +193,10 @@ impl Volume {
     }
 }
 
-/// Returns whether values that can be interpolated are f64.
+/// Returns whether values are f64.
 ///
 /// # Errors
-/// Values that can't.
+/// Values that can't be interpolated.
 pub(super) fn is_wide(value_type: ValueType) -> Result<bool> {
     match value_type {
         ValueType::F32 | ValueType::Vec3F | ValueType::Vec4F => Ok(false),

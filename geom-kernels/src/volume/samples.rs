@@ -1,4 +1,4 @@
-//! Positions that volumes are sampled at.
+//! Positions at which volumes are sampled.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ pub(crate) const BLOCK: u32 = 128;
 
 /// Positions in device memory, in index space or in the world, of `f32` or `f64`.
 ///
-/// The positions may have every layout that [`Points`] has: packed, with a stride, or in separate arrays of
-/// coordinates. The layout changes no bit of a result.
+/// The positions may have every layout of [`Points`]: packed, with a stride, or in separate arrays of coordinates.
+/// The layout does not affect the bits of a result.
 ///
-/// A position that is not finite, or has a coordinate beyond 2^30 in size in index space, has the background
-/// and a gradient of zeros. Neighbours in the array are fastest if they are neighbours in space; they are never
-/// sorted, as that costs more than it saves.
+/// A position that is not finite, or has a coordinate beyond 2^30 in index space, has the background and a gradient
+/// of zeros. Sampling is fastest if neighbours in the array are neighbours in space; positions are never sorted, as
+/// that costs more than it saves.
 #[derive(Debug, Clone, Copy)]
 pub struct Samples<'a, P: Real> {
     points: Points<'a, P>,
@@ -38,8 +38,9 @@ impl<'a, P: Real> Samples<'a, P> {
         Self { points: points.into(), in_world: false }
     }
 
-    /// Creates samples at positions in the world, which the volume's map takes to index space: in f32 if positions are
-    /// `f32` and values are not f64, else in f64. Gradients are with respect to the world's coordinates.
+    /// Creates samples at positions in the world, which the volume's map transforms to index space: in f32 if
+    /// positions are `f32` and values are not f64, else in f64. Gradients are with respect to the world's
+    /// coordinates.
     #[must_use]
     pub fn world(points: impl Into<Points<'a, P>>) -> Self {
         Self { points: points.into(), in_world: true }
@@ -51,7 +52,7 @@ impl<'a, P: Real> Samples<'a, P> {
         self.points.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no positions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
@@ -66,7 +67,7 @@ impl<'a, P: Real> Samples<'a, P> {
         Ok((self.points.recorded()?, self.in_world))
     }
 
-    /// Calls `run` with parts of them, launches of a thread for each, and where they lie.
+    /// Calls `run` with parts of the positions, their launches and their ranges.
     pub(crate) fn in_parts(
         &self,
         mut run: impl FnMut(Part<'a>, LaunchConfig, Range<usize>) -> Result<()>,
@@ -76,7 +77,7 @@ impl<'a, P: Real> Samples<'a, P> {
         let (stride, most) = device_stride(bytes(stride));
         in_parts_of(self.len(), most, BLOCK, |range, length, launch| {
             let part = self.points.part(range.clone());
-            // Of a position in memory: they don't wrap.
+            // The address does not wrap: it is that of a coordinate in memory.
             let axis = |c: u64| part.address().wrapping_add(c.wrapping_mul(bytes(component)));
             let raw = RawSamples {
                 x: axis(0),
@@ -92,8 +93,9 @@ impl<'a, P: Real> Samples<'a, P> {
     }
 }
 
-/// Returns the stride in bytes as kernels take it, and the most positions of a launch. Kernels multiply by 32 bits.
-/// Positions that are farther apart, of which no memory has many, are launched one at a time, without a stride.
+/// Returns the stride in bytes as kernels take it, and the most positions of a launch. Kernels multiply 32-bit
+/// numbers. Positions with a larger distance, of which memory can't have many, are launched one at a time, without a
+/// stride.
 fn device_stride(bytes: u64) -> (u32, usize) {
     u32::try_from(bytes).map_or((0, 1), |stride| (stride, MOST_IN_PART))
 }
@@ -114,7 +116,7 @@ pub(crate) struct RawSamples {
 // SAFETY: repr(C); LAYOUTS has it as geom::volume::Samples.
 unsafe impl DeviceRepr for RawSamples {}
 
-/// Less than 2^32 of them: `geom::volume::Samples` to a kernel.
+/// Less than 2^32 positions: `geom::volume::Samples` to a kernel.
 #[derive(Debug, Clone)]
 pub(crate) struct Part<'a> {
     memory: (&'a Arc<Allocation>, Range<usize>),
@@ -122,7 +124,7 @@ pub(crate) struct Part<'a> {
 }
 
 // SAFETY: for each index below `length` the kernels read three numbers of type `P` (`of_f64`), each `stride` bytes
-// behind those of the index before. `Points` has checked that all of them are in the memory that `uses` reports.
+// after those of the index before. `Points` has checked that all of them are in the memory that `uses` reports.
 unsafe impl KernelArg for Part<'_> {
     type Abi = RawSamples;
     const TYPE: ArgType = ArgType::value::<RawSamples>();

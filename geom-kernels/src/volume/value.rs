@@ -8,7 +8,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A value of a volume as it is looked up, sampled and stored.
+/// A value of a volume that can be looked up, sampled and stored.
 ///
 /// | type | [`ValueType`] | in kernels |
 /// |---|---|---|
@@ -19,11 +19,11 @@ mod sealed {
 /// | [`Bool`], [`Mask`] | `Bool`, `Mask` | `geom::VolumeBool`, `geom::VolumeMask`: one bit |
 /// | [`Index`], [`OnIndex`] | `Index`, `OnIndex` | `geom::VolumeIndex`, `geom::VolumeOnIndex`: the number of a voxel |
 pub trait VolumeValue: Pod + DeviceRepr + std::fmt::Debug + sealed::Sealed {
-    /// Its type in a grid.
+    /// The type of the value in a grid.
     const TYPE: ValueType;
 
-    /// Returns whether one of its numbers differs from the other's by more than this, as `value_differs` of the kernels
-    /// does (device/geom/volume/build_values.cuh).
+    /// Returns whether one of its numbers differs from the other's by more than this, like `value_differs` of the
+    /// kernels (device/geom/volume/build_values.cuh).
     #[doc(hidden)]
     fn differs(&self, other: &Self, tolerance: f64) -> bool;
 
@@ -34,7 +34,7 @@ pub trait VolumeValue: Pod + DeviceRepr + std::fmt::Debug + sealed::Sealed {
     }
 }
 
-/// Numbers that values consist of.
+/// The numbers in values.
 trait Number: Copy {
     fn is_apart(self, other: Self, tolerance: f64) -> bool;
     fn wide(self) -> f64 {
@@ -47,7 +47,7 @@ macro_rules! reals {
         impl Number for $real {
             fn is_apart(self, other: Self, tolerance: f64) -> bool {
                 let distance = (f64::from(self) - f64::from(other)).abs();
-                // A NaN is.
+                // A NaN differs.
                 !matches!(distance.partial_cmp(&tolerance), Some(std::cmp::Ordering::Less | std::cmp::Ordering::Equal))
             }
             fn wide(self) -> f64 {
@@ -97,11 +97,11 @@ pub struct OnIndex(pub u64);
 
 // SAFETY: four bytes, which kernels load and store as an `unsigned`, aligned as that is.
 unsafe impl DeviceRepr for Rgba8 {}
-// SAFETY: transparent: as the number, which kernels write as `unsigned char`.
+// SAFETY: transparent, with the layout of the number, which kernels write as `unsigned char`.
 unsafe impl DeviceRepr for Bool {}
 // SAFETY: as above.
 unsafe impl DeviceRepr for Mask {}
-// SAFETY: transparent: as the number, which kernels write as `unsigned long long`.
+// SAFETY: transparent, with the layout of the number, which kernels write as `unsigned long long`.
 unsafe impl DeviceRepr for Index {}
 // SAFETY: as above.
 unsafe impl DeviceRepr for OnIndex {}

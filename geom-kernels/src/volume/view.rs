@@ -12,14 +12,14 @@ use super::{Volume, VolumeValue};
 
 /// A volume with values `T` as an argument of a kernel, whose parameter is a `geom::Volume<T>` by value.
 ///
-/// It borrows the volume, which so can't be built again before the launch is enqueued.
+/// It borrows the volume, which therefore can't be rebuilt before the launch is enqueued.
 #[derive(Debug, Clone, Copy)]
 pub struct VolumeView<'a, T> {
     volume: &'a Volume,
     values: PhantomData<T>,
 }
 
-/// A volume as an argument of a kernel that stores values in it: as [`VolumeView`], and alone.
+/// A volume as an argument of a kernel that stores values in it: like [`VolumeView`], with a mutable borrow.
 #[derive(Debug)]
 pub struct VolumeViewMut<'a, T> {
     volume: &'a mut Volume,
@@ -30,7 +30,7 @@ impl Volume {
     /// Returns the volume as an argument of your kernel that reads it.
     ///
     /// # Errors
-    /// Its values are of another type.
+    /// The volume has values of another type.
     pub fn view<T: VolumeValue>(&self) -> Result<VolumeView<'_, T>> {
         self.check_type(T::TYPE)?;
         Ok(VolumeView { volume: self, values: PhantomData })
@@ -39,13 +39,13 @@ impl Volume {
     /// Returns the volume as an argument of your kernel that also stores values.
     ///
     /// # Errors
-    /// Its values are of another type.
+    /// The volume has values of another type.
     pub fn view_mut<T: VolumeValue>(&mut self) -> Result<VolumeViewMut<'_, T>> {
         self.check_type(T::TYPE)?;
         Ok(VolumeViewMut { volume: self, values: PhantomData })
     }
 
-    /// Returns a view for kernels that are chosen by the layout of the values.
+    /// Returns a view for kernels that depend only on the layout of the values.
     pub(super) fn any_view<T: VolumeValue>(&self) -> VolumeView<'_, T> {
         VolumeView { volume: self, values: PhantomData }
     }

@@ -1,4 +1,4 @@
-//! A volume on the device: where it comes from and where it goes.
+//! A volume on the device: uploads, downloads and properties.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use super::{RawMap, RawVolume, VolumeValue};
 use crate::GeometryKernels;
 use crate::part::Part;
 
-/// The place of the root's distance in the part that describes the tree.
+/// The bytes of the root's distance in the part that describes the tree.
 const ROOT: std::ops::Range<usize> = TREE + 24..TREE + 32;
 
-/// Where the map lies in a grid's first bytes.
+/// The bytes of the map in a grid.
 const MAP: std::ops::Range<usize> = 296..296 + size_of::<RawMap>();
 
 /// Returns the number of leaves that the box of active voxels touches.
@@ -30,7 +30,7 @@ fn leaves_of(active: IndexBox) -> usize {
 pub struct Volume {
     geometry: GeometryKernels,
     memory: DeviceBuffer<u8>,
-    /// How many bytes of it are the grid.
+    /// The size of the grid in this memory, in bytes.
     length: usize,
     directory: Directory,
     value_type: ValueType,
@@ -38,11 +38,11 @@ pub struct Volume {
     root: usize,
     map: RawMap,
     name: String,
-    /// Of a grid of indices that came from the host.
+    /// The value count of an index grid that came from the host.
     value_count: Option<u64>,
     /// The state of a volume that is built in place.
     rebuild: Option<Box<Rebuild>>,
-    /// The last build has failed half way.
+    /// Whether the last build has failed half way.
     broken: bool,
 }
 
@@ -90,15 +90,15 @@ impl Volume {
     /// # Errors
     /// If the driver returns an error.
     pub fn upload(stream: &Stream, geometry: &GeometryKernels, grid: &Grid) -> Result<Self> {
-        // Kernels take tiles of one bit as they are stored.
+        // Kernels read tiles of one bit in their stored form, so the bytes are normalized.
         let (bytes, info) = (grid.normalized_bytes(), grid.info());
         let (Some(map), Some(root)) = (bytes.get(MAP), bytes.get(ROOT)) else {
             return Err(Error::invalid("a grid without a head"));
         };
         let root = TREE + bytemuck::pod_read_unaligned::<u64>(root) as usize;
         let layout = info.value_type.layout();
+        // Kernels read one tile even if the root has none.
         let tiles = root + layout.root_size + layout.tile_size;
-        // Kernels read a tile also where there is none.
         let leaves = info.index_box.map_or(0, leaves_of);
         let directory = Directory::behind(bytes.len().max(tiles), leaves)?;
         let mut memory = DeviceBuffer::zeroed(stream, directory.memory())?;
@@ -147,13 +147,13 @@ impl Volume {
 
     /// Downloads the grid to host memory, to read or save it ([`nanovdb::write_file`]). Waits.
     ///
-    /// The number of active voxels, the statistics and the checksum are computed again, since values may have
-    /// been [stored](Self::store): the checksum is of the kind that the grid had, also if that was wrong. Room
-    /// for more nodes ([`VolumeOptions::capacity`](super::VolumeOptions::capacity)) is left out. See
+    /// The number of active voxels, the statistics and the checksum are recomputed, since values may have been
+    /// [stored](Self::store). The checksum is of the kind that the grid had, even if that one was wrong. Reserved
+    /// memory for more nodes ([`VolumeOptions::capacity`](super::VolumeOptions::capacity)) is left out. See
     /// [`Grid::from_changed_bytes`].
     ///
     /// # Errors
-    /// As [`counts`](Self::counts); no memory.
+    /// As [`counts`](Self::counts); also if memory runs out.
     pub fn download(&self, stream: &Stream) -> std::result::Result<Grid, VolumeError> {
         Ok(Grid::from_changed_bytes(&self.download_bytes(stream)?)?)
     }
@@ -177,7 +177,7 @@ impl Volume {
         self.value_count
     }
 
-    /// Returns the rows of the map to the world: voxel (i, j, k) lies at rows . (i, j, k, 1), as the grid says.
+    /// Returns the rows of the grid's map to the world: voxel (i, j, k) is at rows · (i, j, k, 1).
     #[must_use]
     pub fn index_to_world_rows(&self) -> [[f64; 4]; 3] {
         let RawMap { m64: [a, b, c, d, e, f, g, h, i], v64: [x, y, z], .. } = self.map;
@@ -190,8 +190,8 @@ impl Volume {
         self.memory.size_bytes()
     }
 
-    /// Creates a volume from a grid built on the device: the first `length` bytes of `memory`, with the root behind the
-    /// head. Writes the directory, for which there is room.
+    /// Creates a volume from a grid built on the device: the first `length` bytes of `memory`, with the root after
+    /// the head. Writes the directory, for which there is room.
     pub(super) fn built<T: VolumeValue>(
         stream: &Stream,
         geometry: &GeometryKernels,
@@ -222,7 +222,7 @@ impl Volume {
         self.rebuild.as_deref()
     }
 
-    /// Writes the short way to the leaves for the tree that is there now.
+    /// Writes the directory of leaves for the current tree.
     pub(super) fn write_directory(&self, stream: &Stream) -> Result<()> {
         self.directory.write(stream, &self.geometry, self.value_type, &self.memory, self.root)
     }
@@ -231,7 +231,7 @@ impl Volume {
         (&mut self.memory, self.rebuild.as_deref_mut())
     }
 
-    /// Returns how many bytes of its memory are the grid.
+    /// Returns the size of the grid in bytes.
     pub(super) fn length(&self) -> usize {
         self.length
     }
@@ -242,7 +242,7 @@ impl Volume {
         Ok(Part::of(memory, self.root..memory.len(), Access::Read))
     }
 
-    /// Unless the last build has failed: then the tree is partly the one and partly another.
+    /// Returns the memory. Fails if the last build has failed, because the tree is then inconsistent.
     pub(crate) fn memory(&self) -> Result<&DeviceBuffer<u8>> {
         if self.broken {
             return Err(Error::invalid("the last build of the volume has failed")
@@ -251,7 +251,7 @@ impl Volume {
         Ok(&self.memory)
     }
 
-    /// Notes how a build came out.
+    /// Notes whether a build succeeded.
     pub(super) fn set_built(&mut self, built: Result<()>) -> Result<()> {
         self.broken = built.is_err();
         built
@@ -265,8 +265,8 @@ impl Volume {
         self.raw_at(self.memory.device_ptr())
     }
 
-    /// Returns the argument for kernels as if the grid's memory, or a copy of it, were at this address: nothing in it
-    /// is an address.
+    /// Returns the argument for kernels with the grid's memory, or a copy of it, at this address: the grid itself
+    /// contains no addresses.
     pub(crate) fn raw_at(&self, grid: u64) -> RawVolume {
         let at = |offset: usize| grid + offset as u64;
         RawVolume { grid, root: at(self.root), directory: at(self.directory.at), map: self.map }

@@ -1,4 +1,4 @@
-//! Why a mesh can't be read or written.
+//! Errors of reading and writing meshes.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -19,7 +19,7 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
-    /// By the extension.
+    /// Returns the format for a file extension.
     pub(super) fn of(path: &Path) -> Result<Self, FileError> {
         let extension = path.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase);
         match extension.as_deref() {
@@ -41,7 +41,7 @@ impl fmt::Display for FileFormat {
     }
 }
 
-/// Why a mesh could not be read or written: in which file, as which format, and what was wrong.
+/// An error of reading or writing a mesh, with the file and the format.
 #[derive(Error)]
 #[error("{}{}{kind}", prefix(path.as_ref().map(|path| path.display())), prefix(*format))]
 pub struct FileError {
@@ -57,10 +57,10 @@ pub enum FileErrorKind {
     /// Reading or writing failed.
     #[error("{0}")]
     Io(std::io::Error),
-    /// The path has none of the extensions that say which format it is.
+    /// The path has no extension of a known format.
     #[error("not one of the extensions obj, stl and ply")]
     UnknownFormat,
-    /// It is no such mesh; in words.
+    /// The data is not a valid mesh; the message says why.
     #[error("{0}")]
     Invalid(String),
 }
@@ -98,7 +98,7 @@ impl FileError {
         Self { path: Some(path.to_owned()), ..self }
     }
 
-    /// Returns the file, if it was named.
+    /// Returns the file's path, if there is one.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
@@ -110,7 +110,7 @@ impl FileError {
         self.format
     }
 
-    /// Returns what was wrong.
+    /// Returns the kind of error.
     #[must_use]
     pub fn kind(&self) -> &FileErrorKind {
         &self.kind

@@ -24,10 +24,9 @@
 //! | STL | text, also of several solids; binary | binary | merged by position ([`weld`](TriangleMesh::weld)) |
 //! | PLY | text, binary of either order; x, y, z of any number type; `vertex_indices` or `vertex_index` of any list type; any other elements and properties are passed over | any of the three | as in the file |
 //!
-//! Text is written with enough digits to read the same `f32` back. Text that is read may be UTF-8 with or without a byte
-//! order mark, UTF-16, or any other superset of ASCII, with line ends of any system. Numbers that are not used may have
-//! any value, and a line of text may have more of them than its format says. Ctrl-Z and zeros at the end of a text are
-//! passed over.
+//! Text is written with enough digits to read the same `f32` back. Text that is read may be UTF-8 with or without a
+//! byte order mark, UTF-16, or any other superset of ASCII, with line ends of any system. Unused numbers may have any
+//! value, and a line may have more of them than its format says. Ctrl-Z and zeros at the end of a text are skipped.
 //!
 //! Reading and writing return an error for a mesh whose faces name points that do not exist, or whose coordinates are
 //! not finite. Reading also returns an error for files that are cut off, hold more or fewer items than they say, or are of
@@ -58,7 +57,7 @@ impl TriangleMesh {
     /// Reads the mesh in a file. Its extension gives the format: obj, stl or ply, in upper or lower case.
     ///
     /// # Errors
-    /// The extension is another, the file can't be read, or is no such mesh.
+    /// The extension is another, or the file can't be read or is not a valid mesh.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let read = |format: FileFormat| {
@@ -95,7 +94,7 @@ impl TriangleMesh {
     /// Reads the mesh in an OBJ file (Wavefront), from its bytes (`&[u8]`) or any reader.
     ///
     /// # Errors
-    /// Reading fails, or it is no such mesh.
+    /// Reading fails, or the data is not a valid mesh.
     pub fn from_obj(reader: impl Read) -> Result<Self, FileError> {
         obj::read(&all_of(reader, FileFormat::Obj)?)
     }
@@ -104,7 +103,7 @@ impl TriangleMesh {
     /// position are merged: the format has no shared points.
     ///
     /// # Errors
-    /// Reading fails, or it is no such mesh.
+    /// Reading fails, or the data is not a valid mesh.
     pub fn from_stl(reader: impl Read) -> Result<Self, FileError> {
         stl::read(&all_of(reader, FileFormat::Stl)?)
     }
@@ -113,7 +112,7 @@ impl TriangleMesh {
     /// is a mesh without faces.
     ///
     /// # Errors
-    /// Reading fails, or it is no such mesh.
+    /// Reading fails, or the data is not a valid mesh.
     pub fn from_ply(reader: impl Read) -> Result<Self, FileError> {
         ply::read(&all_of(reader, FileFormat::Ply)?)
     }
@@ -161,7 +160,7 @@ fn all_of(mut reader: impl Read, format: FileFormat) -> Result<Vec<u8>, FileErro
     Ok(bytes)
 }
 
-/// Checks the requirements for a mesh in a file: few enough points and faces, finite coordinates, indices in range.
+/// Checks that a mesh can be stored in a file: few enough points and faces, finite coordinates, indices in range.
 fn check(mesh: &TriangleMesh) -> Result<(), String> {
     check_counts(mesh)?;
     let points = mesh.points.len() as u64;
@@ -181,7 +180,7 @@ fn check_counts(mesh: &TriangleMesh) -> Result<(), String> {
     super::host::check_counts(points, faces).map_err(|error| error.to_string())
 }
 
-/// A polygon as a fan around its first corner.
+/// Adds a polygon as a triangle fan around its first corner.
 fn push_fan(faces: &mut Vec<[u32; 3]>, corners: &[u32]) -> Result<(), String> {
     let [first, rest @ ..] = corners else { return Err("a face without corners".into()) };
     if rest.len() < 2 {

@@ -1,4 +1,4 @@
-//! Wavefront OBJ.
+//! The Wavefront OBJ format.
 
 use std::io::{Result as IoResult, Write};
 
@@ -11,12 +11,12 @@ pub(super) fn read(bytes: &[u8]) -> Result<TriangleMesh, FileError> {
     parse(bytes).map_err(|what| FileError::new(FileFormat::Obj, what))
 }
 
-/// The mesh read so far.
+/// The mesh, and forward references to points.
 #[derive(Default)]
 struct Reader {
     mesh: TriangleMesh,
     corners: Vec<u32>,
-    /// The greatest index of a point, counted from 1, that was not there yet, and its line.
+    /// The greatest index that was used before its point, counted from 1, and its line.
     later: Option<(u32, usize)>,
 }
 
@@ -30,7 +30,7 @@ fn parse(bytes: &[u8]) -> Result<TriangleMesh, String> {
     let mut statement = Vec::new();
     while let Some((at, mut line)) = lines.next() {
         statement.clear();
-        // Files that were joined have byte order marks inside.
+        // Joined files have byte order marks inside.
         line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         loop {
             let (content, comment) = match line.iter().position(|byte| *byte == b'#') {
@@ -65,7 +65,7 @@ impl Reader {
     fn statement(&mut self, line: usize, keyword: &[u8], values: &[&[u8]]) -> Result<(), String> {
         match keyword {
             b"v" | b"V" => self.point(values),
-            // `fo` is the word of old versions of the format.
+            // `fo` is the keyword of old versions of the format.
             b"f" | b"F" | b"fo" => self.face(line, values),
             b"surf" => {
                 Err("free-form surfaces (`surf`) can't be read, only polygons: convert them".into())
@@ -73,8 +73,8 @@ impl Reader {
             b"call" => {
                 Err("the contents of another file (`call`) can't be read: insert them".into())
             }
-            // Other statements are names, normals, materials and extensions. Another first word is a damaged line, or a
-            // number that has lost its statement: passing over it could lose a point.
+            // Other statements are names, normals, materials and extensions. Any other first word means a damaged
+            // line, or a number that has lost its statement: ignoring it could lose a point.
             [b'a'..=b'z' | b'A'..=b'Z', rest @ ..]
                 if rest.iter().all(|x| x.is_ascii_alphanumeric() || b"_-.:".contains(x)) =>
             {
@@ -84,7 +84,7 @@ impl Reader {
         }
     }
 
-    /// Reads x, y, z, or x, y, z, w, which divides. More numbers are colours.
+    /// Reads x, y, z, or x, y, z, w, where w divides the others. Further numbers are colours.
     fn point(&mut self, values: &[&[u8]]) -> Result<(), String> {
         let (x, y, z, w) = match values {
             [x, y, z, w] => (x, y, z, Some(w)),
@@ -109,7 +109,7 @@ impl Reader {
     fn face(&mut self, line: usize, values: &[&[u8]]) -> Result<(), String> {
         self.corners.clear();
         for word in values {
-            // Indices of texture coordinates and normals follow, and are not used.
+            // The indices of texture coordinates and normals that follow are not used.
             let index: i64 = number(word.split(|x| *x == b'/').next().unwrap_or_default())?;
             let points = self.mesh.points.len();
             let from_start =

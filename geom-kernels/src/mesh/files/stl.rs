@@ -1,4 +1,4 @@
-//! STL.
+//! The STL format.
 
 use std::io::{Result as IoResult, Write};
 
@@ -8,10 +8,10 @@ use super::text::{
 use super::{FileError, FileFormat, TriangleMesh, check_counts};
 use crate::mesh::host::{cross, normalize, sub};
 
-/// A binary file: this many bytes of anything, the number of faces, the faces.
+/// A binary file: a title of this many bytes, the number of faces, and the faces.
 const TITLE: usize = 80;
 const HEADER: usize = TITLE + 4;
-/// A face: a normal, three corners, two bytes of anything.
+/// A face: a normal, three corners, and two unused bytes.
 const FACE: usize = 50;
 const NORMAL: usize = 12;
 
@@ -27,8 +27,9 @@ fn parse(bytes: &[u8]) -> Result<TriangleMesh, String> {
     let text = decode(bytes);
     let start = text.trim_ascii_start().get(..5).unwrap_or_default();
     let solid = start.eq_ignore_ascii_case(b"solid");
-    // Binary files may begin with "solid" too. They are as long as they say, or have zeros, which texts do not.
-    // Zeros that pad a text follow it: a binary file without faces has nothing else after its title.
+    // A binary file may also begin with "solid". It then has the length that it declares, or contains zeros, which
+    // texts do not, except as padding at their end. A binary file without faces has nothing but zeros after its
+    // title.
     let padded = without_padding(&text);
     let content = if padded.len() < HEADER { &text } else { padded };
     let zeros = content.get(..1024).unwrap_or(content).contains(&0);
@@ -63,12 +64,12 @@ fn parse(bytes: &[u8]) -> Result<TriangleMesh, String> {
     Ok(mesh)
 }
 
-/// Returns the bytes of so many faces.
+/// Returns the length of a file with `count` faces.
 fn length(count: u32) -> u64 {
     u64::from(count) * FACE as u64
 }
 
-/// Reads whole faces, and passes over what remains.
+/// Reads complete faces, and ignores the rest.
 fn read_binary(mesh: &mut TriangleMesh, faces: &[u8]) -> Result<(), String> {
     for (place, face) in faces.as_chunks::<FACE>().0.iter().enumerate() {
         let mut numbers = face.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
@@ -93,7 +94,7 @@ fn push(mesh: &mut TriangleMesh, corners: [[f32; 3]; 3]) -> Result<(), String> {
     Ok(())
 }
 
-/// The words of a text, with the numbers of their lines.
+/// The words of a text, with their line numbers.
 struct Words<'a> {
     lines: Lines<'a>,
     line: &'a [u8],
@@ -109,7 +110,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Passes over the name of a solid, which ends with its line. A face in it would be lost.
+    /// Skips the name of a solid, which ends with its line. A face in that line would be lost, so it is an error.
     fn skip_name(&mut self) -> Result<(), String> {
         while let Some(word) = split_word(&mut self.line) {
             if word.eq_ignore_ascii_case(b"endfacet") {
@@ -122,7 +123,7 @@ impl<'a> Words<'a> {
         Ok(())
     }
 
-    /// Reads a word that must be there.
+    /// Reads `word`, or fails.
     fn expect(&mut self, word: &str) -> Result<(), String> {
         match self.next() {
             Some(found) if found.eq_ignore_ascii_case(word.as_bytes()) => Ok(()),
@@ -139,7 +140,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Reads solids, with names or without, in upper or lower case. Line ends mean nothing except after a name.
+/// Reads solids, with or without names, in upper or lower case. Line ends matter only after a name.
 fn read_text(mesh: &mut TriangleMesh, text: &[u8]) -> Result<(), String> {
     let mut words = Words { lines: Lines::new(text, 1), line: &[] };
     while let Some(word) = words.next() {
@@ -161,7 +162,7 @@ fn read_text(mesh: &mut TriangleMesh, text: &[u8]) -> Result<(), String> {
 
 /// Reads a face after its word "facet".
 fn facet(mesh: &mut TriangleMesh, text: &mut Words<'_>) -> Result<(), String> {
-    // The normal is not used, so it may be anything, but not the words of a face that has lost its own.
+    // The words of the normal are not used, but a keyword among them is an error: the normal is incomplete.
     loop {
         match text.next() {
             Some(word) if word.eq_ignore_ascii_case(b"outer") => break,
@@ -193,7 +194,7 @@ pub(super) fn write(mesh: &TriangleMesh, writer: &mut impl Write) -> IoResult<()
     writer.write_all(&[0; TITLE])?;
     writer.write_all(&(mesh.faces.len() as u32).to_le_bytes())?;
     for face in &mesh.faces {
-        // In range: the mesh is checked.
+        // The indices are in range: the mesh is checked.
         let corners =
             face.map(|index| mesh.points.get(index as usize).copied().unwrap_or_default());
         let [a, b, c] = corners.map(|corner| corner.map(f64::from));

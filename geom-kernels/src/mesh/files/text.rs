@@ -1,8 +1,8 @@
-//! What the readers share: encodings, lines, words, and a guess at files of other formats.
+//! Shared parts of the readers: encodings, lines, words, and guesses at other formats.
 
 use std::borrow::Cow;
 
-/// Returns a text in which ASCII is ASCII: without a byte order mark, and UTF-16 as UTF-8.
+/// Returns the text in an encoding that is a superset of ASCII: without a byte order mark, and UTF-16 as UTF-8.
 pub(super) fn decode(bytes: &[u8]) -> Cow<'_, [u8]> {
     match bytes {
         [0xef, 0xbb, 0xbf, text @ ..] => Cow::Borrowed(text),
@@ -23,7 +23,7 @@ fn from_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Cow<'static, [u8]> {
     Cow::Owned(text.into_bytes())
 }
 
-/// Returns a text without the Ctrl-Z (of DOS) and the zeros that pad its end.
+/// Returns the text without the Ctrl-Z (of DOS) and the zeros that pad its end.
 pub(super) fn without_padding(text: &[u8]) -> &[u8] {
     let pads = |byte: &u8| matches!(byte, 0 | 0x1a);
     let last = text.iter().rposition(|byte| !pads(byte) && !byte.is_ascii_whitespace());
@@ -39,7 +39,7 @@ pub(super) struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// The lines of `text`, of which the first has the number `number`.
+    /// Returns the lines of `text`, whose first line has the number `number`.
     pub(super) fn new(text: &'a [u8], number: usize) -> Self {
         Self { rest: text, number: number.saturating_sub(1) }
     }
@@ -103,7 +103,7 @@ pub(super) fn coordinate(word: &[u8]) -> Result<f32, String> {
     }
 }
 
-/// Returns a part of the file for a message: in backquotes, short, and of printable ASCII.
+/// Quotes a part of the file for a message: in backquotes, short, and of printable ASCII.
 pub(super) fn quote(part: &[u8]) -> String {
     const MOST: usize = 32;
     match part.split_at_checked(MOST) {
@@ -112,7 +112,7 @@ pub(super) fn quote(part: &[u8]) -> String {
     }
 }
 
-/// Formats that mesh files turn out to be, by how they start (in any case), and what to do.
+/// The starts of files of other formats (in any case), and advice for each.
 const FORMATS: [(&[u8], &str); 33] = [
     (b"version https://git-lfs", "a git-LFS pointer: fetch the file with `git lfs pull`"),
     (b"<!doctype html", "a web page: check where the file was downloaded from"),
@@ -149,7 +149,7 @@ const FORMATS: [(&[u8], &str); 33] = [
     (b"v ", "OBJ: read it as that"),
 ];
 
-/// Returns what the file is, if its start is that of a known format, and what to do.
+/// Returns the known format with which the file starts, and advice.
 pub(super) fn known_format(text: &[u8]) -> Option<&'static str> {
     let text = text.trim_ascii_start();
     let starts =
@@ -157,7 +157,7 @@ pub(super) fn known_format(text: &[u8]) -> Option<&'static str> {
     FORMATS.iter().find(|(start, _)| starts(start)).map(|(_, name)| *name)
 }
 
-/// Returns what the file is, for a message: its format, or how it starts.
+/// Returns a description of the file for a message: its format, or its start.
 pub(super) fn guess(text: &[u8]) -> String {
     match known_format(text) {
         Some(format) => format!("the file is {format}"),

@@ -8,7 +8,7 @@ use super::{check_length, reserved};
 use crate::mesh::TriangleMesh;
 use crate::mesh::host::{add, normalize, scaled};
 
-/// 20 · 4^13 faces are the most that a `u32` numbers.
+/// The most subdivisions: a `u32` can number 20 · 4^13 faces, but not 20 · 4^14.
 const MOST_SUBDIVISIONS: u32 = 13;
 
 const FACES: [[u32; 3]; 20] = [
@@ -34,8 +34,8 @@ const FACES: [[u32; 3]; 20] = [
     [9, 8, 1],
 ];
 
-/// Returns a sphere around the origin: an icosahedron whose faces are cut into four, `subdivisions` times, with
-/// every point on the sphere. It has 10 · 4^s + 2 points and 20 · 4^s faces, all of about the same size.
+/// Returns a sphere around the origin: an icosahedron whose faces are split into four, `subdivisions` times, with
+/// every point on the sphere. It has 10 · 4^s + 2 points and 20 · 4^s faces, all of similar size.
 ///
 /// # Errors
 /// More than 13 subdivisions; a radius that is not positive or not finite.
@@ -47,7 +47,7 @@ pub fn icosphere(subdivisions: u32, radius: f32) -> Result<TriangleMesh> {
         )));
     }
     let mut mesh = reserved((10 << (2 * subdivisions)) + 2, 20 << (2 * subdivisions))?;
-    // Directions stay in f64: rounding is done once, at the end.
+    // Directions stay in f64 and are rounded once, at the end.
     let mut directions = icosahedron();
     let mut faces = FACES.to_vec();
     for _ in 0..subdivisions {
@@ -80,13 +80,13 @@ fn icosahedron() -> Vec<[f64; 3]> {
     ]
 }
 
-/// Returns each face as four, around the middles of its edges.
+/// Splits each face into four, at the midpoints of its edges.
 fn split(faces: &[[u32; 3]], directions: &mut Vec<[f64; 3]>) -> Vec<[u32; 3]> {
     let mut middles: HashMap<(u32, u32), u32> = HashMap::with_capacity(faces.len() * 3 / 2);
     let mut middle = |a: u32, b: u32| {
         *middles.entry((a.min(b), a.max(b))).or_insert_with(|| {
             let sum = add(directions[a as usize], directions[b as usize]);
-            // Two corners of an edge are never opposite, so the sum has a direction.
+            // The corners of an edge are never opposite, so the sum has a direction.
             directions.push(normalize(sum).unwrap_or(scaled(sum, 0.5)));
             directions.len() as u32 - 1
         })

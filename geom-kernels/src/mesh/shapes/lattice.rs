@@ -8,17 +8,17 @@ use super::{check_length, reserved};
 use crate::mesh::TriangleMesh;
 use crate::mesh::host::{add, cross, normalize, scaled, sub};
 
-/// The points of a [`knot`] along its line, unless asked otherwise: with [`KNOT_AROUND`] a million faces.
+/// The usual number of points of a [`knot`] along its line; with [`KNOT_AROUND`] it has a million faces.
 pub const KNOT_ALONG: u32 = 2048;
 
-/// The points of a [`knot`] around its line, unless asked otherwise.
+/// The usual number of points of a [`knot`] around its line.
 pub const KNOT_AROUND: u32 = 256;
 
-/// Returns a rectangle in the plane z = 0 around the origin, seen from +z: open, of two faces for each cell. `size`
-/// is its lengths in x and y, `cells` how many cells there are in these directions.
+/// Returns an open rectangle in the plane z = 0 around the origin, seen from +z, with two faces per cell. `size` is
+/// its lengths in x and y, `cells` the numbers of cells in these directions.
 ///
 /// # Errors
-/// A length that is not positive or not finite, no cells, or more points or faces than a `u32` numbers.
+/// A length that is not positive or not finite, no cells, or more points or faces than a `u32` can index.
 pub fn plane(size: [f32; 2], cells: [u32; 2]) -> Result<TriangleMesh> {
     for length in size {
         check_length("a side of a plane", length)?;
@@ -38,7 +38,7 @@ pub fn plane(size: [f32; 2], cells: [u32; 2]) -> Result<TriangleMesh> {
     }
     for j in 0..rows {
         for i in 0..columns {
-            // Below the number of points, which is a u32.
+            // The index is below the number of points, which is a u32.
             let a = (j * (columns + 1) + i) as u32;
             let [b, d] = [a + 1, a + columns as u32 + 1];
             mesh.faces.extend([[a, b, d + 1], [a, d + 1, d]]);
@@ -47,12 +47,12 @@ pub fn plane(size: [f32; 2], cells: [u32; 2]) -> Result<TriangleMesh> {
     Ok(mesh)
 }
 
-/// Returns a torus around the z axis: a circle of radius `minor` whose middle goes around a circle of radius
-/// `major`. `segments` are the points of the large circle, `sides` those of the small one.
+/// Returns a torus around the z axis: a circle of radius `minor` whose centre moves along a circle of radius `major`.
+/// `segments` is the number of points of the large circle, `sides` that of the small one.
 ///
 /// # Errors
 /// Radii that are not positive and finite, or a `minor` that is not less than `major`; fewer than 3 segments or
-/// sides; more points or faces than a `u32` numbers.
+/// sides; more points or faces than a `u32` can index.
 pub fn torus(major: f32, minor: f32, segments: u32, sides: u32) -> Result<TriangleMesh> {
     check_length("the major radius", major)?;
     check_length("the minor radius", minor)?;
@@ -72,8 +72,8 @@ pub fn torus(major: f32, minor: f32, segments: u32, sides: u32) -> Result<Triang
     })
 }
 
-/// Returns a closed tube of changing width along a trefoil knot: long, curved, with faces of many sizes, so a fair
-/// test for trees over meshes. It has `along` · `around` points and twice as many faces; [`KNOT_ALONG`] and
+/// Returns a closed tube of varying width along a trefoil knot: long, curved, with faces of many sizes, so a fair
+/// test for hierarchies over meshes. It has `along` · `around` points and twice as many faces; [`KNOT_ALONG`] and
 /// [`KNOT_AROUND`] are the usual values.
 ///
 /// With u = 2π i / along, v = 2π j / around, point i · around + j is c + r (cos v n + sin v b), where
@@ -81,7 +81,7 @@ pub fn torus(major: f32, minor: f32, segments: u32, sides: u32) -> Result<Triang
 /// t = c(u + 1e-4) - c(u) of length one, b = t × (c(u + 1e-4) + c(u)) of length one, and n = b × t.
 ///
 /// # Errors
-/// Fewer than 3 points along or around; more points or faces than a `u32` numbers.
+/// Fewer than 3 points along or around; more points or faces than a `u32` can index.
 pub fn knot(along: u32, around: u32) -> Result<TriangleMesh> {
     let centre = |u: f64| {
         let distance = (3.0 * u).cos() + 2.0;
@@ -90,7 +90,7 @@ pub fn knot(along: u32, around: u32) -> Result<TriangleMesh> {
     wrapped([along, around], true, |i| {
         let u = angle(i, along);
         let (c, next) = (centre(u), centre(u + 1e-4));
-        // The line never stands still nor points away from the origin, so both have a direction.
+        // The line's derivative is never zero nor parallel to c, so both vectors have a direction.
         let t = normalize(sub(next, c)).unwrap_or_default();
         let b = normalize(cross(t, add(next, c))).unwrap_or_default();
         let n = cross(b, t);
@@ -106,8 +106,8 @@ fn angle(i: u32, of: u32) -> f64 {
     TAU * f64::from(i) / f64::from(of)
 }
 
-/// Returns a lattice that is closed in both directions. `row(i)` gives the points of row i by their columns. Faces are
-/// counter-clockwise in (row, column), or the other way round if `turned`.
+/// Returns a lattice that is closed in both directions. `row(i)` returns the points of row i by their columns. Faces
+/// are counter-clockwise in (row, column), or clockwise if `turned`.
 fn wrapped<R: Fn(u32) -> [f64; 3]>(
     [rows, columns]: [u32; 2],
     turned: bool,

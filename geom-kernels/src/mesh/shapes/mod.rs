@@ -1,9 +1,9 @@
-//! Meshes made by rule: for tests, benchmarks and first steps.
+//! Procedural meshes, for tests, benchmarks and examples.
 //!
-//! All are counter-clockwise seen from outside, and closed except the [`plane`]. The same arguments give
-//! the same mesh on every run. [`icosphere`], [`cuboid`], [`plane`] and [`Noise`] use only operations that
-//! are rounded correctly, so theirs are the same bits on every platform; [`torus`] and [`knot`] take sines
-//! from the platform, which may change the last bit of a coordinate.
+//! All are counter-clockwise seen from outside, and closed except the [`plane`]. The same arguments give the same
+//! mesh on every run. [`icosphere`], [`cuboid`], [`plane`] and [`Noise`] use only correctly rounded operations, so
+//! they have the same bits on every platform; [`torus`] and [`knot`] use the platform's sine, which may change the
+//! last bit of a coordinate.
 
 mod icosphere;
 mod lattice;
@@ -20,7 +20,7 @@ use cuda_safe::{Error, Result};
 use super::TriangleMesh;
 use super::host::check_counts;
 
-/// Returns a box along the axes around the origin, of 8 points and 12 faces. `size` is the lengths of its edges.
+/// Returns an axis-aligned box around the origin, of 8 points and 12 faces. `size` has the lengths of its edges.
 ///
 /// # Errors
 /// A length is not positive, or not finite.
@@ -29,7 +29,7 @@ pub fn cuboid(size: [f32; 3]) -> Result<TriangleMesh> {
         check_length("an edge of a cuboid", length)?;
     }
     let half = size.map(|length| length * 0.5);
-    // Bit `axis` of a point's index says on which side of the axis it is.
+    // Bit `axis` of a point's index is its side on that axis.
     let point = |index: u32| {
         std::array::from_fn(|axis| if index >> axis & 1 == 0 { -half[axis] } else { half[axis] })
     };
@@ -37,7 +37,7 @@ pub fn cuboid(size: [f32; 3]) -> Result<TriangleMesh> {
     for axis in 0..3 {
         let (along, up) = (1u32 << ((axis + 1) % 3), 1u32 << ((axis + 2) % 3));
         for side in [0, 1u32 << axis] {
-            // Counter-clockwise seen from the axis's positive end, which is outside of that side only.
+            // The face is counter-clockwise seen from the axis's positive end, so the negative side is reversed.
             let (b, d) = if side == 0 { (up, along) } else { (along, up) };
             let [a, b, c, d] = [side, side | b, side | along | up, side | d];
             faces.extend([[a, b, c], [a, c, d]]);
@@ -61,7 +61,7 @@ fn check_length(what: &str, length: f32) -> Result<()> {
     Ok(())
 }
 
-/// Returns an empty mesh with memory for so many points and faces.
+/// Returns an empty mesh with capacity for these numbers of points and faces.
 fn reserved(points: u64, faces: u64) -> Result<TriangleMesh> {
     check_counts(points, faces)?;
     let mut mesh = TriangleMesh::default();

@@ -14,25 +14,25 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// Returns the noise of this seed: always the same.
+    /// Returns the noise of this seed. The same seed gives the same noise.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut permutation: [u8; 256] = std::array::from_fn(|i| i as u8);
         let mut state = seed;
         for last in (1..permutation.len()).rev() {
-            // The product's high half is below last + 1; that it is not quite uniform shows nowhere.
+            // The product's high half is at most `last`; the slight bias does not matter.
             let pick = (u128::from(split_mix(&mut state)) * (last as u128 + 1)) >> 64;
             permutation.swap(last, pick as usize);
         }
         Self { permutation }
     }
 
-    /// Returns the noise at a point. Where a coordinate is not finite, it is not a number.
+    /// Returns the noise at a point; NaN if a coordinate is not finite.
     #[must_use]
     pub fn at(&self, point: [f64; 3]) -> f64 {
         let floor = point.map(f64::floor);
         let [x, y, z]: [f64; 3] = std::array::from_fn(|axis| point[axis] - floor[axis]);
-        // The period is the permutation's. Numbers beyond i64 have no fraction, so no noise.
+        // The cast wraps at the permutation's period. Numbers beyond i64 have no fraction, so no noise.
         let [i, j, k] = floor.map(|x| x as i64 as u8);
         let [u, v, w] = [x, y, z].map(|t| t * t * t * (t * (t * 6.0 - 15.0) + 10.0));
         let corner = |di: u8, dj: u8, dk: u8| {
@@ -57,7 +57,7 @@ fn lerp(t: f64, a: f64, b: f64) -> f64 {
     a + t * (b - a)
 }
 
-/// Returns the product with one of the twelve directions to the middles of a cube's edges, four of them twice.
+/// Returns the dot product with one of the twelve directions to the midpoints of a cube's edges, four of them twice.
 fn gradient(hash: u8, [x, y, z]: [f64; 3]) -> f64 {
     let hash = hash & 15;
     let u = if hash < 8 { x } else { y };
@@ -69,7 +69,7 @@ fn gradient(hash: u8, [x, y, z]: [f64; 3]) -> f64 {
     (if hash & 1 == 0 { u } else { -u }) + (if hash & 2 == 0 { v } else { -v })
 }
 
-/// Returns a new number of 64 random bits, by S. Vigna's generator.
+/// Returns the next number of 64 random bits, by S. Vigna's SplitMix64 generator.
 pub(crate) fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -78,9 +78,9 @@ pub(crate) fn split_mix(state: &mut u64) -> u64 {
 }
 
 impl TriangleMesh {
-    /// Moves each point p along its normal ([`vertex_normals`](Self::vertex_normals)) by `amplitude` times the
-    /// noise at `frequency` · p. Closed stays closed: points that faces share move once. Large amplitudes
-    /// let the surface cross itself. The same bits on every platform.
+    /// Moves each point p along its normal ([`vertex_normals`](Self::vertex_normals)) by `amplitude` times the noise
+    /// at `frequency` · p. A closed mesh stays closed, because shared points move once. With large amplitudes the
+    /// surface may intersect itself. The bits are the same on every platform.
     ///
     /// # Errors
     /// `amplitude` or `frequency` is not finite.
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn gradients_point_to_the_middles_of_edges() {
-        // Perlin's order: pairs of signs in xy, xz and yz, and four of them again.
+        // The gradients in Perlin's order: pairs of signs in xy, xz and yz, and four of them again.
         let signs = [[1.0, 1.0], [-1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]];
         let mut directions: Vec<[f64; 3]> = Vec::new();
         directions.extend(signs.map(|[a, b]| [a, b, 0.0]));

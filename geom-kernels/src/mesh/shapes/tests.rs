@@ -1,4 +1,4 @@
-//! Shapes: closed, turned outwards, of the right genus and size.
+//! Tests of shapes: closed, oriented outwards, of the right genus and size.
 
 use std::collections::HashMap;
 use std::f64::consts::{PI, TAU};
@@ -7,8 +7,8 @@ use super::noise::split_mix;
 use super::*;
 use crate::mesh::host::{length, sub};
 
-/// Every directed edge once, its reverse once (or never, at a border); all indices in range. Gives the Euler
-/// characteristic, and the number of border edges.
+/// Checks that every directed edge occurs once, and its reverse once (or never, at a border), and that all indices
+/// are in range. Returns the Euler characteristic, and the number of border edges.
 fn topology(mesh: &TriangleMesh) -> (i64, usize) {
     let mut edges: HashMap<(u32, u32), u32> = HashMap::new();
     let mut used = vec![false; mesh.points.len()];
@@ -46,7 +46,7 @@ fn spheres_are_spheres() -> Result<()> {
     let volume = 4.0 / 3.0 * PI * 1.5_f64.powi(3);
     assert!(mesh.volume() < volume && is_within(mesh.volume(), volume, 2e-3));
     assert!(is_within(mesh.area(), 4.0 * PI * 2.25, 2e-3));
-    // Known: 5/12 (3 + √5) a³, where a = 1 / sin 72° at radius 1 is 1.0514622242382672.
+    // The known volume is 5/12 (3 + √5) a³, where a = 1 / sin 72° at radius 1 is 1.0514622242382672.
     let known = 5.0 / 12.0 * (3.0 + 5.0_f64.sqrt()) * 1.051_462_224_238_267_2_f64.powi(3);
     assert!(is_within(icosphere(0, 1.0)?.volume(), known, 1e-6));
     Ok(())
@@ -99,7 +99,8 @@ fn knots_are_closed_and_turned_outwards() -> Result<()> {
     let mesh = knot(KNOT_ALONG, KNOT_AROUND)?;
     assert_eq!(mesh.faces[0], [0, 257, 256]);
     assert_eq!(mesh.faces[1], [0, 1, 257]);
-    // A tube's volume is its line's length times its section (Pappus): the mean of r² is 0.35² (1 + 0.05² / 4).
+    // The volume of a tube is the length of its line times its cross-section (Pappus): the mean of r² is 0.35² (1 +
+    // 0.05² / 4).
     let steps = 100_000;
     let at = |i: i32| {
         let u = TAU * f64::from(i) / f64::from(steps);
@@ -109,7 +110,7 @@ fn knots_are_closed_and_turned_outwards() -> Result<()> {
     let line: f64 = (0..steps).map(|i| length(sub(at(i + 1), at(i)))).sum();
     let tube = line * PI * 0.35_f64.powi(2) * (1.0 + 0.05_f64.powi(2) / 4.0);
     assert!(is_within(mesh.volume(), tube, 2e-3), "{} {tube}", mesh.volume());
-    // The first point by hand: c = (3, 0, 0), the line goes towards (0, 6, -3), n is away from the origin.
+    // The first point is known: c = (3, 0, 0), the line goes towards (0, 6, -3), and n points away from the origin.
     assert!((mesh.points[0][0] - 3.35).abs() < 1e-3, "{:?}", mesh.points[0]);
     Ok(())
 }
@@ -178,7 +179,7 @@ fn what_makes_no_shape_is_refused() {
     assert!(torus(1.0, 0.5, 2, 8).is_err());
     assert!(knot(8, 2).is_err());
     assert!(plane([1.0, 1.0], [0, 1]).is_err());
-    // Of which a u32 does not number the points, or only the faces.
+    // More points, or more faces, than a u32 can index.
     assert!(knot(65_536, 65_536).is_err());
     assert!(knot(65_536, 32_768).is_err());
     assert!(torus(1.0, 0.5, u32::MAX, u32::MAX).is_err());

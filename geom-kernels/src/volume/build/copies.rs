@@ -1,4 +1,4 @@
-//! Values of a box of a volume, as an array.
+//! Copies of a volume's values and bytes.
 
 use cuda_safe::{Error, Result, Stream, WriteView};
 
@@ -8,9 +8,8 @@ use super::run::leaf_blocks;
 use crate::volume::{Volume, VolumeValue};
 
 impl Volume {
-    /// Downloads the grid's bytes as they are on the device. They include boxes and counts, and all of the capacity; a
-    /// grid that was built on the device has no statistics of values and no checksum. See [`download`](Self::download).
-    /// Waits.
+    /// Downloads the grid's bytes from the device, including boxes, counts and the unused capacity. A grid that was
+    /// built on the device has no statistics of values and no checksum. See [`download`](Self::download). Waits.
     ///
     /// # Errors
     /// As [`counts`](Self::counts).
@@ -21,13 +20,13 @@ impl Volume {
     }
 
     /// Copies the values of a box of voxels, active or not, to an array: `dense[(x * ny + y) * nz + z]` becomes the
-    /// value of `origin + (x, y, z)`, with `dims` = `[nx, ny, nz]`. Where nothing is stored it is the background; of
-    /// indices and masks, the result of a lookup. It can be recorded in a graph.
+    /// value of `origin + (x, y, z)`, with `dims` = `[nx, ny, nz]`. Where nothing is stored it is the background; for
+    /// indices and masks, the result of a lookup. The call can be recorded in a graph.
     ///
     /// # Errors
-    /// Values of another type; another number of them than the box has voxels; a box that leaves the range from
-    /// -2^23 to below 2^23 or touches 2^31 leaves or more; otherwise if the
-    /// kernels cannot be loaded, or the driver returns an error.
+    /// Values of another type; `dense` has another length than the box has voxels; a box that exceeds the range from
+    /// -2^23 to below 2^23 or touches 2^31 leaves or more; otherwise if the kernels cannot be loaded, or the driver
+    /// returns an error.
     pub fn to_dense<'a, T: VolumeValue>(
         &self,
         stream: &Stream,
@@ -49,7 +48,7 @@ impl Volume {
         let n = arg.lattice_len();
         let (kernels, nodes) = (self.geometry().kernels::<Dense>()?, RawNodes::of(T::TYPE));
         let (root, lattice, dense) = (self.root_part()?, arg.lattice(), dense.cast_mut::<u8>()?);
-        // SAFETY: in the volume all distances lead to nodes, and there are as many values as the box has.
+        // SAFETY: all distances in the volume lead to nodes, and there are as many values as the box has.
         unsafe {
             kernels.to_dense(stream, leaf_blocks(n), nodes, root, &arg, lattice, n as u32, dense)
         }

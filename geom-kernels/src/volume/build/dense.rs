@@ -30,8 +30,8 @@ kernels! {
         /// The nodes of the build are found, and its entries are leaves of the field.
         unsafe fn dense_leaves(build: &Arg<'_>, field: &DenseArg<'_>);
         /// # Safety
-        /// The distances of the tree from `root` on all lead to such nodes, the box has this lattice of `leaves`
-        /// leaves, and `out` has as many values as the box has voxels.
+        /// All distances of the tree from `root` on lead to such nodes, the box has this lattice of `leaves` leaves,
+        /// and `out` has as many values as the box has voxels.
         unsafe fn to_dense(
             nodes: RawNodes, root: Part<'_>, field: &DenseArg<'_>, lattice: RawLattice, leaves: u32,
             out: &mut [u8],
@@ -47,16 +47,16 @@ const LIMIT: i64 = 1 << 23;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Keep {
-    /// All of them are active.
+    /// All voxels; all are active.
     All,
-    /// Those that differ from the background by more than this, in one of their numbers. The others are
-    /// inactive and have the background; a leaf without active voxels is not there. A NaN differs.
+    /// Voxels that differ from the background by more than this, in one of their numbers. The others are inactive and
+    /// have the background; a leaf without active voxels is not stored. A NaN differs.
     Tolerance(f64),
-    /// Those of a narrow band: with an absolute value less than this. The others are inactive and have the
-    /// background, with a minus where they are negative. A leaf of voxels that are all negative and inactive is
-    /// a tile of its lower node with minus the background, so that what is inside stays so without storing it.
-    /// A NaN is in no band and not inside: such a voxel is inactive and has the background. With a width of 0
-    /// nothing is active. For `f32` and `f64`.
+    /// Voxels of a narrow band: with an absolute value less than this. The others are inactive and have the
+    /// background, negated where they are negative. A leaf whose voxels are all negative and inactive becomes a tile
+    /// of its lower node with the negated background, so that the inside is preserved without being stored. A NaN is
+    /// neither in the band nor inside: such a voxel is inactive and has the background. With a width of 0 nothing is
+    /// active. For `f32` and `f64`.
     NarrowBand(f64),
 }
 
@@ -107,7 +107,7 @@ pub(super) struct VoxelBox {
 
 impl VoxelBox {
     /// # Errors
-    /// The box leaves the range of coordinates, or has too many voxels.
+    /// The box exceeds the range of coordinates, or has too many voxels.
     pub(super) fn new(origin: [i32; 3], size: [usize; 3]) -> Result<Self> {
         let out = || Error::invalid(format!("a box of {size:?} voxels from {origin:?} on"));
         let mut small = [0; 3];
@@ -121,7 +121,7 @@ impl VoxelBox {
                 .ok_or_else(|| out().with_hint("coordinates are from -2^23 to below 2^23"))?;
         }
         let found = Self { origin, size: small };
-        // Leaves are numbered with 31 bits. Along each axis there are at most 2^21.
+        // Leaves are numbered with 31 bits; each axis has at most 2^21.
         let leaves = found.lattice().count.iter().map(|n| u64::from(*n)).product::<u64>();
         if leaves >= 1 << 31 {
             return Err(out().with_hint("divide it: one call works on less than 2^31 leaves"));
@@ -131,18 +131,18 @@ impl VoxelBox {
 
     /// Returns the number of voxels.
     pub(super) fn len(&self) -> usize {
-        // Less than 2^31 leaves, or none.
+        // The product is that of fewer than 2^31 leaves, or 0.
         self.size.iter().map(|n| *n as usize).product()
     }
 
-    /// Returns the leaves that it touches.
+    /// Returns the leaves that the box touches.
     pub(super) fn lattice(&self) -> RawLattice {
         let first = self.origin.map(|at| at >> 3);
         let mut count = [0; 3];
         if !self.size.contains(&0) {
             for axis in 0..3 {
                 let end = i64::from(self.origin[axis]) + i64::from(self.size[axis]);
-                // Below 2^21, and at least 1.
+                // The count is below 2^21, and at least 1.
                 count[axis] = ((end - 1).div_euclid(8) - i64::from(first[axis]) + 1) as u32;
             }
         }
@@ -160,17 +160,17 @@ pub(super) struct DenseArg<'a> {
 }
 
 impl<'a> DenseArg<'a> {
-    /// Values of a box.
+    /// Creates the field of the values of a box.
     pub(super) fn new(values: DeviceSlice<'a, u8>, voxels: VoxelBox, keep: Keep) -> Self {
         Self { values: Some(values), voxels, by_leaves: false, keep }
     }
 
-    /// Sets the layout of the values: 512 for each leaf of a box that is kept, in the order of their entries.
+    /// Sets the layout of the values: 512 for each stored leaf of the box, in the order of their entries.
     pub(super) fn by_leaves(self) -> Self {
         Self { by_leaves: true, ..self }
     }
 
-    /// Creates the field of a box alone.
+    /// Creates the field of a box without values.
     pub(super) fn of_box(voxels: VoxelBox) -> Self {
         Self { values: None, voxels, by_leaves: false, keep: Keep::All }
     }
@@ -179,14 +179,14 @@ impl<'a> DenseArg<'a> {
         self.voxels.lattice()
     }
 
-    /// Returns the number of leaves that it touches: less than 2^31.
+    /// Returns the number of leaves that the box touches: less than 2^31.
     pub(super) fn lattice_len(&self) -> usize {
         self.lattice().count.iter().map(|n| *n as usize).product()
     }
 }
 
-// SAFETY: the kernels read the values of the box, of which there are as many, or those of leaves by the places
-// of their entries.
+// SAFETY: the kernels read the values of the box, of which there are as many, or those of leaves by the indices of
+// their entries.
 unsafe impl KernelArg for &DenseArg<'_> {
     type Abi = RawDense;
     const TYPE: ArgType = ArgType::value::<RawDense>();
@@ -201,7 +201,7 @@ unsafe impl KernelArg for &DenseArg<'_> {
             values: self.values.map_or(0, |values| values.device_ptr()),
             origin: self.voxels.origin,
             size: self.voxels.size,
-            // A cast saturates, which is what is wanted.
+            // The cast saturates, as a tolerance should.
             tolerance: RawTolerance { real: tolerance, whole: tolerance as u64 },
             width,
             keep,
@@ -214,7 +214,7 @@ unsafe impl KernelArg for &DenseArg<'_> {
     }
 }
 
-/// Checks the options for what is kept.
+/// Fails if the options for kept voxels do not fit the type.
 pub(super) fn check<T: VolumeValue>(options: &DenseOptions<T>) -> Result<()> {
     if matches!(T::TYPE, ValueType::Index | ValueType::OnIndex) {
         return Err(Error::invalid(format!("volumes of {} have no values", T::TYPE)));
@@ -271,7 +271,7 @@ impl Volume {
     /// Builds a volume as [`from_dense`](Self::from_dense) does, from values in host memory.
     ///
     /// # Errors
-    /// As there.
+    /// As [`from_dense`](Self::from_dense).
     pub fn from_host_dense<T: VolumeValue>(
         stream: &Stream,
         geometry: &GeometryKernels,

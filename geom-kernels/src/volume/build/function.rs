@@ -1,4 +1,4 @@
-//! Volumes of functions that the host evaluates.
+//! Volumes of functions that are evaluated on the host.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,14 +14,14 @@ use crate::GeometryKernels;
 use crate::preparation::Operation;
 use crate::volume::{Volume, VolumeValue};
 
-/// Leaves that a thread takes at a time.
+/// The leaves that a thread processes at a time.
 const ROW: usize = 64;
 
-/// Leaves that are kept: where they are, and their values.
+/// The kept leaves: their origins and values.
 struct Leaves<T> {
     origins: Vec<[i32; 3]>,
     values: Vec<T>,
-    /// Leaves that are inside of a band.
+    /// The origins of leaves inside a band.
     inside: Vec<[i32; 3]>,
 }
 
@@ -50,7 +50,7 @@ impl Volume {
     ) -> Result<Self> {
         check(&options)?;
         if T::TYPE == ValueType::Mask {
-            // Whose background is that nothing is active.
+            // The background of a mask means that nothing is active.
             options.volume.background = T::zeroed();
         }
         let options = &options;
@@ -80,7 +80,7 @@ impl Volume {
     }
 }
 
-/// Evaluates all leaves of a box, and keeps those that are to be kept, in the order of the lattice.
+/// Evaluates all leaves of a box, and returns those that are kept, in the order of the lattice.
 fn evaluate<T: VolumeValue + Send + Sync>(
     voxels: VoxelBox,
     options: &DenseOptions<T>,
@@ -108,7 +108,7 @@ fn evaluate<T: VolumeValue + Send + Sync>(
     let mut found = Vec::new();
     std::thread::scope(|scope| {
         let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        // A panic of this thread goes on when the others have ended.
+        // A panic of this thread propagates after the others have ended.
         found.extend(work());
         let joined: Vec<_> = helpers.into_iter().map(ScopedJoinHandle::join).collect();
         for theirs in joined {
@@ -134,7 +134,7 @@ fn evaluate_leaf<T: VolumeValue>(
 ) {
     let lattice = voxels.lattice();
     let [_, ny, nz] = lattice.count.map(|n| n as usize);
-    // Numbers of leaves along an axis are below 2^22.
+    // Leaf numbers along an axis are below 2^22.
     let at = [leaf / nz / ny, leaf / nz % ny, leaf % nz];
     let origin = [0, 1, 2].map(|axis: usize| (lattice.first[axis] + at[axis] as i32) * 8);
     let (mut active, mut inside, mut outside) = (false, false, false);
@@ -171,7 +171,7 @@ fn evaluate_leaf<T: VolumeValue>(
     }
 }
 
-/// Returns whether a value is active, and whether it is inside of a band: as `DenseField` does
+/// Returns whether a value is active, and whether it is inside of a band, like `DenseField`
 /// (device/geom/volume/dense.cuh).
 fn judge<T: VolumeValue>(value: &T, options: &DenseOptions<T>) -> (bool, bool) {
     match options.keep {

@@ -7,7 +7,7 @@ use nanovdb::{Build, Builder, Grid, ValueType};
 use super::VolumeOptions;
 use crate::volume::VolumeValue;
 
-/// The flag that nodes lie breadth-first.
+/// The flag for nodes in breadth-first order.
 const BREADTH_FIRST: u32 = 1 << 5;
 
 /// Returns an empty grid's bytes: its head and root.
@@ -19,7 +19,7 @@ pub(super) fn head<T: VolumeValue>(options: &VolumeOptions<T>) -> Result<Vec<u8>
             place.copy_from_slice(value);
         }
     };
-    // Without a checksum, which would be the host's work, and without statistics.
+    // The grid has no checksum, which the host would have to compute, and no statistics.
     put(8, &u64::MAX.to_le_bytes());
     put(20, &BREADTH_FIRST.to_le_bytes());
     Ok(bytes)
@@ -48,7 +48,7 @@ fn empty<T: VolumeValue>(options: &VolumeOptions<T>) -> nanovdb::Result<Grid> {
     }
 }
 
-/// Reinterprets the bytes of a value as the same type by another name.
+/// Reinterprets the bytes of a value as a type of the same layout.
 fn value<V: AnyBitPattern>(bytes: &[u8]) -> V {
     bytemuck::try_pod_read_unaligned(bytes).unwrap_or_else(|_| V::zeroed())
 }
@@ -62,8 +62,8 @@ fn of<B: Build, T>(background: B::Value, options: &VolumeOptions<T>) -> nanovdb:
     builder.build()
 }
 
-/// Returns the values that builds need: the background, and at byte 32 the value of the inside. The bytes between and
-/// behind them are zeros.
+/// Returns the values that builds need: the background, and at byte 32 the value of the inside. The other bytes are
+/// zeros.
 pub(super) fn constants<T: VolumeValue>(background: T) -> [u8; 64] {
     let mut constants = [0; 64];
     let has_value = !matches!(T::TYPE, ValueType::Mask | ValueType::Index | ValueType::OnIndex);

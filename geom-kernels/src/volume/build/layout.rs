@@ -1,4 +1,4 @@
-//! The arguments of kernels that make volumes, as `device/geom/volume/` declares it.
+//! The arguments of kernels that build volumes, as `device/geom/volume/` declares them.
 
 use bytemuck::{Pod, Zeroable};
 use nanovdb::{Map, ValueType};
@@ -31,7 +31,7 @@ impl RawNodes {
     pub(crate) fn of(value_type: ValueType) -> Self {
         use ValueType as V;
         let layout = value_type.layout();
-        // Of a value its alignment; what it consists of (`number_f32`, ...) and how many of them.
+        // The alignment of a value, the type of its numbers (`number_f32`, ...) and how many there are.
         let (align, number, numbers) = match value_type {
             V::F32 => (4, 0, 1),
             V::F64 => (8, 1, 1),
@@ -54,7 +54,7 @@ impl RawNodes {
             V::OnIndex => 4,
             _ => 0,
         };
-        // All of them are below 2^21.
+        // All sizes are below 2^21.
         Self {
             value_bytes: layout.value_size as u32,
             value_align: align,
@@ -184,29 +184,29 @@ device_repr! {
     RawNodes, RawBuild, RawWorld, RawTolerance, RawDense, RawLattice, RawLeaves, BuildState,
 }
 
-/// How the last build of a volume that is built in place came out.
+/// The result of the last build in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BuildStatus {
-    /// More leaves than there is room for.
+    /// Whether more leaves are needed than the capacity.
     pub leaf_capacity_exceeded: bool,
-    /// More lower nodes than there is room for.
+    /// Whether more lower nodes are needed than the capacity.
     pub lower_capacity_exceeded: bool,
-    /// More upper nodes than there is room for.
+    /// Whether more upper nodes are needed than the capacity.
     pub upper_capacity_exceeded: bool,
-    /// Entries that were left out: with a coordinate that is not finite, or not from -2^23 to below 2^23.
+    /// The entries that were left out: with a coordinate that is not finite, or not from -2^23 to below 2^23.
     pub invalid_entries: u32,
-    /// The leaves that are needed, whether there is room for them or not.
+    /// The number of leaves that are needed, whether they fit or not.
     pub leaves: u32,
-    /// The lower nodes that are needed.
+    /// The number of lower nodes that are needed.
     pub lower: u32,
-    /// The upper nodes that are needed.
+    /// The number of upper nodes that are needed.
     pub upper: u32,
-    /// The active voxels, if all had room.
+    /// The number of active voxels, if all nodes fit.
     pub active_voxels: u64,
 }
 
 impl BuildStatus {
-    /// Returns whether all nodes had room. If not, the volume is as before.
+    /// Returns whether all nodes fit. If not, the volume is unchanged.
     #[must_use]
     pub fn is_built(&self) -> bool {
         let Self { leaf_capacity_exceeded: leaf, lower_capacity_exceeded: lower, .. } = *self;

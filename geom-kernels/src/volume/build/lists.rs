@@ -30,10 +30,10 @@ kernels! {
 }
 of_source!(Lists, Source::VOLUME_LISTS);
 
-/// Where in a grid the number of values of indices lies.
+/// The offset of the number of indexed values in a grid.
 const VALUES: usize = 656;
 
-/// How much a volume has of everything.
+/// The numbers of nodes, tiles, voxels and values of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct VolumeCounts {
     /// Leaves of 8^3 voxels.
@@ -42,9 +42,9 @@ pub struct VolumeCounts {
     pub lower: u32,
     /// Upper nodes, of 4096^3 voxels.
     pub upper: u32,
-    /// Active tiles of lower nodes, of upper nodes and of the root: as the grid says.
+    /// Active tiles of lower nodes, of upper nodes and of the root, as stored in the grid.
     pub active_tiles: [u32; 3],
-    /// Active voxels, those of active tiles among them.
+    /// Active voxels, including those of active tiles.
     pub active_voxels: u64,
     /// For volumes of indices, the number of values that they index, including the background's (0). Otherwise 0.
     pub values: u64,
@@ -54,7 +54,7 @@ pub struct VolumeCounts {
 #[derive(Clone, Copy)]
 struct LeavesArg<'a>(&'a Volume);
 
-// SAFETY: the kernels read the grid, and of it as many leaves as it says it has.
+// SAFETY: the kernels read the grid, and as many leaves as its header says it has.
 unsafe impl KernelArg for LeavesArg<'_> {
     type Abi = RawLeaves;
     const TYPE: ArgType = ArgType::value::<RawLeaves>();
@@ -73,8 +73,8 @@ impl Volume {
     /// Returns the numbers of nodes, active tiles and active voxels. Waits.
     ///
     /// # Errors
-    /// A build in place that found too little room or never ran: see [`build_status`](Self::build_status). A
-    /// stream that records; an error of the driver.
+    /// A build in place that had too little capacity or never ran: see [`build_status`](Self::build_status). A stream
+    /// that records; an error of the driver.
     pub fn counts(&self, stream: &Stream) -> Result<VolumeCounts> {
         let memory = self.memory()?;
         self.check_built(stream)?;
@@ -109,8 +109,8 @@ impl Volume {
         Ok(origins)
     }
 
-    /// Lists the active voxels of leaves, leaf by leaf, in each with z fastest. Those of active tiles are not listed.
-    /// Waits for their number.
+    /// Lists the active voxels of leaves, leaf by leaf, with z fastest. Those of active tiles are not listed. Waits
+    /// for their number.
     ///
     /// # Errors
     /// As [`leaf_origins`](Self::leaf_origins).

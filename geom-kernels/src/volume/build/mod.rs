@@ -1,10 +1,10 @@
-//! Volumes made on the device: from lists of leaves or voxels, from dense arrays and from functions; and what
-//! is in a volume, as lists and arrays.
+//! Volumes built on the device: from lists of leaves or voxels, from dense arrays and from functions; and the
+//! contents of a volume, as lists and arrays.
 //!
-//! Whatever a volume is made from becomes a list of entries that each name a leaf. Their keys are sorted; where
-//! a key changes a node begins, and its rank among those of its level says where it lies. Then every node is
-//! written once and whole, without another thread's help. All this is known on the device: only what has to
-//! allocate waits for the numbers of nodes.
+//! Every source of a volume becomes a list of entries that each name a leaf. Their keys are sorted. A node begins
+//! where a key changes, and its rank among those of its level gives its position in memory. Then each node is written
+//! once and completely, independently of the others. The device does all of this; only calls that allocate wait for
+//! the numbers of nodes.
 
 mod copies;
 mod dense;

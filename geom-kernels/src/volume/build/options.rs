@@ -4,7 +4,7 @@ use nanovdb::{GridClass, Map, ValueType};
 
 use crate::volume::VolumeValue;
 
-/// Background, map and name of a volume that is made on the device.
+/// The background, map and name of a volume that is built on the device.
 #[derive(Debug, Clone)]
 pub struct VolumeOptions<T> {
     pub(super) background: T,
@@ -14,10 +14,10 @@ pub struct VolumeOptions<T> {
     pub(super) capacity: Option<Capacity>,
 }
 
-/// Room for what a volume is built from again and again, so that nothing has to be allocated.
+/// The capacity of a volume that is rebuilt in place, without allocations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
-    /// Leaves of 8^3 voxels: each has its values.
+    /// Leaves of 8^3 voxels, with their values.
     pub leaves: u32,
     /// Lower nodes, of up to 16^3 leaves each: 34 KB with values of 4 bytes.
     pub lower: u32,
@@ -36,12 +36,12 @@ impl<T: VolumeValue> Default for VolumeOptions<T> {
 
 impl<T: VolumeValue> VolumeOptions<T> {
     /// Creates options with this background, the value where nothing is stored. For [`Bool`](crate::volume::Bool) a
-    /// value other than 0 is 1. Volumes of [`Index`](crate::volume::Index), [`OnIndex`](crate::volume::OnIndex) and
-    /// [`Mask`](crate::volume::Mask) have 0 there in any case.
+    /// value other than 0 counts as 1. For [`Index`](crate::volume::Index), [`OnIndex`](crate::volume::OnIndex) and
+    /// [`Mask`](crate::volume::Mask) the background is always 0.
     #[must_use]
     pub fn new(mut background: T) -> Self {
         if T::TYPE == ValueType::Bool {
-            // Kernels copy it as it is.
+            // Kernels copy the background without a conversion.
             for byte in bytemuck::bytes_of_mut(&mut background) {
                 *byte = u8::from(*byte != 0);
             }
@@ -72,8 +72,8 @@ impl<T: VolumeValue> VolumeOptions<T> {
         self
     }
 
-    /// Reserves room for building again in place ([`rebuild_from_leaves`](crate::volume::Volume::rebuild_from_leaves)
-    /// and its like).
+    /// Reserves memory for rebuilding in place ([`rebuild_from_leaves`](crate::volume::Volume::rebuild_from_leaves)
+    /// and similar).
     #[must_use]
     pub fn capacity(mut self, capacity: Capacity) -> Self {
         self.capacity = Some(capacity);

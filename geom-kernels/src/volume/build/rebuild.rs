@@ -1,4 +1,4 @@
-//! Volumes that are built again in the memory that they have.
+//! Volumes that are rebuilt in their memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +14,7 @@ use crate::part::enqueues;
 use crate::volume::directory::Directory;
 use crate::volume::{Volume, VolumeValue};
 
-/// The state of a volume that can be built again.
+/// The state of a volume that can be rebuilt.
 #[derive(Debug)]
 pub(in crate::volume) struct Rebuild {
     work: Work,
@@ -22,12 +22,12 @@ pub(in crate::volume) struct Rebuild {
     map: Map,
     /// The version of the state that was recorded last, if the last build was recorded in a graph.
     recorded: Option<u64>,
-    /// The version of the state that was reported, or that was found to be valid.
+    /// The last version of the state that was reported or found to be valid.
     seen: AtomicU64,
 }
 
 impl Rebuild {
-    /// Creates a volume without voxels, with room for some.
+    /// Creates a volume without voxels, with the capacity of its options.
     pub(super) fn volume<T: VolumeValue>(
         stream: &Stream,
         geometry: &GeometryKernels,
@@ -80,19 +80,19 @@ impl Rebuild {
 }
 
 impl Volume {
-    /// Builds it again as [`from_leaves`](Self::from_leaves) does, in the memory that it has: nothing is allocated
-    /// or waited for, and it can be recorded in a graph, which builds from what the list then has.
+    /// Rebuilds the volume as [`from_leaves`](Self::from_leaves) does, in its memory: nothing is allocated, and the
+    /// host does not wait. The call can be recorded in a graph, whose launches read the list's contents at that time.
     ///
-    /// If there are more nodes than have room, the volume stays what it was. The first query that waits, such as
-    /// [`counts`](Self::counts) or [`download`](Self::download), is an error then, unless
-    /// [`build_status`](Self::build_status) was called before, which returns how many are needed.
+    /// If there are more nodes than the capacity, the volume is unchanged. The first query that waits, such as
+    /// [`counts`](Self::counts) or [`download`](Self::download), then returns an error, unless
+    /// [`build_status`](Self::build_status), which returns how many are needed, was called before.
     ///
-    /// The list, and values, are read more than once: a graph that writes them belongs on this stream too.
+    /// The list and the values are read more than once, so enqueue a graph that writes them on this stream.
     ///
     /// # Errors
-    /// A volume without a [capacity](VolumeOptions::capacity); more voxels than that has entries; otherwise if the
-    /// kernels cannot be loaded, or the driver returns an error. After either of these, queries find nothing until a
-    /// build succeeds.
+    /// A volume without a [capacity](VolumeOptions::capacity); more voxels than its entries; otherwise if the kernels
+    /// cannot be loaded, or the driver returns an error. After either of these, queries find nothing until a build
+    /// succeeds.
     pub fn rebuild_from_leaves<'a>(
         &mut self,
         stream: &Stream,
@@ -101,11 +101,11 @@ impl Volume {
         self.rebuild(stream, tiles.into(), Fill::Tiles)
     }
 
-    /// Builds it again as [`from_voxels`](Self::from_voxels) does; else as
+    /// Rebuilds the volume as [`from_voxels`](Self::from_voxels) does, in place as
     /// [`rebuild_from_leaves`](Self::rebuild_from_leaves).
     ///
     /// # Errors
-    /// As there.
+    /// As [`rebuild_from_leaves`](Self::rebuild_from_leaves).
     pub fn rebuild_from_voxels<'a>(
         &mut self,
         stream: &Stream,
@@ -114,11 +114,12 @@ impl Volume {
         self.rebuild(stream, voxels.into(), Fill::Voxels(None))
     }
 
-    /// Builds the volume again as [`from_voxels_with`](Self::from_voxels_with) does, in place as
+    /// Rebuilds the volume as [`from_voxels_with`](Self::from_voxels_with) does, in place as
     /// [`rebuild_from_leaves`](Self::rebuild_from_leaves).
     ///
     /// # Errors
-    /// As there; values of another type, or not as many as voxels.
+    /// As [`rebuild_from_leaves`](Self::rebuild_from_leaves); values of another type, or of another number than
+    /// voxels.
     pub fn rebuild_from_voxels_with<'a, T: VolumeValue>(
         &mut self,
         stream: &Stream,
@@ -131,13 +132,13 @@ impl Volume {
         self.rebuild(stream, voxels, Fill::Voxels(Some(values)))
     }
 
-    /// Returns how the last build in place came out. Waits.
+    /// Returns the result of the last build in place. Waits.
     ///
-    /// Queries that wait fail after a build that found too little room, until this is called: from then on they query
-    /// the volume as it was before that build.
+    /// After a build with too little capacity, queries that wait fail until this is called: from then on they use the
+    /// volume as it was before that build.
     ///
     /// # Errors
-    /// A volume without a [capacity](VolumeOptions::capacity); a build that was an error; one that was recorded in a
+    /// A volume without a [capacity](VolumeOptions::capacity); a build that returned an error, or was recorded in a
     /// graph which was never launched; a stream that records; an error of the driver.
     pub fn build_status(&self, stream: &Stream) -> Result<BuildStatus> {
         let Some(rebuild) = self.rebuild_state() else {
@@ -145,15 +146,15 @@ impl Volume {
         };
         self.memory()?;
         rebuild.check_ran()?;
-        // Before the state is read: a later build's version must not be taken for this build's.
+        // The version is read before the state, so that a later build's version is not taken for this build's.
         let version = rebuild.work.version();
         let status = rebuild.work.state(stream)?.into();
         rebuild.seen.store(version, Ordering::Relaxed);
         Ok(status)
     }
 
-    /// Fails if the last build in place never ran, or found too little room and that was not reported yet. For queries
-    /// that wait.
+    /// Fails if the last build in place never ran, or had too little capacity and that was not reported yet. For
+    /// queries that wait.
     pub(super) fn check_built(&self, stream: &Stream) -> Result<()> {
         let Some(rebuild) = self.rebuild_state() else { return Ok(()) };
         rebuild.check_ran()?;

@@ -70,15 +70,15 @@ of_source!(Build, Source::VOLUME_BUILD);
 const LEAF_THREADS: u32 = 128;
 const NODE_THREADS: u32 = 256;
 
-/// The most blocks that a launch has: each does what others would do.
+/// The most blocks of a launch; the kernels have grid-stride loops.
 const MOST_BLOCKS: usize = 1 << 16;
 
-/// Returns a launch with a block for each of `n` leaves, or of as many as there may be.
+/// Returns a launch with one block per leaf, up to the limit.
 pub(super) fn leaf_blocks(n: usize) -> LaunchConfig {
     blocks(n.min(MOST_BLOCKS), LEAF_THREADS)
 }
 
-/// Returns the same for inner nodes.
+/// Returns a launch with one block per inner node, up to the limit.
 fn node_blocks(n: usize) -> LaunchConfig {
     blocks(n.min(MOST_BLOCKS), NODE_THREADS)
 }
@@ -89,11 +89,11 @@ const MOST_ENTRIES: usize = (1 << 31) - 1;
 /// The values with which leaves are filled.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fill<'a> {
-    /// All voxels active, with the background.
+    /// All voxels are active, with the background.
     Tiles,
-    /// The voxels of the list active, with these values or the background.
+    /// The listed voxels are active, with these values or the background.
     Voxels(Option<DeviceSlice<'a, u8>>),
-    /// An array.
+    /// A dense array.
     Dense(DenseArg<'a>),
 }
 
@@ -107,7 +107,7 @@ impl Fill<'_> {
     }
 }
 
-/// A list of entries and where its points lie.
+/// A list of entries, as voxels or as points.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Listed<'a> {
     pub(super) list: VoxelList<'a>,
@@ -141,7 +141,7 @@ pub(super) struct Work {
     nodes: Option<Nodes>,
 }
 
-/// All of it as an argument: `geom::volume::Build`.
+/// The work as an argument: `geom::volume::Build`.
 pub(super) struct Arg<'a> {
     work: &'a Work,
     grid: Option<&'a DeviceBuffer<u8>>,
@@ -210,7 +210,7 @@ unsafe impl KernelArg for &Arg<'_> {
 }
 
 impl Work {
-    /// Creates a build with room for so many entries, which may ask for something else than leaves if `asks`.
+    /// Creates a build with room for `room` entries. With `asks`, entries may ask for something other than leaves.
     pub(super) fn new<T: VolumeValue>(
         stream: &Stream,
         geometry: &GeometryKernels,
@@ -238,7 +238,7 @@ impl Work {
         self.layout == RawNodes::of(ValueType::OnIndex)
     }
 
-    /// Makes room for lists of so many nodes.
+    /// Reserves memory for lists of `room` nodes.
     pub(super) fn reserve(&mut self, stream: &Stream, room: [u32; 3]) -> Result<()> {
         let room = room.map(|n| n as usize);
         self.nodes = Some(Nodes::new(stream, room, self.is_numbered())?);
@@ -250,7 +250,7 @@ impl Work {
         self.entries.state(stream)
     }
 
-    /// Returns the number of the newest write of the state, which differs for each build.
+    /// Returns the version of the state's last write, which differs for each build.
     pub(super) fn version(&self) -> u64 {
         self.entries.memory.allocation().version(self.entries.state.clone())
     }
@@ -259,12 +259,12 @@ impl Work {
         Arg { work: self, grid, shape, n }
     }
 
-    /// Forgets the last build.
+    /// Resets the state.
     pub(super) fn clear(&mut self, stream: &Stream) -> Result<()> {
         self.entries.memory.slice_mut(self.entries.state.clone())?.fill(stream, 0)
     }
 
-    /// Writes the keys of a list.
+    /// Writes the keys of a list's entries.
     pub(super) fn list_keys(&mut self, stream: &Stream, listed: Listed<'_>) -> Result<()> {
         let n = listed.list.len();
         let (kernels, launch) = (self.geometry.kernels::<Build>()?, cover(n));
@@ -280,7 +280,7 @@ impl Work {
         }
     }
 
-    /// Writes the keys of all leaves that an array touches, and what they are to be.
+    /// Writes the keys of all leaves that an array touches, and what each of them becomes.
     pub(super) fn dense_keys(&mut self, stream: &Stream, dense: DenseArg<'_>) -> Result<()> {
         let n = dense.lattice_len();
         let kernels = self.geometry.kernels::<Dense>()?;
@@ -289,7 +289,7 @@ impl Work {
         unsafe { kernels.judge(stream, leaf_blocks(n), &arg, &dense, dense.lattice()) }
     }
 
-    /// Copies what entries ask for.
+    /// Uploads what each entry asks for.
     pub(super) fn upload_asks(&mut self, stream: &Stream, asks: &[u8]) -> Result<()> {
         self.entries.memory.slice_mut(self.entries.asks.clone())?.upload(stream, asks)
     }
@@ -307,7 +307,7 @@ impl Work {
         })
     }
 
-    /// Counts the nodes of sorted entries, and lists those that have room in `shape`.
+    /// Counts the nodes of sorted entries, and lists those that fit in `shape`.
     pub(super) fn find_nodes(&mut self, stream: &Stream, n: usize, shape: Shape) -> Result<()> {
         if n == 0 {
             return Ok(());
@@ -320,7 +320,7 @@ impl Work {
         unsafe { self.geometry.kernels::<Build>()?.order(stream, launch, &arg) }
     }
 
-    /// Writes the grid, if all nodes have room.
+    /// Writes the grid, if all nodes fit.
     pub(super) fn write(
         &mut self,
         stream: &Stream,
@@ -340,21 +340,21 @@ impl Work {
             self.write_leaves(stream, &arg, leaf_blocks(leaves), (listed, fill))?;
             if numbered {
                 let tiles = blocks(scan_tiles(leaves), 256);
-                // SAFETY: sums over as many leaves as there is room for, with a chain of their tiles; then
-                // writes a number into each leaf.
+                // SAFETY: the kernels sum over as many leaves as there is room for, with a chain of their tiles; then
+                // they write a number into each leaf.
                 unsafe {
                     kernels.scan(stream, tiles, &arg)?;
                     kernels.number(stream, LaunchConfig::cover(leaves, 256), &arg)?;
                 }
             }
-            // SAFETY: each writes the nodes of its level, from those of the level below.
+            // SAFETY: each kernel writes the nodes of its level, from those of the level below.
             unsafe {
                 kernels.lowers(stream, node_blocks(lower), &arg)?;
                 kernels.uppers(stream, node_blocks(8 * upper), &arg)?;
             }
         }
         let arg = self.arg(Some(grid), shape, n);
-        // SAFETY: writes the head, the root and its tiles.
+        // SAFETY: the kernel writes the head, the root and its tiles.
         unsafe { kernels.root(stream, node_blocks(1), &arg) }
     }
 

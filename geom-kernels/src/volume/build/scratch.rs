@@ -1,4 +1,4 @@
-//! The memory that a build works in.
+//! The working memory of a build.
 
 use std::ops::Range;
 
@@ -9,16 +9,16 @@ use crate::algorithms::{Buffers, Digits, Layout, with_pairs};
 use crate::part::{Parts, scratch};
 use crate::volume::layout::TREE_END;
 
-/// The entries of a tile that is looked through for nodes: `NodeTile` in device/geom/volume/build_order.cuh.
+/// The entries per tile in the search for nodes: `NodeTile` in device/geom/volume/build_order.cuh.
 const NODE_TILE: usize = 256 * 8;
-/// The leaves of a tile of sums: `volume_scan` in device/kernels/volume_build.cu.
+/// The leaves per tile of sums: `volume_scan` in device/kernels/volume_build.cu.
 const SCAN_TILE: usize = 256 * 16;
 
-/// The memory of a list of entries: keys, their order, and what is found out about them.
+/// The memory of a list of entries: keys, their order, and the results of the search.
 #[derive(Debug)]
 pub(super) struct Entries {
     pub(super) memory: DeviceBuffer<u8>,
-    /// How many there is room for.
+    /// The capacity in entries.
     pub(super) room: usize,
     pub(super) state: Range<usize>,
     pub(super) chains: Range<usize>,
@@ -28,7 +28,7 @@ pub(super) struct Entries {
     pub(super) sort: Range<usize>,
 }
 
-/// Returns the layout of the sort of entries: by all bits; bits that are equal in all keys take no time.
+/// Returns the layout of the sort of entries by all bits; passes over digits that all keys share are skipped.
 pub(super) fn order(n: usize) -> Result<Layout> {
     Layout::new::<u64>(n, Digits::new(0, u64::BITS))
 }
@@ -76,7 +76,7 @@ impl Entries {
     }
 }
 
-/// The start of builds of one kind of volume: the values that they need, and a head.
+/// The initial data of builds of one kind of volume: constants, and a head.
 #[derive(Debug)]
 pub(super) struct Basics {
     pub(super) memory: DeviceBuffer<u8>,
@@ -113,7 +113,8 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Creates a layout with room for so many leaves, lower and upper nodes; with sums over leaves if `numbered`.
+    /// Creates a layout with room for these numbers of leaves, lower and upper nodes; with sums over leaves if
+    /// `numbered`.
     pub(super) fn new(
         stream: &Stream,
         [leaves, lower, upper]: [usize; 3],
@@ -130,8 +131,8 @@ impl Nodes {
         let upper_first = parts.next(4 * upper);
         let before = parts.next(if numbered { 8 * leaves } else { 0 });
         let scan = parts.next(if numbered { 8 * (1 + 2 * scan_tiles(leaves)) } else { 0 });
-        // SAFETY: a build writes all of it before it reads it, but for the active voxels of leaves that there
-        // are not, which are cleared.
+        // SAFETY: a build writes all of it before it reads it, except the active voxels of leaves that do not exist,
+        // which are cleared.
         let mut memory = unsafe { scratch::<u8>(stream, parts.end)? };
         memory.slice_mut(leaf_active.clone())?.fill(stream, 0)?;
         Ok(Self {
@@ -150,10 +151,10 @@ impl Nodes {
     }
 }
 
-/// Where the nodes of a grid lie, in bytes from its beginning, with room for so many.
+/// The offsets of a grid's nodes in bytes, with these capacities.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
-    /// For leaves, lower and upper nodes.
+    /// The capacities in leaves, lower and upper nodes.
     pub(super) room: [u32; 3],
     pub(super) leaf_at: u64,
     pub(super) lower_at: u64,
@@ -165,7 +166,7 @@ impl Shape {
     pub(super) fn new(layout: &RawNodes, room: [u32; 3]) -> Self {
         let [leaves, lower, upper] = room.map(u64::from);
         let root = TREE_END as u64 + u64::from(layout.root_bytes);
-        // 2^32 nodes of less than 2^21 bytes.
+        // The products do not overflow: 2^32 nodes of less than 2^21 bytes.
         let upper_at = root + upper * u64::from(layout.tile_bytes);
         let lower_at = upper_at + upper * u64::from(layout.upper_bytes);
         let leaf_at = lower_at + lower * u64::from(layout.lower_bytes);
@@ -173,8 +174,8 @@ impl Shape {
         Self { room, leaf_at, lower_at, upper_at, bytes }
     }
 
-    /// Returns the bytes of a grid's memory, including a tile of the root where there is none, because readers may read
-    /// one.
+    /// Returns the size of a grid's memory in bytes. It includes one tile even if the root has none, because readers
+    /// may read one.
     pub(super) fn memory(&self, layout: &RawNodes) -> Result<usize> {
         let tile = TREE_END as u64 + u64::from(layout.root_bytes + layout.tile_bytes);
         let bytes = self.bytes.max(tile);

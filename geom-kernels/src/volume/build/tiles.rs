@@ -15,16 +15,16 @@ use crate::preparation::Operation;
 use crate::volume::directory::Directory;
 use crate::volume::{Volume, VolumeValue};
 
-/// A list of voxels on the device, in any order; some may be there more than once.
+/// A list of voxels on the device, in any order; a voxel may occur more than once.
 ///
-/// A voxel has coordinates from -2^23 to below 2^23. Others, and points that are not finite, are left out.
+/// Coordinates are from -2^23 to below 2^23. Other voxels, and points that are not finite, are left out.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum VoxelList<'a> {
-    /// By their index coordinates.
+    /// Voxels by their index coordinates.
     Indices(DeviceSlice<'a, [i32; 3]>),
-    /// By points in the world: of each the voxel that is nearest in index space. Halfway between two it is that
-    /// with the greater coordinate.
+    /// Voxels by points in the world: for each, the voxel that is nearest in index space. Halfway between two it is
+    /// the one with the greater coordinate.
     Points(DeviceSlice<'a, [f32; 3]>),
 }
 
@@ -38,13 +38,13 @@ impl VoxelList<'_> {
         }
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no voxels.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns their memory.
+    /// Returns the memory of the list.
     pub(super) fn allocation(&self) -> &Arc<Allocation> {
         match self {
             Self::Indices(voxels) => voxels.allocation(),
@@ -53,7 +53,7 @@ impl VoxelList<'_> {
     }
 }
 
-/// From views and buffers of each kind.
+/// Implements conversions from views and buffers of each kind.
 macro_rules! from_elements {
     ($($element:ty: $kind:ident;)+) => {$(
         impl<'a> From<DeviceSlice<'a, $element>> for VoxelList<'a> {
@@ -80,12 +80,12 @@ impl Volume {
     /// and have the background, so that your kernel can store values (`geom/volume/iterate.cuh`,
     /// [`view_mut`](Self::view_mut)).
     ///
-    /// Waits for the numbers of nodes before it allocates; with a [capacity](VolumeOptions::capacity) it does
-    /// not wait, and [`build_status`](Self::build_status) returns whether there was room.
+    /// Waits for the numbers of nodes before it allocates; with a [capacity](VolumeOptions::capacity) it does not
+    /// wait, and [`build_status`](Self::build_status) returns whether the capacity was enough.
     ///
     /// # Errors
-    /// A name or class that cannot be; 2^31 voxels or more; more than the capacity has entries; on a stream that
-    /// records; otherwise if the kernels cannot be loaded, or the driver returns an error.
+    /// An invalid name or class; 2^31 voxels or more; more than the capacity's entries; on a stream that records;
+    /// otherwise if the kernels cannot be loaded, or the driver returns an error.
     pub fn from_leaves<'a, T: VolumeValue>(
         stream: &Stream,
         geometry: &GeometryKernels,
@@ -113,7 +113,7 @@ impl Volume {
     /// is listed several times, its first value counts.
     ///
     /// # Errors
-    /// As [`from_leaves`](Self::from_leaves); not as many values as voxels; a type that has no values.
+    /// As [`from_leaves`](Self::from_leaves); another number of values than of voxels; a type without values.
     pub fn from_voxels_with<'a, T: VolumeValue>(
         stream: &Stream,
         geometry: &GeometryKernels,
@@ -127,7 +127,7 @@ impl Volume {
     }
 }
 
-/// Values beside a list, as bytes.
+/// Returns the values of a list as bytes, after checking their type and number.
 pub(super) fn checked_values<'a, T: VolumeValue>(
     voxels: VoxelList<'_>,
     values: DeviceSlice<'a, T>,
@@ -179,7 +179,8 @@ fn from_list<T: VolumeValue>(
     finish(stream, geometry, options, work, n, (Some(listed), fill))
 }
 
-/// Builds a volume from entries whose keys are written: sorts them, waits for their numbers, allocates and builds.
+/// Builds a volume from entries whose keys are written: sorts them, waits for the numbers of nodes, allocates and
+/// builds.
 pub(super) fn finish<T: VolumeValue>(
     stream: &Stream,
     geometry: &GeometryKernels,
@@ -199,7 +200,7 @@ pub(super) fn finish<T: VolumeValue>(
     };
     let shape = Shape::new(&work.layout, room);
     let bytes = shape.memory(&work.layout)?;
-    // Entries may all have been left out.
+    // All entries may have been left out.
     let n = if room[2] == 0 { 0 } else { n };
     let leaves = match what.1 {
         Fill::Dense(dense) => dense.lattice_len(),
@@ -216,6 +217,6 @@ pub(super) fn finish<T: VolumeValue>(
         work.find_nodes(stream, n, shape)?;
     }
     work.write(stream, &mut grid, shape, n, what)?;
-    // `Shape::memory` has seen that it fits.
+    // `Shape::memory` has checked that the size fits.
     Volume::built(stream, geometry, (grid, shape.bytes as usize, directory), options)
 }

@@ -1,9 +1,9 @@
-//! The header of a PLY file: which elements follow, of which properties.
+//! The header of a PLY file: the elements that follow, and their properties.
 
 use super::super::text::{Lines, guess, number, quote, words};
 use super::{AXES, CORNERS};
 
-/// The most elements of a file and properties of an element: each name is compared with all before it.
+/// The most elements of a file, and properties of an element: each name is compared with all before it.
 const MOST_ELEMENTS: usize = 1000;
 const MOST_PROPERTIES: usize = 10_000;
 
@@ -54,7 +54,7 @@ impl Scalar {
     }
 }
 
-/// What a property is used for.
+/// The use of a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Unused,
@@ -62,7 +62,7 @@ pub(super) enum Role {
     Corners,
 }
 
-/// A number of each item of an element, or a list of numbers.
+/// A property: a number of each item of an element, or a list of numbers.
 #[derive(Debug)]
 pub(super) struct Property<'a> {
     name: &'a [u8],
@@ -72,7 +72,7 @@ pub(super) struct Property<'a> {
     pub(super) role: Role,
 }
 
-/// So many items of the same properties.
+/// `count` items with the same properties.
 #[derive(Debug)]
 pub(super) struct Element<'a> {
     pub(super) name: &'a [u8],
@@ -86,7 +86,7 @@ impl<'a> Element<'a> {
         self.properties.iter_mut().find(|property| property.name == name)
     }
 
-    /// Checks whether what is left of the file can hold so many items, each as short as can be.
+    /// Fails if the rest of the file is too short for the items, each of minimal length.
     pub(super) fn check_size(&self, encoding: Encoding, left: usize) -> Result<(), String> {
         let Self { line, count, properties, .. } = self;
         let name = quote(self.name);
@@ -95,7 +95,7 @@ impl<'a> Element<'a> {
         }
         let ascii = encoding == Encoding::Ascii;
         let least: usize = match encoding {
-            // A digit of each, and what separates them; the last line may lack its end.
+            // Each property takes a digit and a separator; the last line may lack its end.
             Encoding::Ascii => properties.len() * 2,
             _ => properties.iter().map(|of| of.list.unwrap_or(of.scalar).size()).sum(),
         };
@@ -144,7 +144,7 @@ impl<'a> Header<'a> {
         let encoding = encoding.ok_or("the header has no line \"format\"")?;
         assign_roles(&mut elements)?;
         let mut end = bytes.len() - lines.rest().len();
-        // Where "\r" ends lines, "\n" is the first byte of the data.
+        // If "\r" ends lines, "\n" is the first byte of the data.
         if mac && bytes.get(..end).is_some_and(|header| header.ends_with(b"\r\n")) {
             end -= 1;
         }
@@ -202,7 +202,7 @@ fn declare<'a>(
     Ok(())
 }
 
-/// Finds the properties that are used.
+/// Assigns roles to the properties that are used.
 fn assign_roles(elements: &mut [Element<'_>]) -> Result<(), String> {
     let vertex = elements.iter_mut().find(|element| element.name == b"vertex");
     let vertex = vertex.ok_or("no element \"vertex\"")?;
@@ -230,7 +230,7 @@ fn assign_roles(elements: &mut [Element<'_>]) -> Result<(), String> {
         ));
     }
     if elements.iter().filter(filled).all(|element| element.name != b"face") {
-        // Faces under another name would be lost.
+        // An element with faces under another name would be ignored, so it is an error.
         let other = elements.iter().filter(filled).find(|element| corners(element).is_some());
         if let Some(Element { line, name, .. }) = other {
             return Err(format!(

@@ -1,4 +1,4 @@
-//! PLY.
+//! The PLY format.
 
 mod header;
 mod values;

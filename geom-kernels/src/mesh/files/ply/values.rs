@@ -1,23 +1,23 @@
-//! The numbers after the header of a PLY file, as text or binary.
+//! The values after the header of a PLY file, as text or binary.
 
 use super::super::text::{Lines, coordinate, number, quote, split_word};
 use super::header::{Encoding, Scalar};
 
-/// Reads the numbers of one item after the other.
+/// A reader of the values of one item after the other.
 pub(super) trait Values {
-    /// Goes to the next item.
+    /// Advances to the next item.
     fn begin(&mut self) -> Result<(), String>;
-    /// Returns where the item is, for a message.
+    /// Returns the item's position, for a message.
     fn place(&self) -> String;
-    /// Returns the bytes that are left of the file.
+    /// Returns how many bytes of the file are left.
     fn left(&self) -> usize;
-    /// Checks that nothing follows the last item, and goes there.
+    /// Checks that nothing follows the last item, and moves to the end.
     fn finish(&mut self) -> Result<(), String>;
     /// Reads a coordinate, which is finite.
     fn coordinate(&mut self, scalar: Scalar) -> Result<f32, String>;
     /// Reads a whole number that is not negative.
     fn whole(&mut self, scalar: Scalar) -> Result<u32, String>;
-    /// Passes over numbers that are not used.
+    /// Skips numbers that are not used.
     fn skip(&mut self, scalar: Scalar, count: u32) -> Result<(), String>;
 }
 
@@ -35,7 +35,7 @@ fn to_coordinate(x: f64) -> Result<f32, String> {
     }
 }
 
-/// Each item is a line that is not blank. What follows its numbers is not read.
+/// Each item is a line that is not blank. The rest of a line after its numbers is ignored.
 pub(super) struct Text<'a> {
     lines: Lines<'a>,
     line: &'a [u8],
@@ -78,7 +78,7 @@ impl Values for Text<'_> {
 
     fn coordinate(&mut self, scalar: Scalar) -> Result<f32, String> {
         let word = self.next()?;
-        // Rounded twice if it is declared so, as in a binary file.
+        // A number that is declared as double is rounded twice, as in a binary file.
         if scalar == Scalar::F64 { to_coordinate(number(word)?) } else { coordinate(word) }
     }
 
@@ -94,10 +94,10 @@ impl Values for Text<'_> {
     }
 }
 
-/// Numbers without anything between them.
+/// Values without separators.
 pub(super) struct Binary<'a> {
     bytes: &'a [u8],
-    /// Where the item starts, and where the next number does.
+    /// The start of the item, and of the next value.
     start: usize,
     at: usize,
     big: bool,
@@ -158,7 +158,7 @@ impl Values for Binary<'_> {
     fn finish(&mut self) -> Result<(), String> {
         self.start = self.at;
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        // Line ends and padding are harmless.
+        // Line ends and padding after the last item are accepted.
         if rest.iter().all(|byte| *byte == 0 || byte.is_ascii_whitespace()) {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Files that are wrong, and the reasons that are given.
+//! Invalid files, and the reasons in their errors.
 
 use super::meter::largest_block;
 use super::*;
@@ -45,7 +45,7 @@ fn bad_obj() {
         ),
         ("v 1 1 1\nf 1 1 9223372036854775807\n", "line 2: a face names point 9223372036854775807"),
         ("v 1 1 1\nf 1 /1 1 1\n", "line 2: `` is not a number"),
-        // A statement of several lines has the number of its first.
+        // The line of a statement over several lines is its first.
         ("v 1 1 1 \\\n\\\n\nf 1 \\\r\n1 2\n", "line 4: a face names point 2"),
         // A line that is no statement may be a damaged one.
         ("v 1 1 1\n1 1 1\n", "line 2: `1` is no statement of OBJ"),
@@ -191,8 +191,8 @@ fn bad_ply() {
     refuses(|bytes| TriangleMesh::from_ply(bytes), &cases);
 }
 
-/// Returns how much a reader may ask for at once, for a file of so many bytes. A list that says it is longer than it is
-/// costs half a MiB.
+/// Returns the most memory that a reader may allocate at once for a file of `length` bytes. A list that declares more
+/// than it has costs half a MiB.
 pub(super) fn allowed(length: usize) -> usize {
     (1 << 20) + 64 * length
 }
@@ -256,7 +256,7 @@ fn headers_that_lie_reserve_nothing() {
                 files.push((|bytes| TriangleMesh::from_ply(bytes), bytes));
             }
         }
-        // One list that says it has two thousand million entries.
+        // The file declares a list of two billion entries.
         let mut bytes = format!(
             "ply\nformat {encoding} 1.0\nelement vertex 0\nproperty float x\nproperty float y\nproperty float z\n\
              element face 1\nproperty list uint double vertex_index\nend_header\n"

@@ -1,4 +1,4 @@
-//! Files that common readers misread in silence: the mesh, or an error that says what the file is.
+//! Files that common readers misread without an error: each gives the mesh, or an error that names the format.
 
 use super::*;
 
@@ -45,7 +45,7 @@ fn encodings_and_line_ends_lose_nothing() -> Answer {
     for bytes in variants(PLY) {
         assert_eq!(TriangleMesh::from_ply(&bytes[..])?, triangle, "{}", bytes.escape_ascii());
     }
-    // Joined files, and comments of any encoding with a backslash at their end.
+    // The text has joined files, and comments in any encoding that end with a backslash.
     let joined = "\u{feff}v 0 0 0 # C:\\\n\u{feff}v 1 0 0\nv 0 1 0\nF 1 2 3\n";
     assert_eq!(TriangleMesh::from_obj(joined.as_bytes())?, triangle);
     let mut latin = PLY.replace("element vertex", "comment f\u{fc}r\nelement vertex").into_bytes();
@@ -70,10 +70,10 @@ fn padding_at_the_end_is_passed_over() -> Answer {
             TriangleMesh::from_ply(&padded(PLY)[..])?,
             TriangleMesh::from_ply(PLY.as_bytes())?
         );
-        // A file of nothing else is no mesh.
+        // A file of padding only is not a mesh.
         assert!(TriangleMesh::from_obj(padding.as_bytes()).is_err());
     }
-    // A binary file without faces is no text.
+    // A binary file without faces is not read as text.
     let mut bytes = b"solid".to_vec();
     bytes.resize(100, 0);
     assert_eq!(TriangleMesh::from_stl(&bytes[..])?, TriangleMesh::default());
@@ -107,7 +107,7 @@ fn unused_numbers_may_be_anything() -> Answer {
         let text = PLY.replace("1 0 0 1", &format!("1 0 0 {normal}"));
         assert_eq!(TriangleMesh::from_ply(text.as_bytes())?, triangle, "{normal}");
     }
-    // MeshLab declares one colour of a face, and writes nine.
+    // MeshLab declares one colour of a face, and writes nine numbers.
     let text = PLY.replace("3 0 1 2", "3 0 1 2 9 1 1 1");
     assert_eq!(TriangleMesh::from_ply(text.as_bytes())?, triangle);
     let text = "v 0 0 0 nan nan nan\nv 1 0 0\nv 0 1 0\nvn nan x\nvt 1,5\nf 1/x 2//y 3\n";
@@ -132,7 +132,7 @@ fn counts_that_lie_are_errors_with_both() -> Answer {
         );
         assert!(error.contains(&says), "{error}");
     }
-    // Less than a face behind the last is padding, also in a file that starts as a text does.
+    // A remainder of less than a face is padding, also in a file that starts like a text.
     let mut bytes = whole;
     bytes[..80].fill(b' ');
     bytes[..10].copy_from_slice(b"solid part");
@@ -154,7 +154,7 @@ fn errors_in_binary_files_have_a_byte() -> Answer {
     let mut mesh = TriangleMesh::from_stl(STL.as_bytes())?;
     mesh.faces.push([2, 1, 0]);
     let mut bytes = stl_bytes(&mesh)?;
-    // The y of the second corner of the second face.
+    // The offset is that of the y coordinate of the second corner of the second face.
     let at = 84 + 50 + 12 + 16;
     bytes[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
     let error = TriangleMesh::from_stl(&bytes[..]).err().ok_or("read")?.to_string();
@@ -169,7 +169,7 @@ fn errors_in_binary_files_have_a_byte() -> Answer {
     Ok(())
 }
 
-/// Where "\r" ends lines, the first byte of the data may be "\n".
+/// If "\r" ends lines, the first byte of the data may be "\n".
 #[test]
 fn the_data_starts_after_one_line_end() -> Answer {
     for end in ["\r", "\n", "\r\n"] {
@@ -205,7 +205,7 @@ fn other_formats_are_named() {
         (b"\x01\x02\x03", "`\\x01\\x02\\x03`"),
     ];
     for (start, what) in cases {
-        // Also long enough for a binary STL file.
+        // The longer padding makes the file long enough for binary STL.
         for padding in [0, 1000] {
             let bytes = [start, &vec![b' '; padding]].concat();
             let results = [
@@ -216,7 +216,7 @@ fn other_formats_are_named() {
             for result in results {
                 match result {
                     Ok(mesh) => panic!("{mesh:?} of {}", bytes.escape_ascii()),
-                    // A title of binary files may be anything.
+                    // The title of a binary file may be anything.
                     Err(error) if padding > 0 && what.starts_with('`') => drop(error),
                     Err(error) => {
                         assert!(error.to_string().contains(what), "{error} without {what}");

@@ -1,4 +1,4 @@
-//! Files as other programs write them.
+//! Files in the forms that other programs write.
 
 use super::*;
 
@@ -38,7 +38,7 @@ v 7 7 7
         [1.0, 0.0, 1.0],
         [7.0, 7.0, 7.0],
     ];
-    // Comments in Latin-1 are no error.
+    // Comments in Latin-1 are accepted.
     let mut latin = text.as_bytes().to_vec();
     latin.extend_from_slice(b"# \xe4\xff\n");
     for bytes in [text.as_bytes(), &text.replace('\n', "\r\n").into_bytes(), &latin] {
@@ -101,7 +101,7 @@ fn stl_as_text() -> Answer {
         assert_eq!(mesh.points, points);
         assert_eq!(mesh.faces, [[0, 1, 2], [1, 3, 2]]);
     }
-    // Two solids are one mesh, and merged.
+    // Two solids become one mesh, whose points are merged.
     let mesh = TriangleMesh::from_stl(format!("{TEXT_STL}\n{unnamed}").as_bytes())?;
     assert_eq!(mesh.points, points);
     assert_eq!(mesh.faces, [[0, 1, 2], [1, 3, 2], [0, 1, 2], [1, 3, 2]]);
@@ -167,7 +167,7 @@ end_header
     Ok(())
 }
 
-/// Bytes of a number in the file's order.
+/// Appends the bytes of a number in the file's byte order.
 type Order = fn(&mut Vec<u8>, u64, usize);
 
 #[test]
@@ -199,7 +199,7 @@ fn binary_ply_by_hand() -> Answer {
             let points = [[0.0, -1.5, 7.0], [0.25, -0.5, 3.0], [0.5, 0.5, -1.0], [0.75, 1.5, -5.0]];
             assert_eq!(mesh.points, points);
             assert_eq!(mesh.faces, [[3, 1, 0], [3, 0, 2]]);
-            // Cut off anywhere, it is an error.
+            // The file is an error if it is cut off anywhere.
             for length in 0..bytes.len() {
                 assert!(TriangleMesh::from_ply(&bytes[..length]).is_err(), "{length}");
             }

@@ -1,4 +1,4 @@
-//! Readers and writers of files.
+//! Tests of the readers and writers of files.
 
 mod bad_files;
 mod foreign;
@@ -15,7 +15,7 @@ static METER: meter::Meter = meter::Meter;
 
 type Answer = Result<(), Box<dyn std::error::Error>>;
 
-/// Returns a mesh with awkward numbers, points in an order that no face has, and one without a face.
+/// Returns a mesh with awkward numbers, points in the order of no face, and a point without a face.
 fn awkward() -> TriangleMesh {
     TriangleMesh {
         points: vec![

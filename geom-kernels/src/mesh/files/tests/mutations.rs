@@ -1,5 +1,5 @@
-//! Ten thousand files of each format with something wrong in them: a mesh that keeps what meshes keep, or an
-//! error, never a panic, and no more memory than the file is worth.
+//! Ten thousand mutated files of each format. Each gives a valid mesh or an error, never a panic, and takes no more
+//! memory than its size justifies.
 
 use super::bad_files::allowed;
 use super::meter::largest_block;
@@ -9,7 +9,7 @@ use crate::mesh::shapes::split_mix;
 
 const FILES: usize = 10_000;
 
-/// Words that numbers and keywords are replaced by.
+/// Replacements for numbers and keywords.
 const WORDS: [&str; 24] = [
     "-1",
     "0",
@@ -77,7 +77,7 @@ impl Random {
                     *byte ^= 1 << (self.0 % 8);
                 }
             }
-            // A word of the file by another, twice as likely.
+            // A word is replaced by another, twice as likely as the other changes.
             _ => {
                 let letter = |byte: &u8| !byte.is_ascii_whitespace();
                 let rest = file.get(part.start..).unwrap_or_default();
@@ -89,7 +89,7 @@ impl Random {
     }
 }
 
-/// Prints how many of the files were still meshes.
+/// Prints how many of the files were still valid meshes.
 fn storm(
     files: &[Vec<u8>],
     read: fn(&[u8]) -> Result<TriangleMesh, FileError>,
@@ -127,7 +127,7 @@ fn shape() -> Result<TriangleMesh, cuda_safe::Error> {
     shapes::torus(2.0, 0.5, 4, 3)
 }
 
-/// Some changes are harmless, most are not: else the storm would test nothing.
+/// Fails unless some changes are harmless and most are not: otherwise the test would show nothing.
 fn check_share(meshes: usize) {
     assert!((FILES / 50..FILES * 4 / 5).contains(&meshes), "{meshes} of {FILES}");
 }

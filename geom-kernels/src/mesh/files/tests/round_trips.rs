@@ -1,4 +1,4 @@
-//! Written meshes read back the same.
+//! Written meshes are read back unchanged.
 
 use super::*;
 use crate::mesh::shapes;
@@ -80,7 +80,7 @@ fn files_are_chosen_by_their_extension() -> Answer {
         assert_eq!((read.points.len(), read.faces.len()), (42, 80));
         assert!((read.volume() - mesh.volume()).abs() < 1e-9);
 
-        // A mesh that can't be written leaves the file as it was.
+        // A mesh that can't be written leaves the file unchanged.
         let broken = TriangleMesh { points: vec![[0.0; 3]], faces: vec![[0, 0, 1]] };
         let error = broken.save(&path).err().ok_or("written")?;
         assert!(
@@ -115,7 +115,7 @@ fn meshes_that_could_not_be_read_are_not_written() {
     }
 }
 
-/// Holds a few bytes and then fails.
+/// A writer that takes a few bytes and then fails.
 struct Full(usize);
 
 impl Write for Full {
