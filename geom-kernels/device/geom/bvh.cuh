@@ -1,8 +1,8 @@
 // Hierarchies of boxes (bounding volume hierarchies): queries of the items that overlap a box or a sphere, lie along a
 // ray, or are nearest.
 //
-// A kernel takes a `geom::Bvh` by value; the host passes a view of a `geom_kernels::bvh::Bvh` for it. The hierarchy has
-// only boxes: whether its items are points, triangles or curves is up to the kernel.
+// A kernel takes a `geom::Bvh` by value; the host passes a view of a `geom_kernels::bvh::Bvh` for it. The hierarchy
+// has only boxes: the kernel knows whether its items are points, triangles or curves.
 //
 //     #include <geom/bvh.cuh>
 //     extern "C" __global__ void touching(geom::Bvh bvh, const geom::aabb<float>* boxes, unsigned n,

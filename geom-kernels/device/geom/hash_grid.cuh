@@ -1,6 +1,6 @@
-// Hash grids: points within a radius, among millions of points that move.
+// Hash grids: points within a radius, among millions of moving points.
 //
-// A kernel is given a `geom::HashGrid<float>` or `<double>` by value; the host passes a view of a
+// A kernel takes a `geom::HashGrid<float>` or `<double>` by value; the host passes a view of a
 // `geom_kernels::HashGrid` for it.
 //
 //     #include <geom/hash_grid.cuh>
@@ -15,8 +15,8 @@
 //         out[p.index] = sum;
 //     }
 //
-// In a kernel whose adjoint is generated, give the queries the array that the grid was built from: the grid's own copy
-// of the points has no gradient, and a kernel whose outputs depend on it is refused.
+// In a kernel whose adjoint is generated, pass the array that the grid was built from to the queries: the grid's own
+// copy of the points has no gradient, and a kernel whose outputs depend on it is refused.
 //
 //     geom::for_each_neighbor(grid, x, x[i], r, [&](const geom::Neighbor<float>& n) { … });
 #pragma once

@@ -1,11 +1,11 @@
-// Marching cubes: the surface in a field of numbers where these pass a given one, as indexed triangles.
+// Marching cubes: the surface at which a field of values crosses a given value, as indexed triangles.
 //
-// Parts: isosurface/field.cuh says what a field is and has the dense one, blocks.cuh a sparse one; types.cuh
-// what is kept between the three kernels signs.cuh, count.cuh and emit.cuh; cases.cuh how the surface lies in one
-// cell, vertices.cuh where it meets an edge; kernels.cuh makes the kernels of a kind of field.
+// Parts: isosurface/field.cuh defines the interface of fields and the dense field, blocks.cuh a sparse one; types.cuh
+// the data between the three kernels signs.cuh, count.cuh and emit.cuh; cases.cuh the surface in one cell,
+// vertices.cuh its crossing with an edge; kernels.cuh the kernels of a kind of field.
 //
-// Memory traffic, for a dense field of N values, V vertices and F faces (N = 256^3, a sphere: 67 MB, V = 151 k, F = 303
-// k). Each 32 values along z have one word of signs, 64 bits.
+// Memory traffic, for a dense field of N values, V vertices and F faces (N = 256^3, a sphere: 67 MB, V = 151 k, F =
+// 303 k). Each 32 values along z have one word of signs, 64 bits.
 //
 // | kernel | reads                                      | writes                                      |
 // |--------|--------------------------------------------|---------------------------------------------|
@@ -14,7 +14,7 @@
 // | emit   | the same of tiles with faces, from L2;     | 12 V + 12 F: 5.4 MB; 12 V more with normals |
 // |        | for each vertex 2 numbers: 64 V: 10 MB     |                                             |
 //
-// So all of it is little more than reading the field once.
+// The total is little more than reading the field once.
 //
 // All of this is written in exact arithmetic (exact.cuh).
 #pragma once

@@ -1,8 +1,8 @@
-// Triangle meshes: closest points, signed distances, rays, overlaps, and what a mesh has at a point of a face. A
-// kernel takes a `geom::Mesh` by value, for which `Mesh::view` of the Rust crate is passed.
+// Triangle meshes: closest points, signed distances, rays, overlaps, and positions, normals and attributes at a point
+// of a face. A kernel takes a `geom::Mesh` by value; the host passes `Mesh::view` for it.
 //
-// Where the adjoint of a kernel is generated, a query has the gradients of mesh/adjoint/: of closest points, distances
-// and hits, by the query and by the mesh's points. Pass `Mesh::recorded_view` for the latter.
+// In a kernel whose adjoint is generated, a query has the gradients of mesh/adjoint/: of closest points, distances
+// and hits, with respect to the query and to the mesh's points. Pass `Mesh::recorded_view` for the latter.
 #pragma once
 
 #include <geom/mesh/closest.cuh>

@@ -1,6 +1,6 @@
-// Sparse volumes, in the NanoVDB format: look-ups, interpolation, the way to the world, and writing values.
+// Sparse volumes, in the NanoVDB format: look-ups, interpolation, maps to the world, and writing values.
 //
-// A kernel is given a `geom::Volume<float>` (or of another type of values) by value; the host passes
+// A kernel takes a `geom::Volume<float>` (or of another type of values) by value; the host passes
 // `geom_kernels::volume::Volume::view` for it.
 //
 //     #include <geom/volume.cuh>
@@ -13,8 +13,8 @@
 //         if (s.value < 0.0f) points[i] -= s.value / dot(g, g) * g;
 //     }
 //
-// In a kernel whose adjoint is generated, samples have gradients by the position, and those of indices by the array of
-// values. The values of the volume itself are constants there.
+// In a kernel whose adjoint is generated, samples have gradients with respect to the position, and those of index
+// grids with respect to the array of values. The values of the volume itself are constants there.
 #pragma once
 
 #include <geom/volume/sample.cuh>

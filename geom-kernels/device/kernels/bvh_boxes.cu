@@ -1,4 +1,4 @@
-// Hierarchies of boxes in an array: the steps that read them.
+// Hierarchies of boxes in an array: the steps that read the boxes.
 #include <geom/bvh/build_keys.cuh>
 #include <geom/bvh/refit.cuh>
 

@@ -1,5 +1,4 @@
-// Hierarchies of boxes, whatever they are made from: keys, the fast builder, and the nodes. How they are
-// launched: src/bvh/build.rs.
+// Hierarchies of boxes from any source: keys, the fast builder, and the nodes. src/bvh/build.rs launches the kernels.
 #include <geom/bvh/build_collapse.cuh>
 #include <geom/bvh/build_keys.cuh>
 #include <geom/bvh/build_radix.cuh>

@@ -1,4 +1,4 @@
-// Hierarchies of boxes: the builder by nearness. How it is launched: src/bvh/build.rs.
+// Hierarchies of boxes: the builder by nearness. src/bvh/build.rs launches the kernel.
 #include <geom/bvh/build_cluster.cuh>
 
 using namespace geom::bvh;

@@ -1,4 +1,4 @@
-// Hierarchies of boxes: the items that overlap boxes, spheres and rays. How they are launched: src/bvh/lists.rs.
+// Hierarchies of boxes: the items that overlap boxes, spheres and rays. src/bvh/lists.rs launches the kernels.
 #include <geom/bvh/batch.cuh>
 
 using namespace geom::bvh;

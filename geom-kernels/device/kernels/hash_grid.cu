@@ -1,5 +1,5 @@
-// Hash grids over points of f32 and f64: building them within bounds and without, sorting queries, counts and
-// lists of neighbours, the nearest neighbours. One module each: `sources!` in src/geometry.rs.
+// Hash grids over points of f32 and f64: builds with and without bounds, sorting of queries, counts and lists of
+// neighbours, the nearest neighbours. One module each: `sources!` in src/geometry.rs.
 #include <geom/hash_grid/kernels.cuh>
 
 #if defined(MODULE_hash_grid_build_f32)

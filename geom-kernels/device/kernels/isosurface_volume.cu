@@ -1,4 +1,4 @@
-// Volumes as fields of blocks. How the kernels are launched: src/isosurface/volume.rs.
+// Volumes as fields of blocks. src/isosurface/volume.rs launches the kernels.
 #include <geom/isosurface/volume_field.cuh>
 
 using namespace geom;
@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(256) isosurface_beside_leaves(
 ) {
     list_beside_leaves(leaves, n, list, findings);
 }
-// By the bits of values.
+// The kernels compare the bits of values.
 extern "C" __global__ void __launch_bounds__(256) isosurface_list_root_f32(
     Volume<unsigned> volume, unsigned* uppers, unsigned room, Findings* findings
 ) {

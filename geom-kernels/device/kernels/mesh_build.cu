@@ -1,4 +1,4 @@
-// Hierarchies of a mesh's faces: the steps that read them. How they are launched: src/mesh/face_tree.rs.
+// Hierarchies of a mesh's faces: the steps that read the faces. src/mesh/face_tree.rs launches the kernels.
 #include <geom/mesh/build.cuh>
 
 using namespace geom;

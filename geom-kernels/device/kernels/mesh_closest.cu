@@ -1,4 +1,4 @@
-// The closest points of a mesh, for arrays of points. How they are launched: src/mesh/points.rs.
+// The closest points of a mesh, for arrays of points. src/mesh/points.rs launches the kernels.
 #include <geom/bvh/order.cuh>
 #include <geom/mesh/batch.cuh>
 

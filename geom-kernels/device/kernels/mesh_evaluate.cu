@@ -1,4 +1,4 @@
-// Evaluation of a mesh at points of its faces. How they are launched: src/mesh/evaluate.rs.
+// Evaluation of a mesh at points of its faces. src/mesh/evaluate.rs launches the kernels.
 #include <geom/mesh/evaluate.cuh>
 
 using namespace geom;

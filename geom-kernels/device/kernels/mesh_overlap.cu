@@ -1,4 +1,4 @@
-// The faces of a mesh that overlap boxes and balls. How they are launched: src/mesh/overlaps.rs.
+// The faces of a mesh that overlap boxes and balls. src/mesh/overlaps.rs launches the kernels.
 #include <geom/bvh/batch.cuh>
 #include <geom/mesh/overlap.cuh>
 

@@ -1,4 +1,4 @@
-// Rays against a mesh, for arrays of rays. How they are launched: src/mesh/ray_queries.rs.
+// Rays against a mesh, for arrays of rays. src/mesh/ray_queries.rs launches the kernels.
 #include <geom/mesh/batch.cuh>
 
 using namespace geom;
@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(128, 8)
     if (thread() < n) counts[thread()] = count_hits(mesh, load_ray(rays, thread()));
 }
 
-// The hits of each ray, from the nearest, as far as there is room.
+// Writes the hits of each ray, nearest first, up to the capacity.
 extern "C" __global__ void __launch_bounds__(128) mesh_list_hits(
     Mesh mesh, const MeshRay* rays, unsigned n, const unsigned long long* offsets, RayHit* hits,
     unsigned long long capacity
@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(128) mesh_list_hits(
     const unsigned long long end = last < capacity ? last : capacity;
     unsigned long long count = 0;
     for_each_hit(mesh, load_ray(rays, thread()), [&](const RayHit& hit) {
-        // Inserted in order: if there is no room, the farthest hit is dropped.
+        // The hit is inserted in order: if the list is full, the farthest hit is dropped.
         if (first >= end) return true;
         unsigned long long at = first + count;
         if (at >= end) {

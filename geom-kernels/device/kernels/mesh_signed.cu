@@ -1,4 +1,4 @@
-// Signed distances to a mesh, for arrays of points. How they are launched: src/mesh/points.rs.
+// Signed distances to a mesh, for arrays of points. src/mesh/points.rs launches the kernels.
 #include <geom/mesh/batch.cuh>
 
 using namespace geom;

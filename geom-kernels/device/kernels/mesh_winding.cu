@@ -1,4 +1,4 @@
-// Winding numbers, and what they need of a mesh. How they are launched: src/mesh/winding.rs.
+// Winding numbers, and the moments that they need. src/mesh/winding.rs launches the kernels.
 #include <geom/mesh/batch.cuh>
 #include <geom/mesh/moments_build.cuh>
 #include <geom/mesh/winding.cuh>

@@ -1,4 +1,4 @@
-// Sums, least and greatest elements. How they are launched: src/algorithms/reduce.rs.
+// Sums, least and greatest elements. src/algorithms/reduce.rs launches the kernels.
 #include <geom/sort/reduce.cuh>
 
 using namespace geom::sort;
@@ -10,7 +10,7 @@ typedef unsigned long long u64;
         __shared__ T shared[REDUCE_THREADS];                                                        \
         reduce_chunk<Op>(shared, in, out, n);                                                       \
     }
-// Sums of signed integers are those of unsigned ones.
+// The kernels for unsigned sums also compute those of signed integers.
 REDUCE(reduce_add_u32, Add, u32)
 REDUCE(reduce_add_u64, Add, u64)
 REDUCE(reduce_add_f32, Add, float)

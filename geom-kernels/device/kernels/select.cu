@@ -1,4 +1,4 @@
-// Elements that are marked. How they are launched: src/algorithms/select.rs.
+// Stream compaction by flags. src/algorithms/select.rs launches the kernels.
 #include <geom/sort/compact.cuh>
 
 using namespace geom::sort;

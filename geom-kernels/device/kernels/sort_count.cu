@@ -1,4 +1,4 @@
-// Counting the digits of keys. How they are launched: src/algorithms/radix.rs.
+// Counting the digits of keys. src/algorithms/radix.rs launches the kernels.
 #include <geom/sort/radix_sort.cuh>
 
 using namespace geom::sort;

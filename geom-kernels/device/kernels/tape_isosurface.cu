@@ -1,4 +1,4 @@
-// Gradients through the vertices of surfaces in fields. How they are launched: src/tape/isosurface.rs.
+// Gradients through the vertices of surfaces in fields. src/tape/isosurface.rs launches the kernels.
 // inexact: tape_isosurface_dense sums over the vertices beside a number depend on their order
 // inexact: tape_isosurface_blocks as above
 #include <geom/isosurface.cuh>
@@ -13,8 +13,8 @@ typedef unsigned long long u64;
 
 namespace {
 
-// A thread for each corner. Gradients of `capacity` vertices, of which those that were written are taken: others
-// belong to whatever was there before.
+// A thread for each corner. `capacity` is that of the vertices' gradients; only those of written vertices are read
+// and cleared, because others belong to older contents.
 template <class Field>
 __device__ __forceinline__ void go_back(const Field& field, const IndexMap& map, float iso, const Edges* edges,
                                         const Tile* tiles, vec3<float>* g, unsigned capacity, float* of_values,
@@ -22,9 +22,9 @@ __device__ __forceinline__ void go_back(const Field& field, const IndexMap& map,
     if (!tape::begin(frame)) return;
     const u64 corner = blockIdx.x * u64(blockDim.x) + threadIdx.x;
     const u64 word = corner / 32;
-    // Edges of tiles without vertices were not written.
+    // The edges of tiles without vertices were not written.
     if (word >= field.words || tiles[word / TILE_WORDS].vertices == 0) return;
-    // Numbers are those of the first vertices only if they have not wrapped around.
+    // Vertex numbers are only valid below the capacity, because they wrap around.
     if (tiles[word / TILE_WORDS].vertices_before >= capacity) return;
     const Place lower = {unsigned(word), unsigned(corner % 32)};
     if (lower.lane >= field.run(lower.word).count) return;
@@ -41,7 +41,7 @@ __device__ __forceinline__ void go_back(const Field& field, const IndexMap& map,
 __device__ __forceinline__ float added(float to, float g) { return exact::add(to, g); }
 __device__ __forceinline__ double added(double to, float g) { return exact::add(to, exact::widen(g)); }
 
-// Moves the values of blocks back to the places of the volume. A value that no leaf stores is a constant.
+// Moves the gradients of blocks back to the voxels of the volume. A value that no leaf stores is a constant.
 template <class T>
 __device__ __forceinline__ void blocks_back(const Volume<T>& volume, const vec3<int>* origins, unsigned n,
                                             const float* g, void* of_grid, const tape::Frame& frame) {
@@ -52,7 +52,7 @@ __device__ __forceinline__ void blocks_back(const Volume<T>& volume, const vec3<
         for (unsigned place = threadIdx.x; place < 512; place += blockDim.x) {
             const T* address = volume::variable(volume::Stored<T>{volume}, leaf, leaf.entry(place));
             if (address == nullptr) continue;
-            // No other block has this voxel.
+            // Only this block has this voxel.
             T* to = volume::shifted(address, volume.grid, of_grid);
             *to = added(*to, g[512ull * block + place]);
         }

@@ -1,4 +1,5 @@
-// Gradients through what a mesh has at points of its faces. How they are launched: src/tape/mesh_evaluate.rs.
+// Gradients through a mesh's positions, normals and attributes at points of its faces. src/tape/mesh_evaluate.rs
+// launches the kernels.
 // inexact: tape_positions_adjoint sums over the points of a face depend on their order
 // inexact: tape_normals_adjoint as above
 // inexact: tape_attributes_adjoint as above
@@ -10,7 +11,7 @@ typedef unsigned long long u64;
 
 namespace {
 
-// Adds to the gradients of u and v of a point, which may be null.
+// Adds to the gradients of u and v of a point, if that pointer is not null.
 __device__ __forceinline__ void add_to_point(const tape::Frame& frame, bool shared, FacePoint* gradients, u64 i,
                                              float u, float v) {
     if (gradients == nullptr) return;

@@ -1,11 +1,11 @@
-// Normals of vertices, and gradients through them. How they are launched: src/tape/mesh_normals.rs.
+// Normals of vertices, and gradients through them. src/tape/mesh_normals.rs launches the kernels.
 // inexact: tape_vertex_normals_adjoint sums over the faces of a vertex depend on their order
 #include <geom/mesh/adjoint/batch.cuh>
 #include <geom/mesh/topology.cuh>
 
 using namespace geom;
 
-// As `mesh_vertex_normals`, and leaves the sums.
+// Like `mesh_vertex_normals`, but also writes the sums.
 extern "C" __global__ void __launch_bounds__(256) tape_vertex_normals(
     mesh::Surface surface, const unsigned* vertices, const unsigned* places, vec3<float>* normals, mesh::VertexSum* sums
 ) {
@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(128) tape_vertex_normals_adjoint(
         const unsigned vertex = corner == 0 ? v.x : corner == 1 ? v.y : v.z;
         const mesh::VertexSum of = sums[vertex];
         const vec3<double> by_sum = vertex_normal_adjoint(of.sum, of.angles, adjoint::wide(g[vertex]));
-        // Back to the order of the face.
+        // The gradients are rotated back to the order of the face.
         mesh::add_to(by, mesh::turned(corner_normal_adjoint(mesh::turned(corners, corner), by_sum), (3 - corner) % 3));
     }
     const Corners3<float> narrow = {exact::narrow(by.a), exact::narrow(by.b), exact::narrow(by.c)};

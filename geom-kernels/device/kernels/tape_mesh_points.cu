@@ -1,5 +1,4 @@
-// Gradients through closest points and distances, for arrays of points. How they are launched:
-// src/tape/mesh_points.rs.
+// Gradients through closest points and distances, for arrays of points. src/tape/mesh_points.rs launches the kernels.
 // inexact: tape_closest_points_adjoint sums over the answers of a face depend on their order
 // inexact: tape_distances_adjoint as above
 // inexact: tape_signed_distances_adjoint as above
@@ -9,7 +8,7 @@
 using namespace geom;
 typedef unsigned long long u64;
 
-// Keeps what adjoints need of the results, and, unless it is null, their distances.
+// Saves the parts of the results that adjoints need, and writes their distances, unless that pointer is null.
 extern "C" __global__ void __launch_bounds__(256)
     tape_keep_answers(const ClosestPoint* closest, u64 n, unsigned* answers, float* distances) {
     const u64 i = mesh::long_thread();

@@ -1,4 +1,4 @@
-// Gradients through the hits of rays. How they are launched: src/tape/mesh_rays.rs.
+// Gradients through the hits of rays. src/tape/mesh_rays.rs launches the kernels.
 // inexact: tape_hits_adjoint sums over the hits of a face depend on their order
 #include <geom/mesh/adjoint/batch.cuh>
 #include <geom/mesh/rays.cuh>
@@ -6,7 +6,7 @@
 using namespace geom;
 typedef unsigned long long u64;
 
-// The data of the hits that the adjoint needs.
+// Saves the parts of the hits that the adjoint needs.
 extern "C" __global__ void __launch_bounds__(256) tape_keep_hits(const RayHit* hits, u64 n, unsigned* faces) {
     const u64 i = mesh::long_thread();
     if (i < n) faces[i] = hits[i].face;

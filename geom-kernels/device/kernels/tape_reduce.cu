@@ -1,4 +1,4 @@
-// Sums with gradients, always in the same order. How they are launched: src/tape/reductions.rs.
+// Sums with gradients, always in the same order. src/tape/reductions.rs launches the kernels.
 // inexact: tape_dot_adjoint_f32 where factors overlap, sums depend on their order
 // inexact: tape_dot_adjoint_f64 as above
 #include <geom/sort/reduce.cuh>
@@ -29,13 +29,13 @@ struct Sizes {
     __device__ __forceinline__ T operator[](u32 i) const { return exact::abs(x[i]); }
 };
 
-// 1, -1, or 0 of 0.
+// The sign: 1, -1, or 0 for 0.
 template <class T>
 __device__ __forceinline__ T sign(T x) {
     return exact::less(T(0), x) ? T(1) : exact::less(x, T(0)) ? T(-1) : T(0);
 }
 
-// The last block that there is divides.
+// The sum; the last launch, of one block, also divides.
 template <class T, class In>
 __device__ __forceinline__ void sum_up(In in, u32 n, T divisor, T* out) {
     __shared__ T shared[sort::REDUCE_THREADS];
@@ -54,7 +54,7 @@ __device__ __forceinline__ void add_to(const tape::Frame& frame, u32 shared, T* 
         gradients[i] = exact::add(gradients[i], g);
 }
 
-// The least index whose element is of that size. One lane asks for each warp.
+// The least index whose element has that absolute value. One lane of each warp writes it.
 template <class T>
 __device__ __forceinline__ void find_first(const T* x, u32 n, T size, u32* first) {
     const bool is = thread() < n && exact::equal(exact::abs(x[thread()]), size);

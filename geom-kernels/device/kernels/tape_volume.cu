@@ -1,4 +1,4 @@
-// Gradients through samples of volumes, and of arrays of values. How they are launched: src/tape/volume.rs. One module
+// Gradients through samples of volumes, and of arrays of values. src/tape/volume.rs launches the kernels. One module
 // for each type of values: `sources!` in src/geometry.rs.
 // inexact: tape_trilinear_voxels_* sums over the samples of a voxel depend on their order
 // inexact: tape_trilinear_index_* sums over the samples of a voxel depend on their order

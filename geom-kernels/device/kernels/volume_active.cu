@@ -1,6 +1,5 @@
-// Which voxels are active.
-// As bits, so that types of the same layout share a kernel: f32, i32, u32 and colours the kernel of u32; f64 and i64
-// the kernel of i64.
+// Whether voxels are active. Types of the same layout share one kernel: f32, i32, u32 and colours use the kernel of
+// u32; f64 and i64 that of i64.
 #include <geom/volume/kernels.cuh>
 
 GEOM_VOLUME_ACTIVE(unsigned, u32)

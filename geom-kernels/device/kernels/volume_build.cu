@@ -1,4 +1,4 @@
-// Volumes made on the device. How the kernels are launched: src/volume/build/run.rs.
+// Volumes built on the device. src/volume/build/run.rs launches the kernels.
 #include <geom/sort/scan.cuh>
 #include <geom/volume/build_leaves.cuh>
 #include <geom/volume/build_nodes.cuh>
@@ -33,7 +33,8 @@ extern "C" __global__ void __launch_bounds__(128)
     write_leaves(b, VoxelSource<WorldPoints>{points, values});
 }
 
-// Active voxels before each leaf, of a grid that numbers them; then the first number of each leaf.
+// Sums the active voxels before each leaf, for a grid that indexes them; `number_leaves` then writes the first index
+// of each leaf.
 extern "C" __global__ void __launch_bounds__(256) volume_scan(Build b) {
     typedef sort::ScanTile<unsigned, unsigned long long, 256, 16> Tile;
     __shared__ Tile::Shared shared;

@@ -1,4 +1,4 @@
-// Dense arrays to volumes and back. How the kernels are launched: src/volume/build/dense.rs, copies.rs.
+// Dense arrays to volumes and back. src/volume/build/dense.rs and copies.rs launch the kernels.
 #include <geom/volume/dense.cuh>
 
 using namespace geom;

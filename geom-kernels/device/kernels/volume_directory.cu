@@ -1,4 +1,4 @@
-// The short way to a volume's leaves. How the kernel is launched: src/volume/directory.rs.
+// The directory of a volume's leaves. src/volume/directory.rs launches the kernel.
 #include <geom/volume/build_directory.cuh>
 
 using namespace geom;

@@ -1,4 +1,4 @@
-// Lists of the leaves and active voxels of a volume. How the kernels are launched: src/volume/build/lists.rs.
+// Lists of the leaves and active voxels of a volume. src/volume/build/lists.rs launches the kernels.
 #include <geom/volume/lists.cuh>
 
 using namespace geom;

@@ -1,4 +1,4 @@
-// From index space to the world and back.
+// Maps between index space and the world.
 #include <geom/volume/kernels.cuh>
 
 GEOM_VOLUME_MAP(float, f32)

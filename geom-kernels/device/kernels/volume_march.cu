@@ -1,4 +1,4 @@
-// Rays through a volume, for arrays of rays. How they are launched: src/volume/march.rs.
+// Rays through a volume, for arrays of rays. src/volume/march.rs launches the kernels.
 #include <geom/volume/march.cuh>
 
 using namespace geom;

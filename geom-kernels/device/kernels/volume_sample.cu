@@ -1,5 +1,5 @@
-// Interpolated values of volumes, and values in arrays, sampled through volumes of indices. One module for each type
-// of values: `sources!` in src/geometry.rs.
+// Interpolated values of volumes, and values in arrays, sampled through index grids. One module for each type of
+// values: `sources!` in src/geometry.rs.
 #include <geom/volume/kernels.cuh>
 
 #if defined(MODULE_volume_sample_f32)

@@ -1,6 +1,5 @@
-// Writing values of voxels.
-// As bits, so that types of the same layout share a kernel: f32, i32, u32 and colours the kernel of u32; f64 and i64
-// the kernel of i64.
+// Writing values of voxels. Kernels copy bits, so that types of the same layout share one: f32, i32, u32 and colours
+// use the kernel of u32; f64 and i64 that of i64.
 #include <geom/volume/kernels.cuh>
 
 GEOM_VOLUME_STORE(unsigned, unsigned, u32)

@@ -11,13 +11,13 @@ namespace bvh {
 // Queries in an array: boxes (`aabb<float>`), rays (`MeshRay`), or the centres of spheres.
 struct Queries {
     const void* data;
-    // Of spheres: coordinate c of centre i at data[i * stride + c * component], in floats.
+    // The layout of spheres: coordinate c of centre i is data[i * stride + c * component], in floats.
     unsigned long long stride, component;
-    // The radius of each sphere, or null: then `radius`.
+    // The radius of each sphere; null if all have `radius`.
     const float* radii;
     float radius;
     unsigned length;
-    // In which order threads take them, or null.
+    // The order in which threads take queries, or null.
     const unsigned* order;
 
     // The query of this thread; `no_index` if it has none.
@@ -64,7 +64,7 @@ struct OfRays {
     }
 };
 
-// Writes where each query lies on a curve through the hierarchy's bounds. A thread for each.
+// Writes the position of each query along a Morton curve through the hierarchy's bounds. A thread for each.
 __device__ __forceinline__ void
 write_keys(const BvhHeader& header, const Queries& queries, bool boxes, unsigned* keys) {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -74,7 +74,7 @@ write_keys(const BvhHeader& header, const Queries& queries, bool boxes, unsigned
     keys[i] = morton(header.bounds, at);
 }
 
-// A thread for each query of a `Bvh`, or of whatever else `Of` asks.
+// A thread for each query of a `Bvh`, or of another scene that `Of` queries.
 template <class Of, class Scene>
 __device__ __forceinline__ void
 count_overlaps(const Scene& scene, const Queries& queries, unsigned* counts) {
@@ -85,8 +85,8 @@ count_overlaps(const Scene& scene, const Queries& queries, unsigned* counts) {
     counts[i] = count;
 }
 
-// Writes the items of query i from offsets[i] on, ascending, as far as `capacity` goes. A thread for each
-// query, in whole blocks.
+// Writes the items of query i from offsets[i] on, ascending, up to `capacity`. A thread for each query, in whole
+// blocks.
 template <class Of, class Scene>
 __device__ __forceinline__ void list_overlaps(const Scene& scene, const Queries& queries,
                                               const unsigned long long* offsets, unsigned* indices,

@@ -1,15 +1,14 @@
-// The builder whose hierarchies are better to query: it walks the radix tree of the sorted keys as the fast
-// one does, but what is below a node of that tree is joined by nearness.
+// The builder whose hierarchies are faster to query: it walks the radix tree of the sorted keys as the fast one does,
+// but merges what is below a node of that tree by nearness.
 //
 // C. Benthin, D. Meister, J. Barczak, R. Mehalwal, J. Tsakok, A. Kensler: H-PLOC: Hierarchical Parallel
-// Locally-Ordered Clustering for Bounding Volume Hierarchy Construction. 2024. A range of leaves has a list
-// of clusters, at its start, of which at most 16 are left when it is done. Where two ranges meet, a warp
-// takes both lists and joins clusters that are each other's nearest, again and again, until 16 are left,
-// or, of long ranges, 1.
+// Locally-Ordered Clustering for Bounding Volume Hierarchy Construction. 2024. A range of leaves has a list of
+// clusters, at its start, of at most 16 when it is finished. Where two ranges meet, a warp takes both lists and
+// merges clusters that are each other's nearest, repeatedly, until 16 are left, or for long ranges, 1.
 //
-// The hierarchy is the same on every run: no result depends on the order of threads, nor do the numbers of nodes. A
-// cluster has a *head*, the first of its leaves; a node has as its number the head that vanishes when two clusters
-// become that node. So numbers are from 1 on, and each is used once.
+// The hierarchy is the same on every run: neither results nor node numbers depend on the order of threads. A cluster
+// has a *head*, the first of its leaves. When two clusters are merged into a node, one head vanishes and becomes the
+// node's number. So numbers start at 1, and each is used once.
 #pragma once
 
 #include <geom/bvh/build_radix.cuh>
@@ -19,12 +18,12 @@ namespace bvh {
 
 // The most clusters of a list: half a warp, so that a warp takes two lists.
 constexpr unsigned list_size = 16;
-// Ranges of more leaves than this become one cluster: above it the hierarchy is built from the sorted keys. The paper
-// goes on joining clusters by nearness up to the root; but among few large clusters along a curve the nearest ones are
-// not near, and their boxes overlap. That made closest points take up to a quarter longer, by chance more or less from
-// mesh to mesh, where the cells of the keys never overlap.
+// Ranges of more leaves than this become one cluster: above, the hierarchy is built from the sorted keys. The paper
+// merges clusters by nearness up to the root; but among few large clusters along a curve the nearest ones are not
+// near, and their boxes overlap. That made closest points take up to a quarter longer, depending on the mesh, while
+// the cells of the keys never overlap.
 constexpr unsigned treelet_size = 1024;
-// How far in the list a cluster looks for its nearest.
+// The distance in the list within which a cluster searches for its nearest.
 constexpr unsigned search_radius = 8;
 
 // A cluster in a list, and its head.
@@ -33,8 +32,8 @@ struct Entry {
     unsigned head;
 };
 
-// The lists of all ranges: a list is at its range's first leaf. Behind its end, heads are `no_index`, up to
-// the 16th or the range's end.
+// The lists of all ranges: a list is at its range's first leaf. After its end, heads are `no_index`, up to the 16th
+// or the range's end.
 struct Lists {
     Cluster* clusters;
     unsigned* heads;
@@ -64,7 +63,7 @@ __device__ __forceinline__ Entry entry_from(const Entry& e, unsigned lane) {
     return {make_cluster(b, id, count), __shfl_sync(all_lanes, e.head, lane)};
 }
 
-// The index of the n-th set bit of a word, from 0 on; anything below 32 if there are fewer.
+// The index of the n-th set bit of a word, counted from 0; any number below 32 if there are fewer.
 __device__ __forceinline__ unsigned nth_bit(unsigned word, unsigned n) {
     unsigned at = 0;
 #pragma unroll
@@ -77,15 +76,15 @@ __device__ __forceinline__ unsigned nth_bit(unsigned word, unsigned n) {
     return at;
 }
 
-// The lane with the nearest of the first `length` >= 2 lanes' clusters: whose union with this lane's has
-// the smallest surface. Of equal ones, the one whose number differs in lower bits. So the order of pairs
-// is strict and the same from both sides: the first of all pairs is mutual, and of many equal clusters half
-// vanish at a time. All lanes call it; beyond `length` the result is some lane.
+// The lane of the nearest cluster among those of the first `length` >= 2 lanes: the one whose union with this lane's
+// has the smallest surface. Among equal ones, the one whose number differs in lower bits. So the order of pairs is
+// strict and symmetric: the first of all pairs is mutual, and of many equal clusters half vanish at a time. All lanes
+// call it; beyond `length` the result is some lane.
 __device__ __forceinline__ unsigned nearest_lane(const Cluster& c, unsigned length) {
     constexpr unsigned infinity = 0x7f800000u;
     const unsigned lane = threadIdx.x % 32;
     const aabb<float> mine = box_of(c);
-    // The area's bits, which compare as areas do, and below them what lanes differ by.
+    // `best` has the bits of the area, which compare as areas do, above the bits in which the lanes differ.
     unsigned long long best = ~0ull;
 #pragma unroll
     for (unsigned step = 1; step <= search_radius; ++step) {
@@ -101,8 +100,8 @@ __device__ __forceinline__ unsigned nearest_lane(const Cluster& c, unsigned leng
     return lane ^ static_cast<unsigned>(best) % 32;
 }
 
-// Joins each two clusters that are each other's nearest, of those in the first `length` lanes, at least 2;
-// gives how many are left, in the first lanes in the same order. All lanes call it.
+// Merges each two clusters that are each other's nearest, among those in the first `length` lanes, at least 2.
+// Returns how many are left, in the first lanes in the same order. All lanes call it.
 __device__ __forceinline__ unsigned join_nearest(Entry& mine, unsigned length, BinaryNode* nodes) {
     const unsigned lane = threadIdx.x % 32;
     const unsigned mate = nearest_lane(mine.cluster, length);
@@ -120,8 +119,8 @@ __device__ __forceinline__ unsigned join_nearest(Entry& mine, unsigned length, B
     return __popc(left);
 }
 
-// Joins the lists of the leaves from `first` to before `split` and from there to `last`, to a list of at most
-// `most` clusters, and gives the one in this lane. All lanes call it, with the same.
+// Merges the lists of the leaves from `first` to before `split` and from there to `last` into a list of at most
+// `most` clusters, and returns the one in this lane. All lanes call it with the same arguments.
 __device__ __forceinline__ Cluster join_lists(
     const Lists& lists, unsigned first, unsigned split, unsigned last, unsigned most, BinaryNode* nodes
 ) {
@@ -134,21 +133,21 @@ __device__ __forceinline__ Cluster join_lists(
         mine = lists.load(place);
     const unsigned there = __ballot_sync(all_lanes, mine.head != no_index);
     unsigned length = __popc(there);
-    // The second list moves up to the first.
+    // The second list is moved to the end of the first.
     mine = entry_from(mine, nth_bit(there, lane));
     while (length > most)
         length = join_nearest(mine, length, nodes);
     if (lane >= length)
         mine.head = no_index;
-    // Shuffles order no memory: other lanes have read the words that are written now.
+    // The barrier orders memory, which shuffles do not: other lanes have read the words that are written now.
     __syncwarp();
     if (lane < list_size && first + lane <= last)
         lists.store(first + lane, mine);
     return mine.cluster;
 }
 
-// Stores the far end of a range, plus one, in a word; returns the old value: 0, or the far end of the range on the
-// other side, plus one. As `arrive`.
+// Stores the far end of a range plus one in a word, and returns the old value: 0, or the far end of the range on the
+// other side plus one. Ordered like `arrive`.
 __device__ __forceinline__ unsigned exchange_end(unsigned* at, unsigned end) {
     unsigned d;
     asm volatile("atom.acq_rel.gpu.global.exch.b32 %0, [%1], %2;"
@@ -158,7 +157,7 @@ __device__ __forceinline__ unsigned exchange_end(unsigned* at, unsigned end) {
     return d;
 }
 
-// `arrivals` are zeros before. Blocks of whole warps, with a thread for each item.
+// `arrivals` are zero before. Blocks of whole warps, with a thread for each item.
 __device__ __forceinline__ void link_clusters(
     const Leaves& leaves, const Cluster* items, const Lists& lists, BinaryNode* nodes,
     unsigned* arrivals, BuildState* state
@@ -176,7 +175,7 @@ __device__ __forceinline__ void link_clusters(
             active = false;
         }
     }
-    // Each round takes every lane's range to the next one above.
+    // Each round extends every lane's range to the parent's.
     while (__any_sync(all_lanes, active)) {
         unsigned split = 0;
         if (active) {
@@ -193,10 +192,10 @@ __device__ __forceinline__ void link_clusters(
         }
         const unsigned size = last - first + 1;
         const bool whole = active && size == leaves.count;
-        // Short ranges are joined when they are part of a longer one.
+        // Short ranges wait until they are part of a longer one.
         unsigned waiting = __ballot_sync(all_lanes, whole || (active && size > list_size));
         const bool closes = whole || size > treelet_size;
-        // All lanes read the data that one lane has found to be there, ...
+        // After the barrier all lanes may read the data whose presence one lane has found.
         __syncwarp();
         for (; waiting != 0; waiting &= waiting - 1) {
             const unsigned leader = __ffs(waiting) - 1;
@@ -209,7 +208,7 @@ __device__ __forceinline__ void link_clusters(
             if (is_root && lane == 0)
                 state->root = joined;
         }
-        // ... and what all have written is announced by one.
+        // After the barrier one lane may announce what all have written.
         __syncwarp();
         active = active && !whole;
     }

@@ -1,16 +1,16 @@
 // The last step of a build: from the binary hierarchy to nodes with four children, from the root to the
 // leaves.
 //
-// A node begins as the two children of a binary node. Of those with more items than a leaf may have, the
-// one with the largest surface is replaced by its own two, until there are four or none can be opened.
-// H. Ylitie, T. Karras, S. Laine: Efficient Incoherent Ray Traversal on GPUs Through Compressed Wide
-// BVHs. 2017 (what is opened); C. Benthin et al.: H-PLOC. 2024 (all levels in one kernel).
+// A node begins as the two children of a binary node. Among those with more items than a leaf may have, the one with
+// the largest surface is replaced by its own two, until there are four or none can be opened. H. Ylitie, T. Karras,
+// S. Laine: Efficient Incoherent Ray Traversal on GPUs Through Compressed Wide BVHs. 2017 (which child is opened); C.
+// Benthin et al.: H-PLOC. 2024 (all levels in one kernel).
 //
-// How many nodes there may be: let A nodes have a child that is a node, and B have leaves alone. Each of A
-// has four children, else it would have opened that one. All N = A + B nodes but the root are children
-// of A, so A has 4 A - (N - 1) = 3 A - B + 1 leaves of at least one item. Each of B has at least 5 items,
-// unless it is the root. So of m >= 5 items, m >= 5 B + 3 A - B + 1 = 3 N + B + 1, and since B >= 1 there
-// are N <= (m - 2) / 3 nodes. With fewer items there is the root alone. `m / 3 + 1` is enough.
+// The most nodes: let A nodes have a child that is a node, and B have only leaves. Each of A has four children, else
+// it would have opened that child. All N = A + B nodes except the root are children of A, so A has 4 A - (N - 1) = 3
+// A - B + 1 leaves of at least one item. Each of B has at least 5 items, unless it is the root. So m >= 5 items give
+// m >= 5 B + 3 A - B + 1 = 3 N + B + 1, and since B >= 1 there are N <= (m - 2) / 3 nodes. With fewer items there is
+// only the root. `m / 3 + 1` is enough.
 #pragma once
 
 #include <geom/bvh/build_state.cuh>
@@ -18,16 +18,16 @@
 namespace geom {
 namespace bvh {
 
-// The input for making a node, in two words that are 0 until they are written. Each word carries its own state, so no
-// fence is needed: the data that they point to is from the kernel before.
+// The input of one node, in two words that are 0 until they are written. Each word carries its own state, so no fence
+// is needed: the data that they refer to was written by an earlier kernel.
 struct Task {
-    // The node of the binary hierarchy plus one, and above it the first place of its items.
+    // The node of the binary hierarchy plus one, and in the upper bits the first place of its items.
     unsigned long long node_first;
-    // As BvhNode::parent, and above it the level: 1 for the root.
+    // The value of BvhNode::parent, and in the upper bits the level: 1 for the root.
     unsigned long long parent_level;
 };
 
-// Word by word: structures that depend on a condition would be kept in memory.
+// Selects word by word: the compiler would keep a structure that depends on a condition in memory.
 __device__ __forceinline__ Cluster choose(bool first, const Cluster& a, const Cluster& b) {
     return {{first ? a.lower[0] : b.lower[0], first ? a.lower[1] : b.lower[1],
              first ? a.lower[2] : b.lower[2]},
@@ -37,7 +37,7 @@ __device__ __forceinline__ Cluster choose(bool first, const Cluster& a, const Cl
             first ? a.count : b.count};
 }
 
-// The part of a cluster that says where its items are.
+// The part of a cluster that identifies its items.
 struct Below {
     unsigned id, count;
 };
@@ -62,8 +62,8 @@ struct Siblings {
     }
 };
 
-// Opens what has more items than a leaf may have, largest first, until there are four or nothing is left
-// to open.
+// Replaces children with more items than a leaf may have by their own two, largest first, until there are four or
+// none can be opened.
 __device__ __forceinline__ void open(const BinaryNode* nodes, Siblings<Cluster>& row) {
     while (row.length < 4) {
         unsigned largest = no_index, area = 0, id = 0;
@@ -71,7 +71,7 @@ __device__ __forceinline__ void open(const BinaryNode* nodes, Siblings<Cluster>&
         for (unsigned i = 0; i < 4; ++i) {
             if (row.at[i].count <= leaf_size)
                 continue;
-            // Areas are not negative, so their bits compare as they do.
+            // The areas are not negative, so their bits compare as they do.
             unsigned other = __float_as_uint(half_area(box_of(row.at[i])));
             if (largest == no_index || other > area) {
                 largest = i;
@@ -110,14 +110,13 @@ write_items(const BinaryNode* nodes, const Cluster& leaf, unsigned* items) {
             items[i] = row.at[i].id;
 }
 
-// Writes a node, and says what is to be done for those of its children that are nodes: they are
-// `next`, `next` + 1 and so on.
+// Writes a node, and the tasks of those of its children that are nodes: they are `next`, `next` + 1 and so on.
 __device__ __forceinline__ void write_node(
     const Siblings<Cluster>& row, const BinaryNode* binary, unsigned index, unsigned parent,
     unsigned level, unsigned first, unsigned next, BvhNode* nodes, unsigned* items, Task* tasks
 ) {
     const Cluster(&c)[4] = row.at;
-    // Parents first write the input of their children.
+    // The tasks of the children are written first.
     unsigned child[4], inner = 0, place = first;
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i) {
@@ -147,17 +146,17 @@ __device__ __forceinline__ void write_node(
     }
 }
 
-// The root was not made as a child.
+// The root is no child of a node, so it is not counted.
 __device__ __forceinline__ bool is_done(unsigned long long progress) {
     return (progress >> 32) == (progress & 0xffffffffu) + 1;
 }
 
-// Makes all nodes, of which at most `capacity` fit. Any number of blocks, of whole warps.
+// Writes all nodes, of which at most `capacity` fit. Any number of blocks, of whole warps.
 //
 // Threads take nodes by number, and a warp loops until the nodes that its threads have taken are announced or no node
-// is left to be made. A node is announced by its parent, which has a lower number and so was taken before, by a warp
-// that runs or ran: the lowest number that is not finished is always announced, and no warp blocks. So it ends, however
-// few blocks run at a time.
+// is left. A node is announced by its parent, which has a lower number and so was taken before, by a warp that runs
+// or ran. The lowest unfinished number is therefore always announced, and no warp blocks, so the loop terminates
+// however few blocks run at a time.
 __device__ __forceinline__ void collapse(
     const BinaryNode* binary, BuildState* state, Task* tasks, unsigned capacity, BvhNode* nodes,
     unsigned* items, BvhHeader* header
@@ -167,7 +166,7 @@ __device__ __forceinline__ void collapse(
     const Cluster root = load_cluster(&state->root);
     unsigned taken = no_index, deepest = 0, pauses = 0;
     for (;;) {
-        // A number for each lane without one.
+        // Each lane without a number takes the next one.
         const unsigned idle = __ballot_sync(all, taken == no_index);
         unsigned base = 0;
         if (lane == 0 && idle != 0)
@@ -184,7 +183,7 @@ __device__ __forceinline__ void collapse(
         const bool ready = taken == 0 || (node_first != 0 && parent_level != 0);
         const unsigned readies = __ballot_sync(all, ready);
         if (readies == 0) {
-            // Not all at once, and not each time, so that threads with work don't wait for the memory.
+            // One lane in 4 iterations reads the flag, so that threads with work don't wait for memory.
             if (++pauses % 4 == 0 && __any_sync(all, sort::load_word(&state->done) != 0))
                 break;
             __nanosleep(min(32u * pauses, 256u));
@@ -202,7 +201,7 @@ __device__ __forceinline__ void collapse(
                 row.at[1] = load_cluster(binary[id].child + 1);
                 row.length = 2;
             } else if (root.count != 0) {
-                // So few that the root has a single leaf.
+                // The root has a single leaf.
                 row.at[0] = root;
                 row.length = 1;
             }
@@ -213,7 +212,7 @@ __device__ __forceinline__ void collapse(
         }
         __syncwarp();
 
-        // Numbers for the children of all lanes: `inner` is at most 4.
+        // Assigns numbers to the children of all lanes: `inner` is at most 4.
         const unsigned ones = __ballot_sync(all, inner & 1), twos = __ballot_sync(all, inner & 2);
         const unsigned fours = __ballot_sync(all, inner & 4);
         const unsigned made = __popc(ones) + 2 * __popc(twos) + 4 * __popc(fours);

@@ -1,7 +1,7 @@
-// The first steps of a build: the bounds of all boxes, and a key for each that says where its centre lies on
-// a Morton curve.
+// The first steps of a build: the bounds of all boxes, and a key for each, the position of its centre on a Morton
+// curve.
 //
-// Exact: no bit depends on how a program is compiled, nor on which thread comes first.
+// Exact: no bit depends on a program's options, nor on the order of threads.
 #pragma once
 
 #include <geom/bvh/build_state.cuh>
@@ -14,7 +14,7 @@ namespace bvh {
 struct BoxArray {
     const aabb<float>* boxes;
 
-    // The box of item i. False if the item has none.
+    // Writes the box of item i. Returns false if the item has none.
     __device__ __forceinline__ bool box(unsigned i, aabb<float>* out) const {
         const float* at = reinterpret_cast<const float*>(boxes + i);
         *out = {{__ldg(at), __ldg(at + 1), __ldg(at + 2)}, {__ldg(at + 3), __ldg(at + 4), __ldg(at + 5)}};
@@ -33,8 +33,8 @@ __device__ __forceinline__ void raise(unsigned* words, const aabb<float>& b) {
     }
 }
 
-// Writes each item as a cluster, and finds the bounds. `Source` returns the box of item i as BoxArray does. Any number
-// of blocks, of whole warps.
+// Writes each item as a cluster, and computes the bounds. `Source` returns the box of item i as BoxArray does. Any
+// number of blocks, of whole warps.
 template <class Source>
 __device__ __forceinline__ void
 bound(const Source& boxes, unsigned n, Cluster* items, BuildState* state) {
@@ -42,7 +42,7 @@ bound(const Source& boxes, unsigned n, Cluster* items, BuildState* state) {
     if (threadIdx.x < 13)
         block[threadIdx.x] = 0;
     __syncthreads();
-    // Bounds of boxes and of centres, and how many are skipped.
+    // The bounds of boxes and of centres, and the number of skipped ones.
     unsigned mine[13] = {};
     for (unsigned i = thread(); i < n; i += gridDim.x * blockDim.x) {
         aabb<float> b;
@@ -81,10 +81,10 @@ bound(const Source& boxes, unsigned n, Cluster* items, BuildState* state) {
     }
 }
 
-// The key of an item that is skipped: after all others.
+// The key of an item that is skipped: greater than all others.
 constexpr unsigned long long no_key = ~0ull;
 
-// Where centres lie: in a cube of 2^21 cells along each edge.
+// The frame of the centres: a cube of 2^21 cells along each edge.
 struct Frame {
     vec3<float> origin;
     float inverse;
@@ -94,8 +94,8 @@ struct Frame {
         origin = b.lower;
         vec3<float> e = extent(b);
         float side = exact::max(e.x, exact::max(e.y, e.z));
-        // Where the quotient is not finite, the cube is larger than the extent, and all is in cell 0 if
-        // that is 0.
+        // If the quotient is not finite, the cube is larger than the extent; if the extent is 0, all centres are in
+        // cell 0.
         inverse = exact::min(exact::div(2097152.0f, side), 3.402823466e+38f);
     }
 
@@ -113,7 +113,7 @@ struct Frame {
     }
 
   private:
-    // 21 bits, each three places from the next.
+    // Spreads 21 bits, each three positions from the next.
     __device__ __forceinline__ static unsigned long long spread(unsigned long long v) {
         v = (v | v << 32) & 0x001f00000000ffffull;
         v = (v | v << 16) & 0x001f0000ff0000ffull;
@@ -123,8 +123,8 @@ struct Frame {
     }
 };
 
-// Writes the keys of items and counts their digits, so that the sort need not read them for that; and what
-// the header says of the items. Any number of blocks.
+// Writes the keys of items and counts their digits, so that the sort need not read them for that; and writes the part
+// of the header about the items. Any number of blocks.
 __device__ __forceinline__ void make_keys(
     const Cluster* items, unsigned n, const BuildState& state, unsigned long long* keys,
     const sort::Digits& digits, unsigned* sort_state, BvhHeader* header

@@ -1,8 +1,8 @@
 // The fast builder: the radix tree of the sorted keys, from the leaves to the root.
 //
-// C. Apetrei: Fast and Simple Agglomerative LBVH Construction. 2014: a range of leaves belongs to the
-// neighbour with which it has more leading bits in common. The first of two threads that come to a node
-// ends; the second has all that is below, and goes on.
+// C. Apetrei: Fast and Simple Agglomerative LBVH Construction. 2014: a range of leaves belongs to the neighbour with
+// which it has more leading bits in common. The first of two threads that arrive at a node ends; the second has both
+// children, and goes on.
 #pragma once
 
 #include <geom/bvh/build_state.cuh>
@@ -10,8 +10,8 @@
 namespace geom {
 namespace bvh {
 
-// How far apart neighbouring leaves are: the bits in which their keys differ, and, of equal keys, the
-// bits in which their places do.
+// The distance of neighbouring leaves: the bits in which their keys differ, or for equal keys, the bits in which
+// their indices differ.
 struct Gap {
     unsigned long long keys;
     unsigned places;
@@ -21,7 +21,7 @@ struct Gap {
     }
 };
 
-// The leaves that a sort has left: keys and indices of items in one of two buffers.
+// The leaves from a sort: keys and indices of items in one of two buffers.
 struct Leaves {
     const unsigned long long* keys;
     const unsigned* indices;
@@ -34,21 +34,20 @@ struct Leaves {
     )
         : keys(*which ? second_keys : first_keys), indices(*which ? second : first), count(count) {}
 
-    // Between leaf i and the next.
+    // The gap between leaf i and the next.
     __device__ __forceinline__ Gap gap(unsigned i) const {
         return {__ldg(keys + i) ^ __ldg(keys + i + 1), i ^ (i + 1)};
     }
 
-    // Whether the parent of the leaves from `first` to `last`, not all, has them on its left. Two gaps
-    // beside a range are never equal: at the highest bit of one the range has ones, and at the highest bit of the other
-    // it has zeros.
+    // Whether the parent of the range of leaves from `first` to `last`, not all leaves, has them on its left. Two
+    // gaps beside a range are never equal: the highest bit of one is set in the keys of the range, and the highest
+    // bit of the other is clear.
     __device__ __forceinline__ bool is_left(unsigned first, unsigned last) const {
         return first == 0 || (last + 1 != count && gap(last) < gap(first - 1));
     }
 };
 
-// The node with the leaves i and i + 1 on different sides is node i. `arrivals` are zeros before. A thread
-// for each item.
+// Node i is the one that separates the leaves i and i + 1. `arrivals` are zero before. A thread for each item.
 __device__ __forceinline__ void link_radix(
     const Leaves& leaves, const Cluster* items, BinaryNode* nodes, unsigned* arrivals, BuildState* state
 ) {
@@ -70,7 +69,7 @@ __device__ __forceinline__ void link_radix(
             last += other.count;
         else
             first -= other.count;
-        // The order makes no difference to a box.
+        // The order does not matter for a box.
         mine = join(mine, other, parent);
     }
     state->root = mine;

@@ -1,4 +1,4 @@
-// The scratch memory of a build: the binary hierarchy that is collapsed to the wide one, and the words by which its
+// The scratch memory of a build: the binary hierarchy that is collapsed to the wide one, and the words with which its
 // kernels publish their progress.
 #pragma once
 
@@ -11,8 +11,8 @@ namespace bvh {
 // The most items of a leaf.
 constexpr unsigned leaf_size = 4;
 
-// A box and what is in it: one item (`count` is 1, and `id` the item's index), or a node of the binary
-// hierarchy with `count` items below. An item that is skipped has the count 0.
+// A box and its contents: one item (`count` is 1, and `id` the item's index), or a node of the binary hierarchy with
+// `count` items below. An item that is skipped has the count 0.
 struct alignas(16) Cluster {
     float lower[3];
     unsigned id;
@@ -20,24 +20,24 @@ struct alignas(16) Cluster {
     unsigned count;
 };
 
-// A node of the binary hierarchy is what lies below it, so that it is opened by reading one place.
+// A node of the binary hierarchy stores both children, so that it is opened with one read.
 struct BinaryNode {
     Cluster child[2];
 };
 
-// All zeros before a build.
+// The state is all zeros before a build.
 struct BuildState {
-    // Wide nodes that are finished (upper half), and how many were made as children of others.
+    // The number of finished wide nodes (upper half), and of those that were created as children of others.
     unsigned long long progress;
-    // How many wide nodes are taken by threads.
+    // The number of wide nodes that threads have taken.
     unsigned ticket;
     unsigned skipped;
-    // Of the valid boxes, and of their centres: the greatest complements of lower bounds and the greatest
-    // upper bounds, `ordered`.
+    // For valid boxes and for their centres: the greatest complements of lower bounds and the greatest upper bounds,
+    // as `ordered` words.
     unsigned bounds[6], centers[6];
-    // The whole hierarchy; count 0 without items.
+    // The whole hierarchy; count is 0 without items.
     Cluster root;
-    // Whether all wide nodes are finished: in a line of its own, because idle threads ask all the time.
+    // Whether all wide nodes are finished: in a separate cache line, because idle threads poll it.
     unsigned unused[8], done, more_unused[3];
 };
 
@@ -49,7 +49,7 @@ __device__ __forceinline__ Cluster make_cluster(const aabb<float>& b, unsigned i
     return {{b.lower.x, b.lower.y, b.lower.z}, id, {b.upper.x, b.upper.y, b.upper.z}, count};
 }
 
-// Both, in the node `id`.
+// The cluster of both, as node `id`.
 __device__ __forceinline__ Cluster join(const Cluster& a, const Cluster& b, unsigned id) {
     return make_cluster(unite(box_of(a), box_of(b)), id, a.count + b.count);
 }
@@ -60,8 +60,8 @@ __device__ __forceinline__ float half_area(const aabb<float>& b) {
     return exact::fma(e.z, e.x, exact::fma(e.y, e.z, exact::mul(e.x, e.y)));
 }
 
-// Whether a box can be in a hierarchy: not empty, and its coordinates at most 2^60, which no infinity and
-// no NaN is.
+// Whether a box can be in a hierarchy: it is not empty, and its coordinates are at most 2^60 in magnitude, which
+// excludes infinities and NaNs.
 __device__ __forceinline__ bool is_valid(float lower, float upper) {
     constexpr float most = 1152921504606846976.0f;
     return exact::less_equal(-most, lower) && exact::less_equal(lower, upper) &&
@@ -72,7 +72,7 @@ __device__ __forceinline__ bool is_valid(const aabb<float>& b) {
            is_valid(b.lower.z, b.upper.z);
 }
 
-// A finite number as a word that compares as the numbers do; never 0.
+// A finite number as a word that compares like it; never 0.
 __device__ __forceinline__ unsigned ordered(float v) {
     unsigned bits = __float_as_uint(v);
     return bits >> 31 ? ~bits : bits | 1u << 31;
@@ -81,7 +81,7 @@ __device__ __forceinline__ float unordered(unsigned word) {
     return __uint_as_float(word >> 31 ? word & ~(1u << 31) : ~word);
 }
 
-// The box of six words as in BuildState; empty if there was nothing.
+// The box of six words as in BuildState; empty if no box was added.
 __device__ __forceinline__ aabb<float> bounds_of(const unsigned (&words)[6]) {
     if (words[3] == 0)
         return aabb<float>::empty();
@@ -89,8 +89,8 @@ __device__ __forceinline__ aabb<float> bounds_of(const unsigned (&words)[6]) {
             {unordered(words[3]), unordered(words[4]), unordered(words[5])}};
 }
 
-// Clusters and boxes pass from one block to another within a kernel: a thread that has written one arrives at a word; a
-// thread that finds that it is not the first there reads the data of the earlier ones.
+// Blocks exchange clusters and boxes within a kernel: a thread that has written one arrives at a word; a thread that
+// was not the first to arrive there reads the data of the earlier ones.
 //
 // Adds 1 and returns the old value. Later arrivals see this thread's earlier writes (release), and this thread sees the
 // writes of earlier arrivals (acquire).
@@ -111,7 +111,7 @@ __device__ __forceinline__ Cluster load_shared(const Cluster* at) {
     return {{__uint_as_float(a[0]), __uint_as_float(a[1]), __uint_as_float(a[2])}, a[3],
             {__uint_as_float(b[0]), __uint_as_float(b[1]), __uint_as_float(b[2])}, b[3]};
 }
-// Written by an earlier kernel.
+// The data was written by an earlier kernel.
 __device__ __forceinline__ Cluster load_cluster(const Cluster* at) {
     float4 a = __ldg(reinterpret_cast<const float4*>(at));
     float4 b = __ldg(reinterpret_cast<const float4*>(at) + 1);

@@ -1,12 +1,12 @@
-// The nearest item of a hierarchy, and the first one along a ray, where a function knows the items.
+// The nearest item of a hierarchy, and the first one along a ray, for items that a function evaluates.
 //
-// All of this is written in exact arithmetic (exact.cuh). The result is the item of the least (distance,
-// index), or (t, index): it depends on the results of the function, but not on the tree, nor on the order in which
-// items are visited. To achieve that, a distance less than the distance to the item's box counts as the latter, because
-// an exact distance is never less; so does a t before the ray meets the box.
+// All of this is written in exact arithmetic (exact.cuh). The result is the item of the least (distance, index), or
+// (t, index): it depends on the results of the function, but neither on the tree nor on the order in which items are
+// visited. For this, a distance less than the distance to the item's box counts as the latter, because an exact
+// distance is never less; and so does a t before the ray meets the box.
 //
-// Items are seen once at most, nearest first, about, and only those that can still be the result. The function
-// may itself ask this or another hierarchy. Local memory: the stack of a traversal, 512 bytes.
+// Each item is visited at most once, roughly nearest first, and only if it can still be the result. The function may
+// itself query this or another hierarchy. Local memory: the stack of a traversal, 512 bytes.
 #pragma once
 
 #include <geom/bvh/query.cuh>
@@ -27,8 +27,8 @@ struct FirstItem {
 
 namespace bvh {
 
-// The best so far: the bits of a number that is not negative, and the item below. It begins as the greatest
-// number that is wanted, with `no_index`.
+// The best result so far: the bits of a number that is not negative, and the item in the lower bits. It begins as the
+// limit, with `no_index`.
 struct Best {
     unsigned long long key;
 
@@ -39,11 +39,11 @@ struct Best {
         return __uint_as_float(static_cast<unsigned>(key >> 32));
     }
     __device__ __forceinline__ unsigned item() const { return static_cast<unsigned>(key); }
-    // Whether an item that has at least this value may come before it.
+    // Whether an item with at least this value may replace the best.
     __device__ __forceinline__ bool admits(float least, unsigned item) const {
         return make(least, item) < key;
     }
-    // Takes what is from `lowest` to the best value; less than `least` counts as that. A NaN is nothing.
+    // Takes a value from `lowest` to the best value; a value less than `least` counts as `least`. A NaN is ignored.
     __device__ __forceinline__ void take(float found, float lowest, float least, unsigned item) {
 #ifdef GEOM_AD
         found = ad::stop(found);
@@ -113,10 +113,10 @@ struct FirstQuery {
 
 } // namespace bvh
 
-// The nearest item within `max_distance` of p, which may be infinite. `f(item, limit)` returns the square of
-// an item's distance; beyond `limit`, the least that was found so far, it makes no difference by how much.
-// An item whose distance is infinite, negative or NaN is not found. Nothing is if a coordinate of p is not finite or beyond 2^60, or
-// `max_distance` negative or NaN.
+// The nearest item within `max_distance` of p, which may be infinite. `f(item, limit)` returns the square of an
+// item's distance; it may return any greater number beyond `limit`, the least that was found so far. An item whose
+// distance is infinite, negative or NaN is not found. There is no result if a coordinate of p is not finite or beyond
+// 2^60, or `max_distance` negative or NaN.
 template <class F>
 __device__ __forceinline__ NearestItem
 nearest(const Bvh& bvh, vec3<float> p, float max_distance, F&& f) {
@@ -138,9 +138,9 @@ nearest(const Bvh& bvh, vec3<float> p, float max_distance, F&& f) {
     return found;
 }
 
-// The first item along a ray, which is one as for `for_each_along`. `f(item, t_enter, t_max)` returns where
-// the ray hits an item whose box it meets from `t_enter` on: beyond `t_max`, the least t that was found so far, it
-// makes no difference where. A t that is less than the ray's t_min, infinite or NaN is no hit.
+// The first item along a ray, which is one as for `for_each_along`. `f(item, t_enter, t_max)` returns the t at which
+// the ray hits an item whose box it meets from `t_enter` on; it may return any greater number beyond `t_max`, the
+// least t that was found so far. A t that is less than the ray's t_min, infinite or NaN is no hit.
 template <class Ray, class F>
 __device__ __forceinline__ FirstItem first_along(const Bvh& bvh, const Ray& along, F&& f) {
     FirstItem found{no_index, exact::infinity()};

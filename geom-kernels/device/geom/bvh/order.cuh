@@ -8,7 +8,7 @@
 namespace geom {
 namespace bvh {
 
-// Ten bits, with two zeros between each and the next.
+// Spreads ten bits, with two zeros between each and the next.
 __device__ __forceinline__ unsigned spread(unsigned bits) {
     bits = (bits | bits << 16) & 0x030000ffu;
     bits = (bits | bits << 8) & 0x0300f00fu;
@@ -16,8 +16,8 @@ __device__ __forceinline__ unsigned spread(unsigned bits) {
     return (bits | bits << 2) & 0x09249249u;
 }
 
-// Where a point lies on a Morton curve through the bounds, in 30 bits. Any number will do: it decides in
-// which order queries are worked on.
+// The position of a point along a Morton curve through the bounds, in 30 bits. Any number is valid: it only
+// determines the order of queries.
 __device__ __forceinline__ unsigned morton(const aabb<float>& bounds, vec3<float> p) {
     const vec3<float> d = exact::sub(p, bounds.lower), size = extent(bounds);
     unsigned key = 0;

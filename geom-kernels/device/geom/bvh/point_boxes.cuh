@@ -8,8 +8,8 @@
 namespace geom {
 namespace bvh {
 
-// Keys of boxes by their distance from a point: never more than those of the boxes that they hold, as all
-// roundings are monotone. A child that is not there is infinitely far.
+// Keys of boxes by their distance from a point: never more than those of the boxes that they contain, as all
+// roundings are monotonic. An absent child is infinitely far.
 struct PointBoxes {
     vec3<float> q;
 

@@ -1,12 +1,12 @@
-// All items of a hierarchy whose boxes overlap something.
+// Queries of all items of a hierarchy whose boxes overlap a box, a sphere or a ray.
 //
 // All of this is written in exact arithmetic (exact.cuh), and decided by the items' own boxes: which items
 // are found depends neither on a program's options nor on the tree, but their order does.
 //
-// `f` is called for each item. It returns nothing, or whether to stop: true ends the query, which then
-// returns true. So `[&](unsigned item) { return wanted(item); }` finds out whether there is any. `f` may
-// itself ask this or another hierarchy. Each query that is under way has the stack of a traversal in local
-// memory, 512 bytes, and nothing in shared memory.
+// `f` is called for each item. It returns nothing, or whether to stop: true ends the query, which then returns true.
+// So `[&](unsigned item) { return wanted(item); }` tests whether there is any. `f` may itself query this or another
+// hierarchy. Each running query has the stack of a traversal in local memory, 512 bytes, and nothing in shared
+// memory.
 #pragma once
 
 #include <geom/bvh/point_boxes.cuh>
@@ -48,7 +48,7 @@ struct Items {
 
     __device__ __forceinline__ explicit Items(const Bvh& bvh) : boxes(bvh.boxes), indices(bvh.items) {}
     __device__ __forceinline__ aabb<float> box(unsigned place) const {
-        // 24 bytes each, from a multiple of 256 on.
+        // An item takes 24 bytes, and the first is aligned to 256.
         const float2* at = reinterpret_cast<const float2*>(boxes + place);
         const float2 a = __ldg(at), b = __ldg(at + 1), c = __ldg(at + 2);
         return aabb<float>(vec3<float>(a.x, a.y, b.x), vec3<float>(b.y, c.x, c.y));
@@ -56,7 +56,7 @@ struct Items {
     __device__ __forceinline__ unsigned index(unsigned place) const { return __ldg(indices + place); }
 };
 
-// A distance to the copy of a box, which has no gradient.
+// A distance to a box of the hierarchy's copy, which has no gradient.
 __device__ __forceinline__ float of_box(float distance) {
 #ifdef GEOM_AD
     return ad::lost_result(distance);
@@ -86,15 +86,15 @@ __device__ __forceinline__ bool is_in_range(vec3<float> p) {
 
 template <class F>
 struct EachOverlap : Each<F> {
-    // Finite.
+    // The query's box, made finite.
     aabb<float> wanted;
 
     __device__ __forceinline__ EachOverlap(const Bvh& bvh, const aabb<float>& wanted, F& f)
         : Each<F>(bvh, f), wanted(wanted) {}
 
     __device__ __forceinline__ unsigned limit() const { return rejected - 1; }
-    // How far the box lies beyond the other; differences of what is finite have the right sign, and a
-    // child that is not there is infinitely far.
+    // The distance of the box from the other; differences of finite numbers have the right sign, and an absent child
+    // is infinitely far.
     __device__ __forceinline__ unsigned key(float lx, float ly, float lz, float ux, float uy, float uz,
                                             unsigned child) const {
         using namespace exact;
@@ -151,12 +151,12 @@ struct EachWithin : Each<F> {
     }
 };
 
-// Prepares a ray for a query; returns false if it meets nothing. t_min becomes 0 at least, t_max finite.
+// Prepares a ray for a query; returns false if it meets nothing. t_min becomes at least 0, t_max finite.
 //
-// With a direction of a greatest component from 2^-60 to 2^60, `enters` of an item's box implies that RayBoxes finds
-// the boxes of the nodes above it met: t along that component does not overflow, so no box is entered that is too far;
-// and where t underflows, that moves a ray by less than 2^-88. Else it moves it by less than 8 u m: two roundings for
-// each plane, and the factor in `enters`.
+// If the greatest component of the direction is from 2^-60 to 2^60, `enters` of an item's box implies that RayBoxes
+// finds the boxes of the nodes above it met: t along that component does not overflow, so no box is entered that is
+// too far; and underflow of t moves a ray by less than 2^-88. Otherwise rounding moves it by less than 8 u m: two
+// roundings for each plane, and the factor in `enters`.
 template <class Ray>
 __device__ __forceinline__ bool prepare(const Ray& from, ray<float>* out) {
     using namespace exact;
@@ -166,7 +166,7 @@ __device__ __forceinline__ bool prepare(const Ray& from, ray<float>* out) {
 #else
     *out = ray<float>(from.origin, from.direction, max(from.t_min, 0.0f), from.t_max);
 #endif
-    // Never -0.
+    // The sum with 0 turns -0 into 0.
     out->t_max = add(out->t_max, 0.0f);
     const float x = abs(out->direction.x), y = abs(out->direction.y), z = abs(out->direction.z);
     return is_in_range(out->origin) && is_in_range(out->direction) &&
@@ -214,8 +214,8 @@ __device__ __forceinline__ bool can_overlap(const aabb<float>& box, aabb<float>*
 
 } // namespace bvh
 
-// Calls `f(item)` for each item whose box overlaps this one; touching is enough. Bounds may be infinite.
-// None if the box is empty or has a NaN.
+// Calls `f(item)` for each item whose box overlaps this one; touching is enough. Bounds may be infinite. A box that
+// is empty or has a NaN overlaps none.
 template <class F>
 __device__ __forceinline__ bool for_each_overlap(const Bvh& bvh, const aabb<float>& box, F&& f) {
     aabb<float> finite;
@@ -228,7 +228,7 @@ __device__ __forceinline__ bool for_each_overlap(const Bvh& bvh, const aabb<floa
 }
 
 // Calls `f(item, distance_squared)` for each item whose box is not farther than `radius` from `center`: where
-// `distance_squared` of the two is at most the square of the radius, rounded. None if a coordinate is not
+// `distance_squared` of the two is at most the rounded square of the radius. There are none if a coordinate is not
 // finite or beyond 2^60, or the radius negative or NaN; it may be infinite.
 template <class F>
 __device__ __forceinline__ bool
@@ -241,10 +241,10 @@ for_each_within(const Bvh& bvh, vec3<float> center, float radius, F&& f) {
     return bvh::traverse(bvh, query);
 }
 
-// Calls `f(item, t)` for each item whose box the ray meets as `enters` (math/ray.cuh) says, at t or after.
-// The ray is a `ray<float>`, a `MeshRay`, or anything else with `origin`, `direction`, `t_min` and `t_max`.
-// None if its origin or direction is not finite or beyond 2^60, no component of the direction is of a
-// magnitude of 2^-60, or t are out of order or NaN; a negative t_min counts as 0.
+// Calls `f(item, t)` for each item whose box the ray meets, as defined by `enters` (math/ray.cuh), at t or after. The
+// ray is a `ray<float>`, a `MeshRay`, or any type with `origin`, `direction`, `t_min` and `t_max`. There are none if
+// its origin or direction is not finite or beyond 2^60, all components of the direction are below 2^-60 in magnitude,
+// or t are out of order or NaN; a negative t_min counts as 0.
 template <class Ray, class F>
 __device__ __forceinline__ bool for_each_along(const Bvh& bvh, const Ray& along, F&& f) {
     ray<float> prepared;

@@ -2,13 +2,12 @@
 //
 // All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options.
 //
-// A separate test decides what a ray hits. Its roundings move the ray a little: by less than 16 u m + 4 u |o| (u =
-// 2^-24; m: how far the farthest corner of the root's box is from the origin o), see mesh/rays.cuh. So that no box with
-// a hit is left out, each is taken to be larger by `2^-19 m + 2^-20
-// |o|` on all sides, and by 2^-80 at least, for what underflows; which is done to the origin, once for each
-// ray. The roundings of the arithmetic here are in it. The direction is scaled by a power of two so that its
-// greatest component is from 1 to 2, and components below 2^-60 of that count as 2^-60: a ray that is parallel
-// to planes does not leave what is between them before it has left the root.
+// A separate test decides what a ray hits. Its roundings move the ray by less than 16 u m + 4 u |o| (u = 2^-24; m:
+// the distance of the farthest corner of the root's box from the origin o), see mesh/rays.cuh. So that no box with a
+// hit is left out, each box is enlarged by `2^-19 m + 2^-20 |o|` on all sides, and by at least 2^-80, for underflow;
+// this is applied to the origin, once per ray. It includes the roundings of the arithmetic here. The direction is
+// scaled by a power of two so that its greatest component is from 1 to 2, and components below 2^-60 count as 2^-60:
+// a ray that is parallel to planes stays between them until it has left the root.
 #pragma once
 
 #include <geom/bvh/traverse.cuh>
@@ -16,8 +15,8 @@
 
 namespace geom {
 
-// A ray of queries: the points origin + t direction for t from t_min (0 if that is less) to t_max. The
-// direction need not be unit. `geom_kernels::Ray` in Rust.
+// A ray of queries: the points origin + t direction for t from t_min (0 if that is less) to t_max. The direction need
+// not be unit. `geom_kernels::Ray` in Rust.
 struct alignas(16) MeshRay {
     vec3<float> origin;
     float t_min;
@@ -41,9 +40,9 @@ __device__ __forceinline__ MeshRay make_ray(vec3<float> origin, vec3<float> dire
 namespace bvh {
 
 struct RayBoxes {
-    // For each axis: 1 / direction, and what to add for the near and the far plane.
+    // For each axis: 1 / direction, and the summands for the near and the far plane.
     vec3<float> inverse, near_plane, far_plane;
-    // From t of the caller to t of the scaled direction.
+    // The factor from the caller's t to that of the scaled direction.
     float scale;
     float t_min;
 
@@ -52,7 +51,7 @@ struct RayBoxes {
                                         vec3<float> direction, float t_min) {
         using namespace exact;
         const float most = max(max(abs(direction.x), abs(direction.y)), abs(direction.z));
-        // The exponent, as it is stored; 1 at least, so that both powers are normal numbers.
+        // The biased exponent, at least 1, so that both powers are normal numbers.
         unsigned exponent = __float_as_uint(most) >> 23;
         exponent = ::min(::max(exponent, 1u), 253u);
         scale = __uint_as_float(exponent << 23);
@@ -67,7 +66,7 @@ struct RayBoxes {
         this->t_min = max(mul_down(t_min, scale), 0.0f);
     }
 
-    // A t of the caller's, not less.
+    // A t of the caller, rounded up.
     __device__ __forceinline__ float scaled(float t) const {
         return exact::min(exact::mul_up(t, scale), detail::largest(0.0f));
     }
@@ -91,7 +90,8 @@ struct RayBoxes {
                                 max(fma(nz, inverse.z, near_plane.z), t_min));
         const float leave = min(min(fma(fx, inverse.x, far_plane.x), fma(fy, inverse.y, far_plane.y)),
                                 min(fma(fz, inverse.z, far_plane.z), farthest));
-        // Neither is a NaN; enter is not negative, so a greater one has a negative difference.
+        // The comparison is of integers: neither is a NaN, and enter is not negative, so a negative difference means
+        // that it is greater.
         return __float_as_int(sub(leave, enter)) < 0 ? rejected | child : make_key(enter, child);
     }
 

@@ -1,6 +1,6 @@
 // Refitting a hierarchy: new boxes for the same items in the same nodes, from the leaves to the root.
 //
-// Exact, as building is.
+// Exact, like builds.
 #pragma once
 
 #include <geom/bvh/build_state.cuh>
@@ -13,14 +13,14 @@ struct Refitted {
     BvhHeader* header;
     BvhNode* nodes;
     const unsigned* items;
-    // For each node how many have come to it; zeros before and after.
+    // For each node, how many children have arrived; zero before and after.
     unsigned* arrivals;
-    // How many nodes and items there is room for.
+    // The capacities in nodes and items.
     unsigned nodes_capacity, items_capacity;
 };
 
-// Boxes by place in the order of leaves, where those of `n` items are known by index. The hierarchy may have
-// others, if a graph has built it anew.
+// The boxes in the order of leaves, from those of `n` items by index. The hierarchy may have other items if a graph
+// has rebuilt it.
 template <class Source>
 struct ByPlace {
     Source boxes;
@@ -33,7 +33,7 @@ struct ByPlace {
     }
 };
 
-// The union of the boxes in a leaf that are valid.
+// The union of the valid boxes in a leaf.
 template <class Source>
 __device__ __forceinline__ aabb<float> leaf_box(const Source& boxes, unsigned leaf, unsigned capacity) {
     aabb<float> all = aabb<float>::empty();
@@ -65,7 +65,7 @@ __device__ __forceinline__ aabb<float> load_box(const BvhNode& node, unsigned ch
          load_shared(&node.upper[2][child])}};
 }
 
-// The union of the boxes that four neighbouring lanes have; all four call it.
+// The union of the boxes of four neighbouring lanes; all four call it.
 __device__ __forceinline__ aabb<float> unite_four(aabb<float> b, unsigned lanes) {
 #pragma unroll
     for (int offset = 1; offset < 4; offset *= 2) {
@@ -81,9 +81,9 @@ __device__ __forceinline__ aabb<float> unite_four(aabb<float> b, unsigned lanes)
     return b;
 }
 
-// Four neighbouring lanes for each node there may be, one for each of its children. They find the boxes of its leaves.
-// The last thread to arrive at a node, of these four and those that bring the boxes of children, takes the union to the
-// node's parent. `Source` returns the box at a place in the order of leaves.
+// Four neighbouring lanes for each node within the capacity, one for each of its children. They compute the boxes of
+// its leaves. The last thread to arrive at a node, of these four and those with the boxes of children, passes the
+// union on to the node's parent. `Source` returns the box at a place in the order of leaves.
 template <class Source>
 __device__ __forceinline__ void refit(const Refitted& tree, const Source& boxes) {
     const unsigned nodes = min(tree.header->nodes, tree.nodes_capacity);
@@ -101,7 +101,7 @@ __device__ __forceinline__ void refit(const Refitted& tree, const Source& boxes)
     unsigned inner = node->inner;
     for (;;) {
         if (inner != 0) {
-            // The writes of the four are ordered before the arrival of one of them.
+            // The barrier orders the writes of the four lanes before the arrival of one of them.
             __syncwarp(lanes);
             unsigned last = 0;
             if (lane == 0)
@@ -131,14 +131,14 @@ __device__ __forceinline__ void refit(const Refitted& tree, const Source& boxes)
     }
 }
 
-// The same by boxes that are known by the items' indices, of which there are `n`.
+// The same for boxes by the items' indices, of which there are `n`.
 template <class Source>
 __device__ __forceinline__ void refit_items(const Refitted& tree, const Source& boxes, unsigned n) {
     refit(tree, ByPlace<Source>{boxes, tree.items, n});
 }
 
-// Writes the box of each item in the order of leaves, for queries. A thread for each item that there may be. An item
-// without a valid box gets the empty box.
+// Writes the box of each item in the order of leaves, for queries. A thread for each item within the capacity. An
+// item without a valid box gets the empty box.
 template <class Boxes>
 __device__ __forceinline__ void keep_boxes(
     const BvhHeader* header, const unsigned* items, const Boxes& boxes, unsigned n, aabb<float>* out,
@@ -150,7 +150,7 @@ __device__ __forceinline__ void keep_boxes(
     aabb<float> b;
     if (!ByPlace<Boxes>{boxes, items, n}.box(place, &b) || !is_valid(b))
         b = aabb<float>::empty();
-    // 24 bytes each, from a multiple of 256 on.
+    // An item takes 24 bytes, and the first is aligned to 256.
     float2* to = reinterpret_cast<float2*>(out + place);
     to[0] = {b.lower.x, b.lower.y};
     to[1] = {b.lower.z, b.upper.x};

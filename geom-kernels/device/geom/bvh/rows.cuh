@@ -1,15 +1,17 @@
-// Rows of indices that are sorted where they lie.
+// Rows of indices that are sorted in place.
 //
-// Rows come from traversals, whose order is the tree's; in ascending order they are the same for every tree.
+// Rows come from traversals, in an order that depends on the tree; in ascending order they are the same for every
+// tree.
 #pragma once
 
 namespace geom {
 namespace bvh {
 
-// Up to so many a thread sorts by insertion, and up to so many by a heap; what is longer takes a block.
+// The longest rows that a thread sorts by insertion, and by a heap; a block sorts longer ones.
 constexpr unsigned short_row = 32, thread_row = 1024;
 
-// Below `at` a row of n is a heap but for `at` itself: no element is less than those at 2 i + 1 and 2 i + 2.
+// Restores the heap: below `at` a row of n is a heap except for `at` itself, so no element is less than those at 2 i
+// + 1 and 2 i + 2.
 __device__ __forceinline__ void sift_down(unsigned* row, unsigned n, unsigned at) {
     const unsigned value = row[at];
     for (unsigned child = 2 * at + 1; child < n; child = 2 * at + 1) {
@@ -25,7 +27,7 @@ __device__ __forceinline__ void make_heap(unsigned* row, unsigned n) {
         sift_down(row, n, i - 1);
 }
 
-// By one thread.
+// Sorts a row, by one thread.
 __device__ __forceinline__ void sort_row(unsigned* row, unsigned n) {
     if (n <= short_row) {
         for (unsigned i = 1; i < n; ++i) {
@@ -53,15 +55,15 @@ __device__ __forceinline__ void order_two(unsigned* row, unsigned n, unsigned i,
     row[j] = greater;
 }
 
-// By all threads of a block. K. E. Batcher: Sorting networks and their applications, 1968: the bitonic sorter,
-// in the form whose comparisons all put the lesser element first. So what is beyond the end, where there
-// would be the greatest elements of all, never moves.
+// Sorts a row, by all threads of a block. K. E. Batcher: Sorting networks and their applications, 1968: the bitonic
+// sorter, in the form whose comparisons all put the lesser element first. So positions beyond the end, which count as
+// greater than all elements, never move.
 __device__ __forceinline__ void sort_row_together(unsigned* row, unsigned n) {
     unsigned size = 1;
     while (size < n)
         size *= 2;
     for (unsigned run = 1; run < n; run *= 2) {
-        // Two runs become one of which all are in the right half: the second is taken backwards.
+        // The second of two runs is traversed backwards, so that the comparisons separate the halves.
         for (unsigned pair = threadIdx.x; pair < size / 2; pair += blockDim.x) {
             const unsigned i = pair / run * 2 * run + pair % run;
             order_two(row, n, i, i ^ (2 * run - 1));
@@ -77,7 +79,7 @@ __device__ __forceinline__ void sort_row_together(unsigned* row, unsigned n) {
     }
 }
 
-// Sorts the rows of a block, of which each of its threads has one. All of them call it.
+// Sorts the rows of a block, one of each thread. All threads call it.
 __device__ __forceinline__ void sort_rows(unsigned* row, unsigned n) {
     __shared__ unsigned next;
     __shared__ unsigned* shared_row;
@@ -99,7 +101,7 @@ __device__ __forceinline__ void sort_rows(unsigned* row, unsigned n) {
     }
 }
 
-// A row that is written. If it has no room for all, it keeps the least.
+// A row that is being written. If it is too short for all elements, it keeps the least.
 struct List {
     unsigned* elements;
     unsigned room, length;

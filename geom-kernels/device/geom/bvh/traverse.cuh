@@ -1,13 +1,12 @@
-// How threads go through a hierarchy of boxes.
+// Traversal of a hierarchy of boxes by a thread.
 //
-// A thread has a stack of 64 entries in its local memory (512 bytes), and nothing in shared memory: any
-// number of traversals can be under way in a kernel. A tree that is too deep for it is gone through without
-// a stack, from parent to parent: nothing is lost. A program that defines GEOM_BVH_STACK has stacks of as
-// many entries.
+// A thread has a stack of 64 entries in its local memory (512 bytes), and nothing in shared memory: a kernel may have
+// any number of traversals at a time. A tree that is too deep for the stack is traversed from parent to parent:
+// nothing is lost. A program that defines GEOM_BVH_STACK has stacks of that many entries.
 //
-// Lanes of a warp that are at nodes and lanes that are at leaves wait for each other. A query may ask for a
-// vote: then a lane keeps a leaf until most of the others have one too. The vote is among the lanes that
-// happen to be together. It changes when a leaf is visited, never the result.
+// Lanes of a warp at nodes and lanes at leaves wait for each other. A query may use a vote: then a lane keeps a leaf
+// until most of the others have one too. The vote is among the lanes that happen to be converged. It changes when a
+// leaf is visited, never the result.
 #pragma once
 
 #include <geom/bvh/types.cuh>
@@ -16,13 +15,13 @@
 namespace geom {
 namespace bvh {
 
-// The key of a child for queries: less is nearer. The lowest two bits are the child's number, so that keys can be
-// sorted with it; to cut them off rounds down.
+// The key of a child for queries: a smaller key is nearer. The lowest two bits are the child's number, so that keys
+// can be sorted with it; replacing them rounds down.
 constexpr unsigned rejected = 0xfffffffcu;
 __device__ __forceinline__ unsigned make_key(float distance, unsigned child) {
     return (__float_as_uint(distance) & ~3u) | child;
 }
-// The greatest key of what is not farther than this.
+// The greatest key of a child within this distance.
 __device__ __forceinline__ unsigned key_limit(float distance) { return __float_as_uint(distance) | 3u; }
 
 // A bound of the distance from q to any corner, rounded up.
@@ -113,8 +112,8 @@ __device__ __noinline__ bool walk(const BvhNode* nodes, unsigned child, Query& q
 constexpr unsigned stack_room = GEOM_BVH_STACK;
 static_assert(stack_room >= 3, "the children of a node but the first are put there");
 
-// Where a traversal stands. The stack is an array apart: members of a structure with an array that is indexed at run
-// time would lie in memory with it.
+// The state of a traversal. The stack is a separate array: the compiler would keep all members of a structure in
+// memory with an array that is indexed at run time.
 struct State {
     unsigned size = 0;
     bool stopped = false, lost = false;
@@ -128,8 +127,8 @@ __device__ __forceinline__ unsigned pop(const uint2* stack, State& state, unsign
     return no_index;
 }
 
-// Goes through a part of the tree for which the stack is too small. By a copy, so that the query itself can
-// stay in registers.
+// Traverses a part of the tree for which the stack is too small, with a copy of the query, so that the query itself
+// can stay in registers.
 template <class Query>
 __device__ __forceinline__ bool walk_copy(const BvhNode* nodes, unsigned child, Query& query) {
     Query copy = query;
@@ -138,7 +137,7 @@ __device__ __forceinline__ bool walk_copy(const BvhNode* nodes, unsigned child, 
     return stopped;
 }
 
-// Visits a node: pushes its children but the nearest, and returns that; without children it pops the stack.
+// Visits a node: pushes all children except the nearest, and returns that; without children it pops the stack.
 template <class Query>
 __device__ __forceinline__ unsigned
 visit(const BvhNode* nodes, unsigned number, uint2* stack, State& state, Query& query) {
@@ -162,7 +161,7 @@ visit(const BvhNode* nodes, unsigned number, uint2* stack, State& state, Query& 
 
 template <class Query>
 __device__ __forceinline__ void traverse_voting(const BvhNode* nodes, uint2* stack, State& state, Query& query) {
-    // The node or leaf that is next, and the leaf that waits.
+    // `next` is the next node or leaf, and `waiting` the leaf that waits for the vote.
     unsigned next = 0, waiting = no_index;
     while (!state.stopped) {
         if (waiting == no_index && next != no_index && is_leaf(next)) {
@@ -199,13 +198,13 @@ __device__ __forceinline__ void traverse_at_once(const BvhNode* nodes, uint2* st
     }
 }
 
-// Where a traversal stands that goes through a part of the tree without the stack: all that is below `top`,
-// and next is the child `slot` of `node`.
+// The state of a traversal without the stack: it covers all nodes below `top`, and continues with child `slot` of
+// `node`.
 struct Climb {
     unsigned top = no_index, node = 0, slot = 0;
 };
 
-// The next child that is wanted; `no_index` if there is none.
+// The next child within the limit; `no_index` if there is none.
 template <class Query>
 __device__ __forceinline__ unsigned climb(const BvhNode* nodes, Climb& at, const Query& query) {
     for (;;) {
@@ -231,7 +230,7 @@ __device__ __forceinline__ unsigned climb(const BvhNode* nodes, Climb& at, const
     }
 }
 
-// Visits everything once, without a function call: the memory that a query refers to can stay in registers.
+// Visits each item once, without a function call: memory that a query refers to can stay in registers.
 template <class Query>
 __device__ __forceinline__ bool traverse_once(const BvhNode* nodes, uint2* stack, State& state, Query& query) {
     Climb at;
@@ -255,7 +254,7 @@ __device__ __forceinline__ bool traverse_once(const BvhNode* nodes, uint2* stack
     return false;
 }
 
-// Whether the query stopped by itself.
+// Returns whether the query stopped by itself.
 template <class Query>
 __device__ __forceinline__ bool traverse(const Bvh& bvh, Query& query) {
     uint2 stack[stack_room];

@@ -1,5 +1,4 @@
-// The types of a hierarchy of boxes, as they lie in device memory. The other side of these layouts is
-// src/bvh/layout.rs.
+// The types of a hierarchy of boxes in device memory. The Rust side of these layouts is src/bvh/layout.rs.
 #pragma once
 
 #include <geom/math/box.cuh>
@@ -7,27 +6,26 @@
 
 namespace geom {
 
-// No node, no item, no face.
+// The index of no node, item or face.
 constexpr unsigned no_index = 0xffffffffu;
 
-// A node with up to four children: their boxes, axis by axis, and what they are. 128 bytes: one line of
-// the cache.
+// A node with up to four children: their boxes, axis by axis, and their words. It has 128 bytes: one cache line.
 //
-// A child is a node (its index), a leaf, or nothing (`no_index`, with the box that is empty). A leaf has
-// bit 31 set, the number of its items less one in bits 28 to 30, and in the bits below the place of the
-// first of them in the order of leaves. So a leaf has at most 8 items, of which there are at most 2^28 - 1.
+// A child is a node (its index), a leaf, or absent (`no_index`, with the empty box). A leaf has bit 31 set, the
+// number of its items less one in bits 28 to 30, and in the bits below the place of the first of them in the order of
+// leaves. So a leaf has at most 8 items, and there are at most 2^28 - 1 items.
 struct alignas(128) BvhNode {
     float lower[3][4], upper[3][4];
     unsigned child[4];
-    // The parent's index times 4, plus which of its children this is; `no_index` for the root.
+    // The parent's index times 4, plus the index of this child in it; `no_index` for the root.
     unsigned parent;
-    // How many of the children are nodes.
+    // The number of children that are nodes.
     unsigned inner;
-    // The items below this node are `count` from the place `first` on.
+    // The items below this node are `count` items from place `first` on.
     unsigned first, count;
 };
 
-// Leaves.
+// The encoding of leaves.
 constexpr unsigned leaf_bit = 0x80000000u;
 __device__ __forceinline__ bool is_leaf(unsigned child) { return (child & leaf_bit) != 0; }
 __device__ __forceinline__ unsigned leaf_first(unsigned leaf) { return leaf & 0x0fffffffu; }
@@ -38,17 +36,17 @@ __device__ __forceinline__ unsigned make_leaf(unsigned first, unsigned count) {
 
 // Written by the build, read by every query.
 struct BvhHeader {
-    // The box of all items; empty without any.
+    // The box of all items; empty without items.
     aabb<float> bounds;
-    // Nodes in use: one at least, the root, which is node 0.
+    // The number of nodes, at least one: the root, which is node 0.
     unsigned nodes;
-    // Items in the tree, and those that are not because their box is empty or not finite.
+    // Items in the tree, and items that are skipped because their box is empty or not finite.
     unsigned items, skipped;
-    // The most nodes on a way from the root to a leaf.
+    // The largest number of nodes on a path from the root to a leaf.
     unsigned depth;
 };
 
-// A hierarchy as a kernel is given it. All of it is read only while the kernel runs.
+// A hierarchy as a kernel argument. All of it is read only while the kernel runs.
 struct Bvh {
     const BvhHeader* header;
     const BvhNode* nodes;
@@ -56,7 +54,7 @@ struct Bvh {
     const unsigned* items;
     // The box of each item, in the order of leaves; null in meshes, which have triangles.
     const aabb<float>* boxes;
-    // How many boxes it was built from, those that were skipped included.
+    // The number of boxes that it was built from, including skipped ones.
     unsigned length;
     unsigned unused;
 };

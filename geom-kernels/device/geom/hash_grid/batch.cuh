@@ -6,20 +6,20 @@
 namespace geom {
 namespace grid {
 
-// Queries: a grid's own points or others in its order, or an array of points as it is.
+// Queries: a grid's own points or others in its order, or an array of points in its order.
 template <class T> struct Queries {
-    // In cell order, or null; then those below.
+    // The queries in cell order, or null; then those in `data`.
     const GridPoint<T>* ordered;
     // Coordinate c of point i at data[i * stride + c * component].
     const T* data;
     unsigned long long stride, component;
-    // The radius of each query by its index, or null: then `radius`.
+    // The radius of each query by its index; null if all have `radius`.
     const T* radii;
-    // The group of each query, or null: then 0.
+    // The group of each query; null if all have group 0.
     const unsigned* groups;
     T radius;
     unsigned length;
-    // Whether `groups` goes by the place in `ordered`, and not by the index.
+    // Whether `groups` is indexed by the place in `ordered`, instead of the query's index.
     unsigned groups_in_order;
 };
 
@@ -27,8 +27,8 @@ template <class T> struct OneQuery {
     vec3<T> x;
     T radius;
     unsigned index, group;
-    // Whether there is such a query. The contents of a grid may come from another build than the host's last, if a
-    // graph builds it: with more points, or none so far.
+    // Whether the query exists. A grid's contents may come from another build than the host's last, if a graph builds
+    // it: with more points, or none yet.
     bool valid;
 
     __device__ __forceinline__
@@ -58,7 +58,7 @@ template <class T> struct OneQuery {
 // The pairs that count, where queries are the grid's own points.
 enum Pairs : unsigned {
     all_pairs = 0,
-    // Not a point with itself.
+    // All pairs except of a point with itself.
     other_points = 1,
     // Each pair once: i < j.
     half_pairs = 2,
@@ -85,7 +85,7 @@ count_neighbors(const HashGrid<T>& grid, const Queries<T>& queries, unsigned pai
     counts_out[query.index] = count;
 }
 
-// Writes the neighbours of query i from offsets[i] on, as far as `capacity` goes.
+// Writes the neighbours of query i from offsets[i] on, up to `capacity`.
 template <class T>
 __device__ __forceinline__ void list_neighbors(
     const HashGrid<T>& grid, const Queries<T>& queries, unsigned pairs,
@@ -108,8 +108,7 @@ __device__ __forceinline__ void list_neighbors(
     );
 }
 
-// Writes k indices and squared distances for each query, nearest first; what is missing is no_point and
-// infinity.
+// Writes k indices and squared distances for each query, nearest first; missing ones are no_point and infinity.
 template <unsigned K, class T>
 __device__ __forceinline__ void nearest_points(
     const HashGrid<T>& grid, const Queries<T>& queries, unsigned pairs, unsigned k,

@@ -1,5 +1,5 @@
-// Building a hash grid: its frame (where cells lie), a key for each point, and, once the points are
-// sorted by key, their copy in that order and the table of cells or rows.
+// Builds a hash grid: its frame (the layout of cells), a key for each point, and, once the points are sorted by key,
+// their copy in that order and the table of cells or rows.
 #pragma once
 
 #include <geom/hash_grid/cells.cuh>
@@ -22,8 +22,8 @@ template <class T> struct Points {
     __device__ __forceinline__ unsigned group(unsigned i) const { return groups ? __ldg(groups + i) : 0; }
 };
 
-// Points that follow each other from a multiple of 16 bytes on are read four at a time, by whole words of
-// 16 bytes.
+// Whether the points are contiguous from a multiple of 16 bytes on: then they are read four at a time, in words of 16
+// bytes.
 template <class T> __device__ __forceinline__ bool in_fours(const Points<T>& points) {
     return points.stride == 3 && points.component == 1 &&
            reinterpret_cast<unsigned long long>(points.data) % 16 == 0;
@@ -46,7 +46,7 @@ __device__ __forceinline__ void load_four(const double* data, vec3<double> (&p)[
     }
 }
 
-// A finite number as a word that compares as the numbers do.
+// A finite number as a word that compares like it.
 __device__ __forceinline__ unsigned long long ordered(double v) {
     unsigned long long bits = __double_as_longlong(v);
     return bits >> 63 ? ~bits : bits | 1ull << 63;
@@ -55,8 +55,8 @@ __device__ __forceinline__ double unordered(unsigned long long word) {
     return __longlong_as_double(word >> 63 ? word & ~(1ull << 63) : ~word);
 }
 
-// Lowers each of 6 words to: the least coordinate, and the complement of the greatest, in x, y and z. To
-// be called by whole blocks of at most 1024 threads.
+// Lowers each of 6 words to the least coordinate, and the complement of the greatest, in x, y and z. By whole blocks
+// of at most 1024 threads.
 template <class T>
 __device__ void bound_points(const Points<T>& points, unsigned groups, unsigned long long* bounds) {
     constexpr unsigned long long none = ~0ull;
@@ -90,12 +90,12 @@ __device__ void bound_points(const Points<T>& points, unsigned groups, unsigned 
         atomicMin(bounds + threadIdx.x, block[threadIdx.x]);
 }
 
-// The data from which a frame is chosen.
+// The input for choosing a frame.
 struct FrameRequest {
-    // The most cells that the table has room for.
+    // The capacity of the table in cells.
     unsigned cells_capacity;
     unsigned groups;
-    // Cells of a dense grid are this many times shorter in x: runs end nearer to the sphere.
+    // Cells of a dense grid are this many times shorter in x, so that runs end nearer to the sphere.
     unsigned x_split;
     unsigned unused;
 };
@@ -104,7 +104,7 @@ __device__ __forceinline__ unsigned bits_for(long long count) {
     return count <= 1 ? 0 : 64 - __clzll(count - 1);
 }
 
-// The number of cells of this size in an extent; large ones are only compared.
+// The number of cells of this size in an extent; large numbers are only compared.
 __device__ __forceinline__ double cells_in(double extent, double size) {
     return exact::less(0.0, extent) ? exact::add(exact::floor(exact::div(extent, size)), 1.0) : 1.0;
 }
@@ -124,7 +124,7 @@ __device__ void choose_frame(
     for (int axis = 0; axis < 3; ++axis) {
         low[axis] = empty ? 0.0 : unordered(bounds[axis]);
         double high = empty ? 0.0 : unordered(~bounds[3 + axis]);
-        // Rounded down, so that it is finite.
+        // The extent is rounded down, so that it is finite.
         extent[axis] = exact::sub_down(high, low[axis]);
         widest = exact::max(widest, extent[axis]);
     }
@@ -135,7 +135,7 @@ __device__ void choose_frame(
         dense = exact::mul(dense, cells_in(extent[axis], sizes[axis]));
     bool is_dense = exact::less_equal(dense, static_cast<double>(request.cells_capacity));
     if (!is_dense) {
-        // So that cells can be numbered; whatever is nearer together than this shares one.
+        // The size has a minimum, so that cells can be numbered; points that are closer share one.
         size = exact::max(size, exact::mul(widest, 8.8817841970012523e-16)); // 2^-50
         sizes[0] = sizes[1] = sizes[2] = size;
     }
@@ -150,7 +150,7 @@ __device__ void choose_frame(
         header.origin[axis] = to<T>(low[axis]);
         header.inverse[axis] = to<T>(header.row_inverse[axis]);
         header.size[axis] = to<T>(sizes[axis]);
-        // See Gap::squared: the rounding of a cell's edges is at most half of this.
+        // The rounding of a cell's edges is at most half of this: see Gap::squared.
         double unit = sizeof(T) == 4 ? 9.5367431640625e-7 : 1.7763568394002505e-15; // 2^-20, 2^-49
         header.margin[axis] = to<T>(exact::mul(exact::add(extent[axis], sizes[axis]), unit));
         header.period[axis] = header.inverse_period[axis] = T(0);
@@ -185,7 +185,7 @@ point_key(const GridHeader<T>& header, const vec3<T>& p, unsigned group) {
     return row_key(header, p, group);
 }
 
-// The copy of point i, as the grid keeps it.
+// The copy of point i in the grid.
 template <class T>
 __device__ __forceinline__ GridPoint<T>
 kept_point(const GridHeader<T>& header, const Points<T>& points, unsigned i, bool left_out) {
@@ -202,7 +202,7 @@ kept_point(const GridHeader<T>& header, const Points<T>& points, unsigned i, boo
     return kept;
 }
 
-// Writes how many of the sorted points are in the grid: at the one slot where that is seen.
+// Writes the number of sorted points in the grid, in the thread of the last one.
 template <class T>
 __device__ __forceinline__ void
 count_points(GridHeader<T>& header, unsigned slot, unsigned length, bool in, bool next_in) {
@@ -212,9 +212,8 @@ count_points(GridHeader<T>& header, unsigned slot, unsigned length, bool in, boo
     }
 }
 
-// Dense: `starts[c] = slot` for each cell c from `begin` to before `end`, by a whole block of at most 256
-// threads together; they are equal where a thread has nothing to write. Long stretches of empty
-// cells are written by all threads.
+// Dense: sets `starts[c] = slot` for each cell c in [begin, end), by a whole block of at most 256 threads; begin
+// equals end in a thread that has nothing to write. All threads together write long ranges of empty cells.
 __device__ __forceinline__ void
 fill_starts(unsigned* starts, unsigned begin, unsigned end, unsigned slot) {
     constexpr unsigned alone = 16;
@@ -236,11 +235,11 @@ fill_starts(unsigned* starts, unsigned begin, unsigned end, unsigned slot) {
         for (unsigned cell = range_begin[range] + threadIdx.x; cell < range_end[range];
              cell += blockDim.x)
             starts[cell] = range_slot[range];
-    // The ranges are read: the next call may clear them.
+    // The barrier protects the ranges: the next call may clear them.
     __syncthreads();
 }
 
-// Rows: enters the first point of a row into the hash table.
+// Rows: inserts the first point of a row into the hash table.
 __device__ __forceinline__ void
 enter_row(unsigned* table, unsigned mask, unsigned long long name, unsigned slot) {
     for (unsigned place = first_slot(name, mask);; ++place)

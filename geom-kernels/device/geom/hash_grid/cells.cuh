@@ -1,8 +1,8 @@
 // The cells of points.
 //
-// Every query is right because a cell's number never falls when a coordinate grows: each step from coordinate to number
-// (subtract, multiply, round down, clamp) is monotonic, also as rounded. So all points between two coordinates are in
-// the cells between theirs, however far away they are.
+// Every query is right because a cell's number never decreases when a coordinate grows: each step from coordinate to
+// number (subtract, multiply, round down, clamp) is monotonic, also with rounding. So all points between two
+// coordinates are in the cells between theirs, however far away they are.
 #pragma once
 
 #include <geom/hash_grid/types.cuh>
@@ -54,7 +54,7 @@ __device__ __forceinline__ T wrapped(T x, T origin, T period, T inverse_period) 
         return x;
     T boxes = exact::floor(exact::mul(exact::sub(x, origin), inverse_period));
     T image = exact::sub(x, exact::mul(period, boxes));
-    // Rounded out of the box by less than the rounding of x itself.
+    // The image is outside the box by less than the rounding of x itself, and is clamped.
     return exact::min(exact::max(image, origin), exact::add(origin, period));
 }
 
@@ -77,7 +77,7 @@ __device__ __forceinline__ int dense_cell(const GridHeader<T>& header, int axis,
     return clamp(exact::floor_to_int(at), 0, static_cast<int>(load_unchanged(&header.cells[axis])) - 1);
 }
 
-// Dense: the cell's number, x fastest. `p` is finite, and wrapped.
+// Dense: the cell's number, x fastest. `p` is finite, and wrapped into the box.
 template <class T>
 __device__ __forceinline__ unsigned
 dense_key(const GridHeader<T>& header, const vec3<T>& p, unsigned group) {
@@ -99,8 +99,7 @@ __device__ __forceinline__ long long row_cell_of(const GridHeader<T>& header, in
     return row_cell(header, axis, exact::sub(exact::widen(p), load_unchanged(&header.row_origin[axis])));
 }
 
-// The bits of x that are part of a key where rows are hashed: a row is cut into pieces of as many
-// cells.
+// The bits of x that are part of a key if rows are hashed: a row is divided into pieces of that many cells.
 constexpr unsigned hashed_x_bits = 20;
 
 // A bijection of 64-bit words whose every bit depends on all bits: the finalizer of MurmurHash3.
@@ -120,7 +119,7 @@ struct Row {
     }
 };
 
-// The upper part of the keys of a row's points: the row's name, or its hash.
+// The upper part of the keys of a row's points: the row's coordinates, or their hash.
 template <class T>
 __device__ __forceinline__ unsigned long long row_name(const GridHeader<T>& header, const Row& row) {
     if (load_unchanged(&header.mode) == grid_hashed) {
@@ -153,7 +152,7 @@ row_key(const GridHeader<T>& header, const vec3<T>& p, unsigned group) {
     return row_name(header, row_of(header, p, group)) << load_unchanged(&header.bits[0]) | low;
 }
 
-// Where the search for a row in the hash table begins.
+// The first slot of the search for a row in the hash table.
 __device__ __forceinline__ unsigned first_slot(unsigned long long name, unsigned mask) {
     return static_cast<unsigned>(mixed(name)) & mask;
 }

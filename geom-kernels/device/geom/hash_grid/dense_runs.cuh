@@ -1,8 +1,8 @@
 // Dense grids: the runs of points, in cell order, that can hold a neighbour.
 //
-// Cells that follow each other in x lie together, so each row of cells (y, z) is one run. Rows whose
-// nearest edge is too far are skipped, and of the others only the cells in reach at that distance are
-// visited. All bounds are rounded outwards: skipped cells are certain to be out of reach.
+// Cells that are adjacent in x are contiguous, so each row of cells (y, z) is one run. Rows whose nearest edge is too
+// far are skipped, and in the others only cells in reach at that distance are visited. All bounds are rounded
+// outwards: skipped cells are certainly out of reach.
 #pragma once
 
 #include <geom/hash_grid/cells.cuh>
@@ -17,14 +17,14 @@ __device__ __forceinline__ int wrap_cell(int c, int cells) {
 // The image of the box that a cell is in.
 __device__ __forceinline__ int image_of(int c, int cells) { return c < 0 ? -1 : c >= cells; }
 
-// The cells in reach in one direction.
+// The cells in reach along one axis.
 template <class T, bool Periodic> struct Span {
     // Bounds of the coordinate of the query relative to the grid's origin.
     T low, high, inverse;
     int cells;
-    // In a periodic direction they may lie beyond the box, by less than its extent.
+    // In a periodic direction they may exceed the box, by less than its extent.
     int first, last;
-    // Periodic, and all cells are in reach.
+    // Whether the direction is periodic and all cells are in reach.
     bool whole;
 
     __device__ __forceinline__ Span(const GridHeader<T>& header, int axis, T x, T reach) {
@@ -33,7 +33,7 @@ template <class T, bool Periodic> struct Span {
         cells = static_cast<int>(__ldg(&header.cells[axis]));
         low = exact::sub_down(x, origin);
         high = exact::sub_up(x, origin);
-        // Images are a period apart only up to rounding.
+        // Images are a period apart only up to rounding, so their cells are rounded outwards.
         bool repeats = Periodic && (__ldg(&header.periodic) & (1u << axis));
         if (repeats) {
             T margin = __ldg(&header.margin[axis]);
@@ -42,13 +42,13 @@ template <class T, bool Periodic> struct Span {
         }
         whole = within(reach, repeats, first, last);
         if (Periodic && whole) {
-            // Each cell once, whichever image is near: none is known to be far.
+            // Each cell is visited once, whichever image is near, so no cell is known to be far.
             low = -Limits<T>::infinity();
             high = Limits<T>::infinity();
         }
     }
 
-    // The cells within `distance`, each of them once; whether all are, because space repeats itself.
+    // Writes the cells within `distance`, each of them once. Returns whether these are all cells of a periodic axis.
     __device__ __forceinline__ bool within(T distance, bool repeats, int& begin, int& end) const {
         begin = cell(exact::sub_down(low, distance));
         end = cell(exact::add_up(high, distance));
@@ -68,7 +68,7 @@ template <class T, bool Periodic> struct Span {
     }
 };
 
-// How far at least the query is from cells, in one direction.
+// A lower bound of the distance between the query and cells, along one axis.
 template <class T> struct Gap {
     T size, below, above;
 
@@ -76,7 +76,7 @@ template <class T> struct Gap {
     __device__ __forceinline__ Gap(const GridHeader<T>& header, int axis, const Span<T, Periodic>& span) {
         T margin = __ldg(&header.margin[axis]);
         size = __ldg(&header.size[axis]);
-        // Cells at the border hold what lies beyond it: a query there is as if at the border.
+        // A cell at the border also holds points beyond it, so it is unbounded on that side.
         T low = span.low, high = span.high;
         if (!(Periodic && (__ldg(&header.periodic) & (1u << axis)))) {
             low = exact::min(low, exact::mul_down(static_cast<T>(span.cells), size));
@@ -86,7 +86,7 @@ template <class T> struct Gap {
         above = exact::add_up(high, margin);
     }
 
-    // The square of a distance that no point of cell `c` is nearer than.
+    // A lower bound of the squared distance to points of cell `c`.
     __device__ __forceinline__ T squared(int c) const {
         T at = static_cast<T>(c);
         T gap = exact::max(
@@ -111,8 +111,8 @@ public:
         cy_ = y_.last + 1;
     }
 
-    // The next run [begin, end) of slots, which may be empty; false if there is none. One row for each
-    // call, whatever is in it, so that threads that work side by side stay in the same row.
+    // Writes the next run [begin, end) of slots, which may be empty; returns false if there is none. Each call
+    // handles one row, whatever is in it, so that neighbouring threads stay in the same row.
     __device__ __forceinline__ bool next(unsigned& begin, unsigned& end) {
         begin = end = 0;
         if (Periodic && take_rest(begin, end))
@@ -141,11 +141,11 @@ public:
     // Every slot of a dense run is a candidate.
     __device__ __forceinline__ bool owns(unsigned, const GridPoint<T>&) const { return true; }
 
-    // Whether the runs lie in images of the box that are known: the same for all points of a run.
+    // Whether the image of the box that a run lies in is known: it is the same for all points of the run.
     __device__ __forceinline__ bool images_known() const {
         return !x_.whole && !y_.whole && !z_.whole && !whole_row_;
     }
-    // In which image of the box the points of the last run are near.
+    // The image of the box in which the points of the last run are near.
     __device__ __forceinline__ int image(int axis) const {
         return axis == 0 ? image_x_ : axis == 1 ? image_y_ : image_z_;
     }

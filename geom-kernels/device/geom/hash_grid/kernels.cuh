@@ -1,5 +1,5 @@
 // The kernels of hash grids, and macros that define them for one type of coordinates. Launches are one-dimensional;
-// kernels that build have blocks of 256 threads.
+// the kernels of builds have blocks of 256 threads.
 #pragma once
 
 #include <geom/hash_grid/batch.cuh>
@@ -22,7 +22,7 @@ __device__ __forceinline__ void keep(
         groups[slot] = in ? points.group(index) : no_point;
 }
 
-// The part of the table of cells that a block's slots decide.
+// Writes the part of the table of cells that a block's slots determine.
 template <class T, class Key>
 __device__ __forceinline__ void
 finish_dense(const GridHeader<T>& header, const Key* keys, unsigned length, unsigned* starts) {
@@ -33,7 +33,7 @@ finish_dense(const GridHeader<T>& header, const Key* keys, unsigned length, unsi
         end = static_cast<unsigned>(keys[slot]) + 1;
     }
     fill_starts(starts, begin, end, slot);
-    // After the last point.
+    // The last block also writes the cells after the last point.
     if (blockIdx.x == gridDim.x - 1) {
         bool last = slot + 1 == length;
         unsigned rest = last ? static_cast<unsigned>(keys[slot]) + 1 : total + 1;
@@ -51,8 +51,8 @@ __device__ __forceinline__ void store_four(unsigned long long* keys, const unsig
     reinterpret_cast<ulonglong2*>(keys)[1] = b;
 }
 
-// Writes the keys of points, to a multiple of 16 bytes, and counts their digits, so that the sort need not
-// read them for that. Any number of blocks.
+// Writes the keys of points, up to a multiple of 16 bytes, and counts their digits, so that the sort need not read
+// them for that. Any number of blocks.
 template <class T, int PASSES, class Key>
 __device__ __forceinline__ void make_keys(
     const GridHeader<T>& header, const Points<T>& points, Key* keys, const sort::Digits& digits,
@@ -62,8 +62,8 @@ __device__ __forceinline__ void make_keys(
     counts.clear();
     const unsigned n = points.length;
     const bool fours = in_fours(points);
-    // Four points for each thread: neighbours, or as far apart as lets threads read neighbours. Places
-    // beyond the last point stay below 2^32.
+    // Each thread has four points: neighbours, or so far apart that neighbouring threads read neighbouring points.
+    // Indices beyond the last point stay below 2^32.
     const unsigned gap = fours ? 1 : blockDim.x;
     for (unsigned block = blockIdx.x * blockDim.x * 4; block < n; block += gridDim.x * blockDim.x * 4) {
         const unsigned first = block + (fours ? 4 * threadIdx.x : threadIdx.x);
@@ -119,8 +119,8 @@ __device__ __forceinline__ void bounded_finish(
     finish_dense(*header, keys, points.length, starts);
 }
 
-// Other grids: the device chooses the frame, and keys have 64 bits. The device also knows which of two buffers has the
-// sorted pairs.
+// Other grids: the device chooses the frame, and keys have 64 bits. Only the device knows which of two buffers has
+// the sorted pairs.
 template <class T>
 __device__ __forceinline__ void clear_table(const GridHeader<T>& header, unsigned* table, unsigned mask) {
     if (header.mode != grid_dense && thread() <= mask)
@@ -148,7 +148,7 @@ __device__ __forceinline__ void any_finish(
             unsigned bits = header->bits[0];
             if (in && (slot == 0 || keys[slot - 1] >> bits != key >> bits))
                 enter_row(table, mask, key >> bits, slot);
-            // Queries look into the first buffer.
+            // Queries read the first buffer, so the keys are copied there.
             if (second)
                 first_keys[slot] = key;
         }
@@ -178,7 +178,7 @@ __device__ __forceinline__ void order_queries(
 } // namespace grid
 } // namespace geom
 
-// Building a grid with bounds.
+// The kernels that build a grid with bounds.
 #define GEOM_HASH_GRID_BUILD(T, suffix)                                                             \
     extern "C" __global__ void hash_grid_bounded_keys_##suffix(                                    \
         geom::GridHeader<T> frame, geom::GridHeader<T>* header, geom::grid::Points<T> points, unsigned* keys, \
@@ -193,7 +193,7 @@ __device__ __forceinline__ void order_queries(
         geom::grid::bounded_finish(header, points, keys, indices, kept, groups, starts);           \
     }
 
-// Building one without, and keys of queries of it.
+// The kernels that build a grid without bounds, and write the keys of its queries.
 #define GEOM_HASH_GRID_UNBOUNDED(T, suffix)                                                         \
     extern "C" __global__ void __launch_bounds__(256) hash_grid_bounds_##suffix(                   \
         geom::grid::Points<T> points, unsigned groups, unsigned long long* bounds                  \
@@ -229,7 +229,7 @@ __device__ __forceinline__ void order_queries(
         );                                                                                         \
     }
 
-// Sorting queries, of which a grid with bounds makes short keys.
+// The kernels that sort queries, whose keys are short for a grid with bounds.
 #define GEOM_HASH_GRID_ORDER(T, suffix)                                                             \
     extern "C" __global__ void hash_grid_short_keys_##suffix(                                      \
         const geom::GridHeader<T>* header, geom::grid::Points<T> points, unsigned* keys, geom::sort::Digits digits, \
@@ -244,7 +244,7 @@ __device__ __forceinline__ void order_queries(
         geom::grid::order_queries(points, which, first, second, out);                              \
     }
 
-// Counts and lists of neighbours.
+// The kernels for counts and lists of neighbours.
 #define GEOM_HASH_GRID_QUERY(T, suffix)                                                             \
     extern "C" __global__ void hash_grid_count_##suffix(                                           \
         geom::HashGrid<T> grid, geom::grid::Queries<T> queries, unsigned pairs, unsigned* counts   \
@@ -258,7 +258,7 @@ __device__ __forceinline__ void order_queries(
         geom::grid::list_neighbors(grid, queries, pairs, offsets, indices, capacity);              \
     }
 
-// The nearest points, up to `most` of them.
+// The kernel for the nearest points, up to `most` of them.
 #define GEOM_HASH_GRID_NEAREST(T, suffix, most)                                                    \
     extern "C" __global__ void hash_grid_nearest_##most##_##suffix(                                \
         geom::HashGrid<T> grid, geom::grid::Queries<T> queries, unsigned pairs, unsigned k, unsigned* indices, \

@@ -5,13 +5,13 @@
 
 namespace geom {
 
-// Up to K points, nearest first; of equally near ones the one with the smaller index.
+// Up to K points, nearest first; among equally near ones the one with the smaller index first.
 template <class T, unsigned K> struct Nearest {
     unsigned count;
     unsigned index[K];
     T distance_squared[K];
 
-    // Takes a point in if it is among the `k` nearest so far.
+    // Inserts a point if it is among the `k` nearest so far.
     __device__ __forceinline__ void insert(unsigned k, unsigned i, T d2) {
         if (count == k && !before(i, d2, count - 1))
             return;
@@ -40,7 +40,7 @@ __device__ __forceinline__ void find_nearest(
 ) {
     k = k < K ? k : K;
     out.count = 0;
-    // Written so that a NaN ends here.
+    // The comparison is also false for a NaN.
     if (k == 0 || !exact::less_equal(T(0), most))
         return;
     T radius = __ldg(&grid.header->radius);
@@ -63,8 +63,8 @@ __device__ __forceinline__ void find_nearest(
     }
 }
 
-// Copies what was found, the squared distances as `squared(index, squared)` returns them. A search that fills another
-// array has no gradient.
+// Copies the results, with squared distances by `squared(index, squared)`. A search that fills another array has no
+// gradient.
 template <class T, unsigned K, class Squared>
 __device__ __forceinline__ void copy(const Nearest<T, K>& found, Nearest<T, K>& out, Squared squared) {
     out.count = found.count;
@@ -78,11 +78,11 @@ __device__ __forceinline__ void copy(const Nearest<T, K>& found, Nearest<T, K>& 
 
 } // namespace grid
 
-// The `k` (at most K) nearest points to `x` within `most`, which may be infinite; not the one with the
-// index `skip`.
+// The `k` (at most K) nearest points to `x` within `most`, which may be infinite, without the one with the index
+// `skip`.
 //
-// Searches spheres of doubling radius, from the radius that the grid was built for, until one contains k points; after
-// eight of them, all points within `most`.
+// Searches spheres of doubling radius, from the radius that the grid was built for, until one contains k points;
+// after eight spheres, all points within `most`.
 template <unsigned K, class T>
 __device__ __forceinline__ void nearest_neighbors(
     const HashGrid<T>& grid, const vec3<T>& x, unsigned k, T most, Nearest<T, K>& out,
@@ -97,8 +97,8 @@ __device__ __forceinline__ void nearest_neighbors(
 #endif
 }
 
-// The same with the array that the grid was built from, of which distances are: see `for_each_neighbor`. Their order is
-// that of the distances when the grid was built.
+// The same with the array that the grid was built from, for the distances: see `for_each_neighbor`. The order is by
+// distance at the time of the build.
 template <unsigned K, class T, class P>
 __device__ __forceinline__ void nearest_neighbors(
     const HashGrid<T>& grid, const P* points, const vec3<T>& x, unsigned k, T most, Nearest<T, K>& out,

@@ -1,14 +1,14 @@
 // Neighbours of a point within a radius.
 //
-// A point is a neighbour if d2 <= r * r, where d2 = fma(dz, dz, fma(dy, dy, dx * dx)) of the differences
-// of the coordinates, everything rounded to nearest, in T. The query point itself, if it is in the grid,
-// is a neighbour. The radius may be any, also larger than the radius that the grid was built for. Queries that are not
-// finite, radii that are negative or NaN, and groups that the grid does not have, have no neighbours; a radius whose
-// square is infinite has every point of the group.
+// A point is a neighbour if d2 <= r * r, where d2 = fma(dz, dz, fma(dy, dy, dx * dx)) of the differences of the
+// coordinates, everything rounded to nearest, in T. The query point itself, if it is in the grid, is a neighbour. The
+// radius may be larger than the one that the grid was built for. Queries that are not finite, radii that are negative
+// or NaN, and groups that the grid does not have, have no neighbours; a radius whose square is infinite has every
+// point of the group.
 //
-// Neighbours come in cell order: by rows of cells (z, then y), in a row by x, in a cell by index; where rows
-// are hashed and more of them are in reach than there are points, in the order of the hashes. It is the
-// same on every device. In a periodic box each point comes once, by its nearest image.
+// Neighbours come in cell order: by rows of cells (z, then y), in a row by x, in a cell by index. If rows are hashed
+// and more of them are in reach than there are points, they come in the order of the hashes. The order is the same on
+// every device. In a periodic box each point comes once, by its nearest image.
 #pragma once
 
 #include <geom/hash_grid/dense_runs.cuh>
@@ -17,7 +17,7 @@
 namespace geom {
 namespace grid {
 
-// A query, checked.
+// A checked query.
 template <class T> struct Query {
     vec3<T> p;
     T radius_squared, reach;
@@ -27,7 +27,7 @@ template <class T> struct Query {
         : p(x) {
         const GridHeader<T>& header = *grid.header;
         radius_squared = exact::mul(r, r);
-        // Rounding may bring a point in that is a little farther away.
+        // `reach` is rounded up: rounding may make a point a neighbour that is slightly farther away.
         reach = exact::add_up(exact::mul_up(r, Limits<T>::widened()), Limits<T>::tiny());
         if (!exact::is_finite(radius_squared))
             reach = Limits<T>::infinity();
@@ -39,11 +39,9 @@ template <class T> struct Query {
     }
 };
 
-// From what a difference of two points is measured.
-//
-// In a box without period: from nothing. In a periodic one, from the images that a run of points lies in;
-// or, where cells are visited once for all images, from the nearest one of each point. Both have the same
-// bits for neighbours, whose distance is less than half a period where the image is known.
+// The images from which differences of two points are measured. Without periods there are none. In a periodic box
+// they are the images of a run of points; or, if cells are visited once for all images, the nearest one of each
+// point. Both have the same bits for neighbours, whose distance is less than half a period if the image is known.
 template <class T> struct NoImages {
     __device__ __forceinline__ vec3<T> nearest(const vec3<T>& delta) const { return delta; }
 };
@@ -84,7 +82,7 @@ template <class T> __device__ __forceinline__ T squared(const vec3<T>& d) {
     return exact::fma(d.z, d.z, exact::fma(d.y, d.y, exact::mul(d.x, d.x)));
 }
 
-// The point of a slot, seen from `p`.
+// The point of a slot, relative to `p`.
 template <class T, class Images>
 __device__ __forceinline__ Neighbor<T>
 seen_from(const vec3<T>& p, const Images& images, unsigned slot, const GridPoint<T>& point) {
@@ -101,14 +99,14 @@ seen_from(const vec3<T>& p, const Images& images, unsigned slot, const GridPoint
     return n;
 }
 
-// Calls `visit(neighbor)` for the neighbours in a run until it returns true; whether it did.
+// Calls `visit(neighbor)` for the neighbours in a run until it returns true. Returns whether it did.
 template <unsigned at_once, class T, class Runs, class Images, class Visit>
 __device__ __forceinline__ bool visit_run(
     const HashGrid<T>& grid, const Query<T>& query, const Runs& runs, const Images& images,
     unsigned begin, unsigned end, Visit& visit
 ) {
-    // Several loads at once, those beyond the end of its last point again: runs are short, and a loop for
-    // what is left over would cost as much as the others.
+    // Several points are loaded at once, the last one again beyond the end: runs are short, and a loop for the
+    // remainder would cost as much as the others.
 #pragma unroll 1
     for (unsigned slot = begin; slot < end; slot += at_once) {
         GridPoint<T> points[at_once];
@@ -126,8 +124,8 @@ __device__ __forceinline__ bool visit_run(
     return false;
 }
 
-// How many points of a run are tested together: measured, bench/NOTES.md. An adjoint has the caller's code as often as
-// it occurs, and repeats it.
+// The number of points that are tested together: measured, bench/NOTES.md. An adjoint contains the caller's code that
+// many times, and repeats it.
 #ifdef GEOM_AD
 constexpr unsigned points_at_once = 1;
 #else
@@ -169,7 +167,7 @@ visit(const HashGrid<T>& grid, const vec3<T>& x, T radius, unsigned group, Visit
     return false;
 }
 
-// x as a constant where a program is read for its adjoint; else x.
+// x as a constant in the program that is differentiated; else x.
 template <class V>
 __device__ __forceinline__ V constant(const V& x) {
 #ifdef GEOM_AD
@@ -179,7 +177,7 @@ __device__ __forceinline__ V constant(const V& x) {
 #endif
 }
 
-// A neighbour as the grid's copy of the points has it: the copy has no gradient.
+// A neighbour from the grid's copy of the points, which has no gradient.
 template <class T>
 __device__ __forceinline__ Neighbor<T> copied(Neighbor<T> neighbor) {
 #ifdef GEOM_AD
@@ -197,7 +195,7 @@ __device__ __forceinline__ vec3<T> position_of(const P* points, unsigned i) {
     return vec3<T>(point.x, point.y, point.z);
 }
 
-// A position in the box. Its derivative is 1, also where rounding brings it to the border.
+// A position wrapped into the box. Its derivative is 1, also where rounding moves it to the border.
 template <class T>
 __device__ __forceinline__ vec3<T> wrapped_position(const GridHeader<T>& header, const vec3<T>& x) {
     if (__ldg(&header.periodic) == 0) return x;
@@ -209,7 +207,7 @@ __device__ __forceinline__ vec3<T> wrapped_position(const GridHeader<T>& header,
 #endif
 }
 
-// A query's point, and the array that the grid was built from: neighbours as they are there.
+// A query's point and the array that the grid was built from, from which neighbours are read.
 template <class T, class P> struct Moving {
     const GridHeader<T>& header;
     const P* points;
@@ -221,7 +219,7 @@ template <class T, class P> struct Moving {
     __device__ __forceinline__ Neighbor<T> neighbor(const Neighbor<T>& found) const {
         const vec3<T> at = wrapped_position(header, position_of<T>(points, found.index));
         const vec3<T> seen = constant(at);
-        // Where nothing is periodic, periods are 0, and do nothing.
+        // The periods are 0, and have no effect, along axes that are not periodic.
         Neighbor<T> n =
             seen_from(constant(p), NearestImages<T>{header}, found.slot, {seen.x, seen.y, seen.z, found.index});
 #ifdef GEOM_AD
@@ -250,7 +248,7 @@ for_each_neighbor(const HashGrid<T>& grid, const vec3<T>& x, T radius, Body body
     grid::visit(grid, grid::constant(x), grid::constant(radius), group, visit);
 }
 
-// Calls `body(neighbor)` for each point within `radius` of `x` until it returns true. Whether it did.
+// Calls `body(neighbor)` for each point within `radius` of `x` until it returns true. Returns whether it did.
 template <class T, class Body>
 __device__ __forceinline__ bool
 find_neighbor(const HashGrid<T>& grid, const vec3<T>& x, T radius, Body body, unsigned group = 0) {
@@ -263,11 +261,11 @@ find_neighbor(const HashGrid<T>& grid, const vec3<T>& x, T radius, Body body, un
 }
 
 // The same with the array that the grid was built from: `points[i]` has members x, y and z. A generated adjoint needs
-// it: then both the gradient of x and that of `points` are complete. Without the array, what a neighbour's position,
-// delta and distance are used for can't be differentiated.
+// it for complete gradients of x and of `points`. Without the array, values that depend on a neighbour's position,
+// delta or distance can't be differentiated.
 //
-// The grid decides which points are visited, by where they were when it was built. A neighbour's position, delta and
-// distance are those of the array: the same bits, as long as the array is as it was.
+// The grid decides which points are visited, by their positions when it was built. A neighbour's position, delta and
+// distance are those of the array: the same bits, as long as the array is unchanged.
 template <class T, class P, class Body>
 __device__ __forceinline__ void for_each_neighbor(const HashGrid<T>& grid, const P* points, const vec3<T>& x,
                                                   T radius, Body body, unsigned group = 0) {
@@ -286,7 +284,7 @@ __device__ __forceinline__ bool find_neighbor(const HashGrid<T>& grid, const P* 
     return grid::visit(grid, grid::constant(x), grid::constant(radius), group, visit);
 }
 
-// The i-th point in cell order as it is in the array that the grid was built from, in a periodic box wrapped into that.
+// The i-th point in cell order, from the array that the grid was built from, wrapped into a periodic box.
 template <class T, class P>
 __device__ __forceinline__ GridPoint<T> point_at(const HashGrid<T>& grid, const P* points, unsigned slot) {
     GridPoint<T> point = load_point(grid.points, slot);
@@ -302,7 +300,7 @@ any_neighbor(const HashGrid<T>& grid, const vec3<T>& x, T radius, unsigned group
     return find_neighbor(grid, x, radius, [](const Neighbor<T>&) { return true; }, group);
 }
 
-// The neighbours one by one, where a loop with a body of its own does not suit:
+// Iterates over the neighbours, where a lambda does not fit:
 //
 //     geom::NeighborIterator<float> it(grid, x, r);
 //     geom::Neighbor<float> n;
@@ -321,7 +319,7 @@ public:
 #endif
     }
 
-    // Gives the next neighbour; false if there is none.
+    // Writes the next neighbour; returns false if there is none.
     __device__ bool next(Neighbor<T>& neighbor) {
 #ifdef GEOM_AD
         const bool found = step(neighbor);
@@ -372,7 +370,7 @@ private:
 #endif
     const HashGrid<T>& grid_;
     grid::Query<T> query_;
-    // Also where nothing is periodic: then periods are 0, and do nothing.
+    // The template is instantiated for periodic grids; without periods these are 0, and have no effect.
     grid::DenseRuns<T, true> dense_;
     grid::RowRuns<T> rows_;
     grid::NearestImages<T> images_;

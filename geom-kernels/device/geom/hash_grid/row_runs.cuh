@@ -1,5 +1,5 @@
-// Grids with keys: the runs of points, in cell order, that can hold a neighbour. A row is found by a
-// hash table, and the cells in reach within it by searching its keys.
+// Grids with keys: the runs of points, in cell order, that can hold a neighbour. A row is found with a hash table,
+// and the cells in reach within it by searching its keys.
 #pragma once
 
 #include <geom/hash_grid/cells.cuh>
@@ -7,14 +7,15 @@
 namespace geom {
 namespace grid {
 
-// The first slot from `begin` on whose key is at least `key`. Doubling steps: rows are mostly short.
+// The first slot from `begin` on whose key is at least `key`. The search doubles its steps, because rows are mostly
+// short.
 __device__ __forceinline__ unsigned
 lower_bound(const unsigned long long* keys, unsigned begin, unsigned end, unsigned long long key) {
     unsigned step = 1;
     while (begin < end && __ldg(keys + begin) < key) {
         unsigned probe = end - begin > step ? begin + step : end;
         if (probe == end || __ldg(keys + probe) >= key) {
-            // Between begin, which is less, and probe, which is not.
+            // The result is after begin, whose key is less, and at most probe, whose key is not.
             unsigned low = begin + 1, high = probe;
             while (low < high) {
                 unsigned middle = low + (high - low) / 2;
@@ -45,13 +46,13 @@ public:
             first_[axis] = row_cell(header, axis, low);
             last_[axis] = row_cell(header, axis, high);
             unsigned shift = axis == 0 ? load_unchanged(&header.bits[0]) : 0;
-            // Counted only to compare with the number of points: rounding does not matter.
+            // The number of rows is only compared with that of points, so rounding does not matter.
             rows = exact::mul(rows, static_cast<double>((last_[axis] >> shift) - (first_[axis] >> shift) + 1));
         }
         x_bits_ = load_unchanged(&header.bits[0]);
         hashed_ = load_unchanged(&header.mode) == grid_hashed;
         row_ = {first_[0] >> x_bits_, first_[1], first_[2], group};
-        // More rows than points: then all points are tested.
+        // If there are more rows than points, all points are tested.
         all_ = exact::less(static_cast<double>(count_), rows);
         groups_ = all_ && load_unchanged(&header.groups) > 1;
         done_ = false;
@@ -77,7 +78,7 @@ public:
         return false;
     }
 
-    // Whether a slot of the run belongs to the row, and not only to a row of equal hash; and, where all points are
+    // Whether a slot of the run belongs to the row, and not only to a row of equal hash; and, if all points are
     // tested, to the group.
     __device__ bool owns(unsigned slot, const GridPoint<T>& point) const {
         if (all_)
@@ -89,7 +90,7 @@ public:
     }
 
 private:
-    // The next row: in pieces of x, then y, then z.
+    // Advances to the next row: by pieces of x, then y, then z.
     __device__ void advance() {
         if (++row_.piece <= last_[0] >> x_bits_)
             return;
@@ -105,7 +106,7 @@ private:
         unsigned start = no_point;
         for (unsigned slot = first_slot(name, grid_.table_mask);; ++slot) {
             start = __ldg(grid_.table + (slot & grid_.table_mask));
-            // The table is never full.
+            // The search ends, because the table is never full.
             if (start == no_point)
                 return false;
             if (__ldg(grid_.keys + start) >> x_bits_ == name)

@@ -1,4 +1,4 @@
-// The types of a hash grid, as they lie in device memory. The other side of these layouts is src/hash_grid/layout.rs.
+// The types of a hash grid in device memory. The Rust side of these layouts is src/hash_grid/layout.rs.
 #pragma once
 
 #include <geom/math/load.cuh>
@@ -8,8 +8,8 @@
 
 namespace geom {
 
-// A point as the grid keeps it, in cell order: its position (in a periodic box wrapped into that), and
-// its place in the array that the grid was built from. Points that were left out come last, as NaN.
+// A point of the grid, in cell order: its position (wrapped into a periodic box), and its index in the array that the
+// grid was built from. Points that were left out come last, as NaN.
 template <class T> struct GridPoint;
 
 template <> struct alignas(16) GridPoint<float> {
@@ -22,13 +22,14 @@ template <> struct alignas(16) GridPoint<double> {
     unsigned index, unused;
 };
 
-// How cells are found.
+// The kinds of lookup.
 enum GridMode : unsigned {
     // A table with the first point of every cell.
     grid_dense = 0,
     // Keys of up to 63 bits that name group, z, y and x exactly; a hash table of rows.
     grid_rows = 1,
-    // The same, but rows further apart than keys can name are hashed, and compared exactly.
+    // Keys like those of grid_rows, but with a hash for rows that are farther apart than keys can name; rows are then
+    // compared exactly.
     grid_hashed = 2,
 };
 
@@ -39,9 +40,9 @@ template <class T> struct GridHeader {
     long long row_cells[3];
     // The key of points that are left out; greater than every other.
     unsigned long long no_key;
-    // Dense: cells of a point are floor((p - origin) * inverse), clamped to what there is.
+    // Dense: cells of a point are floor((p - origin) * inverse), clamped to the grid.
     T origin[3], inverse[3];
-    // The extent of a cell, and a bound of how far from its cell a point may lie by rounding.
+    // The extent of a cell, and a bound of how far rounding may move a point out of its cell.
     T size[3], margin[3];
     // The extent of the box in periodic directions and its reciprocal, else 0.
     T period[3], inverse_period[3];
@@ -49,13 +50,13 @@ template <class T> struct GridHeader {
     T radius;
     unsigned cells[3], cells_of_group;
     unsigned groups, mode, periodic;
-    // Points in the grid, and points that are in none because they are not finite or of no group.
+    // The number of points in the grid, and of points that were left out: not finite, or in no group.
     unsigned points, left_out;
     // Bits of a key for x, y and z.
     unsigned bits[3];
 };
 
-// A hash grid as a kernel is given it. All of it is read only while the kernel runs.
+// A hash grid as a kernel argument. All of it is read only while the kernel runs.
 template <class T> struct HashGrid {
     const GridHeader<T>* header;
     const GridPoint<T>* points;
@@ -67,23 +68,23 @@ template <class T> struct HashGrid {
     const unsigned long long* keys;
     const unsigned* table;
     unsigned table_mask;
-    // How many points the grid was built from, those left out included.
+    // The number of points that the grid was built from, including those left out.
     unsigned length;
 };
 
-// As the host declares them.
+// The host declares the same layouts.
 
 // A point found near another.
 template <class T> struct Neighbor {
-    // Its place in the array that the grid was built from.
+    // The index in the array that the grid was built from.
     unsigned index;
-    // Its place in cell order: a place in HashGrid::points.
+    // The index in cell order, into HashGrid::points.
     unsigned slot;
-    // From it to the query point (in a periodic box: from its nearest image), rounded.
+    // The vector from the point (in a periodic box: from its nearest image) to the query point, rounded.
     vec3<T> delta;
     // The square of the length of `delta`, rounded.
     T distance_squared;
-    // Where it is.
+    // The position.
     vec3<T> position;
 };
 
@@ -91,7 +92,7 @@ template <class T> struct Neighbor {
 __device__ __forceinline__ GridPoint<float> load_point(const GridPoint<float>* points, unsigned slot) {
     float4 v = __ldg(reinterpret_cast<const float4*>(points) + slot);
 #ifdef GEOM_AD
-    // Bits of an integer.
+    // The word holds the bits of an integer.
     v.w = ad::stop(v.w);
 #endif
     return {v.x, v.y, v.z, __float_as_uint(v.w)};

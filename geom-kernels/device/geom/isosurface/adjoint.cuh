@@ -1,9 +1,9 @@
-// Adjoints of the vertices of a surface in a field: where an edge of the lattice meets it.
+// Adjoints of the vertices of a surface in a field: its crossings with edges of the lattice.
 //
-// The vertex between values a and b is at t = (iso - a) / (b - a) of the edge, found in f64 as the forward
-// does; so a has the gradient (t - 1) / (b - a), b has -t / (b - a) and iso 1 / (b - a), each times the gradient of t.
-// A surface that runs along an edge has gradients as large as 1 / (b - a) is. A gradient assumes that the same edges
-// are met. An edge with equal ends, which no surface meets, has the subgradient 0.
+// The vertex between values a and b is at t = (iso - a) / (b - a) of the edge, computed in f64 like the forward; so a
+// has the gradient (t - 1) / (b - a), b has -t / (b - a) and iso 1 / (b - a), each times the gradient of t. If the
+// surface runs along an edge, 1 / (b - a) and the gradients are large. A gradient assumes that the same edges are
+// crossed. An edge with equal ends, which no surface crosses, has the subgradient 0.
 #pragma once
 
 #include <geom/isosurface/field.cuh>
@@ -12,13 +12,13 @@
 namespace geom {
 namespace isosurface {
 
-// Of an edge's values, low end first, and of the surface's.
+// The gradients of an edge's values, low end first, and of the surface's value.
 template <class T>
 struct CrossingGradient {
     T a, b, iso;
 };
 
-// From the gradient of t, which is written to *t.
+// Returns the gradients for that of t, which is written to *t.
 template <class T>
 __device__ __forceinline__ CrossingGradient<T> crossing_adjoint(T a, T b, T iso, double g, double* t) {
     using namespace exact;
@@ -31,7 +31,7 @@ __device__ __forceinline__ CrossingGradient<T> crossing_adjoint(T a, T b, T iso,
             adjoint::rounded<T>(of_iso)};
 }
 
-// Of the point from + t (to - from) between two places of any lattice, as the user has it.
+// The adjoint of the point from + t (to - from) between two points of any lattice.
 template <class T>
 struct EdgePointGradient {
     vec3<T> from, to;
@@ -52,8 +52,8 @@ __device__ __forceinline__ EdgePointGradient<T> edge_point_adjoint(vec3<T> from,
     return out;
 }
 
-// Calls `f(number, axis)` for the vertices on the edges that a corner owns, given those of its word. So a
-// thread for each corner finds all vertices, by the numbers that extraction gave them.
+// Calls `f(number, axis)` for the vertices on the edges that a corner owns, given the edges of its word. So a thread
+// for each corner finds all vertices, by the numbers that extraction gave them.
 template <class F>
 __device__ __forceinline__ void for_each_vertex(const Edges& edges, unsigned lane, F&& f) {
     const unsigned bits[3] = {edges.x, edges.y, edges.z};
@@ -65,23 +65,23 @@ __device__ __forceinline__ void for_each_vertex(const Edges& edges, unsigned lan
     }
 }
 
-// Of a vertex of a field's surface.
+// The gradients of a vertex of a field's surface.
 template <class T>
 struct VertexGradient {
-    // Where in the field its two values lie, as `Field::value` takes it.
+    // The indices of its two values in the field, as `Field::value` takes them.
     unsigned place_a, place_b;
     CrossingGradient<T> values;
-    // Of IndexMap::rows; what their last column has is the vertex's own gradient.
+    // The gradients of IndexMap::rows; their last column has the vertex's own gradient.
     double rows[3][4];
 };
 
-// From the gradient of the position of the vertex on the edge along `axis` from this corner on.
+// Returns the gradients for that of the position of the vertex on the edge along `axis` from this corner on.
 template <class T, class Field>
 __device__ __forceinline__ VertexGradient<T> vertex_adjoint(const Field& field, const IndexMap& map, float iso,
                                                             Place lower, int axis, vec3<T> g) {
     using namespace exact;
     Place upper = field.corner(lower, 4u >> axis);
-    // The last word of a row may have fewer corners: an edge named there was not written for this field.
+    // The last word of a row may have fewer corners: an edge there was written for another field.
     if (upper.lane >= field.run(upper.word).count) upper = lower;
     VertexGradient<T> out;
     out.place_a = field.run(lower.word).first + lower.lane;

@@ -1,10 +1,10 @@
-// How the surface lies in a cell, for each of the 256 ways in which its corners may be inside.
+// The surface in a cell, for each of the 256 combinations of corners inside.
 //
-// On a face of the cell it is a set of segments that only the signs of the face's four corners decide: every
-// corner inside whose neighbours on the face are outside is cut off alone, so the cells on both sides of the
-// face agree. The segments join to loops on the cell's edges, and loops are cut into triangles, without inner
-// edges that lie on a face of the cell: so an edge of a triangle belongs to two triangles, or, on the border of
-// the field, to one. The table is what tests/suite/src/isosurface/generator.rs derives from these rules.
+// On a face of the cell the surface is a set of segments that depends only on the signs of the face's four corners:
+// every corner inside whose neighbours on the face are outside is cut off alone, so the cells on both sides of the
+// face agree. The segments join to loops on the cell's edges, and loops are cut into triangles, without inner edges
+// that lie on a face of the cell: so an edge of a triangle belongs to two triangles, or, on the border of the field,
+// to one. tests/suite/src/isosurface/generator.rs derives the table from these rules.
 //
 // W. Lorensen, H. Cline: Marching Cubes. 1987. P. Ning, J. Bloomenthal: An Evaluation of Implicit Surface
 // Tilers. 1993 (why the rule of the faces leaves no holes).
@@ -13,10 +13,10 @@
 namespace geom {
 namespace isosurface {
 
-// The triangles of a cell: corner 4 dx + 2 dy + dz is inside if that bit of `bits` is set. The edges that
-// their corners lie on, counter-clockwise seen from outside, 4 bits each from the least significant on; in the
-// uppermost 4 bits how many triangles there are, at most 5. Edge 4 a + k runs along axis a (x, y, z), from the
-// k-th of the corners whose coordinate on that axis is 0.
+// The triangles of a cell: corner 4 dx + 2 dy + dz is inside if that bit of `bits` is set. The result has the edges
+// of the triangles' corners, counter-clockwise seen from outside, 4 bits each from the least significant on; the
+// uppermost 4 bits are the number of triangles, at most 5. Edge 4 a + k runs along axis a (x, y, z), from the k-th of
+// the corners whose coordinate on that axis is 0.
 __device__ __forceinline__ unsigned long long cell_triangles(unsigned bits) {
     static const unsigned long long table[256] = {
         0x0000000000000000ull, 0x1000000000000840ull, 0x1000000000000581ull, 0x2000000000154140ull,
@@ -91,12 +91,12 @@ __device__ __forceinline__ unsigned triangle_count(unsigned long long triangles)
     return static_cast<unsigned>(triangles >> 60);
 }
 
-// The edge that corner i of the triangles lies on.
+// The edge of corner i of the triangles.
 __device__ __forceinline__ unsigned triangle_edge(unsigned long long triangles, unsigned i) {
     return static_cast<unsigned>(triangles >> 4 * i) & 15;
 }
 
-// The corner that an edge begins at, and that owns it.
+// The lower corner of an edge, which owns it.
 __device__ __forceinline__ unsigned lower_corner(unsigned edge) {
     const unsigned k = edge & 3;
     return edge < 4 ? k : edge < 8 ? (k & 2) << 1 | (k & 1) : k << 1;

@@ -7,8 +7,8 @@
 namespace geom {
 namespace isosurface {
 
-// The edges that the lanes' corners own and the surface crosses: both ends are known, and one is inside. The
-// first vertex's number is not known yet.
+// The edges that the lanes' corners own and the surface crosses: both ends are finite, and one is inside. The first
+// vertex's number is not set yet.
 __device__ __forceinline__ Edges crossed_edges(const Signs (&corners)[CORNERS]) {
     const Signs &own = corners[0], &x = corners[4], &y = corners[2], &z = corners[1];
     return {(own.inside ^ x.inside) & own.known & x.known, (own.inside ^ y.inside) & own.known & y.known,
@@ -19,7 +19,7 @@ __device__ __forceinline__ unsigned vertex_count(const Edges& edges) {
     return __popc(edges.x) + __popc(edges.y) + __popc(edges.z);
 }
 
-// The lanes whose cells have faces: all corners are known, some are inside and some are not.
+// The lanes whose cells have faces: all corners are finite, some are inside and some are not.
 __device__ __forceinline__ unsigned cells_with_faces(const Signs (&corners)[CORNERS]) {
     unsigned known = ~0u, all = ~0u, some = 0;
 #pragma unroll
@@ -31,7 +31,7 @@ __device__ __forceinline__ unsigned cells_with_faces(const Signs (&corners)[CORN
     return known & some & ~all;
 }
 
-// A bit for each corner of a lane's cell that is inside.
+// The case of a lane's cell: a bit for each corner that is inside.
 template <class Corners>
 __device__ __forceinline__ unsigned case_of(const Corners& inside, unsigned lane) {
     unsigned bits = 0;
@@ -40,7 +40,7 @@ __device__ __forceinline__ unsigned case_of(const Corners& inside, unsigned lane
     return bits;
 }
 
-// The place of set bit number n, of those that there are.
+// The position of set bit number n, which exists.
 __device__ __forceinline__ unsigned nth_bit(unsigned bits, unsigned n) {
     unsigned place = 0;
 #pragma unroll
@@ -54,7 +54,7 @@ __device__ __forceinline__ unsigned nth_bit(unsigned bits, unsigned n) {
     return place;
 }
 
-// The last of the words whose `starts` is not greater than n; the first one's is 0.
+// The last word whose `starts` is not greater than n; the first one's is 0.
 __device__ __forceinline__ unsigned word_with(const unsigned (&starts)[TILE_WORDS], unsigned n) {
     unsigned word = 0;
 #pragma unroll

@@ -1,4 +1,4 @@
-// How many vertices and faces there are, and where those of each word begin.
+// The numbers of vertices and faces, and the first of each word.
 #pragma once
 
 #include <geom/isosurface/cells.cuh>
@@ -8,8 +8,8 @@
 namespace geom {
 namespace isosurface {
 
-// The words of state of 64 bits that a chain of sums (sort/chain.cuh) needs for so many tiles, all 0. `count`
-// has two. The same in Rust: src/isosurface/passes.rs.
+// The 64-bit words of state that a chain of sums (sort/chain.cuh) needs for `tiles` tiles, all 0. `count` has two
+// chains. The same in Rust: src/isosurface/passes.rs.
 __device__ __forceinline__ constexpr unsigned chain_words(unsigned tiles) {
     return sort::CHAIN_AT + 2 * tiles;
 }
@@ -19,8 +19,7 @@ struct CountShared {
     unsigned tile, first;
 };
 
-// Writes the tiles, the edges of those with vertices, and the counts. By a block of TILE_WORDS threads for each
-// tile.
+// Writes the tiles, the edges of those with vertices, and the counts. By a block of TILE_WORDS threads for each tile.
 template <class Field>
 __device__ __forceinline__ void count(CountShared& shared, const Field& field, const Signs* signs,
                                       unsigned long long* state, Edges* edges, Tile* tiles,
@@ -49,7 +48,7 @@ __device__ __forceinline__ void count(CountShared& shared, const Field& field, c
     const unsigned before = sort::block_exclusive_sum(vertex_count(own), shared.vertices, vertices);
     sort::block_exclusive_sum(faces, shared.faces, all_faces);
     const bool last = tile == tile_count - 1;
-    // One warp adds up vertices, another one faces.
+    // One warp sums vertices, another one faces.
     if (warp < 2) {
         const unsigned long long sum_of_tile = warp == 0 ? vertices : all_faces;
         unsigned long long* chain = state + (warp == 0 ? 0 : chain_words(tile_count));

@@ -1,5 +1,5 @@
-// The vertices and faces of a tile. Threads take the tile's vertices in turn, then its cells with faces, so
-// that all of them have something to do wherever in the tile the surface passes.
+// Writes the vertices and faces of a tile. The threads of a block share the tile's vertices, then its cells with
+// faces, so that all of them have work wherever the surface passes through the tile.
 #pragma once
 
 #include <geom/isosurface/cells.cuh>
@@ -9,8 +9,8 @@
 namespace geom {
 namespace isosurface {
 
-// Where vertices and faces go; what has a number beyond a capacity is not written. `normals` has room for as
-// many as `vertices`, or is null.
+// The buffers for vertices and faces; elements beyond a capacity are not written. `normals` has as many elements as
+// `vertices`, or is null.
 struct Output {
     vec3<float>* vertices;
     vec3<float>* normals;
@@ -18,14 +18,14 @@ struct Output {
     unsigned vertex_capacity, face_capacity;
 };
 
-// Of each word of a tile the lanes' corners inside, and the lanes that have faces.
+// For each word of a tile, the lanes' corners inside, and the lanes that have faces.
 struct CellMasks {
     unsigned inside[CORNERS][TILE_WORDS];
     unsigned lanes[TILE_WORDS];
 };
 
 struct EmitShared {
-    // For each word of the tile: how many vertices, or cells with faces, come before its own; and these.
+    // For each word of the tile: the number of vertices, or of cells with faces, before it; and its own.
     unsigned starts[TILE_WORDS];
     union {
         Edges edges[TILE_WORDS];
@@ -112,8 +112,8 @@ __device__ __forceinline__ void emit_faces(EmitShared& shared, const Field& fiel
     shared.starts[threadIdx.x] = sort::block_exclusive_sum(own_cells, shared.sums, cells);
     __syncthreads();
     unsigned long long before = tile.faces_before;
-    // There are more only if the neighbours were changed since faces were counted. Then places from here on
-    // are those of the next tile.
+    // There are more faces than that only if the neighbours were changed since the count. Elements from here on
+    // belong to the next tile.
     const unsigned long long last = before + tile.faces;
     const unsigned long long end = last < out.face_capacity ? last : out.face_capacity;
     for (unsigned first = 0; first < cells; first += TILE_WORDS) {
@@ -137,7 +137,7 @@ __device__ __forceinline__ void emit_faces(EmitShared& shared, const Field& fiel
             out.faces[number] = mirrored ? vec3<unsigned>(a, c, b) : vec3<unsigned>(a, b, c);
         }
         before += all;
-        // The sums are read until here.
+        // The barrier protects the sums, which were read until here.
         __syncthreads();
     }
 }

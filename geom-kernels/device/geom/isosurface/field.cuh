@@ -1,7 +1,6 @@
-// The interface of fields for the kernels, and the field whose values lie in memory one after the other.
+// The interface of fields for the kernels, and the dense field, whose values are contiguous.
 //
-// A field is a type with these members. How its corners are laid out in words is its own matter, as long as
-// cells find their corners: blocks.cuh has another one.
+// A field is a type with these members. It chooses the layout of its corners in words; blocks.cuh has another one.
 //
 //     unsigned words;                                    // how many
 //     // Where the numbers of a word's corners lie, in the order of lanes; lanes from `count` on have no corner,
@@ -22,12 +21,13 @@
 namespace geom {
 namespace isosurface {
 
-// Where the numbers of a word lie.
+// The values of a word's corners in memory.
 struct Run {
     unsigned first, count;
 };
 
-// With one coordinate, known at run time, greater by `by`. (An index would put the vector into memory.)
+// A copy of p with one coordinate, selected at run time, increased by `by`. (An index would put the vector into local
+// memory.)
 __device__ __forceinline__ vec3<int> moved(vec3<int> p, int axis, int by) {
     return vec3<int>(axis == 0 ? p.x + by : p.x, axis == 1 ? p.y + by : p.y, axis == 2 ? p.z + by : p.z);
 }
@@ -36,8 +36,8 @@ __device__ __forceinline__ vec3<double> moved(vec3<double> p, int axis, double b
                         axis == 2 ? exact::add(p.z, by) : p.z);
 }
 
-// A field of nx by ny by nz numbers, z contiguous; at least 2 along each axis, and at most 2^32 in all. A word
-// has 32 corners along z; the last one of a row may have less. Words count on through rows and planes.
+// A field of nx by ny by nz values, z contiguous; at least 2 along each axis, and at most 2^32 in all. A word has 32
+// corners along z; the last one of a row may have fewer. Words are numbered along rows, then planes.
 struct DenseField {
     const float* values;
     unsigned nx, ny, nz;
@@ -72,7 +72,7 @@ struct DenseField {
         const unsigned lane = cell.lane + (corner & 1);
         const unsigned rows = (corner >> 2) * ny + (corner >> 1 & 1);
         const unsigned word = cell.word + rows * row_words + lane / 32;
-        // There is none only if what says so was not written for this field.
+        // The word is out of range only if `edges` was written for another field.
         return word < words ? Place{word, lane % 32} : cell;
     }
 
@@ -84,7 +84,7 @@ struct DenseField {
 
     __device__ __forceinline__ bool beside(Place corner, int axis, int step, float& value) const {
         const vec3<int> p = moved(position(corner), axis, step);
-        // Below 0 is beyond everything.
+        // A coordinate below 0 becomes a large unsigned one.
         const unsigned x = p.x, y = p.y, z = p.z;
         if (x >= nx || y >= ny || z >= nz) return false;
         value = values[(x * ny + y) * nz + z];

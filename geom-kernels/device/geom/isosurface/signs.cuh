@@ -1,4 +1,4 @@
-// The signs of a field's corners: the only time that all of the field is read.
+// The signs of a field's corners: the only kernel that reads the whole field.
 #pragma once
 
 #include <geom/isosurface/field.cuh>
@@ -7,12 +7,12 @@
 namespace geom {
 namespace isosurface {
 
-// The words of a warp, and how many of them are loaded before the first is used.
+// The words of a warp, and the number of them that are loaded before the first is used.
 constexpr unsigned WARP_WORDS = 32;
 constexpr unsigned LOADED_WORDS = 8;
 
-// Writes the signs of all words, each warp those of 32, and clears what `count` needs: its state and the
-// status. By whole warps, in any number of blocks that has enough of them.
+// Writes the signs of all words, 32 words per warp, and clears the state and the status for `count`. By whole warps,
+// in any number of blocks that has enough of them.
 template <class Field>
 __device__ __forceinline__ void find_signs(const Field& field, float iso, Signs* signs,
                                            unsigned long long* state, unsigned state_words,
@@ -25,7 +25,7 @@ __device__ __forceinline__ void find_signs(const Field& field, float iso, Signs*
     const unsigned lane = sort::lane_index();
     const unsigned first = thread - lane;
     if (first >= field.words) return;
-    // Every lane reads something, so that no load waits for a branch; what is behind a run's end is dropped.
+    // Every lane reads some element, so that no load waits for a branch; elements after a run's end are discarded.
     const bool there = first + lane < field.words;
     Run run = field.run(there ? first + lane : field.words - 1);
     if (!there) run.count = 0;

@@ -1,9 +1,8 @@
-// The data that the kernels of marching cubes pass on to each other. The other side of these layouts is
-// src/isosurface/layout.rs.
+// The data that the kernels of marching cubes exchange. The Rust side of these layouts is src/isosurface/layout.rs.
 //
-// The corners of a field are numbered by words of 32: a corner is a lane of a word. A corner owns the three
-// edges that run from it towards greater x, y and z; the vertex on an edge is the edge's. A cell has the
-// number of its least corner.
+// The corners of a field are numbered in words of 32: a corner is a lane of a word. A corner owns the three edges
+// that run from it towards greater x, y and z; a vertex belongs to its edge. A cell has the number of its least
+// corner.
 #pragma once
 
 #include <geom/math/vec.cuh>
@@ -11,21 +10,21 @@
 namespace geom {
 namespace isosurface {
 
-// Of the 32 corners of a word: which are finite, and which of those are less than the surface's value. Corners outside
-// of the field are in neither.
+// For the 32 corners of a word: which are finite, and which of those are less than the surface's value. Corners
+// outside of the field are in neither mask.
 struct alignas(8) Signs {
     unsigned inside, known;
 };
 
-// The edges of a word's corners that the surface crosses, by axis, and the number of the first one's vertex.
-// They are numbered axis by axis, and along each by lanes. Numbers wrap around after 2^32, where no buffer has
-// room for all vertices.
+// The edges of a word's corners that the surface crosses, by axis, and the number of the first one's vertex. They are
+// numbered axis by axis, and along each by lanes. Numbers wrap around after 2^32, where no buffer has room for all
+// vertices.
 struct alignas(16) Edges {
     unsigned x, y, z;
     unsigned first;
 };
 
-// The words that one block works on.
+// The number of words that one block processes.
 constexpr unsigned TILE_WORDS = 256;
 
 // The counts of a tile, and of all before it.
@@ -37,22 +36,22 @@ struct Tile {
 // The counts of all elements, whether or not there was room for them. `geom_kernels::isosurface::Counts` in Rust.
 struct Counts {
     unsigned long long vertices, faces;
-    unsigned long long status; // any of `Status`
+    unsigned long long status; // a combination of `Status`
 };
 
 enum Status : unsigned long long {
     status_vertices_left_out = 1,
     status_faces_left_out = 2,
-    // Some number of the field is not finite: there may be holes.
+    // Some value of the field is not finite: there may be holes.
     status_not_finite = 4,
 };
 
-// From the field's indices to the world: rows . (x, y, z, 1). For directions across the surface, the
-// transposed inverse of its linear part, of any length.
+// The map from the field's indices to the world: rows . (x, y, z, 1). For normals, the transposed inverse of its
+// linear part, scaled arbitrarily.
 struct IndexMap {
     double rows[3][4];
     double normal_rows[3][3];
-    // Whether it turns left into right, so that faces are turned around.
+    // Whether the map mirrors, so that faces are reversed.
     unsigned mirrored, unused;
 };
 

@@ -1,6 +1,6 @@
-// Where the surface meets an edge, and which way it faces there.
+// The crossing of the surface with an edge, and its normal there.
 //
-// In f64, where the difference of two f32 neither overflows nor vanishes; rounded to f32 at the end.
+// Computed in f64, where the difference of two f32 neither overflows nor vanishes; rounded to f32 at the end.
 #pragma once
 
 #include <geom/isosurface/field.cuh>
@@ -17,15 +17,15 @@ __device__ __forceinline__ double between(double a, double b, double t) {
     return exact::fma(t, exact::sub(b, a), a);
 }
 
-// The place on an edge, from 0 at its lower end to 1, where a linear function with these values at its ends
-// is `iso`. The ends differ, and `iso` lies between them, so that the quotient is from 0 to 1.
+// The position on an edge, from 0 at its lower end to 1, at which a linear function with these values at the ends is
+// `iso`. The ends differ, and `iso` lies between them, so that the quotient is from 0 to 1.
 __device__ __forceinline__ double crossing(float a, float b, float iso) {
     using namespace exact;
     return div(sub(widen(iso), widen(a)), sub(widen(b), widen(a)));
 }
 
-// The field's gradient at a corner, in the field's indices: central differences, one-sided at the border and
-// beside numbers that are not finite; 0 along axes with no neighbour.
+// The field's gradient at a corner, in the field's indices: central differences, one-sided at the border and beside
+// values that are not finite; 0 along axes without a neighbour.
 template <class Field>
 __device__ __forceinline__ vec3<double> gradient(const Field& field, Place corner, float value) {
     using namespace exact;
@@ -50,7 +50,7 @@ __device__ __forceinline__ vec3<double> row_times(const double (&row)[3][3], vec
     return vec3<double>(dot(0), dot(1), dot(2));
 }
 
-// The unit vector across the surface, towards greater values; 0 where the gradient is.
+// The unit normal of the surface, towards greater values; 0 if the gradient is 0.
 __device__ __forceinline__ vec3<float> unit_normal(const IndexMap& map, vec3<double> gradient) {
     using namespace exact;
     const vec3<double> n = row_times(map.normal_rows, gradient);

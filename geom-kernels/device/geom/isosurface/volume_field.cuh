@@ -1,8 +1,8 @@
-// A sparse volume as a sparse field of blocks: a block for each leaf, for each place of a leaf beside one, and
-// for those where tiles of different values meet. So every cell whose corners may be on different sides of a
-// surface has all of its corners in blocks, and surfaces are closed.
+// A sparse volume as a sparse field of blocks: one for each leaf, for each leaf position adjacent to one, and for
+// those at borders of tiles with different values. So every cell whose corners may be on different sides of a surface
+// has all of its corners in blocks, and surfaces are closed.
 //
-// Values are copied; those of f64 are rounded. All else is whole numbers.
+// Values are copied; those of f64 are rounded. All other arithmetic is on integers.
 #pragma once
 
 #include <geom/math/exact.cuh>
@@ -13,38 +13,37 @@
 namespace geom {
 namespace isosurface {
 
-// Why surfaces may be open: `VolumeField::is_complete` in Rust.
+// The reasons why surfaces may be open: `VolumeField::is_complete` in Rust.
 enum : unsigned long long { field_root_tiles_meet = 1, field_places_beyond = 2 };
 
-// The properties found of a volume's tiles.
+// The findings about a volume's tiles.
 struct Findings {
-    unsigned long long places;    // for blocks, whether there is room for them or not
-    unsigned long long status;    // why surfaces may be open
+    unsigned long long places;    // positions of blocks, including those without room
+    unsigned long long status;    // the reasons why surfaces may be open
     unsigned long long uppers;    // entries of the root that have nodes
     unsigned long long has_tiles; // 1 if other entries differ from the background
 };
 
-// Where the place number `i` of 27 lies, that at (dx, dy, dz) being 9 (dx + 1) + 3 (dy + 1) + dz + 1: 13 is p.
+// The leaf position number `i` of 27 around p; that at (dx, dy, dz) is 9 (dx + 1) + 3 (dy + 1) + dz + 1, and 13 is p.
 __device__ __forceinline__ vec3<int> place_beside(vec3<int> p, unsigned i, unsigned size) {
-    // As unsigned numbers, which may wrap around.
+    // The arithmetic is unsigned, and may wrap around.
     return vec3<int>(p.x + (i / 9 - 1) * size, p.y + (i / 3 % 3 - 1) * size, p.z + (i % 3 - 1) * size);
 }
 
-// Writes a place to a list. Where there can be no block, its values are missing in the field.
+// Writes a position to a list, or reports it if no block can be there: its values are missing in the field.
 __device__ __forceinline__ void list_place(vec3<int> p, vec3<int>* to, Findings* findings) {
     *to = p;
     if (!volume::is_voxel(p)) atomicOr(&findings->status, field_places_beyond);
 }
 
-// The places of leaves and those beside them. A thread for each of the 27 of each leaf, less than 2^32.
+// Lists the positions of leaves and those adjacent to them. A thread for each of the 27 of each leaf, less than 2^32.
 __device__ __forceinline__ void list_beside_leaves(const vec3<int>* leaves, unsigned n, vec3<int>* list,
                                                    Findings* findings) {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < 27 * n) list_place(place_beside(leaves[i / 27], i % 27, 8), list + i, findings);
 }
 
-// A place of a size of nodes: whether it is divided further, and what value it has if not. T has the value's
-// bits.
+// A region of the size of a node: whether it has a node, and its value if not. T has the value's bits.
 template <class T>
 struct Region {
     bool divided;
@@ -92,13 +91,13 @@ struct Regions {
         return {entry.child != 0, volume::load<T>(entry.at + F::tile_value)};
     }
 
-    // Whether place `i` of those beside one is not divided and has another value; or is divided, if that counts.
+    // Whether region `i` adjacent to p has no node and another value; or has a node, if `divided_counts`.
     template <unsigned size>
     __device__ __forceinline__ bool differs(vec3<int> p, unsigned i, T value, bool divided_counts) const {
         const Region<T> beside = at<size>(place_beside(p, i, size));
         return beside.divided ? divided_counts : beside.value != value;
     }
-    // Whether one of them does.
+    // Whether one of the adjacent regions does.
     template <unsigned size>
     __device__ __forceinline__ bool has_border(vec3<int> p, T value, bool divided_counts) const {
 #pragma unroll 1
@@ -108,9 +107,9 @@ struct Regions {
     }
 };
 
-// Goes through the root: lists the entries that have nodes, in any order, and looks for tiles that meet one of
-// another value, or the background outside of all entries. They have too many neighbouring places to test: one such
-// tile is enough to know that surfaces may be open. Any number of threads.
+// Scans the root: lists the entries that have nodes, in any order, and looks for tiles adjacent to one of another
+// value, or to the background outside of all entries. The positions along such a border are too many to test: one
+// border is enough to know that surfaces may be open. Any number of threads.
 template <class T>
 __device__ __forceinline__ void list_root(const Volume<T>& volume, unsigned* uppers, unsigned room,
                                           Findings* findings) {
@@ -126,7 +125,7 @@ __device__ __forceinline__ void list_root(const Volume<T>& volume, unsigned* upp
             if (to < room) uppers[to] = i;
             continue;
         }
-        // Of two tiles that differ one is not as the background. It is enough that this one looks.
+        // One of two tiles that differ is not the background, so only such tiles are tested.
         const T value = volume::load<T>(tile + F::tile_value);
         if (value == background) continue;
         findings->has_tiles = 1;
@@ -138,10 +137,10 @@ __device__ __forceinline__ void list_root(const Volume<T>& volume, unsigned* upp
     }
 }
 
-// The places of leaves, with all beside them, where a tile lies beside one of another value: both of lower
-// nodes, of upper nodes, or one of them of the root. Such lists may name a place more than once. They are in any
-// order; what has no room is only counted. `uppers` is what `list_root` has listed, at most so many. By whole
-// warps, any number.
+// Lists the leaf positions at the border of a tile with one of another value, with all positions adjacent to them:
+// both tiles of lower nodes, of upper nodes, or one of them of the root. A position may be listed more than once. The
+// order is unspecified; positions without room are only counted. `uppers` has at most `n` entries of `list_root`. By
+// whole warps, any number.
 template <class T>
 __device__ __forceinline__ void list_tile_borders(const Volume<T>& volume, const unsigned* uppers, unsigned n,
                                                   vec3<int>* list, unsigned long long room,
@@ -153,16 +152,16 @@ __device__ __forceinline__ void list_tile_borders(const Volume<T>& volume, const
     const unsigned tiles = regions.tiles();
     const T background = regions.background();
     if (findings->uppers < n) n = findings->uppers;
-    // As in the root it is enough that tiles look that are not as the background; but those of the root do not look
-    // for what is smaller, so if there are such, all others do.
+    // As in the root, only tiles that are not the background need a test. But tiles of the root do not test smaller
+    // regions, so if there are such tiles, all regions are tested.
     const bool all_look = findings->has_tiles != 0;
 
-    // A warp takes 32 entries of an upper node, then one after the other those in which it has to look closer.
+    // A warp takes 32 entries of an upper node, then one after the other those that need a closer look.
     const unsigned warps = gridDim.x * blockDim.x / 32;
     for (unsigned long long i = thread / 32; i < n * 1024ull; i += warps) {
         const unsigned in_root = uppers[i / 1024];
         const unsigned char* tile = regions.tile(in_root);
-        // As it is now, if it has changed.
+        // The root may have changed since the scan.
         if (in_root >= tiles || regions.child_of(tile) == 0) continue;
         const vec3<int> origin = regions.origin_of(regions.key_of(tile));
         const auto entry_at = [&](unsigned place) {
@@ -195,8 +194,8 @@ __device__ __forceinline__ void list_tile_borders(const Volume<T>& volume, const
     }
 }
 
-// Where the blocks are, and which ones lie beside each (`BlockField::neighbors`): those of the leaves of a
-// volume, in their order. A thread for each of the 27 of each of `n` leaves, which there are.
+// Writes the origin of each block and its adjacent blocks (`BlockField::neighbors`): those of the leaves of a volume,
+// in their order. A thread for each of the 27 of each of the `n` leaves.
 __device__ __forceinline__ void link_blocks(const Volume<VolumeMask>& blocks, unsigned n, vec3<int>* origins,
                                             unsigned* neighbors) {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -212,7 +211,7 @@ __device__ __forceinline__ void link_blocks(const Volume<VolumeMask>& blocks, un
 __device__ __forceinline__ float field_value(float value) { return value; }
 __device__ __forceinline__ float field_value(double value) { return exact::narrow(value); }
 
-// The values of all blocks, whether the volume has leaves there, tiles or nothing. Any number of blocks of
+// Writes the values of all blocks, whether the volume has leaves there, tiles or nothing. Any number of blocks of
 // threads.
 template <class T>
 __device__ __forceinline__ void fill_blocks(const Volume<T>& volume, const vec3<int>* origins, unsigned n,

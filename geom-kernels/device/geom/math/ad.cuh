@@ -1,9 +1,8 @@
-// Markers for adjoints that are generated from kernels with queries. The headers of queries include it where GEOM_AD
-// is defined: in the copy of a program that `OpSpec::differentiate` reads. geom/ad.cuh has the markers for kernels.
+// Markers for adjoints that are generated from kernels with queries. The headers of queries include it if GEOM_AD is
+// defined: in the compilation that `OpSpec::differentiate` reads. geom/ad.cuh has the markers for kernels.
 //
-// The search of a query runs on constants: `ad::stop` of what the caller gives. From its result, which is exact, the
-// headers compute numbers with the derivatives of the result, and `ad::rule` joins the value of the one with the
-// derivatives of the other.
+// A query searches with constants: `ad::stop` of its arguments. From its exact result, the headers compute numbers
+// with the result's derivatives, and `ad::rule` combines the value of the former with the derivatives of the latter.
 #pragma once
 
 #include <geom/ad.cuh>
@@ -32,9 +31,9 @@ namespace ad {
         return vec4<T>(name(x.x), name(x.y), name(x.z), name(x.w));                                 \
     }
 
-// x, which was loaded by a pointer of an argument. It has a gradient if the specification declares that pointer as
-// active, and is a constant if the specification does not declare the pointer. Other types than those of real numbers
-// are left alone.
+// x, which was loaded through a pointer of an argument. It has a gradient if the specification declares that pointer
+// as active, and is a constant if the specification does not declare the pointer. Types that are not real numbers are
+// returned unchanged.
 #define GEOM_AD_WORD(type) "loaded." #type
 GEOM_AD_MARKER(loaded, GEOM_AD_WORD)
 #undef GEOM_AD_WORD
@@ -43,8 +42,8 @@ __device__ __forceinline__ T loaded(const T& x) {
     return x;
 }
 
-// x with an unknown derivative, as `lost`. The last word of the marker chooses the message: x comes from the copy that
-// a grid has of its points; is the result of a search; is an attribute that was computed from a mesh.
+// x with an unknown derivative, like `lost`. The last word of the marker selects the message: x comes from a grid's
+// copy of its points; is the result of a search; is an attribute that was computed from a mesh.
 #define GEOM_AD_WORD(type) "lost." #type ".grid"
 GEOM_AD_MARKER(lost_copy, GEOM_AD_WORD)
 #undef GEOM_AD_WORD
@@ -56,15 +55,15 @@ GEOM_AD_MARKER(lost_normals, GEOM_AD_WORD)
 #undef GEOM_AD_WORD
 #undef GEOM_AD_MARKER
 
-// x plus a times b: a number with a derivative, and a constant.
+// The sum x plus a times b: of a differentiable number, and a constant.
 __device__ __forceinline__ double plus(double x, double a, double b) { return exact::fma(a, b, x); }
 
-// The sum of numbers with constant factors.
+// The sum of differentiable numbers with constant factors.
 __device__ __forceinline__ double weighted(const vec3<double>& factors, const vec3<double>& x) {
     return plus(plus(exact::mul(x.x, factors.x), x.y, factors.y), x.z, factors.z);
 }
 
-// The value with the derivative of a number.
+// `value` with the derivative of x.
 __device__ __forceinline__ float with_derivative_of(float value, double x) {
     return rule(value, exact::narrow(x), 1.0f);
 }

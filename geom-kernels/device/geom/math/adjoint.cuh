@@ -1,8 +1,8 @@
 // Helpers for adjoints: vectors in f64, and conversions back to the original type.
 //
-// An adjoint goes from the gradient of a result (of a loss, with respect to it) to the gradients of what the
-// result was made of. Those of geometry are returned, never accumulated: a kernel adds them where they
-// belong. All of them are written in exact arithmetic (exact.cuh): no bit depends on a program's options.
+// An adjoint maps the gradient of a result (of a loss, with respect to it) to the gradients of its inputs. Those of
+// geometry are returned, never accumulated: the kernel adds them. All of them are written in exact arithmetic
+// (exact.cuh): no bit depends on a program's options.
 #pragma once
 
 #include <geom/math/vec.cuh>
@@ -15,7 +15,7 @@ __device__ __forceinline__ vec3<double> wide(vec3<T> a) {
     return vec3<double>(exact::widen(a.x), exact::widen(a.y), exact::widen(a.z));
 }
 
-// To the type of a number that is not used otherwise.
+// Converts to the type of the second argument, which is not used otherwise.
 __device__ __forceinline__ float rounded(double a, float) { return exact::narrow(a); }
 __device__ __forceinline__ double rounded(double a, double) { return a; }
 
@@ -34,7 +34,7 @@ __device__ __forceinline__ vec3<double> plus_times(vec3<double> a, double s, vec
     return vec3<double>(fma(s, b.x, a.x), fma(s, b.y, a.y), fma(s, b.z, a.z));
 }
 
-// The gradient of v, from the gradient of the unit vector v / |v|. Subgradient of the zero vector: 0.
+// The gradient of v for that of the unit vector v / |v|. The subgradient of the zero vector is 0.
 __device__ __forceinline__ vec3<double> of_unit(vec3<double> v, vec3<double> g) {
     using namespace exact;
     const double length = exact::length(v);

@@ -1,7 +1,7 @@
 // The angle of a vector in the plane.
 //
-// It is written in exact arithmetic (exact.cuh), so it has the same bits everywhere. They are not
-// always those of the C library's atan2.
+// It is written in exact arithmetic (exact.cuh), so it has the same bits everywhere. They may differ from those of
+// the C library's atan2.
 #pragma once
 
 #include <geom/math/exact.cuh>
@@ -9,14 +9,14 @@
 namespace geom {
 namespace exact {
 
-// The angle from the x axis to (x, y): between -pi and pi, and off by at most 1e-15. The larger of
-// both magnitudes is between 2^-900 and 2^1000, or both are 0, where it is 0. A zero has no sign
-// here: on the negative x axis the angle is pi.
+// The angle from the x axis to (x, y): between -pi and pi, with an error of at most 1e-15. The larger of both
+// magnitudes is between 2^-900 and 2^1000, or both are 0, where the angle is 0. The sign of a zero is ignored: on the
+// negative x axis the angle is pi.
 //
-// Mirrored to the octant below the diagonal it is atan(t), 0 <= t <= 1. Where t > tan(pi / 12),
-// that is pi / 6 + atan((sqrt(3) t - 1) / (t + sqrt(3))), by the theorem of addition (Cody and
-// Waite, "Software Manual for the Elementary Functions", 1980, chapter 11). What remains is at most
-// tan(pi / 12) in magnitude, of which Taylor's series to the power of 25 leaves 2e-17.
+// Mirrored to the octant below the diagonal it is atan(t), 0 <= t <= 1. Where t > tan(pi / 12), that is pi / 6 +
+// atan((sqrt(3) t - 1) / (t + sqrt(3))), by the addition theorem (Cody and Waite, "Software Manual for the Elementary
+// Functions", 1980, chapter 11). The remaining argument is at most tan(pi / 12) in magnitude, for which the error of
+// Taylor's series to the power of 25 is 2e-17.
 __device__ __forceinline__ double atan2(double y, double x) {
     const double root_3 = 1.7320508075688772, pi = 3.141592653589793;
     double height = abs(y), width = abs(x);
@@ -44,11 +44,11 @@ __device__ __forceinline__ double atan2(double y, double x) {
     return less(y, 0.0) ? neg(angle) : angle;
 }
 
-// The same in f32, off by at most 3e-7, and by 2e-7 of the angle where that is small. The larger of both
+// The same in f32, with an error of at most 3e-7, and of 2e-7 of the angle where that is small. The larger of both
 // magnitudes is between 2^-100 and 2^120, or both are 0.
 //
-// Mirrored to the octant below the diagonal it is t + t^3 q(t^2), 0 <= t <= 1, where q has the least
-// largest error relative to atan(t): 2e-8 (Remez).
+// Mirrored to the octant below the diagonal it is t + t^3 q(t^2), 0 <= t <= 1, where q has the least maximum error
+// relative to atan(t): 2e-8 (Remez).
 __device__ __forceinline__ float atan2(float y, float x) {
     const float height = abs(y), width = abs(x);
     const float low = min(width, height), high = max(width, height);

@@ -1,8 +1,8 @@
 // Floating-point operations whose result does not depend on how a program is compiled.
 //
-// The compiler may fuse `a * b + c` into one operation, and with --use_fast_math it flushes denormals
-// even in __fmul_rn and in comparisons. Code with the same bits in every program is written with these: one instruction
-// each, with its rounding spelled out, none with .ftz. PTX ISA, "Floating Point Instructions".
+// The compiler may fuse `a * b + c` into one operation, and with --use_fast_math it flushes denormals even in
+// __fmul_rn and in comparisons. Code with the same bits in every program uses these functions: one instruction each,
+// with explicit rounding, none with .ftz. PTX ISA, "Floating Point Instructions".
 #pragma once
 
 namespace geom {
@@ -31,7 +31,7 @@ GEOM_EXACT_BINARY(mul, "mul.rn")
 GEOM_EXACT_BINARY(mul_up, "mul.rp")
 GEOM_EXACT_BINARY(mul_down, "mul.rm")
 GEOM_EXACT_BINARY(div, "div.rn")
-// A NaN loses against a number.
+// The result is the other operand if one is NaN.
 GEOM_EXACT_BINARY(min, "min")
 GEOM_EXACT_BINARY(max, "max")
 #undef GEOM_EXACT_BINARY
@@ -54,14 +54,14 @@ GEOM_EXACT_UNARY(abs, "abs")
 GEOM_EXACT_UNARY(neg, "neg")
 #undef GEOM_EXACT_UNARY
 
-// a * b, from 0 to 1; of a NaN, 0.
+// The product a * b, clamped to [0, 1]; 0 for a NaN.
 __device__ __forceinline__ float mul_saturate(float a, float b) {
     float d;
     asm("mul.rn.sat.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
     return d;
 }
 
-// The largest whole number that is not greater; and the nearest, ties to even.
+// The largest integer that is not greater; and the nearest, ties to even.
 __device__ __forceinline__ float floor(float a) {
     float d;
     asm("cvt.rmi.f32.f32 %0, %1;" : "=f"(d) : "f"(a));
@@ -83,7 +83,7 @@ __device__ __forceinline__ double round(double a) {
     return d;
 }
 
-// The same as integers. Out of range, they saturate; a NaN is 0 (f32) or the smallest (f64).
+// The same as integers. Out of range, they saturate; a NaN gives 0 (f32) or the smallest (f64).
 __device__ __forceinline__ int floor_to_int(float a) {
     int d;
     asm("cvt.rmi.s32.f32 %0, %1;" : "=r"(d) : "f"(a));
@@ -112,7 +112,7 @@ __device__ __forceinline__ double fma(double a, double b, double c) {
     return d;
 }
 
-// f32 as f64, denormals too; and back, to nearest.
+// Converts f32 to f64, denormals too; and back, to nearest.
 __device__ __forceinline__ double widen(float a) {
     double d;
     asm("cvt.f64.f32 %0, %1;" : "=d"(d) : "f"(a));
@@ -147,7 +147,7 @@ GEOM_EXACT_COMPARE(less_equal, "setp.le")
 GEOM_EXACT_COMPARE(equal, "setp.eq")
 #undef GEOM_EXACT_COMPARE
 
-// Functions, so that nvcc's pass for the host knows them in default arguments too.
+// These are functions, so that nvcc's pass for the host accepts them in default arguments.
 __device__ __forceinline__ float infinity() { return __int_as_float(0x7f800000); }
 __device__ __forceinline__ float not_a_number() { return __int_as_float(0x7fffffff); }
 

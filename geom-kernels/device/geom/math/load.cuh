@@ -1,6 +1,7 @@
-// Loads of structures that no kernel writes while another reads them: trees, grids, and what they were built from.
+// Loads of structures that no kernel writes while another reads them: trees, grids, and their sources.
 //
-// A program that is read for its adjoint says so by its instructions: then it may store to its outputs before a query.
+// In a program that is differentiated, special instructions mark these loads, so that it may store to its outputs
+// before a query.
 #pragma once
 
 #include <geom/math/vec.cuh>

@@ -1,6 +1,6 @@
-// Matrices: mat2, mat3, mat4 over float or double, kept as columns. Vectors are columns: m * v.
+// Matrices: mat2, mat3, mat4 of float or double, stored by columns. Vectors are columns: m * v.
 //
-// All of this is compiled with the program's options, as your code is.
+// All of this is compiled with the program's options, like your code.
 #pragma once
 
 #include <geom/math/vec.cuh>
@@ -90,7 +90,7 @@ struct mat3 {
         const vec3<T>&x = a.columns[0], &y = a.columns[1], &z = a.columns[2];
         return mat3(vec3<T>(x.x, y.x, z.x), vec3<T>(x.y, y.y, z.y), vec3<T>(x.z, y.z, z.z));
     }
-    // determinant * transpose of the inverse; also where there is no inverse.
+    // The matrix determinant * transpose of the inverse; also defined without an inverse.
     GEOM_FRIEND mat3 cofactors(const mat3& a) {
         const vec3<T>&x = a.columns[0], &y = a.columns[1], &z = a.columns[2];
         return mat3(cross(y, z), cross(z, x), cross(x, y));

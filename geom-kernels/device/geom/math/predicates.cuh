@@ -17,9 +17,9 @@ __device__ __forceinline__ int sign(double a) {
     return int(exact::less(0.0, a)) - int(exact::less(a, 0.0));
 }
 
-// A sum of up to N numbers without rounding: parts that do not overlap, smallest first, none of
-// them 0. Shewchuk, "Adaptive Precision Floating-Point Arithmetic and Fast Robust Geometric
-// Predicates", 1997, grow-expansion with zero elimination.
+// A sum of up to N numbers without rounding: components that do not overlap, smallest first, none of them 0.
+// Shewchuk, "Adaptive Precision Floating-Point Arithmetic and Fast Robust Geometric Predicates", 1997, grow-expansion
+// with zero elimination.
 template <int N>
 struct Expansion {
     double parts[N];
@@ -38,8 +38,8 @@ struct Expansion {
         if (!exact::equal(term, 0.0)) parts[kept++] = term;
         count = kept;
     }
-    // Nearly the sum, to 2^-50 of it, with its sign: with ties to even the parts are not even
-    // adjacent, so that the smaller ones are hardly more than half of the next.
+    // The sum to 2^-50 of itself, with its sign: with ties to even the components are not even adjacent, so the
+    // smaller ones are hardly more than half an ulp of the next.
     __device__ __forceinline__ double value() const {
         double sum = 0.0;
         for (int i = 0; i < count; ++i) sum = exact::add(sum, parts[i]);
@@ -47,8 +47,8 @@ struct Expansion {
     }
 };
 
-// The determinants below without differences: a product of two f32 is an f64, a product of three
-// is two of them. None is below 2^-447, so nothing underflows.
+// The determinants below are computed without differences: a product of two f32 is an f64, a product of three is two
+// of them. None is below 2^-447, so nothing underflows.
 
 // (a - c) x (b - c), to 2^-50 of it.
 inline __device__ __noinline__ double
@@ -80,7 +80,7 @@ orient3d_exact(vec3<float> a, vec3<float> b, vec3<float> c, vec3<float> d) {
     vec3<float> rows[4] = {a, b, c, d};
 #pragma unroll 1
     for (int left_out = 3; left_out >= 0; --left_out) {
-        // Without one row the others follow in a cycle, whose sign alternates.
+        // The other rows follow in a cycle, whose sign alternates.
         vec3<double> r = exact::widen(rows[(left_out + 1) & 3]);
         vec3<double> s = exact::widen(rows[(left_out + 2) & 3]);
         vec3<double> t = exact::widen(rows[(left_out + 3) & 3]);
@@ -111,7 +111,7 @@ __device__ __forceinline__ int orient2d(vec2<float> a, vec2<float> b, vec2<float
     double left = mul(sub(ax, cx), sub(by, cy)), right = mul(sub(ay, cy), sub(bx, cx));
     double value = sub(left, right);
     double error = mul(add(abs(left), abs(right)), 4.440892098500626e-16); // 4 u
-    // Without an error the products are 0, and so is the determinant.
+    // If the error is 0, the products are 0, and so is the determinant.
     if (less(error, abs(value)) || equal(error, 0.0)) return detail::sign(value);
     return detail::sign(detail::orient2d_exact(ax, ay, bx, by, cx, cy));
 }
@@ -141,10 +141,9 @@ namespace detail {
 // Below this an edge function's f32 products may have underflowed.
 __device__ __forceinline__ float edge_function_least() { return 7.888609052210118e-31f; } // 2^-100
 
-// p x q by Kahan's difference of products, whose relative error is at most 2 ulp and whose sign is
-// exact (Jeannerod, Louvet, Muller, "Further Analysis of Kahan's Algorithm for the Accurate
-// Computation of 2x2 Determinants", 2013), unless the result's magnitude is below the above: a
-// greater one is changed by less than 2^-148 by underflow.
+// p x q by Kahan's difference of products, whose relative error is at most 2 ulp and whose sign is exact (Jeannerod,
+// Louvet, Muller, "Further Analysis of Kahan's Algorithm for the Accurate Computation of 2x2 Determinants", 2013),
+// unless the result's magnitude is below `edge_function_least`: underflow changes a greater one by less than 2^-148.
 __device__ __forceinline__ float difference_of_products(vec2<float> p, vec2<float> q) {
     using namespace exact;
     float product = mul(p.y, q.x);
@@ -165,12 +164,12 @@ __device__ __forceinline__ float edge_function(vec2<float> p, vec2<float> q) {
     if (exact::less_equal(detail::edge_function_least(), exact::abs(value))) return value;
     double wide = detail::wide_difference_of_products(p, q);
     value = exact::narrow(wide);
-    // A value that underflows in f32 becomes its smallest number.
+    // A value that underflows in f32 becomes the smallest number.
     const float smallest = __uint_as_float(1);
     if (exact::equal(value, 0.0f)) value = exact::mul(float(detail::sign(wide)), smallest);
     return value;
 }
-// Its sign: 1 where the origin is left of the line from p to q, 0 on it.
+// The sign of `edge_function`: 1 where the origin is left of the line from p to q, 0 on it.
 __device__ __forceinline__ int edge_side(vec2<float> p, vec2<float> q) {
     float value = detail::difference_of_products(p, q);
     if (exact::less_equal(detail::edge_function_least(), exact::abs(value)))
@@ -178,15 +177,14 @@ __device__ __forceinline__ int edge_side(vec2<float> p, vec2<float> q) {
     return detail::sign(detail::wide_difference_of_products(p, q));
 }
 
-// Simulation of simplicity (Edelsbrunner, Mucke, 1990): the side, of the line from p to q, of a
-// point on that line once it is moved by (e, e^2), for any e > 0 that is small enough. Where o is
-// that shift, (p - o) x (q - o) = p x q + o.x (p.y - q.y) + o.y (q.x - p.x). 0 only where p is q;
-// the other sign for q, p.
+// Simulation of simplicity (Edelsbrunner, Mucke, 1990): the side of the line from p to q on which a point on that
+// line is after a shift by (e, e^2), for any sufficiently small e > 0. With o as that shift, (p - o) x (q - o) = p x
+// q + o.x (p.y - q.y) + o.y (q.x - p.x). 0 only if p is q; the opposite sign for q, p.
 __device__ __forceinline__ int side_of_tie(vec2<float> p, vec2<float> q) {
     int side = int(exact::less(q.y, p.y)) - int(exact::less(p.y, q.y));
     return side != 0 ? side : int(exact::less(p.x, q.x)) - int(exact::less(q.x, p.x));
 }
-// `edge_side`, ties resolved so.
+// `edge_side`, with ties resolved by `side_of_tie`.
 __device__ __forceinline__ int perturbed_edge_side(vec2<float> p, vec2<float> q) {
     int side = edge_side(p, q);
     return side != 0 ? side : side_of_tie(p, q);

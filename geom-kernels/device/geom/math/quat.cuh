@@ -1,6 +1,6 @@
-// Quaternions, and rotations by unit quaternions. The scalar part is w, and lies last.
+// Quaternions, and rotations by unit quaternions. The scalar part is w, the last component.
 //
-// All of this is compiled with the program's options, as your code is.
+// All of this is compiled with the program's options, like your code.
 #pragma once
 
 #include <geom/math/mat.cuh>
@@ -36,8 +36,8 @@ struct quat {
         detail::sincos(angle * T(0.5), &s, &c);
         return quat(axis * s, c);
     }
-    // Of a rotation matrix; the larger of four ways to divide, after Shepperd (1978). Rounding in
-    // the matrix comes through; normalize afterwards if it adds up. w may be negative.
+    // The quaternion of a rotation matrix; the largest of four possible divisors, after Shepperd (1978). Rounding
+    // errors in the matrix remain; normalize afterwards if they accumulate. w may be negative.
     static GEOM_FN quat from_matrix(const mat3<T>& m) {
         T one = T(1), xx = m(0, 0), yy = m(1, 1), zz = m(2, 2);
         quat q;
@@ -78,7 +78,7 @@ struct quat {
     }
     // The inverse of a unit quaternion.
     GEOM_FRIEND quat conjugate(quat a) { return quat(-a.x, -a.y, -a.z, a.w); }
-    // Of any quaternion; zeros where the squared length is 0.
+    // The inverse of any quaternion; zeros where the squared length is 0.
     GEOM_FRIEND quat inverse(quat a) {
         T squared = dot(a, a);
         return conjugate(a) * (squared == T(0) ? T(0) : T(1) / squared);
@@ -96,17 +96,17 @@ struct quat {
             vec3<T>(x * q.y - z * q.w, one - (x * q.x + z * q.z), y * q.z + x * q.w),
             vec3<T>(x * q.z + y * q.w, y * q.z - x * q.w, one - (x * q.x + y * q.y)));
     }
-    // The angle of the rotation, 0 to pi, and its axis, for the shorter way. The axis is x for no rotation.
+    // The angle of the rotation, 0 to pi, and its axis, for the shorter direction. The axis is x for no rotation.
     GEOM_FRIEND T to_axis_angle(quat q, vec3<T>* axis) {
         T s = length(q.vector()), sign = q.w < T(0) ? T(-1) : T(1);
         *axis = normalize(q.vector() * sign, vec3<T>(T(1), T(0), T(0)));
         return T(2) * detail::atan2(s, q.w * sign);
     }
-    // From a (t = 0) to b (t = 1) the shorter way at even speed; both are unit. Where they are
-    // opposite there are many ways, and it takes one.
+    // Interpolates from a (t = 0) to b (t = 1) by the shorter path at constant speed; both are unit. If they are
+    // opposite, the path is one of many.
     GEOM_FRIEND quat slerp(quat a, quat b, T t) {
         if (dot(a, b) < T(0)) b = -b;
-        // Half the angle between them, which stays accurate where their product is near 1.
+        // Half the angle between them, computed so that it stays accurate if their product is near 1.
         T angle = T(2) * detail::atan2(length(a + -b), length(a + b));
         T s = detail::sin(angle);
         if (s < T(1e-3)) return normalize(a * (T(1) - t) + b * t);

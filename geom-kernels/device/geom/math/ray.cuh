@@ -34,10 +34,9 @@ GEOM_EXACT_FN T reciprocal(T d) {
 
 } // namespace detail
 
-// The points origin + t * direction for t from t_min to t_max, 0 <= t_min <= t_max. An infinite
-// t_max is taken as the largest finite number, so that nothing is met at infinity. The direction
-// need not be unit. Components of it that are subnormal count as 0; others are at most 2^126 in
-// magnitude (f64: 2^1022).
+// The points origin + t * direction for t from t_min to t_max, 0 <= t_min <= t_max. An infinite t_max counts as the
+// largest finite number, so that nothing is met at infinity. The direction need not be unit. Subnormal components
+// count as 0; others are at most 2^126 in magnitude (f64: 2^1022).
 template <class T>
 struct ray {
     using element = T;
@@ -52,7 +51,7 @@ struct ray {
           inverse(detail::reciprocal(direction.x), detail::reciprocal(direction.y),
                   detail::reciprocal(direction.z)),
           t_min(t_min), t_max(exact::min(t_max, detail::largest(t_max))) {}
-    // From t = 0 without an end.
+    // Creates a ray from t = 0 without an end.
     __device__ __forceinline__ ray(vec3<T> origin, vec3<T> direction)
         : ray(origin, direction, T(0), T(exact::infinity())) {}
 };
@@ -62,8 +61,8 @@ GEOM_EXACT_FN vec3<T> at(const ray<T>& r, T t) { return r.origin + r.direction *
 
 namespace detail {
 
-// Where the ray crosses the planes of one axis: not later than it enters, not earlier than it
-// leaves, up to the error of the difference and of the inverse.
+// The t at which the ray crosses the planes of one axis: not later than it enters, not earlier than it leaves, up to
+// the error of the difference and of the inverse.
 template <class T>
 __device__ __forceinline__ void slab(T lower, T upper, T origin, T inverse, T* enter, T* leave) {
     bool back = is_negative(inverse);
@@ -77,13 +76,13 @@ __device__ __forceinline__ void slab(T lower, T upper, T origin, T inverse, T* e
 // nearer than *enter is nearer than all points of the box. Conservative: it may report a touch where the ray passes
 // within some ulp, and never misses one.
 //
-// Each plane's t has two relative errors of at most u = 2^-24 (f64: 2^-53), of the difference and
-// of the inverse; the product is rounded away from the box. So a true hit, whose t are not
-// negative, has in <= t (1 + u)^2 and out >= t (1 - u)^2, and (1 + u)^2 (1 - 4 u) < (1 - u)^2: `in`
-// is multiplied by 1 - 4 u, downwards. The bound is from Ize, "Robust BVH Ray Traversal", JCGT 2 (2), 2013; directed
-// rounding makes it hold where products underflow too. Planes are chosen by the direction's sign, not by order, and a
-// product 0 * infinity, of a ray within a plane, is a NaN, which loses: such a ray meets the box. So a NaN bound of the
-// box does not bound it, and a ray of NaN meets all; `empty()` is never met.
+// Each plane's t has two relative errors of at most u = 2^-24 (f64: 2^-53), of the difference and of the inverse; the
+// product is rounded away from the box. So a true hit, whose t are not negative, has in <= t (1 + u)^2 and out >= t
+// (1 - u)^2, and (1 + u)^2 (1 - 4 u) < (1 - u)^2: `in` is multiplied by 1 - 4 u, downwards. The bound is from Ize,
+// "Robust BVH Ray Traversal", JCGT 2 (2), 2013; directed rounding makes it hold where products underflow too. Planes
+// are chosen by the direction's sign, not by order. A product 0 * infinity, of a ray within a plane, is a NaN, which
+// min and max ignore: such a ray meets the box. So a NaN bound does not bound the box, and a ray of NaN meets all
+// boxes; `empty()` is never met.
 GEOM_EXACT_FN bool enters(const ray<T>& r, const aabb<T>& b, T* enter) {
     using namespace exact;
     vec3<T> in, out;

@@ -1,7 +1,6 @@
-// Maps of space: rigid (turn, then move) and affine (any matrix, then move).
+// Maps of space: rigid (rotate, then translate) and affine (any matrix, then translate).
 //
-// All of this is compiled with the program's options, as your code is. `a * b` is first b,
-// then a.
+// All of this is compiled with the program's options, like your code. `a * b` applies b first, then a.
 #pragma once
 
 #include <geom/math/quat.cuh>
@@ -11,7 +10,7 @@ namespace geom {
 template <class T>
 struct rigid {
     using element = T;
-    // Unit.
+    // A unit quaternion.
     quat<T> rotation;
     vec3<T> translation;
 
@@ -24,7 +23,7 @@ struct rigid {
         return rotate(m.rotation, p) + m.translation;
     }
     GEOM_FRIEND vec3<T> direction(const rigid& m, vec3<T> d) { return rotate(m.rotation, d); }
-    // Of a unit normal, which stays unit.
+    // Maps a unit normal, which stays unit.
     GEOM_FRIEND vec3<T> normal(const rigid& m, vec3<T> n) { return rotate(m.rotation, n); }
     GEOM_FRIEND rigid operator*(const rigid& a, const rigid& b) {
         return rigid(a.rotation * b.rotation, point(a, b.translation));
@@ -51,9 +50,9 @@ struct affine {
 
     GEOM_FRIEND vec3<T> point(const affine& m, vec3<T> p) { return m.linear * p + m.translation; }
     GEOM_FRIEND vec3<T> direction(const affine& m, vec3<T> d) { return m.linear * d; }
-    // The unit normal of the surface's image: by the transpose of the inverse. Where there is no
-    // inverse, the image is flat: its normal, or zeros if it is a line or a point. A reflection
-    // keeps the side that the normal points to.
+    // The unit normal of the surface's image: by the transpose of the inverse. Without an inverse, the image is flat:
+    // the result is its normal, or zeros if it is a line or a point. A reflection keeps the side to which the normal
+    // points.
     GEOM_FRIEND vec3<T> normal(const affine& m, vec3<T> n) {
         mat3<T> c = cofactors(m.linear);
         T sign = dot(m.linear.columns[0], c.columns[0]) < T(0) ? T(-1) : T(1);
@@ -62,7 +61,7 @@ struct affine {
     GEOM_FRIEND affine operator*(const affine& a, const affine& b) {
         return affine(a.linear * b.linear, point(a, b.translation));
     }
-    // Where the matrix is singular all points go to 0: see `inverse` in mat.cuh.
+    // If the matrix is singular, all points are mapped to 0: see `inverse` in mat.cuh.
     GEOM_FRIEND affine inverse(const affine& m) {
         mat3<T> back = inverse(m.linear);
         return affine(back, -(back * m.translation));

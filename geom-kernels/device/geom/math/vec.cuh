@@ -1,10 +1,10 @@
 // Vectors of two, three and four components: vec3<float>, vec2<int>...
 //
-// They lie in memory as arrays do (vec4<float> is aligned to 4 bytes, float4 to 16), and convert to
-// and from CUDA's own vectors: float3, double2, int4... Two kinds of functions:
+// They have the layout of arrays (vec4<float> is aligned to 4 bytes, float4 to 16), and convert to and from CUDA's
+// own vectors: float3, double2, int4... Two kinds of functions:
 // - operators and functions of geom: compiled with the program's options, as your code is;
 // - those of geom::exact, of float and double: their bits do not depend on options (see exact.cuh).
-//   Call them by that name: a bare `dot(a, b)` is the other one, whatever `using namespace` says.
+// Call them by that name: a bare `dot(a, b)` is the other function, whatever `using namespace` says.
 #pragma once
 
 #include <geom/math/exact.cuh>
@@ -34,7 +34,7 @@ struct native {
         using three = name##3;                                                                      \
         using four = name4;                                                                         \
     };
-// CUDA 13 has two types of four times 8 bytes, by alignment; the older one's had 16.
+// CUDA 13 has two types of four 8-byte elements, by alignment; the older one's alignment was 16.
 #if __CUDACC_VER_MAJOR__ >= 13
 #define GEOM_OF_FOUR(name) name##4_16a
 #else
@@ -49,7 +49,7 @@ GEOM_NATIVE(unsigned long long, ulonglong, GEOM_OF_FOUR(ulonglong))
 #undef GEOM_OF_FOUR
 #undef GEOM_NATIVE
 
-// One name for what C spells differently for each type. In min and max a NaN loses against a
+// One name for functions that C spells differently for each type. min and max ignore a NaN if the other operand is a
 // number.
 template <class T>
 __device__ __forceinline__ constexpr T min(T a, T b) { return b < a ? b : a; }
@@ -103,9 +103,9 @@ __device__ __forceinline__ double rsqrt(double a) { return ::rsqrt(a); }
 
 // The part that all vectors share. N: 2, 3 or 4.
 //
-// normalize: the unit vector, or `otherwise` (zeros, if not given) where the squared length is 0,
-// of the zero vector and of one so short that its square vanishes. The other end: where the squared
-// length is infinite and the components are not, it is zeros. A NaN stays one.
+// normalize: the unit vector, or `otherwise` (zeros, if not given) where the squared length is 0: for the zero vector
+// and for one so short that its square vanishes. Where the squared length is infinite and the components are not, it
+// is zeros. A NaN stays NaN.
 #define GEOM_VEC(V, N, native_name)                                                                 \
     using element = T;                                                                              \
     using native = typename detail::native<T>::native_name;                                         \
@@ -158,7 +158,7 @@ struct vec2 {
     GEOM_FN vec2(T x, T y) : x(x), y(y) {}
     GEOM_VEC(vec2, 2, two)
 
-    // i: 0 or 1. A number known to the compiler costs nothing.
+    // i: 0 or 1. A constant index costs nothing.
     GEOM_FN T& operator[](int i) { return i == 0 ? x : y; }
     GEOM_FN const T& operator[](int i) const { return i == 0 ? x : y; }
     // Twice the signed area of the triangle (0, a, b).
@@ -210,7 +210,7 @@ struct vec4 {
     template <class T>                                                                              \
     __device__ __forceinline__
 
-// Of float and double. dot is fma(z, z', fma(y, y', x * x')), one rounding each.
+// Vectors of float and double. dot is fma(z, z', fma(y, y', x * x')), one rounding each.
 #define GEOM_EXACT_VEC(V, N)                                                                        \
     GEOM_EXACT_FN V<T> add(V<T> a, V<T> b) { return V<T>(GEOM_EACH_##N(GEOM_C_EXACT_ADD)); }        \
     GEOM_EXACT_FN V<T> sub(V<T> a, V<T> b) { return V<T>(GEOM_EACH_##N(GEOM_C_EXACT_SUB)); }        \
@@ -287,6 +287,6 @@ __device__ __forceinline__ vec3<float> narrow(vec3<double> a) {
 #undef GEOM_C_EXACT_MAX
 #undef GEOM_C_EXACT_EQUAL
 #undef GEOM_C_EXACT_FINITE
-// GEOM_FN, GEOM_FRIEND and GEOM_EXACT_FN serve the other headers of this folder.
+// The other headers of this folder use GEOM_FN, GEOM_FRIEND and GEOM_EXACT_FN.
 
 } // namespace geom

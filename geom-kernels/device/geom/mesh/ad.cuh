@@ -1,8 +1,8 @@
-// Results of queries of meshes with their derivatives, for adjoints that are generated: see geom/math/ad.cuh.
+// Differentiable results of queries of meshes, for generated adjoints: see geom/math/ad.cuh.
 //
-// The derivatives are those of mesh/adjoint/closest.cuh and mesh/adjoint/rays.cuh, subgradients included: the numbers
-// below are linear in the query and in the face's corners, with factors that are constants. The factors come from the
-// corners that the search has seen. So they fit the result, and the adjoint does not read the mesh's points.
+// The derivatives are those of mesh/adjoint/closest.cuh and mesh/adjoint/rays.cuh, including subgradients: the
+// numbers below are linear in the query and in the face's corners, with constant factors. The factors come from the
+// corners that the search has read. So they fit the result, and the adjoint does not read the mesh's points.
 #pragma once
 
 #include <geom/math/ad.cuh>
@@ -34,10 +34,10 @@ __device__ __forceinline__ vec3<double> at_weights(const Triangle& t, double u, 
     return vec3<double>(sum(a.x, b.x, c.x), sum(a.y, b.y, c.y), sum(a.z, b.z, c.z));
 }
 
-// A closest point, whose query and corners move.
+// A closest point with a differentiable query and corners.
 class MovingPoint : ClosestAdjoint<float> {
 public:
-    // `corners`: where they are; `moving`: the same with gradients.
+    // `corners`: constant corners; `moving`: the same with gradients.
     __device__ __forceinline__ MovingPoint(const Triangle& corners, vec3<float> q, unsigned feature,
                                            const Triangle& moving)
         : ClosestAdjoint<float>(constant_corners(corners), ad::stop(q), feature), moving(moving) {
@@ -76,7 +76,7 @@ private:
     double moving_u, moving_v;
 };
 
-// Constants: what a search has found.
+// Sets the constants: the result of a search.
 template <class Point>
 __device__ __forceinline__ Point stopped_point(Point found) {
     found.position = ad::stop(found.position);
@@ -95,7 +95,7 @@ with_gradient(const Mesh& mesh, vec3<float> q, const Triangle& corners, Point fo
     return MovingPoint(corners, q, found.feature, moving_face(mesh, found.face)).point(found);
 }
 
-// The hit of a ray: of the face with these corners, or none.
+// The hit of a ray on the face with these corners, or none.
 template <class Hit>
 __device__ __forceinline__ Hit with_gradient(const Mesh& mesh, vec3<float> origin, vec3<float> direction,
                                              const Triangle& corners, Hit found) {
@@ -103,7 +103,7 @@ __device__ __forceinline__ Hit with_gradient(const Mesh& mesh, vec3<float> origi
     if (found.face == no_index) return found;
     const RayHitRows rows(constant_corners(corners), ad::stop(origin), ad::stop(direction));
     if (!rows.is_finite()) return found;
-    // From the point of the face to that of the ray, with constant weights.
+    // The vector from the point of the face to that of the ray, with constant weights.
     const vec3<double> o = exact::widen(origin), d = exact::widen(direction);
     const double t = rows.t(), u = rows.u(), v = rows.v();
     const vec3<double> on_ray(ad::plus(o.x, d.x, t), ad::plus(o.y, d.y, t), ad::plus(o.z, d.z, t));

@@ -1,8 +1,7 @@
-// Adjoints of queries of meshes, for one triangle each: the face in a result, with the corners that it had at the
+// Adjoints of queries of meshes, for one triangle each: the face in a result, with its corners at the time of the
 // query. A gradient assumes that the face and the feature stay the same.
 //
-// They are of float and double; inside, all is f64, rounded once at the end, so that needles do no harm to
-// f32.
+// They take float and double; they compute in f64 and round once at the end, so that needles are no problem in f32.
 #pragma once
 
 #include <geom/mesh/adjoint/closest.cuh>

@@ -7,14 +7,14 @@
 namespace geom {
 namespace mesh {
 
-// Points that queries are asked for. `geom_kernels::mesh::PointQueries` in Rust.
+// The points of queries. `geom_kernels::mesh::PointQueries` in Rust.
 struct PointQueries {
     // Coordinate c of point i is points[i * stride + c * component].
     const float* points;
     unsigned long long stride, component;
-    // How far each looks, or null: then all look as far as `distance`.
+    // The limit of each query; null if all have `distance`.
     const float* distances;
-    // In which order threads take them, or null.
+    // The order in which threads take queries, or null.
     const unsigned* order;
     float distance;
     unsigned length;

@@ -23,8 +23,8 @@ struct FaceBoxes {
     }
 };
 
-// The boxes of triangles in the order of leaves, for `bvh::refit`. Those of skipped faces are NaN, which
-// is no valid box.
+// The boxes of triangles in the order of leaves, for `bvh::refit`. Those of skipped faces are NaN, which is an
+// invalid box.
 struct TriangleBoxes {
     const MeshTriangle* triangles;
 
@@ -36,9 +36,8 @@ struct TriangleBoxes {
     }
 };
 
-// Writes the triangles in the order of leaves, of which at most `capacity` fit. A thread for each place. The
-// corners are NaN where a face is skipped, or is not among those that are given, which may be so if a graph
-// has built the hierarchy anew.
+// Writes the triangles in the order of leaves, of which at most `capacity` fit. A thread for each place. The corners
+// are NaN if a face is skipped, or does not exist, which is possible if a graph has rebuilt the hierarchy.
 __device__ __forceinline__ void write_triangles(
     const BvhHeader& header, const unsigned* items, const Surface& surface, unsigned capacity,
     MeshTriangle* triangles

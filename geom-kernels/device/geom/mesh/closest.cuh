@@ -1,21 +1,19 @@
 // The point of a mesh that is closest to a given one.
 //
-// All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options, and none
-// on the tree. The result is the face of least (key, index) among all, where the key of a face is the
-// square of its distance as `distance_key` rounds it; and of that face the point that `closest_point` of a
-// triangle finds.
+// All of this is written in exact arithmetic (exact.cuh): the bits depend neither on a program's options nor on the
+// tree. The result is the face of least (key, index) among all, where the key of a face is the square of its distance
+// as rounded by `distance_key`; and on that face the point that `closest_point` of a triangle finds.
 //
-// How far the keys are off: with u = 2^-24, and p the point less a corner, each distance along an edge is
-// off by no more than 5 u |p|, because the edge's direction and reciprocal are right to an ulp; so the
-// point that it leads to is one of the edge to 6 u |p|. The normal is right to an ulp too, however thin the
-// triangle, so the distance to the plane is off by less than 4 u |p|; and where a point is taken to be
-// within an edge, or beyond it, wrongly, then it is so by less than 6 u |p|. That would not do for two edges at
-// once, which may be all but one line: beyond the tip of a needle both may seem to be left behind. But what is
-// beyond a corner is not inside, and that the places along both edges tell. In all, the square root of a key is
-// off by less than 8 u |p| + u d. |p| is at most `reach`, the distance to the farthest corner of the mesh's
-// box, and so is d, unless it is that of a point outside of the box; `slack` = 2^-19 reach is more than what two
-// keys are off together. Boxes are left out only beyond the best distance plus slack: no face is lost that could
-// win. Edges shorter than 2^-63 are points, at their lower vertex: slack has 2^-62 for them.
+// Error of the keys: with u = 2^-24, and p the point less a corner, each distance along an edge has an error of at
+// most 5 u |p|, because the edge's direction and reciprocal are right to an ulp; so its point is on the edge up to 6
+// u |p|. The normal is right to an ulp too, however thin the triangle, so the distance to the plane has an error of
+// less than 4 u |p|; and a point is wrongly taken to be within an edge, or beyond it, only within 6 u |p|. That bound
+// does not hold for two edges at once, which may be almost one line: beyond the tip of a needle both tests may seem
+// to pass. But a point beyond a corner is not inside, which the distances along both edges show. In all, the square
+// root of a key has an error of less than 8 u |p| + u d. |p| is at most `reach`, the distance to the farthest corner
+// of the mesh's box, and so is d, unless it is that of a point outside of the box; `slack` = 2^-19 reach is more than
+// the error of two keys together. Boxes are left out only beyond the best distance plus slack, so no face is lost
+// that could win. Edges shorter than 2^-63 are points, at their lower vertex: slack has 2^-62 for them.
 #pragma once
 
 #include <geom/bvh/point_boxes.cuh>
@@ -27,14 +25,14 @@
 
 namespace geom {
 
-// Where a mesh is closest to a point. `geom_kernels::mesh::ClosestPoint` in Rust.
+// The closest point of a mesh to a point. `geom_kernels::mesh::ClosestPoint` in Rust.
 struct ClosestPoint {
     vec3<float> position;
     // `exact::distance_squared` of the point and the position; infinite if there is none.
     float distance_squared;
-    // `no_index` if there is none: no face, or none within the limit, or a point that is not valid.
+    // `no_index` if there is none: no face, none within the limit, or an invalid point.
     unsigned face;
-    // position = (1 - u - v) a + u b + v c, about, of the face's corners.
+    // position is about (1 - u - v) a + u b + v c, where a, b and c are the face's corners.
     float u, v;
     // 0, 1, 2: a corner; 3, 4, 5: within the edge a-b, b-c, c-a; 6: inside. See `MeshFeature`.
     unsigned feature;
@@ -68,9 +66,9 @@ distance_key(const Packed& triangle, vec3<float> q, float* height) {
     const float in01 = exact::dot(e01, k0), in12 = exact::dot(e12, k1), in02 = exact::dot(e02, k0);
     *height = exact::dot(n, p0);
     const float edges = min(min(d01, d12), d02);
-    // All greater than 0, as integers.
+    // The comparison is of integers: all three must be positive.
     const bool between = __float_as_int(min(min(in01, in12), neg(in02))) > 0;
-    // Beyond a corner: the nearest points of both of its edges.
+    // `beyond` means beyond a corner, to which the nearest points of both of its edges are clamped.
     const unsigned at01 = __float_as_uint(t01) << 1, at02 = __float_as_uint(t02) << 1;
     const unsigned at12 = __float_as_uint(t12) << 1, one = 0x3f800000u << 1;
     const bool beyond = (at01 | at02) == 0 || ((at01 ^ one) | at12) == 0 || ((at02 ^ one) | (at12 ^ one)) == 0;
@@ -78,8 +76,8 @@ distance_key(const Packed& triangle, vec3<float> q, float* height) {
     return inside ? min(mul(*height, *height), edges) : edges;
 }
 
-// On which sides of the faces that are as near as any q lies: a bit each for the front and the back, both
-// if that can't be decided.
+// The sides on which q is of the faces that may be nearest: a bit each for the front and the back, both if that can't
+// be decided.
 constexpr unsigned side_front = 1, side_back = 2;
 
 template <bool SIDES>
@@ -88,14 +86,14 @@ struct ClosestQuery {
     const MeshTriangle* triangles;
     vec3<float> q;
     float slack;
-    // The key of the nearest face so far, its index below; and where it lies.
+    // The key of the nearest face so far, its index in the lower bits, and the face's place.
     unsigned long long best;
     unsigned place;
-    // The greatest key of a box that may have something.
+    // The greatest key of a box that may contain a nearer face.
     unsigned farthest;
     unsigned sides;
 
-    // Within this distance, which is not negative.
+    // `distance` is the limit, which is not negative.
     __device__ __forceinline__ ClosestQuery(const Mesh& mesh, vec3<float> q, float distance)
         : triangles(mesh.triangles), q(q), place(no_index), sides(0) {
         using namespace exact;
@@ -106,7 +104,7 @@ struct ClosestQuery {
         shrink(square);
     }
 
-    // Boxes are of interest up to slack beyond this.
+    // Visits boxes up to slack beyond this distance.
     __device__ __forceinline__ void shrink(float square) {
         using namespace exact;
         const float distance = add_up(sqrt_up(square), slack);
@@ -165,7 +163,7 @@ __device__ __forceinline__ ClosestPoint no_closest_point() {
     return none;
 }
 
-// The result of a query that went through the tree.
+// The result of a finished query.
 template <bool SIDES>
 __device__ __forceinline__ ClosestPoint answer(const ClosestQuery<SIDES>& query) {
     if (query.place == no_index) return no_closest_point();
@@ -177,7 +175,7 @@ __device__ __forceinline__ ClosestPoint answer(const ClosestQuery<SIDES>& query)
 }
 
 #ifdef GEOM_AD
-// The triangle of a place, or anything.
+// The triangle at a place; any triangle, if the place is invalid.
 __device__ __forceinline__ Triangle triangle_at(const Mesh& mesh, unsigned place) {
     if (place == no_index) return Triangle{vec3<float>(0.0f), vec3<float>(0.0f), vec3<float>(0.0f)};
     const Packed packed(mesh.triangles[place]);
@@ -186,7 +184,7 @@ __device__ __forceinline__ Triangle triangle_at(const Mesh& mesh, unsigned place
 
 #endif
 
-// Whether a face is as near as that: the first such face ends the query.
+// Searches for a face within the limit: the first such face ends the query.
 struct WithinQuery : ClosestQuery<false> {
     static constexpr bool ordered = true, votes = false;
 
@@ -198,7 +196,7 @@ struct WithinQuery : ClosestQuery<false> {
     }
 };
 
-// Whether there is anything to look for.
+// Whether the query is valid.
 __device__ __forceinline__ bool can_find(vec3<float> q, float distance) {
     return is_valid(q) && exact::less_equal(0.0f, distance);
 }
@@ -219,8 +217,8 @@ find_closest(const Mesh& mesh, vec3<float> q, float distance, Triangle* corners)
 
 } // namespace mesh
 
-// The point of the mesh that is closest to q, among those not farther than `distance`. Local memory: the
-// stack of a traversal. Faces that were skipped by the build are not found.
+// The point of the mesh that is closest to q, among those within `distance`. Local memory: the stack of a traversal.
+// Faces that the build skipped are not found.
 __device__ __forceinline__ ClosestPoint
 closest_point(const Mesh& mesh, vec3<float> q, float distance = exact::infinity()) {
 #ifdef GEOM_AD
@@ -235,7 +233,7 @@ closest_point(const Mesh& mesh, vec3<float> q, float distance = exact::infinity(
 #endif
 }
 
-// Whether a face is not farther from q than `distance`: whether `closest_point` finds one.
+// Whether a face is within `distance` of q: whether `closest_point` finds one.
 __device__ __forceinline__ bool is_within(const Mesh& mesh, vec3<float> q, float distance) {
 #ifdef GEOM_AD
     q = ad::stop(q), distance = ad::stop(distance);

@@ -17,7 +17,7 @@ struct FacePoint {
     float u, v;
 };
 
-// The vertices of a face. False if there is no such face, or one of them is no vertex.
+// The vertices of a face. False if the face does not exist, or one of its indices is out of range.
 __device__ __forceinline__ bool face_vertices(const Mesh& mesh, unsigned face, vec3<unsigned>* vertices) {
     if (face >= mesh.face_count) return false;
     *vertices = load_unchanged(&mesh.faces[face]);
@@ -25,7 +25,7 @@ __device__ __forceinline__ bool face_vertices(const Mesh& mesh, unsigned face, v
     return vertices->x < n && vertices->y < n && vertices->z < n;
 }
 
-// A face's corners, as the points are now. False as of `face_vertices`.
+// A face's current corners. False as for `face_vertices`.
 __device__ __forceinline__ bool face_triangle(const Mesh& mesh, unsigned face, Triangle* triangle) {
     vec3<unsigned> v;
     if (!face_vertices(mesh, face, &v)) return false;
@@ -38,21 +38,21 @@ __device__ __forceinline__ bool face_triangle(const Mesh& mesh, unsigned face, T
     return true;
 }
 
-// The position of a point of a face; NaN where there is no such face.
+// The position of a point of a face; NaN if the face does not exist.
 __device__ __forceinline__ vec3<float> position_at(const Mesh& mesh, const FacePoint& point) {
     Triangle triangle;
     if (!face_triangle(mesh, point.face, &triangle)) return vec3<float>(exact::not_a_number());
     return at(triangle, point.u, point.v);
 }
 
-// The unit normal of a face, of length 0 if that has no area; NaN where there is no such face.
+// The unit normal of a face, zero if it has no area; NaN if the face does not exist.
 __device__ __forceinline__ vec3<float> face_normal(const Mesh& mesh, unsigned face) {
     Triangle triangle;
     if (!face_triangle(mesh, face, &triangle)) return vec3<float>(exact::not_a_number());
     return normal(triangle);
 }
 
-// Attribute i of the `width` attributes of each vertex, interpolated. NaN where there is no such face.
+// Attribute i of the `width` attributes of each vertex, interpolated. NaN if the face does not exist.
 __device__ __forceinline__ float attribute_at(const Mesh& mesh, const float* attributes, unsigned width,
                                               unsigned i, const FacePoint& point) {
     using namespace exact;
@@ -65,7 +65,7 @@ __device__ __forceinline__ float attribute_at(const Mesh& mesh, const float* att
     return narrow(fma(v, c, fma(u, b, mul(w, a))));
 }
 
-// The same of vectors: positions, velocities, colours.
+// The same for vectors: positions, velocities, colours.
 __device__ __forceinline__ vec3<float>
 attribute_at(const Mesh& mesh, const vec3<float>* attributes, const FacePoint& point) {
     const float* numbers = reinterpret_cast<const float*>(attributes);
@@ -73,19 +73,19 @@ attribute_at(const Mesh& mesh, const vec3<float>* attributes, const FacePoint& p
                        attribute_at(mesh, numbers, 3, 2, point));
 }
 
-// Where a result is: of a `ClosestPoint` or a `RayHit`.
+// The face point of a result: a `ClosestPoint` or a `RayHit`.
 template <class Answer>
 __device__ __forceinline__ FacePoint face_point(const Answer& answer) {
     return FacePoint{answer.face, answer.u, answer.v};
 }
 
-// The vertices' normals, interpolated; not of length one. NaN where there is no such face, and of a mesh that
-// was made without topology.
+// The vertices' normals, interpolated, not normalized. NaN if the face does not exist, or the mesh was built without
+// topology.
 __device__ __forceinline__ vec3<float> smooth_normal(const Mesh& mesh, const FacePoint& point) {
     if (mesh.topology.vertex_normals == nullptr) return vec3<float>(exact::not_a_number());
     const vec3<float> normal = attribute_at(mesh, mesh.topology.vertex_normals, point);
 #ifdef GEOM_AD
-    // The vertices' normals were computed when the mesh was built.
+    // The vertices' normals were computed when the mesh was built, so their derivatives are unknown.
     return ad::lost_normals(normal);
 #else
     return normal;

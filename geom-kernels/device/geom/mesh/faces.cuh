@@ -1,4 +1,4 @@
-// The faces of a mesh as they are given: the faults of a face, its corners and its area.
+// The faces of a mesh in their original order: the faults of a face, its corners and its area.
 //
 // All of this is written in exact arithmetic (exact.cuh).
 #pragma once
@@ -9,7 +9,7 @@
 namespace geom {
 namespace mesh {
 
-// Points and faces as the caller has them: any numbers, any indices.
+// Points and faces of the caller: any coordinates, any indices.
 struct Surface {
     const vec3<float>* points;
     const vec3<unsigned>* faces;
@@ -35,10 +35,10 @@ struct Face {
     }
 };
 
-// The first of three that is true, which one of them is.
+// The index of the first of three conditions that is true; one of them is.
 __device__ __forceinline__ unsigned first_of(bool a, bool b) { return a ? 0 : b ? 1 : 2; }
 
-// Face i, which is one of the surface's. Points are read only if all three indices are in range.
+// Checks face i of the surface. Points are read only if all three indices are in range.
 __device__ __forceinline__ Face look_at(const Surface& surface, unsigned i) {
     Face face;
     const vec3<unsigned> v = surface.faces[i];
@@ -60,12 +60,12 @@ __device__ __forceinline__ Face look_at(const Surface& surface, unsigned i) {
     return face;
 }
 
-// The number of this thread, in launches in x.
+// The index of this thread, in launches in x.
 __device__ __forceinline__ unsigned thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
 constexpr unsigned all_lanes = 0xffffffffu;
 
-// Adds to a counter how many lanes of this warp say so. By whole warps.
+// Adds the number of lanes of this warp for which `says` is true to a counter. By whole warps.
 __device__ __forceinline__ void count_lanes(bool says, unsigned& counter) {
     unsigned lanes = __ballot_sync(all_lanes, says);
     if (lanes != 0 && threadIdx.x % 32 == 0) atomicAdd(&counter, __popc(lanes));

@@ -1,6 +1,6 @@
-// How moments are made, from the leaves to the root: after a build, and after a refit.
+// The computation of moments, from the leaves to the root: after a build, and after a refit.
 //
-// All of this is written in exact arithmetic (exact.cuh). In f64 from what is stored in f32, so nothing
+// All of this is written in exact arithmetic (exact.cuh). It computes in f64 from values stored in f32, so nothing
 // overflows: areas are below 2^152, and fourth powers of lengths below 2^252.
 #pragma once
 
@@ -26,7 +26,7 @@ struct Expansion {
     double radius;
     vec3<double> dipole;
     Symmetric2 quadrupole;
-    // Three times as much.
+    // Three times the octupole.
     Symmetric3 octupole;
 
     static __device__ __forceinline__ Expansion zero() {
@@ -35,7 +35,7 @@ struct Expansion {
     }
 };
 
-// a += k s.
+// Computes a += k s.
 __device__ __forceinline__ void add_times(Symmetric2& a, double k, const Symmetric2& s) {
     using exact::fma;
     a.xx = fma(k, s.xx, a.xx), a.yy = fma(k, s.yy, a.yy), a.zz = fma(k, s.zz, a.zz);
@@ -69,9 +69,9 @@ __device__ __forceinline__ void add_product(Symmetric3& t, vec3<double> v, const
     t.xyz = fma(v.x, s.yz, fma(v.y, s.xz, fma(v.z, s.xy, t.xyz)));
 }
 
-// Adds a triangle: half of `normal` is its area's vector, the others lead from the centre to its corners.
-// Integrals over it of d and d d^T, by its area, are those of its centroid, and a twelfth of the sum over the
-// corners and three times the centroid.
+// Adds a triangle: half of `normal` is its area vector, the others lead from the centre to its corners. The integrals
+// over it of d and d d^T, divided by its area, are those of its centroid, and a twelfth of the sum over the corners
+// and three times the centroid.
 __device__ __forceinline__ void add_triangle(Expansion& to, vec3<double> normal, vec3<double> a,
                                              vec3<double> b, vec3<double> c) {
     using namespace exact;
@@ -85,7 +85,7 @@ __device__ __forceinline__ void add_triangle(Expansion& to, vec3<double> normal,
     add_product(to.octupole, exact::mul(area, 0.083333333333333329), second);
 }
 
-// The same moments about another point.
+// Moves the moments to another point.
 __device__ __forceinline__ void move_to(Expansion& e, vec3<double> center) {
     const vec3<double> d = exact::sub(e.center, center);
     add_product(e.octupole, exact::mul(d, 2.0), e.quadrupole);
@@ -108,12 +108,12 @@ struct Units {
     }
 };
 
-// As it is stored. In the place of `child` lies the area by r^2, for the parent.
+// Converts to the stored form, with the area divided by r^2 in `child`, for the parent.
 __device__ __forceinline__ ChildMoments pack(const Expansion& e) {
     using namespace exact;
     ChildMoments out = {};
     out.x = narrow(e.center.x), out.y = narrow(e.center.y), out.z = narrow(e.center.z);
-    // Rounded up.
+    // The radius is rounded up.
     out.radius = narrow(mul(e.radius, 1.00000024));
     if (!less(0.0f, out.radius)) return out;
     const double radius = widen(out.radius);
@@ -134,7 +134,7 @@ __device__ __forceinline__ ChildMoments pack(const Expansion& e) {
     const double x = div(add(add(t.xxx, t.xyy), t.xzz), 5.0);
     const double y = div(add(add(t.xxy, t.yyy), t.yzz), 5.0);
     const double z = div(add(add(t.xxz, t.yyz), t.zzz), 5.0);
-    // The value here is three times as large.
+    // The stored value is three times as large.
     const double once = units.octupole, third = div(once, 3.0);
     out.oxxx = narrow(mul(fma(-3.0, x, t.xxx), third));
     out.oxyy = narrow(mul(sub(t.xyy, x), once));
@@ -173,10 +173,10 @@ __device__ __forceinline__ Expansion unpack(const ChildMoments& in) {
     return out;
 }
 
-// A triangle of a leaf as it is added up; without area if it is not valid.
+// The data of a leaf's triangle; it has no area if the triangle is invalid.
 struct LeafTriangle {
     vec3<double> a, b, c;
-    // As long as twice the area, in the direction of the face.
+    // The vector along the normal whose length is twice the area.
     vec3<double> normal;
     double area;
 
@@ -223,7 +223,7 @@ expand_leaf(const MeshTriangle* triangles, unsigned first, unsigned end) {
     return out;
 }
 
-// The sum, and the maximum, over four neighbouring lanes: the same bits in all of them.
+// The sum and the maximum over four neighbouring lanes, with the same bits in all of them.
 __device__ __forceinline__ double sum_of_four(double value, unsigned lanes) {
     value = exact::add(value, __shfl_xor_sync(lanes, value, 1));
     return exact::add(value, __shfl_xor_sync(lanes, value, 2));
@@ -236,7 +236,7 @@ __device__ __forceinline__ vec3<double> sum_of_four(vec3<double> v, unsigned lan
     return vec3<double>(sum_of_four(v.x, lanes), sum_of_four(v.y, lanes), sum_of_four(v.z, lanes));
 }
 
-// The distance from a point to the farthest one of a child's box.
+// The distance from a point to the farthest point of a child's box.
 __device__ __forceinline__ double reach(const BvhNode& node, unsigned child, vec3<double> from) {
     using namespace exact;
     vec3<double> d(0.0);
@@ -247,7 +247,7 @@ __device__ __forceinline__ double reach(const BvhNode& node, unsigned child, vec
     return exact::length(d);
 }
 
-// The moments of a node, of which each of four neighbouring lanes has a child; in all of them.
+// The moments of a node, in all of four neighbouring lanes, each of which has a child.
 __device__ __forceinline__ Expansion
 unite_four(Expansion mine, const BvhNode& node, unsigned lane, unsigned lanes) {
     using namespace exact;
@@ -278,7 +278,7 @@ unite_four(Expansion mine, const BvhNode& node, unsigned lane, unsigned lanes) {
     return out;
 }
 
-// Written by another thread: see bvh/build_state.cuh.
+// The data was written by another thread: see bvh/build_state.cuh.
 __device__ __forceinline__ ChildMoments load_shared(const ChildMoments* at) {
     ChildMoments out;
     unsigned* to = reinterpret_cast<unsigned*>(&out);
@@ -292,20 +292,20 @@ __device__ __forceinline__ ChildMoments load_shared(const ChildMoments* at) {
     return out;
 }
 
-// The tree, and what is made of it.
+// The tree and its moments.
 struct MomentsBuild {
     const BvhHeader* header;
     const BvhNode* tree;
     const MeshTriangle* triangles;
     NodeMoments* nodes;
-    // For each node how many have come to it; zeros before and after.
+    // For each node, how many children have arrived; zero before and after.
     unsigned* arrivals;
-    // How many nodes and triangles there is room for.
+    // The capacities in nodes and triangles.
     unsigned nodes_capacity, triangles_capacity;
 };
 
-// Four neighbouring lanes for each node there may be, one for each of its children, as in `bvh::refit`. They compute
-// the moments of its leaves; the last thread to arrive at a node computes those of the node, for its parent.
+// Four neighbouring lanes for each node within the capacity, one for each of its children, as in `bvh::refit`. They
+// compute the moments of its leaves; the last thread to arrive at a node computes those of the node, for its parent.
 __device__ __forceinline__ void make_moments(const MomentsBuild& build) {
     const unsigned count = min(build.header->nodes, build.nodes_capacity);
     unsigned index = bvh::thread() / 4;
@@ -322,7 +322,7 @@ __device__ __forceinline__ void make_moments(const MomentsBuild& build) {
         build.nodes[index].child[lane] = pack(expand_leaf(build.triangles, first, end));
     }
     for (;;) {
-        // The writes of the four are ordered before the arrival of one of them.
+        // The barrier orders the writes of the four lanes before the arrival of one of them.
         __syncwarp(lanes);
         const unsigned inner = node->inner;
         if (inner != 0) {

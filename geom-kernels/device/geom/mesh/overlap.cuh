@@ -1,10 +1,10 @@
 // The faces of a mesh that have a point in common with a box or a ball.
 //
-// All of this is written in exact arithmetic (exact.cuh): which faces are found depends neither on a
-// program's options nor on the tree, but their order does.
+// All of this is written in exact arithmetic (exact.cuh): which faces are found depends neither on a program's
+// options nor on the tree, but their order depends on the tree.
 //
-// `f` is called for each face. It returns nothing, or whether to stop: true ends the query, which then returns
-// true. Each query that is under way has the stack of a traversal in local memory, 512 bytes.
+// `f` is called for each face. It returns nothing, or whether to stop: true ends the query, which then returns true.
+// Each running query has the stack of a traversal in local memory, 512 bytes.
 #pragma once
 
 #include <geom/bvh/query.cuh>
@@ -18,12 +18,12 @@
 namespace geom {
 namespace mesh {
 
-// How a face is tested.
+// The tests of a face.
 struct ByBox {
     __device__ __forceinline__ bool operator()(const Packed& triangle, const aabb<float>& box) const {
         return overlaps(bounds(triangle.ordered()), box);
     }
-    // That the box is near enough is known.
+    // The box is already known to be near enough.
     __device__ __forceinline__ bool operator()(const Packed&, vec3<float>, float) const { return true; }
 };
 struct ByFace {
@@ -67,7 +67,7 @@ struct EachInBall : bvh::EachWithin<F> {
 #pragma unroll 1
         for (unsigned at = first; at < end; ++at) {
             const Packed triangle(triangles[at]);
-            // The box first: the distance to what is in it is not less, rounded.
+            // The box is tested first: its distance is at most that of its contents, also rounded.
             const float apart = distance_squared(bounds(triangle.ordered()), center);
             if (exact::less_equal(apart, this->farthest) && Test()(triangle, center, radius) &&
                 bvh::stops(this->f, triangle.face()))
@@ -101,28 +101,28 @@ for_each_in_ball(const Mesh& mesh, vec3<float> center, float radius, F& f) {
 
 } // namespace mesh
 
-// Each face that has a point in common with the box; touching is enough. Exact: see `overlaps` of a triangle
-// and a box. None for a box that is empty or has a NaN in it.
+// Calls `f` for each face that has a point in common with the box; touching is enough. Exact: see `overlaps` of a
+// triangle and a box. There are none for a box that is empty or has a NaN in it.
 template <class F>
 __device__ __forceinline__ bool for_each_overlap(const Mesh& mesh, const aabb<float>& box, F&& f) {
     return mesh::for_each_in_box<mesh::ByFace>(mesh, box, f);
 }
 
-// Each face whose box has a point in common with the box.
+// Calls `f` for each face whose box has a point in common with the box.
 template <class F>
 __device__ __forceinline__ bool for_each_box_overlap(const Mesh& mesh, const aabb<float>& box, F&& f) {
     return mesh::for_each_in_box<mesh::ByBox>(mesh, box, f);
 }
 
-// Each face that is not farther from the center than the radius: whose `closest_point` is not, its distance
-// and the square of the radius as rounded. None for a radius that is negative or NaN.
+// Calls `f` for each face that is not farther from the center than the radius, by the rounded distance of its
+// `closest_point` and the rounded square of the radius. There are none for a radius that is negative or NaN.
 template <class F>
 __device__ __forceinline__ bool
 for_each_within(const Mesh& mesh, vec3<float> center, float radius, F&& f) {
     return mesh::for_each_in_ball<mesh::ByFace>(mesh, center, radius, f);
 }
 
-// Each face whose box is not farther from the center than the radius.
+// Calls `f` for each face whose box is not farther from the center than the radius.
 template <class F>
 __device__ __forceinline__ bool
 for_each_box_within(const Mesh& mesh, vec3<float> center, float radius, F&& f) {

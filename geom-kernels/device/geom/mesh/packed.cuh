@@ -1,4 +1,4 @@
-// Triangles as a mesh keeps them: how they are made, and what they were made from.
+// Triangles in the form that a mesh stores: packing and unpacking.
 //
 // All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options.
 #pragma once
@@ -11,7 +11,7 @@ namespace mesh {
 
 constexpr unsigned face_mask = 0x0fffffffu;
 
-// As it lies in memory: four loads.
+// A stored triangle, read with four loads.
 struct Packed {
     float4 first, second, third, normal;
 
@@ -29,7 +29,7 @@ struct Packed {
     }
     __device__ __forceinline__ unsigned word() const { return __float_as_uint(first.w); }
     __device__ __forceinline__ unsigned face() const { return word() & face_mask; }
-    // Whether its corners turn the other way round than the face's.
+    // Whether reordering has reversed the orientation of its corners.
     __device__ __forceinline__ bool turned() const { return (word() >> 31) != 0; }
     // The corners in the order of indices.
     __device__ __forceinline__ Triangle ordered() const {
@@ -37,7 +37,7 @@ struct Packed {
     }
 };
 
-// Where the face's corners are among the three in order.
+// The positions of the face's corners among the three ordered ones.
 struct Places {
     unsigned a, b, c;
 
@@ -48,13 +48,14 @@ struct Places {
         b = (code & 1) != 0 ? more : less;
         c = (code & 1) != 0 ? less : more;
     }
-    // For each of the face's edges whether it runs down: see `closest_point` of a triangle.
+    // A bit for each of the face's edges that runs from the higher to the lower vertex: see `closest_point` of a
+    // triangle.
     __device__ __forceinline__ unsigned flags() const {
         return unsigned(a > b) | unsigned(b > c) << 1 | unsigned(c > a) << 2;
     }
 };
 
-// The face, its corners in their own order.
+// The face with its corners in their own order.
 __device__ __forceinline__ Triangle face_of(const Packed& packed, const Places& places) {
     return Triangle{packed.corner(places.a), packed.corner(places.b), packed.corner(places.c)};
 }
@@ -62,11 +63,11 @@ __device__ __forceinline__ Triangle face_of(const Packed& packed, const Places& 
 __device__ __forceinline__ float inverse_length_squared(vec3<float> from, vec3<float> to) {
     using namespace exact;
     double square = exact::length_squared(exact::sub(exact::widen(to), exact::widen(from)));
-    // 2^-126: below, the reciprocal may not be finite.
+    // The limit is 2^-126: below, the reciprocal may not be finite.
     return less(square, 1.1754943508222875e-38) ? 0.0f : div(1.0f, narrow(square));
 }
 
-// Of a face with these vertices, whose indices are those given.
+// Packs a face with these vertices and their indices.
 __device__ __forceinline__ MeshTriangle pack(unsigned face, vec3<unsigned> index, Triangle t) {
     Places places(0);
     places.a = unsigned(index.x > index.y) + unsigned(index.x > index.z);
@@ -78,7 +79,7 @@ __device__ __forceinline__ MeshTriangle pack(unsigned face, vec3<unsigned> index
     for (unsigned i = 0; i < 3; ++i)
         corner[i] = places.a == i ? t.a : places.b == i ? t.b : t.c;
     const unsigned code = places.a * 2 + unsigned(after);
-    // b a c, a c b and c b a turn the other way.
+    // The orders b a c, a c b and c b a reverse the orientation.
     const bool turned = (0x26u >> code & 1u) != 0;
     MeshTriangle out;
     out.x0 = corner[0].x, out.y0 = corner[0].y, out.z0 = corner[0].z;

@@ -1,12 +1,13 @@
-// Rays against a mesh: the nearest hit, any, all, how many.
+// Rays against a mesh: the nearest hit, any hit, all hits, and their number.
 //
-// All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options, and none
-// on the tree. `intersect` of a triangle decides which faces are hit, and at which t: see there why no ray slips
-// between faces that share an edge, and why an edge counts once. The nearest hit is that of least (t, face index).
+// All of this is written in exact arithmetic (exact.cuh): the bits depend neither on a program's options nor on the
+// tree. `intersect` of a triangle decides which faces are hit, and at which t: it documents why no ray passes between
+// faces that share an edge, and why an edge counts once. The nearest hit is that of least (t, face index).
 //
-// The test moves the ray by this much: a vertex less the origin is rounded by u |p| in each axis (u = 2^-24), the shear
-// by u |p| twice more; t, from edge functions that are right to 1.5 u, depths and two divisions, by some 8 u |p| along
-// the ray's main axis. So the point at t on the ray is less than 16 u |p| from one that lies in the triangle's box.
+// Rounding moves the ray by this much: a vertex less the origin is rounded by u |p| in each axis (u = 2^-24), the
+// shear by u |p| twice more; t, from edge functions that are right to 1.5 u, depths and two divisions, by some 8 u
+// |p| along the ray's main axis. So the point at t on the ray is less than 16 u |p| from one that lies in the
+// triangle's box.
 #pragma once
 
 #include <geom/bvh/ray_boxes.cuh>
@@ -24,9 +25,9 @@ struct RayHit {
     float t;
     // `no_index` if nothing is hit.
     unsigned face;
-    // The point is (1 - u - v) a + u b + v c, about, of the face's corners.
+    // The point is about (1 - u - v) a + u b + v c, where a, b and c are the face's corners.
     float u, v;
-    // 1 if the ray comes from where the face's normal points to, else 0.
+    // 1 if the ray comes from the side to which the face's normal points, else 0.
     unsigned front;
 };
 
@@ -41,10 +42,9 @@ __device__ __forceinline__ RayHit no_hit() {
     return RayHit{exact::infinity(), no_index, 0.0f, 0.0f, 0};
 }
 
-// Whether the ray hits the triangle, and at which t. Which triangles are hit is decided as in `intersect`;
-// t is found in f32, where that has f64, but for ties and numbers that are very large or small: of the same
-// edge functions, each right to an ulp and a half, which agree in sign, so it is right to 4 ulp of the
-// farthest corner's.
+// Whether the ray hits the triangle, and at which t. The decision is that of `intersect`. t is computed in f32
+// instead of f64, except for ties and very large or small numbers: from the same edge functions, each right to an ulp
+// and a half, which agree in sign, so it is right to 4 ulp of the farthest corner's t.
 __device__ __forceinline__ bool
 hits(const RayShear& ray, const Packed& triangle, float t_min, float t_max, float* t) {
     using namespace exact;
@@ -57,19 +57,19 @@ hits(const RayShear& ray, const Packed& triangle, float t_min, float t_max, floa
     const float at_c = detail::difference_of_products(a, b);
     const int one = __float_as_int(at_a);
     const float least = min(min(abs(at_a), abs(at_b)), abs(at_c));
-    // As integers: none of them is negative.
+    // The comparison is of integers: neither number is negative.
     bool wide = __float_as_int(least) < __float_as_int(detail::edge_function_least());
     if (wide) {
-        // A tie, or too small to decide.
+        // There is a tie, or a number is too small to decide.
         const int side = perturbed_edge_side(b, c);
         if (side == 0 || side != perturbed_edge_side(c, a) || side != perturbed_edge_side(a, b))
             return false;
     } else {
         if (((one ^ __float_as_int(at_b)) | (one ^ __float_as_int(at_c))) < 0) return false;
         const float volume = fma(at_c, depth_c, fma(at_b, depth_b, mul(at_a, depth_a)));
-        // Products of three coordinates may overflow, or lose bits where they are next to nothing.
+        // Products of three coordinates may overflow or underflow.
         wide = !less_equal(detail::edge_function_least(), abs(volume)) || !is_finite(volume);
-        // In two steps: the direction may have any size.
+        // The division is in two steps, because the direction may have any length.
         *t = div(div(volume, add(add(at_a, at_b), at_c)), ray.along);
     }
     if (wide) {
@@ -81,12 +81,12 @@ hits(const RayShear& ray, const Packed& triangle, float t_min, float t_max, floa
             fma(wide_c, widen(depth_c), fma(wide_b, widen(depth_b), mul(wide_a, widen(depth_a))));
         *t = narrow(div(volume, area));
     }
-    // + 0: never -0.
+    // The sum with 0 turns -0 into 0.
     *t = add(*t, 0.0f);
     return less_equal(t_min, *t) && less_equal(*t, t_max);
 }
 
-// A hit, at t: u and v are of the face's own corners.
+// The hit at t, with u and v for the face's own order of corners.
 __device__ __forceinline__ RayHit hit_of(const RayShear& shear, const Packed& packed, float t) {
     RayTriangle hit = {0.0f, 0.0f, 0.0f, false};
     intersect(shear, packed.ordered(), exact::neg(exact::infinity()), exact::infinity(), &hit);
@@ -101,7 +101,7 @@ __device__ __forceinline__ RayHit hit_of(const RayShear& shear, const Packed& pa
     return out;
 }
 
-// Calls `f(triangle, t)` for hits, in no order; if it is true, the query stops.
+// Calls `f(triangle, t)` for hits, in no order; if it returns true, the query stops.
 template <class F>
 struct AllHits {
     static constexpr bool ordered = false, votes = false, repeatable = false;
@@ -112,7 +112,7 @@ struct AllHits {
     F f;
 
     __device__ __forceinline__ void restart() {}
-    // The state is behind `f`.
+    // The state is in `f`, so nothing is copied.
     __device__ __forceinline__ void adopt(const AllHits&) {}
     __device__ __forceinline__ unsigned limit() const { return bvh::rejected - 1; }
     __device__ __forceinline__ void keys(const bvh::Boxes& of, unsigned (&key)[4]) const {
@@ -135,7 +135,7 @@ struct NearestHit {
     bvh::RayBoxes boxes;
     RayShear shear;
     float t_min;
-    // The bits of t, which is not negative; the face below.
+    // The bits of t, which is not negative; in the lower bits the face.
     unsigned long long best;
     unsigned place;
     float farthest;
@@ -179,19 +179,19 @@ __device__ __forceinline__ RayHit moving_hit(const Mesh& mesh, const MeshRay& ra
 }
 #endif
 
-// Whether there is anything to look for; t_min becomes 0 at least, t_max finite.
+// Whether the ray can hit anything; t_min becomes at least 0, t_max finite.
 __device__ __forceinline__ bool can_hit(const RayShear& shear, MeshRay* ray) {
     using namespace exact;
     if (!shear.valid || !less_equal(ray->t_min, ray->t_max)) return false;
     ray->t_min = max(ray->t_min, 0.0f);
-    // Never -0.
+    // The sum with 0 turns -0 into 0.
     ray->t_max = add(min(ray->t_max, detail::largest(0.0f)), 0.0f);
     return less_equal(ray->t_min, ray->t_max);
 }
 
 } // namespace mesh
 
-// Calls `f(RayHit)`, which returns whether to stop, for every hit of the ray, in no order. Whether it was
+// Calls `f(RayHit)`, which returns whether to stop, for every hit of the ray, in no order. Returns whether it was
 // stopped.
 template <class F>
 __device__ __forceinline__ bool for_each_hit(const Mesh& mesh, MeshRay ray, F f) {
@@ -223,7 +223,7 @@ __device__ __forceinline__ bool any_hit(const Mesh& mesh, const MeshRay& ray) {
     return for_each_hit(mesh, ray, [](const RayHit&) { return true; });
 }
 
-// How many faces the ray hits. A ray through a shared edge or vertex counts as if it passed beside it.
+// The number of faces that the ray hits. A ray through a shared edge or vertex counts as if it passed beside it.
 __device__ __forceinline__ unsigned count_hits(const Mesh& mesh, const MeshRay& ray) {
     unsigned hits = 0;
     for_each_hit(mesh, ray, [&](const RayHit&) {

@@ -1,6 +1,6 @@
-// The defects and the size of a mesh. The host's half is src/mesh/report.rs.
+// The defects and the size of a mesh. src/mesh/report.rs launches the kernels.
 //
-// Counts and bounds are whole numbers, so the order of additions does not matter; sums of floats have a fixed order.
+// Counts and bounds are integers, so the order of additions does not matter; sums of floats have a fixed order.
 // All of this is written in exact arithmetic (exact.cuh).
 #pragma once
 
@@ -9,26 +9,25 @@
 namespace geom {
 namespace mesh {
 
-// The counters. Firsts and bounds begin as ones in all bits, the rest as 0.
+// The counters. First faults and bounds begin with all bits set, the rest as 0.
 struct Counts {
     // The first face with a fault: its index from bit 34 on, the corner in bits 32 and 33, and the
     // index of the vertex there. (There are less than 2^30 faces.)
     unsigned long long first_out_of_range, first_not_finite;
-    // Sums over faces, which others add up.
+    // Sums over faces, which are added up elsewhere.
     double twice_area, six_volumes;
     unsigned out_of_range, not_finite;
-    // Faces that are not skipped: with an index twice, and without area.
+    // Faces that are not skipped: with a repeated index, and without area.
     unsigned collapsed, degenerate;
     unsigned edges, boundary_edges, non_manifold_edges, inconsistent_edges;
-    // Points that a face with edges names.
+    // Points that a face with edges uses.
     unsigned used_points;
-    // Of valid points the least coordinate, and the complement of the greatest, in x, y and z, as
-    // `ordered`.
+    // For valid points, the least coordinate and the complement of the greatest, in x, y and z, as `ordered` words.
     unsigned bounds[6];
     unsigned unused;
 };
 
-// Counts the faces that are skipped, and finds the first ones. By whole warps.
+// Counts the skipped faces, and finds the first ones. By whole warps.
 __device__ __forceinline__ void count_faults(const Face& face, unsigned i, Counts& counts) {
     const bool out_of_range = face.fault == fault_out_of_range;
     if (face.fault != fault_none) {
@@ -42,7 +41,7 @@ __device__ __forceinline__ void count_faults(const Face& face, unsigned i, Count
     count_lanes(face.fault == fault_not_finite, counts.not_finite);
 }
 
-// This thread's face; one without a fault and without edges beyond the last.
+// This thread's face; beyond the last, a face without a fault and without edges.
 __device__ __forceinline__ Face face_or_nothing(const Surface& surface) {
     if (thread() < surface.face_count) return look_at(surface, thread());
     Face none;
@@ -56,7 +55,7 @@ __device__ __forceinline__ void validate(const Surface& surface, Counts& counts)
     count_faults(face_or_nothing(surface), thread(), counts);
 }
 
-// A number that is finite as a word that compares as numbers do.
+// A finite number as a word that compares like it.
 __device__ __forceinline__ unsigned ordered(float v) {
     unsigned bits = __float_as_uint(v);
     return bits >> 31 ? ~bits : bits | 1u << 31;
@@ -101,8 +100,8 @@ __device__ __forceinline__ vec3<double> middle(const Counts& counts) {
     return exact::mul(exact::add(lower, upper), 0.5);
 }
 
-// The sum over a block of 256 threads, to thread 0: halves of a warp are added, then of these, and
-// so on; then the warps in their order.
+// The sum over a block of 256 threads, in thread 0: first the halves of a warp are added, then the halves of these,
+// and so on; then the warps in their order.
 __device__ __forceinline__ double block_sum(double value, double (&warps)[8]) {
     for (unsigned distance = 16; distance > 0; distance /= 2)
         value = exact::add(value, __shfl_down_sync(all_lanes, value, distance));
@@ -115,9 +114,8 @@ __device__ __forceinline__ double block_sum(double value, double (&warps)[8]) {
     return sum;
 }
 
-// Counts what there is to say of single faces; marks the points of those with edges, a bit each in
-// `used`; and writes each block's sums of areas and volumes. The bounds are there. By blocks of 256
-// threads.
+// Counts properties of single faces; marks the points of those with edges, a bit each in `used`; and writes each
+// block's sums of areas and volumes. The bounds must be complete. By blocks of 256 threads.
 __device__ __forceinline__ void measure_faces(const Surface& surface, Counts& counts,
                                               unsigned* used, double* areas, double* volumes) {
     __shared__ double warps[8];
@@ -133,7 +131,7 @@ __device__ __forceinline__ void measure_faces(const Surface& surface, Counts& co
         atomicOr(used + v.z / 32, 1u << v.z % 32);
         const vec3<double> vector = area_vector(face.triangle);
         area = exact::length(vector);
-        // From the middle, so that a mesh far from the origin does not cancel.
+        // The origin is in the middle, so that a mesh far away does not lose digits.
         volume = exact::dot(exact::sub(exact::widen(face.triangle.a), middle(counts)), vector);
     }
     count_lanes(valid && !has_edges, counts.collapsed);

@@ -1,4 +1,4 @@
-// On which side of a closed mesh a point is, without rounding errors.
+// The side of a closed mesh that a point is on, without rounding errors.
 //
 // All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options, and none
 // on the tree.
@@ -25,7 +25,7 @@ struct Crossings {
     __device__ __forceinline__ void restart() { count = 0; }
     __device__ __forceinline__ void adopt(const Crossings& copy) { *this = copy; }
     __device__ __forceinline__ unsigned limit() const { return bvh::rejected - 1; }
-    // The ray meets the box where none of these is greater than 0.
+    // The ray meets the box if none of these is greater than 0.
     __device__ __forceinline__ unsigned key(float ly, float lz, float ux, float uy, float uz,
                                             unsigned child) const {
         using namespace exact;
@@ -55,9 +55,9 @@ struct Crossings {
 
 } // namespace mesh
 
-// -1 if q is inside of a closed mesh, 1 if it is outside, 0 if it lies on it: without rounding errors, by
-// the parity of the number of faces that a ray from q crosses. The orientation of faces does not matter. For a mesh
-// that is not closed it is the parity of that ray, towards +x. 1 if q is not valid.
+// -1 if q is inside a closed mesh, 1 if it is outside, 0 if it lies on it: without rounding errors, by the parity of
+// the number of faces that a ray from q crosses. The orientation of faces does not matter. For a mesh that is not
+// closed it is the parity of that ray, towards +x. 1 if q is invalid.
 __device__ __forceinline__ int side_of(const Mesh& mesh, vec3<float> q) {
 #ifdef GEOM_AD
     q = ad::stop(q);

@@ -3,13 +3,13 @@
 // All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options, and none
 // on the tree.
 //
-// The sign of a face's normal at the closest point is right for a closed mesh if all faces that could be
-// the closest agree: q is before all of their planes, or behind all of them. (If the closest point is within a face,
-// its own plane decides. On an edge or at a vertex the sum of the faces' normals, weighted by angles, decides:
-// Baerentzen and Aanaes, "Signed distance computation using the angle weighted pseudonormal", 2005; and if all have the
-// same sign, so has the sum.) Which faces could be the closest, and whether a plane leaves a doubt, is bounded by the
-// errors of the search (mesh/closest.cuh), so sheets that touch almost and blades as thin as rounding leave a doubt as
-// well. In doubt the sides are found by counting crossings, which is exact: mesh/sides.cuh.
+// For a closed mesh, the sign of a face's normal at the closest point is right if all faces that could be the closest
+// agree: q is in front of all of their planes, or behind all of them. (If the closest point is within a face, its own
+// plane decides. On an edge or at a vertex the sum of the faces' normals, weighted by angles, decides: Baerentzen and
+// Aanaes, "Signed distance computation using the angle weighted pseudonormal", 2005; and if all have the same sign,
+// so has the sum.) The errors of the search (mesh/closest.cuh) bound which faces could be the closest, and whether a
+// plane is ambiguous; sheets that almost touch and very thin blades are therefore ambiguous as well. In ambiguous
+// cases the side is found by counting crossings, which is exact: mesh/sides.cuh.
 #pragma once
 
 #include <geom/mesh/closest.cuh>
@@ -20,7 +20,7 @@ namespace geom {
 namespace mesh {
 
 #ifdef GEOM_AD
-// The distance to a point that is a constant, and becomes one with gradients. The side is negative inside.
+// The distance to a point that is a constant, made differentiable. `side` is negative inside.
 __device__ __forceinline__ float signed_with_gradient(const Mesh& mesh, vec3<float> q, const Triangle& corners,
                                                       int side, ClosestPoint* closest) {
     const ClosestPoint found = *closest;
@@ -32,7 +32,7 @@ __device__ __forceinline__ float signed_with_gradient(const Mesh& mesh, vec3<flo
 }
 #endif
 
-// The sum of the normals of the faces around a point of a face, or one with its direction.
+// The sum of the normals of the faces around a point of a face, or a vector with its direction.
 __device__ __forceinline__ vec3<float> pseudonormal(const Mesh& mesh, const ClosestPoint& point,
                                                     const Packed& packed, const Places& places) {
     vec3<float> n = normal(face_of(packed, places));
@@ -54,12 +54,12 @@ __device__ __forceinline__ vec3<float> pseudonormal(const Mesh& mesh, const Clos
 
 } // namespace mesh
 
-// The distance to the mesh, negative inside, and where it is closest; infinite if there is no closest point
-// within `distance`. 0 if q lies on the mesh.
+// The distance to the mesh, negative inside, and the closest point; infinite if there is no closest point within
+// `distance`. 0 if q lies on the mesh.
 //
-// Of a closed mesh without self-intersections whose faces are all oriented outwards, the sign is right for
-// every q. For an open mesh with topology it is the sign of the pseudonormal at the closest point; without topology
-// every mesh is taken to be closed.
+// For a closed mesh without self-intersections whose faces are all oriented outwards, the sign is right for every q.
+// For an open mesh with topology it is the sign of the pseudonormal at the closest point; without topology every mesh
+// is treated as closed.
 __device__ __forceinline__ float signed_distance(const Mesh& mesh, vec3<float> q, ClosestPoint* closest,
                                                  float distance = exact::infinity()) {
 #ifdef GEOM_AD
@@ -96,8 +96,7 @@ __device__ __forceinline__ float signed_distance(const Mesh& mesh, vec3<float> q
 #endif
 }
 
-// The same with the sides of an exact parity for every q: see `side_of`. For closed meshes whose faces are
-// not oriented.
+// The same with sides by an exact parity for every q: see `side_of`. For closed meshes whose faces are not oriented.
 __device__ __forceinline__ float
 signed_distance_by_parity(const Mesh& mesh, vec3<float> q, ClosestPoint* closest,
                           float distance = exact::infinity()) {

@@ -1,5 +1,5 @@
 // Topology: the faces across edges, and the normals of vertices. Computed by sorting, in the same order on every run;
-// the host's half is src/mesh/topology.rs.
+// src/mesh/topology.rs launches the kernels.
 //
 // All of this is written in exact arithmetic (exact.cuh).
 #pragma once
@@ -10,11 +10,11 @@
 namespace geom {
 namespace mesh {
 
-// A place is 3 times a face plus one of its corners, or of its edges: edge 0 runs from corner 0 to
-// 1, edge 1 from 1 to 2, edge 2 from 2 to 0.
+// A place is 3 times a face plus one of its corners or edges: edge 0 runs from corner 0 to 1, edge 1 from 1 to 2,
+// edge 2 from 2 to 0.
 
-// The key of no edge: above all others, of which none has both halves alike. `bits`, 1 to 32, are
-// those of a point's index.
+// The key of no edge: greater than all others, in which the two halves differ. `bits`, 1 to 32, is the number of bits
+// of a point's index.
 __device__ __forceinline__ unsigned long long no_edge(unsigned bits) {
     return ~0ull >> (64 - 2 * bits);
 }
@@ -37,7 +37,7 @@ write_edge_keys(const Surface& surface, unsigned bits, unsigned long long* keys)
     keys[3 * i + 2] = has ? edge_key(v.z, v.x, bits) : no_edge(bits);
 }
 
-// Sorted keys. Those of one edge follow each other, and their places ascend.
+// The sorted keys. Those of one edge are consecutive, and their places ascend.
 struct EdgeKeys {
     const unsigned long long* keys;
     unsigned count, bits;
@@ -45,14 +45,13 @@ struct EdgeKeys {
     __device__ __forceinline__ bool is_edge(unsigned slot) const {
         return keys[slot] != no_edge(bits);
     }
-    // Whether another slot has this key; slots below 0 and beyond the last one have none.
+    // Whether another slot has this key; slots below 0 and after the last one have none.
     __device__ __forceinline__ bool has(unsigned slot, unsigned long long key) const {
         return slot < count && keys[slot] == key;
     }
 };
 
-// Writes the face on the other side of each edge: of two faces the other one, whichever way it
-// runs.
+// Writes the face on the other side of each edge: for two faces the other one, whatever its direction.
 __device__ __forceinline__ void
 write_neighbors(const EdgeKeys& edges, const unsigned* places, unsigned* neighbors) {
     const unsigned slot = thread();
@@ -67,14 +66,15 @@ write_neighbors(const EdgeKeys& edges, const unsigned* places, unsigned* neighbo
     neighbors[places[slot]] = neighbor;
 }
 
-// Whether an edge of a face is run by another face the other way.
+// Whether another face runs along an edge of a face in the opposite direction.
 __device__ __forceinline__ bool runs_back(const Surface& surface, unsigned face, unsigned from, unsigned to) {
     if (face >= surface.face_count) return false;
     const vec3<unsigned> v = surface.faces[face];
     return (v.x == to && v.y == from) || (v.y == to && v.z == from) || (v.z == to && v.x == from);
 }
 
-// Makes *closed 0 if an edge of the face has no face on the other side that runs it the other way.
+// Sets *closed to 0 if an edge of the face has no face on the other side that runs along it in the opposite
+// direction.
 __device__ __forceinline__ void
 check_closed(const Surface& surface, const unsigned* neighbors, unsigned* closed) {
     const unsigned i = thread();
@@ -88,7 +88,7 @@ check_closed(const Surface& surface, const unsigned* neighbors, unsigned* closed
     if (!good) atomicAnd(closed, 0u);
 }
 
-// Writes the vertex of each corner of a face that has edges; of others, one more than there are.
+// Writes the vertex of each corner of a face that has edges; for other faces, the number of points.
 __device__ __forceinline__ void write_corner_keys(const Surface& surface, unsigned* keys) {
     const unsigned i = thread();
     if (i >= surface.face_count) return;
@@ -119,14 +119,14 @@ struct NormalSum {
         const vec3<double> at = exact::widen(corner == 0 ? t.a : corner == 1 ? t.b : t.c);
         const vec3<double> to = exact::widen(corner == 0 ? t.b : corner == 1 ? t.c : t.a);
         const vec3<double> from = exact::widen(corner == 0 ? t.c : corner == 1 ? t.a : t.b);
-        // The area's vector is as long as the product of both sides and the sine.
+        // The length of the area vector is the product of both sides and the sine.
         const double cosine = exact::dot(exact::sub(to, at), exact::sub(from, at));
         const double angle = exact::atan2(length, cosine);
         sum = exact::add(sum, exact::mul(area, exact::div(angle, length)));
         angles = exact::add(angles, angle);
     }
 
-    // Adds the sum of the lane that is so many lanes further.
+    // Adds the sum of the lane at this distance above.
     __device__ __forceinline__ void add_lane(unsigned distance) {
         const vec3<double> other(__shfl_down_sync(all_lanes, sum.x, distance),
                                  __shfl_down_sync(all_lanes, sum.y, distance),
@@ -135,7 +135,7 @@ struct NormalSum {
         angles = exact::add(angles, __shfl_down_sync(all_lanes, angles, distance));
     }
 
-    // Of length one; the zero vector where the normals cancel but for their rounding.
+    // The unit normal; zero where the normals cancel up to rounding.
     __device__ __forceinline__ vec3<float> unit() const {
         const double length = exact::length(sum);
         if (exact::less_equal(length, exact::mul(angles, 1.4210854715202004e-14))) // 2^-46
@@ -145,7 +145,7 @@ struct NormalSum {
     }
 };
 
-// The first slot from `slot` on, whose key is `vertex`, that has another one.
+// The first slot after `slot`, whose key is `vertex`, that has another key.
 __device__ __forceinline__ unsigned
 end_of_run(const unsigned* vertices, unsigned slot, unsigned count, unsigned vertex) {
     unsigned low = slot + 1, high = count;
@@ -159,13 +159,12 @@ end_of_run(const unsigned* vertices, unsigned slot, unsigned count, unsigned ver
     return low;
 }
 
-// A vertex of more corners than this is left to a whole warp.
+// The most corners of a vertex that one thread sums; a whole warp sums more.
 constexpr unsigned most_alone = 32;
 
-// Calls `found(vertex, sum)` for each vertex that has a corner. `vertices` are the sorted keys of corners,
-// `places` the corners, ascending for each vertex. They are added in that order; of more than
-// `most_alone`, lane i of 32 adds the i-th, i + 32-th and so on, then lanes i and i + 16, i and i +
-// 8, and so on. By whole warps.
+// Calls `found(vertex, sum)` for each vertex that has a corner. `vertices` are the sorted keys of corners, `places`
+// the corners, ascending for each vertex. They are added in that order; if there are more than `most_alone`, lane i
+// of 32 adds elements i, i + 32 and so on, then lanes i and i + 16 are added, i and i + 8, and so on. By whole warps.
 template <class Found>
 __device__ __forceinline__ void sum_normals(const Surface& surface, const unsigned* vertices,
                                             const unsigned* places, Found found) {
@@ -173,7 +172,7 @@ __device__ __forceinline__ void sum_normals(const Surface& surface, const unsign
     unsigned vertex = no_index, end = slot;
     if (slot < count) {
         vertex = vertices[slot];
-        // The first corner of a vertex looks how many there are.
+        // The first corner of a vertex counts the vertex's corners.
         if (vertex < surface.point_count && (slot == 0 || vertices[slot - 1] != vertex))
             while (end < count && end - slot <= most_alone && vertices[end] == vertex) ++end;
     }

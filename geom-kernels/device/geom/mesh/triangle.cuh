@@ -1,7 +1,7 @@
-// Triangles of f32 coordinates: the closest point, rays, crossings, overlaps, of one of them.
+// Queries of one triangle with f32 coordinates: the closest point, rays, crossings, overlaps.
 //
-// All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options.
-// Each part says what of it is free of rounding errors as well.
+// All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options. Each header says
+// which functions are also free of rounding errors.
 #pragma once
 
 #include <geom/mesh/triangle/closest.cuh>

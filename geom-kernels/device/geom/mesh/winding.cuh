@@ -1,20 +1,20 @@
-// Winding numbers: how often a mesh winds around a point. 1 inside of a closed mesh whose faces are
-// oriented outwards, 0 outside; of an open mesh, or one with holes, overlaps or stray faces, a value between, greater
-// for points that are rather inside: A. Jacobson, L. Kavan, O. Sorkine-Hornung: Robust Inside-Outside Segmentation
-// using Generalized Winding Numbers. 2013.
+// Winding numbers: how often a mesh winds around a point. 1 inside a closed mesh whose faces are oriented outwards, 0
+// outside; for an open mesh, or one with holes, overlaps or stray faces, a value between, which is greater for points
+// that are more likely inside: A. Jacobson, L. Kavan, O. Sorkine-Hornung: Robust Inside-Outside Segmentation using
+// Generalized Winding Numbers. 2013.
 //
-// All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options, and a
-// thread always adds up in the same order. But it is an approximation, which depends on the tree: parts of
-// the mesh that are far enough are replaced by a series (mesh/moments.cuh). So bits change with the builder.
+// All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options, and a thread always
+// sums in the same order. But the number is an approximation that depends on the tree: distant parts of the mesh are
+// replaced by a series (mesh/moments.cuh). So its bits depend on the builder.
 //
-// A part is far enough if its distance is more than beta times its radius. The series that is cut off has
-// relative terms of beta^-3 and less. Measured (the greatest error / the nodes visited for a point, half of them in the
-// box of a knotted tube of 1 M triangles, the others farther away):
+// A part is distant if its distance is more than beta times its radius. The omitted terms of the series have a
+// relative size of beta^-3 and less. Measured (the greatest error / the nodes visited for a point, half of the points
+// in the box of a knotted tube of 1 M triangles, the others farther away):
 //   beta 1.5: 1.2e-2 / 10    beta 2: 5e-3 / 18    beta 3: 7e-4 / 41    beta 4: 3e-4 / 76
-// With beta infinite all triangles are added up one by one. Then the number is right to some 1e-6, for q away from
-// edges; nothing can be decided where q lies on an edge within the precision of f32.
+// With beta infinite all triangles are summed. Then the number is right to some 1e-6 for q away from edges; it is
+// undetermined if q lies on an edge within the precision of f32.
 //
-// Edges shorter than 2^-60 are not seen.
+// Edges shorter than 2^-60 are ignored.
 #pragma once
 
 #include <geom/bvh/traverse.cuh>
@@ -25,8 +25,9 @@
 namespace geom {
 namespace mesh {
 
-// 1 / sqrt(a) to an ulp or so; values less than 2^-126 count as 2^-126. With operations that have the same bits
-// everywhere, it is faster than a root and a division: half the exponent gives it to 4%, and each step cubes the error.
+// 1 / sqrt(a) to about an ulp; values less than 2^-126 count as 2^-126. It uses only operations with the same bits
+// everywhere, and is faster than a root and a division: half the exponent gives it to 4%, and each step cubes the
+// error.
 __device__ __forceinline__ float inverse_root(float a) {
     using namespace exact;
     a = max(a, 1.17549435e-38f);
@@ -39,7 +40,7 @@ __device__ __forceinline__ float inverse_root(float a) {
     return root;
 }
 
-// A sum whose rounding errors do not add up (Kahan).
+// A compensated sum (Kahan).
 struct WindingSum {
     float value = 0.0f, excess = 0.0f;
 
@@ -51,10 +52,10 @@ struct WindingSum {
     }
 };
 
-// Tangent of half the solid angle of a triangle as a fraction: A. van Oosterom, J. Strackee: The Solid Angle
-// of a Plane Triangle. 1983. Divided by the product of the lengths of a, b and c, that lead from q to the
-// corners. The volume that they span is found from the triangle's edges and the shortest of the three, so that
-// rounding does not add more than the area, and the nearness of a corner, deserve.
+// The tangent of half the solid angle of a triangle as a fraction: A. van Oosterom, J. Strackee: The Solid Angle of a
+// Plane Triangle. 1983. Both parts are divided by the product of the lengths of a, b and c, which lead from q to the
+// corners. The volume that they span is computed from the triangle's edges and the shortest of the three, so that the
+// rounding error is in proportion to the area and the distance to the nearest corner.
 __device__ __forceinline__ void
 solid_angle(vec3<float> a, vec3<float> b, vec3<float> c, vec3<float> area, float* over, float* under) {
     using namespace exact;
@@ -70,11 +71,11 @@ solid_angle(vec3<float> a, vec3<float> b, vec3<float> c, vec3<float> area, float
     *over = mul(mul(height, least), min(more, ic));
 }
 
-// The part of the winding number that is due to a few triangles in a row.
+// The part of the winding number that is due to some consecutive triangles.
 //
-// Tangents are kept as complex numbers, whose product has the sum of their angles: one arc tangent will do.
-// `turns` counts when it passes the negative axis. The angle of a factor is between -pi and pi, so from
-// the upper half the product reaches the lower one by a factor of the upper half only that way.
+// Tangents are represented as complex numbers, whose product has the sum of their angles, so that one arc tangent is
+// enough. `turns` counts crossings of the negative axis. The angle of a factor is between -pi and pi, so the product
+// moves from the upper half plane to the lower one by a factor of the upper half plane only across that axis.
 __device__ __forceinline__ float winding_of(const MeshTriangle* triangles, unsigned first, unsigned end,
                                             vec3<float> q) {
     using namespace exact;
@@ -87,10 +88,10 @@ __device__ __forceinline__ float winding_of(const MeshTriangle* triangles, unsig
         const vec3<float> area = exact::cross(exact::sub(b, a), exact::sub(c, a));
         float over, under;
         solid_angle(exact::sub(a, q), exact::sub(b, q), exact::sub(c, q), area, &over, &under);
-        // From q in its plane a triangle is seen under no angle; nor is one without area, or that is not
-        // valid: a NaN.
+        // The solid angle is 0 if q is in the plane of the triangle; the triangle is skipped also if it has no area
+        // or is invalid (NaN).
         if (!less(0.0f, abs(over))) continue;
-        // Turned corners turn the sign.
+        // The sign is reversed for reordered corners.
         over = __uint_as_float(__float_as_uint(over) ^ (__float_as_uint(v0.w) & 0x80000000u));
         const bool below = less(im, 0.0f), down = less(over, 0.0f);
         const float real = fma(re, under, neg(mul(im, over)));
@@ -109,7 +110,7 @@ struct Winding {
     float beta;
     WindingSum sum;
 
-    // Adds a child that is far enough, or nothing. Whether that was so.
+    // Adds a child if it is distant. Returns whether it is.
     __device__ __forceinline__ bool add_far(const ChildMoments& child, unsigned* opened) {
         using namespace exact;
         const float4* from = reinterpret_cast<const float4*>(&child);
@@ -143,7 +144,7 @@ struct Winding {
     }
 };
 
-// Adds what is below a node without a stack, from parent to parent.
+// Adds all triangles below a node without a stack, from parent to parent.
 __device__ __noinline__ WindingSum walk_winding(const BvhNode* tree, unsigned top, Winding winding) {
     unsigned node = top, next = 0;
     for (;;) {
@@ -168,7 +169,7 @@ __device__ __noinline__ WindingSum walk_winding(const BvhNode* tree, unsigned to
     }
 }
 
-// Adds everything, in the order of the tree.
+// Adds all triangles, in the order of the tree.
 __device__ __forceinline__ void traverse_winding(const BvhNode* tree, Winding& winding) {
     unsigned stack[bvh::stack_room];
     unsigned size = 0;
@@ -191,9 +192,9 @@ __device__ __forceinline__ void traverse_winding(const BvhNode* tree, Winding& w
 
 } // namespace mesh
 
-// The winding number of the mesh at q: see above. beta: how many radii away a part must be to be replaced by
-// its series; at least 1. 0 if q is not valid. Of a mesh without moments, all triangles are added up one by
-// one. Local memory: a stack of 256 bytes.
+// The winding number of the mesh at q: see above. A part of the mesh is replaced by its series if it is farther than
+// beta times its radius; beta is at least 1. 0 if q is invalid. For a mesh without moments, all triangles are summed.
+// Local memory: a stack of 256 bytes.
 __device__ __forceinline__ float winding_number(const Mesh& mesh, vec3<float> q, float beta = 2.0f) {
 #ifdef GEOM_AD
     q = ad::stop(q), beta = ad::stop(beta);
@@ -214,9 +215,9 @@ __device__ __forceinline__ float winding_number(const Mesh& mesh, vec3<float> q,
 #endif
 }
 
-// The distance to the mesh, negative where the winding number is greater than `threshold`, and where the
-// mesh is closest; infinite if there is no closest point within `distance`. For open meshes, and for soups
-// of triangles that overlap. The faces are oriented outwards.
+// The distance to the mesh, negative where the winding number is greater than `threshold`, and the closest point;
+// infinite if there is no closest point within `distance`. For open meshes, and for soups of triangles that overlap.
+// The faces are oriented outwards.
 __device__ __forceinline__ float
 signed_distance_by_winding(const Mesh& mesh, vec3<float> q, ClosestPoint* closest,
                            float distance = exact::infinity(), float beta = 2.0f,

@@ -22,7 +22,7 @@ __device__ __forceinline__ Sum warp_inclusive_sum(Sum value) {
     return value;
 }
 
-// The sum over all lanes, in each of them. Only for integers: the order of the additions is not defined.
+// The sum over all lanes, in each of them. Only for integers: the order of the additions is unspecified.
 template <class Sum>
 __device__ __forceinline__ Sum warp_sum(Sum value) {
 #pragma unroll
@@ -30,8 +30,8 @@ __device__ __forceinline__ Sum warp_sum(Sum value) {
     return value;
 }
 
-// The sum of `value` over the threads of the block before this one; `total` becomes that over all.
-// `sums` is shared memory, read until the block's next barrier. All threads take part; one barrier.
+// The sum of `value` over the threads of the block before this one; `total` becomes that over all. `sums` is shared
+// memory, read until the block's next barrier. All threads call it; one barrier.
 template <int WARPS, class Sum>
 __device__ __forceinline__ Sum block_exclusive_sum(Sum value, Sum (&sums)[WARPS], Sum& total) {
     const unsigned warp = threadIdx.x / 32;

@@ -11,15 +11,15 @@
 namespace geom {
 namespace sort {
 
-// The chain's state in memory: words that are all 0 before the kernel. The first hands out tiles; then
-// each tile has a word, and where sums have 64 bits another one `tiles` words later, with half of the
-// sum below and what it is above. The same in Rust: sort/scan.rs.
+// The chain's state in memory: words that are all 0 before the kernel. The first is the ticket counter of tiles; then
+// each tile has a word with half of the sum in the lower part and its kind above. For sums of 64 bits another word is
+// `tiles` words later. The same in Rust: sort/scan.rs.
 constexpr unsigned CHAIN_AT = 1;
 constexpr unsigned CHAIN_OWN = 1;
 constexpr unsigned CHAIN_ALL = 2;
 
-// The next tile, in every thread. Tiles are handed out in the order in which blocks begin, so all tiles
-// before one are done or at work. `tile` is shared memory; one barrier.
+// The next tile, in every thread. Tiles are assigned in the order in which blocks begin, so all tiles before one are
+// done or running. `tile` is shared memory; one barrier.
 __device__ __forceinline__ unsigned next_tile(unsigned long long* state, unsigned& tile) {
     if (threadIdx.x == 0) tile = atomicAdd(reinterpret_cast<unsigned*>(state), 1u);
     __syncthreads();
@@ -38,7 +38,7 @@ __device__ __forceinline__ void tell(unsigned long long* state, unsigned tile, u
     store_word(state + CHAIN_AT + tiles + tile, above | sum >> 32);
 }
 
-// The published state of a tile: 0 if nothing yet.
+// The kind of the published sum of a tile: 0 if there is none yet.
 __device__ __forceinline__ unsigned hear(const unsigned long long* state, unsigned tile, unsigned tiles,
                                          unsigned& sum) {
     const unsigned long long word = load_word(state + CHAIN_AT + tile);
@@ -51,11 +51,11 @@ __device__ __forceinline__ unsigned hear(const unsigned long long* state, unsign
     const unsigned long long low = load_word(state + CHAIN_AT + tile);
     const unsigned long long high = load_word(state + CHAIN_AT + tiles + tile);
     sum = (low & 0xffffffffu) | high << 32;
-    // A tile publishes two sums at most. Halves of the same kind belong to the same sum.
+    // A tile publishes at most two sums. Halves of the same kind belong to the same sum.
     return low >> 32 == high >> 32 ? static_cast<unsigned>(low >> 32) : 0;
 }
 
-// The sum over all tiles before `tile`, in every lane; called by one warp, which has all 32 lanes. Publishes `own`, the
+// The sum over all tiles before `tile`, in every lane; called by one warp with all 32 lanes. Publishes `own`, the
 // tile's sum, for the others.
 template <class Sum>
 __device__ __forceinline__ Sum chain_sum(unsigned long long* state, unsigned tile, unsigned tiles,
@@ -66,7 +66,7 @@ __device__ __forceinline__ Sum chain_sum(unsigned long long* state, unsigned til
     }
     if (lane_index() == 0) tell(state, tile, tiles, CHAIN_OWN, own);
     Sum before = 0;
-    // Lane l listens to the tile l + 1 before `next`.
+    // Lane l reads the tile l + 1 before `next`.
     for (unsigned next = tile;;) {
         Sum sum = 0;
         unsigned what = CHAIN_ALL;
@@ -74,7 +74,7 @@ __device__ __forceinline__ Sum chain_sum(unsigned long long* state, unsigned til
         do {
             if (lane_index() < next) what = hear(state, next - 1 - lane_index(), tiles, sum);
             const unsigned all = __ballot_sync(ALL_LANES, what == CHAIN_ALL);
-            // Up to the nearest lane that has heard of everything before it.
+            // Lanes up to the nearest one with an inclusive sum are needed.
             needed = all == 0 ? ALL_LANES : all ^ (all - 1);
         } while ((__ballot_sync(ALL_LANES, what != 0) & needed) != needed);
         before += warp_sum((needed >> lane_index() & 1) ? sum : static_cast<Sum>(0));

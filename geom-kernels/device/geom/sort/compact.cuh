@@ -1,4 +1,4 @@
-// The elements whose flag is not 0, in their order, in one pass.
+// Stream compaction: the elements whose flag is not 0, in their order, in one pass.
 #pragma once
 
 #include <geom/sort/block.cuh>
@@ -7,7 +7,7 @@
 namespace geom {
 namespace sort {
 
-// The output: the element at a place, or the place itself.
+// The output: the element at an index, or the index itself.
 template <class T>
 struct TakeElement {
     typedef T Element;
@@ -32,7 +32,7 @@ struct CompactTile {
         unsigned tile;
     };
 
-    // Writes the first `capacity` of what is taken to `out`, and how many are taken to `count`. By a grid
+    // Writes the first `capacity` selected elements to `out`, and the number of selected ones to `count`. By a grid
     // of as many blocks as there are tiles of n, which is not 0 and below 2^31.
     __device__ __forceinline__ static void run(Shared& shared, const Flag* flags, const Take& take,
                                                typename Take::Element* out, unsigned capacity,

@@ -1,4 +1,4 @@
-// Keys of a radix sort: their digits, how often each occurs, and the state of a sort in memory.
+// Keys of a radix sort: their digits, the counts of digits, and the state of a sort in memory.
 #pragma once
 
 namespace geom {
@@ -8,8 +8,8 @@ namespace sort {
 constexpr unsigned RADIX = 256;
 constexpr unsigned MAX_PASSES = 8;
 
-// The bits of a key that count, and their division among passes, lowest first: the first `wider` passes take `width` +
-// 1 bits each, the others `width`. The same in Rust: sort/radix.rs.
+// The sorted bits of a key, and their division among passes, lowest first: the first `wider` passes take `width` + 1
+// bits each, the others `width`. The same in Rust: sort/radix.rs.
 struct Digits {
     unsigned begin;
     unsigned passes;
@@ -29,24 +29,24 @@ __device__ __forceinline__ unsigned digit_of(Key key, unsigned shift, unsigned m
     return static_cast<unsigned>(key >> shift) & mask;
 }
 
-// The state of a sort: words that are all 0 before it begins. The same in Rust: sort/radix.rs. For
-// each pass one word that counts the tiles that were begun and one that says what the pass does; the
-// buffer in which a planned sort has left its result; the digit counts; then words of groups and tiles.
+// The state of a sort: words that are all 0 before it begins. The same in Rust: sort/radix.rs. For each pass one word
+// that counts the tiles that were begun and one with its plan; the index of the buffer with a planned sort's result;
+// the digit counts; then words of groups and tiles.
 constexpr unsigned TICKETS_AT = 0;
 constexpr unsigned PLAN_AT = 8;
 constexpr unsigned RESULT_AT = 16;
 constexpr unsigned COUNTS_AT = 32;
 constexpr unsigned GROUPS_AT = COUNTS_AT + MAX_PASSES * RADIX;
 
-// How many keys have each digit in each pass, counted by a block in shared memory.
+// The number of keys with each digit in each pass, counted by a block in shared memory.
 //
 //     __shared__ DigitCounts<3> counts;
 //     counts.clear();                                      // all threads
 //     for (...) counts.add(digits, key);                   // any thread, any number of times
 //     counts.flush(digits, state);                         // all threads
 //
-// PASSES is at least `digits.passes`. Kernels that make keys count them so, and the sort need not read
-// the keys once more for that.
+// PASSES is at least `digits.passes`. Kernels that write keys use it to count them, so that the sort need not read
+// the keys again for that.
 template <int PASSES>
 struct DigitCounts {
     unsigned counts[PASSES * RADIX];
@@ -74,12 +74,11 @@ struct DigitCounts {
     }
 };
 
-// Maps of keys to unsigned ones of the same order. Signed: the sign bit is flipped. Floating: negative ones
-// have all bits flipped, the others the sign bit; so -NaN < -inf < -0 < 0 < inf < NaN, the total order of
-// IEEE 754.
+// Maps of keys to unsigned ones of the same order. Signed: the sign bit is flipped. Floating: negative ones have all
+// bits flipped, the others the sign bit; so -NaN < -inf < -0 < 0 < inf < NaN, the total order of IEEE 754.
 enum : unsigned { MAP_NONE = 0, MAP_SIGNED = 1, MAP_FLOAT = 2 };
 
-// The bits of a key to flip, by its highest bit. The same for all keys, so without a branch.
+// The bits of a key to flip, selected by its highest bit without a branch.
 template <class Key>
 struct KeyMap {
     Key if_set;

@@ -1,12 +1,11 @@
-// Kernels that do a pass of a radix sort, and that make prefix sums. How they are launched:
-// src/algorithms/radix.rs.
+// Kernels of radix sort passes and of prefix sums. src/algorithms/radix.rs launches them.
 #pragma once
 
 #include <geom/sort/radix_sort.cuh>
 #include <geom/sort/scan.cuh>
 
-// Threads of a block, and blocks that a multiprocessor has room for. The threads and items are the same in
-// Rust: sort/radix.rs. Measured: bench/NOTES.md.
+// The block size, and the blocks per multiprocessor. The block size and the items per thread are the same in Rust:
+// sort/radix.rs. Measured: bench/NOTES.md.
 #define GEOM_SORT_THREADS_32 384
 #define GEOM_SORT_ITEMS_32 12
 #define GEOM_SORT_BLOCKS_32 2

@@ -5,18 +5,18 @@
 // (arXiv:2206.01784): the digits of all passes are counted beforehand; in a pass each block ranks a tile
 // in shared memory, publishes how many of each digit it has, and finds by look-back how many the tiles before it have.
 //
-// The look-back has two levels here. In theirs, tiles that run at the same time all look back over one
-// another, one tile after the other; with as many tiles as the device holds at once that takes longer
-// than moving the pairs. So tiles also add their counts to those of their group of 16: one looks at the
-// tiles before it in its group, all at once, and then at whole groups.
+// The look-back has two levels here. In the paper, all tiles that run at the same time look back over one another,
+// one tile after the other; with as many tiles as the device holds at once that takes longer than moving the pairs.
+// So tiles also add their counts to those of their group of 16: a tile reads the earlier tiles in its group, all at
+// once, and then whole groups.
 #pragma once
 
 #include <geom/sort/block.cuh>
 #include <geom/sort/digits.cuh>
 #include <geom/sort/words.cuh>
 
-// How lanes with the same digit find each other: by a ballot for each bit of the digit (0), or by the
-// instruction match.any (1).
+// The instruction by which lanes with the same digit find each other: a ballot for each bit of the digit (0), or
+// match.any (1).
 #ifndef GEOM_SORT_MATCH
 #define GEOM_SORT_MATCH 0
 #endif
@@ -32,14 +32,14 @@ struct Pass {
     unsigned width;    // bits of the digit, 0 to 8
     unsigned flags;    // PASS_..., and the maps of keys that are read and written
     unsigned stride;   // digits for which a tile or group has words: at least 1 << width
-    unsigned groups;   // where in the state the words of this pass's groups are; even
-    unsigned tiles;    // where in the state the words of the tiles are
+    unsigned groups;   // where the words of this pass's groups are in the state; even
+    unsigned tiles;    // where the words of the tiles are in the state
 };
 
 // The state says which buffers to read from, or that there is nothing to do.
 constexpr unsigned PASS_PLANNED = 1;
-// The values are the places 0, 1, ... of the keys, and aren't read (in a planned sort: by the first
-// pass that does something).
+// The values are the indices 0, 1, ... of the keys, and aren't read (in a planned sort: by the first pass that is not
+// skipped).
 constexpr unsigned PASS_PLACES = 2;
 constexpr unsigned PASS_MAP_IN = 4;   // shift of the map of keys that are read
 constexpr unsigned PASS_MAP_OUT = 6;  // and of those that are written
@@ -52,16 +52,16 @@ constexpr unsigned PLAN_FIRST = 4;
 // Tiles in a group.
 constexpr unsigned GROUP = 16;
 
-// A tile's word for a digit: the pass, from 1, above TAG_SHIFT, and the count. With the pass in it, the
-// words need not be cleared between passes.
+// A tile's word for a digit: the pass, from 1, above TAG_SHIFT, and the count. Words include the pass, so they need
+// not be cleared between passes.
 constexpr unsigned TAG_SHIFT = 16;
-// A group has two words for a digit. The first: the sum of the counts, and above MEMBERS_SHIFT how many
-// tiles have added theirs. The second: ENDS, and how often the digit occurs up to the group's end.
+// A group has two words for a digit. The first: the sum of the counts, and above MEMBERS_SHIFT how many tiles have
+// added theirs. The second: ENDS, and how often the digit occurs up to the group's end.
 constexpr unsigned MEMBERS_SHIFT = 20;
 constexpr unsigned ENDS = 0x80000000u;
 
-// The lanes of the warp whose digit is this lane's. Bits beyond the digit are 0 in all of them: asking for
-// those as well costs less than a branch for each.
+// The lanes of the warp with this lane's digit. Bits beyond the digit are 0 in all lanes: testing them as well costs
+// less than a branch for each.
 __device__ __forceinline__ unsigned lanes_with(unsigned digit) {
 #if GEOM_SORT_MATCH == 1
     return __match_any_sync(ALL_LANES, digit);
@@ -110,7 +110,7 @@ __device__ __forceinline__ unsigned look_back(const Pass& pass, const unsigned* 
 #pragma unroll
         for (unsigned i = 0; i < 4; i++) {
             if (ends[i] & ENDS) return sum + (ends[i] & ~ENDS);
-            if (members[i] >> MEMBERS_SHIFT != GROUP) break; // Look again, from there on.
+            if (members[i] >> MEMBERS_SHIFT != GROUP) break; // Reads again from there on.
             sum += members[i] & ((1u << MEMBERS_SHIFT) - 1);
             taken++;
         }
@@ -125,7 +125,7 @@ struct RadixTile {
     static constexpr unsigned TILE = THREADS * ITEMS;
     static constexpr unsigned WARPS = THREADS / 32;
     static_assert(THREADS >= static_cast<int>(RADIX) && THREADS % 32 == 0, "a thread for each digit");
-    // Items whose ranks are found at once.
+    // The number of items whose ranks are found at once.
     static constexpr int AT_ONCE = ITEMS % 4 == 0 ? 4 : 2;
     static_assert(ITEMS % 2 == 0, "ranks are packed in pairs");
     static_assert(TILE < 1u << TAG_SHIFT, "counts fit below the tag");
@@ -133,16 +133,16 @@ struct RadixTile {
     struct Shared {
         Key keys[TILE];
         unsigned values[PAIRS ? TILE : 1];
-        // For each warp and digit: first how many it has, then where in the tile they begin.
+        // For each warp and digit: first its count, then its start in the tile.
         unsigned short counters[WARPS][RADIX];
-        // For each digit, the difference between a place in the output and the place in the tile.
+        // For each digit, the difference between an index in the output and the index in the tile.
         unsigned offsets[RADIX];
         unsigned long long sums[WARPS];
         unsigned tile;
     };
 
-    // One pass, by a grid of as many blocks as there are tiles. Pairs go from the first buffers to the
-    // second ones, or as the plan says.
+    // Runs one pass, by a grid of as many blocks as there are tiles. Pairs go from the first buffers to the second
+    // ones, or as the plan says.
     __device__ __forceinline__ static void run(Shared& shared, Key* keys_from, Key* keys_to,
                                                unsigned* values_from, unsigned* values_to,
                                                const Pass& pass, unsigned* state) {
@@ -160,8 +160,8 @@ struct RadixTile {
         const unsigned mask = (1u << pass.width) - 1;
         const bool has_digit = thread <= mask;
 
-        // Tiles are handed out in the order in which blocks begin, so all tiles before this one are done
-        // or at work, and looking back comes to an end.
+        // Tiles are assigned in the order in which blocks begin, so all tiles before this one are done or running,
+        // and look-back terminates.
         if (thread == 0) shared.tile = atomicAdd(&state[TICKETS_AT + pass.index], 1u);
         for (unsigned i = lane_index(); i < RADIX; i += 32) shared.counters[warp][i] = 0;
         const unsigned occurrences =
@@ -182,16 +182,16 @@ struct RadixTile {
             for (int i = 0; i < ITEMS; i++) keys[i] = map(keys[i]);
         }
         if (valid < TILE) {
-            // Beyond the end is the highest digit, after all others that have it.
+            // Keys beyond the end get the highest digit, after all others that have it.
 #pragma unroll
             for (int i = 0; i < ITEMS; i++) {
                 if (first + 32 * i >= valid) keys[i] = ~static_cast<Key>(0);
             }
         }
 
-        // Ranks within the warp, two in a word. For some items at a time: first the rank among the lanes
-        // and, in the upper half of the last lane with a digit, how many have it; then what the warp has
-        // counted before is added.
+        // The ranks within the warp, two in a word. For some items at a time: first the rank among the lanes and, in
+        // the upper half of the last lane with a digit, the number of lanes with it; then the warp's earlier count is
+        // added.
         unsigned ranks[ITEMS / 2];
 #pragma unroll
         for (int block = 0; block < ITEMS; block += AT_ONCE) {
@@ -217,7 +217,7 @@ struct RadixTile {
                 ranks[(block + i) / 2] = found[i] | found[i + 1] << 16;
             }
         }
-        // Under way while the block counts.
+        // The values are loaded while the block counts.
         unsigned values[ITEMS];
         if (PAIRS) {
             if (places) {
@@ -229,7 +229,7 @@ struct RadixTile {
         }
         __syncthreads();
 
-        // One thread for each digit publishes the tile's count as soon as it is known.
+        // One thread per digit publishes the tile's count as soon as it is known.
         unsigned before[WARPS];
         unsigned count = 0;
         if (has_digit) {
@@ -243,7 +243,7 @@ struct RadixTile {
             add_to_word(state + pass.groups + 2 * (tile / GROUP * pass.stride + thread),
                         1u << MEMBERS_SHIFT | count);
         }
-        // Where the digit begins in the output, and in the tile: both sums at once.
+        // The sums give the start of each digit in the output and in the tile, both at once.
         unsigned long long all;
         const unsigned long long begins = block_exclusive_sum(
             static_cast<unsigned long long>(count) << 32 | occurrences, shared.sums, all);
@@ -273,14 +273,15 @@ struct RadixTile {
         }
         __syncthreads();
 
-        // In the tile's new order, so that neighbours go to neighbouring places.
+        // The pairs are written in the tile's new order, so that neighbouring threads write to neighbouring
+        // addresses.
         const KeyMap<Key> map = KeyMap<Key>::from_unsigned(pass.flags >> PASS_MAP_OUT & 3);
 #pragma unroll
         for (int i = 0; i < ITEMS; i++) {
             const unsigned at = thread + i * THREADS;
             const Key key = shared.keys[at];
             const unsigned to = at + shared.offsets[digit_of(key, pass.shift, mask)];
-            // The second always, if the digits were counted of these very keys.
+            // The second comparison only fails if the digits were counted from other keys.
             if (at < valid && to < pass.n) {
                 keys_to[to] = map(key);
                 if (PAIRS) values_to[to] = shared.values[at];
@@ -319,7 +320,7 @@ __device__ __forceinline__ void count_digits(DigitCounts<PASSES>& counts, const 
     constexpr unsigned ITEMS = 8;
     const KeyMap<Key> flips = KeyMap<Key>::to_unsigned(map);
     counts.clear();
-    // Places beyond the last key stay below 2^32.
+    // The indices beyond the last key stay below 2^32.
     const unsigned step = gridDim.x * blockDim.x * ITEMS;
     for (unsigned start = blockIdx.x * blockDim.x * ITEMS; start < n; start += step) {
         Key key[ITEMS];
@@ -337,9 +338,8 @@ __device__ __forceinline__ void count_digits(DigitCounts<PASSES>& counts, const 
     counts.flush(digits, state);
 }
 
-// Finds the passes in which all keys have the same digit: they change nothing and are skipped. But if
-// none is left, the first is done nevertheless, so that values which are places are written. By one block
-// of RADIX threads.
+// Finds the passes in which all keys have the same digit, which change nothing and are skipped. If no other pass is
+// left, the first one runs nevertheless, to write values that are indices. By one block of RADIX threads.
 __device__ __forceinline__ void plan_passes(unsigned n, unsigned passes, unsigned* state) {
     unsigned swapped = 0, done = 0;
     unsigned plan[MAX_PASSES];

@@ -8,7 +8,7 @@
 namespace geom {
 namespace sort {
 
-// Operations on two numbers. `nothing` leaves the other number as it is.
+// Operations on two numbers. `nothing` is the neutral element.
 struct Add {
     __device__ static unsigned join(unsigned a, unsigned b) { return a + b; }
     __device__ static unsigned long long join(unsigned long long a, unsigned long long b) { return a + b; }
@@ -22,7 +22,7 @@ struct Add {
     __device__ static void nothing(double& d) { d = __longlong_as_double(0x8000000000000000ll); }
 };
 
-// A NaN loses against a number, and is the neutral element.
+// The operations ignore a NaN if the other number is not NaN; NaN is the neutral element.
 struct Min {
     template <class T>
     __device__ static T join(T a, T b) { return b < a ? b : a; }
@@ -51,14 +51,14 @@ struct Max {
     __device__ static void nothing(double& d) { d = __longlong_as_double(0x7ff8000000000000ll); }
 };
 
-// The elements are divided into chunks of 4096, of which each block joins one. Thread t of 256 joins the
-// elements t, t + 256, t + 512, ... of the chunk, in that order; then threads t and t + 128 for t < 128,
-// then t and t + 64, and so on to one. The results of the chunks are joined in the same way, until one is left.
+// The elements are divided into chunks of 4096, each reduced by one block. Thread t of 256 reduces the elements t, t
+// + 256, t + 512, ... of the chunk, in that order; then threads t and t + 128 for t < 128, then t and t + 64, and so
+// on to one. The results of the chunks are reduced in the same way, until one is left.
 constexpr unsigned REDUCE_THREADS = 256;
 constexpr unsigned REDUCE_CHUNK = 4096;
 
-// Joins chunk blockIdx.x of `in` to out[blockIdx.x]. By a grid of as many blocks as there are chunks of n,
-// which is not 0 and below 2^31. `in[i]` gives element i.
+// Reduces chunk blockIdx.x of `in` to out[blockIdx.x]. By a grid of as many blocks as there are chunks of n, which is
+// not 0 and below 2^31. `in[i]` returns element i.
 template <class Op, class T, class In>
 __device__ __forceinline__ void reduce_chunk(T (&shared)[REDUCE_THREADS], In in, T* out, unsigned n) {
     const unsigned thread = threadIdx.x;
@@ -80,7 +80,7 @@ __device__ __forceinline__ void reduce_chunk(T (&shared)[REDUCE_THREADS], In in,
     shared[thread] = joined;
     __syncthreads();
     if (thread >= 32) return;
-    // Three steps of the halving at once: the part that lane t of the first warp needs.
+    // Each lane of the first warp does its part of three halving steps at once.
     T part[8];
 #pragma unroll
     for (unsigned i = 0; i < 8; i++) part[i] = shared[thread + 32 * i];

@@ -14,23 +14,23 @@ struct ScanTile {
     static constexpr unsigned WARPS = THREADS / 32;
 
     struct Shared {
-        // With a gap after each thread's items, so that threads which go through theirs at the same time
-        // use different banks.
+        // A gap follows each thread's items, so that threads that access theirs at the same time use different banks.
         Sum items[TILE + THREADS];
         Sum sums[WARPS];
         Sum before;
         unsigned tile;
     };
 
-    // out[i] = in[0] + ... + in[i], without in[i] unless `inclusive`, for i < n, and if `total` out[n] = the
-    // sum of all. By a grid of as many blocks as there are tiles of n, which is not 0 and below 2^31.
+    // out[i] = in[0] + ... + in[i], without in[i] unless `inclusive`, for i < n, and if `total` out[n] = the sum of
+    // all. By a grid of as many blocks as there are tiles of n, which is not 0 and below 2^31.
     __device__ __forceinline__ static void run(Shared& shared, const In* in, Sum* out, unsigned n,
                                                bool inclusive, bool total, unsigned long long* state) {
         const unsigned thread = threadIdx.x, tiles = gridDim.x;
         const unsigned tile = next_tile(state, shared.tile);
         const unsigned start = tile * TILE;
         const unsigned valid = n - start < TILE ? n - start : TILE;
-        // In the order of memory from global to shared memory, ITEMS in a row for each thread from there.
+        // The items are copied from global to shared memory in the order of memory; then each thread takes ITEMS
+        // consecutive ones.
         In loaded[ITEMS];
 #pragma unroll
         for (unsigned i = 0; i < ITEMS; i++) {

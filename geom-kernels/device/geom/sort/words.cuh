@@ -1,8 +1,8 @@
-// Words of global memory by which blocks of one kernel exchange results.
+// Words of global memory with which blocks of one kernel exchange results.
 //
-// Each word carries its own state beside its value, and nothing else is read on the strength of it. So
-// relaxed accesses are enough (PTX ISA, "Memory Consistency Model": they are strong, and a word is
-// written and read as a whole); no fence stands between a value and the news that it is there.
+// Each word carries its own state beside its value, and no other memory is read because of it. So relaxed accesses
+// are enough (PTX ISA, "Memory Consistency Model": they are strong, and a word is read and written as a whole); no
+// fence is needed between a value and its state.
 #pragma once
 
 namespace geom {

@@ -1,8 +1,8 @@
-// The way from coordinates to values: from the root down to a leaf, or to the tile above which there is none.
+// Descents from coordinates to values: from the root to a leaf, or to a tile if there is none.
 //
-// A way down loads a tile of the root, a mask's word and an entry of an upper node, the same of a lower
-// node, and the value: loads of one level do not wait for each other. Neighbours that lie in the same lower
-// node (128^3 voxels) cost one level. Most ways are saved by the directory of leaves: see there.
+// A descent loads a tile of the root, a mask's word and an entry of an upper node, the same of a lower node, and the
+// value: loads of one level do not wait for each other. Neighbours in the same lower node (128^3 voxels) cost one
+// level. The directory of leaves (directory.cuh) replaces most descents.
 #pragma once
 
 #include <geom/volume/directory.cuh>
@@ -13,13 +13,13 @@
 namespace geom {
 namespace volume {
 
-// A value of bytes that other threads may have written, as their type asks for.
+// Loads a value, in words of a size that other threads write at once.
 template <class T>
 __device__ __forceinline__ T load(const unsigned char* at) {
     __builtin_assume(__isGlobal(at));
     return *reinterpret_cast<const T*>(at);
 }
-// A value of the volume, which has a gradient if the specification of a recorded kernel says so.
+// Loads a value of the volume, which has a gradient if the specification of a recorded kernel declares one.
 template <class T>
 __device__ __forceinline__ T load_value(const unsigned char* at) {
 #ifdef GEOM_AD
@@ -28,13 +28,13 @@ __device__ __forceinline__ T load_value(const unsigned char* at) {
     return load<T>(at);
 #endif
 }
-// For the tree itself, which does not change while a kernel that reads it runs.
+// Loads a word of the tree itself, which does not change while a kernel that reads it runs.
 template <class T>
 __device__ __forceinline__ T load_tree(const unsigned char* at) {
     return __ldg(reinterpret_cast<const T*>(at));
 }
 
-// The place of a voxel in nodes of the three levels.
+// The indices of a voxel's entry in nodes of the three levels.
 __device__ __forceinline__ unsigned upper_place(int x, int y, int z) {
     return (x >> 7 & 31) << 10 | (y >> 7 & 31) << 5 | (z >> 7 & 31);
 }
@@ -44,20 +44,20 @@ __device__ __forceinline__ unsigned lower_place(int x, int y, int z) {
 __device__ __forceinline__ unsigned leaf_place(int x, int y, int z) {
     return (x & 7) << 6 | (y & 7) << 3 | (z & 7);
 }
-// By which the root knows a tile of 4096^3 voxels.
+// The key of a root tile, of 4096^3 voxels.
 __device__ __forceinline__ unsigned long long root_key(int x, int y, int z) {
     const unsigned i = static_cast<unsigned>(x) >> 12, j = static_cast<unsigned>(y) >> 12,
                    k = static_cast<unsigned>(z) >> 12;
     return static_cast<unsigned long long>(i) << 42 | static_cast<unsigned long long>(j) << 21 | k;
 }
 
-// Where a way down ended: at a leaf, or, without one, at the value of a tile or the background.
+// The result of a descent: a leaf or, without one, the value of a tile or the background.
 template <class T>
 struct Found {
     const unsigned char* leaf;
     const unsigned char* value;
 
-    // The value at a place of the leaf; without a leaf, all places have the one.
+    // The value at a place of the leaf; without a leaf, all places have the same value.
     __device__ __forceinline__ typename Traits<T>::value at(unsigned place) const;
 };
 
@@ -78,22 +78,22 @@ child(const unsigned char* node, unsigned place, const unsigned char** value) {
     return (word >> (place & 31) & 1) != 0 ? node + distance : nullptr;
 }
 
-// An entry of the root, and how far from the root its node is: 0 without one. Null if there is no entry.
+// An entry of the root, and its node's distance from the root, 0 without one. Null if there is no entry.
 struct RootEntry {
     const unsigned char* at;
     unsigned long long child;
 };
 
-// The order in which roots are written: by signed coordinates, x first. The format asks for no order.
+// The order of a root's entries: by signed coordinates, x first. The format requires no order.
 __device__ __forceinline__ unsigned long long root_order(unsigned long long key) {
     return key ^ (1ull << 61 | 1ull << 40 | 1ull << 19);
 }
 
-// Searching as many entries costs no more than halving them would.
+// Reading this many entries costs no more than a binary search.
 constexpr unsigned few_entries = 8;
 
-// The entry with a key, of `left` entries of `bytes` each. If there are many and `in_order` is true, the search halves
-// them until few are left. Otherwise it reads all of them.
+// The entry with a key, among `left` entries of `bytes` each. If there are many and `in_order` is true, a binary
+// search reduces them until few are left. Otherwise all of them are read.
 template <class InOrder>
 __device__ __forceinline__ RootEntry find_entry(const unsigned char* entry, unsigned left, unsigned bytes,
                                                 unsigned long long key, const InOrder& in_order) {
@@ -155,13 +155,13 @@ __device__ __forceinline__ Found<T> find(const Volume<T>& volume, int x, int y, 
     const unsigned entry = __ldg(place.entries + (has ? place.number() : 0));
     if (has && entry != 0) {
         const unsigned char* leaf = volume.grid + 32ull * entry;
-        // A value beside a leaf is never used, but some code reads it.
+        // The value is not used with a leaf, but some code reads it.
         return {leaf, leaf};
     }
     return find_below<T>(find_lower(volume, x, y, z), x, y, z);
 }
 
-// The index of a leaf's value. Of inactive voxels, which have none in grids of active ones, 0.
+// The index of a leaf's value. It is 0 for inactive voxels, which have none in grids that index only active ones.
 __device__ __forceinline__ unsigned long long leaf_index(const unsigned char* leaf, unsigned place,
                                                          VolumeIndex*) {
     return load_tree<unsigned long long>(leaf + Format<VolumeIndex>::leaf_offset) + place;
@@ -191,7 +191,7 @@ struct Read {
 };
 template <>
 struct Read<VolumeMask> {
-    // A voxel's value is whether it is active; for a tile this is stored as its value.
+    // The value of a voxel is whether it is active; for a tile this is stored as its value.
     static __device__ __forceinline__ bool at(const Found<VolumeMask>& found, unsigned place) {
         return found.leaf != nullptr ? leaf_bit(found.leaf + Format<VolumeMask>::leaf_values_mask, place)
                                      : load<unsigned char>(found.value) != 0;
@@ -223,7 +223,7 @@ __device__ __forceinline__ typename Traits<T>::value Found<T>::at(unsigned place
 
 } // namespace volume
 
-// The value of voxel (x, y, z): of an inactive one too; the background where nothing is stored.
+// The value of voxel (x, y, z), also of an inactive one; the background where nothing is stored.
 template <class T>
 __device__ __forceinline__ typename volume::Traits<T>::value lookup(const Volume<T>& volume, int x, int y,
                                                                      int z) {

@@ -1,23 +1,21 @@
-// Adjoints of sampling a volume: the gradient of the position, and those of the values of voxels.
+// Adjoints of sampling a volume: the gradients of the position and of the values of voxels.
 //
-// A sample is a sum of voxels' values times weights, which are products of three of one coordinate each, and
-// its gradient the same of the weights' derivatives. So a value gets the gradients of the sample times its
-// weights, and the position the sums of all values times the derivatives of theirs. Second derivatives,
-// which the adjoint of a gradient needs, are those of the cell that the position is in: cells of the
-// trilinear one meet with a step of the first, those of the tricubic one with a step of the second.
+// A sample is a sum of voxels' values times weights, each a product of three factors of one coordinate; the gradient
+// of a sample is the same with derivatives of the weights. So a value gets the gradient of the sample times its
+// weight, and the position gets the sum of all values times the derivatives of their weights. The adjoint of a
+// gradient needs second derivatives, which are those of the cell that the position is in: where trilinear cells meet,
+// the first derivative jumps, and where tricubic cells meet, the second.
 //
-// Values have a gradient if they are variables: those that leaves store, active or not, and, of indices,
-// those that the array has, also for tiles. The values of tiles and the background are constants, and so is
-// the background of an array; nothing is reported for them. A position that is not sampled (not finite, or
-// beyond 2^30) has the background: it has gradient 0.
+// Values have a gradient if they are variables: those in leaves, active or not, and for index grids those in the
+// array, also for tiles. The values of tiles and the background are constants, and so is the background of an array;
+// nothing is reported for them. A position that is not sampled (not finite, or beyond 2^30) has the background, and
+// gradient 0.
 //
-// All of this is exact (see exact.cuh), in the precision that samples have: double if values or positions
-// are. Each sum over values is of their differences to one of them, so that a large common part costs no
-// bits.
+// All of this is exact (see exact.cuh), in the precision of samples: double if values or positions are. Each sum over
+// values uses their differences to one of them, so that a large common part costs no bits.
 //
-// In the world: a position's gradient goes to the world by `index_to_world_gradient`, and the gradient of a
-// sample that was given for the world comes to index space by `sample_adjoint_in_index`. Adjoints of the
-// functions of map.cuh are:
+// World space: a position's gradient is transformed by `index_to_world_gradient`, and the gradient of a sample in
+// world space by `sample_adjoint_in_index`. The adjoints of the functions of map.cuh are:
 //
 //     index_to_world, index_to_world_direction   world_to_index_gradient
 //     world_to_index, world_to_index_direction   index_to_world_gradient
@@ -30,8 +28,8 @@
 namespace geom {
 namespace volume {
 
-// Where the variable lies that a voxel has its value from; null if that is a constant. `address` may be
-// passed on, shifted, to where gradients are; nothing is read there.
+// The address of the variable that is a voxel's value; null if the value is constant. The address is not read, and
+// may be offset to that of a gradient.
 template <class T>
 __device__ __forceinline__ const T* variable(const Stored<T>&, const Leaf<T>& leaf, const unsigned char* entry) {
     return leaf.step != 0 ? reinterpret_cast<const T*>(entry) : nullptr;
@@ -39,7 +37,7 @@ __device__ __forceinline__ const T* variable(const Stored<T>&, const Leaf<T>& le
 template <class T, class V>
 __device__ __forceinline__ const V* variable(const Indexed<T, V>& source, const Leaf<T>&,
                                              unsigned long long index) {
-    // 0 becomes the greatest number.
+    // The subtraction turns 0 into the greatest number.
     const unsigned long long place = index - 1;
     return place < source.values.count ? source.values.data + place : nullptr;
 }
@@ -49,7 +47,7 @@ template <class C, int N>
 struct AxisWeights {
     C of[N], slope[N], bend[N];
 
-    // For numbers that are not known to the compiler, and so are no places.
+    // Selects an element by a run-time index without an array in local memory.
     static __device__ __forceinline__ C pick(const C (&from)[N], int i) {
         C found = from[0];
 #pragma unroll
@@ -68,7 +66,7 @@ struct TrilinearWeights {
     }
 };
 
-// The polynomials of E. Catmull and R. Rom: see interpolate.cuh.
+// The Catmull-Rom polynomials: see interpolate.cuh.
 struct TricubicWeights {
     static constexpr int count = 4, first = -1;
     static constexpr bool bends = true;
@@ -93,7 +91,7 @@ struct TricubicWeights {
     }
 };
 
-// The leaves of a stencil from `low` to `low + extent`, by sides (4 for the far one along x, 2 y, 1 z).
+// The leaves of a stencil from `low` to `low + extent`, indexed by sides (4 for the far one along x, 2 y, 1 z).
 template <int extent, class T>
 struct StencilLeaves {
     Leaf<T> leaves[8];
@@ -103,7 +101,7 @@ struct StencilLeaves {
         : far_x(8 - (low.x & 7)), far_y(8 - (low.y & 7)), far_z(8 - (low.z & 7)) {
         const unsigned split = crossings<extent>(low, 3);
         unsigned side = 0;
-        // All numbers that have bits of `split` alone, upwards.
+        // The loop visits all subsets of the bits of `split`, ascending.
 #pragma unroll 1
         do {
             const Leaf<T> leaf(find(volume, low.x + ((side & 4) != 0 ? extent : 0),
@@ -115,7 +113,7 @@ struct StencilLeaves {
             side = (side - split) & split;
         } while (side != 0);
     }
-    // Of the voxel that is (i, j, k) from the least one.
+    // The leaf of the voxel at (i, j, k) from the least one.
     __device__ __forceinline__ Leaf<T> at(int i, int j, int k) const {
         const bool x = i >= far_x, y = j >= far_y, z = k >= far_z;
         const Leaf<T> l00 = either(x, leaves[0], leaves[4]), l01 = either(x, leaves[1], leaves[5]),
@@ -124,7 +122,7 @@ struct StencilLeaves {
     }
 };
 
-// The gradient of a sample, in the precision of the arithmetic: of the value, and of its derivatives.
+// The gradient of a sample in the precision of the arithmetic: of its value, and of its derivatives.
 template <class C, int N>
 struct SampleNumbers {
     C value[N];
@@ -151,7 +149,7 @@ struct SampleNumbers {
     }
 };
 
-// Whether a gradient is of a sample with its derivatives.
+// Whether a gradient is that of a sample with derivatives.
 template <class G>
 struct HasGradient {
     static constexpr bool value = false;
@@ -161,7 +159,7 @@ struct HasGradient<Sample<V>> {
     static constexpr bool value = true;
 };
 
-// The gradient of the position, if POSITION; and `use(address, gradient)` for voxels whose values are
+// Returns the gradient of the position, if POSITION, and calls `use(address, gradient)` for voxels whose values are
 // variables, if VOXELS. `g` is the gradient of a value, or of a `Sample` with its derivatives.
 template <class How, bool POSITION, bool VOXELS, class C, class Source, class G, class Use>
 __device__ __forceinline__ vec3<C> interpolation_adjoint(const Source& source, const vec3<C>& p, const G& g,
@@ -245,7 +243,7 @@ __device__ __forceinline__ vec3<C> interpolation_adjoint(const Source& source, c
     return of_position;
 }
 
-// For a sample whose voxels or position have no gradient.
+// Ignores the gradients of voxels.
 struct NoUse {
     template <class A, class V>
     __device__ __forceinline__ void operator()(A, const V&) const {}
@@ -253,7 +251,7 @@ struct NoUse {
 
 } // namespace volume
 
-// The gradient of a sample in the world, as the gradient of the sample in index space.
+// Transforms the gradient of a sample in world space to that of the sample in index space.
 template <class V>
 __device__ __forceinline__ Sample<V> sample_adjoint_in_index(const VolumeMap& map, Sample<V> g) {
 #pragma unroll
@@ -264,9 +262,9 @@ __device__ __forceinline__ Sample<V> sample_adjoint_in_index(const VolumeMap& ma
     return g;
 }
 
-// For each of the ways to interpolate: the gradient of the position and `use(address, gradient)` of voxels;
-// the position's alone; and the voxels' alone, for which no value is read. `g` is the gradient of the value,
-// or, of the type `Sample<V>`, of the value and its gradient. An address may come more than once.
+// For each interpolation: the gradient of the position and `use(address, gradient)` for voxels; the position's only;
+// and the voxels' only, for which no value is read. `g` is the gradient of the value, or, of type `Sample<V>`, of the
+// value and its gradient. An address may come more than once.
 #define GEOM_SAMPLE_ADJOINT(name, How)                                                                     \
     template <class T, class P, class G, class Use>                                                        \
     __device__ __forceinline__ vec3<P> name##_adjoint(const Volume<T>& volume, const vec3<P>& p,           \
@@ -318,7 +316,7 @@ GEOM_SAMPLE_ADJOINT(sample_tricubic, TricubicWeights)
 
 #undef GEOM_SAMPLE_ADJOINT
 
-// Of the value of the nearest voxel: it has all of the gradient, and the position none.
+// The adjoint of the nearest voxel's value: it gets all of the gradient, and the position none.
 template <class T, class P, class Use>
 __device__ __forceinline__ void sample_nearest_adjoint_of_voxels(const Volume<T>& volume, const vec3<P>& p,
                                                                  const T& g, Use&& use) {

@@ -8,15 +8,15 @@
 namespace geom {
 namespace volume {
 
-// Gradients of the variables that values come from lie as those do: so far from the beginning of `of`.
+// The gradient of a variable has the variable's offset from the beginning of `of`.
 template <class V>
 __device__ __forceinline__ V* shifted(const V* address, const void* from, void* of) {
     const long long away = reinterpret_cast<const char*>(address) - static_cast<const char*>(from);
     return reinterpret_cast<V*>(static_cast<char*>(of) + away);
 }
 
-// Sample `first` + thread: the gradients of its position, unless that is null, and, if VOXELS, of its variables.
-// `shared`: whether positions lie in memory that variables lie in, too.
+// The adjoint of sample `first` + thread: the gradients of its position, unless that pointer is null, and, if VOXELS,
+// of its variables. `shared`: whether positions lie in memory that also has variables.
 template <class How, bool VOXELS, class P, class Source>
 __device__ __forceinline__ void
 sample_adjoint(const Source& source, const Samples& samples, unsigned long long first,
@@ -40,7 +40,7 @@ sample_adjoint(const Source& source, const Samples& samples, unsigned long long 
         of_point = index_to_world_gradient(map, of_point);
     const vec3<P> sum = converted<P>(of_point);
     vec3<P>* to = of_points + first + i;
-    // Only this thread adds to it where there are no variables.
+    // Only this thread adds to the element if there are no variables.
     if (VOXELS && shared)
         tape::grad_add(frame, 0, to, sum);
     else
@@ -64,7 +64,7 @@ __device__ __forceinline__ void voxel_gradients(const Volume<V>& volume, const v
 } // namespace volume
 } // namespace geom
 
-// The kernels for one type of values V, with numbers P of positions.
+// Defines the kernels for values V and positions P.
 #define GEOM_TAPE_SAMPLE(V, name, How, VOXELS, P)                                                          \
     extern "C" __global__ void __launch_bounds__(128) tape_##name(                                         \
         geom::Volume<V> volume, geom::volume::Samples samples, unsigned long long first, const V* g,       \

@@ -7,21 +7,21 @@
 namespace geom {
 namespace volume {
 
-// Positions that a volume is sampled at. `geom_kernels::volume::Samples` in Rust.
+// Positions at which a volume is sampled. `geom_kernels::volume::Samples` in Rust.
 struct Samples {
-    // Coordinate c of position i is `stride` * i bytes behind the first of these pointers, of c = 0, 1 and 2. A
-    // pointer for each and a stride of 32 bits make an address one instruction, whatever the layout: packed
-    // positions have no code of their own.
+    // Coordinate c of position i is `stride` * i bytes after the first of these pointers, for c = 0, 1 and 2. A
+    // pointer for each and a stride of 32 bits make an address one instruction, whatever the layout: packed positions
+    // need no separate code.
     const void* x;
     const void* y;
     const void* z;
     unsigned length, stride;
-    // Whether coordinates are f64, and how often the map is between the positions and index space: once, or
-    // not at all. A loop over that is a branch that all threads take alike; an `if` would become instructions
-    // that all of them wait for.
+    // Whether coordinates are f64, and how often the map is applied to positions: once, or not at all. A loop over
+    // `maps` is a branch that all threads take alike; an `if` would become predicated instructions, which all of them
+    // execute.
     unsigned of_f64, maps;
 
-    // Coordinates are read once, and need not stay in caches.
+    // The hint is for data that is read once, and need not stay in caches.
     template <class P>
     __device__ __forceinline__ vec3<P> load(unsigned i) const {
         const unsigned long long at = static_cast<unsigned long long>(i) * stride;
@@ -49,7 +49,7 @@ struct Samples {
 
 __device__ __forceinline__ unsigned thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-// Results are written once, and their writers do not read them.
+// The hint is for results that are written once, and that their writers do not read.
 __device__ __forceinline__ void write(float* to, float value) { __stcs(to, value); }
 __device__ __forceinline__ void write(double* to, double value) { __stcs(to, value); }
 __device__ __forceinline__ void write(unsigned* to, unsigned value) { __stcs(to, value); }
@@ -79,7 +79,7 @@ __device__ __forceinline__ void write(T* to, const T& value) {
     *to = value;
 }
 
-// A gradient in the world, where the positions are.
+// Transforms a gradient to the world, if the positions are there.
 template <class V>
 __device__ __forceinline__ void to_world(const VolumeMap& map, typename Parts<V>::gradient& gradient) {
 #pragma unroll
@@ -126,7 +126,7 @@ __device__ __forceinline__ void interpolate(const Source& source, const Samples&
     const unsigned i = thread();
     if (i < samples.length) write(out + i, How::value(source, samples.at<C>(i, source.volume.map)));
 }
-// With gradients, unless `gradients` is null.
+// Samples with gradients, unless `gradients` is null.
 template <class How, class C, class Source>
 __device__ __forceinline__ void
 interpolate_with_gradient(const Source& source, const Samples& samples, typename Source::value* out,
@@ -142,7 +142,7 @@ interpolate_with_gradient(const Source& source, const Samples& samples, typename
     write(gradients + i, sample.gradient);
 }
 
-// The map of each of an array of vectors: `geom_kernels::volume::MapKind` in Rust.
+// The maps of arrays of vectors: `geom_kernels::volume::MapKind` in Rust.
 enum MapKind : unsigned { map_positions, map_directions, map_gradients };
 
 template <class C>
@@ -182,7 +182,7 @@ __device__ __forceinline__ void ask_active(const Volume<T>& volume, const vec3<i
     const vec3<int> c = coordinates(coords, i);
     out[i] = is_active(volume, c.x, c.y, c.z);
 }
-// Counts those that lie in no leaf; a warp adds its own at once.
+// Counts the voxels that lie in no leaf; a warp adds its number at once.
 template <class T, class O>
 __device__ __forceinline__ void store_values(const Volume<T>& volume, const vec3<int>* coords, unsigned n,
                                              const O* values, unsigned long long* refused) {

@@ -7,8 +7,8 @@
 namespace geom {
 namespace volume {
 
-// The box around the tree's active voxels, in leaves; an empty one if it has more than `room` of them. A leaf
-// outside, which has no active voxel, is found by the walk.
+// The box around the tree's active voxels, in leaves; empty if it has more than `room` of them. A leaf outside, which
+// has no active voxel, is found by a descent.
 __device__ __forceinline__ Directory directory_box(const unsigned char* root, unsigned room) {
     const int* box = reinterpret_cast<const int*>(root);
     Directory directory = {};
@@ -17,7 +17,7 @@ __device__ __forceinline__ Directory directory_box(const unsigned char* root, un
         const int low = box[axis] >> 3, high = box[3 + axis] >> 3;
         directory.first[axis] = low;
         directory.size[axis] = box[axis] <= box[3 + axis] ? high - low + 1 : 0;
-        // Of 30 bits times 32.
+        // The product of 30 bits and 32 bits does not overflow.
         n *= directory.size[axis];
         if (n > room) n = 0;
     }
@@ -26,7 +26,7 @@ __device__ __forceinline__ Directory directory_box(const unsigned char* root, un
     return directory;
 }
 
-// Any number of blocks. Reading the box reads the grid, which does not change.
+// Writes the directory, by any number of blocks. The grid, from which the box is read, does not change.
 __device__ __forceinline__ void write_directory(const NodeLayout& layout, const unsigned char* grid,
                                                 const unsigned char* root, unsigned room,
                                                 unsigned char* directory) {
@@ -34,7 +34,7 @@ __device__ __forceinline__ void write_directory(const NodeLayout& layout, const 
     const bool in_order = root_in_order(layout, root);
     box.in_order = in_order;
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-    // There is room for one entry where the box is empty; look-ups outside of the box read it and ignore it.
+    // An empty box has one entry, which look-ups outside of the box read and ignore.
     unsigned* entries = reinterpret_cast<unsigned*>(directory + sizeof(Directory));
     if (i == 0) {
         *reinterpret_cast<Directory*>(directory) = box;
@@ -47,7 +47,7 @@ __device__ __forceinline__ void write_directory(const NodeLayout& layout, const 
                   y = 8 * (box.first[1] + static_cast<int>(j)), z = 8 * (box.first[2] + static_cast<int>(k));
         const unsigned char* leaf = find_bytes(layout, root, in_order, x, y, z).leaf;
         const unsigned long long distance = leaf != nullptr ? leaf - grid : 0;
-        // A leaf that is too far away or not aligned is found by the walk.
+        // A leaf that is too far away or not aligned is not listed, and found by a descent.
         const bool listed = distance % 32 == 0 && distance < directory_reach;
         entries[i] = listed ? static_cast<unsigned>(distance / 32) : 0;
     }

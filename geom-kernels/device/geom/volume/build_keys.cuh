@@ -1,10 +1,9 @@
-// The keys of leaves, and those of entries: whatever a volume is made from, the first step is a list of
-// entries that each name a leaf.
+// The keys of leaves and of entries: every source of a volume first becomes a list of entries that each name a leaf.
 //
-// A key's highest 36 bits name the upper node, three times the 12 bits of a coordinate above 4096, its sign
-// flipped so that negative ones come first; then come the places of the lower node in the upper one (15 bits)
-// and of the leaf in the lower one (12 bits). So keys in order are leaves in breadth-first order, and so are
-// their first 51 bits lower nodes and their first 36 bits upper ones. Bit 63 is 0 in keys of leaves.
+// A key's highest 36 bits name the upper node, three times the 12 bits of a coordinate above 4096, its sign flipped
+// so that negative ones come first; then come the indices of the lower node in the upper one (15 bits) and of the
+// leaf in the lower one (12 bits). So keys in order are leaves in breadth-first order; their first 51 bits give the
+// order of lower nodes, and their first 36 bits that of upper ones. Bit 63 is 0 in keys of leaves.
 //
 // All of this is exact (exact.cuh).
 #pragma once
@@ -15,7 +14,7 @@
 namespace geom {
 namespace volume {
 
-// Of entries that name no leaf.
+// The key of entries that name no leaf.
 constexpr unsigned long long no_key = ~0ull;
 constexpr unsigned lower_shift = 12, upper_shift = 27;
 
@@ -23,7 +22,7 @@ constexpr unsigned lower_shift = 12, upper_shift = 27;
 constexpr int coordinate_limit = 1 << 23;
 
 __device__ __forceinline__ bool is_voxel(const vec3<int>& v) {
-    // As unsigned numbers, those below -limit are large too.
+    // The comparison is unsigned: coordinates below -limit are large, too.
     constexpr unsigned limit = coordinate_limit;
     return v.x + limit < 2 * limit && v.y + limit < 2 * limit && v.z + limit < 2 * limit;
 }
@@ -33,11 +32,11 @@ __device__ __forceinline__ unsigned long long leaf_key(const vec3<int>& v) {
     return x << 51 | y << 39 | z << 27 | upper_place(v.x, v.y, v.z) << 12 | lower_place(v.x, v.y, v.z);
 }
 
-// The coordinate of which these are the bits above 4096.
+// The coordinate whose bits above 4096 these are.
 __device__ __forceinline__ int times_4096(unsigned long long bits) {
     return (static_cast<int>(bits & 0xfff) - 2048) * 4096;
 }
-// The first voxel of the upper node with this key, a leaf's without the lower 27 bits.
+// The first voxel of the upper node with this key, a leaf's key without the lower 27 bits.
 __device__ __forceinline__ vec3<int> upper_origin(unsigned long long key) {
     return {times_4096(key >> 24), times_4096(key >> 12), times_4096(key)};
 }
@@ -52,7 +51,7 @@ __device__ __forceinline__ vec3<int> leaf_origin_of(unsigned long long key) {
     return {lower.x + (place >> 8 << 3), lower.y + ((place >> 4 & 15) << 3), lower.z + ((place & 15) << 3)};
 }
 
-// The integer nearest to a, of two the greater one; saturated. A NaN gives a number that is no coordinate.
+// The integer nearest to a, the greater one of two, saturated. A NaN gives a number that is not a valid coordinate.
 __device__ __forceinline__ int nearest_voxel(double a) {
     const double below = exact::floor(a);
     const int whole = exact::floor_to_int(a);
@@ -72,10 +71,10 @@ struct IndexPoints {
     }
 };
 
-// A list of points in the world, which name the voxel whose point is nearest.
+// A list of points in the world, each of which names the nearest voxel.
 struct WorldPoints {
     const float* data;
-    // Of the map: its inverse by rows, and where voxel (0, 0, 0) is.
+    // The map's inverse by rows, and the position of voxel (0, 0, 0).
     double inverse[9], origin[3];
 
     __device__ __forceinline__ bool voxel(unsigned i, vec3<int>* out) const {
@@ -94,7 +93,7 @@ struct WorldPoints {
     }
 };
 
-// Writes the key of each entry, and counts those that have none. By whole warps.
+// Writes the key of each entry, and counts entries without a key. By whole warps.
 template <class Points>
 __device__ __forceinline__ void write_keys(const Build& b, const Points& points) {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;

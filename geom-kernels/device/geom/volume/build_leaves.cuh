@@ -1,4 +1,4 @@
-// The leaves of a volume that is built, each by a block of threads; and what the values in them are.
+// Writes the leaves of a volume, each by a block of threads, with values from one of several sources.
 #pragma once
 
 #include <geom/volume/build_keys.cuh>
@@ -9,7 +9,7 @@ namespace volume {
 
 constexpr unsigned leaf_threads = 128;
 
-// A leaf while it is made.
+// The working state of a leaf.
 struct LeafWork {
     unsigned rank;
     unsigned long long key;
@@ -33,8 +33,8 @@ struct TileSource {
     }
 };
 
-// The voxels of a list are active. They have the values beside the list, or without such the background; of
-// several that name one voxel, the first counts.
+// The voxels of a list are active. They have the list's values, or without values the background; if several entries
+// name one voxel, the first counts.
 template <class Points>
 struct VoxelSource {
     Points points;
@@ -42,7 +42,7 @@ struct VoxelSource {
 
     static constexpr unsigned none = ~0u;
     struct Shared {
-        // Of each voxel the first entry: sorted entries of one leaf are in the order of the list.
+        // The first entry of each voxel: sorted entries of one leaf are in the order of the list.
         unsigned entry[512];
     };
 
@@ -69,13 +69,13 @@ struct VoxelSource {
     }
 };
 
-// The first words of a leaf: its box, flags and mask, and zeros up to its values. By one warp.
+// Writes the first words of a leaf: its box, flags and mask, and zeros up to its values. By one warp.
 __device__ __forceinline__ void write_leaf_head(const Build& b, const LeafWork& work, unsigned char* leaf,
                                                 const unsigned (&mask)[16]) {
     const unsigned lane = threadIdx.x % 32;
     unsigned long long rows[8], any = 0;
     unsigned active = 0;
-    // 64 bits for each x, a byte of them for each y, a bit of that for each z.
+    // The mask has 64 bits for each x, with a byte for each y and a bit for each z.
     unsigned xs = 0, ys = 0, zs = 0;
     unsigned long long sums = 0;
 #pragma unroll
@@ -83,7 +83,7 @@ __device__ __forceinline__ void write_leaf_head(const Build& b, const LeafWork& 
         rows[x] = mask[2 * x] | static_cast<unsigned long long>(mask[2 * x + 1]) << 32;
         any |= rows[x];
         if (rows[x] != 0) xs |= 1u << x;
-        // Of index grids: how many there are in the words before each but the first.
+        // Index grids need the number of active voxels in the words before each except the first.
         if (x != 0) sums |= static_cast<unsigned long long>(active) << (9 * (x - 1));
         active += __popcll(rows[x]);
     }
@@ -93,7 +93,7 @@ __device__ __forceinline__ void write_leaf_head(const Build& b, const LeafWork& 
         if (row != 0) ys |= 1u << y;
         zs |= row;
     }
-    // Without active voxels the box is the first voxel, and a flag says that it is none.
+    // Without active voxels the box is the first voxel, and a flag marks it as empty.
     unsigned words[4] = {static_cast<unsigned>(work.origin.x), static_cast<unsigned>(work.origin.y),
                          static_cast<unsigned>(work.origin.z), 0};
     if (active != 0) {
@@ -113,14 +113,14 @@ __device__ __forceinline__ void write_leaf_head(const Build& b, const LeafWork& 
         if (w < 4) word = w == 0 ? words[0] : w == 1 ? words[1] : w == 2 ? words[2] : words[3];
         else if (w < 20) word = mask[w - 4];
         else if (numbers && w < 24) {
-            // Numbers of active ones need the leaves before; see `number_leaves`.
+            // Indices of active voxels depend on the leaves before; `number_leaves` writes them.
             const unsigned long long first = keeps == leaf_numbers_all ? 1 + 512ull * work.rank : 0;
             const unsigned long long of = w < 22 ? first : keeps == leaf_numbers_active ? sums : 0;
             word = static_cast<unsigned>(w % 2 == 0 ? of : of >> 32);
         }
         to[w] = word;
     }
-    // Behind bits there is padding.
+    // One-bit values are followed by padding.
     if (keeps == leaf_keeps_bits)
         for (unsigned w = b.layout.leaf_values / 4 + 16 + lane; w < b.layout.leaf_bytes / 4; w += 32) to[w] = 0;
     if (lane == 0) b.leaf_active[work.rank] = active;
@@ -161,7 +161,7 @@ __device__ __forceinline__ void write_leaves(const Build& b, const Source& sourc
     }
 }
 
-// Gives the leaves of a grid that numbers active voxels their first numbers, from the sums of those before.
+// Writes the first index of each leaf in a grid that indexes active voxels, from the sums over earlier leaves.
 __device__ __forceinline__ void number_leaves(const Build& b) {
     if (!b.fits()) return;
     const unsigned leaves = b.state->leaves;

@@ -1,5 +1,5 @@
-// Lower and upper nodes, the root and the head of a grid that is built. Each is written whole: an entry is
-// the distance of its child or, without one, a value.
+// Writes the lower and upper nodes, the root and the head of a grid. Each is written completely: an entry is the
+// distance of its child or, without one, a value.
 #pragma once
 
 #include <geom/sort/block.cuh>
@@ -11,7 +11,7 @@ namespace volume {
 
 constexpr unsigned node_threads = 256;
 
-// A box of voxels that grows, over the threads of a block.
+// A bounding box of voxels, combined over the threads of a block.
 struct VoxelBox {
     int lower[3], upper[3];
 
@@ -25,7 +25,7 @@ struct VoxelBox {
         if (from < lower[axis]) lower[axis] = from;
         if (to > upper[axis]) upper[axis] = to;
     }
-    // Empty boxes change nothing.
+    // An empty box changes nothing.
     __device__ __forceinline__ void add(const unsigned char* node) {
         const int* box = reinterpret_cast<const int*>(node);
         if (box[3] < box[0]) return;
@@ -62,7 +62,7 @@ __device__ __forceinline__ void unite(VoxelBox& all, const VoxelBox& mine) {
     __syncthreads();
 }
 
-// The box and flags of a node; without active voxels an empty box that still has the node's place.
+// Writes the box and flags of a node; without active voxels an empty box at the node's origin.
 __device__ __forceinline__ void write_box(unsigned char* node, const VoxelBox& box, const vec3<int>& origin) {
     int* to = reinterpret_cast<int*>(node);
     const bool empty = box.upper[0] < box.lower[0];
@@ -74,7 +74,7 @@ __device__ __forceinline__ void write_box(unsigned char* node, const VoxelBox& b
     *reinterpret_cast<unsigned long long*>(node + 24) = empty ? 0 : 2;
 }
 
-// A bit for each of 4096 places, and how many are set before each word.
+// A bit for each of 4096 places, and the number of set bits before each word.
 struct Places {
     unsigned bits[128], before[128];
 
@@ -82,7 +82,7 @@ struct Places {
         for (unsigned i = threadIdx.x; i < 128; i += node_threads) bits[i] = 0;
     }
     __device__ __forceinline__ void set(unsigned place) { atomicOr(&bits[place / 32], 1u << place % 32); }
-    // By all threads, between barriers.
+    // Counts the bits. By all threads, between barriers.
     __device__ __forceinline__ void count() {
         if (threadIdx.x >= 32) return;
         unsigned own[4], sum = 0;
@@ -96,14 +96,14 @@ struct Places {
     __device__ __forceinline__ bool has(unsigned place) const {
         return (bits[place / 32] >> place % 32 & 1) != 0;
     }
-    // How many there are before a place.
+    // The number of set bits before a place.
     __device__ __forceinline__ unsigned rank(unsigned place) const {
         return before[place / 32] + __popc(bits[place / 32] & ((1u << place % 32) - 1));
     }
 };
 
-// Writes 4096 entries of a table, by words of 8 bytes: the distance of each child, which follow each other
-// from `first` on, `bytes` apart; else a value, the value of the inside where `inside` has the place.
+// Writes 4096 entries of a table, in words of 8 bytes: the distance of each child, starting with `first` and `bytes`
+// apart; else a value, the value of the inside if `inside` has the place.
 __device__ __forceinline__ void write_entries(const Build& b, unsigned char* table, const Places& children,
                                               const Places* inside, long long first, unsigned bytes) {
     const unsigned words = b.layout.entry_bytes / 8, value_bytes = b.layout.value_bytes;
@@ -114,7 +114,7 @@ __device__ __forceinline__ void write_entries(const Build& b, unsigned char* tab
         if (children.has(place)) {
             if (part == 0) word = first + children.rank(place) * static_cast<long long>(bytes);
         } else {
-            // Behind a value there are zeros: `constants` has them.
+            // A value is followed by zeros in `constants`.
             const unsigned at = inside != nullptr && inside->has(place) ? 32 : 0;
             word = *reinterpret_cast<const unsigned long long*>(b.constants + at + part);
             if (value_bytes - part < 8) word &= (1ull << 8 * (value_bytes - part)) - 1;
@@ -161,7 +161,7 @@ __device__ __forceinline__ void write_lowers(const Build& b) {
             write_box(node, box, lower_origin(b.lower_keys[rank]));
             if (active != 0) atomicAdd(&b.state->voxels, active);
         }
-        // Masks and what is between them and the table.
+        // The masks, and the bytes between them and the table.
         unsigned* words = reinterpret_cast<unsigned*>(node);
         for (unsigned w = 8 + threadIdx.x; w < b.layout.lower_table / 4; w += node_threads)
             words[w] = w >= 136 && w < 264 ? children.bits[w - 136] : 0;
@@ -171,7 +171,7 @@ __device__ __forceinline__ void write_lowers(const Build& b) {
     }
 }
 
-// The first of `list[begin..end]`, which ascends, that is not below `wanted`.
+// The first index in [begin, end) of the ascending `list` whose element is not below `wanted`.
 __device__ __forceinline__ unsigned lower_bound(const unsigned long long* list, unsigned begin, unsigned end,
                                                 unsigned long long wanted) {
     while (begin < end) {
@@ -209,7 +209,7 @@ __device__ __forceinline__ void write_uppers(const Build& b) {
         children.count();
         __syncthreads();
         if (eighth == 0 && threadIdx.x == 0) write_box(node, box, upper_origin(key));
-        // An eighth of each mask; the last one writes what is between them and the table.
+        // Each block writes an eighth of each mask; the last one writes the bytes between them and the table.
         unsigned* words = reinterpret_cast<unsigned*>(node) + 8;
         for (unsigned w = threadIdx.x; w < 128; w += node_threads) {
             words[128 * eighth + w] = 0;
@@ -225,15 +225,15 @@ __device__ __forceinline__ void write_uppers(const Build& b) {
     }
 }
 
-// An affine map by rows, at its place in the head of a grid, which is a multiple of 8 bytes.
+// Applies a row of the map in the head of a grid, which is aligned to 8 bytes.
 __device__ __forceinline__ double map_row(const unsigned char* grid, int row, const double (&p)[3]) {
     const double* m = reinterpret_cast<const double*>(grid + 384) + 3 * row;
     const double v = reinterpret_cast<const double*>(grid + 528)[row];
     return exact::fma(p[0], m[0], exact::fma(p[1], m[1], exact::fma(p[2], m[2], v)));
 }
 
-// The box of active voxels in the world, from corner to corner: as NanoVDB has it, from the first voxel's
-// point to that behind the last one. Without any, the empty box.
+// Writes the box of active voxels in the world, as NanoVDB defines it: from the first voxel's point to that after the
+// last one. Without active voxels it is empty.
 __device__ __forceinline__ void write_world_box(unsigned char* grid, const VoxelBox& box) {
     double* to = reinterpret_cast<double*>(grid + 560);
     const double huge = 1.7976931348623157e308;
@@ -253,7 +253,7 @@ __device__ __forceinline__ void write_world_box(unsigned char* grid, const Voxel
     }
 }
 
-// The root, its tiles, and what of the head depends on them. By one block of `node_threads`.
+// Writes the root, its tiles, and the parts of the head that depend on them. By one block of `node_threads`.
 __device__ __forceinline__ void write_root(const Build& b) {
     __shared__ VoxelBox box;
     if (!b.fits()) return;
@@ -296,16 +296,16 @@ __device__ __forceinline__ void write_root(const Build& b) {
     counts[2] = uppers;
     const unsigned long long active = b.state->voxels;
     *reinterpret_cast<unsigned long long*>(b.grid + tree_at + 56) = active;
-    // The background's number is 0.
+    // The background has index 0.
     unsigned long long values = 0;
     if (b.layout.leaf_keeps == leaf_numbers_active) values = active + 1;
     if (b.layout.leaf_keeps == leaf_numbers_all) values = 512ull * b.state->leaves + 1;
     *reinterpret_cast<unsigned long long*>(b.grid + 656) = values;
     b.state->values = values;
-    // Blind data, of which there is none, would be behind the grid.
+    // The grid has no blind data, which would follow it.
     *reinterpret_cast<unsigned long long*>(b.grid + 32) = b.grid_bytes;
     *reinterpret_cast<unsigned long long*>(b.grid + 640) = b.grid_bytes;
-    // Nodes have boxes where there is something in them.
+    // The flag means that nodes have boxes; it is set if there are active voxels.
     unsigned* flags = reinterpret_cast<unsigned*>(b.grid + 20);
     *flags = active != 0 ? *flags | 2u : *flags & ~2u;
 }

@@ -1,4 +1,4 @@
-// From sorted keys to nodes: where the key of a level changes, a node begins.
+// From sorted keys to nodes: a node begins where the key of its level changes.
 #pragma once
 
 #include <geom/sort/chain.cuh>
@@ -8,10 +8,10 @@ namespace geom {
 namespace volume {
 
 // Finds the nodes of all levels in one pass over the entries, in tiles of 256 * 8 of them. Nodes without room are
-// counted too, so that the next step knows before it writes anything.
+// also counted, so that the next step knows about them before it writes anything.
 struct NodeTile {
     static constexpr unsigned threads = 256, warps = threads / 32, items = 8, entries = threads * items;
-    // Of each level the words of a chain (chain.cuh) of so many tiles. The same in Rust.
+    // The words of each level's chain (chain.cuh) of `tiles` tiles. The same in Rust.
     static __device__ __forceinline__ unsigned chain_words(unsigned tiles) { return sort::CHAIN_AT + tiles; }
 
     struct Shared {
@@ -27,7 +27,7 @@ struct NodeTile {
         const unsigned tile = sort::next_tile(chains, shared.tile);
         const unsigned start = tile * entries + warp * 32 * items + lane;
         const unsigned long long* keys = b.sorted_keys();
-        // A bit for each lane whose entry is the first of its leaf, lower node, upper node.
+        // A bit for each lane whose entry is the first of its leaf, lower node or upper node.
         unsigned first[3][items], own[3] = {0, 0, 0};
 #pragma unroll
         for (unsigned i = 0; i < items; ++i) {

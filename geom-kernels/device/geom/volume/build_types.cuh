@@ -1,5 +1,5 @@
-// The parameters of kernels that build volumes: the layout of nodes of any type of value, as numbers, so that
-// one set of kernels serves all types; the addresses of a volume's nodes; and the results of a build.
+// The parameters of kernels that build volumes: the layout of nodes for any type of value, as numbers, so that one
+// set of kernels serves all types; the addresses of a volume's nodes; and the results of a build.
 #pragma once
 
 #include <geom/math/exact.cuh>
@@ -16,7 +16,7 @@ enum : unsigned { leaf_keeps_values = 0, leaf_keeps_bits = 1, leaf_keeps_nothing
 enum : unsigned { number_f32 = 0, number_f64 = 1, number_i16 = 2, number_i32 = 3, number_i64 = 4,
                   number_u8 = 5, number_u32 = 6 };
 
-// `Format<T>` (types.cuh) of a T that is known when a kernel runs. In bytes.
+// `Format<T>` (types.cuh) for a T that is known at run time, in bytes.
 struct NodeLayout {
     unsigned value_bytes, value_align, entry_bytes;
     unsigned root_background, root_bytes, tile_value, tile_bytes;
@@ -26,7 +26,7 @@ struct NodeLayout {
     unsigned number, numbers;
 };
 
-// Why a build has not taken everything.
+// The reasons why a build has left something out.
 enum : unsigned { build_leaf_capacity = 1, build_lower_capacity = 2, build_upper_capacity = 4,
                   build_invalid_input = 8 };
 
@@ -34,35 +34,35 @@ enum : unsigned { build_leaf_capacity = 1, build_lower_capacity = 2, build_upper
 struct BuildState {
     unsigned status;
     unsigned invalid;              // entries that were left out
-    unsigned leaves, lower, upper; // nodes that are needed, also where there is no room for them
-    unsigned entries;              // that were not left out
+    unsigned leaves, lower, upper; // nodes that are needed, including those without room
+    unsigned entries;              // entries that were not left out
     unsigned long long voxels;     // active ones
-    unsigned long long values;     // that indices are for, with the background's
+    unsigned long long values;     // values that the indices refer to, including the background's
     unsigned unused[6];
 };
 
-// All that the kernels of a build share. Nodes of a level have ranks in the order of their keys.
+// The shared arguments of a build's kernels. Nodes of a level have ranks in the order of their keys.
 struct Build {
     NodeLayout layout;
     BuildState* state;
-    // Entries sorted by key, in the one of two buffers that `*which` names: their keys and places.
+    // Entries sorted by key, in the one of two buffers that `*which` selects: their keys and indices.
     unsigned long long* keys[2];
     const unsigned* places[2];
     const unsigned* which;
-    // The requests of entries (`entry_leaf`, ...), by their places; null if all request leaves.
+    // The requests of entries (`entry_leaf`, ...), by their indices; null if all request leaves.
     unsigned char* asks;
-    // Of each leaf its key, the first of its entries, and its active voxels.
+    // For each leaf its key, the first of its entries, and its active voxels.
     unsigned long long* leaf_keys;
     unsigned* leaf_first;
     unsigned* leaf_active;
-    // Of each lower node its key, its first leaf and its first entry.
+    // For each lower node its key, its first leaf and its first entry.
     unsigned long long* lower_keys;
     unsigned* lower_first;
     unsigned* lower_entry;
-    // Of each upper node its key and its first lower node.
+    // For each upper node its key and its first lower node.
     unsigned long long* upper_keys;
     unsigned* upper_first;
-    // The background, and 32 bytes behind it the value of what is inside.
+    // The background, and 32 bytes later the value of the inside.
     const unsigned char* constants;
     // The initial head of the grid and its root.
     const unsigned char* head;
@@ -70,10 +70,10 @@ struct Build {
     unsigned long long* chains;
     unsigned long long* before;
     unsigned long long* scan;
-    // The grid, its size, and where its nodes begin, in bytes from its own beginning.
+    // The grid, its size, and the offsets of its nodes in bytes.
     unsigned char* grid;
     unsigned long long grid_bytes, upper_at, lower_at, leaf_at;
-    // How many there is room for; how many entries there are.
+    // The capacities; and the number of entries.
     unsigned leaf_room, lower_room, upper_room, n;
     unsigned head_bytes, unused;
 
@@ -93,7 +93,7 @@ struct Build {
     }
 };
 
-// The requests of an entry: a leaf; the value of the inside at the place of a leaf; nothing.
+// The requests of an entry: a leaf; the value of the inside instead of a leaf; nothing.
 enum : unsigned char { entry_leaf = 0, entry_inside = 1, entry_nothing = 2 };
 
 } // namespace volume

@@ -1,4 +1,4 @@
-// Values of a type that only the launch knows: as bytes, and, where an array is looked through, as numbers.
+// Values of a type that is known at run time: as bytes, and, where an array is scanned, as numbers.
 //
 // Comparisons use exact arithmetic (exact.cuh).
 #pragma once
@@ -31,14 +31,14 @@ __device__ __forceinline__ bool differs(double a, double b, double tolerance) {
 __device__ __forceinline__ bool differs(float a, float b, double tolerance) {
     return differs(exact::widen(a), exact::widen(b), tolerance);
 }
-// `tolerance` is a whole number here.
+// `tolerance` is an integer here.
 __device__ __forceinline__ bool differs(long long a, long long b, unsigned long long tolerance) {
     const unsigned long long x = a, y = b;
     return (a < b ? y - x : x - y) > tolerance;
 }
 
-// By how much values may differ from the background and be taken for it: as a number of reals, and as the
-// greatest whole number that is not greater.
+// The largest difference with which values count as equal to the background: as a real number, and as the greatest
+// integer that is not greater.
 struct Tolerance {
     double real;
     unsigned long long whole;
@@ -49,7 +49,7 @@ __device__ __forceinline__ T number_at(const unsigned char* values, unsigned i) 
     return reinterpret_cast<const T*>(values)[i];
 }
 
-// Whether one of the numbers of value a differs from b's by more than allowed. A NaN does.
+// Whether one of the numbers of value a differs from b's by more than allowed. A NaN differs.
 __device__ __forceinline__ bool value_differs(const NodeLayout& layout, const unsigned char* a,
                                               const unsigned char* b, const Tolerance& tolerance) {
     bool found = false;

@@ -18,13 +18,13 @@ struct DenseField {
     int origin[3];
     unsigned size[3];
     Tolerance tolerance;
-    // Of a band: absolute values are less.
+    // The width of a band: absolute values in it are less.
     double width;
     unsigned keep;
     // 0: one array of the box; 1: 512 values for each leaf, in the order of the leaves' entries.
     unsigned by_leaves;
 
-    // The place of a voxel along each axis. Outside, one is too large.
+    // The index of a voxel along each axis; an index outside the box is too large.
     __device__ __forceinline__ bool has(const vec3<int>& v) const {
         return place(v.x, 0) < size[0] && place(v.y, 1) < size[1] && place(v.z, 2) < size[2];
     }
@@ -41,13 +41,13 @@ struct DenseField {
         if (keep == keep_differing) return value_differs(layout, value, background, tolerance);
         return exact::less(exact::abs(real_at(layout, value)), width);
     }
-    // Of a value of the box that is not active: whether it is inside, so that its sign is kept.
+    // Whether an inactive value of the box is inside, so that its sign is kept.
     __device__ __forceinline__ bool is_inside(const NodeLayout& layout, const unsigned char* value) const {
         return keep == keep_band && exact::less(real_at(layout, value), 0.0);
     }
 };
 
-// The leaves that a box of voxels touches: the first one's place among leaves, and how many along each axis.
+// The leaves that a box of voxels touches: the position of the first among leaves, and how many along each axis.
 struct LeafLattice {
     int first[3];
     unsigned count[3];
@@ -59,10 +59,10 @@ struct LeafLattice {
     }
 };
 
-// Decides what each leaf that an array touches is to become, by a block of `leaf_threads` each. A leaf with
-// active voxels is kept. In a band, places without active voxels have the sign of their values: a leaf
-// whose voxels are all in the array and inside becomes a value of the lower node, one that is in part
-// inside is kept, and one that is outside is not there.
+// Decides what each leaf that an array touches becomes, by a block of `leaf_threads` each. A leaf with active voxels
+// is kept. In a band, a leaf without active voxels depends on the signs of its values: it becomes a value of the
+// lower node if its voxels are all in the array and inside, is kept if a part is inside, and is left out if all are
+// outside.
 __device__ __forceinline__ void judge_leaves(const Build& b, const DenseField& field,
                                              const LeafLattice& lattice) {
     for (unsigned i = blockIdx.x; i < b.n; i += gridDim.x) {
@@ -96,7 +96,7 @@ __device__ __forceinline__ void judge_leaves(const Build& b, const DenseField& f
     }
 }
 
-// Leaves have what an array has there, and outside of the array the background.
+// Leaves have the array's values, and outside of the array the background.
 struct DenseSource {
     DenseField field;
     struct Shared {};
@@ -118,7 +118,7 @@ struct DenseSource {
     }
 };
 
-// A leaf or, without one, the value there: `find` (access.cuh) for a type that only the launch knows.
+// A leaf or, without one, the value: `find` (access.cuh) for a type that is known at run time.
 struct FoundBytes {
     const unsigned char* leaf;
     const unsigned char* value;
@@ -132,7 +132,7 @@ __device__ __forceinline__ const unsigned char* child_of(const NodeLayout& layou
     return node + load<long long>(*value);
 }
 
-// Whether a root has many entries, and these are in order. By all threads of a block, which agree.
+// Whether a root has many entries in order. By all threads of a block, which agree.
 __device__ __forceinline__ bool root_in_order(const NodeLayout& layout, const unsigned char* root) {
     const unsigned n = load<unsigned>(root + Format<float>::root_tiles);
     if (n <= few_entries) return false;

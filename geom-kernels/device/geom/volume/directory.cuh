@@ -1,9 +1,9 @@
-// A directory of leaves: for every place of a leaf in the box around a volume's tree, the leaf's offset. It takes one
-// load instead of a walk down three levels, and needs no second walk where a stencil crosses from one node into the
-// next. A leaf that it does not have is found by the walk, so results never depend on it.
+// A directory of leaves: for every leaf position in the box around a volume's tree, the leaf's offset. It takes one
+// load instead of a descent of three levels, and needs no second descent where a stencil crosses from one node into
+// the next. A leaf that it does not list is found by a descent, so results never depend on it.
 //
-// It lies behind the grid, in the same memory, and is written anew after each build. A volume whose box is too
-// large for the room that there is has an empty one.
+// It follows the grid in the same memory, and is rewritten after each build. A volume whose box is too large for the
+// capacity has an empty one.
 #pragma once
 
 #include <geom/layout.cuh>
@@ -12,21 +12,21 @@
 namespace geom {
 namespace volume {
 
-// The box of leaves that the entries are for, in units of leaves: none if a size is 0. The entries follow, at least
-// one, z the fastest: the distance of a leaf from the grid's beginning in units of 32 bytes, or 0.
+// The box of leaves of the entries, in units of leaves: none if a size is 0. The entries follow, at least one, z the
+// fastest: the distance of a leaf from the grid's beginning in units of 32 bytes, or 0.
 struct Directory {
     int first[3];
     unsigned size[3];
-    // Whether the root has many entries, and these are in order: `root_in_order`.
+    // Whether the root has many entries in order: `root_in_order`.
     unsigned in_order;
     unsigned unused;
 };
-// HEAD in src/volume/directory.rs; below it is read word by word.
+// HEAD in src/volume/directory.rs. The code below reads the structure word by word.
 GEOM_LAYOUT(Directory, 32, 4);
 GEOM_FIELD(Directory, size, 12);
 GEOM_FIELD(Directory, in_order, 24);
 
-// The place of the entry of a leaf: the neighbour's along z is the next, those along y and x are `nz` and `ny * nz`
+// The index of a leaf's entry: the neighbour's along z is the next, those along y and x are `nz` and `ny * nz`
 // entries away.
 struct DirectoryPlace {
     const unsigned* entries;
@@ -41,16 +41,16 @@ struct DirectoryPlace {
         k = static_cast<unsigned>(z >> 3) - a.z;
         entries = reinterpret_cast<const unsigned*>(volume.directory + sizeof(Directory));
     }
-    // Whether the box has it, and its neighbours along the axes where there is a 1.
+    // Whether the box contains it, and its neighbours along the axes with a 1.
     __device__ __forceinline__ bool has(unsigned dx = 0, unsigned dy = 0, unsigned dz = 0) const {
         return (i < nx) & (j < ny) & (k < nz) & (i + dx < nx) & (j + dy < ny) & (k + dz < nz);
     }
-    // Its number, if the box has it. There are less than 2^32.
+    // Its number, if the box contains it. There are less than 2^32.
     __device__ __forceinline__ unsigned number() const { return (i * ny + j) * nz + k; }
 };
 
-// Leaves that end beyond 16 GB are not listed, so that places in listed ones, in units of 4 bytes, are numbers of
-// 32 bits. No leaf has more than 2^20 bytes.
+// Leaves that end beyond 16 GB are not listed, so that offsets in listed ones, in units of 4 bytes, are 32-bit
+// numbers. No leaf has more than 2^20 bytes.
 constexpr unsigned long long directory_reach = (1ull << 34) - (1 << 20);
 
 } // namespace volume

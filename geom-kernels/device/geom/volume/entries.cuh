@@ -1,4 +1,4 @@
-// The places of values: the result of a descent.
+// The addresses of values: the result of a descent.
 #pragma once
 
 #include <geom/volume/stencil.cuh>
@@ -6,8 +6,8 @@
 namespace geom {
 namespace volume {
 
-// A leaf, or the tile or background in its place, of which voxels are read. `entry` returns where a value lies: in a
-// leaf by its place, in a tile always at the same place.
+// A leaf, or the tile or background that replaces it. `entry` returns the address of a value: in a leaf by its place,
+// in a tile always the same.
 template <class T>
 struct Leaf {
     using entry_type = const unsigned char*;
@@ -20,7 +20,7 @@ struct Leaf {
           step(found.leaf != nullptr ? static_cast<unsigned>(sizeof(T)) : 0) {}
     __device__ __forceinline__ entry_type entry(unsigned place) const { return values + place * step; }
 };
-// Of grids of indices, the entry is the index.
+// For index grids, the entry is the index.
 template <class T>
 struct IndexLeaf {
     using entry_type = unsigned long long;
@@ -47,7 +47,7 @@ struct Leaf<VolumeOnIndex> : IndexLeaf<VolumeOnIndex> {
 template <class T>
 using Entry = typename Leaf<T>::entry_type;
 
-// A number that counts the bytes that a directory reaches in units.
+// The type of offsets within the directory's reach, in units.
 template <unsigned unit>
 struct Number {
     using type = unsigned;
@@ -62,8 +62,8 @@ template <class T>
 struct Corners {
     static __device__ __forceinline__ void find(const Volume<T>& volume, const vec3<int>& v,
                                                 Entry<T> (&entries)[8]) {
-        // The leaves of all voxels side by side, by the directory. Where there is one, it is loaded eight times:
-        // that costs less than to find out. So does loading some entry where there is none.
+        // The leaves of all voxels are loaded at the same time from the directory. A single leaf is loaded eight
+        // times, because that costs less than a test. So does loading an unused entry.
         const unsigned dx = (v.x & 7) == 7, dy = (v.y & 7) == 7, dz = (v.z & 7) == 7;
         const DirectoryPlace place(volume, v.x, v.y, v.z);
         bool all = place.has(dx, dy, dz);
@@ -80,7 +80,7 @@ struct Corners {
             find_each(volume, v, entries);
             return;
         }
-        // In units that values and leaves are multiples of.
+        // The offsets are in units that divide the sizes of values and leaves.
         constexpr unsigned unit = sizeof(T) % 4 == 0 ? 4 : 1, size = sizeof(T) / unit;
         using number_type = typename Number<unit>::type;
         const int ox = dx != 0 ? -448 : 64, oy = dy != 0 ? -56 : 8, oz = dz != 0 ? -7 : 1;
@@ -94,7 +94,7 @@ struct Corners {
         }
     }
 
-    // One leaf after the other, wherever they are.
+    // Finds one leaf after the other by descents.
     static __device__ __forceinline__ void find_each(const Volume<T>& volume, const vec3<int>& v,
                                                      Entry<T> (&entries)[8]) {
         const Lower lower = find_lower(volume, v.x, v.y, v.z);
@@ -107,7 +107,7 @@ struct Corners {
         });
     }
 };
-// Those of indices have nothing in their leaves but what they are counted from.
+// Leaves of index grids store only the start of their indices, so values have no address there.
 template <>
 __device__ __forceinline__ void Corners<VolumeIndex>::find(const Volume<VolumeIndex>& volume, const vec3<int>& v,
                                                            Entry<VolumeIndex> (&entries)[8]) {

@@ -1,20 +1,18 @@
-// The way of a ray through a volume, from cell to cell, and over what is constant in one step: a digital
-// differential analyzer over the levels of the tree (K. Museth, "Hierarchical Digital Differential Analyzer
-// for Efficient Ray-Marching in OpenVDB", SIGGRAPH 2014 Talks).
+// Traversal of a volume by a ray, from cell to cell, with one step over constant regions: a digital differential
+// analyzer over the levels of the tree (K. Museth, "Hierarchical Digital Differential Analyzer for Efficient
+// Ray-Marching in OpenVDB", SIGGRAPH 2014 Talks).
 //
 // All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options.
 //
-// A cell is the cube between eight voxels; it is named after the least of them, and reaches by one from
-// there. In it the field is the trilinear interpolation of its corners. Cells that follow each other are gone
-// through in one step if none of their corners is in a leaf, and the corners are in the same tiles: all cells
-// inside of a tile, or those along its side, edge or corner, whose other corners are in other tiles. So no
-// corner that differs is overlooked.
+// A cell is the cube between eight voxels; it is named after the least of them, and extends by one from there. In it
+// the field is the trilinear interpolation of its corners. Consecutive cells are traversed in one step if none of
+// their corners is in a leaf, and the corners are in the same tiles: all cells inside a tile, or those along its
+// side, edge or corner, whose other corners are in other tiles. So no corner that differs is missed.
 //
-// Steps are of integers: one goes through the plane that the ray meets first, into the cell behind it. Where
-// the ray meets a plane is one expression, which never falls along the ray. So the pieces that cells are
-// given follow each other without a gap, each step goes on, and rays along faces, edges and through corners
-// are like others. In f64, what is rounded moves the ray by less than 2^-50 of the coordinates of its origin,
-// in voxels, and 2^-50 of t.
+// Steps are integers: one crosses the plane that the ray meets first, into the cell after it. The crossing is one
+// expression, which never decreases along the ray. So the intervals of the cells adjoin without a gap, each step
+// advances, and rays along faces, edges and through corners need no special case. In f64, rounding moves the ray by
+// less than 2^-50 of the coordinates of its origin, in voxels, and 2^-50 of t.
 #pragma once
 
 #include <geom/bvh/ray_boxes.cuh>
@@ -28,10 +26,10 @@ struct IndexRay {
     static constexpr int reach = 1 << 30;
 
     vec3<double> origin, direction;
-    // 1 / direction; 0 for an axis that the ray does not move along.
+    // The reciprocal 1 / direction; 0 for an axis that the ray does not move along.
     vec3<double> inverse;
     double t_min, t_max;
-    // Whether there is anything to look for.
+    // Whether the ray can meet anything.
     bool valid;
 
     __device__ __forceinline__ IndexRay(vec3<double> origin, vec3<double> direction, double t_min,
@@ -81,7 +79,7 @@ struct IndexRay {
         return vec3<double>(fma(t, direction.x, origin.x), fma(t, direction.y, origin.y),
                             fma(t, direction.z, origin.z));
     }
-    // Where in a cell the ray is at t: in [0, 1]^3.
+    // The position of the ray in a cell at t: in [0, 1]^3.
     __device__ __forceinline__ vec3<double> in_cell(vec3<int> cell, double t) const {
         const vec3<double> p = at(t);
         return vec3<double>(part(p.x, cell.x), part(p.y, cell.y), part(p.z, cell.z));
@@ -91,18 +89,18 @@ struct IndexRay {
     }
 };
 
-// The contents of an aligned cube of 2^bits voxels to each side: a node, or a value.
+// An aligned cube of 2^bits voxels per side: a node, or a value.
 template <class T>
 struct Region {
     const unsigned char* node;
     const unsigned char* value;
     int bits;
 
-    // Of a leaf's, or a tile's.
+    // The value at a place of a leaf, or of a tile.
     __device__ __forceinline__ T at(unsigned place) const { return Found<T>{node, value}.at(place); }
 };
 
-// A voxel's lower node or what is in its place.
+// The lower node of a voxel, or the tile or background instead.
 template <class T>
 __device__ __forceinline__ Region<T> lower_region(const Volume<T>& volume, vec3<int> at) {
     using F = Format<T>;
@@ -115,7 +113,7 @@ __device__ __forceinline__ Region<T> lower_region(const Volume<T>& volume, vec3<
     found.bits = 7;
     return found;
 }
-// Its leaf or what is in that one's.
+// The leaf of a voxel, or the tile or background instead.
 template <class T>
 __device__ __forceinline__ Region<T> leaf_region(const Region<T>& lower, vec3<int> at) {
     using F = Format<T>;
@@ -130,12 +128,12 @@ __device__ __forceinline__ Region<T> leaf_region(const Region<T>& lower, vec3<in
 // A cell's corners, and where they are stored.
 template <class T>
 struct CellCorners {
-    // Of the least corner.
+    // The least corner.
     vec3<int> voxel;
     Region<T> lower, leaf;
-    // Values; x is the slowest.
+    // The values; x is the slowest index.
     T corners[8];
-    // Whether one of them is in a leaf; the least size of what they are in otherwise.
+    // Whether a corner is in a leaf; otherwise the size of the smallest region of a corner.
     bool stored;
     int bits;
 
@@ -150,17 +148,18 @@ struct CellCorners {
         if (changed >> 7 != 0) lower = lower_region(volume, to);
         if (changed >> 3 != 0) leaf = leaf_region(lower, to);
     }
-    // Nothing is stored here, nor in the tile of the root.
+    // Whether nothing is stored here, and the root has no tile.
     __device__ __forceinline__ bool is_beyond(const Volume<T>& volume) const {
         return leaf.value == volume.root + Format<T>::root_background;
     }
     __device__ __forceinline__ void fetch(const Volume<T>& volume) {
-        // Along which axes corners lie in two leaves: 4 for x, 2 for y, 1 for z; and in two lower nodes.
+        // `two` has a bit for each axis along which corners lie in two leaves (4 for x, 2 for y, 1 for z), `far` for
+        // two lower nodes.
         const unsigned two = beyond(7), far = beyond(127);
         take(leaf, two, 0);
         stored = leaf.node != nullptr;
         bits = leaf.bits;
-        // All sets of those axes.
+        // The loop visits all subsets of those axes.
 #pragma unroll 1
         for (unsigned side = (0 - two) & two; side != 0; side = (side - two) & two) {
             const vec3<int> at = corner(side);
@@ -172,7 +171,7 @@ struct CellCorners {
             bits = ::min(bits, there.bits);
         }
     }
-    // Of the regions that cells with the same corners, in place of this one, begin in; 0 if it is alone.
+    // The size of the region in which cells have the same corners as this one; 0 if it is alone.
     __device__ __forceinline__ int like_bits() const { return stored ? 0 : bits; }
     __device__ __forceinline__ bool is_constant() const {
         bool same = true;
@@ -197,8 +196,8 @@ struct CellCorners {
     }
 };
 
-// Where the ray, from t on, comes next to a tile of the root: within two voxels, so that roundings do not
-// matter. Its end, if there is none.
+// The next t at which the ray comes within two voxels of a tile of the root, so that rounding does not matter; its
+// end, if there is none.
 template <class T>
 __device__ __forceinline__ double next_tile(const Volume<T>& volume, const IndexRay& ray, double t) {
     using namespace exact;
@@ -222,28 +221,28 @@ __device__ __forceinline__ double next_tile(const Volume<T>& volume, const Index
 
 // One axis of a step.
 struct Axis {
-    // The cells that can be left together, from the first plane to the last.
+    // The cells that are traversed together, from the first plane to the last.
     int first, last;
 
-    // Of a region of 2^bits voxels to each side that cell c begins in; if it ends in the next, of c alone.
+    // The cells of a region of 2^bits voxels per side in which cell c begins; c alone, if it ends in the next region.
     __device__ __forceinline__ Axis(int c, int bits) {
         const int size = 1 << bits;
         const bool at_side = (c & (size - 1)) == size - 1;
         first = at_side ? c : c & -size;
         last = at_side ? c + 1 : first + size - 1;
     }
-    // Where the ray leaves them.
+    // The t at which the ray leaves the cells.
     __device__ __forceinline__ double leave(double origin, double inverse) const {
         using namespace exact;
         if (equal(inverse, 0.0)) return widen(infinity());
         const int plane = geom::detail::is_negative(inverse) ? first : last;
         return mul(sub(double(plane), origin), inverse);
     }
-    // The one that p is in.
+    // The cell of coordinate p.
     __device__ __forceinline__ int at(double p) const {
         return ::min(::max(exact::floor_to_int(p), first), last - 1);
     }
-    // The cell after them; or, if the ray leaves by another axis at p, the cell in which it does.
+    // The cell after these; or, if the ray leaves along another axis at p, the cell of p.
     __device__ __forceinline__ int next(int c, double p, double inverse, bool leaves) const {
         const bool back = geom::detail::is_negative(inverse);
         if (leaves) return back ? first - 1 : last;
@@ -252,22 +251,22 @@ struct Axis {
     }
 };
 
-// The cell at p, not before the cell c on the ray.
+// The cell of coordinate p, not before cell c on the ray.
 __device__ __forceinline__ int forward(int c, double p, double inverse) {
     const int to = ::min(::max(exact::floor_to_int(p), -IndexRay::reach), IndexRay::reach - 1);
     if (exact::equal(inverse, 0.0)) return c;
     return geom::detail::is_negative(inverse) ? ::min(to, c) : ::max(to, c);
 }
 
-// Goes along the ray. Of `visit` it calls, in the order of t,
+// Traverses the volume along the ray, and calls these functions of `visit` in the order of t:
 //
 //   bool constant(T value, double t0, double t1)
 //       The ray passes through a region of one value.
 //   bool cell(vec3<int> cell, const T (&corners)[8], double t0, double t1)
-//       It passes through a cell, by corners of which x is the slowest; or through more cells, which follow each
-//       other along axes along which these corners do not differ, and have the same: this is the first.
+// It passes through a cell, whose corners have x as the slowest index. This may be the first of several cells with
+// the same corners, adjacent along axes along which these do not differ.
 //
-// and stops when one returns true. Each t0 is the t1 before.
+// Stops when one of them returns true. Each t0 is the t1 before.
 template <class T, class V>
 __device__ inline void walk(const Volume<T>& volume, const IndexRay& ray, V& visit) {
     using namespace exact;
@@ -282,7 +281,7 @@ __device__ inline void walk(const Volume<T>& volume, const IndexRay& ray, V& vis
     cell.start(volume, c);
     while (true) {
         if (cell.is_beyond(volume)) {
-            // Over all of the background up to the next tile.
+            // The step covers all of the background up to the next tile.
             const double next = next_tile(volume, ray, t);
             if (less(t, next)) {
                 if (visit.constant(cell.leaf.at(0), t, next) || !less(next, ray.t_max)) return;
@@ -297,7 +296,7 @@ __device__ inline void walk(const Volume<T>& volume, const IndexRay& ray, V& vis
         const bool skips = !cell.stored;
         const int bits = cell.like_bits();
 
-        // A cell alone is a region of one voxel, each of whose axes is at the side.
+        // A single cell is a region of one voxel, at the side along each axis.
         const Axis ax(c.x, bits), ay(c.y, bits), az(c.z, bits);
         const double tx = ax.leave(ray.origin.x, ray.inverse.x), ty = ay.leave(ray.origin.y, ray.inverse.y),
                      tz = az.leave(ray.origin.z, ray.inverse.z);

@@ -1,13 +1,12 @@
-// Grids of indices: the values of their voxels are in arrays that lie elsewhere, of which one grid may have
-// several.
+// Index grids: the values of their voxels are in separate arrays, and one grid may have several.
 #pragma once
 
 #include <geom/volume/entries.cuh>
 
 namespace geom {
 
-// An array of a value for each index from 1 on: `data[index - 1]`. Index 0, the background's, and indices beyond the
-// array have the value `background`.
+// An array with a value for each index from 1 on: `data[index - 1]`. Index 0, the background's, and indices beyond
+// the array have the value `background`.
 template <class V>
 struct IndexedValues {
     const V* data;
@@ -15,7 +14,7 @@ struct IndexedValues {
     V background;
 
     __device__ __forceinline__ V at(unsigned long long index) const {
-        // 0 becomes the greatest number.
+        // The subtraction turns 0 into the greatest number.
         const unsigned long long place = index - 1;
         return place < count ? data[place] : background;
     }
@@ -23,7 +22,7 @@ struct IndexedValues {
 
 namespace volume {
 
-// Where interpolation has its values from: a volume itself, or one of indices and an array.
+// The sources of values for interpolation: a volume itself, or an index grid and an array.
 template <class T>
 struct Stored {
     using grid = T;

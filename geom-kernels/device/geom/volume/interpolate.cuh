@@ -1,12 +1,12 @@
 // Interpolation between voxels. All of it is exact: see exact.cuh.
 //
-// Trilinear: of the eight voxels of a cell, first along z, then y, then x, each step a + t (b - a). So fields
-// that are constant or linear come out as they are, up to what their values are rounded to. Continuous.
+// Trilinear: of the eight voxels of a cell, first along z, then y, then x, each step a + t (b - a). So constant and
+// linear fields are reproduced up to the rounding of their values. Continuous.
 //
-// Tricubic: of 4^3 voxels, by the splines of E. Catmull and R. Rom ("A Class of Local Interpolating Splines",
-// 1974), along z, then y, then x. Goes through the voxels' values; continuous, and so is its gradient.
+// Tricubic: of 4^3 voxels, by the splines of E. Catmull and R. Rom ("A Class of Local Interpolating Splines", 1974),
+// along z, then y, then x. It interpolates the voxels' values; it and its gradient are continuous.
 //
-// Gradients are the derivatives of just these functions: of the trilinear one, where cells meet, that on the
+// Gradients are the derivatives of these functions: for the trilinear one, where cells meet, that of the cell on the
 // far side.
 #pragma once
 
@@ -24,7 +24,7 @@ struct Sample {
 
 namespace volume {
 
-// Coordinates up to this size are looked up, and voxels around them have numbers.
+// The largest coordinates that are looked up; voxels around them have valid coordinates.
 template <class C>
 __device__ __forceinline__ bool in_reach(const vec3<C>& p) {
     const C limit = C(1 << 30);
@@ -32,7 +32,7 @@ __device__ __forceinline__ bool in_reach(const vec3<C>& p) {
            exact::less_equal(exact::abs(p.z), limit);
 }
 
-// The cell around a position: its least voxel, and how far from there the position is.
+// The cell of a position: its least voxel, and the position relative to it.
 template <class C>
 struct Cell {
     vec3<int> voxel;
@@ -99,8 +99,8 @@ trilinear_with_gradient(const Source& source, const vec3<C>& p) {
             put_together<V>(difference(c1, c0), y, lerp(z0, z1, t.x))};
 }
 
-// The spline from v1 to v2, of which v0 and v3 are the neighbours, as a polynomial in t, and its derivative.
-// Where all are alike, or on a line of slopes that floats have, its higher coefficients are 0.
+// The spline from v1 to v2, with the neighbours v0 and v3, as a polynomial in t, and its derivative. If all are
+// equal, or collinear with slopes that floats represent, its higher coefficients are 0.
 template <class C, int N>
 struct Cubic {
     Numbers<C, N> a, b, c, d;
@@ -137,7 +137,7 @@ struct Cubic {
     }
 };
 
-// Four neighbours along an axis, filled from the near side on: so no place needs a number at run time.
+// Four neighbours along an axis, filled from the near side on, so that no index is computed at run time.
 template <class C, int N>
 struct Four {
     Numbers<C, N> v[4];
@@ -151,7 +151,7 @@ struct Four {
     __device__ __forceinline__ Cubic<C, N> cubic() const { return {v[0], v[1], v[2], v[3]}; }
 };
 
-// The leaf of two.
+// The leaf of a stencil of two leaves per axis.
 template <class T>
 __device__ __forceinline__ Leaf<T> either(bool far, const Leaf<T>& near_leaf, const Leaf<T>& far_leaf) {
     Leaf<T> leaf = near_leaf;
@@ -168,7 +168,7 @@ __device__ __forceinline__ Sample<typename Source::value> tricubic(const Source&
     const Cell<C> cell(p);
     const vec3<C> t = cell.t;
     const vec3<int> low(cell.voxel.x - 1, cell.voxel.y - 1, cell.voxel.z - 1);
-    // By side. Those of sides that the stencil does not have are never read.
+    // The leaves by side. Those of sides that the stencil does not have are never read.
     Leaf<T> leaves[8];
     const Lower lower = find_lower(source.volume, low.x, low.y, low.z);
     for_each_leaf<3>(source.volume, low, lower, [&](unsigned side, unsigned, const Found<T>& found) {
@@ -176,7 +176,7 @@ __device__ __forceinline__ Sample<typename Source::value> tricubic(const Source&
         for (unsigned k = 0; k < 8; ++k)
             if (side == 0 || k == side) leaves[k] = Leaf<T>(found);
     });
-    // From which voxel of the stencil on the far leaf has them.
+    // The first voxel of the stencil in the far leaf, along each axis.
     const int far_x = 8 - (low.x & 7), far_y = 8 - (low.y & 7), far_z = 8 - (low.z & 7);
     Four<C, N> values{}, along_y{}, along_z{};
 #pragma unroll 1

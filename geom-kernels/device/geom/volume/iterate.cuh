@@ -1,5 +1,5 @@
-// The leaves of a volume one after the other, for kernels that work on all voxels: those of a volume whose
-// nodes lie breadth-first, as builds of this library and NanoVDB's own tools make them.
+// Iteration over the leaves of a volume, for kernels that process all voxels: of a volume whose nodes are in
+// breadth-first order, as builds of this library and NanoVDB's own tools write them.
 #pragma once
 
 #include <geom/volume/access.cuh>
@@ -7,13 +7,13 @@
 namespace geom {
 namespace volume {
 
-// How many leaves there are.
+// The number of leaves.
 template <class T>
 __device__ __forceinline__ unsigned leaf_count(const Volume<T>& volume) {
     return load_tree<unsigned>(volume.grid + tree_counts);
 }
 
-// Leaf i of them.
+// Leaf i.
 template <class T>
 __device__ __forceinline__ unsigned char* leaf(const Volume<T>& volume, unsigned i) {
     unsigned char* tree = volume.grid + tree_at;
@@ -27,7 +27,7 @@ __device__ __forceinline__ vec3<int> leaf_origin(const unsigned char* leaf) {
     return {box[0] & ~7, box[1] & ~7, box[2] & ~7};
 }
 
-// The voxel at a place of a leaf: the way back from `leaf_place`.
+// The voxel at a place of a leaf: the inverse of `leaf_place`.
 __device__ __forceinline__ vec3<int> leaf_voxel(const unsigned char* leaf, unsigned place) {
     const vec3<int> origin = leaf_origin(leaf);
     return {origin.x + static_cast<int>(place >> 6), origin.y + static_cast<int>(place >> 3 & 7),
@@ -39,7 +39,7 @@ __device__ __forceinline__ bool leaf_active(const unsigned char* leaf, unsigned 
     return leaf_bit(leaf + Format<float>::leaf_values_mask, place);
 }
 
-// Where a leaf has its value of a place: of types whose leaves have values of their own.
+// The address of a leaf's value at a place, for types whose leaves store values.
 template <class T>
 __device__ __forceinline__ T* leaf_value(unsigned char* leaf, unsigned place) {
     return reinterpret_cast<T*>(leaf + Format<T>::leaf_values) + place;

@@ -1,4 +1,4 @@
-// The kernels of batch calls, each for one type of values. How they are launched: src/volume/.
+// The kernels of batch calls, each for one type of values. src/volume/ launches them.
 #pragma once
 
 #include <geom/volume/batch.cuh>
@@ -36,8 +36,9 @@
         geom::volume::nearest_values<C>(volume, samples, out);                                             \
     }
 
-// Interpolation of values V with numbers C, `blocks` of them at once on a multiprocessor: the number leaves room for
-// the registers that the cells take. For cells it is separate with and without gradients, as it matters most there.
+// Interpolation of values V in precision C, with `blocks` blocks at once on a multiprocessor: their number leaves
+// room for the registers of the cells. Trilinear kernels have separate numbers with and without gradients, as it
+// matters most there.
 #define GEOM_VOLUME_SAMPLE(V, suffix, C, blocks, gradient_blocks)                                          \
     extern "C" __global__ void __launch_bounds__(128, blocks) volume_trilinear_##suffix(                   \
         geom::Volume<V> volume, geom::volume::Samples samples, V* out) {                                   \
@@ -54,7 +55,7 @@
         geom::volume::interpolate_with_gradient<How, C>(source, samples, out, gradients);                  \
     }
 
-// The same of values that lie in arrays, for volumes T of indices.
+// The same for values in arrays, with index grids T.
 #define GEOM_VOLUME_INDEXED(T, V, suffix, C)                                                               \
     extern "C" __global__ void __launch_bounds__(128) volume_nearest_##suffix(                             \
         geom::Volume<T> volume, geom::volume::Samples samples, geom::IndexedValues<V> values, V* out) {    \

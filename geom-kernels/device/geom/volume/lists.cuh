@@ -6,7 +6,7 @@
 namespace geom {
 namespace volume {
 
-// The leaves of a grid of any type, whose leaves have `bytes` bytes.
+// The leaves of a grid of any value type, each of `bytes` bytes.
 struct Leaves {
     unsigned char* grid;
     unsigned bytes, unused;
@@ -18,8 +18,8 @@ struct Leaves {
     }
 };
 
-// Where each leaf begins; and how many active voxels each has. A thread for each of `n`, which is at least
-// as many as there are.
+// Writes the origin of each leaf, and its number of active voxels. A thread for each of `n`, which is at least the
+// number of leaves.
 __device__ __forceinline__ void list_leaves(const Leaves& leaves, unsigned n, int* origins) {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n || i >= leaves.count()) return;
@@ -40,11 +40,11 @@ __device__ __forceinline__ void count_voxels(const Leaves& leaves, unsigned n, u
     counts[i] = count;
 }
 
-// The active voxels of all leaves, those of leaf i from `offsets[i]` to before `offsets[i + 1]`, also if the leaf has
-// others now than when they were counted. A warp for each leaf.
+// Lists the active voxels of all leaves, those of leaf i in [offsets[i], offsets[i + 1]), even if the leaf has other
+// voxels now than when they were counted. A warp for each leaf.
 __device__ __forceinline__ void list_voxels(const Leaves& leaves, unsigned n, const unsigned long long* offsets,
                                             unsigned long long room, int* voxels) {
-    // Numbers of threads may have more than 32 bits.
+    // The index of a thread may need more than 32 bits.
     const unsigned i = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
     if (i >= n || i >= leaves.count()) return;
     const unsigned char* leaf = leaves.at(i);

@@ -1,4 +1,4 @@
-// From index space to the world and back. All of it is exact: see exact.cuh.
+// Maps between index space and the world. All of it is exact: see exact.cuh.
 //
 // Sums begin with the last component: fma(x, m0, fma(y, m1, m2 * z)). The map to index space subtracts the translation
 // and applies the inverse that the grid stores, in the precision of the argument.
@@ -9,7 +9,7 @@
 namespace geom {
 namespace volume {
 
-// The numbers of a map in a precision.
+// The coefficients of a map in one precision.
 template <class C>
 struct MapOf;
 template <>
@@ -41,7 +41,7 @@ __device__ __forceinline__ vec3<C> transposed_times(const C* m, const vec3<C>& d
 
 } // namespace volume
 
-// Positions.
+// Maps positions.
 template <class C>
 __device__ __forceinline__ vec3<C> index_to_world(const VolumeMap& map, const vec3<C>& p) {
     using Of = volume::MapOf<C>;
@@ -59,7 +59,7 @@ __device__ __forceinline__ vec3<C> world_to_index(const VolumeMap& map, const ve
     return volume::times(Of::inverse(map), exact::sub(p, vec3<C>(v[0], v[1], v[2])));
 }
 
-// Directions: differences of positions.
+// Maps directions: differences of positions.
 template <class C>
 __device__ __forceinline__ vec3<C> index_to_world_direction(const VolumeMap& map, const vec3<C>& d) {
     return volume::times(volume::MapOf<C>::m(map), d);
@@ -69,7 +69,7 @@ __device__ __forceinline__ vec3<C> world_to_index_direction(const VolumeMap& map
     return volume::times(volume::MapOf<C>::inverse(map), d);
 }
 
-// Gradients, which turn and stretch the other way: by the transpose of the inverse.
+// Maps gradients, by the transpose of the inverse.
 template <class C>
 __device__ __forceinline__ vec3<C> index_to_world_gradient(const VolumeMap& map, const vec3<C>& g) {
     return volume::transposed_times(volume::MapOf<C>::inverse(map), g);

@@ -1,4 +1,4 @@
-// Rays through a volume of numbers: where the field first crosses a value, and its integral.
+// Rays through a volume of numbers: the first crossing of a value, and the integral of the field.
 //
 // All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options.
 //
@@ -12,16 +12,16 @@
 
 namespace geom {
 
-// Where a ray first crosses a value. `geom_kernels::volume::VolumeHit` in Rust.
+// The first crossing of a ray with a value. `geom_kernels::volume::VolumeHit` in Rust.
 struct VolumeHit {
-    // Infinite if it does not; then all else is 0.
+    // The ray parameter; infinite if there is no crossing, and then all other fields are 0.
     float t;
-    // 1 if the ray comes from where the field is not less than the value, else 0.
+    // 1 if the ray comes from the side where the field is not less than the value, else 0.
     unsigned enters;
-    // The place in index space is cell + place, each of which is from 0 to 1.
+    // The position in index space is cell + place; each component of place is from 0 to 1.
     vec3<int> cell;
     vec3<float> place;
-    // Of length 1, in the world, towards greater values. 0 if the field does not change there.
+    // The direction of the gradient in the world, of length 1. 0 if the gradient is 0.
     vec3<float> normal;
 };
 
@@ -38,7 +38,7 @@ __device__ __forceinline__ IndexRay index_ray(const VolumeMap& map, vec3<float> 
 // The gradient of a cell's field at a place in it, of length 1 in the world; 0 if it is 0.
 __device__ inline vec3<float> cell_normal(const VolumeMap& map, const double (&corners)[8], vec3<double> at) {
     using namespace exact;
-    // Slopes and values along z, of the four edges; then along y; then along x.
+    // First the slopes and values along z, of the four edges; then along y; then along x.
     double slope[4], value[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -49,7 +49,7 @@ __device__ inline vec3<float> cell_normal(const VolumeMap& map, const double (&c
                          lerp(sub(value[1], value[0]), sub(value[3], value[2]), at.x),
                          lerp(lerp(slope[0], slope[1], at.y), lerp(slope[2], slope[3], at.y), at.x));
     const vec3<double> world = index_to_world_gradient(map, g);
-    // Over the greatest first, so that squares are in range.
+    // The vector is divided by its greatest component first, so that squares are in range.
     const double most = max(max(abs(world.x), abs(world.y)), abs(world.z));
     if (!less(0.0, most) || !is_finite(most)) return vec3<float>(0.0f);
     const vec3<double> scaled(div(world.x, most), div(world.y, most), div(world.z, most));
@@ -57,14 +57,14 @@ __device__ inline vec3<float> cell_normal(const VolumeMap& map, const double (&c
     return narrow(vec3<double>(div(scaled.x, size), div(scaled.y, size), div(scaled.z, size)));
 }
 
-// Looks for the first crossing. The side of the ray carries over from cell to cell: where rounding gives two cells
+// Finds the first crossing. The side of the ray carries over from cell to cell: where rounding gives two cells
 // different sides at the plane between them, the crossing is there.
 template <class T>
 struct Crossing {
     const IndexRay& ray;
     double iso;
-    // Whether the ray is where the field is less; unknown before the first cell, and behind one in which a
-    // corner is not finite.
+    // Whether the ray is where the field is less; unknown before the first cell, and after one with a corner that is
+    // not finite.
     bool known, inside, found;
     // The last cell in which the field was on both sides; at the end, the cell of the crossing.
     vec3<int> mixed;
@@ -119,7 +119,7 @@ struct Crossing {
     }
 };
 
-// Adds up the integral.
+// Sums the integral.
 template <class T>
 struct Integral {
     const IndexRay& ray;
@@ -141,15 +141,15 @@ struct Integral {
 
 } // namespace volume
 
-// The first t of the ray, from t_min (0 if that is less) to t_max, at which the field of the volume, in the
-// world, changes between less than `iso` and not less. Whether there is one; `hit` is written in any case. A
-// ray whose direction is 0, or which is not finite, finds nothing; so does one in cells with a corner that is
-// not finite where the others are not all on the side that this one is on, and beyond +-2^30 in index space.
-// T is float or double.
+// The first t of the ray, from t_min (0 if that is less) to t_max, at which the field of the volume, in the world,
+// changes between less than `iso` and not less. Returns whether there is one; `hit` is written in any case. A ray
+// whose direction is 0, or which is not finite, finds nothing; nor is a crossing found in a cell with a corner that
+// is not finite unless all other corners are on the ray's side, nor beyond +-2^30 in index space. T is float or
+// double.
 //
-// The effect of rounding: t belongs to a field whose values are off by some 2^-50 of the corners', on a ray that is off
-// by as much of its coordinates (hdda.cuh), rounded to f32. Two crossings between which the field is as near to `iso`
-// as that may be missed.
+// The effect of rounding: t is the crossing for a field whose values have an error of some 2^-50 of the corners', on
+// a ray with such an error of its coordinates (hdda.cuh), rounded to f32. Two crossings may be missed if the field
+// between them is that close to `iso`.
 template <class T>
 __device__ inline bool first_crossing(const Volume<T>& volume, vec3<float> origin, vec3<float> direction,
                                       float t_min, float t_max, double iso, VolumeHit* hit) {
@@ -166,7 +166,7 @@ __device__ inline bool first_crossing(const Volume<T>& volume, vec3<float> origi
     volume::CellCorners<T> cell;
     cell.start(volume, crossing.mixed);
     cell.fetch(volume);
-    // Of the like cells, the cell with the crossing.
+    // `p` selects the cell with the crossing among those with the same corners.
     const vec3<double> p = ray.at(crossing.t);
     const int bits = cell.like_bits();
     const vec3<int> in(volume::Axis(crossing.mixed.x, bits).at(p.x),
@@ -176,7 +176,7 @@ __device__ inline bool first_crossing(const Volume<T>& volume, vec3<float> origi
 #pragma unroll
     for (int i = 0; i < 8; ++i) corners[i] = widen(cell.corners[i]);
     const vec3<double> place = ray.in_cell(in, crossing.t);
-    // Never -0.
+    // The sum with 0 turns -0 into 0.
     hit->t = add(narrow(crossing.t), 0.0f);
     hit->enters = crossing.inside ? 1 : 0;
     hit->cell = in;
@@ -200,8 +200,8 @@ __device__ __forceinline__ bool first_crossing(const Volume<T>& volume, const ra
     return first_crossing(volume, ray.origin, ray.direction, ray.t_min, ray.t_max, iso, hit);
 }
 
-// The integral over t of the field of the volume, in the world, from t_min (0 if that is less) to t_max, but
-// what is beyond +-2^30 in index space: times the length of the direction, it is that over length. 0 of a ray
+// The integral over t of the field of the volume, in the world, from t_min (0 if that is less) to t_max, without the
+// part beyond +-2^30 in index space. Times the length of the direction, it is the integral over length. 0 for a ray
 // whose direction is 0, or which is not finite.
 template <class T>
 __device__ inline double integrate(const Volume<T>& volume, vec3<float> origin, vec3<float> direction,
@@ -220,8 +220,8 @@ __device__ __forceinline__ double integrate(const Volume<T>& volume, const ray<f
     return integrate(volume, ray.origin, ray.direction, ray.t_min, ray.t_max);
 }
 
-// Goes along the ray through the volume, from cell to cell: see `volume::walk` for what is called of `visit`,
-// and `volume::RayCubic` for the field in a cell.
+// Traverses the volume along the ray, from cell to cell: see `volume::walk` for the functions of `visit`, and
+// `volume::RayCubic` for the field in a cell.
 template <class T, class V>
 __device__ __forceinline__ void for_each_segment(const Volume<T>& volume, const MeshRay& ray, V& visit) {
     volume::walk(volume,

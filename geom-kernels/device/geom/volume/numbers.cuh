@@ -1,5 +1,5 @@
-// Values that can be interpolated: float, double, and vectors of three or four of them. They are taken apart
-// into numbers, with which all is done in one precision, and put together again.
+// Values that can be interpolated: float, double, and vectors of three or four of them. They are taken apart into
+// numbers, computed in one precision, and put together again.
 #pragma once
 
 #include <geom/volume/types.cuh>
@@ -14,7 +14,7 @@ struct VectorGradient {
 
 namespace volume {
 
-// Of what numbers a value consists, and how many; and what its gradient is.
+// The numbers of a value, how many there are, and the type of its gradient.
 template <class V>
 struct Parts {
     using real = V;
@@ -34,7 +34,7 @@ struct Parts<vec4<S>> {
     static constexpr int count = 4;
 };
 
-// In what values V are interpolated at positions P: double if either is.
+// The type of the arithmetic for values V at positions P: double if either is.
 template <class A, class B>
 struct Wider {
     using type = double;
@@ -123,7 +123,7 @@ __device__ __forceinline__ Numbers<C, N> difference(const Numbers<C, N>& a, cons
     return d;
 }
 
-// a + t (b - a): rounded twice, and a where a and b are alike.
+// a + t (b - a): rounded twice, and a if a and b are equal.
 template <class C, int N>
 __device__ __forceinline__ Numbers<C, N> lerp(const Numbers<C, N>& a, const Numbers<C, N>& b, C t) {
     Numbers<C, N> d;

@@ -1,12 +1,12 @@
-// The trilinear field of a cell along a piece of a ray: a cubic, by its Bernstein coefficients.
+// The trilinear field of a cell along an interval of a ray: a cubic, by its Bernstein coefficients.
 //
 // All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options.
 //
-// The field is linear in each coordinate on its own, so it is the polar form of the cubic: the coefficients
-// for a piece from a to b are means of the field's values at the corners of the box between a and b (L.
-// Ramshaw, "Blossoms are polar forms", 1989). Each of those lies between values of the cell's corners. So
-// nothing cancels: a coefficient is off by no more than some 8 u of the largest corner (u = 2^-53), the cubic
-// stays between its coefficients, and its mean is theirs.
+// The field is linear in each coordinate, so it is the polar form of the cubic: the coefficients for the interval
+// from a to b are means of the field's values at the corners of the box between a and b (L. Ramshaw, "Blossoms are
+// polar forms", 1989). Each of those lies between values of the cell's corners. So nothing cancels: the error of a
+// coefficient is at most some 8 u of the largest corner (u = 2^-53), the cubic stays between its coefficients, and
+// its mean is theirs.
 #pragma once
 
 #include <geom/math/vec.cuh>
@@ -23,9 +23,9 @@ struct RayCubic {
     double b0, b1, b2, b3;
 
     RayCubic() = default;
-    // The field of a cell with these corners, x slowest, from a to b, which lie in [0, 1]^3.
+    // The field of a cell with these corners (x slowest) from a to b, which lie in [0, 1]^3.
     __device__ __forceinline__ RayCubic(const double (&corners)[8], vec3<double> a, vec3<double> b) {
-        // At a and b in z, then in y, then in x: `f` has x slowest again.
+        // The values at a and b in z, then in y, then in x: `f` again has x as the slowest index.
         double f[8];
 #pragma unroll
         for (int i = 0; i < 8; i += 2) {
@@ -53,7 +53,7 @@ struct RayCubic {
         b3 = f[7];
     }
 
-    // By de Casteljau; the derivative too.
+    // The value and the derivative, by de Casteljau's algorithm.
     __device__ __forceinline__ double at(double s, double* derivative) const {
         const double c0 = lerp(b0, b1, s), c1 = lerp(b1, b2, s), c2 = lerp(b2, b3, s);
         const double d0 = lerp(c0, c1, s), d1 = lerp(c1, c2, s);
@@ -67,9 +67,9 @@ struct RayCubic {
 
 namespace detail {
 
-// The root between `low`, which is on the side `inside` (below 0), and `high`, which is not; the cubic is
-// monotonic between them, up to rounding. By Newton's steps, and by halves where those are not at least half
-// as long as the last but one.
+// The root between `low`, which is on the side `inside` (below 0), and `high`, which is not; the cubic is monotonic
+// between them, up to rounding. By Newton's method, with bisection where a step is more than half as long as the last
+// but one.
 __device__ inline double bracketed_root(const RayCubic& f, bool inside, double low, double high) {
     using namespace exact;
     double step = sub(high, low), last_step = step;
@@ -83,13 +83,13 @@ __device__ inline double bracketed_root(const RayCubic& f, bool inside, double l
             high = s;
         }
         const double newton = div(value, slope), there = sub(s, newton);
-        // All false for a NaN.
+        // The comparisons are false for a NaN.
         const bool near = less_equal(low, there) && less_equal(there, high) &&
                           less_equal(abs(add(newton, newton)), abs(last_step));
         last_step = step;
         step = near ? newton : mul(0.5, sub(high, low));
         s = near ? there : add(low, step);
-        // 2^-51 of it, or 2^-100.
+        // The tolerance is 2^-51 of s, or 2^-100.
         if (less_equal(abs(step), max(mul(s, 4.440892098500626e-16), 7.888609052210118e-31))) break;
     }
     return s;
@@ -97,27 +97,27 @@ __device__ inline double bracketed_root(const RayCubic& f, bool inside, double l
 
 } // namespace detail
 
-// The first place in [0, 1] at which the cubic changes sides; one side is where it is less than 0, the other where it
-// is not. Returns whether there is one. It may miss pairs of places between which the cubic is 0 but for rounding.
+// The first place in [0, 1] at which the cubic changes sides: less than 0, or not. Returns whether there is one. It
+// may miss pairs of places between which the cubic is 0 up to rounding.
 __device__ inline bool first_change(RayCubic f, double* place) {
     using namespace exact;
     const bool inside = less(f.b0, 0.0);
     if (less(f.b1, 0.0) == inside && less(f.b2, 0.0) == inside && less(f.b3, 0.0) == inside) return false;
-    // By a power of two, so that squares neither overflow nor vanish.
+    // The coefficients are scaled by a power of two, so that squares neither overflow nor vanish.
     const double most = max(max(abs(f.b0), abs(f.b1)), max(abs(f.b2), abs(f.b3)));
     long long exponent = __double_as_longlong(most) >> 52;
     exponent = exponent < 1 ? 1 : exponent > 2045 ? 2045 : exponent;
     const double scale = __longlong_as_double((2046 - exponent) << 52);
     f.b0 = mul(f.b0, scale), f.b1 = mul(f.b1, scale), f.b2 = mul(f.b2, scale), f.b3 = mul(f.b3, scale);
 
-    // Where the derivative, d0 (1 - s)^2 + 2 d1 s (1 - s) + d2 s^2 but for a factor, is 0.
+    // The zeros of the derivative, d0 (1 - s)^2 + 2 d1 s (1 - s) + d2 s^2 up to a factor, split the interval.
     const double d0 = sub(f.b1, f.b0), d1 = sub(f.b2, f.b1), d2 = sub(f.b3, f.b2);
     const double discriminant = fma(d1, d1, neg(mul(d0, d2)));
     double first = 1.0, second = 1.0;
     if (less(0.0, discriminant)) {
         const double half = sub(d1, d0), root = sqrt(discriminant);
         const double q = less(half, 0.0) ? sub(root, half) : neg(add(root, half));
-        // Infinite or NaN if there is none.
+        // The quotients are infinite or NaN if there is no zero.
         const double one = div(q, sub(d2, fma(2.0, d1, neg(d0)))), other = div(d0, q);
         if (less(0.0, one) && less(one, 1.0)) first = one;
         if (less(0.0, other) && less(other, 1.0)) second = other;

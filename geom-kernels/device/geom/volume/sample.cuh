@@ -1,14 +1,14 @@
 // Values of volumes at positions in index space, where voxel (i, j, k) has its value at the point (i, j, k).
 // All of it is exact: see exact.cuh and interpolate.cuh.
 //
-// Positions are of float or double, and values interpolated of float, double, or three or four of them; if
-// either is double, so is the arithmetic. The result has the value's type, rounded last. A position that is not finite,
-// or has a coordinate beyond 2^30 in size, has the background and a gradient of zeros.
+// Positions are float or double, and interpolated values are float, double, or three or four of them; if either is
+// double, so is the arithmetic. The result has the value's type, rounded last. A position that is not finite, or has
+// a coordinate beyond 2^30 in magnitude, has the background and a gradient of zeros.
 //
-// World positions come by `world_to_index(volume.map, p)`, and gradients go by `index_to_world_gradient`.
+// `world_to_index(volume.map, p)` converts world positions, and `index_to_world_gradient` gradients.
 //
-// The functions whose names have `_index` in them read volumes of indices (VolumeIndex, VolumeOnIndex), and
-// the values from an array.
+// The functions whose names contain `_index` read index grids (VolumeIndex, VolumeOnIndex), and the values from an
+// array.
 #pragma once
 
 #include <geom/volume/interpolate.cuh>
@@ -17,8 +17,8 @@
 namespace geom {
 namespace volume {
 
-// The voxel nearest to a position within reach; of two, the one on the far side. The sum is rounded down, and
-// what is below a whole number stays below it.
+// The voxel nearest to a position within reach; of two, the one on the far side. The sum is rounded down, so a sum
+// below an integer stays below it.
 template <class P>
 __device__ __forceinline__ vec3<int> nearest_voxel(const vec3<P>& p) {
     const P half = P(0.5);
@@ -29,7 +29,7 @@ __device__ __forceinline__ vec3<int> nearest_voxel(const vec3<P>& p) {
 
 } // namespace volume
 
-// The value of the nearest voxel: floor(p + 1/2), without a rounding of the sum. Of any type of value.
+// The value of the nearest voxel: floor(p + 1/2), without rounding the sum. For any type of value.
 template <class T, class P>
 __device__ __forceinline__ typename volume::Traits<T>::value sample_nearest(const Volume<T>& volume,
                                                                             const vec3<P>& p) {
@@ -44,7 +44,7 @@ __device__ __forceinline__ V sample_nearest_index(const Volume<T>& volume, const
 }
 
 #ifdef GEOM_AD
-// Derivatives are those of the same function in f64, and values keep their bits.
+// The derivatives are those of the same function in f64, and the values keep their bits.
 #define GEOM_SAMPLE_OF(interpolated, source, p)                                                            \
     volume::joined(interpolated(source, volume::converted<C>(p)),                                          \
                    interpolated(source, volume::converted<double>(p)))

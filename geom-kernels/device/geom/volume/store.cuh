@@ -1,4 +1,4 @@
-// Finds which voxels are active, and writes the values of voxels that a volume stores.
+// Tests whether voxels are active, and writes the values of voxels that a volume stores.
 #pragma once
 
 #include <geom/volume/access.cuh>
@@ -11,7 +11,7 @@ __device__ __forceinline__ bool mask_bit(const unsigned char* mask, unsigned pla
     return (load<unsigned>(mask + 4 * (place >> 5)) >> (place & 31) & 1) != 0;
 }
 
-// Bits share words with those of other voxels.
+// Stores atomically: bits share words with those of other voxels.
 __device__ __forceinline__ void store_bit(unsigned char* mask, unsigned place, bool value) {
     unsigned* word = reinterpret_cast<unsigned*>(mask + 4 * (place >> 5));
     const unsigned bit = 1u << (place & 31);
@@ -21,8 +21,8 @@ __device__ __forceinline__ void store_bit(unsigned char* mask, unsigned place, b
         atomicAnd(word, ~bit);
 }
 
-// Relaxed stores, which are strong operations: two threads may store the same word without a data race (PTX ISA,
-// "Memory Consistency Model"), and its bytes are those of one of them.
+// Relaxed stores are strong operations: two threads may store the same word without a data race (PTX ISA, "Memory
+// Consistency Model"), and its bytes are those of one of them.
 __device__ __forceinline__ void store_word(unsigned char* at, unsigned char word) {
     asm volatile("st.relaxed.gpu.global.u8 [%0], %1;"
                  :
@@ -48,8 +48,7 @@ __device__ __forceinline__ void store_word(unsigned char* at, unsigned long long
                  : "memory");
 }
 
-// The unsigned integer of as many bytes as values of a type are aligned to: all of a number, and one component of
-// a vector.
+// The unsigned integer of the size of a value's alignment: a whole number, or one component of a vector.
 template <unsigned bytes>
 struct Word;
 template <>
@@ -115,20 +114,20 @@ __device__ __forceinline__ bool is_active(const Volume<T>& volume, int x, int y,
     return volume::mask_bit(leaf + F::leaf_values_mask, volume::leaf_place(x, y, z));
 }
 
-// Writes the value of voxel (x, y, z) and says so, if it lies in a leaf; voxels of tiles and those outside
-// stay as they are. It does not become active by that (of a mask, which has no other value, it does), and
-// what the grid stores of minima, maxima and averages stays as it was.
+// Writes the value of voxel (x, y, z) if it lies in a leaf, and returns whether it does; voxels of tiles and those
+// outside stay unchanged. The voxel does not become active by that (except in a mask, which has no other value), and
+// the grid's stored minima, maxima and averages are not updated.
 //
-// Threads may write voxels at the same time, the same voxel too: it then has the value of one of them. Of a
-// vector, each component has the value of one of them, and not always of the same one. A thread that reads a voxel
-// while another one writes it is a data race.
+// Threads may write voxels at the same time, even the same voxel: it then has the value of one of them. For a vector,
+// each component has the value of one of them, not always of the same one. If a thread reads a voxel while another
+// one writes it, that is a data race.
 template <class T>
 __device__ __forceinline__ bool store(const Volume<T>& volume, int x, int y, int z,
                                       const typename volume::Traits<T>::value& value) {
     static_assert(!volume::Traits<T>::is_index, "the values of index grids lie elsewhere");
     const unsigned char* leaf = volume::find(volume, x, y, z).leaf;
     if (leaf == nullptr) return false;
-    // From the volume's own pointer, which is not to const: the distance is what was found.
+    // The distance is applied to the volume's own pointer, which is not const.
     unsigned char* there = volume.grid + (leaf - volume.grid);
     volume::Write<T>::at(there, volume::leaf_place(x, y, z), value);
     return true;

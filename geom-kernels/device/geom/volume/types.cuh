@@ -1,62 +1,62 @@
-// The types of a sparse volume, as they lie in device memory: a NanoVDB grid, byte for byte as in memory and files of
-// format 32 (https://www.openvdb.org/documentation/doxygen/NanoVDB_HelloWorld.html; K. Museth, "NanoVDB: A GPU-Friendly
-// and Portable VDB Data Structure", SIGGRAPH 2021 Talks). The other side of these layouts is src/volume/layout.rs and
-// the crate nanovdb.
+// The types of a sparse volume in device memory: a NanoVDB grid, byte for byte as in memory and files of format 32
+// (https://www.openvdb.org/documentation/doxygen/NanoVDB_HelloWorld.html; K. Museth, "NanoVDB: A GPU-Friendly and
+// Portable VDB Data Structure", SIGGRAPH 2021 Talks). The Rust side of these layouts is src/volume/layout.rs and the
+// crate nanovdb.
 //
 //   GridData 672 | TreeData 64 | root, its tiles | upper nodes 32^3 | lower nodes 16^3 | leaves 8^3
 //
-// Every part is aligned to 32 bytes. Nodes name their children by the distance in bytes from themselves.
-// Kernels follow those distances without a check: that is what nanovdb::Grid has checked of every file, and
-// what builds on the device have written.
+// Every part is aligned to 32 bytes. Nodes refer to their children by the distance in bytes from themselves. Kernels
+// follow those distances without a check: nanovdb::Grid has checked them in every file, and builds on the device
+// write valid ones.
 #pragma once
 
 #include <geom/math/vec.cuh>
 
 namespace geom {
 
-// Types of values that C++ has no type of its own for.
+// Types of values without an equivalent in C++.
 struct VolumeMask;    // a voxel is active or not, and has no other value
 struct VolumeBool;    // one bit
-struct VolumeIndex;   // a number of each voxel and tile, for arrays that lie elsewhere
-struct VolumeOnIndex; // the same, of active ones only
+struct VolumeIndex;   // a number for each voxel and tile, an index into separate arrays
+struct VolumeOnIndex; // the same, for active ones only
 struct alignas(4) VolumeRgba { // four times 8 bits, red first
     unsigned char r, g, b, a;
 };
 
-// Where positions of a grid lie in the world: world = m * index + v, m by rows. Each direction is stored, in both
-// precisions; `inverse` is the inverse of m alone.
+// The map of a grid to the world: world = m * index + v, m by rows. Both directions are stored, in both precisions;
+// `inverse` is the inverse of m only.
 struct VolumeMap {
     float m[9], inverse[9], v[3];
     unsigned unused;
     double m64[9], inverse64[9], v64[3];
 };
 
-// A sparse volume of values T, as a kernel is given it. T is float, double, short, int, long long, unsigned,
-// unsigned char, vec3 or vec4 of float or double, or one of the types above.
+// A sparse volume of values T as a kernel argument. T is float, double, short, int, long long, unsigned, unsigned
+// char, vec3 or vec4 of float or double, or one of the types above.
 template <class T>
 struct Volume {
-    // The grid, and its root. At least one tile may be read behind the root, also where there is none.
+    // The grid, and its root. At least one tile may be read after the root, even if it has none.
     unsigned char* grid;
     unsigned char* root;
-    // The short way to leaves: directory.cuh.
+    // The directory of leaves: directory.cuh.
     const unsigned char* directory;
     VolumeMap map;
 };
 
 namespace volume {
 
-// The offset of a grid's tree, which has the distances from there to the first node of each level, from leaves on; the
-// offset of the numbers of nodes; and the end of all this.
+// The offset of a grid's tree, which has the distances from there to the first node of each level, from leaves on;
+// the offset of the numbers of nodes; and the end of both.
 constexpr unsigned tree_at = 672, tree_counts = tree_at + 32, tree_end = tree_at + 64;
 
-// How values of a type are stored in tables (`stored`), what a lookup gives (`value`), how a leaf keeps them
-// (bytes for each, 0 if it does not), and of what type averages are.
+// The type of stored values in tables (`stored`), the result of a lookup (`value`), the bytes per value in a leaf (0
+// if it stores none), and the type of averages.
 template <class T>
 struct Traits {
     using stored = T;
     using value = T;
     static constexpr unsigned bytes = sizeof(T), align = alignof(T);
-    // Averages and deviations are f32, and f64 where values have 8 bytes.
+    // Averages and deviations are f32, or f64 for values of 8 bytes.
     static constexpr unsigned average_bytes = align == 8 ? 8 : 4;
     static constexpr unsigned leaf_value_bytes = sizeof(T);
     static constexpr bool is_bits = false, is_index = false;
@@ -137,9 +137,9 @@ struct Format {
 
     static constexpr unsigned leaf_values_mask = 16;
     static constexpr unsigned leaf_statistics = 80;
-    // Of index grids: the index of the first value, and prefix sums of the mask's words (9 bits each).
+    // For index grids: the index of the first value, and prefix sums of the mask's words (9 bits each).
     static constexpr unsigned leaf_offset = 80, leaf_prefix_sums = 88;
-    // Bits come without statistics.
+    // One-bit values have no statistics.
     static constexpr bool is_bool = is_same<T, VolumeBool>::value;
     static constexpr unsigned leaf_values = Of::is_index ? 96 : is_bool ? 80 : up(behind_statistics<Of>(80), 32);
     static constexpr unsigned leaf_bytes = up(leaf_values + (is_bool ? 64 : 512 * Of::leaf_value_bytes), 32);

@@ -1,4 +1,4 @@
-// Shared by the adjoints of batch calls: the kept parts of results, and gradients of vertices.
+// Shared parts of the adjoints of batch calls: the saved parts of results, and gradients of vertices.
 #pragma once
 
 #include <geom/mesh/adjoint.cuh>
@@ -15,13 +15,13 @@ __device__ __forceinline__ unsigned answer_of(unsigned face, unsigned feature) {
 __device__ __forceinline__ unsigned face_of_answer(unsigned answer) { return answer >> 3; }
 __device__ __forceinline__ unsigned feature_of_answer(unsigned answer) { return answer & 7; }
 
-// A face with its corners, as they were when it was asked for.
+// A face with its corners at the time of the query.
 struct FaceCorners {
     vec3<unsigned> vertices;
     Corners3<float> corners;
 };
 
-// False if there is no such face, or it has an index that is out of range: such have no gradient.
+// Returns false if the face does not exist or has an index out of range: then there is no gradient.
 __device__ __forceinline__ bool load_face(const Surface& surface, unsigned face, FaceCorners* out) {
     if (face >= surface.face_count) return false;
     const vec3<unsigned> v = surface.faces[face];
@@ -32,7 +32,7 @@ __device__ __forceinline__ bool load_face(const Surface& surface, unsigned face,
     return true;
 }
 
-// Adds the gradients of a face's corners to those of its vertices, which may be null.
+// Adds the gradients of a face's corners to those of its vertices, if that pointer is not null.
 __device__ __forceinline__ void add_to_vertices(const tape::Frame& frame, vec3<float>* gradients,
                                                 const vec3<unsigned>& vertices, const Corners3<float>& g) {
     tape::grad_add(frame, 0, tape::at(gradients, vertices.x), g.a);
@@ -40,7 +40,7 @@ __device__ __forceinline__ void add_to_vertices(const tape::Frame& frame, vec3<f
     tape::grad_add(frame, 0, tape::at(gradients, vertices.z), g.c);
 }
 
-// Adds to what only this thread adds to, unless it lies in memory that others add to as well.
+// Adds to an element of this thread, by atomics if the memory is shared with others.
 template <class T>
 __device__ __forceinline__ void add_to_own(const tape::Frame& frame, bool shared, T* gradient, const T& g) {
     if (shared)
@@ -49,13 +49,13 @@ __device__ __forceinline__ void add_to_own(const tape::Frame& frame, bool shared
         tape::grad_own(frame, 0, gradient, g);
 }
 
-// The sum that a vertex's normal is the direction of.
+// The sum whose direction is a vertex's normal.
 struct VertexSum {
     vec3<double> sum;
     double angles;
 };
 
-// Three corners, beginning with another one.
+// The three corners, rotated so that `corner` is the first.
 __device__ __forceinline__ Corners3<double> turned(const Corners3<double>& t, unsigned corner) {
     if (corner == 0) return t;
     return corner == 1 ? Corners3<double>{t.b, t.c, t.a} : Corners3<double>{t.c, t.a, t.b};
@@ -67,7 +67,7 @@ __device__ __forceinline__ void add_to(Corners3<double>& sum, const Corners3<dou
     sum.c = exact::add(sum.c, g.c);
 }
 
-// The number of this thread, also beyond 2^32.
+// The 64-bit index of this thread.
 __device__ __forceinline__ unsigned long long long_thread() {
     return blockIdx.x * static_cast<unsigned long long>(blockDim.x) + threadIdx.x;
 }

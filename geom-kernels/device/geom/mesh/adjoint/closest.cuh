@@ -1,26 +1,25 @@
 // Adjoints of the closest point of a triangle, and of the distance to it.
 //
-// The closest point is p = (1 - u - v) a + u b + v c, where u and v depend on the query q and on all corners as
-// the feature says: constant at a corner, the projection to a line within an edge, that to a plane inside. With
-// Du and Dv the gradients of u and v along q, and P the projection to the feature's directions, the gradients
-// g of p and gu, gv of u, v make
+// The closest point is p = (1 - u - v) a + u b + v c, where u and v depend on the query q and on all corners
+// according to the feature: constant at a corner, the projection to a line within an edge, that to a plane inside.
+// With Du and Dv the gradients of u and v along q, and P the projection to the feature's directions, the gradients g
+// of p and gu, gv of u, v give
 //
 //     s = P g + gu Du + gv Dv                                    for q,
 //     w (g - s) + (Dw . s) (q - p)                               for the corner of weight w,
 //
-// from differentiating the normal equations; Dw = Du, Dv, -(Du + Dv). It holds for all features alike.
+// by differentiation of the normal equations; Dw = Du, Dv, -(Du + Dv). This holds for all features.
 //
-// The distance needs none of that: it is a least one, so it changes as if u and v stayed where they are (the
-// envelope theorem; J. Danskin, "The Theory of Max-Min", 1967).
+// The distance needs none of that: it is a minimum, so it changes as if u and v were constant (the envelope theorem;
+// J. Danskin, "The Theory of Max-Min", 1967).
 //
 // Subgradients:
 // - Distance 0, as the forward found it: the unsigned distance has gradient 0, the signed one the gradient of the
 //   distance to the face's plane: its unit normal, which is 0 for a face without area. The square of the distance is
 //   smooth.
-// - Where faces or features tie, those of the result.
-// - A face that is no thicker than 2^-23 of its sides is taken to be its longest edge, and an edge without
-//   length its first corner, whatever the feature says. The forward results of those have such features
-//   already.
+// - Where faces or features tie, the gradient of those in the result.
+// - A face that is no thicker than 2^-23 of its sides counts as its longest edge, and an edge without length as its
+//   first corner, whatever the feature says. Forward results already have such features.
 #pragma once
 
 #include <geom/math/adjoint.cuh>
@@ -35,7 +34,7 @@ struct ClosestGradient {
     Corners3<T> corners;
 };
 
-// Shared by the adjoints of one result.
+// The shared data of the adjoints of one result.
 template <class T>
 class ClosestAdjoint {
 public:
@@ -56,7 +55,7 @@ public:
             set_vertex(aq, feature);
     }
 
-    // From the gradient of the position and those of u and v.
+    // Returns the gradients for those of the position and of u and v.
     __device__ __forceinline__ ClosestGradient<T> point(vec3<T> g, T g_u = T(0), T g_v = T(0)) const {
         using namespace exact;
         const vec3<double> g_p = adjoint::wide(g);
@@ -73,17 +72,17 @@ public:
                 {corner(weight_a(), neg(add(along_b, along_c))), corner(u, along_b), corner(v, along_c)}};
     }
 
-    // From the gradient of the distance, whose value was `value`.
+    // Returns the gradients for that of the distance, whose value was `value`.
     __device__ __forceinline__ ClosestGradient<T> distance(T value, T g) const {
         return moved(exact::equal(value, T(0)) ? vec3<double>(0.0) : unit(away), g);
     }
 
-    // From the gradient of its square.
+    // Returns the gradients for that of the squared distance.
     __device__ __forceinline__ ClosestGradient<T> distance_squared(T g) const {
         return moved(exact::add(away, away), g);
     }
 
-    // From the gradient of the signed distance, whose value was `value`.
+    // Returns the gradients for that of the signed distance, whose value was `value`.
     __device__ __forceinline__ ClosestGradient<T> signed_distance(T value, T g) const {
         return moved(outwards(value), g);
     }
@@ -117,19 +116,19 @@ protected:
         return along;
     }
 
-    // g times the direction for q, the opposite for p.
+    // The gradients g times the direction for q, and the opposite for p.
     __device__ __forceinline__ ClosestGradient<T> moved(vec3<double> along, T g) const {
         const vec3<double> s = exact::mul(along, exact::widen(g)), back = exact::mul(s, -1.0);
         const auto corner = [&](double weight) { return adjoint::rounded<T>(exact::mul(back, weight)); };
         return {adjoint::rounded<T>(s), {corner(weight_a()), corner(u), corner(v)}};
     }
 
-    // The corner less corner a.
+    // The vector from corner a to `corner`.
     __device__ __forceinline__ vec3<double> from_a(unsigned corner) const {
         return corner == 0 ? vec3<double>(0.0) : corner == 1 ? ab : ac;
     }
 
-    // 0, 1, 2: a-b, b-c, c-a.
+    // The index of the longest edge: 0, 1, 2 for a-b, b-c, c-a.
     __device__ __forceinline__ unsigned longest() const {
         using namespace exact;
         const double l0 = exact::length_squared(ab), l1 = exact::length_squared(exact::sub(ac, ab)),
@@ -167,7 +166,7 @@ protected:
         axis_part = 1.0;
     }
 
-    // False if it is too thin: by the measure of `closest_point`.
+    // Returns false if the face is too thin by the measure of `closest_point`.
     __device__ __forceinline__ bool set_face(vec3<double> aq) {
         using namespace exact;
         const vec3<double> n = exact::cross(ab, ac);
@@ -179,7 +178,7 @@ protected:
         u = exact::dot(du, aq);
         v = exact::dot(dv, aq);
         axis = unit(n);
-        // Not q - p, which would be what is left of much larger numbers.
+        // The projection is more accurate than q - p, a small difference of much larger numbers.
         away = exact::mul(axis, exact::dot(axis, aq));
         own_part = 1.0;
         axis_part = -1.0;

@@ -3,10 +3,10 @@
 // With l the solution of (direction, -(b - a), -(c - a))^T l = (gradients of t, u and v), the implicit function
 // theorem gives -l for the origin, -t l for the direction, and l times its weight for each corner.
 //
-// This holds inside the face: a gradient assumes that the same face is hit, or none. Changes of visibility at an edge
-// that moves have no gradient. A ray that grazes has a gradient as large as the derivative is, without a bound; one
-// along the plane of the face, and any against a face without area, has the subgradient 0. (No forward result hits
-// those, but by rounding.)
+// This holds inside the face: a gradient assumes that the ray still hits the same face, or none. Changes of
+// visibility at an edge that moves have no gradient. The gradient of a grazing ray is as large as the derivative,
+// without a bound; the subgradient is 0 for a ray in the plane of the face, and for a face without area. (No forward
+// result hits those, except by rounding.)
 #pragma once
 
 #include <geom/math/adjoint.cuh>
@@ -19,12 +19,12 @@ struct RayGradient {
     Corners3<T> corners;
 };
 
-// What the gradients of one hit share.
+// The shared data of the gradients of one hit.
 struct RayHitRows {
-    // The rows of the inverse, times the determinant; and the inverse of that.
+    // The rows of the inverse times the determinant; and the inverse of the determinant.
     vec3<double> n, nu, nv;
     double inverse;
-    // From corner a to the origin.
+    // The vector from corner a to the origin.
     vec3<double> ao;
 
     template <class T>

@@ -1,4 +1,4 @@
-// Adjoints of what a mesh has at a point of a face: positions, attributes, normals.
+// Adjoints of a mesh's positions, attributes and normals at a point of a face.
 #pragma once
 
 #include <geom/math/adjoint.cuh>
@@ -6,7 +6,7 @@
 
 namespace geom {
 
-// Of (1 - u - v) a + u b + v c for numbers a, b, c: one of what vertices have.
+// The adjoint of (1 - u - v) a + u b + v c for numbers a, b, c: one attribute of vertices.
 template <class T>
 struct AttributeGradient {
     T a, b, c;
@@ -22,7 +22,7 @@ __device__ __forceinline__ AttributeGradient<T> attribute_at_adjoint(T a, T b, T
             times(sub(widen(c), of_a))};
 }
 
-// Of the same for vectors: positions, and attributes of three numbers.
+// The same for vectors: positions, and attributes of three numbers.
 template <class T>
 struct PositionGradient {
     Corners3<T> corners;
@@ -46,7 +46,7 @@ __device__ __forceinline__ PositionGradient<T> position_at_adjoint(const Corners
 
 namespace adjoint {
 
-// The gradients of the corners, from those of b - a and c - a.
+// The gradients of the corners for those of b - a and c - a.
 template <class T>
 __device__ __forceinline__ Corners3<T> of_sides(vec3<double> g_ab, vec3<double> g_ac) {
     return {rounded<T>(exact::mul(exact::add(g_ab, g_ac), -1.0)), rounded<T>(g_ab), rounded<T>(g_ac)};
@@ -54,7 +54,7 @@ __device__ __forceinline__ Corners3<T> of_sides(vec3<double> g_ab, vec3<double> 
 
 } // namespace adjoint
 
-// Of the vector (b - a) x (c - a), which is as long as twice the area.
+// The adjoint of the vector (b - a) x (c - a), whose length is twice the area.
 template <class T>
 __device__ __forceinline__ Corners3<T> area_vector_adjoint(const Corners3<T>& corners, vec3<T> g) {
     const vec3<double> a = adjoint::wide(corners.a), wide_g = adjoint::wide(g);
@@ -63,7 +63,7 @@ __device__ __forceinline__ Corners3<T> area_vector_adjoint(const Corners3<T>& co
     return adjoint::of_sides<T>(exact::cross(ac, wide_g), exact::cross(wide_g, ab));
 }
 
-// Of the unit normal. Subgradient of a face without area: 0.
+// The adjoint of the unit normal. The subgradient of a face without area is 0.
 template <class T>
 __device__ __forceinline__ Corners3<T> face_normal_adjoint(const Corners3<T>& corners, vec3<T> g) {
     const vec3<double> a = adjoint::wide(corners.a);
@@ -74,19 +74,19 @@ __device__ __forceinline__ Corners3<T> face_normal_adjoint(const Corners3<T>& co
 }
 
 // The normal of a vertex is the unit vector of a sum over its faces (`NormalSum` of mesh/topology.cuh), each the
-// face's unit normal times its angle there. Its adjoint takes two steps: from the vertex's normal to the sum, and
-// from the sum to the corners of each face.
+// face's unit normal times its angle there. Its adjoint has two steps: from the vertex's normal to the sum, and from
+// the sum to the corners of each face.
 //
-// Subgradient where the sum cancels, so that the normal is 0: 0.
+// The subgradient is 0 where the sum cancels, so that the normal is 0.
 template <class T>
 __device__ __forceinline__ vec3<T> vertex_normal_adjoint(vec3<double> sum, double angles, vec3<T> g) {
     using namespace exact;
-    // As `NormalSum::unit`.
+    // The condition is that of `NormalSum::unit`.
     if (less_equal(exact::length(sum), mul(angles, 1.4210854715202004e-14))) return vec3<T>(T(0)); // 2^-46
     return adjoint::rounded<T>(adjoint::of_unit(sum, adjoint::wide(g)));
 }
 
-// Of what a face adds to the sum of its first corner's vertex; for another corner, turn the corners. A face
+// The adjoint of a face's summand at the vertex of its first corner; for another corner, rotate the corners. A face
 // without area adds nothing, and has gradient 0.
 template <class T>
 __device__ __forceinline__ Corners3<T> corner_normal_adjoint(const Corners3<T>& corners, vec3<T> g) {

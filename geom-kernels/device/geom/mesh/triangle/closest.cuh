@@ -10,9 +10,9 @@ namespace geom {
 // A point of a triangle.
 struct TrianglePoint {
     vec3<float> position;
-    // d . d of d = q - position, all rounded: `exact::distance_squared`.
+    // The dot product d . d of d = q - position, all rounded: `exact::distance_squared`.
     float distance_squared;
-    // position = (1 - u - v) a + u b + v c, about.
+    // position is about (1 - u - v) a + u b + v c.
     float u, v;
     // 0, 1, 2: a corner; 3, 4, 5: within the edge a-b, b-c, c-a; 6: inside.
     unsigned feature;
@@ -20,11 +20,11 @@ struct TrianglePoint {
 
 namespace detail {
 
-// The point of the segment from `low` to `high` that is closest to q; *t is 0 and 1 at its ends,
-// which have their own bits. A segment of no length is `low`.
+// The point of the segment from `low` to `high` that is closest to q; *t is 0 and 1 at its ends, which keep their
+// bits. A segment without length is `low`.
 //
-// The point is in the segment's box: with u = 2^-53 t is at most 1 - u, and the difference at most
-// 1 + u times what it is exactly, so their product is less than that; and rounding keeps an order.
+// The point is in the segment's box: with u = 2^-53, t is at most 1 - u and the difference at most 1 + u times the
+// exact one, so their product is less than the exact difference; and rounding is monotonic.
 __device__ __forceinline__ vec3<float>
 closest_on_segment(vec3<float> low, vec3<float> high, vec3<double> q, double* t) {
     using namespace exact;
@@ -46,7 +46,7 @@ struct EdgePoint {
     double t;
 };
 
-// The closest one of edge 0, 1 or 2.
+// The closest point of edge 0, 1 or 2.
 __device__ __forceinline__ EdgePoint
 closest_on_edge(const Triangle& triangle, unsigned flags, unsigned edge, vec3<double> q) {
     vec3<float> low = edge == 0 ? triangle.a : edge == 1 ? triangle.b : triangle.c;
@@ -61,8 +61,8 @@ closest_on_edge(const Triangle& triangle, unsigned flags, unsigned edge, vec3<do
     return point;
 }
 
-// The edge that is nearest, for triangles that are hardly more than edges. Of equally near ones the
-// one whose corner is nearest, as that is exact. (In f64, where no square vanishes.)
+// The nearest edge, for triangles that are hardly more than edges. Among equally near ones it is the one whose corner
+// is nearest, as that distance is exact. (In f64, where no square vanishes.)
 __device__ __forceinline__ unsigned
 nearest_edge(const Triangle& triangle, unsigned flags, vec3<float> q) {
     const vec3<double> wide_q = exact::widen(q);
@@ -84,23 +84,21 @@ nearest_edge(const Triangle& triangle, unsigned flags, vec3<float> q) {
 
 } // namespace detail
 
-// The point of the triangle that is closest to q, which is valid. Bit i of `flags` is set if edge i
-// (a-b, b-c, c-a) runs from the vertex of the higher index in its mesh to the vertex of the lower: an edge is evaluated
-// from the lower to the higher one, so that all faces that share it find the same bits there. (Without a mesh, 0.)
+// The point of the triangle that is closest to q, which is valid. Bit i of `flags` is set if edge i (a-b, b-c, c-a)
+// runs from the vertex of the higher index in its mesh to that of the lower: an edge is evaluated from the lower to
+// the higher one, so that all faces that share it get the same bits there. (Without a mesh, 0.)
 //
-// f64 throughout, rounded once; the position lies in the triangle's box, so its distance is never
-// less than `distance_squared` of a box that holds the triangle. Its distance to q is at most
-// 4 eps (|q| + the diagonal of the box of triangle and q) above the least one, for triangles of
-// any shape.
+// Computed in f64 and rounded once. The position lies in the triangle's box, so its distance is never less than
+// `distance_squared` of a box that contains the triangle. Its distance to q exceeds the least one by at most 4 eps
+// (|q| + the diagonal of the box of triangle and q), for triangles of any shape.
 //
-// The regions are Ericson's ("Real-Time Collision Detection", 5.1.5), found by other means: there the
-// barycentric coordinates are differences of products of four lengths, which are noise for needles
-// and for far points. With n = ab x ac they are ac . k, -ab . k and the rest of n . n, k = n x aq,
-// whose error is that of moving q by some 2^-53 |aq| / h, where h is the height over the longest
-// edge, relative to it. Where all are positive the point is inside. Otherwise it is on an edge that
-// q sees, with a negative one; if it sees two, the dot products at the corner between them decide. Corners are ends of
-// edges. Where h is below 2^-22 or so, the inside is that close to the edges: then all three are tried, which also
-// serves triangles of no area, without a division by 0.
+// The regions are Ericson's ("Real-Time Collision Detection", 5.1.5), found by other means: there the barycentric
+// coordinates are differences of products of four lengths, which are noise for needles and for far points. With n =
+// ab x ac they are ac . k, -ab . k and the rest of n . n, k = n x aq, whose error is that of moving q by some 2^-53
+// |aq| / h, where h is the height over the longest edge, relative to it. Where all are positive the point is inside.
+// Otherwise it is on an edge with a negative coordinate; with two such edges, the dot products at the corner between
+// them decide. Corners are ends of edges. If h is below about 2^-22, the inside is that close to the edges: then all
+// three are tried, which also handles triangles of no area, without a division by 0.
 __device__ __forceinline__ TrianglePoint closest_point(const Triangle& triangle, unsigned flags,
                                                        vec3<float> q) {
     using namespace exact;
@@ -117,7 +115,7 @@ __device__ __forceinline__ TrianglePoint closest_point(const Triangle& triangle,
         vec3<double> k = exact::cross(n, aq);
         double v = exact::dot(ac, k), w = neg(exact::dot(ab, k)), u = sub(sub(n2, v), w);
         bool sees_ab = !less(0.0, w), sees_bc = !less(0.0, u), sees_ca = !less(0.0, v);
-        // b and c themselves, which are seen from no edge but for the rounding.
+        // A query at b or c is at no edge except by rounding.
         bool at_corner = exact::equal(q, triangle.b) || exact::equal(q, triangle.c);
         if (!sees_ab && !sees_bc && !sees_ca && !at_corner) {
             double inverse = div(1.0, n2);
@@ -144,7 +142,7 @@ __device__ __forceinline__ TrianglePoint closest_point(const Triangle& triangle,
     detail::EdgePoint point = detail::closest_on_edge(triangle, flags, edge, wide_q);
     out.position = point.position;
     out.distance_squared = exact::distance_squared(q, out.position);
-    // As the face counts: from where its edge begins.
+    // The parameter is in the face's orientation, from the start of the edge.
     bool turned = (flags >> edge & 1) != 0;
     unsigned next = edge == 2 ? 0 : edge + 1;
     out.feature = equal(point.t, 0.0)   ? (turned ? next : edge)
@@ -157,14 +155,14 @@ __device__ __forceinline__ TrianglePoint closest_point(const Triangle& triangle,
     return out;
 }
 
-// Its distance alone; the same bits. In a loop that keeps the least, the rest costs nothing.
+// The distance only, with the same bits. In a loop that keeps the least, the rest costs nothing.
 __device__ __forceinline__ float distance_squared(const Triangle& triangle, unsigned flags,
                                                   vec3<float> q) {
     return closest_point(triangle, flags, q).distance_squared;
 }
 
-// Whether the triangle and the ball around `center` have a point in common, by the distance and the
-// square of the radius as rounded; touching is enough. False for a negative radius and for a NaN.
+// Whether the triangle and the ball around `center` have a point in common, by the rounded distance and the rounded
+// square of the radius; touching is enough. False for a negative radius and for a NaN.
 __device__ __forceinline__ bool overlaps(const Triangle& triangle, unsigned flags,
                                          vec3<float> center, float radius) {
     using namespace exact;

@@ -21,7 +21,7 @@ struct Sides {
 
     __device__ __forceinline__ Sides(vec2<float> a, vec2<float> b, vec2<float> c, vec2<float> q)
         : ab(orient2d(a, b, q)), bc(orient2d(b, c, q)), ca(orient2d(c, a, q)) {}
-    // The common sign of those that are not 0: 0 if all are, 2 if they differ.
+    // The common sign of the nonzero ones: 0 if all are 0, 2 if they differ.
     __device__ __forceinline__ int common() const {
         bool positive = ab > 0 || bc > 0 || ca > 0, negative = ab < 0 || bc < 0 || ca < 0;
         return positive && negative ? 2 : int(positive) - int(negative);
@@ -47,18 +47,17 @@ __device__ __forceinline__ bool covers(const Triangle& t, vec3<float> q, int axi
 
 } // namespace detail
 
-// Whether the ray from q towards +x crosses the triangle, both valid: 1 where it leaves through the
-// front (the normal's x is positive), -1 where it enters, 0 if it does not cross. 2 if and only if
-// q lies on the triangle, inside, on an edge or at a corner, whatever its shape.
+// Whether the ray from q towards +x crosses the triangle, both valid: 1 where it leaves through the front (the
+// normal's x is positive), -1 where it enters, 0 if it does not cross. 2 if and only if q lies on the triangle:
+// inside, on an edge or at a corner, whatever its shape.
 //
-// For a closed mesh that q is not on, the sum over all faces is the number of times that the mesh
-// winds around q (1 inside of a simple one whose normals point outwards, 0 outside), and the parity
-// of the number of crossings is right for any orientation. Proof: all faces see q moved by the same
-// (0, e, e^2), which does not leave the space that q is in. The moved ray meets no vertex and no
-// edge: of each edge's line in y and z it sees the side by simulation of simplicity, and the
-// opposite one for the edge in the other direction. Faces parallel to x have no area there and are
-// not crossed. Once the three agree, the moved ray crosses the plane at a point next to that of the
-// ray, and as that is not q, orient3d tells whether it is ahead.
+// For a closed mesh that q is not on, the sum over all faces is the number of times that the mesh winds around q (1
+// inside a simple one whose normals point outwards, 0 outside), and the parity of the number of crossings is right
+// for any orientation. Proof: all faces see q moved by the same (0, e, e^2), which does not leave the region of space
+// that q is in. The moved ray meets no vertex and no edge: simulation of simplicity gives its side of each edge's
+// line in y and z, and the opposite one for the edge in the other direction. Faces parallel to x have no area there
+// and are not crossed. If the three sides agree, the moved ray crosses the plane at a point next to that of the ray,
+// and as that is not q, orient3d decides whether it is ahead.
 __device__ __forceinline__ int crosses(const Triangle& t, vec3<float> q) {
     vec2<float> a = detail::projected(t.a, 0), b = detail::projected(t.b, 0);
     vec2<float> c = detail::projected(t.c, 0), p = detail::projected(q, 0);
@@ -69,9 +68,9 @@ __device__ __forceinline__ int crosses(const Triangle& t, vec3<float> q) {
     int side = sides.common();
     if (side == 2) return 0;
     if (side == 0) {
-        // The triangle is parallel to x, or a line or a point, and q is on its plane or line. All
-        // three projections cover q where it is on the triangle: one of them has no less dimensions
-        // than the triangle, and what is outside of that is not covered there.
+        // The triangle is parallel to x, or a line or a point, and q is on its plane or line. If q is on the
+        // triangle, all three projections cover it. Otherwise, one projection has as many dimensions as the triangle,
+        // and does not cover q.
         return detail::covers(t, q, 1) && detail::covers(t, q, 2) ? 2 : 0;
     }
     int ahead = orient3d(t.a, t.b, t.c, q);

@@ -9,24 +9,24 @@ namespace geom {
 
 namespace detail {
 
-// Whether all of the rectangle is right of the line from p to q.
+// Whether the whole rectangle is right of the line from p to q.
 __device__ __forceinline__ bool
 all_right(vec2<float> p, vec2<float> q, vec2<float> lower, vec2<float> upper) {
-    // The corner that is farthest to the left.
+    // The corner of the rectangle that is farthest to the left.
     vec2<float> corner(exact::less(q.y, p.y) ? upper.x : lower.x,
                        exact::less(p.x, q.x) ? upper.y : lower.y);
     return orient2d(p, q, corner) < 0;
 }
 
-// Whether the line of an edge separates the projections of triangle and box; *turn is how the
-// triangle's turns.
+// Whether the line of an edge separates the projections of triangle and box; *turn is the orientation of the
+// triangle's projection.
 __device__ __forceinline__ bool separated(const Triangle& t, const aabb<float>& box, int axis,
                                           int* turn) {
     vec2<float> a = projected(t.a, axis), b = projected(t.b, axis), c = projected(t.c, axis);
     vec2<float> lower = projected(box.lower, axis), upper = projected(box.upper, axis);
     *turn = orient2d(a, b, c);
-    // Counterclockwise, it is left of its edges. One without area goes along its line both ways, so
-    // that both sides of that are seen to.
+    // In counterclockwise order, the triangle is left of its edges. One without area has edges in both directions
+    // along its line, so both sides are tested.
     vec2<float> second = *turn < 0 ? c : b, third = *turn < 0 ? b : c;
     return all_right(a, second, lower, upper) || all_right(second, third, lower, upper) ||
            all_right(third, a, lower, upper);
@@ -34,8 +34,8 @@ __device__ __forceinline__ bool separated(const Triangle& t, const aabb<float>& 
 
 } // namespace detail
 
-// Whether triangle and box have a point in common, the triangle being valid; touching is enough.
-// False for an empty box and with a NaN in it.
+// Whether the valid triangle and the box have a point in common; touching is enough. False for an empty box and with
+// a NaN in it.
 //
 // The separating axes of Akenine-Moller ("Fast 3D Triangle-Box Overlap Testing", 2001), each by the
 // sign of an exact determinant: a cross product of an axis and an edge separates where, projected
@@ -51,7 +51,7 @@ __device__ __forceinline__ bool overlaps(const Triangle& t, const aabb<float>& b
     if (detail::separated(t, b, 0, &x) || detail::separated(t, b, 1, &y) ||
         detail::separated(t, b, 2, &z))
         return false;
-    // The signs of the normal's components are those of the projections' turns.
+    // The signs of the normal's components are the orientations of the projections.
     vec3<float> behind(x > 0 ? b.lower.x : b.upper.x, y > 0 ? b.lower.y : b.upper.y,
                        z > 0 ? b.lower.z : b.upper.z);
     vec3<float> before(x > 0 ? b.upper.x : b.lower.x, y > 0 ? b.upper.y : b.lower.y,

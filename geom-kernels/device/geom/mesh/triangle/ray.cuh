@@ -3,15 +3,14 @@
 //
 // All of this is written in exact arithmetic (exact.cuh): no bit depends on a program's options.
 //
-// A ray maps every vertex to a point of the plane: the vertex less the origin, sheared so that the
-// ray is an axis, all in f32, rounded. That depends on the vertex and the ray alone. From there on
-// nothing is rounded: the ray hits the triangle of the three mapped points if these turn around the
-// origin, and an edge's sign, `perturbed_edge_side`, has the opposite sign for the opposite edge. Proof that no ray
-// passes through: the signs are those of a point next to the origin that lies on no edge. So of triangles that tile a
-// part of the plane around it (a fan around a vertex, the two sides of an edge) exactly one is hit, wherever the ray is
-// aimed at; and the hits of a closed surface, counted by their sides, add up to 0. A triangle that maps to a line has
-// no area, which is the sum of the three edge functions for every point, so they do not agree: a triangle edge-on is
-// never hit.
+// A ray maps every vertex to a point of the plane: the vertex less the origin, sheared so that the ray is an axis,
+// all in f32, rounded. The mapping depends only on the vertex and the ray. From there on nothing is rounded: the ray
+// hits the triangle of the three mapped points if these turn around the origin, and the sign of an edge,
+// `perturbed_edge_side`, is opposite for the opposite edge. Proof that no ray passes through: the signs are those of
+// a point next to the origin that lies on no edge. So of triangles that tile a part of the plane around it (a fan
+// around a vertex, the two sides of an edge) exactly one is hit, wherever the ray is aimed; and the hits of a closed
+// surface, counted by their sides, add up to 0. A triangle that maps to a line has no area, which is the sum of the
+// three edge functions for every point, so these do not agree: a triangle edge-on is never hit.
 #pragma once
 
 #include <geom/math/ray.cuh>
@@ -19,15 +18,15 @@
 
 namespace geom {
 
-// The data that a ray's tests share; computed once for each ray.
+// The data of a ray that its tests share; computed once per ray.
 struct RayShear {
     vec3<float> origin;
-    // The direction over its greatest component, which is `along`, in the two other axes.
+    // The direction divided by its greatest component, which is `along`, in the two other axes.
     float shear_x, shear_y, along;
     // The axes that become x, y and z; they keep their handedness for positive `along`, and change
     // it with its sign, so that triangles do not change theirs.
     int x, y, z;
-    // False if the direction is zero, or it or the origin is not valid: such a ray hits nothing.
+    // False if the direction is zero, or it or the origin is invalid: such a ray hits nothing.
     bool valid;
 
     RayShear() = default;
@@ -54,17 +53,18 @@ struct RayShear {
         : RayShear(r.origin, r.direction) {}
 };
 
-// Where a ray hits a triangle.
+// The hit of a ray on a triangle.
 struct RayTriangle {
-    // The point is origin + t direction, and (1 - u - v) a + u b + v c, about.
+    // The point is origin + t direction, and about (1 - u - v) a + u b + v c.
     float t, u, v;
-    // Whether it comes from where the normal points to: a, b, c turn counterclockwise to its eye.
+    // Whether the ray comes from the side to which the normal points: a, b, c turn counterclockwise as seen from its
+    // origin.
     bool front;
 };
 
 namespace detail {
 
-// Where the ray sees the point; *depth is how far along.
+// The sheared point in the plane; *depth is its coordinate along the ray.
 __device__ __forceinline__ vec2<float>
 sheared(const RayShear& ray, vec3<float> point, float* depth) {
     vec3<float> d = exact::sub(point, ray.origin);
@@ -75,12 +75,12 @@ sheared(const RayShear& ray, vec3<float> point, float* depth) {
 
 } // namespace detail
 
-// Whether the ray hits the triangle, which is valid, at a finite t with t_min <= t <= t_max; *hit
-// is written if it does. Both sides count.
+// Whether the ray hits the valid triangle at a finite t with t_min <= t <= t_max; *hit is written if it does. Both
+// sides count.
 //
-// Whether the ray's line hits is exact, of the sheared points. t, u and v come from f64, of the
-// same points; what they lack is the rounding of the shear, about an eps of the vertices' distance
-// to the origin (divided by the direction's length, or the triangle's size).
+// The test whether the ray's line hits is exact for the sheared points. t, u and v come from the same points in f64;
+// their error is the rounding of the shear, about an eps of the vertices' distance to the origin (divided by the
+// direction's length, or the triangle's size).
 __device__ __forceinline__ bool intersect(const RayShear& ray, const Triangle& triangle,
                                           float t_min, float t_max, RayTriangle* hit) {
     using namespace exact;
@@ -93,7 +93,7 @@ __device__ __forceinline__ bool intersect(const RayShear& ray, const Triangle& t
     float at_b = detail::difference_of_products(c, a);
     float at_c = detail::difference_of_products(a, b);
     if (less(min(min(abs(at_a), abs(at_b)), abs(at_c)), detail::edge_function_least())) {
-        // A tie, or too small to decide.
+        // There is a tie, or a number is too small to decide.
         int side = perturbed_edge_side(b, c);
         if (side == 0 || side != perturbed_edge_side(c, a) || side != perturbed_edge_side(a, b))
             return false;
@@ -101,7 +101,7 @@ __device__ __forceinline__ bool intersect(const RayShear& ray, const Triangle& t
         int one = __float_as_int(at_a);
         if (((one ^ __float_as_int(at_b)) | (one ^ __float_as_int(at_c))) < 0) return false;
     }
-    // The edge functions again, of exact products. They agree, and their sum is not 0.
+    // The edge functions again, from exact products. They agree, and their sum is not 0.
     double of_a = detail::wide_difference_of_products(b, c);
     double of_b = detail::wide_difference_of_products(c, a);
     double of_c = detail::wide_difference_of_products(a, b);

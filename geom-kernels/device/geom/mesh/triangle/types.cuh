@@ -11,8 +11,8 @@
 
 namespace geom {
 
-// Three corners, which may coincide or lie on one line. The statements about triangles below hold for triangles that
-// are `is_valid`.
+// Three corners, which may coincide or be collinear. The statements about triangles below hold for triangles that are
+// `is_valid`.
 struct Triangle {
     vec3<float> a, b, c;
 };
@@ -20,7 +20,7 @@ struct Triangle {
 // Whether the coordinates are numbers of at most 2^60 in magnitude, so that no square overflows.
 __device__ __forceinline__ bool is_valid(vec3<float> p) {
     using namespace exact;
-    // Not by `max`, in which a NaN loses.
+    // The comparisons do not use `max`, which ignores a NaN.
     const float most = 1152921504606846976.0f;
     return less_equal(abs(p.x), most) && less_equal(abs(p.y), most) && less_equal(abs(p.z), most);
 }
@@ -34,7 +34,7 @@ __device__ __forceinline__ aabb<float> bounds(const Triangle& t) {
                        exact::max(exact::max(t.a, t.b), t.c));
 }
 
-// (1 - u - v) a + u b + v c, in f64, rounded once more. The corners have their own bits.
+// The point (1 - u - v) a + u b + v c, in f64, rounded once more. The corners keep their bits.
 __device__ __forceinline__ vec3<float> at(const Triangle& t, float u, float v) {
     using namespace exact;
     double b = widen(u), c = widen(v), a = sub(sub(1.0, b), c);
@@ -44,8 +44,8 @@ __device__ __forceinline__ vec3<float> at(const Triangle& t, float u, float v) {
                                        fma(c, r.z, fma(b, q.z, p.z))));
 }
 
-// (a - c) x (b - c) of coordinates that are f32: to 2^-31 of it, and 0 only if it is 0. Where
-// rounding leaves less of it than that, it is found without; see `orient2d`.
+// (a - c) x (b - c) of coordinates that are f32: to 2^-31 of it, and 0 only if it is 0. If rounding leaves fewer
+// correct bits, it is computed without rounding; see `orient2d`.
 __device__ __forceinline__ double
 area_component(double ax, double ay, double bx, double by, double cx, double cy) {
     using namespace exact;
@@ -55,10 +55,10 @@ area_component(double ax, double ay, double bx, double by, double cx, double cy)
     return detail::orient2d_exact(ax, ay, bx, by, cx, cy);
 }
 
-// (b - a) x (c - a): as long as twice the area, along the normal. 0 if and only if the area is.
+// The vector (b - a) x (c - a) along the normal, whose length is twice the area. 0 if and only if the area is 0.
 __device__ __forceinline__ vec3<double> area_vector(const Triangle& t) {
 #ifdef GEOM_AD
-    // The exact value, with the derivative of the plain product.
+    // The value is exact, and the derivative that of the plain product.
     const vec3<double> from = exact::widen(t.a);
     const vec3<double> product = exact::cross(exact::sub(exact::widen(t.b), from), exact::sub(exact::widen(t.c), from));
     const vec3<double> a = ad::stop(from), b = ad::stop(exact::widen(t.b)), c = ad::stop(exact::widen(t.c));
@@ -73,8 +73,8 @@ __device__ __forceinline__ vec3<double> area_vector(const Triangle& t) {
 #endif
 }
 
-// The unit normal: a, b, c turn counterclockwise seen from where it points to. Each component is
-// right to an ulp however thin the triangle is; the zero vector if and only if the area is 0.
+// The unit normal: a, b, c turn counterclockwise as seen from its tip. Each component is right to an ulp however thin
+// the triangle is; the zero vector if and only if the area is 0.
 __device__ __forceinline__ vec3<float> normal(const Triangle& t) {
     using namespace exact;
     const vec3<double> n = area_vector(t);
