@@ -230,7 +230,7 @@ proptest! {
         let mut launch = SavedLaunch::new(&SAXPY, extent, vec![floats(&[1.0]), bytes(&x), bytes(&out)]).unwrap();
         if let Some((kind, element)) = fault {
             let kind = FaultKind::from_number(kind).unwrap();
-            let fault = Fault { kernel: "saxpy", file: "x.rs", line: 1, kind, index: element[0], len: 2, element };
+            let fault = Fault { kernel: "saxpy", file: "x.rs", line: 1, kind, index: element[0], len: 2, element, block: None };
             launch = launch.with_fault(&fault).with_results(&SAXPY, 2, bytes(&out)).unwrap();
         }
         prop_assert_eq!(SavedLaunch::from_bytes(&launch.to_bytes()), Ok(launch));
