@@ -29,7 +29,7 @@ impl Translator<'_> {
         if let Some(name) = function.path.get_ident()
             && let Some(local) = self.local(&name.to_string())
         {
-            // A closure. It may change what it has captured.
+            // A call of a closure may change its captured variables.
             let local = local.cpp.clone();
             self.effect();
             let args = self.operands(&mut call.args)?;
@@ -62,21 +62,21 @@ impl Translator<'_> {
         self.device_function(e, &function)
     }
 
-    /// Emits a call, and returns its result. Calls stand in the order of Rust.
+    /// Emits a call, and returns its result. Calls are emitted in the order of Rust.
     pub(crate) fn called(&mut self, code: String) -> Value {
         let name = self.name("t");
         self.emit(&format!("auto {name} = {code};"));
         Value::constant(name)
     }
 
-    /// Notes a call of a function that may have loops of its own.
+    /// Records a call of a function that may contain loops.
     fn enters(&mut self) {
         for outer in &mut self.loops {
             outer.calls = true;
         }
     }
 
-    /// `Vec3::new(a)`, `T::from_f64(a)`, `Self::f(a)`.
+    /// Translates `Vec3::new(a)`, `T::from_f64(a)`, `Self::f(a)`.
     fn associated(
         &mut self,
         e: &mut Expr,
@@ -98,7 +98,7 @@ impl Translator<'_> {
         self.mutable_arguments(&call.args);
         let args = self.operands(&mut call.args)?;
         let mut suffix = String::new();
-        // `half` rounds `from_f64` twice on some processors.
+        // `from_f64` is included, because `half` rounds it twice on some processors.
         let defined = DEFINED.contains(&name) || matches!(name, "from_f64" | "default");
         if (defined || !(primitive || OF_TRAITS.contains(&name)))
             && let Expr::Path(path) = &mut *call.func
@@ -115,7 +115,7 @@ impl Translator<'_> {
         Ok(self.called(format!("a_{name}{suffix}(c, {line}, ty<{ty}>{{}}{args})")))
     }
 
-    /// Returns the argument by which rustc reports which method is called, and what its instance adds to the name in C++.
+    /// Returns the argument with which rustc reports the called method, and its instance's suffix of the C++ name.
     fn callee(&mut self) -> (Expr, String) {
         let number = self.probes;
         self.probes += 1;
@@ -124,7 +124,8 @@ impl Translator<'_> {
         (Expr::Verbatim(quote!(#probe)), suffix)
     }
 
-    /// A function with `#[device]`: rustc finds its source by its path, and infers its generic arguments.
+    /// Translates a call of a `#[device]` function: rustc finds its source by its path, and infers its generic
+    /// arguments.
     fn device_function(&mut self, e: &mut Expr, function: &ExprPath) -> Result<Value> {
         if let Some(value) = self.swap(e)? {
             return Ok(value);
@@ -158,7 +159,7 @@ impl Translator<'_> {
         Ok(value)
     }
 
-    /// Notes the effect of a call that is given `&mut` to something, which may be the output.
+    /// Records the effect of a call with `&mut` arguments, which may lead to an output.
     fn mutable_arguments(&mut self, args: &Punctuated<Expr, Token![,]>) {
         for arg in args {
             match arg {
@@ -181,7 +182,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns whether an expression is surely a slice or an array: a parameter of such a type.
+    /// Returns whether an expression is certainly a slice or an array: a parameter of such a type.
     fn is_slice(&self, e: &Expr) -> bool {
         let Expr::Path(path) = e else { return false };
         let local = path.path.get_ident().and_then(|name| self.local(&name.to_string()));
@@ -192,7 +193,7 @@ impl Translator<'_> {
         matches!(e, Expr::Path(path) if path.path.get_ident().is_some())
     }
 
-    /// Returns whether a name is surely not a reference that can be written through.
+    /// Returns whether a name is certainly not a reference that can be written through.
     fn is_plain(&self, name: &str) -> bool {
         !self.writable.iter().any(|writable| writable == name)
     }
@@ -222,13 +223,13 @@ impl Translator<'_> {
             let value = self.operand_after(&mut values, arg, true)?;
             values.push(value);
         }
-        // Methods of user types have such a name if they are device methods: rustc refuses others here.
+        // A method of a user's type may only have such a name if it is a device method: rustc refuses others here.
         if DEFINED.contains(&name.as_str()) || is_device_method {
             call.method = syn::Ident::new(&defined_name(&name), call.method.span());
         }
         let own_receiver = self.is_own_receiver(&call.receiver);
         if is_built_in(&name) && !matches!(name.as_str(), "unwrap" | "expect") {
-            // C++ has this name for Rust's own types only.
+            // Only built-in types have a C++ function of this name.
             let private = self.private();
             replace(&mut call.receiver, |inner| quote!(#private::built_in(&(#inner))));
         }
@@ -238,7 +239,7 @@ impl Translator<'_> {
             let receiver = quote_spanned!(span=> #private::option(#inner));
             *call.receiver = Expr::Verbatim(receiver);
         }
-        // A closure may change what it has captured.
+        // A closure argument may change its captured variables.
         if is_atomic(&name) || of_option {
             self.effect();
         }
@@ -317,7 +318,7 @@ impl Translator<'_> {
                 self.check_condition(e, condition, name.starts_with("debug"), rust_line)
             }
             "unreachable" | "panic" | "todo" | "unimplemented" => {
-                // What comes after has no values, so the thread ends here.
+                // The code that follows has no values, so the thread ends here.
                 self.effect();
                 self.emit(&format!("c.fail({line}, Assert);"));
                 replace(e, |_| quote!(#private::fault(#private::FaultKind::Assert, #rust_line)));
@@ -373,7 +374,7 @@ fn type_prefix(function: &ExprPath) -> Option<proc_macro2::TokenStream> {
     }
     let mut segments = function.path.segments.clone();
     segments.pop();
-    // Without the last `::`.
+    // The trailing `::` is removed.
     let last = segments.pop()?.into_value();
     let name = last.ident.to_string();
     if !starts_upper(&name) && !is_primitive(&name) {

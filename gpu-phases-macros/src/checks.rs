@@ -1,16 +1,16 @@
-//! Checks of counted loops, before them or at their end.
+//! Index checks of counted loops, hoisted before them or deferred to their end.
 //!
-//! A counted loop stands twice in the C++. The *exact* copy checks each index where it is used. The *fast* one runs
-//! before it:
+//! The C++ contains a counted loop twice. The *exact* copy checks each index at its use. The *fast* copy runs before
+//! it:
 //!
-//! - An index that is a sum of products of the counter and of values that the loop cannot change grows with the counter. Is
-//!   the last one in bounds, and overflows nothing, then no iteration checks it.
-//! - In a body without effects, other checks only set a flag, and a load that fails is left out, so no load waits for a
-//!   check of another one. If the flag is set in the end, what the loop changed is set back.
-//!   A body with a variable through which it may write others has effects.
+//! - An index that is a sum of products of the counter and loop-invariant values grows with the counter. If the last
+//!   one is in bounds and overflows nothing, no iteration checks it.
+//! - In a body without effects, other checks only set a flag, and a load that fails is skipped, so no load waits for
+//!   the check of another one. If the flag is set at the end, the variables that the loop changed are restored.
+//! A body has effects if it has a variable through which it may write memory.
 //!
-//! If a hoisted check or the flag has failed, or the flag would be looked at too late, the exact copy runs. It finds the first failure in the order of Rust, or none:
-//! a `break` may have kept the loop from it.
+//! If a hoisted check or the flag has failed, or the flag would be tested too late, the exact copy runs. It finds the
+//! first failure in the order of Rust, or none, if a `break` comes before it.
 
 use std::fmt::Write;
 
@@ -21,33 +21,34 @@ use crate::translate::{Local, Translator};
 
 /// An index whose check is hoisted.
 pub(crate) struct Hoisted {
-    /// The variable of C++ whose type says whether the index is in bounds.
+    /// The C++ variable whose type tells whether the index is in bounds.
     pub(crate) known: String,
-    /// What holds the element, if it was read ahead.
+    /// The variable with the element, if it was read ahead.
     pub(crate) ahead: Option<String>,
 }
 
 /// A counted loop in C++.
 pub(crate) struct Shape {
-    /// What comes before the body, and after it.
+    /// The C++ before the body, and after it.
     pub(crate) head: String,
     pub(crate) tail: &'static str,
-    /// The number of iterations, or what is not less.
+    /// The number of iterations, or an upper bound of it.
     pub(crate) count: String,
-    /// Whether there is an iteration, and the largest counter then.
+    /// Whether there is an iteration, and the largest counter in that case.
     pub(crate) some: String,
     pub(crate) last: String,
     /// The range, if the counter can be hoisted.
     pub(crate) range: String,
-    /// The counter in C++, if it goes up by one to below the range's end.
+    /// The counter in C++, if it increases by one up to the end of the range.
     pub(crate) counter: Option<String>,
 }
 
-/// The longest body that is repeated for elements that are read ahead.
+/// The longest body that is duplicated for elements that are read ahead.
 const SHORT: usize = 2_000;
 
 impl Translator<'_> {
-    /// Returns what is known of an index, if each iteration of the innermost loop reaches it and it grows with the counter.
+    /// Returns the hoisted check of an index, if each iteration of the innermost loop reaches it and it grows with
+    /// the counter.
     pub(crate) fn hoist(&mut self, index: &ExprIndex, read: bool) -> Option<Hoisted> {
         let depth = self.loops.len();
         let base = match &*index.expr {
@@ -152,7 +153,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns whether a local is the loop's counter, and not another of its name.
+    /// Returns whether a local is the loop's counter, not another variable of that name.
     fn counts(&self, entry: &Loop, name: &str, local: &Local) -> bool {
         entry.counter.as_deref() == Some(name) && local.counter && local.depth == self.loops.len()
     }
@@ -160,7 +161,7 @@ impl Translator<'_> {
     /// Emits a counted loop.
     pub(crate) fn counted(&mut self, entry: &Loop, shape: &Shape, body: &str) {
         let Shape { head, tail, count, some, last, range, .. } = shape;
-        // The text of a label stands once.
+        // The text of a label must not be duplicated.
         let once = body.contains("goto ") || body.contains(":;\n");
         let hoists = entry.counter.is_some() && !entry.hoisted.is_empty() && !once;
         let defers = entry.pure && !entry.calls && !once && body.contains("(c, ");
@@ -249,7 +250,8 @@ impl Translator<'_> {
             );
             return text;
         };
-        // Gathers wait for indices. Indices of many iterations are loaded together, so that all gathers wait once.
+        // Gathers wait for indices. Indices of many iterations are loaded together, so that all gathers wait only
+        // once.
         self.reads_ahead = true;
         let (next, many, at) = (self.name("next"), self.name("many"), self.name("u"));
         let types: Vec<String> =
@@ -276,7 +278,7 @@ impl Translator<'_> {
         text
     }
 
-    /// Returns the variables from before a loop that its text has, in C++.
+    /// Returns the C++ variables from before a loop that its text mentions.
     fn mentions(&self, entry: &Loop) -> Vec<String> {
         let known = self.scopes.iter().flat_map(|scope| scope.values()).map(|local| &local.cpp);
         let known: std::collections::HashSet<&String> = known.collect();
@@ -288,7 +290,7 @@ impl Translator<'_> {
         names
     }
 
-    /// Returns the variables that a loop may change, in C++. References may lead to any of them.
+    /// Returns the C++ variables that a loop may change. References may lead to any of them.
     fn variables(&self) -> Vec<String> {
         let mut variables: Vec<String> = self
             .scopes
@@ -297,7 +299,7 @@ impl Translator<'_> {
             .filter(|local| local.mutable && !(self.in_kernel && local.shared))
             .map(|local| local.cpp.clone())
             .collect();
-        // The text is the same whenever it is made.
+        // The order is fixed, so that the text is deterministic.
         variables.sort();
         variables
     }

@@ -24,7 +24,7 @@ impl Translator<'_> {
         self.in_closure += 1;
         let wraps = std::mem::replace(&mut self.wraps, false);
         let in_kernel = std::mem::replace(&mut self.in_kernel, false);
-        // The closure's body is no part of the loop around it.
+        // The closure's body does not belong to the loop around it.
         let loops = std::mem::take(&mut self.loops);
         let level = self.level.take();
         let translated = self.captured(|s| {
@@ -69,7 +69,7 @@ impl Translator<'_> {
         Ok(Value::constant(format!("[&]({params}){result} {{\n{body}}}")))
     }
 
-    /// `value?` of an `Option`.
+    /// Translates `value?` for an `Option`.
     pub(crate) fn question(&mut self, e: &mut Expr) -> Result<Value> {
         if self.in_kernel || self.in_closure > 0 {
             return refused(
@@ -115,7 +115,7 @@ impl Translator<'_> {
             leave.expr =
                 Some(Box::new(Expr::Verbatim(quote!(::core::option::Option::Some(#value)))));
         }
-        // A `return` may keep what comes later in a loop from being reached.
+        // A `return` may prevent later code of a loop from being reached.
         self.effect();
         if self.in_kernel {
             self.emit("return;");

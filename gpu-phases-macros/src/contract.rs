@@ -9,7 +9,7 @@ use crate::exprs::{codes, line_of, replace};
 use crate::refuse::Result;
 use crate::translate::{Effect, Translator, Value};
 
-/// The forms, with their functions in C++ and in the library, and what they compute of the operands in Rust's order.
+/// The forms, with their functions in C++ and in the library, and their results for the operands in Rust's order.
 #[derive(Clone, Copy)]
 enum Form {
     ProductPlus,
@@ -94,7 +94,7 @@ impl Translator<'_> {
         Ok(Some(Value::new(code, Effect::Faults)))
     }
 
-    /// `s += a * b`.
+    /// Translates `s += a * b`.
     fn contracted_assign(&mut self, e: &mut Expr) -> Result<Value> {
         let line = line_of(e);
         let Expr::Binary(binary) = e else { return Ok(Value::unit()) };

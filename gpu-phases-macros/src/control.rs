@@ -8,7 +8,7 @@ use crate::refuse::Result;
 use crate::translate::{Effect, Translator, Value};
 
 impl Translator<'_> {
-    /// Translates an `if` or a `match`; `used`: its value is used.
+    /// Translates an `if` or a `match`. `used`: its value is used.
     pub(crate) fn branch(&mut self, e: &mut Expr, used: bool) -> Result<Value> {
         if !used {
             return self.branch_into(e, None);
@@ -18,7 +18,7 @@ impl Translator<'_> {
         {
             return Ok(value);
         }
-        // The type of the variable comes from rustc.
+        // rustc infers the type of the variable.
         let number = self.probes;
         let name = self.name("t");
         let mut place = Expr::Verbatim(proc_macro2::TokenStream::new());
@@ -91,7 +91,7 @@ impl Translator<'_> {
         self.scoped(|s| {
             let conditions = s.conditions(&mut branch.cond)?;
             let mut braces = 0;
-            // With several conditions the `else` is reached from each of them.
+            // With several conditions each of them jumps to the `else`.
             let label =
                 (conditions.len() > 1 && branch.else_branch.is_some()).then(|| s.name("otherwise"));
             let end = label.as_ref().map(|_| s.name("end"));
@@ -120,7 +120,7 @@ impl Translator<'_> {
             } else {
                 s.emit("{");
             }
-            // Names that the condition binds are not in scope in the `else`.
+            // The bindings of the condition are not in scope in the `else`.
             let names = s.scopes.pop();
             let value = s.branching(|s| s.branch_into(otherwise, target));
             s.scopes.extend(names);
@@ -132,8 +132,8 @@ impl Translator<'_> {
         })
     }
 
-    /// Translates a condition, which is a chain of `&&` if it contains `let`: for each part the statements before it, its
-    /// test, and what it binds.
+    /// Translates a condition, which is a chain of `&&` if it contains `let`: for each part the statements before it,
+    /// its test, and its bindings.
     pub(crate) fn conditions(&mut self, e: &mut Expr) -> Result<Vec<(String, String, Matching)>> {
         if !contains_let(e) {
             let (emitted, value) = self.captured(|s| s.operand(e))?;
@@ -152,7 +152,7 @@ impl Translator<'_> {
                     let name = s.scrutinee(&mut condition.expr)?;
                     s.pattern(&mut condition.pat, &name, &mut matching)
                 })?;
-                // The names are in scope in the conditions that follow.
+                // The bindings are in scope in the conditions that follow.
                 let names: Vec<_> = matching.bindings.drain(..).collect();
                 for (name, mutable, value) in names {
                     let cpp = self.declare(&name, mutable);
@@ -164,14 +164,14 @@ impl Translator<'_> {
         }
     }
 
-    /// Emits the declarations of names that [`Self::conditions`] has declared.
+    /// Emits the declarations of the bindings from [`Self::conditions`].
     pub(crate) fn rebind(&mut self, matching: &Matching) {
         for (cpp, _, value) in &matching.bindings {
             self.emit(&format!("auto {cpp} = {value};"));
         }
     }
 
-    /// Evaluates what is matched once, and returns its name in C++. A place stays one.
+    /// Evaluates the scrutinee once, and returns its C++ name. A place stays a place.
     fn scrutinee(&mut self, e: &mut Expr) -> Result<String> {
         let by = if is_place(e) { "auto&&" } else { "auto" };
         let value = if is_place(e) { self.place(e)? } else { self.operand(e)? };
@@ -219,7 +219,7 @@ impl Translator<'_> {
                 continue;
             }
             let test = test.unwrap_or_else(|| "true".to_owned());
-            // rustc has proved that the arms are all, so the last one needs no test.
+            // rustc has proved that the match is exhaustive, so the last arm needs no test.
             let last = at + 1 == count && arm.guard.is_none();
             always = (last || test == "true") && arm.guard.is_none();
             match (guarded, always, at) {

@@ -1,4 +1,4 @@
-//! `for`: over ranges, their steps and reverses, and over the elements of arrays and slices.
+//! `for` loops: over ranges, their steps and reverses, and over the elements of arrays and slices.
 
 use syn::{Expr, ExprForLoop};
 
@@ -26,7 +26,7 @@ impl Translator<'_> {
         }
     }
 
-    /// The ends of a range, in an object of C++.
+    /// Translates the ends of a range to a C++ object.
     fn range_object(&mut self, e: &mut Expr) -> Result<(String, bool)> {
         let Some(range) = as_range(e) else {
             return refused(e, "this is no range", "write `a..b`");
@@ -38,7 +38,8 @@ impl Translator<'_> {
         Ok((name, inclusive))
     }
 
-    /// Declares the counter, and translates the body. `by_index`: it counts, so that it can be known to be an index.
+    /// Declares the counter, and translates the body. `by_index`: the variable is the counter, so that index checks
+    /// can be hoisted.
     fn counted_body(
         &mut self,
         each: &mut ExprForLoop,
@@ -68,7 +69,7 @@ impl Translator<'_> {
         Ok(translated)
     }
 
-    /// `a..b` and `a..=b`; `reversed`: by `.rev()`.
+    /// Translates `a..b` and `a..=b`; `reversed`: with `.rev()`.
     fn over_range(&mut self, each: &mut ExprForLoop, entry: Loop, reversed: bool) -> Result<Value> {
         let ends = match &mut *each.expr {
             Expr::MethodCall(call) if reversed => &mut *call.receiver,
@@ -147,7 +148,7 @@ impl Translator<'_> {
         Ok(Value::unit())
     }
 
-    /// `for x in &a`, `a.iter()`, `a.iter().enumerate()`, and arrays by value.
+    /// Translates `for x in &a`, `a.iter()`, `a.iter().enumerate()`, and arrays by value.
     fn over_elements(&mut self, each: &mut ExprForLoop, entry: Loop) -> Result<Value> {
         let counter = self.name("j");
         let (items, setup) = self.elements(&mut each.expr, &counter)?;
@@ -165,7 +166,7 @@ impl Translator<'_> {
         Ok(Value::unit())
     }
 
-    /// Returns the item at a position, and the number of items, as expressions of C++.
+    /// Returns the item at a position, and the number of items, as C++ expressions.
     fn elements(&mut self, e: &mut Expr, counter: &str) -> Result<(String, String)> {
         match e {
             Expr::Paren(inner) => self.elements(&mut inner.expr, counter),
@@ -219,7 +220,7 @@ impl Translator<'_> {
     }
 }
 
-/// Returns whether an expression is a part of a slice: `x[a..b]`.
+/// Returns whether an expression is a subslice: `x[a..b]`.
 fn is_part(e: &Expr) -> bool {
     matches!(e, Expr::Index(index) if matches!(*index.index, Expr::Range(_)))
 }

@@ -26,11 +26,12 @@ pub(crate) fn expand(item: TokenStream, library: TokenStream) -> Result<TokenStr
     Ok(expanded.unwrap_or_else(|error| refused_type(&input, &error, &library)))
 }
 
-/// Returns the error, and the trait for the type: else rustc says at each use of the type that it is missing.
+/// Returns the error, and an implementation of the trait: otherwise rustc reports a missing trait at each use of the
+/// type.
 fn refused_type(input: &DeriveInput, error: &syn::Error, library: &TokenStream) -> TokenStream {
     let error = error.to_compile_error();
     if input.generics.lifetimes().next().is_some() {
-        // The trait is for types without references.
+        // The trait can't be implemented for types with references.
         return error;
     }
     let ident = &input.ident;
@@ -73,7 +74,7 @@ fn representation(input: &DeriveInput) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// What both kinds of types have in common.
+/// The common parts of both kinds of types.
 struct Common {
     name: TokenStream,
     links: TokenStream,
@@ -105,7 +106,7 @@ fn common(input: &DeriveInput, library: &TokenStream) -> Common {
         #(<Self>::#operators(t);)*
     };
     let fallback = quote! {
-        // Constants of the type itself, which `#[device]` defines, come before these.
+        // The type's inherent constants, which `#[device]` defines, take precedence over these.
         #[allow(unused_imports)]
         use #library::__private::Links as _;
     };
@@ -161,7 +162,7 @@ fn structure(
     let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
     let ident = &input.ident;
     let Common { name, links, fallback } = common(input, library);
-    // Otherwise rustc evaluates it only when it generates code.
+    // Without this constant, rustc evaluates the check only when it generates code.
     let checked = generics
         .params
         .is_empty()
@@ -262,7 +263,8 @@ fn enumeration(
         const _: () = {
             #fallback
 
-            // C++ compares the numbers. A constant is a pattern only if `PartialEq` is derived, so that Rust does, too.
+            // C++ compares the numbers. A constant is a valid pattern only if `PartialEq` is derived, so that Rust
+            // compares them, too.
             #(const _: () = {
                 const VARIANT: #ident = #ident::#variants;
                 match VARIANT {
@@ -299,7 +301,7 @@ fn enumeration(
     })
 }
 
-/// An enum whose variants hold values. It is a value of a thread: memory has no defined layout of it.
+/// Expands an enum whose variants hold values. Its layout is undefined, so it can't be in memory.
 fn with_values(input: &DeriveInput, data: &DataEnum, library: &TokenStream) -> Result<TokenStream> {
     let ident = &input.ident;
     let Common { name, links, fallback } = common(input, library);

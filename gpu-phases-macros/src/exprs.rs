@@ -95,7 +95,7 @@ impl Translator<'_> {
         self.ty(ty)
     }
 
-    /// A local, or a constant, whose value rustc knows.
+    /// Translates a local, or a constant, whose value rustc knows.
     fn path(&mut self, e: &mut Expr) -> Result<Value> {
         let Expr::Path(path) = e else { return Ok(Value::unit()) };
         if let Some(name) = path.path.get_ident()
@@ -112,7 +112,7 @@ impl Translator<'_> {
         self.constant(path)
     }
 
-    /// The value of a constant, or of a variant.
+    /// Translates a constant, or a variant.
     pub(crate) fn constant(&mut self, path: &ExprPath) -> Result<Value> {
         let code = self.hole(quote!(t.value(&#path)));
         Ok(Value::constant(code))
@@ -140,14 +140,14 @@ impl Translator<'_> {
         }
     }
 
-    /// A structure with named fields.
+    /// Translates a structure with named fields.
     fn structure(&mut self, e: &mut Expr) -> Result<Value> {
         let Expr::Struct(fields) = e else { return Ok(Value::unit()) };
         let variant = variant_hash(&fields.path);
         let mut values: Vec<Value> = Vec::new();
         let mut names = Vec::new();
         for field in &mut fields.fields {
-            // `Vec3 { x }` is `Vec3 { x: x }`, whose value may be rewritten.
+            // `Vec3 { x }` becomes `Vec3 { x: x }`, whose value may be rewritten.
             field.colon_token.get_or_insert_with(Default::default);
             names.push(member(&field.member));
             let value = self.operand_after(&mut values, &mut field.expr, false)?;
@@ -180,7 +180,7 @@ impl Translator<'_> {
         }
     }
 
-    /// A tuple structure: `Pair(a, b)`.
+    /// Translates a tuple structure: `Pair(a, b)`.
     pub(crate) fn tuple_structure(&mut self, e: &mut Expr) -> Result<Value> {
         let Expr::Call(call) = e else { return Ok(Value::unit()) };
         let variant = match &*call.func {
@@ -196,11 +196,11 @@ impl Translator<'_> {
         Ok(Value::constant(name))
     }
 
-    /// A block with a value. Its statements are emitted.
+    /// Translates a block with a value. Its statements are emitted.
     pub(crate) fn block_value(&mut self, block: &mut Block) -> Result<Value> {
         self.scoped(|s| {
             let value = s.statements(&mut block.stmts)?;
-            // The block's own names end here in Rust, too, and no other has their C++ names.
+            // The block's scope ends here in Rust, too, and its C++ names are unique.
             Ok(value)
         })
     }
@@ -219,12 +219,12 @@ pub(crate) fn member(member: &syn::Member) -> String {
     }
 }
 
-/// Returns the C++ name of a named field, which no keyword or macro of C++ can be.
+/// Returns the C++ name of a named field, which is never a keyword or macro of C++.
 pub(crate) fn field_name(name: &str) -> String {
     format!("f_{}", ascii(name))
 }
 
-/// Returns a name in letters that C++ has.
+/// Returns a name in ASCII letters.
 pub(crate) fn ascii(name: &str) -> String {
     let name = name.strip_prefix("r#").unwrap_or(name);
     name.chars()
@@ -242,8 +242,9 @@ pub(crate) fn codes(values: &[Value]) -> String {
 
 /// Replaces an expression by tokens.
 ///
-/// rustc takes the place of an expression, which a failed check reports, from its first and last tokens, and that of the
-/// macro if one of them is the macro's. So they get the span of the expression, and so does the end of the path in a call.
+/// rustc takes the location of an expression, which a failed check reports, from its first and last tokens, and uses
+/// that of the macro if one of them is the macro's. So both get the span of the expression, and so does the end of
+/// the path in a call.
 pub(crate) fn replace(e: &mut Expr, with: impl FnOnce(Expr) -> TokenStream) {
     let span = e.span();
     let old = std::mem::replace(e, Expr::Verbatim(TokenStream::new()));

@@ -15,19 +15,19 @@ use crate::refuse::{Result, refused};
 use crate::translate::Translator;
 use crate::types::is_closure_bound;
 
-/// A function that was translated.
+/// A translated function.
 pub(crate) struct Translated {
     /// Rustc's copy of the body.
     pub(crate) body: Body,
-    /// The code that writes the C++; `name` is the name there, and `t` the text.
+    /// The code that writes the C++; `name` is the C++ name, and `t` the text.
     pub(crate) write: TokenStream,
-    /// The generic parameters that decide the C++: all but lifetimes and closures.
+    /// The generic parameters that determine the C++: all except lifetimes and closures.
     pub(crate) generics: Generics,
     /// The functions that it calls.
     pub(crate) calls: Vec<syn::Path>,
 }
 
-/// How the C++ of a function begins.
+/// The beginning of a function's C++.
 pub(crate) enum Head<'h> {
     /// A function whose name the text chooses.
     Function,
@@ -37,7 +37,7 @@ pub(crate) enum Head<'h> {
     Generic(&'h str),
 }
 
-/// Refuses what no function of a kernel can be.
+/// Refuses signatures that functions of kernels cannot have.
 pub(crate) fn check_signature(sig: &Signature) -> Result<()> {
     if let Some(token) = &sig.unsafety {
         return refused(token, "a device function is safe", "leave out `unsafe`");
@@ -125,7 +125,7 @@ pub(crate) fn translate(
                 let ty = match closure_parameter(&typed.ty, &closures) {
                     true => {
                         template.push(format!("class F{at}"));
-                        // A reference to a closure is one, too.
+                        // A reference to a closure is treated as a closure.
                         format!("F{at}")
                     }
                     false => s.ty(&typed.ty)?,
@@ -206,9 +206,9 @@ pub(crate) fn translate(
 
 /// Rustc's copy of a function's body.
 pub(crate) struct Body {
-    /// The function: it takes the arguments as an `Option`, and only reports the types of its probes without them.
+    /// The function: it takes its arguments as an `Option`; for `None` it only reports the types of its probes.
     pub(crate) function: ItemFn,
-    /// Its generic arguments besides those of the original: a type of function pointers for each closure.
+    /// Its generic arguments in addition to the original's: a function pointer type for each closure.
     pub(crate) closures: Vec<TokenStream>,
 }
 
@@ -291,7 +291,8 @@ fn copy(
     let body = rename_self(rust.block.to_token_stream());
     let name = Ident::new(&format!("phases_body_{}", bare(&rust.sig.ident)), rust.sig.ident.span());
     let (impl_generics, _, where_clause) = params.split_for_impl();
-    // As in C++: and a `mul_add` is one instruction only if it is compiled into the loop for processors with FMA.
+    // The function is inlined, as in C++: `mul_add` is one instruction only if it is compiled into the loop for
+    // processors with FMA.
     let function = syn::parse_quote! {
         #[inline(always)]
         #[doc(hidden)]
@@ -319,7 +320,7 @@ pub(crate) fn bare(name: &Ident) -> String {
     crate::exprs::ascii(&name.to_string())
 }
 
-/// Returns the type of pointers to functions that a bound of closures allows.
+/// Returns the function pointer type that a closure bound allows.
 fn pointer_of(bound: &TypeParamBound) -> Option<TokenStream> {
     let TypeParamBound::Trait(bound) = bound else { return None };
     match &bound.path.segments.last()?.arguments {
@@ -331,7 +332,7 @@ fn pointer_of(bound: &TypeParamBound) -> Option<TokenStream> {
     }
 }
 
-/// Renames `self`, which is a parameter like others in rustc's copy.
+/// Renames `self`, which is an ordinary parameter in rustc's copy.
 fn rename_self(tokens: TokenStream) -> TokenStream {
     let mut renamed = TokenStream::new();
     let mut tokens = tokens.into_iter().peekable();
@@ -354,7 +355,7 @@ fn rename_self(tokens: TokenStream) -> TokenStream {
     renamed
 }
 
-/// Splits generic parameters in those that decide the C++, and closures.
+/// Splits generic parameters into those that determine the C++, and closures.
 pub(crate) fn split_generics(generics: &Generics) -> Result<(Generics, Vec<Ident>)> {
     let mut kept = generics.clone();
     let mut closures = Vec::new();
@@ -508,7 +509,7 @@ pub(crate) fn expand(function: &ItemFn, options: &Options) -> Result<TokenStream
             #copy
 
             impl #name {
-                /// Its evaluation is a cycle if the function calls itself by others.
+                /// The constant's evaluation is a cycle if the function calls itself through others.
                 #[doc(hidden)]
                 pub const PHASES_DEPTH: u32 = 1 #(+ 0 * #depth)*;
 

@@ -11,7 +11,7 @@ use crate::names::{DEFINED, defined_name, is_reserved};
 use crate::options::Options;
 use crate::refuse::{Result, no_cfg, refused};
 
-/// The operators that types of kernels have, with their names in C++.
+/// The operators that types in kernels have, with their names in C++.
 pub(crate) const OPERATORS: [(&str, &str); 22] = [
     ("Add", "o_add"),
     ("Sub", "o_sub"),
@@ -37,7 +37,7 @@ pub(crate) const OPERATORS: [(&str, &str); 22] = [
     ("ShrAssign", "o_shr_assign"),
 ];
 
-/// What the right side of an operator can be, for the names of the constants that link sources to types.
+/// The possible right sides of an operator, for the names of the constants that link sources to types.
 pub(crate) const RIGHT_SIDES: [&str; 14] = [
     "SELF", "f32", "f64", "u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize",
     "OTHER",
@@ -119,7 +119,7 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
         let head =
             if method.sig.receiver().is_some() { format!("m_{name}") } else { format!("a_{name}") };
         let mut alias = method.clone();
-        // A type does not know the bounds of its `impl`s, so methods of generic types are written where they are called.
+        // A type does not know the bounds of its `impl`s, so methods of generic types are written at their calls.
         let by_call = !DEFINED.contains(&name.as_str())
             && (!type_arguments(&this).is_empty() || is_generic(&method.sig)?);
         let (body, write, generics) =
@@ -145,7 +145,7 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
             source
         };
         bodies.push(body);
-        // Kernels call methods by these names, which others do not have.
+        // Kernels call methods by these names, which are reserved.
         alias.attrs = vec![
             syn::parse_quote!(#[doc(hidden)]),
             syn::parse_quote!(#[inline(always)]),
@@ -154,7 +154,7 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
         alias.block = method.block.clone();
         alias.sig = method.sig.clone();
         alias.sig.ident = Ident::new(&defined_name(&name), alias.sig.ident.span());
-        // The argument says to rustc's copy of a caller which method it calls. Names that Rust's own types have, too, are
+        // The argument tells a caller's copy in rustc which method it calls. Names that built-in types have, too, are
         // called without it.
         if !DEFINED.contains(&name.as_str()) {
             let at = usize::from(alias.sig.receiver().is_some());
@@ -181,7 +181,7 @@ fn type_arguments(ty: &Type) -> Vec<&syn::GenericArgument> {
     }
 }
 
-/// Returns whether a method has generic parameters that decide the C++.
+/// Returns whether a method has generic parameters that determine the C++.
 fn is_generic(sig: &Signature) -> Result<bool> {
     Ok(!split_generics(&sig.generics)?.0.params.is_empty())
 }
@@ -234,13 +234,13 @@ fn generic(
 
 /// Returns a number for the name of a method or a variant.
 pub(crate) fn name_hash(name: &str) -> u64 {
-    // FNV-1a.
+    // The hash is FNV-1a.
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// Refuses a method whose name means one thing for all types in kernels.
+/// Refuses a method whose name has one meaning for all types in kernels.
 fn reserved(sig: &Signature, name: &str) -> Result<()> {
     let mutable = sig.inputs.iter().any(|arg| match arg {
         FnArg::Receiver(receiver) => receiver.reference.is_some() && receiver.mutability.is_some(),
@@ -344,7 +344,7 @@ fn function(
     Ok((ImplItem::Verbatim(copy.to_token_stream()), write, generics))
 }
 
-/// Gives the lifetime of `&self` to references of the result, as Rust does by itself in methods.
+/// Gives references in the result the lifetime of `&self`, as Rust's elision does in methods.
 fn link_lifetimes(sig: &mut Signature) {
     let returns_reference = match &sig.output {
         ReturnType::Type(_, ty) => {
@@ -375,7 +375,7 @@ fn link_lifetimes(sig: &mut Signature) {
     }
 }
 
-/// `#[device] impl Add for Vec3`.
+/// Expands `#[device] impl Add for Vec3`.
 fn operator(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
     let Some((_, path, _)) = &block.trait_ else { return Ok(block.into_token_stream()) };
     let Some(last) = path.segments.last() else { return Ok(block.into_token_stream()) };
@@ -437,7 +437,7 @@ fn operator(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
             let (body, write, _) =
                 function(&mut method.sig, &mut method.block, cpp, false, output.as_ref(), options)?;
             let ImplItem::Verbatim(tokens) = &body else { continue };
-            // One type can have several of an operator.
+            // The name is unique, because a type can have several implementations of an operator.
             let mut copy: ItemFn = syn::parse2(tokens.clone())?;
             let old = copy.sig.ident.clone();
             copy.sig.ident = Ident::new(&format!("{old}_{}", right.to_lowercase()), old.span());
@@ -558,7 +558,7 @@ fn replace_ident(tokens: TokenStream, old: &Ident, new: &Ident) -> TokenStream {
         .collect()
 }
 
-/// Returns which of [`RIGHT_SIDES`] a type is.
+/// Returns the one of [`RIGHT_SIDES`] that a type is.
 fn right_side(ty: &Type, this: &Type) -> String {
     let text = ty.to_token_stream().to_string();
     if text == "Self" || text == this.to_token_stream().to_string() {

@@ -32,7 +32,7 @@ impl Translator<'_> {
         };
         let ty = if suffix.is_empty() { self.probe(e) } else { suffix.to_owned() };
         let code = match number {
-            // A suffix can make a literal without a point a float.
+            // A suffix can make an integer literal a float.
             Number::Int(value, "f32") => float_code(&value.to_string(), "f32", negative),
             Number::Int(value, "f64") => float_code(&value.to_string(), "f64", negative),
             Number::Int(value, _) => int_code(&ty, value, negative),
@@ -44,12 +44,12 @@ impl Translator<'_> {
         Ok(Value::constant(code))
     }
 
-    /// Translates a literal of a pattern, whose type is that of what is matched.
+    /// Translates a literal in a pattern, which has the type of the scrutinee.
     pub(crate) fn pattern_literal(&mut self, e: &Expr) -> Result<String> {
         match e {
             Expr::Lit(lit) => match &lit.lit {
                 Lit::Bool(value) => Ok(value.value.to_string()),
-                // In patterns, syn reads the sign as part of the literal.
+                // In patterns, syn parses the sign as part of the literal.
                 Lit::Int(int) if int.base10_digits().starts_with('-') => {
                     Ok(raw_int(int_value(int)?, true))
                 }
@@ -89,7 +89,7 @@ fn raw_int(value: u64, negative: bool) -> String {
     match (negative, i64::try_from(value)) {
         (false, _) => format!("{value}ull"),
         (true, Ok(value)) => format!("-{value}ll"),
-        // Only the smallest `i64` has such a value.
+        // Only the smallest `i64` has a value that does not parse.
         (true, Err(_)) => "(-9223372036854775807ll - 1)".to_owned(),
     }
 }
@@ -117,7 +117,7 @@ fn exact(digits: &str, ty: &str, negative: bool) -> String {
     }
 }
 
-/// Returns the bits for both types: C++ takes those of the type that rustc has inferred.
+/// Returns the bits for both types: C++ selects those of the type that rustc has inferred.
 fn any_float(digits: &str, negative: bool) -> String {
     format!("any_float{{{}, {}}}", exact(digits, "f32", negative), exact(digits, "f64", negative))
 }

@@ -1,4 +1,4 @@
-//! Loops, and what leaves them.
+//! Loops, and jumps out of them.
 
 use quote::quote;
 use syn::{Expr, ExprForLoop, Label, Lifetime};
@@ -10,36 +10,37 @@ use crate::translate::{Effect, Translator, Value};
 #[derive(Debug)]
 pub(crate) struct Loop {
     label: Option<String>,
-    /// A block is not left by a `break` without a label.
+    /// Whether it is a block, which a `break` without a label does not leave.
     block: bool,
-    /// The variable of C++ that `break value` assigns to.
+    /// The C++ variable to which `break value` assigns.
     target: Option<String>,
-    /// Labels of C++ for jumps out of inner loops, if there are any.
+    /// C++ labels for jumps out of inner loops, if there are any.
     break_label: Option<String>,
     continue_label: Option<String>,
-    /// Whether there is a `break` of it.
+    /// Whether a `break` leaves it.
     pub(crate) left: bool,
     /// The depth of local closures.
     closure: usize,
-    /// Whether the body surely has no effects outside of the thread.
+    /// Whether the body certainly has no effects outside of the thread.
     pub(crate) pure: bool,
     /// Whether the body calls device functions, which may have loops.
     pub(crate) calls: bool,
-    /// What must hold before the loop so that the indices which grow with the counter are in bounds, as C++.
+    /// The C++ conditions under which the indices that grow with the counter are in bounds.
     pub(crate) hoisted: Vec<String>,
-    /// The variable of C++ whose type says whether that holds.
+    /// The C++ variable whose type tells whether these conditions hold.
     pub(crate) known: String,
-    /// The variable of C++ with the largest value of the counter.
+    /// The C++ variable with the largest value of the counter.
     pub(crate) last: String,
-    /// Slices that are read at the counter in each iteration, and what holds the elements of the next iterations.
+    /// Slices that are read at the counter in each iteration, and the variables with the elements of the next
+    /// iterations.
     pub(crate) ahead: Vec<(String, String)>,
     /// Whether the body reads slices at other indices than hoisted ones.
     pub(crate) gathers: bool,
-    /// The depth of branches of what each iteration reaches.
+    /// The branch depth of code that each iteration reaches.
     pub(crate) level: usize,
     /// The name of the counter in the source.
     pub(crate) counter: Option<String>,
-    /// How many variables the text before the loop has mentioned.
+    /// The number of variables that the text before the loop has mentioned.
     pub(crate) mentions: usize,
 }
 
@@ -67,7 +68,8 @@ impl Loop {
     }
 }
 
-/// The C++ before a body in each iteration of a loop without a counted range. Without effects C++ assumes that it ends.
+/// The C++ at the start of each iteration of a loop without a counted range. C++ assumes that a loop without effects
+/// ends.
 const PROGRESS: &str = "asm volatile(\"\"); if (c.stop()) break;";
 
 impl Translator<'_> {
@@ -164,7 +166,7 @@ impl Translator<'_> {
         })
     }
 
-    /// `'a: { … break 'a value; … }`.
+    /// Translates `'a: { … break 'a value; … }`.
     pub(crate) fn labelled_block(&mut self, e: &mut Expr) -> Result<Value> {
         let Expr::Block(block) = e else { return Ok(Value::unit()) };
         let mut entry = self.new_loop(block.label.as_ref());
@@ -196,7 +198,7 @@ impl Translator<'_> {
         Ok(if uses_value { Value::constant(name) } else { Value::unit() })
     }
 
-    /// The loop around another has neither hoisted nor deferred checks.
+    /// Marks outer loops as impure: only an innermost loop has hoisted or deferred checks.
     pub(crate) fn leave_outer_pure(&mut self) {
         self.effect();
         if let Some(outer) = self.loops.last_mut() {
@@ -204,23 +206,23 @@ impl Translator<'_> {
         }
     }
 
-    /// Notes that the body of the innermost loop has a label of C++, so that its text stands once.
+    /// Records that the body of the innermost loop has a C++ label, so its text must not be duplicated.
     pub(crate) fn has_label(&mut self) {
         if let Some(entry) = self.loops.last_mut() {
             entry.counter = None;
         }
     }
 
-    /// Notes that the body of the innermost loop has an effect, so that its checks come before it.
+    /// Records that the body of the innermost loop has an effect, so its checks must come before it.
     pub(crate) fn effect(&mut self) {
         for outer in &mut self.loops {
             outer.pure = false;
         }
     }
 
-    /// Notes a store to a place.
+    /// Records a store to a place.
     ///
-    /// Threads of the loop of a kernel share what it captures, so they cannot write it.
+    /// Threads of a kernel's loop share the captured variables, so they cannot write them.
     pub(crate) fn stores(&mut self, place: &Expr) -> Result<()> {
         let root = self.root(place);
         if let (Some(local), Expr::Index(_)) = (root, place)
@@ -245,7 +247,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// Returns the variable that a place is in, if no reference is between them.
+    /// Returns the variable that contains a place, if no reference is between them.
     fn root(&self, place: &Expr) -> Option<&crate::translate::Local> {
         match place {
             Expr::Paren(inner) => self.root(&inner.expr),
@@ -256,12 +258,12 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns whether a place is surely a variable of this thread.
+    /// Returns whether a place is certainly a variable of this thread.
     fn is_own(&self, place: &Expr) -> bool {
         match place {
             Expr::Paren(inner) => self.is_own(&inner.expr),
             Expr::Path(path) => path.path.get_ident().is_some(),
-            // A reference in a variable is seen by C++, whose types say that the loop has one.
+            // The types in C++ show whether a variable of the loop holds a reference.
             Expr::Field(field) => self.is_own_part(&field.base),
             Expr::Index(index) => self.is_own_part(&index.expr),
             _ => false,
@@ -297,7 +299,7 @@ impl Translator<'_> {
                     }
                 }
                 self.loops[at].left = true;
-                // A `break` may keep checks that come later from being reached.
+                // A `break` may prevent later checks from being reached.
                 if at + 1 == self.loops.len() && !self.loops[at].block {
                     self.emit("break;");
                 } else {
@@ -337,7 +339,7 @@ impl Translator<'_> {
             &mut self.loops[at].break_label
         };
         *known = Some(name.clone());
-        // The text of the loops in between has jumps to a label, so it stands once.
+        // The loops in between contain jumps to a label, so their text must not be duplicated.
         for inner in &mut self.loops[at..] {
             inner.pure = false;
             inner.counter = None;
@@ -406,7 +408,7 @@ fn breaks_with_value(block: &syn::Block, label: Option<&Label>) -> bool {
     breaks.found
 }
 
-/// What a `for` runs over.
+/// The range of a `for` loop.
 pub(crate) struct Counted<'e> {
     pub(crate) start: &'e mut Expr,
     pub(crate) end: &'e mut Expr,

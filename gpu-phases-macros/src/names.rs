@@ -1,4 +1,4 @@
-//! The names that kernels call on Rust's own types, and those of std that they cannot call.
+//! The names of methods and functions that kernels may call on built-in types, and of those in std that they may not.
 
 use quote::ToTokens;
 use syn::ExprPath;
@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 
 use crate::refuse::{Result, refused};
 
-/// Methods whose results Rust leaves open in part. rustc's copy calls those of the library, which define them.
+/// Methods whose results Rust leaves partly unspecified. rustc's copy calls those of the library, which define them.
 pub(crate) const DEFINED: [&str; 25] = [
     "min",
     "max",
@@ -68,7 +68,7 @@ const OF_NUMBERS: [&str; 29] = [
     "to_i64",
 ];
 
-/// Methods of Rust's own types and of `Atomic` that are not called by a path, as `f32::sqrt(x)` is.
+/// Methods of built-in types and of `Atomic` that cannot be called by a path, unlike `f32::sqrt(x)`.
 const METHODS_ONLY: [&str; 19] = [
     "wrapping_abs",
     "len",
@@ -116,7 +116,7 @@ const NO_SORT: &str = "kernels do not sort";
 const SORT: &str = "sort before the launch; for a small array write an insertion sort";
 const CAST: &str = "write `x as u32`, and `a[j as usize]` for an index";
 
-/// Methods of std that kernels do not have, and what to write instead. A device method has none of these names.
+/// Methods of std that kernels do not have, and their replacements. A device method can't have any of these names.
 const REFUSED: [(&str, &str, &str); 32] = [
     ("iter", ITERATORS, "write the loop: `for x in a.iter() { sum += *x; }`"),
     ("iter_mut", ITERATORS, "write the loop: `for x in a.iter_mut() { *x += 1.0; }`"),
@@ -154,7 +154,7 @@ const REFUSED: [(&str, &str, &str); 32] = [
 
 const NO_ALLOCATION: &str = "kernels do not allocate";
 
-/// Methods of slices and arrays that kernels do not have. A device method can have the name.
+/// Methods of slices and arrays that kernels do not have. A device method may have such a name.
 const REFUSED_OF_SLICES: [(&str, &str); 11] = [
     ("get", "write `if j < x.len() { x[j] } else { … }`"),
     ("get_mut", "write `if j < x.len() { x[j] = …; }`"),
@@ -169,7 +169,7 @@ const REFUSED_OF_SLICES: [(&str, &str); 11] = [
     ("binary_search", "write the loop: `while low < high { … }`"),
 ];
 
-/// Functions of std's modules, and what to write instead.
+/// Functions of std's modules, and their replacements.
 const OF_MODULES: [(&str, &str, &str); 6] = [
     ("cmp", "min", "write `a.min(b)`"),
     ("cmp", "max", "write `a.max(b)`"),
@@ -199,12 +199,12 @@ const PRIMITIVES: [&str; 15] = [
     "f16", "bf16",
 ];
 
-/// Returns whether this is a method of Rust's own types, or of the library's traits, which keeps its name.
+/// Returns whether this is a method of built-in types, or of the library's traits, which keeps its name.
 pub(crate) fn is_built_in(name: &str) -> bool {
     OF_NUMBERS.contains(&name) || METHODS_ONLY.contains(&name)
 }
 
-/// Returns whether a device method cannot have this name, as it means one thing for all types in kernels.
+/// Returns whether a device method cannot have this name, because it has one meaning for all types in kernels.
 pub(crate) fn is_reserved(name: &str) -> bool {
     is_built_in(name)
         || OF_OPTIONS.contains(&name)
@@ -226,7 +226,7 @@ pub(crate) fn defined_name(name: &str) -> String {
     format!("phases_{name}")
 }
 
-/// Returns whether a type is one of Rust's own, as the last name of its path.
+/// Returns whether the last segment of a type's path names a built-in type.
 pub(crate) fn is_primitive(ty: &str) -> bool {
     PRIMITIVES.contains(&ty)
 }

@@ -1,4 +1,4 @@
-//! Operators of two operands.
+//! Binary operators.
 
 use proc_macro2::{Delimiter, Group, Span};
 use quote::quote;
@@ -11,13 +11,13 @@ use crate::names::is_pure;
 use crate::refuse::{Result, refused};
 use crate::translate::{Effect, Translator, Value, effect_of};
 
-/// What an operator is in C++.
+/// The C++ form of an operator.
 enum Operator {
-    /// A function that gets the context and the line.
+    /// A function of the context, the line and the operands.
     Compute(&'static str),
-    /// The same, of a place and an operand.
+    /// The same, for a place and an operand.
     Assign(&'static str),
-    /// A function of the operands alone.
+    /// A function of the operands only.
     Compare(&'static str),
     And,
     Or,
@@ -58,7 +58,8 @@ fn operator(op: &BinOp) -> Option<Operator> {
     })
 }
 
-/// Returns whether what a place is depends on a variable: its index, or the reference that it is behind.
+/// Returns whether the location of a place depends on a variable: in its index, or in the reference that it
+/// dereferences.
 fn moves(place: &Expr, s: &Translator<'_>) -> bool {
     match place {
         Expr::Paren(inner) => moves(&inner.expr, s),
@@ -70,7 +71,7 @@ fn moves(place: &Expr, s: &Translator<'_>) -> bool {
     }
 }
 
-/// Returns whether an expression can have another value later: it reads more than literals and variables that are not `mut`.
+/// Returns whether an expression may have another value later: it reads more than literals and immutable variables.
 fn varies(e: &Expr, s: &Translator<'_>) -> bool {
     match e {
         Expr::Lit(_) => false,
@@ -95,7 +96,7 @@ fn changes(e: &Expr) -> bool {
                 Expr::Binary(binary) => matches!(operator(&binary.op), Some(Operator::Assign(_))),
                 Expr::Reference(reference) => reference.mutability.is_some(),
                 Expr::MethodCall(call) => !is_pure(&call.method.to_string()),
-                // A local closure may change what it has captured.
+                // A local closure may change its captured variables.
                 Expr::Call(call) => {
                     matches!(&*call.func, Expr::Path(path) if path.path.get_ident().is_some())
                         && call.args.is_empty()
@@ -122,7 +123,7 @@ impl Translator<'_> {
             Some(Operator::Compute(function)) => {
                 let values = self.operands([left, right])?;
                 let [a, b] = &values[..] else { return Ok(Value::unit()) };
-                // Operators of user types run the user's code.
+                // Operators of user types run user code, which may have effects.
                 let value = Value::new(
                     format!("{function}(c, {line}, {}, {})", a.code, b.code),
                     Effect::Faults,
@@ -135,8 +136,8 @@ impl Translator<'_> {
                 Ok(Value::new(format!("{function}({}, {})", a.code, b.code), effect_of(&values)))
             }
             Some(Operator::Assign(function)) => {
-                // Rust evaluates the operand of numbers first, then the place. For user types it is the other way
-                // round, so an operand that changes the place is refused, and rustc's copy has the order of numbers.
+                // Rust evaluates the operand of numbers first, then the place, and the other way round for user
+                // types. So an operand that changes the place is refused, and rustc's copy has the order of numbers.
                 if moves(left, self) && changes(right) {
                     return refused(
                         right,
@@ -152,7 +153,7 @@ impl Translator<'_> {
                 let op = binary.op;
                 let (left, right) = (quote!(#left), quote!(#right));
                 let name = Ident::new("phases_right", Span::mixed_site());
-                // rustc says that the operation is where its operands are: not in the macro.
+                // The span makes rustc report the location of the operands, not of the macro.
                 let mut value = Group::new(Delimiter::Parenthesis, quote!(#name));
                 value.set_span(op.span());
                 let in_order = quote!(match #right { #name => #left #op #value });
@@ -165,7 +166,7 @@ impl Translator<'_> {
         }
     }
 
-    /// `&&` and `||`: the right operand is evaluated only if the left one does not decide.
+    /// Translates `&&` and `||`, which evaluate the right operand only if the left one does not decide.
     fn lazy(&mut self, left: &mut Expr, right: &mut Expr, and: bool) -> Result<Value> {
         let a = self.operand(left)?;
         let (emitted, b) = self.captured(|s| s.branching(|s| s.expr(right)))?;

@@ -54,7 +54,7 @@ impl Options {
         Ok(())
     }
 
-    /// Returns the path of what expansions name.
+    /// Returns the path of the items that expansions use.
     pub(crate) fn private(&self) -> TokenStream {
         let library = &self.library;
         quote!(#library::__private)

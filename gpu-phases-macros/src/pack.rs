@@ -1,4 +1,4 @@
-//! `embed_pack!`.
+//! The macro `embed_pack!`.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ const FOLDER: &str = "CARGO_MANIFEST_DIR";
 /// Returns an expression for the bytes of the file.
 pub(crate) fn bytes(path: TokenStream) -> Result<TokenStream> {
     let path: LitStr = syn::parse2(path)?;
-    // Without the variable, `env!` below is the error.
+    // Without the variable, `env!` below reports the error.
     if let Some(folder) = std::env::var_os(FOLDER) {
         let file = Path::new(&folder).join(path.value());
         if !file.is_file() {

@@ -1,4 +1,4 @@
-//! Patterns: what they test, and what they bind.
+//! Patterns: their tests and their bindings.
 
 use syn::{Expr, Pat, RangeLimits};
 
@@ -6,26 +6,27 @@ use crate::exprs::{member, variant_hash};
 use crate::refuse::{Result, refused};
 use crate::translate::Translator;
 
-/// What a pattern does with a value.
+/// The tests and bindings of a pattern for a value.
 #[derive(Debug, Default)]
 pub(crate) struct Matching {
-    /// The conditions of C++ that are all true if it matches.
+    /// The C++ conditions under which it matches.
     pub(crate) tests: Vec<String>,
-    /// The names that it binds, whether each is mutable, and what each is bound to in C++.
+    /// Its bindings: the name, whether it is mutable, and its C++ expression.
     pub(crate) bindings: Vec<(String, bool, String)>,
 }
 
 impl Matching {
-    /// Returns the condition of C++, or `None` if the pattern always matches.
+    /// Returns the C++ condition, or `None` if the pattern always matches.
     pub(crate) fn test(&self) -> Option<String> {
         (!self.tests.is_empty()).then(|| self.tests.join(" && "))
     }
 }
 
 impl Translator<'_> {
-    /// Translates a pattern against the lvalue `value` of C++, and makes rustc's copy say which names are bindings.
+    /// Translates a pattern against the C++ lvalue `value`, and marks its bindings in rustc's copy.
     ///
-    /// In Rust a name alone may be a constant or a variant. The copy writes `name @ _`, which rustc refuses for those.
+    /// In Rust a single name may be a constant or a variant. The copy writes `name @ _`, which rustc refuses for
+    /// those.
     pub(crate) fn pattern(
         &mut self,
         pat: &mut Pat,
@@ -121,7 +122,7 @@ impl Translator<'_> {
             Pat::Struct(fields) => {
                 let part = tested_variant(&fields.path, value, matching);
                 for field in &mut fields.fields {
-                    // `Vec3 { x, .. }` is `Vec3 { x: x, .. }`.
+                    // `Vec3 { x, .. }` becomes `Vec3 { x: x, .. }`.
                     field.colon_token.get_or_insert_with(Default::default);
                     let name = member(&field.member);
                     self.pattern(
@@ -180,7 +181,8 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// `a | b`: any of the tests. Names in alternatives would be bound to different places.
+    /// Translates `a | b` as a disjunction of tests. Bindings in alternatives are refused: they would have different
+    /// places.
     fn alternatives(
         &mut self,
         or: &mut syn::PatOr,
@@ -210,7 +212,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// Declares the names that a pattern has bound.
+    /// Declares the bindings of a pattern.
     pub(crate) fn bind(&mut self, matching: &Matching) {
         for (name, mutable, value) in &matching.bindings {
             let cpp = self.declare(name, *mutable);
@@ -218,7 +220,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Translates a pattern that always matches, against a value, and declares its names.
+    /// Translates an irrefutable pattern against a value, and declares its names.
     pub(crate) fn bind_pattern(&mut self, pat: &mut Pat, value: &str) -> Result<()> {
         let mut matching = Matching::default();
         self.pattern(pat, value, &mut matching)?;
@@ -227,7 +229,7 @@ impl Translator<'_> {
     }
 }
 
-/// Adds the test for the variant of a pattern, and returns what has its fields in C++.
+/// Adds the test for the variant of a pattern, and returns the C++ expression with its fields.
 ///
 /// The name may be that of a structure, whose test is always true.
 fn tested_variant(path: &syn::Path, value: &str, matching: &mut Matching) -> String {
@@ -236,7 +238,7 @@ fn tested_variant(path: &syn::Path, value: &str, matching: &mut Matching) -> Str
     format!("variant<{variant}ull>(d({value}))")
 }
 
-/// Returns a pattern's name if it is one alone, and whether it is mutable.
+/// Returns the name of a pattern that is a single name, and whether it is mutable.
 pub(crate) fn single_name(pat: &Pat) -> Option<(String, bool)> {
     match pat {
         Pat::Ident(ident) if ident.by_ref.is_none() && ident.subpat.is_none() => {

@@ -1,4 +1,4 @@
-//! Places: locals, fields, elements, what references point to.
+//! Places: locals, fields, elements and dereferences.
 
 use quote::{ToTokens, quote};
 use syn::{Expr, UnOp};
@@ -10,7 +10,7 @@ use crate::refuse::{Result, refused};
 use crate::translate::{Effect, Translator, Value};
 
 impl Translator<'_> {
-    /// Translates a place: what is returned is an lvalue of C++ if the Rust is a place.
+    /// Translates a place: the result is a C++ lvalue if the Rust is a place.
     pub(crate) fn place(&mut self, e: &mut Expr) -> Result<Value> {
         match e {
             Expr::Paren(inner) => self.place(&mut inner.expr),
@@ -75,7 +75,8 @@ impl Translator<'_> {
         let at = self.operand_after(&mut bases, &mut index.index, true)?;
         let [base] = bases;
         if simple {
-            // rustc's copy checks by the library, which knows the line. Other indices are checked by Rust itself.
+            // The library checks this index in rustc's copy, because it knows the line. Rust checks other indices
+            // itself.
             let (private, written) = (self.private(), index.expr.to_token_stream());
             let base = if original.to_string() == written.to_string() { original } else { written };
             let line = u32::try_from(line).unwrap_or(0);
@@ -85,7 +86,7 @@ impl Translator<'_> {
         let (at, more) = match hoisted {
             None => (at.code, String::new()),
             Some(Hoisted { known, ahead }) => {
-                // What is known of the index holds for the parts of its sum, too.
+                // The hoisted check also covers the parts of the index's sum.
                 let at = if at.code.contains("(c, ") {
                     format!("[&](auto c) {{ return {}; }}(sure(c, {known}))", at.code)
                 } else {
@@ -101,7 +102,7 @@ impl Translator<'_> {
         ))
     }
 
-    /// Refuses an index of what the loop of a kernel writes: a thread has one element.
+    /// Refuses an index into an output of the kernel's loop: a thread has only one element.
     fn own_element(&self, index: &syn::ExprIndex) -> Result<()> {
         let Expr::Path(path) = &*index.expr else { return Ok(()) };
         let Some(name) = path.path.get_ident().map(ToString::to_string) else { return Ok(()) };
@@ -133,18 +134,18 @@ impl Translator<'_> {
         let is_place = is_place(&reference.expr);
         let mut value = self.place(&mut reference.expr)?;
         if !is_place {
-            // A temporary of Rust, which lives as long as the reference.
+            // The variable is a temporary of Rust, which lives as long as the reference.
             let name = self.name("t");
             self.emit(&format!("auto {name} = {};", value.code));
             value = Value::constant(name);
         }
-        // The address of a variable does not change, though its value does.
+        // The address of a variable is constant, although its value is not.
         let effect = if value.effect == Effect::Faults { Effect::Faults } else { Effect::Constant };
         let effect = if is_element(&reference.expr) { effect.max(Effect::Reads) } else { effect };
         Ok(Value::new(format!("{function}({})", value.code), effect))
     }
 
-    /// `&x[a..b]` and `&mut x[a..b]`.
+    /// Translates `&x[a..b]` and `&mut x[a..b]`.
     fn part(&mut self, e: &mut Expr) -> Result<Value> {
         let line = line_of(e);
         let Expr::Reference(reference) = e else { return Ok(Value::unit()) };
@@ -185,7 +186,7 @@ impl Translator<'_> {
         Ok(self.called(code))
     }
 
-    /// Assignments, also those that compute.
+    /// Translates assignments, including compound ones.
     pub(crate) fn assign(&mut self, e: &mut Expr) -> Result<Value> {
         let Expr::Assign(assign) = e else { return Ok(Value::unit()) };
         if let Expr::Infer(_) = *assign.left {
@@ -220,13 +221,13 @@ impl Translator<'_> {
     }
 }
 
-/// Returns whether an expression names a place that exists without it.
+/// Returns whether an expression is a place that exists without a temporary.
 pub(crate) fn is_place(e: &Expr) -> bool {
     match e {
         Expr::Paren(inner) => is_place(&inner.expr),
         Expr::Group(inner) => is_place(&inner.expr),
         Expr::Path(path) => path.path.get_ident().is_some(),
-        // What a temporary holds is kept in a variable of C++.
+        // A temporary is stored in a C++ variable.
         Expr::Field(_) => true,
         Expr::Index(_) => true,
         Expr::Unary(unary) => matches!(unary.op, UnOp::Deref(_)),
@@ -234,7 +235,7 @@ pub(crate) fn is_place(e: &Expr) -> bool {
     }
 }
 
-/// Returns whether the place is inside of memory that an index or a reference chooses.
+/// Returns whether the place is in memory that an index or a reference selects.
 fn is_element(e: &Expr) -> bool {
     match e {
         Expr::Paren(inner) => is_element(&inner.expr),
@@ -244,7 +245,7 @@ fn is_element(e: &Expr) -> bool {
     }
 }
 
-/// Returns whether the place is a field of an element, and of nothing that a reference in it leads to.
+/// Returns whether the place is a field of an element, without a dereference.
 fn of_element(e: &Expr) -> bool {
     match e {
         Expr::Paren(inner) => of_element(&inner.expr),
@@ -254,7 +255,7 @@ fn of_element(e: &Expr) -> bool {
     }
 }
 
-/// Returns whether evaluating an expression twice is as good as once.
+/// Returns whether an expression may be evaluated twice instead of once.
 pub(crate) fn is_repeatable(e: &Expr) -> bool {
     match e {
         Expr::Lit(_) | Expr::Path(_) => true,
@@ -272,7 +273,7 @@ pub(crate) fn is_repeatable(e: &Expr) -> bool {
     }
 }
 
-/// Returns whether an operator assigns, as `+=` does.
+/// Returns whether an operator is a compound assignment such as `+=`.
 pub(crate) fn is_assigning(op: &syn::BinOp) -> bool {
     use syn::BinOp::{
         AddAssign, BitAndAssign, BitOrAssign, BitXorAssign, DivAssign, MulAssign, RemAssign,

@@ -11,7 +11,7 @@ use crate::exprs::replace;
 use crate::refuse::{Result, refused};
 use crate::translate::{Translator, Value};
 
-/// The number of values that CUDA's `printf` takes.
+/// The most values that CUDA's `printf` takes.
 const MOST: usize = 32;
 
 /// The format and the values of a `println!`.
@@ -19,7 +19,7 @@ struct Line {
     format: LitStr,
     values: Vec<Expr>,
     names: Vec<String>,
-    /// The number of values without a name.
+    /// The number of positional values.
     unnamed: usize,
 }
 
@@ -64,7 +64,7 @@ impl Line {
         Ok(line)
     }
 
-    /// Splits the format. Names that are variables become values.
+    /// Splits the format. Inline variable names become values.
     fn pieces(&mut self) -> Result<Vec<Piece>> {
         let text = self.format.value();
         let (mut pieces, mut next) = (Vec::new(), 0);
@@ -152,12 +152,12 @@ impl Translator<'_> {
         let mut line = Line::parse(args, e)?;
         let pieces = line.pieces()?;
         let values = self.operands(&mut line.values)?;
-        // A deferred check that fails in a value comes before the line.
+        // The values are evaluated first, so that a failed check in one of them comes before the output.
         let values: Vec<Value> = values.into_iter().map(|value| self.keep(value)).collect();
         let private = self.private();
         let (mut printed, mut probes) = (Vec::new(), Vec::new());
         for value in &line.values {
-            // rustc then says that an error is where the value is.
+            // The span makes rustc report errors at the value.
             let span = value.span();
             let mut probe = self.probe_name(self.probes);
             probe.set_span(probe.span().located_at(span));
@@ -208,7 +208,7 @@ impl Translator<'_> {
     }
 }
 
-/// Returns text as a part of a literal of C that is a format.
+/// Escapes text for a C format literal.
 fn c_string(text: &str) -> String {
     let plain =
         |byte: u8| byte.is_ascii_alphanumeric() || b" .,:;=+-*/<>()[]{}_!#&|".contains(&byte);

@@ -1,4 +1,4 @@
-//! Refusals: what a kernel cannot do, and what to write in its place.
+//! Errors for what a kernel cannot do, with a replacement.
 
 use syn::Error;
 use syn::spanned::Spanned;
@@ -8,7 +8,7 @@ use syn::{Attribute, Item};
 /// The result of a translation.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// Returns the error that a kernel cannot have this, and the way out.
+/// Returns the error that a kernel cannot have `what`, with a replacement in `help`.
 pub(crate) fn refuse(at: &impl Spanned, what: &str, help: &str) -> Error {
     Error::new(at.span(), format!("{what}\nhelp: {help}"))
 }
@@ -18,7 +18,7 @@ pub(crate) fn refused<T>(at: &impl Spanned, what: &str, help: &str) -> Result<T>
     Err(refuse(at, what, help))
 }
 
-/// Refuses `cfg` inside of an item, or after the attribute: the macro cannot know whether rustc keeps the part.
+/// Refuses `cfg` inside an item, or after the attribute: the macro cannot know whether rustc keeps the part.
 pub(crate) fn no_cfg(item: &Item) -> Result<()> {
     struct Parts(Option<Error>);
     impl<'a> Visit<'a> for Parts {

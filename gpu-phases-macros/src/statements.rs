@@ -14,7 +14,8 @@ impl Translator<'_> {
         let count = statements.len();
         for (at, statement) in statements.iter_mut().enumerate() {
             if value.never {
-                // Rust warns of what follows. C++ need not have it, but rustc's copy is translated all the same.
+                // Rust warns about unreachable statements. They are omitted from the C++, but translated for rustc's
+                // copy.
                 let (_, after) = self.captured(|s| s.statement(statement, at + 1 == count))?;
                 drop(after);
                 continue;
@@ -54,7 +55,7 @@ impl Translator<'_> {
         }
     }
 
-    /// An expression whose value is not used.
+    /// Translates an expression whose value is not used.
     pub(crate) fn discarded(&mut self, e: &mut Expr) -> Result<Value> {
         match e {
             Expr::If(_) | Expr::Match(_) => self.branch(e, false),
@@ -71,7 +72,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Emits a value that is not used, if it may fail.
+    /// Emits an unused value, if it may fail.
     fn forced(&mut self, value: &Value) {
         if value.effect == Effect::Faults {
             self.emit(&format!("(void)({});", value.code));
@@ -100,7 +101,7 @@ impl Translator<'_> {
             return Ok(value);
         }
         if let Some((_, otherwise)) = &mut init.diverge {
-            // The names of the pattern are not in scope in the `else`.
+            // The bindings of the pattern are not in scope in the `else`.
             let kept = self.keep(value);
             let mut matching = Matching::default();
             self.pattern(&mut local.pat, &kept.code, &mut matching)?;
@@ -121,12 +122,12 @@ impl Translator<'_> {
         Ok(Value::unit())
     }
 
-    /// Declares the names of a pattern with a value.
+    /// Declares the bindings of a pattern with a value.
     fn declare_value(&mut self, pat: &mut Pat, ty: &str, value: Value) -> Result<()> {
         match pat {
             Pat::Type(typed) => self.declare_value(&mut typed.pat, ty, value),
             Pat::Paren(inner) => self.declare_value(&mut inner.pat, ty, value),
-            // `let _ = place;` does not read it.
+            // The pattern of `let _ = place;` does not read the place.
             Pat::Wild(_) => {
                 self.forced(&value);
                 Ok(())
@@ -147,7 +148,7 @@ impl Translator<'_> {
         }
     }
 
-    /// `let x: T;`, which is assigned later.
+    /// Translates `let x: T;`, which is assigned later.
     fn uninitialised(&mut self, local: &mut Local, ty: &str) -> Result<Value> {
         let name = match &local.pat {
             Pat::Type(typed) => crate::patterns::single_name(&typed.pat),
@@ -198,7 +199,7 @@ impl Translator<'_> {
     }
 }
 
-/// Returns whether an `if` or `match` surely has no value, so that C++ needs no variable for it.
+/// Returns whether an `if` or `match` certainly has no value, so that C++ needs no variable for it.
 fn has_no_value(e: &Expr) -> bool {
     match e {
         Expr::If(branch) => match &branch.else_branch {
@@ -224,7 +225,7 @@ fn block_has_no_value(statements: &[Stmt]) -> bool {
     }
 }
 
-/// Returns whether control does not go on after an expression.
+/// Returns whether an expression diverges.
 fn leaves(e: &Expr) -> bool {
     matches!(e, Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) | Expr::Loop(_))
         || matches!(e, Expr::Macro(mac) if mac.mac.path.is_ident("unreachable"))

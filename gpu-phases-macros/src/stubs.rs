@@ -1,4 +1,4 @@
-//! Items with an error: they are defined without their bodies, so that rustc reports the error alone and not each use, too.
+//! Stubs for items with an error: they have no bodies, so that rustc reports only the error and not each use.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -8,7 +8,7 @@ use crate::function::bare;
 use crate::names::{DEFINED, defined_name};
 use crate::options::Options;
 
-/// Returns the item without its bodies, and what kernels name of it.
+/// Returns the item without its bodies, with the names that kernels use.
 pub(crate) fn stubs(item: &Item, options: &Options) -> TokenStream {
     match item {
         Item::Fn(item) if item.sig.receiver().is_some() => TokenStream::new(),
@@ -42,7 +42,7 @@ fn function(item: &ItemFn, options: &Options) -> TokenStream {
     let mut call = sig.clone();
     call.ident = format_ident!("phases_call");
     call.constness = None;
-    // A number stands for the source, which nothing reads.
+    // A number replaces the type of the source, which nothing reads.
     call.inputs.insert(0, syn::parse_quote!(_: #private::Probe<u32>));
     quote! {
         #(#attrs)*
@@ -66,7 +66,7 @@ fn function(item: &ItemFn, options: &Options) -> TokenStream {
     }
 }
 
-/// Returns a kernel whose signature is right without its body: the function and its launches.
+/// Returns a kernel with the right signature and no body: the function and its launches.
 pub(crate) fn kernel(item: &ItemFn, options: &Options) -> TokenStream {
     let library = &options.library;
     let (vis, name) = (&item.vis, &item.sig.ident);
@@ -139,7 +139,7 @@ fn implementation(mut item: ItemImpl, options: &Options) -> TokenStream {
         }
         called.push(sig);
     }
-    // `Self::Output` is a type in the `impl` of a trait alone.
+    // `Self::Output` exists only in the `impl` of a trait.
     if item.items.iter().any(|part| matches!(part, ImplItem::Type(_))) {
         return quote!(#item);
     }

@@ -1,8 +1,8 @@
 //! The state of a translation, and the order of evaluation.
 //!
-//! A function's body is translated in one walk: each expression is rewritten in place to rustc's copy, and its C++ is
-//! returned. Whatever has an effect becomes a statement of C++ in the order of Rust; what is returned is free of effects. So
-//! no expression of C++ depends on its unspecified order of evaluation.
+//! A function's body is translated in one walk: each expression is rewritten in place for rustc's copy, and its C++
+//! is returned. Effects become C++ statements in the order of Rust, and the returned expression has none. So no
+//! expression depends on the unspecified order of evaluation of C++.
 
 use std::collections::HashMap;
 
@@ -15,10 +15,10 @@ use crate::loops::Loop;
 use crate::options::Options;
 use crate::refuse::{Result, refused};
 
-/// What evaluating the C++ of a [`Value`] does.
+/// The effect of evaluating the C++ of a [`Value`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Effect {
-    /// Nothing: it is the same wherever it is evaluated.
+    /// No effect, and the same result wherever it is evaluated.
     Constant,
     /// It reads a variable or memory.
     Reads,
@@ -31,7 +31,7 @@ pub(crate) enum Effect {
 pub(crate) struct Value {
     pub(crate) code: String,
     pub(crate) effect: Effect,
-    /// Control does not come here: `return`, `break`, `continue`, `unreachable!`.
+    /// Whether the expression diverges: `return`, `break`, `continue`, `unreachable!`.
     pub(crate) never: bool,
 }
 
@@ -53,14 +53,14 @@ impl Value {
     }
 }
 
-/// A name of the body.
+/// A local variable of the body.
 #[derive(Debug, Clone)]
 pub(crate) struct Local {
     /// Its variable in C++.
     pub(crate) cpp: String,
     /// Whether it can change.
     pub(crate) mutable: bool,
-    /// The depth of loops that it is declared at.
+    /// The loop depth of its declaration.
     pub(crate) depth: usize,
     /// Whether it is declared before the loop of a kernel.
     pub(crate) shared: bool,
@@ -77,7 +77,7 @@ pub(crate) struct Local {
 /// The translation of one function.
 pub(crate) struct Translator<'o> {
     pub(crate) options: &'o Options,
-    /// Expressions of Rust, each with the text `t` in scope, that the generated code puts into the C++.
+    /// Rust expressions, each with the text `t` in scope, whose values the generated code inserts into the C++.
     pub(crate) holes: Vec<TokenStream>,
     /// The number of probes of types.
     pub(crate) probes: usize,
@@ -85,25 +85,25 @@ pub(crate) struct Translator<'o> {
     pub(crate) out: String,
     pub(crate) scopes: Vec<HashMap<String, Local>>,
     pub(crate) loops: Vec<Loop>,
-    /// Constants that the body defines, for holes.
+    /// Constants that the body defines, for use in holes.
     pub(crate) items: Vec<TokenStream>,
-    /// Names of parameters through which memory of others can be written.
+    /// Names of parameters through which shared memory can be written.
     pub(crate) writable: Vec<String>,
-    /// The C++ names of the outputs of the loop of a kernel, and whether their elements are numbers.
+    /// The C++ names of the outputs of a kernel's loop, and whether their elements are numbers.
     pub(crate) outputs: Vec<(String, bool)>,
     /// The C++ names of the items of the loop that are numbers.
     pub(crate) number_items: Vec<String>,
     /// The C++ names of parameters that are slices or arrays, and of those that are `Atomic`s.
     pub(crate) slices: Vec<String>,
     pub(crate) atomics: Vec<String>,
-    /// The device functions that are called.
+    /// The called device functions.
     pub(crate) calls: Vec<syn::Path>,
-    /// The paths of functions of the library that rustc's copy names otherwise.
+    /// The paths of library functions that have another name in rustc's copy.
     pub(crate) named: Vec<syn::Path>,
     numbers: usize,
     /// Whether the value of the function is wrapped by `Some` in rustc's copy.
     pub(crate) wraps: bool,
-    /// Whether `return` leaves the kernel, which is a function without a result in C++.
+    /// Whether `return` ends the kernel, which is a C++ function without a result.
     pub(crate) in_kernel: bool,
     /// The depth of local closures.
     pub(crate) in_closure: usize,
@@ -111,7 +111,7 @@ pub(crate) struct Translator<'o> {
     pub(crate) branches: usize,
     /// Whether a loop reads elements ahead, which takes registers.
     pub(crate) reads_ahead: bool,
-    /// The variables of C++ that the text has, in its order.
+    /// The C++ variables that the text mentions, in order.
     pub(crate) mentioned: Vec<String>,
     /// The state of block-level code, if this is some.
     pub(crate) level: Option<Level>,
@@ -145,18 +145,18 @@ impl<'o> Translator<'o> {
         }
     }
 
-    /// Returns the path of what expansions name.
+    /// Returns the path of the items that expansions use.
     pub(crate) fn private(&self) -> TokenStream {
         self.options.private()
     }
 
-    /// Returns a mark that the value of `code`, a `String`, replaces when the C++ is written.
+    /// Returns a placeholder that the value of `code`, a `String`, replaces when the C++ is written.
     pub(crate) fn hole(&mut self, code: TokenStream) -> String {
         self.holes.push(code);
         format!("\u{1}{}\u{2}", self.holes.len() - 1)
     }
 
-    /// Makes rustc infer the type of `e` by a probe, and returns the type in C++.
+    /// Makes rustc infer the type of `e` with a probe, and returns the type in C++.
     pub(crate) fn probe(&mut self, e: &mut Expr) -> String {
         let (probe, private) = (self.probe_name(self.probes), self.private());
         crate::exprs::replace(e, |inner| quote!(#private::typed(&#probe, #inner)));
@@ -169,7 +169,7 @@ impl<'o> Translator<'o> {
         format_ident!("phases_type_{}", number, span = Span::mixed_site())
     }
 
-    /// Returns a new name of C++.
+    /// Returns a new C++ name.
     pub(crate) fn name(&mut self, stem: &str) -> String {
         self.numbers += 1;
         format!("{stem}_{}", self.numbers)
@@ -198,7 +198,7 @@ impl<'o> Translator<'o> {
         self.scopes.iter().rev().find_map(|scope| scope.get(name))
     }
 
-    /// Runs `f` in a scope of its own.
+    /// Runs `f` in a new scope.
     pub(crate) fn scoped<R>(&mut self, f: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         self.scopes.push(HashMap::new());
         let result = f(self);
@@ -206,7 +206,7 @@ impl<'o> Translator<'o> {
         result
     }
 
-    /// Runs `f` for what a condition may leave out.
+    /// Runs `f` for code that runs conditionally.
     pub(crate) fn branching<R>(&mut self, f: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         self.branches += 1;
         self.level.iter_mut().for_each(|level| level.plan.open());
@@ -233,7 +233,7 @@ impl<'o> Translator<'o> {
         self.out.push('\n');
     }
 
-    /// Emits the marker of a line of the user's file, so that compilers and debuggers name it.
+    /// Emits the line marker of the user's file for compilers and debuggers.
     pub(crate) fn line_marker(&mut self, span: Span) {
         let line = span.start().line;
         if line > 0 && !self.out.ends_with(&format!("#line {line}\n")) {
@@ -241,7 +241,7 @@ impl<'o> Translator<'o> {
         }
     }
 
-    /// Keeps a value in a variable.
+    /// Stores a value in a variable.
     pub(crate) fn keep(&mut self, value: Value) -> Value {
         if value.effect == Effect::Constant {
             return value;
@@ -251,7 +251,7 @@ impl<'o> Translator<'o> {
         Value::constant(name)
     }
 
-    /// Translates operands in their order. Earlier ones are kept in variables if later ones have effects.
+    /// Translates operands in their order. Earlier ones are stored in variables if later ones have effects.
     pub(crate) fn operands<'e>(
         &mut self,
         list: impl IntoIterator<Item = &'e mut Expr>,
@@ -264,7 +264,7 @@ impl<'o> Translator<'o> {
         Ok(done)
     }
 
-    /// Translates an operand that follows others; `place`: the first of them is a place, which is kept as such.
+    /// Translates an operand that follows others. `place`: the first of them is a place, which stays one.
     pub(crate) fn operand_after(
         &mut self,
         done: &mut [Value],

@@ -1,4 +1,4 @@
-//! Types as they are written in the source.
+//! Types in the source.
 
 use quote::quote;
 use syn::{Type, TypeParamBound};

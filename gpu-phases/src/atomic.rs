@@ -47,7 +47,8 @@ macro_rules! integers {
                 self.at(index).store(value, Ordering::Relaxed);
             }
 
-            /// Stores `new` if the element is `current`. Returns the value before, which is `current` if `new` is stored.
+            /// Stores `new` if the element equals `current`. Returns the old value, which equals `current` if `new`
+            /// was stored.
             #[inline(always)]
             #[track_caller]
             pub fn compare_exchange(&self, index: usize, current: $element, new: $element) -> $element {
@@ -95,14 +96,14 @@ macro_rules! floats {
                 self.at(index).store(value.to_bits(), Ordering::Relaxed);
             }
 
-            /// Stores a value, and returns the one before.
+            /// Stores a value, and returns the old one.
             #[inline(always)]
             #[track_caller]
             pub fn swap(&self, index: usize, value: $element) -> $element {
                 $element::from_bits(self.at(index).swap(value.to_bits(), Ordering::Relaxed))
             }
 
-            /// Adds, and returns the value before.
+            /// Adds, and returns the old value.
             ///
             /// Not deterministic: sums of floats depend on the order of the additions, which differs from run to run.
             #[inline(always)]

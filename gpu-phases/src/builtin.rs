@@ -1,4 +1,4 @@
-//! The C++ of Rust's own types.
+//! The C++ of built-in types.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ macro_rules! integers {
             fn write(_: &mut Text) {}
 
             fn write_value(&self, text: &mut String) {
-                // The smallest number of a signed type has no literal: it is one less than the one above.
+                // The smallest signed number has no literal: it is one less than the next one.
                 let suffix = if $name::MIN == 0 { "ull" } else { "ll" };
                 if *self == $name::MIN && $name::MIN != 0 {
                     let _ = write!(text, "{}({}{suffix} - 1)", stringify!($name), self + 1);
@@ -87,7 +87,8 @@ unsafe impl Device for bool {
     }
 }
 
-// SAFETY: an array of C++ is as Rust's. An empty one has one byte in C++, and is refused in memory by `is_stored`.
+// SAFETY: arrays have the same layout in C++ and Rust. An empty one has one byte in C++, and is refused in memory by
+// `is_stored`.
 #[diagnostic::do_not_recommend]
 unsafe impl<T: Device, const N: usize> Device for [T; N] {
     const STORED: bool = N > 0 && T::STORED;

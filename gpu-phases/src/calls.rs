@@ -1,11 +1,11 @@
-//! Which device functions call which: a thread has no stack for recursion.
+//! The call graph of device functions: a thread has no stack for recursion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The calls of device functions, by their keys.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    /// The functions that are being written, the innermost last.
+    /// The keys of the functions that are being written, the innermost last.
     pub(crate) stack: Vec<String>,
     pub(crate) functions: BTreeMap<String, Function>,
 }
@@ -13,13 +13,13 @@ pub(crate) struct Calls {
 /// A device function.
 #[derive(Debug, Default)]
 pub(crate) struct Function {
-    /// What errors name it.
+    /// The name in error messages.
     pub(crate) label: String,
     callees: BTreeSet<String>,
 }
 
 impl Calls {
-    /// Notes a call by the function that is being written. Kernels, which nothing calls, are none.
+    /// Records a call by the function that is being written. Kernels are not recorded, because nothing calls them.
     pub(crate) fn note(&mut self, key: &str) {
         if let Some(caller) = self.stack.last() {
             self.functions.entry(caller.clone()).or_default().callees.insert(key.to_owned());

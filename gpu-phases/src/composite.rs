@@ -1,4 +1,4 @@
-//! The C++ of types that are made of others: `()`, tuples, `Option`, and what derives `Device`.
+//! The C++ of composite types: `()`, tuples, `Option`, and types that derive `Device`.
 
 use std::fmt::Write as _;
 
@@ -107,7 +107,7 @@ tuples!(A 0, B 1, C 2, D 3, E 4, F 5);
 
 macro_rules! links {
     ($($name:ident)*) => {
-        /// The sources of methods and operators that a type does not have.
+        /// The sources of methods and operators, empty for types that have none.
         #[allow(missing_docs, reason = "one for each operator and operand")]
         pub trait Links {
             $(const $name: fn(&mut Text) = |_| {};)*
@@ -205,7 +205,7 @@ pub fn variants(name: &str, variants: &[Variant<'_>]) -> String {
             );
         }
     }
-    // What has `#error` is no bug of the library (`cuda_safe::kernel`).
+    // An `#error` in the text is not a bug of the library (`cuda_safe::kernel`).
     let _ = writeln!(
         text,
         "template <u64_raw V> static constexpr unsigned number(variant_<V>) {{ static_assert(V == 0, \
@@ -224,7 +224,7 @@ pub fn variant_value(name: &str, number: usize, count: usize, fields: &[String])
     format!("{name}{{{number}u, {}}}", parts.join(", "))
 }
 
-/// Returns the text of a value.
+/// Returns a value as C++ text.
 pub fn value_text<T: Device>(value: &T) -> String {
     let mut text = String::new();
     value.write_value(&mut text);
@@ -258,19 +258,20 @@ pub fn by_reference(operator: &str, a: &str, b: Option<&str>) -> String {
     .concat()
 }
 
-/// Returns the name of a type in C++, which no other type has.
+/// Returns the C++ name of a type, which is unique.
 #[must_use]
 pub fn type_name(ident: &str, rust_name: &str) -> String {
-    // FNV-1a.
+    // The hash is FNV-1a.
     let hash = rust_name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     format!("T_{}_{hash:016x}", ident.strip_prefix("r#").unwrap_or(ident))
 }
 
-/// Returns the definition of a structure: name, type and size of each field.
+/// Returns the definition of a structure from the name, type and size of each field.
 ///
-/// The structure of Rust has no padding, so its offsets are sums of the sizes, as those of C++ are if its size is equal.
+/// The structure of Rust has no padding, so its offsets are sums of sizes; those of C++ are the same if the total
+/// size is equal.
 #[must_use]
 pub fn structure(name: &str, fields: &[(&str, String, usize)], size: usize) -> String {
     let mut text = format!("struct {name} {{");
@@ -284,7 +285,7 @@ pub fn structure(name: &str, fields: &[(&str, String, usize)], size: usize) -> S
     text
 }
 
-/// Returns the definition of an enum whose numbers are of the type `tag`.
+/// Returns the definition of an enum with numbers of the type `tag`.
 #[must_use]
 pub fn enumeration(name: &str, tag: &str) -> String {
     format!(

@@ -1,8 +1,8 @@
-//! Products and sums of `#[kernel(contract)]`: one operation if all operands are floats of one type.
+//! Products and sums of `#[kernel(contract)]`: one operation if all operands are floats of the same type.
 
 use std::any::Any;
 
-/// Returns `a * b + c` rounded once, if all are floats of one type.
+/// Returns `a * b + c` rounded once, if all are floats of the same type.
 #[inline(always)]
 fn fused<A: Copy + 'static, B: Copy + 'static, C: Copy + 'static, R: 'static>(
     (a, b, c): (A, B, C),
@@ -50,7 +50,7 @@ forms! {
     "Returns `c - a * b`." minus_product(c, a, b) (a, b, c), (true, false);
 }
 
-/// `s += a * b`.
+/// Computes `s += a * b`.
 #[inline(always)]
 pub fn add_product_assign<S: Copy + 'static, A: Copy + 'static, B: Copy + 'static>(
     s: &mut S,
@@ -64,7 +64,7 @@ pub fn add_product_assign<S: Copy + 'static, A: Copy + 'static, B: Copy + 'stati
     }
 }
 
-/// `s -= a * b`.
+/// Computes `s -= a * b`.
 #[inline(always)]
 pub fn sub_product_assign<S: Copy + 'static, A: Copy + 'static, B: Copy + 'static>(
     s: &mut S,

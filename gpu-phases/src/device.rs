@@ -2,8 +2,8 @@
 
 use crate::text::Text;
 
-/// A type that kernels compute with: numbers, `bool`, arrays and tuples of them, `Option`s, and structures and enums that
-/// derive it.
+/// A type that kernels compute with: numbers, `bool`, arrays and tuples of them, `Option`s, and structures and enums
+/// that derive it.
 ///
 /// # Safety
 /// Only the macros of this crate implement it. The C++ that [`Device::write`] writes is a type of the same
@@ -26,12 +26,12 @@ pub unsafe trait Device: Copy + Send + Sync + 'static {
     /// Returns the name of its C++ type.
     fn cpp_name() -> String;
 
-    /// Writes the definition of its C++ type, and of what it needs, once for each [`Text`].
+    /// Writes the definition of its C++ type, and all that it needs, once per [`Text`].
     fn write(text: &mut Text);
 
     /// Writes this value as an expression of C++.
     fn write_value(&self, text: &mut String);
 
-    /// Returns whether the bytes of a possibly invalid value, of which there are `size_of::<Self>()`, are one.
+    /// Returns whether these `size_of::<Self>()` bytes are a valid value.
     fn is_valid(bytes: &[u8]) -> bool;
 }

@@ -1,4 +1,5 @@
-//! `f16` and `bf16` of the crate `half`. Operations compute in `f32` and round once, so their bits are equal on all targets.
+//! `f16` and `bf16` of the crate `half`. Operations compute in `f32` and round once, so they give the same bits on
+//! all targets.
 
 use std::fmt::{self, Write as _};
 
@@ -10,7 +11,7 @@ use crate::methods::BuiltIn;
 use crate::print::Print;
 use crate::text::Text;
 
-/// Converts to `f32`. What is cut off becomes an odd last bit, so a second rounding is as if it were the only one.
+/// Converts to `f32` with rounding to odd, so that a second rounding gives the same result as a single one.
 fn odd(value: f64) -> f32 {
     let near = value as f32;
     let toward_zero =
@@ -125,7 +126,7 @@ halves!(f16 0x7e00 bf16 0x7fc0);
 mod tests {
     use super::*;
 
-    /// The nearest of all values, and the even one of two.
+    /// Returns the nearest of all values, and the even one of two.
     fn nearest(value: f64, all: &[(f64, u16)]) -> u16 {
         let at = all.partition_point(|(known, _)| *known < value);
         let (low, high) = (all[at.saturating_sub(1)], all[at.min(all.len() - 1)]);
@@ -135,7 +136,7 @@ mod tests {
 
     #[test]
     fn conversions_round_once() {
-        // The values from 1 to 4, and what is above and below the middle of two by less than an f32 shows.
+        // The inputs are the values from 1 to 4, and numbers that differ from midpoints by less than an f32 resolves.
         let f16s: Vec<(f64, u16)> = (0x3c00..=0x4400)
             .map(|bits| (f64::from(f16::from_bits(bits).to_f32()), bits))
             .collect();

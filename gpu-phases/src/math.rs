@@ -1,13 +1,13 @@
-//! The functions of numbers that have one defined result on every target.
+//! Functions of numbers with the same defined result on every target.
 //!
-//! In kernels `x.min(y)` and the like call these: the macro writes `x.phases_min(y)` in the copy that rustc compiles, and the
-//! C++ of a device defines the same results. They are needed where Rust leaves a result open, or where a panic of std would
-//! not have the line of the kernel.
+//! In kernels `x.min(y)` and similar calls use these: the macro writes `x.phases_min(y)` in the copy that rustc
+//! compiles, and the C++ for devices defines the same results. They are needed where Rust leaves a result
+//! unspecified, or where a panic of std would not have the line of the kernel.
 //!
 //! # Floats
-//! The sign and the payload of a NaN differ by processor. No function of a kernel shows them:
-//! [`to_bits`](DefinedFloat::phases_to_bits) of a NaN is that of `NAN` in Rust, `is_sign_negative` is false, and `copysign`
-//! takes its sign as positive. Only a NaN that a kernel stores as a float may differ, in those bits.
+//! The sign and the payload of a NaN differ by processor. No function of a kernel exposes them:
+//! [`to_bits`](DefinedFloat::phases_to_bits) of a NaN is that of `NAN` in Rust, `is_sign_negative` is false, and
+//! `copysign` takes its sign as positive. Only the bits of a NaN that a kernel stores as a float may differ.
 //!
 //! | function | result |
 //! |---|---|
@@ -19,17 +19,17 @@
 //! | `powi` | products by squaring, from the lowest bit of the exponent on; the reciprocal at the end if it is negative |
 //! | `rem_euclid`, `div_euclid` | as std computes them, from the exact `%` |
 //!
-//! `sin`, `cos`, `exp`, `ln`, `powf` and the rest of such functions are missing on purpose: they differ between C libraries
+//! `sin`, `cos`, `exp`, `ln`, `powf` and similar functions are missing on purpose: they differ between C libraries
 //! and CUDA.
 //!
 //! `f16` and `bf16` have the same functions, whose results are those of `f32`, rounded once more. So `+`, `-`, `*`, `/`, `%`
 //! and `sqrt` are correctly rounded. `from_f64` rounds once.
 //!
 //! # Integers
-//! `abs`, `pow` and `signum` are as std's, with overflows as the crate of the kernel checks them. `rem_euclid`, `div_euclid`
-//! and `div_ceil` by zero are faults, as is the smallest number by -1. `min`, `max` and `clamp` order as usual, and
-//! `clamp` is a fault unless `min <= max`. Functions that cannot fail (`leading_zeros`, `count_ones`, `rotate_left`,
-//! `wrapping_*`, `saturating_*`, `checked_*`) are std's.
+//! `abs`, `pow` and `signum` behave as in std, with overflow checks as in the kernel's crate. `rem_euclid`,
+//! `div_euclid` and `div_ceil` by zero are faults, as is division of the smallest number by -1. `min`, `max` and
+//! `clamp` use the usual order, and `clamp` is a fault unless `min <= max`. Functions that cannot fail
+//! (`leading_zeros`, `count_ones`, `rotate_left`, `wrapping_*`, `saturating_*`, `checked_*`) are std's.
 
 use std::ops::{
     Add, AddAssign, BitAnd, BitOr, BitXor, Div, DivAssign, Mul, MulAssign, Neg, Not, Rem, Shl, Shr,
@@ -47,8 +47,8 @@ fn fail(kind: FaultKind, caller: &'static Location<'static>) -> ! {
     raise::fault(kind, caller.line(), 0, 0, caller)
 }
 
-/// Evaluates an operation of std that has overflowed: it panics where the crate of the kernel checks overflows, else it wraps.
-/// Overflow checks are those of the crate that a function is compiled into, so this is generic.
+/// Evaluates an operation of std that overflows: it panics if the kernel's crate checks overflows, else it wraps. The
+/// function is generic, because overflow checks are those of the crate that instantiates it.
 #[cold]
 #[track_caller]
 fn overflowed<T>(operation: impl FnOnce() -> T) -> T {
@@ -222,7 +222,7 @@ macro_rules! signed {
                 self.signum()
             }
 
-            // `f64` of std has deprecated methods of these names, and the C++ has them of integers only.
+            // `f64` of std has deprecated methods of these names, and the C++ has them only for integers.
             #[inline(always)]
             fn phases_is_positive(self) -> bool {
                 self > 0
@@ -381,7 +381,7 @@ macro_rules! floats {
 }
 floats!(f32 u32 f64 u64);
 
-/// A number of the kernel's language: what [`Real`] and [`Int`] have in common.
+/// A number in a kernel: the common methods of [`Real`] and [`Int`].
 pub trait Number:
     Device
     + crate::methods::BuiltIn
@@ -416,7 +416,7 @@ pub trait Real: Number + Neg<Output = Self> + DefinedFloat {
     #[must_use]
     fn to_f64(self) -> f64;
 
-    /// Returns whether this is not a number.
+    /// Returns whether this is a NaN.
     #[must_use]
     fn is_nan(self) -> bool;
 

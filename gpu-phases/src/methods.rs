@@ -1,9 +1,9 @@
-//! Methods of Rust's own types, whose names mean one thing in kernels.
+//! Methods of built-in types, whose names have one meaning in kernels.
 
 use crate::blocks::{Lane, Part, Shared};
 use crate::raw::Atomic;
 
-/// A type of Rust or of this library with methods that kernels call by their own names.
+/// A built-in type, of Rust or of this library, with methods that kernels call by their own names.
 #[diagnostic::on_unimplemented(
     message = "in kernels, this method is one of Rust's own types, not of `{Self}`",
     label = "this has the type `{Self}`",
@@ -32,7 +32,7 @@ impl<T: BuiltIn + ?Sized> BuiltIn for &mut T {}
     note = "for elements of an array or a slice write a loop; give a method of your own another name"
 )]
 pub trait AnOption {
-    /// The value in it.
+    /// The type of the value.
     type Value;
 
     /// Returns a copy.
@@ -63,7 +63,7 @@ pub fn option<O: AnOption>(receiver: O) -> Option<O::Value> {
     receiver.option()
 }
 
-/// Returns the receiver of a method of Rust's own types.
+/// Returns the receiver of a method of built-in types.
 #[inline(always)]
 pub fn built_in<T: BuiltIn + ?Sized>(receiver: &T) -> &T {
     receiver

@@ -12,10 +12,10 @@ use crate::probe::Probe;
     note = "kernels print numbers and `bool`s: print each part"
 )]
 pub trait Print {
-    /// The type without references.
+    /// The type with references removed.
     type Value: Device;
 
-    /// Displays the value as `printf` does with the [`conversion`] of its type.
+    /// Displays the value like `printf` with the [`conversion`] of its type.
     #[allow(clippy::missing_errors_doc, reason = "as of all formatting")]
     fn display(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 }
@@ -34,7 +34,7 @@ macro_rules! references {
 }
 references!(&T, &mut T);
 
-/// A value that displays as `printf` prints it.
+/// A value that displays like `printf`.
 #[derive(Debug)]
 struct Printed<'v, T>(&'v T);
 
@@ -85,7 +85,7 @@ pub fn conversion(ty: &str, decimals: Option<u8>) -> String {
     }
 }
 
-/// Displays as `%.{decimals}f` if the format has decimals, else as `%.{digits}g`.
+/// Displays like `%.{decimals}f` if the format has decimals, else like `%.{digits}g`.
 fn float(value: f64, digits: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if value.is_nan() {
         return f.write_str("nan");
@@ -141,7 +141,7 @@ mod tests {
         }
         assert_eq!(Printed(&0.1f32).to_string(), "0.100000001");
         assert_eq!(Printed(&16_777_216f32).to_string(), "16777216");
-        // Ties go to the even digit.
+        // A tie is rounded to the even digit.
         assert_eq!(format!("{:.2} {:.2}", Printed(&0.125f32), Printed(&0.375f32)), "0.12 0.38");
         assert_eq!(format!("{:.0} {:.1}", Printed(&2.5f64), Printed(&-0.0f64)), "2 -0.0");
         assert_eq!(format!("{:.1} {:.1}", Printed(&7u8), Printed(&true)), "7 true");

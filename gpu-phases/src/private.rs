@@ -1,4 +1,4 @@
-//! What expansions of the macros name. Not for other use: it changes without notice.
+//! Items that the macros' expansions use. Not public API: it changes without notice.
 
 use std::ops::Range;
 use std::panic::Location;
@@ -12,7 +12,7 @@ pub use crate::math::{DefinedFloat, DefinedInt, DefinedSigned, DefinedUnsigned, 
 
 pub use crate::cpu::run::{host, run};
 
-/// Returns `i` if it is an index of `len` elements. Else the kernel is left by a fault.
+/// Returns `i` if it is less than `len`. Otherwise a fault ends the kernel.
 #[inline(always)]
 #[track_caller]
 #[must_use]
@@ -24,7 +24,7 @@ pub fn index(i: usize, len: usize, line: u32) -> usize {
     }
 }
 
-/// Checks the bounds of a part of `len` elements. The end is the last if there is none.
+/// Checks the bounds of a slice of `len` elements. Without `end`, it extends to the last element.
 #[inline(always)]
 #[track_caller]
 fn bounds(start: usize, end: Option<usize>, len: usize, line: u32) -> Range<usize> {
@@ -51,7 +51,7 @@ pub fn part_mut<T>(x: &mut [T], start: usize, end: Option<usize>, line: u32) -> 
     x.get_mut(bounds(start, end, len, line)).unwrap_or_default()
 }
 
-/// Leaves the kernel by a fault of this kind.
+/// Ends the kernel with a fault of this kind.
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -59,7 +59,7 @@ pub fn fault(kind: FaultKind, line: u32) -> ! {
     raise::fault(kind, line, 0, 0, Location::caller())
 }
 
-/// Leaves the kernel by a fault if the condition of an `assert!` in the loop is false.
+/// Ends the kernel with a fault if the condition of an `assert!` in the loop is false.
 #[inline(always)]
 #[track_caller]
 pub fn check(condition: bool, line: u32) {
@@ -68,7 +68,7 @@ pub fn check(condition: bool, line: u32) {
     }
 }
 
-/// Returns the value. Leaves the kernel by a fault if there is none.
+/// Returns the value, or ends the kernel with a fault for `None`.
 #[inline(always)]
 #[track_caller]
 pub fn unwrap<T>(value: Option<T>, line: u32) -> T {
@@ -85,7 +85,7 @@ pub fn refuse(message: String) -> ! {
     Raised::Refused(message).throw()
 }
 
-/// What a kernel names. Each expansion imports them, after what the user imports.
+/// The names in scope in kernels. Each expansion imports them, with lower priority than the user's imports.
 pub mod loops {
     pub use crate::blocks::{Threads, blocks, chunks, grid, rows, tiles, warps};
     pub use crate::cpu::each::{each, image, volume};

@@ -1,4 +1,5 @@
-//! Types of literals and of values that C++ must declare: rustc infers them, and a probe reports them.
+//! Probes of the types that C++ must declare for literals and values: rustc infers the types, and a probe reports
+//! them.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -6,7 +7,7 @@ use std::marker::PhantomData;
 use crate::device::Device;
 use crate::text::Text;
 
-/// What has a name in C++: types, and functions with their generic arguments.
+/// An item with a C++ name: a type, or a function with its generic arguments.
 pub trait Named {
     /// Writes the definition, and returns the name.
     fn name(text: &mut Text) -> String;
@@ -18,7 +19,7 @@ impl<T: Device> Named for T {
     }
 }
 
-/// A device method: of which type, and the hash of its name. It has no name of its own in C++, but is noted as called.
+/// A device method, by its type and the hash of its name. It has no C++ name, but is recorded as called.
 #[derive(Debug)]
 pub struct Method<T, const NAME: u64>(PhantomData<fn() -> T>);
 
@@ -33,7 +34,7 @@ fn method_key<T: Device>(name: u64) -> String {
     format!("{} {name}", T::rust_name())
 }
 
-/// Writes a device method by `write`, whose calls are those of the method.
+/// Writes a device method by `write`, and records its calls.
 pub fn in_method<T: Device>(
     text: &mut Text,
     hash: u64,
@@ -49,7 +50,7 @@ pub fn in_method<T: Device>(
 pub struct Probe<T>(PhantomData<fn() -> T>);
 
 impl<T> Probe<T> {
-    /// Returns a probe of a type that its uses decide.
+    /// Returns a probe whose type is inferred from its uses.
     #[inline(always)]
     #[must_use]
     pub const fn new() -> Self {
@@ -87,7 +88,7 @@ thread_local! {
 }
 
 impl Types {
-    /// Returns the types that `body`, which is given no arguments, reports.
+    /// Returns the types that `body` reports when it runs without arguments.
     #[must_use]
     pub fn of(body: impl FnOnce()) -> Self {
         REPORTED.take();
@@ -114,10 +115,10 @@ impl Types {
     }
 }
 
-/// Ends a body without arguments whose result is used. No expansion does that.
+/// Diverges in a body without arguments whose result is used, which no expansion reaches.
 ///
 /// # Panics
-/// Always.
+/// The function always panics.
 #[cold]
 #[allow(clippy::panic, reason = "no caller comes here")]
 pub fn no_arguments() -> ! {

@@ -1,8 +1,9 @@
 //! Launches saved to files, and run again on the CPU.
 //!
-//! A launch is saved with everything that decides its results: the kernel's name, instance and text, its extent and all
-//! arguments. As kernels compute the same bits on each target, the run on the CPU shows what the device did: the same
-//! fault, the same NaN, for the whole launch or for one element, in a debugger, under Miri, or in a test.
+//! A launch is saved with everything that determines its results: the kernel's name, instance and text, its extent
+//! and all arguments. As kernels compute the same bits on each target, the run on the CPU reproduces the run on the
+//! device: the same fault, the same NaN, for the whole launch or for one element, in a debugger, under Miri, or in a
+//! test.
 //! ```no_run
 //! # fn kernel() -> &'static gpu_phases::kernel::Kernel { unimplemented!() }
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -14,8 +15,8 @@
 //! ```
 //!
 //! # The file
-//! Numbers are little-endian. A text, and bytes, are a `u64` length and that many bytes; texts are UTF-8. A flag is a byte,
-//! 0 or 1. The file is
+//! Numbers are little-endian. A text or byte string is a `u64` length followed by the bytes; texts are UTF-8. A flag
+//! is a byte, 0 or 1. The file is
 //!
 //! 1. the 8 bytes `PHASESRP`; the version, `u32`, 1; `u32` 0; the length of the rest after this header, `u64`; its FNV-1a
 //!    checksum of 64 bits, `u64`;
@@ -78,23 +79,23 @@ pub struct SavedArg {
 /// The fault that a saved launch reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedFault {
-    /// The check.
+    /// The check that failed.
     pub kind: FaultKind,
-    /// Its source file.
+    /// The source file of the check.
     pub file: String,
-    /// Its line.
+    /// The line of the check.
     pub line: u32,
-    /// As [`Fault::index`].
+    /// See [`Fault::index`].
     pub index: u64,
-    /// As [`Fault::len`].
+    /// See [`Fault::len`].
     pub len: u64,
-    /// As [`Fault::element`].
+    /// See [`Fault::element`].
     pub element: [u64; 3],
     /// As [`Fault::block`].
     pub block: Option<u64>,
 }
 
-/// Why a launch cannot be saved with these arguments.
+/// The error for arguments with which a launch cannot be saved.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("kernel `{kernel}` cannot be saved: {message}")]
 pub struct SaveError {
@@ -102,18 +103,18 @@ pub struct SaveError {
     message: String,
 }
 
-// `main() -> Result` and `unwrap` print Debug: a person reads it.
+// `main() -> Result` and `unwrap` print `Debug`, so it is readable.
 impl fmt::Debug for SaveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// Why bytes are no saved launch.
+/// The error for bytes that are not a valid saved launch.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The file begins otherwise.
+    /// The file does not begin with the magic bytes.
     #[error("this is no saved launch")]
     NotSaved,
     /// The file is of another version of the format.
@@ -121,9 +122,9 @@ pub enum ReadError {
         "the saved launch has version {found} of the format, and this library reads version {known}"
     )]
     Version {
-        /// The file's.
+        /// The file's version.
         found: u32,
-        /// This library's.
+        /// The version of this library.
         known: u32,
     },
     /// The file is shorter or longer than it says.
@@ -131,28 +132,28 @@ pub enum ReadError {
         "the saved launch should have {said} bytes after its header, but has {found}: it is truncated or extended"
     )]
     Length {
-        /// What its header says.
+        /// The length in its header.
         said: u64,
-        /// What there is.
+        /// The actual length.
         found: u64,
     },
-    /// The file was changed.
+    /// The checksum does not match: the file was changed.
     #[error("the checksum of the saved launch is wrong: it was changed")]
     Checksum,
     /// The file ends too early.
     #[error("the saved launch ends in the {what} at byte {offset}")]
     Truncated {
-        /// What is cut.
+        /// The field that is cut off.
         what: &'static str,
-        /// Where it begins.
+        /// The offset of its start.
         offset: u64,
     },
-    /// A field has no possible value.
+    /// A field has an invalid value.
     #[error("the saved launch has invalid {what} before byte {offset}")]
     Invalid {
         /// The field.
         what: &'static str,
-        /// Where it ends.
+        /// The offset of its end.
         offset: u64,
     },
     /// The file cannot be read.
@@ -160,14 +161,14 @@ pub enum ReadError {
     Io(String),
 }
 
-// `main() -> Result` and `unwrap` print Debug: a person reads it.
+// `main() -> Result` and `unwrap` print `Debug`, so it is readable.
 impl fmt::Debug for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// How a saved launch and a kernel differ.
+/// The differences between a saved launch and a kernel.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the saved launch is not of this kernel: {}", differences.join("; "))]
 pub struct Mismatch {
@@ -175,7 +176,7 @@ pub struct Mismatch {
     pub differences: Vec<String>,
 }
 
-// `main() -> Result` and `unwrap` print Debug: a person reads it.
+// `main() -> Result` and `unwrap` print `Debug`, so it is readable.
 impl fmt::Debug for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -185,7 +186,7 @@ impl fmt::Debug for Mismatch {
 /// The result of a saved launch that was run again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// Whether it finished.
+    /// Whether it finished without a fault.
     pub result: Result<(), CpuError>,
     /// The bytes of each argument after the run, in the order of the parameters.
     pub args: Vec<Vec<u8>>,
@@ -207,7 +208,7 @@ pub struct Difference {
 }
 
 impl SavedArg {
-    /// Returns how the kernel takes it.
+    /// Returns how the kernel takes the argument.
     #[must_use]
     pub fn kind(&self) -> ParamKind {
         self.kind
@@ -306,7 +307,7 @@ impl SavedLaunch {
     /// Adds the bytes of an argument after the launch.
     ///
     /// # Errors
-    /// The kernel does not write this argument, or its length is another one.
+    /// The kernel does not write this argument, or its length differs.
     pub fn with_results(
         mut self,
         kernel: &'static Kernel,
@@ -361,7 +362,7 @@ impl SavedLaunch {
     /// Reads a file's bytes. Any bytes give a launch or an error, and memory is used in proportion to their number.
     ///
     /// # Errors
-    /// The bytes are no saved launch.
+    /// The bytes are not a valid saved launch.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ReadError> {
         format::read(bytes)
     }
@@ -377,7 +378,7 @@ impl SavedLaunch {
     /// Reads a file.
     ///
     /// # Errors
-    /// The file cannot be read, or is no saved launch.
+    /// The file cannot be read, or is not a valid saved launch.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ReadError> {
         let path = path.as_ref();
         let bytes = std::fs::read(path)
@@ -385,13 +386,13 @@ impl SavedLaunch {
         Self::from_bytes(&bytes)
     }
 
-    /// Tests whether the launch is of this kernel in this build.
+    /// Fails unless the launch is of this kernel in this build.
     ///
     /// # Errors
-    /// What differs.
+    /// The differences.
     pub fn check(&self, kernel: &'static Kernel) -> Result<(), Mismatch> {
         let mut differences = self.differences(kernel);
-        // The text has the lines of all checks. Another kernel has another one in any case.
+        // The text contains the lines of all checks, so another build of the kernel may differ only there.
         if differences.is_empty() && self.source_hash != source_hash(kernel) {
             differences.push(
                 "the kernel, or code that it calls, has changed since the launch was saved"
@@ -410,7 +411,7 @@ impl SavedLaunch {
         if differences.is_empty() { Ok(()) } else { Err(Mismatch { differences }) }
     }
 
-    /// Returns why this kernel cannot take the arguments.
+    /// Returns the reasons why this kernel cannot take the arguments.
     fn differences(&self, kernel: &'static Kernel) -> Vec<String> {
         let mut all = Vec::new();
         let mut compare = |what: &str, saved: &str, here: &str| {
@@ -453,7 +454,8 @@ impl SavedLaunch {
         Ok(self.call(kernel))
     }
 
-    /// Runs the launch with a kernel that may have changed since, but takes the same parameters: to test a correction.
+    /// Runs the launch with a kernel that may have changed since, but takes the same parameters. Use this to test a
+    /// fix.
     ///
     /// # Errors
     /// The kernel has another name, instance or other parameters.
@@ -464,8 +466,8 @@ impl SavedLaunch {
         }
     }
 
-    /// Runs one element of the launch, whose index is as in [`Fault::element`]. No other element runs; one outside of the
-    /// extent runs nothing.
+    /// Runs one element of the launch, with an index as in [`Fault::element`]. No other element runs; an element
+    /// outside of the extent runs nothing.
     ///
     /// # Errors
     /// The launch is not of this kernel in this build.
@@ -484,7 +486,7 @@ impl SavedLaunch {
         Run { result, args: memory.iter().map(|memory| memory.bytes().to_vec()).collect() }
     }
 
-    /// Compares a run with the results that were saved: the first different element of each output.
+    /// Compares a run with the saved results, and returns the first different element of each output.
     ///
     /// Floats that are NaN on both sides are equal, in slices of floats and of arrays of them.
     #[must_use]
@@ -507,8 +509,8 @@ impl SavedLaunch {
 }
 
 impl SavedLaunch {
-    /// Returns the argument and the element of the first NaN that the launch wrote where there was none: in slices of floats
-    /// and of arrays of them, whose results are saved.
+    /// Returns the argument and the element of the first NaN that the launch wrote over another value: in slices of
+    /// floats and of arrays of them, whose results are saved.
     #[must_use]
     pub fn first_nan(&self) -> Option<(usize, usize)> {
         self.args.iter().enumerate().find_map(|(number, arg)| {
@@ -557,7 +559,7 @@ impl SavedArg {
 }
 
 impl SavedFault {
-    /// Returns whether a run has reported this fault.
+    /// Returns whether a run has reported the same fault.
     #[must_use]
     pub fn is(&self, fault: &Fault) -> bool {
         let Fault { kind, file, line, index, len, element, block, .. } = fault;

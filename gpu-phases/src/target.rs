@@ -1,7 +1,7 @@
-//! Where a kernel runs: a stream of a GPU, or the CPU.
+//! Targets of kernels: a stream of a GPU, or the CPU.
 //!
-//! The crate of a device implements [`Target`] for what launches are enqueued on, and [`Reads`], [`Writes`] and [`Shares`]
-//! for its kinds of memory. The generated `launch` of each kernel is generic over them, so this crate needs no device.
+//! A device's crate implements [`Target`] for its streams, and [`Reads`], [`Writes`] and [`Shares`] for its kinds of
+//! memory. The generated `launch` of each kernel is generic over them, so this crate needs no device.
 
 use crate::device::Device;
 use crate::kernel::{Extent, Kernel, Refused};
@@ -12,13 +12,13 @@ pub trait Elements {
     /// Returns the number of elements.
     fn len(&self) -> usize;
 
-    /// Returns whether there are none.
+    /// Returns whether there are no elements.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Something that launches run on.
+/// A target that launches run on.
 pub trait Target: Copy {
     /// The error of a launch.
     type Error: From<Refused>;
@@ -29,7 +29,7 @@ pub trait Target: Copy {
     /// Elements that the threads share, by atomic operations.
     type Shared<'a, T: Device>: Elements;
 
-    /// Launches a kernel. The generated code has checked its conditions, which `checked` promises.
+    /// Launches a kernel. `checked` promises that the generated code has checked its conditions.
     ///
     /// # Errors
     /// The launch failed.
@@ -49,7 +49,7 @@ pub trait Target: Copy {
     note = "on a stream pass `&buffer`; on the CPU `&slice[..]`"
 )]
 pub trait Reads<'a, T: Device, V>: Target {
-    /// Returns the view that the kernel is given.
+    /// Returns the view that the kernel receives.
     fn read(self, memory: V) -> Self::Read<'a, T>;
 }
 
@@ -60,7 +60,7 @@ pub trait Reads<'a, T: Device, V>: Target {
     note = "on a stream pass `&mut buffer`; on the CPU `&mut slice[..]`"
 )]
 pub trait Writes<'a, T: Device, V>: Target {
-    /// Returns the view that the kernel is given.
+    /// Returns the view that the kernel receives.
     fn write(self, memory: V) -> Self::Write<'a, T>;
 }
 
@@ -71,7 +71,7 @@ pub trait Writes<'a, T: Device, V>: Target {
     note = "pass `&mut buffer`, or `&mut slice[..]` on the CPU: the launch borrows it exclusively"
 )]
 pub trait Shares<'a, T: Device, V>: Target {
-    /// Returns the view that the kernel is given.
+    /// Returns the view that the kernel receives.
     fn share(self, memory: V) -> Self::Shared<'a, T>;
 }
 
@@ -80,31 +80,31 @@ pub trait Args<'a, G: Target> {
     /// Passes each argument to the visitor, in the order of the parameters.
     ///
     /// # Errors
-    /// The visitor's first error.
+    /// The first error of the visitor.
     fn visit(self, visitor: &mut impl Visit<'a, G>) -> Result<(), G::Error>;
 }
 
-/// Takes the arguments of a launch.
+/// A visitor of a launch's arguments.
 pub trait Visit<'a, G: Target> {
-    /// A value.
+    /// Visits a value.
     ///
     /// # Errors
-    /// The visitor's.
+    /// The visitor's error.
     fn value<T: Device>(&mut self, value: T) -> Result<(), G::Error>;
-    /// Elements to read.
+    /// Visits elements to read.
     ///
     /// # Errors
-    /// The visitor's.
+    /// The visitor's error.
     fn read<T: Device>(&mut self, view: G::Read<'a, T>) -> Result<(), G::Error>;
-    /// Elements to write.
+    /// Visits elements to write.
     ///
     /// # Errors
-    /// The visitor's.
+    /// The visitor's error.
     fn write<T: Device>(&mut self, view: G::Write<'a, T>) -> Result<(), G::Error>;
-    /// Elements that threads share.
+    /// Visits elements that threads share.
     ///
     /// # Errors
-    /// The visitor's.
+    /// The visitor's error.
     fn shared<T: Device>(&mut self, view: G::Shared<'a, T>) -> Result<(), G::Error>;
 }
 
@@ -113,7 +113,7 @@ pub trait Arg<'a, G: Target> {
     /// Passes the argument to the visitor.
     ///
     /// # Errors
-    /// The visitor's.
+    /// The visitor's error.
     fn visit(self, visitor: &mut impl Visit<'a, G>) -> Result<(), G::Error>;
 }
 
@@ -173,7 +173,7 @@ macro_rules! tuples {
     };
 }
 
-/// Implements [`Args`] for the tuple of all elements and, in turn, for all shorter ones.
+/// Implements [`Args`] for the tuple of all elements and, recursively, for all shorter ones.
 macro_rules! all_tuples {
     ([$($done:tt)*]) => { tuples!($($done)*); };
     ([] $name:ident $index:tt $($rest:tt)*) => {

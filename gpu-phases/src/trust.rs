@@ -1,6 +1,7 @@
-//! Tokens that only `unsafe` code makes: what the macros promise to the launchers of devices.
+//! Tokens that only `unsafe` code creates: the macros' promises to the launchers of devices.
 
-/// The promise that a kernel's description is true. Not `Clone`, so no safe code can take it out of a `&'static Kernel`.
+/// The promise that a kernel's description is true. It is not `Clone`, so safe code cannot copy it from a `&'static
+/// Kernel`.
 #[derive(Debug)]
 pub struct Trusted(());
 
@@ -8,9 +9,9 @@ impl Trusted {
     /// Makes the promise.
     ///
     /// # Safety
-    /// The fields of the [`Kernel`](crate::kernel::Kernel) that holds this are true: with arguments that fit `params` and
-    /// satisfy the kernel's conditions, the C++ that `write` writes stays inside its arguments, writes each element of
-    /// an output by one thread, and ends.
+    /// The fields of the [`Kernel`](crate::kernel::Kernel) that holds this are true: with arguments that fit `params`
+    /// and satisfy the kernel's conditions, the C++ that `write` writes accesses only its arguments, writes each
+    /// element of an output by one thread, and terminates.
     #[allow(unsafe_code, reason = "the promise of the macros")]
     #[must_use]
     pub const unsafe fn new() -> Self {
@@ -26,7 +27,7 @@ impl Checked {
     /// Makes the promise.
     ///
     /// # Safety
-    /// The arguments of the one launch that this is passed to are of the types of the kernel's parameters, satisfy its
+    /// The arguments of the one launch that receives this have the types of the kernel's parameters and satisfy its
     /// conditions on lengths and values, and the extent is that of its outputs.
     #[allow(unsafe_code, reason = "the promise of the macros")]
     #[must_use]
@@ -43,11 +44,11 @@ pub struct EmbeddedPack {
 }
 
 impl EmbeddedPack {
-    /// Names a file and its contents.
+    /// Creates a pack from a file's path and contents.
     ///
     /// # Safety
-    /// The bytes are none, or a `cuda_safe::kernel::Pack` has written them, or launchers refuse them: bytes that were cut
-    /// off or changed by accident.
+    /// The bytes are empty, or written by `cuda_safe::kernel::Pack`, or such that launchers refuse them: truncated or
+    /// corrupted by accident.
     #[allow(unsafe_code, reason = "the promise of `embed_pack!`")]
     #[must_use]
     pub const unsafe fn new(path: &'static str, bytes: &'static [u8]) -> Self {
@@ -83,10 +84,11 @@ impl std::fmt::Debug for EmbeddedPack {
 /// fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32]) { each(out, |i, out| *out = a * x[i] + y[i]); }
 /// ```
 ///
-/// The path is relative to the folder of the package's `Cargo.toml`. An empty file is a pack without kernels: begin with
-/// one. `cuda_safe::kernel::Pack` writes the kernels into it, in a test. Launches on a CPU do not use the pack.
+/// The path is relative to the folder of the package's `Cargo.toml`. Begin with an empty file, which is a pack
+/// without kernels. `cuda_safe::kernel::Pack` writes the kernels into it, in a test. Launches on a CPU do not use the
+/// pack.
 ///
-/// The file is trusted as the sources are: embed none but those that `Pack` has written.
+/// The file is trusted like the sources: embed only files that `Pack` has written.
 #[macro_export]
 macro_rules! embed_pack {
     ($path:literal) => {

@@ -1,4 +1,4 @@
-//! What a kernel computes before its loop, on the host: conditions, and the shape of the output.
+//! The host code of a kernel before its loop: conditions, and the shape of the output.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -47,7 +47,7 @@ fn conjuncts(condition: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// Returns for each `x.len() == e` of a condition the slice and its length.
+/// Returns the slice and its length for each `x.len() == e` in a condition.
 pub(super) fn equal_lengths(condition: &Expr) -> Vec<(String, Expr)> {
     let mut found = Vec::new();
     for part in conjuncts(condition) {
@@ -153,7 +153,7 @@ pub(super) fn conditions(
     })
 }
 
-/// Refuses elements of slices in a condition: they are in the memory of the device.
+/// Refuses elements of slices in a condition: they are in device memory.
 fn no_elements(condition: &Expr, signature: &Signature) -> Result<()> {
     struct Elements<'s>(&'s Signature, Option<syn::Error>);
     impl<'a> syn::visit::Visit<'a> for Elements<'_> {
@@ -190,7 +190,7 @@ fn shape(out: &Expr, private: &TokenStream) -> TokenStream {
     }
 }
 
-/// Returns what a condition compares: the parts that the message shows with their values.
+/// Returns the operands of a condition's comparisons, which the message shows with their values.
 fn values_of(condition: &Expr) -> Vec<Expr> {
     struct Values(Vec<Expr>);
     impl<'a> syn::visit::Visit<'a> for Values {
@@ -224,7 +224,7 @@ fn values_of(condition: &Expr) -> Vec<Expr> {
     values.0
 }
 
-/// Returns the text of an expression, with the spaces of usual Rust.
+/// Returns the text of an expression, with the usual spaces of Rust.
 fn readable(e: &Expr) -> String {
     let text = e.to_token_stream().to_string();
     [

@@ -7,7 +7,7 @@ use syn::{FnArg, GenericParam, Generics, Ident, ItemFn, Lifetime, Pat, ReturnTyp
 
 use crate::refuse::{Result, refused};
 
-/// How a parameter is taken.
+/// The kind of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Value,
@@ -30,7 +30,7 @@ pub(super) struct Param {
 /// A kernel's signature.
 pub(super) struct Signature {
     pub(super) params: Vec<Param>,
-    /// Without lifetimes.
+    /// The generic parameters without lifetimes.
     pub(super) generics: Generics,
     pub(super) line: usize,
 }
@@ -82,7 +82,7 @@ impl Signature {
         Ok(Self { params, generics, line: sig.fn_token.span().start().line })
     }
 
-    /// Returns the parameter of this name, if it is no value.
+    /// Returns the parameter of this name, unless it is by value.
     pub(super) fn slice(&self, name: &str) -> Option<&Param> {
         self.params.iter().find(|param| param.kind != Kind::Value && param.name == name)
     }
@@ -269,7 +269,7 @@ impl Param {
         quote!(#library::kernel::Param::new::<#element>(#name, #library::kernel::ParamKind::#kind))
     }
 
-    /// Returns the argument of this parameter from that of an erased call.
+    /// Returns the argument for this parameter from those of a type-erased call.
     pub(super) fn cpu_argument(&self, private: &TokenStream) -> TokenStream {
         let name = &self.name;
         match self.kind {

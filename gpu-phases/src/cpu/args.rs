@@ -1,4 +1,4 @@
-//! Arguments of kernels without their types.
+//! Type-erased arguments of kernels.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::kernel::CpuArg;
 use crate::raw::{self, Atomic, AtomicElement, NotElements};
 
-/// Returns the arguments of a kernel with `N` parameters. Refuses the launch if there are more or fewer.
+/// Returns the arguments of a kernel with `N` parameters. Refuses the launch if their number differs.
 pub fn args<'b, 'a, const N: usize>(args: &'b mut [CpuArg<'a>]) -> &'b mut [CpuArg<'a>; N] {
     let len = args.len();
     match args.try_into() {
@@ -18,7 +18,7 @@ pub fn args<'b, 'a, const N: usize>(args: &'b mut [CpuArg<'a>]) -> &'b mut [CpuA
     }
 }
 
-/// Returns an argument by value. Refuses the launch if it is none of `T`.
+/// Returns an argument by value. Refuses the launch if it is not a `T`.
 #[must_use]
 pub fn value<T: Device>(arg: &CpuArg<'_>) -> T {
     match arg {
@@ -33,7 +33,7 @@ pub fn value<T: Device>(arg: &CpuArg<'_>) -> T {
     }
 }
 
-/// Returns elements to read. Refuses the launch if the argument is none of `T`.
+/// Returns elements to read. Refuses the launch if they are not of type `T`.
 #[must_use]
 pub fn read<'b, T: Device>(arg: &'b CpuArg<'_>) -> &'b [T] {
     match arg {
@@ -43,7 +43,7 @@ pub fn read<'b, T: Device>(arg: &'b CpuArg<'_>) -> &'b [T] {
     }
 }
 
-/// Returns elements to write. Refuses the launch if the argument is none of `T`.
+/// Returns elements to write. Refuses the launch if they are not of type `T`.
 #[must_use]
 pub fn write<'b, T: Device>(arg: &'b mut CpuArg<'_>) -> &'b mut [T] {
     match arg {
@@ -56,7 +56,7 @@ pub fn write<'b, T: Device>(arg: &'b mut CpuArg<'_>) -> &'b mut [T] {
     }
 }
 
-/// Returns elements that threads share. Refuses the launch if the argument is none of `T`.
+/// Returns elements that threads share. Refuses the launch if they are not of type `T`.
 #[must_use]
 pub fn shared<'b, T: AtomicElement>(arg: &'b mut CpuArg<'_>) -> &'b Atomic<[T]> {
     Atomic::from_mut(write(arg))

@@ -14,15 +14,16 @@ use crate::blocks;
 use crate::kernel::Extent;
 use crate::raw::{self, Task};
 
-/// Leaves of the recursion for each thread: the last one to end keeps the others waiting for 1/32 of a thread's share.
+/// The leaves of the recursion per thread: at the end the others wait for at most 1/32 of a thread's share.
 const LEAVES: usize = 32;
-/// How long a loop runs on one thread before it takes others: waking them takes some 5 to 10 microseconds.
+/// The time for which a loop runs on one thread before it uses the pool: waking threads takes some 5 to 10
+/// microseconds.
 const ALONE: Duration = Duration::from_micros(10);
-/// Loops of more elements begin on one thread.
+/// Loops with more elements than this begin on one thread.
 const ALONE_FROM: usize = 64;
 
 thread_local! {
-    /// The position of the element that this thread has left by unwinding.
+    /// The position of the element that failed on this thread.
     static FAILED: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -62,11 +63,11 @@ impl Index for [usize; 3] {
     }
 }
 
-/// What [`each`] runs over: a slice, an [`image`], a [`volume`], or a tuple of them, whose shapes are equal.
+/// The output of [`each`]: a slice, an [`image`], a [`volume`], or a tuple of them with equal shapes.
 pub trait Output: Sized + Send + sealed::Sealed {
-    /// The index that the closure gets.
+    /// The index that the closure receives.
     type Index: Index;
-    /// The element that the closure gets: `&mut T`, or a tuple of them.
+    /// The element that the closure receives: `&mut T`, or a tuple of them.
     type Item;
     #[doc(hidden)]
     type Items: Iterator<Item = Self::Item>;
@@ -74,7 +75,7 @@ pub trait Output: Sized + Send + sealed::Sealed {
     /// Returns the number of elements in each dimension.
     ///
     /// # Errors
-    /// The parts of a tuple have different shapes, or a slice has not the number of elements of its shape.
+    /// The parts of a tuple have different shapes, or a slice's length does not match its shape.
     fn shape(&self) -> Result<[usize; 3], String>;
 
     #[doc(hidden)]
@@ -125,7 +126,7 @@ impl<T, const N: usize> fmt::Debug for Shaped<'_, T, N> {
     }
 }
 
-/// Views a slice as rows of `width` elements: the element `[x, y]` is that at `y * width + x`.
+/// Views a slice as rows of `width` elements: the element `[x, y]` is at `y * width + x`.
 ///
 /// The slice must have `width * height` elements, or the launch is refused.
 #[must_use]
@@ -133,7 +134,7 @@ pub fn image<T>(elements: &mut [T], [width, height]: [usize; 2]) -> Shaped<'_, T
     Shaped { elements, size: [width, height] }
 }
 
-/// Views a slice as layers of rows: the element `[x, y, z]` is that at `(z * height + y) * width + x`.
+/// Views a slice as layers of rows: the element `[x, y, z]` is at `(z * height + y) * width + x`.
 ///
 /// The slice must have `width * height * depth` elements, or the launch is refused.
 #[must_use]
@@ -261,7 +262,7 @@ where
         Ok(shape) => shape,
         Err(message) => Raised::Refused(message).throw(),
     };
-    // The shape has the number of elements of slices, so the product does not overflow.
+    // The product does not overflow: it is the number of elements of slices.
     let count = shape[0] * shape[1] * shape[2];
     let run = Run {
         f: &f,
@@ -273,7 +274,7 @@ where
     if let Some(element) = run::single() {
         run.element(out, element);
     } else if count > 0 {
-        // While this thread waits it may run other tasks of the pool, which are not the kernel's.
+        // The mark is off while this thread waits, because it may then run other tasks of the pool.
         let _mark = Mark::inside(false);
         let (out, done) = run.alone(out, count);
         if done < count {
@@ -299,7 +300,7 @@ where
     }
 }
 
-/// Panics, for a loop that is not inside of a kernel's run.
+/// Panics, for a loop outside of a kernel's run.
 #[cold]
 #[allow(clippy::panic, reason = "a failed check panics, as an index of a slice does")]
 fn outside(place: Place, cause: &Cause) -> ! {
@@ -314,7 +315,7 @@ fn outside(place: Place, cause: &Cause) -> ! {
     }
 }
 
-/// Returns how many elements a task runs one after the other.
+/// Returns how many elements a task runs sequentially.
 fn leaf(count: usize) -> usize {
     let leaf = (count / (rayon::current_num_threads() * LEAVES)).max(1);
     if leaf > 16 { leaf.next_multiple_of(16) } else { leaf }
@@ -325,7 +326,7 @@ fn coordinates(position: usize, [width, height, _]: [usize; 3]) -> [usize; 3] {
     [position % width, position / width % height, position / width / height]
 }
 
-/// A loop that runs.
+/// The state of a running loop.
 struct Run<'a, F> {
     f: &'a F,
     shape: [usize; 3],
@@ -344,14 +345,15 @@ struct Failure {
 }
 
 impl<F> Run<'_, F> {
-    /// Runs some elements on this thread for a time in which the pool would hardly begin. Returns the rest, and how many
-    /// have run.
+    /// Runs some elements on this thread, for about the time that the pool takes to start. Returns the rest, and how
+    /// many have run.
     fn alone<O>(&self, out: O, count: usize) -> (O, usize)
     where
         O: Output,
         F: Fn(O::Index, O::Item) + Sync + Clone,
     {
-        // So few elements may be long ones. There is no clock on some kinds of WebAssembly, and no pool either.
+        // Few elements may be long ones, so they go to the pool. Some kinds of WebAssembly have no clock, and no pool
+        // either.
         if count <= ALONE_FROM || cfg!(target_family = "wasm") {
             return (out, 0);
         }
@@ -360,7 +362,7 @@ impl<F> Run<'_, F> {
             && begin.elapsed() < ALONE
             && self.lowest.load(Ordering::Relaxed) == usize::MAX
         {
-            // Doubles what has run. From 16 elements on, vectors stay aligned.
+            // Each batch doubles the number of elements that have run. From 16 elements on, vectors stay aligned.
             let batch = if done == 1 { 15 } else { done.max(1) }.min(count - done);
             let (head, tail) = rest.split_at(batch);
             self.chunk(head, done, batch);
@@ -375,7 +377,7 @@ impl<F> Run<'_, F> {
         O: Output,
         F: Fn(O::Index, O::Item) + Sync + Clone,
     {
-        // Elements after one that has failed need not run. Those before it must, as they may fail, too.
+        // Elements after one that has failed need not run. Those before it must run, as they may fail, too.
         if start > self.lowest.load(Ordering::Relaxed) {
             return;
         }
@@ -390,7 +392,7 @@ impl<F> Run<'_, F> {
         );
     }
 
-    /// Runs elements one after the other.
+    /// Runs elements sequentially.
     fn chunk<O>(&self, out: O, start: usize, count: usize)
     where
         O: Output,
@@ -434,7 +436,7 @@ impl<F> Run<'_, F> {
     }
 }
 
-/// The position of the element that runs. It is reported if the element unwinds.
+/// The position of the running element. It is recorded if the element unwinds.
 struct Position(usize);
 
 impl Drop for Position {
@@ -444,7 +446,7 @@ impl Drop for Position {
     }
 }
 
-/// Elements that run one after the other.
+/// Elements that run sequentially.
 struct Chunk<'a, O, F> {
     f: &'a F,
     out: O,
@@ -460,7 +462,8 @@ where
 {
     #[inline(always)]
     fn run(self) {
-        // A copy in this frame: stores to the output would otherwise make the compiler load the captures again after each.
+        // `f` is a copy in this frame: otherwise the compiler would reload the captures after each store to the
+        // output.
         let f = self.f.clone();
         let flat = O::Index::DIMENSIONS == 1;
         let width = if flat { usize::MAX } else { self.shape[0] };

@@ -1,4 +1,4 @@
-//! Tests of the parallel loop: what it covers, and which failure it reports.
+//! Tests of the parallel loop: its coverage, and the failure that it reports.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

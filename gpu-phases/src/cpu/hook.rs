@@ -1,6 +1,6 @@
 //! The panic hook that turns std's panics inside kernels into faults.
 //!
-//! Overflows, divisions by zero and the like panic in code that rustc generates, so the hook is the only place that learns
+//! Overflows, divisions by zero and similar failures panic in code that rustc generates, so only the hook learns
 //! their lines. It is installed once, records for threads that run a kernel, and passes all other panics on.
 
 use std::any::Any;
@@ -17,14 +17,14 @@ thread_local! {
     static RECORDED: RefCell<Option<Recorded>> = const { RefCell::new(None) };
 }
 
-/// What a panic said.
+/// The message and location of a panic.
 #[derive(Debug)]
 struct Recorded {
     message: String,
     place: Option<(&'static str, u32)>,
 }
 
-/// Marks this thread as running a kernel's code, or not, until it is dropped.
+/// Marks whether this thread runs a kernel's code, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Mark {
     before: bool,
@@ -42,10 +42,10 @@ impl Drop for Mark {
     }
 }
 
-/// Installs the hook, once in the life of the process.
+/// Installs the hook, once per process.
 pub(crate) fn install() {
     static INSTALLED: Once = Once::new();
-    // The hook of a thread that panics cannot be replaced. Another run will do it.
+    // A panicking thread cannot replace the hook. A later run installs it.
     if std::thread::panicking() {
         return;
     }
@@ -63,15 +63,15 @@ pub(crate) fn install() {
 
 fn record(info: &PanicHookInfo<'_>) {
     let message = message(info.payload());
-    // A place in std says nothing: its functions that fail without the caller's place are not for kernels.
+    // A location in std is useless: kernels use no std functions that panic without the caller's location.
     let place = info.location().filter(|place| !place.file().starts_with("/rustc/"));
     let place = place.map(|place| (intern(place.file()), place.line()));
-    // The value is lost if the thread is ending. Then the payload has the message still.
+    // The thread-local variable is gone if the thread is ending. The payload still has the message.
     let _ = RECORDED.try_with(|recorded| recorded.replace(Some(Recorded { message, place })));
 }
 
-/// Returns why the code that this thread has just caught panicked. `file` and `line` are the kernel's, for a panic whose
-/// place is not known, because the program has replaced the hook.
+/// Returns the cause of the panic that this thread has just caught. `file` and `line` are the kernel's, for a panic
+/// whose location is unknown because the program has replaced the hook.
 pub(crate) fn cause(payload: &(dyn Any + Send)) -> Cause {
     let recorded = RECORDED.try_with(RefCell::take).ok().flatten();
     let recorded = recorded.unwrap_or_else(|| Recorded { message: message(payload), place: None });
@@ -97,7 +97,7 @@ fn message(payload: &(dyn Any + Send)) -> String {
     }
 }
 
-/// Returns the kind of the check, the index and the length that one of std's panics is about.
+/// Returns the kind of check, the index and the length of a panic of std.
 fn classify(message: &str) -> Option<(FaultKind, u64, u64)> {
     let kind = match message {
         "attempt to add with overflow"
@@ -121,7 +121,7 @@ fn classify(message: &str) -> Option<(FaultKind, u64, u64)> {
     Some((kind, 0, 0))
 }
 
-/// Returns the file's name for the life of the process: one copy of each, of the few files that have kernels.
+/// Returns the file's name with a static lifetime: one copy of each, of the few files with kernels.
 fn intern(file: &str) -> &'static str {
     static FILES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);

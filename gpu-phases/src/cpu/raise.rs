@@ -1,11 +1,11 @@
-//! How a failed check leaves a kernel on the CPU.
+//! Unwinding from a failed check on the CPU.
 
 use std::fmt;
 use std::panic::Location;
 
 use crate::fault::FaultKind;
 
-/// A check that failed, before its element is known.
+/// A failed check, before its element is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Check {
     pub(crate) kind: FaultKind,
@@ -15,7 +15,7 @@ pub(crate) struct Check {
     pub(crate) len: u64,
 }
 
-/// Why an element did not finish.
+/// The reason why an element did not finish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Cause {
     Check(Check),
@@ -73,7 +73,7 @@ impl Raised {
     }
 }
 
-/// Leaves the kernel by a fault at the line of the caller's file.
+/// Ends the kernel with a fault at this line of the caller's file.
 #[cold]
 #[inline(never)]
 pub(crate) fn fault(

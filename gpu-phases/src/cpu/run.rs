@@ -18,18 +18,18 @@ pub(crate) fn running() -> bool {
     RUNNING.get()
 }
 
-/// Returns the only element that loops on this thread shall run, if [`only`] has set one.
+/// Returns the only element that loops on this thread run, if [`only`] has set one.
 pub(crate) fn single() -> Option<[u64; 3]> {
     ONLY.get()
 }
 
-/// Calls `f`, in which loops run a single element.
+/// Calls `f`; loops in it run only this element.
 pub(crate) fn only<R>(element: [u64; 3], f: impl FnOnce() -> R) -> R {
     let _restore = Restore(&ONLY, ONLY.replace(Some(element)));
     f()
 }
 
-/// Sets a thread-local variable back when it is dropped.
+/// Restores a thread-local variable when it is dropped.
 struct Restore<T: Copy + 'static>(&'static std::thread::LocalKey<Cell<T>>, T);
 
 impl<T: Copy + 'static> Drop for Restore<T> {
@@ -49,7 +49,7 @@ pub fn run(kernel: &'static Kernel, f: impl FnOnce()) -> Result<(), CpuError> {
         Err(Raised::Check(check)) => Err(before_loop(kernel, &Cause::Check(check)).into()),
         Err(Raised::Element(Place { element, block }, Cause::Check(check))) => {
             let Check { kind, file, line, index, len } = check;
-            // A place is not known if the program has replaced the panic hook.
+            // The location is unknown if the program has replaced the panic hook.
             let (file, line) = if line == 0 { (kernel.file, kernel.line) } else { (file, line) };
             Err(Fault { kernel: kernel.name, file, line, kind, index, len, element, block }.into())
         }
@@ -59,7 +59,7 @@ pub fn run(kernel: &'static Kernel, f: impl FnOnce()) -> Result<(), CpuError> {
     }
 }
 
-/// Evaluates what a kernel computes before its loop. A panic in it refuses the launch.
+/// Evaluates the code of a kernel before its loop. A panic in it refuses the launch.
 ///
 /// # Errors
 /// A condition is not satisfied, or the evaluation panics.

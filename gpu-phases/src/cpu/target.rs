@@ -8,10 +8,10 @@ use crate::replay::Recorder;
 use crate::target::{Args, Elements, Reads, Shares, Target, Visit, Writes};
 use crate::trust::Checked;
 
-/// The CPU: a kernel's launch on it runs the function on all threads of rayon's pool, and returns when it has ended.
+/// The CPU: a launch runs the kernel on all threads of rayon's pool, and returns when it has ended.
 ///
-/// Memory is slices, arrays and `Vec`s. The program must be built to unwind (`panic = "unwind"`, the default) for faults
-/// to be returned; else a fault aborts it with the fault's message.
+/// Memory is slices, arrays and `Vec`s. To get faults as errors, build the program with unwinding (`panic =
+/// "unwind"`, the default); otherwise a fault aborts it with the fault's message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Cpu;
 
@@ -46,7 +46,7 @@ impl Target for Cpu {
     }
 }
 
-/// An argument, with the bytes of a value.
+/// An argument that owns the bytes of a value, or borrows elements.
 #[derive(Debug)]
 pub(crate) enum Held<'a> {
     Value(Aligned),

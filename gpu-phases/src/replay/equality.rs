@@ -1,4 +1,4 @@
-//! Comparison of elements, of which only the type's name is known.
+//! Comparison of elements whose type is known only by name.
 
 /// How elements are compared.
 #[derive(Clone, Copy)]
@@ -45,7 +45,7 @@ impl Equality {
         }
     }
 
-    /// Returns whether an element has a NaN.
+    /// Returns whether an element contains a NaN.
     pub(super) fn holds(self, element: &[u8]) -> bool {
         element.chunks(self.size()).any(|part| self.is_nan(part))
     }

@@ -9,14 +9,14 @@ const VERSION: u32 = 1;
 /// Magic, version, four zero bytes, length of the body, checksum of the body.
 const HEADER: usize = 8 + 4 + 4 + 8 + 8;
 
-/// A hash of 64 bits for the checksum: FNV-1a.
+/// The 64-bit checksum: FNV-1a.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// A hash of 128 bits for texts: FNV-1a.
+/// The 128-bit hash of texts: FNV-1a.
 pub(super) fn hash(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash, byte| {
         (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
@@ -107,7 +107,7 @@ pub(super) fn read(file: &[u8]) -> Result<SavedLaunch, ReadError> {
         fault: if from.flag("presence of a fault")? { Some(from.fault()?) } else { None },
         args: {
             let count = from.u32("number of arguments")?;
-            // Without a capacity: a wrong count ends at the end of the file.
+            // The vector grows as it is read: a wrong count fails at the end of the file.
             let mut args = Vec::new();
             for _ in 0..count {
                 args.push(from.arg()?);

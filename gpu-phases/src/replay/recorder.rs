@@ -1,4 +1,4 @@
-//! A target that keeps the launches that run on it.
+//! A target that saves launches.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,21 +9,21 @@ use crate::kernel::{CpuError, Extent, Kernel, Refused};
 use crate::target::{Args, Reads, Shares, Target, Writes};
 use crate::trust::Checked;
 
-/// The launches that a [`Recorder`] keeps.
+/// The launches that a [`Recorder`] saves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Keep {
-    /// Those that fail.
+    /// Launches that fail.
     #[default]
     Failed,
-    /// Those that fail, and those that write a NaN where there was none; see [`SavedLaunch::first_nan`].
+    /// Launches that fail, and those that write a NaN over another value; see [`SavedLaunch::first_nan`].
     FailedOrNan,
-    /// All.
+    /// All launches.
     All,
 }
 
-/// Runs launches on the CPU, as [`Cpu`] does, and keeps them: pass `&recorder` as the target.
+/// Runs launches on the CPU, like [`Cpu`], and saves them: pass `&recorder` as the target.
 ///
-/// It copies all arguments of each launch, before and after it.
+/// It copies all arguments, before and after each launch.
 #[derive(Debug, Default)]
 pub struct Recorder {
     keep: Keep,
@@ -37,7 +37,7 @@ impl Recorder {
         Self { keep, launches: Mutex::default() }
     }
 
-    /// Takes the launches that were kept, in the order of their ends.
+    /// Takes the saved launches, in the order in which they ended.
     #[must_use]
     pub fn take(&self) -> Vec<SavedLaunch> {
         std::mem::take(&mut *self.launches.lock().unwrap_or_else(PoisonError::into_inner))

@@ -1,4 +1,4 @@
-//! Tests of saved launches: their files, bad ones, and runs.
+//! Tests of saved launches: valid and invalid files, and runs.
 
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn saved(x: &[f32], out: &[f32]) -> SavedLaunch {
     SavedLaunch::new(&SAXPY, EXTENT, vec![floats(&[2.0]), floats(x), floats(out)]).unwrap()
 }
 
-/// A kernel that differs from `SAXPY` in what is given.
+/// Creates a kernel that differs from `SAXPY` in the given fields.
 macro_rules! other {
     ($static:ident, $name:literal, $text:literal, $checks:literal, $ty:ty, $extra:expr) => {
         #[allow(unsafe_code, reason = "the kernel has no C++")]
@@ -191,7 +191,7 @@ fn bad_files_are_errors() {
     );
 }
 
-/// Makes the length and the checksum of a changed file right.
+/// Corrects the length and the checksum of a changed file.
 fn sealed(mut file: Vec<u8>) -> Vec<u8> {
     if file.len() >= 32 {
         let body = (file.len() - 32) as u64;
@@ -210,7 +210,7 @@ fn lengths_beyond_the_file_are_errors() {
     for at in 32..file.len() - 8 {
         let mut huge = file.clone();
         huge[at..at + 8].copy_from_slice(&(u64::MAX / 2).to_le_bytes());
-        // Some fields may have such values. A run of the others is refused, or does no harm.
+        // Some fields may have such values. A run then refuses the launch, or is harmless.
         if let Ok(launch) = SavedLaunch::from_bytes(&sealed(huge)) {
             let _ = launch.run(&SAXPY);
         }
