@@ -48,6 +48,7 @@ impl Token {
     }
 }
 
+#[cfg(any(test, feature = "dlpack"))]
 impl<T: Deref<Target = dyn Any + Send + Sync>> Quiet<T> {
     /// Returns whether the value is a `U`.
     pub(crate) fn is<U: 'static>(&self) -> bool {

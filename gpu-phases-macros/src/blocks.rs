@@ -103,7 +103,7 @@ impl Translator<'_> {
     }
 
     /// Notes that values of the names of a pattern may be those of the memory of a block.
-    pub(crate) fn from_memory(&mut self, pat: &Pat) {
+    pub(crate) fn mark_from_memory(&mut self, pat: &Pat) {
         let mut names = Vec::new();
         names_of(pat, &mut names);
         for name in names {

@@ -239,6 +239,14 @@ impl Translator<'_> {
             let receiver = quote_spanned!(span=> #private::option(#inner));
             *call.receiver = Expr::Verbatim(receiver);
         }
+        let loads = name == "load" && self.is_shared_by_threads(&call.receiver);
+        if (is_atomic(&name) || loads) && self.level.is_some() {
+            return refused(
+                &call.method,
+                "all threads of the block would do this",
+                "let one of them do it, `block.one(|| …)`, or each: `block.run(count, |i| …)`",
+            );
+        }
         // A closure argument may change its captured variables.
         if is_atomic(&name) || of_option {
             self.effect();
@@ -268,6 +276,13 @@ impl Translator<'_> {
             self.effect();
         }
         Ok(self.called(code))
+    }
+
+    /// Returns whether an expression names elements for atomic operations.
+    fn is_shared_by_threads(&self, e: &Expr) -> bool {
+        let Expr::Path(path) = e else { return false };
+        let local = path.path.get_ident().and_then(|name| self.local(&name.to_string()));
+        local.is_some_and(|local| local.role == Role::Part || self.atomics.contains(&local.cpp))
     }
 
     /// Returns whether a method of this receiver changes at most variables of the thread.

@@ -7,7 +7,7 @@
 //!   one is in bounds and overflows nothing, no iteration checks it.
 //! - In a body without effects, other checks only set a flag, and a load that fails is skipped, so no load waits for
 //!   the check of another one. If the flag is set at the end, the variables that the loop changed are restored.
-//! A body has effects if it has a variable through which it may write memory.
+//!   A body has effects if it has a variable through which it may write memory.
 //!
 //! If a hoisted check or the flag has failed, or the flag would be tested too late, the exact copy runs. It finds the
 //! first failure in the order of Rust, or none, if a `break` comes before it.

@@ -1,11 +1,12 @@
 //! `#[kernel]`.
 
+mod elements;
 mod host;
 mod parts;
 mod signature;
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::quote;
 use syn::{Expr, Item, ItemFn, Stmt};
 
 use crate::options::Options;
@@ -173,7 +174,7 @@ fn body(
         );
     };
     let mut copy = Vec::new();
-    for cpp in linear_outputs(s, &last) {
+    for cpp in elements::linear_outputs(s, &last) {
         s.emit(&format!("{cpp}.n = sx;"));
     }
     for mut statement in statements {
@@ -207,8 +208,8 @@ fn body(
     let mut last = last;
     let (over, function) = match loop_of(&mut last)? {
         Loop::Each { out, closure: each } => {
-            let dimensions = outputs(s, out, signature)?;
-            closure(s, each, dimensions)?;
+            let dimensions = elements::outputs(s, out, signature)?;
+            elements::closure(s, each, dimensions)?;
             (Over::Elements(dimensions), quote!(each))
         }
         Loop::Blocks(mut blocks) => {
@@ -231,21 +232,6 @@ fn body(
     }
     copy.push(last);
     Ok((over, copy))
-}
-
-/// Returns the slices of C++ whose lengths are the extent: the outputs of a loop of one dimension.
-fn linear_outputs(s: &Translator<'_>, last: &Stmt) -> Vec<String> {
-    let Stmt::Expr(Expr::Call(call), _) = last else { return Vec::new() };
-    let outputs: Vec<&Expr> = match call.args.first() {
-        Some(Expr::Tuple(tuple)) => tuple.elems.iter().collect(),
-        Some(out) => vec![out],
-        None => Vec::new(),
-    };
-    let names = outputs.into_iter().filter_map(|out| match out {
-        Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
-        _ => None,
-    });
-    names.filter_map(|name| s.local(&name).map(|local| local.cpp.clone())).collect()
 }
 
 fn expression_of(statement: &mut Stmt) -> Option<&mut Expr> {
@@ -292,151 +278,6 @@ fn loop_of(statement: &mut Stmt) -> Result<Loop<'_>> {
             "end it with `each(out, |i, out| …)`, where `out` is a parameter `&mut [T]`, or with `blocks(…)`",
         ),
     }
-}
-
-/// Translates the outputs of the loop: declares the variable `item` of C++, and returns the number of dimensions.
-fn outputs(s: &mut Translator<'_>, out: &mut Expr, signature: &Signature) -> Result<u32> {
-    let mut dimensions = None;
-    let item = output(s, out, signature, &mut dimensions)?;
-    s.emit(&format!("auto out_item = {item};"));
-    Ok(dimensions.unwrap_or(1))
-}
-
-/// Returns the item of one output in C++.
-fn output(
-    s: &mut Translator<'_>,
-    out: &mut Expr,
-    signature: &Signature,
-    dimensions: &mut Option<u32>,
-) -> Result<String> {
-    let whole = out.clone();
-    let (found, expression) = match out {
-        Expr::Tuple(tuple) => {
-            let items: Vec<String> = tuple
-                .elems
-                .iter_mut()
-                .map(|part| output(s, part, signature, dimensions))
-                .collect::<Result<_>>()?;
-            return Ok(format!("tup({})", items.join(", ")));
-        }
-        Expr::Paren(inner) => return output(s, &mut inner.expr, signature, dimensions),
-        Expr::Path(_) => (1, out),
-        Expr::Call(call) => {
-            let name = match &*call.func {
-                Expr::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
-                _ => None,
-            };
-            let found = match name.as_deref() {
-                Some("image") => 2,
-                Some("volume") => 3,
-                _ => return wrong_output(&whole),
-            };
-            let private = s.private();
-            if let Expr::Path(path) = &*call.func {
-                s.named.push(path.path.clone());
-            }
-            let function = format_ident!("{}", if found == 2 { "image" } else { "volume" });
-            *call.func = Expr::Verbatim(quote!(#private::#function));
-            let count = call.args.len();
-            let (Some(Expr::Array(sizes)), 2) = (call.args.last_mut(), count) else {
-                return refused(
-                    &whole,
-                    "the shape is not written here",
-                    "write `image(out, [width, height])`",
-                );
-            };
-            let (emitted, _) = s.captured(|s| s.operands(&mut sizes.elems))?;
-            s.out.push_str(&emitted);
-            match call.args.first_mut() {
-                Some(first) => (found, first),
-                None => return wrong_output(&whole),
-            }
-        }
-        _ => return wrong_output(&whole),
-    };
-    if *dimensions.get_or_insert(found) != found {
-        return refused(
-            &whole,
-            "the outputs of a loop have different numbers of dimensions",
-            "give all one shape",
-        );
-    }
-    let name = match &*expression {
-        Expr::Path(path) => path.path.get_ident().cloned(),
-        _ => None,
-    };
-    let param = name.as_ref().and_then(|name| signature.slice(&name.to_string()));
-    let Some(Param { kind: signature::Kind::Write, element, .. }) = param else {
-        return wrong_output(&whole);
-    };
-    let Some(local) = name.as_ref().and_then(|name| s.local(&name.to_string())).cloned() else {
-        return wrong_output(&whole);
-    };
-    s.outputs.push((local.cpp.clone(), is_number(element)));
-    let at = match found {
-        1 => "gx",
-        _ => "(u64_raw(gz) * sy + gy) * sx + gx",
-    };
-    Ok(format!("mut_at({}.p, {at})", local.cpp))
-}
-
-/// Returns whether a type is a number of Rust, as written.
-fn is_number(ty: &syn::Type) -> bool {
-    let syn::Type::Path(path) = ty else { return false };
-    let name = path.path.get_ident().map(ToString::to_string).unwrap_or_default();
-    let digits = name.trim_start_matches(['i', 'u', 'f']);
-    matches!(name.as_str(), "bool" | "isize" | "usize")
-        || matches!(digits, "8" | "16" | "32" | "64")
-}
-
-fn wrong_output<T>(at: &Expr) -> Result<T> {
-    refused(
-        at,
-        "this is no output of the kernel",
-        "the loop runs over a parameter `out: &mut [T]`, over `image(out, [width, height])`, \
-         `volume(out, [width, height, depth])`, or a tuple of them",
-    )
-}
-
-/// Translates the closure of the loop.
-fn closure(s: &mut Translator<'_>, closure: &mut syn::ExprClosure, dimensions: u32) -> Result<()> {
-    if let Some(capture) = &closure.capture {
-        return refused(capture, "the closure of `each` borrows what it uses", "leave out `move`");
-    }
-    let inputs = closure.inputs.len();
-    let mut params = closure.inputs.iter_mut();
-    let (Some(index), Some(item), 2) = (params.next(), params.next(), inputs) else {
-        return refused(
-            &closure.inputs,
-            "the closure of `each` takes the index and the element",
-            "write `|i, out| …`, or `|[x, y], out| …` for an image",
-        );
-    };
-    let at = match dimensions {
-        1 => "usize(gx)",
-        2 => "arr(usize(gx), usize(gy))",
-        _ => "arr(usize(gx), usize(gy), usize(gz))",
-    };
-    s.emit(&format!("const auto out_index = {at};"));
-    s.in_closure = 1;
-    s.in_kernel = true;
-    s.scoped(|s| {
-        s.bind_pattern(index, "out_index")?;
-        s.writable_names(item);
-        s.bind_pattern(item, "out_item")?;
-        s.number_items = s.number_items(item);
-        let value = match &mut *closure.body {
-            Expr::Block(block) if block.label.is_none() => s.scoped(|s| {
-                let value = s.statements(&mut block.block.stmts)?;
-                Ok(value)
-            })?,
-            body => s.discarded(body)?,
-        };
-        if value.effect == crate::translate::Effect::Faults {
-            s.emit(&format!("(void)({});", value.code));
-        }
-        Ok(())
-    })
 }
 
 /// Puts the expansion together.

@@ -3,6 +3,7 @@
 use quote::quote;
 use syn::{Expr, ExprForLoop, Label, Lifetime};
 
+use crate::blocks::Role;
 use crate::refuse::{Result, refused};
 use crate::translate::{Effect, Translator, Value};
 
@@ -232,6 +233,23 @@ impl Translator<'_> {
                 place,
                 "threads change elements of an `Atomic` by its methods",
                 "write `bins.fetch_add(j, 1)`, or `bins.store(j, value)`",
+            );
+        }
+        if let Some(local) = root
+            && matches!(local.role, Role::Memory | Role::Part)
+        {
+            return refused(
+                place,
+                "threads write memory of their block only as items of a phase",
+                "give it to a phase: `block.each(&mut tile, |i, t| *t = …)`",
+            );
+        }
+        if root.is_some_and(|local| local.outside) {
+            return refused(
+                place,
+                "all threads of the phase share this variable",
+                "keep a value of each thread, `let mut sum = block.per_thread(0.0f32);`, and give it to the phase, or use \
+                 an `&Atomic<[T]>`",
             );
         }
         if self.in_kernel && root.is_some_and(|local| local.shared) {

@@ -117,7 +117,7 @@ impl Translator<'_> {
             self.give_role(&local.pat, role, &roots);
         }
         if from_memory {
-            self.from_memory(&local.pat);
+            self.mark_from_memory(&local.pat);
         }
         Ok(Value::unit())
     }

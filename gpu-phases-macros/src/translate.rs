@@ -72,6 +72,8 @@ pub(crate) struct Local {
     pub(crate) roots: Vec<String>,
     /// Whether its value may be one of the memory of a block.
     pub(crate) from_memory: bool,
+    /// Whether it is one of block level, seen from a phase.
+    pub(crate) outside: bool,
 }
 
 /// The translation of one function.
@@ -187,6 +189,7 @@ impl<'o> Translator<'o> {
             role: Role::Value,
             roots: Vec::new(),
             from_memory: false,
+            outside: false,
         };
         if let Some(scope) = self.scopes.last_mut() {
             scope.insert(name.to_owned(), local);

@@ -178,7 +178,7 @@ impl Translator<'_> {
         let Expr::Call(call) = e else { return Ok(None) };
         let Expr::Path(function) = &*call.func else { return Ok(None) };
         let last = function.path.segments.last();
-        if !last.is_some_and(|last| last.ident == "swap") || call.args.len() != 2 {
+        if last.is_none_or(|last| last.ident != "swap") || call.args.len() != 2 {
             return Ok(None);
         }
         if call.args.iter().all(|arg| self.role(arg) == Role::Value) {

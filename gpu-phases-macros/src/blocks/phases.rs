@@ -172,6 +172,7 @@ impl Translator<'_> {
         // Nothing of block level changes in a phase, and none of it is declared in its loops.
         for local in self.scopes.iter_mut().flat_map(|scope| scope.values_mut()) {
             (local.mutable, local.depth, local.counter) = (false, 0, false);
+            local.outside = true;
         }
         let level = self.level.take();
         let loops = std::mem::take(&mut self.loops);

@@ -16,6 +16,11 @@ pub trait Element: Device {}
 ///
 /// Sums of integers wrap around. Sums of floats have one order on all targets. `min` and `max` are those of
 /// [`math`](crate::math).
+#[diagnostic::on_unimplemented(
+    message = "warps and blocks combine numbers, not `{Self}`",
+    label = "a value of each thread of type `{Self}`",
+    note = "make a number of it in a phase; `block.compact` counts flags, and `block.warp_ballot` collects them"
+)]
 pub trait Summed: Element {
     /// The sum of nothing.
     const ZERO: Self;

@@ -111,10 +111,7 @@ impl<T: Element, const C: usize, const R: usize> Shared<[[T; C]; R]> {
 
 linear!([] [const N: usize] &'t mut Shared<[T; N]>, |this| this.0);
 
-impl<'t, T: Element, const C: usize, const R: usize> sealed::Sealed
-    for &'t mut Shared<[[T; C]; R]>
-{
-}
+impl<T: Element, const C: usize, const R: usize> sealed::Sealed for &mut Shared<[[T; C]; R]> {}
 
 impl<'t, T: Element, const C: usize, const R: usize> Target for &'t mut Shared<[[T; C]; R]> {
     type Index = [usize; 2];

@@ -7,7 +7,7 @@ pub struct Dims<const M: usize>;
 /// The columns that a block of threads can have: 0 for blocks of one dimension.
 #[diagnostic::on_unimplemented(
     message = "a block of threads does not have this number of columns",
-    note = "it can have 1 to 64, 96, 128, 256, 512 or 1,024"
+    note = "it can have 2 to 64, 96, 128, 256, 512 or 1,024"
 )]
 pub trait Dim: sealed::Sealed {
     /// The index of a thread: `usize`, or `[row, column]`.
@@ -85,7 +85,7 @@ macro_rules! dims {
     )*};
 }
 
-dims!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
+dims!(2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
     33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64
     96 128 256 512 1024);
 
