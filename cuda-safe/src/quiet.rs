@@ -1,7 +1,6 @@
 //! User code that may panic, and values of it whose drops may.
 
 use std::any::Any;
-use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -49,7 +48,7 @@ impl Token {
 }
 
 #[cfg(any(test, feature = "dlpack"))]
-impl<T: Deref<Target = dyn Any + Send + Sync>> Quiet<T> {
+impl<T: std::ops::Deref<Target = dyn Any + Send + Sync>> Quiet<T> {
     /// Returns whether the value is a `U`.
     pub(crate) fn is<U: 'static>(&self) -> bool {
         self.0.as_deref().is_some_and(|value| value.is::<U>())

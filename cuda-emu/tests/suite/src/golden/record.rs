@@ -69,7 +69,7 @@ fn record(device: &TestDevice) -> Result<String, Failure> {
                 }
                 hashed.insert(kernel, Value::from(hashes(&words)));
             }
-            files.insert(file, json!({ "sha256": sha256(&variant.ptx()?), "kernels": hashed }));
+            files.insert(file, json!({ "sha256": sha256(variant.ptx()?), "kernels": hashed }));
         }
     }
     recording.insert("files".to_owned(), Value::from(files));
@@ -122,7 +122,7 @@ pub(super) fn enough_kernels() -> TestResult {
     let mut optimised = 0;
     for group in GROUPS {
         for variant in group.variants {
-            let found = kernels(&variant.ptx()?)?.len();
+            let found = kernels(variant.ptx()?)?.len();
             ensure!(found > 0, "{}", group.file(variant.name));
             if variant.name == "opt.compute_90" {
                 optimised += found;

@@ -21,10 +21,10 @@ pub(super) fn outputs(
     variant: &Variant,
 ) -> Result<BTreeMap<String, Words>, Failure> {
     let ptx = variant.ptx()?;
-    let module = Module::from_ptx(device.context(), &ptx)
+    let module = Module::from_ptx(device.context(), ptx)
         .map_err(|error| Failure::new(format!("{}: {error}", group.file(variant.name))))?;
     let mut outputs = BTreeMap::new();
-    for name in kernels(&ptx)? {
+    for name in kernels(ptx)? {
         let kernel = module.kernel(&name);
         let words = kernel.and_then(|kernel| run(device, &kernel)).map_err(|error| {
             Failure::new(format!("{}, {name}: {error}", group.file(variant.name)))
