@@ -47,7 +47,7 @@ impl Token {
     }
 }
 
-#[cfg(any(test, feature = "dlpack"))]
+#[allow(dead_code, reason = "tensors ask, which are a feature")]
 impl<T: std::ops::Deref<Target = dyn Any + Send + Sync>> Quiet<T> {
     /// Returns whether the value is a `U`.
     pub(crate) fn is<U: 'static>(&self) -> bool {
