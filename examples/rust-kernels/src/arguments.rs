@@ -23,8 +23,8 @@ Usage: rust-kernels [--compare] [--scale FACTOR] [--rounds N] [--output FOLDER] 
   --scale FACTOR   multiplies all sizes [default: 1; a software device gets small sizes anyway]
   --rounds N       samples of each measurement [default: 31; 3 on a software device]
   --output FOLDER  where the picture goes [default: target/rust-kernels]
-  KERNEL           saxpy, stream, integrate, nbody, spmv, matmul, mandelbrot, raytrace; with --compare
-                   also launch and cpu [default: all]
+  KERNEL           saxpy, stream, integrate, nbody, spmv, matmul, mandelbrot, raytrace, reduction, scan,
+                   histogram, transpose, tiled; with --compare also launch and cpu [default: all]
 ";
 
 impl Arguments {
@@ -83,7 +83,7 @@ impl Arguments {
     }
 }
 
-const KERNELS: [&str; 10] = [
+const KERNELS: [&str; 15] = [
     "saxpy",
     "stream",
     "integrate",
@@ -92,6 +92,11 @@ const KERNELS: [&str; 10] = [
     "matmul",
     "mandelbrot",
     "raytrace",
+    "reduction",
+    "scan",
+    "histogram",
+    "transpose",
+    "tiled",
     "launch",
     "cpu",
 ];

@@ -5,7 +5,7 @@ use rust_kernels::{integrate, mandelbrot, matmul, nbody, plain, saxpy, spmv, str
 use rust_kernels_checked as checked;
 
 use super::table::Row;
-use super::{Bench, Case, Variant};
+use super::{Bench, Case, Variant, blocks};
 use crate::Failure;
 use crate::arguments::Arguments;
 use crate::data::{Random, Sparse, bodies, oscillators};
@@ -17,7 +17,7 @@ type Measure = fn(&Bench<'_>) -> Rows;
 
 /// Measures those that the arguments name.
 pub(crate) fn all(bench: &Bench<'_>, arguments: &Arguments) -> Rows {
-    let cases: [(&str, Measure); 8] = [
+    let cases: [(&str, Measure); 13] = [
         ("saxpy", saxpys),
         ("stream", streams),
         ("integrate", integrator),
@@ -26,6 +26,11 @@ pub(crate) fn all(bench: &Bench<'_>, arguments: &Arguments) -> Rows {
         ("matmul", product),
         ("mandelbrot", picture),
         ("raytrace", super::raytrace::measure),
+        ("reduction", blocks::sum),
+        ("scan", blocks::prefixes),
+        ("histogram", blocks::counts),
+        ("transpose", blocks::transposed),
+        ("tiled", blocks::tiles),
     ];
     let mut rows = Vec::new();
     for (name, case) in cases {

@@ -1,5 +1,7 @@
 //! Each kernel beside the same in C++: times, registers, results.
 
+mod block_twins;
+mod blocks;
 mod cases;
 mod cpu;
 mod launches;
@@ -14,6 +16,7 @@ use cuda_safe::{Context, DeviceBuffer, KernelAttributes, Result, Stream};
 
 use crate::Failure;
 use crate::arguments::Arguments;
+use block_twins::BlockTwins;
 use table::{Measured, Row};
 use twins::Twins;
 
@@ -39,6 +42,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) stream: &'a Stream,
     pub(crate) twins: Twins,
     pub(crate) twins_plain: Twins,
+    /// Kernels over blocks in C++, by NVRTC's defaults and with `--fmad=false`.
+    pub(crate) block_twins: [BlockTwins; 2],
     /// Whether the device is software.
     pub(crate) software: bool,
     pub(crate) rounds: usize,
@@ -124,14 +129,31 @@ impl<'a, T: Element> Case<'a, T> {
 
     /// Adds a kernel in C++, in both ways to compile it.
     pub(crate) fn twins(
-        mut self,
+        self,
         kernel: impl Fn(&Twins) -> &cuda_safe::Kernel,
         launch: impl Fn(&Twins, &mut DeviceBuffer<T>) -> Result<()> + Copy + 'a,
     ) -> Result<Self> {
         let bench = self.bench;
-        for (variant, twins) in
-            [(Variant::Twin, &bench.twins), (Variant::TwinPlain, &bench.twins_plain)]
-        {
+        self.both([&bench.twins, &bench.twins_plain], kernel, launch)
+    }
+
+    /// Adds a kernel over blocks in C++, in both ways to compile it.
+    pub(crate) fn block_twins(
+        self,
+        kernel: impl Fn(&BlockTwins) -> &cuda_safe::Kernel,
+        launch: impl Fn(&BlockTwins, &mut DeviceBuffer<T>) -> Result<()> + Copy + 'a,
+    ) -> Result<Self> {
+        let bench = self.bench;
+        self.both(bench.block_twins.each_ref(), kernel, launch)
+    }
+
+    fn both<K>(
+        mut self,
+        twins: [&'a K; 2],
+        kernel: impl Fn(&K) -> &cuda_safe::Kernel,
+        launch: impl Fn(&K, &mut DeviceBuffer<T>) -> Result<()> + Copy + 'a,
+    ) -> Result<Self> {
+        for (variant, twins) in [Variant::Twin, Variant::TwinPlain].into_iter().zip(twins) {
             let attributes = kernel(twins).attributes()?;
             let launch = move |out: &mut DeviceBuffer<T>| launch(twins, out);
             self.variants.push((variant, Some(attributes), Box::new(launch)));
@@ -215,6 +237,7 @@ pub(crate) fn run(
         stream: &stream,
         twins: Twins::load(context)?,
         twins_plain: Twins::without_contraction(context)?,
+        block_twins: [BlockTwins::load(context)?, BlockTwins::without_contraction(context)?],
         software,
         rounds: arguments.rounds.unwrap_or(if software { 3 } else { 31 }),
         scale: arguments.scale,

@@ -2,13 +2,18 @@
 
 #![forbid(unsafe_code)]
 
+pub mod histogram;
 pub mod integrate;
 pub mod mandelbrot;
 pub mod matmul;
 pub mod nbody;
 pub mod plain;
 pub mod raytrace;
+pub mod reduction;
 pub mod saxpy;
+pub mod scan;
 pub mod spmv;
 pub mod stream;
+pub mod tiled;
+pub mod transpose;
 pub mod vec3;

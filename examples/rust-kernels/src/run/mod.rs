@@ -1,13 +1,18 @@
 //! Each program: on the CPU, on the device, and beside an oracle.
 
+mod histogram;
 mod integrate;
 mod mandelbrot;
 mod matmul;
 mod nbody;
+mod products;
 pub(crate) mod raytrace;
+mod reduction;
 mod saxpy;
+mod scan;
 mod spmv;
 pub(crate) mod stream;
+mod transpose;
 
 use std::time::Instant;
 
@@ -38,7 +43,7 @@ type Program = fn(&Setting<'_>) -> Result<String, Failure>;
 pub(crate) fn all(context: &Context, arguments: &Arguments, software: bool) -> Result<(), Failure> {
     let stream = context.stream()?;
     let setting = Setting { stream: &stream, software, arguments };
-    let programs: [(&str, Program); 8] = [
+    let programs: [(&str, Program); 13] = [
         ("saxpy", saxpy::run),
         ("stream", stream::run),
         ("integrate", integrate::run),
@@ -47,6 +52,11 @@ pub(crate) fn all(context: &Context, arguments: &Arguments, software: bool) -> R
         ("matmul", matmul::run),
         ("mandelbrot", mandelbrot::run),
         ("raytrace", raytrace::run),
+        ("reduction", reduction::run),
+        ("scan", scan::run),
+        ("histogram", histogram::run),
+        ("transpose", transpose::run),
+        ("tiled", products::tiles),
     ];
     for (name, program) in programs {
         if arguments.wants(name) {

@@ -1,0 +1,37 @@
+//! The kernels over blocks in C++ by hand, declared for launches.
+
+use cuda_safe::kernels;
+use cuda_safe::nvrtc::{Options, Program};
+use cuda_safe::{Context, Result};
+
+/// The C++.
+pub(crate) const SOURCE: &str = include_str!("blocks.cu");
+
+kernels! {
+    pub(crate) struct BlockTwins;
+    // SAFETY: the clauses say that the grids have the blocks which the lengths need; each thread compares what it reads
+    // and writes with them. All threads of a block meet its barriers. All lengths fit in 32 bits.
+    unsafe in SOURCE {
+        pub(crate) safe fn reduction(x: &[f32], n: u32 = x.len(), sums: &mut [f32]) over sums.len() * 256 by 256
+            where n < 2147483648, 1 <= sums.len(), sums.len() * 4096 < 2147483648;
+        pub(crate) safe fn scan_chunks(x: &[u32], n: u32 = x.len(), out: &mut [u32], sums: &mut [u32])
+            over sums.len() * 256 by 256 where n < 2147483648, out.len() == n, sums.len() == (n + 1023) / 1024;
+        pub(crate) safe fn histogram(data: &[u32], n: u32 = data.len(), bins: &mut [u32])
+            over (n + 16383) / 16384 * 256 by 256 where n < 2147483648, bins.len() == 256;
+        pub(crate) safe fn transpose(rows: u32, columns: u32, x: &[f32], out: &mut [f32])
+            over [columns, (rows + 31) / 32 * 8] by [32, 8]
+            where rows < 65536, columns < 65536, x.len() == rows * columns, out.len() == rows * columns;
+        pub(crate) safe fn tiled(m: u32, n: u32, k: u32, a: &[f32], b: &[f32], c: &mut [f32])
+            over [n, m] by [32, 32]
+            where m < 65536, n < 65536, k < 65536, a.len() == m * k, b.len() == k * n, c.len() == m * n;
+    }
+}
+
+impl BlockTwins {
+    /// Compiles them with `--fmad=false`.
+    pub(crate) fn without_contraction(context: &Context) -> Result<Self> {
+        let program = Program::new(SOURCE).options(Options::new().fmad(false));
+        // SAFETY: the source is that of the declaration, and the option changes the results of floats alone.
+        unsafe { Self::load_from(context, program) }
+    }
+}

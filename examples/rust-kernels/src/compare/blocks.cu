@@ -1,0 +1,139 @@
+// Kernels over blocks by hand, without checks. `fmaf` stands where the Rust contracts, so that the bits are equal.
+
+__device__ float warp_sum(float x) {
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) {
+        x += __shfl_xor_sync(~0u, x, distance);
+    }
+    return x;
+}
+
+__global__ void reduction(const float *__restrict__ x, unsigned n, float *__restrict__ sums) {
+    __shared__ float of_warps[8];
+    float sum = 0.0f;
+    for (unsigned chunk = blockIdx.x * 4096; chunk < n; chunk += gridDim.x * 4096) {
+#pragma unroll
+        for (unsigned k = 0; k < 16; k++) {
+            unsigned i = chunk + k * 256 + threadIdx.x;
+            if (i < n) {
+                sum += x[i];
+            }
+        }
+    }
+    sum = warp_sum(sum);
+    if (threadIdx.x % 32 == 0) {
+        of_warps[threadIdx.x / 32] = sum;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int w = 1; w < 8; w++) {
+            sum += of_warps[w];
+        }
+        sums[blockIdx.x] = sum;
+    }
+}
+
+__global__ void scan_chunks(const unsigned *__restrict__ x, unsigned n, unsigned *__restrict__ out,
+                            unsigned *__restrict__ sums) {
+    __shared__ unsigned of_warps[8];
+    unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    unsigned first = blockIdx.x * 1024 + threadIdx.x * 4;
+    unsigned own[4] = {};
+    if (first + 4 <= n) {
+        uint4 four = *reinterpret_cast<const uint4 *>(x + first);
+        own[0] = four.x, own[1] = four.y, own[2] = four.z, own[3] = four.w;
+    } else {
+        for (unsigned k = 0; k < 4 && first + k < n; k++) {
+            own[k] = x[first + k];
+        }
+    }
+#pragma unroll
+    for (int k = 1; k < 4; k++) {
+        own[k] += own[k - 1];
+    }
+    unsigned sum = own[3];
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+        unsigned before = __shfl_up_sync(~0u, sum, distance);
+        if (lane >= distance) {
+            sum += before;
+        }
+    }
+    if (lane == 31) {
+        of_warps[warp] = sum;
+    }
+    __syncthreads();
+    unsigned before = sum - own[3];
+    for (unsigned w = 0; w < warp; w++) {
+        before += of_warps[w];
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        own[k] += before;
+    }
+    if (first + 4 <= n) {
+        *reinterpret_cast<uint4 *>(out + first) = make_uint4(own[0], own[1], own[2], own[3]);
+    } else {
+        for (unsigned k = 0; k < 4 && first + k < n; k++) {
+            out[first + k] = own[k];
+        }
+    }
+    if (threadIdx.x == 255) {
+        sums[blockIdx.x] = own[3];
+    }
+}
+
+__global__ void histogram(const unsigned *__restrict__ data, unsigned n, unsigned *__restrict__ bins) {
+    __shared__ unsigned counts[256];
+    counts[threadIdx.x] = 0;
+    __syncthreads();
+    unsigned end = min(n, (blockIdx.x + 1) * 16384);
+    for (unsigned i = blockIdx.x * 16384 + threadIdx.x; i < end; i += 256) {
+        atomicAdd(&counts[data[i] & 255], 1u);
+    }
+    __syncthreads();
+    atomicAdd(&bins[threadIdx.x], counts[threadIdx.x]);
+}
+
+// 32 x 8 threads.
+__global__ void transpose(unsigned rows, unsigned columns, const float *__restrict__ x, float *__restrict__ out) {
+    __shared__ float tile[32][33];
+    unsigned row = blockIdx.y * 32, column = blockIdx.x * 32;
+#pragma unroll
+    for (unsigned i = threadIdx.y; i < 32; i += 8) {
+        if (row + i < rows && column + threadIdx.x < columns) {
+            tile[i][threadIdx.x] = x[(row + i) * columns + column + threadIdx.x];
+        }
+    }
+    __syncthreads();
+#pragma unroll
+    for (unsigned i = threadIdx.y; i < 32; i += 8) {
+        if (column + i < columns && row + threadIdx.x < rows) {
+            out[(column + i) * rows + row + threadIdx.x] = tile[threadIdx.x][i];
+        }
+    }
+}
+
+// 32 x 32 threads.
+__global__ void tiled(unsigned m, unsigned n, unsigned k, const float *__restrict__ a, const float *__restrict__ b,
+                      float *__restrict__ c) {
+    __shared__ float left[32][32];
+    __shared__ float right[32][32];
+    unsigned row = blockIdx.y * 32 + threadIdx.y, column = blockIdx.x * 32 + threadIdx.x;
+    float sum = 0.0f;
+    for (unsigned start = 0; start < k; start += 32) {
+        left[threadIdx.y][threadIdx.x] =
+            row < m && start + threadIdx.x < k ? a[row * k + start + threadIdx.x] : 0.0f;
+        right[threadIdx.y][threadIdx.x] =
+            start + threadIdx.y < k && column < n ? b[(start + threadIdx.y) * n + column] : 0.0f;
+        __syncthreads();
+#pragma unroll
+        for (unsigned t = 0; t < 32; t++) {
+            sum = fmaf(left[threadIdx.y][t], right[t][threadIdx.x], sum);
+        }
+        __syncthreads();
+    }
+    if (row < m && column < n) {
+        c[row * n + column] = sum;
+    }
+}

@@ -1,0 +1,126 @@
+//! The kernels over blocks to measure.
+
+use std::cell::RefCell;
+
+use cuda_safe::DeviceBuffer;
+use rust_kernels::{histogram, reduction, scan, tiled, transpose};
+use rust_kernels_checked as checked;
+
+use super::cases::Rows;
+use super::{Bench, Case, Variant};
+use crate::data::Random;
+
+/// Blocks of a sum: a few for each multiprocessor of a large device.
+const SUMS: usize = 1056;
+
+pub(super) fn sum(bench: &Bench<'_>) -> Rows {
+    let on = bench.stream;
+    let n = bench.size(1 << 26, 1 << 16);
+    let x = DeviceBuffer::from_slice(on, &Random::floats(1, n))?;
+    let row = Case::new(bench, "reduction", SUMS.min(n.div_ceil(reduction::CHUNK)))
+        .uncontracted()
+        .rust(Variant::Rust, reduction::reduction::kernel(), |out| {
+            reduction::reduction::launch(on, &x, out)
+        })?
+        .rust(Variant::Checked, checked::reduction::reduction::kernel(), |out| {
+            checked::reduction::reduction::launch(on, &x, out)
+        })?
+        .block_twins(|twins| twins.reduction_kernel(), |twins, out| twins.reduction(on, &x, out))?
+        .measure()?;
+    Ok(vec![row])
+}
+
+pub(super) fn prefixes(bench: &Bench<'_>) -> Rows {
+    let on = bench.stream;
+    let n = bench.size(1 << 25, 1 << 16);
+    let mut random = Random::new(2);
+    let x: Vec<u32> = (0..n).map(|_| random.below(8) as u32).collect();
+    let x = DeviceBuffer::from_slice(on, &x)?;
+    let sums = RefCell::new(DeviceBuffer::<u32>::zeroed(on, n.div_ceil(scan::CHUNK))?);
+    let row = Case::new(bench, "scan", n)
+        .uncontracted()
+        .rust(Variant::Rust, scan::scan_chunks::kernel(), |out| {
+            scan::scan_chunks::launch(on, &x, out, &mut *sums.borrow_mut())
+        })?
+        .rust(Variant::Checked, checked::scan::scan_chunks::kernel(), |out| {
+            checked::scan::scan_chunks::launch(on, &x, out, &mut *sums.borrow_mut())
+        })?
+        .block_twins(
+            |twins| twins.scan_chunks_kernel(),
+            |twins, out| twins.scan_chunks(on, &x, out, &mut *sums.borrow_mut()),
+        )?
+        .copy(&x)
+        .measure()?;
+    Ok(vec![row])
+}
+
+/// With a fill of the 256 counts before each launch.
+pub(super) fn counts(bench: &Bench<'_>) -> Rows {
+    let on = bench.stream;
+    let n = bench.size(1 << 26, 1 << 16);
+    let mut random = Random::new(3);
+    let data: Vec<u32> = (0..n).map(|_| random.bits() as u32).collect();
+    let data = DeviceBuffer::from_slice(on, &data)?;
+    let row = Case::new(bench, "histogram", 256)
+        .uncontracted()
+        .rust(Variant::Rust, histogram::histogram::kernel(), |out| {
+            out.fill(on, 0)?;
+            histogram::histogram::launch(on, &data, out)
+        })?
+        .rust(Variant::Checked, checked::histogram::histogram::kernel(), |out| {
+            out.fill(on, 0)?;
+            checked::histogram::histogram::launch(on, &data, out)
+        })?
+        .block_twins(
+            |twins| twins.histogram_kernel(),
+            |twins, out| {
+                out.fill(on, 0)?;
+                twins.histogram(on, &data, out)
+            },
+        )?
+        .measure()?;
+    Ok(vec![row])
+}
+
+pub(super) fn transposed(bench: &Bench<'_>) -> Rows {
+    let on = bench.stream;
+    let (rows, columns) = (bench.size(4096, 96), bench.size(6144, 160));
+    let x = DeviceBuffer::from_slice(on, &Random::floats(4, rows * columns))?;
+    let row = Case::new(bench, "transpose", rows * columns)
+        .uncontracted()
+        .rust(Variant::Rust, transpose::transpose::kernel(), |out| {
+            transpose::transpose::launch(on, rows, columns, &x, out)
+        })?
+        .rust(Variant::Checked, checked::transpose::transpose::kernel(), |out| {
+            checked::transpose::transpose::launch(on, rows, columns, &x, out)
+        })?
+        .block_twins(
+            |twins| twins.transpose_kernel(),
+            |twins, out| twins.transpose(on, rows as u32, columns as u32, &x, out),
+        )?
+        .copy(&x)
+        .measure()?;
+    Ok(vec![row])
+}
+
+pub(super) fn tiles(bench: &Bench<'_>) -> Rows {
+    let on = bench.stream;
+    let n = bench.size(2048, 64);
+    let a = DeviceBuffer::from_slice(on, &Random::floats(5, n * n))?;
+    let b = DeviceBuffer::from_slice(on, &Random::floats(6, n * n))?;
+    let side = n as u32;
+    let row = Case::new(bench, "tiled", n * n)
+        .uncontracted()
+        .rust(Variant::Rust, tiled::tiled::kernel(), |out| {
+            tiled::tiled::launch(on, n, n, n, &a, &b, out)
+        })?
+        .rust(Variant::Checked, checked::tiled::tiled::kernel(), |out| {
+            checked::tiled::tiled::launch(on, n, n, n, &a, &b, out)
+        })?
+        .block_twins(
+            |twins| twins.tiled_kernel(),
+            |twins, out| twins.tiled(on, side, side, side, &a, &b, out),
+        )?
+        .measure()?;
+    Ok(vec![row])
+}

@@ -1,0 +1,24 @@
+//! Counts of the lowest bytes of words.
+
+use cuda_safe::kernel::{Atomic, kernel};
+
+/// The words of a block.
+pub const CHUNK: usize = 1 << 14;
+
+/// A block counts in shared memory, and adds its counts to `bins`, of which there are 256.
+#[kernel]
+pub fn histogram(data: &[u32], bins: &Atomic<[u32]>) {
+    assert!(bins.len() == 256);
+    blocks(Threads::<256>, grid(data.len().div_ceil(CHUNK)), |block, _| {
+        let start = block.index() * CHUNK;
+        let count = (data.len() - start).min(CHUNK);
+        let mut local = block.shared([0u32; 256]);
+        let counts = local.atomic();
+        block.run(count, |i| {
+            counts.fetch_add((data[start + i] & 255) as usize, 1);
+        });
+        block.run(256, |i| {
+            bins.fetch_add(i, local[i]);
+        });
+    });
+}

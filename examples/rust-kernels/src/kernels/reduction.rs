@@ -1,0 +1,29 @@
+//! The sum of floats.
+
+use cuda_safe::kernel::kernel;
+
+/// The elements that a block adds up before it goes on to its next ones.
+pub const CHUNK: usize = 4096;
+
+/// Block `b` of `sums.len()` adds up the chunks `b`, `b + sums.len()`, and so on. A second launch with one sum adds up
+/// the sums of the first.
+#[kernel]
+pub fn reduction(x: &[f32], sums: &mut [f32]) {
+    let n = x.len();
+    let stride = sums.len() * CHUNK;
+    blocks(Threads::<256>, sums, |block, sum| {
+        let mut own = block.per_thread(0.0f32);
+        for chunk in (block.index() * CHUNK..n).step_by(stride) {
+            for k in 0..16 {
+                let start = chunk + k * 256;
+                block.each(&mut own, |t, s| {
+                    if start + t < n {
+                        *s += x[start + t];
+                    }
+                });
+            }
+        }
+        let total = block.sum(&own);
+        sum.set(total);
+    });
+}
