@@ -76,7 +76,8 @@ struct thread {
     unsigned kernel, dims;
     PHASES_FN u64_raw x() const {
         if (dims > blocks_of) return threadIdx.x / (dims - blocks_of);
-        return dims == blocks_of ? threadIdx.x : dims == 1 ? u64_raw(blockIdx.x) * 256 + threadIdx.x : u64_raw(blockIdx.x) * 32 + threadIdx.x;
+        if (dims == blocks_of) return threadIdx.x;
+        return dims == 1 ? u64_raw(blockIdx.x) * 256 + threadIdx.x : u64_raw(blockIdx.x) * 32 + threadIdx.x;
     }
     PHASES_FN u64_raw y() const {
         if (dims > blocks_of) return threadIdx.x % (dims - blocks_of);
@@ -95,7 +96,7 @@ struct thread {
             s->element[0] = x();
             s->element[1] = y();
             s->element[2] = z();
-            if (dims >= blocks_of) s->block = blockIdx.x + 1;
+            s->block = dims >= blocks_of ? blockIdx.x + 1 : 0;
             __threadfence_system();
             s->state = 2;
         }
