@@ -82,14 +82,14 @@ impl<T> fmt::Display for ConsumeError<T> {
 
 impl<T> fmt::Debug for ConsumeError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // As for `Error`: `main() -> Result` and `unwrap` show a person this text.
+        // `Debug` prints this text for people, as that of `Error`: `main() -> Result` and `unwrap` show it.
         fmt::Display::fmt(&self.error, f)
     }
 }
 
 impl<T> std::error::Error for ConsumeError<T> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // The text is the error's own, so the chain goes on behind it.
+        // The text is that of the error, so the chain continues with the error's source.
         std::error::Error::source(&self.error)
     }
 }

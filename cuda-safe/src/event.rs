@@ -205,7 +205,7 @@ impl Event {
         let to = &raw mut milliseconds;
         // SAFETY: both events are live and `milliseconds` is a valid place for a float.
         match unsafe { sys.cuEventElapsedTime(to, self.raw, end.raw) } {
-            // Both were done: one of them has a newer record.
+            // Both were done at the first query, so one of them has a newer record.
             Ok(CUresult::CUDA_ERROR_NOT_READY) => Err(Error::invalid(
                 "an event was recorded again by another thread while its time was measured",
             )

@@ -73,7 +73,7 @@
 //! - `testing`: launches that try whether the declarations of [`kernels!`] hold, in the module `testing`.
 //! - `nvtx`: ranges and marks for NVIDIA's profilers, in the module `nvtx`.
 
-// First: the others use their macros.
+// `call` comes first: the other modules use its macros.
 #[macro_use]
 mod call;
 mod trace;

@@ -136,7 +136,7 @@ fn may_take(first: &ContextGraphLock, others: &[&ContextGraphLock]) -> Result<bo
         Ok(Held::Closure) if locks.all(ContextGraphLock::is_held_here) => Ok(false),
         Ok(Held::Enqueue) if locks.any(ContextGraphLock::is_held_here) => Err(reentered()),
         Ok(_) => Err(two_contexts()),
-        // Whether it holds a lock is not known any more.
+        // It is unknown whether the thread holds a lock.
         Err(_) => Err(Error::invalid("the thread is ending: it can't use graphs")),
     }
 }
@@ -168,7 +168,7 @@ fn hold<'a>(
 
 impl Drop for HeldGraphLock<'_> {
     fn drop(&mut self) {
-        // Before the locks are released, which their guards do after this.
+        // This runs before the locks are released, which their guards do afterwards.
         for locked in std::iter::once(&self.first).chain(&self.more) {
             locked.lock.holder.store(NOBODY, Ordering::Relaxed);
         }
@@ -295,7 +295,7 @@ mod tests {
                             {
                                 assert_eq!(inside[index].fetch_add(1, Ordering::SeqCst), 0);
                             }
-                            // A part of what is held is not taken again; anything else is refused.
+                            // A subset of the held locks is not taken again; any other set is refused.
                             assert!(matches!(locks[order[1]].take(), Ok(None)));
                             for index in
                                 [0, 1, 2].into_iter().filter(|index| !order.contains(index))

@@ -90,7 +90,7 @@ impl LentStreams {
             None => Some(left),
         };
         drop(known);
-        // Where nothing is locked.
+        // `replaced` is dropped where no lock is held.
         drop(replaced);
     }
 
@@ -100,7 +100,7 @@ impl LentStreams {
     pub(crate) fn add(&self, id: u64, made: Stream) -> Result<Box<Idle>> {
         let mut known = self.known.lock()?;
         known.retain(|known| known.id == id || known.stream.strong_count() > 0);
-        // Dropped when nothing is locked.
+        // `evicted` is dropped where no lock is held.
         let mut evicted = None;
         if known.iter().filter(|known| known.idle.is_some()).count() >= MOST_IDLE {
             evicted = known.iter_mut().find_map(|known| known.idle.take());

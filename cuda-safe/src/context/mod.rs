@@ -306,13 +306,13 @@ impl Context {
             self.inner.lent.forget();
             Ok(())
         })?;
-        // What was dropped behind gates, with the stream and the event of each.
+        // The gates hold dropped resources, with the stream and the event of each.
         self.inner.gates.free_held(&self.inner);
         self.inner.gates.free_shut(&self.inner)?;
-        // Before the lock is taken for good: dropping owner tokens may call back into this context.
+        // The check comes before the final lock: dropping owner tokens may call back into this context.
         let in_use = self.inner.is_alone(&*lock()?).err();
         match in_use {
-            // An owner of lent memory that lies in the deferred-free list may be what uses the context.
+            // The context may be in use only by an owner of lent memory in the deferred-free list.
             Some(error) if !self.inner.deferred.holds_tokens() => return Err(error),
             _ => self.inner.reporting(|| self.inner.free_deferred())?,
         }
@@ -437,7 +437,7 @@ impl ContextInner {
     }
 
     fn last_launches(&self) -> Vec<LaunchRecord> {
-        // The lock is not held while handles are dropped: the last one's drop may come here again.
+        // The lock is released before handles are dropped: the drop of the last one may call this function again.
         let streams: Vec<Arc<StreamInner>> = {
             let Ok(streams) = self.streams.lock() else { return Vec::new() };
             streams.iter().filter_map(Weak::upgrade).collect()
@@ -528,7 +528,7 @@ impl Drop for ContextInner {
     /// Frees nothing that would wait: the owner of the context frees the rest with it.
     fn drop(&mut self) {
         if self.state.is_usable() {
-            // No caller is left to return the error to.
+            // The result is ignored: no caller is left to return an error to.
             let _ = self.caretaker.destroy(self);
         }
         if self.state.is_usable() {

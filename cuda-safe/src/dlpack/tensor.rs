@@ -119,7 +119,7 @@ impl Tensor {
         let version = unsafe { (&raw const (*raw.as_ptr()).version).read() };
         let raw = Raw::Versioned(raw);
         if version.major != DLPACK_MAJOR_VERSION {
-            // Dropping it calls the deleter, whose place is the same in every version.
+            // The drop calls the deleter, which is at the same offset in every version.
             drop(raw);
             return Err(Error::invalid(format!(
                 "the tensor has version {}.{} of DLPack, and this crate knows version {DLPACK_MAJOR_VERSION}",
@@ -177,7 +177,7 @@ impl Tensor {
     /// Takes note of a view's memory.
     pub(super) fn note_view(&self, allocation: &Arc<Allocation>) {
         let mut viewed = self.viewed.borrow_mut();
-        // Of ended calls the list alone holds the memory.
+        // Only the list holds the memory of calls that have ended.
         viewed.retain(|allocation| Arc::strong_count(allocation) > 1);
         viewed.push(allocation.clone());
     }
@@ -457,7 +457,8 @@ fn strided(given: Dimensions<'_>, fit: Fit, element: &str) -> Result<(usize, usi
     if empty {
         return Ok((0, 0));
     }
-    // From the last dimension on: the elements of those behind, and the distance of the last element.
+    // The loop starts with the last dimension: `len` is the number of elements of the later ones, `last` the offset
+    // of their last element.
     let (mut len, mut last) = (1_usize, 0_usize);
     for (place, &extent) in outer.iter().enumerate().rev() {
         let extent = extent_of(extent)?;

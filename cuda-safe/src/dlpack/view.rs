@@ -170,7 +170,7 @@ impl Tensor {
         lent.inner().usable_here()?;
         let checked = check::<T>(tensor.tensor, lent.inner().state().ordinal)?;
         checked.is_compact()?;
-        // From now on no other view of this call may show the memory.
+        // After this call no other view of the same call may show the memory.
         lent.lend_memory::<T>(checked.start, checked.len, true)?;
         Ok((checked.start, checked.len))
     }

@@ -147,7 +147,7 @@ impl DeviceState {
     #[cold]
     pub(crate) fn is_stale(&self, code: CUresult) -> bool {
         matches!(code, CUresult::CUDA_ERROR_INVALID_HANDLE | CUresult::CUDA_ERROR_INVALID_VALUE)
-            // If the driver can't be asked, the code is what the caller hears of.
+            // If the driver can't be queried, the caller gets the code.
             && matches!(self.verdict(), Ok(Verdict::Gone))
     }
 
@@ -161,7 +161,7 @@ impl DeviceState {
     /// Finds out what became of the primary context, without a handle of ours.
     #[cold]
     fn verdict(&self) -> Result<Verdict> {
-        // Held while the driver is asked, so that the context is not given back meanwhile.
+        // The watch is held during the query, so that the context is not released meanwhile.
         let watched = self.watch.0.lock()?;
         if watched.users == 0 {
             return Ok(Verdict::Ours);
@@ -185,7 +185,7 @@ impl DeviceState {
         if !self.primary_is_active()? {
             return Ok(None);
         }
-        // Both are alive, so equal handles name one context.
+        // Both contexts are alive, so equal handles name the same one.
         self.with_active_primary(|primary, id| (primary == raw).then_some(id))
     }
 
@@ -207,7 +207,7 @@ impl DeviceState {
         self.asked("cuDevicePrimaryCtxRetain", asked)?;
         // SAFETY: the context is retained until the release below.
         let id = unsafe { self.id_of(primary) };
-        // After a fatal code the driver is not called any more.
+        // The driver is not called after a fatal code.
         self.usable()?;
         // SAFETY: gives back the retain made above.
         let asked = unsafe { self.sys.cuDevicePrimaryCtxRelease_v2(self.raw) };

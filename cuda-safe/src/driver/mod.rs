@@ -335,7 +335,7 @@ impl DeviceState {
                         "the report of the software device on standard error names the thread, the address and the line",
                     );
                 }
-                // Later ones repeat the first.
+                // Only the first fatal error counts; later ones repeat it.
                 let first = self.fatal.get().is_none();
                 self.lose(if first { reported(error) } else { error })
             }
@@ -372,7 +372,7 @@ impl DeviceState {
     /// Marks the device as lost. Every later call returns the first error.
     #[cold]
     pub(crate) fn lose(&self, error: Error) -> Error {
-        // No caller that is refused here has called the driver.
+        // `get_or_init` refuses only callers that have not called the driver.
         let Ok(first) = self.fatal.get_or_init(|| error.clone()) else { return error };
         self.lost.store(true, Ordering::Release);
         first.clone()

@@ -20,7 +20,7 @@ impl Drop for Shared {
 impl Shared {
     /// Unloads the module. If that fails, the kernel is as before.
     pub(super) fn close(&mut self) -> Result<()> {
-        // What was found holds the module too.
+        // The result holds the module, too.
         let non_portable =
             self.found.take().is_some_and(|mut it| *it.non_portable_cluster.get_mut());
         let unloaded = ModuleInner::unload(&mut self.module, 1);
@@ -38,7 +38,7 @@ impl Shared {
     #[cold]
     pub(super) fn find(&self) -> Result<&KernelInner> {
         let found = KernelInner::new(&self.module, self.name, self.shown)?;
-        // Another thread may have been faster; its result is the same.
+        // Another thread may have stored its result first; it is the same.
         Ok(self.found.get_or_init(|| found)?)
     }
 }

@@ -114,7 +114,7 @@ impl<'env, S> GraphBuilder<'env, S> {
         if let Some(error) = &self.spoilt {
             return Err(error.clone());
         }
-        // Unless the capture ends as it should, what became of its nodes is not known.
+        // Unless the capture ends normally, the state of its nodes is unknown.
         self.spoilt = Some(Error::invalid("the closure of a part has panicked"));
         let Growing { template, capture } = &self.growing;
         let (graph, state) = (Some(template.graph), &mut self.state);

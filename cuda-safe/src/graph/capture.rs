@@ -252,7 +252,7 @@ pub(super) fn capture(
 ) -> Result<Template> {
     let emptied = Emptied { capture: Capture::new(), context };
     let capture = &emptied.capture;
-    // Until the capture has ended, also by a panic.
+    // `_begun` lasts until the capture has ended, also by a panic.
     let _begun = others.iter().map(|other| Begun::new(other)).collect::<Result<Vec<_>>>()?;
     let part = part(context, capture, None, &[], |stream| {
         if others.is_empty() {
@@ -320,7 +320,7 @@ pub(super) fn part(
     after: &[RawNode],
     record: impl FnOnce(&Stream) -> Result<()>,
 ) -> Result<Part> {
-    // Sources of uploads, which graphs that are gone have left: within the capture nothing can be freed.
+    // Pinned sources of uploads, left by dropped graphs, are bounded now: within the capture nothing can be freed.
     context.deferred.bound_pinned(context);
     let raw = create(context, 0)?;
     let stream = Stream::recording(context, raw, capture.clone());
@@ -333,7 +333,7 @@ pub(super) fn part(
     if let Ok(mut recording) = capture.lock() {
         recording.begin(stream.inner(), after.into());
     }
-    // The capture must end whatever becomes of the closure.
+    // The capture must end even if the closure panics.
     let recorded = catch_unwind(AssertUnwindSafe(|| record(&stream)));
     let (joined, tail, ended, streams) = {
         let mut recording = capture.lock()?;

@@ -113,8 +113,8 @@ impl Stream {
     ) -> Result<()> {
         let mut flag = flag.into();
         let kind = CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_WHILE;
-        // The same memory twice, but one after the other: the closure has returned its view before the flag is read
-        // again.
+        // Both views are of the same memory, but one after the other: the closure has returned its view before the
+        // flag is read again.
         let again = DeviceSlice::new(flag.allocation(), flag.byte_range().start, flag.len());
         conditional(self, again, kind, |stream| body(stream, flag.reborrow()))
     }
@@ -133,7 +133,7 @@ fn conditional(
     };
     let flag = flag.slice(..1)?;
     capture.enter(inner)?.not_of_others("a conditional part")?;
-    // Before the handle is created: without its node it makes the graph invalid.
+    // The flag is checked before the handle is created: a handle without a node makes the graph invalid.
     check_flag(capture, inner, flag.allocation(), kind)?;
     let function = context.conditional.function(context, SET_CONDITIONAL, c"set_conditional")?;
     let (graph, handle) = {
@@ -152,7 +152,7 @@ fn conditional(
         recording.target = Target::Body;
         Ok((node, inside, sequence))
     };
-    // Without its node the handle makes the graph invalid, so report this error and no later one.
+    // The handle makes the graph invalid if its node fails, so this error is reported and no later one.
     let (node, inside, sequence) = begin().inspect_err(|error: &Error| {
         if let Ok(mut recording) = capture.lock() {
             recording.contents.failures.note_returned(error.clone());
@@ -175,7 +175,7 @@ fn conditional(
     // Held until the body's uses are noted: the recording must not end without them.
     let mut recording = capture.lock()?;
     recording.target = Target::Capture;
-    // A body that is not what the caller wanted must not run: the whole capture fails.
+    // A body that is incomplete must not run: the whole capture fails.
     let done = made.and_then(|part| part.outcome).and_then(|()| {
         if let Some(error) = noted.failures.first() {
             return Err(error);

@@ -161,7 +161,7 @@ impl<'env, S> GraphExec<'env, S> {
         let enqueued = enqueuing.run(&shape.contents.uses, None, |_| {
             let (graph, tail) = driver::capturing(context, raw)?;
             let node = shape.explain(driver::add_child(context, graph, &tail, shape.graph))?;
-            // The child is in the graph, so what it needs is noted whatever comes.
+            // The child is in the graph, so its resources are recorded even if the next step fails.
             Ok(driver::continue_at(context, raw, node))
         })?;
         let followed = enqueued.recorded.and(enqueued.output);
@@ -310,7 +310,7 @@ impl<'env, S> GraphExec<'env, S> {
             false => Ok(false),
         };
         let updated = updated.inspect_err(|_| {
-            // It is unknown which nodes are new, so the resources of both graphs are kept.
+            // The new nodes are unknown, so the resources of both graphs are kept.
             self.template.contents.uses.merge(&new.contents.uses);
             self.template.contents.keep_all(&new.contents);
             self.changed = true;
@@ -426,7 +426,7 @@ impl Change<'_> {
             self.template.contents.uses = std::mem::take(&mut recording.contents.uses);
             update
         };
-        // From here on nothing is locked: allocations may go, and what they run is not ours.
+        // No lock is held from here on: `apply` may free allocations, which runs user code.
         update.apply(&mut self.template.contents.uses);
         let done = update.done;
         let Update { node, gone, .. } = update;

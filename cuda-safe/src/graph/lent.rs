@@ -131,7 +131,7 @@ impl Capture {
             recording.lent = None;
             (left.len(), freed)
         };
-        // Dropped where nothing is locked: the graph keeps what it needs by now.
+        // `contents` is dropped where no lock is held: the graph holds its resources by now.
         let mut contents: Contents = self.empty()?;
         let failure = contents.failures.first();
         contents.failures.report(context);

@@ -153,7 +153,7 @@ impl Capture {
     pub(super) fn empty(&self) -> Result<Contents> {
         let mut recording = self.lock()?;
         recording.order.clear();
-        // Also since they hold their contexts.
+        // The branches are cleared also because they hold their contexts.
         recording.branches.clear();
         Ok(std::mem::take(&mut recording.contents))
     }
@@ -166,7 +166,7 @@ impl Capture {
     pub(crate) fn enter(&self, stream: &StreamInner) -> Result<MutexGuard<'_, Recording>> {
         let mut recording = self.lock()?;
         if let Some(error) = recording.contents.failures.first() {
-            // Later errors would only follow from this one.
+            // This error is returned, because later ones only follow from it.
             return Err(error);
         }
         if !matches!(recording.target, Target::Ended) {
@@ -380,7 +380,7 @@ impl Recording {
         let branch = &mut self.branches[branch];
         let mark = Mark { branch: stream.id, sequence, nodes: branch.tail.clone() };
         if access == Access::Write {
-            // For code that has computed data from the memory in the same recording.
+            // The write is noted for code that has computed data from the memory in the same recording.
             allocation.note_write(range.clone());
         }
         if allocation.is_of_graph() || self.lent.is_some() {
@@ -560,7 +560,7 @@ impl Recording {
 
     fn free(&mut self, home: &StreamInner, allocation: &Allocation) -> Result<()> {
         let place = std::ptr::from_ref(allocation).addr();
-        // If the part that allocated it has ended, the part that goes on frees it.
+        // If the part that allocated the memory has ended, the part that goes on frees it.
         let open = self.first();
         let branch = self.branch(home.id).or_else(|error| open.ok_or(error))?;
         if let Some(order) = self.order.remove(&place) {

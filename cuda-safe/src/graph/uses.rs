@@ -21,7 +21,7 @@ pub(crate) struct Key {
 impl Key {
     fn new((allocation, range, access): &Used<'_>) -> Self {
         Self {
-            // The entry holds the allocation, so no other can come to lie there.
+            // The entry holds the allocation, so no other one can have its address.
             allocation: Arc::as_ptr(allocation).addr(),
             start: range.start,
             end: range.end,
@@ -141,7 +141,7 @@ impl Uses {
             self.entries.values().map(|entry| &entry.allocation.home_stream().inner().context);
         let mut last = own;
         contexts
-            // Entries of one context often stand in a row.
+            // Entries of one context are often consecutive.
             .filter(move |context| {
                 let new = !Arc::ptr_eq(context, own) && !Arc::ptr_eq(context, last);
                 last = context;

@@ -163,7 +163,7 @@ fn a_cubin_or_fatbin_without_its_last_bytes_is_refused_at_every_length() {
 
 #[test]
 fn a_truncated_cubin_is_refused_wherever_its_tables_are() {
-    // With the tables moved to the front, truncation cuts sections instead.
+    // The tables are moved to the front, so that truncation cuts sections instead.
     let tables_last = cubin();
     let sections_at = section_at(&tables_last, 0);
     let tables = tables_last.len() - sections_at;
@@ -274,7 +274,7 @@ fn entries_of_a_fatbin_are_checked_inside() {
     let mut bytes = fatbin(&[cubin()]);
     set(&mut bytes, 20, &15_u32.to_le_bytes());
     assert!(refusal(&bytes).contains("header of 15 bytes"));
-    // 16 bytes of header, 64 of the entry's; what follows the contents does not count.
+    // The sizes are 16 bytes of header and 64 of the entry's; bytes after the contents do not count.
     let mut bytes = fatbin(&[vec![0; 40]]);
     set(&mut bytes, 24, &41_u64.to_le_bytes());
     bytes.extend([0; 100]);
@@ -331,7 +331,7 @@ proptest! {
         cut in 0..3_usize,
     ) {
         let mut bytes = cubin();
-        // Half of the cases damage the tables only, where the offsets and sizes are.
+        // Half of the cases damage only the tables, with the offsets and sizes.
         let from = if tables { section_at(&bytes, 0) } else { 0 };
         for (at, value) in changes {
             let at = from + at.index(bytes.len() - from);

@@ -76,7 +76,7 @@ impl<'a, 's> Params<'a, 's> {
             spilled: Vec::new(),
             marker: PhantomData,
         };
-        // There is room for it.
+        // `params` has capacity for one more.
         let _ = params.push(0_u64);
         params
     }

@@ -100,7 +100,7 @@ impl Faults {
                 COMPLETE => break,
                 // The launch that was waited for may not have got the slot: another one is writing it.
                 _ if since.elapsed() < WRITING => std::hint::spin_loop(),
-                // The thread was stopped, as by a debugger. What is there names at least the kernel.
+                // The thread was stopped, as by a debugger. The data written so far at least names the kernel.
                 _ => break,
             }
         }
@@ -224,7 +224,7 @@ impl Memory {
             // SAFETY: `start` is a valid place for an address, and the context is current.
             unsafe { call!(context, cuMemAllocManaged(&raw mut start, pages::ALIGN, flags)) }
         })?;
-        // The same address on both sides.
+        // The address is the same on the host and the device.
         let host = NonNull::new(std::ptr::with_exposed_provenance_mut(start as usize));
         Ok(host.map(|host| Self { host, device: start, managed: true }))
     }

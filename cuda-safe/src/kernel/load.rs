@@ -82,7 +82,7 @@ pub(super) fn load<'s>(
                 None => compile(&context, kernel, &source)?,
             };
             let function = function(&module, kernel)?;
-            // Later it might not be possible: a stream may be captured.
+            // The function is loaded now, because a stream may be captured later, when loading is impossible.
             function.load()?;
             function
         }
@@ -108,7 +108,7 @@ pub(super) fn explained(error: Error, kernel: &Kernel) -> Error {
         nvrtc::Error::Compile(compile) => {
             let errors =
                 compile.diagnostics.iter().filter(|found| found.severity == nvrtc::Severity::Error);
-            // The text itself says what is wrong.
+            // The text itself has the message.
             if errors.clone().any(|found| found.message.contains("#error")) {
                 return error;
             }

@@ -89,7 +89,7 @@ impl Key {
     /// Returns where a search for the key begins.
     #[inline]
     fn start(self) -> usize {
-        // The multiplier of Fibonacci hashing; descriptions lie side by side.
+        // The multiplier is that of Fibonacci hashing; descriptions have neighbouring addresses.
         (self.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) as usize
     }
 }

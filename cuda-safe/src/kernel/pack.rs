@@ -155,7 +155,7 @@ impl Pack {
         let checks = |bytes: &Vec<u8>| Record::read(bytes).map(|record| record.checks);
         let other = |known: &&Vec<u8>| self.images.iter().all(|own| checks(own) != checks(known));
         let mut records: Vec<_> = self.known.iter().filter(other).chain(&self.images).collect();
-        // In the same order whichever profile was added last.
+        // The records are sorted, so that the order does not depend on which profile was added last.
         records.sort_by_key(|bytes| checks(bytes));
         let mut bytes = [MAGIC, &[VERSION], &(records.len() as u64).to_le_bytes()].concat();
         for record in records {

@@ -72,7 +72,7 @@ macro_rules! numbers {
 
             #[inline]
             fn number(self) -> i128 {
-                // No value is lost: the list has no u128.
+                // The cast loses no value: the list has no u128.
                 self as i128
             }
         }
@@ -112,7 +112,7 @@ fn out_of_range<N>(
     value: &dyn fmt::Display,
 ) -> Error {
     let text = value.to_string();
-    // Only a u128 has values that an i128 has not; the hint shows them.
+    // Only a u128 has values that an i128 does not have; the hint shows them.
     let values = text.parse().ok().map(|value| (name, value)).into_iter().collect();
     Error::new(ErrorKind::Precondition { kernel, clause, values })
         .with_hint(format!("{text} is out of the range of {}", type_name::<N>()))

@@ -210,7 +210,7 @@ impl LaunchConfig {
     #[inline]
     #[must_use]
     pub fn cover_3d(extents: [impl Integer<usize>; 3], block: [impl Integer<u32>; 3]) -> Self {
-        // So many elements are more than any grid covers, with any block.
+        // An extent that does not fit becomes `usize::MAX`, which no grid covers with any block.
         let extents = extents.map(|extent| extent.convert().unwrap_or(usize::MAX));
         let block = block.map(extent);
         let blocks = |axis: usize| {
@@ -408,7 +408,7 @@ mod tests {
             assert!(!launch.covers_nothing(), "{launch}");
             assert_ne!(launch, none);
         }
-        // With elements a launch is the same, whichever function has made it.
+        // With elements, both functions give the same launch.
         assert_eq!(LaunchConfig::cover(1000, 256), LaunchConfig::new(4, 256));
         let mut given_blocks = none;
         given_blocks.grid.x = 4;

@@ -143,7 +143,7 @@ impl<T> fmt::Debug for RawAddress<T> {
 // launches the kernel, which is unsafe, answers for its order and its lifetime.
 unsafe impl<T: 'static> KernelArg for RawAddress<T> {
     type Abi = CUdeviceptr;
-    // Without a borrow there is nothing to compare with the pointer's const.
+    // Without a borrow there is nothing to compare with the const of the pointer.
     const TYPE: ArgType = ArgType::pointer::<Self, T>(true);
 
     #[inline]

@@ -136,7 +136,7 @@ impl Context {
 impl LentStream {
     /// Begins the call on a stream; on the legacy one with the context current.
     fn open(context: &Arc<ContextInner>, raw: CUstream, legacy: bool) -> Result<Self> {
-        // The first query: others fail while the stream's capture is invalidated.
+        // This query comes first: others fail while the stream's capture is invalidated.
         let capturing = capture_of(context, raw)?;
         let is_of_context = || {
             let mut owner = std::ptr::null_mut();
@@ -154,7 +154,7 @@ impl LentStream {
             is_of_context()?;
             context.lent.note_capture(true);
             let mode = relax_captures(context)?;
-            // From here on waits for the context are refused.
+            // Waits for the context are refused after this call.
             context.captures.join()?;
             let capture = Capture::of_lent(context, &capturing).inspect_err(|_| {
                 context.captures.end();

@@ -443,7 +443,7 @@ impl Drop for Allocation {
             {
                 let home = self.home.clone();
                 let moved = Box::new(self.move_out());
-                // It is dropped once more.
+                // `moved` will be dropped a second time.
                 home.inner().memory_made();
                 let item = Deferred::Dropped(Dropped::Memory(moved));
                 home.inner().context.deferred.put(item);

@@ -149,7 +149,7 @@ impl<T: Copy + 'static> DeviceBuffer<T> {
             }
             fit::aligned::<T>("the buffer", start)?;
         }
-        // Other streams wait for the home stream, so it must be a stream that runs.
+        // Other streams wait for the home stream, so it must not be capturing.
         home.inner().not_capturing("DeviceBuffer::from_raw")?;
         home.inner().usable_here()?;
         let allocation = match token {

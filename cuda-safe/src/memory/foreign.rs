@@ -50,7 +50,7 @@ thread_local! {
 }
 
 fn replace(allocator: Option<Rc<Set>>) {
-    // Dropped where nothing is borrowed.
+    // `before` is dropped where nothing is borrowed.
     let before = ALLOCATOR.try_with(|known| match known.try_borrow_mut() {
         Ok(mut known) => std::mem::replace(&mut *known, allocator),
         Err(_) => None,

@@ -231,7 +231,7 @@ impl GateInner {
 
     fn shut(&self) -> Result<()> {
         caller::may_call()?;
-        // In this order: a gate that is shut has shut off its memory.
+        // The lock comes before the state, so that a shut gate has already shut off its memory.
         let mut inside = self.inside()?;
         let shuts =
             self.state.compare_exchange(OPEN, SHUT, Ordering::SeqCst, Ordering::SeqCst).is_ok();
@@ -251,12 +251,12 @@ impl GateInner {
     fn open(&self) {
         let locked = self.inside();
         self.state.store(GONE, Ordering::SeqCst);
-        // Without the lock, the next call that reads the state frees what the gate holds.
+        // Without the lock, the next call that reads the state frees the resources that the gate holds.
         let Ok(mut locked) = locked else { return self.opens.notify_all() };
         let inside = std::mem::take(&mut *locked);
         drop(locked);
         self.opens.notify_all();
-        // Behind the lock, since it calls the driver.
+        // The count is updated after the lock is released, since it calls the driver.
         self.held.fetch_sub(inside.held.len(), Ordering::Relaxed);
         inside.held.into_iter().for_each(Held::hold_or_let_go);
         drop(inside.dropped);
@@ -365,7 +365,7 @@ impl ContextGates {
     /// Frees memory that was dropped behind gates; waits for its uses, for all of them a second at most.
     pub(crate) fn free_held(&self, context: &ContextInner) {
         let Ok(gates) = self.0.lock() else { return };
-        // Not under the lock: what is freed may come here again.
+        // The gates are listed first and used without the lock: freeing memory may call this function again.
         let listed: Vec<_> = gates.iter().filter_map(Weak::upgrade).collect();
         drop(gates);
         let deadline = Instant::now() + LIMIT;

@@ -47,7 +47,7 @@ impl Frozen {
             return false;
         }
         let meets = |other: &Range<usize>| other.start < range.end && range.start < other.end;
-        // Without the lock, the range is taken for frozen.
+        // Without the lock, the range counts as frozen.
         self.ranges.lock().map_or(true, |ranges| ranges.iter().any(meets))
     }
 
@@ -325,11 +325,11 @@ impl Allocation {
         }
         let caretaker = context.caretaker.stream(context)?;
         let event = create_event(context)?;
-        // No capture of this crate begins meanwhile, which the driver would invalidate.
+        // This wait keeps captures of this crate from beginning meanwhile, which the driver would invalidate.
         let recorded = context.captures.wait(|| {
             // SAFETY: both are live.
             match unsafe { context.sys().cuCtxRecordEvent(context.raw, event) } {
-                // Before 12.5; and other code captures.
+                // The driver is older than 12.5, and other code captures.
                 Err(_) | Ok(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) => Ok(false),
                 result => context.answer("cuCtxRecordEvent", result).map(|()| true),
             }

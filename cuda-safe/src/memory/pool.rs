@@ -113,7 +113,7 @@ impl ContextPool {
         if let Some(pool) = self.take() {
             // SAFETY: as in `destroy`.
             let result = unsafe { state.sys.cuMemPoolDestroy(pool) };
-            // No caller is left to return the error to, but a fatal code is kept.
+            // The error is not returned, because no caller is left, but a fatal code is kept.
             let _ = state.answer("cuMemPoolDestroy", result);
         }
     }

@@ -36,7 +36,7 @@ impl Facts {
             if !same {
                 signatures = Some(Vec::new());
             }
-            // Two images may differ in what they do with variables: only one has to be understood.
+            // Two images may differ in their use of variables: it is enough to understand one.
             reach = match (found, fatbin.entries()) {
                 (Reach::Nothing, _) => reach,
                 (found, [_]) => found,

@@ -102,7 +102,7 @@ impl Arguments {
         let info = arguments.info.as_mut_ptr().cast();
         let error = arguments.error.as_mut_ptr().cast();
         arguments.pointer(CUjit_option::CU_JIT_INFO_LOG_BUFFER, info);
-        // One byte less than there is: the last one stays zero.
+        // The size is one byte less than the buffer's: the last byte stays zero.
         arguments.number(CUjit_option::CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, LOG_BYTES - 1);
         arguments.pointer(CUjit_option::CU_JIT_ERROR_LOG_BUFFER, error);
         arguments.number(CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, LOG_BYTES - 1);

@@ -80,7 +80,7 @@ fn shares_nothing(text: &str) -> bool {
 
 /// Compiles kernels of lazily loaded modules, given with their names in the image, on all cores, and loads them.
 pub(super) fn prepare(wanted: &[(&ModuleInner, &str)]) -> Result<()> {
-    // The other threads would wait for a lock that the caller of a subscriber holds.
+    // Other threads would wait for a lock that the caller of a subscriber holds.
     caller::may_call()?;
     let next = AtomicUsize::new(0);
     // The error of the first kernel in the caller's order, whichever thread had it.
@@ -104,7 +104,7 @@ pub(super) fn prepare(wanted: &[(&ModuleInner, &str)]) -> Result<()> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(open.count());
     thread::scope(|scope| {
         for _ in 1..threads {
-            // Where no thread can be started, this one does all the work.
+            // If no thread can be started, this one does all the work.
             if thread::Builder::new().spawn_scoped(scope, work).is_err() {
                 break;
             }
@@ -112,7 +112,7 @@ pub(super) fn prepare(wanted: &[(&ModuleInner, &str)]) -> Result<()> {
         work();
     });
     let failed = failed.into_inner();
-    // An error of a kernel before the first that failed comes earlier in the caller's order.
+    // An error of a kernel before the first failed one comes earlier in the caller's order.
     let end = failed.as_ref().map_or(wanted.len(), |(first, _)| *first);
     for (module, name) in wanted.iter().take(end) {
         if let Some(lazy) = &module.lazy {

@@ -191,7 +191,7 @@ pub(super) fn load_bytes(
     if found != kind {
         return Err(Error::invalid(format!("expected {}, found {}", label(kind), label(found))));
     }
-    // PTX ends with a zero byte for the driver; others are taken as they are.
+    // The driver needs a zero byte after PTX; other kinds are taken unchanged.
     let bytes: Cow<'_, [u8]> = match kind {
         ImageKind::Ptx if bytes.last() != Some(&0) => [bytes, &[0]].concat().into(),
         _ => bytes.into(),
@@ -266,7 +266,7 @@ pub(super) fn explain(
             None => error,
         };
     }
-    // Nothing is asked of the driver for machine code: there is no hint, and PTX may be tried next.
+    // Machine code has no target to query: there is no hint, and PTX may be tried next.
     let target = if kind == ImageKind::Ptx { image::ptx_target(bytes) } else { None };
     let Some(target) = target else { return error };
     match context.device.compute_capability() {

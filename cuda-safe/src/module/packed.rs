@@ -154,7 +154,8 @@ fn unpack(bytes: &[u8]) -> Result<String, Cow<'static, str>> {
     }
     let mut text = Vec::new();
     text.try_reserve_exact(length).map_err(|_| format!("no memory for {length} bytes of text"))?;
-    // One byte more than stated, so that a longer text shows; at its end the decoder compares checksum and length.
+    // The decoder reads one byte more than stated, so that a longer text is detected; at its end it compares checksum
+    // and length.
     let mut decoder = GzDecoder::new(bytes);
     let read = decoder.by_ref().take(length as u64 + 1).read_to_end(&mut text);
     read.map_err(|error| error.to_string())?;

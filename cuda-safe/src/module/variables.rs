@@ -231,7 +231,7 @@ impl ModuleInner {
             // A separate stream: it keeps no stream of the program alive, and none of them waits instead.
             let home = Context::from_inner(self.context.clone()).stream()?;
             let made = Allocation::of_module(&home, END);
-            // Another thread may have been faster.
+            // Another thread may have stored its result first.
             return Ok(memory.get_or_init(|| made)?);
         }
         memory.get().ok_or_else(|| crate::error::Error::invalid("the module has no memory"))

@@ -159,7 +159,7 @@ pub(super) fn attach() -> bool {
         answer != 0
     });
     if filled {
-        // Never unloaded: the slots hold its functions.
+        // The library is never unloaded, because the slots hold its functions.
         std::mem::forget(library);
     } else {
         clear();

@@ -16,7 +16,7 @@ pub(super) fn copy(stream: &Stream, capture: &Capture, uses: [Used<'_>; 2]) -> R
     let inner = stream.inner();
     let [(from, source, _), (to, target, _)] = &uses;
     let bytes = source.len();
-    // Before anything is allocated or recorded.
+    // The check comes before anything is allocated or recorded.
     {
         let recording = capture.enter(inner)?;
         recording.captures()?;

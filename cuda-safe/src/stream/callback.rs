@@ -47,7 +47,7 @@ pub(super) fn host_function_mut(stream: &Stream, function: Repeated) -> Result<(
     let Some(recording) = enqueuing.recording() else {
         inner.not_lent("Stream::host_function_mut, outside of captures,")?;
         let number = registered.0;
-        // It goes with the stream from here on.
+        // The stream owns it from here on.
         std::mem::forget(registered);
         return inner.enqueue_callback(number);
     };

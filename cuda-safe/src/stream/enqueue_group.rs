@@ -184,7 +184,7 @@ impl<'a> Held<'a> {
                 Some((inner.capture.as_ref()?.number(), inner))
             })
             .collect();
-        // In one order: a thread that waits for a recording holds only earlier ones.
+        // The order is fixed, so that a thread that waits for a recording holds only earlier ones.
         captures.sort_by_key(|(number, _)| *number);
         let mut recordings: Vec<(u64, MutexGuard<'a, Recording>)> = Vec::new();
         for (number, stream) in captures {
@@ -206,7 +206,7 @@ impl<'a> Held<'a> {
             Self::Direct { contexts, graph_lock } => {
                 let is_locked = contexts.contains(&Arc::as_ptr(&stream.inner().context));
                 if used.0.is_captured() && !is_locked {
-                    // Another thread has begun to read it in a graph in this moment.
+                    // Another thread has just begun to read it in a graph.
                     return Err(Error::invalid(
                         "a graph was recorded with memory of a group while the group was enqueued",
                     )

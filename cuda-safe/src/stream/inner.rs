@@ -236,10 +236,10 @@ impl StreamInner {
     pub(super) fn close(&mut self) -> Result<()> {
         self.drop_callbacks();
         self.retire();
-        // One of the calls above may have met the device's end.
+        // One of the calls above may have detected that the device is lost.
         self.state().usable()?;
         self.destroy()?;
-        // From here on as an adopted stream: there is nothing to destroy.
+        // From here on the stream counts as adopted: there is nothing to destroy.
         self.foreign.get_or_insert_with(Token::none);
         Ok(())
     }

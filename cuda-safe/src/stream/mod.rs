@@ -81,7 +81,7 @@ impl Stream {
         legacy: bool,
         capture: Option<Arc<Capture>>,
     ) -> Self {
-        // Not ours to destroy.
+        // A foreign stream is not destroyed here.
         let foreign = Some(Token::none());
         Self::wrap(context.clone(), raw, foreign, capture, Some(Lent::new(legacy)))
     }

@@ -140,7 +140,7 @@ impl StreamInner {
     /// Returns an event that covers at least `sequence`, how far it reaches, and the lock under which it is not
     /// recorded again.
     fn marker(&self, sequence: u64) -> Result<(MutexGuard<'_, Option<Marker>>, CUevent, u64)> {
-        // The caller has asked its own device; this stream's may be another one.
+        // The caller has checked its own device; this stream's may be another one.
         self.state().usable()?;
         if self.capture.is_some() {
             // Its work is none of any stream. An event recorded there would pull the waiter into the

@@ -201,7 +201,7 @@ pub(super) fn launch(problem: &Problem, values: &[i128], cooperative: bool) -> L
     };
     let block = Dim3::new(number(0), number(1), number(2));
     let grid = Dim3::new(number(3), number(4), number(5));
-    // Without blocks it is what `cover` makes of no elements: the method is called, and enqueues nothing.
+    // Without blocks, the launch is that of `cover` without elements: the method is called, and enqueues nothing.
     let launch = LaunchConfig::new(grid, block).dynamic_shared_bytes(number(6)).or_nothing();
     if cooperative { launch.cooperative() } else { launch }
 }

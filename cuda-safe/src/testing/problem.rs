@@ -291,7 +291,7 @@ impl Problem {
         };
         match expr {
             Expr::Int(value) => Term::Int(*value),
-            // A filled-in parameter reads those before it alone, so this ends.
+            // A filled-in parameter reads only those before it, so the recursion ends.
             Expr::Param(i) => match kernel.params.get(*i).map(|param| &param.kind) {
                 Some(TakenKind::Integer { filled: Some(value), .. }) => self.term(value, kernel),
                 _ => variable(self.of_param.get(*i)),

@@ -116,7 +116,7 @@ impl Launches<'_> {
         call: &mut Call<'_>,
     ) -> Result<Outcome, Error> {
         let Trial { kernel, problem, .. } = trial;
-        // What was found between launches belongs to none of them.
+        // Findings between launches belong to none of them.
         let _ = (self.found)();
         let mut drawn =
             Drawn::new(kernel, problem, values, &self.generators, contents, &self.stream);
@@ -129,7 +129,7 @@ impl Launches<'_> {
         let others = std::mem::take(&mut drawn.others);
         match (made, done) {
             (Ok(()), Ok(())) => found.append(&mut drawn.written),
-            // On a GPU, and without an observation: nothing can be launched any more.
+            // A fatal error on a GPU is returned without an observation: nothing can be launched any more.
             (_, Err(error)) | (Err(error), _) if error.is_fatal() => found.push(error.to_string()),
             (Err(error), _) => match error.kind() {
                 ErrorKind::Precondition { .. } | ErrorKind::Limit { .. } => {

@@ -35,7 +35,7 @@ impl Problem {
                     if random.once_in(3) {
                         self.move_to_a_bound(&mut values, random);
                     }
-                    // Reads behind the shortest slice that the clauses allow are seen at once.
+                    // A slice of the least allowed length shows reads past its end at once.
                     if !random.once_in(4) {
                         self.shorten(&mut values);
                     }
@@ -99,7 +99,7 @@ impl Problem {
             });
             let variable = candidates.swap_remove(at.unwrap_or(0));
             candidates.retain(|other| *other != variable);
-            // A wrong turn of the search is left by chance.
+            // Chance skips a step, which leads out of a wrong branch of the search.
             if random.once_in(12) {
                 continue;
             }
@@ -108,7 +108,7 @@ impl Problem {
                 return;
             }
         }
-        // No single change repairs it.
+        // No single change satisfies the link.
         let variables = link.variables();
         let free: Vec<usize> =
             variables.into_iter().filter(|variable| !pinned.contains(variable)).collect();
@@ -274,7 +274,7 @@ fn invert(
                     };
                     invert(right, variable, target, values, random)
                 }
-                // It occurs several times: a value is found by trying.
+                // The variable occurs several times, so a value is found by trying.
                 _ => {
                     let power = i128::from(random.scaled(1 << 16));
                     Some(if random.once_in(2) { power } else { target.checked_sub(power)? })

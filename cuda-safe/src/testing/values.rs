@@ -139,7 +139,7 @@ impl Generators {
         match &how.0 {
             Way::Unwritten => Ok(None),
             Way::Bytes(_) => Ok(Some(bytes(id, size_of::<T>(), len, random))),
-            // In generic code a number is not known to be one.
+            // Generic code does not know statically whether a type is a number.
             Way::Unknown if is_number(id) => Ok(Some(bytes(id, size_of::<T>(), len, random))),
             Way::Unknown if id == TypeId::of::<bool>() => {
                 Ok(Some((0..len).map(|_| (random.bits() & 1) as u8).collect()))

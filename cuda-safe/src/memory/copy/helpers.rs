@@ -108,7 +108,7 @@ impl Helpers {
     /// Makes helpers until there are `wanted`. Those that the system refuses are done without.
     fn recruit(&self, wanted: usize) {
         let Ok(mut handles) = self.handles.lock() else { return };
-        // Those that have ended since: there is nothing to be learnt from them.
+        // Helpers that have ended since are removed: their results do not matter.
         handles.retain(|handle| !handle.is_finished());
         let Ok(mut state) = self.shared.lock() else { return };
         // Read under the lock: a thread that lowers it meanwhile removes surplus helpers after this.
@@ -130,7 +130,7 @@ impl Helpers {
             return;
         };
         for handle in handles {
-            // A helper catches the panics of what it runs.
+            // A helper catches the panics of its tasks, so the result is ignored.
             let _ = handle.join();
         }
     }
@@ -146,7 +146,7 @@ impl Drop for Helpers {
     /// Signals the helpers to end and does not wait for them: they are asleep.
     fn drop(&mut self) {
         if self.end().is_err() {
-            // In a forked child the threads are in the parent.
+            // The handles are forgotten in a forked child, whose threads are in the parent.
             std::mem::forget(std::mem::take(self.handles.get_mut()));
         }
     }
@@ -154,7 +154,7 @@ impl Drop for Helpers {
 
 /// Returns the default number of threads of a copy. The value is cached, because the system reads it from files.
 fn default_threads() -> usize {
-    // 0 until it is known. Two threads that ask at once find the same.
+    // The value is 0 until it is known. Two threads that query at the same time find the same value.
     static DEFAULT: PlainUsize = PlainUsize::new(0);
     match DEFAULT.load(Ordering::Relaxed) {
         0 => {
@@ -202,7 +202,7 @@ struct Finish<'a> {
 
 impl Drop for Finish<'_> {
     fn drop(&mut self) {
-        // In a forked child no helper runs.
+        // A forked child has no helpers.
         let Ok(mut state) = self.shared.lock() else { return };
         state.job = None;
         while state.at_work > 0 {
@@ -260,7 +260,7 @@ impl Drop for Leave<'_> {
     }
 }
 
-// Named, so that it is found where this file is included from elsewhere, too.
+// The path is explicit, so that it is found where this file is included from elsewhere, too.
 #[cfg(test)]
 #[path = "helpers/tests.rs"]
 mod tests;

@@ -67,7 +67,7 @@ pub(super) fn upload(
         for chunk in source.chunks(BLOCK_BYTES) {
             let block = inner.context.staging.acquire(&inner.context)?;
             let copied = copy_from_block(inner, &block, 0, to, chunk);
-            // Also after a failure: the copy may have been enqueued nevertheless.
+            // The block is retired even after a failure: the copy may have been enqueued nevertheless.
             inner.context.staging.retire(inner, block);
             copied?;
             to += chunk.len() as u64;
@@ -190,7 +190,7 @@ pub(super) fn download(
     let from = allocation.device_ptr() + offset as u64;
     enqueue(stream, [(allocation, offset..offset + bytes, Access::Read)], |inner| {
         inner.context.counters.staged_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        // Everything numbered by now comes before the copy, so it is done when the copy is.
+        // All work numbered by now comes before the copy, so it is done when the copy is.
         let before = inner.enqueued();
         let Target { bytes: target, fresh } = target;
         // Other threads can't use a stream that is lent to this one.
@@ -305,7 +305,7 @@ impl<'a, T> InFlight<'a, T> {
             stream.context.staging.discard(&stream.context, block);
             return copied;
         }
-        // Also after a failure: the copy may have been enqueued nevertheless.
+        // The block is recorded even after a failure: the copy may have been enqueued nevertheless.
         match block.record(stream) {
             Ok(()) => {
                 self.blocks.push_back((block, what));

@@ -59,7 +59,7 @@ pub(super) fn upload(
     offset: usize,
     source: &[u8],
 ) -> Result<()> {
-    // Before anything is allocated: the recording may have ended.
+    // The capture is entered before anything is allocated: the recording may have ended.
     capture.enter(stream.inner())?.captures()?;
     let context = &stream.inner().context;
     let pinned = Staged::new(context, source.len())?;

@@ -26,7 +26,7 @@ impl HostBorrows {
     pub(crate) fn borrow(&self, access: Access) -> Option<HostBorrow<'_>> {
         let order = Ordering::SeqCst;
         let said = self.0.fetch_update(order, order, |guards| match access {
-            // Never reaches WRITING, which is no number of readers.
+            // The count never reaches WRITING, which is not a number of readers.
             Access::Read => guards.checked_add(1).filter(|guards| *guards < WRITING),
             Access::Write => (guards == 0).then_some(WRITING),
         });

@@ -42,7 +42,7 @@ pub(crate) fn allocate(context: &ContextInner, bytes: usize) -> Result<NonNull<u
     });
     match registered {
         Ok(()) => Ok(start),
-        // After a fatal error it is unknown whether the driver holds the memory: it is leaked.
+        // After a fatal error it is unknown whether the driver holds the memory, so it is leaked.
         Err(error) if answered && error.is_fatal() => Err(error),
         Err(error) => {
             // SAFETY: allocated above with this layout, and nothing else has the address.

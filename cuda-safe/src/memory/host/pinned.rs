@@ -112,7 +112,7 @@ impl<T: Copy + 'static> PinnedBuffer<T> {
             user.deferred.put(Deferred::PinnedInFlight { start, bytes: capacity });
             return;
         }
-        // Only a wait for the user's device says when it is free. It keeps its own context open.
+        // The memory is free only after a wait for the user's device, so its context is kept open.
         let context = self.context.clone();
         let bytes = PinnedBuffer::<u8>::wrap(context, start, 0, capacity);
         user.deferred.put(Deferred::Token(Token::new(Box::new(bytes))));

@@ -108,7 +108,7 @@ impl Registration {
         if running {
             REACTOR.changed.notify_one();
         } else {
-            // Without a thread the task has to ask by itself: it is polled again at once.
+            // Without a thread the task must poll: it is woken at once.
             let waiting = REACTOR.take(number);
             waiting.into_iter().for_each(|waiting| waiting.waker.wake());
         }

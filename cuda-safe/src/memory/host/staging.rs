@@ -168,7 +168,7 @@ impl Staging {
     /// Takes back a block that copies enqueued on `stream` still use.
     pub(crate) fn retire(&self, stream: &StreamInner, block: StagingBlock) {
         if !stream.state().is_usable() {
-            // Lost with the device; nothing more is asked of the driver.
+            // The device is lost, so the driver is not called any more.
             return;
         }
         match block.record(stream) {

@@ -69,7 +69,7 @@ pub struct Transfer<T: Copy + 'static> {
     done: Event,
 }
 
-// Nothing in it is ever pinned: the buffer's elements lie elsewhere.
+// `Unpin` is sound: nothing in the struct is pinned, and the buffer's elements are elsewhere.
 impl<T: Copy + 'static> Unpin for Transfer<T> {}
 
 impl<T: Copy + 'static> Transfer<T> {

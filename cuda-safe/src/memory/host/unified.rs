@@ -72,7 +72,7 @@ pub struct HostRef<'a, T> {
 /// the buffer is of no more use: every later use is an error.
 #[must_use]
 pub struct HostMut<'a, T> {
-    // No reference, as in `HostRef`.
+    // A pointer instead of a reference, as in `HostRef`.
     elements: NonNull<[T]>,
     _look: Look<'a>,
     marker: PhantomData<&'a mut [T]>,
@@ -264,7 +264,7 @@ impl<T: Copy + 'static> UnifiedBuffer<T> {
 
     fn borrow(&self, access: Access) -> Result<(NonNull<[T]>, HostBorrow<'_>)> {
         let Some(visible) = self.allocation.host_side() else {
-            // Not reached: each constructor makes such memory.
+            // Every constructor makes memory that the host can access, so this is not reached.
             return Err(Error::invalid("the host does not see this memory"));
         };
         let look = self.allocation.wait_for_host(visible, access)?;

@@ -71,7 +71,7 @@ pub(in crate::memory) struct VariableBorrow<'a> {
 
 impl Drop for VariableBorrow<'_> {
     fn drop(&mut self) {
-        // In a forked child, say, the guard counts for ever, as a leaked one does.
+        // Without the lock, as in a forked child, the guard stays counted, like a leaked one.
         let Ok(mut alive) = self.of.alive.lock() else { return };
         let own =
             alive.iter().position(|(range, access)| *range == self.range && *access == self.access);
@@ -97,7 +97,7 @@ impl Allocation {
         // code has destroyed the context.
         state.look_after_primary()?;
         state.usable()?;
-        // The same address on both sides.
+        // The address is the same on the host and the device.
         let pointer = std::ptr::with_exposed_provenance_mut(range.start);
         let Some(start) = NonNull::new(pointer) else {
             return Err(Error::invalid("the variable has no address"));

@@ -165,7 +165,7 @@ impl Allocation {
                     .map_err(|error| error.with_asked(format!("{bytes} bytes of managed memory")))
             })?;
         }
-        // The same address on both sides.
+        // The address is the same on the host and the device.
         let pointer = std::ptr::with_exposed_provenance_mut(start as usize);
         let host = NonNull::new(pointer).unwrap_or(NonNull::dangling());
         Ok(Self::visible(start, bytes, home, Visible::new(Memory::Managed, host)))
@@ -227,7 +227,7 @@ impl Allocation {
                 }
                 Err(error)
             }
-            // After a fatal error it is unknown whether the driver holds the memory: it is leaked.
+            // After a fatal error it is unknown whether the driver holds the memory, so it is leaked.
             Err(error) if error.is_fatal() => Err(error),
             Err(error) => {
                 vector.free();

@@ -44,7 +44,7 @@ impl<V: Clone + PartialEq> Ranges<V> {
         for (_, value) in &mut self.runs[first..last] {
             f(value);
         }
-        // Only the runs touched and their neighbours can have become equal.
+        // Only the changed runs and their neighbours can have become equal.
         let from = first.saturating_sub(1);
         let to = (last + 1).min(self.runs.len());
         for index in (from + 1..to).rev() {

@@ -170,7 +170,7 @@ impl Allocation {
     /// the lock of its uses in a call of the driver.
     pub(in crate::memory) fn record_from_now_on(&self) {
         if self.size_bytes() > 0 {
-            // Callers that are refused have not come here.
+            // Callers that are refused do not get here.
             let _ = self.shared.raise_only(|| self.first_uses());
         }
     }
@@ -233,7 +233,7 @@ impl Allocation {
         let home = self.home_stream();
         let first = uses.reads.iter().position(|read| read.stream != *home)?;
         let read = &uses.reads[first];
-        // If the wait can't be enqueued the list stays one longer: nothing is lost.
+        // If the wait can't be enqueued, the use stays in the list: nothing is lost.
         home.inner().wait_for(read.stream.inner(), read.sequence).ok()?;
         let folded = uses.reads.remove(first);
         // The wait has been enqueued: a number taken now covers it.

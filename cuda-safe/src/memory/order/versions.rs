@@ -84,7 +84,7 @@ impl Versions {
             parts.whole = whole;
             parts.ranges.update(0..bytes, |old| *old = whole.max(*old));
         }
-        // Those of a graph's launch come in any order.
+        // The versions of a graph's launch come in any order.
         parts.ranges.update(range, |old| *old = version.max(*old));
     }
 

@@ -52,7 +52,7 @@ fn whole_files_unpack_to_their_text() {
     for text in [TEXT, "", &long(), "// \u{3b1}\n", "a\0b"] {
         assert_eq!(unpack(&pack(text.as_bytes())).as_deref(), Ok(text));
     }
-    // As `gzip` without -n writes it, with further fields.
+    // The file is like one that `gzip` without -n writes, with further fields.
     let builder = GzBuilder::new().filename("fill.ptx").comment("of a test").extra([1, 2, 3]);
     assert_eq!(unpack(&pack_with(builder.mtime(1), TEXT.as_bytes())).as_deref(), Ok(TEXT));
     // Input that deflate compresses most.
@@ -121,7 +121,7 @@ fn other_formats_and_versions_are_refused() {
 #[test]
 fn what_follows_the_file_is_refused() {
     let whole = pack(TEXT.as_bytes());
-    // The length at the end is right, so the rest is what is wrong.
+    // The length at the end is right, so another field must be reported.
     let twice = [&whole[..], &whole[..]].concat();
     refused(&twice, &format!("{} bytes follow", whole.len()));
     let length = (TEXT.len() as u32).to_le_bytes();
@@ -149,7 +149,7 @@ fn the_stated_length_bounds_what_is_unpacked() {
     refused(&stating(&whole, length - 1), "not of the stated length");
     refused(&stating(&whole, length + 1), "corrupt");
     refused(&stating(&whole, 0), "not of the stated length");
-    // More than so few bytes can hold: nothing is allocated.
+    // The stated length is more than so few bytes can hold: nothing is allocated.
     refused(&stating(&whole, u32::MAX), "state a text of 4294967295 bytes");
     refused(&stating(&whole, 1 << 20), "state a text of 1048576 bytes");
     // A file that unpacks to far more than it states.

@@ -10,7 +10,7 @@ fn everybody_works_at_the_same_time() {
     let helpers = Helpers::default();
     helpers.set_threads(4);
     for _ in 0..100 {
-        // No thread passes the barrier alone.
+        // The barrier holds every thread until all have arrived.
         let (barrier, came) = (Barrier::new(4), AtomicUsize::new(0));
         let work = || {
             if came.fetch_add(1, Ordering::Relaxed) < 4 {

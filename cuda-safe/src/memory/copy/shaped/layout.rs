@@ -153,7 +153,7 @@ impl PitchedLayout {
         let slice = if extent.height > 1 && extent.depth > 1 {
             self.slice_pitch * size
         } else {
-            // Of a single slice. The last row may end before its pitch does.
+            // The size is that of a single slice. The last row may end before its pitch does.
             row.saturating_mul(rows)
         };
         Pitches { row, slice }

@@ -104,7 +104,7 @@ unsafe fn copy_part(inner: &StreamInner, to: End, from: End, part: &Part) -> Res
 /// # Safety
 /// As [`copy_part`].
 unsafe fn copy_piece(inner: &StreamInner, to: End, from: End, piece: &Part) -> Result<()> {
-    // The driver may refuse a pitch even where it does not matter.
+    // The driver may refuse a pitch even where it does not matter, so the width replaces it.
     let pitch = |end: End| if piece.rows_matter() { end.pitches.row } else { piece.width };
     let rows = |end: End| {
         if piece.depth > 1 { end.pitches.slice / end.pitches.row } else { piece.height }
@@ -223,7 +223,7 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
                 // SAFETY: the part lies in the box, which lies in the allocation; the block has room
                 // for it and stays untouched until its event, recorded next, is done.
                 let copied = unsafe { copy_part(inner, device, End::block(&block, &part), &part) };
-                // Also after a failure: the copy may have been enqueued nevertheless.
+                // The block is retired even after a failure: the copy may have been enqueued nevertheless.
                 inner.context.staging.retire(inner, block);
                 copied?;
             }
@@ -330,7 +330,7 @@ impl<T: Copy + 'static> DeviceSlice<'_, T> {
         let address = self.device_ptr() + read.start as u64;
         enqueue(stream, [(self.allocation(), range, Access::Read)], |inner| {
             count_staged(inner, &whole);
-            // Everything numbered by now comes before the copy, so it is done when the copy is.
+            // All work numbered by now comes before the copy, so it is done when the copy is.
             let before = inner.enqueued();
             let mut in_flight = InFlight::new(inner);
             let mut parts = whole.pieces(BLOCK_BYTES);
