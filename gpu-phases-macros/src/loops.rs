@@ -281,7 +281,7 @@ impl Translator<'_> {
         match place {
             Expr::Paren(inner) => self.is_own(&inner.expr),
             Expr::Path(path) => path.path.get_ident().is_some(),
-            // The types in C++ show whether a variable of the loop holds a reference.
+            // `is_own_part` need not detect a reference in a variable: its C++ type shows that the loop has one.
             Expr::Field(field) => self.is_own_part(&field.base),
             Expr::Index(index) => self.is_own_part(&index.expr),
             _ => false,

@@ -81,8 +81,8 @@ kernels! {
     // SAFETY: as for `Keys`, with pairs.
     unsafe in K::PAIRS {
         /// # Safety
-        /// As for [`Keys::pass`], with keys and values; a null pointer for the values read is not used by this pass. A
-        /// planned pass writes to all of them.
+        /// As for [`Keys::pass`], for keys and values. `values_from` is null only if the pass does not use it. A planned
+        /// pass writes to all four buffers.
         #[name = "sort_pairs_{K}"]
         unsafe fn pass(
             keys_from: impl KernelArg, keys_to: &mut [K], values_from: impl KernelArg, values_to: &mut [u32],

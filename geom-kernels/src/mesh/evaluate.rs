@@ -10,8 +10,8 @@ use crate::lengths::{BLOCK, in_parts, same_length};
 kernels! {
     #[name = "mesh_{}"]
     pub(super) struct Evaluate;
-    // SAFETY: thread i reads point i and writes what is at index i of the output, if i < n. Of a mesh it reads
-    // what its view gives, and what `attributes` has for vertices that the mesh has: `width` numbers for each.
+    // SAFETY: thread i reads point i and writes what is at index i of the output, if i < n. It reads
+    // the memory that the mesh's view reports, and `width` elements of `attributes` for each vertex of the mesh.
     unsafe in Source::MESH_EVALUATE {
         safe fn positions(
             mesh: MeshView<'_>, points: &[FacePoint], n: u32 = points.len(), out: &mut [[f32; 3]],

@@ -36,7 +36,7 @@ pub(super) struct Products {
     pub(super) got: f64,
     /// The sum of all terms' magnitudes.
     pub(super) size: f64,
-    /// The error of the first, due to that of the derivatives.
+    /// The error of `expected`, due to the errors of the derivatives.
     pub(super) spread: f64,
     /// The factor by which independent errors of the terms compensate each other.
     pub(super) compensation: f64,

@@ -22,7 +22,7 @@ pub(crate) struct Memory {
     pub(crate) pending: Vec<u32>,
     /// The first step that uses it.
     pub(crate) first_step: u32,
-    /// Created with the first value in this memory: no borrow protects the memory for its readers.
+    /// Keeps the memory for the readers of recorded values, which no borrow protects; created with the first value.
     kept: Option<KeptMemory>,
 }
 

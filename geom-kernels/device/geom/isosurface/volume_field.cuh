@@ -152,8 +152,8 @@ __device__ __forceinline__ void list_tile_borders(const Volume<T>& volume, const
     const unsigned tiles = regions.tiles();
     const T background = regions.background();
     if (findings->uppers < n) n = findings->uppers;
-    // As in the root, only tiles that are not the background need a test. But tiles of the root do not test smaller
-    // regions, so if there are such tiles, all regions are tested.
+    // Only tiles other than the background need a test, as in the root. But the root's tiles have not tested their
+    // smaller neighbours, so if `has_tiles` is set, background tiles are tested, too.
     const bool all_look = findings->has_tiles != 0;
 
     // A warp takes 32 entries of an upper node, then one after the other those that need a closer look.

@@ -224,7 +224,8 @@ struct Axis {
     // The cells that are traversed together, from the first plane to the last.
     int first, last;
 
-    // The cells of a region of 2^bits voxels per side in which cell c begins; c alone, if it ends in the next region.
+    // The cells of the region of 2^bits voxels per side with the least corner of cell c; only c, if its greatest corner is in
+    // the next region.
     __device__ __forceinline__ Axis(int c, int bits) {
         const int size = 1 << bits;
         const bool at_side = (c & (size - 1)) == size - 1;
