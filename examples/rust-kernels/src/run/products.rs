@@ -10,7 +10,8 @@ use crate::data::Random;
 pub(super) fn tiles(setting: &Setting<'_>) -> Result<String, Failure> {
     let stream = setting.stream;
     // No multiples of a tile's size.
-    let (m, n, k) = (setting.size(500, 50) + 1, setting.size(400, 66) + 3, setting.size(600, 70) + 5);
+    let (m, n, k) =
+        (setting.size(500, 50) + 1, setting.size(400, 66) + 3, setting.size(600, 70) + 5);
     let (a, b) = (Random::floats(14, m * k), Random::floats(15, k * n));
     let mut cpu = vec![0.0; m * n];
     tiled::cpu(m, n, k, &a, &b, &mut cpu)?;
