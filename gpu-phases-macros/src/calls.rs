@@ -33,7 +33,8 @@ impl Translator<'_> {
             let local = local.cpp.clone();
             self.effect();
             let args = self.operands(&mut call.args)?;
-            return Ok(self.called(format!("d({local})({})", crate::exprs::codes(&args))));
+            let args: String = args.iter().map(|arg| format!(", {}", arg.code)).collect();
+            return Ok(self.called(format!("d({local})(c{args})")));
         }
         let last = function
             .path

@@ -56,7 +56,7 @@ impl Translator<'_> {
                 if !value.never {
                     s.emit(&format!("return {};", value.code));
                 }
-                Ok(params.join(", "))
+                Ok(params.iter().map(|param| format!(", {param}")).collect::<String>())
             })
         });
         self.loops = loops;
@@ -66,7 +66,12 @@ impl Translator<'_> {
         self.in_closure -= 1;
         let (body, params) = translated?;
         let result = result.map(|ty| format!(" -> {ty}")).unwrap_or_default();
-        Ok(Value::constant(format!("[&]({params}){result} {{\n{body}}}")))
+        // Who calls it says where its checks are reported: a closure of block level may run in a thread of a phase.
+        let (file, checks) =
+            (self.hole(quote!(t.file(::core::file!()).to_string())), self.overflow_hole());
+        Ok(Value::constant(format!(
+            "[&](const auto c0{params}){result} {{\n[[maybe_unused]] const auto c = in<{checks}>(c0, {file});\n{body}}}"
+        )))
     }
 
     /// Translates `value?` for an `Option`.

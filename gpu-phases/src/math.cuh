@@ -365,29 +365,29 @@ template <u64_raw V, class T, class U> PHASES_FN bool matches(const T& x, const 
 struct nothing { // `None` of any type.
     template <class T> PHASES_FN operator option<T>() const { return option<T>{}; }
 };
-template <class C, class T, class F> PHASES_FN auto m_map(C, line, const option<T>& x, const F& f) {
-    using U = plain<decltype(d(f)(x.value))>;
-    return x.some ? some<U>(d(f)(x.value)) : option<U>{};
+template <class C, class T, class F> PHASES_FN auto m_map(C c, line, const option<T>& x, const F& f) {
+    using U = plain<decltype(d(f)(c, x.value))>;
+    return x.some ? some<U>(d(f)(c, x.value)) : option<U>{};
 }
-template <class C, class T, class F> PHASES_FN auto m_and_then(C, line, const option<T>& x, const F& f) {
-    using U = plain<decltype(d(f)(x.value))>;
-    return x.some ? U(d(f)(x.value)) : U{};
+template <class C, class T, class F> PHASES_FN auto m_and_then(C c, line, const option<T>& x, const F& f) {
+    using U = plain<decltype(d(f)(c, x.value))>;
+    return x.some ? U(d(f)(c, x.value)) : U{};
 }
-template <class C, class T, class U, class F> PHASES_FN U m_map_or(C, line, const option<T>& x, U y, const F& f) {
-    return x.some ? U(d(f)(x.value)) : y;
+template <class C, class T, class U, class F> PHASES_FN U m_map_or(C c, line, const option<T>& x, U y, const F& f) {
+    return x.some ? U(d(f)(c, x.value)) : y;
 }
-template <class C, class T, class F> PHASES_FN option<T> m_filter(C, line, const option<T>& x, const F& f) {
-    return x.some && d(f)(ref<T>(&x.value)) ? x : option<T>{};
+template <class C, class T, class F> PHASES_FN option<T> m_filter(C c, line, const option<T>& x, const F& f) {
+    return x.some && d(f)(c, ref<T>(&x.value)) ? x : option<T>{};
 }
 template <class C, class T> PHASES_FN option<T> m_or(C, line, const option<T>& x, option<T> y) { return x.some ? x : y; }
-template <class C, class T, class F> PHASES_FN option<T> m_or_else(C, line, const option<T>& x, const F& f) {
-    return x.some ? x : option<T>(d(f)());
+template <class C, class T, class F> PHASES_FN option<T> m_or_else(C c, line, const option<T>& x, const F& f) {
+    return x.some ? x : option<T>(d(f)(c));
 }
-template <class C, class T, class F> PHASES_FN T m_unwrap_or_else(C, line, const option<T>& x, const F& f) {
-    return x.some ? x.value : T(d(f)());
+template <class C, class T, class F> PHASES_FN T m_unwrap_or_else(C c, line, const option<T>& x, const F& f) {
+    return x.some ? x.value : T(d(f)(c));
 }
-template <class C, class T, class F> PHASES_FN bool m_is_some_and(C, line, const option<T>& x, const F& f) {
-    return x.some && d(f)(x.value);
+template <class C, class T, class F> PHASES_FN bool m_is_some_and(C c, line, const option<T>& x, const F& f) {
+    return x.some && d(f)(c, x.value);
 }
 
 // ---- Elements that threads share. Every operation is relaxed.
