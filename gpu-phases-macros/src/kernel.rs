@@ -82,7 +82,7 @@ struct Translated {
 
 fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> Result<Translated> {
     let mut s = Translator::new(options);
-    let header = s.hole(quote!(String::new()));
+    let over_blocks = function.block.stmts.last().is_some_and(parts::is_blocks);
     let mut parameters = String::new();
     let mut prelude = String::new();
     for param in &signature.params {
@@ -94,7 +94,13 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
             signature::Kind::Read | signature::Kind::Write => {
                 let access =
                     if matches!(param.kind, signature::Kind::Read) { "const " } else { "" };
-                parameters.push_str(&format!(", {access}{ty}* __restrict__ {cpp}_p, len {cpp}_n"));
+                // An element of an output changes its thread at a barrier of a block, which compilers may not see for such a
+                // pointer. Without blocks each element belongs to one thread.
+                let restrict = match param.kind {
+                    signature::Kind::Write if over_blocks => "",
+                    _ => "__restrict__ ",
+                };
+                parameters.push_str(&format!(", {access}{ty}* {restrict}{cpp}_p, len {cpp}_n"));
                 prelude.push_str(&format!("slice<{access}{ty}> {cpp}{{{cpp}_p, {cpp}_n}};\n"));
                 s.slices.push(cpp);
             }
@@ -114,10 +120,10 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
     let checks = s.overflow_hole();
     let line = signature.line;
     if let Over::Blocks { block, columns } = &over {
-        s.holes[0] = quote!({
+        let header = s.hole(quote!({
             t.blocks();
             String::new()
-        });
+        }));
         let text = format!(
             "{header}#line {line} {source}\nextern \"C\" __global__ void __launch_bounds__({block}::threads) {entry}(\
              fault* slot{parameters}, len sx, len sy, len sz) {{\nusing B = {block};\n\
@@ -145,7 +151,7 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
     // memory (a ray tracer: 0.96 of the time on an H200), or to keep loads ahead (SpMV: 0.76).
     let blocks = if s.reads_ahead { 3 } else { 1 };
     let text = format!(
-        "{header}#line {line} {source}\nextern \"C\" __global__ void __launch_bounds__(256, {blocks}) {entry}(\
+        "#line {line} {source}\nextern \"C\" __global__ void __launch_bounds__(256, {blocks}) {entry}(\
          fault* slot{parameters}, len sx, len sy, len sz) {{\n{index}\
          const now<{checks}> c{{thread{{slot, {number}, {dimensions}}}, {file}}};\n{prelude}{text}}}\n"
     );
@@ -213,9 +219,7 @@ fn body(
             (Over::Elements(dimensions), quote!(each))
         }
         Loop::Blocks(mut blocks) => {
-            let names = parts::translate(s, &mut blocks, signature)?;
-            let (block, columns) = names.split_once('\u{5}').unwrap_or_default();
-            let (block, columns) = (block.to_owned(), columns.to_owned());
+            let (block, columns) = parts::translate(s, &mut blocks, signature)?;
             (Over::Blocks { block, columns }, quote!(blocks))
         }
     };

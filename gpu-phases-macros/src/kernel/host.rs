@@ -119,9 +119,7 @@ pub(super) fn conditions(
         }
     }
     let (out, threads) = match last {
-        Stmt::Expr(Expr::Call(call), _)
-            if super::parts::called_name(call).as_deref() == Some("blocks") =>
-        {
+        Stmt::Expr(Expr::Call(call), _) if super::parts::is_blocks(last) => {
             (call.args.get(1), call.args.first())
         }
         Stmt::Expr(Expr::Call(call), _) => (call.args.first(), None),

@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
-use syn::{Expr, ExprCall, ExprClosure, Pat};
+use syn::{Expr, ExprCall, ExprClosure, Pat, Stmt};
 
 use super::signature::{Kind, Signature};
 use crate::blocks::{Level, Role, barriers::Plan};
@@ -62,12 +62,17 @@ fn sizes_of(arguments: &syn::PathArguments) -> Option<(TokenStream, TokenStream)
     Some((args.next()?, args.next()?))
 }
 
-/// Translates the loop, and returns the type of its block in C++.
+/// Returns whether a statement is the loop of a kernel over blocks.
+pub(super) fn is_blocks(statement: &Stmt) -> bool {
+    matches!(statement, Stmt::Expr(Expr::Call(call), _) if called_name(call).as_deref() == Some("blocks"))
+}
+
+/// Translates the loop, and returns the type of its block and the columns of its threads in C++.
 pub(super) fn translate(
     s: &mut Translator<'_>,
     blocks: &mut Blocks<'_>,
     signature: &Signature,
-) -> Result<String> {
+) -> Result<(String, String)> {
     let private = s.private();
     let threads = &*blocks.threads;
     let block = s.hole(quote!(#private::block_name(#threads)));
@@ -122,7 +127,7 @@ pub(super) fn translate(
     if let Some(level) = s.level.take() {
         s.out = level.plan.place(&s.out, "B::sync();\n");
     }
-    Ok(format!("{block}\u{5}{columns}"))
+    Ok((block, columns))
 }
 
 /// Gives the names of the part their roles: an element that the block writes once, or memory.
