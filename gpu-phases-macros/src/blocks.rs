@@ -24,6 +24,8 @@ pub(crate) enum Role {
     Memory,
     /// A part of such memory.
     Part,
+    /// A value that may be, or have, a reference into such memory.
+    Borrowed,
     /// One element of an output.
     Slot,
     /// What a phase hands to a thread: a value, but for its own methods.
@@ -64,6 +66,9 @@ const PHASES: [&str; 19] = [
 /// The methods of a block that are numbers.
 const NUMBERS: [&str; 3] = ["index", "count", "threads"];
 
+/// Those of [`OF_MEMORY`] that return parts of it.
+const SPLITS: [&str; 5] = ["split_at_mut", "pairs", "cells", "rows", "atomic"];
+
 /// The methods of memory of a block that access nothing.
 const OF_MEMORY: [&str; 8] =
     ["split_at_mut", "pairs", "cells", "rows", "atomic", "origin", "start", "len"];
@@ -80,7 +85,7 @@ impl Translator<'_> {
                 .get_ident()
                 .and_then(|name| self.local(&name.to_string()))
                 .map_or(Role::Value, |local| match local.role {
-                    Role::Item => Role::Value,
+                    Role::Item | Role::Borrowed => Role::Value,
                     role => role,
                 }),
             _ => Role::Value,
@@ -120,7 +125,7 @@ impl Translator<'_> {
         let mut roots = Vec::new();
         for name in reads::names(e) {
             if let Some(local) = self.local(&name.to_string())
-                && matches!(local.role, Role::Memory | Role::Part)
+                && matches!(local.role, Role::Memory | Role::Part | Role::Borrowed)
             {
                 roots.extend(local.roots.iter().cloned());
             }
@@ -164,6 +169,8 @@ fn names_of<'p>(pat: &'p Pat, names: &mut Vec<&'p Ident>) {
         Pat::Reference(inner) => names_of(&inner.pat, names),
         Pat::Tuple(tuple) => tuple.elems.iter().for_each(|part| names_of(part, names)),
         Pat::Slice(slice) => slice.elems.iter().for_each(|part| names_of(part, names)),
+        Pat::TupleStruct(tuple) => tuple.elems.iter().for_each(|part| names_of(part, names)),
+        Pat::Struct(fields) => fields.fields.iter().for_each(|field| names_of(&field.pat, names)),
         _ => {}
     }
 }

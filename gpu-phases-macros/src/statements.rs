@@ -28,7 +28,7 @@ impl Translator<'_> {
     fn statement(&mut self, statement: &mut Stmt, last: bool) -> Result<Value> {
         self.line_marker(syn::spanned::Spanned::span(&*statement));
         match &*statement {
-            Stmt::Local(Local { init: Some(init), .. }) => self.note_reads(&init.expr)?,
+            Stmt::Local(Local { pat, init: Some(init), .. }) => self.note_let(pat, &init.expr)?,
             Stmt::Expr(e, _) => self.note_reads(e)?,
             Stmt::Macro(mac) => self.note_reads(&Expr::Macro(syn::ExprMacro {
                 attrs: Vec::new(),

@@ -467,7 +467,7 @@ impl SavedLaunch {
     }
 
     /// Runs one element of the launch, with an index as in [`Fault::element`]. No other element runs; an element
-    /// outside of the extent runs nothing.
+    /// outside of the extent runs nothing. Of a kernel over blocks, `[block, 0, 0]` runs that block.
     ///
     /// # Errors
     /// The launch is not of this kernel in this build.

@@ -3,7 +3,7 @@
 use syn::{Expr, ExprMethodCall, Local, Pat};
 
 use super::barriers::{Access, Kind};
-use super::{NUMBERS, OF_MEMORY, Role, phases};
+use super::{NUMBERS, OF_MEMORY, Role, SPLITS, phases};
 use crate::exprs::line_of;
 use crate::refuse::{Result, refused};
 use crate::translate::{Effect, Translator, Value};
@@ -142,34 +142,64 @@ impl Translator<'_> {
 
     /// Returns the role of what an expression makes, and the memory that it leads to.
     pub(crate) fn made(&self, e: &Expr) -> (Role, Vec<String>) {
+        let value = (Role::Value, Vec::new());
         match e {
             Expr::Paren(inner) => self.made(&inner.expr),
-            Expr::Reference(inner) => self.made(&inner.expr),
-            Expr::Tuple(tuple) => {
-                let roots = self.roots_of(e);
-                let any = tuple.elems.iter().any(|part| self.made(part).0 != Role::Value);
-                (if any { Role::Part } else { Role::Value }, roots)
-            }
-            Expr::MethodCall(call) => {
-                let of_memory = matches!(self.role(&call.receiver), Role::Memory | Role::Part);
-                let parts = ["split_at_mut", "pairs", "cells", "rows", "atomic"];
-                if of_memory && parts.contains(&call.method.to_string().as_str()) {
-                    (Role::Part, self.roots_of(&call.receiver))
-                } else {
-                    (Role::Value, Vec::new())
-                }
+            Expr::Reference(inner) if self.role(&inner.expr) != Role::Value => {
+                self.made(&inner.expr)
             }
             // Its items are not surely those of the same thread: another `let` of the name may have other memory.
             Expr::Path(_) => match self.role(e) {
                 Role::Memory | Role::Part => (Role::Part, self.roots_of(e)),
+                Role::Value => self.borrowed(e),
                 role => (role, Vec::new()),
             },
-            // A value that was computed from the memory leads to none.
+            Expr::Tuple(tuple) => {
+                let made: Vec<_> = tuple.elems.iter().map(|part| self.made(part)).collect();
+                let roots = made.iter().flat_map(|(_, roots)| roots.clone()).collect();
+                let any = |wanted| made.iter().any(|(role, _)| *role == wanted);
+                match (any(Role::Part), any(Role::Borrowed)) {
+                    (true, _) => (Role::Part, roots),
+                    (false, true) => (Role::Borrowed, roots),
+                    _ => value,
+                }
+            }
+            Expr::MethodCall(call) => {
+                let name = call.method.to_string();
+                match self.role(&call.receiver) {
+                    Role::Memory | Role::Part if SPLITS.contains(&name.as_str()) => {
+                        (Role::Part, self.roots_of(&call.receiver))
+                    }
+                    Role::Memory | Role::Part if OF_MEMORY.contains(&name.as_str()) => value,
+                    // Values of phases have no references.
+                    Role::Block => value,
+                    _ => self.borrowed(e),
+                }
+            }
             Expr::Closure(_) => {
                 let roots = self.roots_of(e);
                 (if roots.is_empty() { Role::Value } else { Role::Part }, roots)
             }
-            _ => (Role::Value, Vec::new()),
+            Expr::Index(_) | Expr::Field(_) if self.is_element(e) => value,
+            Expr::Cast(_) | Expr::Lit(_) | Expr::Binary(_) => value,
+            _ => self.borrowed(e),
+        }
+    }
+
+    fn borrowed(&self, e: &Expr) -> (Role, Vec<String>) {
+        let roots = self.read_roots(e);
+        (if roots.is_empty() { Role::Value } else { Role::Borrowed }, roots)
+    }
+
+    /// Returns whether an expression is an element of a handle, or a field of one: it has no references.
+    fn is_element(&self, e: &Expr) -> bool {
+        match e {
+            Expr::Field(field) => self.is_element(&field.base),
+            Expr::Index(index) => {
+                matches!(self.role(&index.expr), Role::Memory | Role::Part)
+                    || self.is_element(&index.expr)
+            }
+            _ => false,
         }
     }
 

@@ -54,7 +54,7 @@ impl Translator<'_> {
                 let mut values = Vec::new();
                 for arg in [source].into_iter().chain(args) {
                     let value = self.operand_after(&mut values, arg, false)?;
-                    values.push(value);
+                    values.push(self.keep(value));
                 }
                 self.note(accesses);
                 let values = crate::exprs::codes(&values);
@@ -127,7 +127,7 @@ impl Translator<'_> {
         for name in super::reads::names(&closure.body) {
             let Some(local) = self.local(&name.to_string()) else { continue };
             let kind = match local.role {
-                Role::Memory => Kind::Read,
+                Role::Memory | Role::Borrowed => Kind::Read,
                 // It may be an `Atomic`.
                 Role::Part => Kind::Written,
                 _ => continue,

@@ -6,7 +6,7 @@ use syn::{Block, Expr, ExprMethodCall};
 
 use super::barriers::{Access, Kind};
 use super::{NUMBERS, OF_MEMORY, Role};
-use crate::refuse::{Result, refused};
+use crate::refuse::{Result, refuse, refused};
 use crate::translate::Translator;
 
 /// Returns the names in an expression.
@@ -36,48 +36,36 @@ pub(crate) fn names(e: &Expr) -> Vec<Ident> {
     names.0
 }
 
-/// Looks for values of the memory of a block in block-level code.
-struct Memory<'t, 'o> {
-    translator: &'t Translator<'o>,
-    found: bool,
-}
-
-impl<'a> Visit<'a> for Memory<'_, '_> {
-    fn visit_expr(&mut self, e: &'a Expr) {
-        match e {
-            Expr::Path(_) | Expr::Macro(_) => {
-                self.found |= !self.translator.roots_of(e).is_empty();
-                self.found |= names(e).iter().any(|name| {
-                    self.translator.local(&name.to_string()).is_some_and(|local| local.from_memory)
-                });
-            }
-            // What a function that is given the block returns may be a value of its memory.
-            Expr::Call(call)
-                if call.args.iter().any(|arg| self.translator.role(arg) == Role::Block) =>
-            {
-                self.found = true;
-            }
-            _ => syn::visit::visit_expr(self, e),
-        }
-    }
-
-    fn visit_expr_method_call(&mut self, call: &'a ExprMethodCall) {
-        let name = call.method.to_string();
-        match self.translator.role(&call.receiver) {
-            // The values of phases are those of a whole block.
-            Role::Block => {}
-            Role::Memory | Role::Part if OF_MEMORY.contains(&name.as_str()) => {
-                call.args.iter().for_each(|arg| self.visit_expr(arg));
-            }
-            _ => syn::visit::visit_expr_method_call(self, call),
-        }
-    }
-}
-
-/// Collects the memory that an expression reads, outside of phases and of blocks of statements.
+/// What block-level code reads of the memory of its block, outside of phases.
 struct Reads<'t, 'o> {
     translator: &'t Translator<'o>,
+    /// Whether to look into blocks of statements, too.
+    nested: bool,
     found: Vec<Access>,
+    /// Whether a value that the code uses may be one of that memory.
+    from_memory: bool,
+    /// Names that nested statements give to parts of the memory.
+    parts: Vec<Ident>,
+}
+
+impl<'t, 'o> Reads<'t, 'o> {
+    fn of(translator: &'t Translator<'o>, nested: bool, e: &Expr) -> Self {
+        let mut reads =
+            Self { translator, nested, found: Vec::new(), from_memory: false, parts: Vec::new() };
+        reads.visit_expr(e);
+        reads
+    }
+
+    /// Visits an argument of a phase, or of a function that has the block: these note what they do with handles, and
+    /// closures of phases are no code of block level.
+    fn argument(&mut self, e: &Expr) {
+        match e {
+            Expr::Closure(_) => {}
+            Expr::Tuple(tuple) => tuple.elems.iter().for_each(|part| self.argument(part)),
+            _ if self.translator.role(e) != Role::Value => {}
+            _ => self.visit_expr(e),
+        }
+    }
 }
 
 impl<'a> Visit<'a> for Reads<'_, '_> {
@@ -85,25 +73,102 @@ impl<'a> Visit<'a> for Reads<'_, '_> {
         match e {
             Expr::Path(_) | Expr::Macro(_) => {
                 let roots = self.translator.roots_of(e);
+                self.from_memory |= !roots.is_empty()
+                    || names(e).iter().any(|name| {
+                        let local = self.translator.local(&name.to_string());
+                        self.parts.contains(name) || local.is_some_and(|local| local.from_memory)
+                    });
                 self.found.extend(roots.into_iter().map(|root| Access::new(root, Kind::Read)));
+            }
+            // What a function that has the block returns may be a value of the memory.
+            Expr::Call(call)
+                if call.args.iter().any(|arg| self.translator.role(arg) == Role::Block) =>
+            {
+                self.from_memory = true;
+                call.args.iter().for_each(|arg| self.argument(arg));
             }
             _ => syn::visit::visit_expr(self, e),
         }
     }
 
-    // Their statements note their own.
-    fn visit_block(&mut self, _: &'a Block) {}
+    fn visit_block(&mut self, block: &'a Block) {
+        if self.nested {
+            syn::visit::visit_block(self, block);
+        }
+    }
+
+    fn visit_local(&mut self, local: &'a syn::Local) {
+        if let Some(init) = &local.init
+            && self.translator.made(&init.expr).0 != Role::Value
+        {
+            let mut names = Vec::new();
+            super::names_of(&local.pat, &mut names);
+            self.parts.extend(names.into_iter().cloned());
+        }
+        syn::visit::visit_local(self, local);
+    }
 
     fn visit_expr_method_call(&mut self, call: &'a ExprMethodCall) {
         let name = call.method.to_string();
         match self.translator.role(&call.receiver) {
-            // A phase notes its own.
-            Role::Block => {}
+            Role::Block => call.args.iter().for_each(|arg| self.argument(arg)),
             Role::Memory | Role::Part if OF_MEMORY.contains(&name.as_str()) => {
                 call.args.iter().for_each(|arg| self.visit_expr(arg));
             }
             _ => syn::visit::visit_expr_method_call(self, call),
         }
+    }
+}
+
+/// Finds patterns that bind references into the memory of a block: nothing would know when they are read.
+struct Bindings<'t, 'o> {
+    translator: &'t Translator<'o>,
+    found: Option<syn::Error>,
+}
+
+impl Bindings<'_, '_> {
+    fn matched(&mut self, value: &Expr) {
+        let (role, roots) = self.translator.made(value);
+        if role != Role::Value && !roots.is_empty() {
+            self.found.get_or_insert(refuse(
+                value,
+                "this may bind references into the memory of a block",
+                "copy the value first: `let x = tile[0];`",
+            ));
+        }
+    }
+}
+
+impl<'a> Visit<'a> for Bindings<'_, '_> {
+    // Their statements are looked at on their own.
+    fn visit_block(&mut self, _: &'a Block) {}
+
+    fn visit_expr_match(&mut self, branch: &'a syn::ExprMatch) {
+        self.matched(&branch.expr);
+        syn::visit::visit_expr_match(self, branch);
+    }
+
+    fn visit_expr_let(&mut self, condition: &'a syn::ExprLet) {
+        self.matched(&condition.expr);
+        syn::visit::visit_expr_let(self, condition);
+    }
+
+    fn visit_expr_for_loop(&mut self, each: &'a syn::ExprForLoop) {
+        if !crate::loops::is_range(&each.expr) {
+            self.matched(&each.expr);
+        }
+        syn::visit::visit_expr_for_loop(self, each);
+    }
+
+    fn visit_pat_ident(&mut self, pat: &'a syn::PatIdent) {
+        if let Some(by_ref) = &pat.by_ref {
+            self.found.get_or_insert(refuse(
+                by_ref,
+                "block-level code binds no references by patterns",
+                "copy the value, or write `let x = &tile[0];`",
+            ));
+        }
+        syn::visit::visit_pat_ident(self, pat);
     }
 }
 
@@ -114,6 +179,11 @@ impl Translator<'_> {
             return Ok(());
         }
         self.check_phases(e)?;
+        let mut bindings = Bindings { translator: self, found: None };
+        bindings.visit_expr(e);
+        if let Some(error) = bindings.found {
+            return Err(error);
+        }
         if let Expr::Assign(assign) = e
             && self.role(&assign.left) != Role::Value
         {
@@ -128,22 +198,50 @@ impl Translator<'_> {
             }
             _ => {}
         }
-        // A call with the block notes its own, and so does a handle that is only given another name.
-        if self.starts_phase(e) || !matches!(self.role(e), Role::Value) {
-            return Ok(());
+        // A handle that is only given another name is not read.
+        if self.role(e) == Role::Value {
+            let found = Reads::of(self, false, e).found;
+            self.note(found);
         }
-        let mut reads = Reads { translator: self, found: Vec::new() };
-        reads.visit_expr(e);
-        let found = reads.found;
-        self.note(found);
         Ok(())
+    }
+
+    /// Returns the memory of the block whose elements an expression names.
+    pub(crate) fn read_roots(&self, e: &Expr) -> Vec<String> {
+        struct Blocks(bool);
+        impl<'a> Visit<'a> for Blocks {
+            fn visit_block(&mut self, _: &'a Block) {
+                self.0 = true;
+            }
+        }
+        let mut blocks = Blocks(false);
+        blocks.visit_expr(e);
+        if blocks.0 {
+            // Their statements may give names to parts.
+            return self.roots_of(e);
+        }
+        let mut roots: Vec<String> =
+            Reads::of(self, false, e).found.into_iter().map(|access| access.memory).collect();
+        roots.sort();
+        roots.dedup();
+        roots
+    }
+
+    /// Notes what a `let` of block level reads.
+    pub(crate) fn note_let(&mut self, pat: &syn::Pat, init: &Expr) -> Result<()> {
+        if self.level.is_some() {
+            let mut bindings = Bindings { translator: self, found: None };
+            bindings.visit_pat(pat);
+            if let Some(error) = bindings.found {
+                return Err(error);
+            }
+        }
+        self.note_reads(init)
     }
 
     /// Returns whether block-level code uses values of the memory of a block, which are wrong if a thread has left.
     pub(crate) fn uses_memory(&self, e: &Expr) -> bool {
-        let mut memory = Memory { translator: self, found: false };
-        memory.visit_expr(e);
-        memory.found
+        Reads::of(self, true, e).from_memory
     }
 
     /// Notes whether the value of a variable may be one of the memory of a block.

@@ -277,6 +277,9 @@ pub fn tiles<const H: usize, const W: usize, T>(
     Tiles { elements, size }
 }
 
+/// The most positions of a tile: devices count them in 32 bits.
+const MOST_CELLS: usize = 1 << 30;
+
 /// Checks the shape of a matrix in tiles. Returns the number of tiles along each side.
 pub(crate) fn check_tiles(
     len: usize,
@@ -285,6 +288,11 @@ pub(crate) fn check_tiles(
 ) -> Result<[usize; 2], String> {
     if height == 0 || width == 0 {
         return Err("tiles without elements".to_owned());
+    }
+    if height.saturating_mul(width) > MOST_CELLS {
+        return Err(format!(
+            "tiles of {height} x {width} elements, at most {MOST_CELLS} are possible"
+        ));
     }
     if rows.checked_mul(columns) != Some(len) {
         return Err(format!("a matrix of {rows} x {columns}, but the output has {len} elements"));
