@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Index;
 
 use super::Element;
-use super::target::{Target, sealed};
+use super::target::{IntoItems, Target, sealed, target};
 use crate::cpu::each::{Output, sealed as outputs};
 use crate::raw::{Lane, Taken, TakenLanes, Window, Windows};
 
@@ -134,44 +134,14 @@ impl<T> fmt::Debug for Part<'_, T> {
     }
 }
 
-/// Makes a slice, in an expression, a target of phases.
-macro_rules! linear {
-    ([$($lifetime:lifetime)?] [$($generics:tt)*] $name:ty, |$this:ident| $elements:expr) => {
-        impl<'t, $($lifetime: 't,)? T: Element, $($generics)*> sealed::Sealed for $name {}
-
-        impl<'t, $($lifetime: 't,)? T: Element, $($generics)*> Target for $name {
-            type Index = usize;
-            type Item = &'t mut T;
-            type Shape = ();
-            type Items = std::iter::Map<std::slice::IterMut<'t, T>, fn(&'t mut T) -> Option<&'t mut T>>;
-
-            #[inline(always)]
-            fn shape(&self) {}
-
-            #[inline(always)]
-            fn index((): (), position: usize) -> usize {
-                position
-            }
-
-            #[inline(always)]
-            fn items(self) -> Self::Items {
-                let $this = self;
-                $elements.iter_mut().map(Some)
-            }
-        }
-    };
-}
-pub(super) use linear;
-
-linear!([] [] Part<'t, T>, |this| this.elements);
-linear!(['a] [] &'t mut Part<'a, T>, |this| this.elements);
+target!([] [] Part<'t, T>, [usize, &'t mut T], IntoItems<'t, T>, |at| at, |this| this.elements.iter_mut().map(Some));
+target!(['a] [] &'t mut Part<'a, T>, [usize, &'t mut T], IntoItems<'t, T>, |at| at, |this| this.elements.iter_mut().map(Some));
 
 /// An output in chunks; see [`chunks`].
 pub struct Chunks<'a, T> {
     elements: &'a mut [T],
     size: usize,
     start: usize,
-    whole: bool,
 }
 
 impl<T> fmt::Debug for Chunks<'_, T> {
@@ -183,7 +153,7 @@ impl<T> fmt::Debug for Chunks<'_, T> {
 /// Gives each block the next `size` elements of the slice, the last one what is left.
 #[must_use]
 pub fn chunks<T>(elements: &mut [T], size: usize) -> Chunks<'_, T> {
-    Chunks { elements, size, start: 0, whole: false }
+    Chunks { elements, size, start: 0 }
 }
 
 /// Rows of an output, for [`warps`].
@@ -214,10 +184,10 @@ output!([] Chunks<'a, T>, Part<'a, T>, ChunkItems<'a, T>,
 |this| this.elements.len().div_ceil(this.size),
 ChunkItems { chunks: this.elements.chunks_mut(this.size), size: this.size, start: this.start },
 |at| {
-    let Chunks { elements, size, start, whole } = this;
+    let Chunks { elements, size, start } = this;
     let middle = (at * size).min(elements.len());
     let (a, b) = elements.split_at_mut(middle);
-    (Chunks { elements: a, size, start, whole }, Chunks { elements: b, size, start: start + middle, whole })
+    (Chunks { elements: a, size, start }, Chunks { elements: b, size, start: start + middle })
 });
 
 impl<'a, T: Send> Parts for Chunks<'a, T> {
@@ -225,7 +195,7 @@ impl<'a, T: Send> Parts for Chunks<'a, T> {
     type Output = Self;
 
     fn output(self, _: usize) -> Result<Self, String> {
-        check_chunks(self.elements.len(), self.size, self.whole)?;
+        check_chunks(self.elements.len(), self.size, false)?;
         Ok(self)
     }
 }
@@ -326,35 +296,10 @@ impl<'a, T: Send, const H: usize, const W: usize> Parts for Tiles<'a, T, H, W> {
     }
 }
 
-macro_rules! tile_target {
-    ([$($lifetime:lifetime)?] $name:ty, |$this:ident| $window:expr) => {
-        impl<'t, $($lifetime: 't,)? T: Element, const H: usize, const W: usize> sealed::Sealed for $name {}
-
-        impl<'t, $($lifetime: 't,)? T: Element, const H: usize, const W: usize> Target for $name {
-            type Index = [usize; 2];
-            type Item = &'t mut T;
-            type Shape = ();
-            type Items = Taken<'t, T>;
-
-            #[inline(always)]
-            fn shape(&self) {}
-
-            #[inline(always)]
-            fn index((): (), position: usize) -> [usize; 2] {
-                [position / W, position % W]
-            }
-
-            #[inline(always)]
-            fn items(self) -> Self::Items {
-                let $this = self;
-                Taken::new($window, [H, W])
-            }
-        }
-    };
-}
-
-tile_target!([] Tile<'t, T, H, W>, |this| this.0);
-tile_target!(['a] &'t mut Tile<'a, T, H, W>, |this| this.0.again());
+target!([] [const H: usize, const W: usize] Tile<'t, T, H, W>, [[usize; 2], &'t mut T], Taken<'t, T>,
+    |at| [at / W, at % W], |this| Taken::new(this.0, [H, W]));
+target!(['a] [const H: usize, const W: usize] &'t mut Tile<'a, T, H, W>, [[usize; 2], &'t mut T], Taken<'t, T>,
+    |at| [at / W, at % W], |this| Taken::new(this.0.again(), [H, W]));
 
 /// Blocks without a part of an output; see [`grid`].
 #[derive(Debug, Clone, Copy)]
@@ -434,7 +379,7 @@ impl<'a, T: Send> Parts for Warps<&'a mut [T]> {
 
     fn output(self, threads: usize) -> Result<Self::Output, String> {
         check_warps(self.count, threads)?;
-        Ok(WarpChunks(Chunks { elements: self.of, size: self.count, start: 0, whole: false }))
+        Ok(WarpChunks(Chunks { elements: self.of, size: self.count, start: 0 }))
     }
 }
 
@@ -479,34 +424,10 @@ impl<'a, T> Iterator for FirstLanes<'a, T> {
     }
 }
 
-macro_rules! warp_target {
-    ([$($lifetime:lifetime)?] $name:ty) => {
-        impl<'t, $($lifetime: 't,)? T: Element> sealed::Sealed for $name {}
-
-        impl<'t, $($lifetime: 't,)? T: Element> Target for $name {
-            type Index = usize;
-            type Item = &'t mut T;
-            type Shape = ();
-            type Items = FirstLanes<'t, T>;
-
-            #[inline(always)]
-            fn shape(&self) {}
-
-            #[inline(always)]
-            fn index((): (), position: usize) -> usize {
-                position
-            }
-
-            #[inline(always)]
-            fn items(self) -> Self::Items {
-                FirstLanes { elements: self.0.elements.iter_mut(), lane: 0 }
-            }
-        }
-    };
-}
-
-warp_target!([] WarpElements<'t, T>);
-warp_target!(['a] &'t mut WarpElements<'a, T>);
+target!([] [] WarpElements<'t, T>, [usize, &'t mut T], FirstLanes<'t, T>, |at| at,
+    |this| FirstLanes { elements: this.0.elements.iter_mut(), lane: 0 });
+target!(['a] [] &'t mut WarpElements<'a, T>, [usize, &'t mut T], FirstLanes<'t, T>, |at| at,
+    |this| FirstLanes { elements: this.0.elements.iter_mut(), lane: 0 });
 
 impl<'a, T: Send> Parts for Warps<Rows<'a, T>> {
     type Part = WarpRows<'a, T>;
@@ -553,35 +474,9 @@ impl<'a, T> Iterator for RowParts<'a, T> {
 output!([] RowWindows<'a, T>, WarpRows<'a, T>, RowParts<'a, T>, |this| this.0.len(), RowParts(this.0),
     |at| { let (a, b) = this.0.split_at(at); (RowWindows(a), RowWindows(b)) });
 
-macro_rules! row_target {
-    ([$($lifetime:lifetime)?] $name:ty, |$this:ident| $window:expr) => {
-        impl<'t, $($lifetime: 't,)? T: Element> sealed::Sealed for $name {}
-
-        impl<'t, $($lifetime: 't,)? T: Element> Target for $name {
-            type Index = usize;
-            type Item = Lane<'t, T>;
-            type Shape = ();
-            type Items = TakenLanes<'t, T>;
-
-            #[inline(always)]
-            fn shape(&self) {}
-
-            #[inline(always)]
-            fn index((): (), position: usize) -> usize {
-                position
-            }
-
-            #[inline(always)]
-            fn items(self) -> Self::Items {
-                let $this = self;
-                TakenLanes::new($window)
-            }
-        }
-    };
-}
-
-row_target!([] WarpRows<'t, T>, |this| this.0);
-row_target!(['a] &'t mut WarpRows<'a, T>, |this| this.0.again());
+target!([] [] WarpRows<'t, T>, [usize, Lane<'t, T>], TakenLanes<'t, T>, |at| at, |this| TakenLanes::new(this.0));
+target!(['a] [] &'t mut WarpRows<'a, T>, [usize, Lane<'t, T>], TakenLanes<'t, T>, |at| at,
+    |this| TakenLanes::new(this.0.again()));
 
 macro_rules! parts {
     ($($name:ident $at:tt),+) => {

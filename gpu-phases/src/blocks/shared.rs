@@ -5,9 +5,8 @@ use std::ops::Index;
 
 use super::Element;
 use super::Part;
-use super::parts::linear;
 use super::splits::{Cells, Pairs, RowItems, pairs, rows, split};
-use super::target::{Dim, Dims, Target, sealed};
+use super::target::{Dim, Dims, IntoItems, Target, sealed, target};
 use crate::device::Device;
 use crate::raw::{Atomic, AtomicElement};
 
@@ -109,29 +108,10 @@ impl<T: Element, const C: usize, const R: usize> Shared<[[T; C]; R]> {
     }
 }
 
-linear!([] [const N: usize] &'t mut Shared<[T; N]>, |this| this.0);
-
-impl<T: Element, const C: usize, const R: usize> sealed::Sealed for &mut Shared<[[T; C]; R]> {}
-
-impl<'t, T: Element, const C: usize, const R: usize> Target for &'t mut Shared<[[T; C]; R]> {
-    type Index = [usize; 2];
-    type Item = &'t mut T;
-    type Shape = ();
-    type Items = std::iter::Map<std::slice::IterMut<'t, T>, fn(&'t mut T) -> Option<&'t mut T>>;
-
-    #[inline(always)]
-    fn shape(&self) {}
-
-    #[inline(always)]
-    fn index((): (), position: usize) -> [usize; 2] {
-        [position / C, position % C]
-    }
-
-    #[inline(always)]
-    fn items(self) -> Self::Items {
-        self.0.as_flattened_mut().iter_mut().map(Some)
-    }
-}
+target!([] [const N: usize] &'t mut Shared<[T; N]>, [usize, &'t mut T], IntoItems<'t, T>, |at| at,
+    |this| this.0.iter_mut().map(Some));
+target!([] [const C: usize, const R: usize] &'t mut Shared<[[T; C]; R]>, [[usize; 2], &'t mut T], IntoItems<'t, T>,
+    |at| [at / C, at % C], |this| this.0.as_flattened_mut().iter_mut().map(Some));
 
 /// A value of each thread, which lives in a register over phases. A phase hands it to its thread: `block.each(&mut sum, …)`.
 pub struct PerThread<T: Device, const N: usize, const M: usize = 0>
@@ -182,7 +162,7 @@ where
     type Index = <Dims<M> as Dim>::Index;
     type Item = &'t mut T;
     type Shape = ();
-    type Items = std::iter::Map<std::slice::IterMut<'t, T>, fn(&'t mut T) -> Option<&'t mut T>>;
+    type Items = IntoItems<'t, T>;
 
     #[inline(always)]
     fn shape(&self) {}

@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use super::Element;
 use super::parts::Part;
-use super::target::{Target, sealed};
+use super::target::{Target, sealed, target};
 use crate::cpu::raise;
 use crate::fault::FaultKind;
 
@@ -139,28 +139,10 @@ pub(super) fn rows<T>(elements: &mut [T], columns: usize) -> RowItems<'_, T> {
     RowItems { elements, columns }
 }
 
-impl<T> sealed::Sealed for RowItems<'_, T> {}
-
-impl<'a, T: Element> Target for RowItems<'a, T> {
-    type Index = usize;
-    type Item = &'a mut [T];
-    type Shape = ();
-    type Items =
-        std::iter::Map<std::slice::ChunksMut<'a, T>, fn(&'a mut [T]) -> Option<&'a mut [T]>>;
-
-    #[inline(always)]
-    fn shape(&self) {}
-
-    #[inline(always)]
-    fn index((): (), position: usize) -> usize {
-        position
-    }
-
-    #[inline(always)]
-    fn items(self) -> Self::Items {
-        self.elements.chunks_mut(self.columns).map(Some)
-    }
-}
+type Slices<'t, T> =
+    std::iter::Map<std::slice::ChunksMut<'t, T>, fn(&'t mut [T]) -> Option<&'t mut [T]>>;
+target!([] [] RowItems<'t, T>, [usize, &'t mut [T]], Slices<'t, T>, |at| at,
+    |this| this.elements.chunks_mut(this.columns).map(Some));
 
 /// Rows of a shared array without their padding.
 #[derive(Debug)]

@@ -112,6 +112,40 @@ pub trait Target: sealed::Sealed {
     fn items(self) -> Self::Items;
 }
 
+/// Elements that are items, one at each position.
+pub(super) type IntoItems<'t, T> =
+    std::iter::Map<std::slice::IterMut<'t, T>, fn(&'t mut T) -> Option<&'t mut T>>;
+
+/// Makes a type a target: its index and its item, its iterator, the index of a position, and the iterator of a value.
+macro_rules! target {
+    ([$($lifetime:lifetime)?] [$($generics:tt)*] $name:ty, [$index:ty, $item:ty], $items:ty, |$at:ident| $of:expr,
+        |$this:ident| $iterator:expr) => {
+        impl<'t, $($lifetime: 't,)? T: Element, $($generics)*> sealed::Sealed for $name {}
+
+        impl<'t, $($lifetime: 't,)? T: Element, $($generics)*> Target for $name {
+            type Index = $index;
+            type Item = $item;
+            type Shape = ();
+            type Items = $items;
+
+            #[inline(always)]
+            fn shape(&self) {}
+
+            #[inline(always)]
+            fn index((): (), $at: usize) -> $index {
+                $of
+            }
+
+            #[inline(always)]
+            fn items(self) -> Self::Items {
+                let $this = self;
+                $iterator
+            }
+        }
+    };
+}
+pub(super) use target;
+
 /// The items of a tuple of targets.
 #[doc(hidden)]
 #[derive(Debug)]
