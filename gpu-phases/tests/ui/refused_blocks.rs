@@ -286,4 +286,35 @@ fn calls_what_a_block_has_not(out: &mut [f32]) {
     });
 }
 
+#[kernel]
+fn matches_a_reference(out: &mut [f32]) {
+    blocks(Threads::<64>, out, |block, out| {
+        let tile = block.shared([1u32; 64]);
+        match &tile[0] {
+            x => out.set(*x as f32),
+        }
+    });
+}
+
+#[kernel]
+fn goes_over_references(out: &mut [f32]) {
+    blocks(Threads::<64>, out, |block, out| {
+        let tile = block.shared([[1.0f32; 4]; 4]);
+        let mut sum = 0.0;
+        for x in &tile[1] {
+            sum += *x;
+        }
+        out.set(sum);
+    });
+}
+
+#[kernel]
+fn binds_a_reference(out: &mut [f32]) {
+    blocks(Threads::<64>, out, |block, out| {
+        let tile = block.shared([1.0f32; 64]);
+        let ref first = tile[0];
+        out.set(*first);
+    });
+}
+
 fn main() {}

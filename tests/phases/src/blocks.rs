@@ -594,7 +594,11 @@ fn references_are_read_where_they_are_used() {
 }
 
 #[device]
-fn twice<const N: usize>(block: &mut Block<N>, tile: &mut Shared<[u32; 64]>, f: impl Fn(usize) -> u32 + Sync) {
+fn twice<const N: usize>(
+    block: &mut Block<N>,
+    tile: &mut Shared<[u32; 64]>,
+    f: impl Fn(usize) -> u32 + Sync,
+) {
     block.each(tile, |i, t| *t = 2 * f(i));
 }
 
