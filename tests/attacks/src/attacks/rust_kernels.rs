@@ -61,6 +61,64 @@ fn indices_beside_the_slice(lab: &Lab) -> TestResult {
     Ok(())
 }
 
+/// Block-level code that reads what phases wrote: in arguments, by a reference, through closures, as the end of a loop.
+#[kernel]
+fn shuffle(at: &[u32], x: &[u32], out: &mut [u32]) {
+    assert!(at.len() == out.len());
+    blocks(Threads::<96>, chunks(out, 96), |block, mut out| {
+        let first = out.start();
+        let mut now = block.shared([3u32; 96]);
+        let mut next = block.shared([0u32; 96]);
+        let pick = |i: usize| x[at[first + i] as usize];
+        let mut left = now[0];
+        while left > 0 {
+            block.each((&mut next, &mut out), |i, (next, out)| {
+                *next = now[95 - i] + pick(i) % 7 + *out
+            });
+            let last = &next[95];
+            block.run(next[7] as usize % 5, |_| {});
+            block.each(&mut out, |i, out| *out += next[(i * 5) % 96] + *last);
+            std::mem::swap(&mut now, &mut next);
+            block.each(&mut next, |i, n| *n = now[i] / 2);
+            left = if now[5] > 1 << 20 { 0 } else { left - 1 };
+        }
+    });
+}
+
+/// Lets block-level code read what phases wrote in every way that there is, whole and with a wrong index in one thread.
+///
+/// - row: no thread of a block writes what another one accesses between the same barriers
+/// - row: a fault of a thread is reported, and its block ends
+/// - targets: `Context::take_fault`, `DeviceBuffer::from_slice`, `DeviceBuffer::to_vec`
+/// - must: error "out of bounds"
+fn blocks_that_read_what_they_wrote(lab: &Lab) -> TestResult {
+    let (context, stream) = (lab.context()?, lab.stream()?);
+    let words: Vec<u32> = (0..1000).map(|i| i * 2_654_435 % 1009).collect();
+    let x = DeviceBuffer::from_slice(&stream, &words)?;
+    for wrong in [None, Some(5), Some(500), Some(999)] {
+        let mut at: Vec<u32> = (0..1000).map(|i| i * 17 % 1000).collect();
+        if let Some(wrong) = wrong {
+            at[wrong] = 1000;
+        }
+        let mut expected = vec![0; 1000];
+        let on_cpu = shuffle::cpu(&at, &words, &mut expected);
+        let at = DeviceBuffer::from_slice(&stream, &at)?;
+        let mut out = DeviceBuffer::<u32>::zeroed(&stream, 1000)?;
+        shuffle::launch(&stream, &at, &x, &mut out)?;
+        let Some(wrong) = wrong else {
+            on_cpu?;
+            ensure_eq!(out.to_vec(&stream)?, expected);
+            continue;
+        };
+        lab.refused(out.to_vec(&stream))?;
+        let fault = context.take_fault().ok_or_else(|| Failure::new("there is no fault"))?;
+        ensure_eq!(fault.block, Some(wrong as u64 / 96));
+        ensure_eq!(fault.element, [wrong as u64 % 96, 0, 0]);
+        ensure!(on_cpu.is_err_and(|error| error.to_string() == fault.to_string()), "another fault");
+    }
+    Ok(())
+}
+
 #[kernel]
 fn numbers(a: u8, b: u64, c: [u16; 3], d: f64, x: &[i8], out: &mut [f64], bits: &mut [u64]) {
     assert!(x.len() == out.len());
@@ -220,6 +278,7 @@ fn packs_and_places(lab: &Lab) -> TestResult {
 
 list![
     indices_beside_the_slice,
+    blocks_that_read_what_they_wrote,
     values_of_odd_sizes,
     two_streams_and_a_graph,
     closed_with_faults_under_way,
