@@ -1,0 +1,218 @@
+//! What later phases and block-level code see, and how a block with a fault ends.
+
+use gpu_phases::{Block, Shared, device, kernel};
+
+use super::{SIZES, Vec3, floats, words};
+use crate::both;
+
+#[kernel]
+fn faulty(at: &[u32], x: &[f32], out: &mut [f32]) {
+    assert!(at.len() == out.len());
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let first = out.start();
+        let mut tile = block.shared([0.0f32; 64]);
+        block.each((&mut tile, &mut out), |i, (t, _)| *t = x[at[first + i] as usize]);
+        let mut left = 3;
+        while tile[0] != 1e9 && left > 0 {
+            let one = block.one(|| tile[1]);
+            block.each(&mut out, |i, o| *o = tile[63 - i] + one);
+            left -= 1;
+        }
+    });
+}
+
+#[test]
+fn a_fault_in_a_block_is_the_same() {
+    let mut at: Vec<u32> = (0..700).collect();
+    both!(faulty(read at, read floats(700), write vec![0.0f32; 700])).unwrap();
+    at[500] = 701;
+    let (cpu, fault, failed) =
+        both!(faulty(read at, read floats(700), write vec![0.0f32; 700])).unwrap_err();
+    assert!(failed);
+    let fault = fault.unwrap();
+    assert_eq!((fault.index, fault.block, fault.element), (701, Some(7), [52, 0, 0]));
+    assert_eq!(cpu.to_string(), fault.to_string());
+}
+
+#[kernel]
+fn waits(at: &[u32], x: &[u32], out: &mut [u32]) {
+    assert!(at.len() == out.len());
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let first = out.start();
+        let mut left = block.shared([3u32; 64]);
+        let mut more = left[0];
+        while more > 0 {
+            block.each((&mut left, &mut out), |i, (left, out)| {
+                *out += x[at[first + i] as usize];
+                *left -= 1;
+            });
+            more = left[5];
+        }
+    });
+}
+
+#[test]
+fn a_loop_that_waits_for_a_thread_that_has_left_ends() {
+    let mut at: Vec<u32> = (0..128).collect();
+    let out = both!(waits(read at, read words(128), write vec![0u32; 128])).unwrap();
+    assert_eq!(out[9], words(128)[9].wrapping_mul(3));
+    at[69] = 128;
+    let (cpu, fault, failed) =
+        both!(waits(read at, read words(128), write vec![0u32; 128])).unwrap_err();
+    assert!(failed);
+    assert_eq!(cpu.to_string(), fault.unwrap().to_string());
+}
+
+#[kernel]
+fn arguments_of_phases(x: &[u32], out: &mut [u32]) {
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let first = out.start();
+        let mut sizes = block.shared([0u32; 64]);
+        let mut tile = block.shared([0u32; 64]);
+        let mut own = block.per_thread(0u32);
+        let counts = tile.atomic();
+        block.each((&mut sizes, &mut own), |i, (s, own)| {
+            *s = (63 - i) as u32;
+            *own = i as u32;
+        });
+        block.run(sizes[3] as usize, |i| {
+            counts.fetch_add(i, 1);
+        });
+        let third = block.broadcast(&own, sizes[40] as usize);
+        block.each(&mut sizes, |i, s| *s += i as u32 + third);
+        block.load(&mut own, x, first as isize - sizes[5] as isize, sizes[7]);
+        block.each((&mut out, &mut own), |i, (o, own)| *o = *own + tile[i] + sizes[63 - i]);
+    });
+}
+
+#[test]
+fn arguments_of_phases_see_earlier_phases() {
+    for n in SIZES {
+        let out = both!(arguments_of_phases(read words(n), write vec![0u32; n])).unwrap();
+        for (i, out) in out.iter().enumerate() {
+            // 63 - i + i + 23 in each size; 60 counts.
+            let from = (i / 64 * 64) as isize - 86 + (i % 64) as isize;
+            let own = usize::try_from(from).ok().map_or(86, |from| words(n)[from]);
+            assert_eq!(*out, own + u32::from(i % 64 < 60) + 86);
+        }
+    }
+}
+
+#[kernel]
+fn references_over_phases(x: &[f32], out: &mut [f32]) {
+    assert!(x.len() == out.len());
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let first = out.start();
+        let mut tile = block.shared([Vec3::ZERO; 64]);
+        let mut other = block.shared([0.0f32; 64]);
+        block.each((&mut tile, &mut out), |i, (t, _)| t.x = x[first + i]);
+        let last = &tile[out.len() - 1];
+        block.each(&mut other, |i, o| *o = i as f32);
+        block.each(&mut out, |i, o| *o = other[63 - i]);
+        let before = last.x;
+        block.each(&mut tile, |i, t| t.x = before + other[i]);
+        block.each(&mut out, |i, o| *o += tile[63 - i].x);
+    });
+}
+
+#[test]
+fn references_are_read_where_they_are_used() {
+    for n in SIZES {
+        let out = both!(references_over_phases(read floats(n), write vec![0.0f32; n])).unwrap();
+        for (i, out) in out.iter().enumerate() {
+            let last = floats(n)[(i / 64 * 64 + 63).min(n - 1)];
+            let distance = (63 - i % 64) as f32;
+            assert_eq!(*out, distance + (last + distance));
+        }
+    }
+}
+
+#[device]
+fn twice<const N: usize>(
+    block: &mut Block<N>,
+    tile: &mut Shared<[u32; 64]>,
+    f: impl Fn(usize) -> u32 + Sync,
+) {
+    block.each(tile, |i, t| *t = 2 * f(i));
+}
+
+#[kernel]
+fn closures(at: &[u32], x: &[u32], out: &mut [u32]) {
+    assert!(at.len() == out.len());
+    blocks(Threads::<64>, chunks(out, 64), |block, out| {
+        let first = out.start();
+        let n = out.len();
+        let mut tile = block.shared([0u32; 64]);
+        let pick = |i: usize| if i < n { x[at[first + i] as usize] } else { 0 };
+        block.each(&mut tile, |i, t| *t = pick(i));
+        let neighbour = |i: usize| tile[63 - i] + 1;
+        let mut copy = block.shared([0u32; 64]);
+        twice(block, &mut copy, |i| neighbour(i) + pick(i));
+        let whole = neighbour(0);
+        block.each(out, |i, o| *o = copy[i] + tile[i] + whole);
+    });
+}
+
+#[test]
+fn closures_of_block_level_fail_in_their_thread() {
+    let mut at: Vec<u32> = (0..200).map(|i| i * 7 % 200).collect();
+    both!(closures(read at, read words(200), write vec![0u32; 200])).unwrap();
+    at[150] = 200;
+    let (cpu, fault, failed) =
+        both!(closures(read at, read words(200), write vec![0u32; 200])).unwrap_err();
+    assert!(failed);
+    let fault = fault.unwrap();
+    assert_eq!((fault.index, fault.block, fault.element), (200, Some(2), [22, 0, 0]));
+    assert_eq!(cpu.to_string(), fault.to_string());
+}
+
+#[kernel]
+fn neighbours_of_a_part(count: usize, out: &mut [u32]) {
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let n = out.len();
+        let mut own = block.per_thread(0u32);
+        for _ in 0..count {
+            block.each((&mut own, &mut out), |_, (_, o)| *o += 1);
+            block.each(&mut own, |i, own| *own += if i < n { out[n - 1 - i] } else { 0 });
+            block.each((&mut out, &mut own), |_, (o, own)| *o += *own);
+        }
+    });
+}
+
+#[test]
+fn parts_change_their_threads_between_phases() {
+    assert!(neighbours_of_a_part::source().contains("slice<u32> out"));
+    assert!(!neighbours_of_a_part::source().contains("u32* __restrict__ out"));
+    for n in SIZES {
+        both!(neighbours_of_a_part(value 5usize, write words(n))).unwrap();
+    }
+}
+
+#[kernel]
+fn waits_for_a_split(at: &[u32], x: &[u32], out: &mut [u32]) {
+    assert!(at.len() == out.len());
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let first = out.start();
+        let mut left = block.shared([2u32; 64]);
+        let mut go = true;
+        while go {
+            block.each((&mut left, &mut out), |i, (left, out)| {
+                *out += x[at[first + i] as usize];
+                *left -= 1;
+            });
+            let (low, high) = left.split_at_mut(32);
+            go = low[5] > 0 || high[5] > 0;
+        }
+    });
+}
+
+#[test]
+fn a_loop_that_a_split_decides_ends() {
+    let mut at: Vec<u32> = (0..128).collect();
+    both!(waits_for_a_split(read at, read words(128), write vec![0u32; 128])).unwrap();
+    at[69] = 128;
+    let (cpu, fault, failed) =
+        both!(waits_for_a_split(read at, read words(128), write vec![0u32; 128])).unwrap_err();
+    assert!(failed);
+    assert_eq!(cpu.to_string(), fault.unwrap().to_string());
+}
