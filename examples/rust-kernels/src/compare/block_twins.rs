@@ -21,6 +21,9 @@ kernels! {
         pub(crate) safe fn transpose(rows: u32, columns: u32, x: &[f32], out: &mut [f32])
             over [columns, (rows + 31) / 32 * 8] by [32, 8]
             where rows < 65536, columns < 65536, x.len() == rows * columns, out.len() == rows * columns;
+        pub(crate) safe fn heat(rate: f32, rows: u32, columns: u32, now: &[f32], next: &mut [f32])
+            over [columns, rows] by [32, 8]
+            where rows < 32768, columns < 32768, now.len() == rows * columns, next.len() == rows * columns;
         pub(crate) safe fn tiled(m: u32, n: u32, k: u32, a: &[f32], b: &[f32], c: &mut [f32])
             over [n, m] by [32, 32]
             where m < 65536, n < 65536, k < 65536, a.len() == m * k, b.len() == k * n, c.len() == m * n;

@@ -137,3 +137,22 @@ __global__ void tiled(unsigned m, unsigned n, unsigned k, const float *__restric
         c[row * n + column] = sum;
     }
 }
+
+// 32 x 8 threads.
+__global__ void heat(float rate, unsigned rows, unsigned columns, const float *__restrict__ now,
+                     float *__restrict__ next) {
+    __shared__ float tile[10][34];
+    int row = blockIdx.y * 8, column = blockIdx.x * 32;
+    for (int at = threadIdx.y * 32 + threadIdx.x; at < 340; at += 256) {
+        int y = row + at / 34 - 1, x = column + at % 34 - 1;
+        bool inside = y >= 0 && y < int(rows) && x >= 0 && x < int(columns);
+        tile[at / 34][at % 34] = inside ? now[y * int(columns) + x] : 0.0f;
+    }
+    __syncthreads();
+    int i = threadIdx.y, j = threadIdx.x;
+    if (row + i < rows && column + j < columns) {
+        float here = tile[i + 1][j + 1];
+        float around = tile[i][j + 1] + tile[i + 2][j + 1] + tile[i + 1][j] + tile[i + 1][j + 2];
+        next[(row + i) * columns + column + j] = here + rate * (around - 4.0f * here);
+    }
+}

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use cuda_safe::DeviceBuffer;
-use rust_kernels::{histogram, reduction, scan, tiled, transpose};
+use rust_kernels::{heat, histogram, reduction, scan, tiled, transpose};
 use rust_kernels_checked as checked;
 
 use super::cases::Rows;
@@ -121,6 +121,27 @@ pub(super) fn tiles(bench: &Bench<'_>) -> Rows {
             |twins| twins.tiled_kernel(),
             |twins, out| twins.tiled(on, side, side, side, &a, &b, out),
         )?
+        .measure()?;
+    Ok(vec![row])
+}
+
+pub(super) fn plate(bench: &Bench<'_>) -> Rows {
+    let on = bench.stream;
+    let (rows, columns, rate) = (bench.size(4096, 64), bench.size(6144, 160), 0.2);
+    let now = DeviceBuffer::from_slice(on, &Random::floats(7, rows * columns))?;
+    let row = Case::new(bench, "heat", rows * columns)
+        .uncontracted()
+        .rust(Variant::Rust, heat::heat::kernel(), |out| {
+            heat::heat::launch(on, rate, rows, columns, &now, out)
+        })?
+        .rust(Variant::Checked, checked::heat::heat::kernel(), |out| {
+            checked::heat::heat::launch(on, rate, rows, columns, &now, out)
+        })?
+        .block_twins(
+            |twins| twins.heat_kernel(),
+            |twins, out| twins.heat(on, rate, rows as u32, columns as u32, &now, out),
+        )?
+        .copy(&now)
         .measure()?;
     Ok(vec![row])
 }

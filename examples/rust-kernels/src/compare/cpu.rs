@@ -7,15 +7,15 @@ use rust_kernels::vec3::Vec3;
 use rust_kernels::{mandelbrot, nbody, plain, saxpy, spmv};
 use serde_json::{Value, json};
 
-use super::Bench;
 use super::timing::{interleave, median};
+use super::{Bench, blocks_cpu};
 use crate::Failure;
 use crate::data::{Random, Sparse, bodies};
 
 type Run<'a> = Box<dyn FnMut() -> Result<(), Failure> + 'a>;
 
 /// Times the kernel, the kernel without contraction, and the loop by hand, whose result is that of the latter.
-fn measure<T: bytemuck::NoUninit + Default>(
+pub(super) fn measure<T: bytemuck::NoUninit + Default>(
     bench: &Bench<'_>,
     name: &str,
     len: usize,
@@ -89,6 +89,9 @@ pub(crate) fn run(bench: &Bench<'_>) -> Result<Vec<Value>, Failure> {
         picture(bench, scaled(768))?,
         all_pairs(bench, scaled(6000))?,
         sparse(bench, scaled(1 << 17))?,
+        blocks_cpu::sum(bench, scaled(1 << 12))?,
+        blocks_cpu::counts(bench, scaled(1 << 23))?,
+        blocks_cpu::plate(bench, scaled(3000))?,
     ])
 }
 

@@ -2,6 +2,7 @@
 
 mod block_twins;
 mod blocks;
+mod blocks_cpu;
 mod cases;
 mod cpu;
 mod launches;

@@ -1,5 +1,6 @@
 //! Each program: on the CPU, on the device, and beside an oracle.
 
+mod heat;
 mod histogram;
 mod integrate;
 mod mandelbrot;
@@ -43,7 +44,7 @@ type Program = fn(&Setting<'_>) -> Result<String, Failure>;
 pub(crate) fn all(context: &Context, arguments: &Arguments, software: bool) -> Result<(), Failure> {
     let stream = context.stream()?;
     let setting = Setting { stream: &stream, software, arguments };
-    let programs: [(&str, Program); 13] = [
+    let programs: [(&str, Program); 14] = [
         ("saxpy", saxpy::run),
         ("stream", stream::run),
         ("integrate", integrate::run),
@@ -57,6 +58,7 @@ pub(crate) fn all(context: &Context, arguments: &Arguments, software: bool) -> R
         ("histogram", histogram::run),
         ("transpose", transpose::run),
         ("tiled", products::tiles),
+        ("heat", heat::run),
     ];
     for (name, program) in programs {
         if arguments.wants(name) {
