@@ -35,6 +35,8 @@ pub use parts::{
 pub(crate) use parts::{check_chunks, check_tiles, check_warps};
 pub use shared::{PerThread, Shared, SharedArray};
 pub use splits::{Cells, Pairs, RowItems};
+#[doc(hidden)]
+pub use target::Slices;
 pub use target::{Dim, Dims, Target};
 
 thread_local! {
@@ -125,14 +127,11 @@ impl<const N: usize, const M: usize> Block<N, M> {
         G: Target,
         F: Fn(G::Index, G::Item) + Sync,
     {
-        let shape = target.shape();
         let mut at = Position::<N, M>(0);
-        for item in target.items() {
-            if let Some(item) = item {
-                f(G::index(shape, at.0), item);
-            }
-            at.0 += 1;
-        }
+        target.visit(|position, index, item| {
+            at.0 = position;
+            f(index, item);
+        });
         std::mem::forget(at);
     }
 
@@ -158,12 +157,9 @@ impl<const N: usize, const M: usize> Block<N, M> {
     pub fn load<'t, T, G>(&mut self, target: G, source: &[T], start: isize, fill: T)
     where
         T: Element,
-        G: Target<Index = usize, Item = &'t mut T>,
+        G: Target<Index = usize> + Slices<'t, T>,
     {
-        for (at, item) in target.items().flatten().enumerate() {
-            let from = start.checked_add_unsigned(at).and_then(|from| usize::try_from(from).ok());
-            *item = from.and_then(|from| source.get(from)).copied().unwrap_or(fill);
-        }
+        target.slices().for_each(|items| copy_from(items, source, start, fill));
     }
 
     /// A phase that copies a window of a matrix, which `source` has row by row: item `[i, j]` of the target becomes the
@@ -179,7 +175,7 @@ impl<const N: usize, const M: usize> Block<N, M> {
         fill: T,
     ) where
         T: Element,
-        G: Target<Index = [usize; 2], Item = &'t mut T>,
+        G: Target<Index = [usize; 2]> + Slices<'t, T>,
     {
         let len = source.len();
         if columns != 0 && rows > len / columns {
@@ -187,19 +183,25 @@ impl<const N: usize, const M: usize> Block<N, M> {
             let needed = rows.wrapping_mul(columns) as u64;
             raise::fault(FaultKind::Index, caller.line(), needed, len as u64, caller);
         }
-        let inside = |from: isize, at: usize, end: usize| {
-            let at = from.checked_add_unsigned(at).and_then(|at| usize::try_from(at).ok())?;
-            (at < end).then_some(at)
-        };
-        let shape = target.shape();
-        for (position, item) in target.items().enumerate() {
-            let Some(item) = item else { continue };
-            let [i, j] = G::index(shape, position);
-            let from = inside(row, i, rows).zip(inside(column, j, columns));
-            let from = from.and_then(|(row, column)| source.get(row * columns + column));
-            *item = from.copied().unwrap_or(fill);
+        for (i, items) in target.slices().enumerate() {
+            let from = row.checked_add_unsigned(i).and_then(|row| usize::try_from(row).ok());
+            let from = from.filter(|row| *row < rows).map(|row| row * columns);
+            let from = from.and_then(|start| source.get(start..start + columns));
+            copy_from(items, from.unwrap_or_default(), column, fill);
         }
     }
+}
+
+/// Copies `source[start + i]` to item `i`, or `fill` where the source has no such element.
+#[inline(always)]
+fn copy_from<T: Copy>(items: &mut [T], source: &[T], start: isize, fill: T) {
+    let before = if start < 0 { start.unsigned_abs() } else { 0 };
+    let source = source.get(usize::try_from(start).unwrap_or(0)..).unwrap_or_default();
+    let (outside, items) = items.split_at_mut(before.min(items.len()));
+    let (inside, beyond) = items.split_at_mut(source.len().min(items.len()));
+    outside.fill(fill);
+    inside.copy_from_slice(&source[..inside.len()]);
+    beyond.fill(fill);
 }
 
 /// The position of the item that runs: its thread is reported if it unwinds.

@@ -1,10 +1,10 @@
 //! Parts of outputs: what each block of a kernel gets.
 
-use std::fmt;
 use std::ops::Index;
+use std::{fmt, iter};
 
 use super::Element;
-use super::target::{IntoItems, Target, sealed, target};
+use super::target::{IntoItems, Target, sealed, slices, target};
 use crate::cpu::each::{Output, sealed as outputs};
 use crate::raw::{Lane, Taken, TakenLanes, Window, Windows};
 
@@ -74,7 +74,7 @@ impl<T> fmt::Debug for Slot<'_, T> {
 #[derive(Debug)]
 pub struct Slots<'a, T>(&'a mut [T]);
 
-output!([] Slots<'a, T>, Slot<'a, T>, std::iter::Map<std::slice::IterMut<'a, T>, fn(&'a mut T) -> Slot<'a, T>>,
+output!([] Slots<'a, T>, Slot<'a, T>, iter::Map<std::slice::IterMut<'a, T>, fn(&'a mut T) -> Slot<'a, T>>,
     |this| this.0.len(), this.0.iter_mut().map(Slot),
     |at| { let (a, b) = this.0.split_at_mut(at); (Slots(a), Slots(b)) });
 
@@ -136,6 +136,8 @@ impl<T> fmt::Debug for Part<'_, T> {
 
 target!([] [] Part<'t, T>, [usize, &'t mut T], IntoItems<'t, T>, |at| at, |this| this.elements.iter_mut().map(Some));
 target!(['a] [] &'t mut Part<'a, T>, [usize, &'t mut T], IntoItems<'t, T>, |at| at, |this| this.elements.iter_mut().map(Some));
+slices!([] [] Part<'t, T>, |this| iter::once(this.elements));
+slices!(['a] [] &'t mut Part<'a, T>, |this| iter::once(&mut this.elements[..]));
 
 /// An output in chunks; see [`chunks`].
 pub struct Chunks<'a, T> {
@@ -297,9 +299,11 @@ impl<'a, T: Send, const H: usize, const W: usize> Parts for Tiles<'a, T, H, W> {
 }
 
 target!([] [const H: usize, const W: usize] Tile<'t, T, H, W>, [[usize; 2], &'t mut T], Taken<'t, T>,
-    |at| [at / W, at % W], |this| Taken::new(this.0, [H, W]));
+    |at| [at / W, at % W], |this| Taken::new(this.0, [H, W]), rows of W);
 target!(['a] [const H: usize, const W: usize] &'t mut Tile<'a, T, H, W>, [[usize; 2], &'t mut T], Taken<'t, T>,
-    |at| [at / W, at % W], |this| Taken::new(this.0.again(), [H, W]));
+    |at| [at / W, at % W], |this| Taken::new(this.0.again(), [H, W]), rows of W);
+slices!([] [const H: usize, const W: usize] Tile<'t, T, H, W>, |this| this.0.rows());
+slices!(['a] [const H: usize, const W: usize] &'t mut Tile<'a, T, H, W>, |this| this.0.again().rows());
 
 /// Blocks without a part of an output; see [`grid`].
 #[derive(Debug, Clone, Copy)]
@@ -316,7 +320,7 @@ impl outputs::Sealed for Grid {}
 impl Output for Grid {
     type Index = usize;
     type Item = ();
-    type Items = std::iter::RepeatN<()>;
+    type Items = iter::RepeatN<()>;
 
     fn shape(&self) -> Result<[usize; 3], String> {
         Ok([self.0, 1, 1])
@@ -328,7 +332,7 @@ impl Output for Grid {
 
     #[inline(always)]
     fn items(self) -> Self::Items {
-        std::iter::repeat_n((), self.0)
+        iter::repeat_n((), self.0)
     }
 }
 
@@ -400,7 +404,7 @@ impl<T> WarpElements<'_, T> {
     }
 }
 
-output!([] WarpChunks<'a, T>, WarpElements<'a, T>, std::iter::Map<ChunkItems<'a, T>, fn(Part<'a, T>) -> WarpElements<'a, T>>,
+output!([] WarpChunks<'a, T>, WarpElements<'a, T>, iter::Map<ChunkItems<'a, T>, fn(Part<'a, T>) -> WarpElements<'a, T>>,
     |this| this.0.elements.len().div_ceil(this.0.size),
     this.0.items().map(WarpElements),
     |at| { let (a, b) = this.0.split_at(at); (WarpChunks(a), WarpChunks(b)) });

@@ -1,12 +1,12 @@
 //! Memory of a block: arrays that its threads share, and a value for each thread.
 
-use std::fmt;
 use std::ops::Index;
+use std::{fmt, iter};
 
 use super::Element;
 use super::Part;
 use super::splits::{Cells, Pairs, RowItems, pairs, rows, split};
-use super::target::{Dim, Dims, IntoItems, Target, sealed, target};
+use super::target::{Dim, Dims, IntoItems, Slices, Target, sealed, slices, target};
 use crate::device::Device;
 use crate::raw::{Atomic, AtomicElement};
 
@@ -111,7 +111,9 @@ impl<T: Element, const C: usize, const R: usize> Shared<[[T; C]; R]> {
 target!([] [const N: usize] &'t mut Shared<[T; N]>, [usize, &'t mut T], IntoItems<'t, T>, |at| at,
     |this| this.0.iter_mut().map(Some));
 target!([] [const C: usize, const R: usize] &'t mut Shared<[[T; C]; R]>, [[usize; 2], &'t mut T], IntoItems<'t, T>,
-    |at| [at / C, at % C], |this| this.0.as_flattened_mut().iter_mut().map(Some));
+    |at| [at / C, at % C], |this| this.0.as_flattened_mut().iter_mut().map(Some), rows of C);
+slices!([] [const N: usize] &'t mut Shared<[T; N]>, |this| iter::once(&mut this.0[..]));
+slices!([] [const C: usize, const R: usize] &'t mut Shared<[[T; C]; R]>, |this| this.0.iter_mut().map(|row| &mut row[..]));
 
 /// A value of each thread, which lives in a register over phases. A phase hands it to its thread: `block.each(&mut sum, …)`.
 pub struct PerThread<T: Device, const N: usize, const M: usize = 0>
@@ -175,5 +177,15 @@ where
     #[inline(always)]
     fn items(self) -> Self::Items {
         self.values_mut().iter_mut().map(Some)
+    }
+}
+
+impl<'t, T: Device, const N: usize, const M: usize> Slices<'t, T> for &'t mut PerThread<T, N, M>
+where
+    Dims<M>: Dim,
+{
+    #[inline(always)]
+    fn slices(self) -> impl Iterator<Item = &'t mut [T]> {
+        self.values_mut().chunks_exact_mut(if M == 0 { N } else { M })
     }
 }

@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use super::Element;
 use super::parts::Part;
-use super::target::{Target, sealed, target};
+use super::target::{Target, sealed, slices, target, visit_rows};
 use crate::cpu::raise;
 use crate::fault::FaultKind;
 
@@ -202,4 +202,13 @@ impl<'a, T: Element, const C: usize> Target for Cells<'a, T, C> {
     fn items(self) -> Self::Items {
         CellItems { rows: self.rows.iter_mut(), row: Default::default(), columns: self.columns }
     }
+
+    #[inline(always)]
+    fn visit(self, f: impl FnMut(usize, [usize; 2], &'a mut T)) {
+        let columns = self.columns;
+        visit_rows(self, columns, f);
+    }
 }
+
+slices!([] [const C: usize] Cells<'t, T, C>,
+    |this| this.rows.iter_mut().map(move |row| row.get_mut(..this.columns).unwrap_or_default()));

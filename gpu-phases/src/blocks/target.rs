@@ -110,16 +110,58 @@ pub trait Target: sealed::Sealed {
     fn index(shape: Self::Shape, position: usize) -> Self::Index;
     #[doc(hidden)]
     fn items(self) -> Self::Items;
+
+    /// Calls `f` for each item with its position and its index. Targets of two dimensions have loops over rows and
+    /// columns, which compilers vectorise.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn visit(self, mut f: impl FnMut(usize, Self::Index, Self::Item))
+    where
+        Self: Sized,
+    {
+        let shape = self.shape();
+        for (position, item) in self.items().enumerate() {
+            if let Some(item) = item {
+                f(position, Self::index(shape, position), item);
+            }
+        }
+    }
+}
+
+/// A target whose items are the elements of slices: of one, or of one for each row.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a load does not copy to `{Self}`",
+    note = "give it `&mut tile` of a shared array, a part of the output or `&mut value` of each thread"
+)]
+pub trait Slices<'t, T: 't>: Target<Item = &'t mut T> {
+    #[doc(hidden)]
+    fn slices(self) -> impl Iterator<Item = &'t mut [T]>;
+}
+
+/// [`Target::visit`] where a row has `across` positions, of which those after its last element have no item.
+#[inline(always)]
+pub(super) fn visit_rows<'t, T: 't>(
+    rows: impl Slices<'t, T>,
+    across: usize,
+    mut f: impl FnMut(usize, [usize; 2], &'t mut T),
+) {
+    for (i, row) in rows.slices().enumerate() {
+        for (j, item) in row.iter_mut().enumerate() {
+            f(i * across + j, [i, j], item);
+        }
+    }
 }
 
 /// Elements that are items, one at each position.
 pub(super) type IntoItems<'t, T> =
     std::iter::Map<std::slice::IterMut<'t, T>, fn(&'t mut T) -> Option<&'t mut T>>;
 
-/// Makes a type a target: its index and its item, its iterator, the index of a position, and the iterator of a value.
+/// Makes a type a target: its index and its item, its iterator, the index of a position, and the iterator of a
+/// value. With `rows of`, it is visited by rows of so many positions.
 macro_rules! target {
     ([$($lifetime:lifetime)?] [$($generics:tt)*] $name:ty, [$index:ty, $item:ty], $items:ty, |$at:ident| $of:expr,
-        |$this:ident| $iterator:expr) => {
+        |$this:ident| $iterator:expr $(, rows of $across:expr)?) => {
         impl<'t, $($lifetime: 't,)? T: Element, $($generics)*> sealed::Sealed for $name {}
 
         impl<'t, $($lifetime: 't,)? T: Element, $($generics)*> Target for $name {
@@ -141,10 +183,29 @@ macro_rules! target {
                 let $this = self;
                 $iterator
             }
+
+            $(#[inline(always)]
+            fn visit(self, f: impl FnMut(usize, $index, $item)) {
+                super::target::visit_rows(self, $across, f);
+            })?
         }
     };
 }
 pub(super) use target;
+
+/// Makes a target one whose items are the elements of slices.
+macro_rules! slices {
+    ([$($lifetime:lifetime)?] [$($generics:tt)*] $name:ty, |$this:ident| $slices:expr) => {
+        impl<'t, $($lifetime: 't,)? T: Element, $($generics)*> super::target::Slices<'t, T> for $name {
+            #[inline(always)]
+            fn slices(self) -> impl Iterator<Item = &'t mut [T]> {
+                let $this = self;
+                $slices
+            }
+        }
+    };
+}
+pub(super) use slices;
 
 /// The items of a tuple of targets.
 #[doc(hidden)]

@@ -100,6 +100,16 @@ impl<'a, T> Window<'a, T> {
         self.origin
     }
 
+    /// Returns the rows.
+    #[inline(always)]
+    pub(crate) fn rows(self) -> impl Iterator<Item = &'a mut [T]> {
+        let Window { first, pitch, size: [height, width], .. } = self;
+        (0..height).map(move |row| {
+            // SAFETY: the elements are a row of the window, which is borrowed for `'a`. Each row is made once.
+            unsafe { std::slice::from_raw_parts_mut(first.add(row * pitch), width) }
+        })
+    }
+
     /// Borrows the window again.
     #[inline(always)]
     pub(crate) fn again(&mut self) -> Window<'_, T> {
