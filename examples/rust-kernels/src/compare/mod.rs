@@ -1,5 +1,7 @@
 //! Each kernel beside the same in C++: times, registers, results.
 
+#[cfg(test)]
+mod barriers;
 mod block_twins;
 mod blocks;
 mod blocks_cpu;

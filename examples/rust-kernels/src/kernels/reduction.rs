@@ -13,14 +13,11 @@ pub fn reduction(x: &[f32], sums: &mut [f32]) {
     let stride = sums.len() * CHUNK;
     blocks(Threads::<256>, sums, |block, sum| {
         let mut own = block.per_thread(0.0f32);
+        let mut next = block.per_thread(0.0f32);
         for chunk in (block.index() * CHUNK..n).step_by(stride) {
             for k in 0..16 {
-                let start = chunk + k * 256;
-                block.each(&mut own, |t, s| {
-                    if start + t < n {
-                        *s += x[start + t];
-                    }
-                });
+                block.load(&mut next, x, (chunk + k * 256) as isize, 0.0);
+                block.each((&mut own, &mut next), |_, (sum, x)| *sum += *x);
             }
         }
         let total = block.sum(&own);
