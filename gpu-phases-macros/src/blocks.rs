@@ -67,11 +67,11 @@ const PHASES: [&str; 19] = [
 const NUMBERS: [&str; 3] = ["index", "count", "threads"];
 
 /// Those of [`OF_MEMORY`] that return parts of it.
-const SPLITS: [&str; 5] = ["split_at_mut", "pairs", "cells", "rows", "atomic"];
+const SPLITS: [&str; 6] = ["split_at_mut", "pairs", "cells", "rows", "atomic", "patches"];
 
 /// The methods of memory of a block that access nothing.
-const OF_MEMORY: [&str; 8] =
-    ["split_at_mut", "pairs", "cells", "rows", "atomic", "origin", "start", "len"];
+const OF_MEMORY: [&str; 9] =
+    ["split_at_mut", "pairs", "cells", "rows", "atomic", "patches", "origin", "start", "len"];
 
 impl Translator<'_> {
     /// Returns the role of the local that an expression names.

@@ -2,7 +2,7 @@
 
 mod elements;
 mod host;
-mod parts;
+pub(crate) mod parts;
 mod signature;
 
 use proc_macro2::TokenStream;

@@ -66,8 +66,9 @@ impl Translator<'_> {
         }
         self.own_element(index)?;
         // The length of what a phase hands out cannot be asked while an element is written.
-        let simple =
-            is_repeatable(&index.expr) && is_repeatable(&index.index) && !self.is_item(&index.expr);
+        let simple = is_repeatable(&index.expr)
+            && is_repeatable(&index.index)
+            && !self.is_item(innermost(&index.expr));
         let original = index.expr.to_token_stream();
         let hoisted = self.hoist(index, read);
         let base = self.place(&mut index.expr)?;
@@ -232,6 +233,18 @@ pub(crate) fn is_place(e: &Expr) -> bool {
         Expr::Index(_) => true,
         Expr::Unary(unary) => matches!(unary.op, UnOp::Deref(_)),
         _ => false,
+    }
+}
+
+/// Returns what a place is an element, a field or the target of.
+fn innermost(e: &Expr) -> &Expr {
+    match e {
+        Expr::Paren(inner) => innermost(&inner.expr),
+        Expr::Group(inner) => innermost(&inner.expr),
+        Expr::Index(index) => innermost(&index.expr),
+        Expr::Field(field) => innermost(&field.base),
+        Expr::Unary(unary) => innermost(&unary.expr),
+        _ => e,
     }
 }
 

@@ -117,7 +117,8 @@ template <class T> PHASES_FN piece<T> chunk_of(slice<T> x, usize size) {
     const u64_raw first = blockIdx.x * size.v;
     return piece<T>(x.p + first, len(x.n - first < size.v ? x.n - first : size.v), len(first));
 }
-template <u64_raw H, u64_raw W, class T> PHASES_FN tile<T, H, W> tile_of(slice<T> x, usize rows, usize columns) {
+template <u64_raw H, u64_raw W, class T> PHASES_FN tile<T, H, W> tile_of(slice<T> x, array<usize, 2> size) {
+    const usize rows = size.a[0], columns = size.a[1];
     const len across = len((columns.v + (W - 1)) / W);
     const len row = blockIdx.x / across * len(H), column = blockIdx.x % across * len(W);
     const len height = len(rows.v) - row < H ? len(rows.v) - row : len(H);
@@ -225,6 +226,41 @@ template <class B, class T, u64_raw H, u64_raw W> struct tile_items {
 template <class B, class T, u64_raw H, u64_raw W> PHASES_FN tile_items<B, T, H, W> target(const tile<T, H, W>& x) {
     return tile_items<B, T, H, W>{x};
 }
+// Patches of a tile. A thread has one as an array in registers while its closure runs.
+template <class T, u64_raw H, u64_raw W, u64_raw R, u64_raw K> struct patches {
+    static constexpr len across = len((W + (K - 1)) / K);
+    static constexpr u64_raw fixed = (H + (R - 1)) / R * across, most = fixed;
+    tile<T, H, W> of;
+    mutable array<array<T, K>, R> values;
+    PHASES_FN len count() const { return len(fixed); }
+    PHASES_FN len row(len i) const { return i / across * len(R); }
+    PHASES_FN len column(len i) const { return i % across * len(K); }
+    PHASES_FN bool has(len i) const { return row(i) < of.height && column(i) < of.width; }
+    PHASES_FN array<usize, 2> index(len i) const { return arr(usize(row(i)), usize(column(i))); }
+    // Calls `f` for each element, with whether it is inside.
+    template <class F> PHASES_FN void visit(len i, const F& f) const {
+        T* const p = of.p + (u64_raw(row(i)) * of.pitch + column(i));
+        const len height = of.height - row(i), width = of.width - column(i);
+        const bool whole = height >= R && width >= K;
+#pragma unroll
+        for (len y = 0; y < R; ++y)
+#pragma unroll
+            for (len x = 0; x < K; ++x) f(p, u64_raw(y) * of.pitch + x, values.a[y].a[x], whole || (y < height && x < width));
+    }
+    PHASES_FN mut<array<array<T, K>, R>> item(len i) const {
+        visit(i, [](const T* p, u64_raw at, T& x, bool inside) { x = p[inside ? at : 0]; });
+        return mut<array<array<T, K>, R>>(&values);
+    }
+};
+template <u64_raw R, u64_raw K, class C, class T, u64_raw H, u64_raw W>
+PHASES_FN patches<T, H, W, R, K> b_patches(C, line, tile<T, H, W> x) {
+    return patches<T, H, W, R, K>{x};
+}
+// What follows the closure of an item.
+template <class G> PHASES_FN void after(const G&, len) {}
+template <class T, u64_raw H, u64_raw W, u64_raw R, u64_raw K> PHASES_FN void after(const patches<T, H, W, R, K>& g, len i) {
+    g.visit(i, [](T* p, u64_raw at, const T& x, bool inside) { if (inside) p[at] = x; });
+}
 template <class B, class T> struct own_item {
     static constexpr u64_raw fixed = B::threads, most = fixed;
     T* p;
@@ -278,6 +314,11 @@ template <class A, class... R> struct zip<A, R...> {
     PHASES_FN bool has(len i) const { return a.has(i) && rest.has(i); }
     PHASES_FN auto index(len i) const { return a.index(i); }
 };
+template <class A> PHASES_FN void after(const zip<A>& z, len i) { after(z.a, i); }
+template <class A, class B, class... R> PHASES_FN void after(const zip<A, B, R...>& z, len i) {
+    after(z.a, i);
+    after(z.rest, i);
+}
 template <class A> PHASES_FN zip<A> zipped(A a) { return zip<A>{a}; }
 template <class A, class... R> PHASES_FN zip<A, R...> zipped(A a, R... r) { return zip<A, R...>{a, zipped(r...)}; }
 template <class G> PHASES_FN auto item_of(const G& g, len i) { return g.item(i); }
@@ -301,6 +342,10 @@ PHASES_FN auto item_of(const zip<A, B, C, D, E, F>& z, len i) {
 
 // ---- Phases.
 
+template <class C, class G, class F> PHASES_FN void at_item(C in, const G& g, len i, const F& f) {
+    f(in, g.index(i), item_of(g, i));
+    after(g, i);
+}
 template <class B, class C, class G, class F> PHASES_FN void each_item(C c, const G& g, const F& f) {
     const auto in = threads_of(c);
     const len t = B::thread();
@@ -309,7 +354,7 @@ template <class B, class C, class G, class F> PHASES_FN void each_item(C c, cons
 #pragma unroll(times <= 8 ? times : 1)
         for (len k = 0; k < times; ++k) {
             const len i = t + k * B::threads;
-            if ((n % B::threads == 0 || i < n) && g.has(i)) f(in, g.index(i), item_of(g, i));
+            if ((n % B::threads == 0 || i < n) && g.has(i)) at_item(in, g, i, f);
         }
     } else if constexpr (G::most > 0 && G::most <= 8 * B::threads) {
         const len n = g.count();
@@ -317,12 +362,12 @@ template <class B, class C, class G, class F> PHASES_FN void each_item(C c, cons
 #pragma unroll
         for (len k = 0; k < times; ++k) {
             const len i = t + k * B::threads;
-            if (i < n && g.has(i)) f(in, g.index(i), item_of(g, i));
+            if (i < n && g.has(i)) at_item(in, g, i, f);
         }
     } else {
         const len n = g.count();
         for (len i = t; i < n; i += B::threads) {
-            if (g.has(i)) f(in, g.index(i), item_of(g, i));
+            if (g.has(i)) at_item(in, g, i, f);
             if (n - i <= B::threads) break; // The sum may overflow.
         }
     }

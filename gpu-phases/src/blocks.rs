@@ -11,6 +11,7 @@ mod collective;
 mod launch;
 mod numbers;
 mod parts;
+mod patches;
 mod shared;
 mod splits;
 mod target;
@@ -24,7 +25,7 @@ use crate::cpu::raise;
 use crate::fault::FaultKind;
 pub use crate::raw::Lane;
 #[doc(hidden)]
-pub use crate::raw::{Taken, TakenLanes, Window, Windows};
+pub use crate::raw::{Taken, TakenLanes, TakenPatches, Window, Windows};
 pub use launch::blocks;
 pub(crate) use launch::failed_thread;
 pub use numbers::{Element, Summed};
@@ -33,6 +34,7 @@ pub use parts::{
     grid, rows, tiles, warps,
 };
 pub(crate) use parts::{check_chunks, check_tiles, check_warps};
+pub use patches::{Patch, Patches};
 pub use shared::{PerThread, Shared, SharedArray};
 pub use splits::{Cells, Pairs, RowItems};
 #[doc(hidden)]

@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::device::Device;
 
-pub use windows::{Lane, Taken, TakenLanes, Window, Windows};
+pub use windows::{Lane, Taken, TakenLanes, TakenPatches, Window, Windows};
 
 /// Refuses, when the program is compiled, types whose layout is not defined. All others have no padding (`Device`).
 const fn stored<T: Device>() {

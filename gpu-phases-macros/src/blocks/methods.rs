@@ -5,6 +5,7 @@ use syn::{Expr, ExprMethodCall, Local, Pat};
 use super::barriers::{Access, Kind};
 use super::{NUMBERS, OF_MEMORY, Role, SPLITS, phases};
 use crate::exprs::line_of;
+use crate::kernel::parts::sizes_of;
 use crate::refuse::{Result, refused};
 use crate::translate::{Effect, Translator, Value};
 
@@ -65,7 +66,19 @@ impl Translator<'_> {
         let handle = self.handle(&mut call.receiver)?;
         let values = self.operands(&mut call.args)?;
         let values: String = values.iter().map(|value| format!(", {}", value.code)).collect();
-        Ok(Value::new(format!("b_{name}(c, {line}, {handle}{values})"), Effect::Faults))
+        let mut sizes = String::new();
+        if name == "patches" {
+            let Some((height, width)) = call.turbofish.as_ref().and_then(sizes_of) else {
+                return refused(
+                    &call.method,
+                    "the size of the patches is not written here",
+                    "write `tile.patches::<8, 8>()`",
+                );
+            };
+            let [height, width] = self.sizes([height, width]);
+            sizes = format!("<{height}, {width}>");
+        }
+        Ok(Value::new(format!("b_{name}{sizes}(c, {line}, {handle}{values})"), Effect::Faults))
     }
 
     /// Translates a `let` of memory of a block. `None`: it is another one.
@@ -122,7 +135,9 @@ impl Translator<'_> {
         let kind = if repeated { Kind::Owned } else { Kind::Written };
         self.note(vec![Access::new(&cpp, kind)]);
         let memory = self.name("memory");
-        self.emit(&format!("__shared__ {ty} {memory};\nshared<{ty}> {cpp}{{&{memory}}};"));
+        self.emit(&format!(
+            "alignas(16) __shared__ {ty} {memory};\nshared<{ty}> {cpp}{{&{memory}}};"
+        ));
         self.emit(&format!("{};", filled.replacen("{}", &cpp, 1)));
         self.give_role(pat, Role::Memory, &[]);
         Ok(Value::unit())

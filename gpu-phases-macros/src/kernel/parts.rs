@@ -48,16 +48,24 @@ pub(super) fn shape(parts: &Expr, private: &TokenStream) -> TokenStream {
     }
 }
 
-/// Returns the sizes among generic arguments: the first two.
 fn sizes(arguments: &syn::PathArguments) -> TokenStream {
-    match sizes_of(arguments) {
+    match sizes_of_path(arguments) {
         Some((height, width)) => quote!(::<{ #height }, { #width }>),
         None => TokenStream::new(),
     }
 }
 
-fn sizes_of(arguments: &syn::PathArguments) -> Option<(TokenStream, TokenStream)> {
-    let syn::PathArguments::AngleBracketed(args) = arguments else { return None };
+fn sizes_of_path(arguments: &syn::PathArguments) -> Option<(TokenStream, TokenStream)> {
+    match arguments {
+        syn::PathArguments::AngleBracketed(args) => sizes_of(args),
+        _ => None,
+    }
+}
+
+/// Returns the sizes among generic arguments: the first two.
+pub(crate) fn sizes_of(
+    args: &syn::AngleBracketedGenericArguments,
+) -> Option<(TokenStream, TokenStream)> {
     let mut args = args.args.iter().map(|arg| quote!(#arg));
     Some((args.next()?, args.next()?))
 }
@@ -130,6 +138,13 @@ pub(super) fn translate(
     Ok((block, columns))
 }
 
+impl Translator<'_> {
+    /// Returns constants of Rust in C++.
+    pub(crate) fn sizes(&mut self, sizes: [TokenStream; 2]) -> [String; 2] {
+        sizes.map(|n| self.hole(quote!({ let n: usize = #n; n.to_string() })))
+    }
+}
+
 /// Gives the names of the part their roles: an element that the block writes once, or memory.
 fn part_roles(s: &mut Translator<'_>, pattern: &Pat, parts: &Expr) {
     match (pattern, parts) {
@@ -183,19 +198,23 @@ fn part(s: &mut Translator<'_>, parts: &mut Expr, signature: &Signature) -> Resu
                     let ty = format!("plain<decltype(*{out}.p)>");
                     Ok(format!("rows_<{ty}>{{{out}, {}}}", columns.code))
                 }
-                ("tiles", Some(out), Some(Expr::Array(size))) if size.elems.len() == 2 => {
-                    let Some((height, width)) = arguments.as_ref().and_then(sizes_of) else {
+                ("tiles", Some(out), Some(size)) if count == 2 => {
+                    let Some(sizes) = arguments.as_ref().and_then(sizes_of_path) else {
                         return refused(
                             &whole,
                             "the size of the tiles is not written here",
                             "write `tiles::<16, 16, _>(out, [rows, columns])`",
                         );
                     };
-                    let [height, width] = [height, width]
-                        .map(|n| s.hole(quote!({ let n: usize = #n; n.to_string() })));
+                    let [height, width] = s.sizes(sizes.into());
                     let out = output(s, out, signature)?;
-                    let size = s.operands(&mut size.elems)?;
-                    let size = crate::exprs::codes(&size);
+                    let size = match size {
+                        Expr::Array(size) => {
+                            let size = s.operands(&mut size.elems)?;
+                            format!("arr({})", crate::exprs::codes(&size))
+                        }
+                        size => s.operand(size)?.code,
+                    };
                     Ok(format!("tile_of<{height}, {width}>({out}, {size})"))
                 }
                 ("warps", Some(of), Some(warps)) if count == 2 => {

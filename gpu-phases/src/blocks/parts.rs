@@ -223,6 +223,11 @@ impl<T, const H: usize, const W: usize> Tile<'_, T, H, W> {
     pub fn origin(&self) -> [usize; 2] {
         self.0.origin()
     }
+
+    #[inline(always)]
+    pub(super) fn again(&mut self) -> Window<'_, T> {
+        self.0.again()
+    }
 }
 
 impl<T, const H: usize, const W: usize> fmt::Debug for Tile<'_, T, H, W> {

@@ -110,6 +110,18 @@ impl<'a, T> Window<'a, T> {
         })
     }
 
+    /// Splits the window into patches of `patch` rows and columns, as they lie in a tile of the size `tile`.
+    #[inline(always)]
+    pub(crate) fn patches(self, tile: [usize; 2], patch: [usize; 2]) -> TakenPatches<'a, T> {
+        let across = tile[1].div_ceil(patch[1]);
+        TakenPatches {
+            window: self,
+            patch,
+            across,
+            numbers: 0..tile[0].div_ceil(patch[0]) * across,
+        }
+    }
+
     /// Borrows the window again.
     #[inline(always)]
     pub(crate) fn again(&mut self) -> Window<'_, T> {
@@ -155,6 +167,37 @@ impl<'a, T> Iterator for Taken<'a, T> {
             (self.row, self.column) = (self.row + 1, 0);
         }
         Some(cell)
+    }
+}
+
+/// The patches of a window, each taken once.
+#[doc(hidden)]
+#[allow(missing_debug_implementations, reason = "an iterator")]
+pub struct TakenPatches<'a, T> {
+    window: Window<'a, T>,
+    patch: [usize; 2],
+    /// The patches of a row of the whole tile: those beyond the window are none.
+    across: usize,
+    numbers: Range<usize>,
+}
+
+impl<'a, T> Iterator for TakenPatches<'a, T> {
+    type Item = Option<Window<'a, T>>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Option<Window<'a, T>>> {
+        let number = self.numbers.next()?;
+        let [height, width] = self.window.size;
+        let [row, column] =
+            [number / self.across * self.patch[0], number % self.across * self.patch[1]];
+        Some((row < height && column < width).then(|| Window {
+            // SAFETY: the element is inside of the window.
+            first: unsafe { self.window.first.add(row * self.window.pitch + column) },
+            pitch: self.window.pitch,
+            size: [self.patch[0].min(height - row), self.patch[1].min(width - column)],
+            origin: [row, column],
+            elements: PhantomData,
+        }))
     }
 }
 

@@ -222,6 +222,83 @@ fn matrix_products_by_tiles() {
     }
 }
 
+#[kernel(contract)]
+fn product_by_patches(m: usize, n: usize, k: usize, a: &[f32], b: &[f32], c: &mut [f32]) {
+    assert!(a.len() == m * k && b.len() == k * n && c.len() == m * n);
+    blocks(Threads::<4, 8>, tiles::<16, 32, _>(c, [m, n]), |block, mut c| {
+        let [row, column] = c.origin();
+        let mut left = block.shared([[0.0f32; 8]; 16]);
+        let mut right = block.shared([[0.0f32; 32]; 8]);
+        let mut sum = block.per_thread([[0.0f32; 4]; 4]);
+        for start in (0..k).step_by(8) {
+            block.load_matrix(&mut left, a, [m, k], [row as isize, start as isize], 0.0);
+            block.load_matrix(&mut right, b, [k, n], [start as isize, column as isize], 0.0);
+            block.each(&mut sum, |[i, j], s| {
+                for t in 0..8 {
+                    for y in 0..4 {
+                        for x in 0..4 {
+                            s[y][x] += left[4 * i + y][t] * right[t][4 * j + x];
+                        }
+                    }
+                }
+            });
+        }
+        block.each((c.patches::<4, 4>(), &mut sum), |_, (mut c, s)| *c = *s);
+    });
+}
+
+#[kernel]
+fn uneven_patches(size: [usize; 2], x: &mut [u32]) {
+    blocks(Threads::<64>, tiles::<9, 32, _>(x, size), |block, mut x| {
+        let origin = x.origin();
+        block.each(x.patches::<2, 5>(), |[i, j], mut x| {
+            let (mut sum, first) = (0u32, x[0][0]);
+            for row in x.iter() {
+                for x in row {
+                    sum += *x % 1000;
+                }
+            }
+            x[0][0] = sum;
+            x[1][4] += first + (1000 * i + j) as u32;
+        });
+        block.each(&mut x, |[i, j], x| *x += (origin[0] + i + origin[1] + j) as u32);
+    });
+}
+
+#[test]
+fn a_thread_has_a_patch_of_a_tile() {
+    for (m, n, k) in [(1, 1, 1), (16, 32, 8), (33, 70, 40), (5, 70, 3), (0, 4, 2), (4, 4, 0)] {
+        let (a, b) = (floats(m * k), floats(k * n));
+        let c = both!(product_by_patches(value m, value n, value k, read a, read b, write vec![0.0f32; m * n]))
+            .unwrap();
+        for (at, c) in c.iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let exact: f64 =
+                (0..k).map(|t| f64::from(a[i * k + t]) * f64::from(b[t * n + j])).sum();
+            assert!((f64::from(*c) - exact).abs() < 0.1, "{c} {exact}");
+        }
+        let before = words(m * n);
+        let x = both!(uneven_patches(value [m, n], write words(m * n))).unwrap();
+        for (at, x) in x.iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let first = [i - i % 9 % 2, j - j % 32 % 5];
+            let (tile, word) = ([i / 9, j / 32], |i: usize, j: usize| before[i * n + j]);
+            let inside = |i: usize, j: usize| i < m && j < n && [i / 9, j / 32] == tile;
+            let mut expected = word(i, j);
+            if [i, j] == first {
+                let at = |k: usize| [i + k / 5, j + k % 5];
+                let value = |[y, x]: [usize; 2]| if inside(y, x) { word(y, x) } else { word(i, j) };
+                expected = (0..10).map(|k| value(at(k)) % 1000).sum();
+            }
+            if [i, j] == [first[0] + 1, first[1] + 4] {
+                expected +=
+                    word(first[0], first[1]) + (1000 * (first[0] % 9) + first[1] % 32) as u32;
+            }
+            assert_eq!(*x, expected + (i + j) as u32, "{i} {j} of {m} {n}");
+        }
+    }
+}
+
 #[kernel]
 fn transpose(rows: usize, columns: usize, x: &[f32], out: &mut [f32]) {
     assert!(x.len() == rows * columns && out.len() == rows * columns);
