@@ -178,6 +178,9 @@ impl Translator<'_> {
             text + body
         };
         if !hoists && !defers {
+            // A function that the loop calls may have loops.
+            let unroll = if entry.calls { "" } else { &entry.unroll };
+            let head = head.replacen("for (", &format!("{unroll}for ("), 1);
             self.emit(&format!("if (!c.stop()) {{ {head}\n{}{tail} }}", plain("no", stops)));
             self.finish_loop(entry);
             return;

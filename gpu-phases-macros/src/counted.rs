@@ -1,5 +1,8 @@
 //! `for` loops: over ranges, their steps and reverses, and over the elements of arrays and slices.
 
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::visit::Visit;
 use syn::{Expr, ExprForLoop};
 
 use crate::checks::Shape;
@@ -70,7 +73,16 @@ impl Translator<'_> {
     }
 
     /// Translates `a..b` and `a..=b`; `reversed`: with `.rev()`.
-    fn over_range(&mut self, each: &mut ExprForLoop, entry: Loop, reversed: bool) -> Result<Value> {
+    fn over_range(
+        &mut self,
+        each: &mut ExprForLoop,
+        mut entry: Loop,
+        reversed: bool,
+    ) -> Result<Value> {
+        let private = self.private();
+        if let Some(counts) = iterations(each, &private) {
+            entry.unroll = self.hole(quote!(#private::unroll(#counts)));
+        }
         let ends = match &mut *each.expr {
             Expr::MethodCall(call) if reversed => &mut *call.receiver,
             range => range,
@@ -217,6 +229,50 @@ impl Translator<'_> {
                 Ok((format!("element_of({name}, {counter})"), format!("length(d({name})).v")))
             }
         }
+    }
+}
+
+/// Returns the number of iterations of a loop, and that of the loops in it together, as Rust, if constants give them.
+fn iterations(each: &ExprForLoop, private: &TokenStream) -> Option<TokenStream> {
+    struct Inner<'p>(Option<Vec<TokenStream>>, &'p TokenStream);
+    impl<'a> Visit<'a> for Inner<'_> {
+        fn visit_expr(&mut self, e: &'a Expr) {
+            let private = self.1;
+            match (e, &mut self.0) {
+                (Expr::ForLoop(inner), Some(counts)) => match iterations(inner, private) {
+                    Some(inner) => counts.push(quote!(#private::iterations(#inner))),
+                    None => self.0 = None,
+                },
+                (Expr::While(_) | Expr::Loop(_), _) => self.0 = None,
+                _ => syn::visit::visit_expr(self, e),
+            }
+        }
+    }
+    let mut range = &*each.expr;
+    while let Expr::Paren(inner) = range {
+        range = &inner.expr;
+    }
+    let Expr::Range(range) = range else { return None };
+    let (start, end) = (range.start.as_deref()?, range.end.as_deref()?);
+    if !is_constant(start) || !is_constant(end) {
+        return None;
+    }
+    let mut inner = Inner(Some(Vec::new()), private);
+    inner.visit_block(&each.body);
+    let inner = inner.0?;
+    Some(quote!(#start as u64, #end as u64, &[#(#inner),*]))
+}
+
+/// Returns whether an expression is a literal, or has the name of a constant.
+fn is_constant(e: &Expr) -> bool {
+    match e {
+        Expr::Lit(_) => true,
+        Expr::Path(path) => path
+            .path
+            .segments
+            .last()
+            .is_some_and(|last| !last.ident.to_string().contains(char::is_lowercase)),
+        _ => false,
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct Loop {
     pub(crate) counter: Option<String>,
     /// The number of variables that the text before the loop has mentioned.
     pub(crate) mentions: usize,
+    /// The C++ before it that unrolls it.
+    pub(crate) unroll: String,
 }
 
 impl Loop {
@@ -65,6 +67,7 @@ impl Loop {
             level: 0,
             counter: None,
             mentions: 0,
+            unroll: String::new(),
         }
     }
 }

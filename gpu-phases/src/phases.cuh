@@ -159,7 +159,8 @@ struct largest {
     bool ok;
 };
 PHASES_FN largest plus(largest a, largest b) { return largest{a.v + b.v, a.ok && b.ok && b.v <= ~a.v}; }
-PHASES_FN largest times(largest a, largest b) { return largest{a.v * b.v, a.ok && b.ok && __umul64hi(a.v, b.v) == 0}; }
+// Compilers know the high word of no product, but may know that of its factors.
+PHASES_FN largest times(largest a, largest b) { return largest{a.v * b.v, a.ok && b.ok && (((a.v | b.v) >> 32) == 0 || __umul64hi(a.v, b.v) == 0)}; }
 PHASES_FN largest of(u64_raw x) { return largest{x, true}; }
 PHASES_FN largest of(usize x) { return of(x.v); }
 template <class T> PHASES_FN largest of(const T&) { return largest{0, false}; }

@@ -51,6 +51,21 @@ pub fn part_mut<T>(x: &mut [T], start: usize, end: Option<usize>, line: u32) -> 
     x.get_mut(bounds(start, end, len, line)).unwrap_or_default()
 }
 
+/// Returns the C++ before a loop from `start` to `end`, in which the iterations of `inner` loops are: in an unrolled nest of
+/// loops over arrays indices are constants, so elements stay in registers, and most checks vanish.
+#[must_use]
+pub fn unroll(start: u64, end: u64, inner: &[u64]) -> String {
+    let unrolled = end.saturating_sub(start) <= 16 && iterations(start, end, inner) <= 1024;
+    if unrolled { "\n#pragma unroll\n".to_owned() } else { String::new() }
+}
+
+/// Returns the number of iterations of the innermost loops of a nest.
+#[must_use]
+pub fn iterations(start: u64, end: u64, inner: &[u64]) -> u64 {
+    let inner = inner.iter().fold(0u64, |sum, count| sum.saturating_add(*count));
+    end.saturating_sub(start).saturating_mul(inner.max(1))
+}
+
 /// Ends the kernel with a fault of this kind.
 #[cold]
 #[inline(never)]

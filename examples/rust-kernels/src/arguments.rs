@@ -24,7 +24,7 @@ Usage: rust-kernels [--compare] [--scale FACTOR] [--rounds N] [--output FOLDER] 
   --rounds N       samples of each measurement [default: 31; 3 on a software device]
   --output FOLDER  where the picture goes [default: target/rust-kernels]
   KERNEL           saxpy, stream, integrate, nbody, spmv, matmul, mandelbrot, raytrace, reduction, scan,
-                   histogram, transpose, tiled, heat; with --compare also launch and cpu [default: all]
+                   histogram, transpose, tiled, gemm, heat; with --compare also launch and cpu [default: all]
 ";
 
 impl Arguments {
@@ -83,7 +83,7 @@ impl Arguments {
     }
 }
 
-const KERNELS: [&str; 16] = [
+const KERNELS: &[&str] = &[
     "saxpy",
     "stream",
     "integrate",
@@ -97,6 +97,7 @@ const KERNELS: [&str; 16] = [
     "histogram",
     "transpose",
     "tiled",
+    "gemm",
     "heat",
     "launch",
     "cpu",

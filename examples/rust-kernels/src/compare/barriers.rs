@@ -3,7 +3,7 @@
 use cuda_safe::kernel::kernel::Kernel;
 use cuda_safe::kernel::ptx;
 use cuda_safe::nvrtc::{Arch, Program};
-use rust_kernels::{heat, histogram, reduction, scan, tiled, transpose};
+use rust_kernels::{gemm, heat, histogram, reduction, scan, tiled, transpose};
 
 use super::block_twins::SOURCE;
 
@@ -32,12 +32,13 @@ fn barriers(lines: &[&str]) -> (usize, usize) {
 fn loops_have_the_barriers_of_their_twins_and_no_local_memory() {
     let arch = Arch::compute(9, 0);
     let twins = Program::new(SOURCE).compile(arch).unwrap().ptx.unwrap();
-    let kernels: [(&str, &'static Kernel); 6] = [
+    let kernels: &[(&str, &'static Kernel)] = &[
         ("reduction", reduction::reduction::kernel()),
         ("scan_chunks", scan::scan_chunks::kernel()),
         ("histogram", histogram::histogram::kernel()),
         ("transpose", transpose::transpose::kernel()),
         ("tiled", tiled::tiled::kernel()),
+        ("gemm", gemm::gemm::kernel()),
         ("heat", heat::heat::kernel()),
     ];
     for (name, kernel) in kernels {

@@ -27,6 +27,10 @@ kernels! {
         pub(crate) safe fn tiled(m: u32, n: u32, k: u32, a: &[f32], b: &[f32], c: &mut [f32])
             over [n, m] by [32, 32]
             where m < 65536, n < 65536, k < 65536, a.len() == m * k, b.len() == k * n, c.len() == m * n;
+        pub(crate) safe fn gemm(m: u32, n: u32, k: u32, a: &[f32], b: &[f32], c: &mut [f32])
+            over [n / 128 * 16, m / 128 * 16] by [16, 16]
+            where m < 65536, n < 65536, k < 65536, m == m / 128 * 128, n == n / 128 * 128, k == k / 8 * 8,
+            a.len() == m * k, b.len() == k * n, c.len() == m * n;
     }
 }
 

@@ -156,3 +156,43 @@ __global__ void heat(float rate, unsigned rows, unsigned columns, const float *_
         next[(row + i) * columns + column + j] = here + rate * (around - 4.0f * here);
     }
 }
+
+// 16 x 16 threads, each with 8 x 8 sums. All sides are multiples of a tile's.
+__global__ void __launch_bounds__(256) gemm(unsigned m, unsigned n, unsigned k, const float *__restrict__ a,
+                                            const float *__restrict__ b, float *__restrict__ c) {
+    __shared__ float4 left[8][32], right[8][32];
+    unsigned t = threadIdx.y * 16 + threadIdx.x;
+    // A thread loads four neighbours of a row of each matrix; the left one is kept by columns.
+    const float *from_a = a + (blockIdx.y * 128 + t / 2) * k + t % 2 * 4;
+    const float *from_b = b + t / 32 * n + blockIdx.x * 128 + t % 32 * 4;
+    float sum[8][8] = {};
+    for (unsigned start = 0; start < k; start += 8) {
+        float4 x = *(const float4 *)(from_a + start);
+        right[t / 32][t % 32] = *(const float4 *)(from_b + start * n);
+        float *column = (float *)left[t % 2 * 4] + t / 2;
+        column[0] = x.x;
+        column[128] = x.y;
+        column[256] = x.z;
+        column[384] = x.w;
+        __syncthreads();
+#pragma unroll
+        for (unsigned i = 0; i < 8; i++) {
+            float4 rows[2] = {left[i][threadIdx.y * 2], left[i][threadIdx.y * 2 + 1]};
+            float4 columns[2] = {right[i][threadIdx.x * 2], right[i][threadIdx.x * 2 + 1]};
+#pragma unroll
+            for (unsigned y = 0; y < 8; y++) {
+#pragma unroll
+                for (unsigned x = 0; x < 8; x++) {
+                    sum[y][x] = fmaf(((float *)rows)[y], ((float *)columns)[x], sum[y][x]);
+                }
+            }
+        }
+        __syncthreads();
+    }
+    float *to = c + (blockIdx.y * 128 + threadIdx.y * 8) * n + blockIdx.x * 128 + threadIdx.x * 8;
+#pragma unroll
+    for (unsigned y = 0; y < 8; y++) {
+        ((float4 *)(to + y * n))[0] = make_float4(sum[y][0], sum[y][1], sum[y][2], sum[y][3]);
+        ((float4 *)(to + y * n))[1] = make_float4(sum[y][4], sum[y][5], sum[y][6], sum[y][7]);
+    }
+}

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use cuda_safe::DeviceBuffer;
-use rust_kernels::{heat, histogram, reduction, scan, tiled, transpose};
+use rust_kernels::{gemm, heat, histogram, reduction, scan, tiled, transpose};
 use rust_kernels_checked as checked;
 
 use super::cases::Rows;
@@ -142,6 +142,28 @@ pub(super) fn plate(bench: &Bench<'_>) -> Rows {
             |twins, out| twins.heat(on, rate, rows as u32, columns as u32, &now, out),
         )?
         .copy(&now)
+        .measure()?;
+    Ok(vec![row])
+}
+
+pub(super) fn patches(bench: &Bench<'_>) -> Rows {
+    let on = bench.stream;
+    let n = bench.size(4096, 256);
+    let a = DeviceBuffer::from_slice(on, &Random::floats(8, n * n))?;
+    let b = DeviceBuffer::from_slice(on, &Random::floats(9, n * n))?;
+    let side = n as u32;
+    let row = Case::new(bench, "gemm", n * n)
+        .uncontracted()
+        .rust(Variant::Rust, gemm::gemm::kernel(), |out| {
+            gemm::gemm::launch(on, n, n, n, &a, &b, out)
+        })?
+        .rust(Variant::Checked, checked::gemm::gemm::kernel(), |out| {
+            checked::gemm::gemm::launch(on, n, n, n, &a, &b, out)
+        })?
+        .block_twins(
+            |twins| twins.gemm_kernel(),
+            |twins, out| twins.gemm(on, side, side, side, &a, &b, out),
+        )?
         .measure()?;
     Ok(vec![row])
 }

@@ -17,7 +17,7 @@ type Measure = fn(&Bench<'_>) -> Rows;
 
 /// Measures those that the arguments name.
 pub(crate) fn all(bench: &Bench<'_>, arguments: &Arguments) -> Rows {
-    let cases: [(&str, Measure); 14] = [
+    let cases: &[(&str, Measure)] = &[
         ("saxpy", saxpys),
         ("stream", streams),
         ("integrate", integrator),
@@ -31,6 +31,7 @@ pub(crate) fn all(bench: &Bench<'_>, arguments: &Arguments) -> Rows {
         ("histogram", blocks::counts),
         ("transpose", blocks::transposed),
         ("tiled", blocks::tiles),
+        ("gemm", blocks::patches),
         ("heat", blocks::plate),
     ];
     let mut rows = Vec::new();

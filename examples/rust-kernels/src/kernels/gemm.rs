@@ -8,11 +8,11 @@ pub fn gemm(m: usize, n: usize, k: usize, a: &[f32], b: &[f32], c: &mut [f32]) {
     assert!(a.len() == m * k && b.len() == k * n && c.len() == m * n);
     blocks(Threads::<16, 16>, tiles::<128, 128, _>(c, [m, n]), |block, mut c| {
         let [row, column] = c.origin();
-        let mut left = block.shared([[0.0f32; 12]; 128]);
+        let mut left = block.shared([[0.0f32; 8]; 128]);
         let mut right = block.shared([[0.0f32; 128]; 8]);
         let mut sum = block.per_thread([[0.0f32; 8]; 8]);
         for start in (0..k).step_by(8) {
-            block.load_matrix(left.cells(8), a, [m, k], [row as isize, start as isize], 0.0);
+            block.load_matrix(&mut left, a, [m, k], [row as isize, start as isize], 0.0);
             block.load_matrix(&mut right, b, [k, n], [start as isize, column as isize], 0.0);
             block.each(&mut sum, |[i, j], s| {
                 for t in 0..8 {

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod gemm;
 pub mod heat;
 pub mod histogram;
 pub mod integrate;

@@ -44,7 +44,7 @@ type Program = fn(&Setting<'_>) -> Result<String, Failure>;
 pub(crate) fn all(context: &Context, arguments: &Arguments, software: bool) -> Result<(), Failure> {
     let stream = context.stream()?;
     let setting = Setting { stream: &stream, software, arguments };
-    let programs: [(&str, Program); 14] = [
+    let programs: &[(&str, Program)] = &[
         ("saxpy", saxpy::run),
         ("stream", stream::run),
         ("integrate", integrate::run),
@@ -58,6 +58,7 @@ pub(crate) fn all(context: &Context, arguments: &Arguments, software: bool) -> R
         ("histogram", histogram::run),
         ("transpose", transpose::run),
         ("tiled", products::tiles),
+        ("gemm", products::patches),
         ("heat", heat::run),
     ];
     for (name, program) in programs {
