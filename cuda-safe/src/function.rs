@@ -271,6 +271,15 @@ impl Kernel {
         Ok(())
     }
 
+    /// As [`set_max_dynamic_shared`](Self::set_max_dynamic_shared), unless launches may ask for as much already.
+    #[cfg(feature = "rust-kernels")]
+    pub(crate) fn allow_dynamic_shared(&self, bytes: u32) -> Result<()> {
+        if bytes <= self.found()?.max_dynamic_shared.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.set_max_dynamic_shared(bytes)
+    }
+
     /// Puts the kernel's code on the device now, and compiles it before if its module was loaded
     /// [lazily](Module::load_lazily). Otherwise the driver may do so at the first
     /// launch, which costs time there and is not possible while a stream is being captured.

@@ -1,7 +1,7 @@
 //! Code at block level, and the phases that it starts.
 
 pub(crate) mod barriers;
-mod methods;
+pub(crate) mod methods;
 mod phases;
 mod reads;
 

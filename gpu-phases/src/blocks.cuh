@@ -393,6 +393,19 @@ template <class B, class T, u64_raw K, class V> PHASES_FN void fill(shared<array
 template <class B, class T, u64_raw C, u64_raw R, class V> PHASES_FN void fill(shared<array<array<T, C>, R>> x, V v) {
     set_items<B, C * R>(x.p->a->a, v);
 }
+// An array of the block's dynamic memory, of which `used` bytes are those of other arrays. The host has computed the same
+// lengths before the launch.
+template <class B, class T, class C> PHASES_FN piece<T> shared_slice(C c, line l, u64_raw& used, usize n, T v) {
+    extern __shared__ uint4 dynamic_memory[];
+    unsigned size;
+    asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(size));
+    const u64_raw most = (size - used) / sizeof(T);
+    if (n.v > most) c.fail(l, Index, n.v, most);
+    T* const p = (T*)((unsigned char*)dynamic_memory + used);
+    used = (used + n.v * sizeof(T) + 15) / 16 * 16;
+    for (len i = B::thread(); i < n.v; i += B::threads) p[i] = v;
+    return piece<T>(p, len(n.v), 0);
+}
 // An array whose values are listed.
 template <class B, class A> PHASES_FN void set_all(shared<A> x, const A& v) {
     if (threadIdx.x == 0) *x.p = v;

@@ -35,7 +35,7 @@ pub use parts::{
 };
 pub(crate) use parts::{check_chunks, check_tiles, check_warps};
 pub use patches::{Patch, Patches};
-pub use shared::{PerThread, Shared, SharedArray};
+pub use shared::{PerThread, Shared, SharedArray, SharedLine};
 pub use splits::{Cells, Pairs, RowItems};
 #[doc(hidden)]
 pub use target::Slices;
@@ -109,6 +109,16 @@ impl<const N: usize, const M: usize> Block<N, M> {
     #[inline(always)]
     pub fn shared<A: SharedArray>(&mut self, array: A) -> Shared<A> {
         Shared::new(array)
+    }
+
+    /// Returns an array of `len` elements that the threads share: `block.shared_slice::<f32>(2 * n, 0.0)`.
+    ///
+    /// In a kernel it is the value of a `let` that is a statement of its closure. The length is known before the launch: its
+    /// names are those of parameters and of what stands before `blocks`. If the arrays of a block have more than 227 KiB
+    /// together, the launch is refused; devices may have less, and then it is an error.
+    #[inline(always)]
+    pub fn shared_slice<T: Element>(&mut self, len: usize, value: T) -> Shared<Vec<T>> {
+        Shared::of_length(len, value)
     }
 
     /// Returns a value for each thread, in a register.

@@ -138,7 +138,7 @@ shapes!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
 /// Returns the extent of outputs. Refuses the launch if they have different shapes.
 pub fn extent_of(outputs: impl OutputShape) -> Extent {
     let (dimensions, size) = outputs.shape();
-    Extent { dimensions, size: size.map(|n| n as u64), threads: 0 }
+    Extent { dimensions, size: size.map(|n| n as u64), threads: 0, shared: 0 }
 }
 
 /// The parts of outputs on the host, by the functions that make them in a kernel.
@@ -247,7 +247,25 @@ pub fn blocks_of<const N: usize, const M: usize>(
         refuse(format!("{count} blocks, and a launch has at most {MOST_BLOCKS}"));
     }
     let threads = u32::try_from(threads).unwrap_or(u32::MAX);
-    Extent { dimensions: 1, size: [count as u64, 1, 1], threads }
+    Extent { dimensions: 1, size: [count as u64, 1, 1], threads, shared: 0 }
+}
+
+/// The most shared memory that a block can have, of all devices.
+const MOST_SHARED: usize = 227 * 1024;
+
+/// Returns the extent of a kernel whose blocks have shared arrays of these lengths, of elements of these sizes.
+#[must_use]
+pub fn with_shared(extent: Extent, arrays: &[(usize, usize)]) -> Extent {
+    // Each begins at a multiple of 16 bytes.
+    let bytes = arrays.iter().fold(0usize, |sum, (len, size)| {
+        sum.saturating_add(len.saturating_mul(*size)).saturating_add(15) / 16 * 16
+    });
+    match u32::try_from(bytes) {
+        Ok(shared) if bytes <= MOST_SHARED => Extent { shared, ..extent },
+        _ => {
+            refuse(format!("{bytes} bytes of shared arrays, and a block has at most {MOST_SHARED}"))
+        }
+    }
 }
 
 /// Returns the type of a block in C++.

@@ -67,6 +67,8 @@ pub struct Extent {
     pub size: [u64; 3],
     /// The threads of a block, of a kernel over blocks; else 0.
     pub threads: u32,
+    /// The bytes of shared memory that a block needs besides arrays of fixed length: dynamic shared memory of the launch.
+    pub shared: u32,
 }
 
 impl Extent {
@@ -101,7 +103,8 @@ pub enum CpuArg<'a> {
 /// a `phases::len`. That is `uint32_t`, or `uint64_t` if the macro `PHASES_LEN64` is defined, which a launch needs if a length
 /// or the number of elements is 2^32 or more. The last three are the extent. Blocks have 256 threads: 256 in x if
 /// the extent has one dimension, else 32 in x and 8 in y. The grid covers the extent. Of a kernel over blocks, blocks have
-/// [`Extent::threads`] threads in x, and the grid has the extent's number of blocks.
+/// [`Extent::threads`] threads in x and [`Extent::shared`] bytes of dynamic shared memory, and the grid has the extent's number
+/// of blocks.
 /// `fault` is a slot in memory that the host reads: [`FaultSlot`].
 #[derive(Debug)]
 pub struct Kernel {

@@ -116,7 +116,7 @@ pub use crate::contract::{
 };
 pub use crate::host::{
     HostView, Len, OutputShape, Shape, bare_failed, block_name, blocks_of, columns,
-    condition_failed, extent_of, overflow_checks, parts as host_parts, shown,
+    condition_failed, extent_of, overflow_checks, parts as host_parts, shown, with_shared,
 };
 pub use crate::methods::{AnOption, BuiltIn, built_in, option};
 pub use crate::print::{conversion, print, printed};

@@ -75,13 +75,17 @@ pub(super) fn launch(
     params.set_fault(entry.fault);
     let size = extent.size.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
     // Each with constants to divide by: three divisions take longer than the rest of a launch.
-    let config = match extent.dimensions {
+    let mut config = match extent.dimensions {
         _ if extent.threads > 0 => {
             LaunchConfig::new(u32::try_from(extent.size[0]).unwrap_or(u32::MAX), extent.threads)
         }
         1 => LaunchConfig::cover(size[0], LINE),
         _ => LaunchConfig::cover_3d(size, PLANE),
     };
+    if extent.shared > 0 {
+        entry.kernel.allow_dynamic_shared(extent.shared)?;
+        config = config.dynamic_shared_bytes(extent.shared);
+    }
     // SAFETY: the description is trusted and the arguments are checked, as the tokens promise: the kernel stays inside
     // its arguments. `load` has compared the sizes of its parameters with the description.
     unsafe { entry.kernel.launch(stream, config, &*params) }

@@ -1,6 +1,6 @@
 //! Methods of a block and of its memory.
 
-use syn::{Expr, ExprMethodCall, Local, Pat};
+use syn::{Expr, ExprMethodCall, Local, Pat, Type};
 
 use super::barriers::{Access, Kind};
 use super::{NUMBERS, OF_MEMORY, Role, SPLITS, phases};
@@ -34,11 +34,13 @@ impl Translator<'_> {
                 "a thread cannot use the block",
                 "take what it needs before the phase: `let first = block.index() * 256;`",
             ),
-            Role::Block if name == "shared" || name == "per_thread" => refused(
-                &call.method,
-                "memory of a block is declared by a `let`",
-                "write `let mut tile = block.shared([0.0f32; 256]);` as a statement of the kernel's closure",
-            ),
+            Role::Block if ["shared", "shared_slice", "per_thread"].contains(&name.as_str()) => {
+                refused(
+                    &call.method,
+                    "memory of a block is declared by a `let`",
+                    "write `let mut tile = block.shared([0.0f32; 256]);` as a statement of the kernel's closure",
+                )
+            }
             Role::Block => self.phase(call).map(Some),
             Role::Memory | Role::Part if OF_MEMORY.contains(&name.as_str()) && name != "len" => {
                 self.split(call, &name, line).map(Some)
@@ -90,12 +92,14 @@ impl Translator<'_> {
         }
         match call.method.to_string().as_str() {
             "shared" => self.shared(&mut local.pat, call).map(Some),
+            "shared_slice" => self.shared_slice(&mut local.pat, call).map(Some),
             "per_thread" => self.per_thread(&mut local.pat, call).map(Some),
             _ => Ok(None),
         }
     }
 
-    fn shared(&mut self, pat: &mut Pat, call: &mut ExprMethodCall) -> Result<Value> {
+    /// Returns the name of a shared array, and whether it is mutable.
+    fn name_of_shared(&self, pat: &Pat, call: &ExprMethodCall) -> Result<(String, bool)> {
         let at_top = self.level.as_ref().is_some_and(|level| level.scopes == self.scopes.len());
         if !at_top {
             return refused(
@@ -104,13 +108,56 @@ impl Translator<'_> {
                 "move the `let` there, and pass `&mut tile` to functions",
             );
         }
-        let Some((name, mutable)) = crate::patterns::single_name(pat) else {
-            return refused(
+        match crate::patterns::single_name(pat) {
+            Some(name) => Ok(name),
+            None => refused(
                 pat,
                 "a shared array has one name",
                 "write `let mut tile = block.shared(…);`",
+            ),
+        }
+    }
+
+    fn shared_slice(&mut self, pat: &mut Pat, call: &mut ExprMethodCall) -> Result<Value> {
+        let (name, mutable) = self.name_of_shared(pat, call)?;
+        let Some(element) = element_of_shared(call).cloned() else {
+            return refused(
+                &call.method,
+                "the type of the elements is not written here",
+                "write `block.shared_slice::<f32>(n, 0.0)`: the launch computes how many bytes the array has",
             );
         };
+        let (Some(len), Some(_)) = (call.args.first(), call.args.get(1)) else {
+            return Ok(Value::unit());
+        };
+        let inside = super::reads::names(len)
+            .into_iter()
+            .find(|name| self.local(&name.to_string()).is_some_and(|local| !local.shared));
+        if let Some(inside) = inside {
+            return refused(
+                &inside,
+                "the launch computes the length of this array, and does not know this value",
+                "use parameters, lengths of slices, and what a `let` before `blocks` computes of them",
+            );
+        }
+        let ty = self.ty(&element)?;
+        let len = self.operand(&mut call.args[0])?;
+        let mut values = [len];
+        let value = self.operand_after(&mut values, &mut call.args[1], false)?;
+        let [len] = values;
+        let cpp = self.declare(&name, mutable);
+        self.note(vec![Access::new(&cpp, Kind::Owned)]);
+        let line = line_of(&call.method);
+        self.emit(&format!(
+            "piece<{ty}> {cpp} = shared_slice<B, {ty}>(c, {line}, shared_bytes, {}, {});",
+            len.code, value.code
+        ));
+        self.give_role(pat, Role::Memory, &[]);
+        Ok(Value::unit())
+    }
+
+    fn shared(&mut self, pat: &mut Pat, call: &mut ExprMethodCall) -> Result<Value> {
+        let (name, mutable) = self.name_of_shared(pat, call)?;
         // Rustc's copy has the type; the C++ fills the memory with the value alone.
         let mut value = match call.args.first() {
             Some(value) => value.clone(),
@@ -237,6 +284,14 @@ impl Translator<'_> {
         }
         self.emit(&format!("swap_handles({});", handles.join(", ")));
         Ok(Some(Value::unit()))
+    }
+}
+
+/// Returns the type of the elements in `block.shared_slice::<T>(…)`.
+pub(crate) fn element_of_shared(call: &ExprMethodCall) -> Option<&Type> {
+    match call.turbofish.as_ref()?.args.first()? {
+        syn::GenericArgument::Type(ty) if !matches!(ty, Type::Infer(_)) => Some(ty),
+        _ => None,
     }
 }
 

@@ -118,12 +118,12 @@ pub(super) fn conditions(
             }
         }
     }
-    let (out, threads) = match last {
+    let (out, threads, closure) = match last {
         Stmt::Expr(Expr::Call(call), _) if super::parts::is_blocks(last) => {
-            (call.args.get(1), call.args.first())
+            (call.args.get(1), call.args.first(), call.args.get(2))
         }
-        Stmt::Expr(Expr::Call(call), _) => (call.args.first(), None),
-        _ => (None, None),
+        Stmt::Expr(Expr::Call(call), _) => (call.args.first(), None, None),
+        _ => (None, None, None),
     };
     let Some(out) = out else {
         return refused(
@@ -135,7 +135,13 @@ pub(super) fn conditions(
     let extent = match threads {
         Some(threads) => {
             let shape = super::parts::shape(out, &private);
-            quote!(#private::blocks_of(#threads, #shape))
+            let slices = super::parts::shared_slices(closure);
+            match slices.is_empty() {
+                true => quote!(#private::blocks_of(#threads, #shape)),
+                false => {
+                    quote!(#private::with_shared(#private::blocks_of(#threads, #shape), &[#(#slices),*]))
+                }
+            }
         }
         None => {
             let shape = shape(out, &private);

@@ -5,6 +5,7 @@ use quote::{format_ident, quote};
 use syn::{Expr, ExprCall, ExprClosure, Pat, Stmt};
 
 use super::signature::{Kind, Signature};
+use crate::blocks::methods::element_of_shared;
 use crate::blocks::{Level, Role, barriers::Plan};
 use crate::refuse::{Result, refused};
 use crate::translate::Translator;
@@ -70,6 +71,26 @@ pub(crate) fn sizes_of(
     Some((args.next()?, args.next()?))
 }
 
+/// Returns the lengths of the block's shared slices with their elements' sizes, as the closure of `blocks` declares them.
+pub(super) fn shared_slices(closure: Option<&Expr>) -> Vec<TokenStream> {
+    let Some(Expr::Closure(closure)) = closure else { return Vec::new() };
+    let (Some(Pat::Ident(block)), Expr::Block(body)) = (closure.inputs.first(), &*closure.body)
+    else {
+        return Vec::new();
+    };
+    let declared = body.block.stmts.iter().filter_map(|statement| {
+        let Stmt::Local(local) = statement else { return None };
+        let Expr::MethodCall(call) = &*local.init.as_ref()?.expr else { return None };
+        let Expr::Path(receiver) = &*call.receiver else { return None };
+        if call.method != "shared_slice" || !receiver.path.is_ident(&block.ident) {
+            return None;
+        }
+        let (ty, len) = (element_of_shared(call)?, call.args.first()?);
+        Some(quote!((#len, ::core::mem::size_of::<#ty>())))
+    });
+    declared.collect()
+}
+
 /// Returns whether a statement is the loop of a kernel over blocks.
 pub(super) fn is_blocks(statement: &Stmt) -> bool {
     matches!(statement, Stmt::Expr(Expr::Call(call), _) if called_name(call).as_deref() == Some("blocks"))
@@ -103,7 +124,7 @@ pub(super) fn translate(
         );
     }
     let name = name.ident.to_string();
-    s.emit(&format!("auto block_part = {part};"));
+    s.emit(&format!("auto block_part = {part};\n[[maybe_unused]] u64_raw shared_bytes = 0;"));
     s.in_closure = 1;
     s.in_kernel = true;
     s.scoped(|s| {

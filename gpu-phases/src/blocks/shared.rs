@@ -10,7 +10,9 @@ use super::target::{Dim, Dims, IntoItems, Slices, Target, sealed, slices, target
 use crate::device::Device;
 use crate::raw::{Atomic, AtomicElement};
 
-/// An array that the threads of a block share: `[T; N]` or `[[T; COLUMNS]; ROWS]`.
+/// An array that the threads of a block share: `[T; N]`, `[[T; COLUMNS]; ROWS]`, or `Vec<T>` for [`Block::shared_slice`].
+///
+/// [`Block::shared_slice`]: super::Block::shared_slice
 ///
 /// Block-level code and closures of phases read it by index. Phases write its items: `block.each(&mut tile, …)`.
 pub struct Shared<A>(pub(super) A);
@@ -66,12 +68,69 @@ impl<T, const N: usize> Shared<[T; N]> {
     }
 }
 
-impl<T: Element, const N: usize> Shared<[T; N]> {
+impl<T> Shared<Vec<T>> {
+    #[inline(always)]
+    pub(super) fn of_length(len: usize, value: T) -> Self
+    where
+        T: Clone,
+    {
+        Self(vec![value; len])
+    }
+
+    /// Returns the number of elements.
+    #[inline(always)]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns whether there are none.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Shared arrays of one dimension.
+#[diagnostic::on_unimplemented(
+    message = "a shared `{Self}` is no array of one dimension",
+    note = "`tile.cells(columns)` are the first elements of each row of two dimensions"
+)]
+pub trait SharedLine: sealed::Sealed {
+    /// The type of an element.
+    type Element: Element;
+
+    #[doc(hidden)]
+    fn elements(&mut self) -> &mut [Self::Element];
+}
+
+impl<T: Element, const N: usize> SharedLine for [T; N] {
+    type Element = T;
+
+    #[inline(always)]
+    fn elements(&mut self) -> &mut [T] {
+        self
+    }
+}
+
+impl<T: Element> sealed::Sealed for Vec<T> {}
+
+impl<T: Element> SharedLine for Vec<T> {
+    type Element = T;
+
+    #[inline(always)]
+    fn elements(&mut self) -> &mut [T] {
+        self
+    }
+}
+
+impl<A: SharedLine> Shared<A> {
     /// Splits the array: the elements before `middle`, and the others. A fault if there are fewer.
     #[inline(always)]
     #[track_caller]
-    pub fn split_at_mut(&mut self, middle: usize) -> (Part<'_, T>, Part<'_, T>) {
-        split(&mut self.0, 0, middle)
+    pub fn split_at_mut(&mut self, middle: usize) -> (Part<'_, A::Element>, Part<'_, A::Element>) {
+        split(self.0.elements(), 0, middle)
     }
 
     /// Returns the pairs of elements whose indices differ by the bit `distance`: a power of two, else a fault.
@@ -79,23 +138,24 @@ impl<T: Element, const N: usize> Shared<[T; N]> {
     /// The index of a pair is that of its first element. An element whose partner is beyond the end has no pair.
     #[inline(always)]
     #[track_caller]
-    pub fn pairs(&mut self, distance: usize) -> Pairs<'_, T> {
-        pairs(&mut self.0, distance)
+    pub fn pairs(&mut self, distance: usize) -> Pairs<'_, A::Element> {
+        pairs(self.0.elements(), distance)
     }
 
     /// Returns the elements in rows of `columns`; the last one may be shorter. A fault if `columns` is 0.
     #[inline(always)]
     #[track_caller]
-    pub fn rows(&mut self, columns: usize) -> RowItems<'_, T> {
-        rows(&mut self.0, columns)
+    pub fn rows(&mut self, columns: usize) -> RowItems<'_, A::Element> {
+        rows(self.0.elements(), columns)
     }
-}
 
-impl<T: Element + AtomicElement, const N: usize> Shared<[T; N]> {
     /// Returns the elements for atomic operations in phases.
     #[inline(always)]
-    pub fn atomic(&mut self) -> &Atomic<[T]> {
-        Atomic::from_mut(&mut self.0)
+    pub fn atomic(&mut self) -> &Atomic<[A::Element]>
+    where
+        A::Element: AtomicElement,
+    {
+        Atomic::from_mut(self.0.elements())
     }
 }
 
@@ -110,8 +170,10 @@ impl<T: Element, const C: usize, const R: usize> Shared<[[T; C]; R]> {
 
 target!([] [const N: usize] &'t mut Shared<[T; N]>, [usize, &'t mut T], IntoItems<'t, T>, |at| at,
     |this| this.0.iter_mut().map(Some));
+target!([] [] &'t mut Shared<Vec<T>>, [usize, &'t mut T], IntoItems<'t, T>, |at| at, |this| this.0.iter_mut().map(Some));
 target!([] [const C: usize, const R: usize] &'t mut Shared<[[T; C]; R]>, [[usize; 2], &'t mut T], IntoItems<'t, T>,
     |at| [at / C, at % C], |this| this.0.as_flattened_mut().iter_mut().map(Some), rows of C);
+slices!([] [] &'t mut Shared<Vec<T>>, |this| iter::once(&mut this.0[..]));
 slices!([] [const N: usize] &'t mut Shared<[T; N]>, |this| iter::once(&mut this.0[..]));
 slices!([] [const C: usize, const R: usize] &'t mut Shared<[[T; C]; R]>, |this| this.0.iter_mut().map(|row| &mut row[..]));
 

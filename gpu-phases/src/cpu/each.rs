@@ -91,7 +91,7 @@ pub trait Output: Sized + Send + sealed::Sealed {
 /// As [`Output::shape`].
 pub fn extent<O: Output>(out: &O) -> Result<Extent, String> {
     let size = out.shape()?.map(|n| n as u64);
-    Ok(Extent { dimensions: O::Index::DIMENSIONS, size, threads: 0 })
+    Ok(Extent { dimensions: O::Index::DIMENSIONS, size, threads: 0, shared: 0 })
 }
 
 impl<'a, T: Send> Output for &'a mut [T] {

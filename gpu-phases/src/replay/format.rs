@@ -36,6 +36,7 @@ pub(super) fn write(launch: &SavedLaunch) -> Vec<u8> {
     to.u32(launch.extent.dimensions);
     launch.extent.size.iter().for_each(|n| to.u64(*n));
     to.u32(launch.extent.threads);
+    to.u32(launch.extent.shared);
     match &launch.fault {
         None => to.u8(0),
         Some(fault) => {
@@ -222,7 +223,8 @@ impl<'a> Reader<'a> {
         if size[used..].iter().any(|n| *n != 1) {
             return Err(self.invalid("extent"));
         }
-        Ok(Extent { dimensions, size, threads: self.u32("threads of a block")? })
+        let threads = self.u32("threads of a block")?;
+        Ok(Extent { dimensions, size, threads, shared: self.u32("shared memory of a block")? })
     }
 
     fn fault(&mut self) -> Result<SavedFault, ReadError> {

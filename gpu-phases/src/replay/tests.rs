@@ -7,7 +7,7 @@ use crate::__private::{args, each, index, read, run, value, write};
 use crate::cpu::target::tests::SAXPY;
 use crate::trust::Trusted;
 
-const EXTENT: Extent = Extent { dimensions: 1, size: [4, 1, 1], threads: 0 };
+const EXTENT: Extent = Extent { dimensions: 1, size: [4, 1, 1], threads: 0, shared: 0 };
 
 fn floats(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_ne_bytes()).collect()
@@ -226,7 +226,7 @@ proptest! {
         fault in proptest::option::of((1u32..=6, any::<[u64; 3]>())),
     ) {
         let bytes = |values: &[u32]| values.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>();
-        let extent = Extent { dimensions: 2, size: [size[0], size[1], 1], threads: 0 };
+        let extent = Extent { dimensions: 2, size: [size[0], size[1], 1], threads: 0, shared: 0 };
         let mut launch = SavedLaunch::new(&SAXPY, extent, vec![floats(&[1.0]), bytes(&x), bytes(&out)]).unwrap();
         if let Some((kind, element)) = fault {
             let kind = FaultKind::from_number(kind).unwrap();

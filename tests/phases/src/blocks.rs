@@ -1,6 +1,7 @@
 //! Kernels over blocks: phases, shared memory, splits, collectives.
 
 mod order;
+mod sizes;
 
 use gpu_phases::{Atomic, Block, Device, PerThread, Shared, device, kernel};
 

@@ -152,7 +152,7 @@ kernels! {
 
 /// The extent of one dimension.
 fn line(len: usize) -> Extent {
-    Extent { dimensions: 1, size: [len as u64, 1, 1], threads: 0 }
+    Extent { dimensions: 1, size: [len as u64, 1, 1], threads: 0, shared: 0 }
 }
 
 /// Says that the launchers below have checked lengths.
@@ -220,7 +220,7 @@ where
     G: Writes<'a, Word, O>,
 {
     let out = target.write(out);
-    let extent = Extent { dimensions, size, threads: 0 };
+    let extent = Extent { dimensions, size, threads: 0, shared: 0 };
     assert_eq!(extent.count(), Some(out.len() as u64));
     target.launch(&PLACES, extent, (Write::<G, Word>(out),), checked())
 }

@@ -1,0 +1,108 @@
+//! Shared arrays whose length the launch decides.
+
+use gpu_phases::kernel::CpuError;
+use gpu_phases::{Block, Shared, device, kernel};
+
+use super::{floats, words};
+use crate::both;
+
+#[device]
+fn halved<const N: usize>(block: &mut Block<N>, tile: &mut Shared<Vec<f32>>) -> f32 {
+    let mut count = tile.len();
+    while count > 1 {
+        let half = count.div_ceil(2);
+        let (mut low, high) = tile.split_at_mut(half);
+        block.each(&mut low, |i, x| {
+            if half + i < count {
+                *x = x.max(high[i]);
+            }
+        });
+        count = half;
+    }
+    tile[0]
+}
+
+/// Rows, scaled by their maxima, in the order of their words, which are counted.
+#[kernel]
+fn scaled(columns: usize, x: &[f32], order: &[u32], out: &mut [f32], counts: &mut [u32]) {
+    assert!(x.len() == out.len() && order.len() == out.len());
+    let bins = columns / 2 + 1;
+    blocks(
+        Threads::<96>,
+        (chunks(out, columns), chunks(counts, bins)),
+        |block, (mut out, counts)| {
+            let first = out.start();
+            let n = out.len();
+            let mut numbers = block.shared_slice::<u8>(columns, 7);
+            let mut row = block.shared_slice::<f32>(columns, f32::NEG_INFINITY);
+            let mut again = block.shared_slice::<f32>(columns, 0.0);
+            let mut own = block.shared_slice::<u32>(bins, 0);
+            block.load(&mut row, x, first as isize, f32::NEG_INFINITY);
+            block.each((&mut again, &mut numbers), |i, (a, n)| {
+                *a = row[i];
+                *n += (i % 3) as u8;
+            });
+            let most = halved(block, &mut row);
+            std::mem::swap(&mut row, &mut again);
+            let bin = own.atomic();
+            block.run(n, |i| {
+                bin.fetch_add(order[first + i] as usize % bins, 1);
+            });
+            block.each(&mut out, |i, o| *o = row[columns - 1 - i] / most + numbers[i] as f32);
+            block.each(counts, |i, c| *c = own[i]);
+        },
+    );
+}
+
+#[test]
+fn lengths_of_shared_arrays_are_those_of_the_launch() {
+    for (rows, columns) in [(0, 5), (1, 1), (3, 31), (2, 33), (2, 96), (2, 1001)] {
+        let n = rows * columns;
+        let (x, order): (Vec<f32>, _) = (floats(n).iter().map(|x| x + 101.0).collect(), words(n));
+        let bins = columns / 2 + 1;
+        let (out, counts) = both!(scaled(value columns, read x, read order, write vec![0.0f32; n], write vec![0u32; rows * bins]))
+            .unwrap();
+        for (row, counts) in x.chunks(columns).enumerate().zip(counts.chunks(bins)) {
+            let (row, x) = row;
+            let most = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            for i in 0..columns {
+                let number = (7 + i % 3) as f32;
+                assert_eq!(out[row * columns + i], x[columns - 1 - i] / most + number);
+            }
+            assert_eq!(counts.iter().sum::<u32>() as usize, columns);
+        }
+    }
+}
+
+#[kernel]
+fn far(n: usize, distance: usize, out: &mut [u32]) {
+    blocks(Threads::<64>, chunks(out, n), |block, mut out| {
+        let mut tile = block.shared_slice::<u32>(n, 1);
+        block.each((&mut tile, &mut out), |i, (t, o)| *t += *o + i as u32);
+        block.each(out, |i, o| *o = tile[i + distance]);
+    });
+}
+
+#[test]
+fn shared_arrays_may_have_most_of_a_multiprocessor() {
+    // 200,000 bytes, and the last element that there is.
+    both!(far(value 50_000usize, value 0usize, write words(60_000))).unwrap();
+    let (cpu, fault, failed) =
+        both!(far(value 50_000usize, value 1usize, write words(50_000))).unwrap_err();
+    assert!(failed);
+    let fault = fault.unwrap();
+    assert_eq!((fault.index, fault.len, fault.element), (50_000, 50_000, [49_999 % 64, 0, 0]));
+    assert_eq!(cpu.to_string(), fault.to_string());
+    for n in [60_000, usize::MAX / 2] {
+        let refused = far::cpu(n, 0, &mut [1, 2]).unwrap_err();
+        assert!(
+            matches!(&refused, CpuError::Refused(refused) if refused.message.contains("232448")),
+            "{refused}"
+        );
+        let stream = crate::stream();
+        let mut out = cuda_safe::DeviceBuffer::from_slice(&stream, &[1u32, 2]).unwrap();
+        let error = far::launch(&stream, n, 0, &mut out).unwrap_err();
+        assert!(error.to_string().contains("232448"), "{error}");
+        assert_eq!(out.to_vec(&stream).unwrap(), [1, 2]);
+    }
+}
