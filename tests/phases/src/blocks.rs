@@ -166,6 +166,36 @@ fn loads_have_a_value_outside() {
     assert_eq!(cpu.to_string(), fault.unwrap().to_string());
 }
 
+#[kernel]
+fn moved(rows: usize, columns: usize, x: &[u32], out: &mut [u32]) {
+    assert!(x.len() == rows * columns && out.len() == rows * columns);
+    blocks(Threads::<4, 8>, tiles::<4, 8, _>(out, [rows, columns]), |block, mut out| {
+        let [row, column] = out.origin();
+        let mut own = block.per_thread(0u32);
+        let [row, column] = [row as isize, column as isize];
+        block.load_matrix(&mut out, x, [rows, columns], [row - 1, column + 2], 5);
+        block.load_matrix(&mut own, x, [rows, columns], [row, column], 7);
+        block.each((&mut own, &mut out), |[i, j], (own, out)| {
+            *own = *own ^ *out ^ (8 * i + j) as u32
+        });
+        block.each((out, &mut own), |_, (out, own)| *out = *own);
+    });
+}
+
+#[test]
+fn loads_fill_tiles_and_values_of_threads() {
+    for (rows, columns) in [(4, 8), (1, 1), (9, 20), (3, 0)] {
+        let x = words(rows * columns);
+        let out = both!(moved(value rows, value columns, read x, write vec![0u32; rows * columns]))
+            .unwrap();
+        for (at, out) in out.iter().enumerate() {
+            let (i, j) = (at / columns, at % columns);
+            let above = if i > 0 && j + 2 < columns { x[at - columns + 2] } else { 5 };
+            assert_eq!(*out, x[at] ^ above ^ (8 * (i % 4) + j % 8) as u32);
+        }
+    }
+}
+
 #[test]
 fn counts_by_atomics_in_shared_memory() {
     for n in SIZES {
