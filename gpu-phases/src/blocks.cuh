@@ -191,12 +191,9 @@ template <class T, u64_raw MOST> struct pairs {
     static constexpr u64_raw fixed = 0, most = MOST / 2;
     slice<T> of;
     len distance;
-    // Of a last group that is cut off, the first pairs are whole.
-    PHASES_FN len count() const {
-        const len whole = of.n / 2 / distance * distance, rest = of.n - 2 * whole;
-        return whole + (rest > distance ? rest - distance : 0);
-    }
-    PHASES_FN bool has(len) const { return true; }
+    // Of a last group that is cut off, the first pairs are whole, so that positions without a pair come last.
+    PHASES_FN len count() const { return of.n / 2; }
+    PHASES_FN bool has(len i) const { return first(i) + distance < of.n; }
     PHASES_FN len first(len i) const { return 2 * i - (i & (distance - 1)); }
     PHASES_FN usize index(len i) const { return usize(first(i)); }
     PHASES_FN tuple<mut<T>, mut<T>> item(len i) const {

@@ -380,6 +380,45 @@ fn bitonic(x: &mut [u32]) {
     });
 }
 
+/// Each element gets the index of its pair's first element and its partner's value, and one that has no partner 0.
+#[kernel]
+fn partners(distance: usize, indices: &mut [u32], x: &mut [u32]) {
+    assert!(indices.len() == x.len());
+    blocks(Threads::<32>, (chunks(indices, 90), chunks(x, 90)), |block, (mut indices, mut x)| {
+        block.each(&mut indices, |_, index| *index = 0);
+        let mut seen = block.shared([0u32; 90]);
+        block.each(seen.pairs(distance), |i, (a, b)| {
+            *a = i as u32 + 1;
+            *b = i as u32 + 1;
+        });
+        block.each((&mut indices, &mut seen), |_, (index, seen)| *index = *seen);
+        block.each(x.pairs(distance), |_, (a, b)| {
+            let t = *a;
+            *a = *b;
+            *b = t;
+        });
+    });
+}
+
+#[test]
+fn pairs_of_a_last_group_that_is_cut_off() {
+    for distance in [1, 2, 4, 8, 16, 32, 64, 128, 1 << 40] {
+        for n in [90, 180, 45, 91, 1] {
+            let (indices, x) =
+                both!(partners(value distance, write vec![0u32; n], write words(n))).unwrap();
+            for at in 0..n {
+                let (start, i) = (at / 90 * 90, at % 90);
+                let len = (n - start).min(90);
+                let partner = i ^ distance;
+                let expected = if partner < len { words(n)[start + partner] } else { words(n)[at] };
+                assert_eq!(x[at], expected, "{distance} {n} {at}");
+                let first = if partner < 90 { i.min(partner) as u32 + 1 } else { 0 };
+                assert_eq!(indices[at], first, "{distance} {n} {at}");
+            }
+        }
+    }
+}
+
 #[kernel]
 fn sorted(x: &mut [f32]) {
     blocks(Threads::<96>, chunks(x, 200), |block, mut x| {
