@@ -24,7 +24,8 @@ Usage: rust-kernels [--compare] [--scale FACTOR] [--rounds N] [--output FOLDER] 
   --rounds N       samples of each measurement [default: 31; 3 on a software device]
   --output FOLDER  where the picture goes [default: target/rust-kernels]
   KERNEL           saxpy, stream, integrate, nbody, spmv, matmul, mandelbrot, raytrace, reduction, scan,
-                   histogram, transpose, tiled, gemm, heat; with --compare also launch and cpu [default: all]
+                   histogram, transpose, tiled, gemm, heat, softmax, layer_norm, sort, compact;
+                   with --compare also launch and cpu [default: all]
 ";
 
 impl Arguments {
@@ -99,6 +100,10 @@ const KERNELS: &[&str] = &[
     "tiled",
     "gemm",
     "heat",
+    "softmax",
+    "layer_norm",
+    "sort",
+    "compact",
     "launch",
     "cpu",
 ];

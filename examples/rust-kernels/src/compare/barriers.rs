@@ -3,7 +3,7 @@
 use cuda_safe::kernel::kernel::Kernel;
 use cuda_safe::kernel::ptx;
 use cuda_safe::nvrtc::{Arch, Program};
-use rust_kernels::{gemm, heat, histogram, reduction, scan, tiled, transpose};
+use rust_kernels::{compact, gemm, heat, histogram, reduction, scan, tiled, transpose};
 
 use super::block_twins::SOURCE;
 
@@ -40,6 +40,7 @@ fn loops_have_the_barriers_of_their_twins_and_no_local_memory() {
         ("tiled", tiled::tiled::kernel()),
         ("gemm", gemm::gemm::kernel()),
         ("heat", heat::heat::kernel()),
+        ("keep_less", compact::keep_less::kernel()),
     ];
     for (name, kernel) in kernels {
         let code = ptx(kernel, arch).unwrap();

@@ -24,6 +24,21 @@ kernels! {
         pub(crate) safe fn heat(rate: f32, rows: u32, columns: u32, now: &[f32], next: &mut [f32])
             over [columns, rows] by [32, 8]
             where rows < 32768, columns < 32768, now.len() == rows * columns, next.len() == rows * columns;
+        pub(crate) safe fn softmax(rows: u32 = x.len() / columns, columns: u32, x: &[f32], out: &mut [f32])
+            over (rows + 3) / 4 * 128 by 128
+            where 1 <= columns, columns < 65536, rows < 32768, x.len() == rows * columns, out.len() == x.len();
+        pub(crate) safe fn layer_norm(
+            rows: u32 = x.len() / columns, columns: u32, x: &[f32], scale: &[f32], shift: &[f32], out: &mut [f32]
+        )
+            over (rows + 3) / 4 * 128 by 128
+            where 1 <= columns, columns < 65536, rows < 32768, x.len() == rows * columns, out.len() == x.len(),
+                scale.len() == columns, shift.len() == columns;
+        pub(crate) safe fn sort_chunks(x: &[u32], n: u32 = x.len(), out: &mut [u32])
+            over (n + 1023) / 1024 * 512 by 512 where n < 2147483648, out.len() == n;
+        /// # Safety
+        /// `ends` has the sums of the counts of `x` and `limit` by `count_less`, of which the last one is `kept.len()`.
+        pub(crate) unsafe fn keep_less(limit: u32, x: &[u32], n: u32 = x.len(), ends: &[u32], kept: &mut [u32])
+            over ends.len() * 256 by 256 where n < 2147483648, ends.len() == (n + 2047) / 2048;
         pub(crate) safe fn tiled(m: u32, n: u32, k: u32, a: &[f32], b: &[f32], c: &mut [f32])
             over [n, m] by [32, 32]
             where m < 65536, n < 65536, k < 65536, a.len() == m * k, b.len() == k * n, c.len() == m * n;

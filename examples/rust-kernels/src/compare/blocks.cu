@@ -196,3 +196,123 @@ __global__ void __launch_bounds__(256) gemm(unsigned m, unsigned n, unsigned k, 
         ((float4 *)(to + y * n))[1] = make_float4(sum[y][4], sum[y][5], sum[y][6], sum[y][7]);
     }
 }
+
+// To 1 unit in the last place, for x of at most 0.
+__device__ float exp_(float x) {
+    if (x < -87.0f) {
+        return 0.0f;
+    }
+    float k = rintf(x * 1.44269504f);
+    float r = fmaf(k, -0.69314575f, x);
+    r = fmaf(k, -1.4286068e-6f, r);
+     float sum = 1.9875692e-4f;
+    sum = fmaf(sum, r, 1.3981999e-3f);
+    sum = fmaf(sum, r, 8.333452e-3f);
+    sum = fmaf(sum, r, 4.1665796e-2f);
+    sum = fmaf(sum, r, 1.6666665e-1f);
+    sum = fmaf(sum, r, 0.5f);
+    sum = fmaf(sum, r, 1.0f);
+    sum = fmaf(sum, r, 1.0f);
+   return sum * __int_as_float((int(k) + 127) << 23);
+}
+
+// A warp has a row.
+__global__ void softmax(unsigned rows, unsigned columns, const float *__restrict__ x, float *__restrict__ out) {
+    unsigned row = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (row >= rows) {
+        return;
+    }
+    const float *from = x + row * columns;
+    float top = -__int_as_float(0x7f800000);
+    for (unsigned k = lane; k < columns; k += 32) {
+        top = fmaxf(top, from[k]);
+    }
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) {
+        top = fmaxf(top, __shfl_xor_sync(~0u, top, distance));
+    }
+    float sum = 0.0f;
+    for (unsigned k = lane; k < columns; k += 32) {
+        sum += exp_(from[k] - top);
+    }
+    float by = 1.0f / warp_sum(sum);
+    for (unsigned k = lane; k < columns; k += 32) {
+        out[row * columns + k] = exp_(from[k] - top) * by;
+    }
+}
+
+// A warp has a row.
+__global__ void layer_norm(unsigned rows, unsigned columns, const float *__restrict__ x,
+                           const float *__restrict__ scale, const float *__restrict__ shift,
+                           float *__restrict__ out) {
+    unsigned row = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (row >= rows) {
+        return;
+    }
+    const float *from = x + row * columns;
+    float mean = 0.0f, square = 0.0f, by = 1.0f / float(columns);
+    for (unsigned k = lane; k < columns; k += 32) {
+        mean += from[k];
+    }
+    mean = warp_sum(mean) * by;
+    for (unsigned k = lane; k < columns; k += 32) {
+        float d = from[k] - mean;
+        square = fmaf(d, d, square);
+    }
+    by = 1.0f / sqrtf(fmaf(warp_sum(square), by, 1e-5f));
+    for (unsigned k = lane; k < columns; k += 32) {
+        out[row * columns + k] = fmaf((from[k] - mean) * by, scale[k], shift[k]);
+    }
+}
+
+__global__ void sort_chunks(const unsigned *__restrict__ x, unsigned n, unsigned *__restrict__ out) {
+    __shared__ unsigned tile[1024];
+    unsigned first = blockIdx.x * 1024, t = threadIdx.x;
+    tile[t] = first + t < n ? x[first + t] : ~0u;
+    tile[t + 512] = first + t + 512 < n ? x[first + t + 512] : ~0u;
+    __syncthreads();
+    for (unsigned size = 2; size <= 1024; size *= 2) {
+        for (unsigned distance = size / 2; distance > 0; distance /= 2) {
+            unsigned i = 2 * t - (t & (distance - 1)), a = tile[i], b = tile[i + distance];
+            if ((a > b) == ((i & size) == 0)) {
+                tile[i] = b;
+                tile[i + distance] = a;
+            }
+            __syncthreads();
+        }
+    }
+    if (first + t < n) {
+        out[first + t] = tile[t];
+    }
+    if (first + t + 512 < n) {
+        out[first + t + 512] = tile[t + 512];
+    }
+}
+
+__global__ void keep_less(unsigned limit, const unsigned *__restrict__ x, unsigned n, const unsigned *__restrict__ ends,
+                          unsigned *__restrict__ kept) {
+    __shared__ unsigned of_warps[8];
+    unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    unsigned next = blockIdx.x > 0 ? ends[blockIdx.x - 1] : 0;
+#pragma unroll
+    for (unsigned k = 0; k < 8; k++) {
+        unsigned i = blockIdx.x * 2048 + k * 256 + threadIdx.x;
+        unsigned own = i < n ? x[i] : ~0u;
+        unsigned bits = __ballot_sync(~0u, own < limit);
+        if (lane == 0) {
+            of_warps[warp] = __popc(bits);
+        }
+        __syncthreads();
+        unsigned before = 0, total = 0;
+#pragma unroll
+        for (unsigned w = 0; w < 8; w++) {
+            before += w < warp ? of_warps[w] : 0;
+            total += of_warps[w];
+        }
+        if (own < limit) {
+            kept[next + before + __popc(bits & ((1u << lane) - 1))] = own;
+        }
+        next += total;
+        __syncthreads();
+    }
+}

@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 
 use cuda_safe::DeviceBuffer;
-use rust_kernels::{gemm, heat, histogram, reduction, scan, tiled, transpose};
+use rust_kernels::{
+    compact, gemm, heat, histogram, layer_norm, reduction, scan, softmax, sort, tiled, transpose,
+};
 use rust_kernels_checked as checked;
 
 use super::cases::Rows;
@@ -58,9 +60,7 @@ pub(super) fn prefixes(bench: &Bench<'_>) -> Rows {
 pub(super) fn counts(bench: &Bench<'_>) -> Rows {
     let on = bench.stream;
     let n = bench.size(1 << 26, 1 << 16);
-    let mut random = Random::new(3);
-    let data: Vec<u32> = (0..n).map(|_| random.bits() as u32).collect();
-    let data = DeviceBuffer::from_slice(on, &data)?;
+    let data = DeviceBuffer::from_slice(on, &words(3, n))?;
     let row = Case::new(bench, "histogram", 256)
         .uncontracted()
         .rust(Variant::Rust, histogram::histogram::kernel(), |out| {
@@ -163,6 +163,113 @@ pub(super) fn patches(bench: &Bench<'_>) -> Rows {
         .block_twins(
             |twins| twins.gemm_kernel(),
             |twins, out| twins.gemm(on, side, side, side, &a, &b, out),
+        )?
+        .measure()?;
+    Ok(vec![row])
+}
+
+/// Rows and columns of functions of rows.
+fn rows(bench: &Bench<'_>) -> [usize; 2] {
+    [bench.size(1 << 14, 64), bench.size(1 << 10, 160)]
+}
+
+pub(super) fn softmaxes(bench: &Bench<'_>) -> Rows {
+    let on = bench.stream;
+    let [rows, columns] = rows(bench);
+    let x = DeviceBuffer::from_slice(on, &Random::floats(8, rows * columns))?;
+    let row = Case::new(bench, "softmax", rows * columns)
+        .uncontracted()
+        .rust(Variant::Rust, softmax::softmax::kernel(), |out| {
+            softmax::softmax::launch(on, columns, &x, out)
+        })?
+        .rust(Variant::Checked, checked::softmax::softmax::kernel(), |out| {
+            checked::softmax::softmax::launch(on, columns, &x, out)
+        })?
+        .block_twins(
+            |twins| twins.softmax_kernel(),
+            |twins, out| twins.softmax(on, columns as u32, &x, out),
+        )?
+        .copy(&x)
+        .measure()?;
+    Ok(vec![row])
+}
+
+pub(super) fn norms(bench: &Bench<'_>) -> Rows {
+    let on = bench.stream;
+    let [rows, columns] = rows(bench);
+    let x = DeviceBuffer::from_slice(on, &Random::floats(9, rows * columns))?;
+    let scale = DeviceBuffer::from_slice(on, &Random::floats(10, columns))?;
+    let shift = DeviceBuffer::from_slice(on, &Random::floats(11, columns))?;
+    let row = Case::new(bench, "layer_norm", rows * columns)
+        .uncontracted()
+        .rust(Variant::Rust, layer_norm::layer_norm::kernel(), |out| {
+            layer_norm::layer_norm::launch(on, columns, &x, &scale, &shift, out)
+        })?
+        .rust(Variant::Checked, checked::layer_norm::layer_norm::kernel(), |out| {
+            checked::layer_norm::layer_norm::launch(on, columns, &x, &scale, &shift, out)
+        })?
+        .block_twins(
+            |twins| twins.layer_norm_kernel(),
+            |twins, out| twins.layer_norm(on, columns as u32, &x, &scale, &shift, out),
+        )?
+        .copy(&x)
+        .measure()?;
+    Ok(vec![row])
+}
+
+/// Random words.
+fn words(seed: u64, n: usize) -> Vec<u32> {
+    let mut random = Random::new(seed);
+    (0..n).map(|_| random.bits() as u32).collect()
+}
+
+pub(super) fn sorts(bench: &Bench<'_>) -> Rows {
+    let on = bench.stream;
+    let n = bench.size(1 << 24, 1 << 13);
+    let x = DeviceBuffer::from_slice(on, &words(12, n))?;
+    let row = Case::new(bench, "sort", n)
+        .uncontracted()
+        .rust(Variant::Rust, sort::sort_chunks::kernel(), |out| {
+            sort::sort_chunks::launch(on, &x, out)
+        })?
+        .rust(Variant::Checked, checked::sort::sort_chunks::kernel(), |out| {
+            checked::sort::sort_chunks::launch(on, &x, out)
+        })?
+        .block_twins(
+            |twins| twins.sort_chunks_kernel(),
+            |twins, out| twins.sort_chunks(on, &x, out),
+        )?
+        .copy(&x)
+        .measure()?;
+    Ok(vec![row])
+}
+
+/// Without the counts and their sums.
+pub(super) fn compaction(bench: &Bench<'_>) -> Rows {
+    let on = bench.stream;
+    let (n, limit) = (bench.size(1 << 26, 1 << 16), 1 << 31);
+    let x = words(13, n);
+    let ends: Vec<u32> = x
+        .chunks(compact::CHUNK)
+        .scan(0, |end, chunk| {
+            *end += chunk.iter().filter(|x| **x < limit).count() as u32;
+            Some(*end)
+        })
+        .collect();
+    let count = ends.last().map_or(0, |end| *end as usize);
+    let (x, ends) = (DeviceBuffer::from_slice(on, &x)?, DeviceBuffer::from_slice(on, &ends)?);
+    let row = Case::new(bench, "compact", count)
+        .uncontracted()
+        .rust(Variant::Rust, compact::keep_less::kernel(), |out| {
+            compact::keep_less::launch(on, limit, &x, &ends, out)
+        })?
+        .rust(Variant::Checked, checked::compact::keep_less::kernel(), |out| {
+            checked::compact::keep_less::launch(on, limit, &x, &ends, out)
+        })?
+        .block_twins(
+            |twins| twins.keep_less_kernel(),
+            // SAFETY: the ends are the sums of the counts, and the output has as many elements as the last one says.
+            |twins, out| unsafe { twins.keep_less(on, limit, &x, &ends, out) },
         )?
         .measure()?;
     Ok(vec![row])

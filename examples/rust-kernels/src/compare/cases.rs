@@ -33,6 +33,10 @@ pub(crate) fn all(bench: &Bench<'_>, arguments: &Arguments) -> Rows {
         ("tiled", blocks::tiles),
         ("gemm", blocks::patches),
         ("heat", blocks::plate),
+        ("softmax", blocks::softmaxes),
+        ("layer_norm", blocks::norms),
+        ("sort", blocks::sorts),
+        ("compact", blocks::compaction),
     ];
     let mut rows = Vec::new();
     for (name, case) in cases {

@@ -2,10 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod compact;
 pub mod gemm;
 pub mod heat;
 pub mod histogram;
 pub mod integrate;
+pub mod layer_norm;
 pub mod mandelbrot;
 pub mod matmul;
 pub mod nbody;
@@ -14,6 +16,8 @@ pub mod raytrace;
 pub mod reduction;
 pub mod saxpy;
 pub mod scan;
+pub mod softmax;
+pub mod sort;
 pub mod spmv;
 pub mod stream;
 pub mod tiled;

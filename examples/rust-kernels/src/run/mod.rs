@@ -1,5 +1,6 @@
 //! Each program: on the CPU, on the device, and beside an oracle.
 
+mod compact;
 mod heat;
 mod histogram;
 mod integrate;
@@ -9,8 +10,10 @@ mod nbody;
 mod products;
 pub(crate) mod raytrace;
 mod reduction;
+mod rows;
 mod saxpy;
 mod scan;
+mod sort;
 mod spmv;
 pub(crate) mod stream;
 mod transpose;
@@ -60,6 +63,10 @@ pub(crate) fn all(context: &Context, arguments: &Arguments, software: bool) -> R
         ("tiled", products::tiles),
         ("gemm", products::patches),
         ("heat", heat::run),
+        ("softmax", rows::softmaxes),
+        ("layer_norm", rows::norms),
+        ("sort", sort::run),
+        ("compact", compact::run),
     ];
     for (name, program) in programs {
         if arguments.wants(name) {

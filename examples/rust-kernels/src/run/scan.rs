@@ -26,7 +26,7 @@ pub(super) fn run(setting: &Setting<'_>) -> Result<String, Failure> {
 }
 
 /// The chunks, the sums of the chunks in the same way, and what the chunks before have.
-fn cpu(x: &[u32]) -> Result<Vec<u32>, Failure> {
+pub(super) fn cpu(x: &[u32]) -> Result<Vec<u32>, Failure> {
     let (mut out, mut sums) = (vec![0; x.len()], vec![0; x.len().div_ceil(CHUNK)]);
     scan_chunks::cpu(x, &mut out, &mut sums)?;
     if sums.len() > 1 {
@@ -35,7 +35,7 @@ fn cpu(x: &[u32]) -> Result<Vec<u32>, Failure> {
     Ok(out)
 }
 
-fn device(stream: &Stream, x: &DeviceBuffer<u32>) -> Result<DeviceBuffer<u32>, Failure> {
+pub(super) fn device(stream: &Stream, x: &DeviceBuffer<u32>) -> Result<DeviceBuffer<u32>, Failure> {
     let mut out = DeviceBuffer::zeroed(stream, x.len())?;
     let mut sums = DeviceBuffer::zeroed(stream, x.len().div_ceil(CHUNK))?;
     scan_chunks::launch(stream, x, &mut out, &mut sums)?;
