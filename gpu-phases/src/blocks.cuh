@@ -319,22 +319,27 @@ template <class A, class B, class... R> PHASES_FN void after(const zip<A, B, R..
 template <class A> PHASES_FN zip<A> zipped(A a) { return zip<A>{a}; }
 template <class A, class... R> PHASES_FN zip<A, R...> zipped(A a, R... r) { return zip<A, R...>{a, zipped(r...)}; }
 template <class G> PHASES_FN auto item_of(const G& g, len i) { return g.item(i); }
-template <class A> PHASES_FN auto item_of(const zip<A>& z, len i) { return tup(z.a.item(i)); }
-template <class A, class B> PHASES_FN auto item_of(const zip<A, B>& z, len i) { return tup(z.a.item(i), z.rest.a.item(i)); }
+template <class A> PHASES_FN auto item_of(const zip<A>& z, len i) { return tup(item_of(z.a, i)); }
+template <class A, class B> PHASES_FN auto item_of(const zip<A, B>& z, len i) {
+    return tup(item_of(z.a, i), item_of(z.rest.a, i));
+}
 template <class A, class B, class C> PHASES_FN auto item_of(const zip<A, B, C>& z, len i) {
-    return tup(z.a.item(i), z.rest.a.item(i), z.rest.rest.a.item(i));
+    return tup(item_of(z.a, i), item_of(z.rest.a, i), item_of(z.rest.rest.a, i));
 }
 template <class A, class B, class C, class D> PHASES_FN auto item_of(const zip<A, B, C, D>& z, len i) {
-    return tup(z.a.item(i), z.rest.a.item(i), z.rest.rest.a.item(i), z.rest.rest.rest.a.item(i));
+    return tup(item_of(z.a, i), item_of(z.rest.a, i), item_of(z.rest.rest.a, i), item_of(z.rest.rest.rest.a, i));
 }
 template <class A, class B, class C, class D, class E> PHASES_FN auto item_of(const zip<A, B, C, D, E>& z, len i) {
     const auto& r = z.rest.rest.rest;
-    return tup(z.a.item(i), z.rest.a.item(i), z.rest.rest.a.item(i), r.a.item(i), r.rest.a.item(i));
+    return tup(item_of(z.a, i), item_of(z.rest.a, i), item_of(z.rest.rest.a, i), item_of(r.a, i), item_of(r.rest.a, i));
 }
 template <class A, class B, class C, class D, class E, class F>
 PHASES_FN auto item_of(const zip<A, B, C, D, E, F>& z, len i) {
     const auto& r = z.rest.rest.rest;
-    return tup(z.a.item(i), z.rest.a.item(i), z.rest.rest.a.item(i), r.a.item(i), r.rest.a.item(i), r.rest.rest.a.item(i));
+    const auto a = item_of(r.a, i);
+    return tup(
+        item_of(z.a, i), item_of(z.rest.a, i), item_of(z.rest.rest.a, i), a, item_of(r.rest.a, i), item_of(r.rest.rest.a, i)
+    );
 }
 
 // ---- Phases.
