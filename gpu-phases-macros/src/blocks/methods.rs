@@ -210,6 +210,7 @@ impl Translator<'_> {
             Expr::Reference(inner) if self.role(&inner.expr) != Role::Value => {
                 self.made(&inner.expr)
             }
+            Expr::Unary(inner) if self.role(e) != Role::Value => self.made(&inner.expr),
             // Its items are not surely those of the same thread: another `let` of the name may have other memory.
             Expr::Path(_) => match self.role(e) {
                 Role::Memory | Role::Part => (Role::Part, self.roots_of(e)),

@@ -1,6 +1,6 @@
 //! Kernels over blocks that drawn programs have found to differ, or not to compile.
 
-use gpu_phases::kernel;
+use gpu_phases::{Block, Shared, device, kernel};
 
 use super::{SIZES, words};
 use crate::both;
@@ -29,4 +29,34 @@ fn tuples_of_targets_are_targets() {
     for n in SIZES {
         both!(nested_targets(read words(n), write vec![0u32; n])).unwrap();
     }
+}
+
+#[device]
+fn steps_back<const N: usize>(
+    block: &mut Block<N>,
+    now: &mut Shared<[u32; 64]>,
+    next: &mut Shared<[u32; 64]>,
+) -> u32 {
+    let mut now = &mut *now;
+    let mut next = &mut *next;
+    for _ in 0..3 {
+        block.each(&mut *next, |i, t| *t = now[63 - i] + i as u32);
+        std::mem::swap(&mut now, &mut next);
+    }
+    now[5]
+}
+
+#[kernel]
+fn references_in_turn(out: &mut [u32]) {
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let mut now = block.shared([1u32; 64]);
+        let mut next = block.shared([2u32; 64]);
+        let last = steps_back(block, &mut now, &mut next);
+        block.each(&mut out, |i, o| *o = now[i] ^ (next[63 - i] << 9) ^ (last << 20));
+    });
+}
+
+#[test]
+fn references_to_arrays_are_swapped() {
+    both!(references_in_turn(write vec![0u32; 100])).unwrap();
 }
