@@ -1,10 +1,18 @@
 //! Generates programs of the language of kernels, which the tests run on the CPU and on the software device.
 //!
-//! `PHASES_PROGRAMS` is their number, and `PHASES_SEED` the seed.
+//! `PHASES_PROGRAMS` is the number of kernels over elements, `PHASES_BLOCKS` that of kernels over blocks, and `PHASES_SEED`
+//! the seed.
+
+#[path = "build/blocks/mod.rs"]
+mod blocks;
+#[path = "build/random.rs"]
+mod random;
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
+
+use random::Random;
 
 /// The types of values, with those of parameters first.
 const TYPES: [&str; 12] =
@@ -13,6 +21,8 @@ const PARAMS: usize = 4;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build");
+    println!("cargo::rerun-if-env-changed=PHASES_BLOCKS");
     println!("cargo::rerun-if-env-changed=PHASES_PROGRAMS");
     println!("cargo::rerun-if-env-changed=PHASES_SEED");
     let number = |name: &str, default: u64| {
@@ -28,13 +38,17 @@ fn main() {
     }
     let _ = writeln!(text, "const PROGRAMS: usize = {programs};\nfn run_all() {{\n{calls}}}");
     let out = env::var_os("OUT_DIR").unwrap_or_default();
-    let written = fs::write(Path::new(&out).join("programs.rs"), text);
-    assert!(written.is_ok(), "cannot write the programs: {written:?}");
+    for (file, text) in
+        [("programs.rs", text), ("blocks.rs", blocks::programs(number("PHASES_BLOCKS", 24), seed))]
+    {
+        let written = fs::write(Path::new(&out).join(file), text);
+        assert!(written.is_ok(), "cannot write the programs: {written:?}");
+    }
 }
 
 /// A random program.
 struct Generator {
-    state: u64,
+    random: Random,
     /// The names in scope with their types, and whether each can change.
     names: Vec<(String, usize, bool)>,
     /// Counters of loops that are indices: they stay below 9.
@@ -46,7 +60,7 @@ struct Generator {
 impl Generator {
     fn new(seed: u64) -> Self {
         Self {
-            state: seed ^ 0x9e37_79b9_7f4a_7c15,
+            random: Random::new(seed),
             names: Vec::new(),
             counters: Vec::new(),
             count: 0,
@@ -54,22 +68,12 @@ impl Generator {
         }
     }
 
-    /// SplitMix64.
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        self.random.below(n)
     }
 
     fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
-        let at = self.below(list.len());
-        list[at]
+        self.random.pick(list)
     }
 
     fn kernel(&mut self, program: u64) -> String {

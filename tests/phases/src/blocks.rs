@@ -1,5 +1,6 @@
 //! Kernels over blocks: phases, shared memory, splits, collectives.
 
+mod drawn;
 mod found;
 mod order;
 mod sizes;

@@ -2,7 +2,7 @@
 
 /// Launches a kernel on both targets with the same arguments. Returns the first output.
 ///
-/// `both!(kernel(value a, read x, write out))`: names of slices, and of `Vec`s to write.
+/// `both!(kernel(value a, read x, write out, shared bins))`: names of slices, and of `Vec`s to write.
 #[macro_export]
 macro_rules! both {
     ($kernel:ident($($kind:ident $arg:expr),*)) => {{
@@ -22,6 +22,11 @@ macro_rules! both {
         let mut out = $arg.clone();
         let mut dev = cuda_safe::DeviceBuffer::from_slice(&$stream, &out[..]).unwrap();
         $crate::both!(@run $stream $kernel [$($cpu,)* &mut out[..],] [$($gpu,)* &mut dev,] [$($out $dev,)* out dev,] $($rest)*)
+    }};
+    (@run $stream:ident $kernel:ident [$($cpu:expr,)*] [$($gpu:expr,)*] [$($out:ident $dev:ident,)*] shared $arg:expr, $($rest:tt)*) => {{
+        let mut out = $arg.clone();
+        let mut dev = cuda_safe::DeviceBuffer::from_slice(&$stream, &out[..]).unwrap();
+        $crate::both!(@run $stream $kernel [$($cpu,)* gpu_phases::Atomic::from_mut(&mut out[..]),] [$($gpu,)* &mut dev,] [$($out $dev,)* out dev,] $($rest)*)
     }};
     (@run $stream:ident $kernel:ident [$($cpu:expr,)*] [$($gpu:expr,)*] [$($out:ident $dev:ident,)*]) => {{
         let cpu = $kernel::cpu($($cpu),*);

@@ -1,0 +1,409 @@
+//! Phases: their targets and closures, and functions of warps and blocks.
+
+use std::fmt::Write as _;
+
+use super::{Kind, Program, State, Ty};
+
+/// What a phase hands to a thread.
+enum Item {
+    Value(String, Ty),
+    Slice(String, Ty),
+    Lane(String, Ty),
+}
+
+/// The target of a phase.
+struct Target {
+    text: String,
+    pattern: String,
+    items: Vec<Item>,
+    /// The names of its index, with their factors in the position.
+    index: Vec<(String, usize)>,
+}
+
+impl Program {
+    /// Returns the positions of the memory that satisfies a condition and that phases may write.
+    pub(super) fn free(&self, wanted: impl Fn(&super::Memory) -> bool) -> Vec<usize> {
+        let free = |at: &usize| self.memory[*at].state == State::Free && wanted(&self.memory[*at]);
+        (0..self.memory.len()).filter(free).collect()
+    }
+
+    /// Runs `f` while memory is in a state.
+    pub(super) fn held<R>(
+        &mut self,
+        at: &[usize],
+        state: State,
+        f: impl FnOnce(&mut Self) -> R,
+    ) -> R {
+        let before: Vec<State> = at.iter().map(|at| self.memory[*at].state).collect();
+        at.iter().for_each(|at| self.memory[*at].state = state);
+        let result = f(self);
+        at.iter().zip(before).for_each(|(at, before)| self.memory[*at].state = before);
+        result
+    }
+
+    /// Returns a target, and the memory that it writes.
+    fn target(&mut self, taken: &mut Vec<usize>, own: &mut Vec<usize>, number: usize) -> Target {
+        let known: Vec<usize> =
+            self.free(|_| true).into_iter().filter(|at| !taken.contains(at)).collect();
+        let owned: Vec<usize> = (0..self.own.len()).filter(|at| !own.contains(at)).collect();
+        let (i, j, a) = (format!("i{number}"), format!("j{number}"), format!("a{number}"));
+        let a = format!("{a}_");
+        let one = |i: &str| vec![(i.to_owned(), 1)];
+        let two = |c: usize| vec![(i.clone(), c), (j.clone(), 1)];
+        if known.is_empty() || !owned.is_empty() && self.random.once_in(3) {
+            let at = owned[self.random.below(owned.len().max(1))];
+            own.push(at);
+            let (name, ty) = (self.own[at].name.clone(), self.own[at].ty);
+            let index = if self.size.1 == 0 { one(&i) } else { two(self.size.1) };
+            return Target {
+                text: format!("&mut {name}"),
+                pattern: a.clone(),
+                items: vec![Item::Value(a, ty)],
+                index,
+            };
+        }
+        let at = known[self.random.below(known.len())];
+        taken.push(at);
+        let memory = self.memory[at].clone();
+        let (ty, name) = (memory.ty, memory.name.clone());
+        let whole = |index| Target {
+            text: memory.target.clone(),
+            pattern: a.clone(),
+            items: vec![Item::Value(a.clone(), ty)],
+            index,
+        };
+        match memory.kind {
+            Kind::Matrix(r, c) => match self.random.below(3) {
+                0 => {
+                    let most = if r * c > 256 { c.min(20) } else { c };
+                    let columns = 1 + self.random.below(most);
+                    let columns = self.planted_split(columns, c + 1);
+                    Target {
+                        text: format!("{name}.cells({columns})"),
+                        ..whole(vec![(i.clone(), c), (j.clone(), 1)])
+                    }
+                }
+                _ => whole(two(c)),
+            },
+            Kind::Tile(_, w) => whole(two(w)),
+            Kind::WarpElements => whole(one(&i)),
+            Kind::WarpRows => Target {
+                pattern: format!("mut {a}"),
+                items: vec![Item::Lane(a.clone(), ty)],
+                ..whole(one(&i))
+            },
+            _ => match self.random.below(5) {
+                0 => {
+                    let b = format!("{a}b");
+                    let distance = 1usize << self.random.below(7);
+                    let distance = self.planted_split(distance, 6);
+                    Target {
+                        text: format!("{name}.pairs({distance})"),
+                        pattern: format!("({a}, {b})"),
+                        items: vec![Item::Value(a.clone(), ty), Item::Value(b, ty)],
+                        index: one(&i),
+                    }
+                }
+                1 => {
+                    let columns = 1 + self.random.below(12);
+                    let columns = self.planted_split(columns, 0);
+                    Target {
+                        text: format!("{name}.rows({columns})"),
+                        items: vec![Item::Slice(a.clone(), ty)],
+                        ..whole(one(&i))
+                    }
+                }
+                _ => whole(one(&i)),
+            },
+        }
+    }
+
+    /// Returns an argument of a split, which a planted fault makes bad.
+    pub(super) fn planted_split(&mut self, good: usize, bad: usize) -> String {
+        if !self.random.once_in(8) {
+            return good.to_string();
+        }
+        self.sites += 1;
+        format!("if hit == {} {{ {bad} }} else {{ {good} }}", self.sites)
+    }
+
+    /// `block.each(…)`.
+    pub(super) fn each(&mut self) -> String {
+        if self.free(|_| true).is_empty() && self.own.is_empty() {
+            return String::new();
+        }
+        let (mut taken, mut own, mut targets) = (Vec::new(), Vec::new(), Vec::new());
+        for number in 0..1 + self.random.below(3).min(self.random.below(4)) {
+            let left = self.free(|_| true).iter().any(|at| !taken.contains(at));
+            if number > 0 && !left && own.len() == self.own.len() {
+                break;
+            }
+            if !left && own.len() == self.own.len() {
+                break;
+            }
+            targets.push(self.target(&mut taken, &mut own, number));
+        }
+        let index = targets[0].index.clone();
+        let names: Vec<&str> = index.iter().map(|(name, _)| &**name).collect();
+        let (index_pattern, known) = match &names[..] {
+            _ if self.random.once_in(8) => ("_".to_owned(), vec![]),
+            [one] => ((*one).to_owned(), index.clone()),
+            names => (format!("[{}]", names.join(", ")), index.clone()),
+        };
+        let (text, pattern) = match &targets[..] {
+            [one] if !self.random.once_in(12) => (one.text.clone(), one.pattern.clone()),
+            [one] => (format!("({},)", one.text), format!("({},)", one.pattern)),
+            [a, b, c] if self.random.once_in(3) => (
+                format!("(({}, {}), {})", a.text, b.text, c.text),
+                format!("(({}, {}), {})", a.pattern, b.pattern, c.pattern),
+            ),
+            all => {
+                let join =
+                    |f: fn(&Target) -> &str| all.iter().map(f).collect::<Vec<_>>().join(", ");
+                (format!("({})", join(|t| &t.text)), format!("({})", join(|t| &t.pattern)))
+            }
+        };
+        let items: Vec<Item> = targets.into_iter().flat_map(|target| target.items).collect();
+        let body = self.held(&taken, State::Gone, |s| s.thread(&items, known));
+        format!("block.each({text}, |{index_pattern}, {pattern}| {{\n{body}}});\n")
+    }
+
+    /// The statements of a thread.
+    fn thread(&mut self, items: &[Item], index: Vec<(String, usize)>) -> String {
+        let (locals, before) = (self.locals.len(), std::mem::replace(&mut self.index, index));
+        let mut text = String::new();
+        if !self.index.is_empty() && self.random.once_in(5) {
+            text.push_str(&self.planted());
+        }
+        for item in items {
+            if let Item::Value(name, ty) = item {
+                self.local(format!("(*{name})"), *ty, false);
+            }
+        }
+        if self.random.once_in(4) {
+            let (ty, name) = (self.element(), self.fresh("z"));
+            let value = self.value(ty, 2);
+            let _ = writeln!(text, "let {name}: {} = {value};", ty.name());
+            self.local(name, ty, false);
+        }
+        if self.random.once_in(12) {
+            let _ = writeln!(text, "if {} {{\nreturn;\n}}", self.condition(1));
+        }
+        for item in items {
+            if items.len() > 1 && self.random.once_in(5) {
+                continue;
+            }
+            match item {
+                Item::Value(name, ty) => {
+                    let assign = self.assigned(&format!("*{name}"), *ty);
+                    match self.random.below(6) {
+                        0 => {
+                            let condition = self.condition(2);
+                            let other = self.assigned(&format!("*{name}"), *ty);
+                            let _ = writeln!(
+                                text,
+                                "if {condition} {{\n{assign}\n}} else {{\n{other}\n}}"
+                            );
+                        }
+                        1 => {
+                            let k = self.fresh("k");
+                            self.index.push((k.clone(), 0));
+                            let assign = self.assigned(&format!("*{name}"), *ty);
+                            self.index.pop();
+                            let end = 1 + self.random.below(4);
+                            let _ = writeln!(text, "for {k} in 0..{end}usize {{\n{assign}\n}}");
+                        }
+                        _ => {
+                            let _ = writeln!(text, "{assign}");
+                        }
+                    }
+                }
+                Item::Slice(name, ty) => {
+                    let k = self.fresh("k");
+                    self.index.push((k.clone(), 0));
+                    let assign = self.assigned(&format!("{name}[{k}]"), *ty);
+                    self.index.pop();
+                    let _ = writeln!(text, "for {k} in 0..{name}.len() {{\n{assign}\n}}");
+                }
+                Item::Lane(name, ty) => {
+                    let (k, q) = (self.fresh("k"), self.fresh("q"));
+                    self.index.push((q.clone(), 0));
+                    let assign = self.assigned(&format!("{name}[{k}]"), *ty);
+                    self.index.pop();
+                    let _ = writeln!(
+                        text,
+                        "for {k} in 0..{name}.len() {{\nlet {q} = {name}.column({k});\n{assign}\n}}"
+                    );
+                }
+            }
+        }
+        self.locals.truncate(locals);
+        self.index = before;
+        text
+    }
+
+    fn assigned(&mut self, place: &str, ty: Ty) -> String {
+        let value = self.value(ty, 3);
+        let op = match ty {
+            Ty::Bool => *self.random.pick(&[&"=", &"^="]),
+            Ty::F32 => *self.random.pick(&[&"=", &"=", &"+="]),
+            _ => *self.random.pick(&[&"=", &"=", &"^=", &"|="]),
+        };
+        format!("{place} {op} {value};")
+    }
+
+    /// A check that fails in one thread of one block if its site is asked for.
+    fn planted(&mut self) -> String {
+        self.sites += 1;
+        let site = self.sites;
+        let position: Vec<String> =
+            self.index.iter().map(|(name, factor)| format!("{name} * {factor}")).collect();
+        let bad = format!("hit == {site} && {} == at", position.join(" + "));
+        let name = self.fresh("z");
+        match self.random.below(4) {
+            0 => format!("assert!(!({bad}));\n"),
+            1 => format!("let {name} = 77u32 / if {bad} {{ 0 }} else {{ 3 }};\n"),
+            2 => format!("let {name} = (if {bad} {{ None }} else {{ Some(3u32) }}).unwrap();\n"),
+            _ => {
+                let i = self.below("300", 1);
+                format!("let {name} = x[if {bad} {{ 300 + {site} }} else {{ {i} }}];\n")
+            }
+        }
+    }
+
+    /// `block.run(…)` with atomic operations: of one kind, so that their order does not matter.
+    pub(super) fn run(&mut self, atomic: &str, len: usize, ty: Ty, method: &str) -> String {
+        let count = match self.random.below(3) {
+            0 => format!("({} % 90) as usize", self.value(Ty::U32, 1)),
+            1 => "block.threads()".to_owned(),
+            _ => (1 + self.random.below(200)).to_string(),
+        };
+        self.index.push(("i".to_owned(), 1));
+        let planted = if self.random.once_in(5) { self.planted() } else { String::new() };
+        let (i, value) = (self.below(&len.to_string(), 2), self.value(ty, 2));
+        self.index.pop();
+        format!("block.run({count}, |i| {{\n{planted}{atomic}.{method}({i}, {value});\n}});\n")
+    }
+
+    /// `let v = block.one(…);`
+    pub(super) fn one(&mut self) -> String {
+        let (name, ty) = (self.fresh("n"), self.element());
+        let value = self.value(ty, 2);
+        let planted = match self.random.below(6) {
+            0 => {
+                self.sites += 1;
+                format!("assert!(hit != {});\n", self.sites)
+            }
+            _ => String::new(),
+        };
+        self.local(name.clone(), ty, false);
+        format!("let {name} = block.one(|| {{\n{planted}{value}\n}});\n")
+    }
+
+    /// `block.load(…)` and `block.load_matrix(…)`.
+    pub(super) fn load(&mut self) -> String {
+        let source = |ty: Ty| match ty {
+            Ty::I32 => Some("x"),
+            Ty::U32 => Some("y"),
+            Ty::F32 => Some("f"),
+            _ => None,
+        };
+        let known =
+            self.free(|memory| source(memory.ty).is_some() && memory.kind != Kind::WarpRows);
+        if known.is_empty() {
+            return String::new();
+        }
+        let at = known[self.random.below(known.len())];
+        let memory = self.memory[at].clone();
+        let Some(from) = source(memory.ty) else { return String::new() };
+        let is_matrix = matches!(memory.kind, Kind::Matrix(..) | Kind::Tile(..));
+        self.held(&[at], State::Gone, |s| {
+            let start = format!(
+                "({} % 310) as isize - {}",
+                s.value(Ty::U32, 1),
+                s.random.below(60)
+            );
+            let fill = s.value(memory.ty, 1);
+            if !is_matrix {
+                return format!("block.load({}, {from}, {start}, {fill});\n", memory.target);
+            }
+            let rows = s.planted_split(20, 21);
+            let column = s.random.below(20) as isize - 9;
+            format!(
+                "block.load_matrix({}, {from}, [{rows}, 15], [({start}) / 15, {column}], {fill});\n",
+                memory.target
+            )
+        })
+    }
+
+    fn own_of(&mut self, wanted: impl Fn(Ty) -> bool) -> Option<(String, Ty)> {
+        let known: Vec<usize> = (0..self.own.len()).filter(|at| wanted(self.own[*at].ty)).collect();
+        if known.is_empty() {
+            return None;
+        }
+        let own = &self.own[known[self.random.below(known.len())]];
+        Some((own.name.clone(), own.ty))
+    }
+
+    /// A function of warps or blocks.
+    pub(super) fn collective(&mut self) -> Option<String> {
+        if self.threads() % 32 != 0 {
+            return None;
+        }
+        let (name, ty) = self.own_of(|ty| ty != Ty::Bool)?;
+        let new = self.fresh("n");
+        Some(match self.random.below(10) {
+            0 | 1 => {
+                let method = self.random.pick(&["warp_sum", "warp_min", "warp_max", "warp_scan"]);
+                format!("block.{method}(&mut {name});\n")
+            }
+            2 => format!("block.warp_xor(&mut {name}, {});\n", self.value(Ty::U32, 1)),
+            3 => {
+                let (bits, from) = self.own_of(|ty| ty == Ty::U32)?;
+                if bits == name {
+                    return None;
+                }
+                let _ = from;
+                format!("block.warp_broadcast(&mut {name}, &{bits});\n")
+            }
+            4 => {
+                let (flags, _) = self.own_of(|ty| ty == Ty::Bool)?;
+                let (to, _) = self.own_of(|ty| ty == Ty::U32)?;
+                match self.random.below(2) {
+                    0 => format!("block.warp_ballot(&{flags}, &mut {to});\n"),
+                    _ => {
+                        self.local(new.clone(), Ty::U32, false);
+                        format!("let {new} = block.compact(&{flags}, &mut {to});\n")
+                    }
+                }
+            }
+            5 => {
+                let threads = self.threads();
+                let at = self.below(&threads.to_string(), 1);
+                let at = match self.random.below(6) {
+                    0 => {
+                        self.sites += 1;
+                        format!("if hit == {} {{ {threads} }} else {{ {at} }}", self.sites)
+                    }
+                    _ => at,
+                };
+                self.local(new.clone(), ty, false);
+                format!("let {new} = block.broadcast(&{name}, {at});\n")
+            }
+            6 => {
+                self.local(new.clone(), ty, false);
+                format!("let {new} = block.scan(&mut {name});\n")
+            }
+            7 => {
+                let known = self.free(|memory| matches!(memory.kind, Kind::Array(_)));
+                let at = *known.get(self.random.below(known.len().max(1)))?;
+                format!("block.sort({});\n", self.memory[at].target)
+            }
+            _ => {
+                let method = *self.random.pick(&[&"sum", &"min", &"max"]);
+                self.local(new.clone(), ty, false);
+                format!("let {new} = block.{method}(&{name});\n")
+            }
+        })
+    }
+}
