@@ -277,13 +277,32 @@ impl Translator<'_> {
         if call.args.iter().all(|arg| self.role(arg) == Role::Value) {
             return Ok(None);
         }
+        // Of variables the handles change their places. What references lead to has other names, which keep their handles.
+        let variables = call
+            .args
+            .iter()
+            .all(|arg| matches!(arg, Expr::Reference(arg) if matches!(*arg.expr, Expr::Path(_))));
+        if !variables && self.level.is_none() {
+            return refused(
+                &call.func,
+                "arrays are swapped where the block is",
+                "give the function the block: `fn step<const N: usize>(block: &mut Block<N>, …)`",
+            );
+        }
         let roots: Vec<String> = call.args.iter().flat_map(|arg| self.roots_of(arg)).collect();
         let handles =
             call.args.iter_mut().map(|arg| self.handle(arg)).collect::<Result<Vec<_>>>()?;
+        let handles = handles.join(", ");
+        if variables {
+            self.emit(&format!("swap_handles({handles});"));
+        } else {
+            let accesses = roots.iter().map(|root| Access::new(root, Kind::Written)).collect();
+            self.note(accesses);
+            self.emit(&format!("swap_memory<B>(c, {handles});"));
+        }
         if let Some(level) = &mut self.level {
             level.plan.swap(roots);
         }
-        self.emit(&format!("swap_handles({});", handles.join(", ")));
         Ok(Some(Value::unit()))
     }
 }

@@ -60,3 +60,60 @@ fn references_in_turn(out: &mut [u32]) {
 fn references_to_arrays_are_swapped() {
     both!(references_in_turn(write vec![0u32; 100])).unwrap();
 }
+
+#[device]
+fn exchange<const N: usize>(
+    block: &mut Block<N>,
+    low: &mut Shared<[u32; 100]>,
+    high: &mut Shared<[u32; 100]>,
+) {
+    block.each((&mut *low, &mut *high), |i, (l, h)| {
+        *l += i as u32;
+        *h ^= *l;
+    });
+    std::mem::swap(low, high);
+}
+
+#[kernel]
+fn exchanged(out: &mut [u32]) {
+    blocks(Threads::<64>, chunks(out, 80), |block, mut out| {
+        let mut a = block.shared([1u32; 100]);
+        let mut b = block.shared([2u32; 100]);
+        let mut grid = block.shared([[3u32; 9]; 9]);
+        let mut other = block.shared([[4u32; 9]; 9]);
+        block.each((&mut a, &mut b), |i, (a, b)| {
+            *a = i as u32;
+            *b = 7 * i as u32;
+        });
+        exchange(block, &mut a, &mut b);
+        {
+            let now = &mut a;
+            let next = &mut b;
+            std::mem::swap(now, next);
+            block.each(&mut *now, |i, t| *t += next[99 - i]);
+            exchange(block, now, next);
+        }
+        {
+            let mut now = &mut a;
+            let mut next = &mut b;
+            exchange(block, now, next);
+            std::mem::swap(&mut *now, &mut *next);
+            std::mem::swap(&mut now, &mut next);
+            block.each(&mut *next, |i, t| *t ^= now[99 - i]);
+        }
+        std::mem::swap(&mut grid, &mut other);
+        {
+            let (g, o) = (&mut grid, &mut other);
+            block.each(&mut *g, |[i, j], t| *t += 10 * i as u32 + j as u32);
+            std::mem::swap(g, o);
+        }
+        block.each(&mut out, |i, o| {
+            *o = a[i] ^ (b[99 - i] << 8) ^ (grid[i % 9][8] << 16) ^ (other[i % 9][i / 9 % 9] << 24);
+        });
+    });
+}
+
+#[test]
+fn memory_behind_references_is_swapped() {
+    both!(exchanged(write vec![0u32; 200])).unwrap();
+}
