@@ -38,6 +38,8 @@ pub(crate) struct Level {
     pub(crate) plan: Plan,
     /// The number of scopes around a statement of the kernel's closure. 0 in a device function.
     pub(crate) scopes: usize,
+    /// Whether a thread may have left in a phase.
+    pub(crate) phases: bool,
 }
 
 /// The methods of a block that are phases or wait for one.

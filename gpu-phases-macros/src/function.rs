@@ -117,7 +117,7 @@ pub(crate) fn translate(
                 params.push(format!("H{at}&& {cpp}"));
                 if role == Role::Block {
                     prelude.push_str(&format!("using B = plain<H{at}>;\nB::sync();\n"));
-                    s.level = Some(Level { plan: Plan::new(), scopes: 0 });
+                    s.level = Some(Level { plan: Plan::new(), scopes: 0, phases: false });
                 }
                 names.push(name);
             }

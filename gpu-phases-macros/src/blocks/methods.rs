@@ -180,6 +180,13 @@ impl Translator<'_> {
         let ty = phases::probed(self, call);
         let cpp = self.declare(&name, mutable);
         let kind = if repeated { Kind::Owned } else { Kind::Written };
+        if let Some(level) = &mut self.level
+            && level.phases
+        {
+            // A thread that has left a phase would not fill its elements.
+            level.plan.barrier();
+            self.out.push_str("B::meet();\n");
+        }
         self.note(vec![Access::new(&cpp, kind)]);
         let memory = self.name("memory");
         self.emit(&format!(

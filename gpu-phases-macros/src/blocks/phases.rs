@@ -21,6 +21,7 @@ impl Translator<'_> {
             outer.calls = true;
             outer.counter = None;
         }
+        self.level.iter_mut().for_each(|level| level.phases = true);
         let line = line_of(&call.method);
         let name = call.method.to_string();
         let count = call.args.len();
@@ -77,6 +78,7 @@ impl Translator<'_> {
             (outer.pure, outer.counter) = (false, None);
         }
         if let Some(level) = &mut self.level {
+            level.phases = true;
             level.plan.barrier();
         }
         self.note(vec![Access::new("", Kind::Written)]);

@@ -117,3 +117,31 @@ fn exchanged(out: &mut [u32]) {
 fn memory_behind_references_is_swapped() {
     both!(exchanged(write vec![0u32; 200])).unwrap();
 }
+
+#[kernel]
+fn late_array(at: &[u32], x: &[u32], out: &mut [u32]) {
+    assert!(at.len() == out.len());
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let first = out.start();
+        let mut own = block.per_thread(0u32);
+        block.each((&mut own, &mut out), |i, (own, _)| *own = x[at[first + i] as usize]);
+        let mut tile = block.shared([5u32; 64]);
+        let mut list = block.shared([1u32, 2, 3]);
+        block.each((&mut tile, &mut own), |_, (t, own)| *t += *own);
+        block.each(&mut out, |i, o| *o = tile[63 - i] + list[i % 3]);
+    });
+}
+
+#[test]
+fn an_array_is_filled_by_all_threads() {
+    let mut at: Vec<u32> = (0..128).collect();
+    both!(late_array(read at, read words(128), write vec![0u32; 128])).unwrap();
+    for bad in [64, 70] {
+        at[bad] = 128;
+        let (cpu, fault, failed) =
+            both!(late_array(read at, read words(128), write vec![0u32; 128])).unwrap_err();
+        assert!(failed);
+        assert_eq!(cpu.to_string(), fault.unwrap().to_string());
+        at[bad] = 1;
+    }
+}
