@@ -87,14 +87,17 @@ impl Translator<'_> {
             Pat::Type(typed) => Some((*typed.ty).clone()),
             _ => None,
         };
-        let ty = match &written {
+        let mut ty = match &written {
             Some(ty) => self.ty(ty)?,
             None => "auto".to_owned(),
         };
         let Some(init) = &mut local.init else {
             return self.uninitialised(local, &ty);
         };
-        let (role, roots) = self.made(&init.expr);
+        let (mut role, roots) = self.made(&init.expr);
+        if self.level.is_some() && role == Role::Own {
+            ty = self.other_name(&local.pat)?;
+        }
         let from_memory = self.level.is_some() && self.uses_memory(&init.expr);
         let value = self.expr(&mut init.expr)?;
         if value.never {
@@ -113,6 +116,11 @@ impl Translator<'_> {
             return Ok(Value::unit());
         }
         self.declare_value(&mut local.pat, &ty, value)?;
+        // A variable with a reference may lead to memory later.
+        let is_reference = matches!(&*init.expr, Expr::Reference(_));
+        if self.level.is_some() && role == Role::Value && is_reference && is_mutable(&local.pat) {
+            role = Role::Borrowed;
+        }
         if role != Role::Value {
             self.give_role(&local.pat, role, &roots);
         }
@@ -120,6 +128,18 @@ impl Translator<'_> {
             self.mark_from_memory(&local.pat);
         }
         Ok(Value::unit())
+    }
+
+    /// Returns the type of another name of a value of each thread: in C++ a reference, which cannot change.
+    fn other_name(&self, pat: &Pat) -> Result<String> {
+        match crate::patterns::single_name(pat) {
+            Some((_, false)) => Ok("auto&".to_owned()),
+            _ => refused(
+                pat,
+                "another name of a value of each thread is one name, which does not change",
+                "write `let x = &mut value;`, or swap the values: `std::mem::swap(&mut a, &mut b)`",
+            ),
+        }
     }
 
     /// Declares the bindings of a pattern with a value.
@@ -229,4 +249,13 @@ fn block_has_no_value(statements: &[Stmt]) -> bool {
 fn leaves(e: &Expr) -> bool {
     matches!(e, Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) | Expr::Loop(_))
         || matches!(e, Expr::Macro(mac) if mac.mac.path.is_ident("unreachable"))
+}
+
+/// Returns whether a pattern is a name that can change.
+fn is_mutable(pat: &Pat) -> bool {
+    let pat = match pat {
+        Pat::Type(typed) => &*typed.pat,
+        pat => pat,
+    };
+    crate::patterns::single_name(pat).is_some_and(|(_, mutable)| mutable)
 }

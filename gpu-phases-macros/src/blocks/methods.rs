@@ -228,9 +228,10 @@ impl Translator<'_> {
                 let made: Vec<_> = tuple.elems.iter().map(|part| self.made(part)).collect();
                 let roots = made.iter().flat_map(|(_, roots)| roots.clone()).collect();
                 let any = |wanted| made.iter().any(|(role, _)| *role == wanted);
-                match (any(Role::Part), any(Role::Borrowed)) {
-                    (true, _) => (Role::Part, roots),
-                    (false, true) => (Role::Borrowed, roots),
+                match (any(Role::Own), any(Role::Part), any(Role::Borrowed)) {
+                    (true, ..) => (Role::Own, roots),
+                    (_, true, _) => (Role::Part, roots),
+                    (.., true) => (Role::Borrowed, roots),
                     _ => value,
                 }
             }

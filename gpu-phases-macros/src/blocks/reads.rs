@@ -192,7 +192,10 @@ impl Translator<'_> {
             return Ok(());
         }
         match e {
-            Expr::Assign(assign) => self.note_value(&assign.left, &assign.right),
+            Expr::Assign(assign) => {
+                self.note_value(&assign.left, &assign.right);
+                self.note_borrow(&assign.left, &assign.right);
+            }
             Expr::Binary(binary) if crate::places::is_assigning(&binary.op) => {
                 self.note_value(&binary.left, &binary.right);
             }
@@ -252,6 +255,31 @@ impl Translator<'_> {
             && let Some(local) = self.scopes.iter_mut().rev().find_map(|scope| scope.get_mut(&name))
         {
             local.from_memory = true;
+        }
+    }
+
+    /// Notes the memory to which a variable may lead once a value is assigned: in a loop also before the assignment.
+    fn note_borrow(&mut self, place: &Expr, value: &Expr) {
+        let (role, roots) = self.made(value);
+        if role != Role::Borrowed {
+            return;
+        }
+        for name in names(place) {
+            let name = name.to_string();
+            let Some(local) = self.scopes.iter_mut().rev().find_map(|scope| scope.get_mut(&name))
+            else {
+                continue;
+            };
+            if !matches!(local.role, Role::Value | Role::Borrowed) {
+                continue;
+            }
+            local.role = Role::Borrowed;
+            local.roots.extend(roots.iter().cloned());
+            local.roots.sort();
+            local.roots.dedup();
+            if let Some(level) = &mut self.level {
+                level.plan.swap(local.roots.iter().cloned());
+            }
         }
     }
 
