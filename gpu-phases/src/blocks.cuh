@@ -644,5 +644,8 @@ template <class T> PHASES_FN unit swap_handles(T& a, T& b) {
 template <class B, class C, class A> PHASES_FN void swap_memory(C c, shared<A> a, shared<A> b) {
     each_item<B>(c, zipped(target<B>(a), target<B>(b)), [&](auto, auto, auto x) { swap_handles(*x.f0.p, *x.f1.p); });
 }
+template <class B, class C, class T, u64_raw M> PHASES_FN void swap_memory(C c, piece<T, M>& a, piece<T, M>& b) {
+    each_item<B>(c, zipped(target<B>(a), target<B>(b)), [&](auto, auto, auto x) { swap_handles(*x.f0.p, *x.f1.p); });
+}
 template <class B, class C, class T> PHASES_FN void swap_memory(C, T& a, T& b) { swap_handles(a, b); }
 } // namespace phases

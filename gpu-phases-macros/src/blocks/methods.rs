@@ -118,6 +118,16 @@ impl Translator<'_> {
         }
     }
 
+    /// Meets before a new array is filled: a thread that has left a phase would not fill its elements.
+    fn meet_to_fill(&mut self) {
+        if let Some(level) = &mut self.level
+            && level.phases
+        {
+            level.plan.barrier();
+            self.out.push_str("B::meet();\n");
+        }
+    }
+
     fn shared_slice(&mut self, pat: &mut Pat, call: &mut ExprMethodCall) -> Result<Value> {
         let (name, mutable) = self.name_of_shared(pat, call)?;
         let Some(element) = element_of_shared(call).cloned() else {
@@ -147,6 +157,7 @@ impl Translator<'_> {
         let [len] = values;
         let cpp = self.declare(&name, mutable);
         self.note(vec![Access::new(&cpp, Kind::Owned)]);
+        self.meet_to_fill();
         let line = line_of(&call.method);
         self.emit(&format!(
             "piece<{ty}> {cpp} = shared_slice<B, {ty}>(c, {line}, shared_bytes, {}, {});",
@@ -180,13 +191,7 @@ impl Translator<'_> {
         let ty = phases::probed(self, call);
         let cpp = self.declare(&name, mutable);
         let kind = if repeated { Kind::Owned } else { Kind::Written };
-        if let Some(level) = &mut self.level
-            && level.phases
-        {
-            // A thread that has left a phase would not fill its elements.
-            level.plan.barrier();
-            self.out.push_str("B::meet();\n");
-        }
+        self.meet_to_fill();
         self.note(vec![Access::new(&cpp, kind)]);
         let memory = self.name("memory");
         self.emit(&format!(
