@@ -13,9 +13,7 @@ impl Translator<'_> {
         if !used {
             return self.branch_into(e, None);
         }
-        if let Expr::If(branch) = e
-            && let Some(value) = self.conditional(branch)?
-        {
+        if let Some(value) = self.conditional(e)? {
             return Ok(value);
         }
         // rustc infers the type of the variable.
@@ -34,8 +32,10 @@ impl Translator<'_> {
         Ok(if value.never { value } else { Value::constant(name) })
     }
 
-    /// Translates `if c { a } else { b }` without statements to the conditional operator.
-    fn conditional(&mut self, branch: &mut syn::ExprIf) -> Result<Option<Value>> {
+    /// Translates `if c { a } else { b }` without statements: to the conditional operator, unless the C++ of a branch needs
+    /// variables for its operands.
+    fn conditional(&mut self, e: &mut Expr) -> Result<Option<Value>> {
+        let Expr::If(branch) = e else { return Ok(None) };
         let simple =
             |block: &Block| matches!(&block.stmts[..], [syn::Stmt::Expr(e, None)] if is_simple(e));
         let otherwise = match &branch.else_branch {
@@ -48,12 +48,25 @@ impl Translator<'_> {
             return Ok(None);
         }
         let condition = self.operand(&mut branch.cond)?;
-        let then = self.branching(|s| s.block_value(&mut branch.then_branch))?;
+        let (before_then, then) =
+            self.captured(|s| s.branching(|s| s.block_value(&mut branch.then_branch)))?;
         let Some((_, otherwise)) = &mut branch.else_branch else { return Ok(None) };
-        let otherwise = self.branching(|s| s.expr(otherwise))?;
-        let effect = condition.effect.max(then.effect).max(otherwise.effect);
-        let code = format!("(v({}) ? {} : {})", condition.code, then.code, otherwise.code);
-        Ok(Some(Value::new(code, effect)))
+        let (before_otherwise, otherwise) =
+            self.captured(|s| s.branching(|s| s.expr(otherwise)))?;
+        let (test, then_code, else_code) = (condition.code, then.code, otherwise.code);
+        if before_then.is_empty() && before_otherwise.is_empty() {
+            let effect = condition.effect.max(then.effect).max(otherwise.effect);
+            return Ok(Some(Value::new(
+                format!("(v({test}) ? {then_code} : {else_code})"),
+                effect,
+            )));
+        }
+        let (name, ty) = (self.name("t"), self.probe(e));
+        self.emit(&format!(
+            "{ty} {name};\nif (v({test})) {{\n{before_then}{name} = {then_code};\n}} else {{\n\
+             {before_otherwise}{name} = {else_code};\n}}"
+        ));
+        Ok(Some(Value::constant(name)))
     }
 
     /// Translates a branch as statements, which assign to `target`.
@@ -239,7 +252,7 @@ impl Translator<'_> {
     }
 }
 
-/// Returns whether the C++ of an expression has no statements.
+/// Returns whether an expression has no statements, and its C++ none but declarations of variables.
 fn is_simple(e: &Expr) -> bool {
     match e {
         Expr::Lit(_) | Expr::Path(_) => true,

@@ -386,3 +386,35 @@ fn constants_of_enums_with_values_are_no_patterns() {
     assert!(error.contains("is no pattern in kernels: match its variant"), "{error}");
     assert!(!error.contains("bug of gpu-phases"), "{error}");
 }
+
+/// Operands that may fail are stored in variables, which belong to their branch.
+#[kernel]
+fn differences(x: &[f32], k: &[i32], out: &mut [f32], sums: &mut [i32]) {
+    assert!(x.len() == out.len() && k.len() == out.len());
+    each((out, sums), |i, (out, sum)| {
+        let inside = i > 0 && i + 1 < x.len();
+        *out = if inside { x[i + 1] - x[i - 1] } else { x[i] + x[i] };
+        *sum = if k[i] != 0 {
+            1000 / k[i] + 7 % k[i]
+        } else {
+            if i > 0 { k[i - 1] - k[i] } else { -1 }
+        };
+    });
+}
+
+#[test]
+fn branches_with_several_operands_do_not_fail_outside() {
+    for n in [1, 2, 40] {
+        let x: Vec<f32> = (0..n).map(|i| i as f32 * 0.5).collect();
+        let k: Vec<i32> = (0..n as i32).map(|i| i % 3).collect();
+        let (out, sums) =
+            both!(differences(read x, read k, write vec![0.0f32; n], write vec![0i32; n])).unwrap();
+        assert!(
+            out.iter()
+                .enumerate()
+                .all(|(i, out)| *out == if i == 0 || i + 1 == n { i as f32 } else { 1.0 })
+        );
+        assert_eq!(sums[0], -1);
+        assert!(sums.iter().skip(1).eq([1000, 501, 2].iter().cycle().take(n - 1)));
+    }
+}
