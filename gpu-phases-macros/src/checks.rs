@@ -224,8 +224,9 @@ impl Translator<'_> {
             }
         };
         self.emit(&format!("{{ {exact} = false;\n{context}{fast}}}"));
-        // `for` is the first statement of a head, or follows a declaration.
-        let head = head.replacen("for (", "\n#pragma unroll 1\nfor (", 1);
+        // `for` is the first statement of a head, or follows a declaration. An array that the counter indexes stays in
+        // registers only if both copies are unrolled.
+        let head = head.replacen("for (", &format!("{}for (", entry.unroll_exact), 1);
         self.emit(&format!(
             "if ({exact}) {{\n{restored}{head}\n{}{tail} }} }} }}",
             plain("no", stops)

@@ -45,6 +45,8 @@ pub(crate) struct Loop {
     pub(crate) mentions: usize,
     /// The C++ before it that unrolls it.
     pub(crate) unroll: String,
+    /// The same before its exact copy.
+    pub(crate) unroll_exact: String,
 }
 
 impl Loop {
@@ -68,6 +70,7 @@ impl Loop {
             counter: None,
             mentions: 0,
             unroll: String::new(),
+            unroll_exact: "\n#pragma unroll 1\n".to_owned(),
         }
     }
 }

@@ -280,11 +280,21 @@ template <class C, class T, class N> PHASES_FN T& element(C c, line l, T* p, N n
     return p[N(i.v)];
 }
 template <class C, class T> PHASES_FN T& at(C c, line l, slice<T> x, usize i) { return element(c, l, x.p, x.n, i); }
+// An index in bounds, for an element of an array that a deferred check may throw away: another place instead would hide from
+// loads that the array is in shared memory.
+template <class C, class T, u64_raw N> PHASES_FN T& array_element(C c, line l, T (&a)[N], usize i) {
+    if constexpr (C::deferred && !points<plain<T>>) {
+        if (i.v >= N) c.fail(l, Index, i.v, N);
+        return a[i.v < N ? i.v : 0];
+    } else {
+        return element(c, l, a, (unsigned)N, i);
+    }
+}
 template <class C, class T, u64_raw N> PHASES_FN T& at(C c, line l, array<T, N>& x, usize i) {
-    return element(c, l, x.a, (unsigned)N, i);
+    return array_element(c, l, x.a, i);
 }
 template <class C, class T, u64_raw N> PHASES_FN const T& at(C c, line l, const array<T, N>& x, usize i) {
-    return element(c, l, x.a, (unsigned)N, i);
+    return array_element(c, l, x.a, i);
 }
 // `yes`: the loop has shown that the index is in bounds.
 template <class C, class X> PHASES_FN auto& at(C c, line l, X&& x, usize i, no) { return at(c, l, x, i); }

@@ -52,11 +52,11 @@ pub fn part_mut<T>(x: &mut [T], start: usize, end: Option<usize>, line: u32) -> 
 }
 
 /// Returns the C++ before a loop from `start` to `end`, in which the iterations of `inner` loops are: in an unrolled nest of
-/// loops over arrays indices are constants, so elements stay in registers, and most checks vanish.
+/// loops over arrays indices are constants, so elements stay in registers, and most checks vanish. `otherwise`: what stands there if they are too many.
 #[must_use]
-pub fn unroll(start: u64, end: u64, inner: &[u64]) -> String {
+pub fn unroll(start: u64, end: u64, inner: &[u64], otherwise: &str) -> String {
     let unrolled = end.saturating_sub(start) <= 16 && iterations(start, end, inner) <= 1024;
-    if unrolled { "\n#pragma unroll\n".to_owned() } else { String::new() }
+    if unrolled { "\n#pragma unroll\n".to_owned() } else { otherwise.to_owned() }
 }
 
 /// Returns the number of iterations of the innermost loops of a nest.

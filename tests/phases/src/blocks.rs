@@ -1,5 +1,6 @@
 //! Kernels over blocks: phases, shared memory, splits, collectives.
 
+mod code;
 mod drawn;
 mod found;
 mod order;
