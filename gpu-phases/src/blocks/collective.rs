@@ -5,7 +5,7 @@
 
 use super::shared::{PerThread, Shared};
 use super::target::{Dim, Dims};
-use super::{Block, Element, Summed};
+use super::{Block, Summed};
 use crate::device::Device;
 
 /// Combines the values of a warp by a butterfly, whose result all lanes have.
@@ -68,7 +68,7 @@ where
 
     /// Gives each thread the value of the lane whose number is its own exclusive or `mask`, of which the lowest 5 bits count.
     #[inline(always)]
-    pub fn warp_xor<T: Element>(&mut self, value: &mut PerThread<T, N, M>, mask: u32) {
+    pub fn warp_xor<T: Device>(&mut self, value: &mut PerThread<T, N, M>, mask: u32) {
         let mask = mask as usize & 31;
         Self::warps(value, |warp| {
             (0..32).filter(|at| *at < at ^ mask).for_each(|at| warp.swap(at, at ^ mask));
@@ -77,7 +77,7 @@ where
 
     /// Gives each thread the value of lane `from` of its warp. Of its own `from` the lowest 5 bits count.
     #[inline(always)]
-    pub fn warp_broadcast<T: Element>(
+    pub fn warp_broadcast<T: Device>(
         &mut self,
         value: &mut PerThread<T, N, M>,
         from: &PerThread<u32, N, M>,
@@ -169,7 +169,7 @@ where
     /// Returns the value of a thread. A fault if there is no such thread.
     #[inline(always)]
     #[track_caller]
-    pub fn broadcast<T: Element>(&mut self, value: &PerThread<T, N, M>, thread: usize) -> T {
+    pub fn broadcast<T: Device>(&mut self, value: &PerThread<T, N, M>, thread: usize) -> T {
         value.values()[thread]
     }
 

@@ -100,3 +100,43 @@ fn hoisted_checks_of_constants_cost_nothing() {
     let ptx = cuda_safe::kernel::ptx(products::kernel(), Arch::sm(9, 0)).unwrap();
     assert!(!ptx.contains("mul.hi.u64"), "{ptx}");
 }
+
+#[kernel]
+fn exchanges(x: &[u32], out: &mut [u32]) {
+    blocks(Threads::<64>, chunks(out, 64), |block, out| {
+        let first = out.start();
+        let mut pair = block.per_thread([0u32, 0]);
+        block.each(&mut pair, |t, pair| {
+            let i = first + t;
+            *pair = if i < x.len() { [x[i], !x[i]] } else { [0, 7] };
+        });
+        let mut near = block.per_thread([0u32, 0]);
+        block.each((&mut near, &mut pair), |_, (near, pair)| *near = *pair);
+        block.warp_xor(&mut near, 3);
+        let mut from = block.per_thread(0u32);
+        block.each(&mut from, |t, from| *from = (t * t) as u32);
+        let mut far = block.per_thread([0u32, 0]);
+        block.each((&mut far, &mut pair), |_, (far, pair)| *far = *pair);
+        block.warp_broadcast(&mut far, &from);
+        let one = block.broadcast(&pair, 40);
+        block.each((out, &mut near, &mut far), |_, (out, near, far)| {
+            *out = near[0] ^ far[1].rotate_left(3) ^ one[0].wrapping_mul(one[1]);
+        });
+    });
+}
+
+#[test]
+fn lanes_exchange_arrays() {
+    for n in [1usize, 64, 100] {
+        let x = super::words(n);
+        let out = both!(exchanges(read x, write vec![0u32; n])).unwrap();
+        let pair = |i: usize| x.get(i).map_or([0, 7], |x| [*x, !x]);
+        for (i, out) in out.iter().enumerate() {
+            let (block, lane) = (i / 64 * 64, i % 64);
+            let far = pair(block + lane / 32 * 32 + lane * lane % 32)[1];
+            let one = pair(block + 40);
+            let expected = pair(i ^ 3)[0] ^ far.rotate_left(3) ^ one[0].wrapping_mul(one[1]);
+            assert_eq!(*out, expected, "element {i} of {n}");
+        }
+    }
+}
