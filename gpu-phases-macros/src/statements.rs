@@ -94,6 +94,13 @@ impl Translator<'_> {
         let Some(init) = &mut local.init else {
             return self.uninitialised(local, &ty);
         };
+        if self.names_targets(&local.pat, &init.expr) {
+            return refused(
+                &init.expr,
+                "what a phase runs over has no second name",
+                "write it where the phase is called: `block.each((&mut tile, &mut sum), |i, (t, s)| …)`",
+            );
+        }
         let (mut role, roots) = self.made(&init.expr);
         if self.level.is_some() && role == Role::Own {
             ty = self.other_name(&local.pat)?;

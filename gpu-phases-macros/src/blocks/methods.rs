@@ -262,6 +262,17 @@ impl Translator<'_> {
         }
     }
 
+    /// Returns whether a `let` gives one name to several targets of a phase, which would be copies in C++.
+    pub(crate) fn names_targets(&self, pat: &Pat, e: &Expr) -> bool {
+        match e {
+            Expr::Paren(inner) => self.names_targets(pat, &inner.expr),
+            Expr::Tuple(tuple) if crate::patterns::single_name(pat).is_some() => {
+                tuple.elems.iter().any(|e| matches!(self.made(e).0, Role::Own | Role::Part))
+            }
+            _ => false,
+        }
+    }
+
     fn borrowed(&self, e: &Expr) -> (Role, Vec<String>) {
         let roots = self.read_roots(e);
         (if roots.is_empty() { Role::Value } else { Role::Borrowed }, roots)

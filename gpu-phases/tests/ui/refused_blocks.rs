@@ -317,4 +317,13 @@ fn binds_a_reference(out: &mut [f32]) {
     });
 }
 
+#[kernel]
+fn names_several_targets(out: &mut [f32]) {
+    blocks(Threads::<64>, chunks(out, 64), |block, out| {
+        let mut tile = block.shared([0.0f32; 64]);
+        let both = (out, &mut tile);
+        block.each(both, |_, (o, t)| *o = *t);
+    });
+}
+
 fn main() {}
