@@ -24,7 +24,8 @@ Usage: rust-kernels [--compare] [--scale FACTOR] [--rounds N] [--output FOLDER] 
   --rounds N       samples of each measurement [default: 31; 3 on a software device]
   --output FOLDER  where the picture goes [default: target/rust-kernels]
   KERNEL           saxpy, stream, integrate, nbody, spmv, matmul, mandelbrot, raytrace, reduction, scan,
-                   histogram, transpose, tiled, gemm, heat, softmax, layer_norm, sort, compact;
+                   histogram, transpose, tiled, gemm, heat, softmax, layer_norm, sort, compact,
+                   attention, ntt, bude, conv3d, jacobi2d;
                    with --compare also launch and cpu [default: all]
 ";
 
@@ -104,6 +105,11 @@ const KERNELS: &[&str] = &[
     "layer_norm",
     "sort",
     "compact",
+    "attention",
+    "ntt",
+    "bude",
+    "conv3d",
+    "jacobi2d",
     "launch",
     "cpu",
 ];

@@ -1,5 +1,6 @@
 //! Inputs.
 
+use half::f16;
 use rust_kernels::integrate::Oscillator;
 use rust_kernels::vec3::Vec3;
 
@@ -37,6 +38,11 @@ impl Random {
         let mut random = Self::new(seed);
         (0..n).map(|_| f64::from(random.float())).collect()
     }
+}
+
+/// Returns numbers of 16 bits from `-size` to `size`.
+pub(crate) fn halves(seed: u64, n: usize, size: f32) -> Vec<f16> {
+    Random::floats(seed, n).into_iter().map(|x| f16::from_f32(size * x)).collect()
 }
 
 /// Returns bodies in a cube.

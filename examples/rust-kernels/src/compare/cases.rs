@@ -37,6 +37,11 @@ pub(crate) fn all(bench: &Bench<'_>, arguments: &Arguments) -> Rows {
         ("layer_norm", blocks::norms),
         ("sort", blocks::sorts),
         ("compact", blocks::compaction),
+        ("attention", super::attention::measure),
+        ("ntt", super::ntt::measure),
+        ("bude", super::bude::measure),
+        ("conv3d", super::stencils::convolution),
+        ("jacobi2d", super::stencils::jacobi),
     ];
     let mut rows = Vec::new();
     for (name, case) in cases {

@@ -1,14 +1,18 @@
 //! Each kernel beside the same in C++: times, registers, results.
 
+mod attention;
 #[cfg(test)]
 mod barriers;
 mod block_twins;
 mod blocks;
 mod blocks_cpu;
+mod bude;
 mod cases;
 mod cpu;
 mod launches;
+mod ntt;
 mod raytrace;
+mod stencils;
 mod table;
 mod timing;
 mod twins;

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod attention;
+pub mod bude;
 pub mod compact;
 pub mod gemm;
 pub mod heat;
@@ -11,6 +13,7 @@ pub mod layer_norm;
 pub mod mandelbrot;
 pub mod matmul;
 pub mod nbody;
+pub mod ntt;
 pub mod plain;
 pub mod raytrace;
 pub mod reduction;
@@ -19,6 +22,7 @@ pub mod scan;
 pub mod softmax;
 pub mod sort;
 pub mod spmv;
+pub mod stencils;
 pub mod stream;
 pub mod tiled;
 pub mod transpose;

@@ -1,5 +1,7 @@
 //! Each program: on the CPU, on the device, and beside an oracle.
 
+mod attention;
+pub(crate) mod bude;
 mod compact;
 mod heat;
 mod histogram;
@@ -7,6 +9,7 @@ mod integrate;
 mod mandelbrot;
 mod matmul;
 mod nbody;
+mod ntt;
 mod products;
 pub(crate) mod raytrace;
 mod reduction;
@@ -15,6 +18,7 @@ mod saxpy;
 mod scan;
 mod sort;
 mod spmv;
+pub(crate) mod stencils;
 pub(crate) mod stream;
 mod transpose;
 
@@ -67,6 +71,11 @@ pub(crate) fn all(context: &Context, arguments: &Arguments, software: bool) -> R
         ("layer_norm", rows::norms),
         ("sort", sort::run),
         ("compact", compact::run),
+        ("attention", attention::run),
+        ("ntt", ntt::run),
+        ("bude", bude::run),
+        ("conv3d", stencils::convolution),
+        ("jacobi2d", stencils::jacobi),
     ];
     for (name, program) in programs {
         if arguments.wants(name) {
