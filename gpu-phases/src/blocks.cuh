@@ -376,10 +376,9 @@ template <class B, class C, class G, class F> PHASES_FN void each_item(C c, cons
 }
 template <class B, class C, class F> PHASES_FN void run_items(C c, usize count, const F& f) {
     const auto in = threads_of(c);
-    for (u64_raw i = B::thread(); i < count.v; i += B::threads) {
-        f(in, usize(i));
-        if (count.v - i <= B::threads) break;
-    }
+    const len t = B::thread();
+    const u64_raw times = count.v > t ? (count.v - t - 1) / B::threads + 1 : 0;
+    for (u64_raw k = 0; k < times; ++k) f(in, usize(t + k * B::threads));
 }
 template <class B, u64_raw K, class T> PHASES_FN void set_items(T* p, T v) {
     constexpr len times = len((K + B::threads - 1) / B::threads);
@@ -412,12 +411,28 @@ template <class B, class T, class C> PHASES_FN piece<T> shared_slice(C c, line l
 template <class B, class A> PHASES_FN void set_all(shared<A> x, const A& v) {
     if (threadIdx.x == 0) *x.p = v;
 }
+// Most loads are inside of the source: their elements have no conditions, so that all are under way together.
 template <class B, class C, class G, class T>
 PHASES_FN void load_items(C c, line, const G& g, slice<const T> x, isize start, T rest) {
-    each_item<B>(c, g, [&](auto, usize i, mut<T> to) {
-        const u64_raw from = u64_raw(start.v) + i.v;
-        *to.p = from < x.n ? x.p[from] : rest;
-    });
+    const u64_raw first = u64_raw(start.v);
+    if (first < x.n && x.n - len(first) >= g.count()) {
+        const T* const from = x.p + first;
+        each_item<B>(c, g, [&](auto, usize i, mut<T> to) { *to.p = from[len(i.v)]; });
+    } else {
+        each_item<B>(c, g, [&](auto, usize i, mut<T> to) {
+            const u64_raw at = first + i.v;
+            *to.p = at < x.n ? x.p[at] : rest;
+        });
+    }
+}
+// The rows and columns of a target.
+template <class T, u64_raw C, u64_raw R> PHASES_FN tuple<len, len> sides(const matrix<T, C, R>&) { return tup(len(R), len(C)); }
+template <class T, u64_raw C, u64_raw R> PHASES_FN tuple<len, len> sides(const cells<T, C, R>& g) { return tup(len(R), g.columns); }
+template <class B, class T, u64_raw H, u64_raw W> PHASES_FN tuple<len, len> sides(const tile_items<B, T, H, W>& g) {
+    return tup(g.of.height, g.of.width);
+}
+template <u64_raw N, u64_raw M, class T> PHASES_FN tuple<len, len> sides(const own_item<block<N, M>, T>&) {
+    return tup(len(N), len(M));
 }
 template <class B, class C, class G, class T>
 PHASES_FN void load_matrix(
@@ -425,13 +440,22 @@ PHASES_FN void load_matrix(
 ) {
     const u64_raw rows = size.a[0].v, columns = size.a[1].v;
     // The product is compared without overflow.
-    if (columns != 0 && rows > x.n / columns) c.fail(l, Index, rows * columns, x.n);
-    each_item<B>(c, g, [&](auto, array<usize, 2> i, mut<T> to) {
-        const u64_raw row = u64_raw(origin.a[0].v) + i.a[0].v, column = u64_raw(origin.a[1].v) + i.a[1].v;
-        T value = rest;
-        if (row < rows && column < columns) value = x.p[len(row) * len(columns) + len(column)];
-        *to.p = value;
-    });
+    const bool small = ((rows | columns) >> 32) == 0;
+    if (small ? rows * columns > x.n : columns != 0 && rows > x.n / columns) c.fail(l, Index, rows * columns, x.n);
+    const u64_raw row = u64_raw(origin.a[0].v), column = u64_raw(origin.a[1].v);
+    const auto of = sides(g);
+    if (row < rows && column < columns && rows - row >= of.f0 && columns - column >= of.f1) {
+        const T* const from = x.p + (row * columns + column);
+        const len pitch = len(columns);
+        each_item<B>(c, g, [&](auto, array<usize, 2> i, mut<T> to) { *to.p = from[len(i.a[0].v) * pitch + len(i.a[1].v)]; });
+    } else {
+        each_item<B>(c, g, [&](auto, array<usize, 2> i, mut<T> to) {
+            const u64_raw y = row + i.a[0].v, z = column + i.a[1].v;
+            T value = rest;
+            if (y < rows && z < columns) value = x.p[len(y) * len(columns) + len(z)];
+            *to.p = value;
+        });
+    }
 }
 // The value that one thread computes, in all threads.
 template <class T> struct alignas(sizeof(T) < 16 ? alignof(T) : 16) bytes_of {

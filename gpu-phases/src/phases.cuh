@@ -271,8 +271,10 @@ template <class T> PHASES_FN T* none() {
     static __device__ unsigned long long zero[(sizeof(T) + 15) / 16 * 2];
     return (T*)zero;
 }
+// `i < n`, where `n` is a length. As a comparison of signed numbers, which NVVM folds for a sum of an index and a constant.
+PHASES_FN bool below(u64_raw i, u64_raw n) { return (long long)i >= 0 && (long long)i < (long long)n; }
 template <class C, class T, class N> PHASES_FN T& element(C c, line l, T* p, N n, usize i) {
-    if (i.v >= n) {
+    if (!below(i.v, n)) {
         if constexpr (C::deferred && points<plain<T>>) c.end(l, Index, i.v, n);
         c.fail(l, Index, i.v, n);
         if constexpr (C::deferred) return *none<plain<T>>();
@@ -284,8 +286,8 @@ template <class C, class T> PHASES_FN T& at(C c, line l, slice<T> x, usize i) { 
 // loads that the array is in shared memory.
 template <class C, class T, u64_raw N> PHASES_FN T& array_element(C c, line l, T (&a)[N], usize i) {
     if constexpr (C::deferred && !points<plain<T>>) {
-        if (i.v >= N) c.fail(l, Index, i.v, N);
-        return a[i.v < N ? i.v : 0];
+        if (!below(i.v, N)) c.fail(l, Index, i.v, N);
+        return a[below(i.v, N) ? i.v : 0];
     } else {
         return element(c, l, a, (unsigned)N, i);
     }
@@ -307,7 +309,7 @@ template <class C, class T, u64_raw N> PHASES_FN const T& at(C, line, const arra
 template <class C, class T, class N> PHASES_FN T value(C c, line l, const T* p, N n, usize i) {
     if constexpr (C::deferred && !points<T>) {
         T x{};
-        if (i.v < n) x = p[N(i.v)];
+        if (below(i.v, n)) x = p[N(i.v)];
         else c.fail(l, Index, i.v, n);
         return x;
     } else {
