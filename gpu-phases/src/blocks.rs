@@ -140,10 +140,13 @@ impl<const N: usize, const M: usize> Block<N, M> {
         F: Fn(G::Index, G::Item) + Sync,
     {
         let mut at = Position::<N, M>(0);
-        target.visit(|position, index, item| {
-            at.0 = position;
-            f(index, item);
-        });
+        target.visit(
+            #[inline(always)]
+            |position, index, item| {
+                at.0 = position;
+                f(index, item);
+            },
+        );
         std::mem::forget(at);
     }
 
@@ -171,7 +174,9 @@ impl<const N: usize, const M: usize> Block<N, M> {
         T: Element,
         G: Target<Index = usize> + Slices<'t, T>,
     {
-        target.slices().for_each(|items| copy_from(items, source, start, fill));
+        for items in target.slices() {
+            copy_from(items, source, start, fill);
+        }
     }
 
     /// A phase that copies a window of a matrix, which `source` has row by row: item `[i, j]` of the target becomes the
@@ -207,6 +212,17 @@ impl<const N: usize, const M: usize> Block<N, M> {
 /// Copies `source[start + i]` to item `i`, or `fill` where the source has no such element.
 #[inline(always)]
 fn copy_from<T: Copy>(items: &mut [T], source: &[T], start: isize, fill: T) {
+    // Most of the copies are whole, and their length is often a constant.
+    let inside =
+        usize::try_from(start).ok().and_then(|start| source.get(start..)?.get(..items.len()));
+    match inside {
+        Some(inside) => items.copy_from_slice(inside),
+        None => copy_partly(items, source, start, fill),
+    }
+}
+
+#[cold]
+fn copy_partly<T: Copy>(items: &mut [T], source: &[T], start: isize, fill: T) {
     let before = if start < 0 { start.unsigned_abs() } else { 0 };
     let source = source.get(usize::try_from(start).unwrap_or(0)..).unwrap_or_default();
     let (outside, items) = items.split_at_mut(before.min(items.len()));

@@ -8,18 +8,16 @@ use super::target::{Dim, Dims};
 use super::{Block, Summed};
 use crate::device::Device;
 
-/// Combines the values of a warp by a butterfly, whose result all lanes have.
+/// Combines the values of a warp by a butterfly, whose result all lanes have: that of the first one.
 #[inline(always)]
-fn butterfly<T: Copy>(values: &mut [T], op: impl Fn(T, T) -> T) {
+fn butterfly<T: Copy>(warp: &[T; 32], op: impl Fn(T, T) -> T) -> T {
+    let mut values = *warp;
     for distance in [16, 8, 4, 2, 1] {
-        for at in 0..values.len() {
-            let partner = at ^ distance;
-            if at < partner && partner < values.len() {
-                let both = op(values[at], values[partner]);
-                (values[at], values[partner]) = (both, both);
-            }
+        for at in 0..distance {
+            values[at] = op(values[at], values[at + distance]);
         }
     }
+    values[0]
 }
 
 /// Scans the values of a warp: each lane gets the sum of its own and those before.
@@ -37,42 +35,51 @@ where
     Dims<M>: Dim,
 {
     #[inline(always)]
-    fn warps<T: Device>(value: &mut PerThread<T, N, M>, f: impl Fn(&mut [T])) {
+    fn warps<T: Device>(value: &mut PerThread<T, N, M>) -> &mut [[T; 32]] {
         const { assert!(Self::WARPS > 0) }
-        value.values_mut().chunks_exact_mut(32).for_each(f);
+        value.values_mut().as_chunks_mut().0
+    }
+
+    #[inline(always)]
+    fn combine<T: Device>(value: &mut PerThread<T, N, M>, op: impl Fn(T, T) -> T + Copy) {
+        for warp in Self::warps(value) {
+            *warp = [butterfly(warp, op); 32];
+        }
     }
 
     /// Gives each thread the sum of the values of its warp.
     #[inline(always)]
     pub fn warp_sum<T: Summed>(&mut self, value: &mut PerThread<T, N, M>) {
-        Self::warps(value, |warp| butterfly(warp, T::plus));
+        Self::combine(value, T::plus);
     }
 
     /// Gives each thread the smallest value of its warp.
     #[inline(always)]
     pub fn warp_min<T: Summed>(&mut self, value: &mut PerThread<T, N, M>) {
-        Self::warps(value, |warp| butterfly(warp, T::lesser));
+        Self::combine(value, T::lesser);
     }
 
     /// Gives each thread the greatest value of its warp.
     #[inline(always)]
     pub fn warp_max<T: Summed>(&mut self, value: &mut PerThread<T, N, M>) {
-        Self::warps(value, |warp| butterfly(warp, T::greater));
+        Self::combine(value, T::greater);
     }
 
     /// Gives each thread the sum of its value and those of the lanes before it in its warp.
     #[inline(always)]
     pub fn warp_scan<T: Summed>(&mut self, value: &mut PerThread<T, N, M>) {
-        Self::warps(value, inclusive);
+        for warp in Self::warps(value) {
+            inclusive(warp);
+        }
     }
 
     /// Gives each thread the value of the lane whose number is its own exclusive or `mask`, of which the lowest 5 bits count.
     #[inline(always)]
     pub fn warp_xor<T: Device>(&mut self, value: &mut PerThread<T, N, M>, mask: u32) {
         let mask = mask as usize & 31;
-        Self::warps(value, |warp| {
+        for warp in Self::warps(value) {
             (0..32).filter(|at| *at < at ^ mask).for_each(|at| warp.swap(at, at ^ mask));
-        });
+        }
     }
 
     /// Gives each thread the value of lane `from` of its warp. Of its own `from` the lowest 5 bits count.
@@ -106,12 +113,12 @@ where
     #[inline(always)]
     fn reduced<T: Summed>(value: &PerThread<T, N, M>, op: impl Fn(T, T) -> T + Copy) -> T {
         const { assert!(Self::WARPS > 0) }
-        let warps = value.values().chunks_exact(32).map(|warp| {
-            let mut warp: [T; 32] = std::array::from_fn(|lane| warp[lane]);
-            butterfly(&mut warp, op);
-            warp[0]
-        });
-        warps.reduce(op).unwrap_or(T::ZERO)
+        let mut result = None;
+        for warp in value.values().as_chunks().0 {
+            let of_warp = butterfly(warp, op);
+            result = Some(result.map_or(of_warp, |result| op(result, of_warp)));
+        }
+        result.unwrap_or(T::ZERO)
     }
 
     /// Returns the sum of the values of all threads.

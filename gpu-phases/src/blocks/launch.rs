@@ -31,8 +31,14 @@ where
         Ok(output) => output,
         Err(message) => Raised::Refused(message).throw(),
     };
-    over(output, Some(M), |index, part| {
-        THREAD.set(0);
-        f(&mut Block { index, count, alone: PhantomData }, part);
-    });
+    // The library compiles the loop for processors with FMA, too. A closure that is not part of it would not be.
+    over(
+        output,
+        Some(M),
+        #[inline(always)]
+        |index, part| {
+            THREAD.set(0);
+            f(&mut Block { index, count, alone: PhantomData }, part);
+        },
+    );
 }

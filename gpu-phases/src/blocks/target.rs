@@ -147,8 +147,15 @@ pub(super) fn visit_rows<'t, T: 't>(
     mut f: impl FnMut(usize, [usize; 2], &'t mut T),
 ) {
     for (i, row) in rows.slices().enumerate() {
-        for (j, item) in row.iter_mut().enumerate() {
-            f(i * across + j, [i, j], item);
+        // Most rows are whole, and their length is often a constant: whole vectors.
+        if row.len() >= across {
+            for (j, item) in row[..across].iter_mut().enumerate() {
+                f(i * across + j, [i, j], item);
+            }
+        } else {
+            for (j, item) in row.iter_mut().enumerate() {
+                f(i * across + j, [i, j], item);
+            }
         }
     }
 }

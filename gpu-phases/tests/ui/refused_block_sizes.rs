@@ -1,78 +1,43 @@
-//! Shared arrays whose length the launch computes, and patches of tiles.
-
 use gpu_phases::kernel;
 
 #[kernel]
-fn length_of_the_block(out: &mut [u32]) {
-    blocks(Threads::<32>, chunks(out, 40), |block, out| {
-        let n = out.len();
-        let tile = block.shared_slice::<u32>(n, 0);
-        block.each(out, |i, o| *o = tile[i]);
+fn has_no_threads(out: &mut [f32]) {
+    blocks(Threads::<0>, out, |block, out| out.set(1.0));
+}
+
+#[kernel]
+fn has_too_many_threads(out: &mut [f32]) {
+    blocks(Threads::<1025>, out, |block, out| out.set(1.0));
+}
+
+#[kernel]
+fn has_too_many_rows(out: &mut [f32]) {
+    blocks(Threads::<64, 32>, out, |block, out| out.set(1.0));
+}
+
+#[kernel]
+fn has_a_part_of_a_warp(out: &mut [f32]) {
+    blocks(Threads::<33>, out, |block, out| {
+        let mut x = block.per_thread(1.0f32);
+        block.warp_sum(&mut x);
+        out.set(1.0);
     });
 }
 
 #[kernel]
-fn no_type(n: usize, out: &mut [u32]) {
-    blocks(Threads::<32>, chunks(out, 40), |block, out| {
-        let tile = block.shared_slice(n, 0u32);
-        block.each(out, |i, o| *o = tile[i]);
+fn sums_a_part_of_a_warp(out: &mut [f32]) {
+    blocks(Threads::<48>, out, |block, out| {
+        let x = block.per_thread(1.0f32);
+        let n = block.sum(&x);
+        out.set(n);
     });
 }
 
-#[kernel]
-fn in_a_loop(n: usize, out: &mut [u32]) {
-    blocks(Threads::<32>, chunks(out, 40), |block, mut out| {
-        for _ in 0..3 {
-            let tile = block.shared_slice::<u32>(n, 0);
-            block.each(&mut out, |i, o| *o += tile[i]);
-        }
-    });
+fn main() {
+    let mut out = [0.0];
+    has_no_threads(&mut out);
+    has_too_many_threads(&mut out);
+    has_too_many_rows(&mut out);
+    has_a_part_of_a_warp(&mut out);
+    sums_a_part_of_a_warp(&mut out);
 }
-
-#[kernel]
-fn in_an_expression(n: usize, out: &mut [u32]) {
-    blocks(Threads::<32>, chunks(out, 40), |block, out| {
-        let length = block.shared_slice::<u32>(n, 0).len() as u32;
-        block.each(out, |_, o| *o = length);
-    });
-}
-
-#[kernel]
-fn written_by_the_block(n: usize, out: &mut [u32]) {
-    blocks(Threads::<32>, chunks(out, 40), |block, out| {
-        let mut tile = block.shared_slice::<u32>(n, 0);
-        tile[0] = 1;
-        block.each(out, |i, o| *o = tile[i]);
-    });
-}
-
-#[kernel]
-fn patches_of_no_size(n: usize, out: &mut [u32]) {
-    blocks(Threads::<32>, tiles::<8, 8, _>(out, [n, n]), |block, mut out| {
-        block.each(out.patches(), |_, mut patch| *patch = [[1u32; 2]; 2]);
-    });
-}
-
-#[kernel]
-fn patches_of_a_line(n: usize, out: &mut [u32]) {
-    blocks(Threads::<32>, chunks(out, n), |block, mut out| {
-        block.each(out.patches::<2, 2>(), |_, mut patch| *patch = [[1u32; 2]; 2]);
-    });
-}
-
-#[kernel]
-fn a_patch_beside_its_tile(n: usize, out: &mut [u32]) {
-    blocks(Threads::<32>, tiles::<8, 8, _>(out, [n, n]), |block, mut out| {
-        block.each((out.patches::<2, 2>(), &mut out), |_, (mut patch, o)| patch[0][0] = *o);
-    });
-}
-
-#[kernel]
-fn a_patch_that_leaves_its_phase(n: usize, out: &mut [u32]) {
-    blocks(Threads::<32>, tiles::<8, 8, _>(out, [n, n]), |block, mut out| {
-        let mut kept = None;
-        block.each(out.patches::<2, 2>(), |_, patch| kept = Some(patch));
-    });
-}
-
-fn main() {}
