@@ -31,6 +31,7 @@ pub mod target;
 pub mod text;
 pub mod trust;
 
+pub use atomic::SharedAtomic;
 pub use blocks::{Block, Part, PerThread, Shared, Threads};
 pub use cpu::each::{Output, Shaped, each, image, volume};
 pub use cpu::target::Cpu;

@@ -1,7 +1,8 @@
 //! Methods of built-in types, whose names have one meaning in kernels.
 
+use crate::atomic::SharedAtomic;
 use crate::blocks::{Lane, Part, Shared};
-use crate::raw::Atomic;
+use crate::raw::{Atomic, AtomicElement};
 
 /// A built-in type, of Rust or of this library, with methods that kernels call by their own names.
 #[diagnostic::on_unimplemented(
@@ -19,6 +20,7 @@ impl<T> BuiltIn for Option<T> {}
 impl<T> BuiltIn for [T] {}
 impl<T, const N: usize> BuiltIn for [T; N] {}
 impl<T: ?Sized> BuiltIn for Atomic<T> {}
+impl<T: AtomicElement> BuiltIn for SharedAtomic<'_, T> {}
 impl<A> BuiltIn for Shared<A> {}
 impl<T> BuiltIn for Part<'_, T> {}
 impl<T> BuiltIn for Lane<'_, T> {}

@@ -7,8 +7,9 @@ use super::Element;
 use super::Part;
 use super::splits::{Cells, Pairs, RowItems, pairs, rows, split};
 use super::target::{Dim, Dims, IntoItems, Slices, Target, sealed, slices, target};
+use crate::atomic::SharedAtomic;
 use crate::device::Device;
-use crate::raw::{Atomic, AtomicElement};
+use crate::raw::AtomicElement;
 
 /// An array that the threads of a block share: `[T; N]`, `[[T; COLUMNS]; ROWS]`, or `Vec<T>` for [`Block::shared_slice`].
 ///
@@ -151,11 +152,11 @@ impl<A: SharedLine> Shared<A> {
 
     /// Returns the elements for atomic operations in phases.
     #[inline(always)]
-    pub fn atomic(&mut self) -> &Atomic<[A::Element]>
+    pub fn atomic(&mut self) -> SharedAtomic<'_, A::Element>
     where
         A::Element: AtomicElement,
     {
-        Atomic::from_mut(self.0.elements())
+        SharedAtomic::new(self.0.elements())
     }
 }
 

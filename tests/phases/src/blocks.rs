@@ -1,12 +1,13 @@
 //! Kernels over blocks: phases, shared memory, splits, collectives.
 
+mod atomics;
 mod code;
 mod drawn;
 mod found;
 mod order;
 mod sizes;
 
-use gpu_phases::{Atomic, Block, Device, PerThread, Shared, device, kernel};
+use gpu_phases::{Block, Device, PerThread, Shared, device, kernel};
 
 use crate::both;
 
@@ -129,23 +130,6 @@ fn all_pairs_by_tiles() {
 }
 
 #[kernel]
-fn histogram(data: &[u32], unused: &mut [u32], bins: &Atomic<[u32]>) {
-    assert!(bins.len() == 256 && unused.is_empty());
-    blocks(Threads::<128>, grid(data.len().div_ceil(300)), |block, _| {
-        let start = block.index() * 300;
-        let count = (data.len() - start).min(300);
-        let mut local = block.shared([0u32; 256]);
-        let counts = local.atomic();
-        block.run(count, |i| {
-            counts.fetch_add((data[start + i] & 255) as usize, 1);
-        });
-        block.run(256, |i| {
-            bins.fetch_add(i, local[i]);
-        });
-    });
-}
-
-#[kernel]
 fn shifted(start: isize, short: usize, x: &[u32], out: &mut [u32]) {
     blocks(Threads::<32>, chunks(out, 50), |block, mut out| {
         let mut tile = block.shared([[1u32; 7]; 5]);
@@ -196,25 +180,6 @@ fn loads_fill_tiles_and_values_of_threads() {
             let above = if i > 0 && j + 2 < columns { x[at - columns + 2] } else { 5 };
             assert_eq!(*out, x[at] ^ above ^ (8 * (i % 4) + j % 8) as u32);
         }
-    }
-}
-
-#[test]
-fn counts_by_atomics_in_shared_memory() {
-    for n in SIZES {
-        let data = words(n);
-        let mut expected = vec![0u32; 256];
-        data.iter().for_each(|x| expected[*x as usize & 255] += 1);
-        let mut cpu = vec![0u32; 256];
-        histogram::cpu(&data, &mut [], Atomic::from_mut(&mut cpu)).unwrap();
-        assert_eq!(cpu, expected);
-        let _alone = crate::alone();
-        let stream = crate::stream();
-        let x = cuda_safe::DeviceBuffer::from_slice(&stream, &data).unwrap();
-        let mut none = cuda_safe::DeviceBuffer::<u32>::zeroed(&stream, 0).unwrap();
-        let mut bins = cuda_safe::DeviceBuffer::<u32>::zeroed(&stream, 256).unwrap();
-        histogram::launch(&stream, &x, &mut none, &mut bins).unwrap();
-        assert_eq!(bins.to_vec(&stream).unwrap(), expected);
     }
 }
 
