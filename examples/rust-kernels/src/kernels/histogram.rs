@@ -11,11 +11,11 @@ pub fn histogram(data: &[u32], bins: &Atomic<[u32]>) {
     assert!(bins.len() == 256);
     blocks(Threads::<256>, grid(data.len().div_ceil(CHUNK)), |block, _| {
         let start = block.index() * CHUNK;
-        let count = (data.len() - start).min(CHUNK);
+        let part = &data[start..(start + CHUNK).min(data.len())];
         let mut local = block.shared([0u32; 256]);
         let counts = local.atomic();
-        block.run(count, |i| {
-            counts.fetch_add((data[start + i] & 255) as usize, 1);
+        block.run(part.len(), |i| {
+            counts.fetch_add((part[i] & 255) as usize, 1);
         });
         block.run(256, |i| {
             bins.fetch_add(i, local[i]);

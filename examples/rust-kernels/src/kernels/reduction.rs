@@ -15,9 +15,17 @@ pub fn reduction(x: &[f32], sums: &mut [f32]) {
         let mut own = block.per_thread(0.0f32);
         let mut next = block.per_thread(0.0f32);
         for chunk in (block.index() * CHUNK..n).step_by(stride) {
-            for k in 0..16 {
-                block.load(&mut next, x, (chunk + k * 256) as isize, 0.0);
-                block.each((&mut own, &mut next), |_, (sum, x)| *sum += *x);
+            if chunk + CHUNK <= n {
+                // Without a comparison for each element.
+                let whole = &x[chunk..chunk + CHUNK];
+                for k in 0..16 {
+                    block.each(&mut own, |t, sum| *sum += whole[k * 256 + t]);
+                }
+            } else {
+                for k in 0..16 {
+                    block.load(&mut next, x, (chunk + k * 256) as isize, 0.0);
+                    block.each((&mut own, &mut next), |_, (sum, x)| *sum += *x);
+                }
             }
         }
         let total = block.sum(&own);
