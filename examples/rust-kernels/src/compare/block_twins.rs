@@ -17,7 +17,7 @@ kernels! {
         pub(crate) safe fn scan_chunks(x: &[u32], n: u32 = x.len(), out: &mut [u32], sums: &mut [u32])
             over sums.len() * 256 by 256 where n < 2147483648, out.len() == n, sums.len() == (n + 1023) / 1024;
         pub(crate) safe fn histogram(data: &[u32], n: u32 = data.len(), bins: &mut [u32])
-            over (n + 16383) / 16384 * 256 by 256 where n < 2147483648, bins.len() == 256;
+            over (n + 32767) / 32768 * 256 by 256 where n < 2147483648, bins.len() == 256;
         pub(crate) safe fn transpose(rows: u32, columns: u32, x: &[f32], out: &mut [f32])
             over [columns, (rows + 31) / 32 * 8] by [32, 8]
             where rows < 65536, columns < 65536, x.len() == rows * columns, out.len() == rows * columns;

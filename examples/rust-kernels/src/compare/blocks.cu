@@ -87,8 +87,8 @@ __global__ void histogram(const unsigned *__restrict__ data, unsigned n, unsigne
     __shared__ unsigned counts[256];
     counts[threadIdx.x] = 0;
     __syncthreads();
-    unsigned end = min(n, (blockIdx.x + 1) * 16384);
-    for (unsigned i = blockIdx.x * 16384 + threadIdx.x; i < end; i += 256) {
+    unsigned end = min(n, (blockIdx.x + 1) * 32768);
+    for (unsigned i = blockIdx.x * 32768 + threadIdx.x; i < end; i += 256) {
         atomicAdd(&counts[data[i] & 255], 1u);
     }
     __syncthreads();

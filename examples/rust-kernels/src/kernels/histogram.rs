@@ -3,7 +3,7 @@
 use cuda_safe::kernel::{Atomic, kernel};
 
 /// The words of a block.
-pub const CHUNK: usize = 1 << 14;
+pub const CHUNK: usize = 1 << 15;
 
 /// A block counts in shared memory, and adds its counts to `bins`, of which there are 256.
 #[kernel]
