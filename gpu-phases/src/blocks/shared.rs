@@ -176,7 +176,8 @@ target!([] [const C: usize, const R: usize] &'t mut Shared<[[T; C]; R]>, [[usize
     |at| [at / C, at % C], |this| this.0.as_flattened_mut().iter_mut().map(Some), rows of C);
 slices!([] [] &'t mut Shared<Vec<T>>, |this| iter::once(&mut this.0[..]));
 slices!([] [const N: usize] &'t mut Shared<[T; N]>, |this| iter::once(&mut this.0[..]));
-slices!([] [const C: usize, const R: usize] &'t mut Shared<[[T; C]; R]>, |this| this.0.iter_mut().map(|row| &mut row[..]));
+slices!([] [const C: usize, const R: usize] &'t mut Shared<[[T; C]; R]>,
+    |this| this.0.iter_mut().map(|row| &mut row[..]));
 
 /// A value of each thread, which lives in a register over phases. A phase hands it to its thread: `block.each(&mut sum, …)`.
 pub struct PerThread<T: Device, const N: usize, const M: usize = 0>

@@ -5,7 +5,8 @@ use cuda_safe::kernel::{Atomic, kernel};
 /// The elements of a block.
 pub const CHUNK: usize = 2048;
 
-/// Counts the elements of each chunk that are less than `limit`. A scan of the counts says where those of a chunk begin.
+/// Counts the elements of each chunk that are less than `limit`. A scan of the counts says where those of a chunk
+/// begin.
 #[kernel]
 pub fn count_less(limit: u32, x: &[u32], counts: &mut [u32]) {
     blocks(Threads::<256>, counts, |block, count| {
@@ -25,7 +26,8 @@ pub fn count_less(limit: u32, x: &[u32], counts: &mut [u32]) {
     });
 }
 
-/// Copies the elements that are less than `limit` to `kept`. `ends` has, of each chunk, the sum of the counts up to its own.
+/// Copies the elements that are less than `limit` to `kept`. `ends` has, of each chunk, the sum of the counts up to its
+/// own.
 ///
 /// Where an element goes depends on data, so `kept` is shared: no two threads have the same place in it.
 #[kernel]
