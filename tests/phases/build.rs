@@ -39,7 +39,7 @@ fn main() {
     let _ = writeln!(text, "const PROGRAMS: usize = {programs};\nfn run_all() {{\n{calls}}}");
     let out = env::var_os("OUT_DIR").unwrap_or_default();
     for (file, text) in
-        [("programs.rs", text), ("blocks.rs", blocks::programs(number("PHASES_BLOCKS", 24), seed))]
+        [("programs.rs", text), ("blocks.rs", blocks::programs(number("PHASES_BLOCKS", 60), seed))]
     {
         let written = fs::write(Path::new(&out).join(file), text);
         assert!(written.is_ok(), "cannot write the programs: {written:?}");

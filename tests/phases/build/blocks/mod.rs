@@ -153,6 +153,8 @@ pub(crate) struct Program {
     helpers: Vec<Helper>,
     /// Loops around the statement, with their labels.
     loops: Vec<String>,
+    /// The number of branches around the statement.
+    branches: usize,
     /// Whether the function returns a value, so that it may do so early.
     returns: bool,
     /// Names of the index of a thread, with their factors in the position.
@@ -171,7 +173,10 @@ pub(crate) fn programs(count: u64, seed: u64) -> String {
         let mut program = Program::new(random, format!("b{number}"));
         text.push_str(&program.kernel());
         let (name, sites) = (&program.name, program.sites);
-        let _ = writeln!(list, "    Drawn {{ name: {name:?}, run: run_{name}, sites: {sites} }},");
+        let _ = writeln!(
+            list,
+            "    Drawn {{ name: {name:?}, run: run_{name}, source: {name}::source, sites: {sites} }},"
+        );
     }
     let _ = write!(text, "pub(super) const DRAWN: &[Drawn] = &[\n{list}];\n");
     text
@@ -190,6 +195,7 @@ impl Program {
             closures: Vec::new(),
             helpers: Vec::new(),
             loops: Vec::new(),
+            branches: 0,
             returns: false,
             index: Vec::new(),
             count: 0,
@@ -328,12 +334,22 @@ impl Program {
         let mut lets = Vec::new();
         for at in 0..2 + self.random.below(3) {
             let mut ty = self.element();
+            // Few items for each thread: NVRTC unrolls the loop over them.
+            let threads = self.threads();
             let mut kind = match self.random.below(3) {
                 0 => {
-                    let (r, c) = *self.random.pick(&[&(4, 9), &(16, 16), &(7, 33), &(20, 3)]);
+                    let rows = threads.div_ceil(9);
+                    let (r, c) =
+                        *self.random.pick(&[&(4, 9), &(rows, 9), &(rows / 2 + 1, 17), &(7, 3)]);
                     Kind::Matrix(r, c)
                 }
-                _ => Kind::Array(*self.random.pick(&[&32, &64, &100, &256, &300, &self.threads()])),
+                _ => Kind::Array(*self.random.pick(&[
+                    &threads,
+                    &(threads + 7),
+                    &(threads / 2 + 1),
+                    &(2 * threads + 3),
+                    &40,
+                ])),
             };
             // Arrays of one type can be swapped.
             if at > 0
@@ -354,7 +370,7 @@ impl Program {
             memory.state = State::Gone;
             self.memory.push(memory);
         }
-        let later = lets.split_off(lets.len());
+        let later = lets.split_off(lets.len() - self.random.below(2));
         let mut text: String = lets.concat();
         self.reveal(&text);
         for at in 0..2 + self.random.below(3) {

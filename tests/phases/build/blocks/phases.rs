@@ -243,7 +243,7 @@ impl Program {
     }
 
     fn assigned(&mut self, place: &str, ty: Ty) -> String {
-        let value = self.value(ty, 3);
+        let value = self.value(ty, 2);
         let op = match ty {
             Ty::Bool => *self.random.pick(&[&"=", &"^="]),
             Ty::F32 => *self.random.pick(&[&"=", &"=", &"+="]),

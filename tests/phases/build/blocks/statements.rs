@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Kind, Memory, Program, State, Ty};
+use super::{Kind, Memory, Own, Program, State, Ty};
 
 impl Program {
     /// Statements in a scope of their own.
@@ -54,6 +54,7 @@ impl Program {
                     26 => self.split(depth - 1),
                     27 | 28 => self.reference(depth - 1),
                     29 => self.atomic(depth - 1),
+                    30 if self.random.once_in(3) => self.other_name(depth - 1),
                     30 => self.handle(depth - 1),
                     31 => self.closure(depth - 1),
                     _ => self.call().unwrap_or_else(|| self.branch(depth - 1)),
@@ -80,7 +81,7 @@ impl Program {
                     "let {name}: {t};\nif {condition} {{\n{name} = {a};\n}} else {{\n{name} = {b};\n}}\n"
                 )
             }
-            _ => format!("let {word}{name}: {} = {};\n", ty.name(), self.value(ty, 3)),
+            _ => format!("let {word}{name}: {} = {};\n", ty.name(), self.value(ty, 2)),
         };
         let mutable = mutable && text.contains("mut ");
         self.local(name, ty, mutable);
@@ -116,7 +117,12 @@ impl Program {
     }
 
     fn swap(&mut self) -> Option<String> {
-        let known = self.free(|m| m.is_shared() && !m.target.contains('*'));
+        // NVRTC loads from both arrays if a short branch decides which one it is. The checker for races sees loads whose
+        // values nothing uses.
+        if self.branches > 0 {
+            return None;
+        }
+        let known = self.free(Memory::is_shared);
         for (at, a) in known.iter().enumerate() {
             for b in &known[at + 1..] {
                 let (a, b) = (&self.memory[*a], &self.memory[*b]);
@@ -129,6 +135,13 @@ impl Program {
     }
 
     fn branch(&mut self, depth: usize) -> String {
+        self.branches += 1;
+        let text = self.branch_of(depth);
+        self.branches -= 1;
+        text
+    }
+
+    fn branch_of(&mut self, depth: usize) -> String {
         match self.random.below(5) {
             0 => {
                 let (value, a, b) = (self.value(Ty::U32, 2), self.body(depth), self.body(depth));
@@ -442,7 +455,7 @@ impl Program {
             })
             .collect();
         let target = &memory.target;
-        let Some(other) = same.first().copied() else {
+        let Some(other) = same.first().copied().filter(|_| self.branches == 0) else {
             let text = self.group(depth, &[at], State::Gone, vec![made]);
             return format!("let {name} = {target};\n{text}");
         };
@@ -455,15 +468,35 @@ impl Program {
             let both = vec![made.clone(), both.clone()];
             self.group(depth, &[at, other], State::Gone, both)
         });
-        let swap = format!("std::mem::swap(&mut {name}, &mut {next});");
+        let swap = match self.random.below(3) {
+            0 => format!("std::mem::swap(&mut {name}, &mut {next});"),
+            1 => format!("std::mem::swap(&mut *{name}, &mut *{next});"),
+            _ => format!("std::mem::swap({name}, {next});"),
+        };
         format!("let mut {name} = {target};\nlet mut {next} = {second};\n{first}{swap}\n{then}")
+    }
+
+    /// Another name of a value of each thread.
+    fn other_name(&mut self, depth: usize) -> String {
+        if self.own.is_empty() {
+            return self.each();
+        }
+        let (at, name) = (self.random.below(self.own.len()), self.fresh("w"));
+        let own = self.own.remove(at);
+        let known = self.own.len();
+        self.own.push(Own { name: format!("*{name}"), ty: own.ty });
+        let text: String = (0..2).map(|_| self.statement(depth)).collect();
+        self.own.truncate(known);
+        let text = format!("let {name} = &mut {};\n{text}", own.name);
+        self.own.insert(at, own);
+        text
     }
 
     /// A closure of block level, over statements that do not change what it has captured.
     fn closure(&mut self, depth: usize) -> String {
         let (name, ty) = (self.fresh("f"), self.element());
         let index = std::mem::replace(&mut self.index, vec![("k".to_owned(), 1)]);
-        let value = self.value(ty, 3);
+        let value = self.value(ty, 2);
         self.index = index;
         let all: Vec<usize> = (0..self.memory.len())
             .filter(|at| self.memory[*at].state == State::Free)
