@@ -131,6 +131,8 @@ struct Helper {
     own: Vec<Own>,
     /// Whether it takes a closure.
     closure: bool,
+    /// Whether it is generic over the size of the block.
+    generic: bool,
 }
 
 /// A part of an output.
@@ -157,6 +159,8 @@ pub(crate) struct Program {
     branches: usize,
     /// Whether the function returns a value, so that it may do so early.
     returns: bool,
+    /// Whether it is generic over the size of the block.
+    generic: bool,
     /// Names of the index of a thread, with their factors in the position.
     index: Vec<(String, usize)>,
     count: usize,
@@ -197,6 +201,7 @@ impl Program {
             loops: Vec::new(),
             branches: 0,
             returns: false,
+            generic: false,
             index: Vec::new(),
             count: 0,
             sites: 0,
@@ -485,7 +490,8 @@ impl Program {
         let mut params = String::new();
         let generic = self.size.1 == 0 && self.random.once_in(2);
         let block = if generic { "<N>".to_owned() } else { self.block() };
-        let mut helper = Helper { name: name.clone(), memory: vec![], own: vec![], closure: false };
+        let mut helper =
+            Helper { name: name.clone(), memory: vec![], own: vec![], closure: false, generic };
         for at in 0..1 + self.random.below(2) {
             let fits = |m: &&Memory| m.is_shared() || matches!(m.kind, Kind::Part(_));
             let known: Vec<&Memory> = memory.iter().filter(fits).collect();
@@ -517,11 +523,11 @@ impl Program {
         }
         self.local("a0", Ty::U32, false);
         self.local("hit", Ty::U32, false);
-        self.returns = true;
+        (self.returns, self.generic) = (true, generic);
         self.budget = 5;
         let body: String = (0..2 + self.random.below(3)).map(|_| self.statement(1)).collect();
         let value = self.value(Ty::U32, 2);
-        self.returns = false;
+        (self.returns, self.generic) = (false, false);
         (self.memory, self.own, self.locals) = (memory, own, locals);
         self.closures.clear();
         self.helpers.push(helper);

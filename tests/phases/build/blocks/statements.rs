@@ -518,6 +518,9 @@ impl Program {
     fn call(&mut self) -> Option<String> {
         let at = self.random.below(self.helpers.len().max(1));
         let helper = self.helpers.get(at)?.clone();
+        if self.generic && !helper.generic {
+            return None;
+        }
         let (mut taken, mut args) = (Vec::new(), String::new());
         for wanted in &helper.memory {
             let fits = |m: &Memory| m.ty == wanted.ty && m.kind == wanted.kind;
