@@ -1,6 +1,6 @@
 //! The locks of the crate. A subscriber of `tracing` runs in the middle of a call, and in a forked child a lock may be held by
 //! a thread that exists in the parent only. So every lock is a [`Lock`], which asks who the caller is before it waits. The
-//! check `suite::locks` of `tests/attacks` refuses those of `std` in all other files.
+//! check `sources::locks` of `tests/attacks` refuses those of `std` in all other files.
 
 pub(crate) use std::sync::{Condvar, MutexGuard, PoisonError};
 

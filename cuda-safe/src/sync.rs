@@ -3,7 +3,7 @@
 //!
 //! A subscriber of `tracing` and a host function run while other code of the crate may hold a lock, and in a forked child
 //! a lock may be held by a thread that exists in the parent only. So every lock of the crate is a [`Lock`], and every value
-//! that is made once is a [`Once`]: they ask who the caller is before they wait. The check `suite::locks` of
+//! that is made once is a [`Once`]: they ask who the caller is before they wait. The check `sources::locks` of
 //! `tests/attacks` refuses those of `std` in all other files.
 
 pub(crate) use std::sync::atomic::AtomicUsize as PlainUsize;

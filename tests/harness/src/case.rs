@@ -42,6 +42,8 @@ pub enum Run {
     Foreign(Language, fn() -> TestResult),
     /// With the software device, in processes that it starts itself.
     Software(fn() -> TestResult),
+    /// As `Software`; the function takes the test's name.
+    Named(fn(&'static str) -> TestResult),
     /// On each device tier.
     Device(fn(&TestDevice) -> TestResult),
     /// On a GPU, with a library of NVIDIA's: the first function says why it is not there.
@@ -65,7 +67,7 @@ impl Run {
             Self::Compile(_) => "compile",
             Self::Tools(_) => "tools",
             Self::Foreign(..) => "foreign",
-            Self::Software(_) => "software",
+            Self::Software(_) | Self::Named(_) => "software",
             Self::Device(_) => "device",
             Self::Library(..) => "library",
             Self::Fault(_) => "fault",
@@ -99,6 +101,10 @@ impl Case {
 
     pub const fn software(name: &'static str, run: fn() -> TestResult) -> Self {
         Self::new(name, Run::Software(run))
+    }
+
+    pub const fn named(name: &'static str, run: fn(&'static str) -> TestResult) -> Self {
+        Self::new(name, Run::Named(run))
     }
 
     pub const fn device(name: &'static str, run: fn(&TestDevice) -> TestResult) -> Self {

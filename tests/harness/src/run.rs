@@ -240,6 +240,9 @@ impl<'a> Tier<'a> {
 /// Runs the cases of a tier.
 type RunTier = fn(&[Case], &Command) -> TierReport;
 
+/// Runs a case.
+type RunCase = Box<dyn FnOnce() -> TestResult + Send>;
+
 /// Returns whether a tier runs a case.
 fn is_of_tier(case: &Case, tier: &str) -> bool {
     match case.run {
@@ -248,7 +251,7 @@ fn is_of_tier(case: &Case, tier: &str) -> bool {
         Run::Tools(_) => tier == "tools",
         Run::Foreign(language, _) => tier == language.tier(),
         Run::Sweep(_) | Run::SweepEnd(_) => tier == "sweep",
-        Run::Software(_) => tier == "emu",
+        Run::Software(_) | Run::Named(_) => tier == "emu",
         Run::Library(..) => tier == "gpu",
         Run::Device(_) | Run::Fault(_) | Run::Process(_) => DEVICE_TIERS.contains(&tier),
     }
@@ -366,7 +369,12 @@ fn device(cases: &[Case], command: &Command, name: &'static str) -> TierReport {
             }
             continue;
         }
-        if let Run::Software(run) = case.run {
+        let software: Option<RunCase> = match case.run {
+            Run::Software(run) => Some(Box::new(run)),
+            Run::Named(run) => Some(Box::new(move || run(case.name))),
+            _ => None,
+        };
+        if let Some(run) = software {
             if name == "emu" && command.faults != Faults::Only && shards.take() {
                 tier.add(case.name, run);
             }

@@ -47,17 +47,21 @@ const DEBUG: Suite = Suite {
     settings: &["profile.dev.debug=0", "profile.dev.incremental=true"],
 };
 
-const SUITES: [Suite; 7] = [
-    Suite {
-        package: "attacks",
-        test: "attacks",
-        kind: "test",
-        profile: "release",
-        folder: "tests/attacks/mutants",
-        skip: "suite::",
-        variables: &[],
-        settings: &[],
-    },
+/// The attacks.
+const ATTACKS: Suite = Suite {
+    package: "attacks",
+    test: "attacks",
+    kind: "test",
+    profile: "release",
+    folder: "tests/attacks/mutants",
+    skip: "host::",
+    variables: &[],
+    settings: &[],
+};
+
+const SUITES: [Suite; 8] = [
+    ATTACKS,
+    Suite { test: "refused", folder: "tests/attacks/mutants/refused", ..ATTACKS },
     Suite {
         package: "cuda-safe",
         test: "linear",
@@ -112,7 +116,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// The mutants to try.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
-    /// If not empty: only mutants whose names begin with one of these.
+    /// If not empty: only mutants whose names, or what follows the file in them, begin with one of these.
     pub(crate) names: Vec<String>,
     /// If there is one: only the mutants that the tests of this package must notice.
     pub(crate) package: Option<String>,
@@ -128,7 +132,10 @@ pub(crate) struct Request {
 pub(crate) fn mutants(request: &Request) -> Result<bool, Error> {
     let wanted = |name: &str| {
         request.names.is_empty()
-            || request.names.iter().any(|begin| name.starts_with(begin.as_str()))
+            || request.names.iter().any(|begin| {
+                name.starts_with(begin.as_str())
+                    || name.split_once('/').is_some_and(|(_, own)| own.starts_with(begin.as_str()))
+            })
     };
     let (mut all_found, mut any) = (true, false);
     for suite in SUITES {

@@ -19,12 +19,13 @@ use crate::tally::{self, Report, Sums, Tally};
 pub(crate) const INTEGRATION: &str = "integration-tests";
 
 /// The programs of device tests, which run one after the other: the folder of the package, and the target.
-const PROGRAMS: [(&str, &str); 6] = [
+const PROGRAMS: [(&str, &str); 7] = [
     ("tests/harness", "suite"),
     ("cuda-safe", "suite"),
     ("geom-kernels", "suite"),
     ("tape", "suite"),
     ("cuda-emu", "suite"),
+    ("tests/attacks", "attacks"),
     ("tests/integration", "integration"),
 ];
 

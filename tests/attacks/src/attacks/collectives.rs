@@ -12,8 +12,10 @@ use std::sync::Barrier;
 
 use cuda_nccl::{Communicator, Group, ReduceOp, Result};
 use cuda_safe::{DeviceBuffer, DeviceSliceMut, Stream, UnifiedBuffer};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 use kit::{
     Guarded, config, each, is_free, made_or_ended, new_ones_work, on_each, ranks, ranks_with, works,
 };
@@ -49,10 +51,6 @@ fn one_or_other(
 /// - row: a failure, a drop or a panic leaves no peer
 /// - targets: `Communicator::all_with`, `Communicator::all_reduce_in_place`, `Communicator::broadcast`,
 ///   `Communicator::send`, `Communicator::recv`, `Communicator::abort_handle`
-/// - must: right
-/// - variants: lengths, types, operations, kinds, roots, messages, directions, message or not, splits
-/// - variables: CUDA_EMU_DEVICES=2
-/// - limit: 60
 fn threads_that_disagree(lab: &Lab) -> TestResult {
     let (values, variant): (Vec<u32>, _) = ((0..3000).collect(), lab.variant());
     for round in 0..8 {
@@ -87,9 +85,6 @@ fn threads_that_disagree(lab: &Lab) -> TestResult {
 ///
 /// - row: NCCL is never called by ranks of one process that disagree
 /// - targets: `Group::new`, `Group::on`, `Group::run`
-/// - must: error "but that of rank"
-/// - variants: length, type, operation, kind, root, order, number, message
-/// - variables: CUDA_EMU_DEVICES=3
 fn groups_that_disagree(lab: &Lab) -> TestResult {
     let (mut ranks, streams) = ranks(lab, 3)?;
     let (mut x, mut y) = (on_each(&streams, |_| vec![3; 90])?, on_each(&streams, |_| vec![4; 90])?);
@@ -128,7 +123,7 @@ fn groups_that_disagree(lab: &Lab) -> TestResult {
                 _ => on.all_reduce_in_place(stream, x, sum)?,
             }
         }
-        lab.refused(group.run())?;
+        lab.refused(group.run(), "but that of rank")?;
         for (stream, (x, y)) in streams.iter().zip(x.iter().zip(&y)) {
             ensure_eq!(x.to_vec(stream)?, [3; 90]);
             ensure_eq!(y.to_vec(stream)?, [4; 90]);
@@ -143,9 +138,8 @@ fn groups_that_disagree(lab: &Lab) -> TestResult {
 /// - row: NCCL is never called by ranks of one process that disagree
 /// - row: a failure, a drop or a panic leaves no peer
 /// - targets: `Communicator::all_reduce_in_place`, `Communicator::check`
-/// - must: error "but that of rank"
-/// - variables: CUDA_EMU_DEVICES=2
 fn disagreement_behind_the_other(lab: &Lab) -> TestResult {
+    let refusal = "but that of rank";
     for good in [0, 1, 10] {
         let (mut ranks, streams) = ranks(lab, 2)?;
         let mut x = Guarded::new(&streams[0], &[1; 500])?;
@@ -161,9 +155,9 @@ fn disagreement_behind_the_other(lab: &Lab) -> TestResult {
         }
         let less = y.inside()?;
         let (less, _) = less.split_at_mut(499)?;
-        lab.refused(second.all_reduce_in_place(&streams[1], less, sum))?;
-        lab.refused(first.check())?;
-        lab.refused(first.all_reduce_in_place(&streams[0], x.inside()?, sum))?;
+        lab.refused(second.all_reduce_in_place(&streams[1], less, sum), refusal)?;
+        lab.refused(first.check(), refusal)?;
+        lab.refused(first.all_reduce_in_place(&streams[0], x.inside()?, sum), refusal)?;
         for (stream, memory) in [(&streams[0], &x), (&streams[1], &y)] {
             is_free(stream)?;
             ensure_eq!(memory.values(stream)?.len(), 500);
@@ -176,9 +170,6 @@ fn disagreement_behind_the_other(lab: &Lab) -> TestResult {
 ///
 /// - row: NCCL is never called by ranks of one process that disagree
 /// - targets: `Communicator::all_reduce`, `Group::on`
-/// - must: error "allow_recording"
-/// - variants: call, group
-/// - variables: CUDA_EMU_DEVICES=2
 fn recorded_without_the_promise(lab: &Lab) -> TestResult {
     let (mut ranks, streams) = ranks(lab, 2)?;
     let context = lab.context_of(0)?;
@@ -200,7 +191,7 @@ fn recorded_without_the_promise(lab: &Lab) -> TestResult {
     graph.launch(&streams[0])?;
     ensure_eq!(graph.state().1.to_vec(&streams[0])?, [2; 50]);
     drop(graph);
-    lab.refused(refused)?;
+    lab.refused(refused, "allow_recording")?;
     works(&mut ranks, &streams)
 }
 
@@ -208,10 +199,8 @@ fn recorded_without_the_promise(lab: &Lab) -> TestResult {
 ///
 /// - row: a collective stays inside its slices
 /// - targets: `Communicator::all_reduce`, `Communicator::all_reduce_in_place`, `Communicator::context`, `Group::on`
-/// - must: error "belongs to another context than the communicator of rank 0"
-/// - variants: alone, with peer access
-/// - variables: CUDA_EMU_DEVICES=2
 fn memory_of_another_device(lab: &Lab) -> TestResult {
+    let refusal = "belongs to another context than the communicator of rank 0";
     let (mut ranks, streams) = ranks(lab, 2)?;
     if lab.variant() == "with peer access" {
         ranks[0].context().enable_peer_access(ranks[1].context())?;
@@ -222,15 +211,15 @@ fn memory_of_another_device(lab: &Lab) -> TestResult {
     let mut y = DeviceBuffer::from_slice(far, &[1u32; 30])?;
     let mut seen = UnifiedBuffer::<u32>::managed(far, 30)?;
     let rank = &mut ranks[0];
-    lab.refused(rank.all_reduce(own, &y, &mut x, sum))?;
-    lab.refused(rank.all_reduce(own, &x, &mut y, sum))?;
-    lab.refused(rank.all_reduce_in_place(far, &mut x, sum))?;
-    lab.refused(rank.broadcast(own, &mut seen, 0))?;
-    lab.refused(rank.broadcast(own, y.slice_mut(..0)?, 0))?;
-    lab.refused(rank.send(own, &y, 1))?;
+    lab.refused(rank.all_reduce(own, &y, &mut x, sum), refusal)?;
+    lab.refused(rank.all_reduce(own, &x, &mut y, sum), refusal)?;
+    lab.refused(rank.all_reduce_in_place(far, &mut x, sum), refusal)?;
+    lab.refused(rank.broadcast(own, &mut seen, 0), refusal)?;
+    lab.refused(rank.broadcast(own, y.slice_mut(..0)?, 0), refusal)?;
+    lab.refused(rank.send(own, &y, 1), refusal)?;
     let mut group = Group::new(&mut ranks);
-    lab.refused(group.on(0)?.recv(own, &mut y, 1))?;
-    lab.refused(group.on(0)?.all_gather_in_place(far, &mut x))?;
+    lab.refused(group.on(0)?.recv(own, &mut y, 1), refusal)?;
+    lab.refused(group.on(0)?.all_gather_in_place(far, &mut x), refusal)?;
     group.run()?;
     ensure_eq!(x.to_vec(own)?, [1; 30]);
     ensure_eq!(y.to_vec(far)?, [1; 30]);
@@ -242,8 +231,6 @@ fn memory_of_another_device(lab: &Lab) -> TestResult {
 /// - row: a collective stays inside its slices
 /// - targets: `Communicator::all_gather`, `Communicator::reduce_scatter`, `Communicator::all_to_all`,
 ///   `Communicator::gather`, `Communicator::scatter`, `Communicator::reduce`, `Communicator::broadcast_from`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn lengths_that_do_not_fit(lab: &Lab) -> TestResult {
     let (mut ranks, streams) = ranks(lab, 2)?;
     let (sum, s) = (ReduceOp::Sum, &streams[0]);
@@ -274,9 +261,9 @@ fn lengths_that_do_not_fit(lab: &Lab) -> TestResult {
         (rank.send(s, &x, 0), "itself"),
         (rank.recv(s, &mut y, 3), "no rank 3"),
     ] {
-        lab.refused_because(result, text)?;
+        lab.refused(result, text)?;
     }
-    lab.refused_because(Group::new(&mut ranks).on(2).map(drop), "no communicator 2")?;
+    lab.refused(Group::new(&mut ranks).on(2).map(drop), "no communicator 2")?;
     ensure_eq!(x.to_vec(s)?, [1; 7]);
     ensure_eq!(y.to_vec(s)?, [2; 6]);
     ensure_eq!(odd.to_vec(s)?, [3; 7]);
@@ -288,9 +275,6 @@ fn lengths_that_do_not_fit(lab: &Lab) -> TestResult {
 /// - row: a collective stays inside its slices
 /// - targets: `Communicator::all_gather_in_place`, `Communicator::reduce_scatter_in_place`,
 ///   `Communicator::reduce_in_place`, `Communicator::all_to_all`, `Communicator::broadcast`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=3
-/// - limit: 60
 fn neighbours_of_slices(lab: &Lab) -> TestResult {
     let (mut ranks, streams) = ranks(lab, 3)?;
     let sum = ReduceOp::Sum;
@@ -335,19 +319,18 @@ fn neighbours_of_slices(lab: &Lab) -> TestResult {
 ///
 /// - row: NCCL is given no handle of another driver
 /// - targets: `Group::new`, `Group::on`, `Communicator::split_all`
-/// - must: error "different NCCL libraries"
-/// - variables: CUDA_EMU_DEVICES=2
 fn communicators_of_two_libraries(lab: &Lab) -> TestResult {
+    let refusal = "different NCCL libraries";
     let (mut one, streams) = ranks_with(lab, 2, &config(lab)?)?;
     let (mut two, _) = ranks_with(lab, 2, &config(lab)?)?;
     let mut x = on_each(&streams, |_| vec![1; 10])?;
     let mut group = Group::new(one.iter_mut().chain(&mut two));
     for (index, (stream, x)) in [0, 3].into_iter().zip(streams.iter().zip(&mut x)) {
-        lab.refused(group.on(index)?.broadcast(stream, x, 0))?;
+        lab.refused(group.on(index)?.broadcast(stream, x, 0), refusal)?;
     }
     group.run()?;
     let both = one.iter_mut().chain(&mut two);
-    lab.refused(Communicator::split_all(both, |_| (Some(0), 0)))?;
+    lab.refused(Communicator::split_all(both, |_| (Some(0), 0)), refusal)?;
     works(&mut one, &streams)?;
     works(&mut two, &streams)
 }
@@ -357,29 +340,43 @@ fn communicators_of_two_libraries(lab: &Lab) -> TestResult {
 /// - row: NCCL is given no handle of another driver
 /// - row: NCCL writes the handle of a new communicator
 /// - targets: `Communicator::all`, `Communicator::all_with`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn communicators_of_no_contexts(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let config = config(lab)?;
     let twice = [a.clone(), b.clone(), a.clone()];
-    lab.refused_because(Communicator::all_with(&[], &config), "at least one rank")?;
-    lab.refused_because(Communicator::all_with(&twice, &config), "both of device 0")?;
+    lab.refused(Communicator::all_with(&[], &config), "at least one rank")?;
+    lab.refused(Communicator::all_with(&twice, &config), "both of device 0")?;
     let odd = config.clone().blocks(3, 2);
-    lab.refused_because(Communicator::all_with(&twice[..2], &odd), "thread blocks")?;
+    lab.refused(Communicator::all_with(&twice[..2], &odd), "thread blocks")?;
     // The system's NCCL, if there is one, calls another driver than these contexts'.
     ensure!(Communicator::all(&[a, b]).is_err());
     new_ones_work(lab, 2)
 }
 
-list![
-    threads_that_disagree,
-    groups_that_disagree,
-    disagreement_behind_the_other,
-    recorded_without_the_promise,
-    memory_of_another_device,
-    lengths_that_do_not_fit,
-    neighbours_of_slices,
-    communicators_of_two_libraries,
-    communicators_of_no_contexts,
+attacks![
+    "collectives",
+    right(threads_that_disagree)
+        .variants(&[
+            "lengths",
+            "types",
+            "operations",
+            "kinds",
+            "roots",
+            "messages",
+            "directions",
+            "message or not",
+            "splits"
+        ])
+        .devices(2)
+        .limit(60),
+    refused(groups_that_disagree)
+        .variants(&["length", "type", "operation", "kind", "root", "order", "number", "message"])
+        .devices(3),
+    refused(disagreement_behind_the_other).devices(2),
+    refused(recorded_without_the_promise).variants(&["call", "group"]).devices(2),
+    refused(memory_of_another_device).variants(&["alone", "with peer access"]).devices(2),
+    right(lengths_that_do_not_fit).devices(2),
+    right(neighbours_of_slices).devices(3).limit(60),
+    refused(communicators_of_two_libraries).devices(2),
+    right(communicators_of_no_contexts).devices(2),
 ];

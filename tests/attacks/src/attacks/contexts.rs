@@ -8,8 +8,10 @@ pub(super) mod threads;
 use cuda_safe::{
     Context, DeviceBuffer, Event, LaunchConfig, PinnedBuffer, Result, UnifiedBuffer, kernels,
 };
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 kernels! {
     struct Kernels;
@@ -106,9 +108,6 @@ fn every_kind_of_call(context: &Context) -> Vec<(&'static str, TestResult)> {
 /// - row: no call changes which context is current
 /// - row: no call depends on which context is current
 /// - targets: `Context::stream`, `Event::new`, `PinnedBuffer::zeroed`, `UnifiedBuffer::managed`
-/// - must: right
-/// - variants: none, own, other
-/// - variables: CUDA_EMU_DEVICES=2
 fn calls_under_another_context(lab: &Lab) -> TestResult {
     for device in [0, 1] {
         let context = lab.context_of(device)?;
@@ -131,26 +130,21 @@ fn calls_under_another_context(lab: &Lab) -> TestResult {
 ///
 /// - row: handles of different contexts or drivers do not mix
 /// - targets: `Event::new`, `DeviceBuffer::zeroed`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn strangers(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let (on_a, on_b) = (a.stream()?, b.stream()?);
     let mut x = DeviceBuffer::<u32>::zeroed(&on_a, 100)?;
     let y = DeviceBuffer::<u32>::zeroed(&on_b, 100)?;
     let kernels = Kernels::load(&b)?;
-    lab.refused_because(x.fill(&on_b, 1), "context")?;
-    lab.refused_because(x.to_vec(&on_b), "context")?;
-    lab.refused_because(
+    lab.refused(x.fill(&on_b, 1), "context")?;
+    lab.refused(x.to_vec(&on_b), "context")?;
+    lab.refused(
         kernels.fill(&on_b, LaunchConfig::cover(100, 32), 1, &mut x, 100),
         "the buffer belongs to another context than the stream it is used on",
     )?;
-    lab.refused_because(
-        kernels.fill(&on_a, LaunchConfig::cover(100, 32), 1, &mut x, 100),
-        "context",
-    )?;
-    lab.refused_because(Event::new(&a)?.record(&on_b), "another context")?;
-    lab.refused_because(x.copy_from(&on_a, &y), "context")?;
+    lab.refused(kernels.fill(&on_a, LaunchConfig::cover(100, 32), 1, &mut x, 100), "context")?;
+    lab.refused(Event::new(&a)?.record(&on_b), "another context")?;
+    lab.refused(x.copy_from(&on_a, &y), "context")?;
     ensure_eq!(x.to_vec(&on_a)?, [0; 100]);
     Ok(())
 }
@@ -159,16 +153,20 @@ fn strangers(lab: &Lab) -> TestResult {
 ///
 /// - row: a context is closed only when nothing of it is alive
 /// - targets: `Context::close`, `Context::stream`
-/// - must: error "in use"
 fn closed_while_in_use(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let x = DeviceBuffer::from_slice(&stream, &[1u32; 10])?;
     let closed = stream.context().close();
-    lab.refused(closed)?;
+    lab.refused(closed, "in use")?;
     drop(stream);
     let stream = lab.stream()?;
     ensure_eq!(x.to_vec(&stream)?, [1; 10]);
     Ok(())
 }
 
-list![calls_under_another_context, strangers, closed_while_in_use];
+attacks![
+    "contexts",
+    right(calls_under_another_context).variants(&["none", "own", "other"]).devices(2),
+    right(strangers).devices(2),
+    refused(closed_while_in_use),
+];

@@ -9,8 +9,10 @@ pub(super) mod forked;
 use std::cell::RefCell;
 
 use cuda_safe::{DeviceBuffer, Event, Stream};
+use test_harness::{Failure, TestResult, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 use blocked::{
     captures_race_with_waits, drops_beside_a_blocked_stream, work_beside_a_blocked_stream,
 };
@@ -31,7 +33,6 @@ thread_local! {
 ///
 /// - row: a thread may end at any time
 /// - targets: `DeviceBuffer::from_slice`, `Event::new`, `Context::stream`
-/// - must: right
 fn handles_left_to_a_thread(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let left = std::thread::scope(|scope| {
@@ -57,7 +58,6 @@ fn handles_left_to_a_thread(lab: &Lab) -> TestResult {
 ///
 /// - row: no answer of the driver makes the crate panic
 /// - targets: `DeviceBuffer::zeroed`, `DeviceBuffer::uninit`
-/// - must: right
 fn more_memory_than_there_is(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     for n in [usize::MAX, usize::MAX / 8, usize::MAX / 8 + 1, 1 << 60, 1 << 50] {
@@ -72,20 +72,62 @@ fn more_memory_than_there_is(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    handles_left_to_a_thread,
-    more_memory_than_there_is,
-    calls_beside_a_capture,
-    children_beside_work,
-    closed_beside_one_handle,
-    contexts_closed_by_threads,
-    calls_that_fail_in_a_program,
-    ends_with_work_in_flight,
-    errors_of_many_drops,
-    handles_after_a_trap,
-    handles_of_a_context_that_is_gone,
-    captures_race_with_waits,
-    drops_beside_a_blocked_stream,
-    work_beside_a_blocked_stream,
-    contexts_that_are_called_invalid,
+attacks![
+    "errors",
+    right(handles_left_to_a_thread),
+    right(more_memory_than_there_is),
+    right(calls_beside_a_capture).variants(&[
+        "capture",
+        "recapture",
+        "builder",
+        "condition",
+        "thread"
+    ]),
+    right(children_beside_work),
+    right(closed_beside_one_handle).variants(&[
+        "stream",
+        "mark",
+        "event",
+        "buffer",
+        "allocation",
+        "pinned",
+        "transfer",
+        "unified",
+        "graph",
+        "builder",
+        "function"
+    ]),
+    right(contexts_closed_by_threads),
+    right(calls_that_fail_in_a_program)
+        .variants(&[
+            "cuEventRecord",
+            "cuEventCreate",
+            "cuStreamWaitEvent",
+            "cuMemcpyDtoDAsync_v2",
+            "cuMemsetD32Async",
+            "cuMemAllocFromPoolAsync",
+            "cuMemcpyHtoDAsync_v2",
+            "cuLaunchKernel",
+            "cuEventSynchronize",
+            "cuMemcpyDtoHAsync_v2"
+        ])
+        .limit(60),
+    right(ends_with_work_in_flight).variants(&[
+        "leaving",
+        "exiting",
+        "in_a_function",
+        "in_a_thread",
+        "forgotten"
+    ]),
+    right(errors_of_many_drops),
+    right(handles_after_a_trap),
+    right(handles_of_a_context_that_is_gone).variants(&["before", "between", "after"]),
+    right(captures_race_with_waits),
+    right(drops_beside_a_blocked_stream)
+        .variants(&["forwards", "backwards", "another_thread", "unwinding"])
+        .without_seed(),
+    right(work_beside_a_blocked_stream).without_seed(),
+    right(contexts_that_are_called_invalid)
+        .variants(&["CUDA_ERROR_INVALID_CONTEXT", "CUDA_ERROR_CONTEXT_IS_DESTROYED"])
+        .limit(60),
 ];

@@ -15,14 +15,15 @@ use cuda_safe::DeviceBuffer;
 use geom_kernels::GeometryKernels;
 use geom_kernels::algorithms::Algorithms;
 use geom_kernels::mesh::{Mesh, MeshOptions};
+use test_harness::{TestResult, ensure, ensure_eq};
 
-use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// Sorts with scratch memory that is one byte short, and into slices of other lengths.
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `Algorithms::with_scratch`, `GeometryKernels::algorithms`
-/// - must: right
 fn scratch_that_is_too_short(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let sort = GeometryKernels::new(&lab.context()?).algorithms();
@@ -31,9 +32,9 @@ fn scratch_that_is_too_short(lab: &Lab) -> TestResult {
     let bytes = Algorithms::keys_scratch::<u32>(3, ..)?;
     let mut scratch = DeviceBuffer::<u8>::zeroed(&stream, bytes)?;
     let short = sort.with_scratch(scratch.slice_mut(..bytes - 1)?);
-    lab.refused_because(short.sort_keys(&stream, &keys, &mut sorted, ..), "scratch")?;
+    lab.refused(short.sort_keys(&stream, &keys, &mut sorted, ..), "scratch")?;
     let within = sort.with_scratch(&mut scratch);
-    lab.refused_because(
+    lab.refused(
         within.sort_keys(&stream, &keys, sorted.slice_mut(..2)?, ..),
         "the sorted keys has 2 elements, not 3",
     )?;
@@ -46,7 +47,6 @@ fn scratch_that_is_too_short(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `Mesh::build`, `GeometryKernels::new`
-/// - must: error "face"
 fn faces_without_points(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -56,10 +56,11 @@ fn faces_without_points(lab: &Lab) -> TestResult {
         let faces = DeviceBuffer::from_slice(&stream, &faces)?;
         lab.refused(
             Mesh::build(&stream, &geometry, &points, &faces, MeshOptions::default()).map(drop),
+            "face",
         )?;
     }
     ensure!(stream.synchronize().is_ok());
     Ok(())
 }
 
-list![scratch_that_is_too_short, faces_without_points];
+attacks!["geometry", right(scratch_that_is_too_short), refused(faces_without_points),];

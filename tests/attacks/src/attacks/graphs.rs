@@ -13,10 +13,12 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use cuda_safe::{DeviceBuffer, GraphExec, LaunchConfig, Stream, kernels};
 use geom_kernels::GeometryKernels;
 use geom_kernels::algorithms::Algorithms;
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 kernels! {
     struct Kernels;
@@ -36,7 +38,6 @@ kernels! {
 /// - row: every method that takes a stream works or is refused
 /// - row: a changed node keeps what it uses now
 /// - targets: `Stream::priority`, `GraphExec::update`, `GraphExec::nodes`, `Stream::last_node`
-/// - must: right
 fn priority_inside_an_update(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
@@ -64,7 +65,6 @@ fn priority_inside_an_update(lab: &Lab) -> TestResult {
 ///
 /// - row: what its closures have borrowed stays borrowed
 /// - targets: `Context::capture`, `DeviceBuffer::as_slice`, `GraphExec::launch`
-/// - must: right
 fn recording_sent_to_a_thread(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let mut x = DeviceBuffer::<f32>::zeroed(&stream, 64)?;
@@ -100,8 +100,8 @@ fn recording_sent_to_a_thread(lab: &Lab) -> TestResult {
 ///
 /// - row: a stream of a recording that has ended does nothing
 /// - targets: `Context::capture`, `Stream::fork`
-/// - must: error "record"
 fn stream_of_an_ended_recording(lab: &Lab) -> TestResult {
+    let refusal = "record";
     let (context, stream) = (lab.context()?, lab.stream()?);
     let mut x = DeviceBuffer::<f32>::zeroed(&stream, 64)?;
     let mut graph = context.capture(Vec::new(), |stream, kept| {
@@ -111,8 +111,8 @@ fn stream_of_an_ended_recording(lab: &Lab) -> TestResult {
     })?;
     let kept = std::mem::take(graph.state_mut());
     for ended in &kept {
-        lab.refused(x.fill(ended, 1.0))?;
-        lab.refused(DeviceBuffer::<f32>::zeroed(ended, 64).map(drop))?;
+        lab.refused(x.fill(ended, 1.0), refusal)?;
+        lab.refused(DeviceBuffer::<f32>::zeroed(ended, 64).map(drop), refusal)?;
     }
     drop((graph, kept));
     ensure_eq!(x.to_vec(&stream)?, [0.0; 64]);
@@ -124,7 +124,6 @@ fn stream_of_an_ended_recording(lab: &Lab) -> TestResult {
 /// - row: the memory, code, pinned sources and host functions that a graph uses
 /// - row: nothing of that lives longer
 /// - targets: `Context::capture`, `GraphExec::launch`, `GraphExec::into_state`
-/// - must: right
 fn state_given_up_before_a_launch(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
@@ -185,8 +184,6 @@ impl Subscriber for Launches {
 /// - row: subscribers of `tracing`
 /// - row: several enqueues that belong together
 /// - targets: `Algorithms::with_scratch`, `GeometryKernels::algorithms`, `Context::capture`
-/// - must: right
-/// - limit: 15
 fn subscriber_launches_between_launches(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let n = 20_000;
@@ -225,7 +222,6 @@ fn subscriber_launches_between_launches(lab: &Lab) -> TestResult {
 ///
 /// - row: a recapture that fails leaves the graph as it was
 /// - targets: `Stream::last_node`, `GraphExec::update`, `GraphExec::recapture`
-/// - must: error "node"
 fn nodes_of_other_graphs(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
@@ -240,6 +236,7 @@ fn nodes_of_other_graphs(lab: &Lab) -> TestResult {
     let node = one.nodes().next().ok_or_else(|| Failure::new("the launch has no node"))?;
     lab.refused(
         two.update(node, |s, x| kernels.fill(s, LaunchConfig::cover(64, 64), 2.0, &mut *x, 64)),
+        "node",
     )?;
     let failed = two.recapture(|s, x| {
         kernels.fill(s, LaunchConfig::cover(64, 64), 3.0, &mut *x, 64)?;
@@ -255,8 +252,6 @@ fn nodes_of_other_graphs(lab: &Lab) -> TestResult {
 ///
 /// - row: several enqueues that belong together
 /// - targets: `Stream::graph_lock`, `GraphExec::launch`
-/// - must: right
-/// - limit: 10
 fn forgotten_sequence(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let shared = DeviceBuffer::from_slice(&stream, &[3.0f32; 100])?;
@@ -272,12 +267,13 @@ fn forgotten_sequence(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    priority_inside_an_update,
-    recording_sent_to_a_thread,
-    stream_of_an_ended_recording,
-    state_given_up_before_a_launch,
-    subscriber_launches_between_launches,
-    nodes_of_other_graphs,
-    forgotten_sequence,
+attacks![
+    "graphs",
+    right(priority_inside_an_update),
+    right(recording_sent_to_a_thread),
+    refused(stream_of_an_ended_recording),
+    right(state_given_up_before_a_launch),
+    right(subscriber_launches_between_launches).limit(15),
+    refused(nodes_of_other_graphs),
+    right(forgotten_sequence).limit(10),
 ];

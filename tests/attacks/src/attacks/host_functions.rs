@@ -6,7 +6,10 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use test_harness::{TestResult, ensure, ensure_eq};
+
+use crate::attack::attacks;
+use crate::lab::Lab;
 use lifetime::{
     calls_of_clones_of_a_graph, calls_of_the_crate_in_a_function, dropped_while_it_is_called,
     functions_whose_drops_call_the_crate, host_memory_dropped_in_a_function,
@@ -27,7 +30,6 @@ impl Drop for Bomb {
 ///
 /// - row: a panic in it, or in what it drops
 /// - targets: `Stream::host_function`, `Stream::host_function_mut`
-/// - must: right
 fn panics_in_host_functions(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let drops = Arc::new(AtomicUsize::new(0));
@@ -64,7 +66,6 @@ impl Drop for Counts {
 /// - row: it is never called after it was dropped
 /// - row: two calls of one function never overlap
 /// - targets: `Stream::host_function`, `Context::stream`, `Context::capture`
-/// - must: right
 fn streams_dropped_before_their_functions_run(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (calls, drops) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -94,14 +95,15 @@ fn streams_dropped_before_their_functions_run(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    panics_in_host_functions,
-    streams_dropped_before_their_functions_run,
-    calls_of_clones_of_a_graph,
-    calls_of_the_crate_in_a_function,
-    dropped_while_it_is_called,
-    functions_whose_drops_call_the_crate,
-    host_memory_dropped_in_a_function,
-    last_handles_dropped_in_a_function,
-    thousands_of_functions,
+attacks![
+    "host_functions",
+    right(panics_in_host_functions),
+    right(streams_dropped_before_their_functions_run),
+    right(calls_of_clones_of_a_graph),
+    right(calls_of_the_crate_in_a_function).without_seed(),
+    right(dropped_while_it_is_called).variants(&["graph", "recaptured", "stream"]),
+    right(functions_whose_drops_call_the_crate).variants(&["refused", "stream", "closed", "graph"]),
+    right(host_memory_dropped_in_a_function),
+    right(last_handles_dropped_in_a_function),
+    right(thousands_of_functions),
 ];

@@ -7,8 +7,10 @@ pub(super) mod ported;
 pub(super) mod traits;
 
 use cuda_safe::{DeviceBuffer, Dim3, LaunchConfig, Module, PackedPtx, kernels};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 kernels! {
     struct Kernels;
@@ -27,13 +29,12 @@ kernels! {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `LaunchConfig::cover`, `DeviceBuffer::zeroed`
-/// - must: right
 fn clauses_that_do_not_hold(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
     for n in [101, 1 << 31, u32::MAX] {
-        lab.refused_because(
+        lab.refused(
             kernels.fill(&stream, LaunchConfig::cover(100, 32), 1, &mut x, n),
             "n <= x.len()",
         )?;
@@ -52,7 +53,6 @@ fn clauses_that_do_not_hold(lab: &Lab) -> TestResult {
 ///
 /// - row: a launch is within the limits
 /// - targets: `LaunchConfig::new`, `LaunchConfig::dynamic_shared_bytes`
-/// - must: right
 fn launches_beyond_limits(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
@@ -79,19 +79,17 @@ fn launches_beyond_limits(lab: &Lab) -> TestResult {
 ///
 /// - row: arguments have the number, sizes, classes
 /// - targets: `Module::compile`, `Module::kernel`
-/// - must: error "no_such_kernel"
 fn kernels_that_are_not_there(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let module = Module::compile(&context, r#"extern "C" __global__ void f(int* x) { *x = 1; }"#)?;
-    lab.refused_because(module.kernel("no_such_kernel"), "no_such_kernel")?;
-    lab.refused_because(module.kernel("f\0no_such_kernel").map(drop), "no_such_kernel")
+    lab.refused(module.kernel("no_such_kernel"), "no_such_kernel")?;
+    lab.refused(module.kernel("f\0no_such_kernel").map(drop), "no_such_kernel")
 }
 
 /// Drops a module and everything of it while its kernel is under way, and collects.
 ///
 /// - row: code stays loaded while it may run
 /// - targets: `Context::free_deferred`, `Module::compile`
-/// - must: right
 fn module_dropped_in_flight(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     for round in 1..10 {
@@ -110,7 +108,6 @@ fn module_dropped_in_flight(lab: &Lab) -> TestResult {
 ///
 /// - row: bytes that are not an image
 /// - targets: `Module::from_cubin`, `Module::from_fatbin`, `Module::from_ptx`, `Module::from_packed_ptx`
-/// - must: right
 fn images_that_are_cut_short(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let mut head = vec![0x7f, b'E', b'L', b'F', 2, 1, 1];
@@ -123,8 +120,8 @@ fn images_that_are_cut_short(lab: &Lab) -> TestResult {
         (&fatbin, "truncated fatbin: the header reaches to byte 16 of 8"),
         (&[0; 4096], "neither a cubin (ELF), a fatbin, nor PTX"),
     ] {
-        lab.refused_because(Module::from_cubin(&context, bytes), text)?;
-        lab.refused_because(Module::from_fatbin(&context, bytes), text)?;
+        lab.refused(Module::from_cubin(&context, bytes), text)?;
+        lab.refused(Module::from_fatbin(&context, bytes), text)?;
     }
     ensure!(Module::from_ptx(&context, ".version 8.0\n.target sm_75\n\0.address_size 64").is_err());
     // The head of a gzip file, whose end states a text of 4 GiB.
@@ -137,15 +134,16 @@ fn images_that_are_cut_short(lab: &Lab) -> TestResult {
     ] {
         let module =
             Module::from_packed_ptx(&context, PackedPtx::new("hostile", &packed[..length]));
-        lab.refused_because(module, text)?;
+        lab.refused(module, text)?;
     }
     Ok(())
 }
 
-list![
-    clauses_that_do_not_hold,
-    launches_beyond_limits,
-    kernels_that_are_not_there,
-    module_dropped_in_flight,
-    images_that_are_cut_short,
+attacks![
+    "kernels",
+    right(clauses_that_do_not_hold),
+    right(launches_beyond_limits),
+    refused(kernels_that_are_not_there),
+    right(module_dropped_in_flight),
+    right(images_that_are_cut_short),
 ];

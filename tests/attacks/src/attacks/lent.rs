@@ -7,8 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
 use cuda_safe::{Allocation, Context, DeviceBuffer, LaunchConfig, Pool, Result, Stream, kernels};
+use test_harness::{TestResult, ensure, ensure_eq};
 
-use crate::harness::{Framework, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::framework::Framework;
+use crate::lab::Lab;
 use drops::{an_allocator_that_panics_when_dropped, kept_values_that_panic_when_dropped};
 
 kernels! {
@@ -30,16 +33,15 @@ const N: usize = 1000;
 ///
 /// - row: a lent stream is used inside its call alone
 /// - targets: `DeviceBuffer::zeroed`, `DeviceBuffer::fill`, `Stream::synchronize`
-/// - must: error "lent for a call"
-/// - variants: own, legacy
 fn stream_after_its_call(lab: &Lab) -> TestResult {
+    let refusal = "lent for a call";
     let framework = lab.framework(lab.variant() == "legacy")?;
     let (stream, mut buffer): (Stream, DeviceBuffer<u32>) =
         framework.lend(|lent| Ok(((**lent).clone(), DeviceBuffer::zeroed(lent, N)?)))?;
     drop(framework);
-    lab.refused(buffer.fill(&stream, 1))?;
-    lab.refused(DeviceBuffer::<u32>::zeroed(&stream, N))?;
-    lab.refused(stream.synchronize())?;
+    lab.refused(buffer.fill(&stream, 1), refusal)?;
+    lab.refused(DeviceBuffer::<u32>::zeroed(&stream, N), refusal)?;
+    lab.refused(stream.synchronize(), refusal)?;
     thread::scope(|scope| scope.spawn(|| stream.synchronize().is_err()).join().is_ok());
     ensure_eq!(buffer.to_vec(&lab.stream()?)?, vec![0; N]);
     Ok(())
@@ -49,8 +51,6 @@ fn stream_after_its_call(lab: &Lab) -> TestResult {
 ///
 /// - row: what outlives a call is ordered behind it
 /// - targets: `DeviceBuffer::from_slice`, `DeviceBuffer::try_clone`
-/// - must: right
-/// - variants: own, legacy
 fn memory_of_a_stream_that_is_gone(lab: &Lab) -> TestResult {
     let framework = lab.framework(lab.variant() == "legacy")?;
     let buffer = framework.lend(|lent| DeviceBuffer::from_slice(lent, &[7_u32; N]))?;
@@ -72,7 +72,6 @@ fn memory_of_a_stream_that_is_gone(lab: &Lab) -> TestResult {
 ///
 /// - row: lent memory is not used after its call
 /// - targets: `LentStream::view`, `LentStream::view_mut`
-/// - must: right
 fn lent_memory_on_another_stream(lab: &Lab) -> TestResult {
     let framework = lab.framework(false)?;
     let (tensor, stream) = (framework.tensor(&[5; N])?, lab.stream()?);
@@ -91,8 +90,8 @@ fn lent_memory_on_another_stream(lab: &Lab) -> TestResult {
 ///
 /// - row: no two views of lent memory overlap
 /// - targets: `LentStream::view`, `LentStream::view_mut`, `LentStream::view_strided`, `Tensor::into_buffer`
-/// - must: error "overlaps"
 fn overlapping_views(lab: &Lab) -> TestResult {
+    let refusal = "overlaps";
     let framework = lab.framework(false)?;
     let (tensor, other) = (framework.tensor(&[5; N])?, framework.tensor(&[5; N])?);
     let (mut read, mut strided, mut kept) = (None, None, None);
@@ -109,17 +108,17 @@ fn overlapping_views(lab: &Lab) -> TestResult {
         Ok(())
     })?;
     for refused in [read, strided].into_iter().flatten() {
-        lab.refused(refused)?;
+        lab.refused(refused, refusal)?;
     }
-    kept.map_or(Ok(()), |kept| lab.refused(kept))
+    kept.map_or(Ok(()), |kept| lab.refused(kept, refusal))
 }
 
 /// Writes memory that a graph of the framework reads, and drops it before the graph runs.
 ///
 /// - row: a graph of other code keeps what it uses
 /// - targets: `LentStream::view_mut`, `DeviceBuffer::fill`
-/// - must: error "a graph that other code has captured"
 fn memory_of_a_frameworks_graph(lab: &Lab) -> TestResult {
+    let refusal = "a graph that other code has captured";
     let framework = lab.framework(false)?;
     let (tensor, stream) = (framework.tensor(&[0; N])?, lab.stream()?);
     let kernels = Kernels::load(&lab.context()?)?;
@@ -137,8 +136,11 @@ fn memory_of_a_frameworks_graph(lab: &Lab) -> TestResult {
     drop(gone);
     let mut other = DeviceBuffer::<u32>::zeroed(&stream, N)?;
     other.fill(&stream, 99)?;
-    lab.refused(kept.fill(&stream, 8))?;
-    lab.refused(kernels.lent_copy(&stream, LaunchConfig::cover(N, 128), &other, &mut kept, 1))?;
+    lab.refused(kept.fill(&stream, 8), refusal)?;
+    lab.refused(
+        kernels.lent_copy(&stream, LaunchConfig::cover(N, 128), &other, &mut kept, 1),
+        refusal,
+    )?;
     stream.synchronize()?;
     graph.launch()?;
     let seen = framework.lend(|lent| lent.view::<u32>(&tensor)?.to_vec(lent))?;
@@ -151,7 +153,6 @@ fn memory_of_a_frameworks_graph(lab: &Lab) -> TestResult {
 ///
 /// - row: a framework's capture is not spoilt
 /// - targets: `Stream::synchronize`, `Stream::wait_stream`, `Context::synchronize`, `DeviceBuffer::to_vec`
-/// - must: right
 fn what_would_spoil_a_capture(lab: &Lab) -> TestResult {
     let framework = lab.framework(false)?;
     let (tensor, stream, context) = (framework.tensor(&[0; N])?, lab.stream()?, lab.context()?);
@@ -167,7 +168,7 @@ fn what_would_spoil_a_capture(lab: &Lab) -> TestResult {
         view.fill(lent, 6)
     })?;
     for outcome in outcomes {
-        lab.refused_because(outcome, "")?;
+        lab.refused(outcome, "")?;
     }
     graph.launch()?;
     ensure_eq!(framework.lend(|lent| lent.view::<u32>(&tensor)?.to_vec(lent))?, vec![6; N]);
@@ -179,8 +180,6 @@ fn what_would_spoil_a_capture(lab: &Lab) -> TestResult {
 ///
 /// - row: a tensor's deleter runs once
 /// - targets: `DeviceBuffer::into_dlpack`, `DeviceBuffer::into_dlpack_unversioned`, `Tensor::into_buffer`
-/// - must: right
-/// - variants: versioned, unversioned
 fn memory_of_an_exported_tensor(lab: &Lab) -> TestResult {
     let framework = lab.framework(false)?;
     let (stream, target) = (lab.stream()?, framework.tensor(&[0; N])?);
@@ -208,7 +207,6 @@ fn memory_of_an_exported_tensor(lab: &Lab) -> TestResult {
 /// - row: memory of a pool lives
 /// - targets: `Pool::new`, `Pool::default_of`, `Pool::context`, `DeviceBuffer::zeroed_in`,
 ///   `DeviceBuffer::from_slice_in`, `DeviceBuffer::uninit_in`
-/// - must: right
 fn buffers_of_pools_that_are_gone(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let pool = Pool::new(&context)?;
@@ -228,19 +226,18 @@ fn buffers_of_pools_that_are_gone(lab: &Lab) -> TestResult {
 ///
 /// - row: memory of a pool lives
 /// - targets: `Pool::close`, `Pool::default_of`, `DeviceBuffer::zeroed_in`
-/// - must: error "still in use"
-/// - variants: buffer_first, pool_first
 fn pools_closed_while_in_use(lab: &Lab) -> TestResult {
+    let refusal = "still in use";
     let (context, stream) = (lab.context()?, lab.stream()?);
     let pool = Pool::new(&context)?;
     let mut buffer = DeviceBuffer::<u32>::zeroed_in(&pool, &stream, N)?;
     buffer.fill(&stream, 3)?;
     let refused = match pool.close() {
         Err(refused) => refused,
-        Ok(()) => return lab.refused(Ok::<(), &str>(())),
+        Ok(()) => return lab.refused(Ok::<(), &str>(()), refusal),
     };
     let (pool, error) = refused.into_parts();
-    lab.refused(Err::<(), _>(error))?;
+    lab.refused(Err::<(), _>(error), refusal)?;
     ensure_eq!(buffer.to_vec(&stream)?, vec![3; N]);
     let copy = buffer.try_clone(&stream)?;
     if lab.variant() == "buffer_first" {
@@ -287,8 +284,6 @@ fn everything(framework: &Framework, context: &Context) -> Result<()> {
 ///
 /// - row: closures of `Context::lend`
 /// - targets: `LentStream::set_allocator`, `DeviceBuffer::zeroed`, `Context::capture`, `Context::free_deferred`
-/// - must: error "inside a call of `Context::lend`"
-/// - variants: closure, allocator, legacy_closure, legacy_allocator
 fn calls_in_calls(lab: &Lab) -> TestResult {
     let (legacy, place) = match lab.variant().strip_prefix("legacy_") {
         Some(place) => (true, place),
@@ -330,7 +325,7 @@ fn calls_in_calls(lab: &Lab) -> TestResult {
             std::mem::take(&mut *outcomes.lock().unwrap_or_else(PoisonError::into_inner));
         ensure_eq!(outcomes.len(), 1);
         for (nested, rest) in outcomes {
-            lab.refused(nested)?;
+            lab.refused(nested, "inside a call of `Context::lend`")?;
             rest?;
         }
         // The thread is in no call, and no allocator is set.
@@ -346,8 +341,6 @@ fn calls_in_calls(lab: &Lab) -> TestResult {
 /// - row: deleters of tensors
 /// - row: a tensor's deleter runs once
 /// - targets: `LentStream::view`, `Tensor::into_buffer`, `DeviceBuffer::fill`, `Context::free_deferred`
-/// - must: right
-/// - variants: tensor, in_the_call, kept, elsewhere, beyond_the_stream
 fn deleters_that_use_the_crate(lab: &Lab) -> TestResult {
     let framework = Arc::new(lab.framework(false)?);
     let context = lab.context()?;
@@ -407,8 +400,6 @@ fn deleters_that_use_the_crate(lab: &Lab) -> TestResult {
 /// - row: lent memory is not used after its call
 /// - targets: `LentStream::view`, `LentStream::view_mut`, `DeviceSlice::allocation`, `Allocation::keep`,
 ///   `Allocation::version`
-/// - must: error "lent for a call"
-/// - variants: strong, weak, weak of a read
 fn handles_of_ended_calls(lab: &Lab) -> TestResult {
     let (framework, stream) = (lab.framework(false)?, lab.stream()?);
     let first = framework.tensor(&[5; N])?;
@@ -440,7 +431,7 @@ fn handles_of_ended_calls(lab: &Lab) -> TestResult {
         }
     }
     let kept = framework.lend(|lent| Ok((**lent).clone()))?;
-    lab.refused(kept.synchronize())?;
+    lab.refused(kept.synchronize(), "lent for a call")?;
     drop(kept);
     let ended = thread::scope(|scope| {
         let threads = [1, 2].map(|value| {
@@ -472,19 +463,31 @@ fn handles_of_ended_calls(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    an_allocator_that_panics_when_dropped,
-    kept_values_that_panic_when_dropped,
-    stream_after_its_call,
-    memory_of_a_stream_that_is_gone,
-    lent_memory_on_another_stream,
-    overlapping_views,
-    memory_of_a_frameworks_graph,
-    what_would_spoil_a_capture,
-    memory_of_an_exported_tensor,
-    buffers_of_pools_that_are_gone,
-    pools_closed_while_in_use,
-    calls_in_calls,
-    deleters_that_use_the_crate,
-    handles_of_ended_calls,
+attacks![
+    "lent",
+    right(an_allocator_that_panics_when_dropped).variants(&["own", "legacy", "captured"]),
+    right(kept_values_that_panic_when_dropped).variants(&["lend", "collect"]),
+    refused(stream_after_its_call).variants(&["own", "legacy"]),
+    right(memory_of_a_stream_that_is_gone).variants(&["own", "legacy"]),
+    right(lent_memory_on_another_stream),
+    refused(overlapping_views),
+    refused(memory_of_a_frameworks_graph),
+    right(what_would_spoil_a_capture),
+    right(memory_of_an_exported_tensor).variants(&["versioned", "unversioned"]),
+    right(buffers_of_pools_that_are_gone),
+    refused(pools_closed_while_in_use).variants(&["buffer_first", "pool_first"]),
+    refused(calls_in_calls).variants(&[
+        "closure",
+        "allocator",
+        "legacy_closure",
+        "legacy_allocator"
+    ]),
+    right(deleters_that_use_the_crate).variants(&[
+        "tensor",
+        "in_the_call",
+        "kept",
+        "elsewhere",
+        "beyond_the_stream"
+    ]),
+    refused(handles_of_ended_calls).variants(&["strong", "weak", "weak of a read"]),
 ];

@@ -9,8 +9,10 @@ mod shaped;
 mod views;
 
 use cuda_safe::{DeviceBuffer, Extent, PitchedLayout};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 use gates::{a_gate_that_stays_shut, gates_in_a_storm};
 use kept::{kept_memory_in_every_use, kept_on_another_device};
 use large::{boxes_larger_than_what_is_staged, writes_that_leave_no_version};
@@ -32,7 +34,6 @@ use views::{
 ///
 /// - row: device memory is freed after the last work
 /// - targets: `DeviceBuffer::try_clone`, `DeviceBuffer::zeroed`
-/// - must: right
 fn freed_while_others_read(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (home, other) = (context.stream()?, context.stream()?);
@@ -53,7 +54,6 @@ fn freed_while_others_read(lab: &Lab) -> TestResult {
 ///
 /// - row: a host slice is not read or written after the call
 /// - targets: `DeviceBuffer::as_slice_mut`, `DeviceSliceMut::reborrow`
-/// - must: right
 fn slice_overwritten_after_an_upload(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let n = 3 << 20;
@@ -71,7 +71,6 @@ fn slice_overwritten_after_an_upload(lab: &Lab) -> TestResult {
 ///
 /// - row: threads that help with a copy have left its slices
 /// - targets: `DeviceBuffer::from_slice`
-/// - must: right
 fn slices_of_many_threads(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     context.set_copy_threads(4);
@@ -97,7 +96,6 @@ fn slices_of_many_threads(lab: &Lab) -> TestResult {
 ///
 /// - row: boxes stay inside both slices
 /// - targets: `PitchedLayout::compact`, `PitchedLayout::at`, `DeviceBuffer::upload_3d`
-/// - must: right
 fn boxes_that_reach_past_a_slice(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let mut x = DeviceBuffer::<u8>::zeroed(&stream, 1000)?;
@@ -127,7 +125,6 @@ fn boxes_that_reach_past_a_slice(lab: &Lab) -> TestResult {
 ///
 /// - row: no byte is read as a type that it may not be
 /// - targets: `DeviceSlice::cast`, `DeviceSliceMut::cast_mut`
-/// - must: right
 fn casts_that_do_not_fit(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let mut x = DeviceBuffer::<u8>::zeroed(&stream, 64)?;
@@ -144,8 +141,6 @@ fn casts_that_do_not_fit(lab: &Lab) -> TestResult {
 /// - row: a capture is not spoilt by safe calls
 /// - row: memory of a peer is used only where
 /// - targets: `DeviceSliceMut::copy_from_peer`, `Context::capture`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn peers_copy_into_memory_of_a_graph(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let (on_a, on_b) = (a.stream()?, b.stream()?);
@@ -165,46 +160,65 @@ fn peers_copy_into_memory_of_a_graph(lab: &Lab) -> TestResult {
     });
     ensure!(captured.map(drop).is_err(), "a graph whose memory is still held");
     let Some(mut leaked) = leaked else { return Err(Failure::new("nothing was recorded")) };
-    lab.refused_because(leaked.as_slice_mut().copy_from_peer(&on_b, &y), "graph")?;
+    lab.refused(leaked.as_slice_mut().copy_from_peer(&on_b, &y), "graph")?;
     let here = DeviceBuffer::<f32>::zeroed(&on_a, 1024)?;
-    lab.refused_because(leaked.copy_from(&on_a, &here), "graph")?;
+    lab.refused(leaked.copy_from(&on_a, &here), "graph")?;
     on_b.synchronize()?;
     ensure_eq!(y.to_vec(&on_b)?, vec![5.0f32; 1024]);
     Ok(())
 }
 
-list![
-    freed_while_others_read,
-    slice_overwritten_after_an_upload,
-    slices_of_many_threads,
-    boxes_that_reach_past_a_slice,
-    casts_that_do_not_fit,
-    peers_copy_into_memory_of_a_graph,
-    all_memory_again_and_again,
-    buffers_dropped_in_a_host_function,
-    copy_threads_that_come_and_go,
-    memory_kept_after_its_buffer,
-    shared_buffers_dropped_by_threads,
-    columns_on_several_streams,
-    numbers_that_wrap,
-    random_boxes,
-    rows_of_elements_of_odd_sizes,
-    arrays_of_odd_shapes,
-    buffers_cast_to_and_fro,
-    copies_of_memory_not_yet_written,
-    written_in_a_graph_that_never_runs,
-    device_memory_of_any_alignment,
-    elements_aligned_beyond_a_page,
-    elements_of_no_size,
-    parts_that_are_none,
-    versions_of_parts_that_are_none,
-    conversions_that_call_the_crate,
-    fills_of_any_size,
-    ranges_that_lie,
-    boxes_larger_than_what_is_staged,
-    writes_that_leave_no_version,
-    kept_memory_in_every_use,
-    kept_on_another_device,
-    gates_in_a_storm,
-    a_gate_that_stays_shut,
+attacks![
+    "memory",
+    right(freed_while_others_read),
+    right(slice_overwritten_after_an_upload),
+    right(slices_of_many_threads),
+    right(boxes_that_reach_past_a_slice),
+    right(casts_that_do_not_fit),
+    right(peers_copy_into_memory_of_a_graph).devices(2),
+    right(all_memory_again_and_again)
+        .variants(&["kept", "trimmed"])
+        .variables(&[("CUDA_EMU_MEMORY", "32M")]),
+    right(buffers_dropped_in_a_host_function),
+    right(copy_threads_that_come_and_go),
+    right(memory_kept_after_its_buffer),
+    right(shared_buffers_dropped_by_threads),
+    right(columns_on_several_streams),
+    right(numbers_that_wrap).variants(&["at", "pitches", "extents", "empty"]),
+    right(random_boxes).variants(&["u8", "u32", "three", "sixteen"]),
+    right(rows_of_elements_of_odd_sizes),
+    right(arrays_of_odd_shapes),
+    right(buffers_cast_to_and_fro),
+    refused(copies_of_memory_not_yet_written),
+    refused(written_in_a_graph_that_never_runs),
+    right(device_memory_of_any_alignment),
+    right(elements_aligned_beyond_a_page).variants(&[
+        "pinned",
+        "reused",
+        "managed",
+        "unified",
+        "registered",
+        "device"
+    ]),
+    right(elements_of_no_size).variants(&[
+        "buffers",
+        "casts",
+        "to_none",
+        "pinned",
+        "unified",
+        "registered",
+        "shaped",
+        "globals"
+    ]),
+    right(parts_that_are_none),
+    right(versions_of_parts_that_are_none),
+    right(conversions_that_call_the_crate).variants(&["works", "panics"]),
+    right(fills_of_any_size),
+    right(ranges_that_lie),
+    right(boxes_larger_than_what_is_staged).variants(&["wide", "tall", "deep"]),
+    right(writes_that_leave_no_version),
+    right(kept_memory_in_every_use).variants(&["dropped", "leaked", "dropped by threads"]),
+    refused(kept_on_another_device).devices(2),
+    right(gates_in_a_storm).variants(&["opened", "dropped", "leaked"]),
+    refused(a_gate_that_stays_shut),
 ];

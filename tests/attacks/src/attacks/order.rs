@@ -7,8 +7,10 @@ mod tables;
 mod threads;
 
 use cuda_safe::{DeviceBuffer, LaunchConfig, kernels};
+use test_harness::{TestResult, ensure};
 
-use crate::harness::{Lab, TestResult, ensure, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 use arguments::{arguments_in_other_orders, copies_between_devices};
 use events::{
     events_of_ended_captures, events_that_change_after_a_wait, marks_of_streams_that_are_gone,
@@ -53,7 +55,6 @@ const N: usize = 4096;
 /// - row: globals of a module are ordered
 /// - row: kernels that reach a variable of their module by name
 /// - targets: `Module::global`, `Global::write`, `Context::stream`
-/// - must: right
 fn global_written_beside_a_kernel(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (stream, other) = (context.stream()?, context.stream()?);
@@ -74,7 +75,6 @@ fn global_written_beside_a_kernel(lab: &Lab) -> TestResult {
 ///
 /// - row: kernels that reach a variable of their module by name
 /// - targets: `Context::stream`, `DeviceBuffer::zeroed`
-/// - must: right
 fn global_of_two_kernels(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (stream, other) = (context.stream()?, context.stream()?);
@@ -95,7 +95,6 @@ fn global_of_two_kernels(lab: &Lab) -> TestResult {
 /// - row: a writer waits for every reader
 /// - row: work that uses the same bytes
 /// - targets: `DeviceBuffer::try_clone`, `DeviceBuffer::fill`, `DeviceBuffer::from_slice`
-/// - must: right
 fn forty_readers_then_a_writer(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let stream = context.stream()?;
@@ -118,7 +117,6 @@ fn forty_readers_then_a_writer(lab: &Lab) -> TestResult {
 /// - row: work that uses the same bytes
 /// - row: a stream waits only for what it does not wait for already
 /// - targets: `DeviceBuffer::slice_mut`, `DeviceBuffer::slice`
-/// - must: right
 fn overlapping_parts_on_three_streams(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let streams = [context.stream()?, context.stream()?, context.stream()?];
@@ -149,7 +147,6 @@ fn overlapping_parts_on_three_streams(lab: &Lab) -> TestResult {
 ///
 /// - row: the first use on another stream misses no use
 /// - targets: `DeviceBuffer::try_clone`, `Stream::context`
-/// - must: right
 fn first_reads_of_many_threads(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let home = context.stream()?;
@@ -175,25 +172,26 @@ fn first_reads_of_many_threads(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    global_written_beside_a_kernel,
-    global_of_two_kernels,
-    forty_readers_then_a_writer,
-    overlapping_parts_on_three_streams,
-    first_reads_of_many_threads,
-    events_of_ended_captures,
-    events_that_change_after_a_wait,
-    marks_of_streams_that_are_gone,
-    streams_that_wait_in_a_ring,
-    recorded_again_while_measured,
-    time_between_unlike_events,
-    waits_for_another_device,
-    random_programs,
-    globals_of_many_threads,
-    readers_and_writers_of_many_threads,
-    streams_that_come_and_go,
-    arguments_in_other_orders,
-    copies_between_devices,
-    events_of_many_threads,
-    tables_written_late,
+attacks![
+    "order",
+    right(global_written_beside_a_kernel),
+    right(global_of_two_kernels),
+    right(forty_readers_then_a_writer),
+    right(overlapping_parts_on_three_streams),
+    right(first_reads_of_many_threads),
+    right(events_of_ended_captures).variants(&["ended", "failed"]),
+    right(events_that_change_after_a_wait).variants(&["recorded", "dropped", "closed", "never"]),
+    right(marks_of_streams_that_are_gone),
+    right(streams_that_wait_in_a_ring),
+    refused(recorded_again_while_measured),
+    right(time_between_unlike_events).devices(2),
+    right(waits_for_another_device).variants(&["mark", "event", "stream"]).devices(2),
+    right(random_programs).variants(&["1", "2", "3"]),
+    right(globals_of_many_threads),
+    right(readers_and_writers_of_many_threads),
+    right(streams_that_come_and_go),
+    right(arguments_in_other_orders).limit(20),
+    right(copies_between_devices).devices(2),
+    right(events_of_many_threads),
+    right(tables_written_late).variants(&["streams", "threads", "graph", "captured"]),
 ];

@@ -11,8 +11,10 @@ use std::task::{Context as TaskContext, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use cuda_safe::{DeviceBuffer, PinnedBuffer};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 use futures::{
     awaited_in_contexts_that_are_closed, hundreds_of_tasks, polled_after_the_end,
     tasks_behind_an_error, tasks_that_change_threads, wakers_of_transfers_that_are_gone,
@@ -28,8 +30,6 @@ use lifetime::{
 /// - row: dropped or forgotten in flight
 /// - row: the host can't touch a pinned buffer
 /// - targets: `DeviceBuffer::upload_pinned`, `PinnedBuffer::from_slice`
-/// - must: right
-/// - variants: dropped, forgotten
 fn transfers_that_nobody_waits_for(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let n = 1 << 16;
@@ -63,7 +63,6 @@ impl Wake for Panics {
 /// - row: wakers, which are code of the executor
 /// - row: wakers
 /// - targets: `DeviceBuffer::download_pinned`, `Transfer::wait`
-/// - must: right
 fn wakers_that_panic(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let x = DeviceBuffer::from_slice(&stream, &[3u32; 1000])?;
@@ -90,20 +89,21 @@ fn wakers_that_panic(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    transfers_that_nobody_waits_for,
-    wakers_that_panic,
-    hundreds_of_tasks,
-    polled_after_the_end,
-    tasks_behind_an_error,
-    tasks_that_change_threads,
-    wakers_of_transfers_that_are_gone,
-    wakers_that_call_the_crate,
-    everything_else_dropped_under_a_transfer,
-    lengths_that_differ,
-    pinned_memory_of_many_threads,
-    transfers_between_contexts,
-    transfers_in_a_capture,
-    awaited_in_contexts_that_are_closed,
-    dropped_in_many_sizes,
+attacks![
+    "pinned",
+    right(transfers_that_nobody_waits_for).variants(&["dropped", "forgotten"]),
+    right(wakers_that_panic),
+    right(hundreds_of_tasks),
+    right(polled_after_the_end).variants(&["polled", "waited", "asked", "dropped"]),
+    right(tasks_behind_an_error),
+    right(tasks_that_change_threads),
+    right(wakers_of_transfers_that_are_gone).variants(&["dropped", "waited", "closed"]),
+    right(wakers_that_call_the_crate),
+    right(everything_else_dropped_under_a_transfer),
+    refused(lengths_that_differ),
+    right(pinned_memory_of_many_threads),
+    right(transfers_between_contexts).variants(&["waited", "dropped", "forgotten"]).devices(2),
+    right(transfers_in_a_capture).variants(&["waited", "dropped", "forgotten", "closed"]),
+    right(awaited_in_contexts_that_are_closed),
+    right(dropped_in_many_sizes).variants(&["pinned", "unified", "registered", "recorded"]),
 ];

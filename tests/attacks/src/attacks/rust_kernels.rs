@@ -4,8 +4,10 @@ use cuda_safe::kernel::replay::{Keep, Recorder, SavedLaunch};
 use cuda_safe::kernel::{Cpu, FaultKind, Memory, Pack, Place, kernel};
 use cuda_safe::nvrtc::Arch;
 use cuda_safe::{DeviceBuffer, UnifiedBuffer};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 #[kernel]
 fn gather(at: &[u32], x: &[u32], out: &mut [u32]) {
@@ -31,8 +33,8 @@ fn walk(from: &[u32], steps: usize, x: &[u32], out: &mut [u32]) {
 /// - row: no wait or download returns `Ok` after a recorded fault
 /// - row: a fault has the parts of one thread's check
 /// - targets: `Context::take_fault`, `Stream::synchronize`, `DeviceBuffer::to_vec`
-/// - must: error "out of bounds"
 fn indices_beside_the_slice(lab: &Lab) -> TestResult {
+    let refusal = "out of bounds";
     let (context, stream) = (lab.context()?, lab.stream()?);
     let x = DeviceBuffer::from_slice(&stream, &(0..100).collect::<Vec<u32>>())?;
     let wrong: Vec<u32> =
@@ -44,9 +46,9 @@ fn indices_beside_the_slice(lab: &Lab) -> TestResult {
             0 => gather::launch(&stream, &at, &x, &mut out)?,
             _ => walk::launch(&stream, &at, steps, &x, &mut out)?,
         }
-        lab.refused(stream.synchronize())?;
-        lab.refused(out.to_vec(&stream))?;
-        lab.refused(lab.stream()?.synchronize())?;
+        lab.refused(stream.synchronize(), refusal)?;
+        lab.refused(out.to_vec(&stream), refusal)?;
+        lab.refused(lab.stream()?.synchronize(), refusal)?;
         let fault = context.take_fault().ok_or_else(|| Failure::new("there is no fault"))?;
         let element = usize::try_from(fault.element[0]).unwrap_or(usize::MAX);
         let index = wrong.get(element).copied().unwrap_or_default();
@@ -90,7 +92,6 @@ fn shuffle(at: &[u32], x: &[u32], out: &mut [u32]) {
 /// - row: no thread of a block writes what another one accesses between the same barriers
 /// - row: a fault of a thread is reported, and its block ends
 /// - targets: `Context::take_fault`, `DeviceBuffer::from_slice`, `DeviceBuffer::to_vec`
-/// - must: error "out of bounds"
 fn blocks_that_read_what_they_wrote(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let words: Vec<u32> = (0..1000).map(|i| i * 2_654_435 % 1009).collect();
@@ -110,7 +111,7 @@ fn blocks_that_read_what_they_wrote(lab: &Lab) -> TestResult {
             ensure_eq!(out.to_vec(&stream)?, expected);
             continue;
         };
-        lab.refused(out.to_vec(&stream))?;
+        lab.refused(out.to_vec(&stream), "out of bounds")?;
         let fault = context.take_fault().ok_or_else(|| Failure::new("there is no fault"))?;
         ensure_eq!(fault.block, Some(wrong as u64 / 96));
         ensure_eq!(fault.element, [wrong as u64 % 96, 0, 0]);
@@ -135,7 +136,6 @@ fn numbers(a: u8, b: u64, c: [u16; 3], d: f64, x: &[i8], out: &mut [f64], bits: 
 /// - row: the driver is given one pointer for each parameter
 /// - row: the C++ computes what rustc's copy computes
 /// - targets: `DeviceBuffer::zeroed`
-/// - must: right
 fn values_of_odd_sizes(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let x: Vec<i8> = (0..600u32).map(|i| i as u8 as i8).collect();
@@ -162,7 +162,6 @@ fn count(x: &[u32], bins: &cuda_safe::kernel::Atomic<[u32]>, out: &mut [u32]) {
 /// - row: launches are ordered and recorded as others
 /// - row: all threads change only memory that is atomic
 /// - targets: `Context::capture`, `UnifiedBuffer::managed`, `DeviceBuffer::zeroed`
-/// - must: right
 fn two_streams_and_a_graph(lab: &Lab) -> TestResult {
     let (context, one, two) = (lab.context()?, lab.stream()?, lab.stream()?);
     let mut bins = DeviceBuffer::<u32>::zeroed(&one, 4)?;
@@ -187,7 +186,6 @@ fn two_streams_and_a_graph(lab: &Lab) -> TestResult {
 /// - row: a loaded kernel that a launch has found is not unloaded meanwhile
 /// - row: the device writes no slot that was freed
 /// - targets: `Context::close`
-/// - must: right
 fn closed_with_faults_under_way(lab: &Lab) -> TestResult {
     let driver = cuda_safe::Driver::from_sys(cuda_emu::driver())?;
     for _ in 0..3 {
@@ -216,10 +214,10 @@ fn closed_with_faults_under_way(lab: &Lab) -> TestResult {
 
 /// Runs saved launches whose files were changed in each byte, cut and extended.
 ///
+/// Runs without a seed, because nothing runs on the device.
+///
 /// - row: a saved launch, whatever its bytes
 /// - targets: `kernel!`
-/// - must: right
-/// - seeds: none, because nothing runs on the device
 fn saved_launches_of_any_bytes(_: &Lab) -> TestResult {
     let recorder = Recorder::new(Keep::All);
     gather::launch(&recorder, &[2u32, 0, 1], &[7u32, 8, 9], &mut [0u32; 3])?;
@@ -243,8 +241,8 @@ fn saved_launches_of_any_bytes(_: &Lab) -> TestResult {
 ///
 /// - row: an image of a pack is loaded only for the text
 /// - targets: `Pack::open`, `Memory::from_slice`, `Memory::zeroed`
-/// - must: error "memory is on"
 fn packs_and_places(lab: &Lab) -> TestResult {
+    let refusal = "memory is on";
     let mut pack = Pack::new();
     pack.add(gather::kernel(), &[Arch::compute(7, 5)])?;
     let bytes = pack.to_bytes();
@@ -267,21 +265,22 @@ fn packs_and_places(lab: &Lab) -> TestResult {
     let (gpu, cpu) = (Place::Gpu(&stream), Place::Cpu);
     let (at, x) = (Memory::from_slice(gpu, &[1u32; 5])?, Memory::from_slice(cpu, &[1u32, 2])?);
     let mut out = Memory::<u32>::zeroed(gpu, 5)?;
-    lab.refused(gather::launch(gpu, &at, &x, &mut out))?;
-    lab.refused(gather::launch(cpu, &at, &x, &mut out))?;
-    lab.refused(out.to_vec(cpu))?;
+    lab.refused(gather::launch(gpu, &at, &x, &mut out), refusal)?;
+    lab.refused(gather::launch(cpu, &at, &x, &mut out), refusal)?;
+    lab.refused(out.to_vec(cpu), refusal)?;
     let mut host = [0u32; 2];
     gather::launch(Cpu, &[1u32, 0], &[1u32, 2], &mut host)?;
     ensure_eq!(host, [2, 1]);
     Ok(())
 }
 
-list![
-    indices_beside_the_slice,
-    blocks_that_read_what_they_wrote,
-    values_of_odd_sizes,
-    two_streams_and_a_graph,
-    closed_with_faults_under_way,
-    saved_launches_of_any_bytes,
-    packs_and_places,
+attacks![
+    "rust_kernels",
+    refused(indices_beside_the_slice),
+    refused(blocks_that_read_what_they_wrote),
+    right(values_of_odd_sizes),
+    right(two_streams_and_a_graph),
+    right(closed_with_faults_under_way),
+    right(saved_launches_of_any_bytes).without_seed(),
+    refused(packs_and_places),
 ];

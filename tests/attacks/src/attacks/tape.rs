@@ -17,8 +17,10 @@ use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, MarchingCubes, 
 use geom_kernels::volume::nanovdb::Map;
 use geom_kernels::volume::{DenseOptions, Interpolation, Samples, Volume, VolumeOptions};
 use tape::{Adjoint, CustomOp, Handle, Primal, Recorder, Saved, Seeds, Tape};
+use test_harness::{TestResult, ensure, ensure_eq};
 
-use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 struct Nothing;
 
@@ -38,7 +40,6 @@ impl CustomOp for Nothing {
 /// - row: memory of the tape never holds what nobody wrote
 /// - targets: `Tape::record`, `Tape::new`, `Tape::record_again`, `Tape::backward_with`, `Volume::from_fn`,
 ///   `Samples::index`, `Volume::variables`, `Recorder::custom`
-/// - must: right
 fn pass_over_a_volume_that_never_ran(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);
@@ -89,7 +90,6 @@ fn pass_over_a_volume_that_never_ran(lab: &Lab) -> TestResult {
 /// - row: an index that a kernel reads from memory
 /// - targets: `Tape::record`, `Tape::new`, `Tape::record_again`, `Tape::backward_with`, `MarchingCubes::new`,
 ///   `DenseField::new`, `Output::new`, `MarchingCubes::record_extract_into`
-/// - must: right
 fn pass_over_an_isosurface_that_never_ran(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let marching = MarchingCubes::new(&GeometryKernels::new(&context));
@@ -157,8 +157,6 @@ impl CustomOp for Reads {
 /// - row: a use of kept memory runs wholly before or wholly after
 /// - row: a pass reads what was recorded, or is an error
 /// - targets: `Tape::record`, `Adjoint::value`, `Adjoint::stream`, `CustomBuilder::reads`, `Recorder::custom`
-/// - must: right
-/// - variants: before, meanwhile
 fn upload_beside_a_pass(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     // The upload is in parts, one after the other.
@@ -255,8 +253,6 @@ impl CustomOp for Overwrites {
 ///
 /// - row: no safe code gets a view of memory that is not borrowed
 /// - targets: `Adjoint::value`, `Saved::copy_to`, `Recorder::custom`, `CustomBuilder::reads`, `Tape::backward_with`
-/// - must: right
-/// - variants: copy, launch
 fn a_value_beside_its_own_memory(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (kernels, refused) = match lab.variant() {
@@ -277,14 +273,15 @@ fn a_value_beside_its_own_memory(lab: &Lab) -> TestResult {
         custom.run(op, |s| y.copy_from(s, &*from))
     })?;
     let seeds = Seeds::new().with(&y, &seed)?;
-    lab.refused_because(tape.backward_with(&stream, &seeds), refused)?;
+    lab.refused(tape.backward_with(&stream, &seeds), refused)?;
     ensure_eq!(locked().to_vec(&stream)?, [1.0; 64]);
     Ok(())
 }
 
-list![
-    pass_over_a_volume_that_never_ran,
-    pass_over_an_isosurface_that_never_ran,
-    upload_beside_a_pass,
-    a_value_beside_its_own_memory,
+attacks![
+    "tape",
+    right(pass_over_a_volume_that_never_ran),
+    right(pass_over_an_isosurface_that_never_ran),
+    right(upload_beside_a_pass).variants(&["before", "meanwhile"]),
+    right(a_value_beside_its_own_memory).variants(&["copy", "launch"]),
 ];

@@ -11,8 +11,10 @@ use std::time::{Duration, SystemTime};
 
 use cuda_safe::Module;
 use cuda_safe::nvrtc::{Cache, Program};
+use test_harness::{Failure, TestResult, ensure, limited_to};
 
-use crate::harness::{Failure, Lab, TestResult, constructor_library, ensure, limited_to, list};
+use crate::attack::attacks;
+use crate::lab::{Lab, constructor_library};
 
 const SOURCE: &str = r#"extern "C" __global__ void f(int* x) { *x = 1; }"#;
 
@@ -37,7 +39,6 @@ fn without_nvrtc(command: &mut Command) {
 ///
 /// - row: the current folder takes no part in a search
 /// - targets: `Module::compile`
-/// - must: right
 fn python_of_the_current_folder(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     if lab.step() == "compile" {
@@ -66,8 +67,6 @@ fn python_of_the_current_folder(lab: &Lab) -> TestResult {
 /// - row: a library that a search finds is loaded only if
 /// - row: the current folder takes no part in a search
 /// - targets: `Module::compile`
-/// - must: right
-/// - variants: writable, link_of_a_stranger, owned_by_a_stranger
 fn setup_above_the_current_folder(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     if lab.step() == "compile" {
@@ -115,7 +114,6 @@ fn setup_above_the_current_folder(lab: &Lab) -> TestResult {
 ///
 /// - row: eviction deletes only what the cache has made
 /// - targets: `Module::compile`, `Cache::at`, `Program::cache`
-/// - must: right
 fn cache_in_a_folder_of_others(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     private(Path::new("project"))?;
@@ -141,8 +139,6 @@ fn cache_in_a_folder_of_others(lab: &Lab) -> TestResult {
 ///
 /// - row: a FIFO, device or link in place of a file
 /// - targets: `Cache::at`, `Module::compile`, `Program::cache`
-/// - must: right
-/// - limit: 15
 fn fifo_in_the_cache(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     private(Path::new("cache"))?;
@@ -164,9 +160,14 @@ fn fifo_in_the_cache(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    python_of_the_current_folder,
-    setup_above_the_current_folder,
-    cache_in_a_folder_of_others,
-    fifo_in_the_cache,
+attacks![
+    "trust",
+    right(python_of_the_current_folder),
+    right(setup_above_the_current_folder).variants(&[
+        "writable",
+        "link_of_a_stranger",
+        "owned_by_a_stranger"
+    ]),
+    right(cache_in_a_folder_of_others),
+    right(fifo_in_the_cache).limit(15),
 ];

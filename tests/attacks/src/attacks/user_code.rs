@@ -11,9 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use cuda_safe::{Context, DeviceBuffer, Error, GraphBuilder, GraphExec, Result, Stream};
+use test_harness::{TestResult, ensure, ensure_eq};
 
+use crate::attack::attacks;
 use crate::attacks::graphs::kit::{Kit, LEN, N, all, on_purpose, unnamed};
-use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use crate::lab::Lab;
 
 /// Records, changes, launches and drops graphs, and waits for a thread that does so too.
 fn everything(context: &Context) -> Result<()> {
@@ -48,10 +50,8 @@ fn everything(context: &Context) -> Result<()> {
 ///
 /// - row: closures of `capture`, `update`, `recapture`
 /// - row: a capture is not spoilt by safe calls
-/// - targets: `Context::capture`, `GraphExec::update`, `GraphExec::recapture`, `GraphBuilder::add`, `Stream::record_if`,
-///   `Stream::record_while`, `GraphExec::try_clone`
-/// - must: right
-/// - variants: capture, update, recapture, part, condition, loop
+/// - targets: `Context::capture`, `GraphExec::update`, `GraphExec::recapture`, `GraphBuilder::add`,
+///   `Stream::record_if`, `Stream::record_while`, `GraphExec::try_clone`
 fn closures_that_use_graphs(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (context, kit) = (&context, &Kit::load(&context)?);
@@ -141,8 +141,6 @@ fn closures_that_use_graphs(lab: &Lab) -> TestResult {
 /// - row: closures of `capture`, `update`, `recapture`
 /// - row: bodies of conditional nodes count
 /// - targets: `Stream::record_if`, `Stream::record_while`, `Context::capture`, `GraphExec::recapture`
-/// - must: right
-/// - variants: condition, loop, inner
 fn panics_that_are_swallowed(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -184,8 +182,8 @@ fn panics_that_are_swallowed(lab: &Lab) -> TestResult {
         }
         return Ok(());
     }
-    lab.refused_because(captured, "body")?;
-    lab.refused_because(again.map(drop), "body")?;
+    lab.refused(captured, "body")?;
+    lab.refused(again.map(drop), "body")?;
     before.launch(&stream)?;
     ensure_eq!(before.state().0.to_vec(&stream)?, [7; N]);
     Ok(())
@@ -197,8 +195,6 @@ fn panics_that_are_swallowed(lab: &Lab) -> TestResult {
 /// - row: closures of `capture`, `update`, `recapture`
 /// - targets: `Stream::graph_lock`, `GraphLock::run`, `Context::capture`, `GraphExec::update`, `GraphExec::recapture`,
 ///   `Stream::record_if`, `GraphExec::launch`
-/// - must: right
-/// - limit: 15
 fn hooks_that_use_the_crate(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -258,7 +254,7 @@ fn hooks_that_use_the_crate(lab: &Lab) -> TestResult {
     }
     // Six launches of the hook, and nothing is held: another thread launches too.
     let launched = thread::scope(|scope| scope.spawn(|| graph.launch(&stream)).join());
-    launched.map_err(|_| crate::harness::Failure::new("a thread panicked"))??;
+    launched.map_err(|_| test_harness::Failure::new("a thread panicked"))??;
     ensure_eq!(graph.state().to_vec(&stream)?, [7; N]);
     named.launch(&stream)?;
     ensure_eq!(named.state().to_vec(&stream)?, [1; N]);
@@ -266,4 +262,16 @@ fn hooks_that_use_the_crate(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![closures_that_use_graphs, panics_that_are_swallowed, hooks_that_use_the_crate];
+attacks![
+    "user_code",
+    right(closures_that_use_graphs).variants(&[
+        "capture",
+        "update",
+        "recapture",
+        "part",
+        "condition",
+        "loop"
+    ]),
+    right(panics_that_are_swallowed).variants(&["condition", "loop", "inner"]),
+    right(hooks_that_use_the_crate).limit(15),
+];

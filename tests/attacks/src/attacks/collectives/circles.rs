@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use cuda_nccl::{Communicator, ReduceOp};
 use cuda_safe::{DeviceBuffer, Stream};
+use test_harness::{Failure, TestResult, ensure};
 
 use super::kit::{config, is_free, new_ones_work, on_each, ranks_with};
-use crate::harness::{Failure, Lab, TestResult, ensure, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// How long work may wait.
 const SHORT: Duration = Duration::from_secs(2);
@@ -16,9 +18,6 @@ const SHORT: Duration = Duration::from_secs(2);
 ///
 /// - row: a failure, a drop or a panic leaves no peer
 /// - targets: `Communicator::all_reduce_in_place`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
-/// - limit: 60
 fn crossed_communicators_that_are_dropped(lab: &Lab) -> TestResult {
     let config = config(lab)?.timeout(SHORT);
     let (mut a, streams) = ranks_with(lab, 2, &config)?;
@@ -50,9 +49,6 @@ fn crossed_communicators_that_are_dropped(lab: &Lab) -> TestResult {
 ///
 /// - row: a failure, a drop or a panic leaves no peer
 /// - targets: `Communicator::all_reduce_in_place`, `Stream::wait_stream`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
-/// - limit: 60
 fn a_call_that_waits_for_itself(lab: &Lab) -> TestResult {
     let (mut ranks, streams) = ranks_with(lab, 2, &config(lab)?.timeout(SHORT))?;
     let mut x = on_each(&streams, |_| vec![1; 10])?;
@@ -68,4 +64,8 @@ fn a_call_that_waits_for_itself(lab: &Lab) -> TestResult {
     new_ones_work(lab, 2)
 }
 
-list![crossed_communicators_that_are_dropped, a_call_that_waits_for_itself];
+attacks![
+    "collectives",
+    right(crossed_communicators_that_are_dropped).devices(2).limit(60),
+    right(a_call_that_waits_for_itself).devices(2).limit(60),
+];

@@ -8,22 +8,20 @@ use std::time::Duration;
 
 use cuda_nccl::{Communicator, Error, Group, ReduceOp};
 use cuda_safe::{DeviceBuffer, Stream};
+use test_harness::{Failure, TestResult, ensure, ensure_eq, limited_to};
 
 use super::kit::{
     Guarded, LONG, config, each, is_free, made_or_ended, new_ones_work, on_each, ranks, ranks_with,
     works,
 };
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, limited_to, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// Aborts from several threads, again and again, while each rank's thread makes calls.
 ///
 /// - row: no two threads are in NCCL with one communicator
 /// - row: a failure, a drop or a panic leaves no peer
 /// - targets: `Communicator::abort_handle`, `Abort::abort`, `Abort::wait`, `Abort::is_aborted`, `Communicator::check`
-/// - must: right
-/// - variants: calls, groups, checks, splits
-/// - variables: CUDA_EMU_DEVICES=3
-/// - limit: 60
 fn aborts_while_calls_run(lab: &Lab) -> TestResult {
     for round in 0..6 {
         let (mut ranks, streams) = ranks(lab, 3)?;
@@ -88,9 +86,6 @@ fn aborts_while_calls_run(lab: &Lab) -> TestResult {
 ///
 /// - row: a failure, a drop or a panic leaves no peer
 /// - targets: `Communicator::all_reduce_in_place`, `Communicator::check`, `Group::on`, `Communicator::split_all`
-/// - must: right
-/// - variants: between calls, building a group, choosing colours, holding a slice
-/// - variables: CUDA_EMU_DEVICES=3
 fn panics_with_peers_that_wait(lab: &Lab) -> TestResult {
     let (ranks, streams) = ranks(lab, 3)?;
     let variant = lab.variant();
@@ -138,9 +133,6 @@ fn panics_with_peers_that_wait(lab: &Lab) -> TestResult {
 /// - row: a communicator lives until its work is done
 /// - row: drops and aborts do not wait
 /// - targets: `Group::run`, `Stream::host_function`, `Communicator::close`, `Communicator::set_timeout`
-/// - must: right
-/// - variants: in order, reversed, by threads, in captures, closed
-/// - variables: CUDA_EMU_DEVICES=3
 fn dropped_with_work_under_way(lab: &Lab) -> TestResult {
     let (mut ranks, streams) = ranks(lab, 3)?;
     works(&mut ranks, &streams)?;
@@ -172,7 +164,7 @@ fn dropped_with_work_under_way(lab: &Lab) -> TestResult {
         _ => {
             ranks.iter_mut().for_each(|rank| rank.set_timeout(Duration::from_millis(20)));
             let closed = Communicator::close(ranks);
-            lab.refused_because(closed, "the end of the communicator")?;
+            lab.refused(closed, "the end of the communicator")?;
         }
     }
     ensure!(!streams[1].is_done()?);
@@ -185,13 +177,11 @@ fn dropped_with_work_under_way(lab: &Lab) -> TestResult {
 
 /// Drops a rank whose peers have made calls that it has not, and aborts while work waits behind a host function.
 ///
+/// Runs without a seed, because under a seed the device runs nothing beside a host function.
+///
 /// - row: a failure, a drop or a panic leaves no peer
 /// - row: drops and aborts do not wait
 /// - targets: `Communicator::all_reduce_in_place`, `Communicator::abort_handle`, `Communicator::synchronize`
-/// - must: right
-/// - variants: dropped, aborted, timed out, message
-/// - variables: CUDA_EMU_DEVICES=3
-/// - seeds: none, because under a seed the device runs nothing beside a host function
 fn a_rank_that_never_comes(lab: &Lab) -> TestResult {
     let (mut ranks, streams) = ranks(lab, 3)?;
     works(&mut ranks, &streams)?;
@@ -235,9 +225,6 @@ fn a_rank_that_never_comes(lab: &Lab) -> TestResult {
 ///
 /// - row: a kernel that outlives an abort
 /// - targets: `Abort::abort`, `Abort::wait`, `Communicator::all_reduce_in_place`, `Context::free_deferred`
-/// - must: right
-/// - variants: dropped before, dropped behind, used again
-/// - variables: CUDA_EMU_DEVICES=2
 fn memory_behind_an_abort(lab: &Lab) -> TestResult {
     lab.kernels_outlive_aborts();
     let (mut ranks, streams) = ranks(lab, 2)?;
@@ -275,8 +262,6 @@ fn memory_behind_an_abort(lab: &Lab) -> TestResult {
 ///
 /// - row: no two threads are in NCCL with one communicator
 /// - targets: `Communicator::all_reduce_in_place`, `Communicator::check`, `Communicator::timeout`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn every_call_by_another_thread(lab: &Lab) -> TestResult {
     let (ranks, streams) = ranks(lab, 2)?;
     let x = on_each(&streams, |_| vec![1; 400])?;
@@ -306,9 +291,6 @@ fn every_call_by_another_thread(lab: &Lab) -> TestResult {
 ///
 /// - row: drops and aborts do not wait
 /// - targets: `Communicator::abort_handle`, `Abort::abort`, `Communicator::all_reduce_in_place`
-/// - must: right
-/// - variants: waiting, aborted, dropped, leaked, in a thread
-/// - variables: CUDA_EMU_DEVICES=2
 fn exits_with_communicators(lab: &Lab) -> TestResult {
     if lab.step() != "end" {
         let outcome = limited_to(lab.again("end")?, 15)?;
@@ -344,8 +326,6 @@ fn exits_with_communicators(lab: &Lab) -> TestResult {
 /// - row: a failure, a drop or a panic leaves no peer
 /// - row: a communicator lives until its work is done
 /// - targets: `Communicator::abort_handle`, `Communicator::all_reduce_in_place`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn one_of_many_communicators(lab: &Lab) -> TestResult {
     let config = config(lab)?;
     let (mut kept, streams) = ranks(lab, 2)?;
@@ -365,13 +345,28 @@ fn one_of_many_communicators(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    aborts_while_calls_run,
-    panics_with_peers_that_wait,
-    dropped_with_work_under_way,
-    a_rank_that_never_comes,
-    memory_behind_an_abort,
-    every_call_by_another_thread,
-    exits_with_communicators,
-    one_of_many_communicators,
+attacks![
+    "collectives",
+    right(aborts_while_calls_run)
+        .variants(&["calls", "groups", "checks", "splits"])
+        .devices(3)
+        .limit(60),
+    right(panics_with_peers_that_wait)
+        .variants(&["between calls", "building a group", "choosing colours", "holding a slice"])
+        .devices(3),
+    right(dropped_with_work_under_way)
+        .variants(&["in order", "reversed", "by threads", "in captures", "closed"])
+        .devices(3),
+    right(a_rank_that_never_comes)
+        .variants(&["dropped", "aborted", "timed out", "message"])
+        .devices(3)
+        .without_seed(),
+    right(memory_behind_an_abort)
+        .variants(&["dropped before", "dropped behind", "used again"])
+        .devices(2),
+    right(every_call_by_another_thread).devices(2),
+    right(exits_with_communicators)
+        .variants(&["waiting", "aborted", "dropped", "leaked", "in a thread"])
+        .devices(2),
+    right(one_of_many_communicators).devices(2),
 ];

@@ -3,18 +3,17 @@
 use std::time::Duration;
 
 use cuda_nccl::{Communicator, Group, ReduceOp};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 use super::kit::{config, on_each, ranks, works};
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// Forks with communicators alive. The child's calls are refused, and its drops and aborts do nothing to the parent.
 ///
 /// - row: drops and aborts do not wait
 /// - row: a forked child does not call the driver
 /// - targets: `Communicator::check`, `Communicator::all_reduce_in_place`, `Communicator::split`, `Abort::abort`
-/// - must: right
-/// - variants: calls, drops, aborts, makes
-/// - variables: CUDA_EMU_DEVICES=2
 fn forked_children(lab: &Lab) -> TestResult {
     let (mut ranks, streams) = ranks(lab, 2)?;
     works(&mut ranks, &streams)?;
@@ -64,4 +63,7 @@ fn forked_children(lab: &Lab) -> TestResult {
     works(&mut ranks, &streams)
 }
 
-list![forked_children];
+attacks![
+    "collectives",
+    right(forked_children).variants(&["calls", "drops", "aborts", "makes"]).devices(2),
+];

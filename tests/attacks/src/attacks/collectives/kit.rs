@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use cuda_nccl::{Communicator, Config, Error, Group, ReduceOp};
 use cuda_safe::{Context, DeviceBuffer, DeviceSliceMut, Stream};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 /// How long a call may wait for another rank.
 pub(super) const LONG: Duration = Duration::from_secs(10);

@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use cuda_nccl::{Communicator, Group, ReduceOp};
 use cuda_safe::{DeviceBuffer, LaunchConfig, Stream, UnifiedBuffer};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 use super::kit::{each, new_ones_work, on_each, ranks, works};
+use crate::attack::attacks;
 use crate::attacks::graphs::kit::Kit;
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::lab::Lab;
 
 /// The number of elements, and the same for kernels: several chunks of a message.
 const LEN: usize = 3000;
@@ -20,10 +22,6 @@ const N: u32 = 3000;
 ///
 /// - row: the memory of a call is ordered with all other uses
 /// - targets: `Group::new`, `Group::on`, `Group::run`, `Communicator::all_reduce_in_place`
-/// - must: right
-/// - variants: groups, threads
-/// - variables: CUDA_EMU_DEVICES=3
-/// - limit: 60
 fn used_on_other_streams_all_around(lab: &Lab) -> TestResult {
     let (mut ranks, streams) = ranks(lab, 3)?;
     let mut sums = on_each(&streams, |_| vec![0; LEN])?;
@@ -74,10 +72,6 @@ fn used_on_other_streams_all_around(lab: &Lab) -> TestResult {
 /// - row: the memory of a call is ordered with all other uses
 /// - row: a stream waits only for what it does not wait for already
 /// - targets: `Group::run`, `Communicator::all_reduce_in_place`, `DeviceBuffer::copy_from`
-/// - must: right
-/// - variants: groups, calls
-/// - variables: CUDA_EMU_DEVICES=2
-/// - limit: 60
 fn waits_in_the_middle_of_a_call(lab: &Lab) -> TestResult {
     let (mut ranks, streams) = ranks(lab, 2)?;
     works(&mut ranks, &streams)?;
@@ -152,10 +146,6 @@ fn waits_in_the_middle_of_a_call(lab: &Lab) -> TestResult {
 /// - row: the memory of a call is ordered with all other uses
 /// - row: device memory is freed after the last work
 /// - targets: `Group::run`, `DeviceBuffer::zeroed`, `Communicator::split_all`
-/// - must: right
-/// - variants: same stream, other stream
-/// - variables: CUDA_EMU_DEVICES=3
-/// - limit: 60
 fn dropped_and_taken_again_right_behind(lab: &Lab) -> TestResult {
     let (mut ranks, streams) = ranks(lab, 3)?;
     let others: Vec<Stream> =
@@ -200,9 +190,6 @@ fn dropped_and_taken_again_right_behind(lab: &Lab) -> TestResult {
 /// - row: the memory of a call is ordered with all other uses
 /// - row: no two threads are in NCCL with one communicator
 /// - targets: `Communicator::split_all`, `Communicator::all_reduce`, `Communicator::all_gather`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=3
-/// - limit: 60
 fn a_storm_on_shared_memory(lab: &Lab) -> TestResult {
     let (mut ranks, streams) = ranks(lab, 3)?;
     let second = Communicator::split_all(&mut ranks, |rank| (Some(7), -(rank as i32)))?;
@@ -235,9 +222,6 @@ fn a_storm_on_shared_memory(lab: &Lab) -> TestResult {
 /// - row: when the host reads, all writes are done
 /// - row: while a guard lives nothing that conflicts
 /// - targets: `UnifiedBuffer::host`, `UnifiedBuffer::host_mut`, `Group::run`
-/// - must: right
-/// - variants: managed, pinned
-/// - variables: CUDA_EMU_DEVICES=2
 fn host_borrows_right_behind(lab: &Lab) -> TestResult {
     let (mut ranks, streams) = ranks(lab, 2)?;
     let make = |stream: &Stream| match lab.variant() {
@@ -265,7 +249,7 @@ fn host_borrows_right_behind(lab: &Lab) -> TestResult {
     for (rank, (stream, x)) in streams.iter().zip(&mut memory).enumerate() {
         group.on(rank)?.all_reduce_in_place(stream, x.as_slice_mut(), ReduceOp::Sum)?;
     }
-    lab.refused_because(group.run(), "host")?;
+    lab.refused(group.run(), "host")?;
     let seen = memory[0].host()?;
     ensure!(seen.iter().all(|x| *x == u32::MAX), "a part of the group was enqueued");
     drop(seen);
@@ -277,9 +261,6 @@ fn host_borrows_right_behind(lab: &Lab) -> TestResult {
 /// - row: the memory of a call is ordered with all other uses
 /// - row: a failure, a drop or a panic leaves no peer
 /// - targets: `Group::new`, `Group::on`
-/// - must: right
-/// - variants: dropped, forgotten, panics, in a capture, in a panicking capture
-/// - variables: CUDA_EMU_DEVICES=2
 fn groups_that_never_run(lab: &Lab) -> TestResult {
     let (mut ranks, streams) = ranks(lab, 2)?;
     let mut x = on_each(&streams, |_| vec![5; 100])?;
@@ -333,8 +314,6 @@ fn groups_that_never_run(lab: &Lab) -> TestResult {
 /// - row: the memory of a call is ordered with all other uses
 /// - row: a communicator lives until its work is done
 /// - targets: `Group::run`, `Communicator::context`, `Stream::host_function`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn everything_dropped_behind_a_wait(lab: &Lab) -> TestResult {
     let (mut ranks, streams) = ranks(lab, 2)?;
     works(&mut ranks, &streams)?;
@@ -368,8 +347,6 @@ fn everything_dropped_behind_a_wait(lab: &Lab) -> TestResult {
 /// - row: a communicator lives until its work is done
 /// - row: the memory of a call is ordered with all other uses
 /// - targets: `Communicator::abort_handle`, `Group::new`, `Communicator::all_reduce_in_place`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn everything_forgotten(lab: &Lab) -> TestResult {
     let (mut ranks, streams) = ranks(lab, 2)?;
     let mut x = on_each(&streams, |_| vec![8; LEN])?;
@@ -403,13 +380,19 @@ fn new_ones_work_beside(lab: &Lab) -> TestResult {
     works(&mut ranks, &streams)
 }
 
-list![
-    used_on_other_streams_all_around,
-    waits_in_the_middle_of_a_call,
-    dropped_and_taken_again_right_behind,
-    a_storm_on_shared_memory,
-    host_borrows_right_behind,
-    groups_that_never_run,
-    everything_dropped_behind_a_wait,
-    everything_forgotten,
+attacks![
+    "collectives",
+    right(used_on_other_streams_all_around).variants(&["groups", "threads"]).devices(3).limit(60),
+    right(waits_in_the_middle_of_a_call).variants(&["groups", "calls"]).devices(2).limit(60),
+    right(dropped_and_taken_again_right_behind)
+        .variants(&["same stream", "other stream"])
+        .devices(3)
+        .limit(60),
+    right(a_storm_on_shared_memory).devices(3).limit(60),
+    right(host_borrows_right_behind).variants(&["managed", "pinned"]).devices(2),
+    right(groups_that_never_run)
+        .variants(&["dropped", "forgotten", "panics", "in a capture", "in a panicking capture"])
+        .devices(2),
+    right(everything_dropped_behind_a_wait).devices(2),
+    right(everything_forgotten).devices(2),
 ];

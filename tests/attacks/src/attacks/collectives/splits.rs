@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use cuda_nccl::{Communicator, Error, ReduceOp};
 use cuda_safe::{DeviceBuffer, Stream};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 use super::kit::{
     LONG, config, each, is_free, made_or_ended, new_ones_work, ranks, ranks_with, works,
 };
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// Splits while one rank does not come, makes another call, aborts, is dropped or panics. NCCL may write the new handle
 /// long after the call has returned.
@@ -18,10 +20,6 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 /// - row: NCCL writes the handle of a new communicator
 /// - row: a failure, a drop or a panic leaves no peer
 /// - targets: `Communicator::split`, `Communicator::abort_handle`, `Communicator::set_timeout`
-/// - must: right
-/// - variants: never comes, calls, aborts, drops, panics, comes late
-/// - variables: CUDA_EMU_DEVICES=3
-/// - limit: 60
 fn splits_that_a_rank_does_not_join(lab: &Lab) -> TestResult {
     for _ in 0..4 {
         let (ranks, streams) = ranks(lab, 3)?;
@@ -78,9 +76,6 @@ fn splits_that_a_rank_does_not_join(lab: &Lab) -> TestResult {
 /// - row: a communicator lives until its work is done
 /// - row: NCCL is never called by ranks of one process that disagree
 /// - targets: `Communicator::split_all`, `Communicator::rank`, `Communicator::ranks`, `Communicator::split`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=4
-/// - limit: 60
 fn splits_of_splits(lab: &Lab) -> TestResult {
     let (mut parents, streams) = ranks(lab, 4)?;
     let reversed = Communicator::split_all(&mut parents, |rank| (Some(3), -(rank as i32)))?;
@@ -126,14 +121,16 @@ fn splits_of_splits(lab: &Lab) -> TestResult {
 ///
 /// - row: NCCL writes the handle of a new communicator
 /// - targets: `Communicator::split_all`, `Communicator::split`
-/// - must: error "is above 2147483647"
-/// - variables: CUDA_EMU_DEVICES=2
 fn colours_that_are_none(lab: &Lab) -> TestResult {
+    let refusal = "is above 2147483647";
     let (mut ranks, streams) = ranks(lab, 2)?;
     for color in [1 << 31, u32::MAX] {
-        lab.refused(Communicator::split_all(&mut ranks, |_| (Some(color), 0)))?;
-        lab.refused(Communicator::split_all(&mut ranks, |rank| (Some(color * rank as u32), 0)))?;
-        lab.refused(ranks[0].split(Some(color), 0))?;
+        lab.refused(Communicator::split_all(&mut ranks, |_| (Some(color), 0)), refusal)?;
+        lab.refused(
+            Communicator::split_all(&mut ranks, |rank| (Some(color * rank as u32), 0)),
+            refusal,
+        )?;
+        lab.refused(ranks[0].split(Some(color), 0), refusal)?;
     }
     let caught = catch_unwind(AssertUnwindSafe(|| {
         Communicator::split_all(&mut ranks, |rank| match rank {
@@ -152,8 +149,6 @@ fn colours_that_are_none(lab: &Lab) -> TestResult {
 /// - row: a failure, a drop or a panic leaves no peer
 /// - row: NCCL writes the handle of a new communicator
 /// - targets: `Communicator::split_all`, `Config::timeout`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=3
 fn splits_of_some_ranks(lab: &Lab) -> TestResult {
     let short = config(lab)?.timeout(Duration::from_millis(50));
     let (mut some, streams): (_, Vec<Stream>) = ranks_with(lab, 3, &short)?;
@@ -177,9 +172,13 @@ fn splits_of_some_ranks(lab: &Lab) -> TestResult {
     new_ones_work(lab, 3)
 }
 
-list![
-    splits_that_a_rank_does_not_join,
-    splits_of_splits,
-    colours_that_are_none,
-    splits_of_some_ranks,
+attacks![
+    "collectives",
+    right(splits_that_a_rank_does_not_join)
+        .variants(&["never comes", "calls", "aborts", "drops", "panics", "comes late"])
+        .devices(3)
+        .limit(60),
+    right(splits_of_splits).devices(4).limit(60),
+    refused(colours_that_are_none).devices(2),
+    right(splits_of_some_ranks).devices(3),
 ];

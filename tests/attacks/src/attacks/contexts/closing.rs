@@ -6,9 +6,11 @@ use cuda_safe::{
     Context, DeviceBuffer, Event, GraphBuilder, LaunchConfig, Module, PinnedBuffer, Stream,
     UnifiedBuffer,
 };
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
+use crate::attack::attacks;
 use crate::attacks::graphs::kit::{Kit, LEN, N, all};
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::lab::Lab;
 
 /// Opens the second device, of which the lab holds nothing.
 fn second(lab: &Lab) -> Result<Context, Failure> {
@@ -20,10 +22,6 @@ fn second(lab: &Lab) -> Result<Context, Failure> {
 /// - row: a context is closed only when nothing of it is alive
 /// - targets: `Context::close`, `Device::context`, `Driver::device`, `Context::driver`, `Context::device`,
 ///   `Stream::close`, `Mark::stream`, `Stream::mark`, `Event::timing`
-/// - must: right
-/// - variants: stream, forgotten stream, event, buffer, allocation, pinned, unified, transfer, module, kernel, global,
-///   mark, graph, builder, clone, launched graph
-/// - variables: CUDA_EMU_DEVICES=2
 fn closed_with_a_handle(lab: &Lab) -> TestResult {
     let context = second(lab)?;
     ensure_eq!(context.device().ordinal(), 1);
@@ -179,8 +177,6 @@ fn closed_with_a_handle(lab: &Lab) -> TestResult {
 ///
 /// - row: a context is closed only when nothing of it is alive
 /// - targets: `Context::close`, `Device::context`, `Context::check_alive`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn closed_by_threads(lab: &Lab) -> TestResult {
     let device = lab.context()?.driver().device(1)?;
     let results: Vec<Result<u32, Failure>> = thread::scope(|scope| {
@@ -218,8 +214,6 @@ fn closed_by_threads(lab: &Lab) -> TestResult {
 ///
 /// - row: a context is closed only when nothing of it is alive
 /// - targets: `Stream::into_raw`, `Stream::close`, `Stream::with_priority`, `Event::close`, `Context::close`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn streams_given_up(lab: &Lab) -> TestResult {
     let context = second(lab)?;
     let stream = Stream::with_priority(&context, 0)?;
@@ -252,4 +246,28 @@ fn streams_given_up(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![closed_with_a_handle, closed_by_threads, streams_given_up];
+attacks![
+    "contexts",
+    right(closed_with_a_handle)
+        .variants(&[
+            "stream",
+            "forgotten stream",
+            "event",
+            "buffer",
+            "allocation",
+            "pinned",
+            "unified",
+            "transfer",
+            "module",
+            "kernel",
+            "global",
+            "mark",
+            "graph",
+            "builder",
+            "clone",
+            "launched graph"
+        ])
+        .devices(2),
+    right(closed_by_threads).devices(2),
+    right(streams_given_up).devices(2),
+];

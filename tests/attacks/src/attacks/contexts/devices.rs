@@ -4,17 +4,17 @@ use cuda_safe::{
     Context, DeviceBuffer, Driver, Event, GraphBuilder, Module, PinnedBuffer, Stream,
     UnifiedBuffer, sys,
 };
+use test_harness::{TestResult, ensure, ensure_eq};
 
+use crate::attack::attacks;
 use crate::attacks::graphs::kit::{Kit, LEN, N, all, on_purpose, unnamed};
-use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use crate::lab::Lab;
 
 /// Gives handles of one device's context to every call of the other's.
 ///
 /// - row: handles of different contexts or drivers do not mix
 /// - targets: `GraphExec::launch`, `GraphExec::upload`, `GraphExec::update`, `Module::global`,
 ///   `DeviceBuffer::upload_pinned`, `GraphBuilder::add`, `UnifiedBuffer::copy_from`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn every_call_with_strangers(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let (on_a, on_b) = (a.stream()?, b.stream()?);
@@ -38,31 +38,28 @@ fn every_call_with_strangers(lab: &Lab) -> TestResult {
         if refused.contains(&false) { Err(on_purpose()) } else { Ok(()) }
     })?;
     let node = graph.nodes().next().ok_or_else(unnamed)?;
-    lab.refused_because(graph.launch(&on_b), "context")?;
-    lab.refused_because(
-        graph.upload(&on_b),
-        "the graph belongs to another context than the stream",
-    )?;
-    lab.refused_because(graph.update(node, |s, x| kit_b.add(s, all(), 1, x, LEN)), "context")?;
-    lab.refused_because(
+    lab.refused(graph.launch(&on_b), "context")?;
+    lab.refused(graph.upload(&on_b), "the graph belongs to another context than the stream")?;
+    lab.refused(graph.update(node, |s, x| kit_b.add(s, all(), 1, x, LEN)), "context")?;
+    lab.refused(
         graph.update(node, |s, x| kit_a.mix(s, all(), &mine, x, LEN)),
         "a graph can't use a buffer of another context",
     )?;
-    lab.refused_because(graph.recapture(|s, _| foreign.launch(s)), "context")?;
+    lab.refused(graph.recapture(|s, _| foreign.launch(s)), "context")?;
     graph.launch(&on_a)?;
     ensure_eq!(graph.state().to_vec(&on_a)?, [1; N]);
     drop(graph);
     let mut builder = GraphBuilder::new(&a, ())?;
-    lab.refused_because(
+    lab.refused(
         builder.add(&[], |s, ()| kit_a.add(s, all(), 1, &mut of_b, LEN)),
         "a graph can't use a buffer of another context",
     )?;
     drop(builder);
     let module = Module::compile(&b, "__device__ unsigned weight = 4;")?;
-    lab.refused_because(module.global::<u32>(&on_a, "weight"), "context")?;
+    lab.refused(module.global::<u32>(&on_a, "weight"), "context")?;
     let global = module.global::<u32>(&on_b, "weight")?;
-    lab.refused_because(global.read(&on_a), "context")?;
-    lab.refused_because(global.write(&on_a, &[1]), "context")?;
+    lab.refused(global.read(&on_a), "context")?;
+    lab.refused(global.write(&on_a, &[1]), "context")?;
     let pinned = PinnedBuffer::from_slice(&a, &[9u32; N])?;
     if let Ok(transfer) = of_b.upload_pinned(&on_b, pinned) {
         // Host memory of one context may serve the other's, or not.
@@ -70,9 +67,9 @@ fn every_call_with_strangers(lab: &Lab) -> TestResult {
         ensure_eq!(of_b.to_vec(&on_b)?, [9; N]);
     }
     let mut unified = UnifiedBuffer::<u32>::managed(&on_a, N)?;
-    lab.refused_because(unified.copy_from(&on_b, &of_b), "context")?;
-    lab.refused_because(unified.prefetch_to_device(&on_b), "context")?;
-    lab.refused_because(
+    lab.refused(unified.copy_from(&on_b, &of_b), "context")?;
+    lab.refused(unified.prefetch_to_device(&on_b), "context")?;
+    lab.refused(
         kit_b.add(&on_b, all(), 1, &mut unified, LEN),
         "the buffer belongs to another context than the stream it is used on",
     )?;
@@ -87,9 +84,6 @@ fn every_call_with_strangers(lab: &Lab) -> TestResult {
 /// - row: handles of different contexts or drivers do not mix
 /// - row: memory of a peer is used only where
 /// - targets: `Stream::wait_event`, `Stream::wait_stream`, `Stream::wait_mark`, `DeviceSliceMut::copy_from_peer`
-/// - must: right
-/// - variants: event, stream, mark, nothing
-/// - variables: CUDA_EMU_DEVICES=2
 fn waits_across_devices(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let (on_a, on_b) = (a.stream()?, b.stream()?);
@@ -118,7 +112,7 @@ fn waits_across_devices(lab: &Lab) -> TestResult {
     ensure_eq!(y.to_vec(&on_b)?, [expected; N]);
     let other: Stream = b.stream()?;
     let mut short = DeviceBuffer::<u32>::zeroed(&on_b, N - 1)?;
-    lab.refused_because(
+    lab.refused(
         short.as_slice_mut().copy_from_peer(&other, &x),
         "copy: 255 elements on one side and 256 on the other",
     )?;
@@ -131,19 +125,17 @@ fn waits_across_devices(lab: &Lab) -> TestResult {
 /// - row: a launch is ordered with all other work
 /// - targets: `Context::enable_peer_access`, `Context::can_access_peer`, `Context::capture`,
 ///   `GraphExec::launch`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn memory_of_a_peer(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let (on_a, on_b) = (a.stream()?, b.stream()?);
     let (kit_a, kit_b) = (Kit::load(&a)?, Kit::load(&b)?);
     let mut early = DeviceBuffer::<u32>::zeroed(&on_b, N)?;
     ensure!(a.can_access_peer(&b)? && !a.can_access_peer(&a)?);
-    lab.refused_because(
+    lab.refused(
         kit_a.add(&on_a, all(), 1, &mut early, LEN),
         "the buffer belongs to another context than the stream it is used on",
     )?;
-    lab.refused_because(
+    lab.refused(
         a.capture((), |s, ()| kit_a.add(s, all(), 1, &mut early, LEN)),
         "a graph can't use a buffer of another context",
     )?;
@@ -151,14 +143,14 @@ fn memory_of_a_peer(lab: &Lab) -> TestResult {
     a.enable_peer_access(&b)?;
     a.enable_peer_access(&a)?;
     let mut of_a = DeviceBuffer::<u32>::zeroed(&on_a, N)?;
-    lab.refused_because(
+    lab.refused(
         kit_b.add(&on_b, all(), 1, &mut of_a, LEN),
         "the buffer belongs to another context than the stream it is used on",
     )?;
     let late = DeviceBuffer::<u32>::zeroed(&on_b, N)?;
     // A graph holds memory of its own context alone.
     let graph = a.capture((), |s, ()| kit_a.add(s, all(), 1, &mut early, LEN));
-    lab.refused_because(graph, "another context")?;
+    lab.refused(graph, "another context")?;
     ensure_eq!(early.to_vec(&on_b)?, [0; N]);
     // What is on one device and what is on the other take turns with the same bytes.
     let mut graph = b.capture((early, late), |s, (early, late)| {
@@ -169,7 +161,7 @@ fn memory_of_a_peer(lab: &Lab) -> TestResult {
         graph.launch(&on_b)?;
     }
     // x = 1, 2, 3; y = 1, 5, 18. While the graph lives its memory is its context's alone.
-    lab.refused_because(kit_a.add(&on_a, all(), 100, &mut graph.state_mut().0, LEN), "graph")?;
+    lab.refused(kit_a.add(&on_a, all(), 100, &mut graph.state_mut().0, LEN), "graph")?;
     ensure_eq!(graph.state().0.to_vec(&on_b)?, [3; N]);
     ensure_eq!(graph.state().1.to_vec(&on_b)?, [18; N]);
     drop(graph);
@@ -203,8 +195,6 @@ fn memory_of_a_peer(lab: &Lab) -> TestResult {
 /// - row: nothing of that lives longer
 /// - row: memory of a peer is used only where
 /// - targets: `GraphExec::into_state`, `Context::enable_peer_access`, `DeviceSliceMut::copy_from_peer`
-/// - must: error "has used"
-/// - variables: CUDA_EMU_DEVICES=2
 fn memory_of_a_graph_that_is_gone(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let (on_a, on_b) = (a.stream()?, b.stream()?);
@@ -214,7 +204,7 @@ fn memory_of_a_graph_that_is_gone(lab: &Lab) -> TestResult {
     let mut graph = b.capture(x, |s, x| kit_b.add(s, all(), 1, x, LEN))?;
     graph.launch(&on_b)?;
     let mut x = graph.into_state();
-    lab.refused(kit_a.add(&on_a, all(), 10, &mut x, LEN))?;
+    lab.refused(kit_a.add(&on_a, all(), 10, &mut x, LEN), "has used")?;
     // As the hint says.
     let mut y = DeviceBuffer::<u32>::zeroed(&on_a, N)?;
     y.as_slice_mut().copy_from_peer(&on_a, &x)?;
@@ -231,22 +221,20 @@ fn memory_of_a_graph_that_is_gone(lab: &Lab) -> TestResult {
 ///
 /// - row: handles of different contexts or drivers do not mix
 /// - targets: `Event::elapsed_ms`, `Event::timing`, `Event::record`
-/// - must: error "context"
-/// - variants: measured, recorded
-/// - variables: CUDA_EMU_DEVICES=2
 fn events_of_two_devices(lab: &Lab) -> TestResult {
+    let refusal = "context";
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let (on_a, on_b) = (a.stream()?, b.stream()?);
     let (start, end) = (Event::timing(&a)?, Event::timing(&b)?);
     if lab.variant() == "recorded" {
-        lab.refused(start.record(&on_b))?;
+        lab.refused(start.record(&on_b), refusal)?;
         ensure!(start.is_done()?);
-        return lab.refused(end.record(&on_a));
+        return lab.refused(end.record(&on_a), refusal);
     }
     start.record(&on_a)?;
     end.record(&on_b)?;
-    lab.refused(start.elapsed_ms(&end))?;
-    lab.refused(end.elapsed_ms(&start))
+    lab.refused(start.elapsed_ms(&end), refusal)?;
+    lab.refused(end.elapsed_ms(&start), refusal)
 }
 
 /// Takes a condition's flag from another context's memory, and records on after the refusal.
@@ -254,8 +242,6 @@ fn events_of_two_devices(lab: &Lab) -> TestResult {
 /// - row: a capture is not spoilt by safe calls
 /// - row: handles of different contexts or drivers do not mix
 /// - targets: `Stream::record_if`, `Stream::record_while`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn flag_of_another_context(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let (on_a, on_b) = (a.stream()?, b.stream()?);
@@ -285,8 +271,6 @@ fn flag_of_another_context(lab: &Lab) -> TestResult {
 /// - row: memory of a peer is used only where
 /// - row: a context is closed only when nothing of it is alive
 /// - targets: `Context::enable_peer_access`, `Context::close`, `Device::context`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn peer_opened_again(lab: &Lab) -> TestResult {
     let a = lab.context()?;
     let device = a.driver().device(1)?;
@@ -317,13 +301,11 @@ fn peer_opened_again(lab: &Lab) -> TestResult {
 /// - targets: `Driver::device`, `Driver::devices`, `Driver::supports`, `Driver::as_sys`, `Driver::from_sys`,
 ///   `Device::driver`, `Device::raw_attribute`, `Context::set_pool_threshold`, `Context::trim_pool`,
 ///   `Context::set_copy_threads`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn devices_that_are_not_there(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let driver = context.driver();
     for ordinal in [2, 3, 1 << 31, 1 << 32, (1 << 32) + 1, usize::MAX] {
-        lab.refused_because(driver.device(ordinal), "the driver shows 2")?;
+        lab.refused(driver.device(ordinal), "the driver shows 2")?;
     }
     ensure_eq!(driver.devices().len(), 2);
     for device in driver.devices() {
@@ -358,8 +340,6 @@ fn devices_that_are_not_there(lab: &Lab) -> TestResult {
 ///
 /// - row: handles of different contexts or drivers do not mix
 /// - targets: `Driver::load`, `Context::new`
-/// - must: right
-/// - variants: missing, folder, text
 fn drivers_that_are_none(lab: &Lab) -> TestResult {
     if lab.step().is_empty() {
         std::fs::create_dir("folder.so")?;
@@ -370,9 +350,9 @@ fn drivers_that_are_none(lab: &Lab) -> TestResult {
         return Ok(());
     }
     for _ in 0..2 {
-        lab.refused_because(Driver::load(), lab.variant())?;
-        lab.refused_because(Context::new(0), lab.variant())?;
-        lab.refused_because(Context::new(usize::MAX), lab.variant())?;
+        lab.refused(Driver::load(), lab.variant())?;
+        lab.refused(Context::new(0), lab.variant())?;
+        lab.refused(Context::new(usize::MAX), lab.variant())?;
     }
     // The software device, beside it, is not impressed.
     let stream = lab.stream()?;
@@ -381,14 +361,15 @@ fn drivers_that_are_none(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    every_call_with_strangers,
-    waits_across_devices,
-    memory_of_a_peer,
-    memory_of_a_graph_that_is_gone,
-    events_of_two_devices,
-    flag_of_another_context,
-    peer_opened_again,
-    devices_that_are_not_there,
-    drivers_that_are_none,
+attacks![
+    "contexts",
+    right(every_call_with_strangers).devices(2),
+    right(waits_across_devices).variants(&["event", "stream", "mark", "nothing"]).devices(2),
+    right(memory_of_a_peer).devices(2),
+    refused(memory_of_a_graph_that_is_gone).devices(2),
+    refused(events_of_two_devices).variants(&["measured", "recorded"]).devices(2),
+    right(flag_of_another_context).devices(2),
+    right(peer_opened_again).devices(2),
+    right(devices_that_are_not_there).devices(2),
+    right(drivers_that_are_none).variants(&["missing", "folder", "text"]),
 ];

@@ -5,9 +5,11 @@ use std::sync::{Barrier, mpsc};
 use std::time::Duration;
 
 use cuda_safe::{Context, DeviceBuffer, Devices, GraphExec, Stream};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
+use crate::attack::attacks;
 use crate::attacks::graphs::kit::{Kit, LEN, N, all, on_purpose};
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::lab::Lab;
 
 /// A graph that writes a value to memory of the second context, and that memory, which the graph's state has no more.
 fn writing<'a>(
@@ -35,8 +37,6 @@ fn writing<'a>(
 /// - row: several enqueues that belong together
 /// - targets: `Context::capture_on`, `GraphExec::launch`, `Stream::graph_lock`, `GraphLock::run`,
 ///   `GraphExec::try_clone`, `GraphExec::into_state`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn launches_between_enqueues_of_the_second(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let (on_a, on_b) = (a.stream()?, b.stream()?);
@@ -70,8 +70,6 @@ fn launches_between_enqueues_of_the_second(lab: &Lab) -> TestResult {
 ///
 /// - row: two threads that use the graph locks of two contexts
 /// - targets: `GraphExec::launch`, `DeviceSliceMut::copy_from_peer`, `Stream::graph_lock`, `GraphLock::run`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn locks_in_both_orders(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let (kit_a, kit_b) = (Kit::load(&a)?, Kit::load(&b)?);
@@ -112,9 +110,6 @@ fn locks_in_both_orders(lab: &Lab) -> TestResult {
 ///
 /// - row: two threads that use the graph locks of two contexts
 /// - targets: `Stream::graph_lock`, `GraphLock::run`, `GraphExec::launch`, `DeviceSliceMut::copy_from_peer`
-/// - must: error "while this thread holds the lock for"
-/// - variants: first, second
-/// - variables: CUDA_EMU_DEVICES=2
 fn a_second_lock_within_a_closure(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let (on_a, on_b) = (a.stream()?, b.stream()?);
@@ -135,7 +130,7 @@ fn a_second_lock_within_a_closure(lab: &Lab) -> TestResult {
         Ok(())
     })?;
     for result in results {
-        lab.refused(result)?;
+        lab.refused(result, "while this thread holds the lock for")?;
     }
     graph.launch(&on_a)?;
     of_a.launch(&on_a)?;
@@ -148,9 +143,6 @@ fn a_second_lock_within_a_closure(lab: &Lab) -> TestResult {
 ///
 /// - row: a capture is not spoilt by safe calls
 /// - targets: `Context::capture_on`, `Context::synchronize`, `Devices::synchronize`, `Devices::capture`
-/// - must: error "is being recorded"
-/// - variants: here, elsewhere
-/// - variables: CUDA_EMU_DEVICES=2
 fn waits_for_contexts_that_record(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let devices = Devices::of(a.driver(), &[0, 1])?;
@@ -174,7 +166,7 @@ fn waits_for_contexts_that_record(lab: &Lab) -> TestResult {
     let ((_, _), results) = graph.into_state();
     ensure_eq!(results.len(), 3);
     for result in std::mem::take(results) {
-        lab.refused(result)?;
+        lab.refused(result, "is being recorded")?;
     }
     devices.synchronize()?;
     Ok(())
@@ -184,9 +176,8 @@ fn waits_for_contexts_that_record(lab: &Lab) -> TestResult {
 ///
 /// - row: memory of a peer is used only where
 /// - row: memory of a graph is used inside it alone
-/// - targets: `Context::capture_on`, `DeviceSliceMut::copy_from_peer`, `DeviceBuffer::zeroed`, `Context::enable_peer_access`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=3
+/// - targets: `Context::capture_on`, `DeviceSliceMut::copy_from_peer`, `DeviceBuffer::zeroed`,
+///   `Context::enable_peer_access`
 fn memory_that_is_not_of_the_graph(lab: &Lab) -> TestResult {
     let (a, b, c) = (lab.context_of(0)?, lab.context_of(1)?, lab.context_of(2)?);
     let (on_a, on_b, on_c) = (a.stream()?, b.stream()?, c.stream()?);
@@ -236,8 +227,6 @@ fn memory_that_is_not_of_the_graph(lab: &Lab) -> TestResult {
 /// - row: the memory, code, pinned sources
 /// - row: code and pinned memory of every context
 /// - targets: `Context::capture_on`, `Stream::fork`, `Context::free_deferred`, `GraphExec::into_state`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn panics_and_drops(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let (on_a, on_b) = (a.stream()?, b.stream()?);
@@ -282,8 +271,6 @@ fn panics_and_drops(lab: &Lab) -> TestResult {
 /// - row: memory of a peer is used only where
 /// - targets: `Devices::all`, `Devices::open`, `Devices::of`, `Devices::contexts`, `Devices::iter`, `Devices::streams`,
 ///   `Devices::can_access`, `Devices::link`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn lists_of_devices(lab: &Lab) -> TestResult {
     let driver = lab.context()?.driver();
     // Of the system's driver, if there is one.
@@ -312,12 +299,13 @@ fn lists_of_devices(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    launches_between_enqueues_of_the_second,
-    locks_in_both_orders,
-    a_second_lock_within_a_closure,
-    waits_for_contexts_that_record,
-    memory_that_is_not_of_the_graph,
-    panics_and_drops,
-    lists_of_devices,
+attacks![
+    "contexts",
+    right(launches_between_enqueues_of_the_second).devices(2),
+    right(locks_in_both_orders).devices(2),
+    refused(a_second_lock_within_a_closure).variants(&["first", "second"]).devices(2),
+    refused(waits_for_contexts_that_record).variants(&["here", "elsewhere"]).devices(2),
+    right(memory_that_is_not_of_the_graph).devices(3),
+    right(panics_and_drops).devices(2),
+    right(lists_of_devices).devices(2),
 ];

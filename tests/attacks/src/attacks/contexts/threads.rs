@@ -9,20 +9,19 @@ use std::thread;
 use cuda_safe::{
     Context, DeviceBuffer, Event, GraphBuilder, GraphExec, PinnedBuffer, Stream, UnifiedBuffer,
 };
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
 
+use crate::attack::attacks;
 use crate::attacks::graphs::kit::{Kit, LEN, N, all, on_purpose, unnamed};
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::lab::Lab;
 
 /// Fails and panics in closures, drops everything, and ends threads, while the other device's context is current.
 ///
 /// - row: no call changes which context is current
 /// - targets: `Context::capture`, `GraphExec::update`, `Stream::record_if`, `GraphBuilder::add`,
 ///   `DeviceSliceMut::copy_from_peer`, `Context::free_deferred`, `UnifiedBuffer::into_vec`
-/// - must: right
-/// - variants: none, own, other
-/// - variables: CUDA_EMU_DEVICES=2
 fn current_after_unwinding(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let before = match lab.variant() {
@@ -123,7 +122,6 @@ impl Drop for UsesTheDevice {
 /// - row: a thread may end at any time
 /// - row: all types may go to other threads that their contents allow
 /// - targets: `Context::capture`, `Stream::new`, `Event::new`, `DeviceBuffer::download_pinned`
-/// - must: right
 fn destructors_at_the_end_of_threads(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (send, receive) = mpsc::channel();
@@ -165,7 +163,6 @@ fn destructors_at_the_end_of_threads(lab: &Lab) -> TestResult {
 /// - row: all types may go to other threads that their contents allow
 /// - row: work that uses the same bytes
 /// - targets: `Event::record`, `Stream::wait_event`, `Stream::mark`, `Stream::wait_mark`, `Mark::synchronize`
-/// - must: right
 fn one_stream_of_four_threads(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Arc::new(Kit::load(&context)?);
@@ -305,8 +302,6 @@ fn work(context: &Context) -> cuda_safe::Result<Vec<u32>> {
 /// - row: nothing slips in between
 /// - row: no answer of the driver makes the crate panic
 /// - targets: `Context::capture`, `GraphExec::launch`, `Context::close`, `GraphExec::recapture`
-/// - must: right
-/// - variants: panics, uses, closes
 fn subscriber_that_meddles(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     // y = 1; x = 3, y = 6; x = 7, y = 25.
@@ -345,8 +340,6 @@ fn subscriber_that_meddles(lab: &Lab) -> TestResult {
 ///
 /// - row: all types may go to other threads that their contents allow
 /// - targets: `Domain::new`, `Domain::range`, `range`
-/// - must: right
-/// - variants: without a tool, tool that is none
 fn ranges_in_the_wrong_order(lab: &Lab) -> TestResult {
     use cuda_safe::nvtx::{Domain, mark, range};
     if lab.step().is_empty() && lab.variant() == "tool that is none" {
@@ -386,10 +379,11 @@ fn ranges_in_the_wrong_order(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    current_after_unwinding,
-    destructors_at_the_end_of_threads,
-    one_stream_of_four_threads,
-    subscriber_that_meddles,
-    ranges_in_the_wrong_order,
+attacks![
+    "contexts",
+    right(current_after_unwinding).variants(&["none", "own", "other"]).devices(2),
+    right(destructors_at_the_end_of_threads),
+    right(one_stream_of_four_threads),
+    right(subscriber_that_meddles).variants(&["panics", "uses", "closes"]),
+    right(ranges_in_the_wrong_order).variants(&["without a tool", "tool that is none"]),
 ];

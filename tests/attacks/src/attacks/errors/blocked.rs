@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use cuda_safe::{
     Context, DeviceBuffer, Event, LaunchConfig, PinnedBuffer, Stream, UnifiedBuffer, kernels,
 };
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 kernels! {
     struct Kernels;
@@ -41,12 +42,12 @@ fn block(stream: &Stream) -> Result<(Sender<()>, mpsc::Receiver<bool>), Failure>
 
 /// Makes calls of all kinds on other memory and another stream while a stream can't go on.
 ///
+/// Runs without a seed, because a stream without a wait must go on by itself.
+///
 /// - row: a stream waits only for what it does not wait for already
 /// - row: when the host reads, all writes are done
 /// - targets: `UnifiedBuffer::host_mut`, `Event::synchronize`, `Context::capture`, `DeviceBuffer::from_slice`,
 ///   `Context::device`, `Context::driver`
-/// - must: right
-/// - seeds: none, because a stream without a wait must go on by itself
 pub(super) fn work_beside_a_blocked_stream(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let kernels = Kernels::load(&context)?;
@@ -91,13 +92,12 @@ pub(super) fn work_beside_a_blocked_stream(lab: &Lab) -> TestResult {
 
 /// Drops everything in use by a stream that can't go on: no drop waits for it.
 ///
+/// Runs without a seed, because a stream without a wait must go on by itself.
+///
 /// - row: a drop never waits, never panics
 /// - row: device memory is freed after the last work
 /// - targets: `DeviceBuffer::try_clone`, `DeviceBuffer::close`, `Stream::close`, `Event::close`,
 ///   `DeviceBuffer::download_pinned`, `Context::capture`, `UnifiedBuffer::register`
-/// - must: right
-/// - variants: forwards, backwards, another_thread, unwinding
-/// - seeds: none, because a stream without a wait must go on by itself
 pub(super) fn drops_beside_a_blocked_stream(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let blocked = context.stream()?;
@@ -179,7 +179,6 @@ fn captures(context: &Context, number: u32) -> TestResult {
 /// - row: a capture is not spoilt by safe calls
 /// - row: wakers, which are code of the executor
 /// - targets: `Context::synchronize`, `Context::free_deferred`, `Context::capture`, `Context::is_recording`
-/// - must: right
 pub(super) fn captures_race_with_waits(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (context, ended) = (&context, &AtomicBool::new(false));

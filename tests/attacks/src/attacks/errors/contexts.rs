@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cuda_safe::{
     Context, DeviceBuffer, Driver, Event, GraphBuilder, PinnedBuffer, Stream, UnifiedBuffer,
 };
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 /// Opens a context that the lab does not hold too.
 fn own() -> Result<Context, Failure> {
@@ -18,7 +19,6 @@ fn own() -> Result<Context, Failure> {
 ///
 /// - row: a context is closed only when nothing of it is alive
 /// - targets: `Context::close`, `Driver::from_sys`, `Driver::device`, `Device::context`
-/// - must: right
 pub(super) fn contexts_closed_by_threads(_: &Lab) -> TestResult {
     let threads = [0u32, 1, 2, 3].map(|number| {
         std::thread::spawn(move || -> Result<usize, Failure> {
@@ -60,8 +60,6 @@ pub(super) fn contexts_closed_by_threads(_: &Lab) -> TestResult {
 /// - row: a context is closed only when nothing of it is alive
 /// - targets: `Context::close`, `Stream::mark`, `Event::timing`, `PinnedBuffer::zeroed`, `UnifiedBuffer::register`,
 ///   `DeviceBuffer::allocation`, `Context::capture`, `GraphBuilder::new`
-/// - must: right
-/// - variants: stream, mark, event, buffer, allocation, pinned, transfer, unified, graph, builder, function
 pub(super) fn closed_beside_one_handle(lab: &Lab) -> TestResult {
     for _ in 0..3 {
         let context = own()?;
@@ -106,8 +104,6 @@ pub(super) fn closed_beside_one_handle(lab: &Lab) -> TestResult {
 /// - targets: `Context::free_deferred`, `Context::synchronize`, `Context::trim_pool`, `Stream::new`, `Stream::close`,
 ///   `Event::new`, `Event::close`, `PinnedBuffer::close`, `Context::take_drop_errors`, `UnifiedBuffer::managed`,
 ///   `UnifiedBuffer::host`, `Stream::with_priority`, `GraphBuilder::new`, `GraphBuilder::instantiate`
-/// - must: right
-/// - variants: capture, recapture, builder, condition, thread
 pub(super) fn calls_beside_a_capture(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let outside = DeviceBuffer::from_slice(&stream, &[2u32; 100])?;
@@ -203,7 +199,6 @@ pub(super) fn calls_beside_a_capture(lab: &Lab) -> TestResult {
 ///
 /// - row: a forked child does not call the driver
 /// - targets: `DeviceBuffer::from_slice`, `Context::stream`
-/// - must: right
 pub(super) fn children_beside_work(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (context, ended) = (&context, &AtomicBool::new(false));

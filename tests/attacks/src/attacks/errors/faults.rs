@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use cuda_safe::{
     DeviceBuffer, Event, LaunchConfig, PinnedBuffer, Result, Stream, UnifiedBuffer, kernels,
 };
+use test_harness::{Failure, TestResult, ensure, ensure_eq, limited_to};
 
 use crate::attacks::order::random::Random;
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, limited_to};
+use crate::lab::Lab;
 
 kernels! {
     struct Kernels;
@@ -47,7 +48,6 @@ fn in_a_process(lab: &Lab, step: &str, variables: &[(&str, String)]) -> TestResu
 /// - row: a drop never waits, never panics
 /// - targets: `UnifiedBuffer::host`, `PinnedBuffer::close`, `Event::close`, `Context::capture`, `Stream::mark`,
 ///   `DeviceBuffer::close`, `Context::take_drop_errors`
-/// - must: right
 pub(super) fn handles_after_a_trap(lab: &Lab) -> TestResult {
     if lab.step() != "trap" {
         return in_a_process(lab, "trap", &[]);
@@ -111,12 +111,8 @@ pub(super) fn handles_after_a_trap(lab: &Lab) -> TestResult {
 ///
 /// - row: no answer of the driver makes the crate panic
 /// - row: work that uses the same bytes
-/// - targets: `DeviceBuffer::try_clone`, `UnifiedBuffer::host_mut`, `DeviceBuffer::upload_pinned`, `Context::free_deferred`,
-///   `Context::take_drop_errors`
-/// - must: right
-/// - limit: 60
-/// - variants: cuEventRecord, cuEventCreate, cuStreamWaitEvent, cuMemcpyDtoDAsync_v2, cuMemsetD32Async,
-///   cuMemAllocFromPoolAsync, cuMemcpyHtoDAsync_v2, cuLaunchKernel, cuEventSynchronize, cuMemcpyDtoHAsync_v2
+/// - targets: `DeviceBuffer::try_clone`, `UnifiedBuffer::host_mut`, `DeviceBuffer::upload_pinned`,
+///   `Context::free_deferred`, `Context::take_drop_errors`
 pub(super) fn calls_that_fail_in_a_program(lab: &Lab) -> TestResult {
     if lab.step() == "program" {
         return program_with_failures(lab);
@@ -232,7 +228,6 @@ fn program_with_failures(lab: &Lab) -> TestResult {
 ///
 /// - row: a drop never waits, never panics
 /// - targets: `Context::take_drop_errors`, `Event::new`, `Event::close`, `DeviceBuffer::from_slice`
-/// - must: right
 pub(super) fn errors_of_many_drops(lab: &Lab) -> TestResult {
     if lab.step() != "drops" {
         let fail = (1..=100).map(|n| format!("cuEventDestroy_v2:{n}:CUDA_ERROR_INVALID_VALUE"));
@@ -265,10 +260,8 @@ pub(super) fn errors_of_many_drops(lab: &Lab) -> TestResult {
 ///
 /// - row: once it is known that others have destroyed
 /// - row: a drop never waits, never panics
-/// - targets: `Context::check_alive`, `Context::close`, `Device::context`, `UnifiedBuffer::host`, `PinnedBuffer::from_slice`,
-///   `DeviceBuffer::copy_from`
-/// - must: right
-/// - variants: before, between, after
+/// - targets: `Context::check_alive`, `Context::close`, `Device::context`, `UnifiedBuffer::host`,
+///   `PinnedBuffer::from_slice`, `DeviceBuffer::copy_from`
 pub(super) fn handles_of_a_context_that_is_gone(lab: &Lab) -> TestResult {
     if lab.step() != "gone" {
         // The context is there, so the crate must not be able to find that out.
@@ -339,8 +332,6 @@ pub(super) fn handles_of_a_context_that_is_gone(lab: &Lab) -> TestResult {
 ///
 /// - row: the process may end with work in flight
 /// - targets: `Stream::host_function`, `DeviceBuffer::download_pinned`, `Context::capture`
-/// - must: right
-/// - variants: leaving, exiting, in_a_function, in_a_thread, forgotten
 pub(super) fn ends_with_work_in_flight(lab: &Lab) -> TestResult {
     if lab.step() != "end" {
         let mut again = lab.again("end")?;
@@ -396,11 +387,8 @@ pub(super) fn ends_with_work_in_flight(lab: &Lab) -> TestResult {
 ///
 /// - row: a code that calls a context invalid
 /// - row: no answer of the driver makes the crate panic
-/// - targets: `Context::check_alive`, `DeviceBuffer::fill`, `Context::capture`, `UnifiedBuffer::host`, `Driver::device`,
-///   `Device::context`
-/// - must: right
-/// - limit: 60
-/// - variants: CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_CONTEXT_IS_DESTROYED
+/// - targets: `Context::check_alive`, `DeviceBuffer::fill`, `Context::capture`, `UnifiedBuffer::host`,
+///   `Driver::device`, `Device::context`
 pub(super) fn contexts_that_are_called_invalid(lab: &Lab) -> TestResult {
     const CALLS: [&str; 6] = [
         "cuMemsetD32Async",

@@ -2,8 +2,10 @@
 
 use cuda_safe::nvrtc::Arch;
 use cuda_safe::{DeviceBuffer, Gate, KernelSource, Module, ModuleImage};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry one() { ret; }\n";
 
@@ -14,8 +16,6 @@ const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entr
 /// - targets: `Module::compiled_kernels`, `Module::load_lazily`, `Module::kernel`, `Context::stats`,
 ///   `Context::take_drop_errors`, `Context::set_copy_threads`, `Allocation::version`, `Allocation::note_write`,
 ///   `Gate::guard`, `Gate::shut`, `KernelSource::signatures`
-/// - must: right
-/// - variants: asked, dropped
 fn locks_in_a_forked_child(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let module = Module::load_lazily(&context, ModuleImage::Ptx(PTX))?;
@@ -61,4 +61,4 @@ fn locks_in_a_forked_child(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![locks_in_a_forked_child];
+attacks!["errors", right(locks_in_a_forked_child).variants(&["asked", "dropped"]),];

@@ -4,8 +4,10 @@ use cuda_safe::DeviceBuffer;
 use geom_kernels::bvh::{BuildMode, Bvh, BvhQueries};
 use geom_kernels::mesh::{Mesh, MeshOptions, NO_FACE, Overlap, RayHit, TriangleMesh, shapes};
 use geom_kernels::{Aabb, GeometryKernels, Ray};
+use test_harness::{TestResult, ensure, ensure_eq};
 
-use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 const NAN: f32 = f32::NAN;
 const INF: f32 = f32::INFINITY;
@@ -14,10 +16,8 @@ const INF: f32 = f32::INFINITY;
 /// refits it to others.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `BvhQueries::spheres`, `Bvh::build`, `Bvh::refit`, `Bvh::rebuild`, `Bvh::overlap_lists`, `Bvh::count_overlaps`, `Bvh::report`,
-///   `Bvh::new`
-/// - must: error "1006 boxes for a hierarchy that was built from 1007"
-/// - variants: fast, quality
+/// - targets: `BvhQueries::spheres`, `Bvh::build`, `Bvh::refit`, `Bvh::rebuild`, `Bvh::overlap_lists`,
+///   `Bvh::count_overlaps`, `Bvh::report`, `Bvh::new`
 fn boxes_that_are_none(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -53,7 +53,10 @@ fn boxes_that_are_none(lab: &Lab) -> TestResult {
     for skipped in [1000u32, 1001, 1002] {
         ensure!(!found.contains(&skipped), "box {skipped} was found");
     }
-    lab.refused(bvh.refit(&stream, device.slice(1..)?))?;
+    lab.refused(
+        bvh.refit(&stream, device.slice(1..)?),
+        "1006 boxes for a hierarchy that was built from 1007",
+    )?;
     let nothing = DeviceBuffer::from_slice(&stream, &vec![odd[2]; boxes.len()])?;
     bvh.refit(&stream, &nothing)?;
     bvh.count_overlaps(&stream, &asked, &mut counts)?;
@@ -64,14 +67,14 @@ fn boxes_that_are_none(lab: &Lab) -> TestResult {
     bvh.count_overlaps(&stream, &asked, &mut counts)?;
     ensure_eq!(counts.to_vec(&stream)?, [1, 0, 0, 1, 0]);
     let mut small = Bvh::new(&stream, &geometry, 3, builder)?;
-    lab.refused_because(small.rebuild(&stream, device.slice(..4)?), "4 boxes, and room for 3")?;
+    lab.refused(small.rebuild(&stream, device.slice(..4)?), "4 boxes, and room for 3")?;
     small.count_overlaps(&stream, &asked, &mut counts)?;
     ensure_eq!(counts.to_vec(&stream)?, [0; 5]);
-    lab.refused_because(
+    lab.refused(
         Bvh::new(&stream, &geometry, usize::MAX, builder),
         "18446744073709551615 boxes; less than 2^28 are possible",
     )?;
-    lab.refused_because(
+    lab.refused(
         small.count_overlaps(&stream, &asked, counts.slice_mut(..4)?),
         "room for 4 counts, and 5 are written",
     )?;
@@ -79,7 +82,7 @@ fn boxes_that_are_none(lab: &Lab) -> TestResult {
     bvh.count_overlaps(&stream, BvhQueries::spheres(&centers, INF), counts.slice_mut(..3)?)?;
     ensure_eq!(counts.to_vec(&stream)?[..3], [0, 0, 1]);
     let negative = BvhQueries::spheres(&centers, -1.0);
-    lab.refused_because(
+    lab.refused(
         bvh.count_overlaps(&stream, negative, counts.slice_mut(..3)?),
         "-1.0 is no radius",
     )?;
@@ -90,8 +93,6 @@ fn boxes_that_are_none(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `Bvh::overlap_lists_into`, `Mesh::overlap_lists_into`, `Mesh::all_hits_into`, `Mesh::all_hits`
-/// - must: error "room for 3 offsets, and 4 are written"
-/// - variants: bvh, overlaps, hits
 fn lists_without_room(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -140,9 +141,12 @@ fn lists_without_room(lab: &Lab) -> TestResult {
     }
     let mut short = offsets.slice_mut(..3)?;
     let mut items = DeviceBuffer::<u32>::zeroed(&stream, 300)?;
-    lab.refused(bvh.overlap_lists_into(&stream, &asked, &mut short, &mut items))?;
+    lab.refused(
+        bvh.overlap_lists_into(&stream, &asked, &mut short, &mut items),
+        "room for 3 offsets, and 4 are written",
+    )?;
     let mut hits = DeviceBuffer::<RayHit>::zeroed(&stream, 300)?;
-    lab.refused_because(
+    lab.refused(
         mesh.all_hits_into(&stream, &rays, &mut short, &mut hits),
         "room for 3 offsets, and 4 are written",
     )?;
@@ -154,7 +158,6 @@ fn lists_without_room(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `Mesh::closest_hits`, `Mesh::count_hits`, `Ray::new`, `Ray::between`, `Ray::segment`
-/// - must: right
 fn rays_of_every_kind(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -201,4 +204,9 @@ fn rays_of_every_kind(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![boxes_that_are_none, lists_without_room, rays_of_every_kind,];
+attacks![
+    "geometry",
+    refused(boxes_that_are_none).variants(&["fast", "quality"]),
+    refused(lists_without_room).variants(&["bvh", "overlaps", "hits"]),
+    right(rays_of_every_kind),
+];

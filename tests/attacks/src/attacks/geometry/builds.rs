@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use cuda_safe::DeviceBuffer;
 use geom_kernels::GeometryKernels;
 use geom_kernels::volume::{Capacity, DenseOptions, Keep, Volume, VolumeOptions};
+use test_harness::{TestResult, ensure, ensure_eq};
 
-use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 const NAN: f32 = f32::NAN;
 /// The coordinates of voxels are from `-EDGE` to below `EDGE`.
@@ -18,7 +20,6 @@ const EDGE: i32 = 1 << 23;
 /// - row: launching foreign code is unsafe
 /// - targets: `Volume::from_dense`, `Volume::from_host_dense`, `Volume::from_fn`, `Volume::to_dense`,
 ///   `DenseOptions::origin`, `DenseOptions::keep`
-/// - must: right
 fn boxes_that_overflow(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -35,17 +36,17 @@ fn boxes_that_overflow(lab: &Lab) -> TestResult {
         [0, 0, 0],
         [1 << 63, 2, 4],
     ] {
-        lab.refused_because(
+        lab.refused(
             Volume::from_dense(&stream, &geometry, dims, &values, options.clone()),
             "a box of [",
         )?;
-        lab.refused_because(
+        lab.refused(
             Volume::from_host_dense(&stream, &geometry, dims, &[1.0; 8], options.clone()),
             "a box of [",
         )?;
     }
     for dims in [[1 << 24, 1 << 24, 1 << 24], [most, 1, 1], [1, 1 << 25, 1]] {
-        lab.refused_because(
+        lab.refused(
             Volume::from_fn(&stream, &geometry, dims, options.clone(), |_| 1.0),
             "] voxels from [0, 0, 0] on",
         )?;
@@ -53,11 +54,11 @@ fn boxes_that_overflow(lab: &Lab) -> TestResult {
     for origin in [[EDGE - 1, 0, 0], [-EDGE - 1, 0, 0], [i32::MAX; 3], [i32::MIN; 3], [0, EDGE, 0]]
     {
         let options = options.clone().origin(origin);
-        lab.refused_because(
+        lab.refused(
             Volume::from_dense(&stream, &geometry, [2, 2, 2], &values, options.clone()),
             "a box of [2, 2, 2] voxels from [",
         )?;
-        lab.refused_because(
+        lab.refused(
             Volume::from_fn(&stream, &geometry, [2, 2, 2], options.clone(), |_| 1.0),
             "a box of [2, 2, 2] voxels from [",
         )?;
@@ -69,7 +70,7 @@ fn boxes_that_overflow(lab: &Lab) -> TestResult {
     ] {
         let options = options.clone().keep(keep);
         let made = Volume::from_dense(&stream, &geometry, [2, 2, 2], &values, options.clone());
-        lab.refused_because(made, text)?;
+        lab.refused(made, text)?;
     }
     // The last voxels that there are.
     let last = options.clone().origin([EDGE - 2, -EDGE, EDGE - 2]);
@@ -84,10 +85,10 @@ fn boxes_that_overflow(lab: &Lab) -> TestResult {
         ([0; 3], [most, most, 8]),
         ([0; 3], [2, 2, 3]),
     ] {
-        lab.refused_because(volume.to_dense(&stream, origin, dims, &mut back), "a box of [")?;
+        lab.refused(volume.to_dense(&stream, origin, dims, &mut back), "a box of [")?;
     }
     let mut doubles = DeviceBuffer::<f64>::zeroed(&stream, 8)?;
-    lab.refused_because(
+    lab.refused(
         volume.to_dense(&stream, [0; 3], [2, 2, 2], &mut doubles),
         "the volume has values of float, not of double",
     )?;
@@ -102,7 +103,6 @@ fn boxes_that_overflow(lab: &Lab) -> TestResult {
 ///
 /// - row: a view does not outlive its buffer
 /// - targets: `Volume::from_fn`, `DeviceBuffer::to_vec`
-/// - must: right
 fn functions_that_panic_and_call(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -140,9 +140,8 @@ fn functions_that_panic_and_call(lab: &Lab) -> TestResult {
 /// - row: a volume that is built in place is a whole tree
 /// - targets: `Volume::rebuild_from_leaves`, `Volume::rebuild_from_voxels`, `Volume::rebuild_from_voxels_with`,
 ///   `Volume::build_status`, `Volume::leaf_origins`, `Volume::voxels`, `Volume::download`, `VolumeOptions::capacity`
-/// - must: error "a volume of float that was made without a capacity"
-/// - variants: leaves, lower, upper
 fn more_leaves_than_room(lab: &Lab) -> TestResult {
+    let refusal = "a volume of float that was made without a capacity";
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
     let (leaves, lower, upper) = match lab.variant() {
@@ -160,10 +159,7 @@ fn more_leaves_than_room(lab: &Lab) -> TestResult {
     let mut volume = Volume::from_voxels(&stream, &geometry, &few, options)?;
     ensure!(volume.build_status(&stream)?.is_built());
     ensure_eq!(volume.counts(&stream)?.active_voxels, 2);
-    lab.refused_because(
-        volume.rebuild_from_voxels(&stream, &spread(51)?),
-        "51 entries, and room for 50",
-    )?;
+    lab.refused(volume.rebuild_from_voxels(&stream, &spread(51)?), "51 entries, and room for 50")?;
     volume.rebuild_from_voxels(&stream, &spread(30)?)?;
     let status = volume.build_status(&stream)?;
     ensure!(!status.is_built(), "{status:?}");
@@ -182,12 +178,12 @@ fn more_leaves_than_room(lab: &Lab) -> TestResult {
     volume.lookup(&stream, &spread(30)?, &mut active)?;
     ensure_eq!(active.to_vec(&stream)?, [0.5; 30]);
     let values = DeviceBuffer::from_slice(&stream, &[4.0f32, 5.0])?;
-    lab.refused_because(
+    lab.refused(
         volume.rebuild_from_voxels_with(&stream, &few, values.slice(1..)?),
         "1 values for 2 voxels",
     )?;
     let doubles = DeviceBuffer::<f64>::zeroed(&stream, 2)?;
-    lab.refused_because(
+    lab.refused(
         volume.rebuild_from_voxels_with(&stream, &few, &doubles),
         "the volume has values of float, not of double",
     )?;
@@ -200,8 +196,8 @@ fn more_leaves_than_room(lab: &Lab) -> TestResult {
     ensure_eq!(volume.counts(&stream)?.leaves, 0);
     let plain = VolumeOptions::new(0.5f32);
     let mut fixed = Volume::from_voxels(&stream, &geometry, &few, plain)?;
-    lab.refused(fixed.rebuild_from_leaves(&stream, &few))?;
-    lab.refused(fixed.build_status(&stream))?;
+    lab.refused(fixed.rebuild_from_leaves(&stream, &few), refusal)?;
+    lab.refused(fixed.build_status(&stream), refusal)?;
     Ok(())
 }
 
@@ -209,10 +205,8 @@ fn more_leaves_than_room(lab: &Lab) -> TestResult {
 ///
 /// - row: a volume that is built in place is a whole tree
 /// - row: queries follow only what a build has written
-/// - targets: `Volume::rebuild_from_voxels`, `Volume::counts`, `Volume::download`, `Volume::leaf_origins`, `Context::capture`,
-///   `Volume::download_bytes`
-/// - must: right
-/// - variants: first, again
+/// - targets: `Volume::rebuild_from_voxels`, `Volume::counts`, `Volume::download`, `Volume::leaf_origins`,
+///   `Context::capture`, `Volume::download_bytes`
 fn a_build_that_never_ran(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);
@@ -242,7 +236,7 @@ fn a_build_that_never_ran(lab: &Lab) -> TestResult {
     let graph = match context.capture(volume, |s, volume| volume.rebuild_from_voxels(s, one)) {
         Ok(graph) => graph,
         Err(error) if lab.variant() == "first" => {
-            return lab.refused_because(Err::<(), _>(error), "capture");
+            return lab.refused(Err::<(), _>(error), "capture");
         }
         Err(error) => return Err(error.into()),
     };
@@ -265,9 +259,10 @@ fn a_build_that_never_ran(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    boxes_that_overflow,
-    functions_that_panic_and_call,
-    more_leaves_than_room,
-    a_build_that_never_ran,
+attacks![
+    "geometry",
+    right(boxes_that_overflow),
+    right(functions_that_panic_and_call),
+    refused(more_leaves_than_room).variants(&["leaves", "lower", "upper"]),
+    right(a_build_that_never_ran).variants(&["first", "again"]),
 ];

@@ -8,8 +8,10 @@ use geom_kernels::mesh::files::PlyEncoding;
 use geom_kernels::mesh::{ClosestPoint, Mesh, MeshOptions, PointQueries, TriangleMesh, shapes};
 use geom_kernels::volume::nanovdb::{self, Builder, ChecksumMode, Grid, WriteOptions};
 use geom_kernels::volume::{Interpolation, Samples, Volume};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// A generator of small random numbers, the same in each run.
 struct Dice(u64);
@@ -27,7 +29,6 @@ impl Dice {
 /// - row: launching foreign code is unsafe
 /// - targets: `TriangleMesh::from_ply`, `TriangleMesh::from_stl`, `TriangleMesh::from_obj`, `TriangleMesh::load`,
 ///   `Mesh::upload`, `TriangleMesh::write_ply`, `TriangleMesh::save`
-/// - must: error "PLY: "
 fn mesh_files_that_lie(lab: &Lab) -> TestResult {
     let ply = |text: &str| TriangleMesh::from_ply(text.as_bytes());
     let head = "ply\nformat ascii 1.0\nelement vertex";
@@ -50,10 +51,10 @@ fn mesh_files_that_lie(lab: &Lab) -> TestResult {
         format!("{head} 1\n{xyz}"),
         format!("{}ply\n", "\0".repeat(9)),
     ] {
-        lab.refused(ply(&text))?;
+        lab.refused(ply(&text), "PLY: ")?;
     }
     let binary = "ply\nformat binary_little_endian 1.0\nelement vertex 4000000000\n";
-    lab.refused_because(
+    lab.refused(
         ply(&format!("{binary}{xyz}end_header\n0123")),
         "PLY: line 3: the header says 4000000000 of",
     )?;
@@ -67,51 +68,42 @@ fn mesh_files_that_lie(lab: &Lab) -> TestResult {
         "v 0 0 0\nf 1 1 99999999999999999999\n",
         "v 0 0 0\nf 1 1 -9223372036854775808\n",
     ] {
-        lab.refused_because(TriangleMesh::from_obj(text.as_bytes()), "OBJ: ")?;
+        lab.refused(TriangleMesh::from_obj(text.as_bytes()), "OBJ: ")?;
     }
     // Files in which nothing of the format is found.
-    lab.refused_because(
+    lab.refused(
         TriangleMesh::from_obj(&b"version https://git-lfs.github.com/spec/v1\nsize 1000\n"[..]),
         "OBJ: the file is a git-LFS pointer",
     )?;
-    lab.refused_because(
-        TriangleMesh::from_obj(&b"o cube\nf 1 2 3\n"[..]),
-        "OBJ: no points: no line",
-    )?;
+    lab.refused(TriangleMesh::from_obj(&b"o cube\nf 1 2 3\n"[..]), "OBJ: no points: no line")?;
     let mut stl = vec![b'x'; 80];
     stl.extend(u32::MAX.to_le_bytes());
     stl.extend([0; 50]);
-    lab.refused_because(
+    lab.refused(
         TriangleMesh::from_stl(&stl[..]),
         "STL: bytes 80 to 83 say 4294967295 faces, which have 214748364750 bytes; 50 bytes follow, 1 faces",
     )?;
-    lab.refused_because(
+    lab.refused(
         TriangleMesh::from_stl(&b"solid s\nfacet normal 0 0 1\nouter loop\nvertex 0 0"[..]),
         "STL: line 4: the file ends where a coordinate belongs",
     )?;
-    lab.refused_because(TriangleMesh::from_stl(&[][..]), "STL: neither a text that starts with")?;
+    lab.refused(TriangleMesh::from_stl(&[][..]), "STL: neither a text that starts with")?;
     fs::create_dir("folder.ply")?;
-    lab.refused_because(
-        TriangleMesh::load("folder.ply"),
-        "folder.ply: PLY: Is a directory (os error 21)",
-    )?;
-    lab.refused_because(
+    lab.refused(TriangleMesh::load("folder.ply"), "folder.ply: PLY: Is a directory (os error 21)")?;
+    lab.refused(
         TriangleMesh::load("none.obj"),
         "none.obj: OBJ: No such file or directory (os error 2)",
     )?;
-    lab.refused_because(
-        TriangleMesh::load("none"),
-        "none: not one of the extensions obj, stl and ply",
-    )?;
+    lab.refused(TriangleMesh::load("none"), "none: not one of the extensions obj, stl and ply")?;
     // What can't be written leaves the file that was there.
     fs::write("kept.ply", "kept")?;
     let odd = TriangleMesh { points: vec![[0.0; 3]], faces: vec![[0, 0, 1]] };
-    lab.refused_because(
+    lab.refused(
         odd.save("kept.ply"),
         "kept.ply: PLY: face 0 names a point that is not there; there are 1",
     )?;
     let odd = TriangleMesh { points: vec![[f32::NAN; 3]], faces: vec![[0; 3]] };
-    lab.refused_because(
+    lab.refused(
         odd.save("kept.ply"),
         "kept.ply: PLY: a coordinate of point 0 is not a finite f32",
     )?;
@@ -185,8 +177,6 @@ fn grid() -> Result<Grid, Failure> {
 ///
 /// - row: an index that a kernel reads from memory
 /// - targets: `Volume::read`, `Volume::sample`, `Volume::lookup`, `Volume::leaf_origins`, `Volume::counts`
-/// - must: right
-/// - limit: 60
 fn grids_with_changed_bytes(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -238,9 +228,9 @@ fn grids_with_changed_bytes(lab: &Lab) -> TestResult {
 ///
 /// - row: a library that a search finds is loaded only if
 /// - targets: `Volume::read_file`, `Volume::read`, `Volume::download`
-/// - must: error "Is a directory (os error 21)"
 #[cfg(unix)]
 fn volume_files_in_the_way(lab: &Lab) -> TestResult {
+    let refusal = "Is a directory (os error 21)";
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
     let (grids, options) = ([grid()?], WriteOptions::default());
@@ -256,21 +246,21 @@ fn volume_files_in_the_way(lab: &Lab) -> TestResult {
     fs::create_dir("folder")?;
     fs::write("victim", "victim")?;
     std::os::unix::fs::symlink("victim", "link.nvdb")?;
-    lab.refused(nanovdb::write_file("folder", &grids, &options))?;
-    lab.refused_because(
+    lab.refused(nanovdb::write_file("folder", &grids, &options), refusal)?;
+    lab.refused(
         nanovdb::write_file("none/file.nvdb", &grids, &options),
         "No such file or directory (os error 2)",
     )?;
-    lab.refused_because(
+    lab.refused(
         nanovdb::write_file("", &grids, &options),
         "No such file or directory (os error 2)",
     )?;
-    lab.refused_because(
+    lab.refused(
         nanovdb::write_file("file.nvdb", &[], &options),
         "a file needs a grid (check file-grid-count)",
     )?;
-    lab.refused(Volume::read_file(&stream, &geometry, "folder"))?;
-    lab.refused_because(
+    lab.refused(Volume::read_file(&stream, &geometry, "folder"), refusal)?;
+    lab.refused(
         Volume::read_file(&stream, &geometry, "victim"),
         "invalid NanoVDB data: no NanoVDB file, at byte 0 (check file-magic)",
     )?;
@@ -304,6 +294,11 @@ fn volume_files_in_the_way(lab: &Lab) -> TestResult {
 }
 
 #[cfg(unix)]
-list![mesh_files_that_lie, grids_with_changed_bytes, volume_files_in_the_way];
+attacks![
+    "geometry",
+    refused(mesh_files_that_lie),
+    right(grids_with_changed_bytes).limit(60),
+    refused(volume_files_in_the_way),
+];
 #[cfg(not(unix))]
 list![mesh_files_that_lie, grids_with_changed_bytes];

@@ -5,8 +5,10 @@ use geom_kernels::GeometryKernels;
 use geom_kernels::algorithms::Algorithms;
 use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, Pairs};
 use geom_kernels::{MAX_POINTS, Points};
+use test_harness::{TestResult, ensure, ensure_eq};
 
-use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// Points that are no numbers, infinite, tiny, huge, and there several times.
 fn awkward() -> Vec<[f32; 3]> {
@@ -44,8 +46,6 @@ fn neighbors(points: &[[f32; 3]], at: &[f32; 3], radius: f32) -> u32 {
 /// - row: launching foreign code is unsafe
 /// - targets: `HashGrid::new`, `HashGrid::reserve`, `HashGrid::rebuild`, `HashGrid::count_neighbors`,
 ///   `HashGrid::neighbor_lists`, `HashGrid::report`, `GridQueries::at`, `GridQueries::at_grid_points`
-/// - must: right
-/// - variants: free, bounds, tiny_bounds
 fn grids_of_awkward_points(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -61,7 +61,7 @@ fn grids_of_awkward_points(lab: &Lab) -> TestResult {
     grid.reserve(&stream, device.len())?;
     for built_for in [1.0f32, 0.0, f32::MIN_POSITIVE, 1e30, f32::INFINITY] {
         if let Err(error) = grid.rebuild(&stream, &device, built_for) {
-            lab.refused_because(Err::<(), _>(error), "radius")?;
+            lab.refused(Err::<(), _>(error), "radius")?;
             continue;
         }
         ensure_eq!(grid.report(&stream)?.left_out, 3);
@@ -87,8 +87,8 @@ fn grids_of_awkward_points(lab: &Lab) -> TestResult {
 /// - targets: `HashGrid::new`, `HashGrid::k_nearest`, `HashGrid::count_neighbors`, `HashGrid::reserve`,
 ///   `HashGrid::rebuild`, `GridOptions::periodic`, `GridOptions::groups`, `GridQueries::within_each`,
 ///   `GridQueries::pairs`
-/// - must: error "NaN is no radius"
 fn grids_that_cannot_be(lab: &Lab) -> TestResult {
+    let refusal = "NaN is no radius";
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
     let new = |options: GridOptions<f32>| HashGrid::new(&stream, &geometry, options);
@@ -99,25 +99,22 @@ fn grids_that_cannot_be(lab: &Lab) -> TestResult {
         ([0.0; 3], [f32::INFINITY; 3]),
         ([-f32::MAX; 3], [f32::MAX; 3]),
     ] {
-        lab.refused_because(
+        lab.refused(
             new(GridOptions::default().periodic(lower, upper)),
             "]: not a box of finite extent",
         )?;
     }
-    lab.refused_because(
-        new(GridOptions::default().groups(0)),
-        "0 groups; from 1 to 2^24 are possible",
-    )?;
+    lab.refused(new(GridOptions::default().groups(0)), "0 groups; from 1 to 2^24 are possible")?;
     let points = DeviceBuffer::from_slice(&stream, &[[0.0f32; 3], [0.5; 3]])?;
     let mut grid = new(GridOptions::default())?;
-    lab.refused_because(grid.rebuild(&stream, &points, 1.0), "2 points, and room for 0")?;
-    lab.refused_because(grid.rebuild(&stream, &points, -1.0), "-1.0 is no radius")?;
-    lab.refused(grid.rebuild(&stream, &points, f32::NAN))?;
-    lab.refused_because(
+    lab.refused(grid.rebuild(&stream, &points, 1.0), "2 points, and room for 0")?;
+    lab.refused(grid.rebuild(&stream, &points, -1.0), "-1.0 is no radius")?;
+    lab.refused(grid.rebuild(&stream, &points, f32::NAN), refusal)?;
+    lab.refused(
         grid.reserve(&stream, MAX_POINTS + 1),
         "1073741825 points; at most 2^30 are possible",
     )?;
-    lab.refused_because(
+    lab.refused(
         grid.reserve(&stream, usize::MAX),
         "18446744073709551615 points; at most 2^30 are possible",
     )?;
@@ -125,26 +122,29 @@ fn grids_that_cannot_be(lab: &Lab) -> TestResult {
     grid.rebuild(&stream, &points, 1.0)?;
     let own = GridQueries::at_grid_points(1.0);
     let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 3)?;
-    lab.refused_because(
+    lab.refused(
         grid.count_neighbors(&stream, &own, &mut counts),
         "room for 3 counts, and 2 are written",
     )?;
     let mut two = counts.slice_mut(..2)?;
-    lab.refused(grid.count_neighbors(&stream, &GridQueries::at_grid_points(f32::NAN), &mut two))?;
+    lab.refused(
+        grid.count_neighbors(&stream, &GridQueries::at_grid_points(f32::NAN), &mut two),
+        refusal,
+    )?;
     let radii = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
-    lab.refused_because(
+    lab.refused(
         grid.count_neighbors(&stream, &own.within_each(&radii), &mut two),
         "1 radii for 2 queries",
     )?;
     let mut squares = DeviceBuffer::<f32>::zeroed(&stream, 256)?;
     let mut indices = DeviceBuffer::<u32>::zeroed(&stream, 256)?;
     for k in [0usize, 129, 1 << 63, usize::MAX, (1 << 63) + 1] {
-        lab.refused_because(
+        lab.refused(
             grid.k_nearest(&stream, &own, k, &mut indices, &mut squares),
             "nearest; from 1 to 128 are possible",
         )?;
     }
-    lab.refused_because(
+    lab.refused(
         grid.k_nearest(&stream, &own.pairs(Pairs::Half), 128, &mut indices, &mut squares),
         "half of the pairs has no nearest ones of each point",
     )?;
@@ -160,8 +160,8 @@ fn grids_that_cannot_be(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `Points::strided`, `Points::flat`, `HashGrid::build`, `HashGrid::count_neighbors`
-/// - must: error "points"
 fn strides_that_lead_outside(lab: &Lab) -> TestResult {
+    let refusal = "points";
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
     let data = DeviceBuffer::from_slice(&stream, &(0..30).map(|i| i as f32).collect::<Vec<_>>())?;
@@ -178,9 +178,9 @@ fn strides_that_lead_outside(lab: &Lab) -> TestResult {
         (most, 0, 0),
         (most, most, most),
     ] {
-        lab.refused(Points::strided(&data, len, stride, component))?;
+        lab.refused(Points::strided(&data, len, stride, component), refusal)?;
     }
-    lab.refused(Points::flat(data.slice(..29)?))?;
+    lab.refused(Points::flat(data.slice(..29)?), refusal)?;
     // All of them at one place, from a single number.
     let mut grid = HashGrid::<f32>::new(&stream, &geometry, GridOptions::default())?;
     let doubled = Points::strided(data.slice(7..8)?, 1000, 0, 0)?;
@@ -209,8 +209,6 @@ fn strides_that_lead_outside(lab: &Lab) -> TestResult {
 ///
 /// - row: an index that a kernel reads from memory
 /// - targets: `HashGrid::build`, `HashGrid::rebuild`, `GridQueries::at_grid_points`, `Context::capture`
-/// - must: right
-/// - variants: fewer, more
 fn own_points_of_another_build(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);
@@ -244,16 +242,16 @@ fn own_points_of_another_build(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `HashGrid::rebuild_grouped`, `GridQueries::groups`, `GridOptions::groups`
-/// - must: error "group"
 fn groups_that_are_not_there(lab: &Lab) -> TestResult {
+    let refusal = "group";
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
     let points = DeviceBuffer::from_slice(&stream, &[[0.0f32; 3]; 8])?;
     let groups = [0u32, 1, 2, 3, u32::MAX, 1 << 31, 1, 0];
     let groups = DeviceBuffer::from_slice(&stream, &groups)?;
     let mut grid = HashGrid::<f32>::new(&stream, &geometry, GridOptions::default().groups(3))?;
-    lab.refused(grid.rebuild(&stream, &points, 1.0))?;
-    lab.refused(grid.rebuild_grouped(&stream, &points, groups.slice(..7)?, 1.0))?;
+    lab.refused(grid.rebuild(&stream, &points, 1.0), refusal)?;
+    lab.refused(grid.rebuild_grouped(&stream, &points, groups.slice(..7)?, 1.0), refusal)?;
     grid.reserve(&stream, points.len())?;
     grid.rebuild_grouped(&stream, &points, &groups, 1.0)?;
     ensure_eq!(grid.report(&stream)?.left_out, 3);
@@ -263,7 +261,10 @@ fn groups_that_are_not_there(lab: &Lab) -> TestResult {
     let asked = GridQueries::at(&points, 1.0);
     grid.count_neighbors(&stream, &asked.groups(&groups), &mut counts)?;
     ensure_eq!(counts.to_vec(&stream)?, [2, 2, 1, 0, 0, 0, 2, 2]);
-    lab.refused(grid.count_neighbors(&stream, &asked.groups(groups.slice(..7)?), &mut counts))?;
+    lab.refused(
+        grid.count_neighbors(&stream, &asked.groups(groups.slice(..7)?), &mut counts),
+        refusal,
+    )?;
     Ok(())
 }
 
@@ -271,7 +272,6 @@ fn groups_that_are_not_there(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `GridOptions::periodic`, `GridOptions::periodic_in`, `HashGrid::count_neighbors`, `HashGrid::k_nearest`
-/// - must: right
 fn radii_around_a_periodic_box(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -297,7 +297,7 @@ fn radii_around_a_periodic_box(lab: &Lab) -> TestResult {
                     &mut counts,
                 ) {
                     Ok(()) => ensure_eq!(counts.to_vec(&stream)?, [50; 50], "{asked}, {radius}"),
-                    Err(error) => lab.refused_because(Err::<(), _>(error), "radius")?,
+                    Err(error) => lab.refused(Err::<(), _>(error), "radius")?,
                 }
             }
             let all = GridQueries::at_grid_points(f32::INFINITY);
@@ -316,7 +316,6 @@ fn radii_around_a_periodic_box(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `Algorithms::sort_keys`, `Algorithms::argsort`, `Algorithms::with_scratch`, `Algorithms::argsort_scratch`
-/// - must: error "a sort by bits 5..3 of keys that have bits 0..32"
 fn keys_of_every_kind(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let sort = GeometryKernels::new(&lab.context()?).algorithms();
@@ -327,25 +326,28 @@ fn keys_of_every_kind(lab: &Lab) -> TestResult {
     let mut order = DeviceBuffer::<u32>::zeroed(&stream, host.len())?;
     #[expect(clippy::reversed_empty_ranges, reason = "it is tried")]
     {
-        lab.refused(sort.sort_keys(&stream, &keys, &mut sorted, 5..3))?;
+        lab.refused(
+            sort.sort_keys(&stream, &keys, &mut sorted, 5..3),
+            "a sort by bits 5..3 of keys that have bits 0..32",
+        )?;
     }
-    lab.refused_because(
+    lab.refused(
         sort.sort_keys(&stream, &keys, &mut sorted, ..33),
         "a sort by bits 0..33 of keys that have bits 0..32",
     )?;
-    lab.refused_because(
+    lab.refused(
         sort.sort_keys(&stream, &keys, &mut sorted, ..=u32::MAX),
         "a sort by bits 0..4294967295 of keys that have bits 0..32",
     )?;
-    lab.refused_because(
+    lab.refused(
         sort.sort_keys(&stream, &keys, &mut sorted, u32::MAX..),
         "a sort by bits 4294967295..32 of keys that have bits 0..32",
     )?;
-    lab.refused_because(
+    lab.refused(
         Algorithms::keys_scratch::<u64>(usize::MAX, ..),
         "a sort: 18446744073709551615 elements, but one call works on less than 2^31",
     )?;
-    lab.refused_because(
+    lab.refused(
         Algorithms::keys_scratch::<u64>(1 << 31, ..),
         "a sort: 2147483648 elements, but one call works on less than 2^31",
     )?;
@@ -379,8 +381,8 @@ fn keys_of_every_kind(lab: &Lab) -> TestResult {
 /// Selects more than there is room for, and sums what wraps around, with values right behind the outputs.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `Algorithms::select`, `Algorithms::select_indices`, `Algorithms::offsets`, `Algorithms::exclusive_scan`, `Algorithms::sum`, `Algorithms::min`
-/// - must: error "the flags of a selection has 8999 elements, not 9000"
+/// - targets: `Algorithms::select`, `Algorithms::select_indices`, `Algorithms::offsets`, `Algorithms::exclusive_scan`,
+///   `Algorithms::sum`, `Algorithms::min`
 fn outputs_without_room(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let sort = GeometryKernels::new(&lab.context()?).algorithms();
@@ -400,12 +402,15 @@ fn outputs_without_room(lab: &Lab) -> TestResult {
         sort.select_indices(&stream, &flags, out.slice_mut(1..1 + room)?, &mut number)?;
         ensure_eq!(out.slice(room + 1..)?.to_vec(&stream)?, vec![7; n - room - 1]);
     }
-    lab.refused(sort.select(&stream, flags.slice(1..)?, &elements, &mut out, &mut number))?;
+    lab.refused(
+        sort.select(&stream, flags.slice(1..)?, &elements, &mut out, &mut number),
+        "the flags of a selection has 8999 elements, not 9000",
+    )?;
     let counts = DeviceBuffer::from_slice(&stream, &vec![u32::MAX; n])?;
     let mut offsets = DeviceBuffer::<u64>::zeroed(&stream, n + 1)?;
     sort.offsets(&stream, &counts, &mut offsets)?;
     ensure_eq!(offsets.to_vec(&stream)?[n], n as u64 * u64::from(u32::MAX));
-    lab.refused_because(
+    lab.refused(
         sort.offsets(&stream, &counts, offsets.slice_mut(..n)?),
         "the output of a scan to offsets has 9000 elements, not 9001",
     )?;
@@ -416,11 +421,11 @@ fn outputs_without_room(lab: &Lab) -> TestResult {
     ensure_eq!(number.to_vec(&stream)?, [0]);
     sort.min(&stream, none, &mut number)?;
     ensure_eq!(number.to_vec(&stream)?, [u32::MAX]);
-    lab.refused_because(
+    lab.refused(
         sort.sum(&stream, &elements, out.slice_mut(..2)?),
         "the result has 2 elements, not 1",
     )?;
-    lab.refused_because(
+    lab.refused(
         sort.sum(&stream, &elements, out.slice_mut(..0)?),
         "the result has 0 elements, not 1",
     )?;
@@ -436,7 +441,6 @@ fn outputs_without_room(lab: &Lab) -> TestResult {
 /// - row: nothing slips in between
 /// - row: a launch is ordered with all other work
 /// - targets: `Algorithms::with_scratch`, `Algorithms::sort_keys`, `Context::capture`, `GraphExec::launch`
-/// - must: right
 fn one_scratch_for_two_graphs(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let sort = GeometryKernels::new(&context).algorithms();
@@ -464,7 +468,7 @@ fn one_scratch_for_two_graphs(lab: &Lab) -> TestResult {
         for _ in 0..6 {
             one.launch(&first)?;
         }
-        launching.join().map_err(|_| crate::harness::Failure::new("a panic"))??;
+        launching.join().map_err(|_| test_harness::Failure::new("a panic"))??;
         Ok(())
     })?;
     for (graph, mut expected) in [one, two].into_iter().zip(host.clone()) {
@@ -474,14 +478,15 @@ fn one_scratch_for_two_graphs(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    grids_of_awkward_points,
-    grids_that_cannot_be,
-    strides_that_lead_outside,
-    own_points_of_another_build,
-    groups_that_are_not_there,
-    radii_around_a_periodic_box,
-    keys_of_every_kind,
-    outputs_without_room,
-    one_scratch_for_two_graphs,
+attacks![
+    "geometry",
+    right(grids_of_awkward_points).variants(&["free", "bounds", "tiny_bounds"]),
+    refused(grids_that_cannot_be),
+    refused(strides_that_lead_outside),
+    right(own_points_of_another_build).variants(&["fewer", "more"]),
+    refused(groups_that_are_not_there),
+    right(radii_around_a_periodic_box),
+    refused(keys_of_every_kind),
+    refused(outputs_without_room),
+    right(one_scratch_for_two_graphs),
 ];

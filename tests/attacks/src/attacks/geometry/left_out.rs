@@ -7,8 +7,10 @@ use geom_kernels::mesh::{
     ClosestPoint, Mesh, MeshOptions, NO_FACE, PointQueries, Sign, TriangleMesh, shapes,
 };
 use geom_kernels::{Aabb, GeometryKernels, Ray};
+use test_harness::{TestResult, ensure, ensure_eq};
 
-use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 const N: usize = 40;
 
@@ -83,8 +85,6 @@ impl Answers {
 /// - targets: `HashGrid::rebuild`, `Bvh::rebuild`, `Mesh::rebuild`, `HashGrid::neighbor_lists_into`,
 ///   `Bvh::count_overlaps`, `Mesh::closest_points`, `Mesh::signed_distances`, `Mesh::count_hits`, `Stream::record_if`,
 ///   `Bvh::refit`, `Mesh::refit`, `Bvh::new`
-/// - must: right
-/// - variants: never launched, dropped, left out, failed
 fn builds_that_did_not_run(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);
@@ -153,7 +153,7 @@ fn builds_that_did_not_run(lab: &Lab) -> TestResult {
                 }
                 kept
             }
-            (None, None) => return Err(crate::harness::Failure::new("the state is gone")),
+            (None, None) => return Err(test_harness::Failure::new("the state is gone")),
         };
         if round == 1 {
             let asked: &State = state;
@@ -187,4 +187,7 @@ fn builds_that_did_not_run(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![builds_that_did_not_run];
+attacks![
+    "geometry",
+    right(builds_that_did_not_run).variants(&["never launched", "dropped", "left out", "failed"]),
+];

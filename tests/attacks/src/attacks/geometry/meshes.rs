@@ -9,8 +9,10 @@ use geom_kernels::mesh::{
     TriangleMesh, shapes,
 };
 use geom_kernels::{Aabb, GeometryKernels, Ray};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 const NAN: f32 = f32::NAN;
 const INF: f32 = f32::INFINITY;
@@ -51,8 +53,6 @@ fn ask_all(stream: &Stream, mesh: &Mesh<'_>, points: usize) -> Result<Vec<Closes
 /// - targets: `Mesh::build`, `Mesh::faces_mut`, `Mesh::points_mut`, `Mesh::refit`, `Mesh::rebuild`,
 ///   `Mesh::positions_at`, `Mesh::attributes_at`, `Mesh::normals_at`, `Mesh::report`, `Mesh::neighbors`,
 ///   `Mesh::vertex_normals`
-/// - must: right
-/// - variants: built, refitted, rebuilt, not_built
 fn faces_that_name_no_points(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -105,30 +105,27 @@ fn faces_that_name_no_points(lab: &Lab) -> TestResult {
 /// - row: launching foreign code is unsafe
 /// - targets: `Mesh::refit_to`, `Mesh::closest_points`, `Mesh::winding_numbers`, `Mesh::signed_closest_points`,
 ///   `Mesh::attributes_at`, `Mesh::count_overlaps`, `PointQueries::within_each`, `Mesh::upload`
-/// - must: error "room for 5 closest points, and 4 are written"
 fn answers_of_other_lengths(lab: &Lab) -> TestResult {
+    let refusal = "room for 5 closest points, and 4 are written";
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
     let cube = shapes::cube(2.0)?;
     let mut mesh = Mesh::upload(&stream, &geometry, &cube, MeshOptions::default().winding())?;
     for n in [0usize, 7, 9] {
         let points = DeviceBuffer::<[f32; 3]>::zeroed(&stream, n)?;
-        lab.refused_because(mesh.refit_to(&stream, points), "points for a mesh of 8")?;
+        lab.refused(mesh.refit_to(&stream, points), "points for a mesh of 8")?;
     }
     let at = DeviceBuffer::from_slice(&stream, &[[0.0f32; 3]; 4])?;
     let queries = PointQueries::at(&at);
     let mut closest = DeviceBuffer::<ClosestPoint>::zeroed(&stream, 5)?;
-    lab.refused(mesh.closest_points(&stream, &queries, &mut closest))?;
+    lab.refused(mesh.closest_points(&stream, &queries, &mut closest), refusal)?;
     let mut numbers = DeviceBuffer::<f32>::zeroed(&stream, 4)?;
-    lab.refused(mesh.signed_closest_points(
-        &stream,
-        &queries,
-        Sign::Parity,
-        &mut numbers,
-        &mut closest,
-    ))?;
+    lab.refused(
+        mesh.signed_closest_points(&stream, &queries, Sign::Parity, &mut numbers, &mut closest),
+        refusal,
+    )?;
     for beta in [NAN, -1.0, 0.0, 0.999, f32::NEG_INFINITY] {
-        lab.refused_because(
+        lab.refused(
             mesh.winding_numbers(&stream, &queries, beta, &mut numbers),
             "it is at least 1",
         )?;
@@ -138,28 +135,25 @@ fn answers_of_other_lengths(lab: &Lab) -> TestResult {
     let distances = DeviceBuffer::from_slice(&stream, &[NAN, -1.0, 0.5, INF])?;
     let limited = queries.within_each(distances.slice(..3)?);
     let mut closest = closest.slice_mut(..4)?;
-    lab.refused_because(
-        mesh.closest_points(&stream, &limited, &mut closest),
-        "3 distances for 4 points",
-    )?;
+    lab.refused(mesh.closest_points(&stream, &limited, &mut closest), "3 distances for 4 points")?;
     mesh.closest_points(&stream, &queries.within_each(&distances), &mut closest)?;
     let faces: Vec<_> = closest.as_slice().to_vec(&stream)?.iter().map(|c| c.face).collect();
     ensure!(faces[..3] == [NO_FACE; 3] && faces[3] < 12, "{faces:?}");
     let attributes = DeviceBuffer::<[f32; 2]>::zeroed(&stream, 9)?;
     let places = DeviceBuffer::<FacePoint>::zeroed(&stream, 1)?;
     let mut out = DeviceBuffer::<[f32; 2]>::zeroed(&stream, 1)?;
-    lab.refused_because(
+    lab.refused(
         mesh.attributes_at(&stream, &places, &attributes, &mut out),
         "9 attributes for 8 points",
     )?;
     let mut counts = DeviceBuffer::<u32>::zeroed(&stream, 1)?;
     let rays = DeviceBuffer::from_slice(&stream, &[Ray::new([0.0; 3], [1.0; 3])])?;
-    lab.refused_because(
+    lab.refused(
         mesh.count_overlaps(&stream, &rays, Overlap::default(), &mut counts),
         "rays overlap nothing",
     )?;
     let plain = Mesh::upload(&stream, &geometry, &cube, MeshOptions::default())?;
-    lab.refused_because(
+    lab.refused(
         plain.winding_numbers(&stream, &queries, 2.0, &mut numbers),
         "a mesh without winding numbers: MeshOptions::winding",
     )?;
@@ -170,7 +164,6 @@ fn answers_of_other_lengths(lab: &Lab) -> TestResult {
 ///
 /// - row: device memory is freed after the last work
 /// - targets: `Mesh::upload`, `Mesh::closest_points`, `Bvh::build`, `Bvh::count_overlaps`, `Mesh::view`, `Bvh::view`
-/// - must: right
 fn meshes_dropped_in_use(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (stream, other) = (context.stream()?, context.stream()?);
@@ -215,7 +208,6 @@ fn meshes_dropped_in_use(lab: &Lab) -> TestResult {
 ///
 /// - row: all types may go to other threads
 /// - targets: `Mesh::closest_hits`, `Mesh::closest_points`, `Mesh::report`, `GeometryKernels::context`
-/// - must: right
 fn one_mesh_for_four_threads(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);
@@ -253,8 +245,9 @@ fn one_mesh_for_four_threads(lab: &Lab) -> TestResult {
 /// - row: launching foreign code is unsafe
 /// - targets: `TriangleMesh::weld`, `TriangleMesh::volume`, `TriangleMesh::vertex_normals`, `TriangleMesh::displace`,
 ///   `TriangleMesh::append`, `icosphere`, `plane`, `torus`, `knot`, `cuboid`
-/// - must: error "a mesh of 18446744065119617025 points and 18446744073709551615 faces; at most 2^32 - 1 of"
 fn meshes_of_nonsense_on_the_host(lab: &Lab) -> TestResult {
+    let refusal =
+        "a mesh of 18446744065119617025 points and 18446744073709551615 faces; at most 2^32 - 1 of";
     let mut mesh = TriangleMesh {
         points: vec![
             [0.0; 3],
@@ -283,40 +276,40 @@ fn meshes_of_nonsense_on_the_host(lab: &Lab) -> TestResult {
     mesh.append(&copy)?;
     ensure_eq!(mesh.faces.len(), 2 * before.len());
     ensure!(mesh.faces.iter().flatten().filter(|index| **index < 10).count() > 12);
-    lab.refused_because(
+    lab.refused(
         mesh.displace(&shapes::Noise::new(1), NAN, 1.0),
         "noise of amplitude NaN and frequency 1; both must be finite",
     )?;
     mesh.displace(&shapes::Noise::new(u64::MAX), 1.0, f32::MAX)?;
     for radius in [0.0, -1.0, NAN, INF] {
-        lab.refused_because(shapes::icosphere(0, radius), "it must be positive")?;
-        lab.refused_because(shapes::torus(radius, 0.5, 3, 3), "the major radius of length")?;
-        lab.refused_because(shapes::cuboid([1.0, radius, 1.0]), "an edge of a cuboid of length")?;
+        lab.refused(shapes::icosphere(0, radius), "it must be positive")?;
+        lab.refused(shapes::torus(radius, 0.5, 3, 3), "the major radius of length")?;
+        lab.refused(shapes::cuboid([1.0, radius, 1.0]), "an edge of a cuboid of length")?;
     }
-    lab.refused_because(
+    lab.refused(
         shapes::icosphere(14, 1.0),
         "a sphere of 14 subdivisions; at most 13 are possible",
     )?;
-    lab.refused_because(
+    lab.refused(
         shapes::icosphere(u32::MAX, 1.0),
         "a sphere of 4294967295 subdivisions; at most 13 are possible",
     )?;
-    lab.refused_because(
+    lab.refused(
         shapes::plane([1.0; 2], [u32::MAX; 2]),
         "a mesh of 18446744073709551615 points and 18446744073709551615 faces; at most 2^32 - 1 of",
     )?;
-    lab.refused_because(shapes::plane([1.0; 2], [0, 1]), "a plane of 0 x 1 cells")?;
-    lab.refused_because(
+    lab.refused(shapes::plane([1.0; 2], [0, 1]), "a plane of 0 x 1 cells")?;
+    lab.refused(
         shapes::plane([1.0; 2], [u32::MAX, 1]),
         "a mesh of 8589934592 points and 8589934590 faces; at most 2^32 - 1 of each are",
     )?;
-    lab.refused(shapes::torus(1.0, 0.5, u32::MAX, u32::MAX))?;
-    lab.refused(shapes::knot(u32::MAX, u32::MAX))?;
-    lab.refused_because(
+    lab.refused(shapes::torus(1.0, 0.5, u32::MAX, u32::MAX), refusal)?;
+    lab.refused(shapes::knot(u32::MAX, u32::MAX), refusal)?;
+    lab.refused(
         shapes::knot(65_536, 65_536),
         "a mesh of 4294967296 points and 8589934592 faces; at most 2^32 - 1 of each are",
     )?;
-    lab.refused_because(
+    lab.refused(
         shapes::knot(2, 3),
         "a closed shape of 2 x 3 points; at least 3 are needed each way",
     )?;
@@ -327,56 +320,56 @@ fn meshes_of_nonsense_on_the_host(lab: &Lab) -> TestResult {
 ///
 /// - row: handles of different contexts or drivers do not mix
 /// - targets: `Mesh::build`, `Mesh::closest_points`, `Bvh::build`, `Bvh::refit`, `Mesh::refit_to`, `Mesh::rebuild`
-/// - must: error "the buffer belongs to another context than the stream it is used on"
-/// - variables: CUDA_EMU_DEVICES=2
 fn meshes_of_two_devices(lab: &Lab) -> TestResult {
+    let refusal = "the buffer belongs to another context than the stream it is used on";
     let (context, other) = (lab.context()?, lab.context_of(1)?);
     let (stream, strange) = (context.stream()?, other.stream()?);
     let (geometry, far) = (GeometryKernels::new(&context), GeometryKernels::new(&other));
     let cube = shapes::cube(2.0)?;
     let options = MeshOptions::default();
-    lab.refused_because(
+    lab.refused(
         Mesh::upload(&stream, &far, &cube, options),
         "kernel `mesh_validate` belongs to another context than the stream",
     )?;
     let mut mesh = Mesh::upload(&stream, &geometry, &cube, options)?;
     let points = DeviceBuffer::from_slice(&strange, &cube.points)?;
     let faces = DeviceBuffer::from_slice(&strange, &cube.faces)?;
-    lab.refused(Mesh::build(&stream, &geometry, &points, &faces, options))?;
-    lab.refused_because(
+    lab.refused(Mesh::build(&stream, &geometry, &points, &faces, options), refusal)?;
+    lab.refused(
         mesh.rebuild(&strange),
         "kernel `mesh_bound` belongs to another context than the stream",
     )?;
-    lab.refused_because(mesh.refit(&strange), "the last build of the hierarchy has failed")?;
-    lab.refused_because(
+    lab.refused(mesh.refit(&strange), "the last build of the hierarchy has failed")?;
+    lab.refused(
         mesh.report(&strange),
         "kernel `mesh_bound_points` belongs to another context than the stream",
     )?;
-    lab.refused_because(
+    lab.refused(
         mesh.refit_to(&stream, points.slice(..)?).map(drop),
         "the last build of the hierarchy has failed",
     )?;
     let mut mesh = Mesh::upload(&stream, &geometry, &cube, options)?;
     let near = DeviceBuffer::from_slice(&stream, &cube.points)?;
     let mut closest = DeviceBuffer::<ClosestPoint>::zeroed(&stream, 8)?;
-    lab.refused(mesh.closest_points(&stream, &PointQueries::at(&points), &mut closest))?;
-    lab.refused_because(
+    lab.refused(mesh.closest_points(&stream, &PointQueries::at(&points), &mut closest), refusal)?;
+    lab.refused(
         mesh.closest_points(&strange, &PointQueries::at(&near), &mut closest),
         "kernel `mesh_closest` belongs to another context than the stream",
     )?;
     let boxes = DeviceBuffer::from_slice(&strange, &[Aabb::<f32>::EMPTY; 4])?;
-    lab.refused(Bvh::build(&stream, &geometry, &boxes, BuildMode::default()))?;
+    lab.refused(Bvh::build(&stream, &geometry, &boxes, BuildMode::default()), refusal)?;
     mesh.rebuild(&stream)?;
     mesh.closest_points(&stream, &PointQueries::at(&near), &mut closest)?;
     ensure!(closest.to_vec(&stream)?.iter().all(|c| c.distance_squared == 0.0));
     Ok(())
 }
 
-list![
-    faces_that_name_no_points,
-    answers_of_other_lengths,
-    meshes_dropped_in_use,
-    one_mesh_for_four_threads,
-    meshes_of_nonsense_on_the_host,
-    meshes_of_two_devices,
+attacks![
+    "geometry",
+    right(faces_that_name_no_points).variants(&["built", "refitted", "rebuilt", "not_built"]),
+    refused(answers_of_other_lengths),
+    right(meshes_dropped_in_use),
+    right(one_mesh_for_four_threads),
+    refused(meshes_of_nonsense_on_the_host),
+    refused(meshes_of_two_devices).devices(2),
 ];

@@ -10,15 +10,16 @@ use geom_kernels::mesh::{
 };
 use geom_kernels::volume::{DenseOptions, Volume, VolumeOptions};
 use tape::{Seeds, Tape};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// Finds surfaces in fields with NaNs and infinities, of sizes that overflow, at values that are no numbers.
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `DenseField::new`, `MarchingCubes::extract`, `MarchingCubes::count`, `IndexToWorld::new`,
 ///   `IndexToWorld::affine`, `MarchingCubes::extract_with_normals`
-/// - must: error "693 values in a field of"
 fn fields_of_no_numbers(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let marching = MarchingCubes::new(&GeometryKernels::new(&lab.context()?));
@@ -35,25 +36,22 @@ fn fields_of_no_numbers(lab: &Lab) -> TestResult {
         [most, 1, 693],
         [1 << 32, 1 << 32, 1],
     ] {
-        lab.refused(DenseField::new(&values, dims, map))?;
+        lab.refused(DenseField::new(&values, dims, map), "693 values in a field of")?;
     }
     for spacing in [[0.0, 1.0, 1.0], [f64::NAN; 3], [1.0, 1.0, f64::INFINITY]] {
-        lab.refused_because(
-            IndexToWorld::new([0.0; 3], spacing),
-            "a map from indices to the world",
-        )?;
-        lab.refused_because(
+        lab.refused(IndexToWorld::new([0.0; 3], spacing), "a map from indices to the world")?;
+        lab.refused(
             IndexToWorld::new([0.0, spacing[0].recip(), f64::NAN], [1.0; 3]),
             "a map from indices to the world that is not finite",
         )?;
     }
-    lab.refused_because(
+    lab.refused(
         IndexToWorld::affine([[1.0; 4]; 3]),
         "a map from indices to the world of determinant 0",
     )?;
     let field = DenseField::new(&values, [7, 9, 11], map)?;
     for iso in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        lab.refused_because(marching.extract(&stream, &field, iso), "a surface where a field is")?;
+        lab.refused(marching.extract(&stream, &field, iso), "a surface where a field is")?;
     }
     for iso in [0.0f32, 0.5, f32::MAX, -1.0, 1e-45] {
         let surface = marching.extract_with_normals(&stream, &field, iso)?;
@@ -69,11 +67,11 @@ fn fields_of_no_numbers(lab: &Lab) -> TestResult {
         ensure_eq!(marching.extract(&stream, &flat, 0.5)?.counts.faces, 0);
     }
     let mut counts = DeviceBuffer::<Counts>::zeroed(&stream, 2)?;
-    lab.refused_because(
+    lab.refused(
         marching.count(&stream, &field, 0.5, &mut counts),
         "counts have 2 elements, not 1",
     )?;
-    lab.refused_because(
+    lab.refused(
         marching.count(&stream, &field, 0.5, counts.slice_mut(..0)?),
         "counts have 0 elements, not 1",
     )?;
@@ -84,7 +82,6 @@ fn fields_of_no_numbers(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `MarchingCubes::extract_into`, `Output::new`, `Output::normals`, `Mesh::build`
-/// - must: error "normals, and"
 fn surfaces_without_room(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -109,7 +106,7 @@ fn surfaces_without_room(lab: &Lab) -> TestResult {
         let wrong =
             Output::new(out.slice_mut(..room)?, out_faces.slice_mut(..face_room)?, &mut counts)
                 .normals(normals.slice_mut(..room + 1)?);
-        lab.refused(marching.extract_into(&stream, &field, 0.0, wrong))?;
+        lab.refused(marching.extract_into(&stream, &field, 0.0, wrong), "normals, and")?;
         let output =
             Output::new(out.slice_mut(..room)?, out_faces.slice_mut(..face_room)?, &mut counts)
                 .normals(normals.slice_mut(..room)?);
@@ -129,7 +126,7 @@ fn surfaces_without_room(lab: &Lab) -> TestResult {
         let options = MeshOptions::default();
         let mesh = Mesh::build(&stream, &geometry, part, out_faces.slice(..face_room)?, options);
         if room < nv && face_room >= nf - 1 {
-            lab.refused_because(mesh, "but there are 1")?;
+            lab.refused(mesh, "but there are 1")?;
         }
         let options = MeshOptions::default().unchecked();
         let mesh = Mesh::build(&stream, &geometry, part, out_faces.slice(..face_room)?, options)?;
@@ -146,7 +143,6 @@ fn surfaces_without_room(lab: &Lab) -> TestResult {
 ///
 /// - row: an index that a kernel reads from memory
 /// - targets: `BlockField::new`, `MarchingCubes::extract`, `MarchingCubes::record_extract_into`, `Tape::backward_with`
-/// - must: error "1560 values for 3 blocks, each"
 fn blocks_that_lie(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let marching = MarchingCubes::new(&GeometryKernels::new(&lab.context()?));
@@ -163,13 +159,16 @@ fn blocks_that_lie(lab: &Lab) -> TestResult {
     let neighbors = DeviceBuffer::from_slice(&stream, &lies)?;
     let most = usize::MAX;
     for stride in [0usize, 511, 525, most, most / 2, 1 << 61] {
-        lab.refused(BlockField::new(&values, stride, &origins, &neighbors, map))?;
+        lab.refused(
+            BlockField::new(&values, stride, &origins, &neighbors, map),
+            "1560 values for 3 blocks, each",
+        )?;
     }
-    lab.refused_because(
+    lab.refused(
         BlockField::new(&values, 512, origins.slice(1..)?, &neighbors, map),
         "3 times neighbours for 2 blocks",
     )?;
-    lab.refused_because(
+    lab.refused(
         BlockField::new(values.slice(..1500)?, 512, &origins, &neighbors, map),
         "1500 values for 3 blocks, each 512 from the last",
     )?;
@@ -197,9 +196,8 @@ fn blocks_that_lie(lab: &Lab) -> TestResult {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `VolumeField::build`, `VolumeField::update`, `VolumeField::as_blocks`, `VolumeField::values`
-/// - must: error "surfaces in a volume of int32"
-/// - variables: CUDA_EMU_DEVICES=2
 fn fields_of_other_volumes(lab: &Lab) -> TestResult {
+    let refusal = "surfaces in a volume of int32";
     let (context, far) = (lab.context()?, lab.context_of(1)?);
     let (stream, strange) = (context.stream()?, far.stream()?);
     let geometry = GeometryKernels::new(&context);
@@ -218,22 +216,22 @@ fn fields_of_other_volumes(lab: &Lab) -> TestResult {
     ensure_eq!(marching.extract(&stream, &field.as_blocks(), 0.0)?.counts.faces, 0);
     let integers = DenseOptions::new(VolumeOptions::new(0i32));
     let integers = Volume::from_fn(&stream, &geometry, [8; 3], integers.clone(), |p| p[0])?;
-    lab.refused(field.update(&stream, &integers))?;
-    lab.refused(VolumeField::build(&stream, &geometry, &integers))?;
+    lab.refused(field.update(&stream, &integers), refusal)?;
+    lab.refused(VolumeField::build(&stream, &geometry, &integers), refusal)?;
     let theirs = Volume::from_fn(&strange, &GeometryKernels::new(&far), [17; 3], dense, ball)?;
-    lab.refused_because(
+    lab.refused(
         field.update(&stream, &theirs),
         "the buffer belongs to another context than the stream it is used on",
     )?;
-    lab.refused_because(
+    lab.refused(
         field.update(&strange, &theirs),
         "kernel `isosurface_fill_blocks_f32` belongs to another context than the stream",
     )?;
-    lab.refused_because(
+    lab.refused(
         VolumeField::build(&stream, &geometry, &theirs),
         "the buffer belongs to another context than the stream it is used on",
     )?;
-    lab.refused_because(
+    lab.refused(
         marching.extract(&strange, &field, 0.0),
         "kernel `isosurface_signs_blocks` belongs to another context than the stream",
     )?;
@@ -247,8 +245,6 @@ fn fields_of_other_volumes(lab: &Lab) -> TestResult {
 /// - row: a pass reads what was recorded
 /// - targets: `Mesh::record_closest_points`, `Mesh::record_distances`, `Mesh::record_positions_at`, `Mesh::points_mut`,
 ///   `Mesh::faces_mut`, `Mesh::refit`, `Mesh::rebuild`, `Tape::backward_with`
-/// - must: error "recorded"
-/// - variants: points, refitted, rebuilt, faces, answers, queries
 fn meshes_changed_before_the_pass(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -297,7 +293,7 @@ fn meshes_changed_before_the_pass(lab: &Lab) -> TestResult {
         }
         _ => at.fill(&stream, [f32::NAN; 3])?,
     }
-    lab.refused(tape.backward_with(&stream, &Seeds::new().with(&closest, &seed)?))
+    lab.refused(tape.backward_with(&stream, &Seeds::new().with(&closest, &seed)?), "recorded")
 }
 
 /// Records evaluations at faces that are not there, and runs the pass.
@@ -305,7 +301,6 @@ fn meshes_changed_before_the_pass(lab: &Lab) -> TestResult {
 /// - row: an index that a kernel reads from memory
 /// - targets: `Mesh::record_positions_at`, `Mesh::record_normals_at`, `Mesh::record_attributes_at`,
 ///   `Mesh::record_distances`, `Tape::gradient`
-/// - must: right
 fn passes_through_faces_that_are_not_there(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -350,11 +345,13 @@ fn passes_through_faces_that_are_not_there(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    fields_of_no_numbers,
-    surfaces_without_room,
-    blocks_that_lie,
-    fields_of_other_volumes,
-    meshes_changed_before_the_pass,
-    passes_through_faces_that_are_not_there,
+attacks![
+    "geometry",
+    refused(fields_of_no_numbers),
+    refused(surfaces_without_room),
+    refused(blocks_that_lie),
+    refused(fields_of_other_volumes).devices(2),
+    refused(meshes_changed_before_the_pass)
+        .variants(&["points", "refitted", "rebuilt", "faces", "answers", "queries"]),
+    right(passes_through_faces_that_are_not_there),
 ];

@@ -8,8 +8,10 @@ use geom_kernels::mesh::{
     shapes,
 };
 use tape::{Seeds, Tape};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// Asks for neighbours and normals of faces that name no points, or one point three times, and runs a pass through
 /// them; with answers of other lengths.
@@ -17,8 +19,8 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 /// - row: an index that a kernel reads from memory
 /// - targets: `Topology::new`, `Surface::new`, `Topology::neighbors`, `Topology::vertex_normals`,
 ///   `Topology::record_vertex_normals`, `Topology::closed`, `Topology::report`
-/// - must: error "neighbours, and 336 are written"
 fn topologies_of_nonsense(lab: &Lab) -> TestResult {
+    let refusal = "neighbours, and 336 are written";
     let stream = lab.stream()?;
     let topology = Topology::new(&GeometryKernels::new(&lab.context()?));
     let cube = shapes::cube(2.0)?;
@@ -36,9 +38,9 @@ fn topologies_of_nonsense(lab: &Lab) -> TestResult {
     let mut closed = DeviceBuffer::<u32>::zeroed(&stream, 1)?;
     for wrong in [0, 1, 3 * bad.len() - 1] {
         let wrong = neighbors.slice_mut(..wrong)?;
-        lab.refused(topology.neighbors(&stream, surface, wrong))?;
+        lab.refused(topology.neighbors(&stream, surface, wrong), refusal)?;
     }
-    lab.refused_because(
+    lab.refused(
         topology.vertex_normals(&stream, surface, normals.slice_mut(..7)?),
         "room for 7 normals, and 8 are written",
     )?;
@@ -50,7 +52,7 @@ fn topologies_of_nonsense(lab: &Lab) -> TestResult {
     neighbors.fill(&stream, u32::MAX - 1)?;
     topology.closed(&stream, surface, neighbors.as_slice(), closed.as_slice_mut())?;
     let short = neighbors.slice(1..)?;
-    lab.refused(topology.closed(&stream, surface, short, closed.as_slice_mut()))?;
+    lab.refused(topology.closed(&stream, surface, short, closed.as_slice_mut()), refusal)?;
     ensure!(!topology.report(&stream, surface)?.closed);
     let mut tape = Tape::record(&stream, |t| {
         t.watch(&points)?;
@@ -70,7 +72,6 @@ fn topologies_of_nonsense(lab: &Lab) -> TestResult {
 /// - row: a pass reads what was recorded
 /// - targets: `MarchingCubes::record_extract`, `TriangleBuffers::into_mesh`, `DenseField::values`,
 ///   `BlockField::values`, `Mesh::faces`, `Mesh::overlap_lists`
-/// - must: right
 fn a_surface_given_away_before_the_pass(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -117,9 +118,8 @@ fn a_surface_given_away_before_the_pass(lab: &Lab) -> TestResult {
 /// Compares answers of kernels that are compiled here with those that are part of the crate, bit for bit.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `GeometryKernels::compiled`, `Mesh::closest_points`, `PointQueries::at`, `Array::as_slice`, `Array::as_slice_mut`
-/// - must: right
-/// - limit: 120
+/// - targets: `GeometryKernels::compiled`, `Mesh::closest_points`, `PointQueries::at`, `Array::as_slice`,
+///   `Array::as_slice_mut`
 fn kernels_compiled_here(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let ball = shapes::icosphere(2, 1.0)?;
@@ -142,4 +142,9 @@ fn kernels_compiled_here(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![topologies_of_nonsense, a_surface_given_away_before_the_pass, kernels_compiled_here];
+attacks![
+    "geometry",
+    refused(topologies_of_nonsense),
+    right(a_surface_given_away_before_the_pass),
+    right(kernels_compiled_here).limit(120),
+];

@@ -10,8 +10,10 @@ use geom_kernels::isosurface::{BlockField, IndexToWorld, MarchingCubes};
 use geom_kernels::mesh::{Mesh, MeshOptions, shapes};
 use geom_kernels::volume::{Capacity, Volume, VolumeOptions};
 use geom_kernels::{Aabb, GeometryKernels};
+use test_harness::{TestResult, ensure, ensure_eq};
 
-use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 const POINTS: [[f32; 3]; 4] = [[0.0; 3], [0.25, 0.0, 0.0], [0.0, 0.25, 0.0], [9.0, 9.0, 9.0]];
 
@@ -20,8 +22,6 @@ const POINTS: [[f32; 3]; 4] = [[0.0; 3], [0.25, 0.0, 0.0], [0.0, 0.25, 0.0], [9.
 /// - row: what a build leaves in a grid
 /// - targets: `Stream::last_node`, `HashGrid::rebuild`, `Bvh::rebuild`, `Bvh::refit`, `Mesh::rebuild`, `Mesh::refit`,
 ///   `Volume::rebuild_from_leaves`
-/// - variants: grid, hierarchy, refit, mesh, moved, volume
-/// - must: error "launch"
 fn last_launch_of_a_build(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);
@@ -46,7 +46,7 @@ fn last_launch_of_a_build(lab: &Lab) -> TestResult {
             "moved" => mesh.refit(stream)?,
             _ => volume.rebuild_from_leaves(stream, &voxels)?,
         }
-        lab.refused(stream.last_node())
+        lab.refused(stream.last_node(), "launch")
             .map_err(|failure| cuda_safe::Error::invalid(failure.to_string()))
     })?;
     ensure_eq!(graph.nodes().count(), 0);
@@ -89,7 +89,6 @@ impl<'a> WriteView<'a, u32> for Launches<'a> {
 ///
 /// - row: no code of users and no graph of another thread
 /// - targets: `HashGrid::neighbor_lists_into`
-/// - must: right
 fn offsets_that_a_view_changes(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -115,8 +114,6 @@ fn offsets_that_a_view_changes(lab: &Lab) -> TestResult {
 ///
 /// - row: no code of users and no graph of another thread
 /// - targets: `Algorithms::sort_keys`, `GraphExec::launch`
-/// - limit: 120
-/// - must: right
 fn keys_that_a_graph_changes(lab: &Lab) -> TestResult {
     const N: u32 = 600;
     let (stream, other) = (lab.stream()?, lab.stream()?);
@@ -154,7 +151,6 @@ fn keys_that_a_graph_changes(lab: &Lab) -> TestResult {
 ///
 /// - row: a surface holds nothing that nobody has written
 /// - targets: `BlockField::new`, `MarchingCubes::extract`
-/// - must: right
 fn blocks_that_contradict_each_other(lab: &Lab) -> TestResult {
     const BLOCKS: usize = 24;
     let stream = lab.stream()?;
@@ -183,9 +179,17 @@ fn blocks_that_contradict_each_other(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    last_launch_of_a_build,
-    offsets_that_a_view_changes,
-    keys_that_a_graph_changes,
-    blocks_that_contradict_each_other,
+attacks![
+    "geometry",
+    refused(last_launch_of_a_build).variants(&[
+        "grid",
+        "hierarchy",
+        "refit",
+        "mesh",
+        "moved",
+        "volume"
+    ]),
+    right(offsets_that_a_view_changes),
+    right(keys_that_a_graph_changes).limit(120),
+    right(blocks_that_contradict_each_other),
 ];

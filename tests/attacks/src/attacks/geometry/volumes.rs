@@ -8,8 +8,10 @@ use geom_kernels::volume::{
 };
 use geom_kernels::{GeometryKernels, Ray};
 use tape::Tape;
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 const NAN: f32 = f32::NAN;
 const INF: f32 = f32::INFINITY;
@@ -20,8 +22,8 @@ const EDGE: i32 = 1 << 23;
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `Volume::store`, `Volume::lookup`, `Volume::from_voxels_with`, `Volume::from_voxels`
-/// - must: error "5 values for 6 voxels"
 fn stores_that_do_not_fit(lab: &Lab) -> TestResult {
+    let refusal = "5 values for 6 voxels";
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
     let voxels = [[0; 3], [7, 7, 7], [-1, -1, -1], [0; 3], [EDGE, 0, 0], [i32::MIN; 3]];
@@ -30,7 +32,10 @@ fn stores_that_do_not_fit(lab: &Lab) -> TestResult {
     let options = VolumeOptions::new(-1.0f32);
     let mut volume = Volume::from_voxels_with(&stream, &geometry, &list, &values, options.clone())?;
     ensure_eq!(volume.counts(&stream)?.active_voxels, 3);
-    lab.refused(Volume::from_voxels_with(&stream, &geometry, &list, values.slice(1..)?, options))?;
+    lab.refused(
+        Volume::from_voxels_with(&stream, &geometry, &list, values.slice(1..)?, options),
+        refusal,
+    )?;
     let asked = [[0; 3], [7; 3], [-1; 3], [1, 0, 0], [8, 0, 0], [i32::MAX; 3], [i32::MIN; 3]];
     let asked = DeviceBuffer::from_slice(&stream, &asked)?;
     let mut seen = DeviceBuffer::<f32>::zeroed(&stream, 7)?;
@@ -46,20 +51,20 @@ fn stores_that_do_not_fit(lab: &Lab) -> TestResult {
     ensure!([1.0, 2.0, 3.0].contains(&seen[0]), "{seen:?}");
     ensure_eq!(seen[1..], [2.0, 3.0, -1.0, -1.0, -1.0, -1.0]);
     let doubles = DeviceBuffer::<f64>::zeroed(&stream, 6)?;
-    lab.refused_because(
+    lab.refused(
         volume.store(&stream, &targets, &doubles, &mut refused),
         "the volume has values of float, not of double",
     )?;
-    lab.refused(volume.store(&stream, &targets, values.slice(1..)?, &mut refused))?;
+    lab.refused(volume.store(&stream, &targets, values.slice(1..)?, &mut refused), refusal)?;
     let mut two = DeviceBuffer::<u64>::zeroed(&stream, 2)?;
-    lab.refused_because(
+    lab.refused(
         volume.store(&stream, &targets, &values, &mut two),
         "room for 2 counts, and 1 are written",
     )?;
     let index = VolumeOptions::new(OnIndex(5));
     let mut indices = Volume::from_voxels(&stream, &geometry, &list, index)?;
     let numbers = DeviceBuffer::from_slice(&stream, &[OnIndex(u64::MAX); 6])?;
-    lab.refused_because(
+    lab.refused(
         indices.store(&stream, &targets, &numbers, &mut refused),
         "a volume of OnIndex has no values to be stored",
     )?;
@@ -79,9 +84,8 @@ fn stores_that_do_not_fit(lab: &Lab) -> TestResult {
 /// - row: launching foreign code is unsafe
 /// - targets: `Volume::sample`, `Volume::sample_with_gradient`, `Samples::index`, `Samples::world`,
 ///   `Volume::first_crossings`, `Volume::integrals`, `VolumeOptions::map`
-/// - must: error "(check map"
-/// - variants: nearest, trilinear, tricubic
 fn samples_of_nowhere(lab: &Lab) -> TestResult {
+    let refusal = "(check map";
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
     let how = match lab.variant() {
@@ -90,9 +94,9 @@ fn samples_of_nowhere(lab: &Lab) -> TestResult {
         _ => Interpolation::Tricubic,
     };
     for size in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-60, 1e60] {
-        lab.refused(Map::uniform(size, [0.0; 3]))?;
+        lab.refused(Map::uniform(size, [0.0; 3]), refusal)?;
     }
-    lab.refused(Map::affine([[1.0, 2.0, 3.0]; 3], [0.0; 3]))?;
+    lab.refused(Map::affine([[1.0, 2.0, 3.0]; 3], [0.0; 3]), refusal)?;
     let options = VolumeOptions::new(-3.0f32).map(Map::uniform(1e-30, [1e30; 3])?);
     let dense = DenseOptions::new(options);
     let volume = Volume::from_fn(&stream, &geometry, [9; 3], dense, |_| 2.0)?;
@@ -117,16 +121,16 @@ fn samples_of_nowhere(lab: &Lab) -> TestResult {
     ensure!(values.to_vec(&stream)?.iter().all(|value| value.is_finite()));
     let with = volume.sample_with_gradient(&stream, &samples, how, &mut values, &mut gradients);
     match how {
-        Interpolation::Nearest => lab.refused_because(with, "the nearest value has no gradient")?,
+        Interpolation::Nearest => lab.refused(with, "the nearest value has no gradient")?,
         _ => with?,
     }
     let mut wrong = DeviceBuffer::<f64>::zeroed(&stream, n)?;
-    lab.refused_because(
+    lab.refused(
         volume.sample(&stream, &Samples::index(&device), how, &mut wrong),
         "the volume has values of float, not of double",
     )?;
     let short = values.slice_mut(1..)?;
-    lab.refused_because(
+    lab.refused(
         volume.sample(&stream, &Samples::index(&device), how, short),
         "room for 23 values, and 24 are written",
     )?;
@@ -149,7 +153,6 @@ fn samples_of_nowhere(lab: &Lab) -> TestResult {
 /// - row: an index that a kernel reads from memory
 /// - targets: `Volume::sample_indexed`, `IndexedValues::new`, `Volume::value_count`, `Volume::from_voxels`,
 ///   `Volume::upload`, `Volume::sample_indexed_with_gradient`
-/// - must: error "values for a volume of 20 indices, from 1 on"
 fn arrays_shorter_than_indices(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -184,14 +187,17 @@ fn arrays_shorter_than_indices(lab: &Lab) -> TestResult {
     let nearest = Interpolation::Nearest;
     for wrong in [0usize, 19] {
         let values = IndexedValues::new(array.slice(..wrong)?, -7.0f32);
-        lab.refused(uploaded.sample_indexed(&stream, &samples, nearest, &values, &mut out))?;
+        lab.refused(
+            uploaded.sample_indexed(&stream, &samples, nearest, &values, &mut out),
+            "values for a volume of 20 indices, from 1 on",
+        )?;
     }
     let values = IndexedValues::new(&array, NAN);
     uploaded.sample_indexed(&stream, &samples, nearest, &values, &mut out)?;
     ensure_eq!(out.to_vec(&stream)?, host);
     let floats = VolumeOptions::new(0.0f32);
     let floats = Volume::from_voxels(&stream, &geometry, &list, floats.clone())?;
-    lab.refused_because(
+    lab.refused(
         floats.sample_indexed(&stream, &samples, nearest, &values, &mut out),
         "a volume of float has its own values",
     )?;
@@ -203,8 +209,6 @@ fn arrays_shorter_than_indices(lab: &Lab) -> TestResult {
 /// - row: a pass reads what was recorded
 /// - targets: `Volume::record_sample`, `Volume::store`, `Volume::rebuild_from_leaves`, `Volume::variables`,
 ///   `Volume::gradients_of_voxels`, `Tape::backward`
-/// - must: right
-/// - variants: stored, rebuilt, dropped, as_it_was
 fn volumes_changed_before_the_pass(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);
@@ -248,14 +252,11 @@ fn volumes_changed_before_the_pass(lab: &Lab) -> TestResult {
             volume.gradients_of_voxels(&stream, gradient, &voxels, &mut out)?;
             ensure_eq!(out.to_vec(&stream)?, [0.5, 0.5, 0.0, 0.0]);
             let short = gradient.slice(1..)?;
-            lab.refused_because(
-                volume.gradients_of_voxels(&stream, short, &voxels, &mut out),
-                "gradient",
-            )?;
+            lab.refused(volume.gradients_of_voxels(&stream, short, &voxels, &mut out), "gradient")?;
             return Ok(());
         }
     }
-    lab.refused_because(
+    lab.refused(
         tape.backward(&stream, &loss),
         "memory of step 1 (`volume samples`) was overwritten after it was recorded",
     )?;
@@ -267,7 +268,6 @@ fn volumes_changed_before_the_pass(lab: &Lab) -> TestResult {
 /// - row: work that uses the same bytes
 /// - row: device memory is freed after the last work
 /// - targets: `Volume::from_leaves`, `Volume::lookup`, `Volume::store`, `Volume::rebuild_from_leaves`, `Volume::sample`
-/// - must: right
 fn volumes_changed_while_in_use(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (stream, other) = (context.stream()?, context.stream()?);
@@ -303,8 +303,6 @@ fn volumes_changed_while_in_use(lab: &Lab) -> TestResult {
 ///
 /// - row: threads that store to one voxel do not race
 /// - targets: `Volume::store`, `Volume::lookup`, `Volume::from_voxels`, `Volume::is_active`
-/// - must: right
-/// - variants: number, double, vector, bits
 fn stores_to_one_voxel(lab: &Lab) -> TestResult {
     const TIMES: u32 = 3000;
     let stream = lab.stream()?;
@@ -383,11 +381,12 @@ fn stores_to_one_voxel(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    stores_that_do_not_fit,
-    samples_of_nowhere,
-    arrays_shorter_than_indices,
-    volumes_changed_before_the_pass,
-    volumes_changed_while_in_use,
-    stores_to_one_voxel,
+attacks![
+    "geometry",
+    refused(stores_that_do_not_fit),
+    refused(samples_of_nowhere).variants(&["nearest", "trilinear", "tricubic"]),
+    refused(arrays_shorter_than_indices),
+    right(volumes_changed_before_the_pass).variants(&["stored", "rebuilt", "dropped", "as_it_was"]),
+    right(volumes_changed_while_in_use),
+    right(stores_to_one_voxel).variants(&["number", "double", "vector", "bits"]),
 ];

@@ -4,9 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use cuda_safe::{DeviceBuffer, Event, Module, Stream, UnifiedBuffer};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 use super::kit::{Kit, LEN, N, all, on_purpose};
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// Nests loops and conditions, uses the memory of their bodies on forks before and after them, and changes the flags
 /// between launches.
@@ -14,7 +16,6 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
 /// - row: bodies of conditional nodes count
 /// - row: inside, streams of one recording are ordered
 /// - targets: `Stream::record_if`, `Stream::record_while`, `Stream::fork`
-/// - must: right
 fn nested_bodies(lab: &Lab) -> TestResult {
     let (context, stream, other) = (lab.context()?, lab.stream()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -62,8 +63,6 @@ fn nested_bodies(lab: &Lab) -> TestResult {
 ///
 /// - row: bodies of conditional nodes count
 /// - targets: `Stream::record_if`, `Stream::record_while`, `Context::capture`
-/// - must: right
-/// - variants: swallowed, panicked, outer stream, fork in a body, stream kept, left open by a thread
 fn bodies_that_end_badly(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -156,8 +155,6 @@ fn bodies_that_end_badly(lab: &Lab) -> TestResult {
 /// - row: bodies of conditional nodes count
 /// - row: memory of a graph is used inside it alone
 /// - targets: `Stream::record_if`, `DeviceBuffer::zeroed`, `Event::record`, `Stream::last_node`
-/// - must: right
-/// - variants: memory, event, host function, node, upload, graph
 fn what_a_body_cannot_hold(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -173,7 +170,7 @@ fn what_a_body_cannot_hold(lab: &Lab) -> TestResult {
         s.record_if(&*flag, |s| {
             match variant {
                 "memory" => {
-                    *refused = lab.refused_because(DeviceBuffer::<u32>::zeroed(s, N), "body");
+                    *refused = lab.refused(DeviceBuffer::<u32>::zeroed(s, N), "body");
                     kit.add(s, all(), 1, &mut *x, LEN)?;
                 }
                 "event" => {
@@ -183,7 +180,7 @@ fn what_a_body_cannot_hold(lab: &Lab) -> TestResult {
                 }
                 "host function" => {
                     kit.add(s, all(), 1, &mut *x, LEN)?;
-                    *refused = lab.refused_because(s.host_function_mut(|| ()), "body");
+                    *refused = lab.refused(s.host_function_mut(|| ()), "body");
                 }
                 "node" => {
                     kit.add(s, all(), 1, &mut *x, LEN)?;
@@ -229,7 +226,6 @@ fn what_a_body_cannot_hold(lab: &Lab) -> TestResult {
 /// - row: bodies of conditional nodes count
 /// - row: a capture is not spoilt by safe calls
 /// - targets: `Stream::record_while`, `Stream::record_if`, `DeviceBuffer::zeroed`
-/// - must: error "flag of a loop"
 fn flag_made_in_the_capture(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -242,7 +238,7 @@ fn flag_made_in_the_capture(lab: &Lab) -> TestResult {
             ran = true;
             Ok(())
         });
-        refused = lab.refused(recorded);
+        refused = lab.refused(recorded, "flag of a loop");
         flag.fill(s, 1)?;
         s.record_if(&flag, |s| kit.add(s, all(), 1, &mut *x, LEN))?;
         kit.add(s, all(), 10, x, LEN)
@@ -258,7 +254,6 @@ fn flag_made_in_the_capture(lab: &Lab) -> TestResult {
 /// - row: bodies of conditional nodes count
 /// - row: a stream of a recording that has ended does nothing
 /// - targets: `Stream::record_if`, `Stream::record_while`, `DeviceSlice::cast`, `DeviceBuffer::slice`
-/// - must: right
 fn flags_that_are_none(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -266,32 +261,26 @@ fn flags_that_are_none(lab: &Lab) -> TestResult {
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, N)?;
     let mut none = DeviceBuffer::<u32>::zeroed(&stream, 0)?;
     let mut ran = 0;
-    lab.refused_because(
+    lab.refused(
         stream.record_if(&flag, |_| {
             ran += 1;
             Ok(())
         }),
         "only a stream that records takes conditional work",
     )?;
-    lab.refused_because(
+    lab.refused(
         stream.record_while(&mut flag, |_, _| Ok(())),
         "only a stream that records takes conditional work",
     )?;
     // A float of -0.0 is not zero as an integer; the condition is on the third element alone.
     let signs = DeviceBuffer::from_slice(&stream, &[0.0f32, 0.0, -0.0, 0.0])?;
     let mut graph = context.capture((x, None), |s, (x, kept)| {
-        lab.refused_because(s.record_if(&none, |_| Ok(())), "the range 0..1 is not within 0..0")
+        lab.refused(s.record_if(&none, |_| Ok(())), "the range 0..1 is not within 0..0")
             .map_err(|_| on_purpose())?;
-        lab.refused_because(
-            s.record_while(&mut none, |_, _| Ok(())),
-            "the range 0..1 is not within 0..0",
-        )
-        .map_err(|_| on_purpose())?;
-        lab.refused_because(
-            s.record_if(flag.slice(1..)?, |_| Ok(())),
-            "the range 0..1 is not within 0..0",
-        )
-        .map_err(|_| on_purpose())?;
+        lab.refused(s.record_while(&mut none, |_, _| Ok(())), "the range 0..1 is not within 0..0")
+            .map_err(|_| on_purpose())?;
+        lab.refused(s.record_if(flag.slice(1..)?, |_| Ok(())), "the range 0..1 is not within 0..0")
+            .map_err(|_| on_purpose())?;
         let signs = signs.as_slice().cast::<u32>()?;
         s.record_if(signs.slice(2..)?, |s| kit.add(s, all(), 1, &mut *x, LEN))?;
         s.record_if(signs.slice(1..)?, |s| kit.add(s, all(), 100, &mut *x, LEN))?;
@@ -305,7 +294,7 @@ fn flags_that_are_none(lab: &Lab) -> TestResult {
     ensure_eq!(graph.state().0.to_vec(&stream)?, [3; N]);
     if let Some(ended) = graph.state_mut().1.take() {
         let flag = DeviceBuffer::from_slice(&stream, &[1u32])?;
-        lab.refused_because(ended.record_if(&flag, |_| Ok(())), "record")?;
+        lab.refused(ended.record_if(&flag, |_| Ok(())), "record")?;
     }
     ensure_eq!(ran, 0);
     x = graph.into_state().0;
@@ -318,7 +307,6 @@ fn flags_that_are_none(lab: &Lab) -> TestResult {
 /// - row: the memory, code, pinned sources and host functions that a graph uses
 /// - row: while a guard lives nothing that conflicts is enqueued
 /// - targets: `Stream::record_while`, `UnifiedBuffer::pinned`, `Context::free_deferred`
-/// - must: right
 fn loops_over_memory_that_is_gone(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let x = DeviceBuffer::<u32>::zeroed(&stream, N)?;
@@ -340,7 +328,7 @@ fn loops_over_memory_that_is_gone(lab: &Lab) -> TestResult {
     ensure_eq!(flag.host()?[..], [0]);
     ensure_eq!(graph.state().0.to_vec(&stream)?, [4; N]);
     let guard = flag.host()?;
-    lab.refused_because(
+    lab.refused(
         graph.launch(&stream),
         "the host is reading the buffer: its `host()` guard is alive, or was leaked",
     )?;
@@ -354,11 +342,26 @@ fn loops_over_memory_that_is_gone(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    nested_bodies,
-    bodies_that_end_badly,
-    what_a_body_cannot_hold,
-    flag_made_in_the_capture,
-    flags_that_are_none,
-    loops_over_memory_that_is_gone,
+attacks![
+    "graphs",
+    right(nested_bodies),
+    right(bodies_that_end_badly).variants(&[
+        "swallowed",
+        "panicked",
+        "outer stream",
+        "fork in a body",
+        "stream kept",
+        "left open by a thread"
+    ]),
+    right(what_a_body_cannot_hold).variants(&[
+        "memory",
+        "event",
+        "host function",
+        "node",
+        "upload",
+        "graph"
+    ]),
+    refused(flag_made_in_the_capture),
+    right(flags_that_are_none),
+    right(loops_over_memory_that_is_gone),
 ];

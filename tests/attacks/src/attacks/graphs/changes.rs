@@ -5,15 +5,16 @@ use std::mem::take;
 use cuda_safe::{
     DeviceBuffer, Event, GraphBuilder, GraphNode, LaunchConfig, Recaptured, Stream, UnifiedBuffer,
 };
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 use super::kit::{Kit, LEN, N, all, on_purpose, unnamed};
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// Makes no launch, two, a fill, one elsewhere, and one of other attributes in the place of a node.
 ///
 /// - row: a changed node keeps what it uses now
 /// - targets: `GraphExec::update`, `LaunchConfig::priority`, `LaunchConfig::cooperative`
-/// - must: right
 fn updates_that_are_no_launch(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -25,41 +26,38 @@ fn updates_that_are_no_launch(lab: &Lab) -> TestResult {
         s.last_node().map(drop)
     })?;
     let node = graph.nodes().next().ok_or_else(unnamed)?;
-    lab.refused_because(
-        graph.update(node, |_, _| Ok(())),
-        "no launch was made to change the node to",
-    )?;
-    lab.refused_because(
+    lab.refused(graph.update(node, |_, _| Ok(())), "no launch was made to change the node to")?;
+    lab.refused(
         graph.update(node, |s, x| {
             kit.add(s, all(), 2, &mut *x, LEN)?;
             kit.add(s, all(), 2, x, LEN)
         }),
         "a node for a launch can only be changed by one launch",
     )?;
-    lab.refused_because(
+    lab.refused(
         graph.update(node, |s, x| x.fill(s, 3)),
         "a node for a launch can only be changed by one launch",
     )?;
-    lab.refused_because(
+    lab.refused(
         graph.update(node, |s, x| x.upload(s, &[3; N])),
         "a node for a launch can only be changed by one launch",
     )?;
-    lab.refused_because(
+    lab.refused(
         graph.update(node, |s, _| s.fork().map(drop)),
         "a node for a launch can only be changed by one launch",
     )?;
-    lab.refused_because(
+    lab.refused(
         graph.update(node, |s, x| kit.add(s, LaunchConfig::cover(0, 64), 9, x, LEN)),
         "no launch was made to change the node to",
     )?;
-    lab.refused_because(
+    lab.refused(
         graph.update(node, |s, x| kit.add(s, LaunchConfig::new(0, 64), 9, x, LEN)),
         "a grid of (0, 1, 1) has no blocks",
     )?;
-    lab.refused_because(graph.update(node, |s, x| kit.add(s, all().priority(-1), 9, x, LEN)), "a node keeps its attributes, which are those of: grid (4, 1, 1), block (64, 1, 1), 0 bytes")?;
-    lab.refused_because(graph.update(node, |s, x| kit.add(s, all().cooperative(), 9, x, LEN)), "a node keeps its attributes, which are those of: grid (4, 1, 1), block (64, 1, 1), 0 bytes")?;
-    lab.refused_because(graph.update(node, |s, x| kit.add(s, all(), 9, x, LEN + 1)), "n <=")?;
-    lab.refused_because(
+    lab.refused(graph.update(node, |s, x| kit.add(s, all().priority(-1), 9, x, LEN)), "a node keeps its attributes, which are those of: grid (4, 1, 1), block (64, 1, 1), 0 bytes")?;
+    lab.refused(graph.update(node, |s, x| kit.add(s, all().cooperative(), 9, x, LEN)), "a node keeps its attributes, which are those of: grid (4, 1, 1), block (64, 1, 1), 0 bytes")?;
+    lab.refused(graph.update(node, |s, x| kit.add(s, all(), 9, x, LEN + 1)), "n <=")?;
+    lab.refused(
         graph.update(node, |s, _| s.host_function_mut(|| ())),
         "a node for a launch can only be changed by one launch",
     )?;
@@ -68,7 +66,7 @@ fn updates_that_are_no_launch(lab: &Lab) -> TestResult {
     // The documentation allows that a launch stays which a failing closure has made before its error.
     ensure!(seen.iter().all(|v| *v == 1 || *v == 2), "{:?}", &seen[..4]);
     // A launch elsewhere runs at once and is no node.
-    lab.refused_because(
+    lab.refused(
         graph.update(node, |_, x| kit.fill(other, all(), 500, x, LEN)),
         "no launch was made to change the node to",
     )?;
@@ -83,8 +81,8 @@ fn updates_that_are_no_launch(lab: &Lab) -> TestResult {
 ///
 /// - row: a stream of a recording that has ended does nothing
 /// - targets: `GraphExec::update`, `Stream::fork`, `Stream::last_node`
-/// - must: error "record"
 fn stream_of_an_ended_update(lab: &Lab) -> TestResult {
+    let refusal = "record";
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
     let kit = &kit;
@@ -103,13 +101,13 @@ fn stream_of_an_ended_update(lab: &Lab) -> TestResult {
         kept.push(s.clone());
         kit.add(&ended[0], all(), 3, x, LEN)
     });
-    lab.refused(refused)?;
+    lab.refused(refused, refusal)?;
     let kept = take(&mut graph.state_mut().1);
     for ended in &kept {
         let (x, _) = graph.state_mut();
-        lab.refused(kit.add(ended, all(), 4, x, LEN))?;
-        lab.refused(ended.fork())?;
-        lab.refused(DeviceBuffer::<u32>::zeroed(ended, 4))?;
+        lab.refused(kit.add(ended, all(), 4, x, LEN), refusal)?;
+        lab.refused(ended.fork(), refusal)?;
+        lab.refused(DeviceBuffer::<u32>::zeroed(ended, 4), refusal)?;
         ensure!(ended.last_node().is_err());
         ensure!(Event::new(&context)?.record(ended).is_err());
     }
@@ -123,7 +121,6 @@ fn stream_of_an_ended_update(lab: &Lab) -> TestResult {
 ///
 /// - row: a changed node keeps what it uses now
 /// - targets: `GraphExec::update`, `GraphExec::launch`
-/// - must: right
 fn updated_in_flight(lab: &Lab) -> TestResult {
     let (context, stream, other) = (lab.context()?, lab.stream()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -165,8 +162,6 @@ fn updated_in_flight(lab: &Lab) -> TestResult {
 /// - row: a changed node keeps what it uses now
 /// - row: inside, streams of one recording are ordered
 /// - targets: `GraphExec::update`, `GraphBuilder::add`
-/// - must: right
-/// - variants: forks, parts, while looked at
 fn update_to_the_memory_of_a_branch(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -189,11 +184,11 @@ fn update_to_the_memory_of_a_branch(lab: &Lab) -> TestResult {
         })?
     };
     let node = graph.nodes().next().ok_or_else(unnamed)?;
-    lab.refused_because(
+    lab.refused(
         graph.update(node, |s, (_, y)| kit.add(s, all(), 9, y, LEN)),
         "another node of this graph, which has branches, uses this memory: it is not known whether",
     )?;
-    lab.refused_because(
+    lab.refused(
         graph.update(node, |s, (x, y)| kit.mix(s, all(), &*y, x, LEN)),
         "another node of this graph, which has branches, uses this memory: it is not known whether",
     )?;
@@ -201,7 +196,7 @@ fn update_to_the_memory_of_a_branch(lab: &Lab) -> TestResult {
         // An update is no launch: it may be made under a leaked guard, and the launch is refused.
         std::mem::forget(graph.state().0.host()?);
         let _ = graph.update(node, |s, (x, _)| kit.add(s, all(), 2, x, LEN));
-        lab.refused_because(
+        lab.refused(
             graph.launch(&stream),
             "the host is reading the buffer: its `host()` guard is alive, or was leaked",
         )?;
@@ -219,7 +214,6 @@ fn update_to_the_memory_of_a_branch(lab: &Lab) -> TestResult {
 ///
 /// - row: a recapture that fails leaves the graph as it was
 /// - targets: `GraphExec::recapture`, `GraphExec::nodes`, `GraphExec::try_clone`, `GraphExec::update`
-/// - must: right
 fn names_of_earlier_recordings(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -241,7 +235,7 @@ fn names_of_earlier_recordings(lab: &Lab) -> TestResult {
         names.push(s.last_node()?);
         Err(on_purpose())
     });
-    lab.refused_because(failed, "on purpose")?;
+    lab.refused(failed, "on purpose")?;
     let of_failed = graph.state().1[2];
     let applied = graph.update(of_failed, |s, (x, _)| kit.add(s, all(), 1000, x, LEN));
     ensure!(applied.is_err(), "a name of a failed recapture is a name");
@@ -253,7 +247,7 @@ fn names_of_earlier_recordings(lab: &Lab) -> TestResult {
     clone.launch(&stream)?;
     ensure_eq!(graph.state().0.to_vec(&stream)?, [21; N]);
     ensure_eq!(clone.state().to_vec(&stream)?, [500; N]);
-    lab.refused_because(
+    lab.refused(
         clone.try_clone(()),
         "nodes of the graph were changed, which its copies don't show",
     )?;
@@ -266,13 +260,10 @@ fn names_of_earlier_recordings(lab: &Lab) -> TestResult {
     })?;
     ensure_eq!(came, Recaptured::Rebuilt);
     for old in old {
-        lab.refused_because(
-            graph.update(old, |s, (x, _)| kit.add(s, all(), 1000, x, LEN)),
-            "node",
-        )?;
+        lab.refused(graph.update(old, |s, (x, _)| kit.add(s, all(), 1000, x, LEN)), "node")?;
     }
     let node = graph.nodes().next().ok_or_else(unnamed)?;
-    lab.refused_because(clone.update(node, |s, x| kit.add(s, all(), 1, x, LEN)), "node")?;
+    lab.refused(clone.update(node, |s, x| kit.add(s, all(), 1, x, LEN)), "node")?;
     graph.update(node, |s, (x, _)| kit.add(s, all(), 20, x, LEN))?;
     graph.launch(&stream)?;
     ensure_eq!(graph.state().0.to_vec(&stream)?, [25; N]);
@@ -285,7 +276,6 @@ fn names_of_earlier_recordings(lab: &Lab) -> TestResult {
 /// - row: a recapture that fails leaves the graph as it was
 /// - row: a launch is ordered with all other work
 /// - targets: `GraphExec::recapture`, `GraphExec::nodes`, `GraphExec::update`
-/// - must: right
 fn recaptured_in_flight(lab: &Lab) -> TestResult {
     let (context, stream, other) = (lab.context()?, lab.stream()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -354,7 +344,6 @@ fn recaptured_in_flight(lab: &Lab) -> TestResult {
 /// - row: inside, streams of one recording are ordered
 /// - row: memory of a graph is used inside it alone
 /// - targets: `GraphBuilder::add`, `GraphBuilder::instantiate`, `GraphBuilder::new`
-/// - must: right
 fn parts_out_of_order(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -365,12 +354,12 @@ fn parts_out_of_order(lab: &Lab) -> TestResult {
     let x = DeviceBuffer::<u32>::zeroed(&stream, N)?;
     let y = DeviceBuffer::<u32>::zeroed(&stream, N)?;
     let mut builder = GraphBuilder::new(&context, (x, y, None))?;
-    lab.refused_because(
+    lab.refused(
         builder.add(&[strange], |s, (x, _, _)| kit.add(s, all(), 9, x, LEN)),
         "the part to come after is of another graph",
     )?;
     let a = builder.add(&[], |s, (x, _, _)| kit.add(s, all(), 1, x, LEN))?;
-    lab.refused_because(
+    lab.refused(
         builder.add(&[a, strange_too], |_, _| Ok(())),
         "the part to come after is of another graph",
     )?;
@@ -385,7 +374,7 @@ fn parts_out_of_order(lab: &Lab) -> TestResult {
         kit.add(s, all(), 100, y, LEN)?;
         Err(on_purpose())
     });
-    lab.refused_because(failed, "on purpose")?;
+    lab.refused(failed, "on purpose")?;
     let built = std::thread::scope(|scope| {
         scope
             .spawn(move || {
@@ -419,7 +408,7 @@ fn parts_out_of_order(lab: &Lab) -> TestResult {
         *made = Some(DeviceBuffer::<u32>::zeroed(s, N)?);
         Ok(())
     })?;
-    lab.refused_because(
+    lab.refused(
         builder.instantiate(),
         "1 buffers made while recording are still alive when it ends",
     )
@@ -430,7 +419,6 @@ fn parts_out_of_order(lab: &Lab) -> TestResult {
 /// - row: memory of a graph is used inside it alone
 /// - row: a launch is ordered with all other work
 /// - targets: `GraphExec::try_clone`, `GraphExec::recapture`, `GraphExec::write_dot`
-/// - must: right
 fn graphs_that_allocate(lab: &Lab) -> TestResult {
     let (context, stream, other) = (lab.context()?, lab.stream()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -472,13 +460,14 @@ fn graphs_that_allocate(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    updates_that_are_no_launch,
-    stream_of_an_ended_update,
-    updated_in_flight,
-    update_to_the_memory_of_a_branch,
-    names_of_earlier_recordings,
-    recaptured_in_flight,
-    parts_out_of_order,
-    graphs_that_allocate,
+attacks![
+    "graphs",
+    right(updates_that_are_no_launch),
+    refused(stream_of_an_ended_update),
+    right(updated_in_flight),
+    right(update_to_the_memory_of_a_branch).variants(&["forks", "parts", "while looked at"]),
+    right(names_of_earlier_recordings),
+    right(recaptured_in_flight),
+    right(parts_out_of_order),
+    right(graphs_that_allocate),
 ];

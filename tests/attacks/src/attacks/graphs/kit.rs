@@ -1,8 +1,7 @@
 //! Shared parts of the attacks on graphs.
 
 use cuda_safe::{Error, LaunchConfig, kernels};
-
-use crate::harness::Failure;
+use test_harness::Failure;
 
 kernels! {
     pub(crate) struct Kit;

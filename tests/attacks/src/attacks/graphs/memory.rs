@@ -4,17 +4,17 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 
 use cuda_safe::{DeviceBuffer, Module};
+use test_harness::{TestResult, ensure, ensure_eq};
 
 use super::kit::{Kit, LEN, N, all, on_purpose};
-use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// Keeps memory that a capture has made: in the state, in a leak, by its allocation, by a swap with a buffer of the
 /// state, and by sending it to a thread.
 ///
 /// - row: memory of a graph is used inside it alone
 /// - targets: `Context::capture`, `DeviceBuffer::allocation`, `DeviceBuffer::zeroed`
-/// - must: right
-/// - variants: state, leaked, allocation, swapped, sent
 fn memory_that_outlives_its_capture(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -50,24 +50,24 @@ fn memory_that_outlives_its_capture(lab: &Lab) -> TestResult {
         }
     }
     if let Ok(mut made) = receive.try_recv() {
-        lab.refused_because(
+        lab.refused(
             made.fill(&stream, 1),
             "memory allocated in a capture exists only while its graph runs",
         )?;
-        lab.refused_because(
+        lab.refused(
             made.to_vec(&stream),
             "memory allocated in a capture exists only while its graph runs",
         )?;
-        lab.refused_because(
+        lab.refused(
             made.try_clone(&stream),
             "memory allocated in a capture exists only while its graph runs",
         )?;
-        lab.refused_because(
+        lab.refused(
             kit.add(&stream, all(), 1, &mut made, LEN),
             "memory allocated in a capture exists only while its graph runs",
         )?;
         let again = context.capture((), |s, ()| made.fill(s, 1));
-        lab.refused_because(again, "the buffer was allocated in another capture")?;
+        lab.refused(again, "the buffer was allocated in another capture")?;
     }
     if let Ok(mut kept) = kept.lock() {
         drop(kept.take());
@@ -83,7 +83,6 @@ fn memory_that_outlives_its_capture(lab: &Lab) -> TestResult {
 ///
 /// - row: memory of a graph is used inside it alone
 /// - targets: `Stream::fork`, `DeviceBuffer::close`, `DeviceBuffer::into_raw`, `DeviceBuffer::home_stream`
-/// - must: right
 fn graph_memory_dropped_elsewhere(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -123,7 +122,6 @@ fn graph_memory_dropped_elsewhere(lab: &Lab) -> TestResult {
 /// - row: the memory, code, pinned sources and host functions that a graph uses
 /// - row: a global gives out no views
 /// - targets: `Module::global`, `Global::write`, `Global::read`, `GraphExec::launch`, `Kernel::module`
-/// - must: right
 fn sources_and_globals_dropped(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let source =
@@ -166,8 +164,15 @@ fn sources_and_globals_dropped(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    memory_that_outlives_its_capture,
-    graph_memory_dropped_elsewhere,
-    sources_and_globals_dropped,
+attacks![
+    "graphs",
+    right(memory_that_outlives_its_capture).variants(&[
+        "state",
+        "leaked",
+        "allocation",
+        "swapped",
+        "sent"
+    ]),
+    right(graph_memory_dropped_elsewhere),
+    right(sources_and_globals_dropped),
 ];

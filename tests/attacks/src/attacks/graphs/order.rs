@@ -4,15 +4,16 @@ use std::cell::RefCell;
 use std::thread;
 
 use cuda_safe::{DeviceBuffer, GraphExec, UnifiedBuffer};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 use super::kit::{Kit, LEN, N, all, on_purpose, unnamed};
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// Launches one graph on four streams in turn, between kernels on other streams that use the same memory.
 ///
 /// - row: a launch is ordered with all other work
 /// - targets: `GraphExec::launch`, `GraphExec::state_mut`, `GraphExec::state`
-/// - must: right
 fn one_graph_on_four_streams(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let streams = (0..4).map(|_| context.stream()).collect::<Result<Vec<_>, _>>()?;
@@ -42,7 +43,6 @@ fn one_graph_on_four_streams(lab: &Lab) -> TestResult {
 ///
 /// - row: inside, streams of one recording are ordered
 /// - targets: `Stream::fork`, `Context::capture`
-/// - must: right
 fn forks_that_are_not_joined(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -80,7 +80,6 @@ fn forks_that_are_not_joined(lab: &Lab) -> TestResult {
 /// - row: inside, streams of one recording are ordered
 /// - row: a capture is not spoilt by safe calls
 /// - targets: `Stream::fork`, `Stream::close`, `Stream::wait_stream`
-/// - must: right
 fn forks_closed_and_leaked(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -113,7 +112,6 @@ fn forks_closed_and_leaked(lab: &Lab) -> TestResult {
 /// - row: a launch is ordered with all other work
 /// - row: the memory, code, pinned sources and host functions that a graph uses
 /// - targets: `GraphExec::launch`, `GraphExec::update`, `GraphExec::recapture`
-/// - must: right
 fn inner_graph_changed_and_dropped(lab: &Lab) -> TestResult {
     let (context, stream, other) = (lab.context()?, lab.stream()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -177,7 +175,6 @@ fn inner_graph_changed_and_dropped(lab: &Lab) -> TestResult {
 /// - row: a launch is ordered with all other work
 /// - row: the memory, code, pinned sources and host functions that a graph uses
 /// - targets: `GraphExec::try_clone`, `GraphExec::into_state`
-/// - must: right
 fn clones_that_write_the_same(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let streams = (0..3).map(|_| context.stream()).collect::<Result<Vec<_>, _>>()?;
@@ -215,8 +212,6 @@ fn clones_that_write_the_same(lab: &Lab) -> TestResult {
 ///
 /// - row: a launch is ordered with all other work
 /// - targets: `GraphExec::into_state`, `GraphExec::close`, `GraphExec::upload`
-/// - must: right
-/// - variants: given up, closed, dropped
 fn given_up_in_flight(lab: &Lab) -> TestResult {
     let (context, stream, other) = (lab.context()?, lab.stream()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -248,7 +243,6 @@ fn given_up_in_flight(lab: &Lab) -> TestResult {
 /// - row: nothing slips in between
 /// - row: nobody waits for the device with the graph lock held
 /// - targets: `GraphExec::try_clone`, `DeviceBuffer::copy_from`, `GraphExec::launch`
-/// - must: right
 fn threads_launch_clones(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -299,7 +293,6 @@ fn threads_launch_clones(lab: &Lab) -> TestResult {
 ///
 /// - row: while a guard lives nothing that conflicts is enqueued
 /// - targets: `UnifiedBuffer::host`, `GraphExec::launch`, `GraphExec::try_clone`
-/// - must: right
 fn launched_under_a_guard(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -310,11 +303,11 @@ fn launched_under_a_guard(lab: &Lab) -> TestResult {
     let mut outer = context.capture(inner, |s, inner| inner.launch(s))?;
     {
         let seen = graph.state().host()?;
-        lab.refused_because(
+        lab.refused(
             clone.launch(&stream),
             "the host is reading the buffer: its `host()` guard is alive, or was leaked",
         )?;
-        lab.refused_because(
+        lab.refused(
             outer.launch(&stream),
             "the host is reading the buffer: its `host()` guard is alive, or was leaked",
         )?;
@@ -326,11 +319,11 @@ fn launched_under_a_guard(lab: &Lab) -> TestResult {
     ensure_eq!(graph.state().host()?[..], [2; N]);
     // A leaked guard counts for ever; reading goes on.
     std::mem::forget(graph.state().host()?);
-    lab.refused_because(
+    lab.refused(
         clone.launch(&stream),
         "the host is reading the buffer: its `host()` guard is alive, or was leaked",
     )?;
-    lab.refused_because(
+    lab.refused(
         graph.launch(&stream),
         "the host is reading the buffer: its `host()` guard is alive, or was leaked",
     )?;
@@ -346,7 +339,6 @@ fn launched_under_a_guard(lab: &Lab) -> TestResult {
 /// - row: the memory, code, pinned sources and host functions that a graph uses
 /// - row: memory that a closure reaches without a borrow
 /// - targets: `Context::capture`, `DeviceBuffer::as_slice`, `GraphExec::launch`
-/// - must: right
 fn borrowed_from_a_cell(lab: &Lab) -> TestResult {
     let (context, stream, other) = (lab.context()?, lab.stream()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -377,14 +369,15 @@ fn borrowed_from_a_cell(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    borrowed_from_a_cell,
-    one_graph_on_four_streams,
-    forks_that_are_not_joined,
-    forks_closed_and_leaked,
-    inner_graph_changed_and_dropped,
-    clones_that_write_the_same,
-    given_up_in_flight,
-    threads_launch_clones,
-    launched_under_a_guard,
+attacks![
+    "graphs",
+    right(borrowed_from_a_cell),
+    right(one_graph_on_four_streams),
+    right(forks_that_are_not_joined),
+    right(forks_closed_and_leaked),
+    right(inner_graph_changed_and_dropped),
+    right(clones_that_write_the_same),
+    right(given_up_in_flight).variants(&["given up", "closed", "dropped"]),
+    right(threads_launch_clones),
+    right(launched_under_a_guard),
 ];

@@ -7,16 +7,17 @@ use std::thread;
 use cuda_safe::{
     DeviceBuffer, Event, GraphBuilder, LaunchConfig, Module, PinnedBuffer, Stream, UnifiedBuffer,
 };
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 use super::kit::{Kit, LEN, N, all, on_purpose, unnamed};
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// Waits, asks and downloads in every way inside a capture, and goes on recording after each error.
 ///
 /// - row: a capture is not spoilt by safe calls
 /// - targets: `Stream::mark`, `Stream::synchronize`, `Context::free_deferred`, `Context::memory_info`,
 ///   `DeviceBuffer::download`, `Stream::host_function`
-/// - must: right
 fn every_wait_inside_a_capture(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -79,7 +80,6 @@ fn every_wait_inside_a_capture(lab: &Lab) -> TestResult {
 ///
 /// - row: a capture is not spoilt by safe calls
 /// - targets: `Event::record`, `Stream::wait_event`, `Event::elapsed_ms`, `Event::timing`, `Event::close`
-/// - must: right
 fn events_of_ended_captures(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -103,7 +103,7 @@ fn events_of_ended_captures(lab: &Lab) -> TestResult {
         }
         kit.add(&fork, all(), 4, x, LEN)
     })?;
-    lab.refused_because(
+    lab.refused(
         stream.wait_event(&inside),
         "work that is recorded can't wait for an event recorded outside the recording, nor the",
     )?;
@@ -144,7 +144,6 @@ fn events_of_ended_captures(lab: &Lab) -> TestResult {
 /// - row: a capture is not spoilt by safe calls
 /// - targets: `Context::capture`, `GraphBuilder::add`, `GraphExec::update`, `GraphExec::recapture`,
 ///   `Context::is_recording`
-/// - must: right
 fn panics_in_closures(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -208,7 +207,6 @@ fn panics_in_closures(lab: &Lab) -> TestResult {
 ///
 /// - row: a capture is not spoilt by safe calls
 /// - targets: `Context::capture`, `Stream::wait_stream`, `Stream::is_recording`
-/// - must: right
 fn a_capture_in_a_capture(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -246,7 +244,6 @@ fn a_capture_in_a_capture(lab: &Lab) -> TestResult {
 /// - row: a capture is not spoilt by safe calls
 /// - row: nobody waits for the device with the graph lock held
 /// - targets: `Context::capture`, `Context::synchronize`, `Context::free_deferred`
-/// - must: right
 fn captures_beside_other_threads(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let kit = Kit::load(&context)?;
@@ -302,7 +299,6 @@ fn captures_beside_other_threads(lab: &Lab) -> TestResult {
 ///
 /// - row: a stream of a recording that has ended does nothing
 /// - targets: `Context::capture`, `Stream::fork`, `GraphBuilder::instantiate`
-/// - must: right
 fn recorded_on_after_the_end(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -347,7 +343,6 @@ fn recorded_on_after_the_end(lab: &Lab) -> TestResult {
 ///
 /// - row: a launch is ordered with all other work
 /// - targets: `GraphExec::try_clone`, `GraphBuilder::new`, `GraphBuilder::instantiate`, `Stream::last_node`
-/// - must: right
 fn graphs_of_nothing(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -383,12 +378,13 @@ fn graphs_of_nothing(lab: &Lab) -> TestResult {
     Ok(empty.launch(&stream)?)
 }
 
-list![
-    every_wait_inside_a_capture,
-    events_of_ended_captures,
-    panics_in_closures,
-    a_capture_in_a_capture,
-    captures_beside_other_threads,
-    recorded_on_after_the_end,
-    graphs_of_nothing,
+attacks![
+    "graphs",
+    right(every_wait_inside_a_capture),
+    right(events_of_ended_captures),
+    right(panics_in_closures),
+    right(a_capture_in_a_capture),
+    right(captures_beside_other_threads),
+    right(recorded_on_after_the_end),
+    right(graphs_of_nothing),
 ];

@@ -5,17 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use cuda_safe::{Context, DeviceBuffer, PinnedBuffer, Result, Stream, UnifiedBuffer};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 /// Calls the crate in a host function: what asks the driver or waits for a lock must fail, and nothing may hang.
+///
+/// Runs without a seed, because the function waits for nothing that a drawn order could give it.
 ///
 /// - row: a panic in it, or in what it drops
 /// - row: no answer of the driver makes the crate panic
 /// - row: host functions
 /// - targets: `Stream::host_function`, `Context::stream`, `DeviceBuffer::zeroed`, `UnifiedBuffer::host`
-/// - must: right
-/// - seeds: none, because the function waits for nothing that a drawn order could give it
 pub(super) fn calls_of_the_crate_in_a_function(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let x = Arc::new(DeviceBuffer::from_slice(&stream, &[3u32; 100])?);
@@ -56,7 +57,6 @@ pub(super) fn calls_of_the_crate_in_a_function(lab: &Lab) -> TestResult {
 /// - row: it is never called after it was dropped
 /// - row: a drop never waits, never panics
 /// - targets: `Stream::host_function`, `Context::capture`
-/// - must: right
 pub(super) fn last_handles_dropped_in_a_function(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let calls = Arc::new(AtomicUsize::new(0));
@@ -82,7 +82,6 @@ pub(super) fn last_handles_dropped_in_a_function(lab: &Lab) -> TestResult {
 /// - row: dropped or forgotten in flight
 /// - row: a function owns what it uses
 /// - targets: `Stream::host_function`, `PinnedBuffer::zeroed`, `UnifiedBuffer::pinned`, `Context::free_deferred`
-/// - must: right
 pub(super) fn host_memory_dropped_in_a_function(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     for round in 0..10u32 {
@@ -129,8 +128,6 @@ impl Drop for Reenters {
 /// - row: a panic in it, or in what it drops
 /// - row: drops of what host functions, tokens
 /// - targets: `Stream::host_function`, `Stream::host_function_mut`, `Context::capture`, `Stream::close`
-/// - must: right
-/// - variants: refused, stream, closed, graph
 pub(super) fn functions_whose_drops_call_the_crate(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let results = Arc::new(Mutex::new(Vec::new()));
@@ -179,7 +176,7 @@ pub(super) fn functions_whose_drops_call_the_crate(lab: &Lab) -> TestResult {
         match result {
             // In a capture the device can't be waited for.
             Err(error) if lab.variant() == "refused" => {
-                lab.refused_because(Err::<(), _>(error), "record")?;
+                lab.refused(Err::<(), _>(error), "record")?;
             }
             result => result?,
         }
@@ -200,8 +197,6 @@ impl Drop for Flag {
 ///
 /// - row: it is never called after it was dropped
 /// - targets: `Stream::host_function_mut`, `Context::capture`, `GraphExec::recapture`
-/// - must: right
-/// - variants: graph, recaptured, stream
 pub(super) fn dropped_while_it_is_called(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     for _ in 0..3 {
@@ -255,7 +250,6 @@ pub(super) fn dropped_while_it_is_called(lab: &Lab) -> TestResult {
 /// - row: it is never called after it was dropped
 /// - row: work that uses the same bytes
 /// - targets: `Stream::host_function`, `Stream::host_function_mut`, `Stream::new`
-/// - must: right
 pub(super) fn thousands_of_functions(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let ended = std::thread::scope(|scope| {
@@ -301,7 +295,6 @@ pub(super) fn thousands_of_functions(lab: &Lab) -> TestResult {
 ///
 /// - row: two calls of one function never overlap
 /// - targets: `Stream::host_function_mut`, `Context::capture`, `GraphExec::try_clone`
-/// - must: right
 pub(super) fn calls_of_clones_of_a_graph(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (inside, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));

@@ -3,8 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cuda_safe::{DeviceBuffer, LaunchConfig, Result, kernels};
+use test_harness::{TestResult, ensure, ensure_eq};
 
-use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 kernels! {
     struct Clauses;
@@ -49,13 +51,12 @@ kernels! {
 /// - row: launching foreign code is unsafe
 /// - row: `unsafe in SOURCE` of `kernels!`
 /// - targets: `kernels!`, `LaunchConfig::new`
-/// - must: right
 fn clauses_that_wrap(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let k = Clauses::load(&context)?;
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
     let (one, x) = (LaunchConfig::new(1, 1), &mut x);
-    let no = |result: Result<()>| lab.refused_because(result, "` does not hold");
+    let no = |result: Result<()>| lab.refused(result, "` does not hold");
     const MAX: u64 = u64::MAX;
     no(k.product(&stream, one, MAX, MAX, 0, &mut *x, 100))?;
     no(k.product(&stream, one, 1u64 << 32, 1u64 << 32, 0, &mut *x, 100))?;
@@ -93,7 +94,6 @@ fn clauses_that_wrap(lab: &Lab) -> TestResult {
 /// - row: launching foreign code is unsafe
 /// - row: a launch is within the limits
 /// - targets: `kernels!`, `LaunchConfig::new`, `LaunchConfig::threads`, `Dim3::count`
-/// - must: right
 fn extents_that_wrap(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let k = Clauses::load(&context)?;
@@ -118,11 +118,8 @@ fn extents_that_wrap(lab: &Lab) -> TestResult {
         LaunchConfig::new(1, 8).dynamic_shared_bytes(31),
         LaunchConfig::new(1, (1 << 30, 1, 1)),
     ] {
-        lab.refused_because(
-            k.threads(&stream, launch, 0, 0, 0, &mut x, 100),
-            "kernel `threads`: `",
-        )?;
-        lab.refused_because(
+        lab.refused(k.threads(&stream, launch, 0, 0, 0, &mut x, 100), "kernel `threads`: `")?;
+        lab.refused(
             k.threads(&stream, launch.cooperative(), 0, 0, 0, &mut x, 100),
             "kernel `threads`: `",
         )?;
@@ -140,14 +137,14 @@ fn extents_that_wrap(lab: &Lab) -> TestResult {
     ensure_eq!(x.to_vec(&stream)?[0], 1);
     x.fill(&stream, 0)?;
     // The parameters hide the launch's numbers, but not the rule that a launch is in x.
-    lab.refused_because(k.hidden(&stream, (1, 1), 1, 3, 0, &mut x, 100), "shared < 0")?;
-    lab.refused_because(k.hidden(&stream, (1, 3), 1, 1, -1, &mut x, 100), "block == 3")?;
-    lab.refused_because(k.hidden(&stream, (1, 1), 101, 3, -1, &mut x, 100), "grid <=")?;
-    lab.refused_because(
+    lab.refused(k.hidden(&stream, (1, 1), 1, 3, 0, &mut x, 100), "shared < 0")?;
+    lab.refused(k.hidden(&stream, (1, 3), 1, 1, -1, &mut x, 100), "block == 3")?;
+    lab.refused(k.hidden(&stream, (1, 1), 101, 3, -1, &mut x, 100), "grid <=")?;
+    lab.refused(
         k.hidden(&stream, (1, (1, 2)), 1, 3, -1, &mut x, 100),
         "kernel `hidden`: `block.y == 1` does not hold: block.y = 2",
     )?;
-    lab.refused_because(
+    lab.refused(
         k.hidden(&stream, ((1, 1, 2), 1), 1, 3, -1, &mut x, 100),
         "kernel `hidden`: `grid.z == 1` does not hold: grid.z = 2",
     )?;
@@ -235,15 +232,14 @@ mod shadows {
 /// - row: launching foreign code is unsafe
 /// - row: `unsafe in SOURCE` of `kernels!`
 /// - targets: `kernels!`, `DeviceBuffer::slice_mut`
-/// - must: right
 fn names_that_mean_something_else(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let k = shadows::Shadowed::load(&context)?;
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 64)?;
     let shape = LaunchConfig::cover(64, 32);
-    lab.refused_because(k.fill(&stream, shape, 9, &mut x, 65), "n <= x.len()")?;
-    lab.refused_because(k.r#move(&stream, shape, 9, x.slice_mut(..63)?, 64), "launch.len()")?;
-    lab.refused_because(k.module_of(&stream, shape, 9, &mut x, u32::MAX), "error.len()")?;
+    lab.refused(k.fill(&stream, shape, 9, &mut x, 65), "n <= x.len()")?;
+    lab.refused(k.r#move(&stream, shape, 9, x.slice_mut(..63)?, 64), "launch.len()")?;
+    lab.refused(k.module_of(&stream, shape, 9, &mut x, u32::MAX), "error.len()")?;
     ensure_eq!(x.to_vec(&stream)?, [0; 64]);
     k.fill(&stream, shape, 1, x.slice_mut(..16)?, 16)?;
     k.r#move(&stream, shape, 2, x.slice_mut(16..32)?, 16)?;
@@ -298,7 +294,6 @@ kernels! {
 ///
 /// - row: arguments have the number, sizes, classes
 /// - targets: `kernels!`, `Kernel::parameters`, `Kernel::attributes`
-/// - must: right
 fn arguments_of_all_sizes(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let k = Others::load(&context)?;
@@ -388,7 +383,6 @@ kernels! {
 /// - row: a `safe fn` with `over` is launched over its extents alone
 /// - row: a method of a template launches the instance of its type
 /// - targets: `kernels!`
-/// - must: right
 fn counts_and_instances(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let k = Derived::load(&context)?;
@@ -397,14 +391,14 @@ fn counts_and_instances(lab: &Lab) -> TestResult {
     k.add_one(&stream, numbers.slice_mut(10..290)?)?;
     k.add_one(&stream, numbers.slice_mut(20..20)?)?;
     k.shifted(&stream, numbers.slice_mut(..1)?)?;
-    lab.refused_because(k.shifted(&stream, numbers.slice_mut(..0)?), "out of the range of u32")?;
+    lab.refused(k.shifted(&stream, numbers.slice_mut(..0)?), "out of the range of u32")?;
     let marked = |i: usize| u32::from((10..290).contains(&i));
     ensure!(numbers.to_vec(&stream)?.into_iter().eq((0..300).map(marked)));
     let mut floats = DeviceBuffer::<f32>::zeroed(&stream, 33)?;
     k.add_one(&stream, &mut floats)?;
     ensure_eq!(floats.to_vec(&stream)?, [1.0; 33]);
     let mut integers = DeviceBuffer::<i32>::zeroed(&stream, 33)?;
-    lab.refused_because(k.add_one(&stream, &mut integers), "not for i32")?;
+    lab.refused(k.add_one(&stream, &mut integers), "not for i32")?;
     ensure_eq!(integers.to_vec(&stream)?, [0; 33]);
     for (w, h) in [(-1, 1), (1, -1), (i64::MIN, i64::MIN), (i64::MAX, i64::MAX), (17, 18)] {
         ensure!(k.mark(&stream, &mut numbers, w, h).is_err());
@@ -418,10 +412,11 @@ fn counts_and_instances(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    clauses_that_wrap,
-    extents_that_wrap,
-    names_that_mean_something_else,
-    arguments_of_all_sizes,
-    counts_and_instances,
+attacks![
+    "kernels",
+    right(clauses_that_wrap),
+    right(extents_that_wrap),
+    right(names_that_mean_something_else),
+    right(arguments_of_all_sizes),
+    right(counts_and_instances),
 ];

@@ -8,8 +8,10 @@ use cuda_safe::{
     arg::{ArgType, ArgVisitor, EachArg},
     kernels,
 };
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 kernels! {
     struct Shared;
@@ -35,7 +37,6 @@ kernels! {
 ///
 /// - row: a launch is within the limits
 /// - targets: `Kernel::set_max_dynamic_shared`, `LaunchConfig::dynamic_shared_bytes`
-/// - must: right
 fn shared_memory_from_threads(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let k = Shared::load(&context)?;
@@ -43,7 +44,7 @@ fn shared_memory_from_threads(lab: &Lab) -> TestResult {
     let most = device.max_shared_memory_per_block_optin()?;
     let most = u32::try_from(most).unwrap_or(u32::MAX);
     for bytes in [u32::MAX, most + 1, 1 << 31, most.saturating_mul(2)] {
-        lab.refused_because(
+        lab.refused(
             k.turn_kernel().set_max_dynamic_shared(bytes),
             "bytes of dynamic shared memory",
         )?;
@@ -96,7 +97,6 @@ fn shared_memory_from_threads(lab: &Lab) -> TestResult {
 /// - row: a launch is within the limits
 /// - targets: `Kernel::max_active_blocks`, `Kernel::max_potential_block_size`, `Kernel::max_active_clusters`,
 ///   `Kernel::max_potential_cluster_size`, `Kernel::set_non_portable_cluster`
-/// - must: right
 fn occupancy_of_nonsense(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let k = Shared::load(&context)?;
@@ -146,7 +146,6 @@ fn occupancy_of_nonsense(lab: &Lab) -> TestResult {
 ///
 /// - row: a launch is within the limits
 /// - targets: `LaunchConfig::cluster`, `LaunchConfig::priority`, `LaunchConfig::cooperative`, `LaunchConfig::cover`
-/// - must: right
 fn launches_of_nonsense(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let k = Shared::load(&context)?;
@@ -182,7 +181,7 @@ fn launches_of_nonsense(lab: &Lab) -> TestResult {
     }
     // Nothing to do is no error, and does nothing; but the clauses count.
     k.bounded(&stream, LaunchConfig::cover(0, 64), &mut x, 64)?;
-    lab.refused_because(k.bounded(&stream, LaunchConfig::cover(0, 64), &mut x, 65), "n <=")?;
+    lab.refused(k.bounded(&stream, LaunchConfig::cover(0, 64), &mut x, 65), "n <=")?;
     ensure_eq!(x.to_vec(&stream)?, [0; 64]);
     for priority in [i32::MIN, -1, 0, 1, i32::MAX] {
         match k.bounded(&stream, LaunchConfig::new(1, 64).priority(priority), &mut x, 64) {
@@ -224,7 +223,6 @@ impl ArgVisitor for Visits {
 /// - row: `KernelArgs`
 /// - row: `KernelArg`
 /// - targets: `Kernel::check_types`, `ArgType::value`, `ArgType::pointer`, `EachArg::each`
-/// - must: right
 fn types_of_arguments(lab: &Lab) -> TestResult {
     const POINTER: ArgType = ArgType::pointer::<&mut DeviceBuffer<u32>, u32>(true);
     let (context, stream) = (lab.context()?, lab.stream()?);
@@ -249,7 +247,7 @@ fn types_of_arguments(lab: &Lab) -> TestResult {
         const { &[POINTER, ArgType::value::<[u8; 65536]>()] },
     ];
     for (i, types) in wrong.into_iter().enumerate() {
-        lab.refused_because(kernel.check_types(types), "turn")
+        lab.refused(kernel.check_types(types), "turn")
             .map_err(|failure| Failure::new(format!("types {i}: {failure}")))?;
     }
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 64)?;
@@ -258,7 +256,7 @@ fn types_of_arguments(lab: &Lab) -> TestResult {
     arguments.each(&mut visits)?;
     ensure_eq!(visits.seen, 3);
     let mut visits = Visits { seen: 0, fails: 1, panics: 2 };
-    lab.refused_because(arguments.each(&mut visits), "on purpose")?;
+    lab.refused(arguments.each(&mut visits), "on purpose")?;
     ensure_eq!(visits.seen, 2);
     let mut visits = Visits { seen: 0, fails: 9, panics: 0 };
     ensure!(catch_unwind(AssertUnwindSafe(|| arguments.each(&mut visits))).is_err());
@@ -267,4 +265,10 @@ fn types_of_arguments(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![shared_memory_from_threads, occupancy_of_nonsense, launches_of_nonsense, types_of_arguments,];
+attacks![
+    "kernels",
+    right(shared_memory_from_threads),
+    right(occupancy_of_nonsense),
+    right(launches_of_nonsense),
+    right(types_of_arguments),
+];

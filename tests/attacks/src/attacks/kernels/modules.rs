@@ -4,8 +4,10 @@ use cuda_safe::{
     Context, DeviceBuffer, JitOptions, Kernel, KernelSource, LaunchConfig, LoadedFrom, Module,
     ModuleImage, OptimizationLevel, arg::ArgType, kernels, nvrtc,
 };
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 const SOURCE: &str = r#"
     __device__ unsigned weight[4] = {1, 2, 3, 4};
@@ -46,7 +48,6 @@ fn compiled(lab: &Lab) -> Result<nvrtc::Image, Failure> {
 ///
 /// - row: bytes that are not an image
 /// - targets: `Module::from_ptx`, `Module::kernel_names`, `Module::jit_log`
-/// - must: right
 fn ptx_with_changes(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let image = compiled(lab)?;
@@ -124,7 +125,6 @@ kernels! {
 ///
 /// - row: bytes that are not an image
 /// - targets: `Module::load_lazily`, `Module::prepare_kernels`, `Module::compiled_kernels`, `Kernel::load`
-/// - must: right
 fn lazy_ptx_with_changes(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let program = nvrtc::Program::new(SEVERAL);
@@ -189,7 +189,6 @@ fn lazy_ptx_with_changes(lab: &Lab) -> TestResult {
 ///
 /// - row: bytes that are not an image
 /// - targets: `Module::load_with`, `Module::from_cubin`, `Module::from_fatbin`, `Module::load`
-/// - must: right
 fn binaries_with_changes(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let image = compiled(lab)?;
@@ -229,14 +228,8 @@ fn binaries_with_changes(lab: &Lab) -> TestResult {
             }
         }
     }
-    lab.refused_because(
-        Module::from_cubin(&context, ptx.as_bytes()),
-        "expected a cubin, found PTX",
-    )?;
-    lab.refused_because(
-        Module::from_fatbin(&context, ptx.as_bytes()),
-        "expected a fatbin, found PTX",
-    )?;
+    lab.refused(Module::from_cubin(&context, ptx.as_bytes()), "expected a cubin, found PTX")?;
+    lab.refused(Module::from_fatbin(&context, ptx.as_bytes()), "expected a fatbin, found PTX")?;
     ensure!(Module::load(&context, &image)?.kernel("fill").is_ok());
     Ok(())
 }
@@ -245,7 +238,6 @@ fn binaries_with_changes(lab: &Lab) -> TestResult {
 ///
 /// - row: bytes that are not an image
 /// - targets: `JitOptions::max_registers`, `Module::load_with`
-/// - must: right
 fn options_out_of_range(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let image = compiled(lab)?;
@@ -269,27 +261,23 @@ fn options_out_of_range(lab: &Lab) -> TestResult {
 ///
 /// - row: a global gives out no views
 /// - targets: `Module::global`, `Module::has_global`, `Global::write`, `Global::read`
-/// - must: right
 fn globals_that_do_not_fit(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let module = Kernels::load(&context)?.module();
-    lab.refused_because(
-        module.global::<()>(&stream, "weight"),
-        "the global `weight`: () has no bytes",
-    )?;
-    lab.refused_because(
+    lab.refused(module.global::<()>(&stream, "weight"), "the global `weight`: () has no bytes")?;
+    lab.refused(
         module.global::<[u32; 0]>(&stream, "weight"),
         "the global `weight`: [u32; 0] has no bytes",
     )?;
-    lab.refused_because(
+    lab.refused(
         module.global::<[u32; 3]>(&stream, "weight"),
         "the global `weight`: 16 bytes are not a whole number of [u32; 3], which has 12",
     )?;
-    lab.refused_because(
+    lab.refused(
         module.global::<[u8; 17]>(&stream, "weight"),
         "the global `weight`: 16 bytes are not a whole number of [u8; 17], which has 17",
     )?;
-    lab.refused_because(
+    lab.refused(
         module.global::<[u64; 1 << 40]>(&stream, "weight"),
         "the global `weight`: 16 bytes are not a whole number of [u64; 1099511627776], which has",
     )?;
@@ -303,7 +291,7 @@ fn globals_that_do_not_fit(lab: &Lab) -> TestResult {
     let whole = module.global::<[u32; 4]>(&stream, "weight")?;
     ensure_eq!((weight.len(), bytes.len(), whole.len()), (4, 16, 1));
     for source in [&[][..], &[1; 3], &[1; 5]] {
-        lab.refused_because(weight.write(&stream, source), "upload: 4 elements on one side and")?;
+        lab.refused(weight.write(&stream, source), "upload: 4 elements on one side and")?;
     }
     ensure_eq!(whole.read(&stream)?, [[1, 2, 3, 4]]);
     let other = lab.stream()?;
@@ -321,7 +309,6 @@ fn globals_that_do_not_fit(lab: &Lab) -> TestResult {
 ///
 /// - row: code stays loaded while it may run
 /// - targets: `Module::close`, `Kernel::close`, `Kernel::module`, `Module::kernel`
-/// - must: right
 fn closed_while_handles_live(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 1 << 12)?;
@@ -359,7 +346,6 @@ fn closed_while_handles_live(lab: &Lab) -> TestResult {
 /// - row: code stays loaded while it may run
 /// - row: arguments have the number, sizes, classes
 /// - targets: `Module::kernel`, `Module::kernel_names`, `Kernel::load`, `Kernel::name`
-/// - must: right
 fn kernels_of_one_name(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let module = Module::compile(
@@ -372,7 +358,7 @@ fn kernels_of_one_name(lab: &Lab) -> TestResult {
             template __global__ void t<int>(int*);
         "#,
     )?;
-    lab.refused_because(module.kernel("f"), "f")?;
+    lab.refused(module.kernel("f"), "f")?;
     let names = module.kernel_names();
     ensure_eq!(names.len(), 5, "{names:?}");
     let kernels =
@@ -398,7 +384,6 @@ fn kernels_of_one_name(lab: &Lab) -> TestResult {
 /// - row: bytes that are not an image
 /// - row: arguments have the number, sizes, classes
 /// - targets: `Module::load`, `Module::kernel`, `Kernel::check_types`, `Kernel::parameters`
-/// - must: right
 fn images_that_lie(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let right = compiled(lab)?;
@@ -408,14 +393,14 @@ fn images_that_lie(lab: &Lab) -> TestResult {
         Module::load(&context, &image)
     };
     let none = change(&|image| (image.cubin, image.ptx) = (None, None));
-    lab.refused_because(none, "the image has neither a cubin nor PTX")?;
+    lab.refused(none, "the image has neither a cubin nor PTX")?;
     for (garbage, text) in [
         (vec![], "the image is empty"),
         (vec![0; 64], "neither a cubin (ELF), a fatbin, nor PTX"),
         (b"\x7fELF".to_vec(), "truncated cubin: the ELF header reaches to byte 64 of 4"),
     ] {
         let only = change(&|image| (image.cubin, image.ptx) = (Some(garbage.clone()), None));
-        lab.refused_because(only, text)?;
+        lab.refused(only, text)?;
         if let Ok(module) = change(&|image| image.cubin = Some(garbage.clone())) {
             ensure_eq!(module.loaded_from(), LoadedFrom::Ptx);
             ensure_eq!(module.global::<f64>(&stream, "half")?.read(&stream)?, [0.5]);
@@ -431,7 +416,7 @@ fn images_that_lie(lab: &Lab) -> TestResult {
     ensure_eq!(other.name(), "fill");
     // Without the signatures, the driver or nobody knows the parameters; a wrong number is refused or let pass.
     ensure!(other.parameters().is_none_or(|all| all.len() == 3));
-    lab.refused_because(other.check_types(const { &[ArgType::value::<[u8; 65536]>()] }), "other")
+    lab.refused(other.check_types(const { &[ArgType::value::<[u8; 65536]>()] }), "other")
         .or_else(|failure| if other.parameters().is_none() { Ok(()) } else { Err(failure) })?;
     let twice = change(&|image| {
         let again = image.kernels.clone();
@@ -442,13 +427,14 @@ fn images_that_lie(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    images_that_lie,
-    ptx_with_changes,
-    lazy_ptx_with_changes,
-    binaries_with_changes,
-    options_out_of_range,
-    globals_that_do_not_fit,
-    closed_while_handles_live,
-    kernels_of_one_name,
+attacks![
+    "kernels",
+    right(images_that_lie),
+    right(ptx_with_changes),
+    right(lazy_ptx_with_changes),
+    right(binaries_with_changes),
+    right(options_out_of_range),
+    right(globals_that_do_not_fit),
+    right(closed_while_handles_live),
+    right(kernels_of_one_name),
 ];

@@ -3,8 +3,10 @@
 use cuda_safe::arg::{NullableReadView, NullableWriteView};
 use cuda_safe::vector::UInt2;
 use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, LaunchConfig, kernels};
+use test_harness::{TestResult, ensure, ensure_eq};
 
-use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 kernels! {
     struct WithoutConst;
@@ -29,7 +31,6 @@ kernels! {
 /// - row: memory of an `#[only_read]` parameter
 /// - row: work that uses the same bytes
 /// - targets: `kernels!`, `DeviceBuffer::fill`
-/// - must: right
 fn reads_through_pointers_that_are_not_const(lab: &Lab) -> TestResult {
     const N: usize = 5000;
     let context = lab.context()?;
@@ -50,7 +51,7 @@ fn reads_through_pointers_that_are_not_const(lab: &Lab) -> TestResult {
         ensure_eq!(sum.to_vec(&streams[index % 2])?, [2 * round; N]);
     }
     let mut sum = DeviceBuffer::<u32>::zeroed(&streams[0], N)?;
-    lab.refused_because(kernels.unmarked(&streams[0], &x, &x, &mut sum), "is not const")?;
+    lab.refused(kernels.unmarked(&streams[0], &x, &x, &mut sum), "is not const")?;
     ensure!(sum.to_vec(&streams[0])?.iter().all(|&value| value == 0));
     Ok(())
 }
@@ -97,7 +98,6 @@ kernels! {
 /// - row: an extent that 32 bits cannot hold
 /// - targets: `kernels!`, `LaunchConfig::cover`, `LaunchConfig::new`, `LaunchConfig::cover_2d`,
 ///   `LaunchConfig::dynamic_shared_bytes`
-/// - must: right
 fn integers_that_wrap_when_converted(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let k = Integers::load(&context)?;
@@ -105,23 +105,23 @@ fn integers_that_wrap_when_converted(lab: &Lab) -> TestResult {
     let one = LaunchConfig::cover(100usize, 128i64);
     let hint = "out of the range of";
     for n in [(1 << 32) + 5, 1 << 31, usize::MAX, usize::MAX - 3, 1 << 40] {
-        lab.refused_because(k.ints(&stream, one, &mut x, n), hint)?;
-        lab.refused_because(k.ints(&stream, one, &mut x, n as u128), hint)?;
+        lab.refused(k.ints(&stream, one, &mut x, n), hint)?;
+        lab.refused(k.ints(&stream, one, &mut x, n as u128), hint)?;
     }
-    lab.refused_because(k.ints(&stream, one, &mut x, i64::MIN), hint)?;
-    lab.refused_because(k.ints(&stream, one, &mut x, u128::MAX), hint)?;
-    lab.refused_because(k.ints(&stream, one, &mut x, -5i8), "0 <= n <= x.len()")?;
+    lab.refused(k.ints(&stream, one, &mut x, i64::MIN), hint)?;
+    lab.refused(k.ints(&stream, one, &mut x, u128::MAX), hint)?;
+    lab.refused(k.ints(&stream, one, &mut x, -5i8), "0 <= n <= x.len()")?;
     for n in [256, 261, -1, -251, i64::MIN] {
-        lab.refused_because(k.bytes(&stream, one, &mut x, n), hint)?;
+        lab.refused(k.bytes(&stream, one, &mut x, n), hint)?;
     }
-    lab.refused_because(k.bytes(&stream, one, &mut x, 101i128), "n <= x.len()")?;
+    lab.refused(k.bytes(&stream, one, &mut x, 101i128), "n <= x.len()")?;
     // The cube of these is 0 or small in 64 and in 128 bits.
     for n in [1u64 << 43, 1 << 22, 1 << 63, 3 << 62, u64::MAX, 101, 128] {
-        lab.refused_because(k.longs(&stream, one, &mut x, n), "does not hold")?;
+        lab.refused(k.longs(&stream, one, &mut x, n), "does not hold")?;
     }
-    lab.refused_because(k.longs(&stream, one, &mut x, 3), "n.is_power_of_two() || n % TILE == 4")?;
+    lab.refused(k.longs(&stream, one, &mut x, 3), "n.is_power_of_two() || n % TILE == 4")?;
     for (w, h) in [(101, 1), (1 << 16, 1 << 16), (u32::MAX, u32::MAX), (1 << 31, 2)] {
-        lab.refused_because(k.plane(&stream, &mut x, UInt2 { x: w, y: h }), "size.x * size.y")?;
+        lab.refused(k.plane(&stream, &mut x, UInt2 { x: w, y: h }), "size.x * size.y")?;
     }
     for launch in [
         LaunchConfig::new((1u64 << 32) + 1, 32),
@@ -133,7 +133,7 @@ fn integers_that_wrap_when_converted(lab: &Lab) -> TestResult {
         LaunchConfig::cover_2d([u128::MAX, 1], [32, 1]),
         LaunchConfig::new(1, 32).dynamic_shared_bytes((1u64 << 32) + 4),
     ] {
-        lab.refused_because(k.ints(&stream, launch, &mut x, 5), "4294967295 asked")?;
+        lab.refused(k.ints(&stream, launch, &mut x, 5), "4294967295 asked")?;
     }
     ensure!(x.to_vec(&stream)?.iter().all(|&value| value == 0));
     k.ints(&stream, one, &mut x, 5usize)?;
@@ -149,14 +149,13 @@ fn integers_that_wrap_when_converted(lab: &Lab) -> TestResult {
 ///
 /// - row: a `cooperative` kernel is never launched otherwise
 /// - targets: `kernels!`, `LaunchConfig::new`
-/// - must: right
 fn blocks_that_wait_for_each_other(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let k = Integers::load(&context)?;
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 1 << 20)?;
-    lab.refused_because(k.meet(&stream, (1_000_000, 1024), &mut x), "blocks resident together")?;
-    lab.refused_because(k.meet(&stream, (1 << 20, 32), &mut x), "grid.x < x.len()")?;
-    lab.refused_because(k.meet(&stream, (0, 32), &mut x), "a grid of (0, 1, 1) has no blocks")?;
+    lab.refused(k.meet(&stream, (1_000_000, 1024), &mut x), "blocks resident together")?;
+    lab.refused(k.meet(&stream, (1 << 20, 32), &mut x), "grid.x < x.len()")?;
+    lab.refused(k.meet(&stream, (0, 32), &mut x), "a grid of (0, 1, 1) has no blocks")?;
     ensure!(x.to_vec(&stream)?.iter().all(|&value| value == 0));
     for launch in [LaunchConfig::new(3, 32), LaunchConfig::new(3, 32).cooperative()] {
         x.fill(&stream, 0)?;
@@ -170,7 +169,6 @@ fn blocks_that_wait_for_each_other(lab: &Lab) -> TestResult {
 ///
 /// - row: a view does not outlive its buffer
 /// - targets: `NullableReadView::nullable_read_view`, `NullableWriteView::nullable_write_view`
-/// - must: right
 fn views_of_what_may_be_nothing(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let k = Integers::load(&context)?;
@@ -179,7 +177,7 @@ fn views_of_what_may_be_nothing(lab: &Lab) -> TestResult {
         let view = x.slice_mut(part)?.nullable_write_view();
         if let Some(view) = view {
             let n = view.len();
-            lab.refused_because(k.ints(&stream, (1, 32), view, n + 1), "0 <= n <= x.len()")?;
+            lab.refused(k.ints(&stream, (1, 32), view, n + 1), "0 <= n <= x.len()")?;
         }
     }
     ensure_eq!((&x).nullable_read_view().map(|view| view.len()), Some(40));
@@ -194,9 +192,10 @@ fn views_of_what_may_be_nothing(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    views_of_what_may_be_nothing,
-    reads_through_pointers_that_are_not_const,
-    integers_that_wrap_when_converted,
-    blocks_that_wait_for_each_other,
+attacks![
+    "kernels",
+    right(views_of_what_may_be_nothing),
+    right(reads_through_pointers_that_are_not_const),
+    right(integers_that_wrap_when_converted),
+    right(blocks_that_wait_for_each_other),
 ];

@@ -7,8 +7,10 @@ use cuda_safe::{
     Context, DeviceBuffer, DeviceSlice, DeviceSliceMut, GraphExec, IntoLaunchConfig, KernelSource,
     LaunchConfig, Module, ReadView, Result, Stream, WriteView, kernels,
 };
+use test_harness::{TestResult, ensure, ensure_eq};
 
-use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 kernels! {
     struct Fill;
@@ -57,7 +59,6 @@ impl IntoLaunchConfig for Shape<'_> {
 ///
 /// - row: launching foreign code is unsafe
 /// - targets: `ReadView::read_view`, `IntoLaunchConfig::into_launch_config`, `DeviceSlice::slice`
-/// - must: right
 fn views_that_change(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let k = Fill::load(&context)?;
@@ -107,7 +108,6 @@ impl<'a> WriteView<'a, u32> for &'a mut Reentrant<'_> {
 /// - row: launching foreign code is unsafe
 /// - row: nothing slips in between
 /// - targets: `WriteView::write_view`, `GraphExec::launch`, `GraphExec::state_mut`
-/// - must: right
 fn views_that_launch(lab: &Lab) -> TestResult {
     let (context, stream, other) = (lab.context()?, lab.stream()?, lab.stream()?);
     let k = Fill::load(&context)?;
@@ -183,8 +183,6 @@ kernels! {
 /// - row: handles of different contexts or drivers do not mix
 /// - row: arguments have the number, sizes, classes
 /// - targets: `KernelSource::load_kernels`, `Module::context`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 fn sources_that_lie(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let (on_a, on_b) = (a.stream()?, b.stream()?);
@@ -193,15 +191,15 @@ fn sources_that_lie(lab: &Lab) -> TestResult {
     SOURCE.set(Some(b.clone()));
     if let Ok(k) = Sources::load(&a) {
         ensure_eq!(k.module().context(), b);
-        lab.refused_because(k.set(&on_a, (1, 1), &mut x), "context")?;
-        lab.refused_because(k.set(&on_b, (1, 1), &mut x), "context")?;
+        lab.refused(k.set(&on_a, (1, 1), &mut x), "context")?;
+        lab.refused(k.set(&on_b, (1, 1), &mut x), "context")?;
         k.set(&on_b, (1, 1), &mut y)?;
         ensure_eq!(y.to_vec(&on_b)?, [1, 0, 0, 0]);
     }
     ensure_eq!(x.to_vec(&on_a)?, [0; 4]);
-    lab.refused_because(Sources::load(&a), "on purpose")?;
+    lab.refused(Sources::load(&a), "on purpose")?;
     FAILS.set("without");
-    lab.refused_because(Sources::load(&a), "set")?;
+    lab.refused(Sources::load(&a), "set")?;
     FAILS.set("panic");
     ensure!(catch_unwind(AssertUnwindSafe(|| Sources::load(&b))).is_err());
     SOURCE.set(Some(a.clone()));
@@ -210,4 +208,9 @@ fn sources_that_lie(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![views_that_change, views_that_launch, sources_that_lie];
+attacks![
+    "kernels",
+    right(views_that_change),
+    right(views_that_launch),
+    right(sources_that_lie).devices(2),
+];

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use cuda_safe::{DeviceBuffer, LaunchConfig, PinnedBuffer};
+use test_harness::{TestResult, ensure, ensure_eq};
 
 use super::{Kernels, N};
-use crate::harness::{Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 /// Panics when it is dropped.
 struct Bomb(Arc<AtomicUsize>);
@@ -26,8 +27,6 @@ impl Drop for Bomb {
 /// - row: what outlives a call is ordered behind it
 /// - row: drops of what host functions, tokens
 /// - targets: `LentStream::set_allocator`, `LentStream::view`, `DeviceBuffer::from_slice`
-/// - must: right
-/// - variants: own, legacy, captured
 pub(super) fn an_allocator_that_panics_when_dropped(lab: &Lab) -> TestResult {
     let framework = lab.framework(lab.variant() == "legacy")?;
     let (tensor, stream) = (framework.tensor(&[5; N])?, lab.stream()?);
@@ -66,8 +65,6 @@ pub(super) fn an_allocator_that_panics_when_dropped(lab: &Lab) -> TestResult {
 ///
 /// - row: drops of what host functions, tokens
 /// - targets: `Stream::keep`, `Context::free_deferred`, `PinnedBuffer::zeroed`
-/// - must: right
-/// - variants: lend, collect
 pub(super) fn kept_values_that_panic_when_dropped(lab: &Lab) -> TestResult {
     let framework = lab.framework(false)?;
     let (context, drops) = (lab.context()?, Arc::new(AtomicUsize::new(0)));

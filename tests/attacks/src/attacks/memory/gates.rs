@@ -4,18 +4,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use cuda_safe::{DeviceBuffer, Driver, Gate};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 /// Guards buffers by several gates, drops, closes, leaks and gives them away, while another thread shuts and opens gates and
 /// frees what waits. Memory that others hold keeps what they wrote.
 ///
 /// - row: memory behind a gate is not freed before
 /// - row: device memory is freed after the last work
-/// - targets: `Gate::new`, `Gate::guard`, `Gate::shut`, `Gate::open`, `DeviceBuffer::close`, `DeviceBuffer::allocation`,
-///   `Context::free_deferred`
-/// - must: right
-/// - variants: opened, dropped, leaked
+/// - targets: `Gate::new`, `Gate::guard`, `Gate::shut`, `Gate::open`, `DeviceBuffer::close`,
+///   `DeviceBuffer::allocation`, `Context::free_deferred`
 pub(super) fn gates_in_a_storm(lab: &Lab) -> TestResult {
     const LEN: usize = 500;
     let context = lab.context()?;
@@ -100,7 +99,6 @@ pub(super) fn gates_in_a_storm(lab: &Lab) -> TestResult {
 ///
 /// - row: memory behind a gate is not freed before
 /// - targets: `Gate::new`, `Gate::guard`, `Gate::shut`, `DeviceBuffer::allocation`, `Context::close`
-/// - must: error "the memory is behind gate"
 pub(super) fn a_gate_that_stays_shut(lab: &Lab) -> TestResult {
     let context = Driver::from_sys(cuda_emu::driver())?.device(0)?.context()?;
     let stream = context.stream()?;
@@ -109,7 +107,7 @@ pub(super) fn a_gate_that_stays_shut(lab: &Lab) -> TestResult {
     gate.guard(x.allocation())?;
     gate.shut()?;
     std::mem::forget(gate);
-    lab.refused(x.to_vec(&stream))?;
+    lab.refused(x.to_vec(&stream), "the memory is behind gate")?;
     drop((x, stream));
     ensure!(context.close().is_ok(), "the context was not closed");
     Ok(())

@@ -3,9 +3,10 @@
 use std::thread;
 
 use cuda_safe::{DeviceBuffer, UnifiedBuffer};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 use crate::attacks::graphs::kit::{Kit, LEN, N, all};
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 /// Keeps memory many times, leaks what keeps it, drops the buffers first, and goes on using the memory on streams,
 /// threads, graphs and by guards: only what takes the memory away for good is refused.
@@ -15,8 +16,6 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
 /// - row: a registered vector comes back only
 /// - targets: `Allocation::keep`, `KeptMemory::allocation`, `KeptMemory::version`, `DeviceBuffer::allocation`,
 ///   `UnifiedBuffer::into_vec`, `UnifiedBuffer::allocation`
-/// - must: right
-/// - variants: dropped, leaked, dropped by threads
 pub(super) fn kept_memory_in_every_use(lab: &Lab) -> TestResult {
     let (context, stream, other) = (lab.context()?, lab.stream()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -105,15 +104,14 @@ pub(super) fn kept_memory_in_every_use(lab: &Lab) -> TestResult {
 /// - row: a use of kept memory runs wholly before or wholly after
 /// - row: handles of different contexts or drivers do not mix
 /// - targets: `Allocation::keep`, `Context::enable_peer_access`
-/// - must: error "memory of another context can't be kept for later"
-/// - variables: CUDA_EMU_DEVICES=2
 pub(super) fn kept_on_another_device(lab: &Lab) -> TestResult {
+    let refusal = "memory of another context can't be kept for later";
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let (on_a, on_b) = (a.stream()?, b.stream()?);
     let x = DeviceBuffer::from_slice(&on_a, &[5u32; N])?;
-    lab.refused(x.allocation().keep(&on_b))?;
+    lab.refused(x.allocation().keep(&on_b), refusal)?;
     b.enable_peer_access(&a)?;
-    lab.refused(x.allocation().keep(&on_b))?;
+    lab.refused(x.allocation().keep(&on_b), refusal)?;
     let recorded = a.capture((), |s, ()| x.allocation().keep(s).map(drop));
     drop(recorded?);
     let kept = x.allocation().keep(&on_a)?;

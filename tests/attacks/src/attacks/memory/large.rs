@@ -3,8 +3,9 @@
 use cuda_safe::{
     DeviceBuffer, Extent, LaunchConfig, PinnedBuffer, PitchedLayout, UnifiedBuffer, kernels,
 };
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 kernels! {
     struct Kernels;
@@ -22,8 +23,6 @@ kernels! {
 /// - row: a host slice is not read or written after the call
 /// - row: threads that help with a copy have left its slices
 /// - targets: `DeviceBuffer::upload_3d`, `DeviceBuffer::download_3d`, `Context::set_copy_threads`
-/// - must: right
-/// - variants: wide, tall, deep
 pub(super) fn boxes_larger_than_what_is_staged(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     context.set_copy_threads(3);
@@ -83,7 +82,6 @@ pub(super) fn boxes_larger_than_what_is_staged(lab: &Lab) -> TestResult {
 /// - row: work that uses the same bytes
 /// - targets: `Allocation::version`, `DeviceSliceMut::upload_pinned`, `DeviceSliceMut::copy_from_peer`,
 ///   `DeviceSliceMut::cast_mut`, `UnifiedBuffer::host_mut`, `UnifiedBuffer::allocation`, `Context::capture`
-/// - must: right
 pub(super) fn writes_that_leave_no_version(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cuda_safe::{DeviceBuffer, ErrorKind, Event, PinnedBuffer, Pool, UnifiedBuffer};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 /// Keeps the memory of buffers that were dropped, and looks whether new buffers are given it.
 ///
 /// - row: device memory is freed after the last work
-/// - targets: `DeviceBuffer::allocation`, `Allocation::home_stream`, `DeviceBuffer::as_slice`, `DeviceSlice::allocation`
-/// - must: right
+/// - targets: `DeviceBuffer::allocation`, `Allocation::home_stream`, `DeviceBuffer::as_slice`,
+///   `DeviceSlice::allocation`
 pub(super) fn memory_kept_after_its_buffer(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let mut kept = Vec::new();
@@ -50,7 +51,6 @@ pub(super) fn memory_kept_after_its_buffer(lab: &Lab) -> TestResult {
 /// - row: device memory is freed after the last work
 /// - row: a drop never waits, never panics
 /// - targets: `Stream::host_function`, `DeviceBuffer::from_slice`, `DeviceBuffer::zeroed_in`, `Pool::used_bytes`
-/// - must: right
 pub(super) fn buffers_dropped_in_a_host_function(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let other = context.stream()?;
@@ -86,9 +86,6 @@ pub(super) fn buffers_dropped_in_a_host_function(lab: &Lab) -> TestResult {
 /// - row: no answer of the driver makes the crate panic
 /// - row: device memory is freed after the last work
 /// - targets: `DeviceBuffer::zeroed`, `DeviceBuffer::try_clone`, `Context::trim_pool`, `Context::set_pool_threshold`
-/// - must: right
-/// - variables: CUDA_EMU_MEMORY=32M
-/// - variants: kept, trimmed
 pub(super) fn all_memory_again_and_again(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let other = context.stream()?;
@@ -140,7 +137,6 @@ pub(super) fn all_memory_again_and_again(lab: &Lab) -> TestResult {
 /// - row: threads that help with a copy have left its slices
 /// - row: a host slice is not read or written after the call
 /// - targets: `DeviceBuffer::download`, `Context::set_copy_threads`, `Context::copy_threads`, `Context::stats`
-/// - must: right
 pub(super) fn copy_threads_that_come_and_go(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let n = 9 << 18;
@@ -193,7 +189,6 @@ pub(super) fn copy_threads_that_come_and_go(lab: &Lab) -> TestResult {
 /// - row: device memory is freed after the last work
 /// - row: all types may go to other threads
 /// - targets: `DeviceBuffer::try_clone`, `DeviceBuffer::to_vec`
-/// - must: right
 pub(super) fn shared_buffers_dropped_by_threads(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     for round in 0..10u32 {

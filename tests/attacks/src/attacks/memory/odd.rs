@@ -6,9 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use bytemuck::Pod;
 use cuda_safe::{Context, DeviceBuffer, DeviceSlice, Extent, PitchedLayout, Stream, UnifiedBuffer};
+use test_harness::{TestResult, ensure, ensure_eq};
 
 use crate::attacks::order::random::Random;
-use crate::harness::{Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 /// Says something else each time that it is asked.
 struct Lies {
@@ -40,7 +41,6 @@ impl RangeBounds<usize> for Lies {
 /// - row: a view does not outlive its buffer
 /// - targets: `DeviceBuffer::slice`, `DeviceBuffer::slice_mut`, `DeviceSlice::slice`, `DeviceSliceMut::slice_mut`,
 ///   `UnifiedBuffer::slice`, `UnifiedBuffer::slice_mut`, `DeviceSliceMut::as_slice`
-/// - must: right
 pub(super) fn ranges_that_lie(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let mut x = DeviceBuffer::from_slice(&stream, &(0..10u32).collect::<Vec<_>>())?;
@@ -131,8 +131,6 @@ impl From<Reenters<'_>> for Extent {
 /// - row: boxes stay inside both slices
 /// - targets: `DeviceBuffer::copy_from`, `DeviceBuffer::copy_3d_from`, `UnifiedBuffer::copy_from`,
 ///   `DeviceSliceMut::copy_from_peer`, `DeviceBuffer::upload_3d`
-/// - must: right
-/// - variants: works, panics
 pub(super) fn conversions_that_call_the_crate(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let other = context.stream()?;
@@ -218,7 +216,6 @@ fn fills_of<T: Pod>(streams: &[Stream], random: &mut Random) -> TestResult {
 /// - row: no byte is read as a type that it may not be
 /// - row: work that uses the same bytes
 /// - targets: `DeviceSliceMut::fill`, `DeviceBuffer::slice_mut`
-/// - must: right
 pub(super) fn fills_of_any_size(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let streams = [context.stream()?, context.stream()?];

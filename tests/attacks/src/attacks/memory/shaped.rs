@@ -2,9 +2,10 @@
 
 use bytemuck::Pod;
 use cuda_safe::{DeviceBuffer, Extent, PitchedLayout, Stream};
+use test_harness::{TestResult, ensure, ensure_eq};
 
 use crate::attacks::order::random::Random;
-use crate::harness::{Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 /// The elements of a box, in the order of a compact one.
 fn places(layout: PitchedLayout, extent: Extent) -> Vec<usize> {
@@ -24,7 +25,7 @@ fn random_boxes_of<T: Pod + PartialEq + std::fmt::Debug>(
     streams: &[Stream],
     random: &mut Random,
     make: impl Fn(u64) -> T,
-) -> Result<usize, crate::harness::Failure> {
+) -> Result<usize, test_harness::Failure> {
     const N: usize = 700;
     let mut done = 0;
     let mut now: Vec<T> = (0..N as u64).map(&make).collect();
@@ -94,8 +95,6 @@ fn random_boxes_of<T: Pod + PartialEq + std::fmt::Debug>(
 /// - row: boxes stay inside both slices
 /// - row: work that uses the same bytes
 /// - targets: `DeviceBuffer::upload_3d`, `DeviceBuffer::download_3d`, `DeviceBuffer::copy_3d_from`
-/// - must: right
-/// - variants: u8, u32, three, sixteen
 pub(super) fn random_boxes(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let streams = [context.stream()?, context.stream()?, context.stream()?];
@@ -115,8 +114,6 @@ pub(super) fn random_boxes(lab: &Lab) -> TestResult {
 /// - row: boxes stay inside both slices
 /// - targets: `PitchedLayout::at`, `PitchedLayout::len`, `PitchedLayout::compact`, `PitchedLayout::pitched`,
 ///   `DeviceBuffer::download_3d`, `DeviceBuffer::copy_3d_from`
-/// - must: right
-/// - variants: at, pitches, extents, empty
 pub(super) fn numbers_that_wrap(lab: &Lab) -> TestResult {
     const MOST: usize = usize::MAX;
     let stream = lab.stream()?;
@@ -159,7 +156,7 @@ pub(super) fn numbers_that_wrap(lab: &Lab) -> TestResult {
                 for layout in [whole, PitchedLayout::compact(extent), whole.at(MOST, MOST, MOST)] {
                     let copied = y.copy_3d_from(&stream, layout, &x, layout, extent);
                     if let Err(error) = copied {
-                        lab.refused_because::<(), _>(Err(error), "")?;
+                        lab.refused::<(), _>(Err(error), "")?;
                     }
                 }
             }
@@ -177,7 +174,7 @@ pub(super) fn numbers_that_wrap(lab: &Lab) -> TestResult {
         ensure!(copied.is_err(), "copied from: {what}");
         let mut target = vec![1u32; 1000];
         let copied = x.download_3d(&stream, layout, &mut target, layout, extent);
-        lab.refused_because(copied, "row pitch")?;
+        lab.refused(copied, "row pitch")?;
         ensure_eq!(target, [1; 1000], "{what}");
     }
     ensure_eq!(y.to_vec(&stream)?, [0; 1000]);
@@ -188,7 +185,6 @@ pub(super) fn numbers_that_wrap(lab: &Lab) -> TestResult {
 ///
 /// - row: boxes stay inside both slices
 /// - targets: `PitchedLayout::pitched`, `PitchedLayout::len`
-/// - must: right
 pub(super) fn rows_of_elements_of_odd_sizes(_: &Lab) -> TestResult {
     fn check<T>() -> TestResult {
         for width in [1, 3, 511, 512, 513, 1000] {
@@ -217,7 +213,6 @@ pub(super) fn rows_of_elements_of_odd_sizes(_: &Lab) -> TestResult {
 /// - row: boxes stay inside both slices
 /// - targets: `DeviceSliceMut::copy_3d_from`, `DeviceSliceMut::upload_3d`, `DeviceSlice::download_3d`,
 ///   `DeviceBuffer::split_at_mut`
-/// - must: right
 pub(super) fn columns_on_several_streams(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let streams = [context.stream()?, context.stream()?, context.stream()?];

@@ -8,8 +8,9 @@ use bytemuck::{Pod, Zeroable};
 use cuda_safe::{
     DeviceBuffer, Error, Module, PinnedBuffer, PitchedLayout, Pool, Stream, UnifiedBuffer,
 };
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 /// Takes parts that end before they begin, or reach past the end by numbers that overflow.
 ///
@@ -18,7 +19,6 @@ use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
 /// - targets: `DeviceBuffer::slice`, `DeviceBuffer::slice_mut`, `DeviceBuffer::split_at_mut`, `DeviceSlice::slice`,
 ///   `DeviceSlice::split_at`, `DeviceSliceMut::slice_mut`, `DeviceSliceMut::split_at_mut`, `UnifiedBuffer::slice`,
 ///   `UnifiedBuffer::slice_mut`
-/// - must: right
 pub(super) fn parts_that_are_none(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let mut x = DeviceBuffer::from_slice(&stream, &[1u64; 10])?;
@@ -66,8 +66,6 @@ pub(super) fn parts_that_are_none(lab: &Lab) -> TestResult {
 /// - row: no answer of the driver makes the crate panic
 /// - targets: `DeviceBuffer::zeroed`, `DeviceBuffer::cast`, `DeviceSlice::cast`, `DeviceSliceMut::cast_mut`,
 ///   `PinnedBuffer::zeroed`, `UnifiedBuffer::managed`, `PitchedLayout::pitched`, `Module::global`
-/// - must: right
-/// - variants: buffers, casts, to_none, pinned, unified, registered, shaped, globals
 pub(super) fn elements_of_no_size(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     match lab.variant() {
@@ -160,7 +158,6 @@ pub(super) fn elements_of_no_size(lab: &Lab) -> TestResult {
 /// - row: no byte is read as a type that it may not be
 /// - targets: `DeviceBuffer::zeroed`, `DeviceBuffer::from_slice`, `DeviceBuffer::uninit`, `DeviceBuffer::zeroed_in`,
 ///   `DeviceBuffer::from_slice_in`, `DeviceBuffer::uninit_in`, `UnifiedBuffer::managed`, `UnifiedBuffer::register`
-/// - must: right
 pub(super) fn device_memory_of_any_alignment(lab: &Lab) -> TestResult {
     fn each<T: Pod>(lab: &Lab, stream: &Stream, pool: &Pool) -> TestResult {
         let odd = || DeviceBuffer::<u8>::zeroed(stream, 1000);
@@ -187,7 +184,7 @@ pub(super) fn device_memory_of_any_alignment(lab: &Lab) -> TestResult {
                 }
                 refused => {
                     ensure!(align > 256, "call {call}: {align}");
-                    lab.refused_because(refused, "must be aligned to")?;
+                    lab.refused(refused, "must be aligned to")?;
                 }
             }
         }
@@ -223,8 +220,6 @@ struct Wide([u32; 4096]);
 /// - row: no byte is read as a type that it may not be
 /// - targets: `PinnedBuffer::zeroed`, `PinnedBuffer::from_slice`, `UnifiedBuffer::managed`, `UnifiedBuffer::pinned`,
 ///   `UnifiedBuffer::register`, `UnifiedBuffer::host_mut`, `DeviceSlice::cast`
-/// - must: right
-/// - variants: pinned, reused, managed, unified, registered, device
 pub(super) fn elements_aligned_beyond_a_page(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let aligned = |elements: &[Wide], what: &str| {
@@ -241,7 +236,7 @@ pub(super) fn elements_aligned_beyond_a_page(lab: &Lab) -> TestResult {
                     aligned(&pinned, "pinned memory")?;
                     kept.push(pinned);
                 }
-                refused => lab.refused_because(refused, "align")?,
+                refused => lab.refused(refused, "align")?,
             },
             "reused" => {
                 let mut bytes = PinnedBuffer::<u8>::zeroed(&context, round * 16384)?;
@@ -249,16 +244,16 @@ pub(super) fn elements_aligned_beyond_a_page(lab: &Lab) -> TestResult {
                 drop(bytes);
                 match PinnedBuffer::<Wide>::zeroed(&context, round) {
                     Ok(pinned) => aligned(&pinned, "memory of bytes")?,
-                    refused => lab.refused_because(refused, "align")?,
+                    refused => lab.refused(refused, "align")?,
                 }
             }
             "managed" => match UnifiedBuffer::<Wide>::managed(&stream, round) {
                 Ok(mut x) => aligned(&x.host_mut()?, "managed memory")?,
-                refused => lab.refused_because(refused, "align")?,
+                refused => lab.refused(refused, "align")?,
             },
             "unified" => match UnifiedBuffer::<Wide>::pinned(&stream, round) {
                 Ok(x) => aligned(&x.host()?, "pinned memory")?,
-                refused => lab.refused_because(refused, "align")?,
+                refused => lab.refused(refused, "align")?,
             },
             "registered" => {
                 let x = UnifiedBuffer::register(&stream, vec![Wide::zeroed(); round])?;
@@ -278,7 +273,7 @@ pub(super) fn elements_aligned_beyond_a_page(lab: &Lab) -> TestResult {
                 }
                 match DeviceBuffer::<Wide>::zeroed(&stream, 1) {
                     Ok(x) => aligned(&x.to_vec(&stream)?, "a vector")?,
-                    refused => lab.refused_because(refused, "align")?,
+                    refused => lab.refused(refused, "align")?,
                 }
             }
         }
@@ -291,7 +286,6 @@ pub(super) fn elements_aligned_beyond_a_page(lab: &Lab) -> TestResult {
 /// - row: no byte is read as a type that it may not be
 /// - row: device memory is freed after the last work
 /// - targets: `DeviceBuffer::cast`, `DeviceBuffer::into_raw`, `DeviceBuffer::close`
-/// - must: right
 pub(super) fn buffers_cast_to_and_fro(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let other = context.stream()?;
@@ -321,7 +315,6 @@ pub(super) fn buffers_cast_to_and_fro(lab: &Lab) -> TestResult {
 ///
 /// - row: no byte is read as a type that it may not be
 /// - targets: `DeviceBuffer::uninit`, `DeviceBuffer::init_from`, `DeviceBuffer::try_clone`
-/// - must: error "elements on one side"
 pub(super) fn copies_of_memory_not_yet_written(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let other = context.stream()?;
@@ -332,7 +325,7 @@ pub(super) fn copies_of_memory_not_yet_written(lab: &Lab) -> TestResult {
     ensure_eq!(y.init_from(&stream, &[3; 1000])?.to_vec(&other)?, [3; 1000]);
     for len in [0, 999, 1001] {
         let y = x.try_clone(&other)?;
-        lab.refused(y.init_from(&stream, &vec![4; len]))?;
+        lab.refused(y.init_from(&stream, &vec![4; len]), "elements on one side")?;
     }
     ensure_eq!(x.init_from(&other, &[5; 1000])?.to_vec(&stream)?, [5; 1000]);
     Ok(())
@@ -342,16 +335,18 @@ pub(super) fn copies_of_memory_not_yet_written(lab: &Lab) -> TestResult {
 ///
 /// - row: no byte is read as a type that it may not be
 /// - targets: `DeviceBuffer::uninit`, `DeviceBuffer::init_from`, `Context::capture`
-/// - must: error "can't be recorded"
 pub(super) fn written_in_a_graph_that_never_runs(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let raw = Cell::new(Some(DeviceBuffer::<MaybeUninit<u32>>::uninit(&stream, 1000)?));
     let written = Cell::new(None);
-    lab.refused(context.capture((), |s, ()| {
-        let raw = raw.take().ok_or_else(|| Error::invalid("recorded twice"))?;
-        written.set(Some(raw.init_from(s, &[7; 1000])?));
-        Ok(())
-    }))?;
+    lab.refused(
+        context.capture((), |s, ()| {
+            let raw = raw.take().ok_or_else(|| Error::invalid("recorded twice"))?;
+            written.set(Some(raw.init_from(s, &[7; 1000])?));
+            Ok(())
+        }),
+        "can't be recorded",
+    )?;
     ensure!(written.take().is_none(), "the buffer counts as written");
     // Memory of the graph itself is written whenever it is there.
     let mut sum = DeviceBuffer::<u32>::zeroed(&stream, 1000)?;
@@ -368,7 +363,6 @@ pub(super) fn written_in_a_graph_that_never_runs(lab: &Lab) -> TestResult {
 ///
 /// - row: no answer of the driver makes the crate panic
 /// - targets: `Allocation::version`, `Allocation::note_write`, `Allocation::home_stream`, `DeviceBuffer::allocation`
-/// - must: right
 pub(super) fn versions_of_parts_that_are_none(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let mut x = DeviceBuffer::<u8>::zeroed(&stream, 100)?;
@@ -402,7 +396,6 @@ pub(super) fn versions_of_parts_that_are_none(lab: &Lab) -> TestResult {
 ///
 /// - row: boxes stay inside both slices
 /// - targets: `DeviceBuffer::from_array`, `DeviceBuffer::to_array`
-/// - must: right
 pub(super) fn arrays_of_odd_shapes(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let x = DeviceBuffer::from_slice(&stream, &(0..24u32).collect::<Vec<_>>())?;

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cuda_safe::{DeviceBuffer, LaunchConfig, kernels};
+use test_harness::{Failure, TestResult, ensure_eq};
 
 use super::random::Random;
-use crate::harness::{Failure, Lab, TestResult, ensure_eq};
+use crate::lab::Lab;
 
 kernels! {
     struct Kernels;
@@ -30,8 +31,6 @@ const N: usize = 300;
 /// - row: work that uses the same bytes
 /// - row: nothing slips in between
 /// - targets: `DeviceBuffer::slice`, `Context::capture`, `DeviceBuffer::zeroed`
-/// - must: right
-/// - limit: 20
 pub(super) fn arguments_in_other_orders(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let stream = context.stream()?;
@@ -87,8 +86,6 @@ pub(super) fn arguments_in_other_orders(lab: &Lab) -> TestResult {
 /// - row: memory of a peer is used only where
 /// - row: device memory is freed after the last work
 /// - targets: `DeviceSliceMut::copy_from_peer`, `DeviceBuffer::slice_mut`, `DeviceBuffer::try_clone`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 pub(super) fn copies_between_devices(lab: &Lab) -> TestResult {
     let contexts = [lab.context_of(0)?, lab.context_of(1)?];
     let mut random = Random::new(21);

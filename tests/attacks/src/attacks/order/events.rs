@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use cuda_safe::{Context, DeviceBuffer, Event, Result, Stream};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 /// The order in which host functions have run.
 #[derive(Clone, Default)]
@@ -31,8 +32,6 @@ impl Notes {
 ///
 /// - row: work that uses the same bytes
 /// - targets: `Event::new`, `Event::timing`, `Event::record`, `Event::close`, `Stream::wait_event`
-/// - must: right
-/// - variants: recorded, dropped, closed, never
 pub(super) fn events_that_change_after_a_wait(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (a, b, idle) = (context.stream()?, context.stream()?, context.stream()?);
@@ -68,7 +67,6 @@ pub(super) fn events_that_change_after_a_wait(lab: &Lab) -> TestResult {
 /// - row: a stream waits only for what it does not wait for already
 /// - row: a thread may end at any time
 /// - targets: `Stream::mark`, `Mark::stream`, `Mark::synchronize`, `Stream::wait_mark`, `Stream::new`, `Stream::close`
-/// - must: right
 pub(super) fn marks_of_streams_that_are_gone(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let b = Stream::new(&context)?;
@@ -103,9 +101,6 @@ pub(super) fn marks_of_streams_that_are_gone(lab: &Lab) -> TestResult {
 ///
 /// - row: handles of different contexts or drivers do not mix
 /// - targets: `Stream::mark`, `Stream::wait_mark`, `Stream::wait_stream`, `Event::new`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
-/// - variants: mark, event, stream
 pub(super) fn waits_for_another_device(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?.stream()?, lab.context_of(1)?.stream()?);
     let notes = Notes::default();
@@ -124,7 +119,7 @@ pub(super) fn waits_for_another_device(lab: &Lab) -> TestResult {
         b.synchronize()?;
         match waits {
             Ok(()) => ensure_eq!(notes.take(), [0, 1]),
-            refused => lab.refused_because(refused, "context")?,
+            refused => lab.refused(refused, "context")?,
         }
         a.synchronize()?;
         notes.take();
@@ -136,7 +131,6 @@ pub(super) fn waits_for_another_device(lab: &Lab) -> TestResult {
 ///
 /// - row: a stream waits only for what it does not wait for already
 /// - targets: `Stream::wait_stream`, `Stream::with_priority`, `Stream::mark`
-/// - must: right
 pub(super) fn streams_that_wait_in_a_ring(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (least, most) = context.device().stream_priorities()?;
@@ -180,24 +174,22 @@ fn captured_event(context: &Context, x: &mut DeviceBuffer<u32>, fails: bool) -> 
 /// - row: a capture is not spoilt by safe calls
 /// - row: a stream of a recording that has ended does nothing
 /// - targets: `Event::record`, `Stream::wait_event`, `Event::elapsed_ms`, `Context::capture`
-/// - must: right
-/// - variants: ended, failed
 pub(super) fn events_of_ended_captures(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, 100)?;
     let event = captured_event(&context, &mut x, lab.variant() == "failed")?;
-    lab.refused_because(stream.wait_event(&event), "record")?;
+    lab.refused(stream.wait_event(&event), "record")?;
     // Whatever they return, they must not be spoilt by a driver that has lost the capture.
     for result in [event.synchronize(), event.is_done().map(drop)] {
         if result.is_err() {
-            lab.refused_because(result, "record")?;
+            lab.refused(result, "record")?;
         }
     }
     let outside = Event::new(&context)?;
     outside.record(&stream)?;
     let mut graph = context.capture(x, |recording, x| {
-        lab.refused_because(recording.wait_event(&event), "record")
-            .and_then(|()| lab.refused_because(recording.wait_event(&outside), "record"))
+        lab.refused(recording.wait_event(&event), "record")
+            .and_then(|()| lab.refused(recording.wait_event(&outside), "record"))
             .map_err(|failure| cuda_safe::Error::invalid(failure.to_string()))?;
         x.fill(recording, 7)
     })?;
@@ -216,8 +208,6 @@ pub(super) fn events_of_ended_captures(lab: &Lab) -> TestResult {
 /// - row: handles of different contexts or drivers do not mix
 /// - row: no answer of the driver makes the crate panic
 /// - targets: `Event::timing`, `Event::elapsed_ms`, `Event::record`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
 pub(super) fn time_between_unlike_events(lab: &Lab) -> TestResult {
     let (context, stranger) = (lab.context()?, lab.context_of(1)?);
     let stream = context.stream()?;
@@ -227,11 +217,11 @@ pub(super) fn time_between_unlike_events(lab: &Lab) -> TestResult {
     ensure!(begin.elapsed_ms(&end).is_err(), "an end that was never recorded");
     let plain = Event::new(&context)?;
     plain.record(&stream)?;
-    lab.refused_because(begin.elapsed_ms(&plain), "time")?;
-    lab.refused_because(plain.elapsed_ms(&begin), "time")?;
+    lab.refused(begin.elapsed_ms(&plain), "time")?;
+    lab.refused(plain.elapsed_ms(&begin), "time")?;
     let elsewhere = Event::timing(&stranger)?;
     elsewhere.record(&stranger.stream()?)?;
-    lab.refused_because(begin.elapsed_ms(&elsewhere), "context")?;
+    lab.refused(begin.elapsed_ms(&elsewhere), "context")?;
     stream.host_function(|| std::thread::sleep(Duration::from_millis(2)))?;
     end.record(&stream)?;
     let (forth, back) = (begin.elapsed_ms(&end)?, end.elapsed_ms(&begin)?);
@@ -243,7 +233,6 @@ pub(super) fn time_between_unlike_events(lab: &Lab) -> TestResult {
 ///
 /// - row: no answer of the driver makes the crate panic
 /// - targets: `Event::timing`, `Event::elapsed_ms`, `Event::record`
-/// - must: error "recorded again"
 pub(super) fn recorded_again_while_measured(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (a, b) = (context.stream()?, context.stream()?);
@@ -276,7 +265,7 @@ pub(super) fn recorded_again_while_measured(lab: &Lab) -> TestResult {
             break;
         }
     }
-    lab.refused(measured)?;
+    lab.refused(measured, "recorded again")?;
     begin.record(&a)?;
     end.record(&a)?;
     ensure!(begin.elapsed_ms(&end)? >= 0.0);

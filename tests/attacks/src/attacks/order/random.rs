@@ -3,8 +3,9 @@
 use cuda_safe::{
     DeviceBuffer, LaunchConfig, PinnedBuffer, Result, Stream, Transfer, UnifiedBuffer, kernels,
 };
+use test_harness::{Failure, TestResult, ensure};
 
-use crate::harness::{Failure, Lab, TestResult, ensure};
+use crate::lab::Lab;
 
 kernels! {
     struct Kernels;
@@ -172,8 +173,6 @@ impl Machine {
 /// - row: device memory is freed after the last work
 /// - targets: `DeviceBuffer::split_at_mut`, `DeviceSliceMut::split_at_mut`, `DeviceSlice::slice`,
 ///   `DeviceBuffer::slice_mut`, `DeviceSliceMut::cast_mut`, `DeviceBuffer::download_pinned`, `UnifiedBuffer::host_mut`
-/// - must: right
-/// - variants: 1, 2, 3
 pub(super) fn random_programs(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let kernels = Kernels::load(&context)?;

@@ -4,8 +4,9 @@ use std::sync::Barrier;
 use std::thread;
 
 use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, Stream, kernels};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 kernels! {
     struct Tables;
@@ -36,8 +37,6 @@ fn is(seen: &[u32], values: [u32; 4]) -> bool {
 /// - row: a variable that no kernel of its module writes
 /// - row: globals of a module are ordered
 /// - targets: `Module::global`, `Global::write`, `Global::read`, `Context::capture`, `GraphExec::launch`
-/// - must: right
-/// - variants: streams, threads, graph, captured
 pub(super) fn tables_written_late(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     for round in 0..4u32 {

@@ -3,9 +3,10 @@
 use std::sync::{PoisonError, RwLock};
 
 use cuda_safe::{DeviceBuffer, Event, LaunchConfig, Module, kernels};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 use super::random::Random;
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 kernels! {
     struct Kernels;
@@ -28,7 +29,6 @@ const N: usize = 1000;
 /// - row: the first use on another stream misses no use
 /// - row: a writer waits for every reader
 /// - targets: `DeviceBuffer::try_clone`, `Context::stream`
-/// - must: right
 pub(super) fn readers_and_writers_of_many_threads(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let kernels = Kernels::load(&context)?;
@@ -70,7 +70,6 @@ pub(super) fn readers_and_writers_of_many_threads(lab: &Lab) -> TestResult {
 /// - row: work that uses the same bytes
 /// - row: device memory is freed after the last work
 /// - targets: `DeviceBuffer::fill`, `DeviceBuffer::home_stream`, `DeviceBuffer::try_clone`, `Stream::into_raw`
-/// - must: right
 pub(super) fn streams_that_come_and_go(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let mut x = DeviceBuffer::<u32>::zeroed(&context.stream()?, N)?;
@@ -102,7 +101,6 @@ pub(super) fn streams_that_come_and_go(lab: &Lab) -> TestResult {
 ///
 /// - row: globals of a module are ordered among all their handles
 /// - targets: `Module::global`, `Global::write`, `Global::read`
-/// - must: right
 pub(super) fn globals_of_many_threads(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let module = Module::compile(&context, "__device__ unsigned values[512];")?;
@@ -140,7 +138,6 @@ pub(super) fn globals_of_many_threads(lab: &Lab) -> TestResult {
 /// - row: a thread may end at any time
 /// - targets: `Event::timing`, `Event::record`, `Event::synchronize`, `Event::elapsed_ms`, `Stream::wait_event`,
 ///   `Stream::mark`
-/// - must: right
 pub(super) fn events_of_many_threads(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (begin, end) = (Event::timing(&context)?, Event::timing(&context)?);

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use cuda_safe::{
     Context, DeviceBuffer, Driver, LaunchConfig, PinnedBuffer, Stream, Transfer, kernels,
 };
+use test_harness::{Failure, TestResult, ensure, ensure_eq, limited_to};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, limited_to};
+use crate::lab::Lab;
 
 kernels! {
     struct Kernels;
@@ -68,7 +69,6 @@ fn started(context: &Context, stream: &Stream, value: u32) -> cuda_safe::Result<
 /// - row: dropped or forgotten in flight
 /// - row: wakers, which are code of the executor
 /// - targets: `DeviceBuffer::download_pinned`
-/// - must: right
 pub(super) fn hundreds_of_tasks(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let context = &context;
@@ -109,7 +109,6 @@ pub(super) fn hundreds_of_tasks(lab: &Lab) -> TestResult {
 /// - row: wakers, which are code of the executor
 /// - row: a thread may end at any time
 /// - targets: `DeviceBuffer::download_pinned`, `Transfer::is_done`
-/// - must: right
 pub(super) fn tasks_that_change_threads(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     for round in 0..10 {
@@ -144,8 +143,6 @@ pub(super) fn tasks_that_change_threads(lab: &Lab) -> TestResult {
 /// - row: dropped or forgotten in flight
 /// - row: wakers, which are code of the executor
 /// - targets: `DeviceBuffer::download_pinned`, `Transfer::wait`, `Transfer::close`
-/// - must: right
-/// - variants: dropped, waited, closed
 pub(super) fn wakers_of_transfers_that_are_gone(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     for round in 0..20 {
@@ -182,8 +179,6 @@ pub(super) fn wakers_of_transfers_that_are_gone(lab: &Lab) -> TestResult {
 ///
 /// - row: the host can't touch a pinned buffer
 /// - targets: `DeviceBuffer::upload_pinned`, `Transfer::wait`
-/// - must: right
-/// - variants: polled, waited, asked, dropped
 pub(super) fn polled_after_the_end(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let mut x = DeviceBuffer::<u32>::zeroed(&stream, N)?;
@@ -254,7 +249,6 @@ impl Drop for Reenters {
 /// - row: wakers, which are code of the executor
 /// - row: wakers
 /// - targets: `DeviceBuffer::download_pinned`, `PinnedBuffer::from_slice`, `Context::free_deferred`
-/// - must: right
 pub(super) fn wakers_that_call_the_crate(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let results = Arc::new(Mutex::new(Vec::new()));
@@ -301,7 +295,6 @@ pub(super) fn wakers_that_call_the_crate(lab: &Lab) -> TestResult {
 /// - row: an error wakes a task as the end of the copy does
 /// - row: after a fatal error the driver is not asked
 /// - targets: `DeviceBuffer::download_pinned`, `PinnedBuffer::zeroed`
-/// - must: right
 pub(super) fn tasks_behind_an_error(lab: &Lab) -> TestResult {
     if lab.step() != "trap" {
         let outcome = limited_to(lab.again("trap")?, 25)?;
@@ -335,7 +328,6 @@ pub(super) fn tasks_behind_an_error(lab: &Lab) -> TestResult {
 /// - row: wakers, which are code of the executor
 /// - row: a context is closed only when nothing of it is alive
 /// - targets: `Context::close`, `DeviceBuffer::download_pinned`, `Device::context`
-/// - must: right
 pub(super) fn awaited_in_contexts_that_are_closed(_: &Lab) -> TestResult {
     for round in 0..8 {
         let context = Driver::from_sys(cuda_emu::driver())?.device(0)?.context()?;

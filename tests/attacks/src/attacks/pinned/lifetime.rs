@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 
 use cuda_safe::{DeviceBuffer, PinnedBuffer, Transfer, UnifiedBuffer};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 use crate::attacks::order::random::Random;
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 const N: usize = 5000;
 
@@ -15,7 +16,6 @@ const N: usize = 5000;
 /// - row: device memory is freed after the last work
 /// - targets: `DeviceBuffer::download_pinned`, `DeviceSlice::download_pinned`, `DeviceSliceMut::upload_pinned`,
 ///   `Transfer::wait`, `Transfer::close`
-/// - must: right
 pub(super) fn everything_else_dropped_under_a_transfer(lab: &Lab) -> TestResult {
     let mut transfers = Vec::new();
     for round in 0..20u32 {
@@ -55,9 +55,6 @@ pub(super) fn everything_else_dropped_under_a_transfer(lab: &Lab) -> TestResult 
 /// - row: handles of different contexts or drivers do not mix
 /// - targets: `DeviceBuffer::upload_pinned`, `DeviceBuffer::download_pinned`, `PinnedBuffer::from_slice`,
 ///   `PinnedBuffer::close`
-/// - must: right
-/// - variables: CUDA_EMU_DEVICES=2
-/// - variants: waited, dropped, forgotten
 pub(super) fn transfers_between_contexts(lab: &Lab) -> TestResult {
     let (a, b) = (lab.context_of(0)?, lab.context_of(1)?);
     let stream = b.stream()?;
@@ -67,7 +64,7 @@ pub(super) fn transfers_between_contexts(lab: &Lab) -> TestResult {
         let transfer = match transfer {
             Ok(transfer) => transfer,
             refused => {
-                lab.refused_because(refused, "context")?;
+                lab.refused(refused, "context")?;
                 continue;
             }
         };
@@ -97,8 +94,6 @@ pub(super) fn transfers_between_contexts(lab: &Lab) -> TestResult {
 /// - row: the memory, code, pinned sources and host functions that a graph uses
 /// - row: the host can't touch a pinned buffer
 /// - targets: `DeviceBuffer::upload_pinned`, `DeviceBuffer::download_pinned`, `Context::capture`, `Transfer::wait`
-/// - must: right
-/// - variants: waited, dropped, forgotten, closed
 pub(super) fn transfers_in_a_capture(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let x = DeviceBuffer::<u32>::zeroed(&stream, N)?;
@@ -118,7 +113,7 @@ pub(super) fn transfers_in_a_capture(lab: &Lab) -> TestResult {
         Ok(())
     })?;
     for result in refused.take() {
-        lab.refused_because(result, "record")?;
+        lab.refused(result, "record")?;
     }
     if let Some(transfer) = uploaded.take() {
         match lab.variant() {
@@ -150,13 +145,13 @@ pub(super) fn transfers_in_a_capture(lab: &Lab) -> TestResult {
 /// - row: the host can't touch a pinned buffer
 /// - targets: `DeviceBuffer::upload_pinned`, `DeviceBuffer::download_pinned`, `PinnedBuffer::zeroed`,
 ///   `PinnedBuffer::from_slice`
-/// - must: error "elements on"
 pub(super) fn lengths_that_differ(lab: &Lab) -> TestResult {
+    let refusal = "elements on";
     let (context, stream) = (lab.context()?, lab.stream()?);
     let mut x = DeviceBuffer::from_slice(&stream, &[1u64; 100])?;
     for len in [0, 99, 101, 10_000] {
-        lab.refused(x.upload_pinned(&stream, PinnedBuffer::zeroed(&context, len)?))?;
-        lab.refused(x.download_pinned(&stream, PinnedBuffer::zeroed(&context, len)?))?;
+        lab.refused(x.upload_pinned(&stream, PinnedBuffer::zeroed(&context, len)?), refusal)?;
+        lab.refused(x.download_pinned(&stream, PinnedBuffer::zeroed(&context, len)?), refusal)?;
     }
     let nothing = PinnedBuffer::<u64>::zeroed(&context, 0)?;
     let nothing = x.slice_mut(50..50)?.upload_pinned(&stream, nothing)?.wait()?;
@@ -175,7 +170,6 @@ pub(super) fn lengths_that_differ(lab: &Lab) -> TestResult {
 /// - row: dropped or forgotten in flight
 /// - targets: `PinnedBuffer::from_slice`, `PinnedBuffer::close`, `Transfer::is_done`, `Context::free_deferred`,
 ///   `Context::stats`
-/// - must: right
 pub(super) fn pinned_memory_of_many_threads(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let context = &context;
@@ -232,8 +226,6 @@ pub(super) fn pinned_memory_of_many_threads(lab: &Lab) -> TestResult {
 ///
 /// - row: dropped or forgotten in flight
 /// - targets: `PinnedBuffer::zeroed`, `UnifiedBuffer::pinned`, `UnifiedBuffer::register`, `Context::stats`
-/// - must: right
-/// - variants: pinned, unified, registered, recorded
 pub(super) fn dropped_in_many_sizes(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let mut most = 0;

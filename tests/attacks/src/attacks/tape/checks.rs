@@ -5,28 +5,32 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use cuda_safe::{DeviceBuffer, Result};
 use tape::Tape;
 use tape::check::{Jacobian, differences, jacobian};
+use test_harness::{TestResult, ensure, ensure_eq};
 
 use super::kit::{Kernels, numbers, square};
-use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// Lies to the functions that compare gradients with differences.
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `jacobian`, `differences`, `Jacobian::from_rows`, `Jacobian::compare`, `Jacobian::rows`
-/// - must: error "`evaluate` returned 2 outputs, and 1 in its first call"
 fn functions_that_lie_to_the_check(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
     let host = &numbers(1)[..4];
     let mut x = DeviceBuffer::from_slice(&stream, host)?;
     let mut calls = 0;
-    lab.refused(differences(&stream, &mut x, 0.5, |_| {
-        calls += 1;
-        Ok(vec![0.0; calls])
-    }))?;
+    lab.refused(
+        differences(&stream, &mut x, 0.5, |_| {
+            calls += 1;
+            Ok(vec![0.0; calls])
+        }),
+        "`evaluate` returned 2 outputs, and 1 in its first call",
+    )?;
     ensure_eq!(x.to_vec(&stream)?, host);
     let mut calls = 0;
-    lab.refused_because(
+    lab.refused(
         differences(&stream, &mut x, 0.5, |_| {
             calls += 1;
             if calls == 4 { Err(cuda_safe::Error::invalid("enough")) } else { Ok(vec![1.0]) }
@@ -50,12 +54,12 @@ fn functions_that_lie_to_the_check(lab: &Lab) -> TestResult {
         }
         ensure_eq!(x.to_vec(&stream)?, host);
     }
-    lab.refused_because(
+    lab.refused(
         Jacobian::from_rows(&[vec![1.0, 2.0], vec![1.0]]),
         "rows of a Jacobian have the same length",
     )?;
     let (one, two) = (Jacobian::from_rows(&[vec![1.0]])?, Jacobian::from_rows(&[vec![1.0, 2.0]])?);
-    lab.refused_because(one.compare(&two, |_, _| false), "the Jacobians are of different shapes")?;
+    lab.refused(one.compare(&two, |_, _| false), "the Jacobians are of different shapes")?;
     let empty = Jacobian::from_rows(&[])?;
     ensure_eq!(empty.compare(&empty, |_, _| true)?.compared, 0);
     let mut y = DeviceBuffer::<f32>::zeroed(&stream, 4)?;
@@ -63,7 +67,7 @@ fn functions_that_lie_to_the_check(lab: &Lab) -> TestResult {
         t.watch(&x)?;
         square(t, &kernels, &x, &mut y)
     })?;
-    lab.refused_because(
+    lab.refused(
         jacobian(&mut tape, &stream, &y, &y),
         "there is no gradient: the memory is not watched",
     )?;
@@ -76,4 +80,4 @@ fn functions_that_lie_to_the_check(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![functions_that_lie_to_the_check];
+attacks!["tape", refused(functions_that_lie_to_the_check),];

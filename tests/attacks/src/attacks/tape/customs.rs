@@ -3,9 +3,11 @@
 use cuda_safe::{DeviceBuffer, Error, LaunchConfig, Result, Stream};
 use geom_kernels::GeometryKernels;
 use tape::{Adjoint, CustomOp, Handle, Primal, Seeds, Tape};
+use test_harness::{TestResult, ensure, ensure_eq};
 
 use super::kit::{Kernels, N, Nothing, numbers, square};
-use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 fn gradient(pass: &Adjoint<'_>, of: Handle<f32>) -> Result<Option<Vec<f32>>> {
     pass.gradient(of)?.as_slice()?.map(|gradient| gradient.to_vec(pass.stream())).transpose()
@@ -74,8 +76,6 @@ impl CustomOp for Inverse {
 /// - row: a pass reads what was recorded
 /// - targets: `CustomBuilder::accumulates`, `CustomBuilder::updates`, `CustomBuilder::overwrites_and_keeps`,
 ///   `CustomBuilder::writes_and_keeps`, `CustomBuilder::overwrites`, `CustomBuilder::stream`, `CustomBuilder::run_with`
-/// - must: right
-/// - variants: kept, flags_overwritten, output_overwritten
 fn values_before_and_behind(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
@@ -116,7 +116,7 @@ fn values_before_and_behind(lab: &Lab) -> TestResult {
     }
     let passed = tape.backward(&stream, &loss);
     if lab.variant() == "flags_overwritten" {
-        return lab.refused_because(passed, "inverse");
+        return lab.refused(passed, "inverse");
     }
     passed?;
     // d/dx (x0 + 1/x)^4, of which x0 is no variable.
@@ -133,8 +133,6 @@ fn ensure_same(one: &Stream, other: &Stream) -> Result<()> {
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `CustomBuilder::run`, `CustomBuilder::reads`, `Tape::backward`, `CustomBuilder::overwrites`
-/// - must: right
-/// - variants: writes_its_input, fails_after_it_wrote, says_nothing, drops_its_input
 fn forwards_that_lie(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
@@ -200,7 +198,7 @@ fn forwards_that_lie(lab: &Lab) -> TestResult {
         // The sum is one of ones: x is nowhere in it.
         ("says_nothing" | "fails_after_it_wrote", Ok(seen)) => ensure_eq!(seen, [0.0; N]),
         (_, Ok(seen)) => ensure_eq!(seen, right),
-        (_, Err(error)) => lab.refused_because(Err::<(), _>(error), "memory of")?,
+        (_, Err(error)) => lab.refused(Err::<(), _>(error), "memory of")?,
     }
     Ok(())
 }
@@ -210,8 +208,6 @@ fn forwards_that_lie(lab: &Lab) -> TestResult {
 /// - row: a pass reads what was recorded
 /// - targets: `CustomBuilder::keeps`, `CustomBuilder::reads_constant`,
 ///   `CustomBuilder::keeps_memory`, `Recorder::stop_gradient`
-/// - must: error "a custom operation reads what depends on something watched as if it were constant"
-/// - variants: keeps, reads_constant, keeps_memory
 fn gradients_that_are_cut_off(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
@@ -237,7 +233,10 @@ fn gradients_that_are_cut_off(lab: &Lab) -> TestResult {
             geometry.record_dot(t, &x, &x, &mut *loss)
         })
     };
-    lab.refused(run(false, &mut y, &mut loss))?;
+    lab.refused(
+        run(false, &mut y, &mut loss),
+        "a custom operation reads what depends on something watched as if it were constant",
+    )?;
     let mut tape = run(true, &mut y, &mut loss)?;
     tape.backward(&stream, &loss)?;
     let expected: Vec<f32> = numbers(1).iter().map(|x| 2.0 * x).collect();
@@ -248,4 +247,14 @@ fn gradients_that_are_cut_off(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![values_before_and_behind, forwards_that_lie, gradients_that_are_cut_off];
+attacks![
+    "tape",
+    right(values_before_and_behind).variants(&["kept", "flags_overwritten", "output_overwritten"]),
+    right(forwards_that_lie).variants(&[
+        "writes_its_input",
+        "fails_after_it_wrote",
+        "says_nothing",
+        "drops_its_input"
+    ]),
+    refused(gradients_that_are_cut_off).variants(&["keeps", "reads_constant", "keeps_memory"]),
+];

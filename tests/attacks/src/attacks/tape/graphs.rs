@@ -5,16 +5,19 @@ use std::cell::RefCell;
 use cuda_safe::{DeviceBuffer, LaunchConfig, Result, Stream};
 use geom_kernels::GeometryKernels;
 use tape::{Seeds, Tape};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 use super::kit::{Kernels, N, ghosts, numbers, untouched};
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// Asks for gradients of a captured pass before its graph was launched, and after the graph was dropped.
 ///
 /// - row: an adjoint does not follow what a recording in a graph has not written
 /// - targets: `Tape::gradient`, `Tape::backward`, `Context::capture`, `GraphExec::launch`
-/// - must: error "the pass was captured in a graph that was never launched: there are no gradients"
 fn gradients_of_a_graph_that_never_ran(lab: &Lab) -> TestResult {
+    let refusal =
+        "the pass was captured in a graph that was never launched: there are no gradients";
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
@@ -27,13 +30,13 @@ fn gradients_of_a_graph_that_never_ran(lab: &Lab) -> TestResult {
     // Loads the kernels, which a capture can't.
     tape.backward(&stream, &loss)?;
     let mut graph = context.capture(tape, |s, tape| tape.backward(s, &loss))?;
-    lab.refused(graph.state().gradient(&x))?;
+    lab.refused(graph.state().gradient(&x), refusal)?;
     graph.launch(&stream)?;
     ensure_eq!(graph.state().gradient(&x)?.to_vec(&stream)?, numbers(2));
     let tape = graph.into_state();
     ensure_eq!(tape.gradient(&x)?.to_vec(&stream)?, numbers(2));
     let mut tape = context.capture(tape, |s, tape| tape.backward(s, &loss))?.into_state();
-    lab.refused(tape.gradient(&x))?;
+    lab.refused(tape.gradient(&x), refusal)?;
     tape.backward(&stream, &loss)?;
     ensure_eq!(tape.gradient(&x)?.to_vec(&stream)?, numbers(2));
     Ok(())
@@ -76,8 +79,6 @@ impl State {
 /// - row: the memory, code, pinned sources and host functions that a graph uses
 /// - row: a pass that runs now and the launch of a graph
 /// - targets: `Tape::reset`, `Tape::trim`, `Tape::record_again`, `Tape::backward`, `GraphExec::launch`
-/// - must: right
-/// - variants: dropped, reset, recorded_again, passed_again
 fn a_tape_changed_under_its_graph(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);
@@ -132,8 +133,6 @@ fn a_tape_changed_under_its_graph(lab: &Lab) -> TestResult {
 ///
 /// - row: an adjoint does not follow what a recording in a graph has not written
 /// - targets: `Stream::record_if`, `Tape::record_again`, `Tape::backward`, `Tape::check`
-/// - must: right
-/// - variants: now, graph
 fn a_recording_that_was_skipped(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);
@@ -165,7 +164,7 @@ fn a_recording_that_was_skipped(lab: &Lab) -> TestResult {
             let State { x, loss, tape, .. } = graph.into_state();
             let mut back = match context.capture(tape, |s, tape| tape.backward(s, &loss)) {
                 Ok(back) => back,
-                Err(error) => return lab.refused_because(Err::<(), _>(error), "what the gradient is taken of depends on something watched, and was written since by"),
+                Err(error) => return lab.refused(Err::<(), _>(error), "what the gradient is taken of depends on something watched, and was written since by"),
             };
             let passed = back.launch(&stream).and_then(|()| back.state_mut().check(&stream));
             let seen = back.state().gradient(&x).and_then(|gradient| gradient.to_vec(&stream));
@@ -182,8 +181,8 @@ fn a_recording_that_was_skipped(lab: &Lab) -> TestResult {
 ///
 /// - row: a stream of a recording that has ended does nothing
 /// - targets: `Recorder::stream`, `Tape::new`, `Tape::record_again`, `Tape::backward_with`, `Tape::check`
-/// - must: error "a tape's memory can't be at home on a stream that captures"
 fn streams_out_of_recordings(lab: &Lab) -> TestResult {
+    let refusal = "a tape's memory can't be at home on a stream that captures";
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);
     let mut state = State::new(&stream)?;
@@ -204,14 +203,14 @@ fn streams_out_of_recordings(lab: &Lab) -> TestResult {
     graph.launch(&stream)?;
     let (State { x, y, mut loss, mut tape, .. }, taken, made) = graph.into_state();
     let (Some(ended), Some(made)) = (taken, made) else { return Err(Failure::new("not run")) };
-    lab.refused(made)?;
-    lab.refused_because(
+    lab.refused(made, refusal)?;
+    lab.refused(
         tape.backward_with(&ended, &Seeds::new().with(&loss, &seed)?),
         "what the gradient is taken of depends on something watched, and was written since by",
     )?;
-    lab.refused(Tape::new(&ended))?;
-    lab.refused_because(tape.check(&ended), "a download can't be recorded")?;
-    lab.refused_because(
+    lab.refused(Tape::new(&ended), refusal)?;
+    lab.refused(tape.check(&ended), "a download can't be recorded")?;
+    lab.refused(
         tape.record_again(&ended, |t| {
             t.watch(&x)?;
             geometry.record_dot(t, &x, &y, &mut loss)
@@ -240,7 +239,6 @@ fn ensure_refused<T>(result: Result<T>) -> Result<()> {
 /// - row: a pass that runs now and the launch of a graph
 /// - row: nothing slips in between
 /// - targets: `GraphExec::launch`, `Tape::backward`, `Tape::gradient`, `DeviceBuffer::fill`
-/// - must: right
 fn passes_beside_a_graph_of_a_pass(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (stream, one, two) = (context.stream()?, context.stream()?, context.stream()?);
@@ -291,7 +289,6 @@ fn passes_beside_a_graph_of_a_pass(lab: &Lab) -> TestResult {
 /// - row: a node whose output an adjoint reads
 /// - row: a pass reads what was recorded
 /// - targets: `Stream::last_node`, `GraphExec::update`, `Tape::record_again`, `Recorder::copy`, `Recorder::stream`
-/// - must: error "no launch of a kernel, or is named already"
 fn nodes_that_adjoints_rely_on(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
@@ -334,7 +331,7 @@ fn nodes_that_adjoints_rely_on(lab: &Lab) -> TestResult {
     })?;
     ensure_eq!(refused.borrow().len(), 6);
     for refused in refused.take() {
-        lab.refused(refused)?;
+        lab.refused(refused, "no launch of a kernel, or is named already")?;
     }
     let nodes: Vec<_> = graph.nodes().collect();
     ensure_eq!(nodes.len(), 2);
@@ -360,11 +357,17 @@ fn nodes_that_adjoints_rely_on(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    gradients_of_a_graph_that_never_ran,
-    a_tape_changed_under_its_graph,
-    a_recording_that_was_skipped,
-    streams_out_of_recordings,
-    passes_beside_a_graph_of_a_pass,
-    nodes_that_adjoints_rely_on,
+attacks![
+    "tape",
+    refused(gradients_of_a_graph_that_never_ran),
+    right(a_tape_changed_under_its_graph).variants(&[
+        "dropped",
+        "reset",
+        "recorded_again",
+        "passed_again"
+    ]),
+    right(a_recording_that_was_skipped).variants(&["now", "graph"]),
+    refused(streams_out_of_recordings),
+    right(passes_beside_a_graph_of_a_pass),
+    refused(nodes_that_adjoints_rely_on),
 ];

@@ -8,15 +8,16 @@ use std::thread;
 use cuda_safe::{DeviceBuffer, LaunchConfig, Result};
 use geom_kernels::GeometryKernels;
 use tape::{Adjoint, CustomOp, Handle, Primal, Seeds, Tape};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 use super::kit::{Kernels, N, Nothing, numbers, square};
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// Begins passes with seeds that overlap, that are of the wrong length or memory, and that are no numbers.
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `Seeds::new`, `Seeds::with`, `Tape::backward_with`, `Tape::backward`
-/// - must: error "63 gradients for 64 elements"
 fn seeds_that_do_not_fit(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
@@ -28,28 +29,28 @@ fn seeds_that_do_not_fit(lab: &Lab) -> TestResult {
         square(t, &kernels, &x, &mut y)
     })?;
     let seed = DeviceBuffer::from_slice(&stream, &[1.0f32; N])?;
-    lab.refused(Seeds::new().with(&y, seed.slice(1..)?))?;
-    lab.refused_because(Seeds::new().with(y.slice(..3)?, &seed), "64 gradients for 3 elements")?;
-    lab.refused_because(tape.backward(&stream, &y), "a loss is one number, not 256 bytes")?;
-    lab.refused_because(tape.backward_with(&stream, &Seeds::new()), "no differentiable path leads from what is watched (1 ranges) to what the gradient is taken")?;
-    lab.refused_because(
+    lab.refused(Seeds::new().with(&y, seed.slice(1..)?), "63 gradients for 64 elements")?;
+    lab.refused(Seeds::new().with(y.slice(..3)?, &seed), "64 gradients for 3 elements")?;
+    lab.refused(tape.backward(&stream, &y), "a loss is one number, not 256 bytes")?;
+    lab.refused(tape.backward_with(&stream, &Seeds::new()), "no differentiable path leads from what is watched (1 ranges) to what the gradient is taken")?;
+    lab.refused(
         tape.backward_with(&stream, &Seeds::new().with(&stranger, &seed)?),
         "no differentiable path: what the gradient is taken of does not depend on anything watched",
     )?;
     let overlapping = Seeds::new().with(y.slice(..8)?, seed.slice(..8)?)?;
     let overlapping = overlapping.with(y.slice(7..)?, seed.slice(7..)?)?;
-    lab.refused_because(
+    lab.refused(
         tape.backward_with(&stream, &overlapping),
         "two given gradients are of the same memory",
     )?;
     // Read as pairs, the memory is the same.
     let pairs = y.as_slice().cast::<f64>()?;
     let wide = DeviceBuffer::<f64>::zeroed(&stream, N / 2)?;
-    lab.refused_because(
+    lab.refused(
         tape.backward_with(&stream, &Seeds::new().with(pairs, &wide)?),
         "the memory was recorded as F32, not as F64",
     )?;
-    lab.refused_because(tape.gradient(&x), "there are no gradients before `backward`")?;
+    lab.refused(tape.gradient(&x), "there are no gradients before `backward`")?;
     // Two halves are a whole.
     let halves = Seeds::new().with(y.slice(..8)?, seed.slice(..8)?)?;
     let halves = halves.with(y.slice(8..)?, seed.slice(8..)?)?;
@@ -118,7 +119,6 @@ impl CustomOp for Inner {
 /// - row: no safe code gets a view of memory that is not borrowed
 /// - targets: `Adjoint::stream`, `Adjoint::gradient_mut`, `CustomBuilder::run`, `Context::capture`,
 ///   `GraphExec::launch`
-/// - must: right
 fn adjoint_that_enters_the_crate_again(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);
@@ -171,8 +171,6 @@ impl Drop for Panics {
 ///
 /// - row: an adjoint in Rust, or its drop, may panic
 /// - targets: `Tape::backward_with`, `Tape::reset`, `Tape::record_again`, `Tape::gradient`
-/// - must: right
-/// - variants: adjoint, reset, record_again, dropped
 fn panics_in_operations(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
@@ -248,8 +246,6 @@ fn panics_in_operations(lab: &Lab) -> TestResult {
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `Tape::record_again`, `Recorder::scope`, `Recorder::custom`, `Tape::backward`
-/// - must: error "the tape has no recording to go back through"
-/// - variants: panic, error, forward, scope, forgotten
 fn recordings_that_do_not_end_well(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
@@ -289,8 +285,8 @@ fn recordings_that_do_not_end_well(lab: &Lab) -> TestResult {
         Ok(Err(_)) => ensure_eq!(variant, "error"),
         Err(_) => ensure!(variant != "error" && variant != "forgotten"),
     }
-    lab.refused(tape.backward(&stream, &loss))?;
-    lab.refused_because(tape.gradient(&x), "there are no gradients before `backward`")?;
+    lab.refused(tape.backward(&stream, &loss), "the tape has no recording to go back through")?;
+    lab.refused(tape.gradient(&x), "there are no gradients before `backward`")?;
     tape.record_again(&stream, |t| {
         t.watch(&x)?;
         square(t, &kernels, &x, &mut y)?;
@@ -306,8 +302,8 @@ fn recordings_that_do_not_end_well(lab: &Lab) -> TestResult {
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `Tape::gradient`, `DeviceBuffer::slice`, `DeviceSlice::cast`, `Recorder::watch`
-/// - must: error "there is no gradient: the memory is not watched"
 fn gradients_of_odd_views(lab: &Lab) -> TestResult {
+    let refusal = "there is no gradient: the memory is not watched";
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
@@ -322,9 +318,9 @@ fn gradients_of_odd_views(lab: &Lab) -> TestResult {
     let expected: Vec<f32> = numbers(1).iter().map(|x| 2.0 * x).collect();
     ensure_eq!(tape.gradient(x.slice(4..12)?)?.to_vec(&stream)?, expected[4..12]);
     ensure_eq!(tape.gradient(x.slice(11..12)?)?.to_vec(&stream)?, expected[11..12]);
-    lab.refused(tape.gradient(&y))?;
-    lab.refused(tape.gradient(x.slice(20..24)?))?;
-    lab.refused_because(
+    lab.refused(tape.gradient(&y), refusal)?;
+    lab.refused(tape.gradient(x.slice(20..24)?), refusal)?;
+    lab.refused(
         tape.gradient(x.slice(4..12)?.cast::<f64>()?),
         "the memory was recorded as F32, not as F64",
     )?;
@@ -346,8 +342,6 @@ fn gradients_of_odd_views(lab: &Lab) -> TestResult {
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `Tape::set_deterministic`, `Tape::set_log_bytes`, `Tape::set_scratch_bytes`, `Tape::check`, `Tape::trim`
-/// - must: right
-/// - variants: 0, 1, 64, 18446744073709551615
 fn logs_of_any_size(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);
@@ -366,7 +360,7 @@ fn logs_of_any_size(lab: &Lab) -> TestResult {
         t.watch(&x)?;
         square(t, &kernels, &x, &mut z)
     });
-    lab.refused_because(refused, "square")?;
+    lab.refused(refused, "square")?;
     tape.record_again(&stream, |t| {
         t.watch(&x)?;
         geometry.record_dot(t, &x, &y, &mut loss)
@@ -385,11 +379,18 @@ fn logs_of_any_size(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    seeds_that_do_not_fit,
-    adjoint_that_enters_the_crate_again,
-    panics_in_operations,
-    recordings_that_do_not_end_well,
-    gradients_of_odd_views,
-    logs_of_any_size,
+attacks![
+    "tape",
+    refused(seeds_that_do_not_fit),
+    right(adjoint_that_enters_the_crate_again),
+    right(panics_in_operations).variants(&["adjoint", "reset", "record_again", "dropped"]),
+    refused(recordings_that_do_not_end_well).variants(&[
+        "panic",
+        "error",
+        "forward",
+        "scope",
+        "forgotten"
+    ]),
+    refused(gradients_of_odd_views),
+    right(logs_of_any_size).variants(&["0", "1", "64", "18446744073709551615"]),
 ];

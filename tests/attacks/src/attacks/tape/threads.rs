@@ -6,16 +6,17 @@ use std::thread;
 use cuda_safe::{DeviceBuffer, Result};
 use geom_kernels::GeometryKernels;
 use tape::{Seeds, Tape};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 use super::kit::{Kernels, N, ghosts, numbers, square, untouched};
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// Overwrites all that a pass reads, on another stream, right after the pass was enqueued.
 ///
 /// - row: a use of kept memory runs wholly
 /// - row: work that uses the same bytes
 /// - targets: `Tape::backward`, `Tape::gradient`, `DeviceBuffer::upload`, `DeviceBuffer::fill`
-/// - must: right
 fn overwritten_while_the_pass_runs(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (stream, back, other) = (context.stream()?, context.stream()?, context.stream()?);
@@ -43,7 +44,6 @@ fn overwritten_while_the_pass_runs(lab: &Lab) -> TestResult {
 ///
 /// - row: a pass that runs now and the launch of a graph
 /// - targets: `Tape::record`, `Tape::backward`, `GeometryKernels::record_dot`, `GeometryKernels::record_norm_max`
-/// - must: right
 fn tapes_of_four_threads(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);
@@ -86,7 +86,6 @@ fn tapes_of_four_threads(lab: &Lab) -> TestResult {
 ///
 /// - row: all types may go to other threads
 /// - targets: `Tape::record`, `Tape::backward`, `Tape::gradient`
-/// - must: right
 fn a_tape_that_changes_threads(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
@@ -130,23 +129,22 @@ fn a_tape_that_changes_threads(lab: &Lab) -> TestResult {
 ///
 /// - row: handles of different contexts or drivers do not mix
 /// - targets: `Tape::record`, `Tape::record_again`, `Tape::backward`, `Seeds::with`
-/// - must: error "the buffer belongs to another context than the stream it is used on"
-/// - variables: CUDA_EMU_DEVICES=2
 fn tapes_of_two_devices(lab: &Lab) -> TestResult {
+    let refusal = "the buffer belongs to another context than the stream it is used on";
     let (context, other) = (lab.context()?, lab.context_of(1)?);
     let (stream, strange) = (context.stream()?, other.stream()?);
     let (geometry, far) = (GeometryKernels::new(&context), GeometryKernels::new(&other));
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
     let y = DeviceBuffer::from_slice(&strange, &numbers(2))?;
     let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
-    lab.refused_because(
+    lab.refused(
         Tape::record(&stream, |t| {
             t.watch(&x)?;
             geometry.record_dot(t, &x, &y, &mut loss)
         }),
         "memory of another context can't be kept for later, since nobody could keep others from",
     )?;
-    lab.refused_because(
+    lab.refused(
         Tape::record(&stream, |t| {
             t.watch(&x)?;
             far.record_squared_norm(t, &x, &mut loss)
@@ -157,12 +155,12 @@ fn tapes_of_two_devices(lab: &Lab) -> TestResult {
         t.watch(&x)?;
         geometry.record_squared_norm(t, &x, &mut loss)
     })?;
-    lab.refused(tape.backward(&strange, &loss))?;
+    lab.refused(tape.backward(&strange, &loss), refusal)?;
     let seed = DeviceBuffer::from_slice(&strange, &[1.0f32])?;
-    lab.refused(tape.backward_with(&stream, &Seeds::new().with(&loss, &seed)?))?;
-    lab.refused_because(tape.gradient(&x), "there are no gradients before `backward`")?;
+    lab.refused(tape.backward_with(&stream, &Seeds::new().with(&loss, &seed)?), refusal)?;
+    lab.refused(tape.gradient(&x), "there are no gradients before `backward`")?;
     tape.backward(&stream, &loss)?;
-    lab.refused_because(tape.gradient(&y), "there is no gradient: the memory is not watched")?;
+    lab.refused(tape.gradient(&y), "there is no gradient: the memory is not watched")?;
     let expected: Vec<f32> = numbers(1).iter().map(|x| 2.0 * x).collect();
     ensure_eq!(tape.gradient(&x)?.to_vec(&stream)?, expected);
     // An error, or a tape of the other device from now on.
@@ -178,9 +176,10 @@ fn tapes_of_two_devices(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    overwritten_while_the_pass_runs,
-    tapes_of_four_threads,
-    a_tape_that_changes_threads,
-    tapes_of_two_devices,
+attacks![
+    "tape",
+    right(overwritten_while_the_pass_runs),
+    right(tapes_of_four_threads),
+    right(a_tape_that_changes_threads),
+    refused(tapes_of_two_devices).devices(2),
 ];

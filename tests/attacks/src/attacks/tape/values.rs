@@ -7,18 +7,18 @@ use cuda_safe::{
 };
 use geom_kernels::GeometryKernels;
 use tape::{Adjoint, CustomOp, Handle, Primal, Seeds, Tape, Variable};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 use super::kit::{Kernels, N, ghosts, numbers, square, untouched};
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// Overwrites what an adjoint needs between recording and pass, by each call that can write to a buffer.
 ///
 /// - row: a pass reads what was recorded
-/// - targets: `GeometryKernels::record_dot`, `Tape::record`, `Tape::backward`, `DeviceBuffer::upload`, `DeviceBuffer::fill`,
-///   `DeviceBuffer::copy_from`, `DeviceBuffer::upload_pinned`, `DeviceBuffer::upload_3d`, `DeviceBuffer::slice_mut`,
-///   `DeviceSliceMut::cast_mut`
-/// - must: error "y"
-/// - variants: upload, fill, copy, pinned, kernel, graph, cast, shaped, last_element, other_stream
+/// - targets: `GeometryKernels::record_dot`, `Tape::record`, `Tape::backward`, `DeviceBuffer::upload`,
+///   `DeviceBuffer::fill`, `DeviceBuffer::copy_from`, `DeviceBuffer::upload_pinned`, `DeviceBuffer::upload_3d`,
+///   `DeviceBuffer::slice_mut`, `DeviceSliceMut::cast_mut`
 fn written_between_recording_and_pass(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
@@ -64,7 +64,7 @@ fn written_between_recording_and_pass(lab: &Lab) -> TestResult {
         "last_element" => y.slice_mut(N - 1..)?.fill(&stream, 0.0)?,
         _ => y.fill(&context.stream()?, 3.0)?,
     }
-    lab.refused(tape.backward(&stream, &loss))?;
+    lab.refused(tape.backward(&stream, &loss), "y")?;
     // The recording is of use again when it is recorded again.
     let now = y.to_vec(&stream)?;
     tape.record_again(&stream, |t| {
@@ -81,7 +81,6 @@ fn written_between_recording_and_pass(lab: &Lab) -> TestResult {
 /// - row: device memory is freed after the last work
 /// - row: a pass reads what was recorded
 /// - targets: `Tape::record`, `Tape::backward`, `Tape::gradient`, `Tape::reset`, `Tape::trim`
-/// - must: right
 fn dropped_before_the_pass(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
@@ -113,8 +112,8 @@ fn dropped_before_the_pass(lab: &Lab) -> TestResult {
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `Tape::gradient`, `Recorder::watch`
-/// - must: error "there is no gradient: the memory is not watched"
 fn gradient_of_memory_made_anew(lab: &Lab) -> TestResult {
+    let refusal = "there is no gradient: the memory is not watched";
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
@@ -127,10 +126,10 @@ fn gradient_of_memory_made_anew(lab: &Lab) -> TestResult {
     tape.backward(&stream, &loss)?;
     drop(x);
     for ghost in ghosts(&context, &stream)? {
-        lab.refused(tape.gradient(&ghost))?;
+        lab.refused(tape.gradient(&ghost), refusal)?;
     }
-    lab.refused(tape.gradient(&y))?;
-    lab.refused(tape.gradient(y.slice(..0)?))?;
+    lab.refused(tape.gradient(&y), refusal)?;
+    lab.refused(tape.gradient(y.slice(..0)?), refusal)?;
     Ok(())
 }
 
@@ -138,7 +137,6 @@ fn gradient_of_memory_made_anew(lab: &Lab) -> TestResult {
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `Recorder::copy`, `Recorder::fill`, `Tape::backward_with`, `Seeds::with`, `Tape::memory`
-/// - must: right
 fn three_states_of_one_buffer(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -176,8 +174,6 @@ fn three_states_of_one_buffer(lab: &Lab) -> TestResult {
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `Recorder::copy`, `Recorder::stream`, `GeometryKernels::record_sum`
-/// - must: error "memory of a custom operation depends on something watched, and was written since by"
-/// - variants: whole, part, other_stream
 fn unrecorded_write_to_a_dependent(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);
@@ -195,7 +191,10 @@ fn unrecorded_write_to_a_dependent(lab: &Lab) -> TestResult {
         }
         geometry.record_sum(t, &y, &mut loss)
     });
-    lab.refused(result)
+    lab.refused(
+        result,
+        "memory of a custom operation depends on something watched, and was written since by",
+    )
 }
 
 /// Keeps inputs, sums and outputs in one allocation, side by side.
@@ -203,7 +202,6 @@ fn unrecorded_write_to_a_dependent(lab: &Lab) -> TestResult {
 /// - row: a pass reads what was recorded
 /// - targets: `DeviceBuffer::split_at_mut`, `DeviceSliceMut::split_at_mut`, `DeviceSlice::split_at`,
 ///   `GeometryKernels::record_dot`, `GeometryKernels::record_squared_norm`
-/// - must: right
 fn all_in_one_allocation(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -241,7 +239,6 @@ fn all_in_one_allocation(lab: &Lab) -> TestResult {
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `GeometryKernels::record_dot`, `Tape::gradient`, `DeviceBuffer::slice`
-/// - must: right
 fn factors_that_overlap(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -286,7 +283,6 @@ impl CustomOp for Reader<f32> {
 ///
 /// - row: memory of the tape never holds what nobody wrote
 /// - targets: `Variable::new`, `CustomBuilder::reads`, `Adjoint::value`, `Recorder::custom`
-/// - must: right
 fn value_of_a_variable(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let mut a = Variable::new(&stream, 3.0f32)?;
@@ -337,7 +333,6 @@ impl CustomOp for Thief {
 /// - row: no safe code gets a view of memory that is not borrowed
 /// - targets: `Adjoint::value`, `Adjoint::gradient`, `Adjoint::gradient_mut`, `CustomBuilder::reads`,
 ///   `CustomBuilder::keeps`, `Gradient::as_slice`
-/// - must: right
 fn handles_of_another_operation(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
@@ -369,8 +364,6 @@ fn handles_of_another_operation(lab: &Lab) -> TestResult {
 /// - row: while a guard lives nothing
 /// - targets: `UnifiedBuffer::host`, `UnifiedBuffer::host_mut`, `UnifiedBuffer::managed`, `UnifiedBuffer::pinned`,
 ///   `Tape::backward`
-/// - must: right
-/// - variants: managed, pinned
 fn leaked_guards_before_the_pass(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -393,14 +386,13 @@ fn leaked_guards_before_the_pass(lab: &Lab) -> TestResult {
     // The host may still write, for all that the crate knows.
     let Ok(guard) = y.host_mut() else { return Ok(()) };
     mem::forget(guard);
-    lab.refused_because(tape.backward(&stream, &loss), "")
+    lab.refused(tape.backward(&stream, &loss), "")
 }
 
 /// Writes to recorded memory through a guard of the host, which is gone when the pass runs.
 ///
 /// - row: a pass reads what was recorded
 /// - targets: `UnifiedBuffer::host_mut`, `Tape::backward`
-/// - must: error "memory of step 1 (`dot`) was overwritten after it was recorded"
 fn written_by_the_host_before_the_pass(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let geometry = GeometryKernels::new(&lab.context()?);
@@ -414,19 +406,34 @@ fn written_by_the_host_before_the_pass(lab: &Lab) -> TestResult {
     })?;
     tape.backward(&stream, &loss)?;
     y.host_mut()?[N - 1] = 0.5;
-    lab.refused(tape.backward(&stream, &loss))
+    lab.refused(
+        tape.backward(&stream, &loss),
+        "memory of step 1 (`dot`) was overwritten after it was recorded",
+    )
 }
 
-list![
-    written_between_recording_and_pass,
-    dropped_before_the_pass,
-    gradient_of_memory_made_anew,
-    three_states_of_one_buffer,
-    unrecorded_write_to_a_dependent,
-    all_in_one_allocation,
-    factors_that_overlap,
-    value_of_a_variable,
-    handles_of_another_operation,
-    leaked_guards_before_the_pass,
-    written_by_the_host_before_the_pass,
+attacks![
+    "tape",
+    refused(written_between_recording_and_pass).variants(&[
+        "upload",
+        "fill",
+        "copy",
+        "pinned",
+        "kernel",
+        "graph",
+        "cast",
+        "shaped",
+        "last_element",
+        "other_stream"
+    ]),
+    right(dropped_before_the_pass),
+    refused(gradient_of_memory_made_anew),
+    right(three_states_of_one_buffer),
+    refused(unrecorded_write_to_a_dependent).variants(&["whole", "part", "other_stream"]),
+    right(all_in_one_allocation),
+    right(factors_that_overlap),
+    right(value_of_a_variable),
+    right(handles_of_another_operation),
+    right(leaked_guards_before_the_pass).variants(&["managed", "pinned"]),
+    refused(written_by_the_host_before_the_pass),
 ];

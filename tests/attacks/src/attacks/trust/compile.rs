@@ -7,9 +7,11 @@ use std::sync::Barrier;
 
 use cuda_safe::nvrtc::{Arch, Cache, CacheStatus, Error, Image, Nvrtc, Options, Program, Std};
 use cuda_safe::{DeviceBuffer, Module, include_cuda, kernels};
+use test_harness::{Failure, Outcome, TestResult, ensure, ensure_eq, limited_to};
 
 use super::{SOURCE, private};
-use crate::harness::{Failure, Lab, Outcome, TestResult, ensure, ensure_eq, limited_to, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 /// The architecture that all these programs are compiled for.
 const ARCH: Arch = Arch::compute(7, 5);
@@ -17,9 +19,8 @@ const ARCH: Arch = Arch::compute(7, 5);
 /// Compiles sources, names, headers and options with zeros, line ends and names that lead out of folders.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `Program::new`, `Program::compile`, `Program::name`, `Program::header`, `Program::name_expression`, `Program::options`,
-///   `Program::cache`, `Cache::off`, `Options::extra`, `Options::time_trace`
-/// - must: error ""
+/// - targets: `Program::new`, `Program::compile`, `Program::name`, `Program::header`, `Program::name_expression`,
+///   `Program::options`, `Program::cache`, `Cache::off`, `Options::extra`, `Options::time_trace`
 fn hostile_names_and_options(lab: &Lab) -> TestResult {
     let program = |source: &str| Program::new(source).cache(&Cache::off());
     let plain = program(SOURCE);
@@ -45,7 +46,7 @@ fn hostile_names_and_options(lab: &Lab) -> TestResult {
         ),
         program("int f( {"),
     ] {
-        lab.refused(refused.compile(ARCH))?;
+        lab.refused(refused.compile(ARCH), "")?;
     }
     // These are odd, and no error: the image has the kernel.
     fs::write("escaped.h", "#error this file was read\n")?;
@@ -67,7 +68,7 @@ fn hostile_names_and_options(lab: &Lab) -> TestResult {
             Err(Error::Compile(error)) => {
                 ensure!(!error.to_string().contains("this file was read"), "{error}");
             }
-            Err(error) => lab.refused_because(Err::<(), _>(error), "")?,
+            Err(error) => lab.refused(Err::<(), _>(error), "")?,
         }
     }
     // Macros do not change what the image says of a kernel's parameters.
@@ -102,7 +103,6 @@ kernels! {
 ///
 /// - row: a program of `include_cuda!` has the files
 /// - targets: `include_cuda!`
-/// - must: right
 fn headers_of_the_current_folder(lab: &Lab) -> TestResult {
     const EVIL: &str = "#define clamped(x, out, n) clamped(float* x, float* y, unsigned n) { *(float*)0x1234560 = 1.0f; }\
         static void unused(const float* x, float* out, unsigned n)\n";
@@ -126,7 +126,6 @@ fn headers_of_the_current_folder(lab: &Lab) -> TestResult {
 ///
 /// - row: a cache that cannot be written
 /// - targets: `Cache::at`, `Program::cache`, `Program::compile`
-/// - must: right
 fn a_process_that_may_write_no_file(lab: &Lab) -> TestResult {
     if lab.step() == "limited" {
         let cache = Cache::at(std::path::absolute("cache")?);
@@ -157,8 +156,6 @@ fn a_process_that_may_write_no_file(lab: &Lab) -> TestResult {
 ///
 /// - row: a cache that others could change is not used
 /// - targets: `Program::include_path`, `Program::cache`, `Cache::at`, `Program::compile`
-/// - must: right
-/// - variants: same_length_and_time, shadowed, shadowed_by_memory, link, has_include, nested, removed
 fn headers_that_change_in_secret(lab: &Lab) -> TestResult {
     let folders = ["cache", "first", "second"];
     folders.into_iter().try_for_each(|folder| private(Path::new(folder)))?;
@@ -225,7 +222,6 @@ fn headers_that_change_in_secret(lab: &Lab) -> TestResult {
 /// - row: a FIFO, device or link in place of a file
 /// - row: bytes that are not an image
 /// - targets: `Cache::at`, `Program::compile`, `Module::load`, `Cache::folder`
-/// - must: right
 fn a_cache_that_is_changed_while_in_use(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let stream = context.stream()?;
@@ -285,8 +281,6 @@ fn a_cache_that_is_changed_while_in_use(lab: &Lab) -> TestResult {
 ///
 /// - row: a FIFO, device or link in place of a file
 /// - targets: `Cache::at`, `Program::compile`, `Image::kernel`
-/// - must: right
-/// - variants: swapped, hard_link, cut, flipped, longer
 fn entries_of_other_programs(lab: &Lab) -> TestResult {
     private(Path::new("cache"))?;
     let folder = std::path::absolute("cache")?;
@@ -343,7 +337,6 @@ fn entries_of_other_programs(lab: &Lab) -> TestResult {
 ///
 /// - row: bytes that are not an image
 /// - targets: `Module::load`, `Module::kernel`, `Program::compile`, `Image::lowered`
-/// - must: right
 fn images_put_together_from_others(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let one = Program::new(SOURCE).cache(&Cache::off()).compile(ARCH)?;
@@ -384,12 +377,14 @@ fn images_put_together_from_others(lab: &Lab) -> TestResult {
 /// - row: launching foreign code is unsafe
 /// - targets: `Arch::clamped`, `Arch::sm`, `Program::compile`, `Nvrtc::find`, `Nvrtc::include_paths`,
 ///   `Nvrtc::supported_archs`, `Options::std`
-/// - must: error "is no architecture: expected sm_90, sm_90a, compute_75 or the like"
 fn architectures_that_are_not(lab: &Lab) -> TestResult {
     for text in
         ["", "sm_", "sm_9", "sm_-90", "sm_99999999999999999999", "compute_75x", "sm_90aa", "sm_٩٠"]
     {
-        lab.refused(text.parse::<Arch>())?;
+        lab.refused(
+            text.parse::<Arch>(),
+            "is no architecture: expected sm_90, sm_90a, compute_75 or the like",
+        )?;
     }
     let program = Program::new(SOURCE).cache(&Cache::off()).options(Options::new().std(Std::Cpp20));
     let nvrtc = Nvrtc::find()?;
@@ -399,7 +394,7 @@ fn architectures_that_are_not(lab: &Lab) -> TestResult {
         ensure!(path.is_dir() && path.is_absolute(), "{}", path.display());
     }
     for old in [Arch::sm(0, 0), Arch::sm(1, 0), Arch::compute(2, 9)] {
-        lab.refused_because(program.compile(old), "cannot compile for")?;
+        lab.refused(program.compile(old), "cannot compile for")?;
     }
     for odd in [Arch::sm(u32::MAX, u32::MAX), Arch::sm(429_496_730, 0), Arch::sm(99, 9)] {
         // The newest that the compiler knows, or an error; nothing that wraps around.
@@ -407,7 +402,7 @@ fn architectures_that_are_not(lab: &Lab) -> TestResult {
             Ok(image) => {
                 ensure_eq!(Some(image.arch.capability()), known.last().map(|a| a.capability()));
             }
-            Err(error) => lab.refused_because(Err::<(), _>(error), "")?,
+            Err(error) => lab.refused(Err::<(), _>(error), "")?,
         }
         ensure_eq!(odd.clamped(&[]), None);
         ensure_eq!(odd.specific().clamped(&[90]), None);
@@ -420,9 +415,6 @@ fn architectures_that_are_not(lab: &Lab) -> TestResult {
 /// - row: a cache that others could change is not used
 /// - row: the current folder takes no part in a search
 /// - targets: `program`, `Program::header`, `Program::include_path`, `Program::compile`
-/// - must: right
-/// - variants: tape, geometry
-/// - limit: 60
 fn headers_in_the_place_of_the_crates(lab: &Lab) -> TestResult {
     private(Path::new("cache"))?;
     private(Path::new("geom"))?;
@@ -451,7 +443,7 @@ fn headers_in_the_place_of_the_crates(lab: &Lab) -> TestResult {
             Err(Error::Compile(error)) => {
                 ensure!(error.to_string().contains("replaced"), "{error}");
             }
-            Err(error) => lab.refused_because(Err::<(), _>(error), "the header geom/tape.cuh")?,
+            Err(error) => lab.refused(Err::<(), _>(error), "the header geom/tape.cuh")?,
             Ok(image) => ensure!(image.ptx == first.ptx && image.cubin == first.cubin),
         }
         let plain = Program::new(source).cache(&cache).compile(ARCH);
@@ -461,14 +453,29 @@ fn headers_in_the_place_of_the_crates(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    headers_of_the_current_folder,
-    a_process_that_may_write_no_file,
-    hostile_names_and_options,
-    headers_that_change_in_secret,
-    a_cache_that_is_changed_while_in_use,
-    entries_of_other_programs,
-    images_put_together_from_others,
-    architectures_that_are_not,
-    headers_in_the_place_of_the_crates,
+attacks![
+    "trust",
+    right(headers_of_the_current_folder),
+    right(a_process_that_may_write_no_file),
+    refused(hostile_names_and_options),
+    right(headers_that_change_in_secret).variants(&[
+        "same_length_and_time",
+        "shadowed",
+        "shadowed_by_memory",
+        "link",
+        "has_include",
+        "nested",
+        "removed"
+    ]),
+    right(a_cache_that_is_changed_while_in_use),
+    right(entries_of_other_programs).variants(&[
+        "swapped",
+        "hard_link",
+        "cut",
+        "flipped",
+        "longer"
+    ]),
+    right(images_put_together_from_others),
+    refused(architectures_that_are_not),
+    right(headers_in_the_place_of_the_crates).variants(&["tape", "geometry"]).limit(60),
 ];

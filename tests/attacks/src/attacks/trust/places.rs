@@ -8,11 +8,11 @@ use std::time::{Duration, SystemTime};
 
 use cuda_safe::Module;
 use cuda_safe::nvrtc::{Arch, Cache, CacheStatus, Nvrtc, Program};
+use test_harness::{Failure, TestResult, ensure, ensure_eq, limited_to};
 
 use super::{SOURCE, STRANGER, private, without_nvrtc};
-use crate::harness::{
-    Failure, Lab, TestResult, constructor_library, ensure, ensure_eq, limited_to, list,
-};
+use crate::attack::attacks;
+use crate::lab::{Lab, constructor_library};
 
 const ARCH: Arch = Arch::compute(7, 5);
 
@@ -20,7 +20,6 @@ const ARCH: Arch = Arch::compute(7, 5);
 ///
 /// - row: a cache that others could change is not used
 /// - targets: `Cache::at`, `Cache::sized`, `Program::compile`, `Cache::folder`
-/// - must: right
 fn caches_where_none_can_be(lab: &Lab) -> TestResult {
     ensure!(lab.variant().is_empty());
     for folder in ["victim", "shared", "shared/mine", "grouped"] {
@@ -76,7 +75,6 @@ fn caches_where_none_can_be(lab: &Lab) -> TestResult {
 ///
 /// - row: eviction deletes only what the cache has made
 /// - targets: `Cache::sized`, `Program::cache`, `Program::compile`, `Cache::stats`
-/// - must: right
 fn names_of_the_cache_for_other_things(lab: &Lab) -> TestResult {
     ensure!(lab.step().is_empty());
     for folder in ["cache", "victim"] {
@@ -133,8 +131,6 @@ fn names_of_the_cache_for_other_things(lab: &Lab) -> TestResult {
 /// - row: the current folder takes no part in a search
 /// - row: a FIFO, device or link in place of a file
 /// - targets: `Module::compile`, `Cache::user`
-/// - must: right
-/// - variants: empty, relative, fifo, folder_as_library, missing, cache_relative, home
 fn variables_that_name_nonsense(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     if lab.step() == "compile" {
@@ -211,7 +207,6 @@ fn variables_that_name_nonsense(lab: &Lab) -> TestResult {
 ///
 /// - row: the current folder takes no part in a search
 /// - targets: `Program::include_path`, `Program::compile`, `Nvrtc::version`, `Nvrtc::path`
-/// - must: right
 fn folders_that_are_gone(lab: &Lab) -> TestResult {
     use std::os::unix::ffi::OsStrExt;
 
@@ -244,8 +239,6 @@ fn folders_that_are_gone(lab: &Lab) -> TestResult {
 ///
 /// - row: no program is started that another user could have replaced
 /// - targets: `Module::compile`, `Nvrtc::find`, `Nvrtc::load`, `Nvrtc::find_for_driver`, `Nvrtc::load_for_driver`
-/// - must: right
-/// - variants: folder, file, stranger, link, fifo
 fn a_python_of_others(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     if lab.step() == "compile" {
@@ -303,8 +296,6 @@ fn a_python_of_others(lab: &Lab) -> TestResult {
 ///
 /// - row: builtins and headers come from somebody who could have replaced the library
 /// - targets: `Nvrtc::find`, `Nvrtc::include_paths`, `Nvrtc::path`, `Program::compile`
-/// - must: right
-/// - variants: writable, stranger
 fn headers_of_others_around_nvrtc(lab: &Lab) -> TestResult {
     if lab.step() == "compile" {
         let nvrtc = Nvrtc::find()?;
@@ -346,11 +337,20 @@ fn headers_of_others_around_nvrtc(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    caches_where_none_can_be,
-    names_of_the_cache_for_other_things,
-    variables_that_name_nonsense,
-    folders_that_are_gone,
-    a_python_of_others,
-    headers_of_others_around_nvrtc,
+attacks![
+    "trust",
+    right(caches_where_none_can_be),
+    right(names_of_the_cache_for_other_things),
+    right(variables_that_name_nonsense).variants(&[
+        "empty",
+        "relative",
+        "fifo",
+        "folder_as_library",
+        "missing",
+        "cache_relative",
+        "home"
+    ]),
+    right(folders_that_are_gone),
+    right(a_python_of_others).variants(&["folder", "file", "stranger", "link", "fifo"]),
+    right(headers_of_others_around_nvrtc).variants(&["writable", "stranger"]),
 ];

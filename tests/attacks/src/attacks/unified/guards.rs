@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use cuda_safe::{DeviceBuffer, LaunchConfig, PinnedBuffer, PitchedLayout, UnifiedBuffer, kernels};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 kernels! {
     struct Kernels;
@@ -42,8 +43,6 @@ fn made(lab: &Lab, stream: &cuda_safe::Stream) -> Result<UnifiedBuffer<u32>, Fai
 /// - row: while a guard lives nothing that conflicts
 /// - row: when the host reads, all writes are done
 /// - targets: `UnifiedBuffer::host_mut`, `UnifiedBuffer::host`, `Context::capture`
-/// - must: right
-/// - variants: managed, pinned, registered
 pub(super) fn guards_race_with_launches(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
@@ -91,7 +90,7 @@ pub(super) fn guards_race_with_launches(lab: &Lab) -> TestResult {
     });
     ended?.map_err(|_| Failure::new("a launch panicked"))?;
     for error in refused.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        lab.refused_because(Err::<(), _>(error), "host")?;
+        lab.refused(Err::<(), _>(error), "host")?;
     }
     let wanted = by_host + 2 * launched.load(Ordering::SeqCst) as u32;
     ensure_eq!(x.host()?[..], [wanted; N]);
@@ -104,8 +103,6 @@ pub(super) fn guards_race_with_launches(lab: &Lab) -> TestResult {
 /// - row: work that uses the same bytes
 /// - targets: `UnifiedBuffer::host_mut`, `UnifiedBuffer::as_slice`, `UnifiedBuffer::slice`, `UnifiedBuffer::slice_mut`,
 ///   `UnifiedBuffer::home_stream`
-/// - must: right
-/// - variants: managed, pinned, registered
 pub(super) fn written_while_others_read(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let home = context.stream()?;
@@ -141,9 +138,8 @@ pub(super) fn written_while_others_read(lab: &Lab) -> TestResult {
 /// - row: a registered vector comes back only
 /// - targets: `UnifiedBuffer::host`, `UnifiedBuffer::host_mut`, `UnifiedBuffer::as_slice_mut`,
 ///   `UnifiedBuffer::into_vec`, `UnifiedBuffer::allocation`
-/// - must: error "host"
-/// - variants: managed, pinned, registered
 pub(super) fn a_reading_guard_leaked(lab: &Lab) -> TestResult {
+    let refusal = "host";
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
     let mut x = made(lab, &stream)?;
@@ -153,11 +149,11 @@ pub(super) fn a_reading_guard_leaked(lab: &Lab) -> TestResult {
     let launch = LaunchConfig::cover(N, 64);
     ensure_eq!(x.as_slice().to_vec(&stream)?, [4; N]);
     ensure_eq!(x.host()?[..], [4; N]);
-    lab.refused(x.copy_from(&stream, &y))?;
-    lab.refused(x.as_slice_mut().fill(&stream, 5))?;
-    lab.refused(x.slice_mut(3..4)?.upload(&stream, &[5]))?;
-    lab.refused(kernels.increment(&stream, launch, &mut x, N as u32))?;
-    lab.refused_because(x.host_mut().map(drop), "guard")?;
+    lab.refused(x.copy_from(&stream, &y), refusal)?;
+    lab.refused(x.as_slice_mut().fill(&stream, 5), refusal)?;
+    lab.refused(x.slice_mut(3..4)?.upload(&stream, &[5]), refusal)?;
+    lab.refused(kernels.increment(&stream, launch, &mut x, N as u32), refusal)?;
+    lab.refused(x.host_mut().map(drop), "guard")?;
     let mut graph = context.capture(y, |s, y| kernels.add(s, launch, &x, &mut *y, N as u32))?;
     graph.launch(&stream)?;
     ensure_eq!(graph.state().to_vec(&stream)?, [5; N]);
@@ -174,8 +170,6 @@ pub(super) fn a_reading_guard_leaked(lab: &Lab) -> TestResult {
 /// - row: while a guard lives nothing that conflicts
 /// - row: all types may go to other threads
 /// - targets: `UnifiedBuffer::host`, `UnifiedBuffer::host_mut`
-/// - must: right
-/// - variants: managed, pinned, registered
 pub(super) fn guards_on_other_threads(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let other = context.stream()?;
@@ -209,15 +203,13 @@ pub(super) fn guards_on_other_threads(lab: &Lab) -> TestResult {
 ///
 /// - row: while a guard lives nothing that conflicts
 /// - targets: `UnifiedBuffer::prefetch_to_device`, `UnifiedBuffer::prefetch_to_host`, `UnifiedBuffer::host`
-/// - must: right
-/// - variants: managed, pinned, registered
 pub(super) fn pages_moved_under_guards(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
     let mut x = made(lab, &stream)?;
     if lab.variant() != "managed" {
-        lab.refused_because(x.prefetch_to_device(&stream), "managed")?;
-        return lab.refused_because(x.prefetch_to_host(&stream), "managed");
+        lab.refused(x.prefetch_to_device(&stream), "managed")?;
+        return lab.refused(x.prefetch_to_host(&stream), "managed");
     }
     for round in 1..20u32 {
         x.prefetch_to_device(&context.stream()?)?;
@@ -227,7 +219,7 @@ pub(super) fn pages_moved_under_guards(lab: &Lab) -> TestResult {
         // It changes no byte: refused or done, the guard sees the same.
         for result in [x.prefetch_to_device(&stream), x.prefetch_to_host(&stream)] {
             if result.is_err() {
-                lab.refused_because(result, "host")?;
+                lab.refused(result, "host")?;
             }
         }
         ensure_eq!(seen[..], [round; N]);
@@ -243,9 +235,8 @@ pub(super) fn pages_moved_under_guards(lab: &Lab) -> TestResult {
 /// - row: while a guard lives nothing that conflicts
 /// - targets: `UnifiedBuffer::host_mut`, `UnifiedBuffer::as_slice`, `UnifiedBuffer::as_slice_mut`,
 ///   `DeviceSlice::download_pinned`, `DeviceSliceMut::upload_pinned`, `Stream::record_if`, `Context::capture`
-/// - must: error "host"
-/// - variants: managed, pinned, registered
 pub(super) fn every_use_under_a_leaked_guard(lab: &Lab) -> TestResult {
+    let refusal = "host";
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
     let mut x = made(lab, &stream)?;
@@ -257,29 +248,29 @@ pub(super) fn every_use_under_a_leaked_guard(lab: &Lab) -> TestResult {
     let (row, launch) = (PitchedLayout::compact((N, 1)), LaunchConfig::cover(N, 64));
     let pinned = || PinnedBuffer::<u32>::zeroed(&context, N);
     let mut host = vec![0u32; N];
-    lab.refused(x.as_slice().download(&stream, &mut host))?;
-    lab.refused(x.as_slice().download_3d(&stream, row, &mut host, row, (N, 1)))?;
-    lab.refused(x.as_slice().download_pinned(&stream, pinned()?))?;
-    lab.refused(x.as_slice_mut().upload_pinned(&stream, pinned()?))?;
-    lab.refused(x.as_slice_mut().upload(&stream, &host))?;
-    lab.refused(x.as_slice_mut().upload_3d(&stream, row, &host, row, (N, 1)))?;
-    lab.refused(x.as_slice_mut().copy_3d_from(&stream, row, &y, row, (N, 1)))?;
-    lab.refused(x.as_slice_mut().copy_from_peer(&stream, &y))?;
-    lab.refused(x.as_slice_mut().fill(&stream, 1))?;
-    lab.refused(y.copy_from(&stream, &x))?;
-    lab.refused(y.copy_3d_from(&stream, row, &x, row, (N, 1)))?;
-    lab.refused(y.as_slice_mut().copy_from_peer(&stream, &x))?;
-    lab.refused(kernels.add(&stream, launch, &x, &mut y, N as u32))?;
-    lab.refused(kernels.increment(&stream, launch, x.slice_mut(5..6)?, 1))?;
+    lab.refused(x.as_slice().download(&stream, &mut host), refusal)?;
+    lab.refused(x.as_slice().download_3d(&stream, row, &mut host, row, (N, 1)), refusal)?;
+    lab.refused(x.as_slice().download_pinned(&stream, pinned()?), refusal)?;
+    lab.refused(x.as_slice_mut().upload_pinned(&stream, pinned()?), refusal)?;
+    lab.refused(x.as_slice_mut().upload(&stream, &host), refusal)?;
+    lab.refused(x.as_slice_mut().upload_3d(&stream, row, &host, row, (N, 1)), refusal)?;
+    lab.refused(x.as_slice_mut().copy_3d_from(&stream, row, &y, row, (N, 1)), refusal)?;
+    lab.refused(x.as_slice_mut().copy_from_peer(&stream, &y), refusal)?;
+    lab.refused(x.as_slice_mut().fill(&stream, 1), refusal)?;
+    lab.refused(y.copy_from(&stream, &x), refusal)?;
+    lab.refused(y.copy_3d_from(&stream, row, &x, row, (N, 1)), refusal)?;
+    lab.refused(y.as_slice_mut().copy_from_peer(&stream, &x), refusal)?;
+    lab.refused(kernels.add(&stream, launch, &x, &mut y, N as u32), refusal)?;
+    lab.refused(kernels.increment(&stream, launch, x.slice_mut(5..6)?, 1), refusal)?;
     // Refused when it is recorded, or when it is launched.
     let launched = context
         .capture((), |s, ()| kernels.increment(s, launch, &mut x, N as u32))
         .and_then(|mut graph| graph.launch(&stream));
-    lab.refused(launched)?;
+    lab.refused(launched, refusal)?;
     let launched = context
         .capture((), |s, ()| s.record_if(&x, |s| y.fill(s, 3)))
         .and_then(|mut graph| graph.launch(&stream));
-    lab.refused(launched)?;
+    lab.refused(launched, refusal)?;
     ensure_eq!(y.to_vec(&stream)?, [1; N]);
     Ok(())
 }
@@ -288,8 +279,6 @@ pub(super) fn every_use_under_a_leaked_guard(lab: &Lab) -> TestResult {
 ///
 /// - row: while a guard lives nothing that conflicts
 /// - targets: `UnifiedBuffer::host_mut`, `UnifiedBuffer::host`
-/// - must: right
-/// - variants: managed, pinned, registered
 pub(super) fn a_panic_under_a_guard(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;

@@ -1,15 +1,14 @@
 //! Attacks on vectors that are registered.
 
 use cuda_safe::{DeviceBuffer, UnifiedBuffer};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 /// Takes a vector back while its memory is in use: by work, by a handle to the memory, or by a graph.
 ///
 /// - row: a registered vector comes back only
 /// - targets: `UnifiedBuffer::into_vec`, `UnifiedBuffer::register`, `UnifiedBuffer::allocation`, `Context::capture`
-/// - must: right
-/// - variants: work, handle, graph
 pub(super) fn a_vector_taken_back_in_use(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let other = context.stream()?;
@@ -62,8 +61,6 @@ pub(super) fn a_vector_taken_back_in_use(lab: &Lab) -> TestResult {
 ///
 /// - row: a registered vector comes back only
 /// - targets: `UnifiedBuffer::register`, `Context::free_deferred`
-/// - must: right
-/// - variants: dropped, forgotten, collected
 pub(super) fn registered_vectors_dropped_in_flight(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let other = context.stream()?;
@@ -93,7 +90,6 @@ pub(super) fn registered_vectors_dropped_in_flight(lab: &Lab) -> TestResult {
 ///
 /// - row: a registered vector comes back only
 /// - targets: `UnifiedBuffer::register`, `UnifiedBuffer::into_vec`, `UnifiedBuffer::host_mut`
-/// - must: right
 pub(super) fn vectors_that_share_pages(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let context = &context;

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cuda_safe::{DeviceBuffer, kernels};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq};
+use crate::lab::Lab;
 
 const SOURCE: &str = r#"
     __managed__ unsigned shared[4] = {1, 2, 3, 4};
@@ -37,7 +38,6 @@ const N: usize = 1 << 12;
 ///
 /// - row: the host reaches a managed variable
 /// - targets: `Global::host`, `Global::host_mut`, `Module::global`, `Context::capture`
-/// - must: error "guard"
 pub(super) fn managed_variables_under_guards(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
@@ -51,9 +51,9 @@ pub(super) fn managed_variables_under_guards(lab: &Lab) -> TestResult {
         for refused in
             [kernels.put(&stream, 7), graph.launch(&stream), second.write(&stream, &[7; 4])]
         {
-            lab.refused_because(refused, "the host is reading a global")?;
+            lab.refused(refused, "the host is reading a global")?;
         }
-        lab.refused_because(second.host_mut().map(drop), "another guard of the global")?;
+        lab.refused(second.host_mut().map(drop), "another guard of the global")?;
         kernels.take(&stream, &mut x)?;
         ensure_eq!(*seen, [round; 4]);
         drop(seen);
@@ -66,18 +66,17 @@ pub(super) fn managed_variables_under_guards(lab: &Lab) -> TestResult {
     let mut pairs = kernels.module().global::<[u32; 2]>(&stream, "shared")?;
     std::mem::forget(pairs.host_mut()?);
     drop(pairs);
-    lab.refused_because(kernels.take(&stream, &mut x), "the host is writing a global")?;
-    lab.refused_because(graph.launch(&stream), "the host is writing a global")?;
-    lab.refused_because(first.read(&stream), "the host is writing a global")?;
+    lab.refused(kernels.take(&stream, &mut x), "the host is writing a global")?;
+    lab.refused(graph.launch(&stream), "the host is writing a global")?;
+    lab.refused(first.read(&stream), "the host is writing a global")?;
     kernels.own(&stream)?.write(&stream, &[1; 4])?;
-    lab.refused_because(first.host().map(drop), "guard")
+    lab.refused(first.host().map(drop), "guard")
 }
 
 /// Writes a managed variable through guards on one thread while another launches kernels that write it.
 ///
 /// - row: the host reaches a managed variable
 /// - targets: `Global::host_mut`, `Global::host`
-/// - must: right
 pub(super) fn managed_variables_of_two_threads(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
@@ -118,7 +117,6 @@ pub(super) fn managed_variables_of_two_threads(lab: &Lab) -> TestResult {
 ///
 /// - row: the type of a declared global fits the variable
 /// - targets: `Module::globals`, `Module::global`, `Global::host`
-/// - must: right
 pub(super) fn declared_globals_that_do_not_fit(lab: &Lab) -> TestResult {
     macro_rules! declared {
         ($($name:ident { $global:ident: $ty:ty = $symbol:literal } $part:literal;)*) => {$({
@@ -130,7 +128,7 @@ pub(super) fn declared_globals_that_do_not_fit(lab: &Lab) -> TestResult {
                     global $global: $ty;
                 }
             }
-            lab.refused_because($name::load(&lab.context()?), $part)?;
+            lab.refused($name::load(&lab.context()?), $part)?;
         })*};
     }
     declared! {
@@ -142,8 +140,8 @@ pub(super) fn declared_globals_that_do_not_fit(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kernels = Kernels::load(&context)?;
     let mut own = kernels.own(&stream)?;
-    lab.refused_because(own.host().map(drop), "not declared with __managed__")?;
-    lab.refused_because(own.host_mut().map(drop), "not declared with __managed__")?;
+    lab.refused(own.host().map(drop), "not declared with __managed__")?;
+    lab.refused(own.host_mut().map(drop), "not declared with __managed__")?;
     for global in kernels.module().globals().unwrap_or_default() {
         let bytes = kernels.module().global::<u8>(&stream, &global.name)?;
         ensure_eq!(bytes.read(&stream)?.len(), global.size);

@@ -7,10 +7,12 @@ use std::thread;
 use std::time::Duration;
 
 use cuda_safe::{Context, DeviceBuffer, GraphBuilder, GraphExec, Result, Stream};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 use super::everything;
+use crate::attack::attacks;
 use crate::attacks::graphs::kit::{Kit, LEN, N, all, on_purpose};
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::lab::Lab;
 
 /// Uses the crate when it is dropped, and says how that went.
 struct UsesGraphs {
@@ -33,8 +35,6 @@ impl Drop for UsesGraphs {
 /// - row: drops of what host functions, tokens
 /// - targets: `Context::capture`, `GraphExec::into_state`, `GraphExec::state_mut`, `GraphBuilder::new`,
 ///   `GraphExec::recapture`, `GraphExec::try_clone`
-/// - must: right
-/// - variants: graph, clone, replaced, failed, panicked, builder, part, thread, closure, in a capture, in a sequence
 fn states_that_use_graphs(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (send, results) = mpsc::channel();
@@ -133,8 +133,6 @@ impl Drop for Bomb {
 /// - row: nothing of that lives longer
 /// - targets: `Context::capture`, `GraphExec::launch`, `DeviceBuffer::allocation`, `GraphBuilder::instantiate`,
 ///   `GraphExec::try_clone`
-/// - must: right
-/// - variants: graph, clone, builder, closure, function
 fn states_that_panic(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -215,7 +213,6 @@ type Taken = Arc<Mutex<Option<GraphExec<'static, DeviceBuffer<u32>>>>>;
 /// - row: drops of what host functions, tokens
 /// - row: it is never called after it was dropped
 /// - targets: `Stream::host_function_mut`, `GraphExec::launch`, `Context::free_deferred`
-/// - must: right
 fn a_function_that_drops_its_graph(lab: &Lab) -> TestResult {
     struct Owned(Arc<AtomicUsize>);
     impl Drop for Owned {
@@ -274,7 +271,6 @@ fn a_function_that_drops_its_graph(lab: &Lab) -> TestResult {
 /// - row: a panic in it, or in what it drops
 /// - row: drops of what host functions, tokens
 /// - targets: `Stream::host_function_mut`, `GraphExec::recapture`, `GraphExec::try_clone`
-/// - must: right
 fn functions_that_panic_again_and_again(lab: &Lab) -> TestResult {
     struct Payload {
         context: Context,
@@ -323,9 +319,22 @@ fn functions_that_panic_again_and_again(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![
-    states_that_use_graphs,
-    states_that_panic,
-    a_function_that_drops_its_graph,
-    functions_that_panic_again_and_again,
+attacks![
+    "user_code",
+    right(states_that_use_graphs).variants(&[
+        "graph",
+        "clone",
+        "replaced",
+        "failed",
+        "panicked",
+        "builder",
+        "part",
+        "thread",
+        "closure",
+        "in a capture",
+        "in a sequence"
+    ]),
+    right(states_that_panic).variants(&["graph", "clone", "builder", "closure", "function"]),
+    right(a_function_that_drops_its_graph),
+    right(functions_that_panic_again_and_again),
 ];

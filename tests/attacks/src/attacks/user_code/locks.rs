@@ -7,19 +7,18 @@ use std::thread;
 use std::time::Duration;
 
 use cuda_safe::{DeviceBuffer, PinnedBuffer, Result, UnifiedBuffer};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
+use crate::attack::attacks;
 use crate::attacks::graphs::kit::{Kit, LEN, N, all, on_purpose};
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::lab::Lab;
 
 /// Nests the graph locks of two devices in two threads, one this way and one the other way round, by every kind of use.
 ///
 /// - row: two threads that use the graph locks of two contexts
 /// - row: closures of `GraphLock::run`, and panic hooks
-/// - targets: `Stream::graph_lock`, `GraphLock::run`, `GraphExec::launch`, `DeviceBuffer::upload`, `DeviceBuffer::to_vec`,
-///   `DeviceBuffer::fill`, `DeviceBuffer::try_clone`, `DeviceBuffer::download_pinned`
-/// - must: error "memory that graphs of one context use can't be used while this thread"
-/// - variables: CUDA_EMU_DEVICES=2
-/// - limit: 20
+/// - targets: `Stream::graph_lock`, `GraphLock::run`, `GraphExec::launch`, `DeviceBuffer::upload`,
+///   `DeviceBuffer::to_vec`, `DeviceBuffer::fill`, `DeviceBuffer::try_clone`, `DeviceBuffer::download_pinned`
 fn locks_of_two_devices(lab: &Lab) -> TestResult {
     let sides = [lab.context_of(0)?, lab.context_of(1)?];
     let both = Barrier::new(2);
@@ -67,7 +66,10 @@ fn locks_of_two_devices(lab: &Lab) -> TestResult {
         let here = results.0?;
         ensure_eq!((here.len(), there.len()), (8, 8));
         for result in here.into_iter().chain(there) {
-            lab.refused(result)?;
+            lab.refused(
+                result,
+                "memory that graphs of one context use can't be used while this thread",
+            )?;
         }
     }
     Ok(())
@@ -77,10 +79,8 @@ fn locks_of_two_devices(lab: &Lab) -> TestResult {
 ///
 /// - row: closures of `GraphLock::run`, and panic hooks
 /// - row: several enqueues that belong together
-/// - targets: `Stream::graph_lock`, `GraphLock::run`, `Context::capture`, `UnifiedBuffer::host_mut`, `GraphExec::launch`,
-///   `Context::free_deferred`
-/// - must: right
-/// - limit: 20
+/// - targets: `Stream::graph_lock`, `GraphLock::run`, `Context::capture`, `UnifiedBuffer::host_mut`,
+///   `GraphExec::launch`, `Context::free_deferred`
 fn everything_in_a_sequence(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let kit = Kit::load(&context)?;
@@ -145,9 +145,6 @@ fn everything_in_a_sequence(lab: &Lab) -> TestResult {
 /// - row: closures of `GraphLock::run`, and panic hooks
 /// - row: two threads that use the graph locks of two contexts
 /// - targets: `GraphLock::run`, `GraphExec::launch`
-/// - must: error "memory that graphs of one context use can't be used while this thread"
-/// - variables: CUDA_EMU_DEVICES=2
-/// - limit: 15
 fn another_device_while_a_sequence_unwinds(lab: &Lab) -> TestResult {
     struct Launches<F: FnMut()>(F);
     impl<F: FnMut()> Drop for Launches<F> {
@@ -174,7 +171,10 @@ fn another_device_while_a_sequence_unwinds(lab: &Lab) -> TestResult {
     ensure_eq!(results.len(), 2);
     // Its own graph may be launched while it unwinds.
     results.pop().unwrap_or_else(|| Err(on_purpose()))?;
-    lab.refused(results.pop().unwrap_or(Ok(())))?;
+    lab.refused(
+        results.pop().unwrap_or(Ok(())),
+        "memory that graphs of one context use can't be used while this thread",
+    )?;
     ensure_eq!(there.state().to_vec(&other)?, [0; N]);
     ensure_eq!(here.state().to_vec(&stream)?, [2; N]);
     // The lock is free, for this thread and for others.
@@ -187,4 +187,9 @@ fn another_device_while_a_sequence_unwinds(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![locks_of_two_devices, everything_in_a_sequence, another_device_while_a_sequence_unwinds];
+attacks![
+    "user_code",
+    refused(locks_of_two_devices).devices(2).limit(20),
+    right(everything_in_a_sequence).limit(20),
+    refused(another_device_while_a_sequence_unwinds).devices(2).limit(15),
+];

@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_safe::{Context, DeviceBuffer, Module, ModuleImage, Stream};
+use test_harness::{Failure, TestResult, ensure, ensure_eq};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
 
-use crate::harness::{Failure, Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry one() { ret; }\n.visible .entry two() { ret; }\n";
 
@@ -80,8 +82,6 @@ fn ask(asked: Option<Asked>) {
 /// - targets: `Context::stats`, `Module::compiled_kernels`, `Module::prepare_kernels`, `Module::compile`,
 ///   `Context::take_drop_errors`, `Module::kernel`,
 ///   `Stream::seal_last_node`, `Stream::keep`, `Stream::last_node`, `Stream::fork`
-/// - must: right
-/// - limit: 20
 fn subscribers_that_ask(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let more: Vec<String> = (0..MORE).map(|i| format!("more{i}")).collect();
@@ -118,4 +118,4 @@ fn subscribers_that_ask(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![subscribers_that_ask];
+attacks!["user_code", right(subscribers_that_ask).limit(20),];

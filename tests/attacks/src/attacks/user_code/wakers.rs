@@ -10,9 +10,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cuda_safe::{Context, DeviceBuffer, PinnedBuffer, Result, Stream, Transfer};
+use test_harness::{TestResult, ensure, ensure_eq};
 
 use super::everything;
-use crate::harness::{Lab, TestResult, ensure, ensure_eq, list};
+use crate::attack::attacks;
+use crate::lab::Lab;
 
 const N: usize = 1000;
 
@@ -71,8 +73,6 @@ impl Drop for Bomb {
 /// - row: wakers
 /// - row: wakers, which are code of the executor
 /// - targets: `DeviceBuffer::download_pinned`, `Transfer::wait`
-/// - must: right
-/// - variants: woken, replaced, dropped
 fn wakers_that_panic_when_dropped(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (calls, drops) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -174,7 +174,6 @@ impl Wake for Polls {
 /// - row: wakers
 /// - row: wakers, which are code of the executor
 /// - targets: `DeviceBuffer::download_pinned`, `PinnedBuffer::zeroed`
-/// - must: right
 fn tasks_that_run_in_their_wakers(lab: &Lab) -> TestResult {
     let context = lab.context()?;
     let (mut tasks, mut gates) = (Vec::new(), Vec::new());
@@ -215,4 +214,8 @@ fn tasks_that_run_in_their_wakers(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-list![wakers_that_panic_when_dropped, tasks_that_run_in_their_wakers];
+attacks![
+    "user_code",
+    right(wakers_that_panic_when_dropped).variants(&["woken", "replaced", "dropped"]),
+    right(tasks_that_run_in_their_wakers),
+];
