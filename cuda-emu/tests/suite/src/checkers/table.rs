@@ -3,16 +3,25 @@
 use super::lab::Lab;
 use super::program::Verdict::{Finds, Nothing};
 use super::program::{Program, Tool, check};
-use test_harness::{Case, TestResult, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestResult, ensure, ensure_eq};
 
 /// As many as every program that needs words has.
 const WORDS: usize = 256;
 
-/// The text of a kernel.
-macro_rules! ptx {
-    ($file:literal) => {
-        include_str!(concat!("programs/", $file, ".ptx"))
-    };
+/// The bodies of the kernels: `== name`, a comment and the instructions.
+const BODIES: [&str; 2] =
+    [include_str!("programs/barriers.txt"), include_str!("programs/memory.txt")];
+
+/// What all kernels begin with.
+const HEAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n\n\
+    .visible .entry program(.param .u64 out, .param .u64 in)\n{\n";
+
+/// Returns the text of a kernel.
+fn ptx(name: &str) -> Result<String, Failure> {
+    let bodies = BODIES.iter().flat_map(|text| text.split("== ").skip(1));
+    let found = bodies.filter_map(|body| body.split_once('\n')).find(|(of, _)| *of == name);
+    let (_, body) = found.ok_or_else(|| Failure::new(format!("there is no kernel {name}")))?;
+    Ok(format!("{HEAD}{body}}}\n"))
 }
 
 /// Declares the programs, and their cases.
@@ -36,7 +45,7 @@ macro_rules! programs {
 /// A program that is one launch of the kernel of its name, on memory that is all written.
 macro_rules! launch {
     ($file:literal, $blocks:literal, $threads:literal) => {
-        |lab| on_zeros(lab, ptx!($file), ($blocks, $threads))
+        |lab| on_zeros(lab, &ptx($file)?, ($blocks, $threads))
     };
 }
 
@@ -110,7 +119,7 @@ fn copy_words(lab: &Lab, written: u32) -> TestResult {
     if written > 0 {
         lab.upload(input, &(0..written).collect::<Vec<_>>())?;
     }
-    lab.launch(ptx!("copy_words"), (1, 64), [out, input])?;
+    lab.launch(&ptx("copy_words")?, (1, 64), [out, input])?;
     lab.free(out)?;
     lab.free(input)
 }
@@ -118,8 +127,8 @@ fn copy_words(lab: &Lab, written: u32) -> TestResult {
 /// One kernel writes what the next one reads.
 fn written_by_kernel(lab: &Lab) -> TestResult {
     let (out, input) = (lab.zeros(64)?, lab.memory(64)?);
-    lab.launch(ptx!("write_words"), (1, 64), [out, input])?;
-    lab.launch(ptx!("copy_words"), (1, 64), [out, input])?;
+    lab.launch(&ptx("write_words")?, (1, 64), [out, input])?;
+    lab.launch(&ptx("copy_words")?, (1, 64), [out, input])?;
     ensure_eq!(lab.download(out, 64)?, (0..64).collect::<Vec<_>>());
     lab.free(out)?;
     lab.free(input)
