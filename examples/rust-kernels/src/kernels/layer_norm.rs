@@ -15,27 +15,32 @@ pub fn layer_norm(columns: usize, x: &[f32], scale: &[f32], shift: &[f32], out: 
         let mut mean = block.per_thread(0.0f32);
         let mut square = block.per_thread(0.0f32);
         block.each((&mut out, &mut mean), |t, (row, mean)| {
-            let start = (first + t / 32) * columns;
+            let start = (first + t / 32) * columns + t % 32;
+            let mut sum = 0.0;
             for k in 0..row.len() {
-                *mean += x[start + row.column(k)];
+                sum += x[start + 32 * k];
             }
+            *mean = sum;
         });
         block.warp_sum(&mut mean);
         block.each((&mut out, &mut mean, &mut square), |t, (row, mean, square)| {
             *mean *= by;
-            let start = (first + t / 32) * columns;
+            let start = (first + t / 32) * columns + t % 32;
+            let (middle, mut sum) = (*mean, 0.0);
             for k in 0..row.len() {
-                let d = x[start + row.column(k)] - *mean;
-                *square += d * d;
+                let d = x[start + 32 * k] - middle;
+                sum += d * d;
             }
+            *square = sum;
         });
         block.warp_sum(&mut square);
         block.each((out, &mut mean, &mut square), |t, (mut row, mean, square)| {
-            let start = (first + t / 32) * columns;
+            let lane = t % 32;
+            let start = (first + t / 32) * columns + lane;
             let by = 1.0 / (*square * by + EPSILON).sqrt();
             for k in 0..row.len() {
-                let column = row.column(k);
-                row[k] = (x[start + column] - *mean) * by * scale[column] + shift[column];
+                row[k] =
+                    (x[start + 32 * k] - *mean) * by * scale[lane + 32 * k] + shift[lane + 32 * k];
             }
         });
     });

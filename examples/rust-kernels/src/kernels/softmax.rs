@@ -31,25 +31,30 @@ pub fn softmax(columns: usize, x: &[f32], out: &mut [f32]) {
         let first = out.start();
         let mut top = block.per_thread(f32::NEG_INFINITY);
         let mut sum = block.per_thread(0.0f32);
+        // Sums over local variables, as then the loops check their indices once.
         block.each((&mut out, &mut top), |t, (row, top)| {
-            let start = (first + t / 32) * columns;
+            let start = (first + t / 32) * columns + t % 32;
+            let mut most = *top;
             for k in 0..row.len() {
-                *top = top.max(x[start + row.column(k)]);
+                most = most.max(x[start + 32 * k]);
             }
+            *top = most;
         });
         block.warp_max(&mut top);
         block.each((&mut out, &mut top, &mut sum), |t, (row, top, sum)| {
-            let start = (first + t / 32) * columns;
+            let start = (first + t / 32) * columns + t % 32;
+            let mut total = 0.0;
             for k in 0..row.len() {
-                *sum += exp(x[start + row.column(k)] - *top);
+                total += exp(x[start + 32 * k] - *top);
             }
+            *sum = total;
         });
         block.warp_sum(&mut sum);
         block.each((out, &mut top, &mut sum), |t, (mut row, top, sum)| {
-            let start = (first + t / 32) * columns;
+            let start = (first + t / 32) * columns + t % 32;
             let by = 1.0 / *sum;
             for k in 0..row.len() {
-                row[k] = exp(x[start + row.column(k)] - *top) * by;
+                row[k] = exp(x[start + 32 * k] - *top) * by;
             }
         });
     });
