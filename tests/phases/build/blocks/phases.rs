@@ -308,8 +308,10 @@ impl Program {
             Ty::F32 => Some("f"),
             _ => None,
         };
-        let known =
-            self.free(|memory| source(memory.ty).is_some() && memory.kind != Kind::WarpRows);
+        let known = self.free(|memory| {
+            let of_warps = matches!(memory.kind, Kind::WarpElements | Kind::WarpRows);
+            source(memory.ty).is_some() && !of_warps
+        });
         if known.is_empty() {
             return String::new();
         }
