@@ -40,6 +40,8 @@ pub(crate) struct Level {
     pub(crate) scopes: usize,
     /// Whether a thread may have left in a phase.
     pub(crate) phases: bool,
+    /// Whether code until here, or of the loops around it, uses values of the memory of the block.
+    pub(crate) reads: bool,
 }
 
 /// The methods of a block that are phases or wait for one.

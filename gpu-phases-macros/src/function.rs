@@ -116,8 +116,9 @@ pub(crate) fn translate(
                 template.push(format!("class H{at}"));
                 params.push(format!("H{at}&& {cpp}"));
                 if role == Role::Block {
-                    prelude.push_str(&format!("using B = plain<H{at}>;\nB::sync();\n"));
-                    s.level = Some(Level { plan: Plan::new(), scopes: 0, phases: false });
+                    prelude.push_str(&format!("using B = plain<H{at}>;\nB::meet();\n"));
+                    s.level =
+                        Some(Level { plan: Plan::new(), scopes: 0, phases: false, reads: false });
                 }
                 names.push(name);
             }

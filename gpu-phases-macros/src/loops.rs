@@ -119,9 +119,10 @@ impl Translator<'_> {
 
     fn while_loop(&mut self, e: &mut Expr) -> Result<Value> {
         let Expr::While(each) = e else { return Ok(Value::unit()) };
+        self.meets(&each.body, false);
         let entry = self.new_loop(each.label.as_ref());
         let (text, entry) = self.body(entry, |s| {
-            s.meets(Some(&each.cond), &each.body);
+            s.meets(&each.body, true);
             s.note_reads(&each.cond)?;
             let conditions = s.conditions(&mut each.cond)?;
             for (emitted, test, matching) in conditions {
@@ -148,6 +149,7 @@ impl Translator<'_> {
 
     fn endless_loop(&mut self, e: &mut Expr) -> Result<Value> {
         let Expr::Loop(each) = e else { return Ok(Value::unit()) };
+        self.meets(&each.body, false);
         let mut entry = self.new_loop(each.label.as_ref());
         let name = self.name("t");
         entry.target = Some(name.clone());
@@ -156,7 +158,7 @@ impl Translator<'_> {
             entry.target = None;
         }
         let (text, entry) = self.body(entry, |s| {
-            s.meets(None, &each.body);
+            s.meets(&each.body, true);
             s.block_statements(&mut each.body)
         })?;
         self.leave_outer_pure();

@@ -212,6 +212,11 @@ pub(crate) fn is_reserved(name: &str) -> bool {
         || REFUSED.iter().any(|(known, ..)| *known == name)
 }
 
+/// Returns whether a method of this name is surely, or nearly so, one of Rust's own types.
+pub(crate) fn is_of_rust(name: &str) -> bool {
+    is_built_in(name) || DEFINED.contains(&name) || OF_OPTIONS.contains(&name) || name == "column"
+}
+
 /// Returns whether a method changes nothing, whatever it is called on.
 pub(crate) fn is_pure(name: &str) -> bool {
     DEFINED.contains(&name) || (is_built_in(name) && !is_atomic(name))

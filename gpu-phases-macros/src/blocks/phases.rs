@@ -43,7 +43,8 @@ impl Translator<'_> {
                 if has_value {
                     self.note(vec![Access::new(ROOM, Kind::Written)]);
                 }
-                self.note(reads);
+                let any = !reads.is_empty();
+                self.note_phase(closure, reads, any);
                 let text = self.phase_closure(closure, 0)?;
                 let value = self.called(format!("one_thread<B>(c, {text})"));
                 self.met(has_value);
@@ -84,17 +85,35 @@ impl Translator<'_> {
         self.note(vec![Access::new("", Kind::Written)]);
     }
 
-    /// Begins an iteration of a loop of block level whose end memory may decide: a thread that has left would not let it end.
-    pub(crate) fn meets(&mut self, condition: Option<&Expr>, body: &syn::Block) {
+    /// Begins a loop of block level, or an iteration of it, whose end memory may decide: what a thread that has left has not
+    /// written would not let it end. Without phases in its body the loop itself changes no memory.
+    pub(crate) fn meets(&mut self, body: &syn::Block, iteration: bool) {
         let body =
             Expr::Block(syn::ExprBlock { attrs: Vec::new(), label: None, block: body.clone() });
-        let decides = self.uses_memory(&body) || condition.is_some_and(|e| self.uses_memory(e));
-        if self.level.is_some() && decides && self.names_block(&body) {
-            self.emit("B::meet();");
-            if let Some(level) = &mut self.level {
-                level.plan.barrier();
-            }
+        if self.names_block(&body) == iteration {
+            self.meet();
         }
+    }
+
+    /// Ends the block if a thread has left, where code uses values of memory.
+    fn meet(&mut self) {
+        if let Some(level) = &mut self.level
+            && level.reads
+        {
+            level.plan.barrier();
+            self.emit("B::meet();");
+        }
+    }
+
+    /// Notes what a phase accesses. Loops of its threads may wait for values of memory, also in functions that it calls.
+    fn note_phase(&mut self, closure: &ExprClosure, accesses: Vec<Access>, reads: bool) {
+        if super::reads::may_loop(&closure.body) {
+            if let Some(level) = &mut self.level {
+                level.reads |= reads;
+            }
+            self.meet();
+        }
+        self.note(accesses);
     }
 
     /// Emits a phase.
@@ -105,8 +124,10 @@ impl Translator<'_> {
         params: usize,
         mut accesses: Vec<Access>,
     ) -> Result<Value> {
-        accesses.extend(self.reads_of(closure));
-        self.note(accesses);
+        let reads = self.reads_of(closure);
+        let any = !reads.is_empty();
+        accesses.extend(reads);
+        self.note_phase(closure, accesses, any);
         let text = self.phase_closure(closure, params)?;
         self.emit(&format!("{head}{text});"));
         Ok(Value::unit())

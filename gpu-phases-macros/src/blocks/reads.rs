@@ -36,6 +36,27 @@ pub(crate) fn names(e: &Expr) -> Vec<Ident> {
     names.0
 }
 
+/// Returns whether a thread may not end in this code: a loop without a range, or a function that may have one.
+pub(super) fn may_loop(e: &Expr) -> bool {
+    struct Loops(bool);
+    impl<'a> Visit<'a> for Loops {
+        fn visit_expr(&mut self, e: &'a Expr) {
+            self.0 |= match e {
+                Expr::While(_) | Expr::Loop(_) => true,
+                Expr::Call(call) => {
+                    !matches!(&*call.func, Expr::Path(path) if path.path.is_ident("Some"))
+                }
+                Expr::MethodCall(call) => !crate::names::is_of_rust(&call.method.to_string()),
+                _ => false,
+            };
+            syn::visit::visit_expr(self, e);
+        }
+    }
+    let mut loops = Loops(false);
+    loops.visit_expr(e);
+    loops.0
+}
+
 /// What block-level code reads of the memory of its block, outside of phases.
 struct Reads<'t, 'o> {
     translator: &'t Translator<'o>,
@@ -62,8 +83,19 @@ impl<'t, 'o> Reads<'t, 'o> {
         match e {
             Expr::Closure(_) => {}
             Expr::Tuple(tuple) => tuple.elems.iter().for_each(|part| self.argument(part)),
-            _ if self.translator.role(e) != Role::Value => {}
+            _ if self.translator.role(e) != Role::Value || self.is_part(e) => {}
             _ => self.visit_expr(e),
+        }
+    }
+
+    /// Returns whether an expression leads to a part that a nested statement names.
+    fn is_part(&self, e: &Expr) -> bool {
+        match e {
+            Expr::Paren(inner) => self.is_part(&inner.expr),
+            Expr::Reference(inner) => self.is_part(&inner.expr),
+            Expr::Unary(inner) => self.is_part(&inner.expr),
+            Expr::Path(path) => path.path.get_ident().is_some_and(|name| self.parts.contains(name)),
+            _ => false,
         }
     }
 }
@@ -179,6 +211,9 @@ impl Translator<'_> {
             return Ok(());
         }
         self.check_phases(e)?;
+        if self.uses_memory(e) {
+            self.level.iter_mut().for_each(|level| level.reads = true);
+        }
         let mut bindings = Bindings { translator: self, found: None };
         bindings.visit_expr(e);
         if let Some(error) = bindings.found {

@@ -136,7 +136,12 @@ pub(super) fn translate(
         s.bind_pattern(&mut pattern, "block_part")?;
         part_roles(s, &pattern, blocks.parts);
         blocks.closure.inputs[1] = pattern;
-        s.level = Some(Level { plan: Plan::new(), scopes: s.scopes.len() + 1, phases: false });
+        s.level = Some(Level {
+            plan: Plan::new(),
+            scopes: s.scopes.len() + 1,
+            phases: false,
+            reads: false,
+        });
         let value = match &mut *blocks.closure.body {
             Expr::Block(block) if block.label.is_none() => s.block_value(&mut block.block)?,
             body => {

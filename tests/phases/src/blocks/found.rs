@@ -229,3 +229,82 @@ fn a_reference_leads_to_memory_after_an_iteration() {
         both!(reference_of_a_loop(value count, read words(200), write vec![0u32; 200])).unwrap();
     }
 }
+
+#[kernel]
+fn steps_of_memory(at: &[u32], x: &[u32], out: &mut [u32]) {
+    assert!(at.len() == out.len());
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let first = out.start();
+        let mut step = block.shared([0u32; 64]);
+        block.each((&mut step, &mut out), |i, (s, _)| *s = 1 + x[at[first + i] as usize] % 2);
+        let mut by = 0;
+        if step[5] > 0 {
+            by = 1;
+        }
+        let mut k = 0;
+        while k < 10 {
+            k += by;
+            block.each(&mut out, |i, o| *o += i as u32);
+        }
+        let mut k = 0;
+        while k < 10 {
+            k += step[5];
+        }
+        block.each(&mut out, |i, o| {
+            let mut k = 0;
+            while k < 10 {
+                k += step[i];
+            }
+            *o += k;
+        });
+    });
+}
+
+#[test]
+fn loops_whose_steps_a_thread_has_not_written_end() {
+    let mut at: Vec<u32> = (0..128).collect();
+    both!(steps_of_memory(read at, read words(128), write vec![0u32; 128])).unwrap();
+    at[69] = 128;
+    let (cpu, fault, failed) =
+        both!(steps_of_memory(read at, read words(128), write vec![0u32; 128])).unwrap_err();
+    assert!(failed);
+    assert_eq!(cpu.to_string(), fault.unwrap().to_string());
+    at[69] = 69;
+    both!(steps_of_memory(read at, read words(128), write vec![0u32; 128])).unwrap();
+}
+
+#[test]
+fn a_loop_that_memory_does_not_decide_has_plain_barriers() {
+    let text = super::sums::source();
+    let (_, kernel) = text.split_once("phases_sums").unwrap();
+    assert!(kernel.contains("B::sync();") && !kernel.contains("B::meet();"), "{kernel}");
+}
+
+#[kernel]
+fn rows_and_closures(x: &[u32], out: &mut [u32]) {
+    assert!(x.len() == out.len());
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let first = out.start();
+        let mut grid = block.shared([[1u32; 8]; 8]);
+        let mut line = block.shared([2u32; 64]);
+        block.each((&mut line, &mut out), |i, (l, _)| *l = x[first + i]);
+        block.each(&mut grid, |[i, j], g| *g = (8 * i + j) as u32);
+        let row = grid[3];
+        let inner = |k: usize| line[63 - k % 64] + row[k % 8];
+        let outer = |k: usize| inner(k + 1) ^ 5;
+        block.each(&mut grid, |[i, j], g| *g += outer(i + j) + row[j]);
+        let (mut low, mut high) = line.split_at_mut(20);
+        std::mem::swap(&mut low, &mut high);
+        block.each(&mut low, |i, l| *l += high[i % 20] + grid[i % 8][7 - i / 8]);
+        let (mut a, b) = low.split_at_mut(9);
+        block.each(&mut a, |i, a| *a ^= b[i]);
+        block.each(&mut out, |i, o| *o = line[63 - i] ^ grid[i / 8][i % 8] ^ row[i % 8]);
+    });
+}
+
+#[test]
+fn rows_are_copied_and_closures_call_closures() {
+    for n in SIZES {
+        both!(rows_and_closures(read words(n), write vec![0u32; n])).unwrap();
+    }
+}
