@@ -308,3 +308,77 @@ fn rows_are_copied_and_closures_call_closures() {
         both!(rows_and_closures(read words(n), write vec![0u32; n])).unwrap();
     }
 }
+
+#[kernel]
+fn splits(x: &[f32], out: &mut [f32], sums: &mut [f32]) {
+    assert!(x.len() == out.len());
+    blocks(Threads::<96>, (chunks(out, 96), sums), |block, (mut out, result)| {
+        let first = out.start();
+        let mut line = block.shared([0.5f32; 101]);
+        let mut grid = block.shared([[1.5f32; 7]; 20]);
+        let mut own = block.per_thread(0.25f32);
+        block.each((&mut line, &mut out, &mut own), |i, (l, _, own)| {
+            *l = x[first + i];
+            *own = *l;
+        });
+        block.each(line.pairs(8), |i, (a, b)| {
+            *a += *b * i as f32;
+            *b -= 1.0;
+        });
+        block.each(line.rows(9), |i, row| {
+            for k in 0..row.len() {
+                row[k] += row[0] + i as f32;
+            }
+        });
+        block.each(grid.cells(7), |[i, j], g| *g = line[5 * i + j % 5]);
+        let (mut low, mut high) = line.split_at_mut(40);
+        let (mut middle, end) = high.split_at_mut(30);
+        let start = middle.start() + end.start();
+        block.each(&mut middle, |i, m| *m += end[i] + start as f32);
+        block.each(&mut low, |i, l| *l += middle[29 - i % 30]);
+        let sum = block.sum(&own);
+        let all = block.scan(&mut own);
+        block.each((&mut out, &mut own), |i, (o, own)| *o = line[100 - i] + grid[i % 20][6] + *own);
+        result.set(sum * 3.0 + all);
+    });
+}
+
+#[test]
+fn splits_have_ragged_ends() {
+    for n in SIZES {
+        both!(splits(read floats(n), write vec![0.0f32; n], write vec![0.0f32; n.div_ceil(96)]))
+            .unwrap();
+    }
+}
+
+#[kernel]
+fn bad_sizes(columns: usize, distance: usize, middle: usize, thread: usize, out: &mut [u32]) {
+    blocks(Threads::<32>, chunks(out, 32), |block, mut out| {
+        let mut line = block.shared([3u32; 40]);
+        let mut grid = block.shared([[1u32; 7]; 5]);
+        let mut own = block.per_thread(2u32);
+        block.each(grid.cells(columns), |[i, j], g| *g += (i + j) as u32);
+        block.each(line.pairs(distance), |_, (a, b)| *a += *b);
+        block.each(line.rows(columns), |_, row| row[0] += 1);
+        let (mut low, _) = line.split_at_mut(middle);
+        block.each(&mut low, |i, l| *l += i as u32);
+        let value = block.broadcast(&own, thread);
+        block.each((&mut out, &mut own), |i, (o, own)| *o = line[i] + *own + value);
+    });
+}
+
+#[test]
+fn bad_sizes_fail_at_block_level() {
+    let good = [7usize, 4, 40, 31];
+    let [a, b, c, d] = good;
+    both!(bad_sizes(value a, value b, value c, value d, write vec![0u32; 20])).unwrap();
+    for (at, bad) in [(0, 8), (0, 0), (1, 0), (1, 6), (2, 41), (3, 32)] {
+        let mut sizes = good;
+        sizes[at] = bad;
+        let [a, b, c, d] = sizes;
+        let (cpu, fault, failed) =
+            both!(bad_sizes(value a, value b, value c, value d, write vec![0u32; 20])).unwrap_err();
+        assert!(failed);
+        assert_eq!(cpu.to_string(), fault.unwrap().to_string());
+    }
+}
