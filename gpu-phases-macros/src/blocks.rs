@@ -3,12 +3,12 @@
 pub(crate) mod barriers;
 pub(crate) mod methods;
 mod phases;
-mod reads;
+pub(crate) mod reads;
 
 use proc_macro2::Ident;
 use syn::{Expr, Pat, Type};
 
-use crate::translate::Translator;
+use crate::translate::{Local, Translator};
 use barriers::Plan;
 
 /// What a local of block-level code is.
@@ -44,8 +44,11 @@ pub(crate) struct Level {
     pub(crate) reads: bool,
 }
 
-/// The methods of a block that are phases or wait for one.
-const PHASES: [&str; 19] = [
+/// The methods of a block that are no numbers: memory, phases, and what waits for one.
+pub(crate) const PHASES: [&str; 22] = [
+    "shared",
+    "shared_slice",
+    "per_thread",
     "each",
     "run",
     "one",
@@ -111,15 +114,15 @@ impl Translator<'_> {
         }
     }
 
-    /// Notes that values of the names of a pattern may be those of the memory of a block.
-    pub(crate) fn mark_from_memory(&mut self, pat: &Pat) {
+    /// Notes something about the names of a pattern.
+    pub(crate) fn mark(&mut self, pat: &Pat, note: impl Fn(&mut Local)) {
         let mut names = Vec::new();
         names_of(pat, &mut names);
         for name in names {
             let name = name.to_string();
             if let Some(local) = self.scopes.iter_mut().rev().find_map(|scope| scope.get_mut(&name))
             {
-                local.from_memory = true;
+                note(local);
             }
         }
     }

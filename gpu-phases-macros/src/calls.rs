@@ -54,6 +54,13 @@ impl Translator<'_> {
                 "call `each` once, at the end; write a second kernel for a second loop",
             );
         }
+        if last == "blocks" && function.path.segments.len() == 1 {
+            return refused(
+                e,
+                "a kernel has one call of `blocks`, which is its last statement",
+                "give it all outputs, `(chunks(a, 64), chunks(b, 64))`, or write a second kernel",
+            );
+        }
         if starts_upper(&last) {
             return self.tuple_structure(e);
         }
@@ -96,6 +103,7 @@ impl Translator<'_> {
         if !primitive {
             self.enters();
         }
+        let starts_phase = call.args.iter().any(|arg| self.role(arg) == Role::Block);
         self.mutable_arguments(&call.args);
         let args = self.operands(&mut call.args)?;
         let mut suffix = String::new();
@@ -113,7 +121,11 @@ impl Translator<'_> {
             }
         }
         let args: String = args.iter().map(|arg| format!(", {}", arg.code)).collect();
-        Ok(self.called(format!("a_{name}{suffix}(c, {line}, ty<{ty}>{{}}{args})")))
+        let value = self.called(format!("a_{name}{suffix}(c, {line}, ty<{ty}>{{}}{args})"));
+        if starts_phase {
+            self.after_blocks_function();
+        }
+        Ok(value)
     }
 
     /// Returns the argument with which rustc reports the called method, and its instance's suffix of the C++ name.
@@ -205,6 +217,10 @@ impl Translator<'_> {
         }
         let line = line_of(e);
         let Expr::MethodCall(call) = e else { return Ok(Value::unit()) };
+        // The receiver is replaced below.
+        if self.level.is_some() && self.is_of_threads(&call.method.to_string(), &call.receiver) {
+            return Err(crate::blocks::reads::all_threads(&call.method));
+        }
         let name = ascii(&call.method.to_string());
         let of_option = OF_OPTIONS.contains(&name.as_str());
         let is_device_method =
@@ -240,14 +256,6 @@ impl Translator<'_> {
             let receiver = quote_spanned!(span=> #private::option(#inner));
             *call.receiver = Expr::Verbatim(receiver);
         }
-        let loads = name == "load" && self.is_shared_by_threads(&call.receiver);
-        if (is_atomic(&name) || loads) && self.level.is_some() {
-            return refused(
-                &call.method,
-                "all threads of the block would do this",
-                "let one of them do it, `block.one(|| …)`, or each: `block.run(count, |i| …)`",
-            );
-        }
         // A closure argument may change its captured variables.
         if is_atomic(&name) || of_option {
             self.effect();
@@ -279,11 +287,11 @@ impl Translator<'_> {
         Ok(self.called(code))
     }
 
-    /// Returns whether an expression names elements for atomic operations.
-    fn is_shared_by_threads(&self, e: &Expr) -> bool {
-        let Expr::Path(path) = e else { return false };
+    /// Returns whether a method is an atomic operation, which is for threads.
+    pub(crate) fn is_of_threads(&self, method: &str, receiver: &Expr) -> bool {
+        let Expr::Path(path) = receiver else { return is_atomic(method) };
         let local = path.path.get_ident().and_then(|name| self.local(&name.to_string()));
-        local.is_some_and(|local| local.role == Role::Part || self.atomics.contains(&local.cpp))
+        is_atomic(method) || (method == "load" && local.is_some_and(|it| it.role == Role::Part))
     }
 
     /// Returns whether a method of this receiver changes at most variables of the thread.

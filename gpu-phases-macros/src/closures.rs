@@ -3,6 +3,7 @@
 use quote::{quote, quote_spanned};
 use syn::{Expr, Pat, ReturnType};
 
+use crate::blocks::{Role, role_of};
 use crate::patterns::single_name;
 use crate::refuse::{Result, refused};
 use crate::translate::{Translator, Value};
@@ -31,6 +32,15 @@ impl Translator<'_> {
             s.scoped(|s| {
                 let mut params = Vec::new();
                 for input in &mut closure.inputs {
+                    if let Pat::Type(typed) = &*input
+                        && role_of(&typed.ty) != Role::Value
+                    {
+                        return refused(
+                            &typed.ty,
+                            "a closure takes no block and no memory of one",
+                            "write a `#[device]` function, or use the memory's own name in the closure",
+                        );
+                    }
                     let ty = match &*input {
                         Pat::Type(typed) => s.ty(&typed.ty.clone())?,
                         _ => "auto".to_owned(),

@@ -77,6 +77,9 @@ pub(crate) fn translate(
     let mut params = Vec::new();
     let mut prelude = String::new();
     let mut names = Vec::new();
+    let has_block =
+        |arg: &FnArg| matches!(arg, FnArg::Typed(typed) if role_of(&typed.ty) == Role::Block);
+    let over_blocks = rust.sig.inputs.iter().any(has_block);
     for (at, arg) in rust.sig.inputs.iter_mut().enumerate() {
         match arg {
             FnArg::Receiver(receiver) => {
@@ -119,11 +122,13 @@ pub(crate) fn translate(
                     prelude.push_str(&format!("using B = plain<H{at}>;\nB::meet();\n"));
                     s.level =
                         Some(Level { plan: Plan::new(), scopes: 0, phases: false, reads: false });
+                    s.of_block = true;
                 }
                 names.push(name);
             }
             FnArg::Typed(typed) => {
-                let ty = match closure_parameter(&typed.ty, &closures) {
+                let is_closure = closure_parameter(&typed.ty, &closures);
+                let ty = match is_closure {
                     true => {
                         template.push(format!("class F{at}"));
                         // A reference to a closure is treated as a closure.
@@ -141,6 +146,10 @@ pub(crate) fn translate(
                     Some((name, mutable)) => {
                         let cpp = s.declare(&name, mutable || ty.starts_with("mut<"));
                         params.push(format!("{ty} {cpp}"));
+                        if over_blocks && is_closure {
+                            // It may have atomic operations, and another closure those of the same memory.
+                            s.give_role(&typed.pat, Role::Part, &["functions".to_owned()]);
+                        }
                         if is_slice(&typed.ty) {
                             s.slices.push(cpp);
                         }

@@ -4,6 +4,7 @@ use quote::ToTokens;
 use syn::ExprPath;
 use syn::spanned::Spanned;
 
+use crate::blocks::PHASES;
 use crate::refuse::{Result, refused};
 
 /// Methods whose results Rust leaves partly unspecified. rustc's copy calls those of the library, which define them.
@@ -194,6 +195,18 @@ const ALLOCATING: [&str; 11] = [
     "Arc",
 ];
 
+const CELLS: [&str; 9] = [
+    "Cell",
+    "RefCell",
+    "UnsafeCell",
+    "Mutex",
+    "RwLock",
+    "AtomicU32",
+    "AtomicU64",
+    "AtomicUsize",
+    "AtomicBool",
+];
+
 const PRIMITIVES: [&str; 15] = [
     "u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize", "f32", "f64", "bool",
     "f16", "bf16",
@@ -263,6 +276,21 @@ pub(crate) fn check_associated(function: &ExprPath, ty: &str, name: &str) -> Res
     let owner = function.path.segments.iter().rev().nth(1);
     if owner.is_some_and(|owner| ALLOCATING.iter().any(|name| owner.ident == name)) {
         return refused(&function.path, NO_ALLOCATION, "use an array: `[0u32; 8]`");
+    }
+    let owned = |name: &str| owner.is_some_and(|owner| owner.ident == name);
+    if CELLS.iter().any(|cell| owned(cell)) {
+        return refused(
+            &function.path,
+            "kernels have no cells and locks",
+            "let threads write their items, or change an `&Atomic<[T]>`",
+        );
+    }
+    if (owned("Block") && PHASES.contains(&name)) || (owned("Atomic") && is_atomic(name)) {
+        return refused(
+            &function.path,
+            "kernels call this as a method",
+            &format!("write `value.{name}(…)`"),
+        );
     }
     if !is_primitive(ty) {
         return Ok(());

@@ -1,6 +1,6 @@
 //! Places: locals, fields, elements and dereferences.
 
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{Expr, UnOp};
 
 use crate::blocks::Role;
@@ -203,9 +203,16 @@ impl Translator<'_> {
                 "take the values by `let (a, b) = …;` and assign each",
             );
         }
+        // Barriers follow from what each name leads to, so none may lead to other memory later.
+        let leads = self.of_block && !self.made(&assign.right).1.is_empty();
         // Rust evaluates the value first, then the place.
         let value = self.operand(&mut assign.right)?;
         let value = if value.effect == Effect::Faults { self.keep(value) } else { value };
+        if leads && self.role(&assign.left) == Role::Value {
+            let private = self.private();
+            let span = syn::spanned::Spanned::span(&*assign.right);
+            replace(&mut assign.right, |inner| quote_spanned!(span=> #private::assigned(#inner)));
+        }
         let mark = self.out.len();
         let place = self.place(&mut assign.left)?;
         let value = if self.out.len() > mark && value.effect != Effect::Constant {

@@ -101,11 +101,12 @@ impl Translator<'_> {
                 "write it where the phase is called: `block.each((&mut tile, &mut sum), |i, (t, s)| …)`",
             );
         }
-        let (mut role, roots) = self.made(&init.expr);
+        let (role, roots) = self.made(&init.expr);
         if self.level.is_some() && role == Role::Own {
             ty = self.other_name(&local.pat)?;
         }
         let from_memory = self.level.is_some() && self.uses_memory(&init.expr);
+        let for_threads = self.of_block && self.is_for_threads(&init.expr);
         let value = self.expr(&mut init.expr)?;
         if value.never {
             return Ok(value);
@@ -120,19 +121,17 @@ impl Translator<'_> {
                 self.emit(&format!("if (!({test})) {{\n{emitted}}}"));
             }
             self.bind(&matching);
-            return Ok(Value::unit());
-        }
-        self.declare_value(&mut local.pat, &ty, value)?;
-        // A variable with a reference may lead to memory later.
-        let is_reference = matches!(&*init.expr, Expr::Reference(_));
-        if self.level.is_some() && role == Role::Value && is_reference && is_mutable(&local.pat) {
-            role = Role::Borrowed;
+        } else {
+            self.declare_value(&mut local.pat, &ty, value)?;
         }
         if role != Role::Value {
             self.give_role(&local.pat, role, &roots);
         }
-        if from_memory {
-            self.mark_from_memory(&local.pat);
+        if from_memory || for_threads {
+            self.mark(&local.pat, |local| {
+                local.from_memory |= from_memory;
+                local.for_threads |= for_threads;
+            });
         }
         Ok(Value::unit())
     }
@@ -256,13 +255,4 @@ fn block_has_no_value(statements: &[Stmt]) -> bool {
 fn leaves(e: &Expr) -> bool {
     matches!(e, Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) | Expr::Loop(_))
         || matches!(e, Expr::Macro(mac) if mac.mac.path.is_ident("unreachable"))
-}
-
-/// Returns whether a pattern is a name that can change.
-fn is_mutable(pat: &Pat) -> bool {
-    let pat = match pat {
-        Pat::Type(typed) => &*typed.pat,
-        pat => pat,
-    };
-    crate::patterns::single_name(pat).is_some_and(|(_, mutable)| mutable)
 }

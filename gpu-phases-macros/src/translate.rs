@@ -72,6 +72,8 @@ pub(crate) struct Local {
     pub(crate) roots: Vec<String>,
     /// Whether its value may be one of the memory of a block.
     pub(crate) from_memory: bool,
+    /// Whether it is a closure with atomic operations.
+    pub(crate) for_threads: bool,
     /// Whether it is one of block level, seen from a phase.
     pub(crate) outside: bool,
 }
@@ -117,6 +119,8 @@ pub(crate) struct Translator<'o> {
     pub(crate) mentioned: Vec<String>,
     /// The state of block-level code, if this is some.
     pub(crate) level: Option<Level>,
+    /// Whether this is block-level code or one of its closures, and no phase.
+    pub(crate) of_block: bool,
 }
 
 impl<'o> Translator<'o> {
@@ -144,6 +148,7 @@ impl<'o> Translator<'o> {
             reads_ahead: false,
             mentioned: Vec::new(),
             level: None,
+            of_block: false,
         }
     }
 
@@ -189,6 +194,7 @@ impl<'o> Translator<'o> {
             role: Role::Value,
             roots: Vec::new(),
             from_memory: false,
+            for_threads: false,
             outside: false,
         };
         if let Some(scope) = self.scopes.last_mut() {

@@ -2,6 +2,7 @@
 
 use crate::atomic::SharedAtomic;
 use crate::blocks::{Lane, Part, Shared};
+use crate::device::Device;
 use crate::raw::{Atomic, AtomicElement};
 
 /// A built-in type, of Rust or of this library, with methods that kernels call by their own names.
@@ -63,6 +64,12 @@ impl<T: Copy> AnOption for &Option<T> {
 #[inline(always)]
 pub fn option<O: AnOption>(receiver: O) -> Option<O::Value> {
     receiver.option()
+}
+
+/// Returns what a variable of block-level code is set to: a value, since it leads to the same memory of the block for good.
+#[inline(always)]
+pub fn assigned<T: Device>(value: T) -> T {
+    value
 }
 
 /// Returns the receiver of a method of built-in types.

@@ -118,7 +118,7 @@ pub use crate::host::{
     HostView, Len, OutputShape, Shape, bare_failed, block_name, blocks_of, columns,
     condition_failed, extent_of, overflow_checks, parts as host_parts, shown, with_shared,
 };
-pub use crate::methods::{AnOption, BuiltIn, built_in, option};
+pub use crate::methods::{AnOption, BuiltIn, assigned, built_in, option};
 pub use crate::print::{conversion, print, printed};
 pub use crate::probe::{Method, Named, Probe, Types, in_method, no_arguments, typed};
 pub use crate::text::fill;

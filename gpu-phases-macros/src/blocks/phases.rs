@@ -198,6 +198,7 @@ impl Translator<'_> {
             local.outside = true;
         }
         let level = self.level.take();
+        let of_block = std::mem::replace(&mut self.of_block, false);
         let loops = std::mem::take(&mut self.loops);
         let wraps = std::mem::replace(&mut self.wraps, false);
         let in_kernel = std::mem::replace(&mut self.in_kernel, false);
@@ -232,6 +233,7 @@ impl Translator<'_> {
         self.wraps = wraps;
         self.loops = loops;
         self.level = level;
+        self.of_block = of_block;
         self.scopes = before;
         let (body, names) = translated?;
         Ok(format!("[&]({names}) {{\n{body}}}"))
@@ -252,6 +254,13 @@ impl Translator<'_> {
             _ => {
                 let kind = if self.role(e) == Role::Memory { Kind::Owned } else { Kind::Written };
                 let roots = self.roots_of(e);
+                if !roots.is_empty() && is_unnamed(e) {
+                    return refused(
+                        e,
+                        "a phase runs over memory by its name",
+                        "name the parts: `|block, (a, b)| …`, or `let (low, high) = tile.split_at_mut(32);`",
+                    );
+                }
                 accesses.extend(roots.into_iter().map(|root| Access::new(root, kind.clone())));
                 let value = self.handle(e)?;
                 let value =
@@ -328,6 +337,17 @@ impl Translator<'_> {
                 Ok(value)
             }
         }
+    }
+}
+
+/// Returns whether a target is a reference to a field or an element.
+fn is_unnamed(e: &Expr) -> bool {
+    match e {
+        Expr::Paren(inner) => is_unnamed(&inner.expr),
+        Expr::Reference(inner) => is_unnamed(&inner.expr),
+        Expr::Unary(inner) => is_unnamed(&inner.expr),
+        Expr::Field(_) | Expr::Index(_) => true,
+        _ => false,
     }
 }
 

@@ -5,7 +5,7 @@ use syn::visit::Visit;
 use syn::{Block, Expr, ExprMethodCall};
 
 use super::barriers::{Access, Kind};
-use super::{NUMBERS, OF_MEMORY, Role};
+use super::{NUMBERS, OF_MEMORY, Role, SPLITS};
 use crate::refuse::{Result, refuse, refused};
 use crate::translate::Translator;
 
@@ -152,7 +152,24 @@ impl<'a> Visit<'a> for Reads<'_, '_> {
     }
 }
 
-/// Finds patterns that bind references into the memory of a block: nothing would know when they are read.
+/// Returns the arguments of a macro of kernels.
+fn arguments(mac: &syn::Macro) -> Vec<Expr> {
+    type Arguments = syn::punctuated::Punctuated<Expr, syn::Token![,]>;
+    let parsed = mac.parse_body_with(Arguments::parse_terminated);
+    parsed.map(|args| args.into_iter().collect()).unwrap_or_default()
+}
+
+/// Returns the error of an operation at block level that is for threads.
+pub(crate) fn all_threads(at: &impl quote::ToTokens) -> syn::Error {
+    refuse(
+        at,
+        "all threads of the block would do this",
+        "let one of them do it, `block.one(|| …)`, or each: `block.run(count, |i| …)`",
+    )
+}
+
+/// Finds patterns that bind references into the memory of a block, since nothing would know when they are read, and calls of
+/// closures that are for threads.
 struct Bindings<'t, 'o> {
     translator: &'t Translator<'o>,
     found: Option<syn::Error>,
@@ -174,6 +191,27 @@ impl Bindings<'_, '_> {
 impl<'a> Visit<'a> for Bindings<'_, '_> {
     // Their statements are looked at on their own.
     fn visit_block(&mut self, _: &'a Block) {}
+
+    fn visit_macro(&mut self, mac: &'a syn::Macro) {
+        for arg in arguments(mac) {
+            let mut bindings = Bindings { translator: self.translator, found: None };
+            bindings.visit_expr(&arg);
+            self.found = self.found.take().or(bindings.found);
+        }
+    }
+
+    // What they name counts where they are called.
+    fn visit_expr_closure(&mut self, _: &'a syn::ExprClosure) {}
+
+    fn visit_expr_call(&mut self, call: &'a syn::ExprCall) {
+        let s = self.translator;
+        let given = !call.args.iter().any(|arg| s.role(arg) == Role::Block)
+            && call.args.iter().any(|arg| s.is_for_threads(arg));
+        if given || s.is_for_threads(&call.func) {
+            self.found.get_or_insert(all_threads(&call.func));
+        }
+        syn::visit::visit_expr_call(self, call);
+    }
 
     fn visit_expr_match(&mut self, branch: &'a syn::ExprMatch) {
         self.matched(&branch.expr);
@@ -227,10 +265,7 @@ impl Translator<'_> {
             return Ok(());
         }
         match e {
-            Expr::Assign(assign) => {
-                self.note_value(&assign.left, &assign.right);
-                self.note_borrow(&assign.left, &assign.right);
-            }
+            Expr::Assign(assign) => self.note_value(&assign.left, &assign.right),
             Expr::Binary(binary) if crate::places::is_assigning(&binary.op) => {
                 self.note_value(&binary.left, &binary.right);
             }
@@ -242,6 +277,26 @@ impl Translator<'_> {
             self.note(found);
         }
         Ok(())
+    }
+
+    /// Returns whether an expression has atomic operations, or names a closure that has some.
+    pub(crate) fn is_for_threads(&self, e: &Expr) -> bool {
+        struct Atomics<'t, 'o>(&'t Translator<'o>, bool);
+        impl<'a> Visit<'a> for Atomics<'_, '_> {
+            fn visit_expr_method_call(&mut self, call: &'a ExprMethodCall) {
+                self.1 |= self.0.is_of_threads(&call.method.to_string(), &call.receiver);
+                syn::visit::visit_expr_method_call(self, call);
+            }
+
+            fn visit_expr_path(&mut self, path: &'a syn::ExprPath) {
+                let name = path.path.get_ident().map(ToString::to_string);
+                let local = name.and_then(|name| self.0.local(&name));
+                self.1 |= local.is_some_and(|local| local.for_threads);
+            }
+        }
+        let mut atomics = Atomics(self, false);
+        atomics.visit_expr(e);
+        atomics.1
     }
 
     /// Returns the memory of the block whose elements an expression names.
@@ -273,6 +328,17 @@ impl Translator<'_> {
             if let Some(error) = bindings.found {
                 return Err(error);
             }
+            if let Expr::Field(field) = init
+                && let Expr::MethodCall(call) = &*field.base
+                && SPLITS.contains(&call.method.to_string().as_str())
+                && matches!(self.role(&call.receiver), Role::Memory | Role::Part)
+            {
+                return refused(
+                    init,
+                    "this names one part of two",
+                    "name both: `let (low, high) = tile.split_at_mut(32);`",
+                );
+            }
         }
         self.note_reads(init)
     }
@@ -290,31 +356,6 @@ impl Translator<'_> {
             && let Some(local) = self.scopes.iter_mut().rev().find_map(|scope| scope.get_mut(&name))
         {
             local.from_memory = true;
-        }
-    }
-
-    /// Notes the memory to which a variable may lead once a value is assigned: in a loop also before the assignment.
-    fn note_borrow(&mut self, place: &Expr, value: &Expr) {
-        let (role, roots) = self.made(value);
-        if role != Role::Borrowed {
-            return;
-        }
-        for name in names(place) {
-            let name = name.to_string();
-            let Some(local) = self.scopes.iter_mut().rev().find_map(|scope| scope.get_mut(&name))
-            else {
-                continue;
-            };
-            if !matches!(local.role, Role::Value | Role::Borrowed) {
-                continue;
-            }
-            local.role = Role::Borrowed;
-            local.roots.extend(roots.iter().cloned());
-            local.roots.sort();
-            local.roots.dedup();
-            if let Some(level) = &mut self.level {
-                level.plan.swap(local.roots.iter().cloned());
-            }
         }
     }
 
@@ -397,6 +438,14 @@ impl Translator<'_> {
     fn no_phases(&self, e: &Expr) -> Result<()> {
         struct Phases<'t, 'o>(&'t Translator<'o>, Option<proc_macro2::Span>);
         impl<'a> Visit<'a> for Phases<'_, '_> {
+            fn visit_macro(&mut self, mac: &'a syn::Macro) {
+                for arg in arguments(mac) {
+                    let mut phases = Phases(self.0, None);
+                    phases.visit_expr(&arg);
+                    self.1 = self.1.or(phases.1);
+                }
+            }
+
             fn visit_expr(&mut self, e: &'a Expr) {
                 if let Expr::MethodCall(call) = e
                     && self.0.role(&call.receiver) == Role::Block

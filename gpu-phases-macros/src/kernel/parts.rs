@@ -128,6 +128,12 @@ pub(super) fn translate(
     s.in_closure = 1;
     s.in_kernel = true;
     s.scoped(|s| {
+        // A phase sees the atomic operations of earlier ones.
+        for local in s.scopes.iter_mut().flat_map(|scope| scope.values_mut()) {
+            if s.atomics.contains(&local.cpp) {
+                (local.role, local.roots) = (Role::Part, vec![local.cpp.clone()]);
+            }
+        }
         let cpp = s.declare(&name, false);
         s.emit(&format!("[[maybe_unused]] const B {cpp}{{sx}};"));
         let [own, pattern] = [0, 1].map(|at| blocks.closure.inputs[at].clone());
@@ -142,6 +148,7 @@ pub(super) fn translate(
             phases: false,
             reads: false,
         });
+        s.of_block = true;
         let value = match &mut *blocks.closure.body {
             Expr::Block(block) if block.label.is_none() => s.block_value(&mut block.block)?,
             body => {

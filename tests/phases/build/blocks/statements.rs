@@ -359,36 +359,7 @@ impl Program {
             let text = s.group(depth, &[at], State::Frozen, made.into_iter().collect());
             text + &s.let_value()
         });
-        // A second reference may take the place of the first.
-        let same: Vec<usize> = known
-            .into_iter()
-            .filter(|other| *other != at && self.memory[*other].ty == memory.ty)
-            .filter(|other| matches!(self.memory[*other].kind, Kind::Array(_)))
-            .collect();
-        if !matches!(memory.kind, Kind::Array(_)) || same.is_empty() || self.random.once_in(2) {
-            return format!("let {name} = &{}[{index}];\n{text}", memory.name);
-        }
-        let other = same[self.random.below(same.len())];
-        let Kind::Array(n) = self.memory[other].kind else { return String::new() };
-        let (condition, k) = (self.condition(1), self.random.below(n));
-        let second = self.memory[other].name.clone();
-        let text = self.held(&[other], State::Frozen, |s| {
-            s.scope(|s| {
-                s.local(format!("(*{name})"), memory.ty, false);
-                s.group(depth, &[at], State::Frozen, Vec::new()) + &s.let_value()
-            })
-        });
-        match self.random.below(2) {
-            0 => format!(
-                "let mut {name} = &{}[{index}];\nif {condition} {{\n{name} = &{second}[{k}];\n}}\n{text}",
-                memory.name
-            ),
-            _ => format!(
-                "let {name}: &{};\nif {condition} {{\n{name} = &{second}[{k}];\n}} else {{\n{name} = &{}[{index}];\n}}\n{text}",
-                memory.ty.name(),
-                memory.name
-            ),
-        }
+        format!("let {name} = &{}[{index}];\n{text}", memory.name)
     }
 
     /// Elements for atomic operations.

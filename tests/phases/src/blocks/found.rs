@@ -2,7 +2,7 @@
 
 use gpu_phases::{Block, Shared, device, kernel};
 
-use super::{SIZES, words};
+use super::{SIZES, floats, words};
 use crate::both;
 
 #[kernel]
@@ -163,71 +163,6 @@ fn other_names(x: &[u32], out: &mut [u32]) {
 #[test]
 fn values_of_threads_have_other_names() {
     both!(other_names(read words(32), write vec![0u32; 100])).unwrap();
-}
-
-#[kernel]
-fn reference_in_turn(x: &[u32], out: &mut [u32]) {
-    assert!(x.len() == out.len());
-    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
-        let first = out.start();
-        let mut a = block.shared([1u32; 64]);
-        let mut b = block.shared([2u32; 64]);
-        let mut rest = block.shared([3u32; 64]);
-        block.each((&mut a, &mut b, &mut out), |i, (a, b, _)| {
-            *a = x[first + i];
-            *b = 2 * *a;
-        });
-        let mut r = &a[3];
-        if x.len() > 7 {
-            r = &b[5];
-        }
-        block.each(&mut rest, |i, t| *t = i as u32);
-        block.each(&mut out, |i, o| *o = rest[63 - i]);
-        let value = *r;
-        block.each(&mut b, |i, b| *b = value + i as u32);
-        block.each(&mut out, |i, o| *o += b[63 - i]);
-    });
-}
-
-#[test]
-fn a_reference_may_lead_to_other_memory() {
-    for n in SIZES {
-        both!(reference_in_turn(read words(n), write vec![0u32; n])).unwrap();
-    }
-}
-
-#[kernel]
-fn reference_of_a_loop(count: usize, x: &[u32], out: &mut [u32]) {
-    assert!(x.len() == out.len());
-    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
-        let first = out.start();
-        let mut a = block.shared([1u32; 64]);
-        let mut rest = block.shared([3u32; 64]);
-        let none = 7;
-        block.each((&mut a, &mut out), |i, (a, _)| *a = x[first + i]);
-        let mut r = &none;
-        let s: &u32;
-        let mut sum = 0;
-        for k in 0..count {
-            block.each(&mut rest, |i, t| *t = i as u32);
-            block.each(&mut out, |i, o| *o += rest[63 - i]);
-            sum += *r;
-            r = &a[k];
-        }
-        s = &a[9];
-        block.each(&mut rest, |i, t| *t += 1);
-        block.each(&mut out, |i, o| *o += rest[63 - i]);
-        sum += *s;
-        block.each(&mut a, |i, a| *a = sum + i as u32);
-        block.each(&mut out, |i, o| *o += a[63 - i]);
-    });
-}
-
-#[test]
-fn a_reference_leads_to_memory_after_an_iteration() {
-    for count in [0, 1, 2, 5] {
-        both!(reference_of_a_loop(value count, read words(200), write vec![0u32; 200])).unwrap();
-    }
 }
 
 #[kernel]

@@ -1,6 +1,6 @@
 //! What later phases and block-level code see, and how a block with a fault ends.
 
-use gpu_phases::{Block, Shared, device, kernel};
+use gpu_phases::{Atomic, Block, Device, Part, Shared, device, kernel};
 
 use super::{SIZES, Vec3, floats, words};
 use crate::both;
@@ -215,4 +215,113 @@ fn a_loop_that_a_split_decides_ends() {
         both!(waits_for_a_split(read at, read words(128), write vec![0u32; 128])).unwrap_err();
     assert!(failed);
     assert_eq!(cpu.to_string(), fault.unwrap().to_string());
+}
+
+#[device]
+fn counted(
+    block: &mut Block<64>,
+    out: &mut Part<'_, u32>,
+    add: impl Fn(usize) + Sync,
+    get: impl Fn(usize) -> u32 + Sync,
+) {
+    block.run(64, |i| add(i));
+    block.each(out, |i, o| *o += get(63 - i));
+}
+
+#[kernel]
+fn atomics_over_phases(x: &[u32], out: &mut [u32], bins: &Atomic<[u32]>) {
+    assert!(x.len() == out.len() && x.len() == bins.len());
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let (first, n) = (out.start(), out.len());
+        let mut local = block.shared([0u32; 64]);
+        let counts = local.atomic();
+        block.run(n, |i| {
+            bins.fetch_add(first + n - 1 - i, x[first + i]);
+        });
+        block.each(&mut out, |i, o| *o = bins.load(first + i));
+        counted(
+            block,
+            &mut out,
+            |i| {
+                counts.fetch_add(i, 1 + i as u32);
+            },
+            |i| counts.load(i),
+        );
+    });
+}
+
+#[test]
+fn phases_see_atomic_operations_of_earlier_ones() {
+    for n in SIZES {
+        let x = words(n);
+        let _alone = crate::alone();
+        let stream = crate::stream();
+        let from = cuda_safe::DeviceBuffer::from_slice(&stream, &x).unwrap();
+        let mut out = cuda_safe::DeviceBuffer::<u32>::zeroed(&stream, n).unwrap();
+        let mut bins = cuda_safe::DeviceBuffer::<u32>::zeroed(&stream, n).unwrap();
+        atomics_over_phases::launch(&stream, &from, &mut out, &mut bins).unwrap();
+        let out = out.to_vec(&stream).unwrap();
+        let (mut cpu, mut counts) = (vec![0; n], vec![0; n]);
+        atomics_over_phases::cpu(&x, &mut cpu, Atomic::from_mut(&mut counts)).unwrap();
+        assert_eq!(out, cpu);
+        for (block, out) in x.chunks(64).zip(out.chunks(64)) {
+            let expected = block.iter().rev().enumerate().map(|(i, x)| x + 64 - i as u32);
+            assert!(expected.eq(out.iter().copied()));
+        }
+    }
+}
+
+#[derive(Clone, Copy, Device)]
+#[repr(C)]
+struct Ramp {
+    first: f32,
+}
+
+#[device]
+impl Ramp {
+    fn fill(block: &mut Block<64>, tile: &mut Shared<[f32; 64]>, ramp: Ramp) {
+        block.each(tile, |i, t| *t = ramp.first + i as f32);
+    }
+}
+
+#[kernel]
+fn fills_by_associated_functions(out: &mut [f32]) {
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let mut tile = block.shared([1.0f32; 64]);
+        block.each(&mut out, |i, o| *o = tile[63 - i]);
+        Ramp::fill(block, &mut tile, Ramp { first: 2.0 });
+        block.each(&mut out, |i, o| *o += tile[63 - i]);
+    });
+}
+
+#[test]
+fn phases_see_what_associated_functions_wrote() {
+    for n in SIZES {
+        let out = both!(fills_by_associated_functions(write vec![0.0f32; n])).unwrap();
+        assert!(out.iter().enumerate().all(|(i, out)| *out == 66.0 - (i % 64) as f32));
+    }
+}
+
+#[kernel]
+fn references_of_patterns(x: &[u32], out: &mut [u32]) {
+    assert!(x.len() == out.len());
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let first = out.start();
+        let mut tile = block.shared([0u32; 64]);
+        let mut other = block.shared([0u32; 64]);
+        block.each((&mut tile, &mut out), |i, (t, _)| *t = x[first + i]);
+        let Some(last) = Some(&tile[out.len() - 1]) else { return };
+        block.each(&mut other, |i, o| *o = i as u32);
+        block.each(&mut out, |i, o| *o = other[63 - i]);
+        block.each(&mut other, |i, o| *o = *last + i as u32);
+        block.each(&mut tile, |_, t| *t = 0);
+        block.each(&mut out, |i, o| *o += other[i] + tile[63 - i]);
+    });
+}
+
+#[test]
+fn references_of_patterns_are_read_where_they_are_used() {
+    for n in SIZES {
+        both!(references_of_patterns(read words(n), write vec![0u32; n])).unwrap();
+    }
 }
