@@ -317,3 +317,66 @@ fn bad_sizes_fail_at_block_level() {
         assert_eq!(cpu.to_string(), fault.unwrap().to_string());
     }
 }
+
+#[kernel]
+fn condition(out: &mut [u32]) {
+    blocks(Threads::<96>, chunks(out, 96), |block, mut out| {
+        let mut left = block.shared([3u32; 96]);
+        let mut done = 0;
+        while left[40] > 0 {
+            block.each(&mut left, |_, l| *l -= 1);
+            done += 1;
+        }
+        block.each(&mut out, |i, o| *o = left[95 - i] + done);
+    });
+}
+
+#[test]
+fn a_condition_is_read_before_the_next_phase() {
+    assert_eq!(both!(condition(write vec![0u32; 100])).unwrap(), [3; 100]);
+}
+
+#[device]
+fn filled<const N: usize>(block: &mut Block<N>, tile: &mut Shared<[u32; 96]>, by: u32) {
+    block.each(&mut *tile, |i, t| *t += i as u32 * by);
+}
+
+#[kernel]
+fn functions(out: &mut [u32]) {
+    blocks(Threads::<96>, chunks(out, 96), |block, mut out| {
+        let mut tile = block.shared([3u32; 96]);
+        block.each(tile.rows(7), |i, row| {
+            for k in 0..row.len() {
+                row[k] += i as u32;
+            }
+        });
+        filled(block, &mut tile, 2);
+        block.each(&mut out, |i, o| *o = tile[95 - i]);
+        filled(block, &mut tile, 3);
+        let last = tile[90];
+        block.each(&mut out, |i, o| *o += tile[95 - i] + last);
+    });
+}
+
+#[test]
+fn functions_leave_accesses() {
+    both!(functions(write vec![0u32; 200])).unwrap();
+}
+
+#[kernel]
+fn one_thread(count: u32, out: &mut [u32]) {
+    blocks(Threads::<96>, chunks(out, 96), |block, mut out| {
+        let first = out.start();
+        let mut sum = 0;
+        for k in 0..count {
+            let value = block.one(|| first as u32 + k);
+            sum += value;
+        }
+        block.each(&mut out, |_, o| *o = sum);
+    });
+}
+
+#[test]
+fn values_of_one_thread_wait_for_their_readers() {
+    both!(one_thread(value 4u32, write vec![0u32; 200])).unwrap();
+}
