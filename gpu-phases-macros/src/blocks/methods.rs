@@ -290,17 +290,22 @@ impl Translator<'_> {
         }
     }
 
+    /// Returns whether this is `std::mem::swap` of handles.
+    pub(crate) fn is_swap(&self, e: &Expr) -> bool {
+        let Expr::Call(call) = e else { return false };
+        let Expr::Path(function) = &*call.func else { return false };
+        let last = function.path.segments.last();
+        last.is_some_and(|last| last.ident == "swap")
+            && call.args.len() == 2
+            && call.args.iter().any(|arg| self.role(arg) != Role::Value)
+    }
+
     /// `std::mem::swap(&mut a, &mut b)` of two handles or variables. `None`: it is another call.
     pub(crate) fn swap(&mut self, e: &mut Expr) -> Result<Option<Value>> {
+        if !self.is_swap(e) {
+            return Ok(None);
+        }
         let Expr::Call(call) = e else { return Ok(None) };
-        let Expr::Path(function) = &*call.func else { return Ok(None) };
-        let last = function.path.segments.last();
-        if last.is_none_or(|last| last.ident != "swap") || call.args.len() != 2 {
-            return Ok(None);
-        }
-        if call.args.iter().all(|arg| self.role(arg) == Role::Value) {
-            return Ok(None);
-        }
         // Of variables the handles change their places. What references lead to has other names, which keep their handles.
         let variables = call
             .args

@@ -271,8 +271,8 @@ impl Translator<'_> {
             }
             _ => {}
         }
-        // A handle that is only given another name is not read.
-        if self.role(e) == Role::Value {
+        // A handle that is only given another name, or swapped, is not read.
+        if self.role(e) == Role::Value && !self.is_swap(e) {
             let found = Reads::of(self, false, e).found;
             self.note(found);
         }

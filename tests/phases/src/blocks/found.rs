@@ -380,3 +380,41 @@ fn one_thread(count: u32, out: &mut [u32]) {
 fn values_of_one_thread_wait_for_their_readers() {
     both!(one_thread(value 4u32, write vec![0u32; 200])).unwrap();
 }
+
+#[kernel]
+fn waiting_thread(at: &[u32], x: &[u32], out: &mut [u32]) {
+    assert!(at.len() == out.len());
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let first = out.start();
+        let mut step = block.shared([0u32; 64]);
+        block.each((&mut step, &mut out), |i, (s, _)| *s = 1 + x[at[first + i] as usize] % 2);
+        block.each(&mut out, |i, o| {
+            let mut k = 0;
+            while k < 10 {
+                k += step[63 - i];
+            }
+            *o = k;
+        });
+    });
+}
+
+#[test]
+fn a_thread_that_waits_for_memory_ends() {
+    let mut at: Vec<u32> = (0..128).collect();
+    both!(waiting_thread(read at, read words(128), write vec![0u32; 128])).unwrap();
+    at[69] = 128;
+    let (cpu, fault, failed) =
+        both!(waiting_thread(read at, read words(128), write vec![0u32; 128])).unwrap_err();
+    assert!(failed);
+    assert_eq!(cpu.to_string(), fault.unwrap().to_string());
+    at[69] = 69;
+    both!(waiting_thread(read at, read words(128), write vec![0u32; 128])).unwrap();
+}
+
+#[test]
+fn a_swap_needs_one_barrier() {
+    let text = super::steps::source();
+    let (_, kernel) = text.split_once("phases_steps").unwrap();
+    // After the first values, in an iteration, and before the last phase; one more for what is read before the loop.
+    assert_eq!(kernel.matches("B::sync();").count(), 4, "{kernel}");
+}
