@@ -256,7 +256,7 @@ fn splits(x: &[f32], out: &mut [f32], sums: &mut [f32]) {
             *l = x[first + i];
             *own = *l;
         });
-        block.each(line.pairs(8), |i, (a, b)| {
+        block.each(line.pairs(4), |i, (a, b)| {
             *a += *b * i as f32;
             *b -= 1.0;
         });
@@ -417,4 +417,27 @@ fn a_swap_needs_one_barrier() {
     let (_, kernel) = text.split_once("phases_steps").unwrap();
     // After the first values, in an iteration, and before the last phase; one more for what is read before the loop.
     assert_eq!(kernel.matches("B::sync();").count(), 4, "{kernel}");
+}
+
+#[kernel]
+fn in_turn(count: usize, out: &mut [u32]) {
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let mut now = block.shared([1u32; 64]);
+        let mut next = block.shared([2u32; 64]);
+        block.each((&mut now, &mut out), |i, (t, _)| *t = i as u32);
+        let mut last = now[63];
+        for _ in 0..count {
+            block.each(&mut next, |i, t| *t = now[63 - i] + last);
+            std::mem::swap(&mut now, &mut next);
+        }
+        last += now[3];
+        block.each(&mut out, |i, o| *o = now[63 - i] ^ last);
+    });
+}
+
+#[test]
+fn arrays_in_turn_wait_for_their_readers() {
+    for count in [0, 1, 2, 5] {
+        both!(in_turn(value count, write vec![0u32; 100])).unwrap();
+    }
 }
