@@ -15,7 +15,8 @@ pub fn gemm(m: usize, n: usize, k: usize, a: &[f32], b: &[f32], c: &mut [f32]) {
             block.load_matrix(&mut left, a, [m, k], [row as isize, start as isize], 0.0);
             block.load_matrix(&mut right, b, [k, n], [start as isize, column as isize], 0.0);
             block.each(&mut sum, |[i, j], s| {
-                for t in 0..8 {
+                // Not unrolled, or the elements of all steps would be in registers at once.
+                for t in 0..(k - start).min(8) {
                     for y in 0..8 {
                         for x in 0..8 {
                             s[y][x] += left[8 * i + y][t] * right[t][8 * j + x];
