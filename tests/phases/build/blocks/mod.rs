@@ -245,7 +245,7 @@ impl Program {
             let (ty, name) = (self.element(), format!("p{at}"));
             let t = ty.name();
             let rest = |random: &mut Random, n: usize| (blocks - 1) * n + 1 + random.below(n);
-            let choice = self.random.below(if threads % 32 == 0 { 8 } else { 5 });
+            let choice = self.random.below(if threads.is_multiple_of(32) { 8 } else { 5 });
             let (part, kind, len) = match choice {
                 _ if count == 0 => break,
                 0 => (format!("o{at}"), None, blocks),

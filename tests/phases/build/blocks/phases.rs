@@ -349,7 +349,7 @@ impl Program {
 
     /// A function of warps or blocks.
     pub(super) fn collective(&mut self) -> Option<String> {
-        if self.threads() % 32 != 0 {
+        if !self.threads().is_multiple_of(32) {
             return None;
         }
         let (name, ty) = self.own_of(|ty| ty != Ty::Bool)?;
