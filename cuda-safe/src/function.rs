@@ -15,6 +15,7 @@ use cuda_sys::{CUfunction, CUfunction_attribute, CUresult};
 use crate::consume::ConsumeError;
 use crate::context::list;
 use crate::error::{Error, Result};
+use crate::graph::Recording;
 use crate::launch::{
     ArgClass, ArgType, KernelArgs, KernelLimits, LaunchConfig, Parameter, call_name, check,
     explain, issue, not_resident, special, within,
@@ -384,7 +385,7 @@ impl KernelInner {
         if !self.may_launch(stream, launch, A::TYPED.then_some(A::TYPES))? {
             return Ok(None);
         }
-        if let Some(recording) = enqueuing.recording() {
+        if let Some(recording) = enqueuing.recording().and_then(Recording::of) {
             recording.check(launch)?;
         }
         args.check_unborrowed()?;
@@ -446,7 +447,7 @@ impl KernelInner {
     ) -> Result<()> {
         let stream = enqueuing.stream();
         let queue = stream.inner();
-        if let Some(recording) = enqueuing.recording() {
+        if let Some(recording) = enqueuing.recording().and_then(Recording::of) {
             let module = Kept::new(self.module.clone());
             // SAFETY: the caller's promise.
             let recorded = unsafe { recording.launch(queue, self.raw, launch, module, pointers) };

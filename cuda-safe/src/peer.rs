@@ -14,6 +14,7 @@ use cuda_sys::CUresult;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::graph::Capture;
 use crate::memory::{
     Access, Allocation, DeviceSlice, DeviceSliceMut, Enqueue, Enqueuing, same_length,
 };
@@ -129,8 +130,8 @@ impl<T: Copy + 'static> DeviceSliceMut<'_, T> {
         let bytes = self.size_bytes();
         let uses =
             [(from, source.byte_range(), Access::Read), (to, self.byte_range(), Access::Write)];
-        if let Some(capture) = &inner.capture {
-            return recorded::copy(stream, capture, uses);
+        if let Some(capture) = Capture::of(inner) {
+            return recorded::copy(stream, &capture, uses);
         }
         if bytes == 0 {
             return Ok(());

@@ -17,14 +17,26 @@ use crate::caller;
 pub(crate) use caller::NotNow;
 
 /// A mutex that is not poisoned, and that is not waited for where its holder may not run again.
-#[derive(Debug, Default)]
-pub(crate) struct Lock<T>(Mutex<T>);
+#[derive(Debug)]
+pub(crate) struct Lock<T: ?Sized>(Mutex<T>);
+
+impl<T: Default> Default for Lock<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
 
 impl<T> Lock<T> {
     pub(crate) const fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
 
+    pub(crate) fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: ?Sized> Lock<T> {
     /// Waits for the lock.
     ///
     /// # Errors
@@ -53,10 +65,6 @@ impl<T> Lock<T> {
 
     pub(crate) fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn into_inner(self) -> T {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

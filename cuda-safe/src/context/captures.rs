@@ -1,6 +1,9 @@
 //! Keeps captures and waits for the whole context apart: a wait for the context invalidates all captures in it, relaxed
 //! or not (measured on driver 580).
 
+use cuda_sys::CUstreamCaptureMode;
+
+use super::ContextInner;
 use crate::error::{Error, Result};
 use crate::sync::{Condvar, Lock, PoisonError};
 
@@ -80,4 +83,22 @@ impl Captures {
         let _waiting = Waiting(self);
         call()
     }
+}
+
+/// Lets this thread make calls that other captures in the process would forbid, such as the allocation of pinned
+/// memory: the crate refuses what must not be done. Returns the mode before.
+pub(crate) fn relax_captures(context: &ContextInner) -> Result<CUstreamCaptureMode> {
+    let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    exchange_mode(context, mode)
+}
+
+/// Sets the mode of this thread, and returns the mode before.
+pub(crate) fn exchange_mode(
+    context: &ContextInner,
+    mut mode: CUstreamCaptureMode,
+) -> Result<CUstreamCaptureMode> {
+    context.state.usable()?;
+    // SAFETY: `mode` is a valid place for a mode, which is exchanged for that of the thread.
+    unsafe { call!(context, cuThreadExchangeStreamCaptureMode(&raw mut mode)) }?;
+    Ok(mode)
 }

@@ -21,7 +21,7 @@ use std::sync::{Arc, Weak};
 use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 
 use builtin::BuiltinKernel;
-pub(crate) use captures::Captures;
+pub(crate) use captures::{Captures, exchange_mode, relax_captures};
 pub(crate) use census::{Census, Counted, list};
 pub(crate) use deferred::{Deferred, DeferredFrees, Dropped, NO_STREAM};
 pub(crate) use graph_lock::{ContextGraphLock, HeldGraphLock, this_thread};

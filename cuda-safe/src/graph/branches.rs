@@ -9,7 +9,7 @@ use super::node::KernelNode;
 use super::recording::{Recording, Target};
 use crate::context::ContextInner;
 use crate::error::{Error, Result};
-use crate::memory::{Access, Used};
+use crate::memory::{Access, AnyRecording, Used};
 use crate::stream::StreamInner;
 
 /// A stream of the recording.
@@ -134,14 +134,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Makes what `stream` records next follow all that `other` has recorded.
-    pub(crate) fn join(&mut self, stream: &StreamInner, other: &StreamInner) -> Result<()> {
-        self.captures()?;
-        let (branch, other) = (self.branch(stream.id)?, self.branch(other.id)?);
-        self.join_branches(branch, other)
-    }
-
-    fn join_branches(&mut self, branch: usize, other: usize) -> Result<()> {
+    pub(super) fn join_branches(&mut self, branch: usize, other: usize) -> Result<()> {
         if branch == other {
             return Ok(());
         }

@@ -104,7 +104,7 @@ impl<'env, S> GraphBuilder<'env, S> {
             let known = self
                 .parts
                 .get(part.index)
-                .filter(|_| part.recording == self.growing.capture.number());
+                .filter(|_| part.recording == self.growing.capture.number);
             let tail = known
                 .ok_or_else(|| Error::invalid("the part to come after is of another graph"))?;
             nodes.extend(tail.iter().copied());
@@ -124,7 +124,7 @@ impl<'env, S> GraphBuilder<'env, S> {
         let made = made?;
         made.outcome?;
         self.parts.push(made.tail);
-        Ok(GraphPart { recording: self.growing.capture.number(), index: self.parts.len() - 1 })
+        Ok(GraphPart { recording: self.growing.capture.number, index: self.parts.len() - 1 })
     }
 
     /// Returns the graph, ready to be launched.

@@ -13,6 +13,7 @@ use super::recording::{Capture, Target, destroy_stream};
 use super::template::Template;
 use crate::context::{Context, ContextInner};
 use crate::error::{Error, Result};
+use crate::memory::AnyRecording;
 use crate::stream::{Stream, create};
 
 impl Context {
@@ -189,7 +190,7 @@ impl Stream {
     /// the error that the driver returns.
     pub fn fork(&self) -> Result<Self> {
         let inner = self.inner();
-        let capture = inner.capture.as_ref().ok_or_else(|| {
+        let capture = Capture::of(inner).ok_or_else(|| {
             Error::invalid("only a stream that records can be forked")
                 .with_hint("elsewhere make another stream: `Context::stream`")
         })?;
@@ -198,7 +199,7 @@ impl Stream {
             recording.captures()?;
             recording.not_of_others("a fork")?;
         }
-        self.fork_in(&inner.context, capture)
+        self.fork_in(&inner.context, &capture)
     }
 
     /// Creates another stream of the same recording, perhaps in another context.
@@ -217,18 +218,18 @@ impl Stream {
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the stream doesn't record, or the newest
     /// that it has recorded is no launch of a kernel, or is named already.
     pub fn last_node(&self) -> Result<GraphNode> {
-        let Some(capture) = &self.inner().capture else {
+        let Some(capture) = Capture::of(self.inner()) else {
             return Err(Error::invalid("only a stream that records has nodes"));
         };
         let index = capture.enter(self.inner())?.name_last(self.inner())?;
-        Ok(GraphNode { recording: capture.number(), index })
+        Ok(GraphNode { recording: capture.number, index })
     }
 
     /// Makes [`last_node`](Self::last_node) refuse the launch that was recorded last on this stream: for
     /// libraries, whose later work relies on what that launch writes. Does nothing on other streams, and in a subscriber
     /// of `tracing`.
     pub fn seal_last_node(&self) {
-        if let Some(capture) = &self.inner().capture {
+        if let Some(capture) = Capture::of(self.inner()) {
             // A subscriber's thread may have locked it.
             if let Ok(mut recording) = capture.lock() {
                 recording.seal_last(self.inner());
@@ -240,7 +241,7 @@ impl Stream {
     /// one recording runs in one launch of its graph, or not at all.
     #[must_use]
     pub fn recording_id(&self) -> Option<super::RecordingId> {
-        self.inner().capture.as_ref().map(|capture| capture.id())
+        Capture::of(self.inner()).map(|capture| capture.id())
     }
 }
 

@@ -13,7 +13,9 @@ use super::driver::{self, RawNode};
 use super::recording::{Capture, Target};
 use crate::context::ContextInner;
 use crate::error::{Error, Result};
-use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, Enqueue, Enqueuing};
+use crate::memory::{
+    Access, Allocation, AnyRecording, DeviceSlice, DeviceSliceMut, Enqueue, Enqueuing,
+};
 use crate::stream::{Stream, StreamInner};
 
 /// PTX of a kernel that sets a conditional handle to a value in device memory.
@@ -128,7 +130,7 @@ fn conditional(
 ) -> Result<()> {
     let inner = stream.inner();
     let context = &inner.context;
-    let Some(capture) = &inner.capture else {
+    let Some(capture) = &Capture::of(inner) else {
         return Err(Error::invalid("only a stream that records takes conditional work"));
     };
     let flag = flag.slice(..1)?;

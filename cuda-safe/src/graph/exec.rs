@@ -11,12 +11,12 @@ use cuda_sys::CUgraphExec;
 use super::capture::{capture, distinct};
 use super::driver;
 use super::node::{GraphNode, Update};
-use super::recording::{Capture, Target};
+use super::recording::{Capture, Recording, Target};
 use super::template::Template;
 use crate::consume::ConsumeError;
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::memory::{Enqueue, Enqueuing};
+use crate::memory::{AnyRecording, Enqueue, Enqueuing};
 use crate::stream::{Stream, names};
 use crate::trace::event;
 
@@ -149,7 +149,7 @@ impl<'env, S> GraphExec<'env, S> {
     fn launch_as_child(&mut self, stream: &Stream) -> Result<()> {
         let mut enqueuing = Enqueuing::on(stream)?;
         let shape = self.shape()?;
-        if let Some(recording) = enqueuing.recording() {
+        if let Some(recording) = enqueuing.recording().and_then(Recording::of) {
             recording.captures()?;
             if shape.contents.spans {
                 recording.not_in_body("a graph of several contexts can't be launched")?;
@@ -165,7 +165,7 @@ impl<'env, S> GraphExec<'env, S> {
             Ok(driver::continue_at(context, raw, node))
         })?;
         let followed = enqueued.recorded.and(enqueued.output);
-        if let Some(recording) = enqueuing.recording() {
+        if let Some(recording) = enqueuing.recording().and_then(Recording::of) {
             recording.keep_all(&shape.contents);
             recording.contents.spans |= shape.contents.spans;
             if let Err(error) = &followed {

@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cuda_sys::{
-    CUdeviceptr, CUgraph, CUresult, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus,
-    CUuserObject_flags, CUuserObjectRetain_flags,
+    CUdeviceptr, CUgraph, CUresult, CUstream, CUstreamCaptureStatus, CUuserObject_flags,
+    CUuserObjectRetain_flags,
 };
 
 use super::driver::{self, RawNode};
@@ -71,24 +71,6 @@ pub(crate) fn capture_of(context: &ContextInner, stream: CUstream) -> Result<Opt
         ))
         .with_hint("end the capture, which fails, and capture again")),
     }
-}
-
-/// Lets this thread make calls that other captures in the process would forbid, such as the allocation of pinned
-/// memory: the crate refuses what must not be done. Returns the mode before.
-pub(crate) fn relax_captures(context: &ContextInner) -> Result<CUstreamCaptureMode> {
-    let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-    exchange_mode(context, mode)
-}
-
-/// Sets the mode of this thread, and returns the mode before.
-pub(crate) fn exchange_mode(
-    context: &ContextInner,
-    mut mode: CUstreamCaptureMode,
-) -> Result<CUstreamCaptureMode> {
-    context.state.usable()?;
-    // SAFETY: `mode` is a valid place for a mode, which is exchanged for that of the thread.
-    unsafe { call!(context, cuThreadExchangeStreamCaptureMode(&raw mut mode)) }?;
-    Ok(mode)
 }
 
 impl Capture {

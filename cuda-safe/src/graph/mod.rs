@@ -1,7 +1,8 @@
 //! Graphs: work that is recorded once and launched many times.
 //!
 //! - `capture.rs`: a closure enqueues on a stream that records; the result is a [`GraphExec`].
-//! - `recording.rs`: the uses of memory in a recording; `branches.rs`: their order on several streams.
+//! - `recording.rs`: the uses of memory in a recording; `enqueue.rs`: what enqueues call of it; `branches.rs`: the order
+//!   of the uses on several streams.
 //! - `exec.rs`: launching, changing and copying a graph; `template.rs`: its source; `node.rs`: one launch in it.
 //! - `conditional.rs`: parts that run if, or while, a number in device memory is not zero.
 //! - `build.rs`: graphs put together from parts with the dependencies that the caller names.
@@ -14,6 +15,7 @@ mod build;
 mod capture;
 mod conditional;
 mod driver;
+mod enqueue;
 mod exec;
 mod failures;
 mod lent;
@@ -27,5 +29,5 @@ pub use exec::{GraphExec, Recaptured};
 pub use node::GraphNode;
 pub use recording::RecordingId;
 
-pub(crate) use lent::{capture_of, exchange_mode, relax_captures};
+pub(crate) use lent::capture_of;
 pub(crate) use recording::{Capture, Recording};

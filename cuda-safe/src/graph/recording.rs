@@ -1,14 +1,15 @@
 //! The uses of memory while a graph is captured. Streams of one recording wait for each other by them, and each launch
 //! of the graph registers them all.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 
-use cuda_sys::{CUdeviceptr, CUfunction, CUgraph, CUstream};
+use cuda_sys::{CUfunction, CUgraph, CUstream};
 
-use super::branches::{Branch, Mark, Order};
+use super::branches::{Branch, Order};
 use super::driver::{self, RawNode};
 use super::failures::Failures;
 use super::lent::LentRecording;
@@ -17,15 +18,15 @@ use super::uses::Uses;
 use crate::context::{ContextInner, this_thread};
 use crate::error::{Error, Result};
 use crate::launch::{LaunchConfig, call_name, issue};
-use crate::memory::{Access, Allocation, Ranges, Used};
+use crate::memory::{Allocation, AnyRecording, Ranges};
 use crate::quiet::Kept;
 use crate::stream::StreamInner;
 use crate::sync::Lock;
 
 /// A recording that streams share: a capture, or the change of a node of a graph.
 pub(crate) struct Capture {
-    number: u64,
-    recording: Lock<Recording>,
+    pub(super) number: u64,
+    pub(super) recording: Lock<Recording>,
 }
 
 /// Identifies the recording that a stream belongs to; the body of a conditional node is a separate recording. From
@@ -49,7 +50,7 @@ pub(super) enum Target {
 
 /// The contents of a recording. An enqueue on one of its streams holds it over the driver call.
 pub(crate) struct Recording {
-    number: u64,
+    pub(super) number: u64,
     pub(super) target: Target,
     pub(super) branches: Vec<Branch>,
     /// By the place of the allocation on the heap; `uses` keeps it there.
@@ -61,7 +62,7 @@ pub(crate) struct Recording {
     /// about what such a thread has borrowed.
     pub(super) thread: Option<u64>,
     /// Whether it is the body of a conditional node, in which drivers allocate no memory and call no host functions.
-    body: bool,
+    pub(super) body: bool,
     /// `Some` if other code captures; see `lent.rs`.
     pub(super) lent: Option<LentRecording>,
 }
@@ -98,16 +99,6 @@ impl Contents {
     }
 }
 
-/// Adds something to keep, unless it was added lately.
-fn add(known: &mut Vec<Kept>, kept: Kept) {
-    // Launches name their module again and again. Of the others, as the sources of uploads, each is a new one: a
-    // search of all would make the time of a recording quadratic in its length.
-    const SEARCHED: usize = 32;
-    if !known.iter().rev().take(SEARCHED).any(|other| other.is_same(&kept)) {
-        known.push(kept);
-    }
-}
-
 impl Capture {
     pub(super) fn new() -> Arc<Self> {
         Self::with_body(false)
@@ -134,14 +125,25 @@ impl Capture {
         Arc::new(Self { number, recording: Lock::new(recording) })
     }
 
-    /// Names the recording in the process; never 0.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
     /// Returns the identifier of the recording.
     pub(crate) fn id(&self) -> RecordingId {
         RecordingId(self.number)
+    }
+
+    /// Returns the recording of a stream that records.
+    pub(crate) fn of(stream: &StreamInner) -> Option<Arc<Self>> {
+        let capture: Arc<dyn Any + Send + Sync> = stream.capture.clone()?;
+        Arc::downcast(capture).ok()
+    }
+
+    /// Returns the contents, to enqueue something on `stream`.
+    ///
+    /// # Errors
+    /// As [`AnyRecording::may_enqueue`].
+    pub(crate) fn enter(&self, stream: &StreamInner) -> Result<MutexGuard<'_, Recording>> {
+        let mut recording = self.lock()?;
+        recording.may_enqueue(stream)?;
+        Ok(recording)
     }
 
     pub(super) fn lock(&self) -> Result<MutexGuard<'_, Recording>> {
@@ -158,61 +160,6 @@ impl Capture {
         Ok(std::mem::take(&mut recording.contents))
     }
 
-    /// Returns the recording, to enqueue something on `stream`.
-    ///
-    /// # Errors
-    /// The recording has ended or is broken, a body is recorded in it, or this is another thread than the
-    /// one that runs the recording's closure.
-    pub(crate) fn enter(&self, stream: &StreamInner) -> Result<MutexGuard<'_, Recording>> {
-        let mut recording = self.lock()?;
-        if let Some(error) = recording.contents.failures.first() {
-            // This error is returned, because later ones only follow from it.
-            return Err(error);
-        }
-        if !matches!(recording.target, Target::Ended) {
-            recording.is_of_this_thread()?;
-        }
-        match recording.target {
-            // A stream of an earlier part does not capture any more: the driver would run the work.
-            Target::Capture => {
-                recording.branch(stream.id)?;
-            }
-            Target::Update(_) => {}
-            Target::Ended => {
-                return Err(Error::invalid("the recording that this stream belongs to has ended")
-                    .with_hint("launch the graph on an ordinary stream"));
-            }
-            Target::Body => {
-                return Err(Error::invalid(
-                    "the body of a conditional node is recorded on the stream that its closure is \
-                     given",
-                ));
-            }
-        }
-        Ok(recording)
-    }
-
-    /// Keeps what launches of the graph use.
-    pub(crate) fn keep_resource(&self, resource: Kept) -> Result<()> {
-        self.lock()?.keep_resource(resource);
-        Ok(())
-    }
-
-    /// Destroys a stream of the recording whose last handle is gone: now, or when the capture ends.
-    pub(crate) fn destroy_when_ended(&self, context: &Arc<ContextInner>, raw: CUstream) {
-        if raw.is_null() {
-            return;
-        }
-        {
-            let Ok(mut recording) = self.lock() else { return };
-            if !matches!(recording.target, Target::Ended) {
-                recording.streams.push((raw, context.clone()));
-                return;
-            }
-        }
-        destroy_stream(context, raw);
-    }
-
     /// Invalidates the recording with a body's node, because it must not be used.
     pub(super) fn give_up_body(&self, error: Error) {
         let Ok(mut recording) = self.lock() else { return };
@@ -220,18 +167,6 @@ impl Capture {
             recording.target = Target::Capture;
         }
         recording.contents.failures.note_returned(error);
-    }
-
-    /// Frees memory that was allocated in the capture: its graph frees it there.
-    pub(crate) fn free(&self, home: &StreamInner, allocation: &Allocation) {
-        let Ok(mut recording) = self.lock() else { return };
-        if !matches!(recording.target, Target::Capture) {
-            return;
-        }
-        match recording.free(home, allocation) {
-            Ok(()) => recording.contents.memory = recording.contents.memory.saturating_sub(1),
-            Err(error) => recording.contents.failures.note(error),
-        }
     }
 }
 
@@ -244,12 +179,18 @@ pub(super) fn destroy_stream(context: &ContextInner, raw: CUstream) {
 }
 
 impl Recording {
+    /// Returns the recording that an enqueue holds.
+    pub(crate) fn of<'a>(recording: &'a mut (dyn AnyRecording + 'static)) -> Option<&'a mut Self> {
+        let recording: &mut dyn Any = recording;
+        recording.downcast_mut()
+    }
+
     /// Makes this the thread that may enqueue.
     pub(super) fn belongs_to_this_thread(&mut self) {
         self.thread = Some(this_thread());
     }
 
-    fn is_of_this_thread(&self) -> Result<()> {
+    pub(super) fn is_of_this_thread(&self) -> Result<()> {
         if self.thread == Some(this_thread()) {
             return Ok(());
         }
@@ -258,29 +199,6 @@ impl Recording {
                 "a graph keeps borrowed what its closure has borrowed, not what another thread has; let \
                  other threads return what they have prepared, and enqueue it in the closure",
             ))
-    }
-
-    /// Fails where only the launch of a kernel makes sense.
-    pub(crate) fn captures(&self) -> Result<()> {
-        match self.target {
-            Target::Capture => Ok(()),
-            _ => Err(Error::invalid("a node for a launch can only be changed by one launch")),
-        }
-    }
-
-    /// Fails for another stream of the recording than that by which it was entered, if its part has ended.
-    pub(crate) fn admit(&self, stream: &StreamInner) -> Result<()> {
-        self.captures()?;
-        self.branch(stream.id).map(drop)
-    }
-
-    /// Fails in the body of a conditional node, with an error that begins with `what`. Drivers fail later, and
-    /// invalidate the capture.
-    pub(crate) fn not_in_body(&self, what: &str) -> Result<()> {
-        match self.body {
-            true => Err(Error::invalid(format!("{what} in the body of a conditional node"))),
-            false => Ok(()),
-        }
     }
 
     /// Fails for memory that the recording can't use. `between` says whether the work goes between contexts, as a copy
@@ -319,40 +237,7 @@ impl Recording {
         allocation.is_there()
     }
 
-    /// Orders a use behind those that conflict with it on other streams of the recording. Each launch of the graph
-    /// waits for uses of the memory outside of it.
-    pub(crate) fn begin_use(
-        &mut self,
-        stream: &StreamInner,
-        used: Used<'_>,
-        between: bool,
-    ) -> Result<()> {
-        self.may_use(stream, used.0, between)?;
-        if used.1.is_empty() {
-            return Ok(());
-        }
-        if let Target::Update(update) = &mut self.target {
-            return update.begin_use(&self.contents.uses, used);
-        }
-        if let Some(lent) = &self.lent
-            && !used.0.is_of(self.number)
-        {
-            lent.admit(&used)?;
-        }
-        let marks = self.conflicts(used);
-        let branch = self.branch(stream.id)?;
-        for mark in marks {
-            self.wait(branch, &mark)?;
-        }
-        Ok(())
-    }
-
-    /// Numbers what was enqueued, and looks which node it became.
-    pub(crate) fn number(&mut self, stream: &StreamInner) -> u64 {
-        self.advance(&stream.context, stream.id)
-    }
-
-    fn advance(&mut self, context: &ContextInner, stream: u64) -> u64 {
+    pub(super) fn advance(&mut self, context: &ContextInner, stream: u64) -> u64 {
         if !matches!(self.target, Target::Capture) {
             return 0;
         }
@@ -368,48 +253,6 @@ impl Recording {
             (last, _) => *last = None,
         }
         branch.sequence
-    }
-
-    /// Records a use that was enqueued and numbered.
-    pub(crate) fn end_use(&mut self, stream: &StreamInner, used: Used<'_>, sequence: u64) {
-        let (allocation, range, access) = used.clone();
-        if range.is_empty() || !matches!(self.target, Target::Capture) {
-            return;
-        }
-        let Ok(branch) = self.branch(stream.id) else { return };
-        let branch = &mut self.branches[branch];
-        let mark = Mark { branch: stream.id, sequence, nodes: branch.tail.clone() };
-        if access == Access::Write {
-            // The write is noted for code that has computed data from the memory in the same recording.
-            allocation.note_write(range.clone());
-        }
-        if allocation.is_of_graph() || self.lent.is_some() {
-            // The graph does not keep it: its owner drops it within the capture. A graph of other code keeps it by now,
-            // or its owner does.
-        } else {
-            allocation.note_captured();
-            self.contents.spans |=
-                !Arc::ptr_eq(&stream.context, &allocation.home_stream().inner().context);
-            let key = self.contents.uses.add(&used);
-            if let Some(last) = &mut branch.last {
-                last.keys.push(key);
-                last.order = self.contents.uses.last();
-            }
-        }
-        let order = self
-            .order
-            .entry(Arc::as_ptr(allocation).addr())
-            .or_insert_with(|| Ranges::new(allocation.size_bytes(), Order::default()));
-        order.update(range, |order| match access {
-            Access::Write => {
-                order.write = Some(mark.clone());
-                order.reads.clear();
-            }
-            Access::Read => match order.reads.iter_mut().find(|read| read.branch == mark.branch) {
-                Some(read) => *read = mark.clone(),
-                None => order.reads.push(mark.clone()),
-            },
-        });
     }
 
     /// Fails for a launch that can't be recorded here.
@@ -482,22 +325,6 @@ impl Recording {
         }
     }
 
-    /// Keeps something alive as long as the graph.
-    pub(crate) fn keep(&mut self, kept: Kept) {
-        match &self.lent {
-            Some(lent) => lent.keep(kept),
-            None => add(&mut self.contents.kept, kept),
-        }
-    }
-
-    /// Keeps what launches of the graph use.
-    pub(crate) fn keep_resource(&mut self, resource: Kept) {
-        match &self.lent {
-            Some(lent) => lent.keep(resource),
-            None => add(&mut self.contents.resources, resource),
-        }
-    }
-
     /// Keeps what a part of the graph needs that was recorded elsewhere.
     pub(super) fn keep_all(&mut self, part: &Contents) {
         let Contents { resources, kept, .. } = part;
@@ -535,30 +362,7 @@ impl Recording {
         }
     }
 
-    /// Allocates memory that the graph allocates and frees each time it runs.
-    pub(crate) fn allocate(&mut self, stream: &StreamInner, bytes: usize) -> Result<CUdeviceptr> {
-        self.captures()?;
-        self.not_in_body("memory can't be allocated").map_err(|error| {
-            error.with_hint("allocate it before the capture, and put it into the state")
-        })?;
-        self.in_first_context(stream, "memory can't be allocated")?;
-        let start = driver::allocate(stream, bytes)?;
-        self.contents.allocates = true;
-        self.contents.memory += 1;
-        if let Some(lent) = &mut self.lent {
-            lent.allocated(start);
-        }
-        Ok(start)
-    }
-
-    /// Records the allocation of a buffer as a write, so that its uses come after it.
-    pub(crate) fn allocated(&mut self, stream: &StreamInner, allocation: &Arc<Allocation>) {
-        let sequence = self.number(stream);
-        let written = (allocation, 0..allocation.size_bytes(), Access::Write);
-        self.end_use(stream, written, sequence);
-    }
-
-    fn free(&mut self, home: &StreamInner, allocation: &Allocation) -> Result<()> {
+    pub(super) fn free(&mut self, home: &StreamInner, allocation: &Allocation) -> Result<()> {
         let place = std::ptr::from_ref(allocation).addr();
         // If the part that allocated the memory has ended, the part that goes on frees it.
         let open = self.first();

@@ -105,7 +105,7 @@ impl Template {
             ));
         }
         self.contents = contents;
-        self.number = capture.number();
+        self.number = capture.number;
         Ok(())
     }
 }

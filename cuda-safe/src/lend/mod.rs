@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use cuda_sys::{CU_STREAM_LEGACY, CUstream, CUstreamCaptureMode};
 
-use crate::context::{Context, ContextInner, Idle, LentStreams};
+use crate::context::{Context, ContextInner, Idle, LentStreams, exchange_mode, relax_captures};
 use crate::error::{Error, Result};
-use crate::graph::{Capture, capture_of, exchange_mode, relax_captures};
+use crate::graph::{Capture, capture_of};
 use crate::memory::{Allocate, forget_allocator, set_allocator};
 use crate::stream::{InCall, Stream};
 

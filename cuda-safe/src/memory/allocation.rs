@@ -16,7 +16,7 @@ use super::host::visible::Visible;
 use super::lent::{Frozen, LentMemory};
 use super::order::ranges::Ranges;
 use super::order::shared::Shared;
-use super::order::uses::Uses;
+use super::order::uses::{Access, Uses};
 use super::order::versions::Versions;
 use super::pools::PoolInner;
 use super::slice::DeviceSlice;
@@ -94,7 +94,9 @@ impl Allocation {
             let mut recording = capture.enter(inner)?;
             let start = recording.allocate(inner, bytes)?;
             let this = Self::with_kind(start, bytes, stream, Kind::Graph);
-            recording.allocated(inner, &this);
+            // A write, so that the uses come after it.
+            let sequence = recording.number(inner);
+            recording.end_use(inner, (&this, 0..bytes, Access::Write), sequence);
             return Ok(this);
         }
         let (start, kind) = inner.context.pool.allocate(inner, bytes)?;

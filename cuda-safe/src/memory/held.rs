@@ -11,10 +11,9 @@ use super::allocation::{Allocation, Kind};
 use super::gate::{GateInner, Gates};
 use super::lent::IsOrdered;
 use crate::caller;
-use crate::context::{Context, ContextInner};
+use crate::context::{Context, ContextInner, exchange_mode, relax_captures};
 use crate::error::Result;
 use crate::event::Event;
-use crate::graph::{exchange_mode, relax_captures};
 use crate::trace::event;
 
 /// Memory that was dropped, its gates included.

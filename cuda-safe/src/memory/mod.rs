@@ -55,6 +55,7 @@ pub(crate) use order::enqueue::{
     Accesses, Begin, DirectEnqueuing, End, Enqueue, Enqueued, Enqueuing, Used,
 };
 pub(crate) use order::ranges::Ranges;
+pub(crate) use order::recording::{AnyCapture, AnyRecording};
 pub(crate) use order::versions::number_writes;
 pub(crate) use pool::ContextPool;
 pub use pools::Pool;

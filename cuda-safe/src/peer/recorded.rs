@@ -6,7 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::graph::Capture;
-use crate::memory::{Enqueue, Enqueuing, Staged, Used};
+use crate::memory::{AnyRecording, Enqueue, Enqueuing, Staged, Used};
 use crate::quiet::Kept;
 use crate::stream::Stream;
 
@@ -53,7 +53,7 @@ pub(super) fn copy(stream: &Stream, capture: &Capture, uses: [Used<'_>; 2]) -> R
     };
     if let Some(between) = &between {
         // Before the copies are recorded, and also if recording fails: part of it may have been recorded nevertheless.
-        capture.keep_resource(Kept::new(between.clone()))?;
+        capture.enter(inner)?.keep_resource(Kept::new(between.clone()));
     }
     let copy = || match between.as_deref().map(Staged::start) {
         None => inner.context.with_current(|| {

@@ -8,8 +8,7 @@ use std::sync::{Arc, MutexGuard};
 use super::{Stream, StreamInner};
 use crate::context::{ContextInner, HeldGraphLock};
 use crate::error::{Error, Result};
-use crate::graph::Recording;
-use crate::memory::{Access, DirectEnqueuing, Enqueue, ReadView, Used, WriteView};
+use crate::memory::{Access, AnyRecording, DirectEnqueuing, Enqueue, ReadView, Used, WriteView};
 use crate::quiet::Kept;
 
 /// Collects the uses of work on several streams, perhaps of several contexts, that another library enqueues by one call:
@@ -135,7 +134,7 @@ enum Held<'a> {
         graph_lock: Option<HeldGraphLock<'a>>,
     },
     /// All streams record. The recordings, with their numbers.
-    Recording(Vec<(u64, MutexGuard<'a, Recording>)>),
+    Recording(Vec<(u64, MutexGuard<'a, dyn AnyRecording + 'static>)>),
 }
 
 impl<'a> Held<'a> {
@@ -186,10 +185,10 @@ impl<'a> Held<'a> {
             .collect();
         // The order is fixed, so that a thread that waits for a recording holds only earlier ones.
         captures.sort_by_key(|(number, _)| *number);
-        let mut recordings: Vec<(u64, MutexGuard<'a, Recording>)> = Vec::new();
+        let mut recordings: Vec<(u64, MutexGuard<'a, dyn AnyRecording + 'static>)> = Vec::new();
         for (number, stream) in captures {
             match recordings.last_mut() {
-                Some((last, recording)) if *last == number => recording.admit(stream)?,
+                Some((last, recording)) if *last == number => recording.may_enqueue(stream)?,
                 _ => {
                     let Some(capture) = &stream.capture else { continue };
                     let recording = capture.enter(stream)?;
@@ -245,9 +244,9 @@ impl<'a> Held<'a> {
 }
 
 fn recording_of<'r>(
-    recordings: &'r mut [(u64, MutexGuard<'_, Recording>)],
+    recordings: &'r mut [(u64, MutexGuard<'_, dyn AnyRecording + 'static>)],
     stream: &StreamInner,
-) -> Option<&'r mut Recording> {
+) -> Option<&'r mut (dyn AnyRecording + 'static)> {
     let number = stream.capture.as_ref()?.number();
     recordings.iter_mut().find(|(of, _)| *of == number).map(|(_, recording)| &mut **recording)
 }

@@ -11,8 +11,7 @@ use crate::caller;
 use crate::context::{ContextInner, Counted, Deferred, Dropped};
 use crate::driver::DeviceState;
 use crate::error::{Error, LaunchRecord, Result};
-use crate::graph::Capture;
-use crate::memory::Packing;
+use crate::memory::{AnyCapture, Packing};
 use crate::quiet::Token;
 use crate::sync::Lock;
 use crate::trace::timed;
@@ -42,7 +41,7 @@ pub(crate) struct StreamInner {
     /// Host functions enqueued and perhaps not run yet.
     pub(super) callbacks: Lock<Vec<u64>>,
     /// `Some` for a stream that records a graph, from its first moment to its last.
-    pub(crate) capture: Option<Arc<Capture>>,
+    pub(crate) capture: Option<Arc<dyn AnyCapture>>,
     /// `Some` for a stream that is lent for calls: see `lent.rs`.
     pub(super) lent: Option<Lent>,
     /// Whether it neither records nor is lent: then any thread may enqueue on it at any time.
@@ -66,7 +65,7 @@ impl StreamInner {
         context: Arc<ContextInner>,
         raw: CUstream,
         foreign: Option<Token>,
-        capture: Option<Arc<Capture>>,
+        capture: Option<Arc<dyn AnyCapture>>,
         lent: Option<Lent>,
     ) -> Self {
         context.census.add(Counted::Stream);

@@ -27,8 +27,7 @@ use crate::consume::ConsumeError;
 use crate::context::{Context, ContextInner, list};
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::graph::Capture;
-use crate::memory::{Enqueue, Enqueuing};
+use crate::memory::{AnyCapture, Enqueue, Enqueuing};
 use crate::quiet::Token;
 
 /// A stream: work enqueued on it runs in order, and unordered with other streams unless a buffer
@@ -69,7 +68,7 @@ impl Stream {
     pub(crate) fn recording(
         context: &Arc<ContextInner>,
         raw: CUstream,
-        capture: Arc<Capture>,
+        capture: Arc<dyn AnyCapture>,
     ) -> Self {
         Self::wrap(context.clone(), raw, None, Some(capture), None)
     }
@@ -79,7 +78,7 @@ impl Stream {
         context: &Arc<ContextInner>,
         raw: CUstream,
         legacy: bool,
-        capture: Option<Arc<Capture>>,
+        capture: Option<Arc<dyn AnyCapture>>,
     ) -> Self {
         // A foreign stream is not destroyed here.
         let foreign = Some(Token::none());
@@ -123,7 +122,7 @@ impl Stream {
         context: Arc<ContextInner>,
         raw: CUstream,
         foreign: Option<Token>,
-        capture: Option<Arc<Capture>>,
+        capture: Option<Arc<dyn AnyCapture>>,
         lent: Option<Lent>,
     ) -> Self {
         let inner = Arc::new(StreamInner::new(context, raw, foreign, capture, lent));
@@ -263,7 +262,7 @@ impl Stream {
         self.inner.context.state.same_driver(other.inner.context.state)?;
         match (&self.inner.capture, &other.inner.capture) {
             (None, None) => {}
-            (Some(capture), Some(others)) if Arc::ptr_eq(capture, others) => {
+            (Some(capture), Some(others)) if capture.number() == others.number() => {
                 return capture.enter(&self.inner)?.join(&self.inner, &other.inner);
             }
             _ => return Err(outside_capture("a stream")),

@@ -25,7 +25,7 @@ pub(crate) fn fill(
     if let Some(capture) = &stream.inner().capture
         && !has_memset(pattern, to)
     {
-        return super::recorded::fill(stream, capture, allocation, offset, (pattern, bytes));
+        return super::recorded::fill(stream, &**capture, allocation, offset, (pattern, bytes));
     }
     enqueue(stream, [(allocation, offset..offset + bytes, Access::Write)], |inner| {
         if !has_memset(pattern, to) {

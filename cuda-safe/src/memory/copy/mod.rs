@@ -45,7 +45,7 @@ pub(super) fn upload(
         return Ok(());
     }
     if let Some(capture) = &stream.inner().capture {
-        return recorded::upload(stream, capture, allocation, offset, source);
+        return recorded::upload(stream, &**capture, allocation, offset, source);
     }
     if allocation.is_captured() && source.len() > SMALL_BYTES {
         return graph_memory::upload(stream, allocation, offset, source);

@@ -7,8 +7,7 @@ use std::sync::atomic::Ordering;
 
 use crate::context::{ContextInner, Counted, Deferred};
 use crate::error::Result;
-use crate::graph::Capture;
-use crate::memory::{Access, Allocation, enqueue, pages};
+use crate::memory::{Access, Allocation, AnyCapture, enqueue, pages};
 use crate::quiet::Kept;
 use crate::stream::Stream;
 
@@ -54,7 +53,7 @@ impl Drop for Staged {
 /// Records a copy of what `source` holds now.
 pub(super) fn upload(
     stream: &Stream,
-    capture: &Capture,
+    capture: &dyn AnyCapture,
     allocation: &Arc<Allocation>,
     offset: usize,
     source: &[u8],
@@ -83,7 +82,7 @@ pub(super) fn upload(
 /// times, then copied with doubling length.
 pub(super) fn fill(
     stream: &Stream,
-    capture: &Capture,
+    capture: &dyn AnyCapture,
     allocation: &Arc<Allocation>,
     offset: usize,
     (pattern, bytes): (&[u8], usize),

@@ -4,10 +4,10 @@
 use std::ops::Range;
 use std::sync::{Arc, MutexGuard};
 
+use super::recording::AnyRecording;
 use super::uses::Access;
 use crate::context::{ContextGraphLock, HeldGraphLock};
 use crate::error::{Error, Result};
-use crate::graph::Recording;
 use crate::memory::Allocation;
 use crate::stream::{Stream, StreamInner};
 
@@ -17,7 +17,7 @@ pub(crate) trait Enqueue<'a>: Sized {
     fn stream(&self) -> &'a Stream;
 
     /// Returns the recording, on a stream that captures.
-    fn recording(&mut self) -> Option<&mut Recording>;
+    fn recording(&mut self) -> Option<&mut (dyn AnyRecording + 'static)>;
 
     /// Orders a use that is about to be enqueued behind conflicting uses on other streams.
     fn begin_use(&mut self, used: Used<'_>) -> Result<()>;
@@ -164,7 +164,7 @@ impl<'a> Enqueue<'a> for DirectEnqueuing<'a, '_> {
     }
 
     #[inline]
-    fn recording(&mut self) -> Option<&mut Recording> {
+    fn recording(&mut self) -> Option<&mut (dyn AnyRecording + 'static)> {
         None
     }
 
@@ -250,7 +250,7 @@ fn of_same_context(stream: &Stream, allocation: &Allocation) -> Result<()> {
 pub(crate) struct Enqueuing<'a> {
     stream: &'a Stream,
     graph_lock: Option<HeldGraphLock<'a>>,
-    recording: Option<MutexGuard<'a, Recording>>,
+    recording: Option<MutexGuard<'a, dyn AnyRecording + 'static>>,
     between_contexts: bool,
 }
 
@@ -261,7 +261,7 @@ impl<'a> Enqueue<'a> for Enqueuing<'a> {
     }
 
     #[inline]
-    fn recording(&mut self) -> Option<&mut Recording> {
+    fn recording(&mut self) -> Option<&mut (dyn AnyRecording + 'static)> {
         self.recording.as_deref_mut()
     }
 
