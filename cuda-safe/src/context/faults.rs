@@ -1,5 +1,7 @@
 //! What a context has of Rust kernels, where the feature `rust-kernels` is on; else nothing.
 
+#[cfg(feature = "rust-kernels")]
+use super::Attachment;
 use super::ContextInner;
 use crate::error::Result;
 
@@ -8,7 +10,7 @@ impl ContextInner {
     /// Fails if a Rust kernel has failed here and the program has not taken the fault. Call it after each wait of the host.
     #[inline]
     pub(crate) fn check_fault(&self) -> Result<()> {
-        self.rust_kernels.faults.check()
+        self.rust_kernels.any().map_or(Ok(()), Attachment::check)
     }
 
     /// Returns whether this is the primary context, which is kept until it is closed.
@@ -19,7 +21,7 @@ impl ContextInner {
 
     /// Returns how many of the handles to the context are its own.
     pub(super) fn holds_itself(&self) -> usize {
-        self.rust_kernels.holds()
+        self.rust_kernels.any().map_or(0, Attachment::holds)
     }
 
     /// Leaves loaded Rust kernels and the fault slot to the deferred-free list.
@@ -27,8 +29,9 @@ impl ContextInner {
     /// # Safety
     /// There is no other handle to the context, none is made meanwhile, and its work is done.
     pub(super) unsafe fn put_away_rust_kernels(&self) -> Result<()> {
+        let Some(kernels) = self.rust_kernels.any() else { return Ok(()) };
         // SAFETY: the caller's promise.
-        unsafe { self.rust_kernels.put_away(self) }
+        unsafe { kernels.put_away(self) }
     }
 }
 

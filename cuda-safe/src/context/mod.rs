@@ -1,5 +1,7 @@
 //! CUDA contexts: the device's primary context, which the whole process shares, or an adopted one of other code.
 
+#[cfg(feature = "rust-kernels")]
+mod attached;
 mod builtin;
 mod captures;
 mod census;
@@ -20,6 +22,8 @@ use std::sync::{Arc, Weak};
 
 use cuda_sys::{CUcontext, CUresult, MissingSymbol};
 
+#[cfg(feature = "rust-kernels")]
+pub(crate) use attached::{Attached, Attachment};
 use builtin::BuiltinKernel;
 pub(crate) use captures::{Captures, exchange_mode, relax_captures};
 pub(crate) use census::{Census, Counted, list};
@@ -86,7 +90,7 @@ pub(crate) struct ContextInner {
     /// The live objects, for the errors of `close`.
     pub(crate) census: Census,
     #[cfg(feature = "rust-kernels")]
-    pub(crate) rust_kernels: crate::kernel::RustKernels,
+    pub(crate) rust_kernels: Attached,
     /// The latest launches on any stream, for error reports.
     streams: Lock<Vec<Weak<StreamInner>>>,
     /// Errors met by drops, kept until they are taken; see [`Context::take_drop_errors`].
@@ -384,7 +388,7 @@ impl ContextInner {
             peers: Peers::default(),
             census: Census::default(),
             #[cfg(feature = "rust-kernels")]
-            rust_kernels: crate::kernel::RustKernels::default(),
+            rust_kernels: Attached::default(),
             streams: Lock::new(Vec::new()),
             drop_errors: Lock::new(Vec::new()),
         })

@@ -11,6 +11,7 @@ use cuda_sys::{CUdevice_attribute, CUdeviceptr, CUmemAttach_flags};
 use gpu_phases::kernel::{FaultSlot, Kernel};
 use gpu_phases::{Fault, FaultKind};
 
+use super::RustKernels;
 use crate::context::{Context, ContextInner, Deferred};
 use crate::error::{Error, Result};
 use crate::memory::pages;
@@ -241,7 +242,7 @@ impl Context {
     /// `tracing` and in a forked child. The [module `kernel`](crate::kernel) lists the calls that return faults.
     #[must_use]
     pub fn take_fault(&self) -> Option<Fault> {
-        self.inner().rust_kernels.faults.take()
+        self.inner().rust_kernels.get::<RustKernels>()?.faults.take()
     }
 }
 

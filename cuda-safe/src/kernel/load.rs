@@ -5,7 +5,7 @@ use gpu_phases::text::Text;
 use nvrtc::{Options, Program, Std};
 
 use super::loaded::{Entry, Key};
-use super::pack;
+use super::{RustKernels, pack};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::function::{self, KernelAttributes};
@@ -49,7 +49,7 @@ impl Source {
 /// The kernel does not load, or the error that the driver returns.
 #[doc(alias = "cuFuncGetAttribute")]
 pub fn attributes(stream: &Stream, kernel: &'static Kernel) -> Result<KernelAttributes> {
-    let entry = match super::loaded(stream).get(Key::new(kernel, false)) {
+    let entry = match super::loaded(stream).and_then(|loaded| loaded.get(Key::new(kernel, false))) {
         Some(entry) => entry,
         None => load(stream, kernel, false)?,
     };
@@ -65,13 +65,13 @@ pub(super) fn load<'s>(
 ) -> Result<&'s Entry> {
     let context = stream.context();
     context.inner().state.usable()?;
-    let faults = &context.inner().rust_kernels.faults;
+    let faults = &RustKernels::of(context.inner())?.faults;
     let instance = (kernel.instance)();
     let number = faults.number(kernel, &instance)?;
     let source = Source::of(kernel, number, len64);
     faults.note(number, kernel, instance, &source.files)?;
     let fault = faults.device_address(context.inner())?;
-    let (loaded, content) = (super::loaded(stream), (number, pack::hash(&source)));
+    let (loaded, content) = (super::to_load(stream)?, (number, pack::hash(&source)));
     let known = loaded.same(&content)?;
     let first = known.is_none();
     let function = match known {

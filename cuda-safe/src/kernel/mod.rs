@@ -62,11 +62,11 @@ mod pack;
 mod place;
 mod stream;
 
-use crate::context::ContextInner;
+use crate::context::{Attachment, ContextInner};
 use crate::error::Result;
 use crate::stream::Stream;
 use faults::Faults;
-pub(crate) use loaded::Loaded;
+use loaded::Loaded;
 
 pub use gpu_phases::__private::{
     CudaSafeDevice as Device, cuda_safe_device as device, cuda_safe_kernel as kernel,
@@ -78,35 +78,52 @@ pub use place::{Memory, Place, ReadAt, WriteAt};
 
 /// What a context has of Rust kernels.
 #[derive(Default)]
-pub(crate) struct RustKernels {
-    pub(crate) faults: Faults,
+struct RustKernels {
+    faults: Faults,
     /// Those of the primary context. Others would be kept alive by what they hold, so each stream has its own.
-    pub(crate) loaded: Loaded,
+    loaded: Loaded,
 }
 
 impl RustKernels {
-    /// Returns how often the kernels that it has loaded hold the context.
-    pub(crate) fn holds(&self) -> usize {
+    /// Returns those of a context, which are made now if they were not yet.
+    fn of(context: &ContextInner) -> Result<&Self> {
+        context.rust_kernels.get_or_make()
+    }
+}
+
+impl Attachment for RustKernels {
+    fn check(&self) -> Result<()> {
+        self.faults.check()
+    }
+
+    fn holds(&self) -> usize {
         self.loaded.holds()
     }
 
-    /// Leaves all to the deferred-free list.
-    ///
-    /// # Safety
-    /// No other thread uses the context, and none of its kernels runs.
-    pub(crate) unsafe fn put_away(&self, context: &ContextInner) -> Result<()> {
+    unsafe fn put_away(&self, context: &ContextInner) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.loaded.clear() }?;
         self.faults.put_away(context)
     }
 }
 
-/// Returns the kernels that launches on the stream use.
+impl Attachment for Loaded {}
+
+/// Returns the kernels that launches on the stream use, if there were some.
 #[inline]
-fn loaded(stream: &Stream) -> &Loaded {
+fn loaded(stream: &Stream) -> Option<&Loaded> {
     let inner = stream.inner();
     match inner.context.is_primary() {
-        true => &inner.context.rust_kernels.loaded,
-        false => &inner.rust_kernels,
+        true => Some(&inner.context.rust_kernels.get::<RustKernels>()?.loaded),
+        false => inner.rust_kernels.get(),
+    }
+}
+
+/// As [`loaded`], which are made now if they were not yet.
+fn to_load(stream: &Stream) -> Result<&Loaded> {
+    let inner = stream.inner();
+    match inner.context.is_primary() {
+        true => Ok(&RustKernels::of(&inner.context)?.loaded),
+        false => inner.rust_kernels.get_or_make(),
     }
 }

@@ -68,7 +68,7 @@ pub(super) fn launch(
     _checked: Checked,
 ) -> Result<()> {
     let len64 = params.finish(&extent)?;
-    let entry = match super::loaded(stream).get(Key::new(kernel, len64)) {
+    let entry = match super::loaded(stream).and_then(|loaded| loaded.get(Key::new(kernel, len64))) {
         Some(entry) => entry,
         None => load(stream, kernel, len64)?,
     };

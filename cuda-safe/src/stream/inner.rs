@@ -8,6 +8,8 @@ use cuda_sys::{CUresult, CUstream, MissingSymbol};
 use super::lent::Lent;
 use super::{names, order};
 use crate::caller;
+#[cfg(feature = "rust-kernels")]
+use crate::context::Attached;
 use crate::context::{ContextInner, Counted, Deferred, Dropped};
 use crate::driver::DeviceState;
 use crate::error::{Error, LaunchRecord, Result};
@@ -48,7 +50,7 @@ pub(crate) struct StreamInner {
     pub(crate) plain: bool,
     /// The Rust kernels that launches here use, unless the context is the primary one.
     #[cfg(feature = "rust-kernels")]
-    pub(crate) rust_kernels: crate::kernel::Loaded,
+    pub(crate) rust_kernels: Attached,
     /// `Some` for an adopted stream: keeps it alive, and marks that this crate must not destroy it.
     pub(super) foreign: Option<Token>,
 }
