@@ -2,7 +2,7 @@
 
 use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Result, arg::EachArg};
 
-use super::numbers::{Field, Home};
+use super::numbers::{Field, Home, only};
 use super::pass::Pass;
 use super::rig::Rig;
 use crate::element::FloatType;
@@ -187,15 +187,8 @@ impl<A: EachArg> Rig<'_, A> {
 
     /// Returns, of the gradients in `before`, those that inputs have before the adjoint runs.
     pub(super) fn given_before(&self, before: &[f64]) -> Vec<f64> {
-        let mut given = vec![0.0; before.len()];
-        for input in self.inputs.iter().filter(|input| self.may_have_gradient(input)) {
-            if let (Some(to), Some(from)) =
-                (given.get_mut(input.range()), before.get(input.range()))
-            {
-                to.copy_from_slice(from);
-            }
-        }
-        given
+        let inputs = self.inputs.iter().filter(|input| self.may_have_gradient(input));
+        only(before, inputs.flat_map(Field::range))
     }
 
     fn seed_buffer(&self, field: &Field, given: &[f64]) -> Result<DeviceBuffer<u8>> {

@@ -4,6 +4,7 @@ use cuda_safe::{Result, arg::EachArg};
 
 use super::Gradcheck;
 use super::differences::{self, Estimate};
+use super::investigate::Pair;
 use super::numbers::{Field, Random, power_of_two};
 use super::pass::Pass;
 use super::report::{Compared, Finding, Oracle, Place, Report};
@@ -206,7 +207,8 @@ impl<'a, A: EachArg> Check<'a, A> {
                     self.unknown(input, output);
                 }
                 if !agree && !self.is_found(input, output) {
-                    self.investigate(point, input, output, &direction, &weights, products)?;
+                    let pair = Pair { input, output, direction: &direction, weights: &weights };
+                    self.investigate(point, pair, products)?;
                 }
             }
         }

@@ -8,7 +8,7 @@ use cuda_safe::{Result, arg::EachArg};
 
 use super::check::{Check, Products, is_known, place, typical_of, used, whole};
 use super::differences::{self, Estimate, Sides};
-use super::numbers::{Field, power_of_two};
+use super::numbers::{Field, only, power_of_two};
 use super::part::Part;
 use super::pass::Pass;
 use super::report::{Finding, Place, Problem, Variation};
@@ -50,6 +50,17 @@ impl Bias {
 /// The number found, and how many numbers differ of how many, if all were tried.
 type Located = (Option<usize>, Option<(usize, usize)>);
 
+/// Numbers of an input and an output whose products are compared.
+#[derive(Clone, Copy)]
+pub(super) struct Pair<'a> {
+    pub(super) input: &'a Field,
+    pub(super) output: &'a Field,
+    /// The direction of the input.
+    pub(super) direction: &'a [f64],
+    /// The weights of the output.
+    pub(super) weights: &'a [f64],
+}
+
 /// A number of an input and one of an output, at one point.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
@@ -73,18 +84,16 @@ impl<A: EachArg> Check<'_, A> {
     pub(super) fn investigate(
         &mut self,
         point: &[f64],
-        input: &Field,
-        output: &Field,
-        direction: &[f64],
-        weights: &[f64],
+        pair: Pair<'_>,
         products: Products,
     ) -> Result<()> {
+        let Pair { input, output, .. } = pair;
         let before = self.findings.len();
-        match self.nearby(point, input, output, direction, weights)? {
+        match self.nearby(point, pair)? {
             Nearby::Wrong => return Ok(()),
             Nearby::Unknown => {}
             Nearby::Right => {
-                if let Some(entry) = self.locate(point, input, output, direction, weights)? {
+                if let Some(entry) = self.locate(point, pair)? {
                     self.doubt(point, input, output, entry)?;
                 }
             }
@@ -127,7 +136,8 @@ impl<A: EachArg> Check<'_, A> {
             }
             return Ok(());
         };
-        match self.nearby(point, input, output, direction, &weights)? {
+        let pair = Pair { input, output, direction, weights: &weights };
+        match self.nearby(point, pair)? {
             Nearby::Wrong => return Ok(()),
             Nearby::Right => {}
             // Other directions were compared, so the parameter is not left unchecked.
@@ -141,7 +151,7 @@ impl<A: EachArg> Check<'_, A> {
         let moving = |at: &usize| direction.get(*at).is_some_and(|by| *by != 0.0);
         let mut numbers: Vec<usize> = input.range().filter(moving).collect();
         let smooth = |check: &mut Self, part: &[usize]| -> Result<bool> {
-            let some = only(direction, part);
+            let some = only(direction, part.iter().copied());
             Ok(differences::sides(&mut check.rig, point, &some, first)? == Sides::Smooth)
         };
         while numbers.len() > 1 {
@@ -160,18 +170,11 @@ impl<A: EachArg> Check<'_, A> {
     }
 
     /// Compares products at points near the given one: first on one side of it, then on the other.
-    fn nearby(
-        &mut self,
-        point: &[f64],
-        input: &Field,
-        output: &Field,
-        direction: &[f64],
-        weights: &[f64],
-    ) -> Result<Nearby> {
+    fn nearby(&mut self, point: &[f64], pair: Pair<'_>) -> Result<Nearby> {
         let mut side: Vec<f64> = point.iter().map(|_| self.random.sign()).collect();
         let mut result = Nearby::Unknown;
         for _ in 0..2 {
-            match self.beside(point, &side, input, output, direction, weights)? {
+            match self.beside(point, &side, pair)? {
                 Nearby::Wrong => return Ok(Nearby::Wrong),
                 Nearby::Right => result = Nearby::Right,
                 Nearby::Unknown => {}
@@ -181,20 +184,13 @@ impl<A: EachArg> Check<'_, A> {
         Ok(result)
     }
 
-    fn beside(
-        &mut self,
-        point: &[f64],
-        side: &[f64],
-        input: &Field,
-        output: &Field,
-        direction: &[f64],
-        weights: &[f64],
-    ) -> Result<Nearby> {
+    fn beside(&mut self, point: &[f64], side: &[f64], pair: Pair<'_>) -> Result<Nearby> {
+        let Pair { input, output, .. } = pair;
         let near: Vec<Vec<f64>> = (0..NEAR).map(|_| self.near(point, side)).collect();
         let mut all = Vec::new();
         let mut broken = 0;
         for point in &near {
-            match self.products_at(point, output, direction, weights)? {
+            match self.products_at(point, pair)? {
                 Some(found) if found.got.is_finite() => all.push(found),
                 Some(_) => broken += 1,
                 None => {}
@@ -208,7 +204,7 @@ impl<A: EachArg> Check<'_, A> {
         let least = (32.0 * self.rig.rounding()).min(self.tolerance);
         let suspicious = all.len() >= 3 && bias.persists(least);
         if let Some(beside) = near.first().filter(|_| suspicious || broken > NEAR / 2) {
-            if let Some(entry) = self.locate(beside, input, output, direction, weights)?
+            if let Some(entry) = self.locate(beside, pair)?
                 && self.is_wrong(&near, entry)?
             {
                 self.blame(point, beside, input, output, entry)?;
@@ -238,21 +234,15 @@ impl<A: EachArg> Check<'_, A> {
     }
 
     /// Returns both products at another point, with randomly scaled weights; `None` if they are unknown.
-    fn products_at(
-        &mut self,
-        point: &[f64],
-        output: &Field,
-        direction: &[f64],
-        weights: &[f64],
-    ) -> Result<Option<Products>> {
-        let derivatives = self.derivatives(point, direction)?;
-        let (weights, scale) = self.scaled(output, &derivatives, weights);
+    fn products_at(&mut self, point: &[f64], pair: Pair<'_>) -> Result<Option<Products>> {
+        let derivatives = self.derivatives(point, pair.direction)?;
+        let (weights, scale) = self.scaled(pair.output, &derivatives, pair.weights);
         if used(&weights) == 0 {
             return Ok(None);
         }
         let gradients = self.rig.backward(point, &weights, &Pass::plain())?;
         let Products { expected, got, size, spread, compensation } =
-            self.products(&derivatives, &weights, &gradients, direction);
+            self.products(&derivatives, &weights, &gradients, pair.direction);
         let (expected, got, size) = (expected / scale, got / scale, size / scale);
         Ok(Some(Products { expected, got, size, spread: spread / scale, compensation }))
     }
@@ -266,23 +256,14 @@ impl<A: EachArg> Check<'_, A> {
         weights: &[f64],
     ) -> (Vec<f64>, f64) {
         let scale = f64::from((0.5 + self.random.fraction()) as f32);
-        let typical = typical_of(output, derivatives);
-        let each = weights.iter().zip(derivatives).map(|(weight, known)| {
-            let weight = if is_known(known, typical, self.known) { weight * scale } else { 0.0 };
-            f64::from(weight as f32)
-        });
-        (each.collect(), scale)
+        let mut weights = self.known(output, derivatives, weights);
+        weights.iter_mut().for_each(|weight| *weight = f64::from((*weight * scale) as f32));
+        (weights, scale)
     }
 
     /// Finds the numbers that differ most at a point.
-    fn locate(
-        &mut self,
-        point: &[f64],
-        input: &Field,
-        output: &Field,
-        direction: &[f64],
-        weights: &[f64],
-    ) -> Result<Option<Entry>> {
+    fn locate(&mut self, point: &[f64], pair: Pair<'_>) -> Result<Option<Entry>> {
+        let Pair { input, output, direction, weights } = pair;
         let derivatives = self.derivatives(point, direction)?;
         let (weights, _) = self.scaled(output, &derivatives, weights);
         let gradients = self.rig.backward(point, &weights, &Pass::plain())?;
@@ -293,7 +274,7 @@ impl<A: EachArg> Check<'_, A> {
         let (chosen, count) = match numbers.iter().find(broken) {
             Some(number) => (Some(*number), Some((count, numbers.len()))),
             None => self.search(&numbers, |check, part| {
-                let some = only(direction, part);
+                let some = only(direction, part.iter().copied());
                 let derivatives = check.derivatives(point, &some)?;
                 let known = check.known(output, &derivatives, &weights);
                 let of = check.products(&derivatives, &known, &gradients, &some);
@@ -304,13 +285,13 @@ impl<A: EachArg> Check<'_, A> {
         };
         let Some(chosen) = chosen else { return Ok(None) };
         // The input number is fixed now, and the search goes over parts of the outputs.
-        let unit = only(direction, &[chosen]);
+        let unit = only(direction, [chosen]);
         let derivatives = self.derivatives(point, &unit)?;
         let known = self.known(output, &derivatives, &weights);
         let outputs: Vec<usize> =
             output.range().filter(|at| known.get(*at).is_some_and(|w| *w != 0.0)).collect();
         let (found, _) = self.search(&outputs, |check, part| {
-            check.again(point, &derivatives, &only(&known, part), &unit)
+            check.again(point, &derivatives, &only(&known, part.iter().copied()), &unit)
         })?;
         Ok(found.map(|output| Entry { input: chosen, output, numbers: count }))
     }
@@ -397,13 +378,10 @@ impl<A: EachArg> Check<'_, A> {
     /// Returns whether a gradient for twice the weight is twice the gradient, up to rounding. The difference between
     /// a nonlinear gradient and the derivative varies with the weight.
     fn is_linear(&mut self, near: &[Vec<f64>], entry: Entry) -> Result<bool> {
-        let mut weights = vec![0.0; self.rig.output_count()];
         for point in near {
             let mut got = [0.0; 3];
             for (got, weight) in got.iter_mut().zip([1.0, 1.0, -2.0]) {
-                if let Some(place) = weights.get_mut(entry.output) {
-                    *place = weight;
-                }
+                let weights = single(self.rig.output_count(), entry.output, weight);
                 let gradients = self.rig.backward(point, &weights, &Pass::plain())?;
                 *got = gradients.get(entry.input).copied().unwrap_or(f64::NAN) / weight;
             }
@@ -420,16 +398,10 @@ impl<A: EachArg> Check<'_, A> {
     /// Returns the derivative of one output by one number, and its gradient for the output weight `weight`, divided
     /// by that weight.
     fn entry_at(&mut self, point: &[f64], entry: Entry, weight: f64) -> Result<Products> {
-        let mut unit = vec![0.0; point.len()];
         let step = self.step(entry.input);
-        if let Some(place) = unit.get_mut(entry.input) {
-            *place = step;
-        }
+        let unit = single(point.len(), entry.input, step);
         let derivatives = self.derivatives(point, &unit)?;
-        let mut weights = vec![0.0; derivatives.len()];
-        if let Some(place) = weights.get_mut(entry.output) {
-            *place = weight;
-        }
+        let weights = single(derivatives.len(), entry.output, weight);
         let Products { expected, got, size, spread, .. } =
             self.again(point, &derivatives, &weights, &unit)?;
         let by = weight * step;
@@ -472,10 +444,7 @@ impl<A: EachArg> Check<'_, A> {
 
     /// Returns whether a gradient that was not finite is finite if its memory is zero before the adjoint runs.
     fn is_unwritten(&mut self, point: &[f64], entry: Entry) -> Result<bool> {
-        let mut weights = vec![0.0; self.rig.output_count()];
-        if let Some(place) = weights.get_mut(entry.output) {
-            *place = 1.0;
-        }
+        let weights = single(self.rig.output_count(), entry.output, 1.0);
         let pass = Pass { poison: false, ..Pass::plain() };
         let gradients = self.rig.backward(point, &weights, &pass)?;
         Ok(gradients.get(entry.input).is_some_and(|gradient| gradient.is_finite()))
@@ -532,10 +501,7 @@ impl<A: EachArg> Check<'_, A> {
             return Ok(());
         }
         let step = self.step(entry.input);
-        let mut unit = vec![0.0; point.len()];
-        if let Some(place) = unit.get_mut(entry.input) {
-            *place = step;
-        }
+        let unit = single(point.len(), entry.input, step);
         let finite = found.got.is_finite();
         let problem = match differences::sides(&mut self.rig, point, &unit, entry.output)? {
             // Zero times infinity, of numbers that were left out, gives NaN.
@@ -559,13 +525,11 @@ impl<A: EachArg> Check<'_, A> {
     }
 }
 
-/// Returns a direction, or weights, with all other numbers zero.
-fn only(all: &[f64], some: &[usize]) -> Vec<f64> {
-    let mut only = vec![0.0; all.len()];
-    for at in some {
-        if let (Some(to), Some(from)) = (only.get_mut(*at), all.get(*at)) {
-            *to = *from;
-        }
+/// Returns a direction, or weights, with one number that is not zero.
+fn single(count: usize, at: usize, value: f64) -> Vec<f64> {
+    let mut single = vec![0.0; count];
+    if let Some(place) = single.get_mut(at) {
+        *place = value;
     }
-    only
+    single
 }

@@ -239,6 +239,17 @@ pub(super) fn power_of_two(value: f64) -> f64 {
     if found.is_normal() { found } else { 1.0 }
 }
 
+/// Returns the numbers with all zero except those with the indices `some`.
+pub(super) fn only(all: &[f64], some: impl IntoIterator<Item = usize>) -> Vec<f64> {
+    let mut only = vec![0.0; all.len()];
+    for at in some {
+        if let (Some(to), Some(from)) = (only.get_mut(at), all.get(at)) {
+            *to = *from;
+        }
+    }
+    only
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

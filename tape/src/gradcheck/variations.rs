@@ -3,7 +3,7 @@
 use cuda_safe::{Result, arg::EachArg};
 
 use super::check::{Check, place, typical};
-use super::numbers::Field;
+use super::numbers::{Field, only};
 use super::pass::Pass;
 use super::report::{Finding, Problem, Variation};
 use crate::spec::Effect;
@@ -52,12 +52,7 @@ impl<A: EachArg> Check<'_, A> {
         if outputs.iter().filter(|output| output.count > 0).count() > 1 {
             let mut sum = vec![0.0; point.len()];
             for output in &outputs {
-                let mut some = vec![0.0; weights.len()];
-                if let (Some(to), Some(from)) =
-                    (some.get_mut(output.range()), weights.get(output.range()))
-                {
-                    to.copy_from_slice(from);
-                }
+                let some = only(&weights, output.range());
                 if some.iter().all(|weight| *weight == 0.0) {
                     continue;
                 }
