@@ -1,12 +1,25 @@
 //! The errors of this crate.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::time::Duration;
 
 use crate::raw::{LoadError, MissingSymbol, ncclResult_t};
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Makes `Debug` the same as `Display`: `unwrap` and a `main` that returns an error print `Debug`, and people read it.
+macro_rules! debug_as_display {
+    ($($error:ty),+) => {$(
+        impl fmt::Debug for $error {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    )+};
+}
+debug_as_display!(Error, LoadError, MissingSymbol);
 
 /// A failure of a collective, or of the making of communicators.
 ///
@@ -93,12 +106,6 @@ pub enum Error {
     /// The communicator was aborted by [`Abort`](crate::Abort).
     #[error("the communicator was aborted; make a new one")]
     Aborted,
-}
-
-impl std::fmt::Debug for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
-    }
 }
 
 impl Error {

@@ -95,12 +95,6 @@ impl fmt::Display for Arch {
 #[error("{0:?} is no architecture: expected sm_90, sm_90a, compute_75 or the like")]
 pub struct ParseArchError(String);
 
-impl fmt::Debug for ParseArchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 impl FromStr for Arch {
     type Err = ParseArchError;
 

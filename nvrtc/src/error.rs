@@ -8,6 +8,18 @@ use cuda_sys::nvrtcResult;
 use crate::hint::Source;
 use crate::{Arch, Diagnostic, NvrtcVersion};
 
+/// Makes `Debug` the same as `Display`: `unwrap` and a `main` that returns an error print `Debug`, and people read it.
+macro_rules! debug_as_display {
+    ($($error:ty),+) => {$(
+        impl fmt::Debug for $error {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    )+};
+}
+debug_as_display!(Error, LinkError, LibraryError, CompileError, NotFound, crate::ParseArchError);
+
 /// Why there is no image.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -86,12 +98,6 @@ pub enum Error {
     Ptx(ptx::Error),
 }
 
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 /// Why a [`Linker`](crate::Linker) makes no image.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -155,12 +161,6 @@ pub enum LinkError {
     Ptx(ptx::link::LinkError),
 }
 
-impl fmt::Debug for LinkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 /// Why a library that is not NVRTC is not there.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -184,12 +184,6 @@ pub enum LibraryError {
     /// The library is there but cannot be loaded.
     #[error(transparent)]
     Load(cuda_sys::MissingLibrary),
-}
-
-impl fmt::Debug for LibraryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
 }
 
 fn places(tried: &[Attempt]) -> String {
@@ -230,12 +224,6 @@ pub struct CompileError {
     pub hint: Option<String>,
 }
 
-impl fmt::Debug for CompileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 impl CompileError {
     pub(crate) fn new(log: String, source: Source<'_>) -> Self {
         let diagnostics = crate::diagnostic::parse(&log);
@@ -269,12 +257,6 @@ pub struct NotFound {
     pub max_major: Option<u32>,
     /// Every place, in order, and why it gave nothing.
     pub tried: Vec<Attempt>,
-}
-
-impl fmt::Debug for NotFound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
 }
 
 /// A place where the search found no usable NVRTC.

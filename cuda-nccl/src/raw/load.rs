@@ -43,12 +43,6 @@ pub struct MissingSymbol {
     pub version: c_int,
 }
 
-impl std::fmt::Debug for MissingSymbol {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
-    }
-}
-
 /// Why NCCL was not loaded.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -88,12 +82,6 @@ pub enum LoadError {
         /// Its version: 21803 is 2.18.3.
         version: c_int,
     },
-}
-
-impl std::fmt::Debug for LoadError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
-    }
 }
 
 /// Returns a version for people: 21803 as `2.18.3`.
