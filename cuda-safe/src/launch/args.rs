@@ -3,12 +3,13 @@
 use std::any::{TypeId, type_name};
 use std::ffi::c_void;
 use std::fmt;
+use std::sync::Arc;
 
 use cuda_sys::CUdeviceptr;
 
 use crate::error::Result;
 use crate::memory::{
-    Access, Accesses, Begin, DeviceBuffer, DeviceSlice, DeviceSliceMut, End, Enqueue,
+    Access, Accesses, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Enqueue,
     UnifiedBuffer, UseVisitor,
 };
 
@@ -320,12 +321,17 @@ pub unsafe trait KernelArgs {
 impl<A: KernelArgs> Accesses for A {
     #[inline]
     fn order<'a>(&self, enqueuing: &mut impl Enqueue<'a>) -> Result<()> {
-        self.uses(&mut Begin(enqueuing))
+        self.uses(&mut |memory: &Arc<Allocation>, range, access| {
+            enqueuing.begin_use((memory, range, access))
+        })
     }
 
     #[inline]
     fn record<'a>(&self, enqueuing: &mut impl Enqueue<'a>, sequence: u64) -> Result<()> {
-        self.uses(&mut End(enqueuing, sequence))
+        self.uses(&mut |memory: &Arc<Allocation>, range, access| {
+            enqueuing.end_use((memory, range, access), sequence);
+            Ok(())
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::args::{ArgVisitor, EachArg, KernelArg};
 use crate::error::{Error, Result};
-use crate::memory::{Access, Allocation, UseVisitor};
+use crate::memory::{Access, Allocation};
 
 /// A use of one argument.
 struct Found {
@@ -22,35 +22,18 @@ struct Arguments {
     found: Vec<Found>,
 }
 
-/// The uses of one argument.
-struct One<'a> {
-    found: &'a mut Vec<Found>,
-    argument: usize,
-    unborrowed: bool,
-}
-
-impl UseVisitor for One<'_> {
-    fn visit(
-        &mut self,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Result<()> {
-        self.found.push(Found {
-            argument: self.argument,
-            unborrowed: self.unborrowed,
-            allocation: Arc::as_ptr(allocation).addr(),
-            range,
-            writes: access == Access::Write,
-        });
-        Ok(())
-    }
-}
-
 impl ArgVisitor for Arguments {
     fn visit<A: KernelArg>(&mut self, index: usize, arg: &A) -> Result<()> {
-        let found = &mut self.found;
-        arg.uses(&mut One { found, argument: index, unborrowed: A::IS_UNBORROWED })
+        arg.uses(&mut |allocation: &Arc<Allocation>, range, access| {
+            self.found.push(Found {
+                argument: index,
+                unborrowed: A::IS_UNBORROWED,
+                allocation: Arc::as_ptr(allocation).addr(),
+                range,
+                writes: access == Access::Write,
+            });
+            Ok(())
+        })
     }
 }
 

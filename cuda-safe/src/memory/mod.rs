@@ -51,9 +51,7 @@ pub(crate) use host::staging::Staging;
 pub(crate) use host::visible::HostVec;
 pub(crate) use lent_views::{View, Views};
 pub use order::enqueue::UseVisitor;
-pub(crate) use order::enqueue::{
-    Accesses, Begin, DirectEnqueuing, End, Enqueue, Enqueued, Enqueuing, Used,
-};
+pub(crate) use order::enqueue::{Accesses, DirectEnqueuing, Enqueue, Enqueued, Enqueuing, Used};
 pub(crate) use order::ranges::Ranges;
 pub(crate) use order::recording::{AnyCapture, AnyRecording};
 pub(crate) use order::versions::number_writes;

@@ -241,26 +241,13 @@ unsafe impl<A: KernelArg> KernelArg for Moved<'_, A> {
         if A::IS_VARIABLE {
             return Ok(());
         }
-        self.arg.uses(&mut Redirect { visitor, copies })
-    }
-}
-
-/// Reports each copy instead of its original.
-struct Redirect<'a, 'v, V> {
-    visitor: &'v mut V,
-    copies: &'a [Copied],
-}
-
-impl<V: UseVisitor> UseVisitor for Redirect<'_, '_, V> {
-    fn visit(
-        &mut self,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Result<()> {
-        match self.copies.iter().find(|copy| copy.holds(allocation, &range)) {
-            Some(copy) => self.visitor.visit(copy.buffer.allocation(), copy.place(&range), access),
-            None => self.visitor.visit(allocation, range, access),
-        }
+        // Each copy is reported instead of its original.
+        self.arg.uses(&mut |allocation: &Arc<Allocation>, range: Range<usize>, access| match copies
+            .iter()
+            .find(|copy| copy.holds(allocation, &range))
+        {
+            Some(copy) => visitor.visit(copy.buffer.allocation(), copy.place(&range), access),
+            None => visitor.visit(allocation, range, access),
+        })
     }
 }

@@ -4,10 +4,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_safe::{
-    Access, Allocation, Error, KernelArg, Result,
-    arg::{ArgVisitor, UseVisitor},
-};
+use cuda_safe::{Access, Allocation, Error, KernelArg, Result, arg::ArgVisitor};
 
 use super::call::is_not_saved;
 use super::{Chunk, Recording, Target, Use};
@@ -38,36 +35,6 @@ pub(super) struct Collect<'a> {
     pub(super) base: usize,
 }
 
-/// Collects the memory that one argument reaches.
-struct Reached<'a> {
-    recording: &'a mut Recording,
-    param: u16,
-}
-
-impl UseVisitor for Reached<'_> {
-    #[inline]
-    fn visit(
-        &mut self,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Result<()> {
-        if range.is_empty() {
-            return Ok(());
-        }
-        let memory = self.recording.memories.number(allocation)?;
-        self.recording.found.push(Found {
-            memory,
-            start: range.start,
-            end: range.end,
-            writes: access == Access::Write,
-            param: self.param,
-            known: false,
-        });
-        Ok(())
-    }
-}
-
 impl ArgVisitor for Collect<'_> {
     #[inline]
     fn visit<A: KernelArg>(&mut self, index: usize, arg: &A) -> Result<()> {
@@ -83,7 +50,16 @@ impl ArgVisitor for Collect<'_> {
         let first = self.recording.found.len();
         // An operation has at most 24 arguments.
         let number = index as u16;
-        arg.uses(&mut Reached { recording: self.recording, param: number })?;
+        let Recording { memories, found, .. } = &mut *self.recording;
+        arg.uses(&mut |allocation: &Arc<Allocation>, range: Range<usize>, access| {
+            if range.is_empty() {
+                return Ok(());
+            }
+            let (memory, Range { start, end }) = (memories.number(allocation)?, range);
+            let writes = access == Access::Write;
+            found.push(Found { memory, start, end, writes, param: number, known: false });
+            Ok(())
+        })?;
         if first == self.recording.found.len() && param.pointers.is_empty() {
             return Ok(());
         }

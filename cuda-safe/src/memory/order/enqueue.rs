@@ -100,6 +100,18 @@ pub trait UseVisitor {
     ) -> Result<()>;
 }
 
+impl<F: FnMut(&Arc<Allocation>, Range<usize>, Access) -> Result<()>> UseVisitor for F {
+    #[inline]
+    fn visit(
+        &mut self,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
+        self(allocation, range, access)
+    }
+}
+
 /// A range of an allocation and how it is used.
 pub(crate) type Used<'a> = (&'a Arc<Allocation>, Range<usize>, Access);
 
@@ -110,37 +122,6 @@ impl<const N: usize> Accesses for [Used<'_>; N] {
 
     fn record<'a>(&self, enqueuing: &mut impl Enqueue<'a>, sequence: u64) -> Result<()> {
         self.iter().for_each(|used| enqueuing.end_use(used.clone(), sequence));
-        Ok(())
-    }
-}
-
-/// Orders the uses that arguments report.
-pub(crate) struct Begin<'b, E>(pub(crate) &'b mut E);
-
-impl<'a, E: Enqueue<'a>> UseVisitor for Begin<'_, E> {
-    #[inline]
-    fn visit(
-        &mut self,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Result<()> {
-        self.0.begin_use((allocation, range, access))
-    }
-}
-
-/// Records the uses that arguments report.
-pub(crate) struct End<'b, E>(pub(crate) &'b mut E, pub(crate) u64);
-
-impl<'a, E: Enqueue<'a>> UseVisitor for End<'_, E> {
-    #[inline]
-    fn visit(
-        &mut self,
-        allocation: &Arc<Allocation>,
-        range: Range<usize>,
-        access: Access,
-    ) -> Result<()> {
-        self.0.end_use((allocation, range, access), self.1);
         Ok(())
     }
 }
