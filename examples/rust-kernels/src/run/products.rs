@@ -23,10 +23,13 @@ pub(super) fn patches(setting: &Setting<'_>) -> Result<String, Failure> {
 
 type Buffer = DeviceBuffer<f32>;
 
+/// `cpu` of a kernel.
+type OnCpu = fn(usize, usize, usize, &[f32], &[f32], &mut [f32]) -> Result<(), CpuError>;
+
 /// Multiplies matrices on the CPU by the first function, and on the device by the second.
 fn product(
     setting: &Setting<'_>,
-    on_cpu: fn(usize, usize, usize, &[f32], &[f32], &mut [f32]) -> Result<(), CpuError>,
+    on_cpu: OnCpu,
     on_device: impl Fn(
         &Stream,
         usize,
