@@ -44,7 +44,7 @@ pub(crate) fn launch<'a, G, X, O>(target: G, a: f32, x: X, out: O) -> Result<(),
 where
     G: Target + Reads<'a, f32, X> + Writes<'a, f32, O>,
 {
-    let extent = Extent { dimensions: 1, size: [0, 1, 1], threads: 0 };
+    let extent = Extent { dimensions: 1, size: [0, 1, 1], threads: 0, shared: 0 };
     let args = (Value(a), Read::<G, f32>(target.read(x)), Write::<G, f32>(target.write(out)));
     // SAFETY: the arguments have the types of the parameters.
     target.launch(&SAXPY, extent, args, unsafe { Checked::new() })
