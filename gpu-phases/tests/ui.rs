@@ -18,9 +18,13 @@ fn what_compiles_and_what_does_not() {
 #[test]
 fn every_kernel_over_blocks_has_an_error() -> io::Result<()> {
     let mut kernels = 0;
-    for name in
-        ["refused_blocks", "refused_block_code", "refused_block_types", "refused_block_uses"]
-    {
+    for name in [
+        "refused_blocks",
+        "refused_block_code",
+        "refused_block_memory",
+        "refused_block_types",
+        "refused_block_uses",
+    ] {
         let source = fs::read_to_string(format!("tests/ui/{name}.rs"))?;
         let errors = fs::read_to_string(format!("tests/ui/{name}.stderr"))?;
         let lines = errors.split("--> tests/ui/").skip(1);

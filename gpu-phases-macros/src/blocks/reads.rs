@@ -24,6 +24,15 @@ pub(crate) fn names(e: &Expr) -> Vec<Ident> {
                     match token {
                         proc_macro2::TokenTree::Ident(name) => names.push(name),
                         proc_macro2::TokenTree::Group(group) => walk(group.stream(), names),
+                        // A text for `println!` may name variables: `{x}`.
+                        proc_macro2::TokenTree::Literal(text) => {
+                            let text = text.to_string();
+                            let named = text.split('{').skip(1).filter_map(|part| {
+                                let end = part.find(|c: char| !c.is_alphanumeric() && c != '_');
+                                syn::parse_str(&part[..end.unwrap_or(part.len())]).ok()
+                            });
+                            names.extend(named);
+                        }
                         _ => {}
                     }
                 }

@@ -219,6 +219,34 @@ fn points_to_another_array_through_a_place(x: &[u32], out: &mut [u32]) {
 }
 
 #[kernel]
+fn points_to_an_array_after_an_input(x: &[u32], out: &mut [u32]) {
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let b = block.shared([0u32; 64]);
+        let mut last = (&x[0], 1);
+        block.each(&mut out, |i, o| *o = *last.0);
+        last.0 = &b[63];
+    });
+}
+
+#[kernel]
+fn points_to_an_array_in_an_option(out: &mut [u32]) {
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let b = block.shared([0u32; 64]);
+        let mut last = None;
+        last = Some(&b[63]);
+        block.each(&mut out, |i, o| *o = *last.unwrap());
+    });
+}
+
+#[kernel]
+fn asks_the_block_in_a_closure(out: &mut [usize]) {
+    blocks(Threads::<64>, chunks(out, 64), |block, out| {
+        let first = || block.index() * 64;
+        block.each(out, |i, o| *o = first() + i);
+    });
+}
+
+#[kernel]
 fn points_to_another_array_in_a_closure(x: &[u32], out: &mut [u32]) {
     blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
         let b = block.shared([0u32; 64]);

@@ -325,3 +325,25 @@ fn references_of_patterns_are_read_where_they_are_used() {
         both!(references_of_patterns(read words(n), write vec![0u32; n])).unwrap();
     }
 }
+
+#[kernel]
+fn prints_references(x: &[u32], out: &mut [u32]) {
+    assert!(x.len() == out.len());
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let first = out.start();
+        let mut tile = block.shared([0u32; 64]);
+        let mut other = block.shared([0u32; 64]);
+        block.each((&mut tile, &mut out), |i, (t, _)| *t = x[first + i]);
+        let last = &tile[out.len() - 1];
+        block.each(&mut other, |i, o| *o = i as u32);
+        block.each(&mut out, |i, o| *o = other[63 - i]);
+        println!("{last}");
+        block.each(&mut tile, |_, t| *t = 0);
+        block.each(&mut out, |i, o| *o += tile[i]);
+    });
+}
+
+#[test]
+fn references_are_read_where_they_are_printed() {
+    both!(prints_references(read words(60), write vec![0u32; 60])).unwrap();
+}
