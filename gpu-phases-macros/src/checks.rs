@@ -250,7 +250,8 @@ impl Translator<'_> {
         let Some(owns) = owns.filter(|_| ahead) else {
             let _ = writeln!(
                 text,
-                "for (len {counter} = len({range}.start.v); {counter} < {stop}; ++{counter}) {{\n{known}}}"
+                "{}for (len {counter} = len({range}.start.v); {counter} < {stop}; ++{counter}) {{\n{known}}}",
+                entry.unroll_fast
             );
             return text;
         };

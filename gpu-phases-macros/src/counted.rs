@@ -81,9 +81,10 @@ impl Translator<'_> {
     ) -> Result<Value> {
         let private = self.private();
         if let Some(counts) = iterations(each, &private) {
-            entry.unroll = self.hole(quote!(#private::unroll(#counts, "")));
+            entry.unroll = self.hole(quote!(#private::unroll(#counts, 16, "")));
+            entry.unroll_fast = self.hole(quote!(#private::unroll(#counts, 64, "")));
             entry.unroll_exact =
-                self.hole(quote!(#private::unroll(#counts, "\n#pragma unroll 1\n")));
+                self.hole(quote!(#private::unroll(#counts, 16, "\n#pragma unroll 1\n")));
         }
         let ends = match &mut *each.expr {
             Expr::MethodCall(call) if reversed => &mut *call.receiver,

@@ -45,7 +45,8 @@ pub(crate) struct Loop {
     pub(crate) mentions: usize,
     /// The C++ before it that unrolls it.
     pub(crate) unroll: String,
-    /// The same before its exact copy.
+    /// The same before its fast and its exact copy.
+    pub(crate) unroll_fast: String,
     pub(crate) unroll_exact: String,
 }
 
@@ -70,6 +71,7 @@ impl Loop {
             counter: None,
             mentions: 0,
             unroll: String::new(),
+            unroll_fast: String::new(),
             unroll_exact: "\n#pragma unroll 1\n".to_owned(),
         }
     }

@@ -51,11 +51,13 @@ pub fn part_mut<T>(x: &mut [T], start: usize, end: Option<usize>, line: u32) -> 
     x.get_mut(bounds(start, end, len, line)).unwrap_or_default()
 }
 
-/// Returns the C++ before a loop from `start` to `end`, in which the iterations of `inner` loops are: in an unrolled nest of
-/// loops over arrays indices are constants, so elements stay in registers, and most checks vanish. `otherwise`: what stands there if they are too many.
+/// Returns the C++ before a loop from `start` to `end`, in which the iterations of `inner` loops are.
+///
+/// In an unrolled nest of loops over arrays indices are constants, so elements stay in registers, and most checks vanish.
+/// `otherwise` stands there if the loop has more than `most` iterations, or the nest more than 1,024.
 #[must_use]
-pub fn unroll(start: u64, end: u64, inner: &[u64], otherwise: &str) -> String {
-    let unrolled = end.saturating_sub(start) <= 16 && iterations(start, end, inner) <= 1024;
+pub fn unroll(start: u64, end: u64, inner: &[u64], most: u64, otherwise: &str) -> String {
+    let unrolled = end.saturating_sub(start) <= most && iterations(start, end, inner) <= 1024;
     if unrolled { "\n#pragma unroll\n".to_owned() } else { otherwise.to_owned() }
 }
 
