@@ -23,6 +23,8 @@ template <bool O> PHASES_FN now<O> threads_of(block_now<O> c) { return now<O>{c,
 template <u64_raw N, u64_raw M> struct block {
     static constexpr len threads = len(M == 0 ? N : N * M), warps = threads / 32;
     PHASES_FN static len thread() {
+        // NVVM knows which bits of an `and` are 0, and forgets an assumption.
+        if constexpr ((threads & (threads - 1)) == 0) return threadIdx.x & (threads - 1);
         const len t = threadIdx.x;
         __builtin_assume(t < threads);
         return t;

