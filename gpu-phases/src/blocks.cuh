@@ -446,9 +446,10 @@ PHASES_FN void load_matrix(
     if (small ? rows * columns > x.n : columns != 0 && rows > x.n / columns) c.fail(l, Index, rows * columns, x.n);
     const u64_raw row = u64_raw(origin.a[0].v), column = u64_raw(origin.a[1].v);
     const auto of = sides(g);
-    if (row < rows && column < columns && rows - row >= of.f0 && columns - column >= of.f1) {
-        const T* const from = x.p + (row * columns + column);
-        const len pitch = len(columns);
+    const len pitch = len(columns);
+    const bool near = small && ((row | column) >> 32) == 0 && len(row) < len(rows) && len(column) < pitch;
+    if (near && len(rows) - len(row) >= of.f0 && pitch - len(column) >= of.f1) {
+        const T* const from = x.p + (len(row) * pitch + len(column));
         each_item<B>(c, g, [&](auto, array<usize, 2> i, mut<T> to) { *to.p = from[len(i.a[0].v) * pitch + len(i.a[1].v)]; });
     } else {
         each_item<B>(c, g, [&](auto, array<usize, 2> i, mut<T> to) {
