@@ -427,6 +427,10 @@ PHASES_FN void load_items(C c, line, const G& g, slice<const T> x, isize start, 
         });
     }
 }
+template <class B, class C, class G, class T, u64_raw K>
+PHASES_FN void load_items(C c, line l, const G& g, ref<array<T, K>> x, isize start, T rest) {
+    load_items<B>(c, l, g, slice<const T>(x.p->a, len(K)), start, rest);
+}
 // The rows and columns of a target.
 template <class T, u64_raw C, u64_raw R> PHASES_FN tuple<len, len> sides(const matrix<T, C, R>&) { return tup(len(R), len(C)); }
 template <class T, u64_raw C, u64_raw R> PHASES_FN tuple<len, len> sides(const cells<T, C, R>& g) { return tup(len(R), g.columns); }
@@ -459,6 +463,12 @@ PHASES_FN void load_matrix(
             *to.p = value;
         });
     }
+}
+template <class B, class C, class G, class T, u64_raw K>
+PHASES_FN void load_matrix(
+    C c, line l, const G& g, ref<array<T, K>> x, array<usize, 2> size, array<isize, 2> origin, T rest
+) {
+    load_matrix<B>(c, l, g, slice<const T>(x.p->a, len(K)), size, origin, rest);
 }
 // The value that one thread computes, in all threads.
 template <class T> struct alignas(sizeof(T) < 16 ? alignof(T) : 16) bytes_of {

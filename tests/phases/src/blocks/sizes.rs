@@ -106,3 +106,31 @@ fn shared_arrays_may_have_most_of_a_multiprocessor() {
         assert_eq!(out.to_vec(&stream).unwrap(), [1, 2]);
     }
 }
+
+#[kernel]
+fn loads_from_arrays(weights: [f32; 6], x: &[f32], out: &mut [f32]) {
+    blocks(Threads::<32>, chunks(out, 40), |block, mut out| {
+        let mut rows = block.shared([[1.0f32; 20]; 3]);
+        let mut tile = block.shared([0.0f32; 40]);
+        let mut square = block.shared([[0.0f32; 4]; 4]);
+        block.load_matrix(&mut rows, x, [x.len() / 20, 20], [0, -3], 2.0);
+        block.load(&mut tile, &rows[1], 5, 0.5);
+        block.load_matrix(&mut square, &weights, [2, 3], [-1, 0], -1.0);
+        block.each(&mut rows, |[i, j], r| *r = (i * j) as f32);
+        block.each(&mut out, |i, o| *o = tile[39 - i] + square[i % 4][i / 10] + rows[2][i % 20]);
+    });
+}
+
+#[test]
+fn arrays_are_sources_of_loads() {
+    let (x, weights) = (floats(60), [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let out = both!(loads_from_arrays(value weights, read x, write vec![0.0f32; 70])).unwrap();
+    for (at, out) in out.iter().enumerate() {
+        let i = at % 40;
+        let row = |j: usize| if j < 3 { 2.0 } else { x[20 + j - 3] };
+        let tile = if 44 - i < 20 { row(44 - i) } else { 0.5 };
+        let (y, z) = (i % 4, i / 10);
+        let square = if (1..3).contains(&y) && z < 3 { weights[3 * (y - 1) + z] } else { -1.0 };
+        assert_eq!(*out, tile + square + (2 * (i % 20)) as f32);
+    }
+}
