@@ -402,7 +402,7 @@ template <class B, class T, class C> PHASES_FN piece<T> shared_slice(C c, line l
     extern __shared__ uint4 dynamic_memory[];
     unsigned size;
     asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(size));
-    const u64_raw most = (size - used) / sizeof(T);
+    const u64_raw most = used < size ? (size - used) / sizeof(T) : 0;
     if (n.v > most) c.fail(l, Index, n.v, most);
     T* const p = (T*)((unsigned char*)dynamic_memory + used);
     used = (used + n.v * sizeof(T) + 15) / 16 * 16;
