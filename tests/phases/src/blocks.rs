@@ -472,7 +472,8 @@ fn dots(columns: usize, x: &[f32], out: &mut [f32]) {
             }
         });
         block.warp_sum(&mut sum);
-        block.each((out, &mut sum), |_, (o, s)| *o = *s);
+        // Only the first lane has an item.
+        block.each((out, &mut sum), |t, (o, s)| *o = *s + (t % 32) as f32);
     });
 }
 
