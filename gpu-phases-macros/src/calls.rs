@@ -202,6 +202,22 @@ impl Translator<'_> {
         local.is_some_and(|local| self.slices.contains(&local.cpp))
     }
 
+    /// Returns whether an expression is a parameter that is a structure.
+    fn is_structure(&self, e: &Expr) -> bool {
+        self.cpp_of(e).is_some_and(|cpp| self.structures.contains(cpp))
+    }
+
+    /// Returns whether an expression is a parameter that may be a structure.
+    pub(crate) fn may_be_structure(&self, e: &Expr) -> bool {
+        self.is_structure(e) || self.cpp_of(e).is_some_and(|cpp| self.referred.contains(cpp))
+    }
+
+    /// Returns the C++ name of a variable.
+    fn cpp_of(&self, e: &Expr) -> Option<&String> {
+        let Expr::Path(path) = e else { return None };
+        Some(&self.local(&path.path.get_ident()?.to_string())?.cpp)
+    }
+
     fn is_variable(&self, e: &Expr) -> bool {
         matches!(e, Expr::Path(path) if path.path.get_ident().is_some())
     }
@@ -233,6 +249,7 @@ impl Translator<'_> {
             );
         }
         let of_slice = self.is_slice(&call.receiver);
+        let of_structure = self.is_structure(&call.receiver);
         let receiver = self.place(&mut call.receiver)?;
         check_method(&call.method, &name, of_slice)?;
         let mut values = vec![receiver];
@@ -280,6 +297,11 @@ impl Translator<'_> {
         let code = format!("m_{name}{suffix}(c, {line}, {receiver}{args})");
         if name == "len" && call.args.is_empty() {
             return Ok(Value::new(code, values[0].effect));
+        }
+        // A query has loops, so the text of a loop around it must not be duplicated.
+        if of_structure {
+            self.enters();
+            self.effect();
         }
         if !is_pure(&name) && !own_receiver {
             self.effect();

@@ -6,8 +6,8 @@ use syn::visit::Visit;
 use syn::{Expr, ExprForLoop};
 
 use crate::checks::Shape;
-use crate::exprs::line_of;
-use crate::loops::{Loop, as_range, is_range};
+use crate::exprs::{line_of, replace};
+use crate::loops::{Loop, PROGRESS, as_range, is_range};
 use crate::patterns::single_name;
 use crate::places::is_place;
 use crate::refuse::{Result, refused};
@@ -25,8 +25,31 @@ impl Translator<'_> {
             Expr::MethodCall(call) if call.method == "step_by" && is_range(&call.receiver) => {
                 self.over_steps(each, entry)
             }
+            Expr::MethodCall(call) if self.may_be_structure(&call.receiver) => {
+                self.over_items(each, entry)
+            }
             _ => self.over_elements(each, entry),
         }
+    }
+
+    /// Translates `for item in structure.method(…)`.
+    fn over_items(&mut self, each: &mut ExprForLoop, entry: Loop) -> Result<Value> {
+        let value = self.operand(&mut each.expr)?;
+        let private = self.private();
+        replace(&mut each.expr, |call| quote!(#private::items(#call)));
+        let items = self.name("x");
+        self.emit(&format!("auto {items} = {};", value.code));
+        self.meets(&each.body, false);
+        let ExprForLoop { pat, body, .. } = each;
+        let (text, entry) = self.body(entry, |s| {
+            s.meets(body, true);
+            s.bind_pattern(pat, &format!("{items}.item()"))?;
+            s.block_statements(body)
+        })?;
+        self.leave_outer_pure();
+        self.emit(&format!("while ({items}.next()) {{ {PROGRESS}\n{text}}}"));
+        self.after_loop(&entry);
+        Ok(Value::unit())
     }
 
     /// Translates the ends of a range to a C++ object.

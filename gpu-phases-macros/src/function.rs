@@ -13,7 +13,7 @@ use crate::options::Options;
 use crate::patterns::single_name;
 use crate::refuse::{Result, refused};
 use crate::translate::Translator;
-use crate::types::is_closure_bound;
+use crate::types::{is_closure_bound, is_named};
 
 /// A translated function.
 pub(crate) struct Translated {
@@ -150,8 +150,10 @@ pub(crate) fn translate(
                             // It may have atomic operations, and another closure those of the same memory.
                             s.give_role(&typed.pat, Role::Part, &["functions".to_owned()]);
                         }
-                        if is_slice(&typed.ty) {
-                            s.slices.push(cpp);
+                        match &*typed.ty {
+                            ty if is_slice(ty) => s.slices.push(cpp),
+                            Type::Reference(to) if is_named(&to.elem) => s.referred.push(cpp),
+                            _ => {}
                         }
                         names.push(name);
                     }

@@ -76,6 +76,9 @@ fn translated(item: &Item, options: &Options) -> Result<TokenStream> {
     if !matches!(item, Item::Impl(block) if block.trait_.is_some()) {
         options.no_references(item)?;
     }
+    if options.structure {
+        return structure(item, options);
+    }
     match item {
         Item::Fn(function) => crate::function::expand(function, options),
         Item::Impl(block) => match &block.trait_ {
@@ -88,6 +91,63 @@ fn translated(item: &Item, options: &Options) -> Result<TokenStream> {
             "a type derives `Device`; a constant needs no attribute",
         ),
     }
+}
+
+/// Adds the names by which kernels call the methods of a structure.
+fn structure(item: &Item, options: &Options) -> Result<TokenStream> {
+    let (library, private) = (&options.library, options.private());
+    let Item::Impl(ItemImpl { self_ty, items, trait_: None, generics, .. }) = item else {
+        return refused(
+            item,
+            "`structure` is for the methods of a type that is a `Structure`",
+            "write `#[device(structure)] impl Mesh { … }`",
+        );
+    };
+    let (impl_generics, _, where_clause) = generics.split_for_impl();
+    let mut called = Vec::new();
+    for item in items {
+        let ImplItem::Fn(method) = item else { continue };
+        let mut sig = method.sig.clone();
+        let receiver = sig.receiver();
+        if !receiver.is_some_and(|it| it.reference.is_some() && it.mutability.is_none()) {
+            return refused(
+                &method.sig,
+                "kernels query a structure through a reference",
+                "take `&self`, or move it to another `impl`",
+            );
+        }
+        let name = std::mem::replace(&mut sig.ident, format_ident!("phases"));
+        sig.ident = Ident::new(&defined_name(&bare(&name)), name.span());
+        let (vis, mut args) = (&method.vis, Vec::new());
+        for (at, arg) in sig.inputs.iter_mut().enumerate() {
+            if let FnArg::Typed(typed) = arg {
+                let arg = format_ident!("phases_{at}");
+                *typed.pat = syn::parse_quote!(#arg);
+                args.push(arg);
+            }
+        }
+        sig.inputs.insert(1, syn::parse_quote!(_: #private::Probe<#private::InCpp>));
+        called.push(quote! {
+            #[doc(hidden)]
+            #[inline(always)]
+            #vis #sig {
+                self.#name(#(#args),*)
+            }
+        });
+    }
+    Ok(quote! {
+        #item
+
+        const _: fn() = || {
+            fn is_structure<S: #library::structure::Structure>() {}
+            is_structure::<#self_ty>();
+        };
+
+        #[allow(missing_docs, clippy::all, clippy::pedantic)]
+        impl #impl_generics #self_ty #where_clause {
+            #(#called)*
+        }
+    })
 }
 
 fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {

@@ -86,7 +86,10 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
     let mut parameters = String::new();
     let mut prelude = String::new();
     for param in &signature.params {
-        let ty = s.ty(&param.element)?;
+        let ty = match (&param.kind, &param.element) {
+            (signature::Kind::Structure, element) => s.hole(quote!(t.structure::<#element>())),
+            (_, element) => s.ty(element)?,
+        };
         let cpp = s.declare(&param.name.to_string(), param.mutable);
         s.named.extend(param.atomic.clone());
         match param.kind {
@@ -108,6 +111,10 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
                 parameters.push_str(&format!(", {ty}* {cpp}_p, len {cpp}_n"));
                 prelude.push_str(&format!("atomics<{ty}> {cpp}{{{cpp}_p, {cpp}_n}};\n"));
                 s.atomics.push(cpp);
+            }
+            signature::Kind::Structure => {
+                parameters.push_str(&format!(", const {ty} {cpp}"));
+                s.structures.push(cpp);
             }
         }
     }
@@ -306,6 +313,7 @@ fn assemble(
     let types: Vec<_> = params.iter().map(|param| param.rust_type(library)).collect();
     let described = params.iter().map(|param| param.description(library));
     let from_cpu = params.iter().map(|param| param.cpu_argument(&private));
+    let views: Vec<_> = params.iter().map(|param| param.host_view(&private)).collect();
     let Translated { statements, write, probes, named } = translated;
     let line = u32::try_from(signature.line).unwrap_or(0);
     let launch = signature.launch(library, &private);
@@ -394,7 +402,7 @@ fn assemble(
                     #private::run(Self::KERNEL, || {
                         let [#(#names),*] = #private::args(args);
                         #(let #names: #types = #from_cpu;)*
-                        Self::phases_host(#(#private::HostView::view(&#names)),*);
+                        Self::phases_host(#(#views),*);
                         Self::phases_body(
                             ::core::option::Option::Some((#(#names,)*)),
                             ::core::option::Option::None,
@@ -410,7 +418,7 @@ fn assemble(
                 #[doc(hidden)]
                 pub fn phases_bare #impl_generics (#(#names: #types),*) #where_clause {
                     let result = #private::run(#instance::KERNEL, || {
-                        #instance::phases_host(#(#private::HostView::view(&#names)),*);
+                        #instance::phases_host(#(#views),*);
                         #instance::phases_body(
                             ::core::option::Option::Some((#(#names,)*)),
                             ::core::option::Option::None,
@@ -428,7 +436,7 @@ fn assemble(
                     #(#names: #types),*
                 ) -> ::core::result::Result<(), #library::kernel::CpuError> #where_clause {
                     #private::run(#instance::KERNEL, || {
-                        #instance::phases_host(#(#private::HostView::view(&#names)),*);
+                        #instance::phases_host(#(#views),*);
                         #instance::phases_body(
                             ::core::option::Option::Some((#(#names,)*)),
                             ::core::option::Option::None,

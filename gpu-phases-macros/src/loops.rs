@@ -79,7 +79,7 @@ impl Loop {
 
 /// The C++ at the start of each iteration of a loop without a counted range. C++ assumes that a loop without effects
 /// ends.
-const PROGRESS: &str = "asm volatile(\"\"); if (c.stop()) break;";
+pub(crate) const PROGRESS: &str = "asm volatile(\"\"); if (c.stop()) break;";
 
 impl Translator<'_> {
     pub(crate) fn loops(&mut self, e: &mut Expr) -> Result<Value> {
@@ -113,7 +113,7 @@ impl Translator<'_> {
         Loop { mentions: self.mentioned.len(), ..Loop::new(label, self.in_closure) }
     }
 
-    fn after_loop(&mut self, entry: &Loop) {
+    pub(crate) fn after_loop(&mut self, entry: &Loop) {
         if let Some(label) = &entry.break_label {
             self.emit(&format!("{label}:;"));
         }

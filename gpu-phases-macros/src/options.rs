@@ -16,6 +16,8 @@ pub(crate) struct Options {
     pub(crate) contract: bool,
     /// Whether operators take references, too.
     pub(crate) references: bool,
+    /// Whether the methods are a structure's, whose C++ a library has written.
+    pub(crate) structure: bool,
     /// The number of an `impl` block of a type that has several.
     pub(crate) slot: u32,
     /// The static that embeds images of the kernel.
@@ -24,7 +26,14 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn parse(args: TokenStream, library: TokenStream) -> syn::Result<Self> {
-        let mut options = Self { library, contract: false, references: false, slot: 0, pack: None };
+        let mut options = Self {
+            library,
+            contract: false,
+            references: false,
+            structure: false,
+            slot: 0,
+            pack: None,
+        };
         options.take(syn::parse2::<Args>(args)?)?;
         Ok(options)
     }
@@ -46,6 +55,7 @@ impl Options {
             match arg {
                 Arg::Contract => self.contract = true,
                 Arg::References => self.references = true,
+                Arg::Structure => self.structure = true,
                 Arg::Slot(slot) => self.slot = slot,
                 Arg::Pack(path) => self.pack = Some(path),
                 Arg::Crate(path) => self.library = quote!(#path),
@@ -66,6 +76,7 @@ struct Args(Vec<Arg>);
 enum Arg {
     Contract,
     References,
+    Structure,
     Slot(u32),
     Pack(Path),
     Crate(Path),
@@ -84,6 +95,7 @@ impl Parse for Args {
                 match name.to_string().as_str() {
                     "contract" => args.push(Arg::Contract),
                     "references" => args.push(Arg::References),
+                    "structure" => args.push(Arg::Structure),
                     "slot" => {
                         input.parse::<Token![=]>()?;
                         args.push(Arg::Slot(input.parse::<syn::LitInt>()?.base10_parse()?));

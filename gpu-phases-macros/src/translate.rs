@@ -100,6 +100,9 @@ pub(crate) struct Translator<'o> {
     /// The C++ names of parameters that are slices or arrays, and of those that are `Atomic`s.
     pub(crate) slices: Vec<String>,
     pub(crate) atomics: Vec<String>,
+    /// The C++ names of parameters that are structures, and of those that may be.
+    pub(crate) structures: Vec<String>,
+    pub(crate) referred: Vec<String>,
     /// The called device functions.
     pub(crate) calls: Vec<syn::Path>,
     /// The paths of library functions that have another name in rustc's copy.
@@ -138,6 +141,8 @@ impl<'o> Translator<'o> {
             number_items: Vec::new(),
             slices: Vec::new(),
             atomics: Vec::new(),
+            structures: Vec::new(),
+            referred: Vec::new(),
             calls: Vec::new(),
             named: Vec::new(),
             numbers: 0,

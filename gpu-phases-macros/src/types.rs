@@ -3,6 +3,7 @@
 use quote::quote;
 use syn::{Type, TypeParamBound};
 
+use crate::names::is_primitive;
 use crate::refuse::{Result, refused};
 use crate::translate::Translator;
 
@@ -15,6 +16,15 @@ impl Translator<'_> {
                     (Type::Slice(slice), mutable) => {
                         let element = self.ty(&slice.elem)?;
                         format!("slice<{}{element}>", if mutable { "" } else { "const " })
+                    }
+                    // It may be a structure.
+                    (elem, false) if is_named(elem) => {
+                        let private = self.private();
+                        self.hole(quote!({
+                            #[allow(unused_imports)]
+                            use #private::{OfDevice as _, OfStructure as _};
+                            (&#private::Probe::<#elem>::new()).reference(t)
+                        }))
                     }
                     (elem, mutable) => {
                         let elem = self.ty(elem)?;
@@ -78,6 +88,16 @@ impl Translator<'_> {
             }
         })
     }
+}
+
+/// Returns whether a type is a path that is no number.
+pub(crate) fn is_named(ty: &Type) -> bool {
+    let Type::Path(path) = ty else { return false };
+    path.path.segments.last().is_some_and(|last| {
+        let name = last.ident.to_string();
+        !is_primitive(&name)
+            && !matches!(name.as_str(), "Atomic" | "i128" | "u128" | "char" | "str")
+    })
 }
 
 fn is_128(name: &syn::Ident) -> bool {

@@ -1,9 +1,11 @@
 //! The description of a kernel, which `#[kernel]` generates.
 
+use std::any::Any;
 use std::fmt;
 
 use crate::device::Device;
 use crate::fault::Fault;
+use crate::structure::Structure;
 use crate::text::Text;
 use crate::trust::{EmbeddedPack, Trusted};
 
@@ -18,6 +20,8 @@ pub enum ParamKind {
     Write,
     /// `&Atomic<[T]>`: elements that all threads share.
     Shared,
+    /// `&S`: a [`Structure`].
+    Structure,
 }
 
 /// A parameter of a kernel.
@@ -27,11 +31,12 @@ pub struct Param {
     pub name: &'static str,
     /// How it is taken.
     pub kind: ParamKind,
-    /// The size of the value, or of an element, in bytes.
+    /// The size of the value, of an element, or of a structure's C++ parameter, in bytes.
     pub size: usize,
-    /// The alignment of the value, or of an element, in bytes.
+    /// Its alignment in bytes.
     pub align: usize,
-    /// Returns the Rust name of the value's or the element's type, which names the instance of a generic kernel.
+    /// Returns the Rust name of the type of the value, the element or the structure, which names the instance of a generic
+    /// kernel.
     pub type_name: fn() -> String,
 }
 
@@ -48,6 +53,13 @@ impl Param {
              derive `Device` for a structure"
         );
         Self { name, kind, size: size_of::<T>(), align: align_of::<T>(), type_name: T::rust_name }
+    }
+
+    /// Describes a parameter that is a structure.
+    #[must_use]
+    pub const fn structure<S: Structure>(name: &'static str) -> Self {
+        let kind = ParamKind::Structure;
+        Self { name, kind, size: S::SIZE, align: S::ALIGN, type_name: S::rust_name }
     }
 }
 
@@ -91,6 +103,8 @@ pub enum CpuArg<'a> {
     Read(&'a [u8]),
     /// The bytes of elements to write, or that threads share.
     Write(&'a mut [u8]),
+    /// A [`Structure`].
+    Structure(&'a (dyn Any + Send + Sync)),
 }
 
 /// A kernel, or an instance of a generic one.
@@ -99,8 +113,8 @@ pub enum CpuArg<'a> {
 /// ```text
 /// extern "C" __global__ void ENTRY(phases::fault* fault, PARAMETERS, phases::len sx, phases::len sy, phases::len sz)
 /// ```
-/// `ENTRY` is [`Kernel::entry`], the name that profilers show. A parameter by value is that value; each other one is two C++ parameters: a pointer to the elements, and their number as
-/// a `phases::len`. That is `uint32_t`, or `uint64_t` if the macro `PHASES_LEN64` is defined, which a launch needs if a length
+/// `ENTRY` is [`Kernel::entry`], the name that profilers show. A parameter by value is that value, a structure its C++ type by value;
+/// each other one is two C++ parameters: a pointer to the elements, and their number as a `phases::len`. That is `uint32_t`, or `uint64_t` if the macro `PHASES_LEN64` is defined, which a launch needs if a length
 /// or the number of elements is 2^32 or more. The last three are the extent. Blocks have 256 threads: 256 in x if
 /// the extent has one dimension, else 32 in x and 8 in y. The grid covers the extent. Of a kernel over blocks, blocks have
 /// [`Extent::threads`] threads in x and [`Extent::shared`] bytes of dynamic shared memory, and the grid has the extent's number

@@ -27,6 +27,8 @@ mod print;
 mod probe;
 mod raw;
 pub mod replay;
+#[allow(unsafe_code, reason = "the traits of structures are unsafe to implement")]
+pub mod structure;
 pub mod target;
 pub mod text;
 pub mod trust;

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::panic::Location;
 
 pub use crate::blocks::{blocks, chunks, grid, rows, tiles, warps};
-pub use crate::cpu::args::{args, read, shared, value, write};
+pub use crate::cpu::args::{args, read, shared, structure as queried, value, write};
 pub use crate::cpu::each::{Index, Output, each, extent, image, volume};
 use crate::cpu::raise::{self, Raised};
 pub use crate::fault::FaultKind;
@@ -122,6 +122,13 @@ pub use crate::host::{
 };
 pub use crate::methods::{AnOption, BuiltIn, assigned, built_in, option};
 pub use crate::print::{conversion, print, printed};
-pub use crate::probe::{Method, Named, Probe, Types, in_method, no_arguments, typed};
+pub use crate::probe::{InCpp, Method, Named, Probe, Types, in_method, no_arguments, typed};
+/// Returns an iterator of a structure's, for a `for`.
+#[inline(always)]
+pub fn items<I: crate::structure::Items>(items: I) -> I {
+    items
+}
+
+pub use crate::structure::{OfDevice, OfStructure};
 pub use crate::text::fill;
 pub use gpu_phases_macros::{CudaSafeDevice, cuda_safe_device, cuda_safe_kernel, pack_bytes};

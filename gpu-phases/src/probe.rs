@@ -34,6 +34,16 @@ fn method_key<T: Device>(name: u64) -> String {
     format!("{} {name}", T::rust_name())
 }
 
+/// A method whose C++ a library has written: its name has no suffix.
+#[derive(Debug)]
+pub struct InCpp;
+
+impl Named for InCpp {
+    fn name(_: &mut Text) -> String {
+        String::new()
+    }
+}
+
 /// Writes a device method by `write`, and records its calls.
 pub fn in_method<T: Device>(
     text: &mut Text,

@@ -245,6 +245,7 @@ impl SavedArg {
             ParamKind::Read | ParamKind::Write | ParamKind::Shared => {
                 self.size > 0 && len.is_multiple_of(self.size)
             }
+            ParamKind::Structure => false,
         }
     }
 }
@@ -270,6 +271,12 @@ impl SavedLaunch {
         let mut saved = Vec::with_capacity(args.len());
         for (param, before) in kernel.params.iter().zip(args) {
             let arg = SavedArg::new(param, before);
+            if arg.kind == ParamKind::Structure {
+                return refuse(format!(
+                    "`{}` is a structure, so the launch can't be saved",
+                    arg.name
+                ));
+            }
             if !arg.has_whole_elements() {
                 return refuse(format!(
                     "`{}` has {} bytes, elements have {}",
@@ -532,7 +539,8 @@ fn endian(big: bool) -> &'static str {
 
 fn erase(kind: ParamKind, memory: &mut Aligned) -> CpuArg<'_> {
     match kind {
-        ParamKind::Value => CpuArg::Value(memory.bytes()),
+        // No launch with a structure is saved: the kernel refuses the value.
+        ParamKind::Value | ParamKind::Structure => CpuArg::Value(memory.bytes()),
         ParamKind::Read => CpuArg::Read(memory.bytes()),
         ParamKind::Write | ParamKind::Shared => CpuArg::Write(memory.bytes_mut()),
     }

@@ -5,6 +5,7 @@
 
 use crate::device::Device;
 use crate::kernel::{Extent, Kernel, Refused};
+use crate::structure::Structure;
 use crate::trust::Checked;
 
 /// A view of elements in a target's memory.
@@ -28,6 +29,8 @@ pub trait Target: Copy {
     type Write<'a, T: Device>: Elements;
     /// Elements that the threads share, by atomic operations.
     type Shared<'a, T: Device>: Elements;
+    /// A structure to query.
+    type Structure<'a, S: Structure>;
 
     /// Launches a kernel. `checked` promises that the generated code has checked its conditions.
     ///
@@ -75,6 +78,17 @@ pub trait Shares<'a, T: Device, V>: Target {
     fn share(self, memory: V) -> Self::Shared<'a, T>;
 }
 
+/// `V` is the structure `S` for kernels on this target.
+#[diagnostic::on_unimplemented(
+    message = "the kernel queries a `{S}` of the target here",
+    label = "`{V}` is no such structure that `{Self}` can query",
+    note = "on a stream pass the library's structure on the device, `&mesh`; on the CPU `&S`"
+)]
+pub trait Queries<'a, S: Structure, V>: Target {
+    /// Returns what the kernel receives.
+    fn query(self, structure: V) -> Self::Structure<'a, S>;
+}
+
 /// The arguments of a launch.
 pub trait Args<'a, G: Target> {
     /// Passes each argument to the visitor, in the order of the parameters.
@@ -106,6 +120,11 @@ pub trait Visit<'a, G: Target> {
     /// # Errors
     /// The visitor's error.
     fn shared<T: Device>(&mut self, view: G::Shared<'a, T>) -> Result<(), G::Error>;
+    /// Visits a structure.
+    ///
+    /// # Errors
+    /// The visitor's error.
+    fn structure<S: Structure>(&mut self, structure: G::Structure<'a, S>) -> Result<(), G::Error>;
 }
 
 /// One argument.
@@ -132,6 +151,17 @@ pub struct Write<'a, G: Target, T: Device>(pub G::Write<'a, T>);
 /// Elements that threads share, as an argument.
 #[allow(missing_debug_implementations, reason = "views of targets need none")]
 pub struct Shared<'a, G: Target, T: Device>(pub G::Shared<'a, T>);
+
+/// A structure, as an argument.
+#[allow(missing_debug_implementations, reason = "structures of targets need none")]
+pub struct Queried<'a, G: Target, S: Structure>(pub G::Structure<'a, S>);
+
+impl<'a, G: Target, S: Structure> Arg<'a, G> for Queried<'a, G, S> {
+    #[inline]
+    fn visit(self, visitor: &mut impl Visit<'a, G>) -> Result<(), G::Error> {
+        visitor.structure::<S>(self.0)
+    }
+}
 
 impl<'a, G: Target, T: Device> Arg<'a, G> for Value<T> {
     #[inline]

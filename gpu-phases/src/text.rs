@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::calls::Calls;
 use crate::device::Device;
+use crate::structure::Structure;
 
 /// A text of C++: definitions that are written once each, in the order of their needs, and then kernels.
 #[derive(Debug, Default)]
@@ -18,7 +19,13 @@ pub struct Text {
     calls: Calls,
     /// Whether a kernel runs over blocks.
     blocks: bool,
+    /// The headers that the text includes, and the files that they are.
+    included: Vec<&'static str>,
+    headers: Vec<Header>,
 }
+
+/// The name and the text of a header.
+pub type Header = (&'static str, &'static str);
 
 impl Text {
     /// Returns an empty text for the kernel with this number, which faults carry.
@@ -54,8 +61,11 @@ impl Text {
         let cycle = self.calls.cycle().map(|cycle| {
             format!("#error device functions call each other in a cycle: {cycle}: write a loop\n")
         });
+        let included: String =
+            self.included.iter().map(|name| format!("#include <{name}>\n")).collect();
         [
             cycle.as_deref().unwrap_or_default(),
+            included.as_str(),
             crate::HEADER,
             if self.blocks { crate::BLOCKS } else { "" },
             "namespace phases {\n",
@@ -69,6 +79,30 @@ impl Text {
     pub fn ty<T: Device>(&mut self) -> String {
         T::write(self);
         T::cpp_name()
+    }
+
+    /// Writes the definition of a structure's type, and returns its C++ name.
+    pub fn structure<S: Structure>(&mut self) -> String {
+        S::write(self);
+        S::cpp_name()
+    }
+
+    /// Includes a header of a library. `files` are that header and all that it includes.
+    pub fn header(&mut self, name: &'static str, files: &[Header]) {
+        if !self.included.contains(&name) {
+            self.included.push(name);
+        }
+        for file in files {
+            if !self.headers.iter().any(|(known, _)| *known == file.0) {
+                self.headers.push(*file);
+            }
+        }
+    }
+
+    /// Returns the files that the text includes, to be passed to the compiler.
+    #[must_use]
+    pub fn headers(&self) -> &[Header] {
+        &self.headers
     }
 
     /// Writes a value of a constant, and returns its expression.

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use gpu_phases::device::Device;
 use gpu_phases::kernel::Extent;
+use gpu_phases::structure::Structure;
 use gpu_phases::target::{Target, Visit};
 
+use super::queried::{DeviceStructure, Reaches};
 use crate::error::{Error, Result};
 use crate::launch::{ArgType, KernelArgs};
 use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, UseVisitor};
@@ -19,6 +21,7 @@ use crate::stream::Stream;
 /// are added.
 const ARGUMENTS: usize = 20;
 const PARAMETERS: usize = 1 + 2 * ARGUMENTS + 3;
+const STRUCTURES: usize = 4;
 
 /// The room on the stack, in words of 8 bytes: enough for all but kernels with large structures by value.
 const WORDS: usize = 128;
@@ -31,6 +34,7 @@ pub(super) struct Store<'a> {
     words: [MaybeUninit<u64>; WORDS],
     pointers: [MaybeUninit<*mut c_void>; PARAMETERS],
     uses: [MaybeUninit<Use<'a>>; ARGUMENTS],
+    structures: [MaybeUninit<&'a dyn Reaches>; STRUCTURES],
 }
 
 impl Store<'_> {
@@ -40,6 +44,7 @@ impl Store<'_> {
             words: [const { MaybeUninit::uninit() }; WORDS],
             pointers: [const { MaybeUninit::uninit() }; PARAMETERS],
             uses: [const { MaybeUninit::uninit() }; ARGUMENTS],
+            structures: [const { MaybeUninit::uninit() }; STRUCTURES],
         }
     }
 }
@@ -50,10 +55,12 @@ pub(super) struct Params<'a, 's> {
     words: *mut MaybeUninit<u64>,
     pointers: *mut MaybeUninit<*mut c_void>,
     uses: *mut MaybeUninit<Use<'a>>,
-    /// How many words, parameters and arguments there are.
+    structures: *mut MaybeUninit<&'a dyn Reaches>,
+    /// How many words, parameters, arguments with elements and structures there are.
     used: usize,
     parameters: usize,
     arguments: usize,
+    queried: usize,
     /// The upper halves of all lengths, by `or`.
     upper: u64,
     /// Values for which the words have no room.
@@ -69,9 +76,11 @@ impl<'a, 's> Params<'a, 's> {
             words: store.words.as_mut_ptr(),
             pointers: store.pointers.as_mut_ptr(),
             uses: store.uses.as_mut_ptr(),
+            structures: store.structures.as_mut_ptr(),
             used: 0,
             parameters: 0,
             arguments: 0,
+            queried: 0,
             upper: 0,
             spilled: Vec::new(),
             marker: PhantomData,
@@ -107,14 +116,7 @@ impl<'a, 's> Params<'a, 's> {
         if self.parameters == PARAMETERS {
             return Err(too_many());
         }
-        let place = if words <= WORDS - self.used {
-            // SAFETY: the store has these words.
-            let place = unsafe { self.words.add(self.used) };
-            self.used += words;
-            place
-        } else {
-            self.spill(words)
-        };
+        let place = self.place(words);
         // SAFETY: the place has room for the value, and the write needs no alignment: nor does the driver, which copies
         // bytes. The store has one pointer more.
         unsafe {
@@ -123,6 +125,19 @@ impl<'a, 's> Params<'a, 's> {
         }
         self.parameters += 1;
         Ok(())
+    }
+
+    /// Returns a place for so many words.
+    #[inline(always)]
+    fn place(&mut self, words: usize) -> *mut MaybeUninit<u64> {
+        if words <= WORDS - self.used {
+            // SAFETY: the store has these words.
+            let place = unsafe { self.words.add(self.used) };
+            self.used += words;
+            place
+        } else {
+            self.spill(words)
+        }
     }
 
     /// Returns a place for so many words on the heap.
@@ -147,6 +162,33 @@ impl<'a, 's> Params<'a, 's> {
         // SAFETY: the store has one more.
         unsafe { self.uses.add(self.arguments).write(MaybeUninit::new(memory)) };
         self.arguments += 1;
+        Ok(())
+    }
+
+    /// Adds the parameter of a structure, and what it reaches.
+    #[inline(always)]
+    pub(super) fn queries<S: Structure>(
+        &mut self,
+        structure: &'a dyn DeviceStructure<S>,
+    ) -> Result<()> {
+        if self.queried == STRUCTURES || self.parameters == PARAMETERS {
+            return Err(too_many());
+        }
+        let words = const { S::SIZE.div_ceil(8) };
+        let place = self.place(words);
+        // SAFETY: the place has these words. They are written here before they are bytes.
+        let bytes = unsafe {
+            place.write_bytes(0, words);
+            std::slice::from_raw_parts_mut(place.cast::<u8>(), S::SIZE)
+        };
+        structure.write(bytes);
+        // SAFETY: the store has one pointer more, and one structure.
+        unsafe {
+            self.pointers.add(self.parameters).write(MaybeUninit::new(place.cast()));
+            self.structures.add(self.queried).write(MaybeUninit::new(structure));
+        }
+        self.parameters += 1;
+        self.queried += 1;
         Ok(())
     }
 
@@ -181,6 +223,11 @@ unsafe impl KernelArgs for &Params<'_, '_> {
             let (allocation, range, access) = unsafe { (*self.uses.add(at)).assume_init_ref() };
             visitor.visit(allocation, range.clone(), *access)?;
         }
+        for at in 0..self.queried {
+            // SAFETY: as many were written.
+            let structure = unsafe { *(*self.structures.add(at)).assume_init_ref() };
+            structure.reaches(&mut |memory, range, access| visitor.visit(memory, range, access))?;
+        }
         Ok(())
     }
 
@@ -210,5 +257,10 @@ impl<'a> Visit<'a, &Stream> for Params<'a, '_> {
     #[inline(always)]
     fn shared<T: Device>(&mut self, view: <&Stream as Target>::Shared<'a, T>) -> Result<()> {
         self.writes(&view)
+    }
+
+    #[inline(always)]
+    fn structure<S: Structure>(&mut self, structure: &'a dyn DeviceStructure<S>) -> Result<()> {
+        self.queries(structure)
     }
 }

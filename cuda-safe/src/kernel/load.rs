@@ -1,7 +1,7 @@
 //! The first launch of a kernel in a context: its C++ is compiled, or found in a pack, and loaded.
 
 use gpu_phases::kernel::{Kernel, ParamKind};
-use gpu_phases::text::Text;
+use gpu_phases::text::{Header, Text};
 use nvrtc::{Options, Program, Std};
 
 use super::loaded::{Entry, Key};
@@ -16,6 +16,8 @@ use crate::stream::Stream;
 pub(super) struct Source {
     pub(super) text: String,
     pub(super) files: Vec<&'static str>,
+    /// What the text includes.
+    pub(super) headers: Vec<Header>,
     pub(super) len64: bool,
 }
 
@@ -24,7 +26,8 @@ impl Source {
     pub(super) fn of(kernel: &Kernel, number: u32, len64: bool) -> Self {
         let mut text = Text::new(number);
         (kernel.write)(&mut text);
-        Self { text: text.finish(), files: text.files().to_vec(), len64 }
+        let (files, headers) = (text.files().to_vec(), text.headers().to_vec());
+        Self { text: text.finish(), files, headers, len64 }
     }
 
     pub(super) fn options(&self) -> Options {
@@ -34,11 +37,12 @@ impl Source {
 
     /// Returns the program for the compiler.
     pub(super) fn program(&self, kernel: &Kernel) -> Program {
-        Program::new(self.text.as_str())
+        let program = Program::new(self.text.as_str())
             .name(format!("{}.cu", kernel.name))
             .options(self.options())
             .host_headers(false)
-            .kernel(kernel.entry())
+            .kernel(kernel.entry());
+        self.headers.iter().fold(program, |program, (name, text)| program.header(*name, *text))
     }
 }
 
@@ -143,7 +147,7 @@ fn function(module: &Module, kernel: &Kernel) -> Result<function::Kernel> {
 fn check_parameters(function: &function::Kernel, kernel: &Kernel, len64: bool) -> Result<()> {
     let len = if len64 { 8 } else { 4 };
     let of_param = |param: &gpu_phases::kernel::Param| match param.kind {
-        ParamKind::Value => vec![param.size],
+        ParamKind::Value | ParamKind::Structure => vec![param.size],
         _ => vec![8, len],
     };
     let params = kernel.params.iter().flat_map(of_param);

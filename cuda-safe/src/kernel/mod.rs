@@ -60,6 +60,7 @@ mod load;
 mod loaded;
 mod pack;
 mod place;
+mod queried;
 mod stream;
 
 use crate::context::{Attachment, ContextInner};
@@ -74,7 +75,8 @@ pub use gpu_phases::__private::{
 pub use gpu_phases::*;
 pub use load::attributes;
 pub use pack::{Pack, check, ptx};
-pub use place::{Memory, Place, ReadAt, WriteAt};
+pub use place::{Memory, Place, ReadAt, StructureAt, WriteAt};
+pub use queried::{DeviceStructure, Reaches, UseOf};
 
 /// What a context has of Rust kernels.
 #[derive(Default)]

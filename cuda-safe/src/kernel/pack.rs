@@ -283,6 +283,12 @@ pub(super) fn hash(source: &Source) -> [u8; HASH] {
         hash.update(without_file);
         hash.update([0]);
     }
+    for (name, text) in &source.headers {
+        hash.update(name);
+        hash.update([0]);
+        hash.update(text);
+        hash.update([0]);
+    }
     hash.finalize().into()
 }
 

@@ -4,10 +4,12 @@ use bytemuck::{AnyBitPattern, NoUninit, Zeroable};
 use gpu_phases::Cpu;
 use gpu_phases::device::Device;
 use gpu_phases::kernel::{CpuError, Extent, Kernel, Refused};
-use gpu_phases::target::{Args, Elements, Reads, Shares, Target, Visit, Writes};
+use gpu_phases::structure::Structure;
+use gpu_phases::target::{Args, Elements, Queries, Reads, Shares, Target, Visit, Writes};
 use gpu_phases::trust::Checked;
 
 use super::args::{Params, Store};
+use super::queried::DeviceStructure;
 use super::stream::launch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut};
@@ -128,6 +130,27 @@ pub enum WriteAt<'a, T: Copy + 'static> {
     Host(&'a mut [T]),
 }
 
+/// A structure on a device or on the host, for a kernel to query.
+#[allow(missing_debug_implementations, reason = "structures on devices need none")]
+pub enum StructureAt<'a, S: Structure> {
+    /// On a device.
+    Device(&'a dyn DeviceStructure<S>),
+    /// On the host.
+    Host(&'a S),
+}
+
+impl<'a, S: Structure> From<&'a S> for StructureAt<'a, S> {
+    fn from(structure: &'a S) -> Self {
+        Self::Host(structure)
+    }
+}
+
+impl<'a, S: Structure> Queries<'a, S, StructureAt<'a, S>> for Place<'_> {
+    fn query(self, structure: StructureAt<'a, S>) -> StructureAt<'a, S> {
+        structure
+    }
+}
+
 impl<T: Copy + 'static> Elements for ReadAt<'_, T> {
     fn len(&self) -> usize {
         match self {
@@ -175,6 +198,7 @@ impl Target for Place<'_> {
     type Read<'a, T: Device> = ReadAt<'a, T>;
     type Write<'a, T: Device> = WriteAt<'a, T>;
     type Shared<'a, T: Device> = WriteAt<'a, T>;
+    type Structure<'a, S: Structure> = StructureAt<'a, S>;
 
     fn launch<'a, A: Args<'a, Self>>(
         self,
@@ -220,6 +244,13 @@ impl<'a> Visit<'a, Place<'_>> for Params<'a, '_> {
     fn shared<T: Device>(&mut self, view: WriteAt<'a, T>) -> Result<()> {
         Visit::<Place<'_>>::write(self, view)
     }
+
+    fn structure<S: Structure>(&mut self, structure: StructureAt<'a, S>) -> Result<()> {
+        match structure {
+            StructureAt::Device(structure) => self.queries(structure),
+            StructureAt::Host(_) => Err(on_host()),
+        }
+    }
 }
 
 /// Arguments of a launch on a place as those of one on the CPU.
@@ -264,6 +295,13 @@ impl<'a, V: Visit<'a, Cpu>> Visit<'a, Place<'_>> for Forward<'_, V> {
         match view {
             WriteAt::Host(view) => Ok(self.0.shared(view)?),
             WriteAt::Device(_) => Err(on_device()),
+        }
+    }
+
+    fn structure<S: Structure>(&mut self, structure: StructureAt<'a, S>) -> Result<()> {
+        match structure {
+            StructureAt::Host(structure) => Ok(self.0.structure(structure)?),
+            StructureAt::Device(_) => Err(on_device()),
         }
     }
 }

@@ -2,12 +2,14 @@
 
 use gpu_phases::device::Device;
 use gpu_phases::kernel::{Extent, Kernel, Refused};
+use gpu_phases::structure::Structure;
 use gpu_phases::target::{Args, Elements, Reads, Shares, Target, Writes};
 use gpu_phases::trust::Checked;
 
 use super::args::{Params, Store};
 use super::load::load;
 use super::loaded::Key;
+use super::queried::DeviceStructure;
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::LaunchConfig;
 use crate::memory::{DeviceSlice, DeviceSliceMut, ReadView, WriteView};
@@ -42,6 +44,7 @@ impl Target for &Stream {
     type Read<'a, T: Device> = DeviceSlice<'a, T>;
     type Write<'a, T: Device> = DeviceSliceMut<'a, T>;
     type Shared<'a, T: Device> = DeviceSliceMut<'a, T>;
+    type Structure<'a, S: Structure> = &'a dyn DeviceStructure<S>;
 
     #[inline]
     fn launch<'a, A: Args<'a, Self>>(

@@ -84,6 +84,7 @@ pub(super) fn conditions(
         let (pattern, element) = (param.pattern(), &param.element);
         match param.kind {
             Kind::Value => quote!(#pattern: #element),
+            Kind::Structure => quote!(_: ()),
             _ => quote!(#pattern: #private::Len),
         }
     });

@@ -6,6 +6,7 @@ use syn::spanned::Spanned;
 use syn::{FnArg, GenericParam, Generics, Ident, ItemFn, Lifetime, Pat, ReturnType, Type};
 
 use crate::refuse::{Result, refused};
+use crate::types::is_named;
 
 /// The kind of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +15,7 @@ pub(super) enum Kind {
     Read,
     Write,
     Shared,
+    Structure,
 }
 
 /// A parameter.
@@ -21,7 +23,7 @@ pub(super) struct Param {
     pub(super) name: Ident,
     pub(super) mutable: bool,
     pub(super) kind: Kind,
-    /// The type of the value, or of the elements.
+    /// The type of the value, the elements or the structure.
     pub(super) element: Type,
     /// The path of `Atomic` as the program names it.
     pub(super) atomic: Option<syn::Path>,
@@ -82,9 +84,10 @@ impl Signature {
         Ok(Self { params, generics, line: sig.fn_token.span().start().line })
     }
 
-    /// Returns the parameter of this name, unless it is by value.
+    /// Returns the parameter of this name if it has elements.
     pub(super) fn slice(&self, name: &str) -> Option<&Param> {
-        self.params.iter().find(|param| param.kind != Kind::Value && param.name == name)
+        let has_elements = |kind| !matches!(kind, Kind::Value | Kind::Structure);
+        self.params.iter().find(|param| has_elements(param.kind) && param.name == name)
     }
 
     /// Returns a type that uses the generic parameters.
@@ -135,6 +138,7 @@ impl Signature {
             let (bound, function, wrapper) = match kind {
                 Kind::Read => ("Reads", "read", "Read"),
                 Kind::Write => ("Writes", "write", "Write"),
+                Kind::Structure => ("Queries", "query", "Queried"),
                 _ => ("Shares", "share", "Shared"),
             };
             let (bound, function, wrapper) =
@@ -144,7 +148,10 @@ impl Signature {
             given.push(quote!(
                 let #name = <#target as #library::target::#bound<#lifetime, #element, #memory>>::#function(target, #name);
             ));
-            views.push(quote!(#private::Len::new(#library::target::Elements::len(&#name))));
+            views.push(match kind {
+                Kind::Structure => quote!(()),
+                _ => quote!(#private::Len::new(#library::target::Elements::len(&#name))),
+            });
             passed.push(quote!(#library::target::#wrapper::<#target, #element>(#name)));
             memories.push(memory);
         }
@@ -210,6 +217,7 @@ impl Param {
                             atomic = Some(path);
                             (Kind::Shared, element)
                         }
+                        None if is_named(ty) => (Kind::Structure, ty.clone()),
                         None => {
                             return refused(
                                 &arg.ty,
@@ -260,13 +268,26 @@ impl Param {
             Kind::Read => quote!(&[#element]),
             Kind::Write => quote!(&mut [#element]),
             Kind::Shared => quote!(&#library::Atomic<[#element]>),
+            Kind::Structure => quote!(&#element),
         }
     }
 
     pub(super) fn description(&self, library: &TokenStream) -> TokenStream {
         let (name, element) = (self.name.to_string(), &self.element);
+        if self.kind == Kind::Structure {
+            return quote!(#library::kernel::Param::structure::<#element>(#name));
+        }
         let kind = format_ident!("{}", format!("{:?}", self.kind));
         quote!(#library::kernel::Param::new::<#element>(#name, #library::kernel::ParamKind::#kind))
+    }
+
+    /// Returns the argument as the code before the loop gets it.
+    pub(super) fn host_view(&self, private: &TokenStream) -> TokenStream {
+        let name = &self.name;
+        match self.kind {
+            Kind::Structure => quote!(()),
+            _ => quote!(#private::HostView::view(&#name)),
+        }
     }
 
     /// Returns the argument for this parameter from those of a type-erased call.
@@ -277,6 +298,7 @@ impl Param {
             Kind::Read => quote!(#private::read(#name)),
             Kind::Write => quote!(#private::write(#name)),
             Kind::Shared => quote!(#private::shared(#name)),
+            Kind::Structure => quote!(#private::queried(#name)),
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::cpu::raise::Raised;
 use crate::device::Device;
 use crate::kernel::CpuArg;
 use crate::raw::{self, Atomic, AtomicElement, NotElements};
+use crate::structure::Structure;
 
 /// Returns the arguments of a kernel with `N` parameters. Refuses the launch if their number differs.
 pub fn args<'b, 'a, const N: usize>(args: &'b mut [CpuArg<'a>]) -> &'b mut [CpuArg<'a>; N] {
@@ -62,16 +63,31 @@ pub fn shared<'b, T: AtomicElement>(arg: &'b mut CpuArg<'_>) -> &'b Atomic<[T]> 
     Atomic::from_mut(write(arg))
 }
 
+/// Returns a structure. Refuses the launch if it is no `S`.
+#[must_use]
+pub fn structure<'b, S: Structure>(arg: &'b CpuArg<'_>) -> &'b S {
+    match arg {
+        CpuArg::Structure(structure) => structure.downcast_ref(),
+        _ => None,
+    }
+    .unwrap_or_else(|| mismatch("a structure", &S::rust_name(), arg))
+}
+
 #[cold]
 fn refuse<T: Device>(wanted: &str, arg: &CpuArg<'_>) -> ! {
+    mismatch(wanted, &T::rust_name(), arg)
+}
+
+#[cold]
+fn mismatch(wanted: &str, name: &str, arg: &CpuArg<'_>) -> ! {
     let (given, len) = match arg {
         CpuArg::Value(bytes) => ("a value", bytes.len()),
         CpuArg::Read(bytes) => ("elements to read", bytes.len()),
         CpuArg::Write(bytes) => ("elements to write", bytes.len()),
+        CpuArg::Structure(other) => ("a structure", size_of_val(*other)),
     };
     Raised::Refused(format!(
-        "it takes {wanted} of type {}, but {given} of {len} bytes is given",
-        T::rust_name()
+        "it takes {wanted} of type {name}, but {given} of {len} bytes is given"
     ))
     .throw()
 }

@@ -1,11 +1,14 @@
 //! The CPU as a target of launches.
 
+use std::any::Any;
+
 use super::args::Aligned;
 use crate::device::Device;
 use crate::kernel::{CpuArg, CpuError, Extent, Kernel};
 use crate::raw;
 use crate::replay::Recorder;
-use crate::target::{Args, Elements, Reads, Shares, Target, Visit, Writes};
+use crate::structure::Structure;
+use crate::target::{Args, Elements, Queries, Reads, Shares, Target, Visit, Writes};
 use crate::trust::Checked;
 
 /// The CPU: a launch runs the kernel on all threads of rayon's pool, and returns when it has ended.
@@ -32,6 +35,7 @@ impl Target for Cpu {
     type Read<'a, T: Device> = &'a [T];
     type Write<'a, T: Device> = &'a mut [T];
     type Shared<'a, T: Device> = &'a mut [T];
+    type Structure<'a, S: Structure> = &'a S;
 
     fn launch<'a, A: Args<'a, Self>>(
         self,
@@ -52,15 +56,17 @@ pub(crate) enum Held<'a> {
     Value(Aligned),
     Read(&'a [u8]),
     Write(&'a mut [u8]),
+    Structure(&'a (dyn Any + Send + Sync)),
 }
 
 impl Held<'_> {
-    /// Returns the bytes.
+    /// Returns the bytes; of a structure none.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Value(value) => value.bytes(),
             Self::Read(bytes) => bytes,
             Self::Write(bytes) => bytes,
+            Self::Structure(_) => &[],
         }
     }
 
@@ -69,6 +75,7 @@ impl Held<'_> {
             Self::Value(value) => CpuArg::Value(value.bytes()),
             Self::Read(bytes) => CpuArg::Read(bytes),
             Self::Write(bytes) => CpuArg::Write(bytes),
+            Self::Structure(structure) => CpuArg::Structure(*structure),
         }
     }
 }
@@ -113,12 +120,23 @@ macro_rules! visits {
             fn shared<T: Device>(&mut self, view: &'a mut [T]) -> Result<(), CpuError> {
                 Visit::<'a, $target>::write(self, view)
             }
+
+            fn structure<S: Structure>(&mut self, structure: &'a S) -> Result<(), CpuError> {
+                self.0.push(Held::Structure(structure));
+                Ok(())
+            }
         }
     };
 }
 
 visits!([] Cpu);
 visits!(['r] &'r Recorder);
+
+impl<'a, S: Structure> Queries<'a, S, &'a S> for Cpu {
+    fn query(self, structure: &'a S) -> &'a S {
+        structure
+    }
+}
 
 macro_rules! memory {
     ($([$($generics:tt)*] $memory:ty),* $(,)?) => {$(

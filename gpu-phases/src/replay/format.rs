@@ -128,6 +128,7 @@ fn kind_number(kind: ParamKind) -> u8 {
         ParamKind::Read => 1,
         ParamKind::Write => 2,
         ParamKind::Shared => 3,
+        ParamKind::Structure => 4,
     }
 }
 

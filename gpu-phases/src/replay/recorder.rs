@@ -6,7 +6,8 @@ use super::SavedLaunch;
 use crate::cpu::target::{Collected, Cpu, Held};
 use crate::device::Device;
 use crate::kernel::{CpuError, Extent, Kernel, Refused};
-use crate::target::{Args, Reads, Shares, Target, Writes};
+use crate::structure::Structure;
+use crate::target::{Args, Queries, Reads, Shares, Target, Writes};
 use crate::trust::Checked;
 
 /// The launches that a [`Recorder`] saves.
@@ -80,6 +81,7 @@ impl Target for &Recorder {
     type Read<'a, T: Device> = &'a [T];
     type Write<'a, T: Device> = &'a mut [T];
     type Shared<'a, T: Device> = &'a mut [T];
+    type Structure<'a, S: Structure> = &'a S;
 
     fn launch<'a, A: Args<'a, Self>>(
         self,
@@ -91,7 +93,13 @@ impl Target for &Recorder {
         let mut held = Collected::new(kernel);
         args.visit(&mut held)?;
         self.run(kernel, extent, &mut held)
-            .map_err(|error| Refused { kernel: kernel.name, message: error.to_string() })?
+            .map_err(|super::SaveError { kernel, message }| Refused { kernel, message })?
+    }
+}
+
+impl<'a, S: Structure> Queries<'a, S, &'a S> for &Recorder {
+    fn query(self, structure: &'a S) -> &'a S {
+        structure
     }
 }
 

@@ -11,6 +11,7 @@ mod loops;
 mod math;
 mod printing;
 mod programs;
+mod structures;
 mod types;
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
