@@ -43,6 +43,19 @@ pub enum Place<'s> {
     Cpu,
 }
 
+impl Place<'_> {
+    /// Waits until the launches on the place have ended. On the CPU they have.
+    ///
+    /// # Errors
+    /// As [`Stream::synchronize`].
+    pub fn synchronize(self) -> Result<()> {
+        match self {
+            Self::Gpu(stream) => stream.synchronize(),
+            Self::Cpu => Ok(()),
+        }
+    }
+}
+
 /// `len` elements on a device or on the host, for launches on a [`Place`].
 #[derive(Debug)]
 pub enum Memory<T> {
