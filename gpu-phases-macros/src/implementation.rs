@@ -103,6 +103,10 @@ fn structure(item: &Item, options: &Options) -> Result<TokenStream> {
             "write `#[device(structure)] impl Mesh { … }`",
         );
     };
+    // Where the type is no structure, there are no such names.
+    let mut generics = generics.clone();
+    let clause = generics.make_where_clause();
+    clause.predicates.push(syn::parse_quote!(#self_ty: #library::structure::Structure));
     let (impl_generics, _, where_clause) = generics.split_for_impl();
     let mut called = Vec::new();
     for item in items {
@@ -137,11 +141,6 @@ fn structure(item: &Item, options: &Options) -> Result<TokenStream> {
     }
     Ok(quote! {
         #item
-
-        const _: fn() = || {
-            fn is_structure<S: #library::structure::Structure>() {}
-            is_structure::<#self_ty>();
-        };
 
         #[allow(missing_docs, clippy::all, clippy::pedantic)]
         impl #impl_generics #self_ty #where_clause {

@@ -1,6 +1,9 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+// The macros name this crate by its path from outside.
+extern crate self as gpu_phases;
+
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
@@ -32,6 +35,8 @@ pub mod structure;
 pub mod target;
 pub mod text;
 pub mod trust;
+#[allow(unsafe_code, reason = "vectors are types of kernels, and plain data")]
+pub mod vector;
 
 pub use atomic::SharedAtomic;
 pub use blocks::{Block, Part, PerThread, Shared, Threads};

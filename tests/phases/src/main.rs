@@ -13,6 +13,7 @@ mod printing;
 mod programs;
 mod structures;
 mod types;
+mod vectors;
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
