@@ -9,7 +9,7 @@ use crate::blocks::Role;
 use crate::exprs::{ascii, line_of, replace};
 use crate::names::{
     DEFINED, OF_OPTIONS, OF_TRAITS, check_associated, check_function, check_method, defined_name,
-    is_atomic, is_built_in, is_primitive, is_pure,
+    is_atomic, is_built_in, is_elementary, is_primitive, is_pure,
 };
 use crate::refuse::{Result, refused};
 use crate::translate::{Translator, Value};
@@ -96,6 +96,19 @@ impl Translator<'_> {
         let ty_name = ty.to_string();
         let last = ty_name.rsplit(':').next().unwrap_or_default().trim();
         let primitive = is_primitive(last);
+        if primitive
+            && is_elementary(name)
+            && let Expr::Path(path) = &mut *call.func
+            && path.qself.is_none()
+            && let Some(function) = path.path.segments.last_mut()
+            && !call.args.is_empty()
+        {
+            let args = self.operands(&mut call.args)?;
+            function.ident = syn::Ident::new(&format!("phases_{name}"), function.ident.span());
+            let (probe, hole) = self.callee();
+            call.args.insert(1, probe);
+            return Ok(self.elementary(&hole, &args));
+        }
         if let Expr::Path(function) = &*call.func {
             check_associated(function, last, name)?;
         }
@@ -233,6 +246,15 @@ impl Translator<'_> {
         }
         let line = line_of(e);
         let Expr::MethodCall(call) = e else { return Ok(Value::unit()) };
+        if is_elementary(&call.method.to_string()) && call.turbofish.is_none() {
+            let args = std::iter::once(&mut *call.receiver).chain(&mut call.args);
+            let args = self.operands(args)?;
+            let name = format!("phases_{}", call.method);
+            call.method = syn::Ident::new(&name, call.method.span());
+            let (probe, hole) = self.callee();
+            call.args.insert(0, probe);
+            return Ok(self.elementary(&hole, &args));
+        }
         // The receiver is replaced below.
         if self.level.is_some() && self.is_of_threads(&call.method.to_string(), &call.receiver) {
             return Err(crate::blocks::reads::all_threads(&call.method));
@@ -307,6 +329,12 @@ impl Translator<'_> {
             self.effect();
         }
         Ok(self.called(code))
+    }
+
+    /// Returns the call of an elementary function. Its loops are over constant coefficients.
+    fn elementary(&mut self, name: &str, args: &[Value]) -> Value {
+        let args: String = args.iter().map(|arg| format!(", d({})", arg.code)).collect();
+        self.called(format!("{name}(c{args})"))
     }
 
     /// Returns whether a method is an atomic operation, which is for threads.

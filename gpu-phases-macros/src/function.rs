@@ -314,7 +314,7 @@ fn copy(
             phases_args: ::core::option::Option<(#(#types,)*)>
         ) -> ::core::option::Option<#output> #where_clause {
             #[allow(unused_imports)]
-            use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _, Number as _};
+            use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _, Elementary as _, Number as _};
             #(let #probes = #private::Probe::new();)*
             if let ::core::option::Option::Some((#(#patterns,)*)) = phases_args {
                 return ::core::option::Option::Some(#body);

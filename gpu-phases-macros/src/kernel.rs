@@ -341,7 +341,7 @@ fn assemble(
         const _: () = {
             #(#[allow(unused_imports)] use #named as _;)*
             #[allow(unused_imports)]
-            use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _, Number as _};
+            use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _, Elementary as _, Number as _};
 
             struct Instance #impl_generics (#phantom) #where_clause;
 

@@ -103,12 +103,14 @@ pub(crate) const OF_TRAITS: [&str; 3] = ["from_f64", "from_i64", "default"];
 pub(crate) const OF_OPTIONS: [&str; 8] =
     ["map", "and_then", "map_or", "filter", "or", "or_else", "unwrap_or_else", "is_some_and"];
 
-/// Functions that differ between the libraries of processors and devices.
-const INEXACT: [&str; 28] = [
-    "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sin_cos", "sinh", "cosh", "tanh",
-    "asinh", "acosh", "atanh", "exp", "exp2", "exp_m1", "ln", "ln_1p", "log2", "log10", "log",
-    "powf", "cbrt", "hypot", "gamma", "ln_gamma", "erf",
+/// Elementary functions, which the library has in the language of kernels: those of processors and devices differ.
+const ELEMENTARY: [&str; 21] = [
+    "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sin_cos", "sinh", "cosh", "tanh", "exp",
+    "exp2", "exp_m1", "ln", "ln_1p", "log2", "log10", "powf", "cbrt", "hypot",
 ];
+
+/// Functions that differ between the libraries of processors and devices.
+const INEXACT: [&str; 7] = ["asinh", "acosh", "atanh", "log", "gamma", "ln_gamma", "erf"];
 
 const ITERATORS: &str = "kernels have iterators only in the head of a `for`";
 const NO_OPTION: &str = "kernels have no such method of `Option`";
@@ -217,6 +219,11 @@ pub(crate) fn is_built_in(name: &str) -> bool {
     OF_NUMBERS.contains(&name) || METHODS_ONLY.contains(&name)
 }
 
+/// Returns whether this is an elementary function.
+pub(crate) fn is_elementary(name: &str) -> bool {
+    ELEMENTARY.contains(&name)
+}
+
 /// Returns whether a device method cannot have this name, because it has one meaning for all types in kernels.
 pub(crate) fn is_reserved(name: &str) -> bool {
     is_built_in(name)
@@ -267,7 +274,7 @@ fn inexact<T>(at: &impl Spanned) -> Result<T> {
     refused(
         at,
         "this function has other results on other processors",
-        "write it by a polynomial in a `#[device]` function",
+        "write it with `ln`, `exp` and `sqrt`, or by a polynomial, in a `#[device]` function",
     )
 }
 

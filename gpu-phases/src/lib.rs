@@ -19,6 +19,7 @@ mod cpu;
 #[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
 pub mod device;
 pub mod fault;
+mod functions;
 #[cfg(feature = "half")]
 #[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
 mod halves;

@@ -8,6 +8,7 @@ pub use crate::cpu::args::{args, read, shared, structure as queried, value, writ
 pub use crate::cpu::each::{Index, Output, each, extent, image, volume};
 use crate::cpu::raise::{self, Raised};
 pub use crate::fault::FaultKind;
+pub use crate::functions::Elementary;
 pub use crate::math::{DefinedFloat, DefinedInt, DefinedSigned, DefinedUnsigned, Number};
 
 pub use crate::cpu::run::{host, run};

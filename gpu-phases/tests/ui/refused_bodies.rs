@@ -41,9 +41,9 @@ refused! {
     has_a_question_mark_in_a_closure { let f = |v: Option<f32>| Some(v? + 1.0); *out = 0.0; }
     collects { *out = x.iter().map(|x| x * 2.0).sum(); }
     folds { *out = x.iter().fold(0.0, |a, b| a + b); }
-    has_a_sine { *out = x[i].sin(); }
-    has_a_power { *out = x[i].powf(2.5); }
-    has_a_logarithm { *out = x[i].ln(); }
+    has_an_inverse { *out = x[i].asinh(); }
+    has_a_base { *out = x[i].log(2.5); }
+    has_an_area { *out = x[i].acosh(); }
     has_generic_arguments { *out = x[i].max::<f32>(1.0); }
     leaves_inside_of_an_expression { *out = 1.0 + return; }
     calls_an_expression { *out = (|x| x + 1.0)(x[i]); }

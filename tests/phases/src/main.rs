@@ -5,6 +5,7 @@ mod check;
 mod edges;
 mod elements;
 mod exported;
+mod functions;
 mod halves;
 mod language;
 mod loops;
