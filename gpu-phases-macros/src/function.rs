@@ -69,7 +69,7 @@ pub(crate) fn translate(
     options: &Options,
 ) -> Result<Translated> {
     check_signature(&function.sig)?;
-    recursion(function)?;
+    recursion(function, matches!(head, Head::Function))?;
     let mut rust = function.clone();
     let mut s = Translator::new(options);
     let (generics, closures) = split_generics(&function.sig.generics)?;
@@ -422,18 +422,18 @@ fn closure_parameter(ty: &Type, closures: &[Ident]) -> bool {
     }
 }
 
-/// Refuses a function that calls itself.
-fn recursion(function: &ItemFn) -> Result<()> {
-    struct Calls<'f>(&'f Ident, Option<proc_macro2::Span>);
+/// Refuses a function that calls itself. In a method a bare name is that of a function: `free`.
+fn recursion(function: &ItemFn, free: bool) -> Result<()> {
+    struct Calls<'f>(&'f Ident, bool, Option<proc_macro2::Span>);
     impl<'a> syn::visit::Visit<'a> for Calls<'_> {
         fn visit_expr_call(&mut self, call: &'a syn::ExprCall) {
             if let syn::Expr::Path(path) = &*call.func
-                && (path.path.is_ident(self.0)
+                && (self.1 && path.path.is_ident(self.0)
                     || (path.path.segments.len() == 2
                         && path.path.segments[0].ident == "Self"
                         && path.path.segments[1].ident == *self.0))
             {
-                self.1 = Some(call.func.span());
+                self.2 = Some(call.func.span());
             }
             syn::visit::visit_expr_call(self, call);
         }
@@ -442,14 +442,14 @@ fn recursion(function: &ItemFn) -> Result<()> {
             if call.method == *self.0
                 && matches!(&*call.receiver, syn::Expr::Path(path) if path.path.is_ident("self"))
             {
-                self.1 = Some(call.method.span());
+                self.2 = Some(call.method.span());
             }
             syn::visit::visit_expr_method_call(self, call);
         }
     }
-    let mut calls = Calls(&function.sig.ident, None);
+    let mut calls = Calls(&function.sig.ident, free, None);
     syn::visit::Visit::visit_block(&mut calls, &function.block);
-    match calls.1 {
+    match calls.2 {
         Some(span) => Err(syn::Error::new(
             span,
             "device functions do not call themselves: a thread has no stack to speak of\n\

@@ -4,9 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 use syn::{FnArg, Generics, Ident, ImplItem, Item, ItemFn, ItemImpl, ReturnType, Signature, Type};
 
-use crate::function::{
-    Body, Head, Translated, argument_of, bare, instance_names, split_generics, translate,
-};
+use crate::function::{Body, Head, Translated, argument_of, bare, instance_names, translate};
 use crate::names::{DEFINED, defined_name, is_reserved};
 use crate::options::Options;
 use crate::refuse::{Result, no_cfg, refused};
@@ -157,7 +155,6 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
             "write the methods into one `impl`, or number the blocks from `slot = 0` on",
         );
     }
-    let library = &options.library;
     let mut writes = Vec::new();
     let mut sources = Vec::new();
     let mut bodies: Vec<ImplItem> = Vec::new();
@@ -178,12 +175,12 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
         let head =
             if method.sig.receiver().is_some() { format!("m_{name}") } else { format!("a_{name}") };
         let mut alias = method.clone();
-        // A type does not know the bounds of its `impl`s, so methods of generic types are written at their calls.
-        let by_call = !DEFINED.contains(&name.as_str())
-            && (!type_arguments(&this).is_empty() || is_generic(&method.sig)?);
+        // A method is written at its calls: a type does not know the bounds of its `impl`s, and a kernel has only the
+        // methods that it calls. Names that numbers have, too, are called without a probe, so the type writes those.
+        let by_call = !DEFINED.contains(&name.as_str());
         let (body, write, generics) =
             function(&mut method.sig, &mut method.block, &head, by_call, None, options)?;
-        let (private, hash) = (options.private(), name_hash(&name));
+        let private = options.private();
         if !by_call && !generics.params.is_empty() {
             return refused(
                 &method.sig.ident,
@@ -191,18 +188,6 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
                 &format!("give it another name, such as `{name}_of`"),
             );
         }
-        let source = if !by_call {
-            writes.push(quote! {
-                #private::in_method::<Self>(t, #hash, #name, |t: &mut #library::text::Text| { #write })
-            });
-            quote!(#private::Method<Self, #hash>)
-        } else {
-            let (writer, source, named) =
-                generic(&name, write, &generics, &of_type, &this, options);
-            bodies.push(writer);
-            sources.push(named);
-            source
-        };
         bodies.push(body);
         // Kernels call methods by these names, which are reserved.
         alias.attrs = vec![
@@ -213,12 +198,17 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
         alias.block = method.block.clone();
         alias.sig = method.sig.clone();
         alias.sig.ident = Ident::new(&defined_name(&name), alias.sig.ident.span());
-        // The argument tells a caller's copy in rustc which method it calls. Names that built-in types have, too, are
-        // called without it.
-        if !DEFINED.contains(&name.as_str()) {
+        if by_call {
+            let (writer, source, named) =
+                instance(&name, write, &generics, &of_type, &this, options);
+            bodies.push(writer);
+            sources.push(named);
+            // The argument tells a caller's copy in rustc which method it calls.
             let at = usize::from(alias.sig.receiver().is_some());
             let probe = syn::parse_quote!(_: #private::Probe<#source>);
             alias.sig.inputs.insert(at, probe);
+        } else {
+            writes.push(write);
         }
         bodies.push(ImplItem::Fn(alias));
     }
@@ -240,14 +230,9 @@ fn type_arguments(ty: &Type) -> Vec<&syn::GenericArgument> {
     }
 }
 
-/// Returns whether a method has generic parameters that determine the C++.
-fn is_generic(sig: &Signature) -> Result<bool> {
-    Ok(!split_generics(&sig.generics)?.0.params.is_empty())
-}
-
-/// Returns the function that writes an instance of a method with generic parameters, the type that stands for an instance,
-/// and the definition of that type.
-fn generic(
+/// Returns the function that writes an instance of a method, the type that stands for an instance, and the definition of
+/// that type.
+fn instance(
     name: &str,
     write: TokenStream,
     generics: &Generics,

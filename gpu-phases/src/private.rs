@@ -123,7 +123,7 @@ pub use crate::host::{
 };
 pub use crate::methods::{AnOption, BuiltIn, assigned, built_in, option};
 pub use crate::print::{conversion, print, printed};
-pub use crate::probe::{InCpp, Method, Named, Probe, Types, in_method, no_arguments, typed};
+pub use crate::probe::{InCpp, Named, Probe, Types, no_arguments, typed};
 /// Returns an iterator of a structure's, for a `for`.
 #[inline(always)]
 pub fn items<I: crate::structure::Items>(items: I) -> I {

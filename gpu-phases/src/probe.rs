@@ -19,21 +19,6 @@ impl<T: Device> Named for T {
     }
 }
 
-/// A device method, by its type and the hash of its name. It has no C++ name, but is recorded as called.
-#[derive(Debug)]
-pub struct Method<T, const NAME: u64>(PhantomData<fn() -> T>);
-
-impl<T: Device, const NAME: u64> Named for Method<T, NAME> {
-    fn name(text: &mut Text) -> String {
-        text.calls(&method_key::<T>(NAME));
-        String::new()
-    }
-}
-
-fn method_key<T: Device>(name: u64) -> String {
-    format!("{} {name}", T::rust_name())
-}
-
 /// A method whose C++ a library has written: its name has no suffix.
 #[derive(Debug)]
 pub struct InCpp;
@@ -42,17 +27,6 @@ impl Named for InCpp {
     fn name(_: &mut Text) -> String {
         String::new()
     }
-}
-
-/// Writes a device method by `write`, and records its calls.
-pub fn in_method<T: Device>(
-    text: &mut Text,
-    hash: u64,
-    name: &str,
-    write: impl FnOnce(&mut Text) -> String,
-) -> String {
-    let label = format!("{}::{name}", T::rust_name());
-    text.inside(&method_key::<T>(hash), &label, write)
 }
 
 /// Stands for a type that rustc infers.

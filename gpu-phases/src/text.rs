@@ -133,7 +133,7 @@ impl Text {
         stem: &str,
         make: impl FnOnce(&mut Self, &str) -> String,
     ) -> String {
-        self.calls(key);
+        self.calls.note(key);
         if let Some(name) = self.written.get(key) {
             return name.clone();
         }
@@ -141,28 +141,11 @@ impl Text {
         *number += 1;
         let name = format!("f_{stem}_{number}");
         self.written.insert(key.to_owned(), name.clone());
-        let text = self.inside(key, stem, |text| make(text, &name));
+        self.calls.stack.push(key.to_owned());
+        let text = make(self, &name);
+        self.calls.stack.pop();
         self.definitions.push_str(&text);
         name
-    }
-
-    /// Notes that the function that is being written calls the one with this key.
-    pub(crate) fn calls(&mut self, key: &str) {
-        self.calls.note(key);
-    }
-
-    /// Runs `write`, which writes the function with this key.
-    pub(crate) fn inside(
-        &mut self,
-        key: &str,
-        label: &str,
-        write: impl FnOnce(&mut Self) -> String,
-    ) -> String {
-        self.calls.stack.push(key.to_owned());
-        self.calls.functions.entry(key.to_owned()).or_default().label = label.to_owned();
-        let text = write(self);
-        self.calls.stack.pop();
-        text
     }
 
     /// Notes that a kernel runs over blocks, so that the text has their header.
