@@ -172,10 +172,12 @@ fn structure(
             #fallback
             #checked
 
+            #[diagnostic::do_not_recommend]
             impl #impl_generics #library::blocks::Element for #ident #ty_generics #where_clause {}
 
             // SAFETY: the C++ structure has the same fields in the same order, whose types are those of Rust. Neither has
             // padding, and the C++ asserts the sizes.
+            #[diagnostic::do_not_recommend]
             unsafe impl #impl_generics #library::device::Device for #ident #ty_generics #where_clause {
                 const STORED: bool = {
                     ::core::assert!(
@@ -274,9 +276,11 @@ fn enumeration(
                 }
             };)*
 
+            #[diagnostic::do_not_recommend]
             impl #library::blocks::Element for #ident {}
 
             // SAFETY: the C++ structure holds the number of the variant, of the type in `repr`.
+            #[diagnostic::do_not_recommend]
             unsafe impl #library::device::Device for #ident {
                 #name
 
@@ -338,6 +342,7 @@ fn with_values(input: &DeriveInput, data: &DataEnum, library: &TokenStream) -> R
             #fallback
 
             // SAFETY: `STORED` is false, so no memory is shared.
+            #[diagnostic::do_not_recommend]
             unsafe impl #library::device::Device for #ident {
                 const STORED: bool = false;
 

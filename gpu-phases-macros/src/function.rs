@@ -538,6 +538,7 @@ pub(crate) fn expand(function: &ItemFn, options: &Options) -> Result<TokenStream
 
             const _: u32 = #name::PHASES_DEPTH;
 
+            #[diagnostic::do_not_recommend]
             impl #impl_generics #private::Named for PhasesSource #ty_generics #where_clause {
                 #[allow(unused_variables)]
                 fn name(t: &mut #library::text::Text) -> ::std::string::String {

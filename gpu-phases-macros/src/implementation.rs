@@ -263,6 +263,7 @@ fn instance(
         #[allow(non_camel_case_types, missing_debug_implementations)]
         pub struct #source #impl_generics (::core::marker::PhantomData<fn() -> (#this, #(#types,)*)>) #where_clause;
 
+        #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Named for #source #arguments #where_clause {
             fn name(t: &mut #library::text::Text) -> ::std::string::String {
                 let names: &[::std::string::String] = &[#(#names),*];
