@@ -27,8 +27,12 @@ mod host;
 pub mod kernel;
 pub mod math;
 mod methods;
+#[allow(unsafe_code, reason = "octaves are elements of buffers")]
+pub mod noise;
 mod print;
 mod probe;
+#[allow(unsafe_code, reason = "streams are elements of buffers")]
+pub mod random;
 mod raw;
 pub mod replay;
 #[allow(unsafe_code, reason = "the traits of structures are unsafe to implement")]

@@ -12,6 +12,7 @@ mod loops;
 mod math;
 mod printing;
 mod programs;
+mod random;
 mod structures;
 mod types;
 mod vectors;
