@@ -2,6 +2,7 @@
 //!
 //! Random numbers are a function of the pixel and of how many it has drawn, so every target draws the same ones.
 
+use cuda_safe::kernel::random::{mix, uniform};
 use cuda_safe::kernel::{Device, device, kernel};
 
 use crate::vec3::Vec3;
@@ -79,14 +80,6 @@ struct Random {
     drawn: u32,
 }
 
-/// Mixes the bits of a number; by Chris Wellons.
-#[device]
-fn mix(x: u32) -> u32 {
-    let x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
-    let x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
-    x ^ (x >> 16)
-}
-
 #[device]
 impl Random {
     fn of(pixel: u32) -> Self {
@@ -96,8 +89,7 @@ impl Random {
     /// From 0, to below 1.
     fn next(&mut self) -> f32 {
         self.drawn = self.drawn.wrapping_add(1);
-        let bits = mix(self.key ^ mix(self.drawn));
-        (bits >> 8) as f32 * (1.0 / 16_777_216.0)
+        uniform(mix(self.key ^ mix(self.drawn)))
     }
 
     /// A point inside the ball of radius 1, but not at its centre.
