@@ -265,15 +265,15 @@ impl Translator<'_> {
         for ((slice, name), ty) in entry.ahead.iter().zip(&types) {
             let _ = writeln!(
                 arrays,
-                "{ty} all_{name}[{many}];\n#pragma unroll\n\
+                "{ty} all_{name}[{many}];\n_Pragma(\"unroll\")\n\
                  for (len {at} = 0; {at} < {many}; ++{at}) all_{name}[{at}] = hold(d({slice}), {next} + {at});"
             );
             let _ = writeln!(names, "const auto& {name} = all_{name}[{at}];");
         }
         let _ = writeln!(
             text,
-            "constexpr len {many} = {owns} ? ahead<{}> : 1;\nu64_raw {next} = u64_raw({range}.start.v);\n#pragma unroll 1\n\
-             for (; {many} > 1 && {stop} - {next} >= {many}; {next} += {many}) {{\n{arrays}#pragma unroll\n\
+            "constexpr len {many} = {owns} ? ahead<{}> : 1;\nu64_raw {next} = u64_raw({range}.start.v);\n_Pragma(\"unroll 1\")\n\
+             for (; {many} > 1 && {stop} - {next} >= {many}; {next} += {many}) {{\n{arrays}_Pragma(\"unroll\")\n\
              for (len {at} = 0; {at} < {many}; ++{at}) {{\nconst u64_raw {counter} = {next} + {at};\n\
              const yes {}{{}};\n{names}{body}}}\n}}\n\
              for (len {counter} = len({next}); {counter} < {stop}; ++{counter}) {{\n{known}}}",

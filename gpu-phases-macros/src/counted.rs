@@ -107,7 +107,7 @@ impl Translator<'_> {
             entry.unroll = self.hole(quote!(#private::unroll(#counts, 16, "")));
             entry.unroll_fast = self.hole(quote!(#private::unroll(#counts, 64, "")));
             entry.unroll_exact =
-                self.hole(quote!(#private::unroll(#counts, 16, "\n#pragma unroll 1\n")));
+                self.hole(quote!(#private::unroll(#counts, 16, "_Pragma(\"unroll 1\") ")));
         }
         let ends = match &mut *each.expr {
             Expr::MethodCall(call) if reversed => &mut *call.receiver,

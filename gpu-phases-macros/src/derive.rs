@@ -186,6 +186,14 @@ fn structure(
                     );
                     true #(&& <#types as #library::device::Device>::STORED)*
                 };
+                const FLOATS: usize = 0 #(+ <#types as #library::device::Device>::FLOATS)*;
+
+                fn floats(at: usize, visit: &mut dyn ::core::ops::FnMut(usize, #library::device::Float)) {
+                    #(<#types as #library::device::Device>::floats(
+                        at + ::core::mem::offset_of!(Self, #members),
+                        visit,
+                    );)*
+                }
 
                 #name
 

@@ -71,6 +71,7 @@ pub(crate) fn expand(
 
 fn translated(item: &Item, options: &Options) -> Result<TokenStream> {
     no_cfg(item)?;
+    options.no_gradient()?;
     if !matches!(item, Item::Impl(block) if block.trait_.is_some()) {
         options.no_references(item)?;
     }

@@ -52,7 +52,7 @@ pub(crate) fn expand(
             "put it on `fn name(…) { …; each(out, |i, out| …) }`",
         );
     };
-    let signature = Signature::parse(function)?;
+    let signature = Signature::parse(function, &options)?;
     Ok(checked(&item, function, &signature, &options).unwrap_or_else(|error| {
         let (error, stubs) = (error.to_compile_error(), crate::stubs::kernel(function, &options));
         quote!(#error #stubs)
@@ -140,7 +140,7 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
     }
     let Over::Elements(dimensions) = over else { return Ok(finished(s, "", statements)) };
     let index = match dimensions {
-        1 => "const len gx = len(blockIdx.x) * 256 + threadIdx.x;\nif (gx >= sx) return;\n"
+        1 => "const len gx = len(blockIdx.x) * PHASES_BLOCK(256, x) + threadIdx.x;\nif (gx >= sx) return;\n"
             .to_owned(),
         _ => {
             let z = if dimensions == 3 {
@@ -149,7 +149,8 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
                 "const len gz = 0;\n"
             };
             format!(
-                "const len gx = len(blockIdx.x) * 32 + threadIdx.x, gy = len(blockIdx.y) * 8 + threadIdx.y;\n{z}\
+                "const len gx = len(blockIdx.x) * PHASES_BLOCK(32, x) + threadIdx.x, \
+                 gy = len(blockIdx.y) * PHASES_BLOCK(8, y) + threadIdx.y;\n{z}\
                  if (gx >= sx || gy >= sy) return;\n"
             )
         }
@@ -158,7 +159,7 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
     // memory (a ray tracer: 0.96 of the time on an H200), or to keep loads ahead (SpMV: 0.76).
     let blocks = if s.reads_ahead { 3 } else { 1 };
     let text = format!(
-        "#line {line} {source}\nextern \"C\" __global__ void __launch_bounds__(256, {blocks}) {entry}(\
+        "#line {line} {source}\nextern \"C\" __global__ void PHASES_BOUNDS(256, {blocks}) {entry}(\
          fault* slot{parameters}, len sx, len sy, len sz) {{\n{index}\
          const now<{checks}> c{{thread{{slot, {number}, {dimensions}}}, {file}}};\n{prelude}{text}}}\n"
     );
@@ -187,8 +188,10 @@ fn body(
         );
     };
     let mut copy = Vec::new();
-    for cpp in elements::linear_outputs(s, &last) {
-        s.emit(&format!("{cpp}.n = sx;"));
+    for name in elements::linear_outputs(&last) {
+        if let Some(cpp) = s.local(&name).map(|local| local.cpp.clone()) {
+            s.emit(&format!("{cpp}.n = sx;"));
+        }
     }
     for mut statement in statements {
         if let Some(condition) = host::condition_of(&statement)? {
@@ -311,12 +314,19 @@ fn assemble(
     let names: Vec<_> = params.iter().map(|param| &param.name).collect();
     let patterns: Vec<_> = params.iter().map(Param::pattern).collect();
     let types: Vec<_> = params.iter().map(|param| param.rust_type(library)).collect();
-    let described = params.iter().map(|param| param.description(library));
+    let whole = host::whole(function, signature);
+    let described = params.iter().map(|param| {
+        let gradient = options.gradient.as_ref();
+        param.description(library, gradient.map(|_| whole.contains(&param.name.to_string())))
+    });
     let from_cpu = params.iter().map(|param| param.cpu_argument(&private));
     let views: Vec<_> = params.iter().map(|param| param.host_view(&private)).collect();
     let Translated { statements, write, probes, named } = translated;
     let line = u32::try_from(signature.line).unwrap_or(0);
-    let launch = signature.launch(library, &private);
+    let mut launch = signature.launch(library, &private, false);
+    if options.gradient.is_some() {
+        launch.extend(signature.launch(library, &private, true));
+    }
     let phantom = signature.phantom();
     let instance_names = signature.instance_names(library);
     let checks = overflow_checks(&private);
@@ -474,6 +484,22 @@ pub(crate) fn overflow_checks(private: &TokenStream) -> TokenStream {
     }
 }
 
+/// Returns the text with each line of a statement marked as the statement's in the user's file: the C++ of a statement has
+/// several lines.
+fn with_lines(text: &str) -> String {
+    let (mut marked, mut line, mut marks) = (String::new(), "", true);
+    for part in text.split_inclusive('\n') {
+        if let Some(rest) = part.strip_prefix("#line ") {
+            line = rest.trim_end().split(' ').next().unwrap_or_default();
+        } else if !marks && !line.is_empty() && !part.starts_with('#') {
+            marked.push_str(&format!("#line {line}\n"));
+        }
+        marks = part.starts_with("#line ");
+        marked.push_str(part);
+    }
+    marked
+}
+
 impl Translator<'_> {
     /// Returns a hole for whether overflows are checked.
     pub(crate) fn overflow_hole(&mut self) -> String {
@@ -506,6 +532,7 @@ impl Translator<'_> {
 
     /// Returns code that fills the holes of a text of C++.
     pub(crate) fn writer(&mut self, text: &str) -> TokenStream {
+        let text = &with_lines(text);
         let (private, holes, items) = (self.private(), &self.holes, &self.items);
         quote! {
             #(#[allow(dead_code, unused_imports)] #items)*

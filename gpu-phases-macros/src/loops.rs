@@ -72,7 +72,7 @@ impl Loop {
             mentions: 0,
             unroll: String::new(),
             unroll_fast: String::new(),
-            unroll_exact: "\n#pragma unroll 1\n".to_owned(),
+            unroll_exact: "_Pragma(\"unroll 1\") ".to_owned(),
         }
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Options {
     pub(crate) slot: u32,
     /// The static that embeds images of the kernel.
     pub(crate) pack: Option<Path>,
+    /// Where `gradient` stands, if the kernel has gradients.
+    pub(crate) gradient: Option<Ident>,
 }
 
 impl Options {
@@ -33,6 +35,7 @@ impl Options {
             structure: false,
             slot: 0,
             pack: None,
+            gradient: None,
         };
         options.take(syn::parse2::<Args>(args)?)?;
         Ok(options)
@@ -50,6 +53,18 @@ impl Options {
         Ok(())
     }
 
+    /// Refuses `gradient` on what is no kernel.
+    pub(crate) fn no_gradient(&self) -> syn::Result<()> {
+        match &self.gradient {
+            Some(gradient) => refused(
+                gradient,
+                "`gradient` is for kernels",
+                "leave it out: device functions are differentiated with the kernels that call them",
+            ),
+            None => Ok(()),
+        }
+    }
+
     fn take(&mut self, args: Args) -> syn::Result<()> {
         for arg in args.0 {
             match arg {
@@ -57,6 +72,7 @@ impl Options {
                 Arg::References => self.references = true,
                 Arg::Structure => self.structure = true,
                 Arg::Slot(slot) => self.slot = slot,
+                Arg::Gradient(name) => self.gradient = Some(name),
                 Arg::Pack(path) => self.pack = Some(path),
                 Arg::Crate(path) => self.library = quote!(#path),
             }
@@ -77,6 +93,7 @@ enum Arg {
     Contract,
     References,
     Structure,
+    Gradient(Ident),
     Slot(u32),
     Pack(Path),
     Crate(Path),
@@ -94,6 +111,7 @@ impl Parse for Args {
                 let name: Ident = input.parse()?;
                 match name.to_string().as_str() {
                     "contract" => args.push(Arg::Contract),
+                    "gradient" => args.push(Arg::Gradient(name)),
                     "references" => args.push(Arg::References),
                     "structure" => args.push(Arg::Structure),
                     "slot" => {
@@ -115,7 +133,7 @@ impl Parse for Args {
                         return refused(
                             &name,
                             "this attribute has no such argument",
-                            "the arguments are `contract`, `references`, `pack = STATIC`, `slot = NUMBER` and `crate = PATH`",
+                            "the arguments are `contract`, `gradient`, `references`, `pack = STATIC`, `slot = NUMBER` and `crate = PATH`",
                         );
                     }
                 }

@@ -27,6 +27,7 @@ fn plain(sig: &Signature) -> Signature {
             FnArg::Typed(typed) => {
                 let name = format_ident!("phases_{at}");
                 *typed.pat = syn::parse_quote!(#name);
+                typed.attrs.clear();
             }
             FnArg::Receiver(receiver) if receiver.reference.is_none() => receiver.mutability = None,
             FnArg::Receiver(_) => {}
@@ -74,18 +75,49 @@ pub(crate) fn kernel(item: &ItemFn, options: &Options) -> TokenStream {
     let (inputs, generics) = (&sig.inputs, &sig.generics.params);
     let (impl_generics, _, where_clause) = sig.generics.split_for_impl();
     let predicates = where_clause.map(|clause| &clause.predicates);
-    let (mut memories, mut args) = (Vec::new(), Vec::new());
-    for (at, input) in inputs.iter().enumerate() {
-        match input {
-            FnArg::Typed(typed) if matches!(*typed.ty, Type::Reference(_)) => {
-                let memory = format_ident!("PhasesMemory{at}");
-                args.push(quote!(_: #memory));
-                memories.push(memory);
+    let launch = |records: bool| {
+        let (mut memories, mut args) = (Vec::new(), Vec::new());
+        for (at, input) in item.sig.inputs.iter().enumerate() {
+            match input {
+                FnArg::Typed(typed)
+                    if matches!(*typed.ty, Type::Reference(_))
+                        || records
+                            && typed.attrs.iter().any(|attr| attr.path().is_ident("active")) =>
+                {
+                    let memory = format_ident!("PhasesMemory{at}");
+                    args.push(quote!(_: #memory));
+                    memories.push(memory);
+                }
+                FnArg::Typed(typed) => {
+                    let ty = &typed.ty;
+                    args.push(quote!(_: #ty));
+                }
+                FnArg::Receiver(_) => {}
             }
-            FnArg::Typed(_) => args.push(quote!(#input)),
-            FnArg::Receiver(_) => {}
         }
-    }
+        let (name, first, bound, target) = match records {
+            true => (
+                quote!(record),
+                quote!(&mut PhasesOn),
+                quote!(#library::target::Record),
+                quote!(<PhasesOn as #library::target::Record>::Target),
+            ),
+            false => (
+                quote!(launch),
+                quote!(PhasesOn),
+                quote!(#library::target::Target),
+                quote!(PhasesOn),
+            ),
+        };
+        quote! {
+            pub fn #name<PhasesOn: #bound, #(#memories,)* #generics>(
+                _: #first, #(#args),*
+            ) -> ::core::result::Result<(), <#target as #library::target::Target>::Error> where #predicates {
+                ::core::unreachable!()
+            }
+        }
+    };
+    let (plain_launch, record) = (launch(false), options.gradient.is_some().then(|| launch(true)));
     quote! {
         #[allow(unused_variables, dead_code)]
         #vis #sig {}
@@ -96,11 +128,9 @@ pub(crate) fn kernel(item: &ItemFn, options: &Options) -> TokenStream {
 
         #[allow(unused_variables, dead_code, private_interfaces)]
         impl #name {
-            pub fn launch<PhasesTarget: #library::target::Target, #(#memories,)* #generics>(
-                _: PhasesTarget, #(#args),*
-            ) -> ::core::result::Result<(), <PhasesTarget as #library::target::Target>::Error> where #predicates {
-                ::core::unreachable!()
-            }
+            #plain_launch
+
+            #record
 
             pub fn cpu #impl_generics (
                 #inputs

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::device::Device;
+use crate::device::{Device, Float};
 use crate::text::Text;
 
 macro_rules! integers {
@@ -39,10 +39,16 @@ macro_rules! integers {
 integers!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
 
 macro_rules! floats {
-    ($($name:ident $from_bits:literal)*) => {$(
+    ($($name:ident $float:ident $from_bits:literal)*) => {$(
         // SAFETY: `phases::$name` holds one IEEE number of the same width, and every byte pattern is one.
         #[diagnostic::do_not_recommend]
         unsafe impl Device for $name {
+            const FLOATS: usize = 1;
+
+            fn floats(at: usize, visit: &mut dyn FnMut(usize, Float)) {
+                visit(at, Float::$float);
+            }
+
             fn rust_name() -> String {
                 stringify!($name).to_owned()
             }
@@ -63,7 +69,7 @@ macro_rules! floats {
         }
     )*};
 }
-floats!(f32 "bits_f32" f64 "bits_f64");
+floats!(f32 F32 "bits_f32" f64 F64 "bits_f64");
 
 // SAFETY: `bool` is one byte, 0 or 1, in both languages.
 #[diagnostic::do_not_recommend]
@@ -92,6 +98,13 @@ unsafe impl Device for bool {
 #[diagnostic::do_not_recommend]
 unsafe impl<T: Device, const N: usize> Device for [T; N] {
     const STORED: bool = N > 0 && T::STORED;
+    const FLOATS: usize = N * T::FLOATS;
+
+    fn floats(at: usize, visit: &mut dyn FnMut(usize, Float)) {
+        if T::FLOATS > 0 {
+            (0..N).for_each(|i| T::floats(at + i * size_of::<T>(), visit));
+        }
+    }
 
     fn rust_name() -> String {
         format!("[{}; {N}]", T::rust_name())

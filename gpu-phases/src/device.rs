@@ -2,6 +2,19 @@
 
 use crate::text::Text;
 
+/// A type of floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Float {
+    /// `f16`
+    F16,
+    /// `bf16`
+    Bf16,
+    /// `f32`
+    F32,
+    /// `f64`
+    F64,
+}
+
 /// A type that kernels compute with: numbers, `bool`, arrays and tuples of them, `Option`s, and structures and enums
 /// that derive it.
 ///
@@ -31,6 +44,14 @@ pub unsafe trait Device: Copy + Send + Sync + 'static {
 
     /// Writes this value as an expression of C++.
     fn write_value(&self, text: &mut String);
+
+    /// The number of floats in a value.
+    const FLOATS: usize = 0;
+
+    /// Passes the offset in bytes, plus `at`, and the type of each float in a value.
+    fn floats(at: usize, visit: &mut dyn FnMut(usize, Float)) {
+        let _ = (at, visit);
+    }
 
     /// Returns whether these `size_of::<Self>()` bytes are a valid value.
     fn is_valid(bytes: &[u8]) -> bool;

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use half::{bf16, f16};
 
-use crate::device::Device;
+use crate::device::{Device, Float};
 use crate::math::{DefinedFloat, Number, Real};
 use crate::methods::BuiltIn;
 use crate::print::Print;
@@ -24,10 +24,16 @@ fn odd(value: f64) -> f32 {
 }
 
 macro_rules! halves {
-    ($($name:ident $nan:literal)*) => {$(
+    ($($name:ident $float:ident $nan:literal)*) => {$(
         // SAFETY: `phases::$name` holds the same 16 bits, and every byte pattern is one.
         #[diagnostic::do_not_recommend]
         unsafe impl Device for $name {
+            const FLOATS: usize = 1;
+
+            fn floats(at: usize, visit: &mut dyn FnMut(usize, Float)) {
+                visit(at, Float::$float);
+            }
+
             fn rust_name() -> String {
                 stringify!($name).to_owned()
             }
@@ -120,7 +126,7 @@ macro_rules! halves {
         }
     )*};
 }
-halves!(f16 0x7e00 bf16 0x7fc0);
+halves!(f16 F16 0x7e00 bf16 Bf16 0x7fc0);
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
-use crate::device::Device;
+use crate::device::{Device, Float};
 use crate::fault::Fault;
 use crate::structure::Structure;
 use crate::text::Text;
@@ -38,6 +38,12 @@ pub struct Param {
     /// Returns the Rust name of the type of the value, the element or the structure, which names the instance of a generic
     /// kernel.
     pub type_name: fn() -> String,
+    /// Passes the offset in bytes, plus the first argument, and the type of each float in the value, or in an element.
+    pub floats: fn(usize, &mut dyn FnMut(usize, Float)),
+    /// Whether the floats in it have a gradient, in a kernel with `#[kernel(gradient)]`.
+    pub active: bool,
+    /// Whether its length is the extent of a loop of one dimension: it is an output, or a condition says so.
+    pub whole: bool,
 }
 
 impl Param {
@@ -52,14 +58,52 @@ impl Param {
             "parameters of kernels are no tuples, `Option`s, enums with values and empty types: \
              derive `Device` for a structure"
         );
-        Self { name, kind, size: size_of::<T>(), align: align_of::<T>(), type_name: T::rust_name }
+        Self {
+            name,
+            kind,
+            size: size_of::<T>(),
+            align: align_of::<T>(),
+            type_name: T::rust_name,
+            floats: T::floats,
+            active: false,
+            whole: false,
+        }
+    }
+
+    /// Says that the floats in it have a gradient.
+    ///
+    /// # Panics
+    /// `marked`, and `T` has no floats. In a constant, this is an error of the compiler.
+    #[must_use]
+    pub const fn active<T: Device>(mut self, marked: bool) -> Self {
+        assert!(
+            !marked || T::FLOATS > 0,
+            "an `#[active]` parameter has no floats: only floats have gradients"
+        );
+        self.active = T::FLOATS > 0;
+        self
+    }
+
+    /// Says that its length is the extent.
+    #[must_use]
+    pub const fn whole(mut self) -> Self {
+        self.whole = true;
+        self
     }
 
     /// Describes a parameter that is a structure.
     #[must_use]
     pub const fn structure<S: Structure>(name: &'static str) -> Self {
-        let kind = ParamKind::Structure;
-        Self { name, kind, size: S::SIZE, align: S::ALIGN, type_name: S::rust_name }
+        Self {
+            name,
+            kind: ParamKind::Structure,
+            size: S::SIZE,
+            align: S::ALIGN,
+            type_name: S::rust_name,
+            floats: |_, _| {},
+            active: false,
+            whole: false,
+        }
     }
 }
 

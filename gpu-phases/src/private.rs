@@ -59,7 +59,7 @@ pub fn part_mut<T>(x: &mut [T], start: usize, end: Option<usize>, line: u32) -> 
 #[must_use]
 pub fn unroll(start: u64, end: u64, inner: &[u64], most: u64, otherwise: &str) -> String {
     let unrolled = end.saturating_sub(start) <= most && iterations(start, end, inner) <= 1024;
-    if unrolled { "\n#pragma unroll\n".to_owned() } else { otherwise.to_owned() }
+    if unrolled { "_Pragma(\"unroll\") ".to_owned() } else { otherwise.to_owned() }
 }
 
 /// Returns the number of iterations of the innermost loops of a nest.

@@ -89,6 +89,42 @@ pub trait Queries<'a, S: Structure, V>: Target {
     fn query(self, structure: V) -> Self::Structure<'a, S>;
 }
 
+/// A recording of launches that can be run backwards, for gradients: a kernel with `#[kernel(gradient)]` has a function
+/// `record` that launches it and records the launch.
+pub trait Record {
+    /// The target of the launches.
+    type Target: Target;
+
+    /// Returns the target.
+    fn target(&self) -> Self::Target;
+
+    /// Launches a kernel, and records the launch. `checked` promises that the generated code has checked its conditions.
+    ///
+    /// # Errors
+    /// The launch failed, or it can't be recorded.
+    fn record<'a, A: Args<'a, Self::Target>>(
+        &mut self,
+        kernel: &'static Kernel,
+        extent: Extent,
+        args: A,
+        checked: Checked,
+    ) -> Result<(), <Self::Target as Target>::Error>;
+}
+
+/// `V` can be passed for an `#[active]` parameter `T` by value.
+#[diagnostic::on_unimplemented(
+    message = "the kernel takes an active `{T}` here",
+    label = "`{V}` is no `{T}`, and no variable of one",
+    note = "pass the value, or `&variable` if its gradient is wanted"
+)]
+pub trait Activates<'a, T: Device, V>: Record {
+    /// Returns the argument.
+    ///
+    /// # Errors
+    /// The recording can't use the value.
+    fn activate(value: V) -> Result<Active<'a, Self::Target, T>, <Self::Target as Target>::Error>;
+}
+
 /// The arguments of a launch.
 pub trait Args<'a, G: Target> {
     /// Passes each argument to the visitor, in the order of the parameters.
@@ -105,6 +141,14 @@ pub trait Visit<'a, G: Target> {
     /// # Errors
     /// The visitor's error.
     fn value<T: Device>(&mut self, value: T) -> Result<(), G::Error>;
+    /// Visits a value whose gradient belongs to a place of memory.
+    ///
+    /// # Errors
+    /// The visitor's error.
+    fn active<T: Device>(&mut self, value: T, place: G::Read<'a, T>) -> Result<(), G::Error> {
+        drop(place);
+        self.value(value)
+    }
     /// Visits elements to read.
     ///
     /// # Errors
@@ -140,6 +184,15 @@ pub trait Arg<'a, G: Target> {
 #[derive(Debug, Clone, Copy)]
 pub struct Value<T>(pub T);
 
+/// An `#[active]` argument by value.
+#[allow(missing_debug_implementations, reason = "views of targets need none")]
+pub struct Active<'a, G: Target, T: Device> {
+    /// The value.
+    pub value: T,
+    /// The memory that its gradient belongs to, if it has one. Its contents are not read.
+    pub place: Option<G::Read<'a, T>>,
+}
+
 /// Elements to read, as an argument.
 #[allow(missing_debug_implementations, reason = "views of targets need none")]
 pub struct Read<'a, G: Target, T: Device>(pub G::Read<'a, T>);
@@ -167,6 +220,16 @@ impl<'a, G: Target, T: Device> Arg<'a, G> for Value<T> {
     #[inline]
     fn visit(self, visitor: &mut impl Visit<'a, G>) -> Result<(), G::Error> {
         visitor.value(self.0)
+    }
+}
+
+impl<'a, G: Target, T: Device> Arg<'a, G> for Active<'a, G, T> {
+    #[inline]
+    fn visit(self, visitor: &mut impl Visit<'a, G>) -> Result<(), G::Error> {
+        match self.place {
+            Some(place) => visitor.active(self.value, place),
+            None => visitor.value(self.value),
+        }
     }
 }
 

@@ -1,14 +1,15 @@
 //! The loop of a kernel over elements: its outputs and its closure.
 
 use quote::{format_ident, quote};
+use syn::spanned::Spanned;
 use syn::{Expr, Stmt};
 
 use super::signature::{Kind, Param, Signature};
 use crate::refuse::{Result, refused};
 use crate::translate::Translator;
 
-/// Returns the slices of C++ whose lengths are the extent: the outputs of a loop of one dimension.
-pub(super) fn linear_outputs(s: &Translator<'_>, last: &Stmt) -> Vec<String> {
+/// Returns the slices whose lengths are the extent: the outputs of a loop of one dimension.
+pub(super) fn linear_outputs(last: &Stmt) -> Vec<String> {
     let Stmt::Expr(Expr::Call(call), _) = last else { return Vec::new() };
     let outputs: Vec<&Expr> = match call.args.first() {
         Some(Expr::Tuple(tuple)) => tuple.elems.iter().collect(),
@@ -19,7 +20,7 @@ pub(super) fn linear_outputs(s: &Translator<'_>, last: &Stmt) -> Vec<String> {
         Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
         _ => None,
     });
-    names.filter_map(|name| s.local(&name).map(|local| local.cpp.clone())).collect()
+    names.collect()
 }
 
 /// Translates the outputs of the loop: declares the variable `item` of C++, and returns the number of dimensions.
@@ -166,7 +167,10 @@ pub(super) fn closure(
                 let value = s.statements(&mut block.block.stmts)?;
                 Ok(value)
             })?,
-            body => s.discarded(body)?,
+            body => {
+                s.line_marker(body.span());
+                s.discarded(body)?
+            }
         };
         if value.effect == crate::translate::Effect::Faults {
             s.emit(&format!("(void)({});", value.code));

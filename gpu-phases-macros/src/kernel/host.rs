@@ -73,6 +73,32 @@ fn slice_of(e: &Expr) -> Option<String> {
         .flatten()
 }
 
+/// Returns the slices whose length is the extent: outputs of a loop of one dimension, and those that conditions compare
+/// with them.
+pub(super) fn whole(function: &ItemFn, signature: &Signature) -> Vec<String> {
+    let Some((last, statements)) = function.block.stmts.split_last() else { return Vec::new() };
+    if super::parts::is_blocks(last) {
+        return Vec::new();
+    }
+    let conditions = statements.iter().filter_map(|statement| condition_of(statement).ok()?);
+    let equal: Vec<(String, String)> = conditions
+        .flat_map(|condition| equal_lengths(&condition))
+        .filter_map(|(slice, len)| Some((slice, slice_of(&len)?)))
+        .collect();
+    let mut whole = super::elements::linear_outputs(last);
+    for _ in 0..equal.len() {
+        for (a, b) in &equal {
+            match (whole.contains(a), whole.contains(b)) {
+                (true, false) => whole.push(b.clone()),
+                (false, true) => whole.push(a.clone()),
+                _ => {}
+            }
+        }
+    }
+    whole.retain(|name| signature.slice(name).is_some());
+    whole
+}
+
 /// Returns the function `phases_host`, which checks the conditions and returns the extent.
 pub(super) fn conditions(
     function: &ItemFn,

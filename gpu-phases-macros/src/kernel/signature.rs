@@ -3,8 +3,11 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;
-use syn::{FnArg, GenericParam, Generics, Ident, ItemFn, Lifetime, Pat, ReturnType, Type};
+use syn::{
+    Attribute, FnArg, GenericParam, Generics, Ident, ItemFn, Lifetime, Meta, Pat, ReturnType, Type,
+};
 
+use crate::options::Options;
 use crate::refuse::{Result, refused};
 use crate::types::is_named;
 
@@ -27,6 +30,8 @@ pub(super) struct Param {
     pub(super) element: Type,
     /// The path of `Atomic` as the program names it.
     pub(super) atomic: Option<syn::Path>,
+    /// Whether it is marked with `#[active]` (`true`) or `#[inactive]`.
+    pub(super) marked: Option<bool>,
 }
 
 /// A kernel's signature.
@@ -38,7 +43,7 @@ pub(super) struct Signature {
 }
 
 impl Signature {
-    pub(super) fn parse(function: &ItemFn) -> Result<Self> {
+    pub(super) fn parse(function: &ItemFn, options: &Options) -> Result<Self> {
         let sig = &function.sig;
         if let Some(token) = &sig.unsafety {
             return refused(token, "a kernel is a safe function", "leave out `unsafe`");
@@ -77,7 +82,9 @@ impl Signature {
             GenericParam::Const(constant) => constant.default = None,
             GenericParam::Lifetime(_) => {}
         });
-        let params = sig.inputs.iter().map(Param::parse).collect::<Result<Vec<_>>>()?;
+        let has_gradient = options.gradient.is_some();
+        let params = sig.inputs.iter().map(|arg| Param::parse(arg, has_gradient));
+        let params = params.collect::<Result<Vec<_>>>()?;
         if params.is_empty() {
             return refused(&sig.ident, "the kernel has no output", "take `out: &mut [T]`");
         }
@@ -115,26 +122,50 @@ impl Signature {
             .collect()
     }
 
-    /// Returns the function `launch`.
-    pub(super) fn launch(&self, library: &TokenStream, private: &TokenStream) -> TokenStream {
+    /// Returns the function `launch`, or `record`.
+    pub(super) fn launch(
+        &self,
+        library: &TokenStream,
+        private: &TokenStream,
+        records: bool,
+    ) -> TokenStream {
         let (_, ty_generics, where_clause) = self.generics.split_for_impl();
         let turbofish = ty_generics.as_turbofish();
         let own = &self.generics.params;
         let lifetime = Lifetime::new("'phases", Span::mixed_site());
-        let target = format_ident!("PhasesTarget", span = Span::mixed_site());
+        let on = format_ident!("PhasesOn", span = Span::mixed_site());
+        // A parameter of the kernel may have one of these names.
+        let own_name = |name: &str| Ident::new(name, Span::mixed_site());
+        let (to, kernel, extent, checked) =
+            (own_name("target"), own_name("kernel"), own_name("extent"), own_name("checked"));
+        let recorder = own_name("recorder");
+        let target = match records {
+            true => quote!(<#on as #library::target::Record>::Target),
+            false => quote!(#on),
+        };
         let mut memories = Vec::new();
-        let mut bounds = Vec::new();
+        let (mut bounds, mut activates) = (Vec::new(), Vec::new());
         let (mut args, mut given, mut views, mut passed) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (at, Param { name, kind, element, .. }) in self.params.iter().enumerate() {
+        for (at, param) in self.params.iter().enumerate() {
+            let Param { name, kind, element, .. } = param;
+            let memory = format_ident!("PhasesMemory{}", at, span = Span::mixed_site());
+            if records && param.is_active_value() {
+                let trait_ = quote!(#library::target::Activates<#lifetime, #element, #memory>);
+                args.push(quote!(#name: #memory));
+                given.push(quote!(let #name = <#on as #trait_>::activate(#name)?;));
+                views.push(quote!(#name.value));
+                passed.push(quote!(#name));
+                activates.push(trait_);
+                memories.push(memory);
+                continue;
+            }
             if *kind == Kind::Value {
                 args.push(quote!(#name: #element));
-                given.push(quote!());
                 views.push(quote!(#name));
                 passed.push(quote!(#library::target::Value(#name)));
                 continue;
             }
-            let memory = format_ident!("PhasesMemory{}", at, span = Span::mixed_site());
             let (bound, function, wrapper) = match kind {
                 Kind::Read => ("Reads", "read", "Read"),
                 Kind::Write => ("Writes", "write", "Write"),
@@ -146,7 +177,7 @@ impl Signature {
             bounds.push(quote!(#library::target::#bound<#lifetime, #element, #memory>));
             args.push(quote!(#name: #memory));
             given.push(quote!(
-                let #name = <#target as #library::target::#bound<#lifetime, #element, #memory>>::#function(target, #name);
+                let #name = <#target as #library::target::#bound<#lifetime, #element, #memory>>::#function(#to, #name);
             ));
             views.push(match kind {
                 Kind::Structure => quote!(()),
@@ -156,34 +187,60 @@ impl Signature {
             memories.push(memory);
         }
         let predicates = where_clause.map(|clause| &clause.predicates);
+        let (doc, function, first, targets, call) = match records {
+            true => (
+                quote! {
+                    #[doc = "Launches the kernel and records the launch, for gradients."]
+                    #[doc = "# Errors"]
+                    #[doc = "The arguments do not fit the kernel's conditions, the launch fails, or the kernel has no correct"]
+                    #[doc = "adjoint: then the error names the lines."]
+                },
+                quote!(record),
+                quote!(#recorder: &mut #on),
+                quote!(#on: #library::target::Record #(+ #activates)*, #target: #library::target::Target #(+ #bounds)*,),
+                quote!(<#on as #library::target::Record>::record(#recorder, #kernel, #extent, (#(#passed,)*), #checked)),
+            ),
+            false => (
+                quote! {
+                    #[doc = "Launches the kernel on a target: a stream of a GPU, or the CPU."]
+                    #[doc = "# Errors"]
+                    #[doc = "The arguments do not fit the kernel's conditions, or the launch fails."]
+                },
+                quote!(launch),
+                quote!(#to: #target),
+                quote!(#on: #library::target::Target #(+ #bounds)*,),
+                quote!(<#target as #library::target::Target>::launch(#to, #kernel, #extent, (#(#passed,)*), #checked)),
+            ),
+        };
+        let target_of =
+            records.then(|| quote!(let #to = #library::target::Record::target(#recorder);));
         quote! {
-            #[doc = "Launches the kernel on a target: a stream of a GPU, or the CPU."]
-            #[doc = "# Errors"]
-            #[doc = "The arguments do not fit the kernel's conditions, or the launch fails."]
-            pub fn launch<#lifetime, #target, #(#memories,)* #own>(
-                target: #target,
+            #doc
+            pub fn #function<#lifetime, #on, #(#memories,)* #own>(
+                #first,
                 #(#args),*
             ) -> ::core::result::Result<(), <#target as #library::target::Target>::Error>
             where
-                #target: #library::target::Target #(+ #bounds)*,
+                #targets
                 #predicates
             {
+                #target_of
                 #(#given)*
-                let kernel = Instance #turbofish ::KERNEL;
-                let extent = #private::host(kernel, || Instance #turbofish ::phases_host(#(#views),*))?;
-                if extent.count() == ::core::option::Option::Some(0) {
+                let #kernel = Instance #turbofish ::KERNEL;
+                let #extent = #private::host(#kernel, || Instance #turbofish ::phases_host(#(#views),*))?;
+                if #extent.count() == ::core::option::Option::Some(0) {
                     return ::core::result::Result::Ok(());
                 }
                 // SAFETY: the types of the arguments are those of the parameters, and the conditions are checked.
-                let checked = unsafe { #library::trust::Checked::new() };
-                <#target as #library::target::Target>::launch(target, kernel, extent, (#(#passed,)*), checked)
+                let #checked = unsafe { #library::trust::Checked::new() };
+                #call
             }
         }
     }
 }
 
 impl Param {
-    fn parse(arg: &FnArg) -> Result<Self> {
+    fn parse(arg: &FnArg, has_gradient: bool) -> Result<Self> {
         let FnArg::Typed(arg) = arg else {
             return refused(
                 arg,
@@ -252,7 +309,13 @@ impl Param {
             ty => (Kind::Value, ty.clone()),
         };
         let (name, mutable) = (pat.ident.clone(), pat.mutability.is_some());
-        Ok(Self { name, mutable, kind, element, atomic })
+        let marked = marker(&arg.attrs, kind, has_gradient)?;
+        Ok(Self { name, mutable, kind, element, atomic, marked })
+    }
+
+    /// Returns whether it is a value that may have a gradient.
+    fn is_active_value(&self) -> bool {
+        self.kind == Kind::Value && self.marked == Some(true)
     }
 
     /// Returns the pattern of the parameter in rustc's copy.
@@ -272,13 +335,21 @@ impl Param {
         }
     }
 
-    pub(super) fn description(&self, library: &TokenStream) -> TokenStream {
+    /// Returns the description. `gradient`: of a kernel with gradients, and whether the length is the extent.
+    pub(super) fn description(&self, library: &TokenStream, gradient: Option<bool>) -> TokenStream {
         let (name, element) = (self.name.to_string(), &self.element);
         if self.kind == Kind::Structure {
             return quote!(#library::kernel::Param::structure::<#element>(#name));
         }
         let kind = format_ident!("{}", format!("{:?}", self.kind));
-        quote!(#library::kernel::Param::new::<#element>(#name, #library::kernel::ParamKind::#kind))
+        let plain = quote!(#library::kernel::Param::new::<#element>(#name, #library::kernel::ParamKind::#kind));
+        let active = match (gradient, self.marked) {
+            (Some(_), Some(true)) => quote!(.active::<#element>(true)),
+            (Some(_), None) if self.kind != Kind::Value => quote!(.active::<#element>(false)),
+            _ => quote!(),
+        };
+        let whole = if gradient == Some(true) { quote!(.whole()) } else { quote!() };
+        quote!(#plain #active #whole)
     }
 
     /// Returns the argument as the code before the loop gets it.
@@ -301,6 +372,47 @@ impl Param {
             Kind::Structure => quote!(#private::queried(#name)),
         }
     }
+}
+
+/// Returns whether a parameter is marked with `#[active]` (`true`) or `#[inactive]`.
+fn marker(attrs: &[Attribute], kind: Kind, has_gradient: bool) -> Result<Option<bool>> {
+    let mut marked = None;
+    for attr in attrs {
+        let active = attr.path().is_ident("active");
+        if !active && !attr.path().is_ident("inactive") || !matches!(attr.meta, Meta::Path(_)) {
+            return refused(
+                &attr.path(),
+                "parameters of kernels have no such attribute",
+                "`#[active]` and `#[inactive]` say whether a parameter has a gradient",
+            );
+        }
+        if !has_gradient {
+            return refused(
+                &attr.path(),
+                "the kernel has no gradients",
+                "write `#[kernel(gradient)]`, or leave the marker out",
+            );
+        }
+        if kind == Kind::Structure {
+            return refused(
+                &attr.path(),
+                "a structure has no gradient",
+                "leave the marker out",
+            );
+        }
+        if marked.is_some() {
+            return refused(&attr.path(), "the parameter is marked twice", "leave one marker");
+        }
+        if !active && kind == Kind::Value {
+            return refused(
+                &attr.path(),
+                "a value has no gradient unless it is marked with `#[active]`",
+                "leave out `#[inactive]`, which is for slices of floats",
+            );
+        }
+        marked = Some(active);
+    }
+    Ok(marked)
 }
 
 /// Returns the path and the element of `Atomic<[T]>`.

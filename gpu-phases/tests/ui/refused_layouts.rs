@@ -44,4 +44,17 @@ fn enums_with_values(x: &[Shape], out: &mut [f32]) {
     each(out, |i, out| *out = 0.0);
 }
 
+#[kernel(gradient)]
+fn an_active_integer(#[active] n: u32, x: &[f32], out: &mut [f32]) {
+    each(out, |i, out| *out = x[i] * n as f32);
+}
+
+#[kernel(gradient)]
+fn active_integers(
+    #[active] indices: &[u32],
+    out: &mut [f32],
+) {
+    each(out, |i, out| *out = indices[i] as f32);
+}
+
 fn main() {}
