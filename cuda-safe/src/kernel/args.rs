@@ -26,8 +26,8 @@ const STRUCTURES: usize = 4;
 /// The room on the stack, in words of 8 bytes: enough for all but kernels with large structures by value.
 const WORDS: usize = 128;
 
-/// Bytes of an allocation, and how the kernel uses them.
-type Use<'a> = (&'a Arc<Allocation>, Range<usize>, Access);
+/// Bytes of an allocation, how the kernel uses them, and the number of the parameter that leads there.
+type Use<'a> = (&'a Arc<Allocation>, Range<usize>, Access, usize);
 
 /// The place of a launch's parameters on the stack. Nothing is written before the parameters are.
 pub(super) struct Store<'a> {
@@ -149,16 +149,32 @@ impl<'a, 's> Params<'a, 's> {
 
     /// Adds the two parameters of elements, and the use of their memory.
     #[inline(always)]
-    fn elements(&mut self, address: u64, len: usize, memory: Use<'a>) -> Result<()> {
-        if self.arguments == ARGUMENTS {
-            return Err(too_many());
-        }
+    fn elements(
+        &mut self,
+        address: u64,
+        len: usize,
+        memory: (&'a Arc<Allocation>, Range<usize>, Access),
+    ) -> Result<()> {
+        self.memory(memory)?;
         let len = len as u64;
         self.push(address)?;
         // The kernel's parameter has the lower half of it unless it has 64 bits: devices and their hosts are
         // little-endian.
         self.push(len)?;
         self.upper |= len >> 32;
+        Ok(())
+    }
+
+    /// Notes the memory that the next parameter leads to.
+    #[inline(always)]
+    fn memory(
+        &mut self,
+        (allocation, range, access): (&'a Arc<Allocation>, Range<usize>, Access),
+    ) -> Result<()> {
+        if self.arguments == ARGUMENTS {
+            return Err(too_many());
+        }
+        let memory = (allocation, range, access, self.parameters);
         // SAFETY: the store has one more.
         unsafe { self.uses.add(self.arguments).write(MaybeUninit::new(memory)) };
         self.arguments += 1;
@@ -192,6 +208,24 @@ impl<'a, 's> Params<'a, 's> {
         Ok(())
     }
 
+    /// Returns the memory that the parameters lead to, in their order.
+    pub(super) fn memories(&self) -> impl Iterator<Item = &Use<'a>> {
+        // SAFETY: as many were written as there are arguments, and nothing else refers to them.
+        (0..self.arguments).map(|at| unsafe { (*self.uses.add(at)).assume_init_ref() })
+    }
+
+    /// Returns the first `size` bytes of a parameter's value.
+    ///
+    /// # Safety
+    /// There is such a parameter, and its value has so many bytes.
+    #[inline(always)]
+    pub(super) unsafe fn bytes_of(&self, parameter: usize, size: usize) -> &[MaybeUninit<u8>] {
+        // SAFETY: `push` has written the pointer of each parameter, says the caller.
+        let value = unsafe { (*self.pointers.add(parameter)).assume_init() };
+        // SAFETY: the value lies there, and nothing writes it while it is borrowed.
+        unsafe { std::slice::from_raw_parts(value.cast(), size) }
+    }
+
     #[inline(always)]
     pub(super) fn reads<T: Copy + 'static>(&mut self, view: DeviceSlice<'a, T>) -> Result<()> {
         let memory = (view.allocation(), view.byte_range(), Access::Read);
@@ -218,11 +252,9 @@ unsafe impl KernelArgs for &Params<'_, '_> {
 
     #[inline]
     fn uses<V: UseVisitor>(&self, visitor: &mut V) -> Result<()> {
-        for at in 0..self.arguments {
-            // SAFETY: as many were written as there are arguments, and nothing else refers to them.
-            let (allocation, range, access) = unsafe { (*self.uses.add(at)).assume_init_ref() };
-            visitor.visit(allocation, range.clone(), *access)?;
-        }
+        self.memories().try_for_each(|(allocation, range, access, _)| {
+            visitor.visit(allocation, range.clone(), *access)
+        })?;
         for at in 0..self.queried {
             // SAFETY: as many were written.
             let structure = unsafe { *(*self.structures.add(at)).assume_init_ref() };
@@ -241,6 +273,16 @@ unsafe impl KernelArgs for &Params<'_, '_> {
 impl<'a> Visit<'a, &Stream> for Params<'a, '_> {
     #[inline(always)]
     fn value<T: Device>(&mut self, value: T) -> Result<()> {
+        self.push(value)
+    }
+
+    #[inline(always)]
+    fn active<T: Device>(
+        &mut self,
+        value: T,
+        place: <&Stream as Target>::Read<'a, T>,
+    ) -> Result<()> {
+        self.memory((place.allocation(), place.byte_range(), Access::Read))?;
         self.push(value)
     }
 

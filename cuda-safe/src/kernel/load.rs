@@ -53,20 +53,25 @@ impl Source {
 /// The kernel does not load, or the error that the driver returns.
 #[doc(alias = "cuFuncGetAttribute")]
 pub fn attributes(stream: &Stream, kernel: &'static Kernel) -> Result<KernelAttributes> {
-    let entry = match super::loaded(stream).and_then(|loaded| loaded.get(Key::new(kernel, false))) {
-        Some(entry) => entry,
-        None => load(stream, kernel, false)?,
-    };
-    entry.kernel.attributes()
+    loaded(stream, kernel, false)?.kernel.attributes()
 }
 
-/// Compiles or finds the kernel, loads it, and keeps it for later launches.
-#[cold]
-pub(super) fn load<'s>(
+/// Returns the kernel, which is loaded now if it was not yet.
+#[inline]
+pub(super) fn loaded<'s>(
     stream: &'s Stream,
     kernel: &'static Kernel,
     len64: bool,
 ) -> Result<&'s Entry> {
+    match super::loaded(stream).and_then(|loaded| loaded.get(Key::new(kernel, len64))) {
+        Some(entry) => Ok(entry),
+        None => load(stream, kernel, len64),
+    }
+}
+
+/// Compiles or finds the kernel, loads it, and keeps it for later launches.
+#[cold]
+fn load<'s>(stream: &'s Stream, kernel: &'static Kernel, len64: bool) -> Result<&'s Entry> {
     let context = stream.context();
     context.inner().state.usable()?;
     let faults = &RustKernels::of(context.inner())?.faults;

@@ -1,5 +1,6 @@
 //! The Rust kernels that a context has loaded, found by the address of their description.
 
+use std::any::Any;
 use std::ptr::NonNull;
 
 use cuda_sys::CUdeviceptr;
@@ -7,8 +8,8 @@ use cuda_sys::CUdeviceptr;
 use crate::context::{Census, Counted};
 use crate::error::Result;
 use crate::function::Kernel;
-use crate::sync::Lock;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::{Lock, Once};
 
 /// A loaded kernel, for lengths of one width.
 pub(super) struct Entry {
@@ -19,6 +20,13 @@ pub(super) struct Entry {
     pub(super) kernel: Kernel,
     /// The context's fault slot.
     pub(super) fault: CUdeviceptr,
+    attached: Once<Attached>,
+}
+
+/// What another crate keeps with a kernel: a value, and the kernels that it holds.
+struct Attached {
+    value: Box<dyn Any + Send + Sync>,
+    kernels: Vec<Kernel>,
 }
 
 /// The number of a kernel in the context, and the hash of what it was compiled from.
@@ -39,43 +47,55 @@ impl Entry {
         kernel: Kernel,
         fault: CUdeviceptr,
     ) -> Self {
-        let entry = Self { key, content, first, kernel, fault };
+        let entry = Self { key, content, first, kernel, fault, attached: Once::new() };
         entry.census(Census::remove);
         entry
     }
 
     fn census(&self, change: impl Fn(&Census, Counted)) {
-        if !self.first {
-            return;
+        if self.first {
+            census(&self.kernel, change);
         }
-        let context = self.kernel.module().context();
-        for kind in [Counted::Module, Counted::Kernel] {
-            change(&context.inner().census, kind);
-        }
-        if self.has_variables() {
-            for kind in [Counted::Stream, Counted::Buffer] {
-                change(&context.inner().census, kind);
-            }
-        }
-    }
-
-    /// Returns whether the module has variables. Their memory is known since the kernel is loaded.
-    fn has_variables(&self) -> bool {
-        self.kernel.module().has_variable_memory()
     }
 
     /// Returns how often it holds the context.
     fn holds(&self) -> usize {
-        match self.first {
-            true => 1 + usize::from(self.has_variables()),
-            false => 0,
+        if self.first { holds(&self.kernel) } else { 0 }
+    }
+
+    /// Returns the value that another crate keeps with the kernel.
+    pub(super) fn attached(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.attached.get().map(|attached| &*attached.value)
+    }
+}
+
+fn census(kernel: &Kernel, change: impl Fn(&Census, Counted)) {
+    let context = kernel.module().context();
+    for kind in [Counted::Module, Counted::Kernel] {
+        change(&context.inner().census, kind);
+    }
+    if has_variables(kernel) {
+        for kind in [Counted::Stream, Counted::Buffer] {
+            change(&context.inner().census, kind);
         }
     }
+}
+
+/// Returns whether the module has variables. Their memory is known since the kernel is loaded.
+fn has_variables(kernel: &Kernel) -> bool {
+    kernel.module().has_variable_memory()
+}
+
+/// Returns how often a kernel holds the context that is the only one of its module.
+fn holds(kernel: &Kernel) -> usize {
+    1 + usize::from(has_variables(kernel))
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
         self.census(Census::add);
+        let attached = self.attached.get().map_or(&[][..], |attached| &attached.kernels);
+        attached.iter().for_each(|kernel| census(kernel, Census::add));
     }
 }
 
@@ -194,6 +214,22 @@ impl Loaded {
         let entry = unsafe { entry.as_ref() };
         table.place(entry.key).store(std::ptr::from_ref(entry).cast_mut(), Ordering::Release);
         Ok(entry)
+    }
+
+    /// Keeps a value with an entry, and the kernels that it holds, each the only one of its module. If another thread has
+    /// done so, its value is returned and this one is dropped.
+    pub(super) fn attach<'e>(
+        &self,
+        entry: &'e Entry,
+        value: Box<dyn Any + Send + Sync>,
+        kernels: Vec<Kernel>,
+    ) -> Result<&'e (dyn Any + Send + Sync)> {
+        let kept = entry.attached.get_or_init(|| {
+            kernels.iter().for_each(|kernel| census(kernel, Census::remove));
+            self.holds.fetch_add(kernels.iter().map(holds).sum(), Ordering::Relaxed);
+            Attached { value, kernels }
+        })?;
+        Ok(&*kept.value)
     }
 
     /// Drops all entries.

@@ -61,6 +61,8 @@ mod loaded;
 mod pack;
 mod place;
 mod queried;
+#[doc(hidden)]
+pub mod recording;
 mod stream;
 
 use crate::context::{Attachment, ContextInner};

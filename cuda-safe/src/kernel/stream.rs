@@ -7,8 +7,8 @@ use gpu_phases::target::{Args, Elements, Reads, Shares, Target, Writes};
 use gpu_phases::trust::Checked;
 
 use super::args::{Params, Store};
-use super::load::load;
-use super::loaded::Key;
+use super::load::loaded;
+use super::loaded::Entry;
 use super::queried::DeviceStructure;
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::LaunchConfig;
@@ -70,11 +70,20 @@ pub(super) fn launch(
     params: &mut Params<'_, '_>,
     _checked: Checked,
 ) -> Result<()> {
-    let len64 = params.finish(&extent)?;
-    let entry = match super::loaded(stream).and_then(|loaded| loaded.get(Key::new(kernel, len64))) {
-        Some(entry) => entry,
-        None => load(stream, kernel, len64)?,
-    };
+    let (entry, config, _) = prepare(stream, kernel, &extent, params)?;
+    enqueue(stream, entry, config, params)
+}
+
+/// Completes the parameters. Returns the loaded kernel, the shape of the launch, and whether lengths need 64 bits.
+#[inline]
+pub(super) fn prepare<'q>(
+    stream: &'q Stream,
+    kernel: &'static Kernel,
+    extent: &Extent,
+    params: &mut Params<'_, '_>,
+) -> Result<(&'q Entry, LaunchConfig, bool)> {
+    let len64 = params.finish(extent)?;
+    let entry = loaded(stream, kernel, len64)?;
     params.set_fault(entry.fault);
     let size = extent.size.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
     // Each with constants to divide by: three divisions take longer than the rest of a launch.
@@ -89,9 +98,20 @@ pub(super) fn launch(
         entry.kernel.allow_dynamic_shared(extent.shared)?;
         config = config.dynamic_shared_bytes(extent.shared);
     }
-    // SAFETY: the description is trusted and the arguments are checked, as the tokens promise: the kernel stays inside
-    // its arguments. `load` has compared the sizes of its parameters with the description.
-    unsafe { entry.kernel.launch(stream, config, &*params) }
+    Ok((entry, config, len64))
+}
+
+/// Enqueues a launch that was prepared.
+#[inline]
+pub(super) fn enqueue(
+    stream: &Stream,
+    entry: &Entry,
+    config: LaunchConfig,
+    params: &Params<'_, '_>,
+) -> Result<()> {
+    // SAFETY: the description is trusted and the arguments are checked, as the tokens of the callers promise: the kernel
+    // stays inside its arguments. `load` has compared the sizes of its parameters with the description.
+    unsafe { entry.kernel.launch(stream, config, params) }
 }
 
 impl<'a, T: Device, V: ReadView<'a, T>> Reads<'a, T, V> for &Stream {

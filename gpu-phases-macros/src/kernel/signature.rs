@@ -394,11 +394,7 @@ fn marker(attrs: &[Attribute], kind: Kind, has_gradient: bool) -> Result<Option<
             );
         }
         if kind == Kind::Structure {
-            return refused(
-                &attr.path(),
-                "a structure has no gradient",
-                "leave the marker out",
-            );
+            return refused(&attr.path(), "a structure has no gradient", "leave the marker out");
         }
         if marked.is_some() {
             return refused(&attr.path(), "the parameter is marked twice", "leave one marker");
