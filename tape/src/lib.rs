@@ -119,6 +119,8 @@ pub use record::{NotSaved, Recorder};
 pub use report::MemoryReport;
 pub use saved::Saved;
 pub use seeds::Seeds;
+#[cfg(feature = "rust-kernels")]
+pub use spec::derivation;
 pub use spec::{Derivation, DerivedAccess, DifferentiateError, Effect, Op, OpSpec, Param, Primal};
 #[cfg(feature = "internals")]
 pub use store::poison_memory;

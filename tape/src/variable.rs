@@ -44,7 +44,7 @@ impl<T: Differentiable + DeviceRepr> Variable<T> {
 }
 
 impl<T: Differentiable> Variable<T> {
-    fn view(&self) -> Result<DeviceSlice<'_, T>> {
+    pub(crate) fn view(&self) -> Result<DeviceSlice<'_, T>> {
         // SAFETY: no code reads elements through the view: it only identifies the gradient.
         unsafe { self.place.allocation().view(self.place.byte_range()) }
     }

@@ -4,11 +4,15 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_safe::{Access, Allocation, Error, KernelArg, Result, arg::ArgVisitor};
+use cuda_safe::{
+    Access, Allocation, Error, KernelArg, LaunchConfig, Result, Stream,
+    arg::{ArgKind, ArgVisitor, EachArg},
+};
 
 use super::call::is_not_saved;
 use super::{Chunk, Recording, Target, Use};
 use crate::spec::{Effect, Op, OpPointer};
+use crate::store::Store;
 
 /// Memory that an argument reaches.
 #[derive(Debug, Clone, Copy)]
@@ -28,8 +32,59 @@ impl Found {
     }
 }
 
+/// The arguments of a launch that is recorded.
+pub(crate) trait Launch {
+    /// Passes on the bytes of each argument, and the memory that it leads to.
+    fn collect(&self, to: &mut Collect<'_>) -> Result<()>;
+
+    /// Returns whether an argument is a view of elements.
+    fn is_view(&self, param: usize) -> bool;
+
+    /// Enqueues the kernel.
+    fn enqueue(self, stream: &Stream, op: &Op, launch: LaunchConfig) -> Result<()>;
+
+    /// Runs the primal of an operation that has one. Returns the index of its tape memory among the copies.
+    fn run_primal(
+        &self,
+        recording: &mut Recording,
+        stream: &Stream,
+        store: &mut Store,
+        op: &Op,
+        launch: &LaunchConfig,
+    ) -> Result<u32>;
+}
+
+impl<A: EachArg> Launch for A {
+    #[inline]
+    fn collect(&self, to: &mut Collect<'_>) -> Result<()> {
+        self.each(to)
+    }
+
+    fn is_view(&self, param: usize) -> bool {
+        A::TYPES.get(param).is_some_and(|arg| matches!(arg.kind, ArgKind::Pointer { .. }))
+    }
+
+    #[inline]
+    fn enqueue(self, stream: &Stream, op: &Op, launch: LaunchConfig) -> Result<()> {
+        // SAFETY: the promise of `OpSpec::register`: the arguments have passed the checks, or no thread runs. The kernel is
+        // only known at run time, so `kernels!` can't declare it.
+        unsafe { op.inner.kernels.forward.launch(stream, launch, self) }
+    }
+
+    fn run_primal(
+        &self,
+        recording: &mut Recording,
+        stream: &Stream,
+        store: &mut Store,
+        op: &Op,
+        launch: &LaunchConfig,
+    ) -> Result<u32> {
+        recording.run_primal(stream, store, op, launch, self)
+    }
+}
+
 /// Collects the arguments of a launch of `op` whose bytes begin with chunk `base`.
-pub(super) struct Collect<'a> {
+pub(crate) struct Collect<'a> {
     pub(super) recording: &'a mut Recording,
     pub(super) op: &'a Op,
     pub(super) base: usize,
@@ -38,32 +93,61 @@ pub(super) struct Collect<'a> {
 impl ArgVisitor for Collect<'_> {
     #[inline]
     fn visit<A: KernelArg>(&mut self, index: usize, arg: &A) -> Result<()> {
-        // `Op::check` has compared the number of arguments with that of the parameters.
+        let abi = arg.abi();
+        // SAFETY: the bytes of a value; some may be padding, which `MaybeUninit` allows.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(
+                (&raw const abi).cast::<MaybeUninit<u8>>(),
+                size_of::<A::Abi>(),
+            )
+        };
+        let first = self.recording.found.len();
+        let unsaved = self.recording.call && is_not_saved::<A>();
+        arg.uses(&mut |allocation: &Arc<Allocation>, range: Range<usize>, access| {
+            self.found(index, allocation, range, access)
+        })?;
+        self.argument(index, bytes, first, A::IS_VARIABLE, unsaved)
+    }
+}
+
+impl Collect<'_> {
+    /// Notes memory that an argument leads to.
+    #[inline]
+    pub(crate) fn found(
+        &mut self,
+        param: usize,
+        allocation: &Arc<Allocation>,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let Recording { memories, found, .. } = &mut *self.recording;
+        let (memory, Range { start, end }) = (memories.number(allocation)?, range);
+        let writes = access == Access::Write;
+        // An operation has at most 24 arguments, or parameters of a Rust kernel.
+        found.push(Found { memory, start, end, writes, param: param as u16, known: false });
+        Ok(())
+    }
+
+    /// Notes the bytes of an argument whose memory was found, from `first` on, and its uses.
+    #[inline]
+    pub(crate) fn argument(
+        &mut self,
+        index: usize,
+        bytes: &[MaybeUninit<u8>],
+        first: usize,
+        variable: bool,
+        unsaved: bool,
+    ) -> Result<()> {
+        // The number of arguments was compared with that of the parameters.
         let Some(param) = self.op.inner.params.get(index) else { return Ok(()) };
         let at = self.base * 16 + param.at;
-        let abi = arg.abi();
-        let size = size_of::<A::Abi>().min(param.size);
-        // SAFETY: the bytes of a value; some may be padding, which `MaybeUninit` allows.
-        let bytes =
-            unsafe { std::slice::from_raw_parts((&raw const abi).cast::<MaybeUninit<u8>>(), size) };
-        write(&mut self.recording.bytes, at, bytes);
-        let first = self.recording.found.len();
-        // An operation has at most 24 arguments.
-        let number = index as u16;
-        let Recording { memories, found, .. } = &mut *self.recording;
-        arg.uses(&mut |allocation: &Arc<Allocation>, range: Range<usize>, access| {
-            if range.is_empty() {
-                return Ok(());
-            }
-            let (memory, Range { start, end }) = (memories.number(allocation)?, range);
-            let writes = access == Access::Write;
-            found.push(Found { memory, start, end, writes, param: number, known: false });
-            Ok(())
-        })?;
+        write(&mut self.recording.bytes, at, bytes.get(..param.size).unwrap_or(bytes));
         if first == self.recording.found.len() && param.pointers.is_empty() {
             return Ok(());
         }
-        let unsaved = self.recording.call && is_not_saved::<A>();
         for place in param.pointers.clone() {
             if let Some(pointer) = self.op.inner.pointers.get(place) {
                 if unsaved {
@@ -73,7 +157,7 @@ impl ArgVisitor for Collect<'_> {
                 self.pointer(place, pointer, at + pointer.offset, first)?;
             }
         }
-        if let Some(place) = param.scalar.filter(|_| A::IS_VARIABLE) {
+        if let Some(place) = param.scalar.filter(|_| variable) {
             self.scalar(place, param.size, first);
         }
         Ok(())

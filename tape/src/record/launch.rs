@@ -1,11 +1,8 @@
 //! Recording a launch.
 
-use cuda_safe::{
-    Error, IntoLaunchConfig, LaunchConfig, Result, Stream,
-    arg::{ArgKind, ArgType, EachArg},
-};
+use cuda_safe::{Error, IntoLaunchConfig, LaunchConfig, Result, Stream, arg::EachArg};
 
-use super::args::{Collect, Found};
+use super::args::{Collect, Found, Launch};
 use super::{Chunk, Kind, NONE, Recorder, Recording, Step, Target, Use, index};
 use crate::custom::CustomOp;
 use crate::element::Element;
@@ -35,6 +32,17 @@ impl Recorder<'_> {
     ) -> Result<()> {
         let launch = launch.into_launch_config();
         op.check(&launch, A::TYPES)?;
+        self.record_launch(op, launch, args)
+    }
+
+    /// Launches, and records the launch if gradients flow through it. It has passed the checks of its types and its shape.
+    #[inline]
+    pub(crate) fn record_launch(
+        &mut self,
+        op: &Op,
+        launch: LaunchConfig,
+        args: impl Launch,
+    ) -> Result<()> {
         let recording = &*self.recording;
         let (uses, bytes) = (recording.uses.len(), recording.bytes.len());
         let before = Before { uses, bytes, counted: recording.counted };
@@ -49,11 +57,11 @@ impl Recorder<'_> {
     }
 
     /// Launches, and returns whether gradients flow through the launch, so that it is recorded.
-    fn launch_or_fail<A: EachArg>(
+    fn launch_or_fail(
         &mut self,
         op: &Op,
         launch: LaunchConfig,
-        args: A,
+        args: impl Launch,
         before: &Before,
     ) -> Result<bool> {
         let Self { recording, store, stream, scope } = self;
@@ -65,8 +73,8 @@ impl Recorder<'_> {
             }
         }
         if launch.threads() == 0 {
-            // SAFETY: no thread runs. Such a launch has no effect, so it is not recorded.
-            unsafe { op.inner.kernels.forward.launch(stream, launch, args) }?;
+            // Such a launch has no effect, so it is not recorded.
+            args.enqueue(stream, op, launch)?;
             return Ok(false);
         }
         let through = recording.comes_through(op, before.uses)?;
@@ -94,11 +102,9 @@ impl Recorder<'_> {
         let mut primal = NONE;
         if through == Through::Gradients && op.inner.tape_bytes.is_some() {
             recording.raises = true;
-            primal = recording.run_primal(stream, store, op, &launch, &args)?;
+            primal = args.run_primal(recording, stream, store, op, &launch)?;
         } else {
-            // SAFETY: the promise of `OpSpec::register`: the arguments have passed the checks. The kernel is only
-            // known at run time, so `kernels!` can't declare it.
-            unsafe { op.inner.kernels.forward.launch(stream, launch, args) }?;
+            args.enqueue(stream, op, launch)?;
         }
         recording.refresh_bystanders();
         for found in recording.found.iter().filter(|found| found.writes) {
@@ -111,19 +117,19 @@ impl Recorder<'_> {
 
 impl Recording {
     /// Collects the arguments of a launch, and checks them.
-    pub(super) fn collect<A: EachArg>(
+    pub(super) fn collect(
         &mut self,
         op: &Op,
         launch: &LaunchConfig,
-        args: &A,
+        args: &impl Launch,
         before: &Before,
     ) -> Result<()> {
         let room = before.bytes + op.inner.bytes / 16;
         self.bytes.resize(room, Chunk([std::mem::MaybeUninit::new(0); 16]));
         self.found.clear();
         self.typed.clear();
-        args.each(&mut Collect { recording: self, op, base: before.bytes })?;
-        self.no_two_write(op, A::TYPES)?;
+        args.collect(&mut Collect { recording: self, op, base: before.bytes })?;
+        self.no_two_write(op, args)?;
         self.measure(op, before, launch)?;
         self.covers(op, before.uses, launch)
     }
@@ -175,10 +181,9 @@ impl Recording {
 
     /// Fails if two arguments write the same memory. Another argument may read memory that a view writes: Rust allows
     /// a second view only by an `unsafe` promise. Other arguments may occur twice.
-    fn no_two_write(&self, op: &Op, types: &[ArgType]) -> Result<()> {
+    fn no_two_write(&self, op: &Op, args: &impl Launch) -> Result<()> {
         for (at, one) in self.found.iter().enumerate().filter(|(_, found)| found.writes) {
-            let known = types.get(usize::from(one.param));
-            let is_view = known.is_some_and(|arg| matches!(arg.kind, ArgKind::Pointer { .. }));
+            let is_view = args.is_view(usize::from(one.param));
             let shares = |(place, other): &(usize, &Found)| {
                 *place != at
                     && (other.memory, other.param != one.param) == (one.memory, true)

@@ -8,6 +8,8 @@ mod lengths;
 mod memory;
 mod primal;
 mod recorder;
+#[cfg(feature = "rust-kernels")]
+mod rust;
 mod values;
 
 use std::mem::MaybeUninit;
@@ -20,7 +22,7 @@ pub use recorder::Recorder;
 pub use call::NotSaved;
 pub(crate) use call::not_saved;
 
-pub(crate) use args::{Found, read, write, write_address};
+pub(crate) use args::{Collect, Found, Launch, read, write, write_address};
 pub(crate) use memory::Memories;
 
 use crate::custom::CustomOp;

@@ -188,7 +188,7 @@ impl OpSpec {
         let (module, image) = (module?, image.map_err(Error::from)?);
         let name = module.kernel(&self.name)?;
         let text = image.ptx.as_deref().unwrap_or_default();
-        self.generate(context, name, text)
+        self.generate(context, name, text, &|_| ())
     }
 
     /// Generates the adjoint from a kernel in a PTX text, of NVRTC or another compiler. Mathematical functions that
@@ -206,14 +206,15 @@ impl OpSpec {
     ) -> Result<Op, DifferentiateError> {
         let module = Module::from_ptx(context, text)?;
         let forward = module.kernel(&self.name)?;
-        self.generate(context, forward, text)
+        self.generate(context, forward, text, &|_| ())
     }
 
-    fn generate(
+    pub(super) fn generate(
         mut self,
         context: &Context,
         forward: cuda_safe::Kernel,
         text: &str,
+        name_file: &dyn Fn(&mut ptx_ad::Place),
     ) -> Result<Op, DifferentiateError> {
         let kernel = forward.name().to_owned();
         self.only_the_kernel(&kernel)?;
@@ -298,7 +299,8 @@ impl OpSpec {
             None => None,
         };
         let kernels = Kernels { forward, adjoint: Some(made), wide, deterministic, primal: None };
-        let ptx_ad::Adjoint { text, dimensions, apart, kept, .. } = adjoint;
+        let ptx_ad::Adjoint { text, dimensions, apart, mut kept, .. } = adjoint;
+        kept.iter_mut().filter_map(|kept| kept.place.as_mut()).for_each(name_file);
         let derivation = Derivation { text, accesses, dimensions, kept, apart };
         Ok(register::compile(self, kernels, Some(Arc::new(derivation)))?)
     }
@@ -381,7 +383,7 @@ impl OpSpec {
 
 /// Returns the program to differentiate: with line numbers, and with CUDA's mathematical functions marked with their
 /// derivatives.
-fn copy(program: &Program) -> Program {
+pub(super) fn copy(program: &Program) -> Program {
     let headers = [AD_HEADER].into_iter().chain(LIBM_HEADERS);
     headers
         .fold(program.clone(), |program, (name, text)| program.header(name, text))

@@ -5,6 +5,8 @@ mod differentiate;
 mod op;
 mod param;
 mod register;
+#[cfg(feature = "rust-kernels")]
+mod rust;
 
 use std::borrow::Cow;
 
@@ -15,6 +17,10 @@ pub(crate) use op::Inner as OpInner;
 pub use op::Op;
 pub(crate) use op::{OpPointer, Slot};
 pub use param::{Effect, Param, Primal};
+#[cfg(feature = "rust-kernels")]
+pub use rust::derivation;
+#[cfg(feature = "rust-kernels")]
+pub(crate) use rust::of as rust_op;
 
 /// The size of a primal's tape memory.
 #[derive(Debug, Clone, Copy)]

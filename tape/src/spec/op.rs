@@ -162,9 +162,15 @@ impl Op {
             ))
             .with_hint("`OpSpec::dimensions` says from how many"));
         }
-        let most = inner.settings.most_threads;
+        self.threads_fit(launch)
+    }
+
+    /// Fails if a launch has more threads than its adjoint can have.
+    #[inline]
+    pub(crate) fn threads_fit(&self, launch: &LaunchConfig) -> Result<()> {
+        let most = self.inner.settings.most_threads;
         if most < u64::MAX && launch.threads() > most {
-            let (name, threads) = (&inner.name, launch.threads());
+            let (name, threads) = (&self.inner.name, launch.threads());
             let message =
                 format!("`{name}` has an adjoint for {most} threads at most, not {threads}");
             return Err(Error::invalid(message));

@@ -137,6 +137,15 @@ impl Param {
         this
     }
 
+    /// Creates a parameter: `size` bytes passed by value with these active numbers.
+    pub(crate) fn numbers(
+        name: impl Into<Cow<'static, str>>,
+        size: usize,
+        numbers: Vec<(usize, Element)>,
+    ) -> Self {
+        Self { scalars: numbers, active: true, ..Self::new(name, Shape::Scalar, size) }
+    }
+
     /// Creates a parameter: a pointer to elements. By default the kernel reads it, and the adjoint reads its values
     /// at entry.
     #[must_use]

@@ -24,6 +24,7 @@ mod planted;
 mod primals;
 mod refusals;
 mod replay;
+mod rust;
 mod seeds;
 mod shapes;
 mod specs;
@@ -73,6 +74,7 @@ fn cases() -> Vec<Case> {
         halves::cases(),
         refusals::cases(),
         replay::cases(),
+        rust::cases(),
         twins::cases(),
         unseen::cases(),
         kept::cases(),
