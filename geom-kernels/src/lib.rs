@@ -77,6 +77,7 @@ mod geometry;
 pub mod hash_grid;
 mod headers;
 pub mod isosurface;
+pub mod kernel;
 mod layout;
 mod lengths;
 pub mod mesh;

@@ -9,6 +9,7 @@ use crate::real::Real;
 /// The kinds of lookup: `GridMode`.
 pub(crate) const DENSE: u32 = 0;
 pub(crate) const ROWS: u32 = 1;
+pub(crate) const HASHED: u32 = 2;
 
 /// `geom::GridHeader<T>`: written by the build, read by every query.
 #[derive(Debug, Clone, Copy)]

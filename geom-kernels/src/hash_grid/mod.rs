@@ -44,10 +44,10 @@
 
 mod batch;
 mod build;
-mod frame;
+pub(crate) mod frame;
 pub(crate) mod layout;
 mod lists;
-mod memory;
+pub(crate) mod memory;
 mod queries;
 mod sorted;
 mod sum;
@@ -118,7 +118,7 @@ impl<T: Real> GridOptions<T> {
         self
     }
 
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         // Each group needs a table entry, and cell numbers have 31 bits.
         if self.groups == 0 || self.groups > 1 << 24 {
             return Err(Error::invalid(format!(

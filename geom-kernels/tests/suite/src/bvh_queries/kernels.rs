@@ -24,7 +24,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// An item and the bits of its value.
-type Told = (u32, u32);
+pub(super) type Told = (u32, u32);
 
 /// A kernel of the test's, for each of some queries.
 struct Asker<'a> {
@@ -47,7 +47,7 @@ impl Asker<'_> {
 }
 
 /// What `told` of the kernels gives.
-fn told(item: u32, least: f32, start: f32) -> f32 {
+pub(super) fn told(item: u32, least: f32, start: f32) -> f32 {
     match item % 7 {
         0 => f32::INFINITY,
         1 => f32::NAN,
@@ -60,7 +60,12 @@ fn told(item: u32, least: f32, start: f32) -> f32 {
 
 /// The least value and item of those that count: from `start` to `most`, and not less than an item's own
 /// least.
-fn best(all: &[(u32, f32)], start: f32, most: f32, value: impl Fn(u32, f32) -> f32) -> Told {
+pub(super) fn best(
+    all: &[(u32, f32)],
+    start: f32,
+    most: f32,
+    value: impl Fn(u32, f32) -> f32,
+) -> Told {
     let counted = all.iter().filter_map(|&(item, least)| {
         let value = value(item, least);
         let value = (value >= start).then_some(value.max(least))?;

@@ -1,6 +1,7 @@
 //! Queries of hierarchies of boxes, against all boxes one by one.
 
 mod batches;
+mod cpu;
 mod deep;
 mod graphs;
 pub(super) mod inputs;
@@ -18,7 +19,15 @@ use test_harness::{Case, Failure, TestDevice, ensure};
 pub(super) const SOURCE: &str = include_str!("../../kernels/bvh.cu");
 
 pub(super) fn cases() -> Vec<Case> {
-    [batches::cases(), lists::cases(), graphs::cases(), kernels::cases(), deep::cases()].concat()
+    [
+        batches::cases(),
+        lists::cases(),
+        graphs::cases(),
+        kernels::cases(),
+        deep::cases(),
+        cpu::cases(),
+    ]
+    .concat()
 }
 
 /// Both builders.

@@ -21,9 +21,9 @@ pub(super) fn cases() -> Vec<Case> {
 
 const SOURCE: &str = include_str!("../../kernels/hash_grid.cu");
 /// What the kernel keeps for each query.
-const ROOM: usize = 48;
-const FACTS: usize = 6;
-const FEW: usize = 4;
+pub(super) const ROOM: usize = 48;
+pub(super) const FACTS: usize = 6;
+pub(super) const FEW: usize = 4;
 
 /// The test's kernels.
 pub(super) fn module(device: &TestDevice, options: Options) -> Result<Module, Failure> {
@@ -33,12 +33,12 @@ pub(super) fn module(device: &TestDevice, options: Options) -> Result<Module, Fa
 
 /// What `every` wrote.
 #[derive(PartialEq)]
-struct Answers<T> {
-    indices: Vec<u32>,
-    values: Vec<T>,
-    facts: Vec<u32>,
-    near_indices: Vec<u32>,
-    near_squares: Vec<T>,
+pub(super) struct Answers<T> {
+    pub(super) indices: Vec<u32>,
+    pub(super) values: Vec<T>,
+    pub(super) facts: Vec<u32>,
+    pub(super) near_indices: Vec<u32>,
+    pub(super) near_squares: Vec<T>,
 }
 
 impl<T: Number> Answers<T> {
@@ -50,7 +50,7 @@ impl<T: Number> Answers<T> {
     }
 }
 
-fn ask<T: Number>(
+pub(super) fn ask<T: Number>(
     fixture: &Fixture<'_>,
     module: &Module,
     grid: &HashGrid<T>,

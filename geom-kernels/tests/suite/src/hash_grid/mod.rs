@@ -2,6 +2,7 @@
 
 mod answers;
 mod build;
+mod cpu;
 mod inputs;
 mod invalid;
 mod kernels;
@@ -34,6 +35,7 @@ pub(crate) fn cases() -> Vec<Case> {
         replays::cases(),
         answers::cases(),
         invalid::cases(),
+        cpu::cases(),
     ]
     .concat()
 }

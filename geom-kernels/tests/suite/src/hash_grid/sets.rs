@@ -22,7 +22,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// How a grid is made.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Mode {
+pub(super) enum Mode {
     Open,
     Bounds,
     /// Bounds far smaller than what the points fill.
@@ -32,7 +32,7 @@ enum Mode {
     BoundedGroups,
 }
 
-const MODES: [Mode; 7] = [
+pub(super) const MODES: [Mode; 7] = [
     Mode::Open,
     Mode::Bounds,
     Mode::Narrow,
@@ -45,7 +45,7 @@ const MODES: [Mode; 7] = [
 const GROUPS: u32 = 3;
 
 impl Mode {
-    fn options<T: Number>(self, input: &Input<T>) -> GridOptions<T> {
+    pub(super) fn options<T: Number>(self, input: &Input<T>) -> GridOptions<T> {
         let options = GridOptions::default();
         let [low, high] = input.bounds;
         match self {
@@ -71,7 +71,7 @@ impl Mode {
         }
     }
 
-    fn has_groups(self) -> bool {
+    pub(super) fn has_groups(self) -> bool {
         matches!(self, Self::Groups | Self::BoundedGroups)
     }
 }
@@ -136,7 +136,7 @@ fn equal_brute_force<T: Number>(device: &TestDevice) -> TestResult {
 }
 
 /// Groups, some of which the grid does not have.
-fn groups(rng: &mut Rng, n: usize) -> Vec<u32> {
+pub(super) fn groups(rng: &mut Rng, n: usize) -> Vec<u32> {
     (0..n).map(|_| if rng.below(20) == 0 { u32::MAX } else { rng.below(3) as u32 }).collect()
 }
 
