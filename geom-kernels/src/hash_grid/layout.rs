@@ -44,7 +44,7 @@ unsafe impl<T: Real> AnyBitPattern for Header<T> {}
 unsafe impl<T: Real> DeviceRepr for Header<T> {}
 
 /// `geom::HashGrid<T>`: the kernel argument for a grid.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub struct RawHashGrid {
     pub(crate) header: u64,

@@ -20,6 +20,8 @@ pub(crate) mod exact;
 pub mod hash_grid;
 mod lanes;
 mod rows;
+#[cfg(feature = "rust-kernels")]
+mod structures;
 
 pub use bvh::Bvh;
 pub use exact::Exact;

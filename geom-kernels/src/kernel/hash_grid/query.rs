@@ -10,6 +10,8 @@ use crate::kernel::lanes::{LANES, Lanes, Task, vectorized};
 
 /// A point found near another: `geom::Neighbor`.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "rust-kernels", derive(cuda_safe::kernel::Device))]
+#[repr(C)]
 pub struct Neighbor<T> {
     /// The index in the array that the grid was built from.
     pub index: u32,
@@ -248,6 +250,7 @@ impl<T: Exact> Iterator for Near<'_, T> {
     }
 }
 
+#[cfg_attr(feature = "rust-kernels", cuda_safe::kernel::device(structure))]
 impl<T: Exact> HashGrid<T> {
     /// Returns the indices of the points within `radius` of `x`, in the order of [`hash_grid`](crate::hash_grid): in
     /// kernels of Rust, `for i in grid.neighbors(x, radius) { … }`.
