@@ -9,7 +9,6 @@ use crate::hash_grid::layout::RawHashGrid;
 use crate::kernel::Exact;
 use crate::kernel::HashGrid;
 use crate::kernel::hash_grid::{Near, Neighbor, Neighbors};
-use crate::real::Real;
 
 /// The C++ of the methods. `REAL` is `float` or `double`, `NEIGHBOR` the kernel's type of a neighbour.
 const METHODS: &str = "
@@ -83,4 +82,4 @@ unsafe impl<T: Exact> Items for Neighbors<'_, T> {}
 // SAFETY: `near_float` and the like.
 unsafe impl<T: Exact> Items for Near<'_, T> {}
 
-on_device!(<T: Real> hash_grid::HashGrid<T> => HashGrid<T>);
+on_device!([T: Exact] hash_grid::HashGrid<T> => HashGrid<T>);

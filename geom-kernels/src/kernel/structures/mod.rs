@@ -34,7 +34,7 @@ fn copy<A: KernelArg<Abi: bytemuck::NoUninit>>(arg: &A, bytes: &mut [u8]) {
 
 /// Implements what launches need of a structure on a device, whose `view` is a [`KernelArg`].
 macro_rules! on_device {
-    ($(<$generic:ident: $bound:path>)? $device:ty => $structure:ty) => {
+    ([$($generic:ident: $bound:path)?] $device:ty => $structure:ty) => {
         // SAFETY: the view reports all memory that its pointers lead to, and keeps what they lead to as it is.
         unsafe impl $(<$generic: $bound>)? cuda_safe::kernel::Reaches for $device {
             fn reaches(&self, visitor: cuda_safe::kernel::UseOf<'_>) -> cuda_safe::Result<()> {

@@ -20,6 +20,7 @@ mod mesh_topology;
 mod ops;
 mod preparation;
 mod refused;
+mod rust_kernels;
 mod sequences;
 mod sort;
 mod suite;
@@ -70,6 +71,7 @@ fn cases() -> Vec<Case> {
         adjoints::cases(),
         gradients::cases(),
         refused::cases(),
+        rust_kernels::cases(),
         preparation::cases(),
         trusted::cases(),
     ]
