@@ -1,6 +1,7 @@
 //! From the declaration to the struct, its constructors and one method per kernel.
 
 use crate::generics::{angled, declared, names};
+use crate::gradient;
 use crate::lex::quote;
 use crate::method::{access, method};
 use crate::parse::{Attribute, Declaration};
@@ -63,7 +64,13 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
         found.extend(quote(find, holes));
         clones.extend(quote("$cfg $name: ::core::clone::Clone::clone(&self.$name),", holes));
         comparisons.extend(compare::comparisons(function, params, krate));
-        methods.extend(method(function, krate));
+        methods.extend(method(function, krate, None));
+        if let Some(parts) = gradient::parts(function, index, krate) {
+            fields.extend(parts.field);
+            found.extend(parts.found);
+            clones.extend(parts.clone);
+            methods.extend(parts.method);
+        }
         methods.extend(access(function, krate));
         if declaration.testing.is_some() {
             tests.extend(testing::tests(function, krate));
@@ -77,6 +84,40 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
         symbols.extend(parts.symbol);
         methods.extend(parts.method);
         comparisons.extend(parts.comparison);
+    }
+    // The text that gradients are generated from: only that of a source that the struct was loaded from.
+    let records = functions.iter().any(|function| function.gradient.is_some());
+    let (mut keep, mut kept) = (Vec::new(), promised_kernels(*promise));
+    let mut unsafe_kept = quote(
+        "// SAFETY: our caller promises that the kernels keep what the declaration promises.
+                unsafe { Self::from_module(&module) }",
+        &[],
+    );
+    if records {
+        let holes: &[(&str, &[Token])] = &[("cuda", krate)];
+        fields.extend(quote(
+            "#[allow(dead_code, reason = \"the kernels with gradients may be left out by a `cfg`\")]
+            gradient_source: $cuda::__private::DeclaredSource<Self>,",
+            holes,
+        ));
+        found.extend(quote("gradient_source: ::core::default::Default::default(),", holes));
+        clones.extend(quote(
+            "gradient_source: ::core::clone::Clone::clone(&self.gradient_source),",
+            holes,
+        ));
+        keep = quote("let program = <_ as $cuda::KernelSource>::program(&source);", holes);
+        let with_source = |kernels: &[Token]| {
+            quote(
+                "let kernels = $kernels?;
+                // SAFETY: the module was made from this source.
+                ::core::result::Result::Ok(Self {
+                    gradient_source: unsafe { $cuda::__private::DeclaredSource::new(program) },
+                    ..kernels
+                })",
+                &[("cuda", krate), ("kernels", kernels)],
+            )
+        };
+        (kept, unsafe_kept) = (with_source(&kept), with_source(&unsafe_kept));
     }
     let documented = attributes.iter().any(|attribute| attribute.name == "doc");
     // `#[allow(unsafe_code)]` on the struct is meant for what the struct does.
@@ -143,13 +184,13 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
         [] => quote("Self", &[]),
         _ => quote("Self, ($of)", &[("of", &names(params))]),
     };
-    // The block that spends the promise has the span of the `unsafe` that gives it, so that
-    // `#![deny(unsafe_code)]` and lints of the like see it.
-    let promised = [
-        Token::Ident("unsafe".to_owned(), *promise),
-        Token::Group(Delimiter::Brace, quote("Self::from_module(&module)", &[]), *promise),
-    ];
+    let promised = promised_kernels(*promise);
     let source = source::named(source, krate);
+    let keep_own = match records {
+        true => quote("let source = $source; $keep", &[("source", &source), ("keep", &keep)]),
+        false => Vec::new(),
+    };
+    let loaded = quote("source", &[]);
     let testing = match &declaration.testing {
         None => Vec::new(),
         Some(cfg) => testing::functions(&[
@@ -177,10 +218,11 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
             #[allow(dead_code, reason = "one of the constructors is enough")]
             pub fn load(context: &$cuda::Context) -> $cuda::Result<Self> {
                 $instances
+                $keep_own
                 let module =
-                    <_ as $cuda::KernelSource>::load_kernels($source, context, &[$symbols])?;
+                    <_ as $cuda::KernelSource>::load_kernels($loaded, context, &[$symbols])?;
                 // SAFETY: `module` was made from the source that `unsafe in` names, two lines above.
-                $promise
+                $kept
             }
 
             /// Compiles and loads `source`, and takes the kernels from it: the declared source with options, headers or
@@ -199,9 +241,9 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
                 source: impl $cuda::KernelSource,
             ) -> $cuda::Result<Self> {
                 $instances
+                $keep
                 let module = <_ as $cuda::KernelSource>::load_kernels(source, context, &[$symbols])?;
-                // SAFETY: our caller promises that the kernels keep what the declaration promises.
-                unsafe { Self::from_module(&module) }
+                $unsafe_kept
             }
 
             /// Takes the kernels from a module that is loaded already.
@@ -262,7 +304,11 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
             ("name", std::slice::from_ref(name)),
             ("fields", &fields),
             ("cuda", krate),
-            ("promise", &promised),
+            ("keep", &keep),
+            ("keep_own", &keep_own),
+            ("loaded", if records { &loaded } else { &source }),
+            ("kept", &kept),
+            ("unsafe_kept", &unsafe_kept),
             ("source", &source),
             ("symbols", &symbols),
             ("found", &found),
@@ -277,6 +323,16 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
             ("comparisons", &comparisons),
         ],
     )
+}
+
+/// Returns the kernels of `module`, in a block that spends the promise. It has the span of the `unsafe` that gives it, so
+/// that `#![deny(unsafe_code)]` and lints of the like see it.
+fn promised_kernels(promise: Span) -> Vec<Token> {
+    let kernels = quote("Self::from_module(&module)", &[]);
+    vec![
+        Token::Ident("unsafe".to_owned(), promise),
+        Token::Group(Delimiter::Brace, kernels, promise),
+    ]
 }
 
 /// `/// line`

@@ -3,6 +3,7 @@
 use crate::clause::{Clause, Expr};
 use crate::cursor::Cursor;
 use crate::generics::{TypeParam, generics};
+use crate::gradient::{Gradient, markers_fit, take_gradient};
 use crate::over::Over;
 use crate::param::{Kind, Param, params};
 use crate::parse::Attribute;
@@ -31,6 +32,8 @@ pub(crate) struct Function {
     /// The launch, where the caller does not give it.
     pub(crate) over: Option<Over>,
     pub(crate) clauses: Vec<Clause>,
+    /// Whether its launches can be recorded.
+    pub(crate) gradient: Option<Gradient>,
 }
 
 impl Function {
@@ -76,6 +79,7 @@ pub(crate) fn function(
 ) -> Result<Function, Error> {
     let mut attributes = cursor.attributes()?;
     let own = take_name(&mut attributes)?;
+    let gradient = take_gradient(&mut attributes)?;
     let visibility = cursor.visibility();
     let safe = match (cursor.eat("safe"), cursor.eat("unsafe")) {
         (Some(_), None) => true,
@@ -102,6 +106,7 @@ pub(crate) fn function(
     };
     cursor.next();
     let params = params(list, safe, &name)?;
+    markers_fit(gradient.as_ref(), &shared.generics, &generics, &params, &name)?;
     if let Some(token) = cursor.peek().filter(|token| token.is_punct('-')) {
         return Err(Error::new(
             token.span(),
@@ -145,6 +150,7 @@ pub(crate) fn function(
         cooperative,
         over,
         clauses,
+        gradient,
     })
 }
 

@@ -12,6 +12,7 @@ mod emit;
 mod function;
 mod generics;
 mod global;
+mod gradient;
 mod include;
 mod lex;
 mod method;

@@ -11,16 +11,26 @@ use crate::taken::{Taken, taken};
 use crate::token::{Span, Token, to_text};
 use proc_macro::Delimiter;
 
-/// Returns the method that launches a kernel.
-pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
-    let Taken { mut lifetimes, params, conversions, arguments } = taken(function, krate);
+/// How a method records a launch: the crate `cuda_tape`, and an expression for the operation.
+pub(crate) struct Recording<'t> {
+    pub(crate) tape: &'t [Token],
+    pub(crate) op: &'t [Token],
+}
+
+/// Returns the method that launches a kernel, or that records a launch.
+pub(crate) fn method(
+    function: &Function,
+    krate: &[Token],
+    recording: Option<&Recording<'_>>,
+) -> Vec<Token> {
+    let tape = recording.map(|recording| recording.tape);
+    let Taken { mut lifetimes, params, conversions, arguments } = taken(function, krate, tape);
     lifetimes.extend(declared(&function.generics, krate));
     let generics = angled(&lifetimes);
     let checks: Vec<Token> =
         function.clauses.iter().flat_map(|clause| check(clause, function, krate)).collect();
     let others =
         function.attributes.iter().map(|attribute| attribute.tokens.as_slice()).collect::<Vec<_>>();
-    let public = quote("pub", &[]);
     let here = function.name.span();
     // The launch is the caller's, or follows from the parameters.
     let (launch_param, given, derived) = match &function.over {
@@ -51,13 +61,40 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
             (quote("let kernel = Self::$access::<$of>(self)?;", kernel_holes), quote("kernel", &[]))
         }
     };
+    let arguments = [Token::Group(Delimiter::Parenthesis, arguments, here)];
+    let (name, on, enqueue) = match recording {
+        None => (
+            function.name.clone(),
+            quote("stream: &$cuda::Stream,", &[("cuda", krate)]),
+            quote(
+                "// SAFETY: of a `safe fn`, the author of `unsafe in` promised that its kernel stays inside
+                // its arguments, and does not race, in the shapes and under the clauses that were just
+                // checked; of an `unsafe fn`, our caller promises it.
+                unsafe { $launch($kernel, stream, launch, $arguments) } $named",
+                &[
+                    ("launch", &at(here, quote("$cuda::Kernel::launch", &[("cuda", krate)]))),
+                    ("kernel", &kernel),
+                    ("arguments", &arguments),
+                    ("named", &named(function, krate)),
+                ],
+            ),
+        ),
+        Some(Recording { tape, op }) => (
+            Token::Ident(format!("record_{}", function.text), function.name.span()),
+            quote("recorder: &mut $tape::Recorder<'_>,", &[("tape", tape)]),
+            quote(
+                "$tape::Recorder::launch(recorder, $op, launch, $arguments)",
+                &[("tape", tape), ("op", op), ("arguments", &arguments)],
+            ),
+        ),
+    };
     quote(
         "$attributes $docs
         #[allow(clippy::too_many_arguments, reason = \"the kernel decides how many there are\")]
         #[allow(dead_code, reason = \"a source may have more kernels than the program launches\")]
         $visibility $unsafety fn $name $generics (
             &self,
-            stream: &$cuda::Stream,
+            $on
             $launch_param
             $params
         ) -> $cuda::Result<()> {
@@ -71,22 +108,15 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
             $derived
             $cooperative
             $checks
-            // SAFETY: of a `safe fn`, the author of `unsafe in` promised that its kernel stays inside
-            // its arguments, and does not race, in the shapes and under the clauses that were just
-            // checked; of an `unsafe fn`, our caller promises it.
-            unsafe {
-                $launch(
-                    $kernel, stream, launch, $arguments
-                )
-            }
-            $named
+            $enqueue
         }",
         &[
             ("attributes", &others.concat()),
-            ("docs", &method_docs(function)),
-            ("visibility", if function.visibility.is_empty() { &public } else { &function.visibility }),
+            ("docs", &method_docs(function, recording.is_some())),
+            ("visibility", &visibility(function)),
             ("unsafety", &if function.safe { Vec::new() } else { quote("unsafe", &[]) }),
-            ("name", std::slice::from_ref(&function.name)),
+            ("name", &[name]),
+            ("on", &on),
             ("generics", &generics),
             ("cuda", krate),
             ("params", &params),
@@ -95,16 +125,13 @@ pub(crate) fn method(function: &Function, krate: &[Token]) -> Vec<Token> {
             ("filled", &fill(function, krate)),
             ("derived", &derived),
             ("cooperative", &cooperative),
-            ("warnings", &warnings(function)),
+            ("warnings", &if recording.is_some() { Vec::new() } else { warnings(function) }),
             ("conversions", &conversions),
             ("fields", &own_fields(function)),
             ("shape", &in_x_alone(function, krate)),
             ("checks", &checks),
-            ("launch", &at(here, quote("$cuda::Kernel::launch", &[("cuda", krate)]))),
+            ("enqueue", &enqueue),
             ("instance", &instance),
-            ("kernel", &kernel),
-            ("named", &named(function, krate)),
-            ("arguments", &[Token::Group(Delimiter::Parenthesis, arguments, here)]),
         ],
     )
 }
@@ -155,6 +182,14 @@ fn warnings(function: &Function) -> Vec<Token> {
     each.collect()
 }
 
+/// Returns the visibility of a function's methods.
+pub(crate) fn visibility(function: &Function) -> Vec<Token> {
+    match function.visibility.as_slice() {
+        [] => quote("pub", &[]),
+        written => written.to_vec(),
+    }
+}
+
 /// `tokens`, as if they were written at `span`.
 pub(crate) fn at(span: Span, tokens: Vec<Token>) -> Vec<Token> {
     tokens.into_iter().map(|token| token.with_span(span)).collect()
@@ -166,8 +201,7 @@ fn access_name(function: &Function) -> Token {
 
 /// Returns the method that shows the kernel itself.
 pub(crate) fn access(function: &Function, krate: &[Token]) -> Vec<Token> {
-    let public = quote("pub", &[]);
-    let visibility = if function.visibility.is_empty() { &public } else { &function.visibility };
+    let visibility = visibility(function);
     let text = &function.text;
     let generics = angled(&declared(&function.generics, krate));
     let mut index = quote("0usize", &[]);
@@ -210,7 +244,7 @@ pub(crate) fn access(function: &Function, krate: &[Token]) -> Vec<Token> {
         &[
             ("cfg", &cfg(&function.attributes)),
             ("docs", &docs),
-            ("visibility", visibility),
+            ("visibility", &visibility),
             ("access", &[access_name(function)]),
             ("generics", &generics),
             ("cuda", krate),
@@ -221,11 +255,19 @@ pub(crate) fn access(function: &Function, krate: &[Token]) -> Vec<Token> {
 }
 
 /// Returns the generated documentation of a kernel's method, which follows the user's.
-fn method_docs(function: &Function) -> Vec<Token> {
+fn method_docs(function: &Function, records: bool) -> Vec<Token> {
     let user = function.attributes.iter().filter(|attribute| attribute.name == "doc");
     let user = concat(user);
     let mut lines = Vec::new();
-    if user.is_empty() {
+    if records {
+        if !user.is_empty() {
+            lines.push(String::new());
+        }
+        lines.push(format!(
+            "Launches the kernel `{}` and records the launch, for gradients.",
+            function.text
+        ));
+    } else if user.is_empty() {
         lines.push(format!("Enqueues the kernel `{}` on `stream`.", function.text));
     }
     if let Some(over) = &function.over {
@@ -270,5 +312,8 @@ fn method_docs(function: &Function) -> Vec<Token> {
         lines.push("An integer is out of the range of the kernel's.".to_owned());
     }
     lines.push("The error of the launch.".to_owned());
+    if records {
+        lines.push("The kernel has no correct adjoint: the error names the lines.".to_owned());
+    }
     lines.iter().flat_map(|line| doc(line)).collect()
 }

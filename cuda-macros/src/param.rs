@@ -19,6 +19,15 @@ pub(crate) struct Param {
     pub(crate) only_read: bool,
     /// Where `#[any]` stands before it: the kernel is sound for every value.
     pub(crate) any: Option<Span>,
+    /// Whether `#[active]` or `#[inactive]` stands before it, and where.
+    pub(crate) activity: Option<(Activity, Span)>,
+}
+
+/// Whether a parameter has a gradient.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Activity {
+    Active,
+    Inactive,
 }
 
 #[derive(Debug)]
@@ -115,8 +124,15 @@ pub(crate) fn params(tokens: &[Token], safe: bool, function: &Token) -> Result<V
         if let Some((span, message)) = misplaced.into_iter().flatten().next() {
             return Err(Error::new(span, message));
         }
+        let activity = match (markers.active, markers.inactive) {
+            (Some(_), Some(place)) => {
+                return Err(Error::new(place, "a parameter is `#[active]` or `#[inactive]`"));
+            }
+            (Some(place), None) => Some((Activity::Active, place)),
+            (None, place) => place.map(|place| (Activity::Inactive, place)),
+        };
         let (name, any) = (name.clone(), markers.any);
-        let param = Param { name, text, kind, default: None, only_read, any };
+        let param = Param { name, text, kind, default: None, only_read, any, activity };
         if !default.is_empty() {
             is_filled(&param, default[0].span())?;
             defaults.push((params.len(), default));
@@ -138,6 +154,8 @@ pub(crate) fn params(tokens: &[Token], safe: bool, function: &Token) -> Result<V
 struct Markers {
     only_read: Option<Span>,
     any: Option<Span>,
+    active: Option<Span>,
+    inactive: Option<Span>,
 }
 
 /// Splits the attributes off the tokens of a parameter.
@@ -153,9 +171,11 @@ fn markers(tokens: &[Token]) -> Result<(Markers, &[Token]), Error> {
         let place = match attribute {
             [word] if word.is_ident("only_read") => &mut markers.only_read,
             [word] if word.is_ident("any") => &mut markers.any,
+            [word] if word.is_ident("active") => &mut markers.active,
+            [word] if word.is_ident("inactive") => &mut markers.inactive,
             _ => {
-                let message =
-                    "a kernel's parameter takes no attributes but `#[only_read]` and `#[any]`";
+                let message = "a kernel's parameter takes no attributes but `#[only_read]`, `#[any]`, `#[active]` and \
+                               `#[inactive]`";
                 return Err(Error::new(hash.span(), message));
             }
         };

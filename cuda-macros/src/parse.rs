@@ -165,11 +165,24 @@ fn names_are_free(declaration: &Declaration, errors: &mut Vec<Error>) {
             .find(|other| *text == format!("{}_kernel", other.text))
             .map(|other| format!("`{text}` is the generated access to the kernel `{}`", other.text))
     };
-    let is_generated = |text: &str| {
+    let is_recorded = |text: &String| {
+        let recorded = functions.iter().filter(|other| other.gradient.is_some());
+        let taken = |other: &&Function| {
+            let generated = ["record", "derive"].map(|verb| format!("{verb}_{}", other.text));
+            generated.contains(text) || *text == format!("{}_gradient", other.text)
+        };
+        let other = recorded.clone().find(taken);
+        if text == "gradient_source" && recorded.clone().next().is_some() {
+            return Some(format!("`{text}` is a field of the generated struct"));
+        }
+        other.map(|other| format!("`{text}` is generated for the gradients of `{}`", other.text))
+    };
+    let is_generated = |text: &String| {
         generated()
             .any(|name| *name == text)
             .then(|| format!("`{text}` is a function of the generated struct"))
             .or_else(|| is_accessed(text))
+            .or_else(|| is_recorded(text))
     };
     // Two items of one name may be alternatives: then rustc sees which of them are left.
     let is_alternative =

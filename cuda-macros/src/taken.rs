@@ -3,7 +3,7 @@
 use crate::function::Function;
 use crate::lex::quote;
 use crate::method::at;
-use crate::param::{Kind, Param};
+use crate::param::{Activity, Kind, Param};
 use crate::primitive::primitives;
 use crate::token::{Span, Token, type_text};
 use proc_macro::Delimiter;
@@ -21,11 +21,23 @@ pub(crate) struct Taken {
     pub(crate) arguments: Vec<Token>,
 }
 
-/// Returns what the method of `function` takes.
-pub(crate) fn taken(function: &Function, krate: &[Token]) -> Taken {
+/// Returns what the method of `function` takes. `tape` is the path of `cuda_tape` for a method that records.
+pub(crate) fn taken(function: &Function, krate: &[Token], tape: Option<&[Token]>) -> Taken {
     let mut all = Taken::default();
     for param in &function.params {
-        all.param(param, function, krate);
+        match (tape, &param.kind, param.activity) {
+            (Some(tape), Kind::Value { ty, .. }, Some((Activity::Active, _))) => {
+                let bound = at(param.type_span(), quote("$tape::Active", &[("tape", tape)]));
+                let holes: &[(&str, &[Token])] = &[
+                    ("name", std::slice::from_ref(&param.name)),
+                    ("bound", &bound),
+                    ("ty", &primitives(ty)),
+                    ("end", &at(param.type_span(), quote(">", &[]))),
+                ];
+                all.params.extend(quote("$name: impl $bound<$ty $end,", holes));
+            }
+            _ => all.param(param, function, krate),
+        }
         // Where rustc reports a type that is no kernel argument.
         let argument =
             [Token::Ident(param.text.clone(), param.name.span().located_at(param.type_span()))];

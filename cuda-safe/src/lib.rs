@@ -150,7 +150,8 @@ pub mod __private {
         Fallback, Known, Number, Probe, extent, fill, in_x_alone, integer, named, number, over,
     };
     pub use crate::module::{
-        Declared, DeclaredGlobal, DeclaredIn, DeclaredInstances, Instance, instance, symbol,
+        Declared, DeclaredGlobal, DeclaredIn, DeclaredInstances, DeclaredSource, Instance,
+        instance, symbol,
     };
 
     /// Returns the error of a `where` clause that does not hold.

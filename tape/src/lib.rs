@@ -85,6 +85,7 @@
 mod backward;
 pub mod check;
 mod custom;
+mod declared;
 mod element;
 mod frame;
 mod gradcheck;
@@ -105,6 +106,7 @@ mod vjp;
 
 pub use crate::tape::Tape;
 pub use custom::{Adjoint, CustomBuilder, CustomOp, Gradient, Handle};
+pub use declared::Active;
 pub use element::{Differentiable, Element, FloatType};
 pub use frame::{ABI, COUNT, DETERMINISTIC, Frame, RESUME};
 pub use gradcheck::{
@@ -126,6 +128,11 @@ pub use spec::{Derivation, DerivedAccess, DifferentiateError, Effect, Op, OpSpec
 pub use store::poison_memory;
 pub use variable::{Variable, Watched};
 pub use vjp::Gradients;
+
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::declared::{DeclaredGradient, ElementOf, OtherElement, derivation};
+}
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]

@@ -293,3 +293,77 @@ fn an_error_becomes_a_compile_error_at_its_place() {
     assert_eq!(squeeze(&to_text(&tokens)), "::core::compile_error!{\"say\\\"x\\\"\"}");
     assert!(tokens.iter().all(|token| matches!(token.span(), Span::At(7))));
 }
+
+/// Returns the specification in the code for a kernel with `#[gradient]`.
+fn specified(source: &str) -> String {
+    let code = emitted(source);
+    let start = code.find("::cuda_tape::OpSpec::new(").unwrap_or_else(|| panic!("{code}"));
+    let end = code[start..].find(",)").map_or(code.len(), |end| start + end);
+    code[start..end].replace("::cuda_tape::", "").replace("::core::primitive::", "")
+}
+
+#[test]
+fn gradients_follow_from_the_declaration() {
+    let code = emitted("unsafe fn f(x: &[f32]);");
+    assert!(!code.contains("cuda_tape") && !code.contains("gradient"), "{code}");
+    let code = emitted("#[gradient(crate = a::b)] unsafe fn f(#[active] a: f32, x: &[f32]);");
+    for part in [
+        "pubunsafefnrecord_f<'x,>(&self,recorder:&muta::b::Recorder<'_>,launch:impl",
+        "a:impla::b::Active<::core::primitive::f32>,x:impl::cuda_safe::ReadView<'x,",
+        "a::b::Recorder::launch(recorder,",
+        "pubfnderive_f(&self)->::cuda_safe::Result<&a::b::Derivation>",
+        "letprogram=<_as::cuda_safe::KernelSource>::program(&source);",
+        "f_gradient:a::b::__private::DeclaredGradient<Self,0usize>,",
+    ] {
+        assert!(code.contains(part), "{part}\nis not in\n{code}");
+    }
+    assert!(!code.contains("::cuda_tape"), "{code}");
+    let buffer = |name: &str, length: &str| {
+        format!(".param(Param::buffer(\"{name}\",<f32asDifferentiable>::ELEMENT){length}.active())")
+    };
+    let spec = specified(
+        "#[gradient] safe fn f(#[active] a: f32, b: f32, x: &[f32], out: &mut [f32], i: &[u32], n: u32 = x.len())
+         over n where out.len() == n, i.len() == x.len();",
+    );
+    let value = "Param::scalar(\"a\",<f32asDifferentiable>::ELEMENT).active()";
+    let index = "Param::buffer(\"i\",Element::bytes(::core::mem::size_of::<u32>())).len_times(1usize,\"n\")";
+    let n = ".len_times(1usize,\"n\")";
+    assert_eq!(
+        spec,
+        format!(
+            "OpSpec::new(\"f\").param({value}).param(Param::value(\"b\")){}{}.param({index}).param(Param::value(\"n\"))",
+            buffer("x", n),
+            buffer("out", n)
+        )
+    );
+    let inactive = specified("#[gradient] unsafe fn f(#[inactive] w: &[Face]);");
+    assert!(inactive.contains("<__private::ElementOf<Face>>::ELEMENT"), "{inactive}");
+}
+
+#[test]
+fn lengths_of_gradients_are_what_clauses_say() {
+    for (clauses, length) in [
+        ("x.len() == n", ".len_times(1usize,\"n\")"),
+        ("n <= x.len()", ".len_times(1usize,\"n\")"),
+        ("x.len() >= n * 4", ".len_times(4usize,\"n\")"),
+        ("(3 * n) <= x.len()", ".len_times(3usize,\"n\")"),
+        ("x.len() == 2", ".len_fixed(2usize)"),
+        ("x.len() == y.len(), y.len() == n", ".len_times(1usize,\"n\")"),
+        ("y.len() == m, x.len() == y.len()", ".len_times(1usize,\"m\")"),
+        ("0 < n <= x.len() <= m", ".len_times(1usize,\"n\")"),
+        // Of two bounds, or one that is no multiple of a parameter, the kernel may use more than one says.
+        ("n <= x.len(), m <= x.len()", ""),
+        ("n < x.len()", ""),
+        ("n + 1 <= x.len()", ""),
+        ("n * m <= x.len()", ""),
+        ("n <= x.len() || m <= x.len()", ""),
+        ("x.len() <= n", ""),
+    ] {
+        let clauses = format!("{clauses}, 0 <= n, 0 <= m, 0 <= y.len()");
+        let spec = specified(&format!(
+            "#[gradient] unsafe fn f(x: &[f32], y: &[f32], n: u32, m: u32) where {clauses};"
+        ));
+        let wanted = format!("(\"x\",<f32asDifferentiable>::ELEMENT){length}.active()");
+        assert!(spec.contains(&wanted), "{clauses}: {wanted}\nis not in\n{spec}");
+    }
+}

@@ -10,7 +10,7 @@ mod testing;
 
 use crate::function::Function;
 use crate::lex::lex;
-use crate::param::Kind;
+use crate::param::{Activity, Kind};
 use crate::parse::{Declaration, parse};
 use crate::token::{Error, Span, to_text};
 
@@ -252,4 +252,34 @@ fn no_two_methods_share_a_name() {
     fn_refused("safe fn a(); safe fn »a_kernel();", "access to the kernel `a`");
     let alternatives = "unsafe in S { #[cfg(a)] safe fn f(); #[cfg(not(a))] safe fn f(); }";
     assert_eq!(declaration(alternatives).functions.len(), 2);
+}
+
+#[test]
+fn markers_say_what_has_a_gradient() {
+    let f = function(
+        "#[gradient] safe fn f(#[active] a: f32, x: &[f32], #[inactive] w: &[f32], n: u32 = x.len()) where w.len() == n;",
+    );
+    assert!(f.gradient.is_some() && f.attributes.is_empty());
+    let active: Vec<_> = f.params.iter().map(|param| param.activity.map(|(it, _)| it)).collect();
+    assert_eq!(active, [Some(Activity::Active), None, Some(Activity::Inactive), None]);
+    fn_refused("safe fn f(»#[active] a: f32);", "write `#[gradient]` before it");
+    fn_refused("#[gradient] unsafe fn f(»#[inactive] a: f32);", "unless it is marked");
+    fn_refused("#[gradient] unsafe fn f(»#[active] n: u32);", "integers have no gradient");
+    fn_refused("#[gradient] unsafe fn f(»#[active] n: &[[u32; 3]]);", "integers have no gradient");
+    fn_refused("#[gradient] unsafe fn f(»#[active] x: *const f32);", "take a slice");
+    fn_refused("#[gradient] unsafe fn f(#[active] »#[inactive] x: &[f32]);", "or `#[inactive]`");
+    fn_refused("#[gradient] unsafe fn f(#[active] »#[active] x: &[f32]);", "twice");
+    fn_refused("#»[gradient = 1] unsafe fn f(x: &[f32]);", "expected `#[gradient]`, or");
+    fn_refused("#»[gradient(tape)] unsafe fn f(x: &[f32]);", "expected `#[gradient]`, or");
+    fn_refused("#[gradient] #»[gradient] unsafe fn f(x: &[f32]);", "has one `#[gradient]`");
+    fn_refused("#[gradient] unsafe fn »f<T in [f32, f64]>(x: &[T]);", "with type parameters");
+    fn_refused(
+        "#[gradient] unsafe fn f(x: &[f32]); unsafe fn »record_f();",
+        "the gradients of `f`",
+    );
+    fn_refused(
+        "#[gradient] unsafe fn f(x: &[f32]); unsafe fn »derive_f();",
+        "the gradients of `f`",
+    );
+    fn_refused("#[gradient] unsafe fn f(x: &[f32]); unsafe fn »gradient_source();", "a field of");
 }

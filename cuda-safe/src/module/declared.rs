@@ -188,6 +188,48 @@ pub fn symbol(parts: &[&str]) -> String {
     parts.concat()
 }
 
+/// The program that the kernels of a struct `S` were compiled from, if it is known; see [`Declared`].
+pub struct DeclaredSource<S> {
+    program: Option<nvrtc::Program>,
+    of: Invariant<S>,
+}
+
+impl<S> DeclaredSource<S> {
+    /// Keeps the program.
+    ///
+    /// # Safety
+    /// The kernels of the struct that keeps this were compiled from it.
+    #[doc(hidden)]
+    #[must_use]
+    pub unsafe fn new(program: Option<nvrtc::Program>) -> Self {
+        Self { program, of: PhantomData }
+    }
+
+    /// Returns the program, which has the kernel `symbol`.
+    #[must_use]
+    pub fn program(&self, symbol: &str) -> Option<nvrtc::Program> {
+        self.program.clone().map(|program| super::source::with_names(program, &[symbol]))
+    }
+}
+
+impl<S> Default for DeclaredSource<S> {
+    fn default() -> Self {
+        Self { program: None, of: PhantomData }
+    }
+}
+
+impl<S> Clone for DeclaredSource<S> {
+    fn clone(&self) -> Self {
+        Self { program: self.program.clone(), of: PhantomData }
+    }
+}
+
+impl<S> fmt::Debug for DeclaredSource<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeclaredSource").finish_non_exhaustive()
+    }
+}
+
 /// The module that the kernels of a struct are in; see [`Declared`]. `T` are the struct's type
 /// parameters, which it has to use.
 pub struct DeclaredIn<S, T = ()> {

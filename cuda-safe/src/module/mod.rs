@@ -23,7 +23,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use cuda_sys::{CUfunction, CUmodule, CUresult};
 
 pub use declared::{
-    Declared, DeclaredIn, DeclaredInstances, DeclaredKernels, Instance, instance, symbol,
+    Declared, DeclaredIn, DeclaredInstances, DeclaredKernels, DeclaredSource, Instance, instance,
+    symbol,
 };
 pub use declared_global::DeclaredGlobal;
 pub use global::Global;

@@ -55,6 +55,12 @@ pub trait KernelSource {
         self.load_kernels(context, names)
     }
 
+    /// Returns the program that NVRTC compiles, if the source is one: gradients of kernels with `#[gradient]` are generated
+    /// from it.
+    fn program(&self) -> Option<nvrtc::Program> {
+        None
+    }
+
     /// Returns the kernels that a module for `arch` has, without a device or a driver: text is compiled, by the NVRTC
     /// that [`nvrtc::Nvrtc::find`] finds unless the program has one. `check` of the structs of
     /// [`kernels!`](crate::kernels) compares them with the declarations.
@@ -76,6 +82,10 @@ pub trait KernelSource {
 }
 
 impl KernelSource for &str {
+    fn program(&self) -> Option<nvrtc::Program> {
+        Some(nvrtc::Program::new(*self))
+    }
+
     fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module> {
         nvrtc::Program::new(self).load_kernels(context, names)
     }
@@ -90,6 +100,10 @@ impl KernelSource for &str {
 }
 
 impl KernelSource for &String {
+    fn program(&self) -> Option<nvrtc::Program> {
+        Some(nvrtc::Program::new(self.as_str()))
+    }
+
     fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module> {
         self.as_str().load_kernels(context, names)
     }
@@ -104,6 +118,10 @@ impl KernelSource for &String {
 }
 
 impl KernelSource for nvrtc::Program {
+    fn program(&self) -> Option<nvrtc::Program> {
+        Some(self.clone())
+    }
+
     fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module> {
         (&with_names(self, names)).load_kernels(context, &[])
     }
@@ -118,6 +136,10 @@ impl KernelSource for nvrtc::Program {
 }
 
 impl KernelSource for &nvrtc::Program {
+    fn program(&self) -> Option<nvrtc::Program> {
+        Some((*self).clone())
+    }
+
     /// Loads the kernels. The program must have been created with the name expressions.
     fn load_kernels(self, context: &Context, _: &[&str]) -> Result<Module> {
         caller::check_caller()?;
@@ -206,7 +228,7 @@ fn with_lines_in_software<'p>(
 }
 
 /// Names the kernels: expressions are instantiated, and the types of the others do not depend on their linkage.
-fn with_names(program: nvrtc::Program, names: &[&str]) -> nvrtc::Program {
+pub(super) fn with_names(program: nvrtc::Program, names: &[&str]) -> nvrtc::Program {
     names.iter().fold(program, |program, name| match is_expression(name) {
         true => program.name_expression(*name),
         false => program.kernel(*name),

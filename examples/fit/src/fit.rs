@@ -4,7 +4,7 @@ use cuda_safe::{Context, DeviceBuffer, Error, GraphExec, LaunchConfig, Result, S
 use geom_kernels::GeometryKernels;
 use geom_kernels::mesh::TriangleMesh;
 use geom_kernels::volume::{Interpolation, Samples, Volume};
-use tape::{Element, FloatType, Op, OpSpec, Param, Tape};
+use tape::Tape;
 
 /// Where distances change by one per length, no second derivative of the loss is greater than 6: 2 by what a
 /// vertex is off itself, and 4 by the middles of the six faces around it, which it moves by a third of its way.
@@ -33,6 +33,18 @@ kernels! {
             n <= to.len();
         safe fn descend(direction: &[[f32; 3]], rate: f32, points: &mut [[f32; 3]], n: u32)
             where n <= direction.len(), n <= points.len();
+    }
+}
+
+kernels! {
+    struct Fitting;
+    // SAFETY: thread i reads face i and writes middle i if i < n, and reads points below m.
+    unsafe in geom_kernels::program(include_str!("fit.cu")).name("fit.cu") {
+        #[gradient(crate = tape)]
+        safe fn middles(
+            points: &[[f32; 3]], m: u32 = points.len(), faces: &[[u32; 3]], middles: &mut [[f32; 3]],
+            n: u32 = faces.len()
+        ) over n by 128 where n <= middles.len();
     }
 }
 
@@ -74,17 +86,15 @@ impl State {
         &mut self,
         stream: &Stream,
         geometry: &GeometryKernels,
-        middles: &Op,
+        fitting: &Fitting,
         volume: &Volume,
     ) -> Result<()> {
         let Self { points, faces, places, distances, loss, tape, .. } = self;
-        let (m, n) = (points.len(), faces.len());
+        let m = points.len();
         tape.record_again(stream, |t| {
             t.watch(&*points)?;
             t.copy(&*points, places.slice_mut(..m)?)?;
-            let launch = LaunchConfig::cover(n, 128);
-            let args = (&*points, m as u32, &*faces, places.slice_mut(m..)?, n as u32);
-            t.launch(middles, launch, args)?;
+            fitting.record_middles(t, &*points, &*faces, places.slice_mut(m..)?)?;
             let samples = Samples::world(&*places);
             volume.record_sample(t, &samples, Interpolation::Trilinear, &mut *distances)?;
             geometry.record_squared_norm(t, &*distances, &mut *loss)
@@ -146,22 +156,14 @@ impl<'a> Fit<'a> {
         mesh: &TriangleMesh,
     ) -> Result<Self> {
         let stream = context.stream()?;
-        let program = geom_kernels::program(include_str!("fit.cu")).name("fit.cu");
-        let place = Element::vector(FloatType::F32, 3);
-        let spec = OpSpec::new("middles")
-            .param(Param::buffer("points", place).len("m").active())
-            .param(Param::value("m"))
-            .param(Param::buffer("faces", Element::bytes(12)).len("n"))
-            .param(Param::buffer("middles", place).len("n").active())
-            .param(Param::value("n"));
-        // SAFETY: thread i reads face i and writes middle i if i < n, and reads points below m.
-        let middles = unsafe { spec.differentiate(context, &program)? };
-        let descent = Descent::load(context)?;
+        let (fitting, descent) = (Fitting::load(context)?, Descent::load(context)?);
+        // A capture can't load the adjoint.
+        fitting.derive_middles()?;
 
         let state = Some(State::new(&stream, mesh)?);
         let mut look = context.capture(state, move |stream, state: &mut Option<State>| {
             let state = state.as_mut();
-            state.map_or(Ok(()), |state| state.look(stream, geometry, &middles, volume))
+            state.map_or(Ok(()), |state| state.look(stream, geometry, &fitting, volume))
         })?;
         let state = look.state_mut().take();
         let state = state.ok_or_else(|| Error::invalid("nothing was recorded"))?;

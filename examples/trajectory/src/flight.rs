@@ -1,8 +1,8 @@
 //! Flights of the ball on the device: forwards, and backwards for the gradient, each a graph.
 
 use cuda_safe::vector::{Float2, Float4};
-use cuda_safe::{Context, DeviceBuffer, DeviceRepr, GraphExec, LaunchConfig, Result, Stream};
-use tape::{Element, FloatType, Op, OpSpec, Param, Tape};
+use cuda_safe::{Context, DeviceBuffer, DeviceRepr, GraphExec, Result, Stream, kernels};
+use tape::Tape;
 
 /// `World` of flight.cu.
 #[derive(Debug, Clone, Copy)]
@@ -44,47 +44,32 @@ struct State {
     tape: Tape,
 }
 
-/// The operations of flight.cu.
-struct Ops {
-    step: Op,
-    miss: Op,
-}
-
-impl Ops {
-    fn new(context: &Context) -> Result<Self> {
-        let program = geom_kernels::program(include_str!("flight.cu")).name("flight.cu");
-        let ball = Element::vector(FloatType::F32, 4);
-        let step = OpSpec::new("step")
-            .param(Param::value("world"))
-            .param(Param::value("dt"))
-            .param(Param::buffer("from", ball).len("n").active())
-            .param(Param::buffer("to", ball).len("n").active())
-            .param(Param::value("n"));
-        let miss = OpSpec::new("miss")
-            .param(Param::buffer("ball", ball).len_fixed(1).active())
-            .param(Param::value("target"))
-            .param(Param::buffer("loss", Element::F32).len_fixed(1).active());
-        // SAFETY: thread i of `step` touches element i of each buffer, and only if i < n; the first of `miss` the
-        // first ones.
-        let [step, miss] =
-            [step, miss].map(|spec| unsafe { spec.differentiate(context, &program) });
-        Ok(Self { step: step?, miss: miss? })
+kernels! {
+    struct Kernels;
+    // SAFETY: thread i of `step` touches element i of each buffer, and only if i < n; the one of `miss` the first ones.
+    unsafe in geom_kernels::program(include_str!("flight.cu")).name("flight.cu") {
+        #[gradient(crate = tape)]
+        safe fn step(world: World, dt: f32, from: &[Float4], to: &mut [Float4], n: u32 = from.len())
+            over n by 32 where n <= to.len();
+        #[gradient(crate = tape)]
+        safe fn miss(ball: &[Float4], target: Float2, loss: &mut [f32])
+            over 1 by 1 where ball.len() == 1, loss.len() == 1;
     }
 }
 
 impl State {
     /// Records a flight, from what is first on the path, and by how much it misses.
-    fn forward(&mut self, stream: &Stream, ops: &Ops, setting: &Setting) -> Result<()> {
+    fn forward(&mut self, stream: &Stream, kernels: &Kernels, setting: &Setting) -> Result<()> {
         let Self { path, loss, tape } = self;
-        let (one, target) = (LaunchConfig::new(1, 1), Float2::from(setting.target));
+        let target = Float2::from(setting.target);
         tape.record_again(stream, |t| {
             t.watch(path.slice(..1)?)?;
             for number in 0..setting.steps {
                 let (from, to) = path.split_at_mut(number + 1)?;
                 let (from, to) = (from.as_slice().slice(number..)?, to);
-                t.launch(&ops.step, one, (setting.world, setting.time_step(), from, to, 1u32))?;
+                kernels.record_step(t, setting.world, setting.time_step(), from, to)?;
             }
-            t.launch(&ops.miss, one, (path.slice(setting.steps..)?, target, &mut *loss))
+            kernels.record_miss(t, path.slice(setting.steps..)?, target, &mut *loss)
         })
     }
 }
@@ -105,7 +90,10 @@ impl Flight {
     /// # Errors
     /// Whatever hinders that.
     pub(crate) fn new(context: &Context, setting: &Setting) -> Result<Self> {
-        let (stream, ops, setting) = (context.stream()?, Ops::new(context)?, *setting);
+        let (stream, kernels, setting) = (context.stream()?, Kernels::load(context)?, *setting);
+        // A capture can't load the adjoints.
+        kernels.derive_step()?;
+        kernels.derive_miss()?;
         let state = State {
             path: DeviceBuffer::zeroed(&stream, setting.steps + 1)?,
             loss: DeviceBuffer::zeroed(&stream, 1)?,
@@ -113,7 +101,7 @@ impl Flight {
         };
         let mut forward =
             context.capture(Some(state), move |stream, state: &mut Option<State>| {
-                state.as_mut().map_or(Ok(()), |state| state.forward(stream, &ops, &setting))
+                state.as_mut().map_or(Ok(()), |state| state.forward(stream, &kernels, &setting))
             })?;
         let state = forward.state_mut().take();
         let state = state.ok_or_else(|| cuda_safe::Error::invalid("nothing was recorded"))?;

@@ -22,7 +22,9 @@ pub use recorder::Recorder;
 pub use call::NotSaved;
 pub(crate) use call::not_saved;
 
-pub(crate) use args::{Collect, Found, Launch, read, write, write_address};
+#[cfg(feature = "rust-kernels")]
+use args::{Collect, Launch};
+pub(crate) use args::{Found, read, write, write_address};
 pub(crate) use memory::Memories;
 
 use crate::custom::CustomOp;

@@ -191,6 +191,22 @@ impl OpSpec {
         self.generate(context, name, text, &|_| ())
     }
 
+    /// Generates the adjoint of a kernel that was compiled from `program`.
+    #[cold]
+    pub(crate) fn differentiate_kernel(
+        self,
+        kernel: cuda_safe::Kernel,
+        program: &Program,
+    ) -> Result<Op, DifferentiateError> {
+        let context = kernel.module().context();
+        let (major, minor) = context.device().compute_capability()?;
+        let arch = Arch::compute(major, minor);
+        let image = copy(program).compile_for_driver(arch, context.driver().version()?);
+        let image = image.map_err(Error::from)?;
+        let text = image.ptx.as_deref().unwrap_or_default();
+        self.generate(&context, kernel, text, &|_| ())
+    }
+
     /// Generates the adjoint from a kernel in a PTX text, of NVRTC or another compiler. Mathematical functions that
     /// the compiler has inlined are differentiated only if they consist of arithmetic.
     ///
@@ -221,8 +237,11 @@ impl OpSpec {
         let parsed =
             ptx_ad::parse(text).map_err(|error| Error::invalid(format!("`{kernel}`: {error}")))?;
         let spec = self.described(&kernel)?;
-        let adjoint =
-            ptx_ad::differentiate(&parsed, &spec).map_err(DifferentiateError::NotDifferentiable)?;
+        let adjoint = ptx_ad::differentiate(&parsed, &spec).map_err(|mut error| {
+            // The image may have a mangled name.
+            self.name.as_ref().clone_into(&mut error.kernel);
+            DifferentiateError::NotDifferentiable(error)
+        })?;
         let mut accesses = Vec::new();
         let pointers = self.params.iter_mut().flat_map(|param| {
             let name = param.name.clone();

@@ -131,13 +131,15 @@ impl Param {
     pub fn scalar(name: impl Into<Cow<'static, str>>, element: Element) -> Self {
         let mut this = Self::new(name, Shape::Scalar, element.size);
         let number = element.real.map_or(element.size.max(1), crate::FloatType::size);
-        let each =
-            (0..element.size / number).map(|i| (i * number, Element { size: number, ..element }));
+        let is_number = |i: &usize| element.numbers == 0 || element.numbers >> i & 1 == 1;
+        let each = (0..element.size / number).filter(is_number);
+        let each = each.map(|i| (i * number, Element { size: number, ..element }));
         this.scalars = each.collect();
         this
     }
 
     /// Creates a parameter: `size` bytes passed by value with these active numbers.
+    #[cfg(feature = "rust-kernels")]
     pub(crate) fn numbers(
         name: impl Into<Cow<'static, str>>,
         size: usize,

@@ -61,7 +61,6 @@ fn make(loaded: &Loaded<'_>) -> Result<Op, DifferentiateError> {
     let made = spec.generate(&context, forward.clone(), text, &|place| as_in_rust(place, &files));
     made.map_err(|error| match error {
         DifferentiateError::NotDifferentiable(mut error) => {
-            kernel.name.clone_into(&mut error.kernel);
             for refusal in &mut error.refusals {
                 refusal.user.iter_mut().for_each(|place| as_in_rust(place, &files));
                 // Lines of the C++ that the kernel became say nothing to its author.

@@ -8,6 +8,7 @@ mod chains;
 mod checked;
 mod choices;
 mod custom;
+mod declared;
 mod fresh;
 mod generated;
 mod gradcheck;
@@ -75,6 +76,7 @@ fn cases() -> Vec<Case> {
         refusals::cases(),
         replay::cases(),
         rust::cases(),
+        declared::cases(),
         twins::cases(),
         unseen::cases(),
         kept::cases(),
