@@ -307,6 +307,32 @@ use proc_macro::TokenStream;
 /// instance of a template such as `value<float>`, or a symbol of the image. In a generic struct, `{T}` in it is the
 /// instance's name: `#[name = "{}<{T}>"] global value: T;`.
 ///
+/// # Gradients
+/// `#[gradient]` before a function adds two methods, for tapes of the crate `cuda_tape`:
+///
+/// ```ignore
+/// #[gradient]
+/// safe fn scale(#[active] a: f32, x: &[f32], #[inactive] w: &[f32], out: &mut [f32], n: u32 = x.len())
+///     over n where w.len() == n, out.len() == n;
+///
+/// kernels.record_scale(t, &a, &x, &w, &mut out)?; // t: &mut cuda_tape::Recorder
+/// println!("{}", kernels.derive_scale()?);
+/// ```
+///
+/// `record_scale` launches the kernel and records the launch; it takes the recorder instead of the stream. `derive_scale`
+/// generates the adjoint, unless it was, and returns a report. The adjoint is generated from the compiled kernel, so the struct
+/// must have been made by `load` or `load_from`, from a text or a `Program`. It accesses memory and gradients at the indices where
+/// the kernel accesses memory: the promise covers it.
+///
+/// - A slice has a gradient if its elements are `cuda_tape::Differentiable`. `#[inactive]` excludes one, which other elements
+///   than integers need.
+/// - A value has a gradient if it is marked `#[active]`. The method takes the value, or the `cuda_tape::Variable` of one.
+/// - The elements that are used follow from parameters that are filled in (`n: u32 = x.len()`) and from clauses: `x.len() == n`,
+///   `x.len() == y.len()`, or `4 * n <= x.len()` if nothing else reads the length. Elsewhere it is the whole slice.
+///
+/// Kernels with type parameters have no `#[gradient]`. `#[gradient(crate = path::to::cuda_tape)]` says where the generated code
+/// finds the crate.
+///
 /// # Checking without a device
 /// `Kernels::check(arch)` compiles the source for an architecture, or reads the PTX or the image that the source is, and
 /// compares all declared kernels and their instances with it: that the symbols exist, and the number, size, class and types of

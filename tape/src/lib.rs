@@ -1,33 +1,25 @@
 //! Gradients through kernels: records launches, and runs their adjoints backwards.
 //!
 //! ```no_run
-//! use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, nvrtc::Program};
-//! use cuda_tape::{Element, OpSpec, Param, Tape, Variable};
+//! use cuda_safe::kernel::kernel;
+//! use cuda_safe::{Context, DeviceBuffer, Result};
+//! use cuda_tape::{Tape, Variable};
 //!
-//! const SOURCE: &str = r#"
-//!     extern "C" __global__ void scale(float a, const float* x, float* out, unsigned n) {
-//!         unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-//!         if (i < n) out[i] = a * x[i];
-//!     }"#;
+//! #[kernel(gradient)]
+//! fn scale(#[active] a: f32, x: &[f32], out: &mut [f32]) {
+//!     assert!(x.len() == out.len());
+//!     each(out, |i, out| *out = a * x[i]);
+//! }
 //!
 //! fn main() -> Result<()> {
-//!     let context = Context::new(0)?;
-//!     let stream = context.stream()?;
-//!     let spec = OpSpec::new("scale")
-//!         .param(Param::scalar("a", Element::F32).active())
-//!         .param(Param::buffer("x", Element::F32).len("n").active())
-//!         .param(Param::buffer("out", Element::F32).len("n").active())
-//!         .param(Param::value("n"));
-//!     // The promise: thread i touches element i of each buffer, and only if i < n.
-//!     let scale = unsafe { spec.differentiate(&context, &Program::new(SOURCE)) }?;
-//!
+//!     let stream = Context::new(0)?.stream()?;
 //!     let a = Variable::new(&stream, 3.0f32)?;
 //!     let x = DeviceBuffer::from_slice(&stream, &[2.0f32])?;
 //!     let mut y = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
 //!     let mut tape = Tape::record(&stream, |t| {
 //!         t.watch(&a)?;
 //!         t.watch(&x)?;
-//!         t.launch(&scale, LaunchConfig::cover(1, 128), (&a, &x, &mut y, 1u32))
+//!         scale::record(t, &a, &x, &mut y)
 //!     })?;
 //!     tape.backward(&stream, &y)?;
 //!     assert_eq!(tape.gradient(&x)?.to_vec(&stream)?, [3.0]);
@@ -35,6 +27,9 @@
 //!     Ok(())
 //! }
 //! ```
+//!
+//! Kernels that [`kernels!`](cuda_safe::kernels) declares have a method that records with `#[gradient]`. [`OpSpec`]
+//! describes others.
 //!
 //! # Correct, or an error
 //! Cases that would silently give a wrong gradient are errors:
@@ -75,12 +70,14 @@
 //! the sum is NaN.
 //!
 //! # Adjoints
-//! [`OpSpec::differentiate`] generates the adjoint from the compiled kernel. [`OpSpec::register`] takes an adjoint
+//! Adjoints of Rust kernels and of `#[gradient]` are generated from the compiled kernel, as by
+//! [`OpSpec::differentiate`]. [`OpSpec::register`] takes an adjoint
 //! written in CUDA C++, for which `geom/tape.cuh` ([`program`]) has the functions. [`CustomOp`] is for adjoints in
 //! Rust. [`check`] compares all of them with differences.
 //!
 //! # Features
 //! - `half`: gradients with respect to `f16` and `bf16`, which are `f32`.
+//! - `rust-kernels`: gradients of kernels that are Rust functions.
 
 mod backward;
 pub mod check;
