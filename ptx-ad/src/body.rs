@@ -244,6 +244,11 @@ impl Body {
         })
     }
 
+    /// Returns whether a variable of the function lies in shared memory.
+    pub(crate) fn is_shared(&self, var: VarId) -> bool {
+        self.function.variables.get(var.index()).is_some_and(|known| known.space == Space::Shared)
+    }
+
     /// Returns the number of dimensions of a launch that indices depend on.
     pub(crate) fn dimensions(&self) -> u32 {
         let mut most = 1;

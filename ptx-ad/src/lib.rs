@@ -46,8 +46,8 @@
 //! ```
 //!
 //! # What is differentiated
-//! Kernels of `float`, `double` and 16-bit floats without shared memory, with branches, loops and local arrays.
-//! Barriers are left out if the threads exchange nothing. Comparisons, conversions to integers and rounding to integral
+//! Kernels of `float`, `double` and 16-bit floats, with branches, loops, local arrays, shared memory, barriers and
+//! shuffles. Comparisons, conversions to integers and rounding to integral
 //! values are constants. `sqrt` has the derivative 0 at 0, `fabs` that of the side of the sign bit. An address may be
 //! one of up to four that are known, as `c ? a[i] : b[i]` and `std::clamp` compile to. `min` and `max` pass the
 //! gradient to their first operand at ties, and to the one that is returned if the other is NaN. What is not chosen
@@ -55,6 +55,20 @@
 //!
 //! The adjoint repeats the kernel, so what the kernel computes must be the same in each run: not by races, and not by
 //! which threads happen to run together (`__activemask`), other than in ways that do not change the results.
+//!
+//! # Threads that exchange values
+//! Between two barriers, a number in shared memory, or one in device memory that threads of a block exchange, must be
+//! used by one thread, or only loaded, or only added to by atomics; several threads may store the same value to it. The
+//! caller promises this for C++ and PTX: kernels with races are not recognized, and their gradients are wrong.
+//!
+//! Arrays in shared memory need a constant size, and their gradients take as much again, of 48 KiB. Barriers are
+//! `bar.sync` and `barrier.sync` of all threads, those with results (`__syncthreads_count`) and `bar.warp.sync`. Threads
+//! may leave before a barrier. Whole warps must come to a shuffle of numbers with gradients: branches around it depend
+//! on values that are the same in a warp, such as `threadIdx.x / 32` in blocks whose width is a multiple of 32. The
+//! adjoint ends with a trap in other blocks.
+//!
+//! Additions to gradients in shared memory are atomic, in an order that is left to chance, so these kernels have no
+//! [`Adjoint::deterministic`].
 //!
 //! # 16-bit floats
 //! Gradients of [`Real::F16`] and [`Real::Bf16`] are `float`, at twice the offset of the number. Values round as in the
@@ -123,7 +137,7 @@ pub struct Adjoint {
     pub shares: bool,
     /// The adjoint for deterministic tapes, if several threads may add to one gradient. All else is as for the adjoint.
     /// There is none if the kernel stores to elements that may be others' and loads them: their gradients are read in
-    /// the same launch that adds to them.
+    /// the same launch that adds to them. Nor is there one if threads add to gradients in shared memory.
     pub deterministic: Option<Deterministic>,
     /// Pointers, by their positions in `accesses`, that must not lead to the same memory: the kernel loads through the
     /// first after it has stored through the second, and the adjoint loads what was there before; or it stores through

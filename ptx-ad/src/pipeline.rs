@@ -82,8 +82,7 @@ impl<'a> Pipeline<'a> {
         let function = emit::hoist_loads(emit::shorten(self.module, function));
         let globals = globals::check(self.module, &self.body, &function)?;
         let mut touched = self.touched(&function)?;
-        let is_sum = |instr: &Instr| matches!(instr.op, Op::Atom { ty, .. } if ty.is_float());
-        let shares = function.instrs().iter().any(is_sum);
+        let shares = adds(&function);
         let deterministic =
             if shares && !self.analysis.takes_sums() { self.deterministic(&name)? } else { None };
         let (deterministic, also) = deterministic.unzip();
@@ -109,6 +108,10 @@ impl<'a> Pipeline<'a> {
         };
         let emit::Written { function, added, .. } = self.emit(name, Some(log));
         let function = emit::shorten(&module, function);
+        // What threads add in shared memory has no fixed order.
+        if adds(&function) {
+            return Ok(None);
+        }
         let Ok(globals) = globals::check(&module, &self.body, &function) else { return Ok(None) };
         let touched = self.touched(&function)?;
         let text = text::module(&module, &globals, Some(log), function);
@@ -116,7 +119,7 @@ impl<'a> Pipeline<'a> {
     }
 
     fn emit(&self, name: &str, log: Option<FunctionId>) -> emit::Written {
-        emit::adjoint(&self.body, &self.analysis, &self.checked.private, name, log)
+        emit::adjoint(&self.body, &self.analysis, &self.checked, name, log)
     }
 
     /// Returns the memory that an adjoint accesses, if that is no other than the kernel's.
@@ -164,4 +167,10 @@ impl<'a> Pipeline<'a> {
         let place = instr.and_then(|instr| refusal(instr).user);
         Kept { place, words, depth: u32::try_from(body.depth(region)).unwrap_or(u32::MAX) }
     }
+}
+
+/// Returns whether threads add to numbers by atomics.
+fn adds(function: &Function) -> bool {
+    let is_sum = |instr: &Instr| matches!(instr.op, Op::Atom { ty, .. } if ty.is_float());
+    function.instrs().iter().any(is_sum)
 }

@@ -1,10 +1,12 @@
 //! From a kernel's PTX to its blocks.
 
+use std::collections::HashMap;
+
 use ptx::cfg::{Cfg, Loop, Loops};
 use ptx::inline::{InlineError, inline};
 use ptx::ir::{
-    BarOp, Callee, Function, FunctionId, FunctionKind, Instr, Module, Op, Operand, Pred, RegId,
-    Space,
+    BarOp, Callee, Function, FunctionId, FunctionKind, GlobalId, Instr, Linkage, Module, Op,
+    Operand, PlaceMut, Pred, RegId, Space, Symbol, VarId, Variable,
 };
 use ptx::simplify::{branch_guards, branch_tables, single_exit};
 use ptx::ssa::{Ssa, SsaError};
@@ -44,6 +46,7 @@ pub(crate) fn prepare(module: &Module, spec: &Spec) -> Result<Body, Vec<Refusal>
         }
     }
     refuse(module, &kernel, unknown(module, &kernel))?;
+    let kernel = own_shared(module, kernel);
     let kernel = branch_tables(module, &branch_guards(module, &kernel));
     let kernel = single_exit(module, &kernel);
     let mut ssa = Ssa::new(module, &kernel).map_err(|error| vec![no_form(&error)])?;
@@ -81,6 +84,35 @@ pub(crate) fn prepare(module: &Module, spec: &Spec) -> Result<Body, Vec<Refusal>
     let mut body = blocks(module, &ssa, &loops);
     lcssa::close(&mut body);
     Ok(body)
+}
+
+/// Makes the shared variables of the module that a kernel uses variables of the kernel. Those without a size stay.
+fn own_shared(module: &Module, mut kernel: Function) -> Function {
+    let mut owned: HashMap<GlobalId, VarId> = HashMap::new();
+    let mut body = kernel.body.take();
+    for instr in body.iter_mut().flatten() {
+        instr.for_each_place_mut(|place| {
+            let PlaceMut::Symbol(symbol) = place else { return };
+            let Symbol::Global(id) = *symbol else { return };
+            let known = module.globals.get(id.index());
+            let Some(global) = known.filter(|one| one.space == Space::Shared && is_sized(one))
+            else {
+                return;
+            };
+            let own = || {
+                let linkage = Linkage::Internal;
+                kernel.add_variable(Variable { linkage, init: None, ..global.clone() })
+            };
+            *symbol = Symbol::Var(*owned.entry(id).or_insert_with(own));
+        });
+    }
+    kernel.body = body;
+    kernel
+}
+
+/// Returns whether a variable has its size from its declaration, not from the launch.
+fn is_sized(variable: &Variable) -> bool {
+    !variable.unsized_array && variable.linkage != Linkage::Extern
 }
 
 /// Returns whether threads leave the kernel in a loop.
@@ -166,28 +198,13 @@ fn fits(kernel: &Function, spec: &Spec) -> Result<(), Vec<Refusal>> {
 pub(crate) const BARRIER_WAY_OUT: &str = ": split the kernel here into two that are launched one after the other, or \
     write the adjoint by hand (\"Adjoints by hand\" in cuda-tape's README)";
 
-/// Returns whether an instruction accesses shared memory, or takes its address.
-fn uses_shared_memory(instr: &Instr) -> bool {
-    let is_shared =
-        |space: Space| matches!(space, Space::Shared | Space::SharedCta | Space::SharedCluster);
-    match &instr.op {
-        Op::Ld { access, .. } | Op::St { access, .. } | Op::Atom { access, .. } => {
-            is_shared(access.space)
-        }
-        Op::Cvta { space, .. } => is_shared(*space),
-        _ => false,
-    }
-}
-
 /// Returns why instructions can't be part of an adjoint, whatever values they compute.
 fn unknown<'f>(module: &Module, kernel: &'f Function) -> Vec<(Reason, String, &'f Instr)> {
     let mut found = Vec::new();
-    let shares = kernel.instrs().iter().any(uses_shared_memory);
     for instr in kernel.instrs() {
         let (reason, text) = match &instr.op {
-            // Exchanges of threads by device memory are checked later.
-            Op::Bar { op: BarOp::Sync, .. } | Op::BarWarp { .. } if !shares => continue,
-            Op::Bar { .. } | Op::BarWarp { .. } => (Reason::Barrier, "a barrier".to_owned()),
+            // Other barriers are checked later.
+            Op::Bar { op: BarOp::Arrive, .. } => (Reason::Barrier, "a barrier".to_owned()),
             Op::Alloca { .. } | Op::Stacksave { .. } | Op::Stackrestore { .. } => {
                 (Reason::LocalMemory, "memory of the stack".to_owned())
             }

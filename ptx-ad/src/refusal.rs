@@ -30,7 +30,7 @@ pub enum Reason {
     /// Memory is loaded that the kernel may have stored to before, and a copy for the adjoint does not help: the kernel
     /// also adds there, the memory is unknown, or it has no gradient and took a number that depends on active inputs.
     LoadAfterStore,
-    /// A volatile or ordered access: it waits for other threads.
+    /// A volatile or ordered access: it waits for other threads, or relies on those that run in step.
     Volatile,
     /// A variable of the module that depends on active inputs, or that the host or another kernel may write: the
     /// adjoint is a module of its own. Private variables with an initial value that nothing stores to are constants.
@@ -42,11 +42,12 @@ pub enum Reason {
     /// Local memory that depends on active inputs, read as other than numbers or by an address that is not known; or a
     /// parameter with an index that is not constant.
     LocalMemory,
-    /// Shared memory.
+    /// Shared memory whose size comes with the launch, or of other blocks; accesses by an address that is not known, or
+    /// as other than numbers; or more than a block has, with the gradients.
     SharedMemory,
-    /// A barrier in a kernel whose threads exchange something, or one with a result.
+    /// A barrier of some threads of a block, or one with a result that threads may not reach.
     Barrier,
-    /// An exchange between the threads of a warp.
+    /// An exchange of numbers that a part of a warp may not come to, one without a mask, or `redux`.
     Warp,
     /// A call of a function.
     Call,

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ptx::ir::{Instr, Operand, RegId, Space, VarId};
+use ptx::ir::{Instr, Op, Operand, RegId, Space, VarId};
 
 use super::address_form::{Forms, Origin};
 use super::cells::Cell;
@@ -116,6 +116,11 @@ impl Activity {
         self.is_varied(slot) && self.is_useful(slot)
     }
 
+    /// Returns whether threads exchange a number with a gradient.
+    pub(crate) fn exchanges(&self, instr: &Instr) -> bool {
+        matches!(semantics(instr), Semantics::Exchange { d, .. } if self.is_active(Slot::low(d)))
+    }
+
     /// Returns whether a number reaches an output unconditionally.
     pub(crate) fn is_unconditional(&self, slot: Slot) -> bool {
         self.unconditional.get(slot.index()).copied().unwrap_or(false)
@@ -174,6 +179,7 @@ impl Activity {
                     self.vary(half(phi.reg), args.collect::<Vec<_>>());
                 }
             }
+            let mut exchanges = Exchanges::default();
             for (at, instr) in block.code.iter().enumerate() {
                 let mut lose = |this: &mut Self, reason: Reason| {
                     let lost = Lost { block: index, instr: at, reason };
@@ -200,6 +206,13 @@ impl Activity {
                                 let lost = lose(self, Reason::Bits);
                                 self.set(d, false, Some(lost));
                             }
+                        }
+                    }
+                    Semantics::Exchange { d, a } => {
+                        self.vary(Slot::low(d), a);
+                        let source = a.map(|a| exchanges.source(instr, d, self.source_of(a)));
+                        if let Some(place) = self.source.get_mut(Slot::low(d).index()) {
+                            *place = source;
                         }
                     }
                     Semantics::Choice { pairs, .. } => {
@@ -237,7 +250,7 @@ impl Activity {
                     Semantics::Load => {
                         self.load(body, pointers, forms, kinds, instr, &mut lose);
                     }
-                    Semantics::Store => {
+                    Semantics::Store | Semantics::Accumulate => {
                         let Some(access) = Access::of(instr) else { continue };
                         for (slot, word) in local_slots(body, forms, kinds, &access) {
                             let lost = self.lost.get(slot.index()).copied().flatten();
@@ -247,7 +260,7 @@ impl Activity {
                             local.lost = local.lost.or(lost);
                         }
                     }
-                    Semantics::Constant | Semantics::Accumulate | Semantics::Nothing => {}
+                    Semantics::Constant | Semantics::Nothing => {}
                 }
             }
         }
@@ -315,6 +328,7 @@ impl Activity {
     ) {
         let Some(access) = Access::of(instr) else { return };
         let form = forms.address(body, access.address);
+        let memory = |shared| if shared { Reason::SharedMemory } else { Reason::LocalMemory };
         let halves = |reg: RegId| {
             let high = (access.ty.bits() == 64).then(|| (Slot::high(reg), 4));
             [Some((Slot::low(reg), 0)), high].into_iter().flatten()
@@ -334,7 +348,7 @@ impl Activity {
                     self.set(slot, local.varied && number, local.lost);
                     if local.varied && !number && local.lost.is_none() {
                         // An unknown value may be the bits of a number. For an integer the loss does no harm.
-                        let lost = lose(self, Reason::LocalMemory);
+                        let lost = lose(self, memory(body.is_shared(var)));
                         self.set(slot, false, Some(lost));
                     }
                     continue;
@@ -342,7 +356,7 @@ impl Activity {
                 if matches!(access.space, Space::Local | Space::Shared) {
                     // The variable is unknown.
                     if kinds.get(slot).is_some() && !self.locals.is_empty() {
-                        let lost = lose(self, Reason::LocalMemory);
+                        let lost = lose(self, memory(access.space == Space::Shared));
                         self.set(slot, false, Some(lost));
                     }
                     continue;
@@ -468,6 +482,29 @@ impl Activity {
     }
 }
 
+/// The exchanges of a block of code. The halves of a `double` are exchanged separately, by the same operands.
+#[derive(Debug, Default)]
+struct Exchanges(Vec<(Op, RegId, RegId)>);
+
+impl Exchanges {
+    /// Returns the number, and the half of it, that the result of an exchange of `source` is.
+    fn source(&mut self, instr: &Instr, d: RegId, source: Slot) -> Slot {
+        let mut op = instr.op.clone();
+        if let Op::Shfl { d, p, a, .. } = &mut op {
+            (*d, *p, *a) = (None, None, Operand::Imm(0));
+        }
+        let same = |(known, of, _): &&(Op, RegId, RegId)| *known == op && *of == source.reg();
+        let number = match self.0.iter().find(same) {
+            Some((_, _, number)) => *number,
+            None => {
+                self.0.push((op, source.reg(), d));
+                d
+            }
+        };
+        if source == Slot::low(source.reg()) { Slot::low(number) } else { Slot::high(number) }
+    }
+}
+
 /// A slot that another depends on, or memory.
 pub(super) struct Passed {
     /// `None` for memory that outputs depend on.
@@ -547,6 +584,10 @@ pub(super) fn passes(
             for (d, a) in pairs {
                 a.into_iter().for_each(|a| pass(Some(d), a, true));
             }
+        }
+        // Other threads may not read it.
+        Semantics::Exchange { d, a } => {
+            a.into_iter().for_each(|a| pass(Some(Slot::low(d)), a, false));
         }
         Semantics::Choice { pairs, .. } => {
             for (d, sources) in pairs {

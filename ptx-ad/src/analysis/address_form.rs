@@ -22,7 +22,7 @@ pub(crate) enum Origin {
     Choice(usize),
     /// The memory of this parameter itself.
     Param(usize),
-    /// This variable of the function, in local memory.
+    /// This variable of the function, in local or shared memory.
     Local(VarId),
     /// A variable of the module or the function, or the stack.
     Variable(Space),
@@ -105,6 +105,14 @@ impl Form {
     pub(crate) fn is_thread(&self) -> bool {
         self.origin == Origin::Number
             && self.thread_offset().is_some_and(|offset| (offset.stride, offset.constant) == (1, 0))
+    }
+
+    /// Returns what is added to the first coordinate of the thread in its block, or in the launch if `grid` says so.
+    pub(super) fn after_thread(&self, grid: bool) -> Option<i64> {
+        let linear =
+            self.linear.filter(|linear| linear.scale == 1 && self.origin == Origin::Number)?;
+        let is = linear.atom == Some(Atom::Tid) || grid && linear.atom == Some(Atom::Thread);
+        is.then_some(linear.constant)
     }
 
     /// Returns the offset from the origin within elements of `size` bytes, if it is the same in each.
@@ -568,7 +576,9 @@ fn symbol_form(body: &Body, symbol: Symbol) -> Form {
         Symbol::Var(var) => match body.params().position(|known| known == var) {
             Some(param) => Origin::Param(param),
             None => match body.function.variables.get(var.index()) {
-                Some(variable) if variable.space == Space::Local => Origin::Local(var),
+                Some(variable) if matches!(variable.space, Space::Local | Space::Shared) => {
+                    Origin::Local(var)
+                }
                 Some(variable) => Origin::Variable(variable.space),
                 None => Origin::Unknown,
             },

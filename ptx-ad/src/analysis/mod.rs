@@ -7,6 +7,7 @@ mod constant;
 mod part;
 mod semantics;
 mod thread_owned;
+mod together;
 mod unconditional;
 mod uniform;
 mod value_kind;
@@ -21,6 +22,7 @@ pub(crate) use semantics::{
     semantics, sign_mask,
 };
 pub(crate) use thread_owned::ThreadOwned;
+pub(crate) use together::{Barriers, Shape, is_block_barrier, is_reduction, uses_shared};
 pub(crate) use value_kind::{Kind, Kinds};
 
 use crate::body::Body;
@@ -297,7 +299,7 @@ impl Analysis {
         let activity = Activity::new(body, &pointers, &forms, &kinds);
         let effects = effects(body, &pointers, &forms);
         let thread_owned = ThreadOwned::new(body, &pointers, &forms, &effects);
-        let uniform = uniform::uniform(body, &forms, &effects);
+        let uniform = uniform::uniform(body, &forms, &effects, uniform::Scope::Block);
         Self { pointers, slots, forms, kinds, activity, effects, thread_owned, uniform }
     }
 

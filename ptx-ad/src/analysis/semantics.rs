@@ -112,6 +112,11 @@ pub(crate) enum Semantics {
         value: Operand,
         terms: Vec<(Operand, Operand)>,
     },
+    /// `d` is `a` of another thread of the warp.
+    Exchange {
+        d: RegId,
+        a: Option<Slot>,
+    },
     /// `d = value`, loaded through an argument's pointer: a constant if that pointer is not declared.
     Loaded {
         real: Real,
@@ -281,6 +286,9 @@ pub(crate) fn semantics(instr: &Instr) -> Semantics {
             }
             None => marker(opcode, operands),
         },
+        Op::Shfl { d: Some(d), a, mask: Some(_), .. } => {
+            Semantics::Exchange { d: *d, a: Slot::of(a) }
+        }
         Op::Shfl { .. } | Op::Redux { .. } => Semantics::Opaque(Reason::Warp),
         // Comparisons of threads, as predicates or masks.
         Op::Vote { .. } | Op::Match { .. } | Op::Activemask { .. } | Op::Elect { .. } => {

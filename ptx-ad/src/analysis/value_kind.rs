@@ -186,6 +186,9 @@ impl Kinds {
                     self.operand(a, real);
                 }
             }
+            Semantics::Exchange { d, a } => {
+                a.into_iter().for_each(|a| self.copy(Slot::low(d), a));
+            }
             Semantics::Choice { pairs, .. } => {
                 for (d, sources) in pairs {
                     sources.into_iter().flatten().for_each(|a| self.copy(d, a));

@@ -6,7 +6,9 @@ mod stores;
 
 use std::collections::HashMap;
 
-use ptx::ir::{Address, Base, BinaryOp, Dst, Instr, LdKind, Op, Operand, Order, RegId, Type};
+use ptx::ir::{
+    Address, Base, BinaryOp, Dst, Instr, LdKind, Op, Operand, Order, RegId, Space, Type,
+};
 
 use crate::analysis::{Access, Forms, Origin, Pointers};
 use crate::body::{Body, End};
@@ -138,8 +140,9 @@ impl Places<'_> {
             }),
             Origin::Local(var) => {
                 let variable = body.function.variables.get(var.index());
-                variable.is_some_and(|variable| u64::from(variable.align) >= width)
-                    && form.within(width, 0) == Some(0)
+                variable.is_some_and(|variable| {
+                    variable.space == Space::Local && u64::from(variable.align) >= width
+                }) && form.within(width, 0) == Some(0)
             }
             _ => false,
         }

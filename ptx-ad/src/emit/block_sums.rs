@@ -8,6 +8,7 @@ use ptx::ir::{BarOp, BinaryOp, Cmp, Op, Operand, RegId, Space, Symbol, Type, Var
 
 use super::Emit;
 use super::builder::{at, fails, holds, number, type_of};
+use super::shared::shared_bytes;
 use super::sums::Thread;
 use super::warp_sums::Sum;
 use crate::spec::Real;
@@ -59,7 +60,10 @@ impl Emit<'_> {
         let bytes = words.and_then(|words| words.checked_add(HEAD)).unwrap_or(u32::MAX);
         let start = self.sums.rows.bytes;
         let end = bytes.checked_mul(WARPS).and_then(|bytes| bytes.checked_add(start));
-        let Some(end) = end.filter(|end| once && *end <= MOST_SHARED) else { return Some(sums) };
+        let free = u64::from(MOST_SHARED).saturating_sub(shared_bytes(self.body, self.analysis));
+        let Some(end) = end.filter(|end| once && u64::from(*end) <= free) else {
+            return Some(sums);
+        };
         let memory = match self.sums.rows.memory {
             Some(memory) => memory,
             None => {

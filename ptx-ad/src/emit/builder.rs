@@ -104,7 +104,7 @@ impl Builder {
     }
 
     pub(super) fn instr(&mut self, instr: Instr) {
-        let memory = matches!(instr.op, Op::Ld { .. } | Op::St { .. });
+        let memory = matches!(instr.op, Op::Ld { .. } | Op::St { .. } | Op::Atom { .. });
         let link = self.link.filter(|_| memory);
         self.code.push(Line::Instr(instr, link));
     }

@@ -15,7 +15,7 @@ pub(super) fn remove(function: &mut Function, code: Vec<Line>) -> HashSet<Link> 
     for (at, line) in code.iter().enumerate() {
         let Line::Instr(instr, link) = line else { continue };
         instr.for_each_def(|reg| writers.entry(reg).or_default().push(at));
-        match link.filter(|_| matches!(instr.op, Op::St { .. })) {
+        match link.filter(|_| matches!(instr.op, Op::St { .. } | Op::Atom { .. })) {
             Some(link) => stores.entry(link).or_default().push(at),
             None if has_effect(instr) => {
                 if let Some(place) = needed.get_mut(at) {

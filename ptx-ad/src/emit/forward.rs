@@ -172,11 +172,12 @@ impl Emit<'_> {
         let access = Access::of(instr);
         let memory =
             access.as_ref().and_then(|access| self.plan.memory(self.body, self.analysis, access));
-        let stores = matches!(instr.op, Op::St { .. });
+        let stores = matches!(instr.op, Op::St { .. } | Op::Atom { .. });
         if stores && memory.is_some() && self.replay.level > 0 {
             return;
         }
         let Some(mut repeated) = self.repeated(instr, memory) else { return };
+        self.reach(&mut repeated);
         frame.renumber(&mut repeated);
         repeated.for_each_register_mut(|_, reg| *reg = self.version(*reg));
         self.b.link = memory.map(Memory::link);
@@ -195,7 +196,7 @@ impl Emit<'_> {
     /// Returns an instruction as the replay has it; `None` if the replay leaves it out.
     fn repeated(&self, instr: &Instr, memory: Option<Memory>) -> Option<Instr> {
         match (&instr.op, Access::of(instr)) {
-            (Op::St { .. }, _) if memory.is_some() => {}
+            (Op::St { .. } | Op::Atom { .. }, _) if memory.is_some() => {}
             (Op::St { .. } | Op::Atom { .. }, Some(access))
                 if is_global(access.space) || access.is_param() =>
             {
@@ -210,8 +211,12 @@ impl Emit<'_> {
                 _,
             ) => return None,
             (Op::Pmevent { .. } | Op::Nanosleep { .. }, _) => return None,
-            // Barriers are needless: the threads exchange nothing.
-            (Op::Bar { .. } | Op::BarWarp { .. }, _) => return None,
+            // Later copies read what does not change, or the log.
+            (Op::Bar { .. } | Op::BarWarp { .. }, _)
+                if self.replay.level > 0 || !self.plan.keeps_barriers(self.body) =>
+            {
+                return None;
+            }
             _ => {}
         }
         let mut instr = instr.clone();

@@ -114,6 +114,8 @@ impl Emit<'_> {
     /// Writes the code before the replay. Returns the label for threads that have nothing to do.
     pub(super) fn begin(&mut self, frame: &Frame) -> LabelId {
         let end = self.b.label();
+        self.shape_begin();
+        self.shared_begin(frame);
         self.sums_begin();
         self.shadows_begin(frame);
         // After an overflow, or if the recorded launches have not run, `code` is set and nothing is read.
@@ -123,6 +125,7 @@ impl Emit<'_> {
         let access = Access { order: Order::Volatile, ..plain(Space::Global) };
         let (kind, ty, d, addr) = (LdKind::Plain, Type::U32, [Some(code)].into(), at(status, 0));
         self.b.push_if(holds(some), Op::Ld { kind, access, ty, d, addr });
+        let code = self.code_of_block(code);
         let stop = self.b.setp(Cmp::Ne, Type::U32, Operand::Reg(code), Operand::Imm(0));
         self.b.jump_if(holds(stop), end);
         self.stack_begin(frame, status, end);

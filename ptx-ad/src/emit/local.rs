@@ -20,7 +20,7 @@ impl Emit<'_> {
         let count = u32::try_from(self.body.function.variables.len()).unwrap_or(u32::MAX);
         for var in (0..count).map(VarId) {
             let Some(variable) = self.body.function.variables.get(var.index()) else { continue };
-            if !self.analysis.activity.is_local_active(var) {
+            if !self.analysis.activity.is_local_active(var) || self.body.is_shared(var) {
                 continue;
             }
             let elements = variable.dims.iter().fold(1u64, |all, &one| all.saturating_mul(one));

@@ -40,7 +40,11 @@ impl Emit<'_> {
             Origin::Choice(_) => self.reverse_choice_of(&access, form.origin),
             Origin::Local(var) if self.analysis.activity.is_local_active(var) => {
                 let groups = self.groups(&access, None);
-                self.reverse_local(var, instr, &access, &groups);
+                if self.body.is_shared(var) {
+                    self.reverse_shared(var, instr, &access, &groups);
+                } else {
+                    self.reverse_local(var, instr, &access, &groups);
+                }
             }
             Origin::Pointer(pointer)
                 if self.analysis.pointers.get(pointer).is_some_and(|p| p.slot.is_some()) =>

@@ -5,9 +5,11 @@
 //! skip sets a predicate; its reverse is skipped if the predicate is false. The reverse of a loop goes from the last
 //! iteration to the first: it restores the values that the iteration began with, repeats it, and reverses it.
 
+mod barriers;
 mod block_sums;
 mod builder;
 mod dead;
+mod exchange;
 mod f16;
 mod forward;
 mod frame;
@@ -19,6 +21,7 @@ mod plan;
 mod reload;
 mod reverse;
 mod rules;
+mod shared;
 mod stack;
 mod state;
 mod sums;
@@ -32,6 +35,7 @@ use ptx::ir::{Function, FunctionId};
 
 use crate::analysis::{Analysis, GradientSlot};
 use crate::body::Body;
+use crate::legal::Checked;
 use crate::spec::{Effect, Real};
 use builder::{Builder, Link};
 use plan::Plan;
@@ -42,6 +46,7 @@ use state::{BlockState, Gradients, Replay, Shadows, Sums};
 pub(crate) use frame::{drops, stores_once};
 pub(crate) use hoist_loads::hoist_loads;
 pub(crate) use log::with_log;
+pub(crate) use shared::shared_bytes;
 pub(crate) use thread::shorten;
 
 /// The state of an adjoint that is being written.
@@ -79,14 +84,14 @@ pub(crate) struct Written {
 pub(crate) fn adjoint(
     body: &Body,
     analysis: &Analysis,
-    private: &[bool],
+    checked: &Checked,
     name: &str,
     log: Option<FunctionId>,
 ) -> Written {
-    let mut plan = Plan::new(body, analysis, private);
+    let mut plan = Plan::new(body, analysis, checked);
     let mut once = write(body, analysis, &plan, name, log);
     plan.needs(once.links);
-    if body.regions.len() > 1 || private.contains(&true) {
+    if body.regions.len() > 1 || checked.private.contains(&true) || checked.barriers.kept {
         // The second time, `plan` leaves out what the first adjoint does not read.
         once = write(body, analysis, &plan, name, log);
     }
@@ -167,6 +172,8 @@ fn write(
             executed: Vec::new(),
             versions: HashMap::new(),
             iterations: HashMap::new(),
+            common: None,
+            rounds: None,
             reloads: reload::find(body, analysis, plan),
         },
         stack: None,
@@ -180,8 +187,10 @@ fn write(
     let end = emit.begin(&frame);
     log.into_iter().for_each(|log| emit.log_begin(log, &frame));
     emit.forward(0, None, &frame);
+    emit.wait_for_others();
     emit.stack_check(end);
     emit.locals_begin(&frame);
+    emit.pass_rounds();
     emit.reverse_region(0, &frame);
     emit.stack_finish();
     emit.b.place(end);

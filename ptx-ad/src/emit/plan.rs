@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 use ptx::ir::{BinaryOp, Instr, Op, Operand, RegId, Type, VarId};
 
 use super::builder::Link;
-use crate::analysis::{Access, Analysis, Origin, Slot};
+use crate::analysis::{Access, Analysis, Barriers, Origin, Slot, is_block_barrier, is_reduction};
 use crate::body::Body;
+use crate::legal::Checked;
 
 /// Memory that the replay stores to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,6 +42,7 @@ pub(super) struct Plan {
     pub(super) logged: HashSet<(usize, usize)>,
     /// Whether the adjoint stores to a private copy of the memory behind each pointer.
     pub(super) private: Vec<bool>,
+    pub(super) barriers: Barriers,
     /// Links that the adjoint loads; `None` while that is unknown.
     needed: Option<HashSet<Link>>,
     /// Whether there are loops.
@@ -50,15 +52,20 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(body: &Body, analysis: &Analysis, private: &[bool]) -> Self {
+    pub(super) fn new(body: &Body, analysis: &Analysis, checked: &Checked) -> Self {
         let mut plan = Self {
             steady: HashMap::new(),
             logged: HashSet::new(),
-            private: private.to_vec(),
+            private: checked.private.clone(),
+            barriers: checked.barriers,
             needed: None,
             loops: body.regions.len() > 1,
             reversed: (0..body.regions.len())
-                .map(|region| has_gradients(body, analysis, region))
+                .map(|region| {
+                    // Threads that have left count the barriers of the others.
+                    let counted = checked.barriers.kept && !checked.barriers.together;
+                    has_gradients(body, analysis, region) || counted && has_barriers(body, region)
+                })
                 .collect(),
         };
         for region in 1..body.regions.len() {
@@ -86,6 +93,18 @@ impl Plan {
     pub(super) fn has_stack(&self) -> bool {
         let keeps = |link: &Link| matches!(link, Link::Kept(..) | Link::Logged(..));
         self.loops && self.needed.as_ref().is_none_or(|needed| needed.iter().any(keeps))
+    }
+
+    /// Returns whether the copy of the kernel keeps its barriers: something of what threads exchange is needed.
+    pub(super) fn keeps_barriers(&self, body: &Body) -> bool {
+        let exchanged = |link: &Link| match link {
+            Link::Local(var) => body.is_shared(*var),
+            Link::Private(_) => true,
+            Link::Kept(..) | Link::Logged(..) => false,
+        };
+        let needed = || self.needed.as_ref().is_none_or(|needed| needed.iter().any(exchanged));
+        let reduces = || body.instrs().any(|(_, instr)| is_reduction(instr));
+        self.barriers.kept && (!self.barriers.together || reduces() || needed())
     }
 
     /// Returns the memory of an access that the replay stores to.
@@ -227,6 +246,11 @@ fn has_gradients(body: &Body, analysis: &Analysis, region: usize) -> bool {
     })
 }
 
+fn has_barriers(body: &Body, region: usize) -> bool {
+    let mut blocks = body.range(region).filter_map(|at| body.blocks.get(at));
+    blocks.any(|block| block.code.iter().any(is_block_barrier))
+}
+
 /// Returns how many words of 32 bits a register takes.
 pub(super) fn words(ty: Type) -> u32 {
     if ty.bits() > 32 { 2 } else { 1 }
@@ -270,5 +294,5 @@ fn is_shared(instr: &Instr) -> bool {
             | Op::Elect { .. }
             | Op::Shfl { .. }
             | Op::Redux { .. }
-    )
+    ) || is_reduction(instr)
 }

@@ -119,6 +119,7 @@ impl Emit<'_> {
             self.b.loc = instr.loc;
             self.reverse_value(instr);
             self.reverse_access(position, instr);
+            self.reverse_barrier(instr);
             let mut closed = Vec::new();
             instr.for_each_def(|reg| closed.extend([Slot::low(reg), Slot::high(reg)]));
             closed.into_iter().for_each(|slot| self.close(slot));

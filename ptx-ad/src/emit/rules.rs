@@ -36,6 +36,7 @@ impl Emit<'_> {
                     self.reverse_choice(d, sources, by);
                 }
             }
+            Semantics::Exchange { d, a } => self.reverse_exchange(instr, d, a),
             Semantics::Arithmetic(arithmetic) => self.reverse_arithmetic(&arithmetic),
             Semantics::Loaded { d, value, .. } => {
                 if let (Some(g), Some(value)) = (self.gradient(Slot::low(d)), self.active(&value)) {

@@ -420,7 +420,15 @@ impl Emit<'_> {
         let reg = Operand::Reg;
         let fits = self.fits(peak);
         let on = self.b.label();
-        self.b.jump_if(holds(fits), on);
+        if self.plan.barriers.kept {
+            // The threads of a block need each other.
+            let fails = self.b.not(fits);
+            let any = self.any_of_block(fails);
+            self.b.jump_if(super::builder::fails(any), on);
+            self.b.jump_if(holds(fits), end);
+        } else {
+            self.b.jump_if(holds(fits), on);
+        }
         let need = self.b.binary(BinaryOp::Add, Type::U32, reg(peak), reg(logged));
         let wide = self.b.reg(Type::U64);
         self.b.convert(Type::U64, Type::U32, wide, need);

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use ptx::ir::{Base, Pred, RegId, Type, VarId};
 
+use super::barriers::Common;
 use super::block_sums::Rows;
 use super::log::Log;
 use super::memory::Taken;
@@ -24,6 +25,10 @@ pub(super) struct Replay {
     pub(super) versions: HashMap<(RegId, usize), RegId>,
     /// The iteration counter of each loop.
     pub(super) iterations: HashMap<usize, RegId>,
+    /// What the threads of a block have in common, if they need each other.
+    pub(super) common: Option<Common>,
+    /// How often others came to a barrier after the thread had left, if some may leave before.
+    pub(super) rounds: Option<RegId>,
     /// Loads that the reverse repeats.
     pub(super) reloads: Reloads,
 }
@@ -63,6 +68,8 @@ pub(super) struct Shadows {
     pub(super) chosen: HashMap<RegId, (RegId, RegId)>,
     /// The distance from a variable of local memory to its gradients, and the variable's number in the adjoint.
     pub(super) locals: HashMap<VarId, (RegId, VarId)>,
+    /// The variable's number in the adjoint, and the distance from a variable of shared memory to its gradients.
+    pub(super) shared: HashMap<VarId, (VarId, i64)>,
     /// For each pointer whose gradients the adjoint covers: whether it adds to them. If not, it stores them, or there
     /// are none.
     pub(super) adds: Vec<Option<RegId>>,
@@ -96,6 +103,7 @@ impl Shadows {
             pointers: vec![None; pointers],
             chosen: HashMap::new(),
             locals: HashMap::new(),
+            shared: HashMap::new(),
             adds: vec![None; pointers],
             clears: vec![None; pointers],
             apart: Vec::new(),

@@ -19,11 +19,11 @@ const LANES: u64 = 32;
 
 /// The place of a thread in its block.
 pub(super) struct Thread {
-    index: RegId,
+    pub(super) index: RegId,
     pub(super) lane: RegId,
     pub(super) warp: RegId,
     /// The last lane of the warp that the block has.
-    last: RegId,
+    pub(super) last: RegId,
     /// The number of threads in the block.
     pub(super) count: RegId,
 }
@@ -136,7 +136,7 @@ impl Emit<'_> {
 
     /// Makes `value` in lane 0 the sum of the lanes up to `last`. All threads of the warp execute this. Lanes that a
     /// block lacks, whose size is no multiple of 32, count as exited.
-    fn warp_sum(&mut self, real: Real, value: RegId, last: RegId) {
+    pub(super) fn warp_sum(&mut self, real: Real, value: RegId, last: RegId) {
         let ty = type_of(real);
         for step in [16, 8, 4, 2, 1] {
             // Whether the other lane is at most `last`.

@@ -1,11 +1,13 @@
 //! Kernels whose adjoint would be wrong, by reason.
 
+mod barriers;
 mod order;
+mod shared;
 
 use ptx::ir::{AtomOp, Instr, Module, Op, Order, RegId, Space};
 
 use crate::analysis::{
-    Access, Analysis, Form, Kind, Lost, Origin, Slot, is_global, is_part_of_number, real,
+    Access, Analysis, Barriers, Form, Kind, Lost, Origin, Slot, is_global, is_part_of_number, real,
     real_in_memory,
 };
 use crate::body::Body;
@@ -50,6 +52,7 @@ pub(crate) struct Checked {
     /// Whether the adjoint needs a private copy of the memory behind each pointer: the kernel may load there what it
     /// has stored.
     pub(crate) private: Vec<bool>,
+    pub(crate) barriers: Barriers,
 }
 
 /// Checks whether the adjoint of a kernel would be right.
@@ -62,12 +65,14 @@ pub(crate) fn check(module: &Module, spec: &Spec, body: &Body, analysis: &Analys
     check.accesses();
     check.results_of_calls();
     check.order();
-    check.barriers();
+    let barriers = check.barriers();
+    check.shared_size();
     check.atomics();
     if check.found.is_empty() {
         check.paths(spec);
     }
-    Checked { refusals: check.found.into_list(), apart: check.apart, private: check.private }
+    let Check { found, apart, private, .. } = check;
+    Checked { refusals: found.into_list(), apart, private, barriers }
 }
 
 struct Check<'a> {
@@ -108,8 +113,15 @@ impl Check<'_> {
                      apart: keep integers that become numbers in an array of `float`"
                         .to_owned()
                 }
+                Reason::SharedMemory => {
+                    "shared memory with numbers that depend on active inputs is read by an unknown address or as an \
+                     integer: keep integers in an array of their own, and index arrays by their names"
+                        .to_owned()
+                }
                 Reason::Warp => {
-                    "an exchange between the threads of a warp depends on active inputs".to_owned()
+                    "`redux`, a shuffle without a mask or one of 16-bit floats exchanges numbers that depend on active \
+                     inputs: shuffle `float` with `__shfl_xor_sync` and the like"
+                        .to_owned()
                 }
                 Reason::Half => {
                     "16-bit floats that depend on active inputs are used other than by arithmetic"
@@ -318,14 +330,7 @@ impl Check<'_> {
                     instr,
                 );
             }
-            let is_shared = |space: Space| {
-                matches!(space, Space::Shared | Space::SharedCta | Space::SharedCluster)
-            };
-            if is_shared(access.space)
-                || matches!(origin, Origin::Variable(space) if is_shared(space))
-            {
-                self.refuse(Reason::SharedMemory, "shared memory can't be differentiated", instr);
-            }
+            self.shared(instr, &access, origin);
             if matches!(instr.op, Op::Ld { .. }) {
                 continue;
             }
@@ -420,6 +425,7 @@ impl Check<'_> {
                 continue;
             }
             let form = self.analysis.forms.address(self.body, addr);
+            self.shared_atomic(instr, &form, *op, *ty);
             let Origin::Pointer(pointer) = form.origin else { continue };
             let Some(info) = self.analysis.pointers.get(pointer).filter(|p| p.slot.is_some())
             else {

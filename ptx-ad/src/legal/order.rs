@@ -4,50 +4,9 @@ use ptx::ir::{Instr, LdKind, Op, Space};
 
 use super::Check;
 use crate::analysis::{Access, Origin, Slot, is_global};
-use crate::emit::stores_once;
-use crate::prepare::BARRIER_WAY_OUT;
 use crate::refusal::Reason;
 
 impl Check<'_> {
-    /// Refuses barriers between threads that exchange values: the reverse would need barriers too. Without an exchange
-    /// they order nothing.
-    pub(super) fn barriers(&mut self) {
-        let is_barrier = |instr: &&Instr| matches!(instr.op, Op::Bar { .. } | Op::BarWarp { .. });
-        let all: Vec<Instr> =
-            self.body.instrs().map(|(_, instr)| instr).filter(is_barrier).cloned().collect();
-        if all.is_empty() {
-            return;
-        }
-        let count = self.analysis.pointers.iter().count();
-        let used = |at: usize| self.analysis.effects.get(at).copied().unwrap_or_default();
-        let writes = |at: usize| used(at).stored || used(at).added;
-        let known = |(_, instr): (usize, &Instr)| match self.origin(instr) {
-            Some(Origin::Unknown | Origin::Number) => false,
-            Some(Origin::Variable(space)) => !is_global(space),
-            _ => true,
-        };
-        // Stores of several threads to one element exchange, too: the last store gets the gradient.
-        let again = |at: usize| used(at).stored && !stores_once(self.body, self.analysis, at);
-        let exchanges = |at: usize| {
-            self.analysis.thread_owned.get(at).is_none()
-                && (used(at).loaded && writes(at) || again(at))
-        };
-        if (0..count).any(exchanges) || !self.body.instrs().all(known) {
-            let text = format!(
-                "threads may exchange values at this barrier, which can't be differentiated{BARRIER_WAY_OUT}"
-            );
-            all.iter().for_each(|instr| self.refuse(Reason::Barrier, &*text, instr));
-            return;
-        }
-        // Pointers to the same memory would exchange, so each pair must be apart.
-        for at in (0..count).filter(|at| used(*at).loaded || used(*at).stored) {
-            let others = (0..count).filter(|other| *other != at && writes(*other));
-            let pairs = others.map(|other| (at, other)).filter(|pair| !self.apart.contains(pair));
-            let pairs: Vec<_> = pairs.collect();
-            self.apart.extend(pairs);
-        }
-    }
-
     /// Refuses loads of memory that the kernel may have stored to before.
     pub(super) fn order(&mut self) {
         let pointers = self.analysis.pointers.iter().count();

@@ -17,6 +17,7 @@ mod replay;
 mod robust;
 mod rules;
 mod scan;
+mod shared;
 mod smooth;
 mod sums;
 mod table;

@@ -193,15 +193,45 @@ fn memory() {
     ] {
         refused(&format!(".local .align 8 .b8 own[16]; {access} // !"), &reason);
     }
-    refused(
-        ".shared .b32 s;\nst.shared.f32 [s], %f1; // !\nmov.f32 %f2, %f1;",
-        &Reason::SharedMemory,
-    );
-    refused(
-        ".shared .b32 s; mov.u64 %w6, s; cvta.shared.u64 %w6, %w6; mov.f32 %f2, %f1;\n\
-         st.f32 [%w6], %f1; // !",
-        &Reason::SharedMemory,
-    );
+    for (access, reason) in [
+        // Which array it is is not known.
+        (
+            ".shared .b32 s; .shared .b32 t; mov.u32 %r2, s; mov.u32 %r3, t; setp.lt.u32 %p1, %r1, 2; \
+             selp.b32 %r2, %r2, %r3, %p1; mov.f32 %f2, %f1;\nst.shared.f32 [%r2], %f1;",
+            Reason::SharedMemory,
+        ),
+        (".shared .b32 s; mov.f32 %f2, %f1;\nst.volatile.shared.f32 [s], %f1;", Reason::Volatile),
+        (
+            ".shared .b32 s; mov.f32 %f2, %f1;\nst.shared::cluster.f32 [s], %f1;",
+            Reason::SharedMemory,
+        ),
+        (
+            ".shared .b32 s; st.shared.f32 [s], %f1;\nld.shared.u8 %r2, [s+3]; // !\n \
+             cvt.rn.f32.u32 %f2, %r2; mul.f32 %f2, %f2, %f1; ld.shared.f32 %f3, [s]; mul.f32 %f2, %f2, %f3;",
+            Reason::SharedMemory,
+        ),
+        (
+            ".shared .b32 s; st.shared.f32 [s], %f1; ld.shared.f32 %f2, [s];\n\
+             red.shared.max.u32 [s], %r1;",
+            Reason::AtomicOther,
+        ),
+        (
+            ".shared .b32 s; st.shared.f32 [s], %f1; ld.shared.f32 %f2, [s];\n\
+             atom.shared.add.f32 %f3, [s], %f1; // !\nmul.f32 %f2, %f2, %f3;",
+            Reason::AtomicResult,
+        ),
+    ] {
+        let end = if access.contains("// !") { "" } else { " // !" };
+        refused(&format!("{access}{end}"), &reason);
+    }
+    let half = ".shared .b16 s; cvt.rn.f16.f32 %h1, %f1; st.shared.b16 [s], %h1; ld.shared.b16 %h2, [s];\n\
+        cvt.f32.f16 %f2, %h2;";
+    let (halves, _) = refusals("", half, &two());
+    assert!(halves.iter().any(|one| one.reason == Reason::Half), "{halves:?}");
+    // Gradients need as much again.
+    let large = ".shared .align 4 .b8 s[25000]; st.shared.f32 [s], %f1; ld.shared.f32 %f2, [s];";
+    let (refusals, _) = refusals("", large, &two());
+    assert!(refusals[0].message.contains("take 50012 bytes"), "{refusals:?}");
     // At the scope of the module.
     refused_with(
         ".extern .shared .align 4 .b8 s[];",
@@ -288,7 +318,7 @@ fn control() {
          A: add.f32 %f2, %f2, %f1; // !\nB: mul.f32 %f2, %f2, %f1; setp.lt.f32 %p2, %f2, 0f00000000; @%p2 bra A;",
         &Reason::Irreducible,
     );
-    for code in ["bar.sync 0;", "barrier.sync 1, 32;", "bar.warp.sync -1;", "bar.arrive 1, 64;"] {
+    for code in ["barrier.sync 1, 32;", "bar.sync 1;", "bar.arrive 1, 64;"] {
         let shared = format!("st.shared.f32 [s], %f1; mov.f32 %f2, %f1;\n{code} // !");
         refused_with(".shared .b32 s;", &shared, &two(), &Reason::Barrier);
         // By memory of the device.
@@ -298,9 +328,13 @@ fn control() {
         let store = format!("mov.f32 %f2, %f1; st.global.f32 [%w2+4], %f2;\n{code} // !");
         refused(&store, &Reason::Barrier);
     }
-    for code in ["bar.arrive 1, 64;", "setp.ne.u32 %p1, %r1, 0; bar.red.popc.u32 %r2, 0, %p1;"] {
-        refused(&format!("mov.f32 %f2, %f1;\n{code} // !"), &Reason::Barrier);
-    }
+    refused("mov.f32 %f2, %f1;\nbar.arrive 1, 64; // !", &Reason::Barrier);
+    // Threads leave before a barrier that counts them.
+    refused(
+        "mov.f32 %f2, %f1; setp.gt.u32 %p1, %r1, 5; @%p1 bra END;\nbar.red.popc.u32 %r2, 0, %p1; // !\n\
+         cvt.rn.f32.u32 %f3, %r2; mul.f32 %f2, %f2, %f3; END:",
+        &Reason::Barrier,
+    );
     refused_with(
         ".extern .func (.param .b32 r) f(.param .b32 a);",
         "{ .param .b32 a; .param .b32 b; st.param.f32 [a], %f1;\ncall (b), f, (a); // !\nld.param.f32 %f2, [b]; }",
@@ -330,7 +364,19 @@ fn control() {
 
 #[test]
 fn other_instructions() {
-    refused("shfl.sync.down.b32 %f2, %f1, 1, 31, -1; // !", &Reason::Warp);
+    refused("shfl.down.b32 %f2, %f1, 1, 31; // !", &Reason::Warp);
+    refused("redux.sync.min.f32 %f2, %f1, -1; // !", &Reason::Warp);
+    // Some threads of a warp do not come there.
+    for condition in ["%r1, 5", "%r1, 33"] {
+        let code = format!(
+            "mov.f32 %f2, %f1; setp.ge.u32 %p1, {condition}; @%p1 bra ON;\n\
+             shfl.sync.down.b32 %f2, %f1, 1, 31, -1; // !\nON:"
+        );
+        refused(&code, &Reason::Warp);
+    }
+    let barrier = "st.shared.f32 [s], %f1; setp.eq.u32 %p1, %r1, 0; @%p1 bra ON;\n\
+        bar.warp.sync -1; // !\nON: ld.shared.f32 %f2, [s];";
+    refused_with(".shared .b32 s;", barrier, &two(), &Reason::Warp);
     refused(
         "cvt.rn.f16.f32 %h1, %f1; add.u16 %h1, %h1, %h1; cvt.f32.f16 %f2, %h1; // !",
         &Reason::Bits,
@@ -495,7 +541,7 @@ fn specifications_that_do_not_fit() {
 /// All at once, in the order of the code, with the user's line and the header's.
 #[test]
 fn places() {
-    let code = ".loc 1 14 3\nshfl.sync.down.b32 %f2, %f1, 1, 31, -1;\n\
+    let code = ".loc 1 14 3\nshfl.down.b32 %f2, %f1, 1, 31;\n\
         .loc 2 7 1, function_name $n, inlined_at 1 21 5\n\
         ld.volatile.global.f32 %f3, [%w5+4]; ld.volatile.global.f32 %f3, [%w5+8];\n.loc 1 22 1\nadd.f32 %f2, %f2, %f3;\n\
         .loc 1 0 3\nld.volatile.global.f32 %f3, [%w5+12];";

@@ -215,7 +215,7 @@ fn ten_thousand_instructions() {
         assert!(time < Duration::from_secs(4), "{what}: {time:?}");
     }
     // As many reasons.
-    let lost = "shfl.sync.down.b32 %f3, %f1, 1, 31, -1; mul.f32 %f2, %f2, %f3;\n".repeat(5_000);
+    let lost = "shfl.down.b32 %f3, %f1, 1, 31; mul.f32 %f2, %f2, %f3;\n".repeat(5_000);
     let text = kernel(
         ".param .u64 x, .param .u64 out",
         &format!("{START}\nmov.f32 %f2, %f1;\n{lost}st.global.f32 [%w5], %f2; ret;"),

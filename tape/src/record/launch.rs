@@ -473,8 +473,9 @@ pub(super) fn may_be_recorded(op: &Op, deterministic: bool) -> Result<()> {
     if deterministic && op.inner.settings.log.is_none() {
         let hint = match op.derivation() {
             Some(_) => {
-                "it stores to elements that may be other threads' and loads them: their gradients are read in the launch \
-                 that adds to them"
+                "it stores to elements that may be other threads' and loads them, whose gradients are read in the launch \
+                 that adds to them, or its threads exchange numbers by shared memory, to whose gradients they add by \
+                 atomics"
             }
             None => "`OpSpec::log` says that it adds with the functions of geom/tape.cuh alone",
         };

@@ -1,4 +1,4 @@
-//! Kernels with barriers around nothing shared: gradients against central differences in f64 on the host.
+//! Kernels with barriers and exchanges between threads: gradients against central differences in f64 on the host.
 
 use cuda_safe::{DeviceBuffer, LaunchConfig, nvrtc::Program};
 use tape::{Element, OpSpec, Param, Seeds, Tape};
@@ -7,7 +7,12 @@ use super::generated::{differentiate, failure};
 use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
-    cases!["tape::barriers", device(around_nothing),]
+    cases![
+        "tape::barriers",
+        device(around_nothing),
+        device(around_exchanges),
+        device(what_is_refused),
+    ]
 }
 
 /// Compares the gradient of the sum of all outputs with differences of `sum`, which does what the kernel does.
@@ -61,24 +66,64 @@ pub(super) fn numbers(seed: u64, n: usize) -> Vec<f64> {
 fn around_nothing(device: &TestDevice) -> TestResult {
     let body = "__syncthreads(); if (i < n) out[i] = x[i] * x[i]; __syncwarp(); __syncthreads();";
     compare(device, body, &numbers(43, 40), |x| x.iter().map(|x| x * x).sum())?;
-    // By device memory, threads exchange what a barrier separates.
-    let program = Program::new(
-        "extern \"C\" __global__ void k(float* x, float* out, int n) {
-             int i = threadIdx.x;
-             float y = x[(i + 1) % n];
-             __syncthreads();
-             x[i] = y * y;
-             out[i] = y;
-         }",
-    );
-    let buffer = |name| Param::buffer(name, Element::F32).len("n").active();
-    let spec = OpSpec::new("k").param(buffer("x")).param(buffer("out")).param(Param::value("n"));
-    let refused = differentiate(device, spec, &program);
-    let Err(error) = refused else { return Err(Failure::new("it was differentiated")) };
-    let text = error.to_string();
-    ensure!(
-        text.contains("may exchange values at this barrier") && text.contains("split"),
-        "{text}"
-    );
+    Ok(())
+}
+
+/// Threads exchange values by shared memory and by shuffles.
+fn around_exchanges(device: &TestDevice) -> TestResult {
+    // Each block of 32 threads has its sum, and threads without an element leave early.
+    let tree = "__shared__ float s[32];
+        int t = threadIdx.x;
+        s[t] = i < n ? x[i] * x[i] : 0;
+        __syncthreads();
+        for (int half = blockDim.x / 2; half > 0; half /= 2) {
+            if (t < half) s[t] += s[t + half];
+            __syncthreads();
+        }
+        if (i >= n) return;
+        out[i] = s[0] * x[i];";
+    let blocks = |x: &[f64]| -> f64 {
+        let sums =
+            |block: &[f64]| (block.iter().map(|x| x * x).sum::<f64>(), block.iter().sum::<f64>());
+        x.chunks(32).map(sums).map(|(squares, sum)| squares * sum).sum()
+    };
+    compare(device, tree, &numbers(44, 70), blocks)?;
+    let warps = "float s = i < n ? x[i] * x[i] : 0;
+        for (int step = 16; step > 0; step /= 2) s += __shfl_xor_sync(~0u, s, step);
+        if (i < n) out[i] = s * x[i];";
+    compare(device, warps, &numbers(45, 70), blocks)
+}
+
+/// The text of an error has a line, and says what to do.
+fn what_is_refused(device: &TestDevice) -> TestResult {
+    for (code, parts) in [
+        (
+            "__shared__ float s[8]; s[i] = x[i]; asm volatile(\"bar.sync 1, 32;\"); out[i] = s[0];",
+            ["a barrier of some threads", "split"],
+        ),
+        (
+            "extern __shared__ float s[]; s[i] = x[i]; __syncthreads(); out[i] = s[0];",
+            ["comes with the launch", "constant size"],
+        ),
+        (
+            "if (i < n) out[i] = __shfl_xor_sync(~0u, x[i], 1);",
+            ["some threads of a warp", "whole warps"],
+        ),
+    ] {
+        let program = Program::new(format!(
+            "extern \"C\" __global__ void k(const float* x, float* out, int n) {{
+                 int i = blockIdx.x * blockDim.x + threadIdx.x;
+                 {code}
+             }}"
+        ));
+        let buffer = |name| Param::buffer(name, Element::F32).len("n").active();
+        let spec =
+            OpSpec::new("k").param(buffer("x")).param(buffer("out")).param(Param::value("n"));
+        let refused = differentiate(device, spec, &program);
+        let Err(error) = refused else { return Err(Failure::new("it was differentiated")) };
+        let text = error.to_string();
+        let all = parts.into_iter().chain([":3  "]);
+        ensure!(all.into_iter().all(|part| text.contains(part)), "{text}");
+    }
     Ok(())
 }

@@ -472,9 +472,9 @@ fn what_has_no_adjoint_is_named(device: &TestDevice) -> TestResult {
     line(added, Reason::MixedAtomics, 6)?;
     line(added, Reason::LoadAfterStore, 7)?;
     line(
-        "__shared__ real s[32];\ns[threadIdx.x % 32] = a * x[i];\n__syncthreads();\nout[i] = s[0];",
-        Reason::Barrier,
-        8,
+        "extern __shared__ real s[];\ns[threadIdx.x % 32] = a * x[i];\n__syncthreads();\nout[i] = s[0];",
+        Reason::SharedMemory,
+        7,
     )?;
     line("out[i] = x[i];\nif (a > 1)\n out[i] = 2 * x[i];", Reason::NoPath, 7)?;
     line(

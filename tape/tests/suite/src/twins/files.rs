@@ -302,6 +302,16 @@ pub(super) fn of_floats() -> Vec<Twin<f32>> {
         ),
         Twin::new(
             File::Bench,
+            "energy",
+            vec![
+                (each("x", point), reads_all),
+                (Param::buffer("loss", one).len_fixed(1).active(), Param::accumulates),
+                value("n"),
+            ],
+            |t, op, d| t.launch(op, threads(d.n), (&d.x, &mut d.one, d.count)),
+        ),
+        Twin::new(
+            File::Bench,
             "saxpy",
             vec![
                 number("a", one),

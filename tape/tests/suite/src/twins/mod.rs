@@ -275,12 +275,6 @@ fn what_is_refused(device: &TestDevice) -> TestResult {
         // Distances come from the grid's copy of its points.
         all.push((File::Neighbors, name("density"), density, vec![Reason::Lost]));
     }
-    let energy = vec![
-        each("x", three(false)),
-        Param::buffer("loss", Element::F32).len_fixed(1).active(),
-        Param::value("n"),
-    ];
-    all.push((File::Bench, "energy".into(), energy, vec![Reason::Barrier]));
     for (file, kernel, params, reasons) in all {
         let spec = params.into_iter().fold(OpSpec::new(kernel.clone()), OpSpec::param);
         let found = match differentiate(device, &file.program(), spec) {
