@@ -23,6 +23,8 @@ pub(crate) enum Shape {
 pub(crate) struct Barriers {
     /// Whether it keeps them at all: threads exchange values by memory.
     pub(crate) kept: bool,
+    /// Whether the threads of a block stop together: they need each other at barriers or for exchanges.
+    pub(crate) agreed: bool,
     /// Whether all threads of a block reach each barrier. If not, some may leave before.
     pub(crate) together: bool,
     pub(crate) shape: Shape,
@@ -54,7 +56,8 @@ impl Barriers {
         let missing = |whole: &[bool]| -> Vec<usize> {
             exchanges.iter().copied().filter(|at| whole.get(*at) != Some(&true)).collect()
         };
-        let mut this = Self { kept, together, shape: Shape::Any };
+        let agreed = kept || exchanged;
+        let mut this = Self { kept, agreed, together, shape: Shape::Any };
         let mut partial = missing(&whole);
         for (shape, scope) in [(Shape::Rows, Scope::Rows), (Shape::Warps, Scope::Warps)] {
             if partial.is_empty() {

@@ -51,7 +51,7 @@ impl Emit<'_> {
     /// Returns the code of the status as the first thread of the block has read it, if the threads need each other:
     /// another block may raise it meanwhile. All of the block come to the barrier in here.
     pub(super) fn code_of_block(&mut self, code: RegId) -> RegId {
-        if !self.plan.barriers.kept {
+        if !self.plan.barriers.agreed {
             return code;
         }
         let name = format!("{}_words", self.b.function.name);

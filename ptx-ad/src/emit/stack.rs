@@ -420,7 +420,7 @@ impl Emit<'_> {
         let reg = Operand::Reg;
         let fits = self.fits(peak);
         let on = self.b.label();
-        if self.plan.barriers.kept {
+        if self.plan.barriers.agreed {
             // The threads of a block need each other.
             let fails = self.b.not(fits);
             let any = self.any_of_block(fails);

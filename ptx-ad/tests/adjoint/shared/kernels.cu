@@ -191,6 +191,16 @@ SHUFFLES(masks, unsigned m = t % 32 < 16 ? 0xffffu : 0xffff0000u; v *= __shfl_do
 SHUFFLES(first_warp, if (t / 32 == 0) v *= __shfl_xor_sync(~0u, v, 1);)
 SHUFFLES(in_loop, _Pragma("unroll 1") for (int k = 1; k < 4; k++) v *= __shfl_xor_sync(~0u, v, k);)
 
+// Some threads need more scratch memory than others.
+KERNEL uneven(const real* x, real* out, int n) {
+    int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;
+    real v = i < n ? x[i] : real(1);
+#pragma unroll 1
+    for (int k = 0; k < t * 7 % 23; k++) v = v * v * real(0.5) + real(0.4);
+    v *= __shfl_xor_sync(~0u, v, 1);
+    if (i < n) out[i] = v;
+}
+
 // Threads leave between barriers.
 KERNEL leaves(const real* x, real* out, int n) {
     __shared__ real s[64];

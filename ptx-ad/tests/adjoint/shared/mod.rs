@@ -70,6 +70,7 @@ fn kernels() -> Vec<Kernel> {
         lone("bfly", &[110, 110], &[110], shape(2, 64)),
         lone("masks", &[110, 110], &[110], shape(2, 64)),
         lone("first_warp", &[110, 110], &[110], shape(2, 64)),
+        lone("uneven", &[110, 110], &[110], shape(2, 64)),
         lone("in_loop", &[110, 110], &[110], shape(2, 64)),
         number(lone("leaves_loop", &[250, 192], &[250], shape(3, 64))),
         number(lone("atomics", &[150, 150], &[150], shape(3, 64))),
