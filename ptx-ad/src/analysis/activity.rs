@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ptx::ir::{Instr, Op, Operand, RegId, Space, VarId};
+use ptx::ir::{Instr, Operand, RegId, Space, VarId};
 
 use super::address_form::{Forms, Origin};
 use super::cells::Cell;
+use super::exchanges::Exchanges;
 use super::part::is_part_of_number;
 use super::semantics::{
-    Arithmetic, Semantics, Slot, Smooth, lost_function, real, semantics, sign_bit, sign_mask,
+    Semantics, Slot, lost_function, operands, real, semantics, sign_bit, sign_mask, slots,
 };
 use super::unconditional::unconditional;
 use super::value_kind::{Kind, Kinds};
@@ -482,29 +483,6 @@ impl Activity {
     }
 }
 
-/// The exchanges of a block of code. The halves of a `double` are exchanged separately, by the same operands.
-#[derive(Debug, Default)]
-struct Exchanges(Vec<(Op, RegId, RegId)>);
-
-impl Exchanges {
-    /// Returns the number, and the half of it, that the result of an exchange of `source` is.
-    fn source(&mut self, instr: &Instr, d: RegId, source: Slot) -> Slot {
-        let mut op = instr.op.clone();
-        if let Op::Shfl { d, p, a, .. } = &mut op {
-            (*d, *p, *a) = (None, None, Operand::Imm(0));
-        }
-        let same = |(known, of, _): &&(Op, RegId, RegId)| *known == op && *of == source.reg();
-        let number = match self.0.iter().find(same) {
-            Some((_, _, number)) => *number,
-            None => {
-                self.0.push((op, source.reg(), d));
-                d
-            }
-        };
-        if source == Slot::low(source.reg()) { Slot::low(number) } else { Slot::high(number) }
-    }
-}
-
 /// A slot that another depends on, or memory.
 pub(super) struct Passed {
     /// `None` for memory that outputs depend on.
@@ -619,22 +597,4 @@ pub(super) fn passes(
         Semantics::Load | Semantics::Opaque(_) | Semantics::Constant | Semantics::Nothing => {}
     }
     found
-}
-
-/// Returns the slots of an operand: a `double` lies in two.
-fn slots(operand: &Operand, real: Real) -> impl Iterator<Item = Slot> {
-    let reg = match operand {
-        Operand::Reg(reg) => Some(*reg),
-        _ => None,
-    };
-    let high = reg.filter(|_| real == Real::F64).map(Slot::high);
-    reg.map(Slot::low).into_iter().chain(high)
-}
-
-fn operands(arithmetic: &Arithmetic) -> Vec<Slot> {
-    let of = match arithmetic.op {
-        Smooth::Convert(from) => from,
-        _ => arithmetic.real,
-    };
-    arithmetic.args.iter().flat_map(|arg| slots(arg, of)).collect()
 }

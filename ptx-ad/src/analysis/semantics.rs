@@ -489,3 +489,22 @@ pub(crate) fn marked(instr: &Instr) -> Option<(Real, RegId, Operand)> {
 pub(crate) fn is_global(space: Space) -> bool {
     matches!(space, Space::Global | Space::Generic)
 }
+
+/// Returns the slots of an operand: a `double` lies in two.
+pub(super) fn slots(operand: &Operand, real: Real) -> impl Iterator<Item = Slot> {
+    let reg = match operand {
+        Operand::Reg(reg) => Some(*reg),
+        _ => None,
+    };
+    let high = reg.filter(|_| real == Real::F64).map(Slot::high);
+    reg.map(Slot::low).into_iter().chain(high)
+}
+
+/// Returns the slots of the operands of arithmetic.
+pub(super) fn operands(arithmetic: &Arithmetic) -> Vec<Slot> {
+    let of = match arithmetic.op {
+        Smooth::Convert(from) => from,
+        _ => arithmetic.real,
+    };
+    arithmetic.args.iter().flat_map(|arg| slots(arg, of)).collect()
+}

@@ -1,5 +1,5 @@
-//! Values that are the same in all threads of a block, or of a warp, that are in the same iterations of the loops around the
-//! definition.
+//! Values that are the same in all threads of a block, or of a warp, that are in the same iterations of the loops around
+//! the definition.
 //!
 //! Threads that run an instruction together may still differ: they may be in different iterations.
 
