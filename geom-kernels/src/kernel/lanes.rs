@@ -76,9 +76,8 @@ pub(crate) fn vectorized<K: Task>(task: K) -> K::Output {
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use std::arch::x86_64::{
-        __m256, __m256i, _CMP_LE_OQ, _mm_cvtsi64_si128, _mm256_cmp_pd, _mm256_cmp_ps,
-        _mm256_cvtepu8_epi32, _mm256_movemask_pd, _mm256_movemask_ps, _mm256_permutevar8x32_ps,
-        _mm256_set1_pd, _mm256_set1_ps, _mm256_setr_pd, _mm256_setr_ps,
+        __m256, __m256d, __m256i, _CMP_LE_OQ, _mm_cvtsi64_si128, _mm256_cmp_pd, _mm256_cmp_ps, _mm256_cvtepu8_epi32,
+        _mm256_movemask_pd, _mm256_movemask_ps, _mm256_permutevar8x32_ps, _mm256_set1_pd, _mm256_set1_ps,
     };
 
     use super::{LANES, Lanes, SELECTED, Task, ordered};
@@ -113,22 +112,19 @@ mod avx2 {
             #[target_feature(enable = "avx2,fma")]
             fn compiled<T: Exact>(values: &[T; LANES], limit: T) -> u32 {
                 if let (Ok(values), Ok(limit)) = (
-                    bytemuck::try_cast::<[T; LANES], [f32; LANES]>(*values),
+                    bytemuck::try_cast::<[T; LANES], __m256>(*values),
                     bytemuck::try_cast::<T, f32>(limit),
                 ) {
-                    let [a, b, c, d, e, f, g, h] = values;
-                    let values = _mm256_setr_ps(a, b, c, d, e, f, g, h);
-                    let word = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(
-                        values,
-                        _mm256_set1_ps(limit),
-                    ));
-                    return word as u32;
+                    let limits = _mm256_set1_ps(limit);
+                    return _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(values, limits)) as u32;
                 }
+                let limits = _mm256_set1_pd(limit.wide());
+                let mask = |half: [f64; LANES / 2]| {
+                    let values = bytemuck::cast::<[f64; LANES / 2], __m256d>(half);
+                    _mm256_movemask_pd(_mm256_cmp_pd::<_CMP_LE_OQ>(values, limits)) as u32
+                };
                 let [a, b, c, d, e, f, g, h] = values.map(T::wide);
-                let limit = _mm256_set1_pd(limit.wide());
-                let low = _mm256_cmp_pd::<_CMP_LE_OQ>(_mm256_setr_pd(a, b, c, d), limit);
-                let high = _mm256_cmp_pd::<_CMP_LE_OQ>(_mm256_setr_pd(e, f, g, h), limit);
-                (_mm256_movemask_pd(low) | _mm256_movemask_pd(high) << 4) as u32
+                mask([a, b, c, d]) | mask([e, f, g, h]) << 4
             }
             // SAFETY: the processor has both features, since `self` exists.
             unsafe { compiled(values, limit) }

@@ -14,6 +14,9 @@ use crate::kernel::lanes::LANES;
 /// Points that one task of a build takes at least.
 const AT_ONCE: usize = 4096;
 
+/// 2^-49: the part of an extent that is more than the rounding of cells in f64.
+const MARGIN_F64: f64 = 1.776_356_839_400_250_5e-15;
+
 /// Points and their groups.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a, T> {
@@ -36,10 +39,18 @@ impl<T: Exact> HashGrid<T> {
             Some(bounds) => bounded(&self.options, bounds, radius, capacity.cells()),
             None => choose_frame(source, radius, (capacity.cells(), self.options.groups)),
         };
-        let order = if self.header.mode == DENSE {
-            self.count_cells(source)
-        } else {
-            self.sort_rows(source, capacity.slots())
+        self.wide = wide_frame(&self.header, source.points.len());
+        let (header, wide) = (self.header, self.wide);
+        let order = match wide {
+            Some(wide) => self.count_cells(source, wide.no_key, |point, group| {
+                point_key(&wide, point.map(T::wide), group)
+            }),
+            None if header.mode == DENSE => {
+                self.count_cells(source, header.no_key, |point, group| {
+                    point_key(&header, point, group)
+                })
+            }
+            None => self.sort_rows(source, capacity.slots()),
         };
         self.keep(source, &order);
         self.length = source.points.len() as u32;
@@ -47,22 +58,27 @@ impl<T: Exact> HashGrid<T> {
     }
 
     /// Writes the table of cells; returns the indices of points in cell order.
-    fn count_cells(&mut self, source: Source<'_, T>) -> Vec<u32> {
+    fn count_cells(
+        &mut self,
+        source: Source<'_, T>,
+        no_key: u64,
+        key: impl Fn([T; 3], u32) -> u64 + Sync,
+    ) -> Vec<u32> {
         self.keys.clear();
         self.table.clear();
-        let (header, n) = (&self.header, source.points.len());
+        let n = source.points.len();
         let mut keys = vec![0u32; n];
         let points = source.points.par_iter().enumerate();
         // The keys of cells have 31 bits.
         keys.par_iter_mut()
             .zip(points)
             .with_min_len(AT_ONCE)
-            .for_each(|(key, (i, point))| *key = point_key(header, *point, source.group(i)) as u32);
+            .for_each(|(out, (i, point))| *out = key(*point, source.group(i)) as u32);
         // The last cell is that of points that are left out. Each start is first the number of the cell's points, then
         // its end, and falls to its beginning as points are placed, from the last one.
         let starts = &mut self.starts;
         starts.clear();
-        starts.resize(header.no_key as usize + 1, 0);
+        starts.resize(no_key as usize + 1, 0);
         for key in &keys {
             if let Some(count) = starts.get_mut(*key as usize) {
                 *count += 1;
@@ -145,6 +161,32 @@ impl<T: Exact> HashGrid<T> {
     }
 }
 
+/// The most cells of a table for each point, if the device's grid has none.
+const CELLS_OF_POINT: u64 = 8;
+
+/// Returns a frame with a table of the cells that keys name, in f64 as keys are, if there are not too many: on the CPU a
+/// table is faster than hashed rows, and has the same order of points.
+fn wide_frame<T: Exact>(header: &Header<T>, points: usize) -> Option<Header<f64>> {
+    let most = (points as u64).saturating_mul(CELLS_OF_POINT).min(1 << 30);
+    let cells = header.row_cells.iter().try_fold(u64::from(header.groups), |all, cells| {
+        all.checked_mul(*cells as u64).filter(|all| *all <= most)
+    });
+    let cells = cells.filter(|_| header.mode == ROWS)?;
+    let mut wide = Header::<f64>::zeroed();
+    for axis in 0..3 {
+        let inverse = header.row_inverse[axis];
+        let size = if inverse > 0.0 { 1.0 / inverse } else { 0.0 };
+        wide.origin[axis] = header.row_origin[axis];
+        wide.inverse[axis] = inverse;
+        wide.size[axis] = size;
+        wide.cells[axis] = header.row_cells[axis] as u32;
+        wide.margin[axis] = (header.row_cells[axis] + 1) as f64 * size * MARGIN_F64;
+    }
+    wide.cells_of_group = wide.cells.iter().product();
+    (wide.groups, wide.mode, wide.no_key) = (header.groups, DENSE, cells);
+    Some(wide)
+}
+
 fn bits_for(count: i64) -> u32 {
     if count <= 1 { 0 } else { 64 - (count - 1).leading_zeros() }
 }
@@ -192,9 +234,8 @@ fn choose_frame<T: Exact>(
         header.origin[axis] = T::narrow(low[axis]);
         header.inverse[axis] = T::narrow(header.row_inverse[axis]);
         header.size[axis] = T::narrow(size);
-        // The rounding of a cell's edges is at most half of this: 2^-20, 2^-49.
-        let unit =
-            if size_of::<T>() == 4 { 9.536_743_164_062_5e-7 } else { 1.776_356_839_400_250_5e-15 };
+        // The rounding of a cell's edges is at most half of this: 2^-20 and 2^-49.
+        let unit = if size_of::<T>() == 4 { 9.536_743_164_062_5e-7 } else { MARGIN_F64 };
         header.margin[axis] = T::narrow((extent + size) * unit);
         header.cells[axis] = if is_dense { header.row_cells[axis] as u32 } else { 1 };
     }

@@ -49,13 +49,15 @@ pub struct HashGrid<T: Exact> {
     options: GridOptions<T>,
     capacity: usize,
     header: Header<T>,
+    /// The frame of a table that the device's grid does not have.
+    wide: Option<Header<f64>>,
     /// The points in cell order, by axis; those that were left out come last. After them there are as many more as are
     /// tested together. All these are NaN.
     coordinates: [Vec<T>; 3],
     /// The index of each point, and its group if there are several.
     indices: Vec<u32>,
     groups: Vec<u32>,
-    /// The first point of each cell, if there is a table.
+    /// The first point of each cell, if there is a table of one kind or the other.
     starts: Vec<u32>,
     /// Else the key of each point, and the hash table of the first point of each row.
     keys: Vec<u64>,
@@ -84,6 +86,7 @@ impl<T: Exact> HashGrid<T> {
             options,
             capacity: 0,
             header: Header::zeroed(),
+            wide: None,
             coordinates: Default::default(),
             indices: Vec::new(),
             groups: Vec::new(),

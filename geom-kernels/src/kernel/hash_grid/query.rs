@@ -29,6 +29,7 @@ pub struct Neighbor<T> {
 enum Runs<T> {
     None,
     Dense(DenseRuns<T>),
+    Wide(DenseRuns<f64>),
     Rows(RowRuns),
 }
 
@@ -71,6 +72,8 @@ impl<'a, T: Exact> Search<'a, T> {
             Runs::None
         } else if header.mode == DENSE {
             Runs::Dense(DenseRuns::new(header, p, reach, group))
+        } else if let Some(wide) = &grid.wide {
+            Runs::Wide(DenseRuns::new(wide, p.map(T::wide), reach.wide(), group))
         } else {
             Runs::Rows(RowRuns::new(grid, p, reach, group))
         };
@@ -109,59 +112,63 @@ impl<'a, T: Exact> Search<'a, T> {
             let delta = self.p[axis] - position[axis];
             match self.shift {
                 Some(shift) => delta - shift[axis],
-                None => self.nearest_image(axis, delta),
+                None => self.grid.nearest_image(axis, delta),
             }
         })
     }
 
+    /// Tests the points of a run, and adds those that are neighbours, until there may be no room. Returns where it
+    /// stopped.
     #[inline(always)]
-    fn nearest_image(&self, axis: usize, delta: T) -> T {
-        let header = &self.grid.header;
-        let period = header.period[axis];
-        if period == T::ZERO {
-            return delta;
-        }
-        delta - (delta * header.inverse_period[axis]).round() * period
-    }
-
-    /// Tests the next points of the run, and adds those that are neighbours. There is room for all.
-    #[inline(always)]
-    fn test(&mut self, lanes: impl Lanes) {
-        let slot = self.at as usize;
-        let [x, y, z] = &self.grid.coordinates;
-        let chunk = |axis: &'a Vec<T>| -> Option<&'a [T; LANES]> {
-            axis.get(slot..slot + LANES)?.try_into().ok()
-        };
-        let (Some(x), Some(y), Some(z)) = (chunk(x), chunk(y), chunk(z)) else {
-            self.at = self.end;
-            return;
-        };
-        let mut squares = [T::ZERO; LANES];
-        for (lane, square) in squares.iter_mut().enumerate() {
-            *square = length_squared(self.delta([x[lane], y[lane], z[lane]]));
-        }
-        let mut found = lanes.at_most(&squares, self.radius_squared);
-        let left = self.end - self.at;
-        if left < LANES as u32 {
-            found &= (1 << left) - 1;
-        }
-        if let Runs::Rows(runs) = &self.runs {
+    fn test(
+        &mut self,
+        (mut at, end): (u32, u32),
+        lanes: impl Lanes,
+        image: impl Fn(usize, T) -> T,
+    ) -> u32 {
+        let (grid, p) = (self.grid, self.p);
+        let mut count = self.found;
+        while at < end && count <= ROOM - LANES {
+            let slot = at as usize;
+            let chunk = |axis: usize| -> Option<&'a [T; LANES]> {
+                grid.coordinates[axis].get(slot..slot + LANES)?.try_into().ok()
+            };
+            let (Some(x), Some(y), Some(z)) = (chunk(0), chunk(1), chunk(2)) else { break };
+            let mut squares = [T::ZERO; LANES];
             for lane in 0..LANES {
-                if found >> lane & 1 != 0 && !runs.owns(self.grid, slot + lane) {
-                    found &= !(1 << lane);
+                squares[lane] = length_squared([
+                    image(0, p[0] - x[lane]),
+                    image(1, p[1] - y[lane]),
+                    image(2, p[2] - z[lane]),
+                ]);
+            }
+            let mut found = lanes.at_most(&squares, self.radius_squared);
+            let left = end - at;
+            if left < LANES as u32 {
+                found &= (1 << left) - 1;
+            }
+            if let Runs::Rows(runs) = &self.runs {
+                for lane in 0..LANES {
+                    if found >> lane & 1 != 0 && !runs.owns(grid, slot + lane) {
+                        found &= !(1 << lane);
+                    }
                 }
             }
+            let (chosen, squares) = lanes.select(&squares, found);
+            let room = count..count + LANES;
+            if let (Some(slots), Some(out)) =
+                (self.slots.get_mut(room.clone()), self.squares.get_mut(room))
+            {
+                for lane in 0..LANES {
+                    slots[lane] = at + chosen[lane];
+                }
+                out.copy_from_slice(&squares);
+            }
+            count += found.count_ones() as usize;
+            at += LANES as u32;
         }
-        let (chosen, squares) = lanes.select(&squares, found);
-        let room = self.found..self.found + LANES;
-        if let (Some(slots), Some(out)) =
-            (self.slots.get_mut(room.clone()), self.squares.get_mut(room))
-        {
-            slots.copy_from_slice(&chosen.map(|lane| self.at + lane));
-            out.copy_from_slice(&squares);
-        }
-        self.found += found.count_ones() as usize;
-        self.at = self.end.min(self.at + LANES as u32);
+        self.found = count;
+        at.min(end)
     }
 
     /// Begins the next run.
@@ -171,6 +178,10 @@ impl<'a, T: Exact> Search<'a, T> {
         match &mut self.runs {
             Runs::None => return None,
             Runs::Rows(runs) => (self.at, self.end) = runs.next(self.grid)?,
+            Runs::Wide(runs) => {
+                let wide = self.grid.wide.as_ref()?;
+                (self.at, self.end) = runs.next(wide, &self.grid.starts)?;
+            }
             Runs::Dense(runs) => {
                 (self.at, self.end) = runs.next(header, &self.grid.starts)?;
                 if header.periodic != 0 {
@@ -196,11 +207,15 @@ impl<T: Exact> Task for Advance<'_, '_, T> {
         let search = self.0;
         (search.next, search.found) = (0, 0);
         loop {
-            while search.at < search.end {
+            if search.at < search.end {
+                let (grid, run) = (search.grid, (search.at, search.end));
+                search.at = match search.shift {
+                    Some(shift) => search.test(run, lanes, |axis, delta| delta - shift[axis]),
+                    None => search.test(run, lanes, |axis, delta| grid.nearest_image(axis, delta)),
+                };
                 if search.found > ROOM - LANES {
                     return true;
                 }
-                search.test(lanes);
             }
             // The images of neighbours are those of the run.
             if search.found > 0 && search.grid.header.periodic != 0 {
@@ -252,6 +267,16 @@ impl<T: Exact> Iterator for Near<'_, T> {
 
 #[cfg_attr(feature = "rust-kernels", cuda_safe::kernel::device(structure))]
 impl<T: Exact> HashGrid<T> {
+    /// Returns the difference of two coordinates from the nearest image.
+    #[inline(always)]
+    fn nearest_image(&self, axis: usize, delta: T) -> T {
+        let period = self.header.period[axis];
+        if period == T::ZERO {
+            return delta;
+        }
+        delta - (delta * self.header.inverse_period[axis]).round() * period
+    }
+
     /// Returns the indices of the points within `radius` of `x`, in the order of [`hash_grid`](crate::hash_grid): in
     /// kernels of Rust, `for i in grid.neighbors(x, radius) { … }`.
     ///
