@@ -76,8 +76,9 @@ pub(crate) fn vectorized<K: Task>(task: K) -> K::Output {
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use std::arch::x86_64::{
-        __m256, __m256d, __m256i, _CMP_LE_OQ, _mm_cvtsi64_si128, _mm256_cmp_pd, _mm256_cmp_ps, _mm256_cvtepu8_epi32,
-        _mm256_movemask_pd, _mm256_movemask_ps, _mm256_permutevar8x32_ps, _mm256_set1_pd, _mm256_set1_ps,
+        __m256, __m256d, __m256i, _CMP_LE_OQ, _mm_cvtsi64_si128, _mm256_cmp_pd, _mm256_cmp_ps,
+        _mm256_cvtepu8_epi32, _mm256_movemask_pd, _mm256_movemask_ps, _mm256_permutevar8x32_ps,
+        _mm256_set1_pd, _mm256_set1_ps,
     };
 
     use super::{LANES, Lanes, SELECTED, Task, ordered};

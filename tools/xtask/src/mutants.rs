@@ -59,7 +59,7 @@ const ATTACKS: Suite = Suite {
     settings: &[],
 };
 
-const SUITES: [Suite; 8] = [
+const SUITES: [Suite; 9] = [
     ATTACKS,
     Suite { test: "refused", folder: "tests/attacks/mutants/refused", ..ATTACKS },
     Suite {
@@ -98,6 +98,20 @@ const SUITES: [Suite; 8] = [
         skip: "abort::frees_a_stream_that_waits",
         variables: &[],
         settings: &[],
+    },
+    Suite {
+        package: "geom-kernels",
+        test: "suite",
+        kind: "test",
+        profile: "release",
+        folder: "geom-kernels/tests/mutants",
+        // The mutants are of the CPU.
+        skip: "emu::",
+        variables: &[],
+        settings: &[
+            "profile.release.package.geom-kernels.opt-level=1",
+            "profile.release.incremental=true",
+        ],
     },
     DEBUG,
     Suite { test: "launcher", folder: "tests/phases/mutants/launcher", ..DEBUG },

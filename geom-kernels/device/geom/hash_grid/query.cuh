@@ -378,4 +378,105 @@ private:
     bool is_dense_;
 };
 
+// Iterates over the indices of the neighbours, for loops of which there should be one copy: `for_each_neighbor` has the
+// lambda in the loop of each kind of grid, several times in each.
+//
+//     geom::NeighborIndices<float>::Rows rows;
+//     geom::NeighborIndices<float> it(grid, &rows, x, r);
+//     for (unsigned i; it.next(&i);) { … }
+//
+// The grid and `rows` must outlive it. `rows` is memory for grids with keys, which the iterator initializes if it needs
+// it. It is apart, so that the members of the iterator are in registers: 112 bytes of local memory, which other grids do
+// not access.
+template <class T> class NeighborIndices {
+public:
+    using Rows = grid::RowRuns<T>;
+
+    __device__ __forceinline__
+    NeighborIndices(const HashGrid<T>& grid, Rows* rows, const vec3<T>& x, T radius, unsigned group = 0)
+        : grid_(grid), rows_(rows), query_(grid, grid::constant(x), grid::constant(radius), group),
+          dense_(grid, query_.p, query_.reach, query_.valid ? group : 0), images_{*grid.header, {}},
+          slot_(0), end_(0), found_(0), is_dense_(load_unchanged(&grid.header->mode) == grid_dense) {
+        images_.shift = {T(0), T(0), T(0)};
+        // The position is copied, because a call gets its address.
+        const vec3<T> p = query_.p;
+        if (query_.valid && !is_dense_)
+            *rows_ = Rows(grid, p, query_.reach, group);
+    }
+
+    // Writes the index of the next neighbour; returns false if there is none.
+    __device__ __forceinline__ bool next(unsigned* index) {
+        while (found_ == 0) {
+            if (slot_ >= end_ && !begin_run())
+                return false;
+            if (slot_ < end_)
+                test();
+        }
+        const unsigned bit = __ffs(found_) - 1;
+        found_ &= found_ - 1;
+        const unsigned low = bit & 1 ? +index_[1] : +index_[0], high = bit & 1 ? +index_[3] : +index_[2];
+        *index = bit & 2 ? +high : +low;
+        return true;
+    }
+
+private:
+    static constexpr unsigned at_once = 4;
+
+    __device__ __forceinline__ bool begin_run() {
+        if (!query_.valid)
+            return false;
+        unsigned begin, end;
+        const bool found = is_dense_ ? dense_.next(begin, end) : rows_->next(begin, end);
+        slot_ = begin;
+        end_ = end;
+        if (is_dense_ && query_.periodic)
+            images_.of(dense_);
+        return found;
+    }
+
+    // Tests the next points of the run, which are loaded at once.
+    __device__ __forceinline__ void test() {
+        const bool known = !query_.periodic || dense_.images_known();
+        GridPoint<T> points[at_once];
+#pragma unroll
+        for (unsigned i = 0; i < at_once; ++i)
+            points[i] = load_point(grid_.points, min(slot_ + i, end_ - 1));
+#pragma unroll
+        for (unsigned i = 0; i < at_once; ++i) {
+            const GridPoint<T>& point = points[i];
+            const T square =
+                known ? grid::seen_from(query_.p, images_, 0, point).distance_squared
+                      : grid::seen_from(query_.p, grid::NearestImages<T>{*grid_.header}, 0, point).distance_squared;
+            index_[i] = point.index;
+            if (slot_ + i < end_ && exact::less_equal(square, query_.radius_squared))
+                found_ |= 1u << i;
+        }
+        if (!is_dense_)
+            found_ = owned();
+        slot_ += at_once;
+    }
+
+    // The neighbours that belong to the row of the run.
+    __device__ __forceinline__ unsigned owned() const {
+        unsigned owned = 0;
+#pragma unroll 1
+        for (unsigned left = found_; left != 0; left &= left - 1) {
+            const unsigned i = __ffs(left) - 1;
+            if (rows_->owns(slot_ + i, load_point(grid_.points, slot_ + i)))
+                owned |= 1u << i;
+        }
+        return owned;
+    }
+
+    const HashGrid<T>& grid_;
+    Rows* rows_;
+    grid::Query<T> query_;
+    grid::DenseRuns<T, true> dense_;
+    grid::RunImages<T> images_;
+    unsigned slot_, end_;
+    // The points that were tested last: which of them are neighbours that were not returned, and their indices.
+    unsigned found_, index_[at_once];
+    bool is_dense_;
+};
+
 } // namespace geom
