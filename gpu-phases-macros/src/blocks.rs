@@ -42,10 +42,12 @@ pub(crate) struct Level {
     pub(crate) phases: bool,
     /// Whether code until here, or of the loops around it, uses values of the memory of the block.
     pub(crate) reads: bool,
+    /// Whether the block may have ended by a `return`.
+    pub(crate) returns: bool,
 }
 
 /// The methods of a block that are no numbers: memory, phases, and what waits for one.
-pub(crate) const PHASES: [&str; 22] = [
+pub(crate) const PHASES: [&str; 23] = [
     "shared",
     "shared_slice",
     "per_thread",
@@ -68,6 +70,7 @@ pub(crate) const PHASES: [&str; 22] = [
     "compact",
     "broadcast",
     "sort",
+    "carry",
 ];
 
 /// The methods of a block that are numbers.

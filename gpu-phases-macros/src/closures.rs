@@ -132,6 +132,7 @@ impl Translator<'_> {
         }
         // A `return` may prevent later code of a loop from being reached.
         self.effect();
+        self.level.iter_mut().for_each(|level| level.returns = true);
         if self.in_kernel {
             self.emit("return;");
         } else {

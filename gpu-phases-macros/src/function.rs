@@ -120,8 +120,13 @@ pub(crate) fn translate(
                 params.push(format!("H{at}&& {cpp}"));
                 if role == Role::Block {
                     prelude.push_str(&format!("using B = plain<H{at}>;\nB::meet();\n"));
-                    s.level =
-                        Some(Level { plan: Plan::new(), scopes: 0, phases: false, reads: false });
+                    s.level = Some(Level {
+                        plan: Plan::new(),
+                        scopes: 0,
+                        phases: false,
+                        reads: false,
+                        returns: false,
+                    });
                     s.of_block = true;
                 }
                 names.push(name);

@@ -78,6 +78,7 @@ struct Translated {
     write: TokenStream,
     probes: Vec<syn::Ident>,
     named: Vec<syn::Path>,
+    carries: u32,
 }
 
 fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> Result<Translated> {
@@ -131,10 +132,20 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
             t.blocks();
             String::new()
         }));
+        let (memory, index, failures) = match s.carries {
+            0 => ("", "const unsigned block_index = blockIdx.x;", ""),
+            _ => (
+                ", carry_memory* carried",
+                "const turn block_turn = take_turn(carried, unsigned(sx));\n\
+                 const unsigned block_index = block_turn.at;",
+                ", &carried->ended, block_turn.tag",
+            ),
+        };
         let text = format!(
             "{header}#line {line} {source}\nextern \"C\" __global__ void __launch_bounds__({block}::threads) {entry}(\
-             fault* slot{parameters}, len sx, len sy, len sz) {{\nusing B = {block};\n\
-             const block_now<{checks}> c{{thread{{slot, {number}, thread::blocks_of + {columns}}}, {file}}};\n{prelude}{text}}}\n"
+             fault* slot{parameters}, len sx, len sy, len sz{memory}) {{\nusing B = {block};\n{index}\nconst \
+             block_now<{checks}> c{{thread{{slot, {number}, thread::blocks_of + {columns}, \
+             block_index + 1{failures}}}, {file}}};\n{prelude}{text}}}\n"
         );
         return Ok(finished(s, &text, statements));
     }
@@ -170,7 +181,7 @@ fn finished(mut s: Translator<'_>, text: &str, statements: Vec<Stmt>) -> Transla
     let write = s.writer(text);
     let probes = (0..s.probes).map(|number| s.probe_name(number)).collect();
     let named = std::mem::take(&mut s.named);
-    Translated { statements, write, probes, named }
+    Translated { statements, write, probes, named, carries: s.carries }
 }
 
 /// Translates the statements of a kernel. Returns the dimensions of its loop, and rustc's copy.
@@ -230,7 +241,11 @@ fn body(
         }
         Loop::Blocks(mut blocks) => {
             let (block, columns) = parts::translate(s, &mut blocks, signature)?;
-            (Over::Blocks { block, columns }, quote!(blocks))
+            let function = match s.carries {
+                0 => quote!(blocks),
+                _ => quote!(blocks_in_order),
+            };
+            (Over::Blocks { block, columns }, function)
         }
     };
     if let Some(Expr::Call(call)) = expression_of(&mut last) {
@@ -239,6 +254,10 @@ fn body(
             s.named.push(path.path.clone());
         }
         *call.func = Expr::Verbatim(quote!(#private::#function));
+        if s.carries > 0 {
+            let carries = s.carries as usize;
+            call.args.insert(2, syn::parse_quote!(#carries));
+        }
         // The library compiles the loop for processors with FMA, too. A closure that is not part of it would not be.
         if let Some(Expr::Closure(closure)) = call.args.last_mut() {
             closure.attrs.push(syn::parse_quote!(#[inline(always)]));
@@ -321,7 +340,7 @@ fn assemble(
     });
     let from_cpu = params.iter().map(|param| param.cpu_argument(&private));
     let views: Vec<_> = params.iter().map(|param| param.host_view(&private)).collect();
-    let Translated { statements, write, probes, named } = translated;
+    let Translated { statements, write, probes, named, carries } = translated;
     let line = u32::try_from(signature.line).unwrap_or(0);
     let mut launch = signature.launch(library, &private, false);
     if options.gradient.is_some() {
@@ -366,6 +385,7 @@ fn assemble(
                     write: Self::phases_write,
                     overflow_checks: Self::phases_checks,
                     cpu: Self::phases_cpu,
+                    carries: #carries,
                     pack: #pack,
                     // SAFETY: the macro has translated the C++ from the function that rustc has checked. It reads and
                     // writes only what that function does.

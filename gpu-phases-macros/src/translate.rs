@@ -124,6 +124,8 @@ pub(crate) struct Translator<'o> {
     pub(crate) level: Option<Level>,
     /// Whether this is block-level code or one of its closures, and no phase.
     pub(crate) of_block: bool,
+    /// How many values the blocks pass on.
+    pub(crate) carries: u32,
 }
 
 impl<'o> Translator<'o> {
@@ -154,6 +156,7 @@ impl<'o> Translator<'o> {
             mentioned: Vec::new(),
             level: None,
             of_block: false,
+            carries: 0,
         }
     }
 

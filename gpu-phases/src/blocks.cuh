@@ -44,8 +44,10 @@ template <u64_raw N, u64_raw M> struct block {
         if (__ballot_sync(~0u, 1) != ~0u) asm volatile("exit;");
     }
     len count;
+    // Its index.
+    unsigned at;
 };
-template <class C, u64_raw N, u64_raw M> PHASES_FN usize b_index(C, line, block<N, M>) { return usize(blockIdx.x); }
+template <class C, u64_raw N, u64_raw M> PHASES_FN usize b_index(C, line, block<N, M> b) { return usize(b.at); }
 template <class C, u64_raw N, u64_raw M> PHASES_FN usize b_count(C, line, block<N, M> b) { return usize(b.count); }
 template <class C, u64_raw N, u64_raw M> PHASES_FN usize b_threads(C, line, block<N, M> b) { return usize(b.threads); }
 
@@ -112,31 +114,32 @@ template <class C, class T> PHASES_FN T read(C, line, lane<T> x, usize i, yes) {
 template <class T> constexpr bool leads<lane<T>> = true;
 template <class C, class T> PHASES_FN usize m_column(C, line, lane<T> x, usize i) { return usize(x.at + i.v * 32); }
 
-// ---- Parts of outputs.
+// ---- Parts of outputs, those of the block with the index `at`.
 
-template <class T> PHASES_FN slot<T> slot_of(slice<T> x) { return slot<T>{x.p + blockIdx.x}; }
-template <class T> PHASES_FN piece<T> chunk_of(slice<T> x, usize size) {
-    const u64_raw first = blockIdx.x * size.v;
+template <class T> PHASES_FN slot<T> slot_of(unsigned at, slice<T> x) { return slot<T>{x.p + at}; }
+template <class T> PHASES_FN piece<T> chunk_of(unsigned at, slice<T> x, usize size) {
+    const u64_raw first = at * size.v;
     return piece<T>(x.p + first, len(x.n - first < size.v ? x.n - first : size.v), len(first));
 }
-template <u64_raw H, u64_raw W, class T> PHASES_FN tile<T, H, W> tile_of(slice<T> x, array<usize, 2> size) {
+template <u64_raw H, u64_raw W, class T>
+PHASES_FN tile<T, H, W> tile_of(unsigned at, slice<T> x, array<usize, 2> size) {
     const usize rows = size.a[0], columns = size.a[1];
     const len across = len((columns.v + (W - 1)) / W);
-    const len row = blockIdx.x / across * len(H), column = blockIdx.x % across * len(W);
+    const len row = at / across * len(H), column = at % across * len(W);
     const len height = len(rows.v) - row < H ? len(rows.v) - row : len(H);
     const len width = len(columns.v) - column < W ? len(columns.v) - column : len(W);
     return tile<T, H, W>{x.p + u64_raw(row) * columns.v + column, len(columns.v), row, column, height, width};
 }
-template <class T> PHASES_FN warp_elements<T> warps_of(slice<T> x, usize count) {
-    const piece<T> p = chunk_of(x, count);
+template <class T> PHASES_FN warp_elements<T> warps_of(unsigned at, slice<T> x, usize count) {
+    const piece<T> p = chunk_of(at, x, count);
     return warp_elements<T>{p.p, p.n, p.first};
 }
 template <class T> struct rows_ {
     slice<T> of;
     usize columns;
 };
-template <class T> PHASES_FN warp_rows<T> warps_of(rows_<T> x, usize count) {
-    const u64_raw rows = x.of.n / x.columns.v, first = blockIdx.x * count.v;
+template <class T> PHASES_FN warp_rows<T> warps_of(unsigned at, rows_<T> x, usize count) {
+    const u64_raw rows = x.of.n / x.columns.v, first = at * count.v;
     const u64_raw left = rows - first;
     return warp_rows<T>{x.of.p + first * x.columns.v, len(left < count.v ? left : count.v), len(x.columns.v), len(first)};
 }

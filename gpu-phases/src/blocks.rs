@@ -7,6 +7,7 @@
 //! rustc refuses races: the closure of a phase is `Fn + Sync`, so its items are all that it can write, and they are
 //! disjoint.
 
+mod carry;
 mod collective;
 mod launch;
 mod numbers;
@@ -26,7 +27,10 @@ use crate::fault::FaultKind;
 pub use crate::raw::Lane;
 #[doc(hidden)]
 pub use crate::raw::{Taken, TakenLanes, TakenPatches, Window, Windows};
+pub(crate) use carry::{LARGEST, Left, Order};
 pub use launch::blocks;
+#[doc(hidden)]
+pub use launch::blocks_in_order;
 pub(crate) use launch::failed_thread;
 pub use numbers::{Element, Summed};
 pub use parts::{

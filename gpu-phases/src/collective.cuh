@@ -1,13 +1,14 @@
 // Values of the threads of a warp, and of a block. The order of operations is that of the CPU.
 namespace phases {
 PHASES_FN len lane_number() { return threadIdx.x % 32; }
+template <class T> union words_of {
+    T x;
+    unsigned w[(sizeof(T) + 3) / 4];
+    PHASES_FN words_of() {}
+};
 template <class T> PHASES_FN T exchange(T x, len from) {
     constexpr int words = (sizeof(T) + 3) / 4;
-    union words_of {
-        T x;
-        unsigned w[words];
-        PHASES_FN words_of() {}
-    } in, out;
+    words_of<T> in, out;
     in.w[words - 1] = 0;
     in.x = x;
 #pragma unroll

@@ -164,6 +164,11 @@ pub enum CpuArg<'a> {
 /// [`Extent::threads`] threads in x and [`Extent::shared`] bytes of dynamic shared memory, and the grid has the extent's number
 /// of blocks.
 /// `fault` is a slot in memory that the host reads: [`FaultSlot`].
+///
+/// If [`Kernel::carries`] is not 0, another parameter follows the extent, a pointer to [`Kernel::carry_bytes`] bytes of
+/// global memory, aligned to 8. They are zero before their first launch, and what the last launch has left before any
+/// other, of this or another kernel. No two launches use them at the same time. At most 2^32 - 2 use them one after the
+/// other, unless all are of the same kernel with the same number of blocks.
 #[derive(Debug)]
 pub struct Kernel {
     /// The function's name.
@@ -186,6 +191,8 @@ pub struct Kernel {
     ///
     /// Returns the fault of the first thread, by index, that failed.
     pub cpu: fn(&mut [CpuArg<'_>]) -> Result<(), CpuError>,
+    /// How many values the blocks of the kernel pass on in their order, by [`Block::carry`](crate::Block::carry).
+    pub carries: u32,
     /// The file that may have images of the kernel for devices, compiled before the program was built.
     pub pack: Option<&'static EmbeddedPack>,
     /// Says that all this is true, so that safe code can launch the kernel.
@@ -193,6 +200,18 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// Returns the size of the memory by which so many blocks of a launch pass values on; 0 if they pass on none.
+    #[must_use]
+    pub fn carry_bytes(&self, blocks: u64) -> u64 {
+        if self.carries == 0 {
+            return 0;
+        }
+        // For each block, each whole group of 32, and so on, words of 8 bytes, of which 4 are a part of the value.
+        let levels = std::iter::successors(Some(blocks), |count| Some(count / 32));
+        let values: u64 = levels.take_while(|count| *count > 0).sum();
+        16 + u64::from(self.carries) * values * 2 * crate::blocks::LARGEST as u64
+    }
+
     /// Returns the name of its function in C++: `phases_` and the name, with `_` for each byte that is no letter, digit or
     /// underscore of ASCII.
     #[must_use]

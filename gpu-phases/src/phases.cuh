@@ -84,6 +84,10 @@ struct thread {
     // From `blocks_of` on: a kernel over blocks, whose threads have so many columns.
     static constexpr unsigned blocks_of = 4;
     unsigned kernel, dims;
+    // 1 more than the block, of a kernel over blocks.
+    unsigned position = 0;
+    // Where blocks wait for others: a failure stores the tag of the launch there.
+    unsigned *ended = nullptr, tag = 0;
     PHASES_FN u64_raw x() const {
         if (dims > blocks_of) return threadIdx.x / (dims - blocks_of);
         if (dims == blocks_of) return threadIdx.x;
@@ -107,10 +111,11 @@ struct thread {
             s->element[0] = x();
             s->element[1] = y();
             s->element[2] = z();
-            s->block = dims >= blocks_of ? blockIdx.x + 1 : 0;
+            s->block = position;
             __threadfence_system();
             s->state = 2;
         }
+        if (ended) *(volatile unsigned*)ended = tag;
 #endif
         asm volatile("exit;");
         __builtin_unreachable();

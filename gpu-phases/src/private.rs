@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::panic::Location;
 
-pub use crate::blocks::{blocks, chunks, grid, rows, tiles, warps};
+pub use crate::blocks::{blocks, blocks_in_order, chunks, grid, rows, tiles, warps};
 pub use crate::cpu::args::{args, read, shared, structure as queried, value, write};
 pub use crate::cpu::each::{Index, Output, each, extent, image, volume};
 use crate::cpu::raise::{self, Raised};

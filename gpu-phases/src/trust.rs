@@ -10,8 +10,9 @@ impl Trusted {
     ///
     /// # Safety
     /// The fields of the [`Kernel`](crate::kernel::Kernel) that holds this are true: with arguments that fit `params`
-    /// and satisfy the kernel's conditions, the C++ that `write` writes accesses only its arguments, writes each
-    /// element of an output by one thread, or by those of one block with barriers between, and terminates.
+    /// and satisfy the kernel's conditions, the C++ that `write` writes accesses only its arguments and the memory of
+    /// its `carries`, writes each element of an output by one thread, or by those of one block with barriers between,
+    /// and terminates.
     #[allow(unsafe_code, reason = "the promise of the macros")]
     #[must_use]
     pub const unsafe fn new() -> Self {

@@ -17,10 +17,10 @@ use crate::launch::{ArgType, KernelArgs};
 use crate::memory::{Access, Allocation, DeviceSlice, DeviceSliceMut, UseVisitor};
 use crate::stream::Stream;
 
-/// The most arguments of a kernel, and what they become: slices have two parameters, and the fault slot and the extent
-/// are added.
+/// The most arguments of a kernel, and what they become: slices have two parameters, and the fault slot, the extent and
+/// the memory by which blocks pass values on are added.
 const ARGUMENTS: usize = 20;
-const PARAMETERS: usize = 1 + 2 * ARGUMENTS + 3;
+const PARAMETERS: usize = 1 + 2 * ARGUMENTS + 3 + 1;
 const STRUCTURES: usize = 4;
 
 /// The room on the stack, in words of 8 bytes: enough for all but kernels with large structures by value.
@@ -107,6 +107,11 @@ impl<'a, 's> Params<'a, 's> {
         // A product that 64 bits do not hold is refused by the limits of grids.
         let count = if extent.dimensions == 1 { x } else { x.saturating_mul(y).saturating_mul(z) };
         Ok((self.upper | count >> 32) != 0)
+    }
+
+    /// Adds the address of the memory by which blocks pass values on, after the extent.
+    pub(super) fn carry(&mut self, address: u64) -> Result<()> {
+        self.push(address)
     }
 
     /// Adds a parameter.
@@ -244,8 +249,9 @@ fn too_many() -> Error {
     Error::invalid("the arguments of the kernel are more than a launch can have")
 }
 
-// SAFETY: there is one pointer for each parameter, to its value, which lies in the store or in `spilled`. The kernel reaches
-// the elements of the arguments, which are all among the uses, and the fault slot, which lives as long as the context.
+// SAFETY: there is one pointer for each parameter, to its value, which lies in the store or in `spilled`. The kernel
+// reaches the elements of the arguments, which are all among the uses, and the fault slot, which lives as long as the
+// context. The memory by which blocks pass values on is that of the stream, or among the uses of `carry::WithMemory`.
 unsafe impl KernelArgs for &Params<'_, '_> {
     const TYPES: &'static [ArgType] = &[];
     const TYPED: bool = false;

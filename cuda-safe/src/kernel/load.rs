@@ -156,7 +156,9 @@ fn check_parameters(function: &function::Kernel, kernel: &Kernel, len64: bool) -
         _ => vec![8, len],
     };
     let params = kernel.params.iter().flat_map(of_param);
-    let expected: Vec<usize> = std::iter::once(8).chain(params).chain([len; 3]).collect();
+    let carry = (kernel.carries > 0).then_some(8);
+    let expected: Vec<usize> =
+        std::iter::once(8).chain(params).chain([len; 3]).chain(carry).collect();
     let found: Option<Vec<usize>> = function
         .parameters()
         .map(|parameters| parameters.iter().map(|parameter| parameter.size).collect());

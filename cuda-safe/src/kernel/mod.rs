@@ -55,6 +55,7 @@
 //! [`Place`] is a stream or the CPU, chosen when the program runs, and [`Memory`] is memory for it.
 
 mod args;
+mod carry;
 mod faults;
 mod load;
 mod loaded;

@@ -70,6 +70,13 @@ pub fn collect<'a, 'q, A: Args<'a, &'q Stream>>(
             "record the query as an operation of geom-kernels, and pass its results to the kernel",
         ));
     }
+    if kernel.carries > 0 {
+        let kernel = kernel.name;
+        return Err(Error::invalid(format!(
+            "no tape records kernel `{kernel}`: its blocks pass values on"
+        ))
+        .with_hint("write a kernel each for sums of blocks, their scan, and the rest"));
+    }
     let mut store = Store::new();
     let mut params = Params::new(&mut store);
     args.visit(&mut params)?;

@@ -7,6 +7,7 @@ use gpu_phases::target::{Args, Elements, Reads, Shares, Target, Writes};
 use gpu_phases::trust::Checked;
 
 use super::args::{Params, Store};
+use super::carry;
 use super::load::loaded;
 use super::loaded::Entry;
 use super::queried::DeviceStructure;
@@ -71,6 +72,11 @@ pub(super) fn launch(
     _checked: Checked,
 ) -> Result<()> {
     let (entry, config, _) = prepare(stream, kernel, &extent, params)?;
+    if kernel.carries > 0 {
+        let bytes = kernel.carry_bytes(extent.size[0]);
+        // SAFETY: as in `enqueue`.
+        return unsafe { carry::launch(stream, &entry.kernel, config, params, bytes) };
+    }
     enqueue(stream, entry, config, params)
 }
 

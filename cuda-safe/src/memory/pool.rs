@@ -59,6 +59,31 @@ impl ContextPool {
         Ok((start, Kind::Pooled))
     }
 
+    /// Allocates zeros in the stream's order, to be [freed](Self::free) there; `None` on devices without pools.
+    #[cfg(feature = "rust-kernels")]
+    pub(crate) fn zeroed(&self, stream: &StreamInner, bytes: usize) -> Result<Option<CUdeviceptr>> {
+        let Some(pool) = self.handle() else { return Ok(None) };
+        let start = allocate_from(pool, stream, bytes, || self.trim(&stream.context, 0))?;
+        // SAFETY: the memory was just allocated in the stream's order.
+        if let Err(error) = unsafe { call!(stream, cuMemsetD8Async(start, 0, bytes, stream.raw)) } {
+            // SAFETY: as above, and nothing uses it.
+            stream.context.keep_drop_result(unsafe { self.free(stream, start) });
+            return Err(error);
+        }
+        Ok(Some(start))
+    }
+
+    /// Frees memory in the stream's order.
+    ///
+    /// # Safety
+    /// `start` is from [`zeroed`](Self::zeroed) on this stream, and work that uses it was enqueued there before.
+    #[cfg(feature = "rust-kernels")]
+    pub(crate) unsafe fn free(&self, stream: &StreamInner, start: CUdeviceptr) -> Result<()> {
+        stream.state().usable()?;
+        // SAFETY: the caller's promise.
+        unsafe { call!(stream, cuMemFreeAsync(start, stream.raw)) }
+    }
+
     #[inline]
     pub(super) fn handle(&self) -> Option<CUmemoryPool> {
         let raw = self.raw.load(Ordering::Relaxed);

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use cuda_sys::{CUresult, CUstream, MissingSymbol};
 
+#[cfg(feature = "rust-kernels")]
+use super::carry::CarryMemory;
 use super::lent::Lent;
 use super::{names, order};
 use crate::caller;
@@ -51,6 +53,9 @@ pub(crate) struct StreamInner {
     /// The Rust kernels that launches here use, unless the context is the primary one.
     #[cfg(feature = "rust-kernels")]
     pub(crate) rust_kernels: Attached,
+    /// By which blocks of Rust kernels pass values on, if this stream is plain.
+    #[cfg(feature = "rust-kernels")]
+    pub(crate) carry: Lock<CarryMemory>,
     /// `Some` for an adopted stream: keeps it alive, and marks that this crate must not destroy it.
     pub(super) foreign: Option<Token>,
 }
@@ -88,6 +93,8 @@ impl StreamInner {
             lent,
             #[cfg(feature = "rust-kernels")]
             rust_kernels: Default::default(),
+            #[cfg(feature = "rust-kernels")]
+            carry: Default::default(),
             foreign,
         }
     }
@@ -112,6 +119,8 @@ impl StreamInner {
             plain: self.plain,
             #[cfg(feature = "rust-kernels")]
             rust_kernels: std::mem::take(&mut self.rust_kernels),
+            #[cfg(feature = "rust-kernels")]
+            carry: std::mem::take(&mut self.carry),
             foreign: self.foreign.take(),
         }
     }
@@ -221,8 +230,12 @@ impl StreamInner {
         self.context.check_fault()
     }
 
-    /// Releases the stream's resources besides its handle. Enqueues at most an event.
+    /// Releases the stream's resources besides its handle. Enqueues at most an event and frees.
     pub(super) fn retire(&self) {
+        #[cfg(feature = "rust-kernels")]
+        if let Ok(mut carry) = self.carry.lock() {
+            carry.free(self);
+        }
         if let Some(packing) = self.upload.lock().ok().and_then(|mut block| block.take()) {
             self.context.staging.retire(self, packing.block);
         }

@@ -1,6 +1,8 @@
 //! Streams: queues of work on a device.
 
 mod callback;
+#[cfg(feature = "rust-kernels")]
+mod carry;
 mod enqueue_group;
 mod graph_lock;
 mod inner;

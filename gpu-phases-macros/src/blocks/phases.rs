@@ -50,6 +50,17 @@ impl Translator<'_> {
                 self.met(has_value);
                 Ok(value)
             }
+            ("carry", Some(own), Some(first)) => {
+                let Some(Expr::Closure(closure)) = args.next() else {
+                    return refused(
+                        &call.method,
+                        "`carry` combines values by a closure",
+                        "write `block.carry(total, 0, |a, b| a + b)`",
+                    );
+                };
+                let block = self.operand(&mut call.receiver)?.code;
+                self.carry(&call.method, &block, [own, first], closure)
+            }
             ("load" | "load_matrix", Some(target), Some(source)) if count >= 4 => {
                 let mut accesses = Vec::new();
                 let target = self.target(target, &mut accesses)?;
@@ -71,6 +82,49 @@ impl Translator<'_> {
             ),
             _ => self.collective(call, &name, line),
         }
+    }
+
+    /// `block.carry(value, first, op)`: a block that did not come here would keep those after it waiting.
+    fn carry(
+        &mut self,
+        method: &syn::Ident,
+        block: &str,
+        [own, first]: [&mut Expr; 2],
+        op: &mut ExprClosure,
+    ) -> Result<Value> {
+        let (scopes, returns) =
+            self.level.as_ref().map_or((0, false), |level| (level.scopes, level.returns));
+        if scopes != self.scopes.len() {
+            return refused(
+                method,
+                "every block passes a value on, in a statement of the kernel's closure",
+                "move it there; a block without a value passes on one that changes nothing, such as 0",
+            );
+        }
+        if returns {
+            return refused(
+                method,
+                "blocks that return before this pass nothing on, and those after them wait",
+                "let such a block pass on a value that changes nothing, and return later",
+            );
+        }
+        let [own, first] = match &self.operands([own, first])?[..] {
+            [own, first] => [own, first].map(|value| self.keep(value.clone()).code),
+            _ => return Ok(Value::unit()),
+        };
+        let reads = self.reads_of(op);
+        // It begins with a barrier.
+        self.level.iter_mut().for_each(|level| level.plan.barrier());
+        let any = !reads.is_empty();
+        self.note_phase(op, reads, any);
+        let text = self.phase_closure(op, 2)?;
+        let number = self.carries;
+        self.carries += 1;
+        let value = self
+            .called(format!("b_carry<B, {number}>(c, {block}, carried, {own}, {first}, {text})"));
+        // So does it end.
+        self.level.iter_mut().for_each(|level| level.plan.barrier());
+        Ok(value)
     }
 
     /// After a call of a device function that was given the block. It begins with a barrier.

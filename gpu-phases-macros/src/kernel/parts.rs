@@ -135,7 +135,7 @@ pub(super) fn translate(
             }
         }
         let cpp = s.declare(&name, false);
-        s.emit(&format!("[[maybe_unused]] const B {cpp}{{sx}};"));
+        s.emit(&format!("[[maybe_unused]] const B {cpp}{{sx, block_index}};"));
         let [own, pattern] = [0, 1].map(|at| blocks.closure.inputs[at].clone());
         s.give_role(&own, Role::Block, &[]);
         let mut pattern = pattern;
@@ -147,6 +147,7 @@ pub(super) fn translate(
             scopes: s.scopes.len() + 1,
             phases: false,
             reads: false,
+            returns: false,
         });
         s.of_block = true;
         let value = match &mut *blocks.closure.body {
@@ -205,7 +206,7 @@ fn part(s: &mut Translator<'_>, parts: &mut Expr, signature: &Signature) -> Resu
                 .collect::<Result<Vec<_>>>()?;
             Ok(format!("tup({})", parts.join(", ")))
         }
-        Expr::Path(_) => Ok(format!("slot_of({})", output(s, parts, signature)?)),
+        Expr::Path(_) => Ok(format!("slot_of(block_index, {})", output(s, parts, signature)?)),
         Expr::Call(call) => {
             let name = called_name(call).unwrap_or_default();
             let count = call.args.len();
@@ -223,7 +224,7 @@ fn part(s: &mut Translator<'_>, parts: &mut Expr, signature: &Signature) -> Resu
                 ("chunks", Some(out), Some(size)) if count == 2 => {
                     let out = output(s, out, signature)?;
                     let size = s.operand(size)?;
-                    Ok(format!("chunk_of({out}, {})", size.code))
+                    Ok(format!("chunk_of(block_index, {out}, {})", size.code))
                 }
                 ("rows", Some(out), Some(columns)) if count == 2 => {
                     let out = output(s, out, signature)?;
@@ -248,7 +249,7 @@ fn part(s: &mut Translator<'_>, parts: &mut Expr, signature: &Signature) -> Resu
                         }
                         size => s.operand(size)?.code,
                     };
-                    Ok(format!("tile_of<{height}, {width}>({out}, {size})"))
+                    Ok(format!("tile_of<{height}, {width}>(block_index, {out}, {size})"))
                 }
                 ("warps", Some(of), Some(warps)) if count == 2 => {
                     let of = match of {
@@ -256,7 +257,7 @@ fn part(s: &mut Translator<'_>, parts: &mut Expr, signature: &Signature) -> Resu
                         out => output(s, out, signature)?,
                     };
                     let warps = s.operand(warps)?;
-                    Ok(format!("warps_of({of}, {})", warps.code))
+                    Ok(format!("warps_of(block_index, {of}, {})", warps.code))
                 }
                 _ => wrong(&whole),
             }

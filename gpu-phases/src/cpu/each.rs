@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::hook::{self, Mark};
 use super::raise::{Cause, Place, Raised};
 use super::run;
-use crate::blocks;
+use crate::blocks::{self, Left, Order};
 use crate::kernel::Extent;
 use crate::raw::{self, Task};
 
@@ -249,11 +249,12 @@ where
     O: Output,
     F: Fn(O::Index, O::Item) + Sync + Clone,
 {
-    over(out, None, f);
+    over(out, None, None, f);
 }
 
-/// [`each`], of elements, or of blocks whose threads have so many columns; 0 columns are one dimension.
-pub(crate) fn over<O, F>(out: O, columns: Option<usize>, f: F)
+/// [`each`], of elements, or of blocks whose threads have so many columns; 0 columns are one dimension. With an order,
+/// blocks begin one after the other.
+pub(crate) fn over<O, F>(out: O, columns: Option<usize>, order: Option<&Order>, f: F)
 where
     O: Output,
     F: Fn(O::Index, O::Item) + Sync + Clone,
@@ -271,14 +272,22 @@ where
         lowest: AtomicUsize::new(usize::MAX),
         failure: Mutex::new(None),
     };
-    if let Some(element) = run::single() {
+    if let (Some([element, ..]), Some(order)) = (run::single(), order) {
+        // Its values depend on the blocks before.
+        let last = usize::try_from(element).unwrap_or(usize::MAX);
+        run.in_order(out, count.min(last.saturating_add(1)), 1, order);
+    } else if let Some(element) = run::single() {
         run.element(out, element);
     } else if count > 0 {
         // The mark is off while this thread waits, because it may then run other tasks of the pool.
         let _mark = Mark::inside(false);
-        let (out, done) = run.alone(out, count);
-        if done < count {
-            run.split(out, done, count - done);
+        if let Some(order) = order {
+            run.in_order(out, count, rayon::current_num_threads(), order);
+        } else {
+            let (out, done) = run.alone(out, count);
+            if done < count {
+                run.split(out, done, count - done);
+            }
         }
     }
     let failure = run.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -404,6 +413,9 @@ impl<F> Run<'_, F> {
             panic::catch_unwind(AssertUnwindSafe(|| raw::with_fma(task)))
         };
         let Err(payload) = caught else { return };
+        if payload.is::<Left>() {
+            return;
+        }
         let (position, thread) = (FAILED.get(), blocks::failed_thread());
         let cause = match payload.downcast::<Raised>().map(|raised| *raised) {
             Ok(Raised::Check(check)) => Cause::Check(check),
@@ -416,6 +428,35 @@ impl<F> Run<'_, F> {
         if failure.as_ref().is_none_or(|known| position < known.position) {
             *failure = Some(Failure { position, thread, cause });
         }
+    }
+
+    /// Runs blocks on so many threads, of which each takes the next block when it has ended one.
+    fn in_order<O>(&self, out: O, count: usize, threads: usize, order: &Order)
+    where
+        O: Output,
+        F: Fn(O::Index, O::Item) + Sync + Clone,
+    {
+        let rest = Mutex::new((0, Some(out)));
+        let next = || {
+            let mut rest = rest.lock().unwrap_or_else(PoisonError::into_inner);
+            let position = rest.0;
+            if position >= count || position > self.lowest.load(Ordering::Relaxed) {
+                return None;
+            }
+            let (block, tail) = rest.1.take()?.split_at(1);
+            *rest = (position + 1, Some(tail));
+            Some((position, block))
+        };
+        let work = || {
+            while let Some((position, block)) = next() {
+                self.chunk(block, position, 1);
+                order.fail(self.lowest.load(Ordering::Relaxed));
+            }
+        };
+        rayon::in_place_scope(|scope| {
+            (1..threads.min(count)).for_each(|_| scope.spawn(|_| work()));
+            work();
+        });
     }
 
     /// Runs one element.

@@ -16,6 +16,7 @@ static KERNEL: Kernel = Kernel {
     instance: String::new,
     write: |_| {},
     overflow_checks: || true,
+    carries: 0,
     cpu: |_| Ok(()),
     pack: None,
     // SAFETY: no test launches this kernel on a device.

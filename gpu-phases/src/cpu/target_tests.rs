@@ -28,6 +28,7 @@ pub(crate) static SAXPY: Kernel = Kernel {
     instance: String::new,
     write: |text| text.push("saxpy"),
     overflow_checks: || true,
+    carries: 0,
     cpu: |given| {
         run(&SAXPY, || {
             let [a, x, out] = args(given);

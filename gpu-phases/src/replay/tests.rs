@@ -34,6 +34,7 @@ macro_rules! other {
             instance: || $extra,
             write: |text| text.push($text),
             overflow_checks: || $checks,
+            carries: 0,
             cpu: |given| {
                 run(&$static, || {
                     let [a, x, out] = args(given);

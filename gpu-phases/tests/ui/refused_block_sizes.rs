@@ -1,4 +1,4 @@
-use gpu_phases::kernel;
+use gpu_phases::{Device, kernel};
 
 #[kernel]
 fn has_no_threads(out: &mut [f32]) {
@@ -33,6 +33,21 @@ fn sums_a_part_of_a_warp(out: &mut [f32]) {
     });
 }
 
+#[derive(Clone, Copy, Device)]
+#[repr(C)]
+struct Five {
+    x: [u32; 5],
+}
+
+#[kernel]
+fn passes_on_too_much(out: &mut [u32]) {
+    blocks(Threads::<32>, out, |block, out| {
+        let five = Five { x: [1; 5] };
+        let before = block.carry(five, five, |a, _| a);
+        out.set(before.x[0]);
+    });
+}
+
 fn main() {
     let mut out = [0.0];
     has_no_threads(&mut out);
@@ -40,4 +55,5 @@ fn main() {
     has_too_many_rows(&mut out);
     has_a_part_of_a_warp(&mut out);
     sums_a_part_of_a_warp(&mut out);
+    passes_on_too_much(&mut [0]);
 }

@@ -131,4 +131,12 @@ fn adds_flags(out: &mut [f32]) {
     });
 }
 
+#[kernel]
+fn passes_on_a_tuple(out: &mut [u32]) {
+    blocks(Threads::<32>, out, |block, out| {
+        let sums = block.carry((1u32, 2u32), (0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+        out.set(sums.0);
+    });
+}
+
 fn main() {}

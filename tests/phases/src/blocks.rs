@@ -1,6 +1,7 @@
 //! Kernels over blocks: phases, shared memory, splits, collectives.
 
 mod atomics;
+mod carry;
 mod code;
 mod drawn;
 mod found;

@@ -309,6 +309,9 @@ impl Program {
                 self.reveal(&text);
             }
             body.push_str(&self.statement(2));
+            if threads.is_multiple_of(32) && self.random.once_in(12) {
+                body.push_str(&self.carry());
+            }
         }
         body.extend(lets);
         for memory in &mut self.memory {

@@ -338,6 +338,27 @@ impl Program {
         })
     }
 
+    /// `let n = block.carry(…);`, at the top of the kernel's closure.
+    pub(super) fn carry(&mut self) -> String {
+        let (name, ty) = (self.fresh("n"), self.element());
+        let (value, first) = (self.value(ty, 2), self.value(ty, 1));
+        let (wraps, planted) = match ty {
+            Ty::F32 => ("a + b", false),
+            _ => ("a.wrapping_add(b)", self.random.once_in(3)),
+        };
+        let op = if self.random.once_in(3) { "a.max(b)" } else { wraps };
+        let planted = match planted {
+            // The first block combines nothing.
+            true => {
+                self.sites += 1;
+                format!("assert!(hit != {});\n", self.sites)
+            }
+            false => String::new(),
+        };
+        self.local(name.clone(), ty, false);
+        format!("let {name} = block.carry({value}, {first}, |a, b| {{\n{planted}{op}\n}});\n")
+    }
+
     fn own_of(&mut self, wanted: impl Fn(Ty) -> bool) -> Option<(String, Ty)> {
         let known: Vec<usize> = (0..self.own.len()).filter(|at| wanted(self.own[*at].ty)).collect();
         if known.is_empty() {

@@ -102,6 +102,7 @@ macro_rules! kernels {
             instance: String::new,
             write: |to| text(to, &$name.entry(), $parameters, $body),
             overflow_checks: || false,
+            carries: 0,
             cpu: on_no_cpu,
             pack: None,
             // SAFETY: the text below stays inside its arguments if they are as the launchers below see to.

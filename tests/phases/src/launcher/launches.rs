@@ -181,6 +181,7 @@ pub(crate) fn changed(
         instance: String::new,
         write,
         overflow_checks: || false,
+        carries: 0,
         cpu: by_hand::SAXPY.cpu,
         pack: None,
         // SAFETY: the tests pass texts that stay inside the arguments of saxpy, or do not compile.
