@@ -34,7 +34,7 @@ fn loops_have_the_barriers_of_their_twins_and_no_local_memory() {
     let twins = Program::new(SOURCE).compile(arch).unwrap().ptx.unwrap();
     let kernels: &[(&str, &'static Kernel)] = &[
         ("reduction", reduction::reduction::kernel()),
-        ("scan_chunks", scan::scan_chunks::kernel()),
+        ("scan", scan::scan::kernel()),
         ("histogram", histogram::histogram::kernel()),
         ("transpose", transpose::transpose::kernel()),
         ("tiled", tiled::tiled::kernel()),

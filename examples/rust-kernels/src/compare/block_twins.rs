@@ -14,8 +14,11 @@ kernels! {
     unsafe in SOURCE {
         pub(crate) safe fn reduction(x: &[f32], n: u32 = x.len(), sums: &mut [f32]) over sums.len() * 256 by 256
             where n < 2147483648, 1 <= sums.len(), sums.len() * 4096 < 2147483648;
-        pub(crate) safe fn scan_chunks(x: &[u32], n: u32 = x.len(), out: &mut [u32], sums: &mut [u32])
-            over sums.len() * 256 by 256 where n < 2147483648, out.len() == n, sums.len() == (n + 1023) / 1024;
+        /// # Safety
+        /// `state` is all zero: else the kernel may not end.
+        pub(crate) unsafe fn scan(x: &[u32], n: u32 = x.len(), out: &mut [u32], state: &mut [u64])
+            over (n + 4095) / 4096 * 256 by 256
+            where n < 2147483648, out.len() == n, state.len() == (n + 4095) / 4096 + 1;
         pub(crate) safe fn histogram(data: &[u32], n: u32 = data.len(), bins: &mut [u32])
             over (n + 32767) / 32768 * 256 by 256 where n < 2147483648, bins.len() == 256;
         pub(crate) safe fn transpose(rows: u32, columns: u32, x: &[f32], out: &mut [f32])

@@ -33,25 +33,37 @@ __global__ void reduction(const float *__restrict__ x, unsigned n, float *__rest
     }
 }
 
-__global__ void scan_chunks(const unsigned *__restrict__ x, unsigned n, unsigned *__restrict__ out,
-                            unsigned *__restrict__ sums) {
-    __shared__ unsigned of_warps[8];
+// One pass by decoupled look-back (Merrill and Garland). `state[0]` counts the blocks that have begun. The others have,
+// for each block, 1 and its sum, or 2 and the sum of all up to it, in the upper and the lower half. All are zero
+// before.
+__global__ void __launch_bounds__(256) scan(const unsigned *__restrict__ x, unsigned n, unsigned *__restrict__ out,
+                                            unsigned long long *state) {
+    __shared__ unsigned of_warps[8], block, before_block;
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    unsigned first = blockIdx.x * 1024 + threadIdx.x * 4;
-    unsigned own[4] = {};
-    if (first + 4 <= n) {
-        uint4 four = *reinterpret_cast<const uint4 *>(x + first);
-        own[0] = four.x, own[1] = four.y, own[2] = four.z, own[3] = four.w;
+    if (threadIdx.x == 0) {
+        block = unsigned(atomicAdd(state, 1ull));
+    }
+    __syncthreads();
+    unsigned at = block, first = at * 4096 + threadIdx.x * 16;
+    volatile unsigned long long *blocks = state + 1;
+    unsigned own[16] = {};
+    if (first + 16 <= n) {
+#pragma unroll
+        for (unsigned k = 0; k < 16; k += 4) {
+            uint4 four = *reinterpret_cast<const uint4 *>(x + first + k);
+            own[k] = four.x, own[k + 1] = four.y, own[k + 2] = four.z, own[k + 3] = four.w;
+        }
     } else {
-        for (unsigned k = 0; k < 4 && first + k < n; k++) {
-            own[k] = x[first + k];
+#pragma unroll
+        for (unsigned k = 0; k < 16; k++) {
+            own[k] = first + k < n ? x[first + k] : 0;
         }
     }
 #pragma unroll
-    for (int k = 1; k < 4; k++) {
+    for (int k = 1; k < 16; k++) {
         own[k] += own[k - 1];
     }
-    unsigned sum = own[3];
+    unsigned sum = own[15];
 #pragma unroll
     for (int distance = 1; distance < 32; distance *= 2) {
         unsigned before = __shfl_up_sync(~0u, sum, distance);
@@ -63,23 +75,60 @@ __global__ void scan_chunks(const unsigned *__restrict__ x, unsigned n, unsigned
         of_warps[warp] = sum;
     }
     __syncthreads();
-    unsigned before = sum - own[3];
-    for (unsigned w = 0; w < warp; w++) {
-        before += of_warps[w];
-    }
+    unsigned before = sum - own[15], total = 0;
 #pragma unroll
-    for (int k = 0; k < 4; k++) {
-        own[k] += before;
+    for (unsigned w = 0; w < 8; w++) {
+        before += w < warp ? of_warps[w] : 0;
+        total += of_warps[w];
     }
-    if (first + 4 <= n) {
-        *reinterpret_cast<uint4 *>(out + first) = make_uint4(own[0], own[1], own[2], own[3]);
-    } else {
-        for (unsigned k = 0; k < 4 && first + k < n; k++) {
-            out[first + k] = own[k];
+    if (warp == 0) {
+        if (lane == 0) {
+            blocks[at] = (at == 0 ? 2ull : 1ull) << 32 | total;
+        }
+        unsigned sums = 0;
+        for (int window = int(at); window > 0; window -= 32) {
+            int from = window - 1 - int(lane);
+            unsigned long long found = 2ull << 32;
+            do {
+                if (from >= 0) {
+                    found = blocks[from];
+                }
+            } while (__any_sync(~0u, found >> 32 == 0));
+            unsigned whole = __ballot_sync(~0u, found >> 32 == 2);
+            // What is before the nearest whole sum is in it.
+            unsigned part = whole == 0 || lane <= __ffs(whole) - 1 ? unsigned(found) : 0;
+#pragma unroll
+            for (int distance = 16; distance > 0; distance /= 2) {
+                part += __shfl_xor_sync(~0u, part, distance);
+            }
+            sums += part;
+            if (whole != 0) {
+                break;
+            }
+        }
+        if (lane == 0) {
+            blocks[at] = 2ull << 32 | (sums + total);
+            before_block = sums;
         }
     }
-    if (threadIdx.x == 255) {
-        sums[blockIdx.x] = own[3];
+    __syncthreads();
+    before += before_block;
+#pragma unroll
+    for (int k = 0; k < 16; k++) {
+        own[k] += before;
+    }
+    if (first + 16 <= n) {
+#pragma unroll
+        for (unsigned k = 0; k < 16; k += 4) {
+            *reinterpret_cast<uint4 *>(out + first + k) = make_uint4(own[k], own[k + 1], own[k + 2], own[k + 3]);
+        }
+    } else {
+#pragma unroll
+        for (unsigned k = 0; k < 16; k++) {
+            if (first + k < n) {
+                out[first + k] = own[k];
+            }
+        }
     }
 }
 

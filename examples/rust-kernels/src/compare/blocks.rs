@@ -32,24 +32,28 @@ pub(super) fn sum(bench: &Bench<'_>) -> Rows {
     Ok(vec![row])
 }
 
+/// The twin with a fill of its state before each launch.
 pub(super) fn prefixes(bench: &Bench<'_>) -> Rows {
     let on = bench.stream;
     let n = bench.size(1 << 25, 1 << 16);
     let mut random = Random::new(2);
     let x: Vec<u32> = (0..n).map(|_| random.below(8) as u32).collect();
     let x = DeviceBuffer::from_slice(on, &x)?;
-    let sums = RefCell::new(DeviceBuffer::<u32>::zeroed(on, n.div_ceil(scan::CHUNK))?);
+    let state = RefCell::new(DeviceBuffer::<u64>::zeroed(on, 1 + n.div_ceil(scan::CHUNK))?);
     let row = Case::new(bench, "scan", n)
         .uncontracted()
-        .rust(Variant::Rust, scan::scan_chunks::kernel(), |out| {
-            scan::scan_chunks::launch(on, &x, out, &mut *sums.borrow_mut())
-        })?
-        .rust(Variant::Checked, checked::scan::scan_chunks::kernel(), |out| {
-            checked::scan::scan_chunks::launch(on, &x, out, &mut *sums.borrow_mut())
+        .rust(Variant::Rust, scan::scan::kernel(), |out| scan::scan::launch(on, &x, out))?
+        .rust(Variant::Checked, checked::scan::scan::kernel(), |out| {
+            checked::scan::scan::launch(on, &x, out)
         })?
         .block_twins(
-            |twins| twins.scan_chunks_kernel(),
-            |twins, out| twins.scan_chunks(on, &x, out, &mut *sums.borrow_mut()),
+            |twins| twins.scan_kernel(),
+            |twins, out| {
+                let state = &mut *state.borrow_mut();
+                state.fill(on, 0)?;
+                // SAFETY: the state is all zero.
+                unsafe { twins.scan(on, &x, out, state) }
+            },
         )?
         .copy(&x)
         .measure()?;

@@ -1,23 +1,24 @@
-//! Prefix sums.
+//! Prefix sums in one launch.
 
 use cuda_safe::kernel::kernel;
 
 /// The elements of a block.
-pub const CHUNK: usize = 1024;
+pub const CHUNK: usize = 4096;
 
-/// Gives each element the sum of its chunk up to and including it, and returns the sums of the chunks.
+/// Gives each element the sum of all up to and including it.
 ///
-/// A thread has four neighbours. Rows of five words keep the threads of a warp in different banks.
+/// A thread has 16 neighbours. Rows of 17 words keep the threads of a warp in different banks; the last word of a row
+/// becomes the sum of the block's rows before it. `carry` gives the sum of the blocks before.
 #[kernel]
-pub fn scan_chunks(x: &[u32], out: &mut [u32], sums: &mut [u32]) {
+pub fn scan(x: &[u32], out: &mut [u32]) {
     assert!(x.len() == out.len());
-    blocks(Threads::<256>, (chunks(out, CHUNK), sums), |block, (out, sum)| {
+    blocks(Threads::<256>, chunks(out, CHUNK), |block, out| {
         let first = out.start();
-        let mut tile = block.shared([0u32; 1280]);
+        let mut tile = block.shared([0u32; 4352]);
         let mut own = block.per_thread(0u32);
-        block.each((tile.rows(5), &mut own), |t, (row, own)| {
-            for k in 0..4 {
-                let i = first + 4 * t + k;
+        block.each((tile.rows(17), &mut own), |t, (row, own)| {
+            for k in 0..16 {
+                let i = first + 16 * t + k;
                 if i < x.len() {
                     *own += x[i];
                 }
@@ -25,22 +26,11 @@ pub fn scan_chunks(x: &[u32], out: &mut [u32], sums: &mut [u32]) {
             }
         });
         let total = block.scan(&mut own);
-        block.each((tile.rows(5), &mut own), |_, (row, before)| {
-            for k in 0..4 {
-                row[k] += *before;
-            }
+        block.each((tile.rows(17), &mut own), |_, (row, before)| row[16] = *before);
+        let before = block.carry(total, 0, |a, b| a + b);
+        block.each(out, |i, out| {
+            let row = i / 16 * 17;
+            *out = before + tile[row + 16] + tile[row + i % 16];
         });
-        block.each(out, |i, out| *out = tile[i / 4 * 5 + i % 4]);
-        sum.set(total);
-    });
-}
-
-/// Adds to each chunk but the first what the scanned sums have of the chunks before it.
-#[kernel]
-pub fn add_sums(sums: &[u32], out: &mut [u32]) {
-    blocks(Threads::<256>, chunks(out, CHUNK), |block, out| {
-        let chunk = block.index();
-        let before = if chunk > 0 { sums[chunk - 1] } else { 0 };
-        block.each(out, |_, out| *out += before);
     });
 }
