@@ -19,6 +19,7 @@ pub mod bvh;
 pub(crate) mod exact;
 pub mod hash_grid;
 mod lanes;
+mod mesh;
 mod rows;
 #[cfg(feature = "rust-kernels")]
 mod structures;
@@ -26,4 +27,5 @@ mod structures;
 pub use bvh::Bvh;
 pub use exact::Exact;
 pub use hash_grid::HashGrid;
+pub use mesh::{Limit, Mesh};
 pub use rows::Lists;

@@ -16,9 +16,9 @@ use crate::preparation::Operation;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MeshOptions {
     builder: BuildMode,
-    topology: bool,
+    pub(crate) topology: bool,
     winding: bool,
-    check: bool,
+    pub(crate) check: bool,
 }
 
 impl Default for MeshOptions {

@@ -83,6 +83,7 @@ pub use overlaps::Overlap;
 pub use points::{PointQueries, Sign};
 pub use ray_queries::HitLists;
 pub use report::MeshReport;
+pub(crate) use topology::{MAX_FACES, MAX_POINTS as MAX_MESH_POINTS};
 pub use topology::{Surface, Topology};
 pub(crate) use validate::Counts;
 #[cfg(feature = "internals")]

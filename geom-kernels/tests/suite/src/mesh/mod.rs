@@ -5,6 +5,7 @@ mod acceptance;
 mod brute;
 mod build;
 mod closest;
+mod cpu;
 mod evaluate;
 mod graphs;
 mod inputs;
@@ -27,6 +28,7 @@ pub(super) use kernels::SOURCE;
 pub(crate) fn cases() -> Vec<Case> {
     [
         closest::cases(),
+        cpu::cases(),
         limits::cases(),
         layouts::cases(),
         overlaps::cases(),

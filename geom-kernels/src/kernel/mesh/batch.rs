@@ -1,0 +1,270 @@
+//! Queries of arrays, on all cores.
+
+use cuda_safe::{Error, Result};
+use rayon::prelude::*;
+
+use super::Mesh;
+use super::closest::{ByNormal, ByParity, Closest, NOTHING, PointQuery, Within};
+use super::rays::{Any, Count, NO_HIT, Nearest, RayQuery};
+use super::sides::side_of;
+use super::simd::{Simd, Task, with_simd};
+use crate::lengths::same_length;
+use crate::mesh::{ClosestPoint, RayHit, Sign};
+use crate::{Flag, Ray};
+
+/// Queries that a thread computes at once.
+const CHUNK: usize = 64;
+
+/// The distance within which queries of points search.
+///
+/// A query with a distance that is negative or not a number finds nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Limit<'a> {
+    /// No limit.
+    #[default]
+    None,
+    /// The same for all points.
+    All(f32),
+    /// One for each point.
+    Each(&'a [f32]),
+}
+
+impl Limit<'_> {
+    fn at(&self, i: usize) -> f32 {
+        match self {
+            Self::None => f32::INFINITY,
+            Self::All(distance) => *distance,
+            Self::Each(distances) => distances.get(i).copied().unwrap_or(f32::NAN),
+        }
+    }
+
+    fn check(&self, n: usize) -> Result<()> {
+        match self {
+            Self::Each(distances) if distances.len() != n => {
+                Err(Error::invalid(format!("{} distances for {n} points", distances.len())))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The queries of a chunk.
+struct Chunk<'a, T, R, F> {
+    first: usize,
+    queries: &'a [T],
+    results: &'a mut [R],
+    find: F,
+}
+
+/// A function of a query and its index. `find` is `#[inline(always)]`, which closures cannot be.
+trait Find<T, R>: Copy + Sync {
+    fn find<S: Simd>(self, simd: S, i: usize, query: &T) -> R;
+}
+
+impl<T, R, F: Find<T, R>> Task for Chunk<'_, T, R, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        for (i, (query, result)) in self.queries.iter().zip(self.results).enumerate() {
+            *result = self.find.find(simd, self.first + i, query);
+        }
+    }
+}
+
+/// Computes the result of each query.
+fn for_all<T: Sync, R: Send>(
+    what: &str,
+    queries: &[T],
+    results: &mut [R],
+    find: impl Find<T, R>,
+) -> Result<()> {
+    same_length(what, results.len(), queries.len())?;
+    let chunks = queries.par_chunks(CHUNK).zip(results.par_chunks_mut(CHUNK)).enumerate();
+    chunks.for_each(|(chunk, (queries, results))| {
+        with_simd(Chunk { first: chunk * CHUNK, queries, results, find });
+    });
+    Ok(())
+}
+
+/// Queries of points, whose results are converted.
+#[derive(Clone, Copy)]
+struct Points<'a, Q, C> {
+    mesh: &'a Mesh,
+    limit: Limit<'a>,
+    query: Q,
+    convert: C,
+}
+
+impl<Q: PointQuery, C: Fn(Q::Found) -> R + Copy + Sync, R> Find<[f32; 3], R> for Points<'_, Q, C> {
+    #[inline(always)]
+    fn find<S: Simd>(self, simd: S, i: usize, q: &[f32; 3]) -> R {
+        (self.convert)(self.query.find(simd, self.mesh, *q, self.limit.at(i)))
+    }
+}
+
+/// Queries of rays, whose results are converted.
+#[derive(Clone, Copy)]
+struct Rays<'a, Q, C> {
+    mesh: &'a Mesh,
+    query: Q,
+    convert: C,
+}
+
+impl<Q: RayQuery + Copy + Sync, C: Fn(Q::Found) -> R + Copy + Sync, R> Find<Ray, R>
+    for Rays<'_, Q, C>
+{
+    #[inline(always)]
+    fn find<S: Simd>(self, simd: S, _: usize, ray: &Ray) -> R {
+        (self.convert)(self.query.find(simd, self.mesh, ray))
+    }
+}
+
+/// Sides of points.
+#[derive(Clone, Copy)]
+struct Sides<'a>(&'a Mesh);
+
+impl Find<[f32; 3], i32> for Sides<'_> {
+    #[inline(always)]
+    fn find<S: Simd>(self, simd: S, _: usize, q: &[f32; 3]) -> i32 {
+        side_of(simd, self.0, *q)
+    }
+}
+
+/// Batch calls: each element of the output is the result of the query with its index.
+impl Mesh {
+    /// Finds the closest point for each point. Where nothing is found, the face is
+    /// [`NO_FACE`](crate::mesh::NO_FACE) and the distance infinite.
+    ///
+    /// # Errors
+    /// `closest` or the limit's distances have another length than `points`.
+    pub fn closest_points(
+        &self,
+        points: &[[f32; 3]],
+        limit: Limit<'_>,
+        closest: &mut [ClosestPoint],
+    ) -> Result<()> {
+        limit.check(points.len())?;
+        let convert = |found: Option<_>| found.unwrap_or(NOTHING);
+        for_all(
+            "closest points",
+            points,
+            closest,
+            Points { mesh: self, limit, query: Closest, convert },
+        )
+    }
+
+    /// Writes whether a face is within the limit of each point.
+    ///
+    /// # Errors
+    /// As [`closest_points`](Self::closest_points).
+    pub fn any_within(
+        &self,
+        points: &[[f32; 3]],
+        limit: Limit<'_>,
+        within: &mut [Flag],
+    ) -> Result<()> {
+        limit.check(points.len())?;
+        for_all(
+            "flags",
+            points,
+            within,
+            Points { mesh: self, limit, query: Within, convert: Flag::from },
+        )
+    }
+
+    /// Computes the signed distance of each point: negative inside, 0 on the mesh, infinite where nothing is found.
+    ///
+    /// # Errors
+    /// `distances` or the limit's distances have another length than `points`;
+    /// [`Sign::Winding`], for which there is no query on the CPU.
+    pub fn signed_distances(
+        &self,
+        points: &[[f32; 3]],
+        limit: Limit<'_>,
+        sign: Sign,
+        distances: &mut [f32],
+    ) -> Result<()> {
+        self.signed(points, limit, sign, distances, |found| found.map_or(f32::INFINITY, |(d, _)| d))
+    }
+
+    /// Computes the signed distances and the closest points.
+    ///
+    /// # Errors
+    /// As [`signed_distances`](Self::signed_distances).
+    pub fn signed_closest_points(
+        &self,
+        points: &[[f32; 3]],
+        limit: Limit<'_>,
+        sign: Sign,
+        found: &mut [(f32, ClosestPoint)],
+    ) -> Result<()> {
+        self.signed(points, limit, sign, found, |found| found.unwrap_or((f32::INFINITY, NOTHING)))
+    }
+
+    fn signed<R: Send>(
+        &self,
+        points: &[[f32; 3]],
+        limit: Limit<'_>,
+        sign: Sign,
+        results: &mut [R],
+        convert: impl Fn(Option<(f32, ClosestPoint)>) -> R + Copy + Sync,
+    ) -> Result<()> {
+        limit.check(points.len())?;
+        match sign {
+            Sign::Normal => for_all(
+                "distances",
+                points,
+                results,
+                Points { mesh: self, limit, query: ByNormal, convert },
+            ),
+            Sign::Parity => for_all(
+                "distances",
+                points,
+                results,
+                Points { mesh: self, limit, query: ByParity, convert },
+            ),
+            Sign::Winding => Err(Error::invalid("there are no winding numbers on the CPU")
+                .with_hint("use `Sign::Normal` or `Sign::Parity`")),
+        }
+    }
+
+    /// Finds on which side of a closed mesh each point is: see [`side_of`](Self::side_of).
+    ///
+    /// # Errors
+    /// `sides` has another length than `points`.
+    pub fn classify(&self, points: &[[f32; 3]], sides: &mut [i32]) -> Result<()> {
+        for_all("sides", points, sides, Sides(self))
+    }
+
+    /// Finds the first hit of each ray. Where nothing is hit, the face is [`NO_FACE`](crate::mesh::NO_FACE) and t
+    /// infinite.
+    ///
+    /// # Errors
+    /// `hits` has another length than `rays`.
+    pub fn closest_hits(&self, rays: &[Ray], hits: &mut [RayHit]) -> Result<()> {
+        let convert = |found: Option<_>| found.unwrap_or(NO_HIT);
+        for_all("hits", rays, hits, Rays { mesh: self, query: Nearest, convert })
+    }
+
+    /// Finds whether each ray hits anything.
+    ///
+    /// # Errors
+    /// As [`closest_hits`](Self::closest_hits).
+    pub fn any_hits(&self, rays: &[Ray], hits: &mut [Flag]) -> Result<()> {
+        for_all("flags", rays, hits, Rays { mesh: self, query: Any, convert: Flag::from })
+    }
+
+    /// Counts the faces that each ray hits.
+    ///
+    /// # Errors
+    /// As [`closest_hits`](Self::closest_hits).
+    pub fn count_hits_of(&self, rays: &[Ray], counts: &mut [u32]) -> Result<()> {
+        for_all(
+            "counts",
+            rays,
+            counts,
+            Rays { mesh: self, query: Count, convert: |count: u32| count },
+        )
+    }
+}
