@@ -23,9 +23,11 @@ mod mesh;
 mod rows;
 #[cfg(feature = "rust-kernels")]
 mod structures;
+pub mod volume;
 
 pub use bvh::Bvh;
 pub use exact::Exact;
 pub use hash_grid::HashGrid;
 pub use mesh::{Limit, Mesh};
 pub use rows::Lists;
+pub use volume::Volume;

@@ -12,7 +12,7 @@ pub(crate) const TREE_END: usize = TREE + 64;
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct RawMap {
+pub struct RawMap {
     pub m: [f32; 9],
     pub inverse: [f32; 9],
     pub v: [f32; 3],

@@ -95,8 +95,7 @@ pub use view::{VolumeView, VolumeViewMut};
 pub use volume::{Volume, VolumeError};
 
 pub(crate) use indexed::RawIndexedValues;
-pub(crate) use layout::{RawMap, RawVolume};
-#[cfg(feature = "tape")]
+pub(crate) use layout::{RawMap, RawVolume, TREE};
 pub(crate) use sample::no_gradient;
 pub(crate) use samples::RawSamples;
 #[cfg(feature = "tape")]

@@ -7,6 +7,8 @@ use super::kernels::Nearest;
 use super::samples::{Part, Samples};
 use super::{Volume, VolumeValue, VolumeView};
 use crate::geometry::{Source, of_source};
+use crate::kernel::volume::Numbers;
+use crate::kernel::volume::exact::Float;
 use crate::lengths::same_length;
 use crate::part::MaybeMut;
 use crate::real::Real;
@@ -70,24 +72,68 @@ pub enum Interpolation {
 /// A [`VolumeValue`] that can be interpolated: `f32`, `f64`, and arrays of three or four of them.
 pub trait Interpolated: VolumeValue {
     /// The derivatives along x, y and z; for an array, those of each of its numbers.
-    type Gradient: DeviceRepr + bytemuck::Pod + std::fmt::Debug;
+    type Gradient: DeviceRepr + bytemuck::Pod + std::fmt::Debug + Send + Sync;
+
+    /// The numbers of a value, in the precision of the arithmetic.
+    #[doc(hidden)]
+    type Numbers<C: Float>: Numbers<C>;
+    /// The type of its numbers.
+    #[doc(hidden)]
+    type Component: Real;
+    #[doc(hidden)]
+    fn apart<C: Float>(self) -> Self::Numbers<C>;
+    /// Rounds to nearest.
+    #[doc(hidden)]
+    fn together<C: Float>(numbers: Self::Numbers<C>) -> Self;
+    /// Returns the gradient with these derivatives along x, y and z.
+    #[doc(hidden)]
+    fn gradient<C: Float>(slopes: [Self::Numbers<C>; 3]) -> Self::Gradient;
+    /// Maps the gradient of each number.
+    #[doc(hidden)]
+    fn map_gradient(
+        gradient: Self::Gradient,
+        map: impl Fn([Self::Component; 3]) -> [Self::Component; 3],
+    ) -> Self::Gradient;
 }
 
 macro_rules! interpolated {
-    ($($value:ty: $gradient:ty;)+) => {
+    ($($value:ty: $gradient:ty, $number:ident, $count:literal, $from:ident, $to:ident;)+) => {
         $(impl Interpolated for $value {
             type Gradient = $gradient;
+            type Numbers<C: Float> = [C; $count];
+            type Component = $number;
+
+            #[inline(always)]
+            fn apart<C: Float>(self) -> [C; $count] {
+                bytemuck::cast::<Self, [$number; $count]>(self).map(C::$from)
+            }
+            #[inline(always)]
+            fn together<C: Float>(numbers: [C; $count]) -> Self {
+                bytemuck::cast(numbers.map(C::$to))
+            }
+            #[inline(always)]
+            fn gradient<C: Float>([x, y, z]: [[C; $count]; 3]) -> $gradient {
+                let of = |i: usize| [x[i], y[i], z[i]].map(C::$to);
+                bytemuck::cast(std::array::from_fn::<_, $count, _>(of))
+            }
+            #[inline(always)]
+            fn map_gradient(
+                gradient: $gradient,
+                map: impl Fn([$number; 3]) -> [$number; 3],
+            ) -> $gradient {
+                bytemuck::cast(bytemuck::cast::<_, [[$number; 3]; $count]>(gradient).map(map))
+            }
         })+
     };
 }
 
 interpolated! {
-    f32: [f32; 3];
-    f64: [f64; 3];
-    [f32; 3]: [[f32; 3]; 3];
-    [f64; 3]: [[f64; 3]; 3];
-    [f32; 4]: [[f32; 3]; 4];
-    [f64; 4]: [[f64; 3]; 4];
+    f32: [f32; 3], f32, 1, from_f32, to_f32;
+    f64: [f64; 3], f64, 1, of, to_f64;
+    [f32; 3]: [[f32; 3]; 3], f32, 3, from_f32, to_f32;
+    [f64; 3]: [[f64; 3]; 3], f64, 3, of, to_f64;
+    [f32; 4]: [[f32; 3]; 4], f32, 4, from_f32, to_f32;
+    [f64; 4]: [[f64; 3]; 4], f64, 4, of, to_f64;
 }
 
 impl Volume {

@@ -4,6 +4,8 @@ use bytemuck::{Pod, Zeroable};
 use cuda_safe::DeviceRepr;
 use nanovdb::ValueType;
 
+use crate::kernel::volume::Read;
+
 mod sealed {
     pub trait Sealed {}
 }
@@ -18,7 +20,9 @@ mod sealed {
 /// | [`Rgba8`] | `Rgba8` | `geom::VolumeRgba` |
 /// | [`Bool`], [`Mask`] | `Bool`, `Mask` | `geom::VolumeBool`, `geom::VolumeMask`: one bit |
 /// | [`Index`], [`OnIndex`] | `Index`, `OnIndex` | `geom::VolumeIndex`, `geom::VolumeOnIndex`: the number of a voxel |
-pub trait VolumeValue: Pod + DeviceRepr + std::fmt::Debug + sealed::Sealed {
+pub trait VolumeValue:
+    Pod + DeviceRepr + std::fmt::Debug + Send + Sync + Read + sealed::Sealed
+{
     /// The type of the value in a grid.
     const TYPE: ValueType;
 

@@ -32,6 +32,7 @@ pub fn suite() -> Suite {
                 "golden::bits::",
                 "they call what others call, many times each, and only compare bits",
             ),
+            ("volume::cpu::", "they call what others call, and only compare bits"),
             (
                 "::a_build_that_fails_at_any_launch_leaves_no_answers",
                 "they have a driver of their own, whose launches fail one by one, and its context is kept",
@@ -54,7 +55,7 @@ fn kernels() -> Result<BTreeSet<String>, Failure> {
 }
 
 /// Tests that took more than 0.9 s without a fault, on one core of an AMD EPYC on 2026-11-28.
-const SLOW: [&str; 74] = [
+const SLOW: [&str; 77] = [
     "adjoints::samples_of_index_grids",
     "adjoints::samples_of_numbers",
     "adjoints::samples_of_vectors",
@@ -110,6 +111,9 @@ const SLOW: [&str; 74] = [
     "mesh::rays_hit_what_the_oracle_is_sure_of",
     "mesh::signs_of_solids_are_right",
     "mesh::ten_million_pairs",
+    "volume::cpu::interpolated_values",
+    "volume::cpu::rays_through_every_input",
+    "volume::cpu::voxels_of_every_type",
     "volume::index_grids_take_values_of_arrays",
     "volume::lookups_find_every_type",
     "volume::march::crossings_are_those_of_every_cell",

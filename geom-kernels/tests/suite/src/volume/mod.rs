@@ -1,6 +1,7 @@
 //! Sparse volumes on the device: against grids that are decoded here, by a reader that shares nothing with the
 //! crates, and interpolated in f64.
 
+mod cpu;
 mod grids;
 mod indexed;
 mod interpolation;
@@ -29,6 +30,7 @@ pub(super) use kernels::SOURCE;
 
 pub(crate) fn cases() -> Vec<Case> {
     [
+        cpu::cases(),
         lookups::cases(),
         roots::cases(),
         stores::cases(),
