@@ -104,7 +104,7 @@ const SUITES: [Suite; 9] = [
         test: "suite",
         kind: "test",
         profile: "release",
-        folder: "geom-kernels/tests/mutants",
+        folder: "geom-kernels/mutants",
         // The mutants are of the CPU.
         skip: "emu::",
         variables: &[],
