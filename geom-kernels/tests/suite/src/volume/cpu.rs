@@ -383,6 +383,21 @@ fn rays_through_every_input(device: &TestDevice) -> TestResult {
         };
     }
     ensure!(hits > 300, "{hits}");
+    // Through cells between a large tile and small ones, none of them in a leaf.
+    let mut builder = Builder::<f32>::new(0.5);
+    builder.fill_tile(2, [0; 3], -1.0, true);
+    for tile in (0..4 * 4 * 4).map(|n| [128 + n / 16 * 8, n / 4 % 4 * 8, n % 4 * 8]) {
+        builder.fill_tile(1, tile, rng.float(), true);
+    }
+    let between: Vec<Ray> = (0..150)
+        .map(|_| {
+            let [from, to] = [0; 2].map(|_: i32| {
+                [127.5 + 0.45 * rng.float(), 16.0 + 20.0 * rng.float(), 16.0 + 20.0 * rng.float()]
+            });
+            Ray::segment(from, to)
+        })
+        .collect();
+    ensure!(rays_of::<f32>(&fixture, &builder.build()?, -0.2, &between)? > 50);
     Ok(())
 }
 
