@@ -78,7 +78,6 @@ mod geometry;
 pub mod hash_grid;
 mod headers;
 pub mod isosurface;
-pub mod kernel;
 mod layout;
 mod lengths;
 pub mod mesh;
@@ -90,6 +89,7 @@ mod preparation;
 mod ray;
 mod real;
 mod rows;
+pub mod structures;
 #[cfg(feature = "tape")]
 pub mod tape;
 pub mod volume;

@@ -9,6 +9,7 @@ use cuda_safe::DeviceRepr;
 /// The direction need not have length one. A ray hits nothing if its origin is not finite or beyond 2^60, its
 /// direction is not finite or zero, or its t are out of order or NaN; a negative `t_min` counts as 0.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[cfg_attr(feature = "rust-kernels", derive(cuda_safe::kernel::Device))]
 #[repr(C, align(16))]
 pub struct Ray {
     /// Where it comes from.

@@ -4,7 +4,7 @@ use bytemuck::Pod;
 use cuda_safe::DeviceRepr;
 
 use crate::geometry::Source;
-use crate::kernel::volume::MapOf;
+use crate::structures::volume::MapOf;
 
 mod sealed {
     pub trait Sealed {}

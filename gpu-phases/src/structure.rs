@@ -20,7 +20,7 @@ use crate::text::Text;
     message = "a kernel takes no reference to one `{Self}`",
     label = "this is no structure that kernels query",
     note = "take the value itself, or a slice: `x: T` or `x: &[T]`",
-    note = "structures come from libraries, such as `geom_kernels::kernel::Mesh`"
+    note = "structures come from libraries, such as `geom_kernels::structures::Mesh`"
 )]
 pub unsafe trait Structure: Any + Send + Sync {
     /// The size of the kernel's C++ parameter in bytes.

@@ -53,7 +53,7 @@ impl Header {
 }
 
 /// `geom::Bvh`: the kernel argument for a hierarchy.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub struct RawBvh {
     pub(crate) header: u64,

@@ -10,6 +10,7 @@ pub const NO_FACE: u32 = u32::MAX;
 
 /// The point of a mesh that is closest to a query. `geom::ClosestPoint` of `geom/mesh/closest.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[cfg_attr(feature = "rust-kernels", derive(cuda_safe::kernel::Device))]
 #[repr(C)]
 pub struct ClosestPoint {
     /// The point of the mesh; NaN if there is none.
@@ -29,6 +30,7 @@ pub struct ClosestPoint {
 
 /// The hit of a ray. `geom::RayHit` of `geom/mesh/rays.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[cfg_attr(feature = "rust-kernels", derive(cuda_safe::kernel::Device))]
 #[repr(C)]
 pub struct RayHit {
     /// The ray parameter; infinite if nothing is hit.
@@ -84,7 +86,7 @@ pub(crate) struct MeshTriangle {
 }
 
 /// `geom::MeshTopology`.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawTopology {
     pub(crate) neighbors: u64,
@@ -93,7 +95,7 @@ pub(crate) struct RawTopology {
 }
 
 /// `geom::Mesh`: the kernel argument for a mesh.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub struct RawMesh {
     pub(crate) bvh: RawBvh,

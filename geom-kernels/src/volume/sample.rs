@@ -7,11 +7,11 @@ use super::kernels::Nearest;
 use super::samples::{Part, Samples};
 use super::{Volume, VolumeValue, VolumeView};
 use crate::geometry::{Source, of_source};
-use crate::kernel::volume::Numbers;
-use crate::kernel::volume::exact::Float;
 use crate::lengths::same_length;
 use crate::part::MaybeMut;
 use crate::real::Real;
+use crate::structures::volume::Numbers;
+use crate::structures::volume::exact::Float;
 
 kernels! {
     #[name = "volume_{}_{V}_{C}"]

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use cuda_safe::DeviceRepr;
 use nanovdb::ValueType;
 
-use crate::kernel::volume::Read;
+use crate::structures::volume::Read;
 
 mod sealed {
     pub trait Sealed {}

@@ -2,19 +2,21 @@
 
 use crate::Geometry;
 use cuda_safe::DeviceBuffer;
-use cuda_safe::kernel::kernel;
+use cuda_safe::kernel::{device, kernel};
+use geom_kernels::Ray;
 use geom_kernels::hash_grid::{GridOptions, HashGrid};
-use geom_kernels::kernel;
+use geom_kernels::mesh::{Mesh, MeshOptions, shapes};
+use geom_kernels::structures;
 use test_harness::{Case, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    cases!["rust_kernels", device(grids_in_kernels)]
+    cases!["rust_kernels", device(grids_in_kernels), device(meshes_in_kernels)]
 }
 
 /// A sum over neighbours, their number, and what they are.
 #[kernel]
 fn look(
-    grid: &kernel::HashGrid<f32>,
+    grid: &structures::HashGrid<f32>,
     x: &[[f32; 3]],
     radius: f32,
     sums: &mut [f32],
@@ -36,7 +38,7 @@ fn look(
 }
 
 #[kernel]
-fn weigh(grid: &kernel::HashGrid<f64>, x: &[[f64; 3]], radius: f64, sums: &mut [f64]) {
+fn weigh(grid: &structures::HashGrid<f64>, x: &[[f64; 3]], radius: f64, sums: &mut [f64]) {
     assert!(x.len() == sums.len());
     each(sums, |i, sum| {
         for near in grid.near_in_group(x[i], radius, 0) {
@@ -58,7 +60,7 @@ fn grids_in_kernels(device: &TestDevice) -> TestResult {
         );
         let options = GridOptions::default();
         let there = HashGrid::build(&stream, &device.geometry(), &at, 0.4, options)?;
-        let here = kernel::HashGrid::build(&points, 0.4, options)?;
+        let here = structures::HashGrid::build(&points, 0.4, options)?;
         for radius in [0.0f32, 0.3, 0.9] {
             let mut sums = vec![0.0; queries.len()];
             let mut counts = vec![[0; 3]; queries.len()];
@@ -96,13 +98,89 @@ fn grids_in_kernels(device: &TestDevice) -> TestResult {
         );
         let options = GridOptions::default();
         let there = HashGrid::build(&stream, &device.geometry(), &at, 0.4, options)?;
-        let here = kernel::HashGrid::build(&points, 0.4, options)?;
+        let here = structures::HashGrid::build(&points, 0.4, options)?;
         let mut sums = vec![0.0; queries.len()];
         weigh::cpu(&here, &queries, 0.6, &mut sums)?;
         let mut other = DeviceBuffer::<f64>::zeroed(&stream, queries.len())?;
         weigh::launch(&stream, &there, &x, 0.6, &mut other)?;
         let bits = |x: &[f64]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         ensure_eq!(bits(&sums), bits(&other.to_vec(&stream)?));
+    }
+    Ok(())
+}
+
+#[device]
+fn depth(mesh: &structures::Mesh, from: [f32; 3], to: [f32; 3]) -> f32 {
+    let ray = Ray { origin: from, t_min: 0.0, direction: to, t_max: f32::INFINITY };
+    match mesh.nearest_hit(&ray) {
+        Some(hit) => hit.t + hit.u + hit.face as f32 + mesh.count_hits(&ray) as f32,
+        None => {
+            if mesh.any_hit(&ray) {
+                -2.0
+            } else {
+                -1.0
+            }
+        }
+    }
+}
+
+#[kernel]
+fn probe(mesh: &structures::Mesh, x: &[[f32; 3]], reach: f32, out: &mut [[f32; 8]]) {
+    assert!(x.len() == out.len());
+    each(out, |i, out| {
+        let p = x[i];
+        let (position, face) = match mesh.closest_point(p) {
+            Some(found) => (found.position, found.face),
+            None => ([9.0; 3], 0),
+        };
+        let signed = match mesh.signed_distance(p, reach) {
+            Some((distance, found)) => distance + found.u,
+            None => 100.0,
+        };
+        let parity = mesh.signed_distance_by_parity(p, reach).map_or(50.0, |found| found.0);
+        let near = mesh.closest_point_within(p, reach).map_or(7.0, |found| found.v);
+        let inside = mesh.side_of(p) as f32 + if mesh.is_within(p, reach) { 10.0 } else { 0.0 };
+        let deep = depth(mesh, p, [0.3 - p[0], 0.1 - p[1], -p[2]]);
+        *out = [position[0], position[2], face as f32, signed, parity, near, inside, deep];
+    });
+}
+
+fn meshes_in_kernels(device: &TestDevice) -> TestResult {
+    let (stream, mut rng) = (device.stream()?, Rng::new(6));
+    for detail in [0, 3] {
+        let sphere = shapes::icosphere(detail, 1.0)?;
+        let options = MeshOptions::default();
+        let there = Mesh::upload(&stream, &device.geometry(), &sphere, options)?;
+        let here = structures::Mesh::new(&sphere, options)?;
+        let mut one = || (rng.below(4096) as f32 - 2048.0) / 1024.0;
+        let points: Vec<[f32; 3]> = (0..400).map(|_| [one(), one(), one()]).collect();
+        let points: Vec<_> = points.into_iter().chain([[f32::NAN, 0.0, 0.0], [0.0; 3]]).collect();
+        let x = DeviceBuffer::from_slice(&stream, &points)?;
+        let mut found = vec![[0.0; 8]; points.len()];
+        probe::cpu(&here, &points, 0.7, &mut found)?;
+        let mut other = DeviceBuffer::<[f32; 8]>::zeroed(&stream, points.len())?;
+        probe::launch(&stream, &there, &x, 0.7, &mut other)?;
+        let bits = |x: &[[f32; 8]]| x.iter().map(|x| x.map(f32::to_bits)).collect::<Vec<_>>();
+        ensure_eq!(bits(&found), bits(&other.to_vec(&stream)?));
+        // The sphere is within a few parts of a thousand of its mesh of 1,280 faces.
+        if detail == 3 {
+            for (p, found) in points.iter().zip(&found).filter(|(p, _)| !p[0].is_nan()) {
+                let r = p.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>().sqrt();
+                let inside = f64::from(found[6] % 10.0);
+                ensure!(
+                    (r - 1.0).abs() < 0.01 || (inside < 0.0 || inside == 9.0) == (r < 1.0),
+                    "{p:?}: {found:?}"
+                );
+                ensure!(
+                    (r - 1.0).abs() > 0.69 || (f64::from(found[4]) - (r - 1.0)).abs() < 0.01,
+                    "{p:?}: {found:?}"
+                );
+                ensure!(
+                    r > 0.99 || found[7] > 0.0,
+                    "a ray from inside of a closed mesh hits it: {p:?}"
+                );
+            }
+        }
     }
     Ok(())
 }

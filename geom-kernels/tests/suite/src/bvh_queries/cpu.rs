@@ -1,8 +1,8 @@
 //! Hierarchies of the CPU: they find what all boxes say, and what the device finds.
 
 use geom_kernels::bvh::{BuildMode, BvhQueries};
-use geom_kernels::kernel::Bvh;
-use geom_kernels::kernel::bvh::BvhQueries as CpuQueries;
+use geom_kernels::structures::Bvh;
+use geom_kernels::structures::bvh::BvhQueries as CpuQueries;
 use geom_kernels::{Aabb, Ray};
 
 use super::Fixture;

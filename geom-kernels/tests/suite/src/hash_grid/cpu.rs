@@ -3,8 +3,8 @@
 use cuda_safe::DeviceBuffer;
 use cuda_safe::nvrtc::Options;
 use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, Lookup, NeighborSum, Pairs};
-use geom_kernels::kernel::Exact;
-use geom_kernels::kernel::hash_grid::{GridQueries as CpuQueries, HashGrid as CpuGrid};
+use geom_kernels::structures::Exact;
+use geom_kernels::structures::hash_grid::{GridQueries as CpuQueries, HashGrid as CpuGrid};
 
 use super::Fixture;
 use super::inputs::{Input, inputs, uniform};

@@ -1,10 +1,10 @@
 //! Meshes in host memory: their queries have the bits of the device's.
 
 use geom_kernels::bvh::BvhQueries;
-use geom_kernels::kernel::{self, Limit};
 use geom_kernels::mesh::{
     ClosestPoint, FacePoint, MeshOptions, Overlap, PointQueries, Ray, Sign, TriangleMesh, shapes,
 };
+use geom_kernels::structures::{self, Limit};
 use geom_kernels::{Aabb, Flag};
 
 use super::inputs::{Around, Input, displaced, inputs, invalid_points, soup};
@@ -35,7 +35,7 @@ fn garbage<T: bytemuck::Pod>(n: usize) -> Vec<T> {
 fn check_points(
     fixture: &Fixture<'_>,
     (input, options): (&Input, MeshOptions),
-    (mesh, cpu): (&geom_kernels::mesh::Mesh<'_>, &kernel::Mesh),
+    (mesh, cpu): (&geom_kernels::mesh::Mesh<'_>, &structures::Mesh),
     points: &[[f32; 3]],
 ) -> TestResult {
     let n = points.len();
@@ -104,7 +104,7 @@ fn points_have_the_bits_of_the_device(device: &TestDevice) -> TestResult {
         points.extend_from_slice(&input.mesh.points[..input.mesh.points.len().min(20)]);
         for options in [MeshOptions::default(), MeshOptions::default().topology()] {
             let mesh = fixture.mesh(&input.mesh, options)?;
-            let cpu = kernel::Mesh::new(&input.mesh, options)?;
+            let cpu = structures::Mesh::new(&input.mesh, options)?;
             check_points(&fixture, (&input, options), (&mesh, &cpu), &points)?;
         }
     }
@@ -115,7 +115,7 @@ fn points_have_the_bits_of_the_device(device: &TestDevice) -> TestResult {
 fn check_rays(
     fixture: &Fixture<'_>,
     name: &str,
-    (mesh, cpu): (&geom_kernels::mesh::Mesh<'_>, &kernel::Mesh),
+    (mesh, cpu): (&geom_kernels::mesh::Mesh<'_>, &structures::Mesh),
     rays: &[Ray],
 ) -> Result<usize, Failure> {
     let (mut nearest, mut any, mut counts) =
@@ -182,7 +182,7 @@ fn rays_have_the_bits_of_the_device(device: &TestDevice) -> TestResult {
         let mut rays = rays(&mut rng, &input, n);
         rays.extend(unusual(&rays));
         let mesh = fixture.mesh(&input.mesh, MeshOptions::default())?;
-        let cpu = kernel::Mesh::new(&input.mesh, MeshOptions::default())?;
+        let cpu = structures::Mesh::new(&input.mesh, MeshOptions::default())?;
         hits += check_rays(&fixture, &input.name, (&mesh, &cpu), &rays)?;
     }
     ensure!(hits > 3000, "{hits} hits");
@@ -196,7 +196,7 @@ fn refits_have_the_bits_of_the_device(device: &TestDevice) -> TestResult {
     for input in inputs(&mut rng, 0)?.into_iter().step_by(2) {
         let points = Around::new(&input).points(&mut rng, 100);
         let mut mesh = fixture.mesh(&input.mesh, options)?;
-        let mut cpu = kernel::Mesh::new(&input.mesh, options)?;
+        let mut cpu = structures::Mesh::new(&input.mesh, options)?;
         let mut bent = Input::new(&input.name, input.mesh.clone());
         bent.mesh.points = displaced(&mut rng, &input.mesh, (input.diagonal() * 0.2) as f32);
         // A face whose corner is no longer valid is not found.
@@ -230,7 +230,7 @@ fn sizes_around_a_block(device: &TestDevice) -> TestResult {
         let n = host.points.len() as u32;
         host.faces.extend([[0, 1, n], [u32::MAX, 0, 1]]);
         let mesh = fixture.mesh(&host, options)?;
-        let cpu = kernel::Mesh::new(&host, options)?;
+        let cpu = structures::Mesh::new(&host, options)?;
         let input = Input::new(&format!("soup of {faces}"), host);
         for n in [0, 1, 31, 32, 33, 64, 65] {
             let points = Around::new(&input).points(&mut rng, n);
@@ -247,7 +247,7 @@ fn overlaps_are_those_of_the_device(device: &TestDevice) -> TestResult {
     let mut found = 0;
     for input in inputs(&mut rng, 0)? {
         let mesh = fixture.mesh(&input.mesh, MeshOptions::default())?;
-        let cpu = kernel::Mesh::new(&input.mesh, MeshOptions::default())?;
+        let cpu = structures::Mesh::new(&input.mesh, MeshOptions::default())?;
         let around = Around::new(&input);
         let mut centers = around.points(&mut rng, 40);
         centers.extend(invalid_points());
@@ -300,7 +300,7 @@ fn values_at_points_have_the_bits_of_the_device(device: &TestDevice) -> TestResu
     let mut rng = device.rng(875);
     for input in inputs(&mut rng, 0)? {
         let mesh = fixture.mesh(&input.mesh, MeshOptions::default())?;
-        let cpu = kernel::Mesh::new(&input.mesh, MeshOptions::default().topology())?;
+        let cpu = structures::Mesh::new(&input.mesh, MeshOptions::default().topology())?;
         let faces = input.mesh.faces.len();
         let point = |rng: &mut Rng| FacePoint {
             face: rng.below(faces + 3) as u32,
@@ -344,7 +344,7 @@ fn values_at_points_have_the_bits_of_the_device(device: &TestDevice) -> TestResu
 
 fn wrong_lengths_and_indices_are_refused() -> TestResult {
     let cube = shapes::cube(2.0)?;
-    let mut cpu = kernel::Mesh::new(&cube, MeshOptions::default())?;
+    let mut cpu = structures::Mesh::new(&cube, MeshOptions::default())?;
     let (points, mut few) = ([[0.0; 3]; 3], [NOTHING; 2]);
     test_harness::ensure_refused_for(
         cpu.closest_points(&points, Limit::None, &mut few),
@@ -359,7 +359,7 @@ fn wrong_lengths_and_indices_are_refused() -> TestResult {
     test_harness::ensure_refused_for(cpu.refit_to(&points), "3 points for a mesh of 8")?;
     ensure_eq!(bits(cpu.points()), bits(&cube.points));
     let bad = TriangleMesh { faces: vec![[0, 1, 2], [0, 8, 1]], ..cube };
-    let refused = kernel::Mesh::new(&bad, MeshOptions::default());
+    let refused = structures::Mesh::new(&bad, MeshOptions::default());
     test_harness::ensure_refused_for(refused, "face 1: vertex index 8, but there are 8 points")?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use geom_kernels::volume::nanovdb::{self, Build, Builder, Grid};
 use geom_kernels::volume::{
     Index, Interpolated, Interpolation, OnIndex, Samples, Volume, VolumeHit,
 };
-use geom_kernels::{Ray, Real, kernel, volume};
+use geom_kernels::{Ray, Real, structures, volume};
 
 use super::Fixture;
 use super::grids::{self, Kind, for_all_kinds, grid, map, positions, voxels};
@@ -93,7 +93,7 @@ fn voxels_in<K: Kind>(
     rng: &mut Rng,
     (grid, set): (Grid, Vec<[i32; 3]>),
 ) -> TestResult {
-    let cpu = kernel::Volume::<K::Value>::new(grid.clone())?;
+    let cpu = structures::Volume::<K::Value>::new(grid.clone())?;
     let there = fixture.volume(&grid)?;
     let stream = &fixture.stream;
     for n in SIZES {
@@ -120,14 +120,14 @@ fn voxels_in<K: Kind>(
 fn nearest_of<K: Kind, P: Real>(
     fixture: &Fixture,
     rng: &mut Rng,
-    (cpu, there): (&kernel::Volume<K::Value>, &Volume),
+    (cpu, there): (&structures::Volume<K::Value>, &Volume),
     set: &[[i32; 3]],
 ) -> TestResult {
     let (asked, stream) = (positions::<P>(rng, set, 300), &fixture.stream);
     let points = fixture.upload(&asked)?;
     let both = [
-        (Samples::index(&points), kernel::volume::Samples::index(&asked)),
-        (Samples::world(&points), kernel::volume::Samples::world(&asked)),
+        (Samples::index(&points), structures::volume::Samples::index(&asked)),
+        (Samples::world(&points), structures::volume::Samples::world(&asked)),
     ];
     for (on_device, on_cpu) in both {
         let mut values = fixture.room::<K::Value>(asked.len())?;
@@ -137,7 +137,7 @@ fn nearest_of<K: Kind, P: Real>(
         same(K::NAME, &asked, &mine, &values.to_vec(stream)?)?;
     }
     let mut mine = garbage(asked.len());
-    cpu.sample_nearest_all(&kernel::volume::Samples::index(&asked), &mut mine)?;
+    cpu.sample_nearest_all(&structures::volume::Samples::index(&asked), &mut mine)?;
     let one: Vec<_> = asked.iter().map(|p| cpu.sample_nearest(*p)).collect();
     same(K::NAME, &asked, &one, &mine)
 }
@@ -174,11 +174,11 @@ fn samples_of<V: Interpolated, P: Real>(
     asked: &[[P; 3]],
 ) -> TestResult {
     let (stream, n) = (&fixture.stream, asked.len());
-    let (cpu, there) = (kernel::Volume::<V>::new(grid.clone())?, fixture.volume(grid)?);
+    let (cpu, there) = (structures::Volume::<V>::new(grid.clone())?, fixture.volume(grid)?);
     let points = fixture.upload(asked)?;
     let spaces = [
-        (Samples::index(&points), kernel::volume::Samples::index(asked)),
-        (Samples::world(&points), kernel::volume::Samples::world(asked)),
+        (Samples::index(&points), structures::volume::Samples::index(asked)),
+        (Samples::world(&points), structures::volume::Samples::world(asked)),
     ];
     for (how, (on_device, on_cpu)) in BOTH.into_iter().flat_map(|how| spaces.map(|s| (how, s))) {
         let what = format!("{how:?} of {}", V::TYPE);
@@ -202,13 +202,13 @@ fn samples_of<V: Interpolated, P: Real>(
 
 /// Queries of one position are those of many.
 fn singles<V: Interpolated, P: Real>(
-    cpu: &kernel::Volume<V>,
+    cpu: &structures::Volume<V>,
     asked: &[[P; 3]],
     how: Interpolation,
-    (alone, both): (Vec<V>, Vec<kernel::volume::Sample<V>>),
+    (alone, both): (Vec<V>, Vec<structures::volume::Sample<V>>),
 ) -> TestResult {
     let (mut values, mut gradients) = (garbage(asked.len()), garbage(asked.len()));
-    let samples = kernel::volume::Samples::index(asked);
+    let samples = structures::volume::Samples::index(asked);
     cpu.sample_with_gradient(&samples, how, &mut values, &mut gradients)?;
     same("alone", asked, &alone, &values)?;
     same("value", asked, &both.iter().map(|s| s.value).collect::<Vec<_>>(), &values)?;
@@ -219,7 +219,7 @@ fn values_of_arrays(device: &TestDevice) -> TestResult {
     let (fixture, stream) = (Fixture::new(device)?, device.stream()?);
     let mut rng = device.rng(972);
     let (grid, set) = grid::<grids::OfIndex>(&mut rng)?;
-    let cpu = kernel::Volume::<Index>::new(grid.clone())?;
+    let cpu = structures::Volume::<Index>::new(grid.clone())?;
     macro_rules! of {
         ($cpu:ident, $grid:ident, $set:ident, $value:ty, $P:ty) => {{
             let there = fixture.volume(&$grid)?;
@@ -230,14 +230,15 @@ fn values_of_arrays(device: &TestDevice) -> TestResult {
             let background: $value = bytemuck::cast([-3.5f32; size_of::<$value>() / 4]);
             let array = fixture.upload(&values)?;
             let (on_cpu, on_device) = (
-                kernel::volume::IndexedValues::new(&values, background),
+                structures::volume::IndexedValues::new(&values, background),
                 volume::IndexedValues::new(&array, background),
             );
             let asked = positions::<$P>(&mut rng, &$set, 250);
             let (n, points) = (asked.len(), fixture.upload(&asked)?);
             let (mut out, mut slopes) = (fixture.room(n)?, fixture.room(n)?);
             let (mut mine, mut gradients) = (garbage::<$value>(n), garbage(n));
-            let (there_at, at) = (Samples::world(&points), kernel::volume::Samples::world(&asked));
+            let (there_at, at) =
+                (Samples::world(&points), structures::volume::Samples::world(&asked));
             for how in BOTH {
                 there.sample_indexed_with_gradient(
                     &stream,
@@ -251,7 +252,7 @@ fn values_of_arrays(device: &TestDevice) -> TestResult {
                 same("indexed", &asked, &mine, &out.to_vec(&stream)?)?;
                 same("indexed gradient", &asked, &gradients, &slopes.to_vec(&stream)?)?;
             }
-            let at = kernel::volume::Samples::index(&asked);
+            let at = structures::volume::Samples::index(&asked);
             for how in BOTH {
                 $cpu.sample_indexed(&at, how, &on_cpu, &mut mine)?;
                 let one = |p: &[$P; 3]| match how {
@@ -272,7 +273,7 @@ fn values_of_arrays(device: &TestDevice) -> TestResult {
             same("nearest indexed", &asked, &mine, &out.to_vec(&stream)?)?;
             let one = asked.iter().map(|p| $cpu.sample_nearest_index(*p, &on_cpu));
             same("one", &asked, &one.collect::<Vec<_>>(), &mine)?;
-            let few = kernel::volume::IndexedValues::new(&values[1..], background);
+            let few = structures::volume::IndexedValues::new(&values[1..], background);
             ensure_refused_for($cpu.sample_indexed(&at, nearest, &few, &mut mine), "indices")?;
         }};
     }
@@ -280,7 +281,7 @@ fn values_of_arrays(device: &TestDevice) -> TestResult {
     of!(cpu, grid, set, [f32; 3], f64);
     of!(cpu, grid, set, f64, f32);
     let (grid, set) = grids::grid::<grids::OfOnIndex>(&mut rng)?;
-    let cpu = kernel::Volume::<OnIndex>::new(grid.clone())?;
+    let cpu = structures::Volume::<OnIndex>::new(grid.clone())?;
     of!(cpu, grid, set, f32, f32);
     of!(cpu, grid, set, [f64; 4], f32);
     Ok(())
@@ -344,7 +345,7 @@ fn maps_of_any_vector(device: &TestDevice) -> TestResult {
 fn maps_of<P: Real>(device: &TestDevice, any: fn(&mut Rng) -> P) -> TestResult {
     let (fixture, mut rng) = (Fixture::new(device)?, device.rng(974));
     let grid = Builder::<u8>::new(0).map(map()?).build()?;
-    let (cpu, there) = (kernel::Volume::<u8>::new(grid.clone())?, fixture.volume(&grid)?);
+    let (cpu, there) = (structures::Volume::<u8>::new(grid.clone())?, fixture.volume(&grid)?);
     let asked: Vec<[P; 3]> = (0..1500).map(|_| [0; 3].map(|_: i32| any(&mut rng))).collect();
     let (stream, from) = (&fixture.stream, fixture.upload(&asked)?);
     let mut to = fixture.room::<[P; 3]>(asked.len())?;
@@ -409,7 +410,7 @@ fn rays_of<T: Real + volume::VolumeValue>(
     rays: &[Ray],
 ) -> Result<usize, Failure> {
     let (stream, n) = (&fixture.stream, rays.len());
-    let (cpu, there) = (kernel::Volume::<T>::new(grid.clone())?, fixture.volume(grid)?);
+    let (cpu, there) = (structures::Volume::<T>::new(grid.clone())?, fixture.volume(grid)?);
     let on_device = fixture.upload(rays)?;
     let (mut hits, mut sums) = (fixture.room::<VolumeHit>(n)?, fixture.room::<f32>(n)?);
     there.first_crossings(stream, &on_device, iso, &mut hits)?;
@@ -422,7 +423,7 @@ fn rays_of<T: Real + volume::VolumeValue>(
     for ((ray, hit), sum) in rays.iter().zip(&mine).zip(&integrals) {
         ensure_eq!(cpu.first_crossing(ray, iso), Some(*hit).filter(|hit| hit.t.is_finite()));
         let one = cpu.integrate(ray);
-        ensure!(one.is_nan() || (one as f32).to_bits() == sum.to_bits(), "{one}, not {sum}");
+        ensure!(one.is_nan() || sum.to_bits() == (one as f32).to_bits(), "{one}, not {sum}");
     }
     Ok(mine.iter().filter(|hit: &&VolumeHit| hit.t.is_finite()).count())
 }
@@ -445,10 +446,10 @@ fn rays_through_values_that_are_not_finite(device: &TestDevice) -> TestResult {
 
 fn refused(device: &TestDevice) -> TestResult {
     let (grid, _) = grid::<grids::F32>(&mut device.rng(977))?;
-    ensure_refused_for(kernel::Volume::<f64>::new(grid.clone()), "not of double")?;
-    let volume = kernel::Volume::<f32>::new(grid)?;
+    ensure_refused_for(structures::Volume::<f64>::new(grid.clone()), "not of double")?;
+    let volume = structures::Volume::<f32>::new(grid)?;
     let (points, mut few) = ([[0.0f32; 3]; 5], [0.0f32; 4]);
-    let at = kernel::volume::Samples::index(&points);
+    let at = structures::volume::Samples::index(&points);
     let (nearest, linear) = (Interpolation::Nearest, Interpolation::Trilinear);
     ensure_refused_for(volume.sample(&at, nearest, &mut few), "room for 4")?;
     ensure_refused_for(volume.sample(&at, linear, &mut few), "room for 4")?;
