@@ -46,7 +46,7 @@ impl From<&nanovdb::Map> for RawMap {
 
 /// `geom::Volume`: the kernel argument for a volume.
 #[doc(hidden)]
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub struct RawVolume {
     pub(crate) grid: u64,

@@ -72,7 +72,7 @@ pub(crate) mod build;
 mod directory;
 mod indexed;
 mod kernels;
-mod layout;
+pub(crate) mod layout;
 mod maps;
 mod march;
 mod queries;

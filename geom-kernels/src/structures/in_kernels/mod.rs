@@ -3,6 +3,7 @@
 
 mod grid;
 mod mesh;
+mod volume;
 
 use cuda_safe::KernelArg;
 use cuda_safe::kernel::text::Text;

@@ -110,7 +110,10 @@ impl<T: VolumeValue> Volume<T> {
     fn view(&self) -> View<'_, T> {
         View { bytes: self.grid.bytes(), tree: &self.tree, values: PhantomData }
     }
+}
 
+#[cfg_attr(feature = "rust-kernels", cuda_safe::kernel::device(structure))]
+impl<T: VolumeValue> Volume<T> {
     /// Returns the value where nothing is stored.
     #[must_use]
     pub fn background(&self) -> T {
@@ -175,6 +178,7 @@ impl<T: VolumeValue> Query<[i32; 3]> for Active<'_, T> {
 
 macro_rules! maps {
     ($($(#[$doc:meta])* $name:ident, $all:ident = $to:ident;)+) => {
+        #[cfg_attr(feature = "rust-kernels", cuda_safe::kernel::device(structure))]
         impl<T: VolumeValue> Volume<T> {
             $(
                 $(#[$doc])*

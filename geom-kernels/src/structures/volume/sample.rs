@@ -162,6 +162,7 @@ fn sample_each<P: Real, S: Source>(
     }
 }
 
+#[cfg_attr(feature = "rust-kernels", cuda_safe::kernel::device(structure))]
 impl<T: VolumeValue> Volume<T> {
     /// Returns the value of the voxel nearest to a position in index space; of two, the one on the far side.
     #[must_use]
@@ -188,6 +189,7 @@ impl<T: VolumeValue> Volume<T> {
 /// The methods of one query.
 macro_rules! singles {
     ($($(#[$doc:meta])* $how:ident: $value:ident, $both:ident, $of_index:ident, $both_of_index:ident;)+) => {
+        #[cfg_attr(feature = "rust-kernels", cuda_safe::kernel::device(structure))]
         impl<V: Interpolated> Volume<V> {
             $(
                 $(#[$doc])*

@@ -7,10 +7,16 @@ use geom_kernels::Ray;
 use geom_kernels::hash_grid::{GridOptions, HashGrid};
 use geom_kernels::mesh::{Mesh, MeshOptions, shapes};
 use geom_kernels::structures;
+use geom_kernels::volume::{Volume, nanovdb::Builder};
 use test_harness::{Case, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
-    cases!["rust_kernels", device(grids_in_kernels), device(meshes_in_kernels)]
+    cases![
+        "rust_kernels",
+        device(grids_in_kernels),
+        device(meshes_in_kernels),
+        device(volumes_in_kernels)
+    ]
 }
 
 /// A sum over neighbours, their number, and what they are.
@@ -181,6 +187,60 @@ fn meshes_in_kernels(device: &TestDevice) -> TestResult {
                 );
             }
         }
+    }
+    Ok(())
+}
+
+#[kernel]
+fn sample(volume: &structures::Volume<f32>, x: &[[f32; 3]], out: &mut [[f32; 7]]) {
+    assert!(x.len() == out.len());
+    each(out, |i, out| {
+        let p = volume.world_to_index(x[i]);
+        let voxel = [p[0].floor() as i32, p[1].floor() as i32, p[2].floor() as i32];
+        let active = if volume.is_active(voxel) { 1.0 } else { 0.0 };
+        let wide = [p[0] as f64, p[1] as f64, p[2] as f64];
+        *out = [
+            volume.lookup(voxel) + volume.background(),
+            active,
+            volume.sample_nearest(p),
+            volume.sample_trilinear(p),
+            volume.sample_tricubic(p),
+            volume.sample_trilinear(wide),
+            volume.index_to_world_direction(p)[1],
+        ];
+    });
+}
+
+fn volumes_in_kernels(device: &TestDevice) -> TestResult {
+    let (stream, mut rng) = (device.stream()?, Rng::new(7));
+    let mut builder = Builder::<f32>::new(0.25);
+    for x in -6..7 {
+        for y in -6..7 {
+            for z in -6..7 {
+                // Linear, so that an interpolation is exact but for rounding.
+                builder.set([x, y, z], (x + 2 * y - 3 * z) as f32);
+            }
+        }
+    }
+    let grid = builder.build()?;
+    let volume = Volume::upload(&stream, &device.geometry(), &grid)?;
+    let (there, here) = (volume.view::<f32>()?, structures::Volume::<f32>::new(grid)?);
+    let mut one = || (rng.below(8192) as f32 - 4096.0) / 512.0;
+    let points: Vec<[f32; 3]> = (0..300).map(|_| [one(), one(), one()]).collect();
+    let points: Vec<_> = points.into_iter().chain([[f32::NAN, 0.0, 0.0], [1e30; 3]]).collect();
+    let x = DeviceBuffer::from_slice(&stream, &points)?;
+    let mut found = vec![[0.0; 7]; points.len()];
+    sample::cpu(&here, &points, &mut found)?;
+    let mut other = DeviceBuffer::<[f32; 7]>::zeroed(&stream, points.len())?;
+    sample::launch(&stream, &there, &x, &mut other)?;
+    let bits = |x: &[[f32; 7]]| x.iter().map(|x| x.map(f32::to_bits)).collect::<Vec<_>>();
+    ensure_eq!(bits(&found[..300]), bits(&other.to_vec(&stream)?[..300]));
+    for (p, found) in points.iter().zip(&found).filter(|(p, _)| p.iter().all(|x| x.abs() < 4.0)) {
+        let wanted = p[0] + 2.0 * p[1] - 3.0 * p[2];
+        for value in [found[3], found[4], found[5]] {
+            ensure!((value - wanted).abs() < 1e-4, "{p:?}: {found:?}");
+        }
+        ensure_eq!((found[1], found[6]), (1.0, p[1]));
     }
     Ok(())
 }
