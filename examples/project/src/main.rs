@@ -1,51 +1,48 @@
-//! Moves random points onto the surface of a mesh: a user's kernel that asks for closest points.
+//! Moves random points onto the surface of a mesh: a kernel in Rust that asks for closest points, on a GPU if there is
+//! one, else on all cores.
 
 use std::error::Error;
+use std::time::Instant;
 
-use cuda_safe::{Context, DeviceBuffer, LaunchConfig, kernels};
+use cuda_safe::kernel::kernel;
+use cuda_safe::{Context, DeviceBuffer};
 use geom_kernels::GeometryKernels;
 use geom_kernels::mesh::shapes::{self, Noise};
-use geom_kernels::mesh::{ClosestPoint, Mesh, MeshOptions, MeshView, PointQueries};
+use geom_kernels::mesh::{self, ClosestPoint, MeshOptions, PointQueries, TriangleMesh};
+use geom_kernels::structures::{Limit, Mesh};
 
-kernels! {
-    // SAFETY: thread i reads the mesh, and reads and writes position i if i < n.
-    unsafe in geom_kernels::program(include_str!("project.cu")).name("project.cu") {
-        safe fn project(mesh: MeshView<'_>, positions: &mut [[f32; 3]], n: u32)
-            where n <= positions.len();
-    }
+#[kernel]
+fn project(mesh: &Mesh, positions: &mut [[f32; 3]]) {
+    each(positions, |_, position| {
+        if let Some(closest) = mesh.closest_point(*position) {
+            *position = closest.position;
+        }
+    });
 }
 
+/// The points after the kernel, what a batch call finds for them before, and what it finds after.
+type Found = (Vec<[f32; 3]>, Vec<ClosestPoint>, Vec<ClosestPoint>);
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let context = Context::new(0).unwrap_or_else(|error| {
-        eprintln!("no device to run on: {error}");
-        std::process::exit(3)
-    });
-    let device = context.device().name()?;
-    let (detail, n) = if device.contains("software") { (5, 20_000) } else { (8, 4_000_000) };
-    let stream = context.stream()?;
+    let context = Context::new(0).ok();
+    let name = context.as_ref().map(|context| context.device().name()).transpose()?;
+    let name = name.unwrap_or_else(|| "the CPU".to_owned());
+    let is_gpu = context.is_some() && !name.contains("software");
+    let (detail, n) = if is_gpu { (8, 4_000_000) } else { (5, 20_000) };
 
     // A bumpy stone; `TriangleMesh::load` reads one from a file.
     let mut stone = shapes::icosphere(detail, 1.0)?;
     stone.displace(&Noise::new(7), 0.3, 2.0)?;
-    let mesh =
-        Mesh::upload(&stream, &GeometryKernels::new(&context), &stone, MeshOptions::default())?;
-    println!("{device}: {n} points onto {} faces", stone.faces.len());
+    println!("{name}: {n} points onto {} faces", stone.faces.len());
 
     let before = random_points(n);
-    let mut positions = DeviceBuffer::from_slice(&stream, &before)?;
-    let kernels = Kernels::load(&context)?;
-    kernels.project(&stream, LaunchConfig::cover(n, 128), mesh.view(), &mut positions, n as u32)?;
-    let after = positions.to_vec(&stream)?;
+    let (after, expected, again) = match &context {
+        Some(context) => on_device(context, &stone, &before)?,
+        None => on_cpu(&stone, &before)?,
+    };
 
-    // The same question as a batch call. Of the points as they were, it has the same results; of those
-    // on the surface, that they are on it.
-    let mut closest = DeviceBuffer::<ClosestPoint>::zeroed(&stream, n)?;
-    let asked = DeviceBuffer::from_slice(&stream, &before)?;
-    mesh.closest_points(&stream, &PointQueries::at(&asked), &mut closest)?;
-    let expected = closest.to_vec(&stream)?;
-    mesh.closest_points(&stream, &PointQueries::at(&positions), &mut closest)?;
-    let again = closest.to_vec(&stream)?;
-
+    // The batch call asks the same question. Of the points as they were, it has the same results; of those on the
+    // surface, that they are on it.
     let (mut way, mut farthest_off) = (0.0, 0.0f32);
     for i in 0..n {
         let off = again[i].distance_squared.sqrt();
@@ -59,6 +56,35 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("moved by {way:.3} on average; all are on the surface, to {farthest_off:.1e}");
     Ok(())
+}
+
+fn on_device(
+    context: &Context,
+    stone: &TriangleMesh,
+    before: &[[f32; 3]],
+) -> Result<Found, Box<dyn Error>> {
+    let (stream, geometry) = (context.stream()?, GeometryKernels::new(context));
+    let mesh = mesh::Mesh::upload(&stream, &geometry, stone, MeshOptions::default())?;
+    let mut positions = DeviceBuffer::from_slice(&stream, before)?;
+    let mut closest = DeviceBuffer::<ClosestPoint>::zeroed(&stream, before.len())?;
+    mesh.closest_points(&stream, &PointQueries::at(&positions), &mut closest)?;
+    let expected = closest.to_vec(&stream)?;
+    project::launch(&stream, &mesh, &mut positions)?;
+    mesh.closest_points(&stream, &PointQueries::at(&positions), &mut closest)?;
+    Ok((positions.to_vec(&stream)?, expected, closest.to_vec(&stream)?))
+}
+
+fn on_cpu(stone: &TriangleMesh, before: &[[f32; 3]]) -> Result<Found, Box<dyn Error>> {
+    let mesh = Mesh::new(stone, MeshOptions::default())?;
+    let mut positions = before.to_vec();
+    let mut expected = vec![bytemuck::Zeroable::zeroed(); before.len()];
+    let mut again = expected.clone();
+    mesh.closest_points(before, Limit::None, &mut expected)?;
+    let start = Instant::now();
+    project::cpu(&mesh, &mut positions)?;
+    println!("the kernel took {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
+    mesh.closest_points(&positions, Limit::None, &mut again)?;
+    Ok((positions, expected, again))
 }
 
 /// Points in the cube from -2 to 2, the same in every run.
