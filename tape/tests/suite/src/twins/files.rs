@@ -308,7 +308,12 @@ pub(super) fn of_floats() -> Vec<Twin<f32>> {
                 (Param::buffer("loss", one).len_fixed(1).active(), Param::accumulates),
                 value("n"),
             ],
-            |t, op, d| t.launch(op, threads(d.n), (&d.x, &mut d.one, d.count)),
+            |t, op, d| {
+                if d.n == 0 {
+                    return Ok(());
+                }
+                t.launch(op, threads(d.n), (&d.x, &mut d.one, d.count))
+            },
         ),
         Twin::new(
             File::Bench,
