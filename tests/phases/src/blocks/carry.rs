@@ -285,6 +285,23 @@ fn launches_on_a_stream_leave_their_memory_to_the_next() {
 }
 
 #[test]
+fn values_of_earlier_launches_are_not_those_of_this_one() {
+    let _alone = crate::alone();
+    let stream = crate::stream();
+    let x = DeviceBuffer::from_slice(&stream, &words(4)).unwrap();
+    for bad in [99, 2, 99, 0, 35] {
+        let mut out = DeviceBuffer::<u32>::zeroed(&stream, 40).unwrap();
+        steps::launch(&stream, bad, &x, &mut out).unwrap();
+        assert_eq!(stream.synchronize().is_err(), bad < 40);
+        let _ = stream.context().take_fault();
+        let out = out.to_vec(&stream).unwrap();
+        // Blocks after the one that has failed get no value, and end.
+        let after = &out[(bad + 1).min(40)..];
+        assert!(after.iter().all(|count| *count == 0), "{bad}: {after:?}");
+    }
+}
+
+#[test]
 fn launches_of_streams_and_graphs_have_memory_of_their_own() {
     let _alone = crate::alone();
     let streams: Vec<_> = (0..3).map(|_| crate::stream()).collect();
