@@ -168,7 +168,9 @@ impl Bvh {
         max_distance: f32,
         distance: impl FnMut(u32, f32) -> f32,
     ) -> Option<NearestItem> {
-        if !is_in_range(p) || !(0.0 <= max_distance) {
+        // A NaN is no distance.
+        let is_distance = 0.0 <= max_distance;
+        if !is_in_range(p) || !is_distance {
             return None;
         }
         let best = Best::new(finite_square(max_distance), NO_INDEX);

@@ -210,7 +210,7 @@ fn choose_frame<T: Exact>(
         .map_or([0.0; 3], |[low, high]| std::array::from_fn(|axis| high[axis].sub_down(low[axis])));
     let widest = extent.into_iter().fold(0.0, f64::max);
     let mut size = radius.wide();
-    if !(0.0 < size) {
+    if size <= 0.0 {
         size = widest * 9.536_743_164_062_5e-7; // 2^-20
     }
     let mut sizes = [size / f64::from(X_SPLIT), size, size];

@@ -55,7 +55,8 @@ impl<T: Exact> HashGrid<T> {
         }
         let mut doublings = 0;
         loop {
-            let last = doublings == 8 || !(radius < most);
+            let is_less = radius < most;
+            let last = doublings == 8 || !is_less;
             let within = if last { most } else { radius };
             indices.fill(u32::MAX);
             squares.fill(T::INFINITY);
