@@ -242,7 +242,7 @@ impl<T: Exact> HashGrid<T> {
     /// # use geom_kernels::structures::hash_grid::GridQueries;
     /// let points = [[0.0f32, 0.0, 0.0], [0.5, 0.0, 0.0], [5.0, 5.0, 5.0]];
     /// let grid = HashGrid::build(&points, 1.0, GridOptions::default())?;
-    /// let mut densities = [0.0; 3];
+    /// let mut densities = [0.0f32; 3];
     /// grid.neighbor_sums(&GridQueries::at_grid_points(1.0), &mut densities, |sum, near, at| {
     ///     *sum += at.radius * at.radius - near.distance_squared;
     /// })?;
