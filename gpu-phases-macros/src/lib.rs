@@ -23,6 +23,7 @@ mod places;
 mod printing;
 mod refuse;
 mod statements;
+mod structure;
 mod stubs;
 mod translate;
 mod types;

@@ -328,7 +328,7 @@ pub(crate) fn check_associated(function: &ExprPath, ty: &str, name: &str) -> Res
         }
         None if is_sign => format!("write `{ty}::{}`", name.replace("is_", "is_sign_")),
         None if name == "try_from" => CAST.to_owned(),
-        None => "write it as a `#[device]` function; docs/rust-kernels.md lists those of numbers"
+        None => "write it as a `#[device]` function; docs/kernels.md lists those of numbers"
             .to_owned(),
     };
     refused(last, &what, &help)
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn the_page_lists_each_name() {
-        let page = include_str!("../../docs/rust-kernels.md");
+        let page = include_str!("../../docs/kernels.md");
         let list = page.split("### Functions of numbers").nth(1).unwrap_or_default();
         let list = list.split("###").next().unwrap_or_default();
         for name in DEFINED.iter().chain(&OF_NUMBERS).chain(&CONSTRUCTORS) {

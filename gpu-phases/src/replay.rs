@@ -272,10 +272,8 @@ impl SavedLaunch {
         for (param, before) in kernel.params.iter().zip(args) {
             let arg = SavedArg::new(param, before);
             if arg.kind == ParamKind::Structure {
-                return refuse(format!(
-                    "`{}` is a structure, so the launch can't be saved",
-                    arg.name
-                ));
+                let name = arg.name;
+                return refuse(format!("`{name}` is a structure, so the launch can't be saved"));
             }
             if !arg.has_whole_elements() {
                 return refuse(format!(

@@ -5,7 +5,7 @@ pub use {cuda_emu, cuda_safe};
 
 /// Compiles and runs the examples of the guide.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/rust-kernels.md")]
+#[doc = include_str!("../../../docs/kernels.md")]
 struct GuideDoctests;
 
 /// Compiles and runs the example of the macros' page.
