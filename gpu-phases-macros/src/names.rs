@@ -328,8 +328,9 @@ pub(crate) fn check_associated(function: &ExprPath, ty: &str, name: &str) -> Res
         }
         None if is_sign => format!("write `{ty}::{}`", name.replace("is_", "is_sign_")),
         None if name == "try_from" => CAST.to_owned(),
-        None => "write it as a `#[device]` function; docs/kernels.md lists those of numbers"
-            .to_owned(),
+        None => {
+            "write it as a `#[device]` function; docs/kernels.md lists those of numbers".to_owned()
+        }
     };
     refused(last, &what, &help)
 }

@@ -5,12 +5,13 @@ use rayon::prelude::*;
 
 use super::Mesh;
 use super::closest::{ByNormal, ByParity, Closest, NOTHING, PointQuery, Within};
+use super::exact::NAN;
 use super::rays::{Any, Count, NO_HIT, Nearest, RayQuery};
 use super::sides::side_of;
 use super::simd::{Simd, Task, with_simd};
-use crate::lengths::same_length;
-use crate::mesh::{ClosestPoint, RayHit, Sign};
-use crate::{Flag, Ray};
+use crate::lengths::{has_length, same_length};
+use crate::mesh::{ClosestPoint, FacePoint, Overlap, RayHit, Sign};
+use crate::{Aabb, Flag, Ray};
 
 /// Queries that a thread computes at once.
 const CHUNK: usize = 64;
@@ -267,4 +268,116 @@ impl Mesh {
             Rays { mesh: self, query: Count, convert: |count: u32| count },
         )
     }
+
+    /// Returns all hits of each ray: those of ray i are `hits[offsets[i]..offsets[i + 1]]`, nearest first, of equally
+    /// near ones the face of the least index first.
+    #[must_use]
+    pub fn all_hits(&self, rays: &[Ray]) -> (Vec<u64>, Vec<RayHit>) {
+        lists(rays, |ray, hits: &mut Vec<RayHit>| {
+            self.for_each_hit(ray, |hit| {
+                hits.push(hit);
+                false
+            });
+            hits.sort_unstable_by(|a, b| a.t.total_cmp(&b.t).then(a.face.cmp(&b.face)));
+        })
+    }
+
+    /// Returns the faces that have a point in common with each box, ascending: those of box i are
+    /// `faces[offsets[i]..offsets[i + 1]]`.
+    #[must_use]
+    pub fn overlap_lists(&self, boxes: &[Aabb<f32>], overlap: Overlap) -> (Vec<u64>, Vec<u32>) {
+        lists(boxes, |of, faces: &mut Vec<u32>| {
+            self.for_each_overlap(of, overlap, |face| {
+                faces.push(face);
+                false
+            });
+            faces.sort_unstable();
+        })
+    }
+
+    /// Returns the faces that are not farther from each point than its limit, ascending: those of point i are
+    /// `faces[offsets[i]..offsets[i + 1]]`.
+    ///
+    /// # Errors
+    /// The limit's distances have another length than `centers`.
+    pub fn within_lists(
+        &self,
+        centers: &[[f32; 3]],
+        limit: Limit<'_>,
+        overlap: Overlap,
+    ) -> Result<(Vec<u64>, Vec<u32>)> {
+        limit.check(centers.len())?;
+        let balls: Vec<_> = centers.iter().enumerate().map(|(i, q)| (*q, limit.at(i))).collect();
+        Ok(lists(&balls, |(center, radius), faces: &mut Vec<u32>| {
+            self.for_each_within(*center, *radius, overlap, |face| {
+                faces.push(face);
+                false
+            });
+            faces.sort_unstable();
+        }))
+    }
+
+    /// Computes the position of each point of a face; NaN if the face does not exist.
+    ///
+    /// # Errors
+    /// `positions` has another length than `points`.
+    pub fn positions_at(&self, points: &[FacePoint], positions: &mut [[f32; 3]]) -> Result<()> {
+        evaluate("positions", points, positions, |point| self.position_at(point))
+    }
+
+    /// Computes the unit normal of each face: zero without an area; NaN if the face does not exist.
+    ///
+    /// # Errors
+    /// `normals` has another length than `points`.
+    pub fn normals_at(&self, points: &[FacePoint], normals: &mut [[f32; 3]]) -> Result<()> {
+        evaluate("normals", points, normals, |point| self.face_normal(point.face))
+    }
+
+    /// Interpolates attributes of the mesh's points at each point of a face; NaN if the face does not exist.
+    ///
+    /// # Errors
+    /// `attributes` has another length than the mesh's points, or `out` than `points`.
+    pub fn attributes_at<const N: usize>(
+        &self,
+        points: &[FacePoint],
+        attributes: &[[f32; N]],
+        out: &mut [[f32; N]],
+    ) -> Result<()> {
+        has_length("the array of attributes", attributes.len(), self.points.len())?;
+        evaluate("attributes", points, out, |point| self.attribute_at(attributes, point))
+    }
+}
+
+/// Computes the value at each point, on all cores.
+fn evaluate<const N: usize>(
+    what: &str,
+    points: &[FacePoint],
+    values: &mut [[f32; N]],
+    value: impl Fn(FacePoint) -> Option<[f32; N]> + Sync,
+) -> Result<()> {
+    same_length(what, values.len(), points.len())?;
+    let pairs = points.par_iter().zip(values.par_iter_mut()).with_min_len(CHUNK);
+    pairs.for_each(|(point, to)| *to = value(*point).unwrap_or([NAN; N]));
+    Ok(())
+}
+
+/// Returns the concatenated lists of all queries, and the start of each, on all cores. `list` adds to a list, which is
+/// empty.
+fn lists<T: Sync, R: Send>(
+    queries: &[T],
+    list: impl Fn(&T, &mut Vec<R>) + Sync,
+) -> (Vec<u64>, Vec<R>) {
+    let of_query = |query| {
+        let mut results = Vec::new();
+        list(query, &mut results);
+        results
+    };
+    let all: Vec<Vec<R>> = queries.par_iter().with_min_len(CHUNK).map(of_query).collect();
+    let mut offsets = vec![0];
+    let mut end = 0;
+    offsets.extend(all.iter().map(|results| {
+        end += results.len() as u64;
+        end
+    }));
+    (offsets, all.into_iter().flatten().collect())
 }

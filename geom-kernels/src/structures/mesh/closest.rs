@@ -30,7 +30,7 @@ const BACK: u32 = 2;
 
 /// Returns a bound of the distance from q to any corner of the box, rounded up.
 #[inline(always)]
-pub(super) fn reach(bounds: &Aabb<f32>, q: [f32; 3]) -> f32 {
+fn reach(bounds: &Aabb<f32>, q: [f32; 3]) -> f32 {
     let Aabb { lower, upper } = bounds;
     let [x, y, z] =
         three(|axis| greater(sub_up(q[axis], lower[axis]), sub_up(upper[axis], q[axis])));
@@ -190,8 +190,7 @@ impl<const SIDES: bool> Search<SIDES> {
             } else if let Some(node) = mesh.tree.nodes.get(child as usize) {
                 let distances = distances_to_boxes(simd, node, q);
                 let near = distances.less_equal(Eight::splat(simd, self.farthest)).signs();
-                let distances = distances.store();
-                next = stack.push_ordered(near, &distances, &node.children, self.farthest);
+                next = stack.push_ordered(simd, near, distances, &node.children, self.farthest);
             } else {
                 return;
             }

@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 
 use super::Mesh;
 use super::block::{Block, LANES, Lanes};
-use super::closest::reach;
 use super::exact::{fma, greater, lesser, max, min, sub, three};
 use super::predicates::{
     EDGE_FUNCTION_LEAST, difference_of_products, perturbed_edge_side, wide_difference_of_products,
@@ -20,7 +19,7 @@ use crate::{Aabb, Ray};
 pub(super) const NO_HIT: RayHit =
     RayHit { t: f32::INFINITY, face: NO_FACE, u: 0.0, v: 0.0, front: 0 };
 
-/// Increases a positive number by more than the errors of four roundings.
+/// Increases a positive number by more than the errors of five roundings.
 const UP: f32 = 1.0 + 4.0 * f32::EPSILON;
 
 /// Returns a bound for a t that was rounded to this one, or to a greater one: it is less than 0 for 0.
@@ -195,8 +194,12 @@ impl RayBoxes {
         let (scale, unscale) =
             (f32::from_bits(exponent << 23), f32::from_bits((254 - exponent) << 23));
         // The factors are 2^-19 and 2^-20, the least margin 2^-80.
-        let rounded =
-            reach(bounds, ray.origin) * 1.907_348_6e-6 + greatest(ray.origin) * 9.536_743e-7;
+        let beyond = |axis: usize| {
+            let at = ray.origin[axis];
+            greater(at - bounds.lower[axis], bounds.upper[axis] - at)
+        };
+        let reach = beyond(0) + beyond(1) + beyond(2);
+        let rounded = reach * 1.907_348_6e-6 + greatest(ray.origin) * 9.536_743e-7;
         let margin = greater(rounded * UP, 8.271_806e-25);
         let mut boxes = Self {
             inverse: [0.0; 3],
@@ -284,7 +287,7 @@ impl Prepared {
             if child & LEAF == 0 {
                 let Some(node) = mesh.tree.nodes.get(index as usize) else { return };
                 let (enter, met) = self.boxes.enter(simd, node, farthest);
-                next = stack.push_ordered(met, &enter.store(), &node.children, farthest);
+                next = stack.push_ordered(simd, met, enter, &node.children, farthest);
                 continue;
             }
             if let Some(block) = mesh.tree.blocks.get(index as usize) {

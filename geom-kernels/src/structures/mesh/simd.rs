@@ -21,7 +21,7 @@ pub(super) trait Task {
 pub(super) fn with_simd<T: Task>(task: T) -> T::Output {
     #[cfg(target_arch = "x86_64")]
     {
-        #[target_feature(enable = "avx2,fma,bmi1")]
+        #[target_feature(enable = "avx2,fma,bmi1,popcnt")]
         fn run<T: Task>(task: T, simd: avx::Avx) -> T::Output {
             task.run(simd)
         }
@@ -228,7 +228,8 @@ mod avx {
         pub(super) fn new() -> Option<Self> {
             let has = is_x86_feature_detected!("avx2")
                 && is_x86_feature_detected!("fma")
-                && is_x86_feature_detected!("bmi1");
+                && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("popcnt");
             has.then_some(Self(()))
         }
     }

@@ -124,7 +124,45 @@ fn boxes_exclude_nothing_that_is_found() -> Result<()> {
         assert_eq!(mesh.side_of(q), open.side_of(q), "{q:?}");
         assert_eq!(bits(mesh.nearest_hit(&ray)), bits(open.nearest_hit(&ray)), "{ray:?}");
         assert_eq!(mesh.count_hits(&ray), open.count_hits(&ray), "{ray:?}");
+        // Only t = 0: many boxes are entered at the end of the ray.
+        let start = ray.between(0.0, 0.0);
+        assert_eq!(mesh.count_hits(&start), open.count_hits(&start), "{start:?}");
     })
+}
+
+/// Needles whose two long edges are all but one line, and points beyond their tips: of all faces' points, computed in
+/// f64, none is nearer.
+#[test]
+fn corners_are_nearer_than_planes() -> Result<()> {
+    let (mut numbers, mut needles, mut points) = (Numbers(3), TriangleMesh::default(), Vec::new());
+    for i in 0..300u32 {
+        let (tip, along) = (numbers.point(1.0), numbers.point(1.0));
+        let width = (-17.0 - (i % 8) as f32).exp2();
+        let far = [0, 1, 2].map(|axis: usize| tip[axis] - along[axis]);
+        let by = numbers.point(width);
+        needles.points.extend([far, tip, [0, 1, 2].map(|axis: usize| far[axis] + by[axis])]);
+        needles.faces.push([3 * i, 3 * i + 1, 3 * i + 2]);
+        let step = 0.75 * numbers.next().abs();
+        points.push([0, 1, 2].map(|axis: usize| tip[axis] + step * along[axis]));
+    }
+    // Each needle alone, so that no other is nearer, and all together.
+    let alone =
+        needles.faces.iter().map(|face| TriangleMesh { faces: vec![*face], ..needles.clone() });
+    for (host, points) in alone.zip(points.chunks(1)).chain([(needles.clone(), &*points)]) {
+        let mesh = Mesh::new(&host, MeshOptions::default())?;
+        for q in points {
+            let of_face = |face| {
+                let (_, corners) = mesh.face_corners(face)?;
+                Some(triangle::closest_point(corners, 0, *q).distance_squared)
+            };
+            let least =
+                (0..host.faces.len() as u32).filter_map(of_face).fold(f32::INFINITY, f32::min);
+            let found =
+                mesh.closest_point(*q).map_or(f32::INFINITY, |found| found.distance_squared);
+            assert!(found.sqrt() <= least.sqrt() + 1e-6, "{q:?}: {found}, {least}");
+        }
+    }
+    Ok(())
 }
 
 #[test]
@@ -132,7 +170,7 @@ fn trees_of_any_items_are_not_too_deep() -> Result<()> {
     // Sizes that double, so that the heuristic always leaves one item, and points that coincide.
     let mut doubling = TriangleMesh::default();
     for i in 0..40_000u32 {
-        let x = 1.000_9f32.powi(i as i32);
+        let x = 1e-17 * 1.002f32.powi(i as i32);
         doubling.points.extend([[x, 0.0, 0.0], [x, x * 1e-3, 0.0], [x, 0.0, x * 1e-3]]);
         doubling.faces.push([3 * i, 3 * i + 1, 3 * i + 2]);
     }

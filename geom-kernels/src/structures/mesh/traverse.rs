@@ -4,6 +4,20 @@ use super::block::{LANES, Lanes};
 use super::simd::{Eight, Simd};
 use super::tree::STACK;
 
+/// The bits of a lane's number.
+const LANE: u32 = LANES as u32 - 1;
+
+/// The numbers of the lanes, as bits.
+const NUMBERS: Lanes = {
+    let mut numbers = [0.0; LANES];
+    let mut lane = 0;
+    while lane < LANES {
+        numbers[lane] = f32::from_bits(lane as u32);
+        lane += 1;
+    }
+    numbers
+};
+
 /// Returns three times eight numbers: the components of eight vectors.
 #[inline(always)]
 pub(super) fn load<S: Simd>(simd: S, from: &[Lanes; 3]) -> [Eight<S>; 3] {
@@ -46,7 +60,8 @@ impl Stack {
         while let Some(last) = self.size.checked_sub(1) {
             self.size = last;
             match self.entries.get(last) {
-                Some(entry) if (entry >> 32) as u32 <= limit.to_bits() => {
+                // The number of a lane in a key may be greater than the bits that it has replaced.
+                Some(entry) if (entry >> 32) as u32 <= limit.to_bits() | LANE => {
                     return Some(*entry as u32);
                 }
                 _ => {}
@@ -57,27 +72,27 @@ impl Stack {
 
     /// Adds children of a node, those whose bits are set, and returns the nearest one, or the next one of the stack.
     #[inline(always)]
-    pub(super) fn push_ordered(
+    pub(super) fn push_ordered<S: Simd>(
         &mut self,
+        simd: S,
         bits: u32,
-        distances: &Lanes,
+        distances: Eight<S>,
         children: &Lanes<u32>,
         limit: f32,
     ) -> Option<u32> {
+        // The number of the lane in the lowest bits makes distances differ.
+        let keys = distances
+            .and(Eight::splat(simd, f32::from_bits(!LANE)))
+            .or(Eight::load(simd, &NUMBERS));
+        let stored = keys.store();
         let start = self.size;
         // The depth of a tree limits the number of entries, so there is space.
         let free = self.entries.get_mut(start..start + LANES)?;
-        let mut count = 0;
+        let count = bits.count_ones() as usize;
         for lane in lanes_of(bits) {
-            let entry = u64::from(distances[lane].to_bits()) << 32 | u64::from(children[lane]);
-            // Nearer entries move up.
-            let mut at = count;
-            while at > 0 && at < LANES && free[at - 1] < entry {
-                free[at] = free[at - 1];
-                at -= 1;
-            }
-            free[at] = entry;
-            count += 1;
+            let nearer = keys.less(Eight::splat(simd, stored[lane])).signs() & bits;
+            let at = count - 1 - nearer.count_ones() as usize;
+            free[at % LANES] = u64::from(stored[lane].to_bits()) << 32 | u64::from(children[lane]);
         }
         self.size = start + count;
         self.pop(limit)

@@ -11,7 +11,7 @@ use super::triangle::bounds;
 use crate::Aabb;
 
 /// The most nodes on a path from the root to a leaf.
-const MAX_DEPTH: u32 = 16;
+const MAX_DEPTH: u32 = 12;
 /// The most entries of a traversal's stack: of each node on the path all children, less the one that is visited.
 pub(super) const STACK: usize = (LANES - 1) * MAX_DEPTH as usize + 1;
 /// The bit of children that are leaves; the rest is the index of the block or node.

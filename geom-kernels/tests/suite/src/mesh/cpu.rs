@@ -124,6 +124,10 @@ fn check_rays(
     cpu.any_hits(rays, &mut any)?;
     cpu.count_hits_of(rays, &mut counts)?;
     let wanted = fixture.hits(mesh, rays)?;
+    let (offsets, all) = cpu.all_hits(rays);
+    same(format!("{name}: lists of hits"), &all, &wanted.concat())?;
+    ensure_eq!(offsets.last(), Some(&(all.len() as u64)), "{name}");
+    ensure_eq!(offsets.len(), rays.len() + 1, "{name}");
     for (i, (ray, wanted)) in rays.iter().zip(&wanted).enumerate() {
         let first = wanted.first().copied().unwrap_or(NO_HIT);
         same(format!("{name}, {ray:?}: first"), &[nearest[i]], &[first])?;
@@ -268,10 +272,21 @@ fn overlaps_are_those_of_the_device(device: &TestDevice) -> TestResult {
         let reach = fixture.upload(&radii)?;
         let balls = BvhQueries::spheres(&centers_there, 0.0).within_each(&reach);
         for overlap in [Overlap::Faces, Overlap::Boxes] {
+            let all = [
+                cpu.overlap_lists(&boxes, overlap),
+                cpu.within_lists(&centers, Limit::Each(&radii), overlap)?,
+            ];
             for (kind, queries) in [("boxes", BvhQueries::boxes(&there)), ("balls", balls)] {
                 let lists = mesh.overlap_lists(&fixture.stream, queries, overlap)?;
                 let offsets = lists.offsets.to_vec(&fixture.stream)?;
                 let indices = lists.indices.to_vec(&fixture.stream)?;
+                let (own_offsets, own_indices) = &all[usize::from(kind == "balls")];
+                ensure_eq!(
+                    (own_offsets, own_indices),
+                    (&offsets, &indices),
+                    "{}, {kind}",
+                    input.name
+                );
                 for (i, range) in offsets.windows(2).enumerate() {
                     let mut faces = Vec::new();
                     let each = |face| {
@@ -310,26 +325,21 @@ fn values_at_points_have_the_bits_of_the_device(device: &TestDevice) -> TestResu
         let points: Vec<FacePoint> = (0..200).map(|_| point(&mut rng)).collect();
         let attributes = displaced(&mut rng, &input.mesh, 1.0);
         let there = fixture.upload(&attributes)?;
-        let all = [
-            (
-                fixture.positions(&mesh, &points)?,
-                points.iter().map(|p| cpu.position_at(*p)).collect::<Vec<_>>(),
-            ),
-            (
-                fixture.normals(&mesh, &points)?,
-                points.iter().map(|p| cpu.face_normal(p.face)).collect(),
-            ),
-            (
-                fixture.attributes(&mesh, &points, &there)?,
-                points.iter().map(|p| cpu.attribute_at(&attributes, *p)).collect(),
-            ),
+        let mut values = [garbage(points.len()), garbage(points.len()), garbage(points.len())];
+        cpu.positions_at(&points, &mut values[0])?;
+        cpu.normals_at(&points, &mut values[1])?;
+        cpu.attributes_at(&points, &attributes, &mut values[2])?;
+        let wanted = [
+            fixture.positions(&mesh, &points)?,
+            fixture.normals(&mesh, &points)?,
+            fixture.attributes(&mesh, &points, &there)?,
         ];
         // The bits of a NaN may be any.
         let one_nan = |p: [f32; 3]| p.map(|x| if x.is_nan() { f32::NAN } else { x });
-        for (wanted, got) in all {
-            let got = got.into_iter().map(|found| one_nan(found.unwrap_or([f32::NAN; 3])));
-            let wanted = wanted.into_iter().map(one_nan);
-            same(&input.name, &got.collect::<Vec<_>>(), &wanted.collect::<Vec<_>>())?;
+        for (got, wanted) in values.into_iter().zip(wanted) {
+            let [got, wanted] =
+                [got, wanted].map(|all| all.into_iter().map(one_nan).collect::<Vec<_>>());
+            same(&input.name, &got, &wanted)?;
         }
         let normals = cpu.vertex_normals().map(<[[f32; 3]]>::to_vec).unwrap_or_default();
         for p in &points {
