@@ -122,6 +122,13 @@ const SUITES: [Suite; 9] = [
         folder: "gpu-phases/mutants",
         ..DEBUG
     },
+    Suite {
+        package: "geom-kernels",
+        test: "geom_kernels",
+        kind: "lib",
+        folder: "geom-kernels/mutants",
+        ..DEBUG
+    },
 ];
 
 /// How long the tests may run with a mutant, which may never end. Those that have not ended by then count as failed.
