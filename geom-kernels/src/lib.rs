@@ -4,7 +4,7 @@
 //! - [`hash_grid`]: the points within a radius, among millions of points that move.
 //! - [`isosurface`]: the surface in a field, as a mesh.
 //! - [`mesh`]: triangle meshes.
-//! - [`kernel`]: the same structures in host memory, for queries on the CPU.
+//! - [`structures`]: the same structures in host memory, for queries on the CPU and for kernels in Rust (feature `rust-kernels`).
 //! - [`algorithms`]: sorts, prefix sums, reductions, selections.
 //! - [`volume`]: sparse volumes, from NanoVDB files and made on the device: samples, gradients, rays.
 //! - [`headers`] and [`program`]: the same for your own kernels, with vectors, matrices, rotations, boxes

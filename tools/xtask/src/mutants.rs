@@ -59,7 +59,7 @@ const ATTACKS: Suite = Suite {
     settings: &[],
 };
 
-const SUITES: [Suite; 9] = [
+const SUITES: [Suite; 10] = [
     ATTACKS,
     Suite { test: "refused", folder: "tests/attacks/mutants/refused", ..ATTACKS },
     Suite {
@@ -104,9 +104,8 @@ const SUITES: [Suite; 9] = [
         test: "suite",
         kind: "test",
         profile: "release",
-        folder: "geom-kernels/mutants",
-        // The mutants are of the CPU.
-        skip: "emu::",
+        folder: "geom-kernels/mutants/suite",
+        skip: "sweep::",
         variables: &[],
         settings: &[
             "profile.release.package.geom-kernels.opt-level=1",
@@ -126,7 +125,7 @@ const SUITES: [Suite; 9] = [
         package: "geom-kernels",
         test: "geom_kernels",
         kind: "lib",
-        folder: "geom-kernels/mutants",
+        folder: "geom-kernels/mutants/lib",
         ..DEBUG
     },
 ];
