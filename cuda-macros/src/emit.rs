@@ -325,8 +325,8 @@ pub(crate) fn emit(declaration: &Declaration) -> Vec<Token> {
     )
 }
 
-/// Returns the kernels of `module`, in a block that spends the promise. It has the span of the `unsafe` that gives it, so
-/// that `#![deny(unsafe_code)]` and lints of the like see it.
+/// Returns the kernels of `module`, in a block that spends the promise. It has the span of the `unsafe` that gives it,
+/// so that `#![deny(unsafe_code)]` and lints of the like see it.
 fn promised_kernels(promise: Span) -> Vec<Token> {
     let kernels = quote("Self::from_module(&module)", &[]);
     vec![

@@ -319,19 +319,21 @@ use proc_macro::TokenStream;
 /// println!("{}", kernels.derive_scale()?);
 /// ```
 ///
-/// `record_scale` launches the kernel and records the launch; it takes the recorder instead of the stream. `derive_scale`
-/// generates the adjoint, unless it was, and returns a report. The adjoint is generated from the compiled kernel, so the struct
-/// must have been made by `load` or `load_from`, from a text or a `Program`. It accesses memory and gradients at the indices where
-/// the kernel accesses memory: the promise covers it.
+/// `record_scale` launches the kernel and records the launch; it takes the recorder instead of the stream.
+/// `derive_scale` generates the adjoint, unless it was, and returns a report. The adjoint is generated from the
+/// compiled kernel, so the struct must have been made by `load` or `load_from`, from a text or a `Program`. It accesses
+/// memory and gradients at the indices where the kernel accesses memory: the promise covers it.
 ///
-/// - A slice has a gradient if its elements are `cuda_tape::Differentiable`. `#[inactive]` excludes one, which other elements
-///   than integers need.
-/// - A value has a gradient if it is marked `#[active]`. The method takes the value, or the `cuda_tape::Variable` of one.
-/// - The elements that are used follow from parameters that are filled in (`n: u32 = x.len()`) and from clauses: `x.len() == n`,
-///   `x.len() == y.len()`, or `4 * n <= x.len()` if nothing else reads the length. Elsewhere it is the whole slice.
+/// - A slice has a gradient if its elements are `cuda_tape::Differentiable`. `#[inactive]` excludes one, which other
+///   elements than integers need.
+/// - A value has a gradient if it is marked `#[active]`. The method takes the value, or the `cuda_tape::Variable` of
+///   one.
+/// - The elements that are used follow from parameters that are filled in (`n: u32 = x.len()`) and from clauses:
+///   `x.len() == n`, `x.len() == y.len()`, or `4 * n <= x.len()` if nothing else reads the length. Elsewhere it is the
+///   whole slice.
 ///
-/// Kernels with type parameters have no `#[gradient]`. `#[gradient(crate = path::to::cuda_tape)]` says where the generated code
-/// finds the crate.
+/// Kernels with type parameters have no `#[gradient]`. `#[gradient(crate = path::to::cuda_tape)]` says where the
+/// generated code finds the crate.
 ///
 /// # Checking without a device
 /// `Kernels::check(arch)` compiles the source for an architecture, or reads the PTX or the image that the source is, and

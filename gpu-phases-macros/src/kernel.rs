@@ -504,8 +504,8 @@ pub(crate) fn overflow_checks(private: &TokenStream) -> TokenStream {
     }
 }
 
-/// Returns the text with each line of a statement marked as the statement's in the user's file: the C++ of a statement has
-/// several lines.
+/// Returns the text with each line of a statement marked as the statement's in the user's file: the C++ of a statement
+/// has several lines.
 fn with_lines(text: &str) -> String {
     let (mut marked, mut line, mut marks) = (String::new(), "", true);
     for part in text.split_inclusive('\n') {

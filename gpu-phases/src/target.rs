@@ -98,7 +98,8 @@ pub trait Record {
     /// Returns the target.
     fn target(&self) -> Self::Target;
 
-    /// Launches a kernel, and records the launch. `checked` promises that the generated code has checked its conditions.
+    /// Launches a kernel, and records the launch. `checked` promises that the generated code has checked its
+    /// conditions.
     ///
     /// # Errors
     /// The launch failed, or it can't be recorded.

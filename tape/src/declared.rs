@@ -34,8 +34,8 @@ impl<S, const I: usize> DeclaredGradient<S, I> {
     /// The program is not known, does not compile, or the kernel has no correct adjoint.
     ///
     /// # Safety
-    /// As for [`OpSpec::differentiate`], of launches that pass the checks of the declaration. `kernel` was compiled from
-    /// the program.
+    /// As for [`OpSpec::differentiate`], of launches that pass the checks of the declaration. `kernel` was compiled
+    /// from the program.
     #[inline]
     pub unsafe fn op(
         &self,

@@ -216,8 +216,8 @@ impl Loaded {
         Ok(entry)
     }
 
-    /// Keeps a value with an entry, and the kernels that it holds, each the only one of its module. If another thread has
-    /// done so, its value is returned and this one is dropped.
+    /// Keeps a value with an entry, and the kernels that it holds, each the only one of its module. If another thread
+    /// has done so, its value is returned and this one is dropped.
     pub(super) fn attach<'e>(
         &self,
         entry: &'e Entry,

@@ -98,8 +98,8 @@ impl<'q> Loaded<'q> {
         &self.entry.kernel
     }
 
-    /// Returns what `make` has made for this kernel in the context, which keeps it as long as the kernel. `make` returns
-    /// the kernels that the value holds, too, each the only one of its module.
+    /// Returns what `make` has made for this kernel in the context, which keeps it as long as the kernel. `make`
+    /// returns the kernels that the value holds, too, each the only one of its module.
     ///
     /// # Errors
     /// The error of `make`, or a value of another type was made before.
@@ -157,8 +157,8 @@ impl<'a, 'q> Collected<'a, '_, 'q> {
         let mut next = 0;
         let mut pass = |size: usize| {
             next += 1;
-            // SAFETY: `Params` has the parameters that the description says, after the fault slot and before the extent:
-            // the launch is checked. Lengths were pushed as 8 bytes.
+            // SAFETY: `Params` has the parameters that the description says, after the fault slot and before the
+            // extent: the launch is checked. Lengths were pushed as 8 bytes.
             visit(next - 1, unsafe { self.params.bytes_of(next - 1, size) })
         };
         pass(8)?;

@@ -115,8 +115,8 @@ pub(super) fn enqueue(
     config: LaunchConfig,
     params: &Params<'_, '_>,
 ) -> Result<()> {
-    // SAFETY: the description is trusted and the arguments are checked, as the tokens of the callers promise: the kernel
-    // stays inside its arguments. `load` has compared the sizes of its parameters with the description.
+    // SAFETY: the description is trusted and the arguments are checked, as the tokens of the callers promise: the
+    // kernel stays inside its arguments. `load` has compared the sizes of its parameters with the description.
     unsafe { entry.kernel.launch(stream, config, params) }
 }
 

@@ -55,8 +55,8 @@ pub trait KernelSource {
         self.load_kernels(context, names)
     }
 
-    /// Returns the program that NVRTC compiles, if the source is one: gradients of kernels with `#[gradient]` are generated
-    /// from it.
+    /// Returns the program that NVRTC compiles, if the source is one: gradients of kernels with `#[gradient]` are
+    /// generated from it.
     fn program(&self) -> Option<nvrtc::Program> {
         None
     }

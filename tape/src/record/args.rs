@@ -66,8 +66,8 @@ impl<A: EachArg> Launch for A {
 
     #[inline]
     fn enqueue(self, stream: &Stream, op: &Op, launch: LaunchConfig) -> Result<()> {
-        // SAFETY: the promise of `OpSpec::register`: the arguments have passed the checks, or no thread runs. The kernel is
-        // only known at run time, so `kernels!` can't declare it.
+        // SAFETY: the promise of `OpSpec::register`: the arguments have passed the checks, or no thread runs. The
+        // kernel is only known at run time, so `kernels!` can't declare it.
         unsafe { op.inner.kernels.forward.launch(stream, launch, self) }
     }
 

@@ -35,7 +35,8 @@ impl Recorder<'_> {
         self.record_launch(op, launch, args)
     }
 
-    /// Launches, and records the launch if gradients flow through it. It has passed the checks of its types and its shape.
+    /// Launches, and records the launch if gradients flow through it. It has passed the checks of its types and its
+    /// shape.
     #[inline]
     pub(crate) fn record_launch(
         &mut self,
