@@ -1,5 +1,6 @@
 //! Rust kernels that are differentiated.
 
+use cuda_safe::kernel::blocks::Element;
 use cuda_safe::kernel::{Atomic, Device, Real, device, kernel};
 
 #[kernel(gradient)]
@@ -380,3 +381,95 @@ pub(super) struct Mixed {
 pub(super) fn of_two_types(x: &[Mixed], out: &mut [f32]) {
     each(out, |i, out| *out = x[i].a as f32 * x[i].b[0]);
 }
+
+/// Lengths of parts of 64 elements, by a tree in shared memory.
+#[kernel(gradient)]
+pub(super) fn lengths<T: Real + Element>(x: &[T], out: &mut [T]) {
+    blocks(Threads::<64>, out, |block, length| {
+        let first = block.index() * 64;
+        let mut tile = block.shared([T::default(); 64]);
+        block.each(&mut tile, |i, t| {
+            if first + i < x.len() {
+                *t = x[first + i] * x[first + i];
+            }
+        });
+        let mut half = 32;
+        while half > 0 {
+            let (low, high) = tile.split_at_mut(half);
+            block.each(low, |i, a| *a += high[i]);
+            half /= 2;
+        }
+        length.set(tile[0].sqrt());
+    });
+}
+
+/// Three steps of averages with the neighbours in the block, in two arrays.
+#[kernel(gradient)]
+pub(super) fn smoothed<T: Real + Element>(x: &[T], out: &mut [T]) {
+    assert!(x.len() == out.len());
+    blocks(Threads::<32>, chunks(out, 32), |block, out| {
+        let first = out.start();
+        let mut now = block.shared([T::default(); 32]);
+        let mut next = block.shared([T::default(); 32]);
+        block.each(&mut now, |i, a| {
+            if first + i < x.len() {
+                *a = x[first + i];
+            }
+        });
+        for _ in 0..3 {
+            block.each(&mut next, |i, a| {
+                let (left, right) = (now[if i == 0 { 31 } else { i - 1 }], now[(i + 1) % 32]);
+                *a = now[i] * left + right;
+            });
+            std::mem::swap(&mut now, &mut next);
+        }
+        block.each(out, |i, o| *o = now[i]);
+    });
+}
+
+/// The square of a matrix of 6 rows, by tiles of 4 rows.
+#[kernel(gradient)]
+pub(super) fn products<T: Real + Element>(x: &[T], out: &mut [T]) {
+    assert!(x.len() == 36 && out.len() == 36);
+    blocks(Threads::<4, 4>, tiles::<4, 4, _>(out, [6, 6]), |block, c| {
+        let [row, column] = c.origin();
+        let mut left = block.shared([[T::default(); 4]; 4]);
+        let mut right = block.shared([[T::default(); 4]; 4]);
+        let mut sum = block.per_thread(T::default());
+        for start in (0..6).step_by(4) {
+            block.load_matrix(&mut left, x, [6, 6], [row as isize, start as isize], T::default());
+            block.load_matrix(
+                &mut right,
+                x,
+                [6, 6],
+                [start as isize, column as isize],
+                T::default(),
+            );
+            block.each(&mut sum, |[i, j], s| {
+                for k in 0..4 {
+                    *s += left[i][k] * right[k][j];
+                }
+            });
+        }
+        block.each((c, &mut sum), |_, (c, s)| *c = *s);
+    });
+}
+
+macro_rules! waves {
+    ($($name:ident $f:ident)+) => {$(
+        /// Elementary functions, of numbers between 0 and 1.
+        #[allow(dead_code, reason = "the test calls the functions of the type of this name")]
+        #[kernel(gradient)]
+        pub(super) fn $name(x: &[$f], out: &mut [$f]) {
+            assert!(x.len() == out.len());
+            each(out, |i, out| {
+                let x = x[i];
+                let (sin, cos) = (x * 3.0).sin_cos();
+                *out = x.sin() * x.exp() + x.ln() * x.cos() + x.tan() - x.tanh() * x.asin()
+                    + x.powf(2.5) * x.cbrt() + x.atan2(0.3) + x.hypot(0.4) + sin * cos * x.log2()
+                    + x.sinh() / x.cosh() + x.exp2() * x.ln_1p() + x.exp_m1() * x.acos() + x.log10() * x.atan();
+            });
+        }
+    )+};
+}
+waves!(waves_f32 f32 waves_f64 f64);

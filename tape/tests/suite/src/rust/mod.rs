@@ -18,6 +18,8 @@ pub(super) fn cases() -> Vec<Case> {
         device(of_loops),
         device(of_gathers),
         device(of_images),
+        device(of_blocks),
+        device(of_elementary_functions),
     ];
     [jacobians, outputs::cases()].concat()
 }
@@ -213,4 +215,31 @@ fn of_images(device: &TestDevice) -> TestResult {
     agrees(&stream, &laplace, &random(&mut rng, 35), 35, &none())?;
     let volume = function!(|x, out, at, of| cubes(2, 3, 4, x, out));
     agrees(&stream, &volume, &random(&mut rng, 24), 24, &none())
+}
+
+/// Kernels whose threads exchange values by shared memory.
+fn of_blocks(device: &TestDevice) -> TestResult {
+    let (stream, mut rng) = (device.stream()?, Rng::new(306));
+    let lengths = function!(|x, out, at, of| lengths(x, out));
+    for (n, blocks) in [(1, 1), (64, 1), (65, 2), (150, 3)] {
+        agrees(&stream, &lengths, &random(&mut rng, n), blocks, &none())?;
+    }
+    let smoothed = function!(|x, out, at, of| smoothed(x, out));
+    for n in [1, 31, 32, 33, 70] {
+        agrees(&stream, &smoothed, &random(&mut rng, n), n, &none())?;
+    }
+    let products = function!(|x, out, at, of| products(x, out));
+    agrees(&stream, &products, &random(&mut rng, 36), 36, &none())
+}
+
+fn of_elementary_functions(device: &TestDevice) -> TestResult {
+    let (stream, mut rng) = (device.stream()?, Rng::new(307));
+    let function = Function {
+        name: "waves",
+        cpu: Box::new(|x, out, _| kernels::waves_f64::cpu(x, out)),
+        wide: Box::new(|t, x, out, _| kernels::waves_f64::record(t, x, out)),
+        narrow: Box::new(|t, x, out, _| kernels::waves_f32::record(t, x, out)),
+    };
+    let x: Vec<f64> = random(&mut rng, 30).into_iter().map(|x| 0.1 + 0.4 * x.abs()).collect();
+    agrees(&stream, &function, &x, 30, &none())
 }
