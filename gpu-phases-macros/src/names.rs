@@ -8,7 +8,7 @@ use crate::blocks::PHASES;
 use crate::refuse::{Result, refused};
 
 /// Methods whose results Rust leaves partly unspecified. rustc's copy calls those of the library, which define them.
-pub(crate) const DEFINED: [&str; 25] = [
+pub(crate) const DEFINED: [&str; 26] = [
     "min",
     "max",
     "clamp",
@@ -34,6 +34,7 @@ pub(crate) const DEFINED: [&str; 25] = [
     "recip",
     "mul_add",
     "powi",
+    "stop_gradient",
 ];
 
 /// Other methods of numbers, which keep their names.

@@ -50,7 +50,7 @@ template <class C, int K> PHASES_FN half_num<K> neg_num(C, line, half_num<K> a) 
 template <int K> PHASES_FN f32 widened(half_num<K> a) { return f32(wide(a)); }
 PHASES_FN i32 widened(i32 a) { return a; }
 PHASES_HALF(abs) PHASES_HALF(signum) PHASES_HALF(floor) PHASES_HALF(ceil) PHASES_HALF(trunc) PHASES_HALF(round)
-PHASES_HALF(round_ties_even) PHASES_HALF(fract) PHASES_HALF(sqrt) PHASES_HALF(recip) PHASES_HALF(min) PHASES_HALF(max)
+PHASES_HALF(round_ties_even) PHASES_HALF(fract) PHASES_HALF(sqrt) PHASES_HALF(recip) PHASES_HALF(stop_gradient) PHASES_HALF(min) PHASES_HALF(max)
 PHASES_HALF(clamp) PHASES_HALF(copysign) PHASES_HALF(mul_add) PHASES_HALF(powi) PHASES_HALF(rem_euclid)
 PHASES_HALF(div_euclid)
 #undef PHASES_HALF

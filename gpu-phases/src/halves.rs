@@ -115,6 +115,7 @@ macro_rules! halves {
             halves!(@by_f32
                 phases_abs() phases_signum() phases_floor() phases_ceil() phases_trunc() phases_round()
                 phases_round_ties_even() phases_fract() phases_sqrt() phases_recip()
+                phases_stop_gradient()
                 phases_min(other) phases_max(other) phases_copysign(sign) phases_clamp(min, max)
                 phases_mul_add(factor, addend) phases_rem_euclid(by) phases_div_euclid(by));
         }

@@ -123,6 +123,21 @@ PHASES_FLOAT(sqrt)
 template <class C, class R, int K> PHASES_FN float_<R, K> fract_num(C, line, num<R, K> a) {
     return num<R, K>(sub_(a.v, trunc_(a.v)));
 }
+#ifdef PHASES_GRADIENT
+// An instruction that no device has: this text is differentiated, and not compiled for one.
+template <class C> PHASES_FN f32 stop_gradient_num(C, line, f32 a) {
+    float y;
+    asm("ad.stop.f32 %0, %1;" : "=f"(y) : "f"(a.v));
+    return f32(y);
+}
+template <class C> PHASES_FN f64 stop_gradient_num(C, line, f64 a) {
+    double y;
+    asm("ad.stop.f64 %0, %1;" : "=d"(y) : "d"(a.v));
+    return f64(y);
+}
+#else
+template <class C, class R, int K> PHASES_FN float_<R, K> stop_gradient_num(C, line, num<R, K> a) { return a; }
+#endif
 template <class C, class R, int K> PHASES_FN float_<R, K> recip_num(C, line, num<R, K> a) {
     return num<R, K>(div_(R(1), a.v));
 }
@@ -324,6 +339,7 @@ template <class C, class R, int K> PHASES_FN int_<R, K> saturating_mul_num(C, li
 PHASES_METHOD1(min) PHASES_METHOD1(max) PHASES_METHOD2(clamp) PHASES_METHOD1(copysign) PHASES_METHOD2(mul_add)
 PHASES_METHOD0(abs) PHASES_METHOD0(signum) PHASES_METHOD0(floor) PHASES_METHOD0(ceil) PHASES_METHOD0(trunc)
 PHASES_METHOD0(round) PHASES_METHOD0(round_ties_even) PHASES_METHOD0(sqrt) PHASES_METHOD0(fract) PHASES_METHOD0(recip)
+PHASES_METHOD0(stop_gradient)
 PHASES_METHOD1(powi) PHASES_METHOD1(rem_euclid) PHASES_METHOD1(div_euclid) PHASES_METHOD0(to_bits)
 PHASES_METHOD0(is_sign_negative) PHASES_METHOD0(is_sign_positive) PHASES_METHOD0(is_nan) PHASES_METHOD0(is_infinite)
 PHASES_METHOD0(is_finite) PHASES_METHOD0(to_f64) PHASES_METHOD1(div_ceil) PHASES_METHOD1(pow) PHASES_METHOD0(count_ones)

@@ -16,6 +16,7 @@
 //! | `abs`, `copysign`, `signum` | exact; `signum` of a zero is 1.0 with its sign, of a NaN a NaN |
 //! | `floor`, `ceil`, `trunc`, `round`, `round_ties_even`, `fract` | exact; zeros and results that round to zero keep the sign |
 //! | `sqrt`, `mul_add`, `recip` | correctly rounded; `mul_add` rounds once |
+//! | `stop_gradient` | the number itself, which is a constant for gradients: what is computed from it has none |
 //! | `powi` | products by squaring, from the lowest bit of the exponent on; the reciprocal at the end if it is negative |
 //! | `rem_euclid`, `div_euclid` | as std computes them, from the exact `%` |
 //!
@@ -142,6 +143,8 @@ pub trait DefinedFloat: Copy {
     fn phases_sqrt(self) -> Self;
     #[must_use]
     fn phases_recip(self) -> Self;
+    #[must_use]
+    fn phases_stop_gradient(self) -> Self;
     #[must_use]
     fn phases_mul_add(self, factor: Self, addend: Self) -> Self;
     #[must_use]
@@ -324,6 +327,11 @@ macro_rules! floats {
             #[inline(always)]
             fn phases_fract(self) -> Self {
                 self - self.trunc()
+            }
+
+            #[inline(always)]
+            fn phases_stop_gradient(self) -> Self {
+                self
             }
 
             #[inline(always)]

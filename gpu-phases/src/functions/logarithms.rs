@@ -9,7 +9,7 @@ use crate::device;
 pub(super) fn split_f32(x: f32) -> (f32, f32) {
     let small = x < 1.175_494_4e-38;
     let x = if small { x * 16_777_216.0 } else { x };
-    let e = ((x.to_bits() as i32) - 0x3f35_04f3) >> 23;
+    let e = ((x.stop_gradient().to_bits() as i32) - 0x3f35_04f3) >> 23;
     (scale_f32(x, -e), (if small { e - 24 } else { e }) as f32)
 }
 
@@ -18,7 +18,7 @@ pub(super) fn split_f32(x: f32) -> (f32, f32) {
 pub(super) fn split_f64(x: f64) -> (f64, f64) {
     let small = x < 2.225_073_858_507_201_4e-308;
     let x = if small { x * 18_014_398_509_481_984.0 } else { x };
-    let e = ((x.to_bits() as i64) - 0x3fe6_a09e_667f_3bcd) >> 52;
+    let e = ((x.stop_gradient().to_bits() as i64) - 0x3fe6_a09e_667f_3bcd) >> 52;
     (scale_f64(x, -e), (if small { e - 54 } else { e }) as f64)
 }
 

@@ -76,7 +76,7 @@ pub(super) fn cbrt_f64(x: f64) -> f64 {
     // a = m · 8ⁿ with m from 0.125 to 1.
     let small = a < 2.225_073_858_507_201_4e-308;
     let big = if small { a * 18_014_398_509_481_984.0 } else { a };
-    let e = (big.to_bits() >> 52) as i64 - 1022;
+    let e = (big.stop_gradient().to_bits() >> 52) as i64 - 1022;
     let n = (e + 2).div_euclid(3);
     let m = scale_f64(big, -3 * n);
     let mut y = m.mul_add(
@@ -114,15 +114,14 @@ pub(super) fn hypot_f64(x: f64, y: f64) -> f64 {
     }
     let (x, y) = (x.abs(), y.abs());
     let (a, b) = if x > y { (x, y) } else { (y, x) };
-    // A power of two, so that no square is too large or too small.
+    // A power of two, 2⁻⁵³¹ or 2⁵³¹, so that no square is too large or too small.
     let by = if a > 1e150 {
-        1e-160
+        f64::from_bits(0x1ec0_0000_0000_0000)
     } else if a < 1e-150 {
-        1e160
+        f64::from_bits(0x6120_0000_0000_0000)
     } else {
         1.0
     };
-    let by = f64::from_bits(by.to_bits() & 0x7ff0_0000_0000_0000u64);
     let (a, b) = (a * by, b * by);
     let (square, other) = (a * a, b * b);
     (square + (other + (a.mul_add(a, -square) + b.mul_add(b, -other)))).sqrt() / by

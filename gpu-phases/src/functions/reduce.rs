@@ -104,11 +104,14 @@ pub(super) fn reduce_f32(x: f32) -> (f32, i32) {
     if !x.is_finite() {
         return (f32::NAN, 0);
     }
-    let bits = x.to_bits() & 0x7fff_ffff;
+    let constant = x.stop_gradient();
+    let bits = constant.to_bits() & 0x7fff_ffff;
     let (rest, _, turn) =
         quadrant(((bits & 0x7f_ffff) | 0x80_0000) as u64, (bits >> 23) as i32 - 150);
     let r = (rest as f64 * (1.570_796_326_794_896_6 / 18_446_744_073_709_551_616.0)) as f32;
-    if x < 0.0 { (-r, -turn) } else { (r, turn) }
+    // The difference is 0, and has the derivative of the angle: that of `r` is lost with the bits.
+    let moved = x - constant;
+    if x < 0.0 { (moved - r, -turn) } else { (moved + r, turn) }
 }
 
 /// As `reduce_f32`.
@@ -123,10 +126,13 @@ pub(super) fn reduce_f64(x: f64) -> (f64, i32) {
     if !x.is_finite() {
         return (f64::NAN, 0);
     }
-    let bits = x.to_bits() & 0x7fff_ffff_ffff_ffff;
+    let constant = x.stop_gradient();
+    let bits = constant.to_bits() & 0x7fff_ffff_ffff_ffff;
     let m = (bits & 0xf_ffff_ffff_ffff) | 0x10_0000_0000_0000;
     let (rest, below, turn) = quadrant(m, (bits >> 52) as i32 - 1075);
     let part = rest as f64 + below as f64 * (1.0 / 18_446_744_073_709_551_616.0);
     let r = part * (1.570_796_326_794_896_6 / 18_446_744_073_709_551_616.0);
-    if x < 0.0 { (-r, -turn) } else { (r, turn) }
+    // The difference is 0, and has the derivative of the angle: that of `r` is lost with the bits.
+    let moved = x - constant;
+    if x < 0.0 { (moved - r, -turn) } else { (moved + r, turn) }
 }

@@ -55,7 +55,7 @@ fn kernels() -> Result<BTreeSet<String>, Failure> {
 }
 
 /// Tests that took more than 0.9 s without a fault, on one core of an AMD EPYC on 2026-11-28.
-const SLOW: [&str; 77] = [
+const SLOW: [&str; 74] = [
     "adjoints::samples_of_index_grids",
     "adjoints::samples_of_numbers",
     "adjoints::samples_of_vectors",
@@ -111,9 +111,6 @@ const SLOW: [&str; 77] = [
     "mesh::rays_hit_what_the_oracle_is_sure_of",
     "mesh::signs_of_solids_are_right",
     "mesh::ten_million_pairs",
-    "volume::cpu::interpolated_values",
-    "volume::cpu::rays_through_every_input",
-    "volume::cpu::voxels_of_every_type",
     "volume::index_grids_take_values_of_arrays",
     "volume::lookups_find_every_type",
     "volume::march::crossings_are_those_of_every_cell",

@@ -473,3 +473,17 @@ macro_rules! waves {
     )+};
 }
 waves!(waves_f32 f32 waves_f64 f64);
+
+#[kernel(gradient)]
+pub(super) fn held<T: Real>(x: &[T], out: &mut [T]) {
+    assert!(x.len() == out.len());
+    each(out, |i, out| *out = x[i] * x[i].stop_gradient());
+}
+
+/// The sine, also of numbers whose quadrant is found from their bits.
+#[allow(dead_code, reason = "the test calls the functions of the type of this name")]
+#[kernel(gradient)]
+pub(super) fn sine(x: &[f64], out: &mut [f64]) {
+    assert!(x.len() == out.len());
+    each(out, |i, out| *out = x[i].sin());
+}

@@ -241,5 +241,28 @@ fn of_elementary_functions(device: &TestDevice) -> TestResult {
         narrow: Box::new(|t, x, out, _| kernels::waves_f32::record(t, x, out)),
     };
     let x: Vec<f64> = random(&mut rng, 30).into_iter().map(|x| 0.1 + 0.4 * x.abs()).collect();
-    agrees(&stream, &function, &x, 30, &none())
+    agrees(&stream, &function, &x, 30, &none())?;
+    // A factor that is a constant for the tape.
+    let x = DeviceBuffer::from_slice(&stream, &[3.0f32, -2.0, 0.5])?;
+    let mut out = DeviceBuffer::<f32>::zeroed(&stream, 3)?;
+    let mut tape = Tape::record(&stream, |t| {
+        t.watch(&x)?;
+        kernels::held::record(t, &x, &mut out)
+    })?;
+    let found = jacobian(&mut tape, &stream, &x, &out)?;
+    let wanted = [vec![3.0, 0.0, 0.0], vec![0.0, -2.0, 0.0], vec![0.0, 0.0, 0.5]];
+    let compared = found.compare(&Jacobian::from_rows(&wanted)?, |_, _| false)?;
+    ensure!(compared.error <= 1e-6, "held: {compared}");
+    let angles = [1e12f64, -3e15, 2.0];
+    let x = DeviceBuffer::from_slice(&stream, &angles)?;
+    let mut out = DeviceBuffer::<f64>::zeroed(&stream, 3)?;
+    let mut tape = Tape::record(&stream, |t| {
+        t.watch(&x)?;
+        kernels::sine::record(t, &x, &mut out)
+    })?;
+    let found = jacobian(&mut tape, &stream, &x, &out)?;
+    let row = |of: usize| (0..3).map(|at| if at == of { angles[at].cos() } else { 0.0 }).collect();
+    let compared = found.compare(&Jacobian::from_rows(&[0, 1, 2].map(row))?, |_, _| false)?;
+    ensure!(compared.error <= 1e-12, "sine: {compared}");
+    Ok(())
 }
