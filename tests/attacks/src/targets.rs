@@ -42,6 +42,38 @@ const NOT_HANDLES: &[(&str, &str)] = &[
 
 /// Functions that return a handle, and that programs can't call, or whose result gives no access in safe code.
 const NOT_TARGETS: &[(&str, &str)] = &[
+    ("Collected::loaded", "only for crates that record launches: no user has what it takes"),
+    ("Collected::memories", "only for crates that record launches: no user has what it takes"),
+    ("Loaded::description", "only for crates that record launches: no user has what it takes"),
+    ("Loaded::kernel", "only for crates that record launches: no user has what it takes"),
+    ("Loaded::program", "only for crates that record launches: no user has what it takes"),
+    ("load", "only for crates that record launches: no user has what it takes"),
+    ("DeclaredSource::program", "a program's text and options, for crates that differentiate it"),
+    ("KernelSource::program", "a program's text and options, for crates that differentiate it"),
+    ("derivation", "describes an adjoint in words"),
+    ("DenseOptions::new", "makes a structure in memory of the host, or options for one"),
+    ("VolumeOptions::new", "makes a structure in memory of the host, or options for one"),
+    ("Mesh::from_parts", "makes a structure in memory of the host, or options for one"),
+    ("Mesh::new", "makes a structure in memory of the host, or options for one"),
+    ("Volume::new", "makes a structure in memory of the host, or options for one"),
+    ("HashGrid::near", "of a structure in memory of the host, which borrows as any Rust does"),
+    (
+        "HashGrid::near_in_group",
+        "of a structure in memory of the host, which borrows as any Rust does",
+    ),
+    (
+        "HashGrid::nearest_neighbors",
+        "of a structure in memory of the host, which borrows as any Rust does",
+    ),
+    (
+        "HashGrid::nearest_others",
+        "of a structure in memory of the host, which borrows as any Rust does",
+    ),
+    ("HashGrid::neighbors", "of a structure in memory of the host, which borrows as any Rust does"),
+    (
+        "HashGrid::neighbors_in_group",
+        "of a structure in memory of the host, which borrows as any Rust does",
+    ),
     (
         "Declared::kernel",
         "only for what `kernels!` writes: methods of the struct return the kernel",
