@@ -20,7 +20,12 @@ pub trait Elements {
 }
 
 /// A target that launches run on.
-pub trait Target: Copy {
+///
+/// # Safety
+/// [`Target::launch`] uses the `Checked` that it is given for the kernel, the extent and the arguments that come with it,
+/// once. Other code could launch another kernel with it.
+#[allow(unsafe_code, reason = "an implementation is given tokens")]
+pub unsafe trait Target: Copy {
     /// The error of a launch.
     type Error: From<Refused>;
     /// Elements to read.
@@ -91,7 +96,11 @@ pub trait Queries<'a, S: Structure, V>: Target {
 
 /// A recording of launches that can be run backwards, for gradients: a kernel with `#[kernel(gradient)]` has a function
 /// `record` that launches it and records the launch.
-pub trait Record {
+///
+/// # Safety
+/// As [`Target`], of [`Record::record`].
+#[allow(unsafe_code, reason = "an implementation is given tokens")]
+pub unsafe trait Record {
     /// The target of the launches.
     type Target: Target;
 

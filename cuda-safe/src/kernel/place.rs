@@ -206,7 +206,8 @@ impl<'a, T: Device> Shares<'a, T, &'a mut Memory<T>> for Place<'_> {
     }
 }
 
-impl Target for Place<'_> {
+// SAFETY: a stream, or the CPU, gets all that was given.
+unsafe impl Target for Place<'_> {
     type Error = Error;
     type Read<'a, T: Device> = ReadAt<'a, T>;
     type Write<'a, T: Device> = WriteAt<'a, T>;

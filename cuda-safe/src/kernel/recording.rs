@@ -41,14 +41,19 @@ pub struct Collected<'a, 's, 'q> {
 
 /// Loads a kernel for slices of fewer than 2^32 elements, unless it is loaded.
 ///
+/// # Safety
+/// Clones of [`Loaded::kernel`] are held by what is [attached](Loaded::attached) alone, whose kernels `make` returns: the
+/// close of a context counts no others.
+///
 /// # Errors
 /// The kernel does not load.
-pub fn load<'q>(stream: &'q Stream, kernel: &'static Kernel) -> Result<Loaded<'q>> {
+pub unsafe fn load<'q>(stream: &'q Stream, kernel: &'static Kernel) -> Result<Loaded<'q>> {
     let entry = super::load::loaded(stream, kernel, false)?;
     Ok(Loaded { stream, kernel, entry, len64: false })
 }
 
-/// Collects the arguments of a launch on the stream, and passes it to `then`. The first call for a kernel loads it.
+/// Collects the arguments of a launch on the stream, and passes it to `then`. The first call for a kernel loads it. Who has
+/// a `Checked` promises for the loaded kernel what [`load`] says.
 ///
 /// # Errors
 /// The kernel does not load, or the error of `then`.

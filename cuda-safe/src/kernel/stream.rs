@@ -40,7 +40,8 @@ where
     }
 }
 
-impl Target for &Stream {
+// SAFETY: what was given is launched, once.
+unsafe impl Target for &Stream {
     type Error = Error;
     type Read<'a, T: Device> = DeviceSlice<'a, T>;
     type Write<'a, T: Device> = DeviceSliceMut<'a, T>;

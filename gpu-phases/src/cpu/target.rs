@@ -30,7 +30,9 @@ impl<T> Elements for &mut [T] {
     }
 }
 
-impl Target for Cpu {
+// SAFETY: the description of the kernel runs it, and checks the arguments again.
+#[allow(unsafe_code, reason = "a target is given tokens")]
+unsafe impl Target for Cpu {
     type Error = CpuError;
     type Read<'a, T: Device> = &'a [T];
     type Write<'a, T: Device> = &'a mut [T];

@@ -76,7 +76,9 @@ impl Recorder {
     }
 }
 
-impl Target for &Recorder {
+// SAFETY: as `Cpu`.
+#[allow(unsafe_code, reason = "a target is given tokens")]
+unsafe impl Target for &Recorder {
     type Error = CpuError;
     type Read<'a, T: Device> = &'a [T];
     type Write<'a, T: Device> = &'a mut [T];

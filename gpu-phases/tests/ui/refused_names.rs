@@ -99,6 +99,10 @@ struct Foreign;
 
 impl gpu_phases::device::Device for Foreign {}
 
+// Generated code gives them a `Checked`, which would launch any other kernel.
+impl gpu_phases::target::Target for Foreign {}
+impl gpu_phases::target::Record for Foreign {}
+
 #[device]
 fn first(n: u32) -> u32 {
     if n == 0 { 0 } else { second(n - 1) }

@@ -13,7 +13,8 @@ use crate::spec::{Op, rust_op};
 use crate::store::Store;
 use crate::variable::Variable;
 
-impl<'r> Record for Recorder<'r> {
+// SAFETY: what was given is collected and enqueued, once.
+unsafe impl<'r> Record for Recorder<'r> {
     type Target = &'r Stream;
 
     #[inline]

@@ -29,7 +29,8 @@ use crate::element::{Element, FloatType};
 /// # Errors
 /// The kernel has no correct adjoint, for reasons with lines, or does not compile.
 pub fn derivation(stream: &Stream, kernel: &'static Kernel) -> Result<Derivation> {
-    let op = of(recording::load(stream, kernel)?)?;
+    // SAFETY: `of` attaches the operation, which holds the only clones.
+    let op = of(unsafe { recording::load(stream, kernel) }?)?;
     op.derivation().cloned().ok_or_else(|| Error::invalid("the adjoint was not generated"))
 }
 
