@@ -10,9 +10,9 @@
 
 #![allow(dead_code, reason = "kernels and the trait use the types of the functions' names")]
 
-use crate::device;
 use crate::probe::{Named, Probe};
 use crate::text::Text;
+use crate::{Real, device};
 
 mod elementary;
 mod logarithms;
@@ -25,17 +25,7 @@ use powers::*;
 
 /// Returns c\[0] + c\[1] x + c\[2] x² + ….
 #[device]
-fn horner_f32<const N: usize>(x: f32, c: [f32; N]) -> f32 {
-    let mut sum = c[N - 1];
-    for k in 1..N {
-        sum = sum.mul_add(x, c[N - 1 - k]);
-    }
-    sum
-}
-
-/// As `horner_f32`.
-#[device]
-fn horner_f64<const N: usize>(x: f64, c: [f64; N]) -> f64 {
+pub(crate) fn horner<T: Real, const N: usize>(x: T, c: [T; N]) -> T {
     let mut sum = c[N - 1];
     for k in 1..N {
         sum = sum.mul_add(x, c[N - 1 - k]);

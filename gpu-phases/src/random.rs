@@ -30,7 +30,8 @@
 
 use std::f32::consts::FRAC_PI_2;
 
-use crate::{Device, Real, device};
+use crate::functions::horner;
+use crate::{Device, device};
 
 /// Returns the block of Philox4x32-10 with this key and counter.
 #[device]
@@ -216,8 +217,8 @@ impl Random {
             }
             let possible = k >= 0.0 && k < 4_294_967_296.0 && (near >= 0.013 || v <= near);
             if possible {
-                let left = ln_f64(v * scale / (a / (near * near) + b));
-                if left <= k * ln_f64(mean) - mean - ln_factorial(k) {
+                let left = (v * scale / (a / (near * near) + b)).ln();
+                if left <= k * mean.ln() - mean - ln_factorial(k) {
                     return k as u32;
                 }
             }
@@ -336,12 +337,7 @@ fn open_f64(bits: u64) -> f64 {
 pub fn circle(bits: u32) -> [f32; 2] {
     let quarter = bits.wrapping_add(1 << 29) >> 30;
     let angle = bits.wrapping_sub(quarter << 30) as i32 as f32 * (FRAC_PI_2 / 1_073_741_824.0);
-    // The polynomials are those of Cephes.
-    let square = angle * angle;
-    let third = square * (square * -1.951_529_6e-4 + 8.332_161e-3) - 0.166_666_55;
-    let sine = angle + angle * square * third;
-    let fourth = square * (square * 2.443_315_7e-5 - 1.388_731_6e-3) + 4.166_664_6e-2;
-    let cosine = 1.0 - (0.5 * square - square * square * fourth);
+    let (sine, cosine) = angle.sin_cos();
     match quarter {
         0 => [cosine, sine],
         1 => [-sine, cosine],
@@ -358,7 +354,7 @@ pub fn exponential(bits: u32) -> f32 {
     let rest = ((!bits) as f32 + 0.5) * (1.0 / 4_294_967_296.0);
     // Near 1 the distance from it has more bits.
     let near = rest < 0.29;
-    -(if near { ln_of(-rest, 0.0) } else { ln((bits as f32 + 0.5) * (1.0 / 4_294_967_296.0)) })
+    -(if near { (-rest).ln_1p() } else { ((bits as f32 + 0.5) * (1.0 / 4_294_967_296.0)).ln() })
 }
 
 /// Returns the number below which a share of (`bits` + 1/2) / 2^32 of the normal distribution is: from -6.3 to 6.3.
@@ -375,12 +371,12 @@ pub fn normal(bits: u32) -> f32 {
     let q = (middle as f32 + 0.5) * (1.0 / 4_294_967_296.0);
     let size = if q <= 0.425 {
         let r = 0.180625 - q * q;
-        q * horner(r, [59.109_375, 159.291_13, 50.434_27, 3.387_132_7])
-            / horner(r, [67.187_56, 78.757_76, 17.895_17, 1.0])
+        q * horner(r, [3.387_132_7, 50.434_27, 159.291_13, 59.109_375])
+            / horner(r, [1.0, 17.895_17, 78.757_76, 67.187_56])
     } else {
-        let r = (-ln((rank as f32 + 0.5) * (1.0 / 4_294_967_296.0))).sqrt() - 1.6;
-        horner(r, [0.170_238_21, 1.306_728_5, 2.756_815_4, 1.423_437_3])
-            / horner(r, [0.0, 0.120_211_32, 0.737_001_64, 1.0])
+        let r = (-((rank as f32 + 0.5) * (1.0 / 4_294_967_296.0)).ln()).sqrt() - 1.6;
+        horner(r, [1.423_437_3, 2.756_815_4, 1.306_728_5, 0.170_238_21])
+            / horner(r, [1.0, 0.737_001_64, 0.120_211_32, 0.0])
     };
     if negative { -size } else { size }
 }
@@ -400,7 +396,7 @@ pub fn normal_f64(bits: u64) -> f64 {
         q * horner(r, CENTRE[0]) / horner(r, CENTRE[1])
     } else {
         let tail = (rank as f64 + 0.5) * (1.0 / 18_446_744_073_709_551_616.0);
-        let r = (-ln_f64(tail)).sqrt();
+        let r = (-tail.ln()).sqrt();
         if r <= 5.0 {
             horner(r - 1.6, TAIL[0]) / horner(r - 1.6, TAIL[1])
         } else {
@@ -410,90 +406,21 @@ pub fn normal_f64(bits: u64) -> f64 {
     if negative { -size } else { size }
 }
 
-// The numerators and denominators of `normal_f64`, from the highest power on.
+// The numerators and denominators of `normal_f64`, from the lowest power on.
 #[rustfmt::skip]
 const CENTRE: [[f64; 8]; 2] = [
-    [
-        2.509_080_928_730_122_7e3, 3.343_057_558_358_813e4, 6.726_577_092_700_87e4, 4.592_195_393_154_987e4,
-        1.373_169_376_550_946e4, 1.971_590_950_306_551_3e3, 1.331_416_678_917_843_8e2, 3.387_132_872_796_366_5,
-    ],
-    [
-        5.226_495_278_852_854e3, 2.872_908_573_572_194_3e4, 3.930_789_580_009_271e4, 2.121_379_430_158_659_7e4,
-        5.394_196_021_424_751e3, 6.871_870_074_920_579e2, 4.231_333_070_160_091e1, 1.0,
-    ],
+    [3.387_132_872_796_366_5, 1.331_416_678_917_843_8e2, 1.971_590_950_306_551_3e3, 1.373_169_376_550_946e4, 4.592_195_393_154_987e4, 6.726_577_092_700_87e4, 3.343_057_558_358_813e4, 2.509_080_928_730_122_7e3],
+    [1.0, 4.231_333_070_160_091e1, 6.871_870_074_920_579e2, 5.394_196_021_424_751e3, 2.121_379_430_158_659_7e4, 3.930_789_580_009_271e4, 2.872_908_573_572_194_3e4, 5.226_495_278_852_854e3],
 ];
 #[rustfmt::skip]
 const TAIL: [[f64; 8]; 2] = [
-    [
-        7.745_450_142_783_414e-4, 2.272_384_498_926_918_4e-2, 2.417_807_251_774_506e-1, 1.270_458_252_452_368_4,
-        3.647_848_324_763_204_5, 5.769_497_221_460_691, 4.630_337_846_156_546, 1.423_437_110_749_683_5,
-    ],
-    [
-        1.050_750_071_644_416_9e-9, 5.475_938_084_995_345e-4, 1.519_866_656_361_645_7e-2, 1.481_039_764_274_800_8e-1,
-        6.897_673_349_851e-1, 1.676_384_830_183_803_8, 2.053_191_626_637_759, 1.0,
-    ],
+    [1.423_437_110_749_683_5, 4.630_337_846_156_546, 5.769_497_221_460_691, 3.647_848_324_763_204_5, 1.270_458_252_452_368_4, 2.417_807_251_774_506e-1, 2.272_384_498_926_918_4e-2, 7.745_450_142_783_414e-4],
+    [1.0, 2.053_191_626_637_759, 1.676_384_830_183_803_8, 6.897_673_349_851e-1, 1.481_039_764_274_800_8e-1, 1.519_866_656_361_645_7e-2, 5.475_938_084_995_345e-4, 1.050_750_071_644_416_9e-9],
 ];
 #[rustfmt::skip]
 const FAR_TAIL: [[f64; 8]; 2] = [
-    [
-        2.010_334_399_292_288_1e-7, 2.711_555_568_743_487_6e-5, 1.242_660_947_388_078_4e-3, 2.653_218_952_657_612_4e-2,
-        2.965_605_718_285_048_7e-1, 1.784_826_539_917_291_3, 5.463_784_911_164_114, 6.657_904_643_501_103,
-    ],
-    [
-        2.044_263_103_389_939_7e-15, 1.421_511_758_316_446e-7, 1.846_318_317_510_054_8e-5, 7.868_691_311_456_133e-4,
-        1.487_536_129_085_061_5e-2, 1.369_298_809_227_358e-1, 5.998_322_065_558_88e-1, 1.0,
-    ],
-];
-
-/// Returns the polynomial with these coefficients, from the highest power on.
-#[device(contract)]
-fn horner<T: Real, const N: usize>(x: T, coefficients: [T; N]) -> T {
-    let mut sum = coefficients[0];
-    for k in 1..N {
-        sum = sum * x + coefficients[k];
-    }
-    sum
-}
-
-/// Returns the logarithm of a positive number that is not subnormal. The error is below 1 ulp (fdlibm).
-#[device]
-fn ln(x: f32) -> f32 {
-    let bits = x.to_bits().wrapping_add(0x004a_fb0d);
-    let exponent = ((bits >> 23) as i32).wrapping_sub(127);
-    let factor = f32::from_bits((bits & 0x007f_ffff).wrapping_add(0x3f35_04f3));
-    ln_of(factor - 1.0, exponent as f32)
-}
-
-/// Returns the logarithm of 2^exponent (1 + `f`), for `f` from -0.3 to 0.42.
-#[device(contract)]
-fn ln_of(f: f32, exponent: f32) -> f32 {
-    let s = f / (2.0 + f);
-    let z = s * s;
-    let sum = z * horner(z, [0.242_790_79, 0.284_987_87, 0.400_009_72, 0.666_666_6]);
-    let half = 0.5 * f * f;
-    let low = s * (half + sum) + exponent * 9.058_000_6e-6;
-    exponent * 0.693_138_1 - ((half - low) - f)
-}
-
-/// Returns the logarithm of a positive number that is not subnormal. The error is below 1 ulp (fdlibm).
-#[device(contract)]
-fn ln_f64(x: f64) -> f64 {
-    let bits = x.to_bits().wrapping_add(0x0009_5f62_0000_0000);
-    let exponent = ((bits >> 52) as i32).wrapping_sub(1023) as f64;
-    let factor = f64::from_bits((bits & 0x000f_ffff_ffff_ffff).wrapping_add(0x3fe6_a09e_0000_0000));
-    let f = factor - 1.0;
-    let s = f / (2.0 + f);
-    let z = s * s;
-    let sum = z * horner(z, LN);
-    let half = 0.5 * f * f;
-    let low = s * (half + sum) + exponent * 1.908_214_929_270_587_7e-10;
-    exponent * 6.931_471_803_691_238e-1 - ((half - low) - f)
-}
-
-#[rustfmt::skip]
-const LN: [f64; 7] = [
-    1.479_819_860_511_658_6e-1, 1.531_383_769_920_937_3e-1, 1.818_357_216_161_805e-1, 2.222_219_843_214_978_4e-1,
-    2.857_142_874_366_239e-1, 3.999_999_999_940_942e-1, 6.666_666_666_666_735e-1,
+    [6.657_904_643_501_103, 5.463_784_911_164_114, 1.784_826_539_917_291_3, 2.965_605_718_285_048_7e-1, 2.653_218_952_657_612_4e-2, 1.242_660_947_388_078_4e-3, 2.711_555_568_743_487_6e-5, 2.010_334_399_292_288_1e-7],
+    [1.0, 5.998_322_065_558_88e-1, 1.369_298_809_227_358e-1, 1.487_536_129_085_061_5e-2, 7.868_691_311_456_133e-4, 1.846_318_317_510_054_8e-5, 1.421_511_758_316_446e-7, 2.044_263_103_389_939_7e-15],
 ];
 
 /// Returns the logarithm of the factorial of a whole number that is not negative.
@@ -507,8 +434,8 @@ fn ln_factorial(k: f64) -> f64 {
         x += 1.0;
     }
     let (inverse, square) = (1.0 / x, 1.0 / (x * x));
-    let rest = inverse * horner(square, [-1.0 / 1680.0, 1.0 / 1260.0, -1.0 / 360.0, 1.0 / 12.0]);
-    (x - 0.5) * ln_f64(x) - x + 0.918_938_533_204_672_8 + rest - ln_f64(product)
+    let rest = inverse * horner(square, [1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0]);
+    (x - 0.5) * x.ln() - x + 0.918_938_533_204_672_8 + rest - product.ln()
 }
 
 #[cfg(test)]

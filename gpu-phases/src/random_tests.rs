@@ -124,18 +124,13 @@ fn integers_have_no_bias() {
 
 #[test]
 fn functions_are_as_exact_as_documented() {
-    let (mut ln_error, mut ln_error_f64, mut small) = (0.0f64, 0.0f64, 0.0f64);
-    let (mut absolute, mut relative, mut wide, mut angle) = (0.0f64, 0.0f64, 0.0f64, 0.0f64);
+    let (mut absolute, mut relative, mut small) = (0.0f64, 0.0f64, 0.0f64);
+    let (mut wide, mut angle) = (0.0f64, 0.0f64);
     for i in 0..300_000u64 {
         // Shifts take the words close to both ends.
         let bits = (u64::from(mix(i as u32)) << 32 | u64::from(mix(!i as u32))) >> (i % 63);
         let word = (bits >> 32) as u32 | (bits as u32) >> (i % 31);
         let word = if i % 2 == 0 { word } else { !word };
-        let x = f32::from_bits(0x0080_0000 + word % 0x7e00_0000);
-        let exact = f64::from(x).ln();
-        ln_error = ln_error.max((f64::from(ln(x)) - exact).abs() / ulp(exact as f32));
-        let x = f64::from(x) * 1.234_567_890_123;
-        ln_error_f64 = ln_error_f64.max((ln_f64(x) - x.ln()).abs() / (x.ln().abs() * f64::EPSILON));
         let exact = -(((f64::from(!word) + 0.5) / -4_294_967_296.0).ln_1p());
         small = small.max((f64::from(exponential(word)) / exact - 1.0).abs());
         let x = f64::from(normal(word));
@@ -150,16 +145,9 @@ fn functions_are_as_exact_as_documented() {
         let [x, y] = circle(word).map(f64::from);
         angle = angle.max((x - cosine).abs()).max((y - sine).abs());
     }
-    println!(
-        "ln {ln_error} {ln_error_f64}, exponential {small}, normal {absolute} {relative} {wide}, circle {angle}"
-    );
-    assert!(ln_error < 1.0 && ln_error_f64 < 2.0, "{ln_error} {ln_error_f64}");
+    println!("exponential {small}, normal {absolute} {relative} {wide}, circle {angle}");
     assert!(small < 2e-7 && absolute < 1.6e-6 && relative < 4e-7, "{small} {absolute} {relative}");
     assert!(wide < 2e-14 && angle < 1.2e-7, "{wide} {angle}");
-}
-
-fn ulp(x: f32) -> f64 {
-    f64::from(f32::from_bits(x.abs().to_bits() + 1)) - f64::from(x.abs())
 }
 
 #[test]

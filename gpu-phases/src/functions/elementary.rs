@@ -1,12 +1,12 @@
 //! Exponentials, trigonometric and hyperbolic functions.
 
 use super::reduce::{reduce_f32, reduce_f64};
-use super::{horner_f32, horner_f64, scale_f32, scale_f64};
+use super::{horner, scale_f32, scale_f64};
 use crate::device;
 
 macro_rules! elementary {
     (
-        $f:ident: $horner:ident $scale:ident $reduce:ident $int:ident
+        $f:ident: $scale:ident $reduce:ident $int:ident
         tiny $tiny:literal
         exp $exp:ident [$($exp_q:literal),+] from $low:literal to $high:literal
         exp2 $exp2:ident [$($exp2_q:literal),+] from $low2:literal to $high2:literal
@@ -31,7 +31,7 @@ macro_rules! elementary {
             }
             let n = (x * $log2e).round_ties_even();
             let r = n.mul_add(-$ln2_lo, n.mul_add(-$ln2_hi, x));
-            $scale((r * r).mul_add($horner(r, [$($exp_q),+]), r) + 1.0, n as $int)
+            $scale((r * r).mul_add(horner(r, [$($exp_q),+]), r) + 1.0, n as $int)
         }
 
         /// 2ˣ.
@@ -45,7 +45,7 @@ macro_rules! elementary {
             }
             let n = x.round_ties_even();
             let r = x - n;
-            $scale(r.mul_add($horner(r, [$($exp2_q),+]), 1.0), n as $int)
+            $scale(r.mul_add(horner(r, [$($exp2_q),+]), 1.0), n as $int)
         }
 
         /// eˣ - 1.
@@ -63,7 +63,7 @@ macro_rules! elementary {
             }
             let n = (x * $log2e).round_ties_even();
             let r = n.mul_add(-$ln2_lo, n.mul_add(-$ln2_hi, x));
-            let p = (r * r).mul_add($horner(r, [$($exp_q),+]), r);
+            let p = (r * r).mul_add(horner(r, [$($exp_q),+]), r);
             if n > 60.0 {
                 return $scale(p + 1.0, n as $int);
             }
@@ -75,10 +75,10 @@ macro_rules! elementary {
         #[device]
         pub(super) fn $both(r: $f) -> ($f, $f) {
             let z = r * r;
-            let sin = (r * z).mul_add($horner(z, [$($sin_q),+]), r);
+            let sin = (r * z).mul_add(horner(z, [$($sin_q),+]), r);
             let half = 0.5 * z;
             let one = 1.0 - half;
-            (sin, one + ((1.0 - one) - half + z * z * $horner(z, [$($cos_q),+])))
+            (sin, one + ((1.0 - one) - half + z * z * horner(z, [$($cos_q),+])))
         }
 
         /// The sine and the cosine.
@@ -126,7 +126,7 @@ macro_rules! elementary {
         /// asin x - x for |x| up to 0.5.
         #[device]
         pub(super) fn $asin_core(x: $f, z: $f) -> $f {
-            x * z * $horner(z, [$($asin_q),+])
+            x * z * horner(z, [$($asin_q),+])
         }
 
         /// The arc sine.
@@ -162,7 +162,7 @@ macro_rules! elementary {
         #[device]
         pub(super) fn $atan_core(t: $f) -> $f {
             let z = t * t;
-            (t * z).mul_add($horner(z, [$($atan_q),+]), t)
+            (t * z).mul_add(horner(z, [$($atan_q),+]), t)
         }
 
         /// The arc tangent.
@@ -202,7 +202,7 @@ macro_rules! elementary {
             let a = x.abs();
             if a < 1.0 {
                 let z = x * x;
-                return if a < $tiny { x } else { (x * z).mul_add($horner(z, [$($sinh_q),+]), x) };
+                return if a < $tiny { x } else { (x * z).mul_add(horner(z, [$($sinh_q),+]), x) };
             }
             let r = if a < $high - 1.0 {
                 let e = $exp(a);
@@ -232,7 +232,7 @@ macro_rules! elementary {
             let a = x.abs();
             if a < 0.5625 {
                 let z = x * x;
-                return if a < $tiny { x } else { (x * z).mul_add($horner(z, [$($tanh_q),+]), x) };
+                return if a < $tiny { x } else { (x * z).mul_add(horner(z, [$($tanh_q),+]), x) };
             }
             let r = if a > $one { 1.0 } else { 1.0 - 2.0 / ($exp(2.0 * a) + 1.0) };
             if x < 0.0 { -r } else { r }
@@ -241,7 +241,7 @@ macro_rules! elementary {
 }
 
 elementary! {
-    f32: horner_f32 scale_f32 reduce_f32 i32
+    f32: scale_f32 reduce_f32 i32
     tiny 0.000_244
     exp exp_f32 [0.5, 0.166_665_76, 0.041_666_552, 0.008_363_342, 0.001_392_638_7] from -104.0 to 88.722_84
     exp2 exp2_f32 [0.693_147_2, 0.240_226_5, 0.055_503_566, 0.009_618_082, 0.001_339_108_8, 0.000_154_533_57]
@@ -264,7 +264,7 @@ elementary! {
 }
 
 elementary! {
-    f64: horner_f64 scale_f64 reduce_f64 i64
+    f64: scale_f64 reduce_f64 i64
     tiny 1.0e-8
     exp exp_f64 [
         0.5, 0.166_666_666_666_666_7, 0.041_666_666_666_666_67, 0.008_333_333_333_325_976, 0.001_388_888_888_888_363_5,

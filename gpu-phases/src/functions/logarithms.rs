@@ -1,6 +1,6 @@
 //! Logarithms.
 
-use super::{horner_f32, horner_f64, scale_f32, scale_f64};
+use super::{horner, scale_f32, scale_f64};
 use crate::device;
 
 /// Returns m and e with x = m · 2ᵉ and m from √½ to √2, for finite x above 0. m depends on x by products alone, so that
@@ -25,7 +25,7 @@ pub(super) fn split_f64(x: f64) -> (f64, f64) {
 /// Returns ln (1 + f) - f for 1 + f from √½ to √2.
 #[device]
 pub(super) fn ln_rest_f32(f: f32) -> f32 {
-    let q = horner_f32(
+    let q = horner(
         f,
         [
             0.333_333_3,
@@ -47,7 +47,7 @@ pub(super) fn ln_rest_f32(f: f32) -> f32 {
 pub(super) fn ln_rest_f64(f: f64) -> f64 {
     let s = f / (2.0 + f);
     let z = s * s;
-    let q = horner_f64(
+    let q = horner(
         z,
         [
             0.666_666_666_666_666_6,
@@ -66,22 +66,28 @@ pub(super) fn ln_rest_f64(f: f64) -> f64 {
 
 macro_rules! logarithms {
     (
-        $f:ident: $split:ident $rest:ident
+        $f:ident: $split:ident $rest:ident $at_ends:ident
         ln $ln:ident $ln2_hi:literal $ln2_lo:literal ln_1p $ln_1p:ident
         log2 $log2:ident $log2e_hi:literal $log2e_lo:literal
         log10 $log10:ident $log10e_hi:literal $log10e_lo:literal $log10_2_hi:literal $log10_2_lo:literal
     ) => {
+        /// The logarithm of a number that is not positive, or not finite.
+        #[device]
+        fn $at_ends(x: $f) -> $f {
+            if x == 0.0 {
+                -$f::INFINITY
+            } else if x > 0.0 {
+                x
+            } else {
+                $f::NAN
+            }
+        }
+
         /// The natural logarithm.
         #[device]
         pub(super) fn $ln(x: $f) -> $f {
             if !(x > 0.0 && x < $f::INFINITY) {
-                return if x == 0.0 {
-                    -$f::INFINITY
-                } else if x > 0.0 {
-                    x
-                } else {
-                    $f::NAN
-                };
+                return $at_ends(x);
             }
             let (m, e) = $split(x);
             let f = m - 1.0;
@@ -105,13 +111,7 @@ macro_rules! logarithms {
         #[device]
         pub(super) fn $log2(x: $f) -> $f {
             if !(x > 0.0 && x < $f::INFINITY) {
-                return if x == 0.0 {
-                    -$f::INFINITY
-                } else if x > 0.0 {
-                    x
-                } else {
-                    $f::NAN
-                };
+                return $at_ends(x);
             }
             let (m, e) = $split(x);
             let f = m - 1.0;
@@ -124,13 +124,7 @@ macro_rules! logarithms {
         #[device]
         pub(super) fn $log10(x: $f) -> $f {
             if !(x > 0.0 && x < $f::INFINITY) {
-                return if x == 0.0 {
-                    -$f::INFINITY
-                } else if x > 0.0 {
-                    x
-                } else {
-                    $f::NAN
-                };
+                return $at_ends(x);
             }
             let (m, e) = $split(x);
             let f = m - 1.0;
@@ -142,14 +136,14 @@ macro_rules! logarithms {
 }
 
 logarithms! {
-    f32: split_f32 ln_rest_f32
+    f32: split_f32 ln_rest_f32 at_ends_f32
     ln ln_f32 0.693_145_75 1.428_606_8e-6 ln_1p ln_1p_f32
     log2 log2_f32 1.442_695 1.925_963e-8
     log10 log10_f32 0.434_294_5 -1.010_305e-8 0.301_025_4 4.605_039e-6
 }
 
 logarithms! {
-    f64: split_f64 ln_rest_f64
+    f64: split_f64 ln_rest_f64 at_ends_f64
     ln ln_f64 0.693_147_180_369_123_8 1.908_214_929_270_587_7e-10 ln_1p ln_1p_f64
     log2 log2_f64 1.442_695_040_888_963_4 2.035_527_374_093_103_3e-17
     log10 log10_f64 0.434_294_481_903_251_8 1.098_319_650_216_765e-17 0.301_029_995_549_470_2 1.145_110_089_802_183_8e-10

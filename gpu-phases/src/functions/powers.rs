@@ -1,7 +1,7 @@
 //! Powers, cube roots and lengths.
 
 use super::logarithms::split_f64;
-use super::{horner_f64, scale_f64};
+use super::{horner, scale_f64};
 use crate::device;
 
 /// x to the power of y, in double precision, which rounds once.
@@ -29,7 +29,7 @@ pub(super) fn powf_f32(x: f32, y: f32) -> f32 {
     let f = m - 1.0;
     let s = f / (2.0 + f);
     let z = s * s;
-    let q = horner_f64(
+    let q = horner(
         z,
         [
             0.666_666_666_673_853_7,
@@ -47,7 +47,7 @@ pub(super) fn powf_f32(x: f32, y: f32) -> f32 {
     } else {
         let n = t.round_ties_even();
         let r = t - n;
-        let p = horner_f64(
+        let p = horner(
             r,
             [
                 0.693_147_180_559_945_3,
@@ -162,7 +162,7 @@ pub(super) fn powf_f64(x: f64, y: f64) -> f64 {
     let s_low = (s.mul_add(-d, f) - s * (f - (d - 2.0))) / d;
     let z = s * s;
     let z_low = s.mul_add(s, -z) + 2.0 * s * s_low;
-    let q = z * horner_f64(
+    let q = z * horner(
         z,
         [
             0.400_000_000_000_008_96,
@@ -199,7 +199,7 @@ pub(super) fn powf_f64(x: f64, y: f64) -> f64 {
     } else {
         let n = t.round_ties_even();
         let r = (t - n) + t_low;
-        let p = horner_f64(
+        let p = horner(
             r,
             [
                 0.693_147_180_559_945_3,
