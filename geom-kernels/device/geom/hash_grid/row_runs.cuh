@@ -34,9 +34,8 @@ lower_bound(const unsigned long long* keys, unsigned begin, unsigned end, unsign
 
 template <class T> class RowRuns {
 public:
-    RowRuns() = default;
     __device__ __noinline__ RowRuns(const HashGrid<T>& grid, const vec3<T>& p, T reach, unsigned group)
-        : grid_(&grid), count_(load_unchanged(&grid.header->points)) {
+        : grid_(grid), count_(load_unchanged(&grid.header->points)) {
         const GridHeader<T>& header = *grid.header;
         double wide = exact::widen(reach);
         double rows = 1.0;
@@ -83,11 +82,11 @@ public:
     // tested, to the group.
     __device__ bool owns(unsigned slot, const GridPoint<T>& point) const {
         if (all_)
-            return !groups_ || __ldg(grid_->groups + slot) == row_.group;
+            return !groups_ || __ldg(grid_.groups + slot) == row_.group;
         if (!hashed_)
             return true;
-        unsigned group = grid_->groups ? __ldg(grid_->groups + slot) : 0;
-        return row_of(*grid_->header, {point.x, point.y, point.z}, group) == current_;
+        unsigned group = grid_.groups ? __ldg(grid_.groups + slot) : 0;
+        return row_of(*grid_.header, {point.x, point.y, point.z}, group) == current_;
     }
 
 private:
@@ -103,25 +102,25 @@ private:
     }
 
     __device__ bool run(const Row& row, unsigned& begin, unsigned& end) {
-        unsigned long long name = row_name(*grid_->header, row);
+        unsigned long long name = row_name(*grid_.header, row);
         unsigned start = no_point;
-        for (unsigned slot = first_slot(name, grid_->table_mask);; ++slot) {
-            start = __ldg(grid_->table + (slot & grid_->table_mask));
+        for (unsigned slot = first_slot(name, grid_.table_mask);; ++slot) {
+            start = __ldg(grid_.table + (slot & grid_.table_mask));
             // The search ends, because the table is never full.
             if (start == no_point)
                 return false;
-            if (__ldg(grid_->keys + start) >> x_bits_ == name)
+            if (__ldg(grid_.keys + start) >> x_bits_ == name)
                 break;
         }
         long long offset = row.piece << x_bits_, most = (1ll << x_bits_) - 1;
         unsigned long long low = clamp(first_[0] - offset, 0ll, most);
         unsigned long long high = clamp(last_[0] - offset, 0ll, most);
-        begin = lower_bound(grid_->keys, start, count_, name << x_bits_ | low);
-        end = lower_bound(grid_->keys, begin, count_, (name << x_bits_ | high) + 1);
+        begin = lower_bound(grid_.keys, start, count_, name << x_bits_ | low);
+        end = lower_bound(grid_.keys, begin, count_, (name << x_bits_ | high) + 1);
         return begin != end;
     }
 
-    const HashGrid<T>* grid_;
+    const HashGrid<T>& grid_;
     unsigned count_, x_bits_;
     long long first_[3], last_[3];
     Row row_, current_;

@@ -52,7 +52,7 @@ template <class T> struct Found {
 };
 
 // All that a kernel can ask, at each query: `found` has `room` neighbours of each, `facts` their number,
-// whether the iterators give the same ones, whether there is any, the third one and how many were
+// whether the iterator gives the same ones, whether there is any, the third one and how many were
 // visited for it, and how many of the `few` nearest there are.
 template <class T>
 __device__ void every(
@@ -85,13 +85,6 @@ __device__ void every(
     }
     // At its end it stays there.
     same = same && !iterator.next(neighbor) && steps == count;
-
-    typename geom::NeighborIndices<T>::Rows rows;
-    geom::NeighborIndices<T> next_index(grid, &rows, x, radius, group);
-    unsigned index, found_indices = 0;
-    for (; next_index.next(&index); ++found_indices)
-        same = same && (found_indices >= room || found.index[found_indices] == index);
-    same = same && !next_index.next(&index) && found_indices == count;
     fact[1] = same;
 
     fact[2] = geom::any_neighbor(grid, x, radius, group);
