@@ -152,12 +152,6 @@ pub enum StructureAt<'a, S: Structure> {
     Host(&'a S),
 }
 
-impl<'a, S: Structure> From<&'a S> for StructureAt<'a, S> {
-    fn from(structure: &'a S) -> Self {
-        Self::Host(structure)
-    }
-}
-
 impl<'a, S: Structure> Queries<'a, S, StructureAt<'a, S>> for Place<'_> {
     fn query(self, structure: StructureAt<'a, S>) -> StructureAt<'a, S> {
         structure

@@ -6,6 +6,7 @@ mod mesh;
 mod volume;
 
 use cuda_safe::KernelArg;
+use cuda_safe::kernel::structure::Structure;
 use cuda_safe::kernel::text::Text;
 
 /// C++ for all structures: vectors of the headers and arrays of kernels.
@@ -34,14 +35,11 @@ fn begin(text: &mut Text, header: &'static str) {
     text.define("geom conversions", |_| [CONVERSIONS, BITS].concat());
 }
 
-/// Copies the value of a kernel's argument, whose type has no padding.
-fn copy<A: KernelArg<Abi: bytemuck::NoUninit>>(arg: &A, bytes: &mut [u8]) {
+/// Copies the value of the argument that the structure `S` is on a device. The type has no padding.
+fn copy<S: Structure, A: KernelArg<Abi: bytemuck::NoUninit>>(arg: &A, bytes: &mut [u8]) {
+    const { assert!(size_of::<A::Abi>() == S::SIZE, "the kernel's parameter has another size") };
     let value = arg.abi();
-    let value = bytemuck::bytes_of(&value);
-    // The kernel's parameter is of this size: `SIZE` is that of the type.
-    if bytes.len() == value.len() {
-        bytes.copy_from_slice(value);
-    }
+    bytes.iter_mut().zip(bytemuck::bytes_of(&value)).for_each(|(to, from)| *to = *from);
 }
 
 /// Implements what launches need of a structure on a device, whose `view` is a [`KernelArg`].
@@ -63,7 +61,7 @@ macro_rules! on_device {
             $structure: cuda_safe::kernel::structure::Structure,
         {
             fn write(&self, bytes: &mut [u8]) {
-                super::copy(&self.view(), bytes);
+                super::copy::<$structure, _>(&self.view(), bytes);
             }
         }
     };

@@ -90,6 +90,6 @@ where
     Volume<T>: Structure,
 {
     fn write(&self, bytes: &mut [u8]) {
-        super::copy(self, bytes);
+        super::copy::<Volume<T>, _>(self, bytes);
     }
 }

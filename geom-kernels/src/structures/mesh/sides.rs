@@ -49,8 +49,8 @@ enum Crossing {
     On,
 }
 
-/// Returns how the ray from q towards +x crosses the triangle. The projection's box contains q, and a corner is not
-/// behind q.
+/// Returns how the ray from q towards +x crosses the triangle. The box of the projected triangle contains q, and a corner has
+/// at least the x of q.
 #[inline(always)]
 fn crosses(t: Triangle, q: [f32; 3]) -> Crossing {
     let (corners, p) = (three(|i| projected(t[i], 0)), projected(q, 0));

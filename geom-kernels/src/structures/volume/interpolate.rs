@@ -1,14 +1,11 @@
 //! Interpolation between voxels, step by step as in `geom/volume/interpolate.cuh`.
 
-use bytemuck::Zeroable;
-
 use super::map::{Map, To};
 use super::numbers::{Cubic, Numbers, difference, lerp};
 use super::read::{CORNERS, Found, Read};
 use super::tree::{Tree, leaf_place};
 use super::{IndexedValues, Sample};
 use crate::Real;
-use crate::structures::volume::exact::Careful;
 use crate::structures::volume::exact::Float;
 use crate::structures::volume::fma::Query;
 use crate::volume::{Interpolated, RawMap, VolumeValue};
@@ -227,32 +224,18 @@ impl Interpolate for Tricubic {
     }
 }
 
-/// Returns the sample of a position in index space; `None` if its bits depend on which NaN the device returns.
+/// Returns the sample of a position in index space.
 #[inline(always)]
 fn sample_in<H: Interpolate, C: Float, S: Source, const GRADIENT: bool>(
     source: &S,
     p: [C; 3],
-) -> Option<Sample<S::Value>> {
+) -> Sample<S::Value> {
     if !in_reach(p) {
         let gradient = S::Value::gradient([Numbers::<C>::ZERO; 3]);
-        return Some(Sample { value: source.outside(), gradient });
+        return Sample { value: source.outside(), gradient };
     }
     let (value, slopes) = H::both::<C, S, GRADIENT>(source, p);
-    if C::HAS_PAYLOADS && (value.has_nan() || slopes.iter().any(|slope| slope.has_nan())) {
-        return None;
-    }
-    Some(Sample { value: S::Value::together(value), gradient: S::Value::gradient(slopes) })
-}
-
-#[cold]
-#[inline(never)]
-fn sample_with_nan<H: Interpolate, S: Source, const GRADIENT: bool>(
-    source: &S,
-    p: [f64; 3],
-) -> Sample<S::Value> {
-    let sample = sample_in::<H, Careful, S, GRADIENT>(source, p.map(Careful::of));
-    let nothing = || Sample { value: source.outside(), gradient: Zeroable::zeroed() };
-    sample.unwrap_or_else(nothing)
+    Sample { value: S::Value::together(value), gradient: S::Value::gradient(slopes) }
 }
 
 /// Returns the sample of a position in index space or, with a map, in the world.
@@ -268,13 +251,10 @@ pub(super) fn sample_at<H: Interpolate, S: Source, P: Real, const GRADIENT: bool
             let p = p.map(Real::wide);
             let p = map.map_or(p, |map| Map(To::Index, map).number(p));
             sample_in::<H, f64, S, GRADIENT>(source, p)
-                .unwrap_or_else(|| sample_with_nan::<H, S, GRADIENT>(source, p))
         } else {
             let p = p.map(|x| x.wide() as f32);
             let p = map.map_or(p, |map| Map(To::Index, map).number(p));
-            // Always there: all NaN of f32 are the same.
             sample_in::<H, f32, S, GRADIENT>(source, p)
-                .unwrap_or_else(|| sample_with_nan::<H, S, GRADIENT>(source, p.map(f64::from)))
         };
     if GRADIENT && let Some(map) = map {
         let to_world = Map(To::WorldGradient, map);

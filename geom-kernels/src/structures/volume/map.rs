@@ -1,8 +1,7 @@
 //! Maps between index space and the world, as in `geom/volume/map.cuh`.
 
 use crate::Real;
-use crate::structures::volume::exact::Float;
-use crate::structures::volume::exact::{Careful, fma, not_a_number};
+use crate::structures::volume::exact::{Float, fma};
 use crate::structures::volume::fma::Query;
 use crate::volume::RawMap;
 
@@ -24,12 +23,6 @@ impl MapOf for f64 {
         (map.m64, map.inverse64, map.v64)
     }
 }
-impl MapOf for Careful {
-    fn parts(map: &RawMap) -> ([Self; 9], [Self; 9], [Self; 3]) {
-        (map.m64.map(Self::of), map.inverse64.map(Self::of), map.v64.map(Self::of))
-    }
-}
-
 /// Returns a row of a matrix, or a column of its transpose, times a vector.
 #[inline(always)]
 fn row<C: Float>([a, b, c]: [C; 3], [x, y, z]: [C; 3]) -> C {
@@ -62,7 +55,7 @@ pub(super) enum To {
 pub(super) struct Map<'a>(pub(super) To, pub(super) &'a RawMap);
 
 impl Map<'_> {
-    /// Maps a vector. A NaN may not have the device's bits.
+    /// Maps a vector.
     #[inline(always)]
     pub(super) fn number<C: MapOf>(self, v: [C; 3]) -> [C; 3] {
         let (m, inverse, [vx, vy, vz]) = C::parts(self.1);
@@ -86,16 +79,6 @@ impl<P: Real> Query<[P; 3]> for Map<'_> {
 
     #[inline(always)]
     fn get(&self, v: &[P; 3]) -> [P; 3] {
-        let w = self.number(v.map(P::to_cpu)).map(P::of_cpu);
-        if w.iter().any(|x| x.wide().is_nan()) { with_nan(*self, *v, w) } else { w }
+        self.number(v.map(P::to_cpu)).map(P::of_cpu)
     }
-}
-
-#[cold]
-#[inline(never)]
-fn with_nan<P: Real>(map: Map<'_>, v: [P; 3], w: [P; 3]) -> [P; 3] {
-    if size_of::<P>() == size_of::<f64>() {
-        return map.number(v.map(|x| Careful::of(x.wide()))).map(|x| P::narrow(x.to_f64()));
-    }
-    w.map(|x| if x.wide().is_nan() { P::of_cpu(P::Cpu::from_f32(not_a_number())) } else { x })
 }

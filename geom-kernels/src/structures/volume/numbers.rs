@@ -1,7 +1,6 @@
 //! The numbers of a value, and operations of each of them.
 
-use crate::structures::volume::exact::Float;
-use crate::structures::volume::exact::fma;
+use crate::structures::volume::exact::{Float, fma};
 
 /// The numbers of a value: one for a scalar, one for each component of a vector.
 pub trait Numbers<C: Float>: Copy {
@@ -10,8 +9,6 @@ pub trait Numbers<C: Float>: Copy {
 
     /// Computes each number of the result from those of the operands.
     fn each<const N: usize>(operands: [Self; N], f: impl Fn([C; N]) -> C) -> Self;
-    /// Returns whether a number is NaN.
-    fn has_nan(self) -> bool;
 }
 
 impl<C: Float, const COUNT: usize> Numbers<C> for [C; COUNT] {
@@ -29,11 +26,6 @@ impl<C: Float, const COUNT: usize> Numbers<C> for [C; COUNT] {
             results[i] = f(numbers);
         }
         results
-    }
-    #[inline(always)]
-    #[expect(clippy::eq_op, reason = "only a NaN differs from itself")]
-    fn has_nan(self) -> bool {
-        self.iter().any(|x| x != x)
     }
 }
 

@@ -9,8 +9,7 @@ use super::Volume;
 use super::interpolate::View;
 use super::map::{Map, To};
 use crate::lengths::same_length;
-use crate::structures::volume::exact::Float;
-use crate::structures::volume::exact::{Careful, fma, max, min};
+use crate::structures::volume::exact::{Float, fma, max, min};
 use crate::structures::volume::fma::{Query, each, one};
 use crate::volume::{RawMap, VolumeHit, VolumeValue};
 use crate::{Ray, Real};
@@ -180,35 +179,15 @@ impl<T: Real + VolumeValue> Query<Ray> for FirstOrNone<'_, T> {
 
 struct Integrate<'a, T>(View<'a, T>, &'a RawMap);
 
-impl<T: Real + VolumeValue> Integrate<'_, T> {
-    #[inline(always)]
-    fn sum<C: Float>(&self, ray: &IndexRay) -> C {
-        let mut integral = Integral { ray, sum: C::ZERO };
-        walk(self.0, ray, &mut integral);
-        integral.sum
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn with_nan(&self, ray: &IndexRay) -> Careful {
-        self.sum(ray)
-    }
-
-    /// Returns the integral. Only `Careful` has the device's NaN.
-    #[inline(always)]
-    fn careful(&self, ray: &Ray) -> Careful {
-        let Some(ray) = IndexRay::new(self.1, ray) else { return Careful::ZERO };
-        let sum: f64 = self.sum(&ray);
-        if sum.is_nan() { self.with_nan(&ray) } else { Careful::of(sum) }
-    }
-}
-
 impl<T: Real + VolumeValue> Query<Ray> for Integrate<'_, T> {
     type Output = f64;
 
     #[inline(always)]
     fn get(&self, ray: &Ray) -> f64 {
-        self.careful(ray).to_f64()
+        let Some(ray) = IndexRay::new(self.1, ray) else { return 0.0 };
+        let mut integral = Integral { ray: &ray, sum: 0.0 };
+        walk(self.0, &ray, &mut integral);
+        integral.sum
     }
 }
 
@@ -219,7 +198,7 @@ impl<T: Real + VolumeValue> Query<Ray> for IntegrateNarrow<'_, T> {
 
     #[inline(always)]
     fn get(&self, ray: &Ray) -> f32 {
-        self.0.careful(ray).to_f32()
+        self.0.get(ray) as f32
     }
 }
 
