@@ -1,8 +1,8 @@
 //! Inputs.
 
+use cuda_safe::kernel::vector::Vec3;
 use half::f16;
 use rust_kernels::integrate::Oscillator;
-use rust_kernels::vec3::Vec3;
 
 /// A generator of random numbers: SplitMix64.
 pub(crate) struct Random(u64);

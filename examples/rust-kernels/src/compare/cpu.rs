@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use cuda_safe::kernel::vector::Vec3;
 use rayon::prelude::*;
-use rust_kernels::vec3::Vec3;
 use rust_kernels::{mandelbrot, nbody, plain, saxpy, spmv};
 use serde_json::{Value, json};
 

@@ -102,7 +102,7 @@ macro_rules! elements {
 
 elements! {
     [u8; 4]: u8, f32: f32, f64: f64, u32: u32, [f32; 4]: f32,
-    rust_kernels::vec3::Vec3: f32, rust_kernels::integrate::Oscillator: f32
+    cuda_safe::kernel::vector::Vec3: f32, rust_kernels::integrate::Oscillator: f32
 }
 
 impl<'a, T: Element> Case<'a, T> {

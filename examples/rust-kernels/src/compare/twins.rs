@@ -1,11 +1,11 @@
 //! The kernels in C++ by hand, declared for safe launches.
 
+use cuda_safe::kernel::vector::Vec3;
 use cuda_safe::kernels;
 use cuda_safe::nvrtc::{Options, Program};
 use cuda_safe::vector::Float4;
 use cuda_safe::{Context, Result};
 use rust_kernels::integrate::Oscillator;
-use rust_kernels::vec3::Vec3;
 
 /// The C++.
 pub(crate) const SOURCE: &str = include_str!("twins.cu");

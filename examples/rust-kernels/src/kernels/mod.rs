@@ -26,4 +26,3 @@ pub mod stencils;
 pub mod stream;
 pub mod tiled;
 pub mod transpose;
-pub mod vec3;

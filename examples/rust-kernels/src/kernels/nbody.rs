@@ -2,7 +2,7 @@
 
 use cuda_safe::kernel::kernel;
 
-use crate::vec3::Vec3;
+use cuda_safe::kernel::vector::Vec3;
 
 /// Keeps the force of a body on itself finite.
 pub const SOFT: f32 = 1e-3;

@@ -4,7 +4,7 @@ use cuda_safe::kernel::kernel;
 
 use crate::integrate::{Oscillator, STEPS};
 use crate::nbody::SOFT;
-use crate::vec3::Vec3;
+use cuda_safe::kernel::vector::Vec3;
 
 /// [`saxpy`](crate::saxpy::saxpy()).
 #[kernel]

@@ -5,7 +5,7 @@
 use cuda_safe::kernel::random::{mix, uniform};
 use cuda_safe::kernel::{Device, device, kernel};
 
-use crate::vec3::Vec3;
+use cuda_safe::kernel::vector::Vec3;
 
 /// What a sphere is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Device)]
@@ -152,16 +152,10 @@ fn first(ray: Ray, spheres: &[Sphere]) -> Option<Hit> {
     nearest
 }
 
-/// Returns the direction after a mirror.
-#[device(contract)]
-fn reflect(direction: Vec3, normal: Vec3) -> Vec3 {
-    direction.along(normal, -2.0 * direction.dot(normal))
-}
-
 /// Returns the direction after glass, which light enters or leaves, by Snell's law and Schlick's reflectance.
 #[device(contract)]
 fn through_glass(direction: Vec3, outward: Vec3, index: f32, random: &mut Random) -> Vec3 {
-    let unit = direction.unit();
+    let unit = direction.normalize();
     let entering = unit.dot(outward) < 0.0;
     let normal = if entering { outward } else { -outward };
     let ratio = if entering { 1.0 / index } else { index };
@@ -171,7 +165,7 @@ fn through_glass(direction: Vec3, outward: Vec3, index: f32, random: &mut Random
     let (r, c) = (r * r, 1.0 - cosine);
     let reflectance = r + (1.0 - r) * (c * c * c * c * c);
     if ratio * sine > 1.0 || reflectance > random.next() {
-        return reflect(unit, normal);
+        return unit.reflect(normal);
     }
     let across = unit.along(normal, cosine) * ratio;
     across.along(normal, -(1.0 - across.dot(across)).abs().sqrt())
@@ -184,12 +178,12 @@ fn scatter(ray: Ray, hit: Hit, sphere: Sphere, random: &mut Random) -> Option<Ra
     let normal = if inside { -hit.normal } else { hit.normal };
     let direction = match Material::of(sphere.material) {
         Material::Matte => {
-            let direction = normal + random.in_ball().unit();
+            let direction = normal + random.in_ball().normalize();
             if direction.dot(direction) < 1e-12 { normal } else { direction }
         }
         Material::Metal => {
-            let mirrored = reflect(ray.direction, normal).unit();
-            let direction = mirrored.along(random.in_ball().unit(), sphere.detail);
+            let mirrored = ray.direction.reflect(normal).normalize();
+            let direction = mirrored.along(random.in_ball().normalize(), sphere.detail);
             if direction.dot(normal) <= 0.0 {
                 return None;
             }
@@ -207,7 +201,7 @@ fn light(ray: Ray, spheres: &[Sphere], depth: u32, random: &mut Random) -> Vec3 
     let mut share = Vec3::new(1.0, 1.0, 1.0);
     for _ in 0..depth {
         let Some(hit) = first(ray, spheres) else {
-            let a = 0.5 * (ray.direction.unit().y + 1.0);
+            let a = 0.5 * (ray.direction.normalize().y + 1.0);
             return share.times(Vec3::new(1.0 - 0.5 * a, 1.0 - 0.3 * a, 1.0));
         };
         let sphere = spheres[hit.sphere as usize];

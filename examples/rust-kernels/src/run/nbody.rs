@@ -1,6 +1,6 @@
 use cuda_safe::DeviceBuffer;
+use cuda_safe::kernel::vector::Vec3;
 use rust_kernels::nbody::{SOFT, nbody};
-use rust_kernels::vec3::Vec3;
 
 use super::{Setting, close, same};
 use crate::Failure;

@@ -1,9 +1,9 @@
 //! The same picture in `f64`, with the same random numbers. Rays that pass an edge differently go different ways, so a
 //! few pixels have other colours.
 
+use cuda_safe::kernel::vector::Vec3;
 use rayon::prelude::*;
 use rust_kernels::raytrace::{Camera, Sphere};
-use rust_kernels::vec3::Vec3;
 
 use crate::Failure;
 

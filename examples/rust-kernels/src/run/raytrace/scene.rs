@@ -1,7 +1,7 @@
 //! The spheres and the camera of the book's last picture.
 
+use cuda_safe::kernel::vector::Vec3;
 use rust_kernels::raytrace::{Camera, Material, Sphere};
-use rust_kernels::vec3::Vec3;
 
 use crate::data::Random;
 
@@ -51,8 +51,8 @@ pub(crate) fn camera(aspect: f32) -> Camera {
     let (angle, focus, lens_angle) = (20f32.to_radians(), 10.0, 0.6f32.to_radians());
     let height = 2.0 * (angle / 2.0).tan() * focus;
     let lens = focus * (lens_angle / 2.0).tan();
-    let back = (eye - target).unit();
-    let right = up.cross(back).unit();
+    let back = (eye - target).normalize();
+    let right = up.cross(back).normalize();
     let down = -back.cross(right);
     let (across, along) = (right * (height * aspect), down * height);
     Camera {
