@@ -47,7 +47,6 @@ const NOT_TARGETS: &[(&str, &str)] = &[
     ("Loaded::description", "only for crates that record launches: no user has what it takes"),
     ("Loaded::kernel", "only for crates that record launches: no user has what it takes"),
     ("Loaded::program", "only for crates that record launches: no user has what it takes"),
-    ("load", "only for crates that record launches: no user has what it takes"),
     ("DeclaredSource::program", "a program's text and options, for crates that differentiate it"),
     ("KernelSource::program", "a program's text and options, for crates that differentiate it"),
     ("derivation", "describes an adjoint in words"),
