@@ -87,7 +87,7 @@ fn arg(param: &Param, krate: &[Token]) -> Vec<Token> {
     let view = |element: &[Token], mutable: bool| {
         let view = match (mutable, param.only_read) {
             (true, _) => "DeviceSliceMut",
-            (false, true) => "arg::OnlyRead",
+            (false, true) => "arg::ReadOnly",
             (false, false) => "DeviceSlice",
         };
         let holes: &[(&str, &[Token])] = &[("cuda", krate), ("T", &primitives(element))];
@@ -101,7 +101,7 @@ fn arg(param: &Param, krate: &[Token]) -> Vec<Token> {
         }
         Kind::Raw { element, .. } => {
             let holes: &[(&str, &[Token])] = &[("cuda", krate), ("T", &primitives(element))];
-            quote("$cuda::arg::RawAddress<$T>", holes)
+            quote("$cuda::arg::RawPointer<$T>", holes)
         }
         // Each call may pass another type.
         Kind::Value { ty, .. } if bare(ty).first().is_some_and(|first| first.is_ident("impl")) => {

@@ -142,7 +142,7 @@ use proc_macro::TokenStream;
 ///
 /// A parameter of an `unsafe fn` may also be a pointer. `Option<&[T]>` and `Option<&mut [T]>` take views, references to
 /// buffers, and `None` for a null pointer. `*const T` and `*mut T` take raw pointers and `CUdeviceptr`s
-/// (`cuda_safe::arg::RawPointer`): of these neither order nor lifetime is known to the stream.
+/// (`cuda_safe::arg::IntoRawPointer`): of these neither order nor lifetime is known to the stream.
 ///
 /// A parameter of an `unsafe fn` may also be a reference to a type of yours, as in `&Prepared<'_>`, or
 /// `impl KernelArg`, where the type that is passed is a `cuda_safe::KernelArg`.

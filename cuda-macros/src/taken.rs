@@ -44,9 +44,9 @@ pub(crate) fn taken(function: &Function, krate: &[Token], tape: Option<&[Token]>
         let passed = match (&param.kind, param.only_read) {
             (_, false) => "$name,",
             (Kind::Nullable { .. }, true) => {
-                "::core::option::Option::map($name, $cuda::arg::OnlyRead),"
+                "::core::option::Option::map($name, $cuda::arg::ReadOnly),"
             }
-            (_, true) => "$cuda::arg::OnlyRead($name),",
+            (_, true) => "$cuda::arg::ReadOnly($name),",
         };
         all.arguments.extend(quote(passed, &[("name", &argument), ("cuda", krate)]));
     }
@@ -97,7 +97,7 @@ impl Taken {
                 self.view(param, of, element, (*from, *to), krate);
             }
             Kind::Raw { element, mutable, from } => {
-                let pointer = at(*from, quote("$cuda::arg::RawPointer", &[("cuda", krate)]));
+                let pointer = at(*from, quote("$cuda::arg::IntoRawPointer", &[("cuda", krate)]));
                 let how = if *mutable { "mut" } else { "const" };
                 let holes: &[(&str, &[Token])] = &[
                     ("name", name),

@@ -217,7 +217,7 @@ impl Communicator {
             exchange(&[(&**handle, checker, &[signature])])?;
         }
         if stream.is_recording() {
-            stream.keep(self.owner.clone())?;
+            stream.retain(self.owner.clone())?;
             handle.clique.note_recorded();
         }
         let step = match handle.clique.enter_one(handle.rank, signature) {

@@ -4,8 +4,8 @@
 //! its own types to kernels: see [`KernelArg`](crate::KernelArg).
 
 pub use crate::launch::{
-    ArgClass, ArgKind, ArgType, ArgVisitor, EachArg, Integer, KernelArgs, NullableReadView,
-    NullableWriteView, OnlyRead, RawAddress, RawPointer,
+    ArgClass, ArgKind, ArgType, ArgVisitor, InspectArgs, Integer, IntoRawPointer, KernelArgs,
+    NullableReadView, NullableWriteView, RawPointer, ReadOnly,
 };
 pub use crate::memory::UseVisitor;
 

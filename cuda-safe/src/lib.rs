@@ -114,7 +114,7 @@ pub mod nvtx;
 
 pub use caller::check_caller;
 pub use consume::ConsumeError;
-pub use context::{Context, Stats};
+pub use context::{Context, MemoryInfo, Stats};
 pub use device::Device;
 pub use driver::Driver;
 pub use error::{Error, ErrorKind, LaunchRecord, Result};
@@ -125,9 +125,9 @@ pub use launch::{DeviceRepr, Dim3, IntoLaunchConfig, KernelArg, LaunchConfig};
 pub use lend::LentStream;
 pub use memory::pluggable;
 pub use memory::{
-    Access, Allocate, Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Extent, Gate, HostMut,
-    HostRef, KeptMemory, Lease, PinnedBuffer, PitchedLayout, Pool, ReadView, Transfer,
-    UnifiedBuffer, WriteView,
+    Access, Allocation, Allocator, DeviceBuffer, DeviceSlice, DeviceSliceMut, Extent,
+    ForeignMemory, Gate, HostMut, HostRef, KeptMemory, PinnedBuffer, PitchedLayout, Pool, ReadView,
+    Transfer, UnifiedBuffer, WriteView,
 };
 #[cfg(feature = "packed-ptx")]
 pub use module::PackedPtx;

@@ -45,7 +45,7 @@ fn many_gates_of_one_allocation() -> Outcome {
     timed(|context| {
         let x = DeviceBuffer::<u8>::zeroed(&context.stream()?, 100)?;
         let gates: Vec<Gate> = (0..60_000).map(|_| Gate::new()).collect();
-        gates.iter().try_for_each(|gate| gate.guard(x.allocation()))?;
+        gates.iter().try_for_each(|gate| gate.protect(x.allocation()))?;
         drop(x);
         // Each leaves the memory to the next.
         drop(gates);
@@ -55,18 +55,18 @@ fn many_gates_of_one_allocation() -> Outcome {
 
 #[test]
 fn many_buffers_behind_a_gate() -> Outcome {
-    for shut in [true, false] {
+    for closed in [true, false] {
         timed(|context| {
             let stream = context.stream()?;
             let gate = Gate::new();
             let mut buffers = Vec::new();
             for _ in 0..150_000 {
                 let x = DeviceBuffer::<u8>::zeroed(&stream, 100)?;
-                gate.guard(x.allocation())?;
+                gate.protect(x.allocation())?;
                 buffers.push(x);
             }
-            if shut {
-                gate.shut()?;
+            if closed {
+                gate.close()?;
             }
             drop(buffers);
             gate.open();

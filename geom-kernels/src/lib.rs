@@ -108,9 +108,6 @@ pub use preparation::Operation;
 pub use ray::Ray;
 pub use real::Real;
 
-/// A boolean result that kernels write for each query: 1 or 0.
-pub type Flag = u8;
-
 /// Compiles the examples of the README, one of which records on a tape.
 #[cfg(all(doctest, feature = "tape"))]
 #[doc = include_str!("../README.md")]

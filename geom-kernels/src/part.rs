@@ -59,7 +59,7 @@ impl Enqueues<'_> {
     pub(crate) fn run<T>(self, enqueue: impl FnOnce() -> Result<T>) -> Result<T> {
         let Self { stream, lock } = self;
         let done = lock.run(enqueue);
-        stream.seal_last_node();
+        stream.freeze_last_node();
         done
     }
 }

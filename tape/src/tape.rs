@@ -156,7 +156,7 @@ impl Tape {
     }
 
     /// Sets the log size of a deterministic tape, instead of the operations' declarations.
-    pub fn set_log_bytes(&mut self, bytes: impl Into<Option<usize>>) {
+    pub fn set_summand_bytes(&mut self, bytes: impl Into<Option<usize>>) {
         self.log_bytes = bytes.into();
     }
 

@@ -34,10 +34,10 @@ fn each_argument_is_compared_as_a_launch_passes_it() {
         "Probe::<::core::primitive::u32>::new()).arg(),]).map_err(|error|::cuda_safe::__private::named(error,\"k\",&[\"a\",\"x\",\"y\",\"n\",]))?;",
         "\"raw\",&[(&::cuda_safe::__private::Probe::<&Prepared<'_>>::new()).arg(),::core::option::Option::None,",
         "Probe::<::core::primitive::bool>::new()).arg(),])",
-        "\"pointers\",&[(&::cuda_safe::__private::Probe::<::cuda_safe::arg::OnlyRead<'static,::core::primitive::f32>>::new()).arg(),",
+        "\"pointers\",&[(&::cuda_safe::__private::Probe::<::cuda_safe::arg::ReadOnly<'static,::core::primitive::f32>>::new()).arg(),",
         "Probe::<::core::option::Option<::cuda_safe::DeviceSliceMut<'static,::core::primitive::f32>>>::new()).arg(),",
-        "Probe::<::cuda_safe::arg::RawAddress<::core::primitive::u8>>::new()).arg(),",
-        "Probe::<::core::option::Option<::cuda_safe::arg::OnlyRead<'static,::core::primitive::f32>>>::new()).arg(),])",
+        "Probe::<::cuda_safe::arg::RawPointer<::core::primitive::u8>>::new()).arg(),",
+        "Probe::<::core::option::Option<::cuda_safe::arg::ReadOnly<'static,::core::primitive::f32>>>::new()).arg(),])",
     ] {
         assert!(body.contains(part), "{part}: {body}");
     }

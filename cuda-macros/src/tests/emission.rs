@@ -97,12 +97,12 @@ fn pointers_of_unsafe_kernels_may_be_raw_or_null() {
     );
     assert!(code.contains("pubunsafefnf<'x,'y,'out,>(&self"), "{code}");
     for part in [
-        "p:impl::cuda_safe::arg::RawPointer<*constT>,",
+        "p:impl::cuda_safe::arg::IntoRawPointer<*constT>,",
         "x:impl::cuda_safe::arg::NullableReadView<'x,::core::primitive::f32>,",
         "out:impl::cuda_safe::arg::NullableWriteView<'out,::core::primitive::f32>,",
-        "letp=::cuda_safe::arg::RawPointer::<*constT>::raw_pointer(p);",
+        "letp=::cuda_safe::arg::IntoRawPointer::<*constT>::raw_pointer(p);",
         "letx=::cuda_safe::arg::NullableReadView::nullable_read_view(x);",
-        "launch,(p,x,::core::option::Option::map(y,::cuda_safe::arg::OnlyRead),out,))",
+        "launch,(p,x,::core::option::Option::map(y,::cuda_safe::arg::ReadOnly),out,))",
     ] {
         assert!(code.contains(part), "{part}\nis not in\n{code}");
     }
@@ -147,7 +147,7 @@ fn integers_that_the_caller_passes_are_converted_first() {
 fn what_is_only_read_is_passed_as_such() {
     let code = emitted("unsafe fn f(#[only_read] x: &[f32], y: &[f32]);");
     assert!(code.contains("x:impl::cuda_safe::ReadView<'x,::core::primitive::f32>,"), "{code}");
-    assert!(code.contains("launch,(::cuda_safe::arg::OnlyRead(x),y,))"), "{code}");
+    assert!(code.contains("launch,(::cuda_safe::arg::ReadOnly(x),y,))"), "{code}");
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn names_of_primitives_mean_the_primitives() {
         ("a: [f32; 3], b: (u8, [i16; 2])", "a:[@f32;3],b:(@u8,[@i16;2]),"),
         (
             "a: *mut f64, b: Pair<u8, fn(u8) -> u16>",
-            "a:impl::cuda_safe::arg::RawPointer<*mut@f64>,b:Pair<@u8,fn(@u8)->@u16>,",
+            "a:impl::cuda_safe::arg::IntoRawPointer<*mut@f64>,b:Pair<@u8,fn(@u8)->@u16>,",
         ),
         ("a: &[u128]", "a:impl::cuda_safe::ReadView<'a,@u128>,"),
         ("a: &mut [Pair<f32>]", "a:impl::cuda_safe::WriteView<'a,Pair<@f32>>,"),

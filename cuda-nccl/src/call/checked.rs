@@ -93,7 +93,7 @@ impl<'e> Exchange<'e> {
         let theirs = DeviceBuffer::zeroed(stream, (handle.ranks + messages.len()) * WORDS)?;
         // After a failure, NCCL and peers may still use the buffers.
         for buffer in [&mine, &theirs] {
-            handle.clique.gate().guard(buffer.allocation())?;
+            handle.clique.gate().protect(buffer.allocation())?;
         }
         Ok(Self { handle, stream, collectives: own, messages, mine, theirs })
     }
@@ -178,7 +178,7 @@ fn run(exchanges: &mut [Exchange<'_>]) -> Result<Vec<Vec<u64>>> {
         match code {
             ncclResult_t::ncclInProgress => {
                 let kept = |_: &Error| {
-                    handles.iter().zip(&streams).for_each(|(handle, stream)| handle.keep(stream));
+                    handles.iter().zip(&streams).for_each(|(handle, stream)| handle.retain(stream));
                 };
                 wait_ready("the comparison of a call", &handles).inspect_err(kept)
             }

@@ -102,7 +102,7 @@ impl<'a> Group<'a> {
         for (index, stream, _) in &calls {
             handles[*index].usable()?;
             if stream.is_recording() {
-                stream.keep(ranks[*index].owner().clone())?;
+                stream.retain(ranks[*index].owner().clone())?;
                 handles[*index].clique.note_recorded();
             }
         }
@@ -263,7 +263,7 @@ fn enqueue<'a>(handles: &[&Handle], calls: Vec<(usize, &'a Stream, Call<'a>)>) -
             Ok(ncclResult_t::ncclInProgress) => match wait_ready("a group of calls", &used) {
                 Ok(()) => Issued::Done,
                 Err(error) => {
-                    issues.iter().for_each(|(place, stream, _)| used[*place].keep(stream));
+                    issues.iter().for_each(|(place, stream, _)| used[*place].retain(stream));
                     Issued::Failed(error)
                 }
             },
@@ -370,7 +370,7 @@ fn call_one(handle: &Handle, stream: &Stream, issue: &Issue) -> Result<()> {
         ncclResult_t::ncclSuccess => handle.clique.usable(),
         ncclResult_t::ncclInProgress => {
             drop(raw);
-            wait_ready(issue.kind.name(), &[handle]).inspect_err(|_| handle.keep(stream))
+            wait_ready(issue.kind.name(), &[handle]).inspect_err(|_| handle.retain(stream))
         }
         code => Err(handle.failed(issue.function(), code, &raw)),
     }

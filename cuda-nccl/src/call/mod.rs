@@ -93,8 +93,8 @@ impl<'a> Call<'a> {
             if !allocation.home_stream().is_of(&handle.context) {
                 return Err(wrong_context(self.issue.kind, handle, "a slice"));
             }
-            if let Err(error) = handle.clique.gate().guard(allocation) {
-                // The error is that of a gate that a failure has just shut, or of the memory.
+            if let Err(error) = handle.clique.gate().protect(allocation) {
+                // The error is that of a gate that a failure has just closed, or of the memory.
                 return Err(handle.usable().err().unwrap_or_else(|| error.into()));
             }
         }

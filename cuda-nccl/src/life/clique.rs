@@ -24,7 +24,7 @@ pub(crate) struct Clique {
     /// How many ranks are of this process.
     ranks: AtomicUsize,
     members: Lock<Vec<Weak<Handle>>>,
-    /// Guards the memory of the calls: shut from a failure until the communicators of all ranks are gone. The last
+    /// Guards the memory of the calls: closed from a failure until the communicators of all ranks are gone. The last
     /// handle's drop opens it: work of a leaked communicator ends in the order of its streams.
     gate: Gate,
     /// Whether a graph has recorded a call.
@@ -158,8 +158,8 @@ impl Clique {
         // Woken ranks check the failure. The lock makes sure that none of them misses it.
         drop(self.splits.lock());
         self.comes.notify_all();
-        // `shut` succeeds: it refuses only where the lock above would have.
-        let _ = self.gate.shut();
+        // `close` succeeds: it refuses only where the lock above would have.
+        let _ = self.gate.close();
         teardown::abort(&self.members());
         // If all ranks have gone, no other thread opens the gate.
         self.open_behind_the_last();

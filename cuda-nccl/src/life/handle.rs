@@ -232,7 +232,7 @@ impl Handle {
     }
 
     /// Keeps a stream until the communicator is gone: NCCL's thread may still enqueue on it.
-    pub(crate) fn keep(&self, stream: &Stream) {
+    pub(crate) fn retain(&self, stream: &Stream) {
         if let (Ok(is_gone), Ok(mut streams)) = (self.gone.lock(), self.streams.lock())
             && !*is_gone
         {

@@ -110,6 +110,16 @@ unsafe impl Send for ContextInner {}
 // SAFETY: as above; the driver locks its own state.
 unsafe impl Sync for ContextInner {}
 
+/// The memory of a device, in bytes: see [`Context::memory_info`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryInfo {
+    /// What is not allocated, by this or another program. Memory that a pool keeps is allocated.
+    pub free: usize,
+    /// All of it.
+    pub total: usize,
+}
+
 impl Context {
     /// Retains the primary context of the device with this ordinal, by the default driver.
     ///
@@ -227,12 +237,12 @@ impl Context {
         self.inner.state.usable()
     }
 
-    /// Returns free and total device memory, in bytes.
+    /// Returns how much memory the device has.
     ///
     /// # Errors
     /// The error that the driver returns.
     #[doc(alias = "cuMemGetInfo")]
-    pub fn memory_info(&self) -> Result<(usize, usize)> {
+    pub fn memory_info(&self) -> Result<MemoryInfo> {
         self.inner.memory_info()
     }
 
@@ -242,7 +252,7 @@ impl Context {
     /// # Errors
     /// The error that the driver returns; nothing happens on devices without memory pools.
     #[doc(alias = "CU_MEMPOOL_ATTR_RELEASE_THRESHOLD")]
-    pub fn set_pool_threshold(&self, bytes: u64) -> Result<()> {
+    pub fn set_pool_release_threshold(&self, bytes: u64) -> Result<()> {
         self.inner.pool.set_threshold(&self.inner, bytes)
     }
 
@@ -487,13 +497,13 @@ impl ContextInner {
         errors.push(error);
     }
 
-    pub(crate) fn memory_info(&self) -> Result<(usize, usize)> {
+    pub(crate) fn memory_info(&self) -> Result<MemoryInfo> {
         let (mut free, mut total) = (0, 0);
         self.with_current(|| {
             // SAFETY: both are valid places for a size_t.
             unsafe { call!(self, cuMemGetInfo_v2(&raw mut free, &raw mut total)) }
         })?;
-        Ok((free, total))
+        Ok(MemoryInfo { free, total })
     }
 
     pub(crate) fn free_deferred(&self) -> Result<()> {

@@ -10,9 +10,9 @@ use super::abi::DLDataType;
 ///
 /// Complex numbers are arrays of two floats, and booleans are `u8`: a byte of other code may hold any value, which a
 /// `bool` may not.
-pub trait Element: Pod + Scalars {}
+pub trait TensorElement: Pod + Scalars {}
 
-impl<T: Pod + Scalars> Element for T {}
+impl<T: Pod + Scalars> TensorElement for T {}
 
 /// What a type consists of.
 pub trait Scalars: private::Sealed {

@@ -14,7 +14,7 @@ use super::abi::{
 use super::tensor::{Raw, Tensor, TensorRef};
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::memory::{Allocate, Lease};
+use crate::memory::{Allocator, ForeignMemory};
 
 /// The functions by which a framework exchanges tensors without Python's headers: `__dlpack_c_exchange_api__` of its
 /// tensor type, of DLPack 1.2 and later.
@@ -146,8 +146,8 @@ impl Exchange {
     /// be used at once on the stream of that call. The deleters of its tensors may be called by any thread; they free
     /// memory in the order of the stream that it was allocated for.
     #[must_use]
-    pub unsafe fn allocator(&self) -> Allocator {
-        Allocator { api: self.api }
+    pub unsafe fn allocator(&self) -> ExchangeAllocator {
+        ExchangeAllocator { api: self.api }
     }
 }
 
@@ -170,13 +170,13 @@ impl<'a> From<&'a BorrowedTensor> for TensorRef<'a> {
 
 /// The allocator of a framework; from [`Exchange::allocator`].
 #[derive(Clone, Copy)]
-pub struct Allocator {
+pub struct ExchangeAllocator {
     api: &'static DLPackExchangeAPI,
 }
 
-impl fmt::Debug for Allocator {
+impl fmt::Debug for ExchangeAllocator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Allocator").finish_non_exhaustive()
+        f.debug_struct("ExchangeAllocator").finish_non_exhaustive()
     }
 }
 
@@ -185,8 +185,13 @@ const ALIGNMENT: u64 = 256;
 
 // SAFETY: the memory is that of a live tensor of the framework, of which the caller of `Exchange::allocator` has promised
 // that the stream of the call may use it; it is checked below for its device, size and alignment.
-unsafe impl Allocate for Allocator {
-    fn allocate(&self, context: &Context, bytes: usize, _stream: CUstream) -> Result<Lease> {
+unsafe impl Allocator for ExchangeAllocator {
+    fn allocate(
+        &self,
+        context: &Context,
+        bytes: usize,
+        _stream: CUstream,
+    ) -> Result<ForeignMemory> {
         let function = there(self.api.managed_tensor_allocator, "managed_tensor_allocator")?;
         let extent = i64::try_from(bytes)
             .map_err(|_| Error::invalid(format!("{bytes} bytes are more than memory can hold")))?;
@@ -220,7 +225,9 @@ unsafe impl Allocate for Allocator {
         let start = start.filter(|start| *start != 0 && start.is_multiple_of(ALIGNMENT));
         let fits = given.device == prototype.device;
         match start.filter(|_| fits) {
-            Some(start) => Ok(Lease { start, token: Box::new(raw) as Box<dyn Any + Send + Sync> }),
+            Some(start) => {
+                Ok(ForeignMemory { start, token: Box::new(raw) as Box<dyn Any + Send + Sync> })
+            }
             None => Err(failed(Some(format!(
                 "it returned the address {:?} + {} of {:?}",
                 given.data, given.byte_offset, given.device

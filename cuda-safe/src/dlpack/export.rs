@@ -9,7 +9,7 @@ use super::abi::{
     DLDevice, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned, DLPACK_MAJOR_VERSION,
     DLPACK_MINOR_VERSION, DLPackVersion, DLTensor,
 };
-use super::element::Element;
+use super::element::TensorElement;
 use super::tensor::Raw;
 use crate::caller::forked;
 use crate::consume::ConsumeError;
@@ -81,7 +81,7 @@ impl<M> Exported<M> {
 /// The parts of a tensor to be exported: the tensor without extents and strides, these, and its memory.
 type Parts = (DLTensor, Vec<i64>, Vec<i64>, Arc<Allocation>);
 
-impl<T: Element> DeviceBuffer<T> {
+impl<T: TensorElement> DeviceBuffer<T> {
     /// Gives the buffer to other code, as a managed tensor of DLPack 1 with this shape, in numbers: the elements of
     /// arrays are the last dimension. The consumer's stream waits for the work that uses the buffer.
     ///

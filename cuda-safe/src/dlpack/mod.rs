@@ -35,8 +35,8 @@ mod export;
 mod tensor;
 mod view;
 
-pub use element::{Element, Scalars, TensorNumber};
-pub use exchange::{Allocator, BorrowedTensor, Exchange};
+pub use element::{Scalars, TensorElement, TensorNumber};
+pub use exchange::{BorrowedTensor, Exchange, ExchangeAllocator};
 pub use export::Consumer;
 pub use tensor::{Tensor, TensorRef};
 pub use view::StridedSlice;

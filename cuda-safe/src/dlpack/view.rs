@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::element::Element;
+use super::element::TensorElement;
 use super::tensor::{Checked, Raw, Tensor, TensorRef, check, check_compact};
 use crate::consume::ConsumeError;
 use crate::error::{Error, Result};
@@ -45,7 +45,7 @@ impl LentStream {
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) names what does not fit: the device, the type, the shape, the
     /// address, strides of elements that are not compact, or an overlap with a view for writing of this call.
-    pub fn view<'v, T: Element>(
+    pub fn view<'v, T: TensorElement>(
         &'v self,
         tensor: impl Into<TensorRef<'v>>,
     ) -> Result<DeviceSlice<'v, T>> {
@@ -63,7 +63,7 @@ impl LentStream {
     ///
     /// # Errors
     /// As [`view`](Self::view), but for strides.
-    pub fn view_strided<'v, T: Element>(
+    pub fn view_strided<'v, T: TensorElement>(
         &'v self,
         tensor: impl Into<TensorRef<'v>>,
     ) -> Result<StridedSlice<'v, T>> {
@@ -79,7 +79,7 @@ impl LentStream {
     /// As [`view`](Self::view); and if the tensor has the read-only flag, which those of
     /// [`Exchange::borrow`](crate::dlpack::Exchange::borrow) lack, or overlaps any view of this call. A view counts until
     /// the call ends: [reborrow](DeviceSliceMut::reborrow) it to use it again.
-    pub fn view_mut<'v, T: Element>(
+    pub fn view_mut<'v, T: TensorElement>(
         &'v self,
         tensor: impl Into<TensorRef<'v>>,
     ) -> Result<DeviceSliceMut<'v, T>> {
@@ -96,7 +96,7 @@ impl LentStream {
 
     /// Lends the memory of a compact tensor, of which no owner need know; `None` for others and for what does not fit.
     #[inline]
-    fn lend_compact<T: Element>(
+    fn lend_compact<T: TensorElement>(
         &self,
         tensor: TensorRef<'_>,
         writes: bool,
@@ -110,7 +110,7 @@ impl LentStream {
     }
 
     #[cold]
-    fn lend_tensor<'t, T: Element>(
+    fn lend_tensor<'t, T: TensorElement>(
         &self,
         tensor: TensorRef<'t>,
         compact: bool,
@@ -145,7 +145,7 @@ impl Tensor {
     ///
     /// # Errors
     /// The error holds the tensor. As [`LentStream::view_mut`].
-    pub fn into_buffer<T: Element>(
+    pub fn into_buffer<T: TensorElement>(
         self,
         lent: &LentStream,
     ) -> Result<DeviceBuffer<T>, ConsumeError<Self>> {
@@ -164,7 +164,7 @@ impl Tensor {
     }
 
     /// Returns where the elements are, and how many.
-    fn can_be_kept<T: Element>(&self, lent: &LentStream) -> Result<(u64, usize)> {
+    fn can_be_kept<T: TensorElement>(&self, lent: &LentStream) -> Result<(u64, usize)> {
         let tensor = TensorRef::from(self);
         writable(tensor.read_only)?;
         lent.inner().usable_here()?;

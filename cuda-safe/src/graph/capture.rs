@@ -228,7 +228,7 @@ impl Stream {
     /// Makes [`last_node`](Self::last_node) refuse the launch that was recorded last on this stream: for
     /// libraries, whose later work relies on what that launch writes. Does nothing on other streams, and in a subscriber
     /// of `tracing`.
-    pub fn seal_last_node(&self) {
+    pub fn freeze_last_node(&self) {
         if let Some(capture) = Capture::of(self.inner()) {
             // A subscriber's thread may have locked it.
             if let Ok(mut recording) = capture.lock() {

@@ -82,7 +82,7 @@ pub enum ArgKind {
         /// Whether the kernel may write through it.
         writable: bool,
         /// Whether the kernel's pointer is not const, and the declaration or the caller of the launch promises that it
-        /// only reads through it: [`OnlyRead`].
+        /// only reads through it: [`ReadOnly`].
         only_read: bool,
     },
 }
@@ -259,18 +259,18 @@ pointers! {
 /// A pointer that is const is an error, because the marker says nothing there.
 ///
 /// ```no_run
-/// # use cuda_safe::{arg::OnlyRead, DeviceBuffer, Kernel, LaunchConfig, Result, Stream};
+/// # use cuda_safe::{arg::ReadOnly, DeviceBuffer, Kernel, LaunchConfig, Result, Stream};
 /// # fn run(stream: &Stream, sum: &Kernel, x: &DeviceBuffer<f32>, out: &mut DeviceBuffer<f32>) -> Result<()> {
 /// // SAFETY: `sum` takes (float* x, float* out), reads one element of x, and writes one of out.
-/// unsafe { sum.launch(stream, (1, 1), (OnlyRead(x.as_slice()), out)) }
+/// unsafe { sum.launch(stream, (1, 1), (ReadOnly(x.as_slice()), out)) }
 /// # }
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct OnlyRead<'a, T: Copy + 'static>(pub DeviceSlice<'a, T>);
+pub struct ReadOnly<'a, T: Copy + 'static>(pub DeviceSlice<'a, T>);
 
 // SAFETY: the kernel reaches exactly the view's bytes. The caller of the launch promises that it only reads them, as
 // of every argument that is not for writing.
-unsafe impl<T: Copy + 'static> KernelArg for OnlyRead<'_, T> {
+unsafe impl<T: Copy + 'static> KernelArg for ReadOnly<'_, T> {
     type Abi = CUdeviceptr;
     const TYPE: ArgType = ArgType::only_read::<Self, T>();
 
@@ -335,7 +335,7 @@ impl<A: KernelArgs> Accesses for A {
     }
 }
 
-/// Visits each argument of a launch; see [`EachArg`].
+/// Visits each argument of a launch; see [`InspectArgs`].
 pub trait ArgVisitor {
     /// The argument at this place.
     ///
@@ -346,7 +346,7 @@ pub trait ArgVisitor {
 
 /// Arguments that can be inspected one by one before a launch: every tuple of [`KernelArg`]s. For crates that record
 /// launches on top of this one.
-pub trait EachArg: KernelArgs {
+pub trait InspectArgs: KernelArgs {
     /// Shows each argument, in order.
     ///
     /// # Errors
@@ -356,7 +356,7 @@ pub trait EachArg: KernelArgs {
 
 macro_rules! tuples {
     ($($name:ident $index:tt),*) => {
-        impl<$($name: KernelArg),*> EachArg for ($($name,)*) {
+        impl<$($name: KernelArg),*> InspectArgs for ($($name,)*) {
             #[inline]
             fn each<V1: ArgVisitor>(&self, _visitor: &mut V1) -> Result<()> {
                 $(_visitor.visit($index, &self.$index)?;)*

@@ -16,14 +16,15 @@ mod unborrowed;
 use std::fmt;
 
 pub use args::{
-    ArgClass, ArgKind, ArgType, ArgVisitor, DeviceRepr, EachArg, KernelArg, KernelArgs, OnlyRead,
+    ArgClass, ArgKind, ArgType, ArgVisitor, DeviceRepr, InspectArgs, KernelArg, KernelArgs,
+    ReadOnly,
 };
 pub use derived::{fill, over};
 pub use integer::{Integer, Number, integer, number};
 pub(crate) use issue::{call_name, issue, with_config};
 pub(crate) use limits::{KernelLimits, explain, not_resident, special, within};
 pub use named::named;
-pub use pointers::{NullableReadView, NullableWriteView, RawAddress, RawPointer};
+pub use pointers::{IntoRawPointer, NullableReadView, NullableWriteView, RawPointer};
 pub use probe::{Fallback, Known, Probe};
 pub use shape::{IntoLaunchConfig, in_x_alone};
 pub(crate) use signature::{Parameter, check, compare, scalar_element};

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use cuda_sys::CUdeviceptr;
 
-use super::args::{ArgType, KernelArg, OnlyRead};
+use super::args::{ArgType, KernelArg, ReadOnly};
 use crate::error::Result;
 use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, UnifiedBuffer, UseVisitor};
 
@@ -21,7 +21,7 @@ mod sealed {
 
 impl<T: Copy + 'static> sealed::View for DeviceSlice<'_, T> {}
 impl<T: Copy + 'static> sealed::View for DeviceSliceMut<'_, T> {}
-impl<T: Copy + 'static> sealed::View for OnlyRead<'_, T> {}
+impl<T: Copy + 'static> sealed::View for ReadOnly<'_, T> {}
 
 // SAFETY: the view reports what the kernel reaches, and through a null pointer it reaches nothing.
 unsafe impl<V: sealed::View> KernelArg for Option<V> {
@@ -104,20 +104,20 @@ nullable! {
     message = "the kernel takes a raw pointer here: pass a `{P}` or a `CUdeviceptr`",
     label = "`{Self}` is no `{P}`"
 )]
-pub trait RawPointer<P>: sealed::Pointer {
+pub trait IntoRawPointer<P>: sealed::Pointer {
     /// What it points to.
     type Target: 'static;
     /// Returns the argument for the kernel.
-    fn raw_pointer(self) -> RawAddress<Self::Target>;
+    fn raw_pointer(self) -> RawPointer<Self::Target>;
 }
 
-/// A raw address as an argument of a kernel; see [`RawPointer`].
-pub struct RawAddress<T> {
+/// A raw address as an argument of a kernel; see [`IntoRawPointer`].
+pub struct RawPointer<T> {
     address: CUdeviceptr,
     of: PhantomData<*mut T>,
 }
 
-impl<T> RawAddress<T> {
+impl<T> RawPointer<T> {
     /// Passes `address` to a kernel whose parameter is a pointer to `T`.
     #[must_use]
     pub fn new(address: CUdeviceptr) -> Self {
@@ -125,15 +125,15 @@ impl<T> RawAddress<T> {
     }
 }
 
-impl<T> Clone for RawAddress<T> {
+impl<T> Clone for RawPointer<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for RawAddress<T> {}
+impl<T> Copy for RawPointer<T> {}
 
-impl<T> fmt::Debug for RawAddress<T> {
+impl<T> fmt::Debug for RawPointer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x}", self.address)
     }
@@ -141,7 +141,7 @@ impl<T> fmt::Debug for RawAddress<T> {
 
 // SAFETY: the kernel is given the address. This crate knows nothing of the memory there, so nothing is reported: who
 // launches the kernel, which is unsafe, answers for its order and its lifetime.
-unsafe impl<T: 'static> KernelArg for RawAddress<T> {
+unsafe impl<T: 'static> KernelArg for RawPointer<T> {
     type Abi = CUdeviceptr;
     // Without a borrow there is nothing to compare with the const of the pointer.
     const TYPE: ArgType = ArgType::pointer::<Self, T>(true);
@@ -164,11 +164,11 @@ impl sealed::Pointer for CUdeviceptr {}
 macro_rules! raw {
     ($($from:ty => $to:ty;)+) => {$(
         #[diagnostic::do_not_recommend]
-        impl<T: 'static> RawPointer<$to> for $from {
+        impl<T: 'static> IntoRawPointer<$to> for $from {
             type Target = T;
             #[inline]
-            fn raw_pointer(self) -> RawAddress<T> {
-                RawAddress::new(self.expose_provenance() as CUdeviceptr)
+            fn raw_pointer(self) -> RawPointer<T> {
+                RawPointer::new(self.expose_provenance() as CUdeviceptr)
             }
         }
     )+};
@@ -183,11 +183,11 @@ raw! {
 macro_rules! addresses {
     ($($to:ty;)+) => {$(
         #[diagnostic::do_not_recommend]
-        impl<T: 'static> RawPointer<$to> for CUdeviceptr {
+        impl<T: 'static> IntoRawPointer<$to> for CUdeviceptr {
             type Target = T;
             #[inline]
-            fn raw_pointer(self) -> RawAddress<T> {
-                RawAddress::new(self)
+            fn raw_pointer(self) -> RawPointer<T> {
+                RawPointer::new(self)
             }
         }
     )+};
@@ -203,11 +203,11 @@ mod tests {
     use super::*;
     use crate::launch::ArgKind;
 
-    fn const_pointer(pointer: impl RawPointer<*const f32, Target = f32>) -> u64 {
+    fn const_pointer(pointer: impl IntoRawPointer<*const f32, Target = f32>) -> u64 {
         pointer.raw_pointer().abi()
     }
 
-    fn mut_pointer(pointer: impl RawPointer<*mut f32, Target = f32>) -> u64 {
+    fn mut_pointer(pointer: impl IntoRawPointer<*mut f32, Target = f32>) -> u64 {
         pointer.raw_pointer().abi()
     }
 
@@ -231,7 +231,7 @@ mod tests {
         let kinds = [
             <Option<DeviceSlice<'_, f32>> as KernelArg>::TYPE.kind,
             <Option<DeviceSliceMut<'_, f32>> as KernelArg>::TYPE.kind,
-            <Option<OnlyRead<'_, f32>> as KernelArg>::TYPE.kind,
+            <Option<ReadOnly<'_, f32>> as KernelArg>::TYPE.kind,
         ];
         let facts = kinds.map(|kind| match kind {
             ArgKind::Pointer { writable, only_read, .. } => Some((writable, only_read)),

@@ -83,7 +83,7 @@ fn mismatch(parameter: &Parameter, arg: &ArgType) -> Option<String> {
                     let ty = &parameter.cpp;
                     return Some(format!(
                         "`{name}` may only be read, but the kernel's `{ty}` is not const: if the kernel only reads \
-                         through it, say so by `#[only_read] x: &[T]` in `kernels!` or by `arg::OnlyRead`, or make the \
+                         through it, say so by `#[only_read] x: &[T]` in `kernels!` or by `arg::ReadOnly`, or make the \
                          pointer const; if it writes, pass `&mut`, which orders all streams that use the memory one \
                          after the other"
                     ));
@@ -225,11 +225,11 @@ pub(crate) fn scalar_element(element: TypeId) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::{KernelArg, KernelArgs, OnlyRead};
+    use crate::launch::{KernelArg, KernelArgs, ReadOnly};
     use crate::memory::{DeviceSlice, DeviceSliceMut};
 
     type In<T> = DeviceSlice<'static, T>;
-    type Marked<T> = OnlyRead<'static, T>;
+    type Marked<T> = ReadOnly<'static, T>;
     type Out<T> = DeviceSliceMut<'static, T>;
 
     /// Returns the parameters of `axpy(float a, const float* x, float* y, unsigned n)`.

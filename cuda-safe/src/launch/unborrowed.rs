@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::args::{ArgVisitor, EachArg, KernelArg};
+use super::args::{ArgVisitor, InspectArgs, KernelArg};
 use crate::error::{Error, Result};
 use crate::memory::{Access, Allocation};
 
@@ -39,7 +39,7 @@ impl ArgVisitor for Arguments {
 
 /// Fails if one argument writes what another reads without a borrow.
 #[cold]
-pub(super) fn check<A: EachArg>(args: &A) -> Result<()> {
+pub(super) fn check<A: InspectArgs>(args: &A) -> Result<()> {
     let mut all = Arguments::default();
     args.each(&mut all)?;
     for read in all.found.iter().filter(|found| found.unborrowed) {

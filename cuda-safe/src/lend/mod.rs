@@ -13,7 +13,7 @@ use cuda_sys::{CU_STREAM_LEGACY, CUstream, CUstreamCaptureMode};
 use crate::context::{Context, ContextInner, Idle, LentStreams, exchange_mode, relax_captures};
 use crate::error::{Error, Result};
 use crate::graph::{Capture, capture_of};
-use crate::memory::{Allocate, forget_allocator, set_allocator};
+use crate::memory::{Allocator, forget_allocator, set_allocator};
 use crate::stream::{InCall, Stream};
 
 /// A stream that other code has lent for a call of [`Context::lend`]. It dereferences to a [`Stream`].
@@ -185,7 +185,7 @@ impl LentStream {
     /// Takes the memory of buffers that are made on this stream from now on in the call from a framework's allocator
     /// instead of this crate's pool: scratch memory and results, also under a capture of the framework, where such
     /// buffers may outlive the call.
-    pub fn set_allocator(&self, allocator: impl Allocate + 'static) {
+    pub fn set_allocator(&self, allocator: impl Allocator + 'static) {
         set_allocator(allocator);
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use cuda_sys::CUdeviceptr;
 
 use super::fit;
-use super::foreign::Lease;
+use super::foreign::ForeignMemory;
 use super::gate::Gates;
 use super::host::variable::VariableBorrows;
 use super::host::visible::Visible;
@@ -87,7 +87,7 @@ impl Allocation {
         if bytes == 0 {
             return Ok(Self::with_kind(0, 0, stream, Kind::Empty));
         }
-        if let Some(Lease { start, token }) = inner.lease(bytes)? {
+        if let Some(ForeignMemory { start, token }) = inner.lease(bytes)? {
             return Ok(Self::borrowed(start, bytes, stream, token));
         }
         if let Some(capture) = &inner.capture {

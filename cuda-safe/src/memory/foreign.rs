@@ -19,30 +19,30 @@ use crate::stream::StreamInner;
 /// until the token is dropped, aligned to 256 bytes, that nothing else uses. Work on the stream may use them at once.
 /// The token may be dropped by any thread, when the stream waits for all uses on other streams; work on the stream may
 /// be unfinished then.
-pub unsafe trait Allocate {
+pub unsafe trait Allocator {
     /// Allocates `bytes` bytes, at least one, in the order of `stream`.
     ///
     /// # Errors
     /// There is no memory, or what else failed.
-    fn allocate(&self, context: &Context, bytes: usize, stream: CUstream) -> Result<Lease>;
+    fn allocate(&self, context: &Context, bytes: usize, stream: CUstream) -> Result<ForeignMemory>;
 }
 
-/// Memory that an [`Allocate`] has returned.
-pub struct Lease {
+/// Memory that an [`Allocator`] has returned.
+pub struct ForeignMemory {
     /// The address.
     pub start: CUdeviceptr,
     /// Frees the memory when it is dropped.
     pub token: Box<dyn Any + Send + Sync>,
 }
 
-impl fmt::Debug for Lease {
+impl fmt::Debug for ForeignMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease").field("start", &self.start).finish_non_exhaustive()
+        f.debug_struct("ForeignMemory").field("start", &self.start).finish_non_exhaustive()
     }
 }
 
 /// The allocator of a call. The end of the call drops it, and goes on after that.
-type Set = Quiet<Box<dyn Allocate>>;
+type Set = Quiet<Box<dyn Allocator>>;
 
 thread_local! {
     /// The allocator of the call that this thread is in.
@@ -59,7 +59,7 @@ fn replace(allocator: Option<Rc<Set>>) {
 }
 
 /// Makes this the allocator of the call that this thread is in.
-pub(crate) fn set_allocator(allocator: impl Allocate + 'static) {
+pub(crate) fn set_allocator(allocator: impl Allocator + 'static) {
     replace(Some(Rc::new(Set::new(Box::new(allocator)))));
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn forget_allocator() {
 
 impl StreamInner {
     /// Allocates by the allocator of the call that this stream is lent for, if one is set.
-    pub(super) fn lease(&self, bytes: usize) -> Result<Option<Lease>> {
+    pub(super) fn lease(&self, bytes: usize) -> Result<Option<ForeignMemory>> {
         if self.plain || !self.is_lent() {
             return Ok(None);
         }

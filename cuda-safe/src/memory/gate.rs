@@ -14,11 +14,11 @@ use crate::error::{Error, Result};
 use crate::sync::{Lock, Once};
 
 const OPEN: u8 = 0;
-const SHUT: u8 = 1;
+const CLOSED: u8 = 1;
 /// Open for good.
 const GONE: u8 = 2;
 
-/// How long a use of memory behind a gate that is shut waits for the gate.
+/// How long a use of memory behind a gate that is closed waits for the gate.
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// Keeps memory from other uses while work of a library may run on although its stream has gone on.
@@ -34,16 +34,16 @@ const LIMIT: Duration = Duration::from_secs(1);
 ///   opens for good. The drop records an event for it: on the stream, or, if the stream can't be used then or a consumer of
 ///   the memory is other code, for all work of the context. Where that can't be done, which is so on drivers before 12.5 and
 ///   for memory that other contexts have used, the memory is freed when the gate opens for good.
-/// - **Shut**, by [`shut`](Self::shut), which is called before the work is made to fail. Nothing is freed. A use that is
+/// - **Closed**, by [`close`](Self::close), which is called before the work is made to fail. Nothing is freed. A use that is
 ///   enqueued from then on waits on the host, a second at most; then it is refused, with an error that names the gate. Only
-///   [`Context::close`](crate::Context::close) frees memory that was dropped behind a gate which stays shut: it waits for all
+///   [`Context::close`](crate::Context::close) frees memory that was dropped behind a gate which stays closed: it waits for all
 ///   contexts whose memory is behind the gate.
 /// - **Open for good**, by [`open`](Self::open), when no part of the work is left.
 ///
-/// Work that uses the memory and was enqueued behind the work that fails, before the gate was shut, finds undefined values
+/// Work that uses the memory and was enqueued behind the work that fails, before the gate was closed, finds undefined values
 /// in the memory, which may change while it runs.
 ///
-/// `shut` makes no call of the driver, so it does not wait for a thread that is blocked in one. Memory that was lent for a
+/// `close` makes no call of the driver, so it does not wait for a thread that is blocked in one. Memory that was lent for a
 /// call ([`Context::lend`](crate::Context::lend)) is the framework's to free, and a gate does not keep it.
 ///
 /// ```
@@ -54,9 +54,9 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// let stream = context.stream()?;
 /// let buffer = DeviceBuffer::<f32>::zeroed(&stream, 1024)?;
 /// let gate = cuda_safe::Gate::new();
-/// gate.guard(buffer.allocation())?;
+/// gate.protect(buffer.allocation())?;
 /// // Here a library enqueues work on the buffer, which may be dropped then. Before the work is made to fail:
-/// gate.shut()?;
+/// gate.close()?;
 /// // When its last part has ended:
 /// gate.open();
 /// # Ok(()) }
@@ -82,10 +82,10 @@ pub(super) struct Inside {
     guarded: VecDeque<Weak<Allocation>>,
     /// The contexts whose memory was ever behind the gate: the guarded work runs in them.
     contexts: Vec<Weak<ContextInner>>,
-    shut_at: Option<Instant>,
+    closed_at: Option<Instant>,
     /// What was dropped and is not freed yet; the oldest first.
     pub(super) held: VecDeque<Held>,
-    /// Allocations whose last handle was dropped while `shut` looked at them. Their drop calls the driver.
+    /// Allocations whose last handle was dropped while `close` looked at them. Their drop calls the driver.
     dropped: Vec<Allocation>,
 }
 
@@ -127,26 +127,26 @@ impl Gate {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for memory that was allocated in a capture, which a graph frees; and
-    /// if the gate was shut or opened for good.
+    /// if the gate was closed or opened for good.
     #[inline]
-    pub fn guard(&self, allocation: &Arc<Allocation>) -> Result<()> {
+    pub fn protect(&self, allocation: &Arc<Allocation>) -> Result<()> {
         let gate = &self.inner;
         if gate.held.load(Ordering::Relaxed) > 0 {
             gate.free_oldest();
         }
         match allocation.gates.0.get() {
             Some(known) if known.last.load(Ordering::Relaxed) == gate.id => gate.is_usable(),
-            _ => gate.guard_new(allocation),
+            _ => gate.protect_new(allocation),
         }
     }
 
-    /// Shuts the gate, if it is open: nothing behind it is freed, and later uses wait.
+    /// Closes the gate, if it is open: nothing behind it is freed, and later uses wait.
     ///
     /// # Errors
     /// The caller is a subscriber of `tracing`, a host function or a forked child. The gate is as before: do not make the
     /// work fail.
-    pub fn shut(&self) -> Result<()> {
-        self.inner.shut()
+    pub fn close(&self) -> Result<()> {
+        self.inner.close()
     }
 
     /// Opens the gate for good, and frees what was dropped behind it: all work that used it has ended, or ends in the order
@@ -174,7 +174,7 @@ impl GateInner {
         if self.state() == OPEN {
             return Ok(());
         }
-        Err(Error::invalid("the gate of the memory was shut"))
+        Err(Error::invalid("the gate of the memory was closed"))
     }
 
     fn state(&self) -> u8 {
@@ -182,8 +182,8 @@ impl GateInner {
     }
 
     /// Returns whether work may still use the memory.
-    pub(super) fn is_shut(&self) -> bool {
-        self.state() == SHUT
+    pub(super) fn is_closed(&self) -> bool {
+        self.state() == CLOSED
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -191,7 +191,7 @@ impl GateInner {
     }
 
     #[cold]
-    fn guard_new(self: &Arc<Self>, allocation: &Arc<Allocation>) -> Result<()> {
+    fn protect_new(self: &Arc<Self>, allocation: &Arc<Allocation>) -> Result<()> {
         caller::may_call()?;
         match allocation.kind() {
             Kind::Empty | Kind::Released => return Ok(()),
@@ -211,7 +211,7 @@ impl GateInner {
         let mut list = known.list.lock()?;
         if list.binary_search_by_key(&self.id, |gate| gate.id).is_err() {
             let mut inside = self.inside()?;
-            // `shut` takes this lock after it has changed the state: either it finds the memory, or this finds the state.
+            // `close` takes this lock after it has changed the state: either it finds the memory, or this finds the state.
             self.is_usable()?;
             make_room(&mut inside.guarded, |allocation| allocation.strong_count() > 0);
             inside.guarded.push_back(Arc::downgrade(allocation));
@@ -229,16 +229,16 @@ impl GateInner {
         self.is_usable()
     }
 
-    fn shut(&self) -> Result<()> {
+    fn close(&self) -> Result<()> {
         caller::may_call()?;
-        // The lock comes before the state, so that a shut gate has already shut off its memory.
+        // The lock comes before the state, so that a closed gate has already shut off its memory.
         let mut inside = self.inside()?;
-        let shuts =
-            self.state.compare_exchange(OPEN, SHUT, Ordering::SeqCst, Ordering::SeqCst).is_ok();
-        if !shuts {
+        let closes =
+            self.state.compare_exchange(OPEN, CLOSED, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if !closes {
             return Ok(());
         }
-        inside.shut_at = Some(Instant::now());
+        inside.closed_at = Some(Instant::now());
         let Inside { guarded, dropped, .. } = &mut *inside;
         // Uses on the home stream, too, come to where gates are asked for.
         for allocation in guarded.drain(..).filter_map(|allocation| allocation.upgrade()) {
@@ -268,12 +268,12 @@ impl GateInner {
         Ok(self.inside.lock_in_host_function()?)
     }
 
-    /// Returns the error for memory behind the gate, which was shut then.
+    /// Returns the error for memory behind the gate, which was closed then.
     #[cold]
-    fn shut_error(&self, at: Option<Instant>) -> Error {
+    fn closed_error(&self, at: Option<Instant>) -> Error {
         let ago = at.map_or(Duration::ZERO, |at| at.elapsed());
         Error::invalid(format!(
-            "the memory is behind gate {}, which was shut {:.1} s ago and not opened since: work that was made to fail, such \
+            "the memory is behind gate {}, which was closed {:.1} s ago and not opened since: work that was made to fail, such \
              as an aborted collective, may still use the memory",
             self.id,
             ago.as_secs_f64()
@@ -284,17 +284,17 @@ impl GateInner {
         )
     }
 
-    /// Waits as long as the gate is shut, and fails after [`LIMIT`].
+    /// Waits as long as the gate is closed, and fails after [`LIMIT`].
     fn pass(&self) -> Result<()> {
-        if !self.is_shut() {
+        if !self.is_closed() {
             return Ok(());
         }
         let deadline = Instant::now() + LIMIT;
         let mut inside = self.inside()?;
-        while self.is_shut() {
+        while self.is_closed() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(self.shut_error(inside.shut_at));
+                return Err(self.closed_error(inside.closed_at));
             }
             inside =
                 self.opens.wait_timeout(inside, left).unwrap_or_else(PoisonError::into_inner).0;
@@ -315,7 +315,7 @@ impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.inner.state() {
             OPEN => "open",
-            SHUT => "shut",
+            CLOSED => "closed",
             _ => "open for good",
         };
         let held = self.inner.held.load(Ordering::Relaxed);
@@ -372,23 +372,23 @@ impl ContextGates {
         listed.iter().for_each(|gate| gate.free_of(context, deadline));
     }
 
-    /// Frees memory that is still behind gates that are shut, when all work is done of the contexts whose memory was behind
+    /// Frees memory that is still behind gates that are closed, when all work is done of the contexts whose memory was behind
     /// them: for the end of the context.
     ///
     /// # Errors
     /// The contexts can't be waited for.
     pub(crate) fn free_shut(&self, context: &ContextInner) -> Result<()> {
         let gates: Vec<_> = self.0.lock()?.iter().filter_map(Weak::upgrade).collect();
-        for gate in gates.iter().filter(|gate| gate.is_shut()) {
+        for gate in gates.iter().filter(|gate| gate.is_closed()) {
             let inside = gate.inside()?;
             if !inside.held.iter().any(|held| held.is_of(context)) {
                 continue;
             }
-            let (contexts, at) = (inside.contexts.clone(), inside.shut_at);
+            let (contexts, at) = (inside.contexts.clone(), inside.closed_at);
             drop(inside);
             for user in contexts.iter().filter_map(Weak::upgrade) {
                 user.while_current(|| user.wait_for_all())
-                    .map_err(|error| error.with_hint(gate.shut_error(at).to_string()))?;
+                    .map_err(|error| error.with_hint(gate.closed_error(at).to_string()))?;
             }
             gate.let_go_of(context);
         }
@@ -397,19 +397,19 @@ impl ContextGates {
 }
 
 impl Allocation {
-    /// Returns whether the memory is behind a gate that is shut.
+    /// Returns whether the memory is behind a gate that is closed.
     pub(super) fn is_shut_off(&self) -> bool {
-        self.gates.first(GateInner::is_shut).map_or(true, |gate| gate.is_some())
+        self.gates.first(GateInner::is_closed).map_or(true, |gate| gate.is_some())
     }
 
-    /// Waits on the host for the gates that are shut. Where the host waits for uses, it comes after that: they may have ended
+    /// Waits on the host for the gates that are closed. Where the host waits for uses, it comes after that: they may have ended
     /// because they were made to fail.
     #[inline]
     pub(crate) fn pass_gates(&self) -> Result<()> {
         match self.gates.0.get() {
             None => Ok(()),
             Some(_) => {
-                self.gates.filter(GateInner::is_shut)?.iter().try_for_each(|gate| gate.pass())
+                self.gates.filter(GateInner::is_closed)?.iter().try_for_each(|gate| gate.pass())
             }
         }
     }
@@ -426,7 +426,7 @@ impl Allocation {
     /// back.
     pub(super) fn only_handle(self: &mut Arc<Self>) -> Option<&mut Self> {
         if let Some(known) = self.gates.0.get() {
-            // The gates do not find it any more when they are shut.
+            // The gates do not find it any more when they are closed.
             self.record_from_now_on();
             let list = known.list.lock_in_host_function().ok()?;
             known.last.store(0, Ordering::Relaxed);

@@ -69,7 +69,7 @@ impl Held {
             Err(_) => return false,
         }
         match &self.end {
-            // In this order: a gate is shut before the work fails.
+            // In this order: a gate is closed before the work fails.
             End::Recorded(event) => match is_done(event, self.context()) {
                 Ok(is_done) => is_done && self.are_open(),
                 Err(error) => {
@@ -95,7 +95,7 @@ impl Held {
     }
 
     fn are_open(&self) -> bool {
-        self.first_gate(GateInner::is_shut).is_ok_and(|gate| gate.is_none())
+        self.first_gate(GateInner::is_closed).is_ok_and(|gate| gate.is_none())
     }
 
     pub(super) fn is_of(&self, context: &ContextInner) -> bool {
@@ -138,8 +138,8 @@ impl GateInner {
     /// Frees what was dropped first, up to the first that may still be used. Passes over what is not known to end.
     #[cold]
     pub(super) fn free_oldest(&self) {
-        // While the gate is shut, nothing may go.
-        if caller::is_host_function() || self.is_shut() {
+        // While the gate is closed, nothing may go.
+        if caller::is_host_function() || self.is_closed() {
             return;
         }
         let mut passed = 0;

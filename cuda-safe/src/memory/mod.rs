@@ -33,7 +33,7 @@ mod views;
 pub use allocation::Allocation;
 pub use buffer::DeviceBuffer;
 pub use copy::shaped::{Extent, PitchedLayout};
-pub use foreign::{Allocate, Lease};
+pub use foreign::{Allocator, ForeignMemory};
 pub use gate::Gate;
 pub use host::pinned::PinnedBuffer;
 pub use host::transfer::Transfer;

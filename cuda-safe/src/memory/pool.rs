@@ -9,7 +9,7 @@ use cuda_sys::{
 };
 
 use super::allocation::Kind;
-use crate::context::ContextInner;
+use crate::context::{ContextInner, MemoryInfo};
 use crate::device::Device;
 use crate::driver::DeviceState;
 use crate::error::{Error, ErrorKind, Result};
@@ -259,7 +259,9 @@ fn explain_out_of_memory(context: &ContextInner, error: Error, requested: usize)
         return error;
     }
     match context.memory_info() {
-        Ok((free, total)) => error.with_kind(ErrorKind::OutOfMemory { requested, free, total }),
+        Ok(MemoryInfo { free, total }) => {
+            error.with_kind(ErrorKind::OutOfMemory { requested, free, total })
+        }
         Err(_) => error.with_asked(format!("{requested} bytes of device memory")),
     }
 }

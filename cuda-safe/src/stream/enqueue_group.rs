@@ -100,7 +100,7 @@ impl<'a> EnqueueGroup<'a> {
     /// `call` must not call this crate, some of whose locks are held: it would deadlock. It enqueues work only on the
     /// streams of the group, and the work on each stream uses device memory of this crate only as the group says of that
     /// stream. All other resources of the work live until it has run; on a stream that records, as long as the graph
-    /// ([`Stream::keep`]).
+    /// ([`Stream::retain`]).
     pub unsafe fn run<R>(self, call: impl FnOnce() -> R) -> Result<R> {
         let mut held = Held::of(&self)?;
         for (index, used) in &self.uses {
@@ -258,7 +258,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the recording has ended, or another thread runs it.
-    pub fn keep<T: Any + Send + Sync>(&self, value: Arc<T>) -> Result<()> {
+    pub fn retain<T: Any + Send + Sync>(&self, value: Arc<T>) -> Result<()> {
         match &self.inner().capture {
             None => Ok(()),
             Some(capture) => {

@@ -3,7 +3,7 @@
 
 #![allow(coherence_leak_check)]
 
-use cuda_safe::arg::{OnlyRead, RawAddress};
+use cuda_safe::arg::{ReadOnly, RawPointer};
 use cuda_safe::{
     ConsumeError, DeviceBuffer, DeviceSlice, DeviceSliceMut, Global, GraphBuilder, GraphExec, HostMut, HostRef,
     PinnedBuffer, Transfer, UnifiedBuffer, kernels,
@@ -30,7 +30,7 @@ fn device_slice<'b>(x: DeviceSlice<'static, General>) -> DeviceSlice<'b, Special
 fn graph_builder<'b>(x: GraphBuilder<'static, General>) -> GraphBuilder<'b, Special> { x }
 fn graph_exec<'b>(x: GraphExec<'static, General>) -> GraphExec<'b, Special> { x }
 fn host_ref<'b>(x: HostRef<'static, General>) -> HostRef<'b, Special> { x }
-fn only_read<'b>(x: OnlyRead<'static, General>) -> OnlyRead<'b, Special> { x }
+fn only_read<'b>(x: ReadOnly<'static, General>) -> ReadOnly<'b, Special> { x }
 fn pinned_buffer(x: PinnedBuffer<General>) -> PinnedBuffer<Special> { x }
 fn transfer(x: Transfer<General>) -> Transfer<Special> { x }
 fn unified_buffer(x: UnifiedBuffer<General>) -> UnifiedBuffer<Special> { x }
@@ -44,7 +44,7 @@ fn global(x: Global<General>) -> Global<Special> { x }
 fn global_back(x: Global<Special>) -> Global<General> { x }
 fn host_mut(x: HostMut<'_, General>) -> HostMut<'_, Special> { x }
 fn host_mut_back(x: HostMut<'_, Special>) -> HostMut<'_, General> { x }
-fn raw_address(x: RawAddress<General>) -> RawAddress<Special> { x }
-fn raw_address_back(x: RawAddress<Special>) -> RawAddress<General> { x }
+fn raw_address(x: RawPointer<General>) -> RawPointer<Special> { x }
+fn raw_address_back(x: RawPointer<Special>) -> RawPointer<General> { x }
 
 fn main() {}

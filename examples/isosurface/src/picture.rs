@@ -3,8 +3,8 @@
 use cuda_safe::{DeviceBuffer, Error, Result};
 use example_common::vector::{add, dot, length, scaled, sub, unit};
 use example_common::{Camera, progress};
+use geom_kernels::Aabb;
 use geom_kernels::mesh::{FacePoint, NO_FACE, Ray, RayHit};
-use geom_kernels::{Aabb, Flag};
 use rayon::prelude::*;
 
 use crate::Scene;
@@ -47,7 +47,7 @@ pub(crate) fn draw(scene: &Scene<'_>) -> Result<Vec<u8>> {
         let to_lamp: Vec<Ray> =
             to_lamp.map(|((ray, hit), normal)| shadow(ray, hit, *normal, off)).collect();
         let to_lamp = DeviceBuffer::from_slice(stream, &to_lamp)?;
-        let mut shaded = DeviceBuffer::<Flag>::zeroed(stream, rays.len())?;
+        let mut shaded = DeviceBuffer::<u8>::zeroed(stream, rays.len())?;
         scene.mesh.any_hits(stream, &to_lamp, &mut shaded)?;
         let shaded = shaded.to_vec(stream)?;
 

@@ -3,8 +3,8 @@
 use cuda_safe::{DeviceBuffer, Result};
 use example_common::vector::{add, sub};
 use example_common::{random_points, time};
+use geom_kernels::Aabb;
 use geom_kernels::mesh::{ClosestPoint, PointQueries, Ray, RayHit, Sign};
-use geom_kernels::{Aabb, Flag};
 
 use crate::Scene;
 
@@ -33,7 +33,7 @@ pub(crate) fn measure(scene: &Scene<'_>) -> Result<Answers> {
     let mut closest = DeviceBuffer::<ClosestPoint>::zeroed(stream, n)?;
     let mut distances = DeviceBuffer::<f32>::zeroed(stream, n)?;
     let mut hits = DeviceBuffer::<RayHit>::zeroed(stream, n)?;
-    let mut any = DeviceBuffer::<Flag>::zeroed(stream, n)?;
+    let mut any = DeviceBuffer::<u8>::zeroed(stream, n)?;
 
     if !scene.software {
         println!("random queries, million/s");

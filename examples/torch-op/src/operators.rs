@@ -97,7 +97,7 @@ pub(crate) fn signed_distance_backward(
     let parts = [("points", by_points, query.points), ("mesh", by_vertices, query.vertices)];
     caller.lend(query.points, |device, lent| {
         let g: DeviceSlice<'_, f32> = g.view(lent)?;
-        let mut gradients = Gradients::new().of("distances", g);
+        let mut gradients = Gradients::new().seed("distances", g);
         if deterministic {
             gradients = gradients.deterministic();
         }
@@ -217,7 +217,7 @@ impl<'a> Query<'a> {
         let vertices: DeviceSlice<'v, [f32; 3]> = self.vertices.view(lent)?;
         // PyTorch has no arithmetic of unsigned integers. A negative index is out of range as an unsigned one.
         let faces: DeviceSlice<'v, [i32; 3]> = self.faces.view(lent)?;
-        let options = MeshOptions::default().builder(BuildMode::Fast).unchecked();
+        let options = MeshOptions::default().build_mode(BuildMode::Fast).skip_validation();
         let mesh =
             Mesh::build(lent, &device.geometry, vertices, faces.cast::<[u32; 3]>()?, options)?;
         Ok((points, mesh))

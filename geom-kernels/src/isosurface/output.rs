@@ -96,7 +96,7 @@ impl TriangleBuffers {
         geometry: &GeometryKernels,
         options: MeshOptions,
     ) -> Result<Mesh<'static>> {
-        Mesh::build(stream, geometry, self.vertices, self.faces, options.unchecked())
+        Mesh::build(stream, geometry, self.vertices, self.faces, options.skip_validation())
     }
 }
 

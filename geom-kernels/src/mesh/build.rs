@@ -15,7 +15,7 @@ use crate::preparation::Operation;
 /// Options of a mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MeshOptions {
-    builder: BuildMode,
+    build_mode: BuildMode,
     pub(crate) topology: bool,
     winding: bool,
     pub(crate) check: bool,
@@ -24,15 +24,15 @@ pub struct MeshOptions {
 impl Default for MeshOptions {
     /// Returns options for queries: without topology and winding numbers, and with the check of indices.
     fn default() -> Self {
-        Self { builder: BuildMode::Quality, topology: false, winding: false, check: true }
+        Self { build_mode: BuildMode::Quality, topology: false, winding: false, check: true }
     }
 }
 
 impl MeshOptions {
     /// Sets how the hierarchy is built. Results do not depend on it.
     #[must_use]
-    pub fn builder(mut self, builder: BuildMode) -> Self {
-        self.builder = builder;
+    pub fn build_mode(mut self, build_mode: BuildMode) -> Self {
+        self.build_mode = build_mode;
         self
     }
 
@@ -55,7 +55,7 @@ impl MeshOptions {
     /// Skips the check of indices, for which a build waits. Faces with an index out of range are then skipped, as
     /// those with a vertex that is not finite always are.
     #[must_use]
-    pub fn unchecked(mut self) -> Self {
+    pub fn skip_validation(mut self) -> Self {
         self.check = false;
         self
     }
@@ -134,7 +134,7 @@ impl<'a> Mesh<'a> {
         let topology_kernels = Topology::new(geometry);
         // The kernels are prepared together, because the driver compiles several in parallel.
         let operations = [
-            Some(Operation::tree(options.builder)),
+            Some(Operation::tree(options.build_mode)),
             Some(Operation::FACES),
             options.check.then_some(Operation::CHECKED_MESH),
             options.topology.then_some(Operation::MESH_TOPOLOGY),
@@ -145,7 +145,7 @@ impl<'a> Mesh<'a> {
             validation.check_indices(points.as_slice().len())?;
         }
         let capacity = faces.as_slice().len();
-        let tree = FaceTree::new(stream, geometry, capacity, options.builder)?;
+        let tree = FaceTree::new(stream, geometry, capacity, options.build_mode)?;
         let topology = if options.topology {
             Some(TopologyMemory {
                 neighbors: DeviceBuffer::zeroed(stream, 3 * capacity)?,

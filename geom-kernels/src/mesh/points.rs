@@ -12,7 +12,6 @@ use cuda_safe::{
 use super::layout::{ClosestPoint, RawPointQueries};
 use super::winding::Winding;
 use super::{Mesh, MeshView};
-use crate::Flag;
 use crate::geometry::{Source, of_source};
 use crate::lengths::{cover, in_parts_of, same_length};
 use crate::order::QueryOrder;
@@ -45,7 +44,7 @@ kernels! {
         );
         /// # Safety
         /// There is a result for each query: each thread writes only the result of its index.
-        unsafe fn within(mesh: MeshView<'_>, queries: &Prepared<'_>, within: &mut [Flag]);
+        unsafe fn within(mesh: MeshView<'_>, queries: &Prepared<'_>, within: &mut [u8]);
     }
 }
 of_source!(Closest, Source::MESH_CLOSEST);
@@ -220,7 +219,7 @@ impl Mesh<'_> {
         &self,
         stream: &Stream,
         queries: &PointQueries<'_>,
-        within: impl WriteView<'a, Flag>,
+        within: impl WriteView<'a, u8>,
     ) -> Result<()> {
         let kernels = self.geometry().kernels::<Closest>()?;
         self.for_points(stream, queries, "answers", within, |launch, part, out| {

@@ -6,10 +6,10 @@ use cuda_safe::{
 
 use super::layout::RayHit;
 use super::{Mesh, MeshView};
+use crate::Ray;
 use crate::geometry::{Source, of_source};
 use crate::lengths::{in_parts, same_length};
 use crate::rows::{Find, Rows};
-use crate::{Flag, Ray};
 
 /// Threads in a block.
 const BLOCK: u32 = 128;
@@ -21,7 +21,7 @@ kernels! {
     unsafe in Source::MESH_RAYS {
         safe fn nearest_hits(mesh: MeshView<'_>, rays: &[Ray], n: u32, hits: &mut [RayHit])
             where n <= rays.len(), n <= hits.len();
-        safe fn any_hits(mesh: MeshView<'_>, rays: &[Ray], n: u32, hits: &mut [Flag])
+        safe fn any_hits(mesh: MeshView<'_>, rays: &[Ray], n: u32, hits: &mut [u8])
             where n <= rays.len(), n <= hits.len();
         safe fn count_hits(mesh: MeshView<'_>, rays: &[Ray], n: u32, counts: &mut [u32])
             where n <= rays.len(), n <= counts.len();
@@ -81,7 +81,7 @@ impl Mesh<'_> {
         &self,
         stream: &Stream,
         rays: impl Into<DeviceSlice<'a, Ray>>,
-        hits: impl WriteView<'b, Flag>,
+        hits: impl WriteView<'b, u8>,
     ) -> Result<()> {
         let kernels = self.geometry().kernels::<Rays>()?;
         for_rays(rays.into(), hits.write_view(), |launch, rays, n, out| {

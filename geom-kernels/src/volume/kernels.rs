@@ -76,7 +76,7 @@ kernels! {
             u32 = "u32", i64 = "i64", i16 = "i16", u8 = "u8", [f32; 3] = "vec3f", [f64; 3] = "vec3d",
             [f32; 4] = "vec4f", [f64; 4] = "vec4d", Bool = "bool", Mask = "mask", Index = "index",
             OnIndex = "on_index",
-        ]>(volume: VolumeView<'_, T>, voxels: &[[i32; 3]], n: u32, active: &mut [crate::Flag])
+        ]>(volume: VolumeView<'_, T>, voxels: &[[i32; 3]], n: u32, active: &mut [u8])
             where n <= voxels.len(), n <= active.len();
     }
 }

@@ -8,7 +8,6 @@ use super::kernels::{Active, Lookup, Store};
 use super::samples::BLOCK;
 use super::value::{Bool, Index, Mask, OnIndex};
 use super::{Volume, VolumeValue};
-use crate::Flag;
 use crate::lengths::{in_parts, same_length};
 use crate::part::enqueues;
 
@@ -42,7 +41,7 @@ impl Volume {
         &self,
         stream: &Stream,
         voxels: impl Into<DeviceSlice<'a, [i32; 3]>>,
-        active: impl WriteView<'a, Flag>,
+        active: impl WriteView<'a, u8>,
     ) -> Result<()> {
         let (voxels, active) = (voxels.into(), active.write_view());
         same_length("answers", active.len(), voxels.len())?;
@@ -70,7 +69,7 @@ impl Volume {
         &self,
         stream: &Stream,
         voxels: DeviceSlice<'_, [i32; 3]>,
-        mut active: DeviceSliceMut<'_, Flag>,
+        mut active: DeviceSliceMut<'_, u8>,
     ) -> Result<()> {
         let kernels = self.geometry().kernels::<Active>()?;
         in_parts(voxels.len(), BLOCK, |range, n, launch| {

@@ -201,9 +201,9 @@ pub(crate) fn failed(status: Status) -> Error {
         ))
         .with_hint("run the pass once before it is captured, or set `Tape::set_scratch_bytes`"),
         LOG_OVERFLOW => Error::invalid(format!(
-            "an adjoint has added more often than its `OpSpec::log` says: {need} bytes of log are needed"
+            "an adjoint has added more often than its `OpSpec::summands` says: {need} bytes of log are needed"
         ))
-        .with_hint("`Tape::set_log_bytes` makes room"),
+        .with_hint("`Tape::set_summand_bytes` makes room"),
         TAPE_OVERFLOW => Error::invalid(format!(
             "a primal needs {need} bytes of tape memory, more than its `OpSpec::primal` says"
         )),

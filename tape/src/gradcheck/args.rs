@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cuda_safe::{
     Access, Allocation, DeviceBuffer, Error, KernelArg, Result, Stream,
-    arg::{ArgType, ArgVisitor, EachArg, KernelArgs, UseVisitor},
+    arg::{ArgType, ArgVisitor, InspectArgs, KernelArgs, UseVisitor},
 };
 
 use crate::record::{Chunk, Found, Recording, Use};
@@ -150,7 +150,7 @@ impl<A> Rebound<'_, A> {
     }
 }
 
-impl<A: EachArg> EachArg for Rebound<'_, A> {
+impl<A: InspectArgs> InspectArgs for Rebound<'_, A> {
     fn each<V: ArgVisitor>(&self, visitor: &mut V) -> Result<()> {
         self.args.each(&mut Each { visitor, rebound: self.untyped() })
     }
@@ -165,7 +165,7 @@ impl<'a, A> Rebound<'a, A> {
 
 // SAFETY: a pointer for each parameter of the operation, which `Op::check` has compared with `TYPES`, to bytes of a
 // value of its type; see `Moved`.
-unsafe impl<A: EachArg> KernelArgs for Rebound<'_, A> {
+unsafe impl<A: InspectArgs> KernelArgs for Rebound<'_, A> {
     const TYPES: &'static [ArgType] = A::TYPES;
     const TYPED: bool = A::TYPED;
 

@@ -1,6 +1,6 @@
 //! Gradients of a launch, as a tape takes them.
 
-use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Result, arg::EachArg};
+use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Result, arg::InspectArgs};
 
 use super::numbers::{Field, Home, only};
 use super::pass::Pass;
@@ -11,7 +11,7 @@ use crate::seeds::{Seed, Seeds};
 use crate::spec::Effect;
 use crate::tape::Tape;
 
-impl<A: EachArg> Rig<'_, A> {
+impl<A: InspectArgs> Rig<'_, A> {
     /// Returns the gradients of all inputs at a point for given gradients of the outputs: records the launch as a
     /// user does, and runs a pass. Waits.
     pub(super) fn backward(

@@ -1,6 +1,6 @@
 //! Compares products of derivatives with products of gradients.
 
-use cuda_safe::{Result, arg::EachArg};
+use cuda_safe::{Result, arg::InspectArgs};
 
 use super::Gradcheck;
 use super::differences::{self, Estimate};
@@ -61,7 +61,7 @@ impl Products {
     }
 }
 
-impl<'a, A: EachArg> Check<'a, A> {
+impl<'a, A: InspectArgs> Check<'a, A> {
     pub(super) fn new(
         rig: Rig<'a, A>,
         tangents: Option<Tangents>,

@@ -6,7 +6,7 @@
 //! one-sided slopes, which vanishes with the step for a smooth function, also counts as an error; and so does the
 //! distance to the slope of a larger step, if the slopes in between are erratic.
 
-use cuda_safe::{Result, arg::EachArg};
+use cuda_safe::{Result, arg::InspectArgs};
 
 use super::rig::Rig;
 
@@ -154,7 +154,7 @@ impl Sequence {
 const STAIRS: f64 = (1 << 24) as f64;
 
 /// Returns the derivatives of all outputs at a point in a direction.
-pub(super) fn derivatives<A: EachArg>(
+pub(super) fn derivatives<A: InspectArgs>(
     rig: &mut Rig<'_, A>,
     point: &[f64],
     direction: &[f64],
@@ -175,7 +175,7 @@ pub(super) fn derivatives<A: EachArg>(
     Ok(sequences.iter().map(|sequence| sequence.best).collect())
 }
 
-fn output_roundings<A: EachArg>(rig: &Rig<'_, A>) -> Vec<f64> {
+fn output_roundings<A: InspectArgs>(rig: &Rig<'_, A>) -> Vec<f64> {
     rig.outputs
         .iter()
         .flat_map(|output| std::iter::repeat_n(output.rounding(), output.count))
@@ -202,7 +202,7 @@ pub(super) enum Sides {
 }
 
 /// Returns how an output behaves in a direction.
-pub(super) fn sides<A: EachArg>(
+pub(super) fn sides<A: InspectArgs>(
     rig: &mut Rig<'_, A>,
     point: &[f64],
     direction: &[f64],

@@ -4,7 +4,7 @@
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use cuda_safe::{Result, arg::EachArg};
+use cuda_safe::{Result, arg::InspectArgs};
 
 use super::check::{Check, Products, is_known, place, typical_of, used, whole};
 use super::differences::{self, Estimate, Sides};
@@ -79,7 +79,7 @@ enum Nearby {
     Unknown,
 }
 
-impl<A: EachArg> Check<'_, A> {
+impl<A: InspectArgs> Check<'_, A> {
     /// Finds out why products differ at a point.
     pub(super) fn investigate(
         &mut self,

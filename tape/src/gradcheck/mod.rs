@@ -14,7 +14,7 @@ mod rig;
 mod tangents;
 mod variations;
 
-use cuda_safe::{Error, IntoLaunchConfig, Result, Stream, arg::EachArg};
+use cuda_safe::{Error, IntoLaunchConfig, Result, Stream, arg::InspectArgs};
 
 pub use report::{Compared, Finding, Oracle, Place, Problem, Report, Variation, Verdict};
 
@@ -80,7 +80,7 @@ use tangents::Tangents;
 /// adjoint, if an element is a structure whose numbers have unknown offsets
 /// ([`Element::numbers_at`](crate::Element::numbers_at)), or if the kernel writes to memory by pointers that the
 /// specification does not list. Otherwise if the driver returns an error: a faulty adjoint may fault.
-pub fn gradcheck<A: EachArg>(
+pub fn gradcheck<A: InspectArgs>(
     stream: &Stream,
     op: &Op,
     launch: impl IntoLaunchConfig,
@@ -92,7 +92,7 @@ pub fn gradcheck<A: EachArg>(
 /// The settings of a check, for others than [`gradcheck`]'s.
 ///
 /// ```no_run
-/// # fn test<A: cuda_safe::arg::EachArg>(stream: &cuda_safe::Stream, op: &cuda_tape::Op, launch: cuda_safe::LaunchConfig, args: A) -> cuda_safe::Result<()> {
+/// # fn test<A: cuda_safe::arg::InspectArgs>(stream: &cuda_safe::Stream, op: &cuda_tape::Op, launch: cuda_safe::LaunchConfig, args: A) -> cuda_safe::Result<()> {
 /// let report = cuda_tape::Gradcheck::new().seed(7).directions(10).run(stream, op, launch, args)?;
 /// report.ensure()
 /// # }
@@ -149,7 +149,7 @@ impl Gradcheck {
     /// # Errors
     /// As [`gradcheck`]. [`ErrorKind::Invalid`](cuda_safe::ErrorKind::Invalid) if the tolerance is not a positive
     /// number, or if [`Oracle::Tangents`] was set and the device tracks none.
-    pub fn run<A: EachArg>(
+    pub fn run<A: InspectArgs>(
         &self,
         stream: &Stream,
         op: &Op,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use cuda_safe::sys::CUresult;
-use cuda_safe::{DeviceBuffer, Error, LaunchConfig, Result, Stream, arg::EachArg};
+use cuda_safe::{DeviceBuffer, Error, LaunchConfig, Result, Stream, arg::InspectArgs};
 
 use super::args::{Copied, Rebound, copies, no_other_memory};
 use super::check::typical;
@@ -35,7 +35,7 @@ pub(super) struct Rig<'a, A> {
     pub(super) all_numbers: Vec<Option<FloatType>>,
 }
 
-impl<'a, A: EachArg> Rig<'a, A> {
+impl<'a, A: InspectArgs> Rig<'a, A> {
     /// Checks the arguments and copies their memory. Waits.
     pub(super) fn new(
         stream: &'a Stream,

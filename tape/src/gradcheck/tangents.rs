@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
 use cuda_safe::sys::{CUdeviceptr, CUresult};
-use cuda_safe::{Driver, Error, Result, arg::EachArg};
+use cuda_safe::{Driver, Error, Result, arg::InspectArgs};
 
 use super::differences::Estimate;
 use super::numbers::{Field, Home};
@@ -80,7 +80,7 @@ impl Tangents {
     }
 
     /// Returns the derivatives of all outputs at a point in a direction. Waits.
-    pub(super) fn derivatives<A: EachArg>(
+    pub(super) fn derivatives<A: InspectArgs>(
         &self,
         rig: &mut Rig<'_, A>,
         point: &[f64],
@@ -96,7 +96,7 @@ impl Tangents {
         cleared.map(|()| found)
     }
 
-    fn launch<A: EachArg>(
+    fn launch<A: InspectArgs>(
         &self,
         rig: &mut Rig<'_, A>,
         point: &[f64],
@@ -145,7 +145,12 @@ impl Tangents {
         })
     }
 
-    fn set_memory<A: EachArg>(&self, rig: &Rig<'_, A>, input: &Field, given: &[f64]) -> Result<()> {
+    fn set_memory<A: InspectArgs>(
+        &self,
+        rig: &Rig<'_, A>,
+        input: &Field,
+        given: &[f64],
+    ) -> Result<()> {
         let start = rig.address_of(input)?;
         let set = |address: u64, real: FloatType, values: &[f64]| {
             // SAFETY: `values` has that many numbers.
@@ -161,7 +166,7 @@ impl Tangents {
         })
     }
 
-    fn get_memory<A: EachArg>(&self, rig: &Rig<'_, A>, output: &Field) -> Result<Vec<f64>> {
+    fn get_memory<A: InspectArgs>(&self, rig: &Rig<'_, A>, output: &Field) -> Result<Vec<f64>> {
         let start = rig.address_of(output)?;
         let mut all = vec![0.0; output.count];
         let get = |address: u64, real: FloatType, values: &mut [f64]| {

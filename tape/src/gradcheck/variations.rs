@@ -1,6 +1,6 @@
 //! Compares passes that take the gradients in different ways.
 
-use cuda_safe::{Result, arg::EachArg};
+use cuda_safe::{Result, arg::InspectArgs};
 
 use super::check::{Check, place, typical};
 use super::numbers::{Field, only};
@@ -15,7 +15,7 @@ struct Reference {
     noise: Vec<f64>,
 }
 
-impl<A: EachArg> Check<'_, A> {
+impl<A: InspectArgs> Check<'_, A> {
     /// Compares all kinds of passes at a point.
     pub(super) fn vary(&mut self, point: &[f64]) -> Result<()> {
         let inputs = self.rig.inputs.clone();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cuda_safe::{
     Access, Allocation, Error, KernelArg, LaunchConfig, Result, Stream,
-    arg::{ArgKind, ArgVisitor, EachArg},
+    arg::{ArgKind, ArgVisitor, InspectArgs},
 };
 
 use super::call::is_not_saved;
@@ -54,7 +54,7 @@ pub(crate) trait Launch {
     ) -> Result<u32>;
 }
 
-impl<A: EachArg> Launch for A {
+impl<A: InspectArgs> Launch for A {
     #[inline]
     fn collect(&self, to: &mut Collect<'_>) -> Result<()> {
         self.each(to)

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use cuda_safe::{
     Error, KernelArg, LaunchConfig, Result,
-    arg::{ArgType, EachArg, UseVisitor},
+    arg::{ArgType, InspectArgs, UseVisitor},
 };
 
 use super::args::{Collect, write_address};
@@ -90,7 +90,7 @@ impl Collect<'_> {
 
 impl Recording {
     /// Returns a recording of a launch whose arguments hold the values that its adjoint reads. Nothing is enqueued.
-    pub(crate) fn of_call<A: EachArg>(
+    pub(crate) fn of_call<A: InspectArgs>(
         op: &Op,
         launch: &LaunchConfig,
         args: &A,

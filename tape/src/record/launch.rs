@@ -1,6 +1,6 @@
 //! Recording a launch.
 
-use cuda_safe::{Error, IntoLaunchConfig, LaunchConfig, Result, Stream, arg::EachArg};
+use cuda_safe::{Error, IntoLaunchConfig, LaunchConfig, Result, Stream, arg::InspectArgs};
 
 use super::args::{Collect, Found, Launch};
 use super::{Chunk, Kind, NONE, Recorder, Recording, Step, Target, Use, index};
@@ -24,7 +24,7 @@ impl Recorder<'_> {
     /// depends on something watched is passed to a parameter without a gradient, or the operation has no adjoint.
     /// Otherwise if the driver returns an error.
     #[inline]
-    pub fn launch<A: EachArg>(
+    pub fn launch<A: InspectArgs>(
         &mut self,
         op: &Op,
         launch: impl IntoLaunchConfig,
@@ -137,7 +137,7 @@ impl Recording {
 
     /// Returns a recording with the arguments of one launch, checked as if gradients flowed through all of them.
     /// Nothing is enqueued.
-    pub(crate) fn of_arguments<A: EachArg>(
+    pub(crate) fn of_arguments<A: InspectArgs>(
         op: &Op,
         launch: &LaunchConfig,
         args: &A,
@@ -306,7 +306,7 @@ impl Recording {
     ) -> Result<bool> {
         if through == Through::Gradients {
             // The node must not be changed later: the adjoint relies on its results.
-            stream.seal_last_node();
+            stream.freeze_last_node();
         }
         let gradients = through == Through::Gradients;
         let cuts = |used: &Use| match &kind {
@@ -478,7 +478,9 @@ pub(super) fn may_be_recorded(op: &Op, deterministic: bool) -> Result<()> {
                  that adds to them, or its threads exchange numbers by shared memory, to whose gradients they add by \
                  atomics"
             }
-            None => "`OpSpec::log` says that it adds with the functions of geom/tape.cuh alone",
+            None => {
+                "`OpSpec::summands` says that it adds with the functions of geom/tape.cuh alone"
+            }
         };
         return Err(Error::invalid(format!(
             "`{}` is not made for deterministic tapes: its adjoint may add by atomics of its own, in an order \

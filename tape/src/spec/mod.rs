@@ -214,7 +214,7 @@ impl OpSpec {
     /// A generated adjoint knows the number of additions outside of loops, and assumes 32 iterations of each loop;
     /// this replaces both.
     #[must_use]
-    pub fn log(mut self, most: fn(&LaunchConfig) -> usize) -> Self {
+    pub fn summands(mut self, most: fn(&LaunchConfig) -> usize) -> Self {
         self.settings.log = Some(Log::Most(most));
         self
     }

@@ -62,7 +62,7 @@ impl<'a> Gradients<'a> {
 
     /// Gives the gradient of the memory that the kernel has written through a parameter. The call only reads it.
     #[must_use]
-    pub fn of<T: Differentiable<Gradient = T> + Pod>(
+    pub fn seed<T: Differentiable<Gradient = T> + Pod>(
         self,
         param: &'a str,
         gradient: impl ReadView<'a, T>,
@@ -70,9 +70,9 @@ impl<'a> Gradients<'a> {
         self.give(Name { param, member: Member::Only }, gradient.read_view())
     }
 
-    /// Works like [`of`](Self::of), for the pointer `offset` bytes into a structure that has several.
+    /// Works like [`seed`](Self::seed), for the pointer `offset` bytes into a structure that has several.
     #[must_use]
-    pub fn of_member<T: Differentiable<Gradient = T> + Pod>(
+    pub fn seed_member<T: Differentiable<Gradient = T> + Pod>(
         self,
         param: &'a str,
         offset: usize,
@@ -83,7 +83,7 @@ impl<'a> Gradients<'a> {
 
     /// Declares that the gradient of the memory that the kernel has written through a parameter is zero.
     #[must_use]
-    pub fn zero_of(mut self, param: &'a str) -> Self {
+    pub fn seed_zero(mut self, param: &'a str) -> Self {
         let name = Name { param, member: Member::Only };
         self.given.push(Given { name, element: Element::bytes(0), view: None });
         self
@@ -94,7 +94,7 @@ impl<'a> Gradients<'a> {
     ///
     /// Inputs that are not named get no gradient, which saves its computation.
     #[must_use]
-    pub fn to<T: Differentiable<Gradient = T> + Pod>(
+    pub fn into_buffer<T: Differentiable<Gradient = T> + Pod>(
         self,
         param: &'a str,
         gradient: impl WriteView<'a, T>,
@@ -102,9 +102,9 @@ impl<'a> Gradients<'a> {
         self.want(Name { param, member: Member::Only }, gradient.write_view())
     }
 
-    /// Works like [`to`](Self::to), for the pointer `offset` bytes into a structure that has several, or numbers too.
+    /// Works like [`into_buffer`](Self::into_buffer), for the pointer `offset` bytes into a structure that has several, or numbers too.
     #[must_use]
-    pub fn to_member<T: Differentiable<Gradient = T> + Pod>(
+    pub fn into_member<T: Differentiable<Gradient = T> + Pod>(
         self,
         param: &'a str,
         offset: usize,
@@ -113,10 +113,10 @@ impl<'a> Gradients<'a> {
         self.want(Name { param, member: Member::At(offset) }, gradient.write_view())
     }
 
-    /// Works like [`to`](Self::to), for the numbers in a structure that also has pointers: one structure with their
+    /// Works like [`into_buffer`](Self::into_buffer), for the numbers in a structure that also has pointers: one structure with their
     /// gradients.
     #[must_use]
-    pub fn to_values<T: Differentiable<Gradient = T> + Pod>(
+    pub fn into_values<T: Differentiable<Gradient = T> + Pod>(
         self,
         param: &'a str,
         gradient: impl WriteView<'a, T>,
@@ -234,7 +234,7 @@ impl Gradients<'_> {
                 let what = op.inner.used(used);
                 return Err(Error::invalid(format!("the gradient of {what} is missing"))
                     .with_hint(
-                        "`Gradients::of` gives it, `Gradients::zero_of` says that it is zero",
+                        "`Gradients::seed` gives it, `Gradients::seed_zero` says that it is zero",
                     ));
             }
         }
@@ -246,7 +246,7 @@ impl Gradients<'_> {
         }
         if self.wanted.is_empty() {
             return Err(Error::invalid(format!("no gradient of `{}` is wanted", op.name()))
-                .with_hint("`Gradients::to` says where a gradient is written"));
+                .with_hint("`Gradients::into_buffer` says where a gradient is written"));
         }
         Ok(())
     }
@@ -318,7 +318,9 @@ impl Name<'_> {
             }
             (Some(_), Some(_)) => {
                 Err(Error::invalid(format!("`{name}` of `{}` has several gradients", inner.name))
-                    .with_hint("`Gradients::of_member`, `to_member` and `to_values` say which"))
+                    .with_hint(
+                        "`Gradients::seed_member`, `into_member` and `into_values` say which",
+                    ))
             }
         }
     }

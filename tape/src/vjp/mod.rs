@@ -4,7 +4,7 @@ mod call;
 mod gradients;
 mod primal;
 
-use cuda_safe::{Error, IntoLaunchConfig, Result, Stream, arg::EachArg};
+use cuda_safe::{Error, IntoLaunchConfig, Result, Stream, arg::InspectArgs};
 
 pub use gradients::Gradients;
 
@@ -24,8 +24,8 @@ impl Op {
     ///
     /// `gradients` gives the gradient of each output, and names memory for the gradients of inputs, which is
     /// overwritten:
-    /// - For memory that the kernel updates, [`of`](Gradients::of) refers to the new contents, and
-    ///   [`to`](Gradients::to) to the old.
+    /// - For memory that the kernel updates, [`seed`](Gradients::seed) refers to the new contents, and
+    ///   [`into_buffer`](Gradients::into_buffer) to the old.
     /// - For memory that it adds to, or overwrites in parts, `to` gets the gradient of the old contents: that of the
     ///   new, with zeros where the kernel overwrites.
     /// - Each parameter has its own gradient: arguments that share memory do not share it, and the gradient of that
@@ -49,7 +49,7 @@ impl Op {
     /// let g_out = DeviceBuffer::from_slice(stream, &[1.0f32, 10.0])?;
     /// let mut g_x = DeviceBuffer::<f32>::zeroed(stream, 2)?;
     /// let mut g_a = DeviceBuffer::<f32>::zeroed(stream, 1)?;
-    /// let gradients = Gradients::new().of("out", &g_out).to("x", &mut g_x).to("a", &mut g_a);
+    /// let gradients = Gradients::new().seed("out", &g_out).into_buffer("x", &mut g_x).into_buffer("a", &mut g_a);
     /// scale.vjp(stream, LaunchConfig::cover(2, 256), (3.0f32, &x, NotSaved, 2u32), gradients)?;
     /// assert_eq!(g_x.to_vec(stream)?, [3.0, 30.0]);
     /// assert_eq!(g_a.to_vec(stream)?, [52.0]);
@@ -62,9 +62,9 @@ impl Op {
     /// parameter without one, is of another type or length, or is named twice; the gradient of an output is missing;
     /// no gradient is wanted; a wanted gradient shares memory with another gradient or an argument; an argument that
     /// the adjoint reads shares memory with one that the launch writes; the adjoint reads results of the launch
-    /// ([`vjp_of_results`](Self::vjp_of_results)). Otherwise if the driver returns an error, or memory is too small.
+    /// ([`vjp_from_outputs`](Self::vjp_from_outputs)). Otherwise if the driver returns an error, or memory is too small.
     /// After such an error the contents of the gradients are unspecified.
-    pub fn vjp<A: EachArg>(
+    pub fn vjp<A: InspectArgs>(
         &self,
         stream: &Stream,
         launch: impl IntoLaunchConfig,
@@ -79,7 +79,7 @@ impl Op {
             return Err(Error::invalid(format!(
                 "the adjoint reads what the launch has written to {what}"
             ))
-            .with_hint("`Op::vjp_of_results`, with the promise that the memory still holds it"));
+            .with_hint("`Op::vjp_from_outputs`, with the promise that the memory still holds it"));
         }
         call::run(self, stream, &launch, recording, gradients)
     }
@@ -94,7 +94,7 @@ impl Op {
     /// # Safety
     /// Memory that the adjoint reads as results of the launch holds the results of a launch with these arguments. An
     /// adjoint may use results, such as indices, without checking them.
-    pub unsafe fn vjp_of_results<A: EachArg>(
+    pub unsafe fn vjp_from_outputs<A: InspectArgs>(
         &self,
         stream: &Stream,
         launch: impl IntoLaunchConfig,

@@ -74,9 +74,9 @@ mod arguments_that_are_none {
     //! - row: `KernelArg`
     //! - row: `KernelArgs`
     //! - row: arguments have the number, sizes, classes
-    //! - targets: `EachArg::each`, `kernels!`
+    //! - targets: `InspectArgs::each`, `kernels!`
 
-    use cuda_safe::{DeviceBuffer, KernelArg, Result, Stream, kernels, arg::{ArgVisitor, EachArg, KernelArgs}};
+    use cuda_safe::{DeviceBuffer, KernelArg, Result, Stream, kernels, arg::{ArgVisitor, InspectArgs, KernelArgs}};
 
     kernels! {
         pub struct Kernels;

@@ -1,17 +1,17 @@
 mod allocator_without_unsafe {
     //! Gives memory for buffers that nobody has allocated.
     //!
-    //! - row: `Allocate`
+    //! - row: `Allocator`
     //! - targets: `LentStream::set_allocator`
 
     use cuda_safe::sys::CUstream;
-    use cuda_safe::{Allocate, Context, Lease, LentStream, Result};
+    use cuda_safe::{Allocator, Context, ForeignMemory, LentStream, Result};
 
     pub struct Nowhere;
 
-    impl Allocate for Nowhere { //~ refused
-        fn allocate(&self, _: &Context, _: usize, _: CUstream) -> Result<Lease> {
-            Ok(Lease { start: 4096, token: Box::new(()) })
+    impl Allocator for Nowhere { //~ refused
+        fn allocate(&self, _: &Context, _: usize, _: CUstream) -> Result<ForeignMemory> {
+            Ok(ForeignMemory { start: 4096, token: Box::new(()) })
         }
     }
 

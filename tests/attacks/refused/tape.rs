@@ -159,16 +159,16 @@ mod recorder_that_escapes {
 mod results_of_no_launch {
     //! Runs an adjoint that reads results of a launch, without a promise that they are those of one.
     //!
-    //! - row: `Op::vjp_of_results`
+    //! - row: `Op::vjp_from_outputs`
     //! - row: an adjoint that is called without a tape takes no value for a result of the launch without a promise
-    //! - targets: `Op::vjp_of_results`, `Gradients::new`
+    //! - targets: `Op::vjp_from_outputs`, `Gradients::new`
 
     use cuda_safe::{DeviceBuffer, LaunchConfig, Result, Stream};
     use tape::{Gradients, Op};
 
     pub fn attack(stream: &Stream, op: &Op, index: &mut DeviceBuffer<u32>) -> Result<()> {
         let gradients = Gradients::new();
-        let _ = op.vjp_of_results(stream, LaunchConfig::cover(1, 1), (index,), gradients); //~ refused
+        let _ = op.vjp_from_outputs(stream, LaunchConfig::cover(1, 1), (index,), gradients); //~ refused
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use cuda_safe::sys::{
     CU_STREAM_LEGACY, CUgraph, CUgraphExec, CUresult, CUstream, CUstream_flags,
     CUstreamCaptureMode, MissingSymbol,
 };
-use cuda_safe::{Allocate, Context, Lease, LentStream, Result};
+use cuda_safe::{Allocator, Context, ForeignMemory, LentStream, Result};
 use test_harness::{Failure, TestResult, ensure_eq};
 
 fn success(call: &str, answer: Result<CUresult, MissingSymbol>) -> TestResult {
@@ -183,8 +183,8 @@ impl Framework {
     }
 
     /// Returns the framework's allocator, which runs `called` before each allocation.
-    pub(crate) fn allocator(&self, called: impl Fn() + 'static) -> impl Allocate + 'static {
-        Allocator { framework: self.0.clone(), called: Box::new(called) }
+    pub(crate) fn allocator(&self, called: impl Fn() + 'static) -> impl Allocator + 'static {
+        FromFramework { framework: self.0.clone(), called: Box::new(called) }
     }
 }
 
@@ -245,18 +245,18 @@ impl Drop for Memory {
     }
 }
 
-struct Allocator {
+struct FromFramework {
     framework: Arc<Inner>,
     called: Box<dyn Fn()>,
 }
 
 // SAFETY: memory of the driver's pool in the order of the stream that is lent, aligned by the driver; the token frees it.
-unsafe impl Allocate for Allocator {
-    fn allocate(&self, _: &Context, bytes: usize, _: CUstream) -> Result<Lease> {
+unsafe impl Allocator for FromFramework {
+    fn allocate(&self, _: &Context, bytes: usize, _: CUstream) -> Result<ForeignMemory> {
         (self.called)();
         let memory = Memory::new(&self.framework, bytes)
             .map_err(|failed| cuda_safe::Error::invalid(failed.to_string()))?;
-        Ok(Lease { start: memory.start, token: Box::new(memory) })
+        Ok(ForeignMemory { start: memory.start, token: Box::new(memory) })
     }
 }
 

@@ -3,7 +3,7 @@
 use cuda_safe::vector::Float3;
 use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::mesh::{ClosestPoint, NO_FACE, RayHit, Sign, TriangleMesh};
-use geom_kernels::{Aabb, Flag, Ray};
+use geom_kernels::{Aabb, Ray};
 use geom_oracle::{Mesh, Nearest};
 use rayon::prelude::*;
 
@@ -171,7 +171,7 @@ impl Checks {
     pub(super) fn any(
         &self,
         stream: &Stream,
-        any: &DeviceBuffer<Flag>,
+        any: &DeviceBuffer<u8>,
         rays: &[Ray],
     ) -> Result<String, Stop> {
         let any = any.to_vec(stream)?;

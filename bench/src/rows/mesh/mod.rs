@@ -12,7 +12,7 @@ use geom_kernels::mesh::{
     ClosestPoint, Mesh, MeshOptions, MeshView, Overlap, PointQueries, RayHit, Sign, TriangleMesh,
     shapes,
 };
-use geom_kernels::{Aabb, Flag, GeometryKernels, Ray};
+use geom_kernels::{Aabb, GeometryKernels, Ray};
 
 use super::{Bench, Work};
 use crate::gpu::Gpu;
@@ -101,7 +101,7 @@ pub(super) fn upload(
     host: &TriangleMesh,
     builder: BuildMode,
 ) -> Result<Mesh<'static>, Stop> {
-    Ok(Mesh::upload(&gpu.stream, geometry, host, MeshOptions::default().builder(builder))?)
+    Ok(Mesh::upload(&gpu.stream, geometry, host, MeshOptions::default().build_mode(builder))?)
 }
 
 fn knot() -> Result<TriangleMesh, Stop> {
@@ -272,7 +272,7 @@ struct RayState {
     mesh: Mesh<'static>,
     rays: Vec<DeviceBuffer<Ray>>,
     hits: Vec<DeviceBuffer<RayHit>>,
-    any: DeviceBuffer<Flag>,
+    any: DeviceBuffer<u8>,
 }
 
 fn rays(bench: &Bench) -> Result<Vec<Row>, Stop> {

@@ -11,7 +11,7 @@ use super::sides::side_of;
 use super::simd::{Simd, Task, with_simd};
 use crate::lengths::{has_length, same_length};
 use crate::mesh::{ClosestPoint, FacePoint, Overlap, RayHit, Sign};
-use crate::{Aabb, Flag, Ray};
+use crate::{Aabb, Ray};
 
 /// Queries that a thread computes at once.
 const CHUNK: usize = 64;
@@ -163,14 +163,14 @@ impl Mesh {
         &self,
         points: &[[f32; 3]],
         limit: Limit<'_>,
-        within: &mut [Flag],
+        within: &mut [u8],
     ) -> Result<()> {
         limit.check(points.len())?;
         for_all(
             "flags",
             points,
             within,
-            Points { mesh: self, limit, query: Within, convert: Flag::from },
+            Points { mesh: self, limit, query: Within, convert: u8::from },
         )
     }
 
@@ -252,8 +252,8 @@ impl Mesh {
     ///
     /// # Errors
     /// As [`closest_hits`](Self::closest_hits).
-    pub fn any_hits(&self, rays: &[Ray], hits: &mut [Flag]) -> Result<()> {
-        for_all("flags", rays, hits, Rays { mesh: self, query: Any, convert: Flag::from })
+    pub fn any_hits(&self, rays: &[Ray], hits: &mut [u8]) -> Result<()> {
+        for_all("flags", rays, hits, Rays { mesh: self, query: Any, convert: u8::from })
     }
 
     /// Counts the faces that each ray hits.

@@ -42,9 +42,9 @@ use cuda_safe::{Error, Result};
 use nanovdb::Grid;
 
 use self::fma::{Query, each, one};
+use crate::Real;
 use crate::lengths::same_length;
 use crate::volume::{RawMap, VolumeValue};
-use crate::{Flag, Real};
 
 use interpolate::View;
 use map::{Map, To};
@@ -147,7 +147,7 @@ impl<T: VolumeValue> Volume<T> {
     ///
     /// # Errors
     /// `active` has another length than `voxels`.
-    pub fn is_active_all(&self, voxels: &[[i32; 3]], active: &mut [Flag]) -> Result<()> {
+    pub fn is_active_all(&self, voxels: &[[i32; 3]], active: &mut [u8]) -> Result<()> {
         same_length("answers", active.len(), voxels.len())?;
         each(&Active(self.view()), voxels, active);
         Ok(())
@@ -168,10 +168,10 @@ impl<T: VolumeValue> Query<[i32; 3]> for Lookup<'_, T> {
 struct Active<'a, T>(View<'a, T>);
 
 impl<T: VolumeValue> Query<[i32; 3]> for Active<'_, T> {
-    type Output = Flag;
+    type Output = u8;
 
     #[inline(always)]
-    fn get(&self, voxel: &[i32; 3]) -> Flag {
+    fn get(&self, voxel: &[i32; 3]) -> u8 {
         self.0.tree.is_active(self.0.bytes, *voxel).into()
     }
 }

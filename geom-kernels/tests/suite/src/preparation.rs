@@ -106,7 +106,7 @@ fn meshes(device: &TestDevice) -> TestResult {
     for (options, operations) in [
         (checked, vec![Operation::QUALITY_TREE, Operation::FACES, Operation::CHECKED_MESH]),
         (
-            checked.builder(BuildMode::Fast),
+            checked.build_mode(BuildMode::Fast),
             vec![Operation::FAST_TREE, Operation::FACES, Operation::CHECKED_MESH],
         ),
         (

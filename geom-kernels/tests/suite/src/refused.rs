@@ -109,7 +109,7 @@ fn meshes(_: &TestDevice) -> TestResult {
         mesh.closest_points(&stream, &PointQueries::at(&points), &mut closest)
     };
     for builder in [BuildMode::Fast, BuildMode::Quality] {
-        let options = MeshOptions::default().builder(builder).topology().winding();
+        let options = MeshOptions::default().build_mode(builder).topology().winding();
         let mut mesh = Mesh::upload(&stream, &geometry, &host, options)?;
         let rebuild = |mesh: &mut Mesh<'static>| mesh.rebuild(&stream);
         ensure!(refused(&mut mesh, 0, rebuild, ask, rebuild)? > 5, "a build of a few launches");

@@ -97,7 +97,7 @@ fn vjp_without_what_a_loop_reads(device: &TestDevice) -> TestResult {
         let mut found = Vec::new();
         for given in [true, false] {
             let mut gradient = DeviceBuffer::<f32>::zeroed(&stream, N)?;
-            let gradients = Gradients::new().of("out", &ones).to("x", &mut gradient);
+            let gradients = Gradients::new().seed("out", &ones).into_buffer("x", &mut gradient);
             let launch = LaunchConfig::cover(N, 32);
             let done = match given {
                 true => op.vjp(&stream, launch, (0.7f32, &x, &w, NotSaved, N as i32), gradients),

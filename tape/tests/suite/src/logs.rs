@@ -261,10 +261,10 @@ fn too_little_room(device: &TestDevice) -> TestResult {
     let mut state = Powers::new(&stream, 100)?;
     let mut tape = Tape::new(&stream)?;
     tape.set_deterministic(true);
-    tape.set_log_bytes(64);
+    tape.set_summand_bytes(64);
     state.record(&mut tape, &stream, &op)?;
     refused(state.backward(&mut tape, &stream), "bytes of log")?;
-    tape.set_log_bytes(1 << 20);
+    tape.set_summand_bytes(1 << 20);
     state.record(&mut tape, &stream, &op)?;
     let given = state.backward(&mut tape, &stream)?;
     ensure!(given.iter().any(|bits| bits << 1 != 0));

@@ -75,7 +75,7 @@ enum Made<'a> {
 
 impl Made<'_> {
     fn op<T: Number>(self, module: &Module, name: &str, params: Vec<Param>) -> Result<Op> {
-        self.make(module, spec::<T>(name, params), |spec| spec.log(|_| 0))
+        self.make(module, spec::<T>(name, params), |spec| spec.summands(|_| 0))
     }
 
     /// `by_hand` says what adjoints by hand need.
@@ -198,7 +198,7 @@ impl Ops {
             multiply_shared: how.make(
                 module,
                 spec::<T>("multiply_shared", vec![shared("x"), shared("y"), out(), n()]),
-                |spec| spec.log(|launch: &LaunchConfig| launch.threads() as usize * 2),
+                |spec| spec.summands(|launch: &LaunchConfig| launch.threads() as usize * 2),
             )?,
             energy: how.op::<T>(
                 module,
@@ -223,10 +223,10 @@ impl Ops {
                         n(),
                     ],
                 ),
-                |spec| spec.log(|launch: &LaunchConfig| launch.threads() as usize),
+                |spec| spec.summands(|launch: &LaunchConfig| launch.threads() as usize),
             )?,
             power: how.make(module, spec::<T>("power", vec![reads("x"), out(), n()]), |spec| {
-                spec.scratch(|launch| launch.threads() as usize * 32).log(|_| 0)
+                spec.scratch(|launch| launch.threads() as usize * 32).summands(|_| 0)
             })?,
             power_times: how.make(
                 module,
@@ -234,7 +234,7 @@ impl Ops {
                     "power_times",
                     vec![Param::scalar("a", element).active(), reads("x"), out(), n()],
                 ),
-                |spec| spec.scratch(|launch| launch.threads() as usize * 32).log(|_| 0),
+                |spec| spec.scratch(|launch| launch.threads() as usize * 32).summands(|_| 0),
             )?,
             split: how.op::<T>(
                 module,
@@ -268,7 +268,7 @@ impl Ops {
                         n(),
                     ],
                 ),
-                |spec| spec.log(|launch: &LaunchConfig| launch.threads() as usize),
+                |spec| spec.summands(|launch: &LaunchConfig| launch.threads() as usize),
             )?,
             series: how.make(
                 module,
@@ -276,7 +276,7 @@ impl Ops {
                     "series",
                     vec![how.says(reads("x"), |x| x.with_value(Primal::None)), out(), n()],
                 ),
-                |spec| spec.log(|_| 0).counted_primal(format!("series_{}_primal", T::SUFFIX)),
+                |spec| spec.summands(|_| 0).counted_primal(format!("series_{}_primal", T::SUFFIX)),
             )?,
         })
     }

@@ -83,7 +83,7 @@ fn triple<T: Number>(device: &TestDevice, says_so: bool) -> cuda_safe::Result<Op
     let element = <T as Number>::ELEMENT;
     let x = Param::buffer("x", element).reads(Primal::None).len("n").covers_all().active();
     let out = Param::buffer("out", element).overwrites().len("n").covers_all().active();
-    let spec = spec::<T>("triple", vec![x, out, Param::value("n")]).log(|_| 0);
+    let spec = spec::<T>("triple", vec![x, out, Param::value("n")]).summands(|_| 0);
     let spec = if says_so { spec.grid_stride() } else { spec };
     register(&module(device)?, spec)
 }

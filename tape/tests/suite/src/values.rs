@@ -93,7 +93,7 @@ where
         ],
     );
     let generated = generate(device, spec.clone()).map_err(cuda_safe::Error::from)?;
-    let by_hand = register(&module(device)?, spec.log(|_| 0))?;
+    let by_hand = register(&module(device)?, spec.summands(|_| 0))?;
     let host: Vec<T> = numbers(&mut device.rng(831), N);
     let x = DeviceBuffer::from_slice(&stream, &host)?;
     let mut out = DeviceBuffer::<T>::zeroed(&stream, N)?;
@@ -363,14 +363,14 @@ fn deterministic_refuses<T: Number>(device: &TestDevice) -> TestResult {
     // A log that is too small is an error, not a wrong gradient.
     let index = DeviceBuffer::from_slice(&stream, &[0u32; 300])?;
     let mut out = DeviceBuffer::<T>::zeroed(&stream, 300)?;
-    tape.set_log_bytes(1000);
+    tape.set_summand_bytes(1000);
     tape.record_again(&stream, |t| {
         t.watch(&x)?;
         t.launch(&ops.gather, threads(300), (&x, &index, &mut out, 300u32))?;
         t.launch(&ops.energy, threads(300), (&out, &mut loss, 300u32))
     })?;
     refused(tape.backward(&stream, &loss), "bytes of log are needed")?;
-    tape.set_log_bytes(None);
+    tape.set_summand_bytes(None);
     tape.backward(&stream, &loss)?;
     let got = tape.gradient(&x)?.to_vec(&stream)?;
     let host = x.to_vec(&stream)?;

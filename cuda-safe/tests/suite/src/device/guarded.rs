@@ -42,13 +42,13 @@ fn words(stream: &Stream) -> cuda_safe::Result<DeviceBuffer<u32>> {
     DeviceBuffer::zeroed(stream, 33)
 }
 
-/// Runs `call` on a thread while the gate is shut, opens the gate after [`WAIT`], and returns the result, which came after
+/// Runs `call` on a thread while the gate is closed, opens the gate after [`WAIT`], and returns the result, which came after
 /// unless it is an error.
 fn while_shut<R: Send, E: Send>(
     gate: &cuda_safe::Gate,
     call: impl FnOnce() -> Result<R, E> + Send,
 ) -> Result<Result<R, E>, Failure> {
-    gate.shut()?;
+    gate.close()?;
     std::thread::scope(|scope| {
         let start = Instant::now();
         let thread = scope.spawn(move || (call(), start.elapsed()));
@@ -68,7 +68,7 @@ fn open_gates_change_nothing(device: &TestDevice) -> TestResult {
         let values = device.rng(1).words(n);
         let mut buffer = DeviceBuffer::from_slice(&stream, &values)?;
         for _ in 0..3 {
-            gate.guard(buffer.allocation())?;
+            gate.protect(buffer.allocation())?;
         }
         first_difference(&buffer.to_vec(&other)?, &values)?;
         buffer.fill(&other, 7)?;
@@ -77,9 +77,9 @@ fn open_gates_change_nothing(device: &TestDevice) -> TestResult {
         // Opened for good, a gate refuses what is new.
         let gate = cuda_safe::Gate::new();
         gate.open();
-        gate.shut()?;
+        gate.close()?;
         let buffer = words(&stream)?;
-        is_invalid(gate.guard(buffer.allocation()), "the gate of the memory was shut")?;
+        is_invalid(gate.protect(buffer.allocation()), "the gate of the memory was closed")?;
         first_difference(&buffer.to_vec(&stream)?, &[0; 33])?;
     }
     gate.open();
@@ -89,7 +89,7 @@ fn open_gates_change_nothing(device: &TestDevice) -> TestResult {
 /// Returns a buffer behind the gate whose use by the stream ends when the blocker is dropped.
 fn used(stream: &Stream, gate: &cuda_safe::Gate) -> Result<(DeviceBuffer<u8>, Blocker), Failure> {
     let mut buffer = zeroed(stream)?;
-    gate.guard(buffer.allocation())?;
+    gate.protect(buffer.allocation())?;
     let blocker = Blocker::close(stream)?;
     buffer.fill(stream, 1)?;
     Ok((buffer, blocker))
@@ -104,11 +104,11 @@ fn a_drop_is_freed_when_its_work_is_done(device: &TestDevice) -> TestResult {
     // The stream's order alone would let its next allocation have the memory.
     let next = zeroed(&stream)?;
     ensure!(next.device_ptr() != address, "the memory was given away while its work may run on");
-    gate.guard(next.allocation())?;
+    gate.protect(next.allocation())?;
     ensure!(format!("{gate:?}").contains("held: 1"), "{gate:?}");
     blocker.open();
     stream.synchronize()?;
-    gate.guard(next.allocation())?;
+    gate.protect(next.allocation())?;
     ensure!(format!("{gate:?}").contains("held: 0"), "{gate:?}");
     Ok(())
 }
@@ -119,13 +119,13 @@ fn a_drop_before_the_end_is_held(device: &TestDevice) -> TestResult {
     let address = buffer.device_ptr();
     drop(buffer);
     // The work is made to fail: its stream goes on.
-    gate.shut()?;
+    gate.close()?;
     blocker.open();
     stream.synchronize()?;
     // One that is dropped now is held, too.
     let (second, blocker) = (zeroed(&stream)?, Blocker::close(&stream)?);
     let other = cuda_safe::Gate::new();
-    other.guard(second.allocation())?;
+    other.protect(second.allocation())?;
     blocker.open();
     for _ in 0..4 {
         let next = zeroed(&stream)?;
@@ -134,7 +134,7 @@ fn a_drop_before_the_end_is_held(device: &TestDevice) -> TestResult {
             "the memory was given away while work may write to it"
         );
     }
-    is_invalid(gate.guard(second.allocation()), "was shut")?;
+    is_invalid(gate.protect(second.allocation()), "was closed")?;
     device.context().free_deferred()?;
     ensure!(format!("{gate:?}").contains("held: 1"), "{gate:?}");
     gate.open();
@@ -150,20 +150,20 @@ fn behind_two_gates(device: &TestDevice) -> TestResult {
         let (first, second) = (cuda_safe::Gate::new(), cuda_safe::Gate::new());
         let buffer = zeroed(&stream)?;
         for _ in 0..2 {
-            first.guard(buffer.allocation())?;
-            second.guard(buffer.allocation())?;
+            first.protect(buffer.allocation())?;
+            second.protect(buffer.allocation())?;
         }
-        let (shut, open) = if first_is_shut { (&first, &second) } else { (&second, &first) };
+        let (closed, open) = if first_is_shut { (&first, &second) } else { (&second, &first) };
         let address = buffer.device_ptr();
         drop(buffer);
-        shut.shut()?;
+        closed.close()?;
         open.open();
         stream.synchronize()?;
         let next = zeroed(&stream)?;
         ensure!(next.device_ptr() != address);
-        ensure!(format!("{shut:?}").contains("held: 1"), "{shut:?}");
-        shut.open();
-        ensure!(format!("{shut:?} {open:?}").matches("held: 0").count() == 2);
+        ensure!(format!("{closed:?}").contains("held: 1"), "{closed:?}");
+        closed.open();
+        ensure!(format!("{closed:?} {open:?}").matches("held: 0").count() == 2);
     }
     Ok(())
 }
@@ -182,10 +182,10 @@ fn later_uses_wait_until_it_opens(device: &TestDevice) -> TestResult {
         for stream in [&stream, &other] {
             let gate = cuda_safe::Gate::new();
             let mut buffer = words(stream)?;
-            gate.guard(buffer.allocation())?;
+            gate.protect(buffer.allocation())?;
             while_shut(&gate, || used(&basic, stream, &mut buffer))??;
             // Memory that is behind no gate never waits.
-            gate.shut()?;
+            gate.close()?;
             words(stream)?.to_vec(stream)?;
         }
     }
@@ -195,8 +195,8 @@ fn later_uses_wait_until_it_opens(device: &TestDevice) -> TestResult {
 fn later_uses_are_refused_after_a_second(device: &TestDevice) -> TestResult {
     let (stream, gate) = (device.stream()?, cuda_safe::Gate::new());
     let mut buffer = words(&stream)?;
-    gate.guard(buffer.allocation())?;
-    gate.shut()?;
+    gate.protect(buffer.allocation())?;
+    gate.close()?;
     let start = Instant::now();
     is_invalid(buffer.fill(&stream, 1), "is behind gate")?;
     ensure!(start.elapsed() >= Duration::from_secs(1) && start.elapsed() < Duration::from_secs(20));
@@ -207,19 +207,19 @@ fn later_uses_are_refused_after_a_second(device: &TestDevice) -> TestResult {
 fn the_host_waits_for_what_it_sees(device: &TestDevice) -> TestResult {
     let (stream, gate) = (device.stream()?, cuda_safe::Gate::new());
     let mut seen = UnifiedBuffer::<u32>::pinned(&stream, 33)?;
-    gate.guard(seen.allocation())?;
+    gate.protect(seen.allocation())?;
     seen.as_slice_mut().fill(&stream, 3)?;
     let seen_words = while_shut(&gate, || seen.host().map(|words| words.to_vec()))??;
     first_difference(&seen_words, &[3; 33])?;
     // A wait that has begun before: the work ends because it is made to fail.
     let gate = cuda_safe::Gate::new();
-    gate.guard(seen.allocation())?;
+    gate.protect(seen.allocation())?;
     let blocker = Blocker::close(&stream)?;
     seen.as_slice_mut().fill(&stream, 4)?;
     let words = std::thread::scope(|scope| {
         let thread = scope.spawn(|| seen.host().map(|words| words.to_vec()));
         std::thread::sleep(WAIT);
-        gate.shut()?;
+        gate.close()?;
         blocker.open();
         std::thread::sleep(WAIT);
         let early = thread.is_finished();
@@ -237,7 +237,7 @@ fn graphs_wait(device: &TestDevice) -> TestResult {
     let buffer = words(&stream)?;
     let allocation = buffer.allocation().clone();
     let mut graph = context.capture(buffer, |stream, buffer| {
-        gate.guard(buffer.allocation())?;
+        gate.protect(buffer.allocation())?;
         buffer.fill(stream, 8)
     })?;
     graph.launch(&stream)?;
@@ -248,7 +248,7 @@ fn graphs_wait(device: &TestDevice) -> TestResult {
     // What a capture allocates is the graph's.
     let refused = context.capture((), |stream, ()| {
         let scratch = words(stream)?;
-        cuda_safe::Gate::new().guard(scratch.allocation())
+        cuda_safe::Gate::new().protect(scratch.allocation())
     });
     is_invalid(refused.map(drop), "allocated in a capture")
 }
@@ -256,29 +256,29 @@ fn graphs_wait(device: &TestDevice) -> TestResult {
 /// Methods that consume a buffer that is behind a gate.
 fn consumed(device: &TestDevice) -> TestResult {
     let (sys, stream) = (device.context().driver().as_sys(), device.stream()?);
-    for shut in [false, true] {
+    for closed in [false, true] {
         let gate = cuda_safe::Gate::new();
         let buffer = words(&stream)?;
-        gate.guard(buffer.allocation())?;
-        if shut {
-            gate.shut()?;
+        gate.protect(buffer.allocation())?;
+        if closed {
+            gate.close()?;
         }
         buffer.close()?;
         ensure!(format!("{gate:?}").contains("held: 1"), "{gate:?}");
         gate.open();
         let gate = cuda_safe::Gate::new();
         let registered = UnifiedBuffer::register(&stream, vec![1_u32; 33])?;
-        gate.guard(registered.allocation())?;
-        let vector = match shut {
+        gate.protect(registered.allocation())?;
+        let vector = match closed {
             true => while_shut(&gate, || registered.into_vec())?,
             false => registered.into_vec(),
         };
         first_difference(&vector.map_err(cuda_safe::Error::from)?, &[1; 33])?;
         let gate = cuda_safe::Gate::new();
         let buffer = words(&stream)?;
-        gate.guard(buffer.allocation())?;
+        gate.protect(buffer.allocation())?;
         let address = buffer.device_ptr();
-        let raw = match shut {
+        let raw = match closed {
             true => while_shut(&gate, || buffer.into_raw())?,
             false => buffer.into_raw(),
         };
@@ -289,13 +289,13 @@ fn consumed(device: &TestDevice) -> TestResult {
         // One that is refused is there again, and still behind its gate.
         let gate = cuda_safe::Gate::new();
         let buffer = words(&stream)?;
-        gate.guard(buffer.allocation())?;
+        gate.protect(buffer.allocation())?;
         let handle = buffer.allocation().clone();
         let error = buffer.close().err();
         let buffer = error.map(|error| error.into_inner());
         let Some(mut buffer) = buffer else { return Err(Failure::new("closed despite a handle")) };
         drop(handle);
-        if shut {
+        if closed {
             while_shut(&gate, || buffer.fill(&stream, 1))??;
         }
         gate.open();
@@ -329,8 +329,8 @@ fn used_by_other_code(device: &TestDevice) -> TestResult {
     let (stream, other) = (device.stream()?, device.stream()?);
     let gate = cuda_safe::Gate::new();
     let (first, last) = (zeroed(&stream)?, zeroed(&stream)?);
-    gate.guard(first.allocation())?;
-    gate.guard(last.allocation())?;
+    gate.protect(first.allocation())?;
+    gate.protect(last.allocation())?;
     let shape = [first.len()];
     let given = while_shut(&gate, || first.into_dlpack(&shape, Consumer::NoWait).map(Given))?;
     let given = given.map_err(cuda_safe::Error::from)?;
@@ -338,13 +338,13 @@ fn used_by_other_code(device: &TestDevice) -> TestResult {
     // That gate is open for good.
     let gate = cuda_safe::Gate::new();
     let first = zeroed(&stream)?;
-    gate.guard(first.allocation())?;
-    gate.guard(last.allocation())?;
+    gate.protect(first.allocation())?;
+    gate.protect(last.allocation())?;
     let given = first.into_dlpack(&shape, Consumer::NoWait).map_err(cuda_safe::Error::from)?;
     let (given, address) = (Given(given), last.device_ptr());
     let blocker = Blocker::close(&other)?;
     drop(given);
-    gate.guard(last.allocation())?;
+    gate.protect(last.allocation())?;
     ensure!(format!("{gate:?}").contains("held: 1"), "{gate:?}");
     drop(last);
     blocker.open();
@@ -354,7 +354,7 @@ fn used_by_other_code(device: &TestDevice) -> TestResult {
     device.context().synchronize()?;
     let start = Instant::now();
     loop {
-        gate.guard(next.allocation())?;
+        gate.protect(next.allocation())?;
         if format!("{gate:?}").contains("held: 0") {
             return Ok(());
         }
@@ -368,11 +368,11 @@ fn more_memory_than_gates_list(device: &TestDevice) -> TestResult {
     let kept = words(&stream)?;
     for _ in 0..1000 {
         let buffer = words(&stream)?;
-        gate.guard(buffer.allocation())?;
-        gate.guard(kept.allocation())?;
+        gate.protect(buffer.allocation())?;
+        gate.protect(kept.allocation())?;
     }
     stream.synchronize()?;
-    gate.guard(kept.allocation())?;
+    gate.protect(kept.allocation())?;
     ensure!(format!("{gate:?}").contains("held: 0"), "{gate:?}");
     Ok(())
 }

@@ -401,7 +401,7 @@ fn synchronise(near: &Side, far: &Side) -> TestResult {
     far.context.synchronize()?;
     near.context.free_deferred()?;
     near.context.check_alive()?;
-    ensure!(near.context.memory_info()?.0 > 0);
+    ensure!(near.context.memory_info()?.free > 0);
     near.holds(&buffer, &[23; N])
 }
 

@@ -303,7 +303,7 @@ fn out_of_memory_frees_what_gates_hold() -> TestResult {
     let lab = Lab::new()?;
     let (stream, gate) = (lab.context.stream()?, cuda_safe::Gate::new());
     let buffer = DeviceBuffer::<u8>::zeroed(&stream, 10)?;
-    gate.guard(buffer.allocation())?;
+    gate.protect(buffer.allocation())?;
     drop(buffer);
     ensure!(format!("{gate:?}").contains("held: 1"), "{gate:?}");
     lab.recorder.take();
@@ -330,7 +330,7 @@ fn ends_that_gates_do_not_see() -> TestResult {
         let (stream, gate) = (lab.context.stream()?, cuda_safe::Gate::new());
         let guarded = || -> Result<DeviceBuffer<u8>, Failure> {
             let buffer = DeviceBuffer::<u8>::zeroed(&stream, 10)?;
-            gate.guard(buffer.allocation())?;
+            gate.protect(buffer.allocation())?;
             Ok(buffer)
         };
         let (first, second, last) = (guarded()?, guarded()?, guarded()?);
@@ -352,7 +352,7 @@ fn ends_that_gates_do_not_see() -> TestResult {
         }
         // The second one does not wait for the first, which is asked about again.
         for held in [usize::from(query.is_some()), 0] {
-            gate.guard(last.allocation())?;
+            gate.protect(last.allocation())?;
             ensure!(format!("{gate:?}").contains(&format!("held: {held}")), "{gate:?}");
         }
         ensure_eq!(lab.context.take_drop_errors().len(), 0);
@@ -370,7 +370,7 @@ fn closing_frees_what_gates_hold() -> TestResult {
     let lab = Lab::new()?;
     let (stream, gate) = (lab.context.stream()?, cuda_safe::Gate::new());
     let buffer = DeviceBuffer::<u8>::zeroed(&stream, 10)?;
-    gate.guard(buffer.allocation())?;
+    gate.protect(buffer.allocation())?;
     drop((buffer, stream));
     ensure!(format!("{gate:?}").contains("held: 1"), "{gate:?}");
     lab.close()?;

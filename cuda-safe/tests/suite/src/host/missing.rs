@@ -212,7 +212,7 @@ fn pools(functions: bool) -> TestResult {
     ensure_eq!(freed, 3);
     ensure_eq!(lab.context.stats().deferred_frees, 0);
     // The pool's own calls are no error without one.
-    lab.context.set_pool_threshold(0)?;
+    lab.context.set_pool_release_threshold(0)?;
     lab.context.trim_pool(0)?;
     drop((stream, other));
     lab.close()

@@ -374,7 +374,7 @@ fn closing_after_others(s: &Steps<'_>) -> Result<()> {
 }
 
 fn upkeep(s: &Steps<'_>) -> Result<()> {
-    s.at(s.context.set_pool_threshold(1 << 20))?;
+    s.at(s.context.set_pool_release_threshold(1 << 20))?;
     s.at(s.context.trim_pool(0))?;
     let stream = s.stream()?;
     s.drop(s.at(DeviceBuffer::from_slice(&stream, &[1u8]))?);

@@ -80,18 +80,18 @@ impl Ops {
             .param(reads("x", point))
             .param(Param::buffer("p", point).overwrites().len("n").covers_all().active())
             .param(answers("answers", Primal::Exit))
-            .log(|launch| 9 * (launch.grid.count() * launch.block.count()) as usize);
+            .summands(|launch| 9 * (launch.grid.count() * launch.block.count()) as usize);
         let follow = OpSpec::new(name("follow"))
             .param(x())
             .param(reads("p", point))
             .param(Param::value("rate"))
-            .log(|_| 0);
+            .summands(|_| 0);
         let drift = OpSpec::new(name("drift"))
             .param(x())
             .param(reads("value", T::NUMBER))
             .param(answers("cells", Primal::None))
             .param(Param::value("rate"))
-            .log(|_| 0);
+            .summands(|_| 0);
         let found = <ClosestPoint as Differentiable>::ELEMENT;
         let follow_found = OpSpec::new("follow_found")
             .param(
@@ -103,7 +103,7 @@ impl Ops {
             )
             .param(Param::buffer("found", found).reads(Primal::Entry).len("n").active())
             .param(Param::value("rate"))
-            .log(|_| 0);
+            .summands(|_| 0);
         // SAFETY: thread i touches element i of each buffer, and only if i < n, but for the vertices of faces whose
         // three indices are below their number, or which a thread of its own has found.
         unsafe {

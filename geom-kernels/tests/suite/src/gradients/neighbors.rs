@@ -65,7 +65,7 @@ impl User {
             .param(Param::scalar("h", number).active())
             .param(Param::buffer("density", number).accumulates().len("n").active())
             .param(Param::value("n"))
-            .log(|_| 0);
+            .summands(|_| 0);
         let push = OpSpec::new(format!("push_{end}"))
             .param(Param::buffer("x", point).updates(Primal::Entry).len("n").covers_all().active())
             .param(
@@ -77,7 +77,7 @@ impl User {
             )
             .param(Param::value("by"))
             .param(Param::value("n"))
-            .log(|_| 0);
+            .summands(|_| 0);
         // SAFETY: masses and gradients are read of points below n; thread i touches what else there is of point i,
         // and only if i < n.
         unsafe { Ok(Self { density: density.register(&module)?, push: push.register(&module)? }) }

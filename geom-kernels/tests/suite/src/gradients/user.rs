@@ -32,12 +32,12 @@ impl User {
             .param(Param::buffer("q", three).reads(Primal::Entry).len("n").covers_all().active())
             .param(Param::buffer("out", three).overwrites().len("n").covers_all().active())
             .param(Param::value("n"))
-            .log(|launch| 12 * (launch.grid.count() * launch.block.count()) as usize);
+            .summands(|launch| 12 * (launch.grid.count() * launch.block.count()) as usize);
         let add_squares = OpSpec::new("add_squares")
             .param(Param::buffer("x", one).reads(Primal::Entry).len("n").covers_all().active())
             .param(Param::buffer("loss", one).accumulates().len_fixed(1).active())
             .param(Param::value("n"))
-            .log(|_| 0);
+            .summands(|_| 0);
         // The adjoint adds to u and v alone, so it does not cover what it reads.
         let found = Element::structure(size_of::<ClosestPoint>(), FloatType::F32);
         let at = Element::structure(size_of::<FacePoint>(), FloatType::F32);
@@ -45,11 +45,11 @@ impl User {
             .param(Param::buffer("found", found).reads(Primal::None).len("n").active())
             .param(Param::buffer("out", at).overwrites().len("n").active())
             .param(Param::value("n"))
-            .log(|_| 0);
+            .summands(|_| 0);
         let bend = OpSpec::new("bend")
             .param(Param::buffer("x", three).updates(Primal::Entry).len("n").covers_all().active())
             .param(Param::value("n"))
-            .log(|_| 0);
+            .summands(|_| 0);
         // SAFETY: thread i touches element i of each buffer, and only if i < n, but for the twelve rows and the
         // loss.
         unsafe {

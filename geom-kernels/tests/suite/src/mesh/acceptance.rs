@@ -95,7 +95,7 @@ fn of_input(
     for first in (0..count).step_by(CHUNK) {
         let n = CHUNK.min(count - first);
         let builder = if first % (2 * CHUNK) == 0 { BuildMode::Quality } else { BuildMode::Fast };
-        let mesh = fixture.mesh(&input.mesh, MeshOptions::default().builder(builder))?;
+        let mesh = fixture.mesh(&input.mesh, MeshOptions::default().build_mode(builder))?;
         let seeds: Vec<u64> = (0..n.div_ceil(1024)).map(|_| rng.next()).collect();
         let parts = seeds
             .par_iter()

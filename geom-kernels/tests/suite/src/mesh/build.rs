@@ -88,7 +88,7 @@ fn unchecked_builds_skip_wrong_faces(device: &TestDevice) -> TestResult {
     }
     ensure_refused(fixture.mesh(&host, MeshOptions::default()))?;
     for (name, options) in all_options() {
-        let mesh = fixture.mesh(&host, options.unchecked())?;
+        let mesh = fixture.mesh(&host, options.skip_validation())?;
         check(&fixture, &brute, (&mut rng, name), &mesh, &host)?;
         // What is seen of a face that is not there, or has no vertex.
         let bad = host.faces.iter().position(|face| face.iter().any(|v| *v >= 600));
@@ -99,7 +99,7 @@ fn unchecked_builds_skip_wrong_faces(device: &TestDevice) -> TestResult {
     // All of them.
     host.points.iter_mut().for_each(|point| point[0] = f32::NAN);
     for (name, options) in all_options() {
-        let mesh = fixture.mesh(&host, options.unchecked())?;
+        let mesh = fixture.mesh(&host, options.skip_validation())?;
         let found = fixture.closest_to(&mesh, &[[0.0; 3]])?;
         ensure_eq!(found[0].face, NO_FACE, "{name}");
         let hits = fixture.hits(&mesh, &[Ray::new([0.0; 3], [1.0, 0.0, 0.0])])?;

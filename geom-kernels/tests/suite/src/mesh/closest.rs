@@ -179,7 +179,7 @@ fn closest_points_do_not_depend_on_the_hierarchy(device: &TestDevice) -> TestRes
         let straight = fixture.upload(&input.mesh.points)?;
         for builder in [BuildMode::Fast, BuildMode::Quality] {
             let name = |what: &str| format!("{}, {builder:?}, {what}", input.name);
-            let options = MeshOptions::default().builder(builder);
+            let options = MeshOptions::default().build_mode(builder);
             let mut mesh = fixture.mesh(&input.mesh, options)?;
             same(name("built"), &fixture.closest(&mesh, &queries)?, &wanted)?;
             mesh.refit_to(stream, &bent)?;
@@ -223,7 +223,7 @@ fn closest_points_of_ties_are_of_the_first_face(device: &TestDevice) -> TestResu
     let input = Input::new("copies", host);
     let points = Around::new(&input).points(&mut rng, 500);
     for builder in [BuildMode::Fast, BuildMode::Quality] {
-        let options = MeshOptions::default().builder(builder);
+        let options = MeshOptions::default().build_mode(builder);
         let copies = fixture.closest_to(&fixture.mesh(&input.mesh, options)?, &points)?;
         let alone = fixture.closest_to(&fixture.mesh(&once, options)?, &points)?;
         same("of the first copy", &copies, &alone)?;

@@ -1,11 +1,11 @@
 //! Meshes in host memory: their queries have the bits of the device's.
 
+use geom_kernels::Aabb;
 use geom_kernels::bvh::BvhQueries;
 use geom_kernels::mesh::{
     ClosestPoint, FacePoint, MeshOptions, Overlap, PointQueries, Ray, Sign, TriangleMesh, shapes,
 };
 use geom_kernels::structures::{self, Limit};
-use geom_kernels::{Aabb, Flag};
 
 use super::inputs::{Around, Input, displaced, inputs, invalid_points, soup};
 use super::queries::{Fixture, NO_HIT, bits, same};
@@ -60,7 +60,7 @@ fn check_points(
         let mut closest = garbage::<ClosestPoint>(n);
         cpu.closest_points(points, limit, &mut closest)?;
         same(about("closest points"), &closest, &fixture.closest(mesh, &queries)?)?;
-        let mut within = garbage::<Flag>(n);
+        let mut within = garbage::<u8>(n);
         cpu.any_within(points, limit, &mut within)?;
         ensure_eq!(within, fixture.within(mesh, &queries)?, "{}", about("within"));
         for sign in [Sign::Normal, Sign::Parity] {
@@ -133,7 +133,7 @@ fn check_rays(
         same(format!("{name}, {ray:?}: first"), &[nearest[i]], &[first])?;
         ensure_eq!(
             (any[i], counts[i]),
-            (Flag::from(!wanted.is_empty()), wanted.len() as u32),
+            (u8::from(!wanted.is_empty()), wanted.len() as u32),
             "{name}, {ray:?}"
         );
         let mut hits = Vec::new();
@@ -228,7 +228,7 @@ fn refits_have_the_bits_of_the_device(device: &TestDevice) -> TestResult {
 fn sizes_around_a_block(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(873);
-    let options = MeshOptions::default().unchecked();
+    let options = MeshOptions::default().skip_validation();
     for faces in [0, 1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65] {
         let mut host = soup(&mut rng, faces, 0.5);
         let n = host.points.len() as u32;

@@ -1,7 +1,6 @@
 //! Builds, refits and queries in graphs, and meshes of other threads.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::Flag;
 use geom_kernels::QueryOrder;
 use geom_kernels::mesh::{
     ClosestPoint, Mesh, MeshOptions, PointQueries, Ray, RayHit, Sign, TriangleMesh, shapes,
@@ -31,7 +30,7 @@ struct State {
     rays: DeviceBuffer<Ray>,
     closest: DeviceBuffer<ClosestPoint>,
     distances: DeviceBuffer<f32>,
-    within: DeviceBuffer<Flag>,
+    within: DeviceBuffer<u8>,
     sides: DeviceBuffer<i32>,
     nearest: DeviceBuffer<RayHit>,
     counts: DeviceBuffer<u32>,

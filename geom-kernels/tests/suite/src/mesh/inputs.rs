@@ -286,9 +286,9 @@ pub(super) fn all_options() -> [(&'static str, MeshOptions); 4] {
     use geom_kernels::bvh::BuildMode::{Fast, Quality};
     let options = MeshOptions::default();
     [
-        ("quality", options.builder(Quality)),
-        ("fast", options.builder(Fast)),
-        ("quality with topology", options.builder(Quality).topology()),
-        ("fast, unchecked", options.builder(Fast).unchecked()),
+        ("quality", options.build_mode(Quality)),
+        ("fast", options.build_mode(Fast)),
+        ("quality with topology", options.build_mode(Quality).topology()),
+        ("fast, unchecked", options.build_mode(Fast).skip_validation()),
     ]
 }

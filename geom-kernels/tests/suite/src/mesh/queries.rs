@@ -2,10 +2,10 @@
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use cuda_safe::{DeviceBuffer, DeviceSlice, Stream};
+use geom_kernels::GeometryKernels;
 use geom_kernels::mesh::{
     ClosestPoint, FacePoint, Mesh, MeshOptions, PointQueries, Ray, RayHit, Sign, TriangleMesh,
 };
-use geom_kernels::{Flag, GeometryKernels};
 
 use crate::Geometry;
 use test_harness::{Failure, TestDevice, ensure_eq};
@@ -64,8 +64,8 @@ impl<'a> Fixture<'a> {
         &self,
         mesh: &Mesh<'_>,
         queries: &PointQueries<'_>,
-    ) -> Result<Vec<Flag>, Failure> {
-        let mut out = self.room::<Flag>(queries.len())?;
+    ) -> Result<Vec<u8>, Failure> {
+        let mut out = self.room::<u8>(queries.len())?;
         mesh.any_within(&self.stream, queries, &mut out)?;
         Ok(out.to_vec(&self.stream)?)
     }
@@ -102,7 +102,7 @@ impl<'a> Fixture<'a> {
         let (stream, n) = (&self.stream, rays.len());
         let there = self.upload(rays)?;
         let mut nearest = self.room::<RayHit>(n)?;
-        let (mut any, mut counts) = (self.room::<Flag>(n)?, self.room::<u32>(n)?);
+        let (mut any, mut counts) = (self.room::<u8>(n)?, self.room::<u32>(n)?);
         mesh.closest_hits(stream, &there, &mut nearest)?;
         mesh.any_hits(stream, &there, &mut any)?;
         mesh.count_hits(stream, &there, &mut counts)?;
@@ -114,7 +114,7 @@ impl<'a> Fixture<'a> {
             let first = list.first().copied().unwrap_or(NO_HIT);
             ensure_eq!(bits(&[nearest]), bits(&[first]), "{:?}: {list:?}", rays[i]);
             ensure_eq!(counts[i] as usize, list.len(), "{:?}: {list:?}", rays[i]);
-            ensure_eq!(any[i], Flag::from(!list.is_empty()), "{:?}", rays[i]);
+            ensure_eq!(any[i], u8::from(!list.is_empty()), "{:?}", rays[i]);
         }
         Ok(lists)
     }

@@ -124,7 +124,7 @@ fn rays_do_not_depend_on_the_hierarchy(device: &TestDevice) -> TestResult {
         let bent = displaced(&mut rng, &input.mesh, (input.diagonal() * 0.2) as f32);
         let (bent, straight) = (fixture.upload(&bent)?, fixture.upload(&input.mesh.points)?);
         let mut mesh =
-            fixture.mesh(&input.mesh, MeshOptions::default().builder(BuildMode::Fast))?;
+            fixture.mesh(&input.mesh, MeshOptions::default().build_mode(BuildMode::Fast))?;
         same(format!("{}, fast", input.name), &all(&mesh)?, &wanted)?;
         mesh.refit_to(stream, &bent)?;
         let others = all(&mesh)?;

@@ -101,7 +101,7 @@ fn builds(device: &TestDevice, in_body: bool) -> TestResult {
     let ball = shapes::icosphere(1, 1.0)?;
     let hidden =
         TriangleMesh { points: ball.points.clone(), faces: vec![[u32::MAX; 3]; ball.faces.len()] };
-    let options = MeshOptions::default().topology().winding().unchecked();
+    let options = MeshOptions::default().topology().winding().skip_validation();
     let mut mesh = Mesh::upload(stream, geometry, &hidden, options)?;
     if let Some(mut faces) = mesh.faces_mut() {
         faces.upload(stream, &ball.faces)?;

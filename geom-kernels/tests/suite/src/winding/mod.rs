@@ -33,7 +33,7 @@ impl Fixture {
     }
 
     fn mesh(&self, mesh: &TriangleMesh, builder: BuildMode) -> Result<Mesh<'static>, Failure> {
-        self.made(mesh, MeshOptions::default().winding().builder(builder))
+        self.made(mesh, MeshOptions::default().winding().build_mode(builder))
     }
 
     fn made(&self, mesh: &TriangleMesh, options: MeshOptions) -> Result<Mesh<'static>, Failure> {

@@ -71,7 +71,7 @@ fn mix<T: Number>(device: &TestDevice, from: &str, to: &str) -> std::result::Res
         .param(buffer("out").overwrites().covers_all())
         .param(buffer("sum").accumulates())
         .param(Param::value("n"))
-        .log(|launch| launch.threads() as usize * 2);
+        .summands(|launch| launch.threads() as usize * 2);
     // SAFETY: thread i reads elements below n, and adds to and stores to its own, only if i < n.
     Ok(unsafe { spec.register(&module) }?)
 }

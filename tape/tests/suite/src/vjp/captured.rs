@@ -41,15 +41,17 @@ impl<T: Number> State<T> {
 
     fn times(&mut self, stream: &Stream, ops: &Ops) -> Result<()> {
         let Self { x, y, g, gx, gy, ga } = self;
-        let gradients = Gradients::new().of("y", &*g).to("x", &mut *gx).to("y", &mut *gy);
+        let gradients =
+            Gradients::new().seed("y", &*g).into_buffer("x", &mut *gx).into_buffer("y", &mut *gy);
         ops.times.vjp(stream, threads(N), (&*x, &mut *y, N as u32), gradients)?;
-        let gradients = Gradients::new().of("out", &*g).to("a", &mut *ga);
+        let gradients = Gradients::new().seed("out", &*g).into_buffer("a", &mut *ga);
         ops.scale.vjp(stream, threads(N), (T::of(0.5), &*x, NotSaved, N as u32), gradients)
     }
 
     fn power(&mut self, stream: &Stream, ops: &Ops, bytes: usize) -> Result<()> {
         let Self { x, g, gx, ga, .. } = self;
-        let gradients = Gradients::new().of("out", &*g).to("x", &mut *gx).to("a", &mut *ga);
+        let gradients =
+            Gradients::new().seed("out", &*g).into_buffer("x", &mut *gx).into_buffer("a", &mut *ga);
         let args = (T::of(0.5), &*x, NotSaved, N as u32);
         ops.power_times.vjp(stream, threads(N), args, gradients.scratch_bytes(bytes))
     }
@@ -117,11 +119,11 @@ fn not_captured<T: Number>(device: &TestDevice) -> TestResult {
     let seen = std::cell::Cell::new(Ok(()));
     let mut graph = device.context().capture(state, |stream, state| {
         let State { x, g, gx, .. } = state;
-        let gradients = Gradients::new().of("out", &*g).to("x", &mut *gx);
+        let gradients = Gradients::new().seed("out", &*g).into_buffer("x", &mut *gx);
         let args = (&*x, NotSaved, N as u32);
         let done = ops.power.vjp(stream, threads(N), args, gradients);
         let first = refused(done, "a capture can't wait");
-        let gradients = Gradients::new().of("out", &*g).to("x", &mut *gx);
+        let gradients = Gradients::new().seed("out", &*g).into_buffer("x", &mut *gx);
         let done = ops.series.vjp(stream, threads(N), args, gradients);
         seen.set(first.and_then(|()| refused(done, "has to run once")));
         state.times(stream, &ops)
@@ -146,7 +148,7 @@ fn deterministic<T: Number>(device: &TestDevice) -> TestResult {
         buffer(&stream, &eighths::<T>(&mut rng, N))?,
     );
     let call = |stream: &Stream, gx: &mut DeviceBuffer<T>| {
-        let gradients = Gradients::new().of("out", &g).to("x", gx).deterministic();
+        let gradients = Gradients::new().seed("out", &g).into_buffer("x", gx).deterministic();
         ops.gather.vjp(stream, threads(N), (&x, &index, NotSaved, N as u32), gradients)
     };
     let mut wanted = unwritten::<T>(&stream, 7)?;

@@ -82,11 +82,12 @@ fn numbers_by_value<T: Number>(
     let mut y = DeviceBuffer::<T>::zeroed(stream, n)?;
     for (op, value) in [(&ops.scale, first), (&ops.power_times, second)] {
         let (mut gx, mut ga) = (unwritten::<T>(stream, n)?, unwritten::<T>(stream, 1)?);
-        let gradients = Gradients::new().of("out", &g).to("x", &mut gx).to("a", &mut ga);
+        let gradients =
+            Gradients::new().seed("out", &g).into_buffer("x", &mut gx).into_buffer("a", &mut ga);
         op.vjp(stream, threads(n), (value, &x, NotSaved, n as u32), gradients)?;
         // What is not wanted is left alone, and the others have the same bits.
         let mut alone = unwritten::<T>(stream, 1)?;
-        let gradients = Gradients::new().of("out", &g).to("a", &mut alone);
+        let gradients = Gradients::new().seed("out", &g).into_buffer("a", &mut alone);
         op.vjp(stream, threads(n), (value, &x, &mut y, n as u32), gradients)?;
         ensure_eq!(g.to_vec(stream)?, hg);
         ensure_eq!(x.to_vec(stream)?, hx);
@@ -108,7 +109,7 @@ fn numbers_by_value<T: Number>(
         same(stream, &alone, &by_a)?;
         // A variable is a number.
         let mut again = unwritten::<T>(stream, 1)?;
-        let gradients = Gradients::new().of("out", &g).to("a", &mut again);
+        let gradients = Gradients::new().seed("out", &g).into_buffer("a", &mut again);
         op.vjp(stream, threads(n), (&a, &x, NotSaved, n as u32), gradients)?;
         same(stream, &again, &by_a)?;
     }
@@ -122,7 +123,7 @@ fn in_place<T: Number>(stream: &Stream, ops: &Ops, rng: &mut Rng, n: usize) -> T
     // bend: the old values are passed.
     let mut old = buffer(stream, &hy)?;
     let mut gy = unwritten::<T>(stream, n)?;
-    let gradients = Gradients::new().of("x", &g).to("x", &mut gy);
+    let gradients = Gradients::new().seed("x", &g).into_buffer("x", &mut gy);
     ops.bend.vjp(stream, threads(n), (&mut old, n as u32), gradients)?;
     ensure_eq!(old.to_vec(stream)?, hy, "an argument was written");
     if n > 0 {
@@ -137,9 +138,10 @@ fn in_place<T: Number>(stream: &Stream, ops: &Ops, rng: &mut Rng, n: usize) -> T
     for op in [&ops.times, &ops.square_add] {
         let (mut gx, mut gy) = (unwritten::<T>(stream, n)?, unwritten::<T>(stream, n)?);
         let mut alone = unwritten::<T>(stream, n)?;
-        let gradients = Gradients::new().of("y", &g).to("x", &mut gx).to("y", &mut gy);
+        let gradients =
+            Gradients::new().seed("y", &g).into_buffer("x", &mut gx).into_buffer("y", &mut gy);
         op.vjp(stream, threads(n), (&x, &mut old, n as u32), gradients)?;
-        let gradients = Gradients::new().of("y", &g).to("x", &mut alone);
+        let gradients = Gradients::new().seed("y", &g).into_buffer("x", &mut alone);
         op.vjp(stream, threads(n), (&x, &mut old, n as u32), gradients)?;
         if n == 0 {
             continue;
@@ -165,7 +167,8 @@ fn pairs<T: Number>(stream: &Stream, ops: &Ops, rng: &mut Rng, n: usize) -> Test
     let mut out = DeviceBuffer::<T>::zeroed(stream, n)?;
     for op in [&ops.multiply, &ops.multiply_shared] {
         let (mut gx, mut gy) = (unwritten::<T>(stream, n)?, unwritten::<T>(stream, n)?);
-        let gradients = Gradients::new().of("out", &g).to("x", &mut gx).to("y", &mut gy);
+        let gradients =
+            Gradients::new().seed("out", &g).into_buffer("x", &mut gx).into_buffer("y", &mut gy);
         op.vjp(stream, threads(n), (&x, &y, NotSaved, n as u32), gradients)?;
         if n == 0 {
             continue;
@@ -180,7 +183,8 @@ fn pairs<T: Number>(stream: &Stream, ops: &Ops, rng: &mut Rng, n: usize) -> Test
         same(stream, &gy, &of_tape(&tape, stream, &y)?)?;
         // Of one buffer that is both, the tape has the sum.
         let (mut gx, mut gy) = (unwritten::<T>(stream, n)?, unwritten::<T>(stream, n)?);
-        let gradients = Gradients::new().of("out", &g).to("x", &mut gx).to("y", &mut gy);
+        let gradients =
+            Gradients::new().seed("out", &g).into_buffer("x", &mut gx).into_buffer("y", &mut gy);
         op.vjp(stream, threads(n), (&x, &x, NotSaved, n as u32), gradients)?;
         let mut tape = Tape::record(stream, |t| {
             t.watch(&x)?;
@@ -194,8 +198,8 @@ fn pairs<T: Number>(stream: &Stream, ops: &Ops, rng: &mut Rng, n: usize) -> Test
     let mut two = DeviceBuffer::<T>::zeroed(stream, n)?;
     for both in [true, false] {
         let mut gx = unwritten::<T>(stream, n)?;
-        let gradients = Gradients::new().of("one", &g).to("x", &mut gx);
-        let gradients = if both { gradients.of("two", &h) } else { gradients.zero_of("two") };
+        let gradients = Gradients::new().seed("one", &g).into_buffer("x", &mut gx);
+        let gradients = if both { gradients.seed("two", &h) } else { gradients.seed_zero("two") };
         ops.split.vjp(stream, threads(n), (&x, NotSaved, NotSaved, n as u32), gradients)?;
         if n == 0 {
             continue;
@@ -219,12 +223,12 @@ fn shared<T: Number>(stream: &Stream, ops: &Ops, rng: &mut Rng, n: usize) -> Tes
     let index = buffer(stream, &index)?;
     let mut out = DeviceBuffer::<T>::zeroed(stream, n)?;
     let mut gx = unwritten::<T>(stream, 40)?;
-    let gradients = Gradients::new().of("out", &g).to("x", &mut gx);
+    let gradients = Gradients::new().seed("out", &g).into_buffer("x", &mut gx);
     // x has no declared length, and the adjoint does not read it: its memory is passed all the same.
     ops.gather.vjp(stream, threads(n), (&x, &index, NotSaved, n as u32), gradients)?;
     let table = Table(x.as_slice());
     let mut gtable = unwritten::<T>(stream, 40)?;
-    let gradients = Gradients::new().of("out", &g).to("table", &mut gtable);
+    let gradients = Gradients::new().seed("out", &g).into_buffer("table", &mut gtable);
     ops.look_up.vjp(stream, threads(n), (&table, NotSaved, n as u32), gradients)?;
     if n == 0 {
         ensure_eq!(gx.to_vec(stream)?, vec![T::of(0.0); 40]);
@@ -248,7 +252,8 @@ fn shared<T: Number>(stream: &Stream, ops: &Ops, rng: &mut Rng, n: usize) -> Tes
     let mut loss = DeviceBuffer::<T>::zeroed(stream, 1)?;
     let g = buffer(stream, &[T::of(0.75)])?;
     let (mut gx, mut gloss) = (unwritten::<T>(stream, n)?, unwritten::<T>(stream, 1)?);
-    let gradients = Gradients::new().of("loss", &g).to("x", &mut gx).to("loss", &mut gloss);
+    let gradients =
+        Gradients::new().seed("loss", &g).into_buffer("x", &mut gx).into_buffer("loss", &mut gloss);
     ops.energy.vjp(stream, threads(n), (&x, NotSaved, n as u32), gradients)?;
     let mut tape = Tape::record(stream, |t| {
         t.watch(&x)?;
@@ -267,13 +272,13 @@ fn one_input<T: Number>(stream: &Stream, ops: &Ops, rng: &mut Rng, n: usize) -> 
     let (x, g) = (buffer(stream, &hx)?, buffer(stream, &eighths::<T>(rng, n))?);
     for op in [&ops.power, &ops.series] {
         let mut gx = unwritten::<T>(stream, n)?;
-        let gradients = Gradients::new().of("out", &g).to("x", &mut gx);
+        let gradients = Gradients::new().seed("out", &g).into_buffer("x", &mut gx);
         op.vjp(stream, threads(n), (&x, NotSaved, n as u32), gradients)?;
         by_tape(stream, op, &x, &g, &gx)?;
         // An output that is passed is not written.
         let mut out = DeviceBuffer::<T>::zeroed(stream, n)?;
         let mut gx = unwritten::<T>(stream, n)?;
-        let gradients = Gradients::new().of("out", &g).to("x", &mut gx);
+        let gradients = Gradients::new().seed("out", &g).into_buffer("x", &mut gx);
         op.vjp(stream, threads(n), (&x, &mut out, n as u32), gradients)?;
         by_tape(stream, op, &x, &g, &gx)?;
         ensure_eq!(out.to_vec(stream)?, vec![T::of(0.0); n]);
@@ -322,7 +327,7 @@ fn deterministic<T: Number>(device: &TestDevice) -> TestResult {
     let wanted = of_tape(&tape, &stream, &x)?;
     for _ in 0..3 {
         let mut gx = unwritten::<T>(&stream, 10)?;
-        let gradients = Gradients::new().of("out", &g).to("x", &mut gx).deterministic();
+        let gradients = Gradients::new().seed("out", &g).into_buffer("x", &mut gx).deterministic();
         ops.gather.vjp(&stream, threads(N), (&x, &index, NotSaved, N as u32), gradients)?;
         same(&stream, &gx, &wanted)?;
     }
@@ -336,7 +341,7 @@ fn deterministic<T: Number>(device: &TestDevice) -> TestResult {
     tape.backward_with(&stream, &Seeds::new().with(&out, &g)?)?;
     let wanted = tape.gradient(&a)?.to_vec(&stream)?;
     let mut ga = unwritten::<T>(&stream, 1)?;
-    let gradients = Gradients::new().of("out", &g).to("a", &mut ga).deterministic();
+    let gradients = Gradients::new().seed("out", &g).into_buffer("a", &mut ga).deterministic();
     ops.scale.vjp(&stream, threads(N), (&a, &x, NotSaved, N as u32), gradients)?;
     same(&stream, &ga, &wanted)
 }
@@ -352,7 +357,8 @@ fn scratch<T: Number, A: Adjoints>(device: &TestDevice) -> TestResult {
     );
     let call = |bytes: Option<usize>| -> Result<[Vec<T>; 2]> {
         let (mut gx, mut ga) = (unwritten::<T>(&stream, N)?, unwritten::<T>(&stream, 1)?);
-        let gradients = Gradients::new().of("out", &g).to("x", &mut gx).to("a", &mut ga);
+        let gradients =
+            Gradients::new().seed("out", &g).into_buffer("x", &mut gx).into_buffer("a", &mut ga);
         let gradients = match bytes {
             Some(bytes) => gradients.scratch_bytes(bytes),
             None => gradients,

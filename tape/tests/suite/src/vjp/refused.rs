@@ -42,57 +42,63 @@ fn bad_input<T: Number, A: Adjoints>(device: &TestDevice) -> TestResult {
 
     let config = threads(N);
     let args = (T::of(2.0), &x, NotSaved, N as u32);
-    let of = || Gradients::new().of("out", &g);
+    let of = || Gradients::new().seed("out", &g);
     let scale = |gradients: Gradients<'_>| ops.scale.vjp(&stream, config, args, gradients);
     refused(scale(of()), "no gradient of `scale")?;
-    refused(scale(Gradients::new().to("x", &mut gx)), "the gradient of `out` of `scale")?;
-    refused(scale(Gradients::new().zero_of("out").to("x", &mut gx)), "no gradient of an output")?;
-    refused(scale(of().to("z", &mut gx)), "no parameter `z`")?;
-    refused(scale(of().of("b", &g).to("x", &mut gx)), "no parameter `b`")?;
-    refused(scale(of().to("n", &mut ga)), "`n` of `scale")?;
-    refused(scale(of().to("out", &mut gx)), "does not depend on its old contents")?;
-    refused(scale(of().of("x", &g).to("x", &mut gx)), "`x` of `scale")?;
-    refused(scale(of().of("a", &ga).to("x", &mut gx)), "is an input")?;
-    refused(scale(of().of("out", &x).to("x", &mut gx)), "named twice")?;
-    refused(scale(of().zero_of("out").to("x", &mut gx)), "named twice")?;
-    refused(scale(Gradients::new().of("out", &short).to("x", &mut gx)), "40 elements")?;
-    refused(scale(of().to("x", &mut late)), "`x` of `scale")?;
-    refused(scale(of().to("a", &mut two)), "`a` of `scale")?;
-    refused(scale(Gradients::new().of("out", &other).to("x", &mut gx)), "`out` of `scale")?;
-    let (one, three) = (of().to("x", &mut gx).to("a", &mut ga), Gradients::new());
+    refused(scale(Gradients::new().into_buffer("x", &mut gx)), "the gradient of `out` of `scale")?;
+    refused(
+        scale(Gradients::new().seed_zero("out").into_buffer("x", &mut gx)),
+        "no gradient of an output",
+    )?;
+    refused(scale(of().into_buffer("z", &mut gx)), "no parameter `z`")?;
+    refused(scale(of().seed("b", &g).into_buffer("x", &mut gx)), "no parameter `b`")?;
+    refused(scale(of().into_buffer("n", &mut ga)), "`n` of `scale")?;
+    refused(scale(of().into_buffer("out", &mut gx)), "does not depend on its old contents")?;
+    refused(scale(of().seed("x", &g).into_buffer("x", &mut gx)), "`x` of `scale")?;
+    refused(scale(of().seed("a", &ga).into_buffer("x", &mut gx)), "is an input")?;
+    refused(scale(of().seed("out", &x).into_buffer("x", &mut gx)), "named twice")?;
+    refused(scale(of().seed_zero("out").into_buffer("x", &mut gx)), "named twice")?;
+    refused(scale(Gradients::new().seed("out", &short).into_buffer("x", &mut gx)), "40 elements")?;
+    refused(scale(of().into_buffer("x", &mut late)), "`x` of `scale")?;
+    refused(scale(of().into_buffer("a", &mut two)), "`a` of `scale")?;
+    refused(
+        scale(Gradients::new().seed("out", &other).into_buffer("x", &mut gx)),
+        "`out` of `scale",
+    )?;
+    let (one, three) = (of().into_buffer("x", &mut gx).into_buffer("a", &mut ga), Gradients::new());
     refused(scale(three), "missing")?;
     // As many bytes, of another type.
     let wrong = if words == 2 * N {
-        scale(Gradients::new().of("out", &wrong64).to("x", &mut two))
+        scale(Gradients::new().seed("out", &wrong64).into_buffer("x", &mut two))
     } else {
-        scale(Gradients::new().of("out", &wrong32).to("x", &mut two))
+        scale(Gradients::new().seed("out", &wrong32).into_buffer("x", &mut two))
     };
     refused(wrong, "consists of")?;
     scale(one)?;
 
     // The launch: the same checks as on a tape.
-    let gradients = || Gradients::new().of("out", &g);
+    let gradients = || Gradients::new().seed("out", &g);
     let mut out = buffer(&stream, &ones)?;
     let short_args = (T::of(2.0), &short, NotSaved, N as u32);
-    let done = ops.scale.vjp(&stream, config, short_args, gradients().to("x", &mut gx));
+    let done = ops.scale.vjp(&stream, config, short_args, gradients().into_buffer("x", &mut gx));
     refused(done, "39 elements")?;
     let plane = LaunchConfig::new((1, 2), 64);
-    let done = ops.scale.vjp(&stream, plane, args, gradients().to("x", &mut gx));
+    let done = ops.scale.vjp(&stream, plane, args, gradients().into_buffer("x", &mut gx));
     refused(done, "1 dimensions")?;
     let done = ops.scale.vjp(&stream, threads(N), (T::of(2.0), &x, N as u32), gradients());
     refused(done, "4 arguments")?;
     let shared = (T::of(2.0), &x, &out, N as u32);
     refused(ops.scale.vjp(&stream, config, shared, gradients()), "pass it as `&mut`")?;
     if !A::GENERATED {
-        let few = ops.scale.vjp(&stream, (1, 32), args, gradients().to("x", &mut gx));
+        let few = ops.scale.vjp(&stream, (1, 32), args, gradients().into_buffer("x", &mut gx));
         refused(few, "40 elements to be covered")?;
     }
     let cut = ops.scale.detach("x")?;
     let args = (T::of(2.0), &x, &mut out, N as u32);
-    refused(cut.vjp(&stream, config, args, gradients().to("x", &mut gx)), "is detached")?;
+    refused(cut.vjp(&stream, config, args, gradients().into_buffer("x", &mut gx)), "is detached")?;
     // `bend` updates: its old contents have a gradient, unless they are detached.
     let cut = ops.bend.detach("x")?;
-    let gradients = Gradients::new().of("x", &g).to("x", &mut gx);
+    let gradients = Gradients::new().seed("x", &g).into_buffer("x", &mut gx);
     refused(cut.vjp(&stream, config, (&mut y, N as u32), gradients), "does not depend")?;
 
     // Of all this, one call was enqueued, which has written two of them.
@@ -125,7 +131,7 @@ fn overlap<T: Number>(device: &TestDevice) -> TestResult {
         let (mut low, mut high) = (low, high);
         let gx = low.slice_mut(at[0]..at[0] + N)?;
         let gy = high.slice_mut(..N)?;
-        let gradients = Gradients::new().of("out", g).to("x", gx).to("y", gy);
+        let gradients = Gradients::new().seed("out", g).into_buffer("x", gx).into_buffer("y", gy);
         ops.multiply.vjp(&stream, threads(N), (x, x, NotSaved, N as u32), gradients)
     };
     // The gradient by x is 0..40, that by y 40..80.
@@ -141,13 +147,17 @@ fn overlap<T: Number>(device: &TestDevice) -> TestResult {
     call(view(3 * N)?, view(3 * N)?, &mut same, [N, 2 * N])?;
     let mut other = DeviceBuffer::<T>::zeroed(&stream, N)?;
     let (x, g) = (view(0)?, view(N)?);
-    let gradients = Gradients::new().of("out", g).to("x", &mut other).to("y", same.slice_mut(..N)?);
+    let gradients = Gradients::new()
+        .seed("out", g)
+        .into_buffer("x", &mut other)
+        .into_buffer("y", same.slice_mut(..N)?);
     let done = ops.multiply.vjp(&stream, threads(N), (x, g, NotSaved, N as u32), gradients);
     refused(done, "the gradient by `y` of `multiply")?;
     // SAFETY: the call is refused.
     let mut again =
         unsafe { DeviceBuffer::<T>::from_raw(&stream, other.device_ptr(), N, Some(Box::new(()))) }?;
-    let gradients = Gradients::new().of("out", g).to("x", &mut other).to("y", &mut again);
+    let gradients =
+        Gradients::new().seed("out", g).into_buffer("x", &mut other).into_buffer("y", &mut again);
     let done = ops.multiply.vjp(&stream, threads(N), (x, g, NotSaved, N as u32), gradients);
     refused(done, "shares memory with that by `y`")
 }
@@ -161,11 +171,11 @@ fn gone<T: Number>(device: &TestDevice) -> TestResult {
     let mut alias =
         unsafe { DeviceBuffer::<T>::from_raw(&stream, x.device_ptr(), N, Some(Box::new(()))) }?;
     let mut gx = unwritten::<T>(&stream, N)?;
-    let gradients = Gradients::new().of("y", &g).to("x", &mut gx);
+    let gradients = Gradients::new().seed("y", &g).into_buffer("x", &mut gx);
     let done = ops.times.vjp(&stream, threads(N), (&x, &mut alias, N as u32), gradients);
     refused(done, "is gone")?;
     let mut y = buffer(&stream, &[T::of(5.0); N])?;
-    let gradients = Gradients::new().of("y", &g).to("x", &mut gx);
+    let gradients = Gradients::new().seed("y", &g).into_buffer("x", &mut gx);
     ops.times.vjp(&stream, threads(N), (&x, &mut y, N as u32), gradients)?;
     ensure_eq!(gx.to_vec(&stream)?, vec![T::of(15.0); N]);
     Ok(())
@@ -177,16 +187,16 @@ fn not_saved<T: Number>(device: &TestDevice) -> TestResult {
     let (x, g) = (buffer(&stream, &[T::of(1.0); N])?, buffer(&stream, &[T::of(1.0); N])?);
     let index = DeviceBuffer::<u32>::zeroed(&stream, N)?;
     let mut gx = unwritten::<T>(&stream, N)?;
-    let gradients = Gradients::new().of("out", &g).to("x", &mut gx);
+    let gradients = Gradients::new().seed("out", &g).into_buffer("x", &mut gx);
     let args = (T::of(2.0), NotSaved, NotSaved, N as u32);
     refused(ops.scale.vjp(&stream, threads(N), args, gradients), "was not saved")?;
-    let gradients = Gradients::new().of("x", &g).to("x", &mut gx);
+    let gradients = Gradients::new().seed("x", &g).into_buffer("x", &mut gx);
     refused(ops.bend.vjp(&stream, threads(N), (NotSaved, N as u32), gradients), "was not saved")?;
-    let gradients = Gradients::new().of("out", &g).to("x", &mut gx);
+    let gradients = Gradients::new().seed("out", &g).into_buffer("x", &mut gx);
     let args = (NotSaved, &index, NotSaved, N as u32);
     refused(ops.gather.vjp(&stream, threads(N), args, gradients), "its length is not known")?;
     // Its primal reads x, which its adjoint does not.
-    let gradients = Gradients::new().of("out", &g).to("x", &mut gx);
+    let gradients = Gradients::new().seed("out", &g).into_buffer("x", &mut gx);
     refused(
         ops.series.vjp(&stream, threads(N), (NotSaved, NotSaved, N as u32), gradients),
         "was not saved",
@@ -211,13 +221,13 @@ fn without<T: Number>(device: &TestDevice) -> TestResult {
     let (x, g) = (buffer(&stream, &[T::of(1.0); N])?, buffer(&stream, &[T::of(1.0); N])?);
     let mut gx = unwritten::<T>(&stream, N)?;
     let args = (&x, NotSaved, NotSaved, N as u32);
-    let gradients = Gradients::new().of("one", &g).to("x", &mut gx);
+    let gradients = Gradients::new().seed("one", &g).into_buffer("x", &mut gx);
     refused(split.vjp(&stream, threads(N), args, gradients), "no gradient of it")?;
     let cut = split.detach("two")?;
-    let gradients = Gradients::new().of("one", &g).to("x", &mut gx);
+    let gradients = Gradients::new().seed("one", &g).into_buffer("x", &mut gx);
     cut.vjp(&stream, threads(N), args, gradients)?;
     ensure_eq!(gx.to_vec(&stream)?, vec![T::of(1.0); N]);
-    let gradients = Gradients::new().of("one", &g).of("two", &g).to("x", &mut gx);
+    let gradients = Gradients::new().seed("one", &g).seed("two", &g).into_buffer("x", &mut gx);
     refused(cut.vjp(&stream, threads(N), args, gradients), "`two` of `split")?;
     // Without an adjoint there is nothing to call.
     let made = spec::<T>(
@@ -230,7 +240,7 @@ fn without<T: Number>(device: &TestDevice) -> TestResult {
         ],
     );
     let scale = register(&module(device)?, made.without_adjoint())?;
-    let gradients = Gradients::new().of("out", &g).to("x", &mut gx);
+    let gradients = Gradients::new().seed("out", &g).into_buffer("x", &mut gx);
     let args = (T::of(1.0), &x, NotSaved, N as u32);
     refused(scale.vjp(&stream, threads(N), args, gradients), "no adjoint")?;
     // Nor where none of its adds may be logged.
@@ -244,7 +254,7 @@ fn without<T: Number>(device: &TestDevice) -> TestResult {
         ],
     );
     let scale = register(&module(device)?, made)?;
-    let gradients = Gradients::new().of("out", &g).to("x", &mut gx).deterministic();
+    let gradients = Gradients::new().seed("out", &g).into_buffer("x", &mut gx).deterministic();
     refused(scale.vjp(&stream, threads(N), args, gradients), "deterministic")?;
     Ok(())
 }

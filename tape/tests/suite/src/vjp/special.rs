@@ -65,7 +65,7 @@ fn vectors_and_gradients_that_are_not_aligned(device: &TestDevice) -> TestResult
         let given = buffer(&stream, &given)?;
         let mut gx = unwritten::<f32>(&stream, skip + 4 * N + 1)?;
         let part = gx.slice_mut(skip..skip + 4 * N)?;
-        let gradients = Gradients::new().of("out", given.slice(skip..)?).to("x", part);
+        let gradients = Gradients::new().seed("out", given.slice(skip..)?).into_buffer("x", part);
         op.vjp(&stream, threads(N), (x, NotSaved, N as u32), gradients)?;
         let got = gx.to_vec(&stream)?;
         first_difference(&got[skip..skip + 4 * N], &wanted)?;
@@ -112,12 +112,13 @@ fn sixteen_bits(device: &TestDevice) -> TestResult {
     })?;
     tape.backward_with(&stream, &Seeds::new().with(&out, &g)?)?;
     let mut gx = unwritten::<f32>(&stream, N)?;
-    let gradients = Gradients::new().of("out", &g).to("x", &mut gx);
+    let gradients = Gradients::new().seed("out", &g).into_buffer("x", &mut gx);
     op.vjp(&stream, threads(N), (&x, NotSaved, N as u32), gradients)?;
     first_difference(&gx.to_vec(&stream)?, &tape.gradient(&x)?.to_vec(&stream)?)?;
     // A part of it, at addresses that are no multiple of 16.
     let mut part = unwritten::<f32>(&stream, N)?;
-    let gradients = Gradients::new().of("out", g.slice(3..)?).to("x", part.slice_mut(3..)?);
+    let gradients =
+        Gradients::new().seed("out", g.slice(3..)?).into_buffer("x", part.slice_mut(3..)?);
     op.vjp(&stream, threads(N), (x.slice(3..)?, NotSaved, N as u32 - 3), gradients)?;
     first_difference(&part.to_vec(&stream)?[3..], &gx.to_vec(&stream)?[3..])
 }
@@ -166,14 +167,15 @@ fn numbers_of_a_structure(device: &TestDevice) -> TestResult {
     tape.backward_with(&stream, &Seeds::new().with(&out, &g)?)?;
     let mut gx = unwritten::<f32>(&stream, N)?;
     let mut by_line = buffer(&stream, &[Line { slope: f32::NAN, offset: f32::NAN, power: 7 }])?;
-    let gradients = Gradients::new().of("out", &g).to("x", &mut gx).to_values("l", &mut by_line);
+    let gradients =
+        Gradients::new().seed("out", &g).into_buffer("x", &mut gx).into_values("l", &mut by_line);
     op.vjp(&stream, threads(N), (line.get(), &x, NotSaved, N as u32), gradients)?;
     same(&stream, &gx, &of_tape(&tape, &stream, &x)?)?;
     let wanted: Vec<f32> = tape.gradient(&line)?.cast::<f32>()?.to_vec(&stream)?;
     first_difference(&elements(&stream, &by_line)?, &wanted)?;
     // Its member that is no number has no gradient.
     ensure_eq!(by_line.to_vec(&stream)?[0].power, 0);
-    let gradients = Gradients::new().of("out", &g).to_member("l", 0, &mut gx);
+    let gradients = Gradients::new().seed("out", &g).into_member("l", 0, &mut gx);
     let done = op.vjp(&stream, threads(N), (line.get(), &x, NotSaved, N as u32), gradients);
     refused(done, "`l` of `line")
 }
@@ -204,12 +206,12 @@ fn results<T: Number>(device: &TestDevice) -> TestResult {
     })?;
     tape.backward_with(&stream, &Seeds::new().with(&out, &g)?)?;
     let mut gx = unwritten::<T>(&stream, N)?;
-    let gradients = Gradients::new().of("out", &g).to("x", &mut gx);
+    let gradients = Gradients::new().seed("out", &g).into_buffer("x", &mut gx);
     let done = op.vjp(&stream, threads(N), (NotSaved, &mut out, N as u32), gradients);
     refused(done, "reads what the launch has written to `out`")?;
-    let gradients = Gradients::new().of("out", &g).to("x", &mut gx);
+    let gradients = Gradients::new().seed("out", &g).into_buffer("x", &mut gx);
     // SAFETY: `out` is as the launch on the tape has left it, and the adjoint uses no index from it.
-    unsafe { op.vjp_of_results(&stream, threads(N), (NotSaved, &mut out, N as u32), gradients) }?;
+    unsafe { op.vjp_from_outputs(&stream, threads(N), (NotSaved, &mut out, N as u32), gradients) }?;
     same(&stream, &gx, &of_tape(&tape, &stream, &x)?)
 }
 
@@ -230,7 +232,7 @@ fn private<T: Number>(device: &TestDevice) -> TestResult {
     })?;
     tape.backward_with(&stream, &Seeds::new().with(&x, &g)?)?;
     let mut gx = unwritten::<T>(&stream, N)?;
-    let gradients = Gradients::new().of("x", &g).to("x", &mut gx);
+    let gradients = Gradients::new().seed("x", &g).into_buffer("x", &mut gx);
     op.vjp(&stream, threads(N), (&mut old, N as u32), gradients)?;
     same(&stream, &gx, &of_tape(&tape, &stream, &x)?)?;
     ensure_eq!(old.to_vec(&stream)?, host);
@@ -267,8 +269,8 @@ fn parts<T: Number>(device: &TestDevice) -> TestResult {
     let before = g.to_vec(&stream)?;
     for wanted in [true, false] {
         let (mut gx, mut gy) = (unwritten::<T>(&stream, N)?, unwritten::<T>(&stream, N)?);
-        let gradients = Gradients::new().of("out", &g).to("x", &mut gx);
-        let gradients = if wanted { gradients.to("out", &mut gy) } else { gradients };
+        let gradients = Gradients::new().seed("out", &g).into_buffer("x", &mut gx);
+        let gradients = if wanted { gradients.into_buffer("out", &mut gy) } else { gradients };
         op.vjp(&stream, threads(N), (&x, NotSaved, N as u32), gradients)?;
         same(&stream, &gx, &of_tape(&tape, &stream, &x)?)?;
         if wanted {
@@ -289,7 +291,7 @@ fn no_threads<T: Number>(device: &TestDevice) -> TestResult {
     let (x, g) = (buffer(&stream, &host)?, buffer(&stream, &host)?);
     let mut y = buffer(&stream, &host)?;
     let (mut gx, mut gy) = (unwritten::<T>(&stream, N)?, unwritten::<T>(&stream, N)?);
-    let gradients = Gradients::new().of("x", &g).to("x", &mut gy);
+    let gradients = Gradients::new().seed("x", &g).into_buffer("x", &mut gy);
     let element = <T as Number>::ELEMENT;
     let bent = Param::buffer("x", element).updates(Primal::Entry).len("n").active();
     let op = register(&module(device)?, spec::<T>("bend", vec![bent, Param::value("n")]))?;
@@ -305,19 +307,20 @@ fn no_threads<T: Number>(device: &TestDevice) -> TestResult {
     );
     let op = register(&module(device)?, made)?;
     let mut gy = unwritten::<T>(&stream, N)?;
-    let gradients = Gradients::new().of("y", &g).to("x", &mut gx).to("y", &mut gy);
+    let gradients =
+        Gradients::new().seed("y", &g).into_buffer("x", &mut gx).into_buffer("y", &mut gy);
     op.vjp(&stream, none, (&x, &mut y, N as u32), gradients)?;
     ensure_eq!(gx.to_vec(&stream)?, vec![T::of(0.0); N]);
     ensure_eq!(gy.to_vec(&stream)?, host);
     // Elements that nothing overwrites are an error, as for a launch.
-    let gradients = Gradients::new().of("out", &g).to("x", &mut gx);
+    let gradients = Gradients::new().seed("out", &g).into_buffer("x", &mut gx);
     let done = ops.scale.vjp(&stream, none, (T::of(1.0), &x, NotSaved, N as u32), gradients);
     refused(done, "no threads")?;
     // Of a launch of 0 blocks there is no gradient, as there is no launch.
     for (launch, says) in
         [(LaunchConfig::new(0, 64), "no blocks"), (LaunchConfig::cover(0, 0), "no threads")]
     {
-        let gradients = Gradients::new().of("y", &g).to("x", &mut gx);
+        let gradients = Gradients::new().seed("y", &g).into_buffer("x", &mut gx);
         refused(op.vjp(&stream, launch, (&x, &mut y, N as u32), gradients), says)?;
     }
     Ok(())
@@ -334,7 +337,7 @@ fn streams<T: Number>(device: &TestDevice) -> TestResult {
         let (mut x, mut y) = (buffer(&one, &host)?, DeviceBuffer::<T>::zeroed(&two, N)?);
         let mut gx = DeviceBuffer::<T>::zeroed(&three, N)?;
         y.copy_from(&two, &x)?;
-        let gradients = Gradients::new().of("out", &y).to("x", &mut gx);
+        let gradients = Gradients::new().seed("out", &y).into_buffer("x", &mut gx);
         let call = if turn % 2 == 0 { &one } else { &three };
         ops.scale.vjp(call, threads(N), (T::of(2.0), &x, NotSaved, N as u32), gradients)?;
         // The call reads before this is written, and this is read after the call.
@@ -358,9 +361,10 @@ fn chain<T: Number>(device: &TestDevice) -> TestResult {
     let one = buffer(&stream, &[T::of(1.0)])?;
     let [mut gz, mut gx, mut gy] =
         [unwritten::<T>(&stream, N)?, unwritten(&stream, N)?, unwritten(&stream, N)?];
-    let gradients = Gradients::new().of("loss", &one).to("x", &mut gz);
+    let gradients = Gradients::new().seed("loss", &one).into_buffer("x", &mut gz);
     ops.energy.vjp(&stream, threads(N), (&z, NotSaved, N as u32), gradients)?;
-    let gradients = Gradients::new().of("out", &gz).to("x", &mut gx).to("y", &mut gy);
+    let gradients =
+        Gradients::new().seed("out", &gz).into_buffer("x", &mut gx).into_buffer("y", &mut gy);
     ops.multiply.vjp(&stream, threads(N), (&x, &y, NotSaved, N as u32), gradients)?;
     let by = |other: &[T]| -> Vec<T> {
         product.iter().zip(other).map(|(z, other)| T::of(2.0 * z.to() * other.to())).collect()

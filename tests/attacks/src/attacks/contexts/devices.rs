@@ -299,7 +299,7 @@ fn peer_opened_again(lab: &Lab) -> TestResult {
 ///
 /// - row: handles of different contexts or drivers do not mix
 /// - targets: `Driver::device`, `Driver::devices`, `Driver::supports`, `Driver::as_sys`, `Driver::from_sys`,
-///   `Device::driver`, `Device::raw_attribute`, `Context::set_pool_threshold`, `Context::trim_pool`,
+///   `Device::driver`, `Device::raw_attribute`, `Context::set_pool_release_threshold`, `Context::trim_pool`,
 ///   `Context::set_copy_threads`
 fn devices_that_are_not_there(lab: &Lab) -> TestResult {
     let context = lab.context()?;
@@ -322,7 +322,7 @@ fn devices_that_are_not_there(lab: &Lab) -> TestResult {
         ensure!(!driver.supports(name), "supports {name:?}");
     }
     for bytes in [0, 1, u64::MAX, 1 << 63] {
-        context.set_pool_threshold(bytes)?;
+        context.set_pool_release_threshold(bytes)?;
         context.trim_pool(usize::try_from(bytes).unwrap_or(0))?;
     }
     for threads in [usize::MAX, 0, 1 << 32, 9] {

@@ -113,7 +113,7 @@ pub(super) fn calls_beside_a_capture(lab: &Lab) -> TestResult {
             context.free_deferred(),
             context.synchronize(),
             context.trim_pool(0),
-            context.set_pool_threshold(u64::MAX),
+            context.set_pool_release_threshold(u64::MAX),
             context.memory_info().map(drop),
             context.check_alive(),
             stream.synchronize(),

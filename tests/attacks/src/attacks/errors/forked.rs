@@ -15,7 +15,7 @@ const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entr
 /// - row: a forked child does not call the driver
 /// - targets: `Module::compiled_kernels`, `Module::load_lazily`, `Module::kernel`, `Context::stats`,
 ///   `Context::take_drop_errors`, `Context::set_copy_threads`, `Allocation::version`, `Allocation::note_write`,
-///   `Gate::guard`, `Gate::shut`, `KernelSource::signatures`
+///   `Gate::protect`, `Gate::close`, `KernelSource::signatures`
 fn locks_in_a_forked_child(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let module = Module::load_lazily(&context, ModuleImage::Ptx(PTX))?;
@@ -24,7 +24,7 @@ fn locks_in_a_forked_child(lab: &Lab) -> TestResult {
     x.allocation().note_write(3..5);
     let version = x.allocation().version(0..10);
     let gate = Gate::new();
-    gate.guard(x.allocation())?;
+    gate.protect(x.allocation())?;
     let graph = context.capture((), |s, ()| s.host_function_mut(|| ()))?;
     ensure!(context.stats().staging_bytes > 0, "nothing was staged");
     ensure_eq!(module.compiled_kernels(), ["one"]);
@@ -39,11 +39,11 @@ fn locks_in_a_forked_child(lab: &Lab) -> TestResult {
         }
         context.set_copy_threads(2);
         x.allocation().note_write(0..3);
-        let gate_refused = gate.shut().is_err();
+        let gate_refused = gate.close().is_err();
         let refused = gate_refused
             && module.kernel("one").is_err()
             && "__global__ void k() {}".signatures(Arch::compute(7, 5), &[]).is_err()
-            && Gate::new().guard(x.allocation()).is_err();
+            && Gate::new().protect(x.allocation()).is_err();
         let silent = context.stats().staging_bytes == 0
             && context.take_drop_errors().is_empty()
             && module.compiled_kernels().is_empty()
@@ -54,7 +54,7 @@ fn locks_in_a_forked_child(lab: &Lab) -> TestResult {
     let Some((module, x, graph, gate)) = given else { return Err(Failure::new("nothing is left")) };
     ensure_eq!(x.allocation().version(0..10), version);
     ensure_eq!(module.compiled_kernels(), ["one"]);
-    gate.guard(x.allocation())?;
+    gate.protect(x.allocation())?;
     ensure_eq!(x.to_vec(&stream)?, [3; 1000]);
     drop((module, x, graph, gate));
     context.free_deferred()?;

@@ -41,7 +41,7 @@ impl State {
             points: ball.points.clone(),
             faces: vec![[u32::MAX; 3]; ball.faces.len()],
         };
-        let options = MeshOptions::default().topology().winding().unchecked();
+        let options = MeshOptions::default().topology().winding().skip_validation();
         let mut mesh = Mesh::upload(stream, geometry, &hidden, options)?;
         if let Some(mut faces) = mesh.faces_mut() {
             faces.upload(stream, &ball.faces)?;

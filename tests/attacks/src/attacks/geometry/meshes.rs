@@ -28,7 +28,7 @@ fn ask_all(stream: &Stream, mesh: &Mesh<'_>, points: usize) -> Result<Vec<Closes
     mesh.signed_distances(stream, &queries, Sign::Parity, &mut numbers)?;
     let mut sides = DeviceBuffer::<i32>::zeroed(stream, 6)?;
     mesh.classify(stream, &queries, &mut sides)?;
-    if mesh.options() == MeshOptions::default().winding().topology().unchecked() {
+    if mesh.options() == MeshOptions::default().winding().topology().skip_validation() {
         mesh.winding_numbers(stream, &queries, 2.0, &mut numbers)?;
         mesh.signed_distances(stream, &queries, Sign::Normal, &mut numbers)?;
         mesh.signed_distances(stream, &queries, Sign::Winding, &mut numbers)?;
@@ -61,7 +61,7 @@ fn faces_that_name_no_points(lab: &Lab) -> TestResult {
     for (i, index) in [8, u32::MAX, 1 << 31, u32::MAX - 1, 9].into_iter().enumerate() {
         bad[i][i % 3] = index;
     }
-    let options = MeshOptions::default().winding().topology().unchecked();
+    let options = MeshOptions::default().winding().topology().skip_validation();
     let points = DeviceBuffer::from_slice(&stream, &good.points)?;
     let first = if lab.variant() == "built" { &bad } else { &good.faces };
     let faces = DeviceBuffer::from_slice(&stream, first)?;

@@ -128,7 +128,7 @@ fn surfaces_without_room(lab: &Lab) -> TestResult {
         if room < nv && face_room >= nf - 1 {
             lab.refused(mesh, "but there are 1")?;
         }
-        let options = MeshOptions::default().unchecked();
+        let options = MeshOptions::default().skip_validation();
         let mesh = Mesh::build(&stream, &geometry, part, out_faces.slice(..face_room)?, options)?;
         let at = DeviceBuffer::from_slice(&stream, &[[4.0f32; 3]])?;
         let mut closest = DeviceBuffer::<ClosestPoint>::zeroed(&stream, 1)?;
@@ -309,7 +309,7 @@ fn passes_through_faces_that_are_not_there(lab: &Lab) -> TestResult {
     (bad[3], bad[4]) = ([8, 0, 1], [u32::MAX, 1 << 31, 2]);
     let points = DeviceBuffer::from_slice(&stream, &cube.points)?;
     let faces = DeviceBuffer::from_slice(&stream, &bad)?;
-    let options = MeshOptions::default().unchecked();
+    let options = MeshOptions::default().skip_validation();
     let mesh = Mesh::build(&stream, &geometry, &points, &faces, options)?;
     let asked = [3, 4, 12, 1 << 31, NO_FACE - 1, NO_FACE];
     let asked: Vec<_> =

@@ -5,7 +5,7 @@ use std::thread;
 
 use cuda_safe::{
     DeviceBuffer, Error, KernelArg, LaunchConfig, Result, Stream,
-    arg::{ArgType, ArgVisitor, EachArg},
+    arg::{ArgType, ArgVisitor, InspectArgs},
     kernels,
 };
 use test_harness::{Failure, TestResult, ensure, ensure_eq};
@@ -222,7 +222,7 @@ impl ArgVisitor for Visits {
 /// - row: arguments have the number, sizes, classes
 /// - row: `KernelArgs`
 /// - row: `KernelArg`
-/// - targets: `Kernel::check_types`, `ArgType::value`, `ArgType::pointer`, `EachArg::each`
+/// - targets: `Kernel::check_types`, `ArgType::value`, `ArgType::pointer`, `InspectArgs::each`
 fn types_of_arguments(lab: &Lab) -> TestResult {
     const POINTER: ArgType = ArgType::pointer::<&mut DeviceBuffer<u32>, u32>(true);
     let (context, stream) = (lab.context()?, lab.stream()?);

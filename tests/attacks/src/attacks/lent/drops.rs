@@ -64,14 +64,14 @@ pub(super) fn an_allocator_that_panics_when_dropped(lab: &Lab) -> TestResult {
 /// together with other things.
 ///
 /// - row: drops of what host functions, tokens
-/// - targets: `Stream::keep`, `Context::free_deferred`, `PinnedBuffer::zeroed`
+/// - targets: `Stream::retain`, `Context::free_deferred`, `PinnedBuffer::zeroed`
 pub(super) fn kept_values_that_panic_when_dropped(lab: &Lab) -> TestResult {
     let framework = lab.framework(false)?;
     let (context, drops) = (lab.context()?, Arc::new(AtomicUsize::new(0)));
     for round in 1..4 {
         let graph = framework.capture(|lent| {
-            lent.keep(Arc::new(Bomb(drops.clone())))?;
-            lent.keep(Arc::new(Bomb(drops.clone())))
+            lent.retain(Arc::new(Bomb(drops.clone())))?;
+            lent.retain(Arc::new(Bomb(drops.clone())))
         })?;
         graph.launch()?;
         context.synchronize()?;

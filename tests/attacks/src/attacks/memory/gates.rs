@@ -8,12 +8,12 @@ use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
 use crate::lab::Lab;
 
-/// Guards buffers by several gates, drops, closes, leaks and gives them away, while another thread shuts and opens gates and
+/// Guards buffers by several gates, drops, closes, leaks and gives them away, while another thread closes and opens gates and
 /// frees what waits. Memory that others hold keeps what they wrote.
 ///
 /// - row: memory behind a gate is not freed before
 /// - row: device memory is freed after the last work
-/// - targets: `Gate::new`, `Gate::guard`, `Gate::shut`, `Gate::open`, `DeviceBuffer::close`,
+/// - targets: `Gate::new`, `Gate::protect`, `Gate::close`, `Gate::open`, `DeviceBuffer::close`,
 ///   `DeviceBuffer::allocation`, `Context::free_deferred`
 pub(super) fn gates_in_a_storm(lab: &Lab) -> TestResult {
     const LEN: usize = 500;
@@ -30,11 +30,11 @@ pub(super) fn gates_in_a_storm(lab: &Lab) -> TestResult {
                     for round in 0..60u32 {
                         let value = user * 1000 + round;
                         let mut x = DeviceBuffer::from_slice(&stream, &[0; LEN])?;
-                        // A gate that was shut takes no more memory.
+                        // A gate that was closed takes no more memory.
                         let guarded: Vec<_> =
-                            gates.iter().map(|gate| gate.guard(x.allocation()).is_ok()).collect();
+                            gates.iter().map(|gate| gate.protect(x.allocation()).is_ok()).collect();
                         ensure_eq!(guarded.len(), gates.len());
-                        // A use waits while a gate is shut, a second at most.
+                        // A use waits while a gate is closed, a second at most.
                         x.fill(if round % 2 == 0 { &stream } else { &other }, value)?;
                         ensure!(x.to_vec(&stream)?.iter().all(|seen| *seen == value));
                         match round % 5 {
@@ -59,12 +59,12 @@ pub(super) fn gates_in_a_storm(lab: &Lab) -> TestResult {
                 move || -> Result<(), Failure> {
                     thread::sleep(std::time::Duration::from_millis(2));
                     for gate in gates {
-                        gate.shut()?;
-                        gate.shut()?;
+                        gate.close()?;
+                        gate.close()?;
                         context.free_deferred()?;
                         thread::sleep(std::time::Duration::from_millis(1));
                         gate.open();
-                        gate.shut()?;
+                        gate.close()?;
                     }
                     while !done.load(Ordering::Relaxed) {
                         context.free_deferred()?;
@@ -85,7 +85,7 @@ pub(super) fn gates_in_a_storm(lab: &Lab) -> TestResult {
         match lab.variant() {
             "opened" => gates.iter().for_each(Gate::open),
             "leaked" => {
-                // Behind a gate that nobody opens memory is held as long as it is shut; this one is open.
+                // Behind a gate that nobody opens memory is held as long as it is closed; this one is open.
                 std::mem::forget(gates);
                 context.free_deferred()?;
             }
@@ -95,17 +95,17 @@ pub(super) fn gates_in_a_storm(lab: &Lab) -> TestResult {
     Ok(())
 }
 
-/// Forgets a gate that is shut. Uses of its memory are refused by an error that names it, and the context can be closed.
+/// Forgets a gate that is closed. Uses of its memory are refused by an error that names it, and the context can be closed.
 ///
 /// - row: memory behind a gate is not freed before
-/// - targets: `Gate::new`, `Gate::guard`, `Gate::shut`, `DeviceBuffer::allocation`, `Context::close`
+/// - targets: `Gate::new`, `Gate::protect`, `Gate::close`, `DeviceBuffer::allocation`, `Context::close`
 pub(super) fn a_gate_that_stays_shut(lab: &Lab) -> TestResult {
     let context = Driver::from_sys(cuda_emu::driver())?.device(0)?.context()?;
     let stream = context.stream()?;
     let x = DeviceBuffer::from_slice(&stream, &[1u32; 1000])?;
     let gate = Gate::new();
-    gate.guard(x.allocation())?;
-    gate.shut()?;
+    gate.protect(x.allocation())?;
+    gate.close()?;
     std::mem::forget(gate);
     lab.refused(x.to_vec(&stream), "the memory is behind gate")?;
     drop((x, stream));

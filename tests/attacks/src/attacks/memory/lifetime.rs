@@ -85,16 +85,16 @@ pub(super) fn buffers_dropped_in_a_host_function(lab: &Lab) -> TestResult {
 ///
 /// - row: no answer of the driver makes the crate panic
 /// - row: device memory is freed after the last work
-/// - targets: `DeviceBuffer::zeroed`, `DeviceBuffer::try_clone`, `Context::trim_pool`, `Context::set_pool_threshold`
+/// - targets: `DeviceBuffer::zeroed`, `DeviceBuffer::try_clone`, `Context::trim_pool`, `Context::set_pool_release_threshold`
 pub(super) fn all_memory_again_and_again(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let other = context.stream()?;
     let n = 1 << 19;
-    let (_, total) = context.memory_info()?;
+    let total = context.memory_info()?.total;
     ensure!(total >= 16 << 20, "the device has {total} bytes");
     let mut most = 0;
     if lab.variant() == "trimmed" {
-        context.set_pool_threshold(0)?;
+        context.set_pool_release_threshold(0)?;
     }
     for round in 0..4u32 {
         let mut all = Vec::new();

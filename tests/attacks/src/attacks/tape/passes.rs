@@ -341,7 +341,7 @@ fn gradients_of_odd_views(lab: &Lab) -> TestResult {
 /// Gives a tape the least and the largest sizes of its logs and of scratch memory.
 ///
 /// - row: a pass reads what was recorded
-/// - targets: `Tape::set_deterministic`, `Tape::set_log_bytes`, `Tape::set_scratch_bytes`, `Tape::check`, `Tape::trim`
+/// - targets: `Tape::set_deterministic`, `Tape::set_summand_bytes`, `Tape::set_scratch_bytes`, `Tape::check`, `Tape::trim`
 fn logs_of_any_size(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let geometry = GeometryKernels::new(&context);
@@ -352,7 +352,7 @@ fn logs_of_any_size(lab: &Lab) -> TestResult {
     let mut z = DeviceBuffer::<f32>::zeroed(&stream, N)?;
     let mut loss = DeviceBuffer::<f32>::zeroed(&stream, 1)?;
     let mut tape = Tape::new(&stream)?;
-    tape.set_log_bytes(bytes);
+    tape.set_summand_bytes(bytes);
     tape.set_scratch_bytes(bytes);
     tape.set_deterministic(true);
     // The adjoint of a square does not say how often it adds.
@@ -372,7 +372,7 @@ fn logs_of_any_size(lab: &Lab) -> TestResult {
         ensure!(tape.gradient(&x).is_err(), "a pass that failed has given a gradient");
     }
     tape.trim();
-    tape.set_log_bytes(None);
+    tape.set_summand_bytes(None);
     tape.set_scratch_bytes(None);
     tape.backward(&stream, &loss)?;
     ensure_eq!(tape.gradient(&x)?.to_vec(&stream)?, numbers(2));

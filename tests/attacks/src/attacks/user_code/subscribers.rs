@@ -59,8 +59,8 @@ impl Subscriber for Asks {
         ];
         context.set_copy_threads(2);
         if let Some(stream) = stream {
-            stream.seal_last_node();
-            said.push(("keep", stream.keep(Arc::new(1)).is_err()));
+            stream.freeze_last_node();
+            said.push(("keep", stream.retain(Arc::new(1)).is_err()));
             said.push(("last_node", stream.last_node().is_err()));
             said.push(("fork", stream.fork().is_err()));
         }
@@ -81,7 +81,7 @@ fn ask(asked: Option<Asked>) {
 /// - row: subscribers of `tracing`
 /// - targets: `Context::stats`, `Module::compiled_kernels`, `Module::prepare_kernels`, `Module::compile`,
 ///   `Context::take_drop_errors`, `Module::kernel`,
-///   `Stream::seal_last_node`, `Stream::keep`, `Stream::last_node`, `Stream::fork`
+///   `Stream::freeze_last_node`, `Stream::retain`, `Stream::last_node`, `Stream::fork`
 fn subscribers_that_ask(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let more: Vec<String> = (0..MORE).map(|i| format!("more{i}")).collect();

@@ -23,7 +23,7 @@ pub(in super::super) fn mesh(
     of: &TriangleMesh,
     (builder, topology): (BuildMode, bool),
 ) -> Got<Mesh<'static>> {
-    let options = MeshOptions::default().builder(builder).winding().unchecked();
+    let options = MeshOptions::default().build_mode(builder).winding().skip_validation();
     let options = if topology { options.topology() } else { options };
     Ok(Mesh::upload(&lab.stream, &lab.geometry, of, options)?)
 }

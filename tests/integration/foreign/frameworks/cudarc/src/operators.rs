@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cuda_safe::sys::CUstream;
 use cuda_safe::{
-    Allocate, Context, DeviceBuffer, Error, LaunchConfig, Lease, Result, Stream, kernels,
+    Allocator, Context, DeviceBuffer, Error, LaunchConfig, ForeignMemory, Result, Stream, kernels,
 };
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
 
@@ -106,7 +106,7 @@ impl Operators {
         // SAFETY: as in `axpy`.
         unsafe {
             self.context.lend(stream.cu_stream().cast(), |lent| {
-                lent.set_allocator(Allocator(stream.clone()));
+                lent.set_allocator(FromFramework(stream.clone()));
                 let x = lent.slice_from_raw::<f32>(x, lens[0])?;
                 let out = lent.slice_from_raw_mut::<f32>(out, lens[1])?;
                 let mut scratch = DeviceBuffer::<f32>::zeroed(lent, lens[0])?;
@@ -119,12 +119,12 @@ impl Operators {
 }
 
 /// cudarc's allocator, which is the device's default pool.
-struct Allocator(Arc<CudaStream>);
+struct FromFramework(Arc<CudaStream>);
 
 // SAFETY: the token is the slice that owns the memory, and frees it in the order of the stream. The driver aligns
 // memory to 256 bytes.
-unsafe impl Allocate for Allocator {
-    fn allocate(&self, _: &Context, bytes: usize, stream: CUstream) -> Result<Lease> {
+unsafe impl Allocator for FromFramework {
+    fn allocate(&self, _: &Context, bytes: usize, stream: CUstream) -> Result<ForeignMemory> {
         // The legacy stream is 0 for cudarc, and 1 here.
         if self.0.cu_stream().addr().max(1) != stream.addr() {
             return Err(Error::invalid("the allocator is that of another stream"));
@@ -133,7 +133,7 @@ unsafe impl Allocate for Allocator {
         let memory = unsafe { self.0.alloc::<u8>(bytes) };
         let memory = memory.map_err(|error| Error::invalid(error.to_string()))?;
         let start = memory.device_ptr(&self.0).0;
-        Ok(Lease { start, token: Box::new(memory) })
+        Ok(ForeignMemory { start, token: Box::new(memory) })
     }
 }
 
