@@ -92,14 +92,14 @@ pub(super) fn prepare<'q>(
     let len64 = params.finish(extent)?;
     let entry = loaded(stream, kernel, len64)?;
     params.set_fault(entry.fault);
-    let size = extent.size.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+    let size = |axis: usize| usize::try_from(extent.size[axis]).unwrap_or(usize::MAX);
     // Each with constants to divide by: three divisions take longer than the rest of a launch.
     let mut config = match extent.dimensions {
         _ if extent.threads > 0 => {
             LaunchConfig::new(u32::try_from(extent.size[0]).unwrap_or(u32::MAX), extent.threads)
         }
-        1 => LaunchConfig::cover(size[0], LINE),
-        _ => LaunchConfig::cover_3d(size, PLANE),
+        1 => LaunchConfig::cover(size(0), LINE),
+        _ => LaunchConfig::cover_3d([size(0), size(1), size(2)], PLANE),
     };
     if extent.shared > 0 {
         entry.kernel.allow_dynamic_shared(extent.shared)?;

@@ -43,13 +43,21 @@ impl Drop for Mark {
 }
 
 /// Installs the hook, once per process.
+#[inline]
 pub(crate) fn install() {
     static INSTALLED: Once = Once::new();
+    if !INSTALLED.is_completed() {
+        install_now(&INSTALLED);
+    }
+}
+
+#[cold]
+fn install_now(installed: &Once) {
     // A panicking thread cannot replace the hook. A later run installs it.
     if std::thread::panicking() {
         return;
     }
-    INSTALLED.call_once(|| {
+    installed.call_once(|| {
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             if INSIDE.get() {

@@ -1,5 +1,6 @@
 //! One run of a kernel on the CPU.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 
@@ -63,14 +64,20 @@ pub fn run(kernel: &'static Kernel, f: impl FnOnce()) -> Result<(), CpuError> {
 ///
 /// # Errors
 /// A condition is not satisfied, or the evaluation panics.
+#[inline]
 pub fn host<R>(kernel: &'static Kernel, f: impl FnOnce() -> R) -> Result<R, Refused> {
-    guarded(f).map_err(|raised| match raised {
+    guarded(f).map_err(|raised| refused(kernel, raised))
+}
+
+#[cold]
+fn refused(kernel: &'static Kernel, raised: Raised) -> Refused {
+    match raised {
         Raised::Refused(message) => Refused { kernel: kernel.name, message },
         Raised::Check(check) | Raised::Element(_, Cause::Check(check)) => {
             before_loop(kernel, &Cause::Check(check))
         }
         Raised::Element(_, Cause::Panic(message)) => before_loop(kernel, &Cause::Panic(message)),
-    })
+    }
 }
 
 /// Describes a failure of the code before the loop, which has no element.
@@ -84,6 +91,7 @@ fn before_loop(kernel: &'static Kernel, cause: &Cause) -> Refused {
     Refused { kernel: kernel.name, message }
 }
 
+#[inline]
 fn guarded<R>(f: impl FnOnce() -> R) -> Result<R, Raised> {
     hook::install();
     let _running = Restore(&RUNNING, RUNNING.replace(true));
@@ -91,11 +99,16 @@ fn guarded<R>(f: impl FnOnce() -> R) -> Result<R, Raised> {
         let _mark = Mark::inside(true);
         panic::catch_unwind(AssertUnwindSafe(f))
     };
-    caught.map_err(|payload| match payload.downcast::<Raised>() {
+    caught.map_err(raised)
+}
+
+#[cold]
+fn raised(payload: Box<dyn Any + Send>) -> Raised {
+    match payload.downcast::<Raised>() {
         Ok(raised) => *raised,
         Err(payload) => match hook::cause(&*payload) {
             Cause::Check(check) => Raised::Check(check),
             cause @ Cause::Panic(_) => Raised::Element(Place::default(), cause),
         },
-    })
+    }
 }
