@@ -4,6 +4,7 @@ mod elements;
 mod host;
 pub(crate) mod parts;
 mod signature;
+mod straight;
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -94,7 +95,10 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
         let cpp = s.declare(&param.name.to_string(), param.mutable);
         s.named.extend(param.atomic.clone());
         match param.kind {
-            signature::Kind::Value => parameters.push_str(&format!(", {ty} {cpp}")),
+            signature::Kind::Value => {
+                parameters.push_str(&format!(", passed<{ty}> {cpp}_v"));
+                prelude.push_str(&format!("auto&& {cpp} = taken({cpp}_v);\n"));
+            }
             signature::Kind::Read | signature::Kind::Write => {
                 let access =
                     if matches!(param.kind, signature::Kind::Read) { "const " } else { "" };
@@ -208,6 +212,10 @@ fn body(
         if let Some(condition) = host::condition_of(&statement)? {
             // The host has checked it. It also gives slices their lengths.
             for (slice, len) in host::equal_lengths(&condition) {
+                if !matches!(len, Expr::Path(_) | Expr::MethodCall(_)) {
+                    // The length is a parameter already, and compilers find nothing in a product.
+                    continue;
+                }
                 let Some(param) = signature.slice(&slice) else { continue };
                 let Some(cpp) = s.local(&param.name.to_string()).map(|local| local.cpp.clone())
                 else {

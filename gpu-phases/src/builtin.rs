@@ -6,10 +6,12 @@ use crate::device::{Device, Float};
 use crate::text::Text;
 
 macro_rules! integers {
-    ($($name:ident)*) => {$(
+    ($($name:ident $(= $length:expr)?,)*) => {$(
         // SAFETY: `phases::$name` holds one integer of the same width and sign, and every byte pattern is one.
         #[diagnostic::do_not_recommend]
         unsafe impl Device for $name {
+            $(const LENGTH: Option<fn(Self) -> usize> = $length;)?
+
             fn rust_name() -> String {
                 stringify!($name).to_owned()
             }
@@ -36,7 +38,7 @@ macro_rules! integers {
         }
     )*};
 }
-integers!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
+integers!(u8, u16, u32, u64, usize = Some(|length| length), i8, i16, i32, i64, isize,);
 
 macro_rules! floats {
     ($($name:ident $float:ident $from_bits:literal)*) => {$(

@@ -45,6 +45,9 @@ pub unsafe trait Device: Copy + Send + Sync + 'static {
     /// Writes this value as an expression of C++.
     fn write_value(&self, text: &mut String);
 
+    /// Returns the value as a length, if kernels take it as they take lengths: in 32 bits unless a launch needs more.
+    const LENGTH: Option<fn(Self) -> usize> = None;
+
     /// The number of floats in a value.
     const FLOATS: usize = 0;
 

@@ -35,6 +35,8 @@ pub struct Param {
     pub size: usize,
     /// Its alignment in bytes.
     pub align: usize,
+    /// Whether it is a value that is passed as lengths are.
+    pub length: bool,
     /// Returns the Rust name of the type of the value, the element or the structure, which names the instance of a generic
     /// kernel.
     pub type_name: fn() -> String,
@@ -63,6 +65,7 @@ impl Param {
             kind,
             size: size_of::<T>(),
             align: align_of::<T>(),
+            length: T::LENGTH.is_some() && matches!(kind, ParamKind::Value),
             type_name: T::rust_name,
             floats: T::floats,
             active: false,
@@ -91,6 +94,12 @@ impl Param {
         self
     }
 
+    /// Returns the size of the C++ parameter of a value or a structure. `len64`: lengths have 64 bits.
+    #[must_use]
+    pub const fn passed_size(&self, len64: bool) -> usize {
+        if self.length && !len64 { 4 } else { self.size }
+    }
+
     /// Describes a parameter that is a structure.
     #[must_use]
     pub const fn structure<S: Structure>(name: &'static str) -> Self {
@@ -99,6 +108,7 @@ impl Param {
             kind: ParamKind::Structure,
             size: S::SIZE,
             align: S::ALIGN,
+            length: false,
             type_name: S::rust_name,
             floats: |_, _| {},
             active: false,

@@ -35,6 +35,7 @@ template <class T> struct plain_ { using type = T; };
 template <class T> struct plain_<const T> { using type = T; };
 template <class T> struct plain_<T&> { using type = T; };
 template <class T> struct plain_<const T&> { using type = T; };
+template <class T> struct plain_<T&&> { using type = T; };
 template <class T> using plain = typename plain_<T>::type;
 
 // ---- Numbers. `K` keeps `usize` apart from `u64`, and `isize` from `i64`.
@@ -57,6 +58,13 @@ using isize = num<long long, 1>;
 using f32 = num<float, 0>;
 using f64 = num<double, 0>;
 struct unit {};
+
+// A parameter by value. A `usize` has the bits of a length.
+template <class T> struct passed_ { using type = T; };
+template <> struct passed_<usize> { using type = len; };
+template <class T> using passed = typename passed_<T>::type;
+template <class T> PHASES_FN T& taken(T& x) { return x; }
+PHASES_FN usize taken(len& x) { return usize(x); }
 
 template <class R> struct raw { // Facts about a representation.
     static constexpr bool floating = same<R, float> || same<R, double>;
@@ -83,6 +91,8 @@ struct thread {
     fault* slot;
     // From `blocks_of` on: a kernel over blocks, whose threads have so many columns.
     static constexpr unsigned blocks_of = 4;
+    // Whether elements are loaded, and whether their indices are inspected before.
+    static constexpr bool loads = true, inspects = false;
     unsigned kernel, dims;
     // 1 more than the block, of a kernel over blocks.
     unsigned position = 0;
@@ -150,6 +160,16 @@ template <bool O> struct later : thread {
         thread::fail(file, at, k, index, length);
     }
 };
+// The body of a loop over elements whose indices follow from no element, for the sake of its checks alone.
+template <bool O> struct inspection : later<O> {
+    static constexpr bool inspects = true, loads = false;
+};
+// The same body, if no check has failed: all indices are in bounds.
+template <bool O> struct proven : later<O> {
+    static constexpr bool inspects = true;
+};
+template <bool O> PHASES_FN inspection<O> inspecting(now<O> c, bool& failed) { return inspection<O>{{c, c.file, &failed}}; }
+template <bool O> PHASES_FN proven<O> inspected(now<O> c, bool& failed) { return proven<O>{{c, c.file, &failed}}; }
 template <bool O, bool P> PHASES_FN now<O> in(now<P> c, unsigned file) { return now<O>{c, file}; }
 template <bool O, bool P> PHASES_FN later<O> in(later<P> c, unsigned file) { return later<O>{c, file, c.failed}; }
 // `F`: what the loop may change is small enough to be kept.
@@ -158,6 +178,12 @@ template <bool F, bool O> PHASES_FN auto defer(now<O> c, bool& failed) {
     else return c;
 }
 template <bool F, bool O> PHASES_FN later<O> defer(later<O> c, bool&) { return c; }
+// Whether the indices of a body of a loop over elements are inspected, if it has `few` iterations. An adjoint has one copy.
+#ifdef PHASES_GRADIENT
+template <bool few> constexpr bool inspects = false;
+#else
+template <bool few> constexpr bool inspects = few;
+#endif
 // A loop with more iterations checks as it goes: after a failure it would go on for too long.
 constexpr u64_raw most_deferred = 1u << 24;
 struct yes {};
@@ -324,7 +350,11 @@ template <class C, class T, u64_raw N> PHASES_FN const T& at(C, line, const arra
 }
 // The value of an element. A load whose deferred check fails is left out, and is zero.
 template <class C, class T, class N> PHASES_FN T value(C c, line l, const T* p, N n, usize i) {
-    if constexpr (C::deferred && !points<T>) {
+    if constexpr (C::inspects) {
+        if constexpr (C::loads) return p[i.v];
+        if (!below(i.v, n)) c.fail(l, Index, i.v, n);
+        return T{};
+    } else if constexpr (C::deferred && !points<T>) {
         T x{};
         if (below(i.v, n)) x = p[N(i.v)];
         else c.fail(l, Index, i.v, n);
@@ -340,8 +370,16 @@ template <class C, class T, u64_raw N> PHASES_FN T read(C c, line l, const array
     return value(c, l, x.a, (unsigned)N, i);
 }
 template <class C, class X> PHASES_FN auto read(C c, line l, const X& x, usize i, no) { return read(c, l, x, i); }
-template <class C, class T> PHASES_FN plain<T> read(C, line, slice<T> x, usize i, yes) { return x.p[i.v]; }
-template <class C, class T, u64_raw N> PHASES_FN T read(C, line, const array<T, N>& x, usize i, yes) { return x.a[i.v]; }
+template <class C, class T> PHASES_FN T in_bounds(C, const T* p, u64_raw i) {
+    if constexpr (C::inspects && !C::loads) return T{};
+    else return p[i];
+}
+template <class C, class T> PHASES_FN plain<T> read(C c, line, slice<T> x, usize i, yes) {
+    return in_bounds<C, plain<T>>(c, x.p, i.v);
+}
+template <class C, class T, u64_raw N> PHASES_FN T read(C c, line, const array<T, N>& x, usize i, yes) {
+    return in_bounds(c, x.a, i.v);
+}
 template <class T> PHASES_FN T copy(const T& x) { return x; }
 // An element that was read ahead.
 template <class T> struct held {

@@ -61,7 +61,7 @@ pub(super) struct Params<'a, 's> {
     parameters: usize,
     arguments: usize,
     queried: usize,
-    /// The upper halves of all lengths, by `or`.
+    /// The upper halves of all lengths and `usize`s, by `or`.
     upper: u64,
     /// Values for which the words have no room.
     spilled: Vec<Box<[MaybeUninit<u64>]>>,
@@ -279,6 +279,9 @@ unsafe impl KernelArgs for &Params<'_, '_> {
 impl<'a> Visit<'a, &Stream> for Params<'a, '_> {
     #[inline(always)]
     fn value<T: Device>(&mut self, value: T) -> Result<()> {
+        if let Some(length) = T::LENGTH {
+            self.upper |= length(value) as u64 >> 32;
+        }
         self.push(value)
     }
 

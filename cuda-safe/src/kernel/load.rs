@@ -152,7 +152,7 @@ fn function(module: &Module, kernel: &Kernel) -> Result<function::Kernel> {
 fn check_parameters(function: &function::Kernel, kernel: &Kernel, len64: bool) -> Result<()> {
     let len = if len64 { 8 } else { 4 };
     let of_param = |param: &gpu_phases::kernel::Param| match param.kind {
-        ParamKind::Value | ParamKind::Structure => vec![param.size],
+        ParamKind::Value | ParamKind::Structure => vec![param.passed_size(len64)],
         _ => vec![8, len],
     };
     let params = kernel.params.iter().flat_map(of_param);

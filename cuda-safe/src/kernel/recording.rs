@@ -163,13 +163,16 @@ impl<'a, 'q> Collected<'a, '_, 'q> {
         let mut pass = |size: usize| {
             next += 1;
             // SAFETY: `Params` has the parameters that the description says, after the fault slot and before the
-            // extent: the launch is checked. Lengths were pushed as 8 bytes.
+            // extent: the launch is checked. Lengths and values that are passed as such were pushed as 8
+            // bytes.
             visit(next - 1, unsafe { self.params.bytes_of(next - 1, size) })
         };
         pass(8)?;
         for param in self.loaded.kernel.params {
             match param.kind {
-                ParamKind::Value | ParamKind::Structure => pass(param.size)?,
+                ParamKind::Value | ParamKind::Structure => {
+                    pass(param.passed_size(self.loaded.len64))?;
+                }
                 _ => {
                     pass(8)?;
                     pass(len)?;

@@ -5,6 +5,7 @@ use syn::spanned::Spanned;
 use syn::{Expr, Stmt};
 
 use super::signature::{Kind, Param, Signature};
+use super::straight;
 use crate::refuse::{Result, refused};
 use crate::translate::Translator;
 
@@ -162,6 +163,9 @@ pub(super) fn closure(
         s.writable_names(item);
         s.bind_pattern(item, "out_item")?;
         s.number_items = s.number_items(item);
+        if let Some(body) = straight::parts(s, &mut closure.body, item) {
+            return straight::translate(s, body);
+        }
         let value = match &mut *closure.body {
             Expr::Block(block) if block.label.is_none() => s.scoped(|s| {
                 let value = s.statements(&mut block.block.stmts)?;

@@ -13,6 +13,7 @@ mod math;
 mod printing;
 mod programs;
 mod random;
+mod straight;
 mod structures;
 mod types;
 mod vectors;

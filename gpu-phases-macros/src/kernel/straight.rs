@@ -1,0 +1,256 @@
+//! Closures of `each` whose indices follow from no element, and that end by writing their element: `*out = value;`.
+//!
+//! A check before each load keeps a thread from having several loads under way. So the C++ has such a body three times. The
+//! first copy loads nothing and only checks the indices, which leaves little of it. If all are in bounds, the second copy
+//! runs, which checks no index; if another of its checks fails, it does not write. The third one runs if a check has failed,
+//! and finds the first failure.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{BinOp, Block, Expr, ExprAssign, Pat, Stmt, UnOp};
+
+use crate::counted::iterations;
+use crate::names::is_pure;
+use crate::places::is_assigning;
+use crate::refuse::Result;
+use crate::translate::Translator;
+
+/// The longest C++ that is written three times.
+const LONG: usize = 16_000;
+
+/// The parts of such a body.
+pub(super) struct Straight<'b> {
+    statements: &'b mut [Stmt],
+    last: &'b mut ExprAssign,
+    /// The numbers of iterations of its loops, as Rust.
+    loops: Vec<TokenStream>,
+}
+
+/// Returns the parts of a closure's body, if it has this form and at least two indices.
+pub(super) fn parts<'b>(
+    s: &Translator<'_>,
+    body: &'b mut Expr,
+    item: &Pat,
+) -> Option<Straight<'b>> {
+    let Pat::Ident(item) = item else { return None };
+    let (statements, last) = match body {
+        Expr::Block(block) if block.label.is_none() => {
+            let (last, statements) = block.block.stmts.split_last_mut()?;
+            match last {
+                Stmt::Expr(Expr::Assign(last), _) => (statements, last),
+                _ => return None,
+            }
+        }
+        Expr::Assign(last) => (&mut [][..], last),
+        _ => return None,
+    };
+    let Expr::Unary(to) = &*last.left else { return None };
+    let is_item = matches!(to.op, UnOp::Deref(_))
+        && matches!(&*to.expr, Expr::Path(path) if path.path.is_ident(&item.ident));
+    let private = s.private();
+    let mut flow = Flow {
+        private: &private,
+        item: item.ident.to_string(),
+        loaded: Vec::new(),
+        loops: Vec::new(),
+        indices: 0,
+        conditional: false,
+    };
+    // What a variable has depends on assignments that come later in a loop.
+    loop {
+        let known = flow.loaded.len();
+        (flow.indices, flow.loops) = (0, Vec::new());
+        flow.statements(statements)?;
+        flow.value(&last.right)?;
+        if flow.loaded.len() == known {
+            break;
+        }
+    }
+    let Flow { indices, loops, .. } = flow;
+    (is_item && indices > 1).then_some(Straight { statements, last, loops })
+}
+
+/// Which variables have values that follow from elements.
+struct Flow<'p> {
+    private: &'p TokenStream,
+    item: String,
+    loaded: Vec<String>,
+    loops: Vec<TokenStream>,
+    indices: usize,
+    /// Whether an element decides if this code runs.
+    conditional: bool,
+}
+
+impl Flow<'_> {
+    /// Follows statements. `None`: the body has something else than arithmetic, or an index follows from an element.
+    fn statements(&mut self, statements: &[Stmt]) -> Option<bool> {
+        let mut loaded = false;
+        for statement in statements {
+            loaded = match statement {
+                Stmt::Local(local) => {
+                    let init = local.init.as_ref().filter(|init| init.diverge.is_none())?;
+                    let loaded = self.value(&init.expr)?;
+                    let pat = match &local.pat {
+                        Pat::Type(typed) => &*typed.pat,
+                        pat => pat,
+                    };
+                    self.binds(pat, loaded)?;
+                    false
+                }
+                Stmt::Expr(e, _) => self.value(e)?,
+                Stmt::Item(_) | Stmt::Macro(_) => return None,
+            };
+        }
+        Some(loaded)
+    }
+
+    fn binds(&mut self, pat: &Pat, loaded: bool) -> Option<()> {
+        match pat {
+            Pat::Ident(ident) if ident.by_ref.is_none() && ident.subpat.is_none() => {
+                if loaded || self.conditional {
+                    self.note(ident.ident.to_string());
+                }
+                Some(())
+            }
+            Pat::Slice(parts) => parts.elems.iter().try_for_each(|part| self.binds(part, loaded)),
+            Pat::Tuple(parts) => parts.elems.iter().try_for_each(|part| self.binds(part, loaded)),
+            Pat::Wild(_) => Some(()),
+            _ => None,
+        }
+    }
+
+    fn note(&mut self, name: String) {
+        if !self.loaded.contains(&name) {
+            self.loaded.push(name);
+        }
+    }
+
+    /// Follows the parts of an expression, and returns whether one of their values follows from an element.
+    fn values<'e>(&mut self, parts: impl IntoIterator<Item = &'e Expr>) -> Option<bool> {
+        parts.into_iter().try_fold(false, |loaded, part| Some(self.value(part)? | loaded))
+    }
+
+    fn value(&mut self, e: &Expr) -> Option<bool> {
+        match e {
+            Expr::Lit(_) => Some(false),
+            Expr::Paren(inner) => self.value(&inner.expr),
+            Expr::Group(inner) => self.value(&inner.expr),
+            Expr::Cast(cast) => self.value(&cast.expr),
+            Expr::Field(field) => self.value(&field.base),
+            Expr::Repeat(array) => self.value(&array.expr),
+            Expr::Array(array) => self.values(&array.elems),
+            Expr::Tuple(tuple) => self.values(&tuple.elems),
+            Expr::Path(path) => match path.path.get_ident().map(ToString::to_string) {
+                Some(name) if name == self.item => None,
+                name => Some(name.is_some_and(|name| self.loaded.contains(&name))),
+            },
+            Expr::Unary(unary) => match unary.op {
+                UnOp::Neg(_) | UnOp::Not(_) => self.value(&unary.expr),
+                _ => None,
+            },
+            Expr::Binary(binary) if is_assigning(&binary.op) => {
+                self.assigns(&binary.left, &binary.right)
+            }
+            Expr::Binary(binary) => {
+                let left = self.value(&binary.left)?;
+                let lazy = matches!(binary.op, BinOp::And(_) | BinOp::Or(_));
+                let right = self.under(lazy && left, |flow| flow.value(&binary.right))?;
+                Some(left | right)
+            }
+            Expr::Assign(assign) => self.assigns(&assign.left, &assign.right),
+            Expr::MethodCall(call) => {
+                let name = call.method.to_string();
+                // An `Atomic` may change between the copies, and there is no value in place of that of `None`.
+                if !is_pure(&name) || matches!(&*name, "load" | "unwrap" | "expect") {
+                    return None;
+                }
+                let receiver = self.value(&call.receiver)?;
+                Some(self.values(&call.args)? | receiver)
+            }
+            Expr::Index(index) => {
+                // Whether an element is in bounds must not depend on another.
+                if self.conditional || self.value(&index.index)? {
+                    return None;
+                }
+                self.indices += 1;
+                self.value(&index.expr)?;
+                Some(true)
+            }
+            Expr::Block(block) if block.label.is_none() => self.block(&block.block),
+            Expr::If(branch) => {
+                let loaded = self.value(&branch.cond)?;
+                let then = self.under(loaded, |flow| flow.block(&branch.then_branch))?;
+                let otherwise = match &branch.else_branch {
+                    Some((_, otherwise)) => self.under(loaded, |flow| flow.value(otherwise))?,
+                    None => false,
+                };
+                Some(then | otherwise | loaded)
+            }
+            Expr::ForLoop(each) if each.label.is_none() => {
+                self.loops.push(iterations(each, self.private)?);
+                self.binds(&each.pat, false)?;
+                // Loops in it are among its iterations.
+                let count = self.loops.len();
+                self.block(&each.body)?;
+                self.loops.truncate(count);
+                Some(false)
+            }
+            _ => None,
+        }
+    }
+
+    /// Follows code that runs under a condition. `loaded`: the condition follows from an element.
+    fn under<R>(&mut self, loaded: bool, f: impl FnOnce(&mut Self) -> R) -> R {
+        let outer = self.conditional;
+        self.conditional |= loaded;
+        let result = f(self);
+        self.conditional = outer;
+        result
+    }
+
+    fn block(&mut self, block: &Block) -> Option<bool> {
+        self.statements(&block.stmts)
+    }
+
+    fn assigns(&mut self, place: &Expr, value: &Expr) -> Option<bool> {
+        let loaded = self.value(value)?;
+        let Expr::Path(path) = place else { return None };
+        let name = path.path.get_ident()?.to_string();
+        if name == self.item {
+            return None;
+        }
+        if loaded || self.conditional {
+            self.note(name);
+        }
+        Some(false)
+    }
+}
+
+/// Translates such a body.
+pub(super) fn translate(s: &mut Translator<'_>, body: Straight<'_>) -> Result<()> {
+    let Straight { statements, last, loops } = body;
+    let private = s.private();
+    let few = s.hole(quote!(#private::few(&[#(#private::iterations(#loops)),*])));
+    let value = s.name("value");
+    let (text, entry) = s.straight_body(|s| {
+        s.statements(statements)?;
+        s.line_marker(syn::spanned::Spanned::span(&*last));
+        let result = s.operand(&mut last.right)?;
+        s.emit(&format!("auto {value} = {};", result.code));
+        Ok(())
+    })?;
+    let place = s.place(&mut last.left)?.code;
+    let store = format!("{place} = {value};");
+    if !entry.pure || entry.calls || text.contains("goto ") || text.len() > LONG {
+        s.emit(&format!("{{\n{text}{store} }}"));
+        return Ok(());
+    }
+    let (exact, outer) = (s.name("exact"), s.name("c"));
+    s.emit(&format!(
+        "{{ bool {exact} = !inspects<{few}>; const auto {outer} = c;\n\
+         if constexpr (inspects<{few}>) {{ const auto c = inspecting({outer}, {exact});\n{text}(void){value}; }}\n\
+         if (!{exact}) {{ const auto c = inspected({outer}, {exact});\n{text}if (!{exact}) {store} }}\n\
+         if ({exact}) {{\n{text}{store} }} }}"
+    ));
+    Ok(())
+}
