@@ -1,8 +1,10 @@
 //! The time of our side of a call, on a driver that does nothing. Needs no GPU.
 
+use std::cell::RefCell;
 use std::mem::MaybeUninit;
 
 use cuda_safe::dlpack::TensorRef;
+use cuda_safe::kernel::kernel;
 use cuda_safe::{DeviceBuffer, LaunchConfig, Module};
 use cuda_sys::noop;
 use serde_json::json;
@@ -17,6 +19,7 @@ use crate::timing::{Paired, burst};
 
 pub(super) const WORKS: &[Work] = &[
     Work { names: &["noop/launch5", "noop/launch5/safe"], run: launch5 },
+    Work { names: &["noop/launch_rust"], run: launch_rust },
     Work { names: &["noop/lend_three_views"], run: lend_three_views },
     Work { names: &["noop/alloc_free"], run: alloc_free },
 ];
@@ -95,6 +98,33 @@ fn launch5(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let second =
         row("noop/launch5/safe", &paired, safe_calls, 1)?.at_most("diff_ns", difference, 40.0);
     Ok(vec![first, second])
+}
+
+#[kernel]
+fn saxpy(a: f32, x: &[f32], y: &[f32], out: &mut [f32]) {
+    assert!(x.len() == out.len() && y.len() == out.len());
+    each(out, |i, out| *out = a * x[i] + y[i]);
+}
+
+/// A launch of a kernel in Rust, beside one of the same kernel by `kernels!`.
+fn launch_rust(bench: &Bench) -> Result<Vec<Row>, Stop> {
+    let gpu = Gpu::noop()?;
+    let module = Module::from_ptx(&gpu.context, PTX)?;
+    // SAFETY: on this driver no kernel runs, so none leaves its arguments.
+    let kernels = unsafe { Saxpy::from_module(&module) }?;
+    let stream = &gpu.stream;
+    let x = DeviceBuffer::<f32>::zeroed(stream, N)?;
+    let y = DeviceBuffer::<f32>::zeroed(stream, N)?;
+    let (mut out, twin) = (x.try_clone(stream)?, RefCell::new(x.try_clone(stream)?));
+    let (shape, n) = (LaunchConfig::cover(N, 256), N as u64);
+    let mut rust = || saxpy::launch(stream, 2.5, &x, &y, &mut out);
+    rust()?;
+    let calls = driver_calls(&mut rust)?;
+    let other = || kernels.saxpy(stream, shape, 2.5, &x, &y, &mut *twin.borrow_mut(), n);
+    let paired =
+        Paired::measure(bench.pairs, &mut || burst(CALLS, &mut rust), &mut || burst(CALLS, other))?;
+    let difference = paired.difference().median;
+    Ok(vec![row("noop/launch_rust", &paired, calls, 1)?.at_most("diff_ns", difference, 40.0)])
 }
 
 /// A call of an operator by a framework: see `launch/lend_three_views`.

@@ -200,7 +200,7 @@ fn operations(gpu: &Gpu) -> Result<[Op; 2], Stop> {
     let [x, mass, out] = each();
     let said = [x, mass].map(|param| param.reads(Primal::Entry).covers_all());
     let [x, mass] = said;
-    let by_hand = spec("density_f32", params([x, mass, out.accumulates()])).log(|_| 0);
+    let by_hand = spec("density_f32", params([x, mass, out.accumulates()])).summands(|_| 0);
     // SAFETY: thread i reads points and masses of neighbours below n, and writes density i, only if i < n; the
     // adjoint by hand adds to the gradients of point i alone.
     unsafe {

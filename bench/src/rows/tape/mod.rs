@@ -64,11 +64,11 @@ impl Ops {
         let (x, v) = (vector("x").reads(Primal::None), vector("v").reads(Primal::Entry));
         let [x1, v1] = ["x1", "v1"].map(|name| vector(name).overwrites().covers_all());
         let n = Param::value("n");
-        let step = |x, v| spec("step", [x, v, x1.clone(), v1.clone(), n.clone()]).log(|_| 0);
+        let step = |x, v| spec("step", [x, v, x1.clone(), v1.clone(), n.clone()]).summands(|_| 0);
         let (each_x, each_v) = (x.clone().covers_all(), v.clone().covers_all());
         let loss = Param::buffer("loss", Element::F32).accumulates().len_fixed(1).active();
         let of = vector("x").reads(Primal::Entry).covers_all();
-        let energy = spec("energy", [of, loss, n.clone()]).grid_stride().log(|_| 0);
+        let energy = spec("energy", [of, loss, n.clone()]).grid_stride().summands(|_| 0);
         let saxpy = [
             Param::scalar("a", Element::F32).active(),
             number("x").reads(Primal::Entry),
@@ -87,7 +87,7 @@ impl Ops {
         let accumulating = spec("step", accumulating.chain([n.clone()]));
         let steps = ["x", "v", "x1", "v1"].map(vector).into_iter();
         let steps = spec("steps", steps.chain([Param::value("count"), n.clone()]));
-        let saxpy = spec("saxpy", saxpy).shape(few).grid_stride().log(|_| 0);
+        let saxpy = spec("saxpy", saxpy).shape(few).grid_stride().summands(|_| 0);
         // SAFETY: each element of each buffer below n is touched by one thread of a kernel or adjoint,
         // others are not; `energy`, by blocks of at most 256 threads, adds to the loss by atomics. Gradients
         // are taken, and added to, as said.

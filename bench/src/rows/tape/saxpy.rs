@@ -126,7 +126,7 @@ impl More {
         // SAFETY: thread i of the kernels and adjoints touches element i of each buffer, and only if i < n.
         unsafe {
             Ok(Self {
-                one: spec("saxpy_one", params(by_hand)).log(|_| 0).register(&ops.module)?,
+                one: spec("saxpy_one", params(by_hand)).summands(|_| 0).register(&ops.module)?,
                 one_generated: generated("saxpy_one", Element::F32)
                     .differentiate(context, &source)?,
                 four_generated: generated("saxpy_four", Float4::ELEMENT)
