@@ -122,7 +122,7 @@ fn launch_rust(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let calls = driver_calls(&mut rust)?;
     let other = || kernels.saxpy(stream, shape, 2.5, &x, &y, &mut *twin.borrow_mut(), n);
     let paired =
-        Paired::measure(bench.pairs, &mut || burst(CALLS, &mut rust), &mut || burst(CALLS, other))?;
+        Paired::measure(bench.pairs, &mut || burst(CALLS, &mut rust), &|| burst(CALLS, other))?;
     let difference = paired.difference().median;
     Ok(vec![row("noop/launch_rust", &paired, calls, 1)?.at_most("diff_ns", difference, 40.0)])
 }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cuda_safe::dlpack::abi::DLDeviceType;
-use cuda_safe::dlpack::{Element, Exchange, TensorRef};
+use cuda_safe::dlpack::{Exchange, TensorElement, TensorRef};
 use cuda_safe::sys::CUstream;
 use cuda_safe::{
     Context, DeviceSlice, DeviceSliceMut, Error, LaunchConfig, LentStream, Result, kernels, nvtx,
@@ -106,7 +106,7 @@ pub(crate) fn signed_distance_backward(
             if !by.is_empty()? {
                 by.has_shape_of(of)?;
                 let by: DeviceSliceMut<'_, [f32; 3]> = by.view_mut(lent)?;
-                gradients = gradients.to(parameter, by);
+                gradients = gradients.into_buffer(parameter, by);
                 wanted = true;
             }
         }
@@ -235,14 +235,14 @@ impl<'a> Argument<'a> {
         Self { name, tensor: tensor.into() }
     }
 
-    fn view<'v, T: Element>(&self, lent: &'v LentStream) -> Result<DeviceSlice<'v, T>>
+    fn view<'v, T: TensorElement>(&self, lent: &'v LentStream) -> Result<DeviceSlice<'v, T>>
     where
         'a: 'v,
     {
         lent.view(self.tensor).map_err(|error| self.error(error))
     }
 
-    fn view_mut<'v, T: Element>(&self, lent: &'v LentStream) -> Result<DeviceSliceMut<'v, T>>
+    fn view_mut<'v, T: TensorElement>(&self, lent: &'v LentStream) -> Result<DeviceSliceMut<'v, T>>
     where
         'a: 'v,
     {

@@ -277,7 +277,7 @@ fn too_little_room(device: &TestDevice) -> TestResult {
             .param(buffer("x"))
             .param(buffer("y"))
             .param(Param::value("n"))
-            .log(most);
+            .summands(most);
         let op = differentiate(device, spec, &program()).map_err(failure)?;
         let mut tape = Tape::new(&stream)?;
         tape.set_deterministic(true);

@@ -238,7 +238,7 @@ fn each_twin<T: Number>(device: &TestDevice, twins: Vec<Twin<T>>) -> TestResult 
         let Some((_, module)) = known.iter().find(|(file, _)| *file == twin.file) else { continue };
         // SAFETY: thread i of these kernels and adjoints touches element i of each buffer, and only if i < n, except
         // the rows of `transform`, the sums, and the points of `middles`, which it checks.
-        let by_hand = unsafe { twin.spec(true).log(twin.log).grid_stride().register(module) }?;
+        let by_hand = unsafe { twin.spec(true).summands(twin.log).grid_stride().register(module) }?;
         let generated = differentiate(device, &twin.file.program(), twin.spec(false))
             .map_err(cuda_safe::Error::from)?;
         let name = format!("{:?}: {}", twin.file, twin.kernel);
