@@ -166,12 +166,7 @@ impl Translator<'_> {
         let hoists = entry.counter.is_some() && !entry.hoisted.is_empty() && !once;
         let defers = entry.pure && !entry.calls && !once && body.contains("(c, ");
         // In a function that a loop calls, a failed check may only have set a flag.
-        let mut stops = "if (c.stop()) break;\n";
-        // While indices are inspected, and after that, nothing ends a loop: it has few iterations.
-        let short = self.is_straight() && !entry.unroll.is_empty();
-        if short {
-            stops = "";
-        }
+        let stops = "if (c.stop()) break;\n";
         let plain = |known: &str, stops: &str| {
             let mut text = stops.to_owned();
             if !entry.hoisted.is_empty() {
@@ -186,23 +181,9 @@ impl Translator<'_> {
             // A function that the loop calls may have loops.
             let unroll = if entry.calls { "" } else { &entry.unroll };
             let head = head.replacen("for (", &format!("{unroll}for ("), 1);
-            let condition = if short { "" } else { "if (!c.stop()) " };
-            self.emit(&format!("{condition}{{ {head}\n{}{tail} }}", plain("no", stops)));
+            self.emit(&format!("if (!c.stop()) {{ {head}\n{}{tail} }}", plain("no", stops)));
             self.finish_loop(entry);
             return;
-        }
-        if short {
-            self.emit("if constexpr (decltype(c)::inspects) {");
-            if hoists {
-                self.emit(&format!(
-                    "const auto {} = {last};\nif (c.loads ? false : {some} && !(fits({range}) && {})) c.fail(0, Index);",
-                    entry.last,
-                    entry.hoisted.join(" && ")
-                ));
-            }
-            let head = head.replacen("for (", &format!("{}for (", entry.unroll), 1);
-            let known = if hoists { "yes" } else { "no" };
-            self.emit(&format!("{{ {head}\n{}{tail} }}\n}} else {{", plain(known, "")));
         }
         let (exact, outer, owns) = (self.name("exact"), self.name("c"), self.name("owns"));
         self.emit(&format!("{{ bool {exact} = true; const auto {outer} = c;"));
@@ -250,9 +231,6 @@ impl Translator<'_> {
             "if ({exact}) {{\n{restored}{head}\n{}{tail} }} }} }}",
             plain("no", stops)
         ));
-        if short {
-            self.emit("}");
-        }
         self.finish_loop(entry);
     }
 
@@ -306,7 +284,7 @@ impl Translator<'_> {
     }
 
     /// Returns the C++ variables from before a loop that its text mentions.
-    pub(crate) fn mentions(&self, entry: &Loop) -> Vec<String> {
+    fn mentions(&self, entry: &Loop) -> Vec<String> {
         let known = self.scopes.iter().flat_map(|scope| scope.values()).map(|local| &local.cpp);
         let known: std::collections::HashSet<&String> = known.collect();
         let mentioned = self.mentioned.iter().skip(entry.mentions);

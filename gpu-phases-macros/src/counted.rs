@@ -259,7 +259,7 @@ impl Translator<'_> {
 }
 
 /// Returns the number of iterations of a loop, and that of the loops in it together, as Rust, if constants give them.
-pub(crate) fn iterations(each: &ExprForLoop, private: &TokenStream) -> Option<TokenStream> {
+fn iterations(each: &ExprForLoop, private: &TokenStream) -> Option<TokenStream> {
     struct Inner<'p>(Option<Vec<TokenStream>>, &'p TokenStream);
     impl<'a> Visit<'a> for Inner<'_> {
         fn visit_expr(&mut self, e: &'a Expr) {

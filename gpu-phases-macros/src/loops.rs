@@ -22,8 +22,6 @@ pub(crate) struct Loop {
     pub(crate) left: bool,
     /// The depth of local closures.
     closure: usize,
-    /// Whether it is the body of a kernel's loop over elements.
-    straight: bool,
     /// Whether the body certainly has no effects outside of the thread.
     pub(crate) pure: bool,
     /// Whether the body calls device functions, which may have loops.
@@ -57,7 +55,6 @@ impl Loop {
         Self {
             label: label.map(|label| label.name.ident.to_string()),
             block: false,
-            straight: false,
             target: None,
             break_label: None,
             continue_label: None,
@@ -212,23 +209,14 @@ impl Translator<'_> {
         Ok(if uses_value { Value::constant(name) } else { Value::unit() })
     }
 
-    /// Runs `f` for the body of a kernel's loop over elements, as [`body`](Self::body).
-    pub(crate) fn straight_body(
-        &mut self,
-        f: impl FnOnce(&mut Self) -> Result<()>,
-    ) -> Result<(String, Loop)> {
-        let entry = Loop { block: true, straight: true, ..self.new_loop(None) };
-        self.body(entry, f)
-    }
-
-    /// Returns whether the body of a kernel's loop over elements is translated whose indices are inspected before.
-    pub(crate) fn is_straight(&self) -> bool {
-        self.loops.first().is_some_and(|entry| entry.straight)
+    /// Returns the entry for the body of a kernel's loop over elements.
+    pub(crate) fn new_body(&self) -> Loop {
+        Loop { block: true, ..self.new_loop(None) }
     }
 
     /// Marks outer loops as impure: only an innermost loop has hoisted or deferred checks.
     pub(crate) fn leave_outer_pure(&mut self) {
-        self.loops.iter_mut().filter(|entry| !entry.straight).for_each(|entry| entry.pure = false);
+        self.effect();
         if let Some(outer) = self.loops.last_mut() {
             outer.counter = None;
         }

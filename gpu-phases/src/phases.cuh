@@ -178,11 +178,11 @@ template <bool F, bool O> PHASES_FN auto defer(now<O> c, bool& failed) {
     else return c;
 }
 template <bool F, bool O> PHASES_FN later<O> defer(later<O> c, bool&) { return c; }
-// Whether the indices of a body of a loop over elements are inspected, if it has `few` iterations. An adjoint has one copy.
+// Whether the indices of a body of a loop over elements are inspected. An adjoint has one copy.
 #ifdef PHASES_GRADIENT
-template <bool few> constexpr bool inspects = false;
+constexpr bool inspects = false;
 #else
-template <bool few> constexpr bool inspects = few;
+constexpr bool inspects = true;
 #endif
 // A loop with more iterations checks as it goes: after a failure it would go on for too long.
 constexpr u64_raw most_deferred = 1u << 24;
@@ -370,16 +370,8 @@ template <class C, class T, u64_raw N> PHASES_FN T read(C c, line l, const array
     return value(c, l, x.a, (unsigned)N, i);
 }
 template <class C, class X> PHASES_FN auto read(C c, line l, const X& x, usize i, no) { return read(c, l, x, i); }
-template <class C, class T> PHASES_FN T in_bounds(C, const T* p, u64_raw i) {
-    if constexpr (C::inspects && !C::loads) return T{};
-    else return p[i];
-}
-template <class C, class T> PHASES_FN plain<T> read(C c, line, slice<T> x, usize i, yes) {
-    return in_bounds<C, plain<T>>(c, x.p, i.v);
-}
-template <class C, class T, u64_raw N> PHASES_FN T read(C c, line, const array<T, N>& x, usize i, yes) {
-    return in_bounds(c, x.a, i.v);
-}
+template <class C, class T> PHASES_FN plain<T> read(C, line, slice<T> x, usize i, yes) { return x.p[i.v]; }
+template <class C, class T, u64_raw N> PHASES_FN T read(C, line, const array<T, N>& x, usize i, yes) { return x.a[i.v]; }
 template <class T> PHASES_FN T copy(const T& x) { return x; }
 // An element that was read ahead.
 template <class T> struct held {

@@ -69,12 +69,6 @@ pub fn iterations(start: u64, end: u64, inner: &[u64]) -> u64 {
     end.saturating_sub(start).saturating_mul(inner.max(1))
 }
 
-/// Returns whether loops have so few iterations that no check needs to end them.
-#[must_use]
-pub fn few(loops: &[u64]) -> String {
-    (loops.iter().fold(0u64, |sum, count| sum.saturating_add(*count)) <= 64).to_string()
-}
-
 /// Ends the kernel with a fault of this kind.
 #[cold]
 #[inline(never)]

@@ -163,7 +163,7 @@ pub(super) fn closure(
         s.writable_names(item);
         s.bind_pattern(item, "out_item")?;
         s.number_items = s.number_items(item);
-        if let Some(body) = straight::parts(s, &mut closure.body, item) {
+        if let Some(body) = straight::parts(&mut closure.body, item) {
             return straight::translate(s, body);
         }
         let value = match &mut *closure.body {

@@ -1,15 +1,12 @@
-//! Closures of `each` whose indices follow from no element, and that end by writing their element: `*out = value;`.
+//! Closures of `each` without loops whose indices follow from no element, and that end by writing theirs: `*out = value;`.
 //!
 //! A check before each load keeps a thread from having several loads under way. So the C++ has such a body three times. The
 //! first copy loads nothing and only checks the indices, which leaves little of it. If all are in bounds, the second copy
 //! runs, which checks no index; if another of its checks fails, it does not write. The third one runs if a check has failed,
 //! and finds the first failure.
 
-use proc_macro2::TokenStream;
-use quote::quote;
 use syn::{BinOp, Block, Expr, ExprAssign, Pat, Stmt, UnOp};
 
-use crate::counted::iterations;
 use crate::names::is_pure;
 use crate::places::is_assigning;
 use crate::refuse::Result;
@@ -22,16 +19,10 @@ const LONG: usize = 16_000;
 pub(super) struct Straight<'b> {
     statements: &'b mut [Stmt],
     last: &'b mut ExprAssign,
-    /// The numbers of iterations of its loops, as Rust.
-    loops: Vec<TokenStream>,
 }
 
 /// Returns the parts of a closure's body, if it has this form and at least two indices.
-pub(super) fn parts<'b>(
-    s: &Translator<'_>,
-    body: &'b mut Expr,
-    item: &Pat,
-) -> Option<Straight<'b>> {
+pub(super) fn parts<'b>(body: &'b mut Expr, item: &Pat) -> Option<Straight<'b>> {
     let Pat::Ident(item) = item else { return None };
     let (statements, last) = match body {
         Expr::Block(block) if block.label.is_none() => {
@@ -47,41 +38,23 @@ pub(super) fn parts<'b>(
     let Expr::Unary(to) = &*last.left else { return None };
     let is_item = matches!(to.op, UnOp::Deref(_))
         && matches!(&*to.expr, Expr::Path(path) if path.path.is_ident(&item.ident));
-    let private = s.private();
-    let mut flow = Flow {
-        private: &private,
-        item: item.ident.to_string(),
-        loaded: Vec::new(),
-        loops: Vec::new(),
-        indices: 0,
-        conditional: false,
-    };
-    // What a variable has depends on assignments that come later in a loop.
-    loop {
-        let known = flow.loaded.len();
-        (flow.indices, flow.loops) = (0, Vec::new());
-        flow.statements(statements)?;
-        flow.value(&last.right)?;
-        if flow.loaded.len() == known {
-            break;
-        }
-    }
-    let Flow { indices, loops, .. } = flow;
-    (is_item && indices > 1).then_some(Straight { statements, last, loops })
+    let mut flow =
+        Flow { item: item.ident.to_string(), loaded: Vec::new(), indices: 0, conditional: false };
+    flow.statements(statements)?;
+    flow.value(&last.right)?;
+    (is_item && flow.indices > 1).then_some(Straight { statements, last })
 }
 
 /// Which variables have values that follow from elements.
-struct Flow<'p> {
-    private: &'p TokenStream,
+struct Flow {
     item: String,
     loaded: Vec<String>,
-    loops: Vec<TokenStream>,
     indices: usize,
     /// Whether an element decides if this code runs.
     conditional: bool,
 }
 
-impl Flow<'_> {
+impl Flow {
     /// Follows statements. `None`: the body has something else than arithmetic, or an index follows from an element.
     fn statements(&mut self, statements: &[Stmt]) -> Option<bool> {
         let mut loaded = false;
@@ -186,15 +159,6 @@ impl Flow<'_> {
                 };
                 Some(then | otherwise | loaded)
             }
-            Expr::ForLoop(each) if each.label.is_none() => {
-                self.loops.push(iterations(each, self.private)?);
-                self.binds(&each.pat, false)?;
-                // Loops in it are among its iterations.
-                let count = self.loops.len();
-                self.block(&each.body)?;
-                self.loops.truncate(count);
-                Some(false)
-            }
             _ => None,
         }
     }
@@ -228,11 +192,10 @@ impl Flow<'_> {
 
 /// Translates such a body.
 pub(super) fn translate(s: &mut Translator<'_>, body: Straight<'_>) -> Result<()> {
-    let Straight { statements, last, loops } = body;
-    let private = s.private();
-    let few = s.hole(quote!(#private::few(&[#(#private::iterations(#loops)),*])));
+    let Straight { statements, last } = body;
     let value = s.name("value");
-    let (text, entry) = s.straight_body(|s| {
+    let entry = s.new_body();
+    let (text, entry) = s.body(entry, |s| {
         s.statements(statements)?;
         s.line_marker(syn::spanned::Spanned::span(&*last));
         let result = s.operand(&mut last.right)?;
@@ -247,8 +210,8 @@ pub(super) fn translate(s: &mut Translator<'_>, body: Straight<'_>) -> Result<()
     }
     let (exact, outer) = (s.name("exact"), s.name("c"));
     s.emit(&format!(
-        "{{ bool {exact} = !inspects<{few}>; const auto {outer} = c;\n\
-         if constexpr (inspects<{few}>) {{ const auto c = inspecting({outer}, {exact});\n{text}(void){value}; }}\n\
+        "{{ bool {exact} = !inspects; const auto {outer} = c;\n\
+         if (inspects) {{ const auto c = inspecting({outer}, {exact});\n{text}(void){value}; }}\n\
          if (!{exact}) {{ const auto c = inspected({outer}, {exact});\n{text}if (!{exact}) {store} }}\n\
          if ({exact}) {{\n{text}{store} }} }}"
     ));

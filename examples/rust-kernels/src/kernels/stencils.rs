@@ -17,9 +17,12 @@ pub fn conv3d(
         let inside = i > 0 && j > 0 && k > 0 && i + 1 < width && j + 1 < height && k + 1 < depth;
         let mut sum = 0.0;
         if inside {
+            // One product for all rows: each has 64 bits.
+            let plane = width * height;
+            let first = (k - 1) * plane + (j - 1) * width + i - 1;
             for c in 0..3 {
                 for b in 0..3 {
-                    let row = ((k + c - 1) * height + (j + b - 1)) * width + i - 1;
+                    let row = first + c * plane + b * width;
                     for a in 0..3 {
                         sum += weights[9 * c + 3 * b + a] * x[row + a];
                     }
