@@ -26,10 +26,10 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// A stream goes on when its own work is done, and then memory that the work has used may be freed and used again. That is
 /// too early if the work has parts on several devices, each of which ends for itself when it is made to fail: when a
 /// collective of NCCL is aborted, the kernel of one rank may end some milliseconds before that of another, which still
-/// writes to the memory of both. The memory of such work is put [behind](Self::guard) a gate before the work is enqueued.
+/// writes to the memory of both. The memory of such work is put [behind](Self::protect) a gate before the work is enqueued.
 ///
 /// - **Open**, as it is made. The memory is used as any other. When it is dropped, it is freed only when its stream has come
-///   to that point and the gate is still open: at a later call of [`guard`](Self::guard) or drop of memory behind the gate,
+///   to that point and the gate is still open: at a later call of [`protect`](Self::protect) or drop of memory behind the gate,
 ///   when an allocation finds no memory, in [`Context::free_deferred`](crate::Context::free_deferred), or when the gate
 ///   opens for good. The drop records an event for it: on the stream, or, if the stream can't be used then or a consumer of
 ///   the memory is other code, for all work of the context. Where that can't be done, which is so on drivers before 12.5 and
