@@ -34,9 +34,14 @@ template <u64_raw N, u64_raw M> struct block {
         else return arr(usize(i / M), usize(i % M));
     }
     PHASES_FN static void sync() { __syncthreads(); }
-    // A barrier that ends the block if a thread has left by a fault: what it has not written must not be used.
+    // A barrier that ends the block if a thread has left by a fault: what it has not written must not be used. Adjoints
+    // wait for no result: gradients after a fault are any numbers.
     PHASES_FN static void meet() {
+#ifdef PHASES_GRADIENT
+        __syncthreads();
+#else
         if (__syncthreads_count(1) != int(threads)) asm volatile("exit;");
+#endif
     }
     // The same for the threads of a warp.
     PHASES_FN static void meet_warp() {
