@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
-use syn::{Data, DataEnum, DeriveInput, Field, Fields, GenericParam, Ident, Type};
+use syn::{Data, DataEnum, DeriveInput, Field, Fields, GenericParam, Generics, Ident, Type};
 
 use crate::exprs::field_name;
 use crate::function::{bare, instance_names};
@@ -159,6 +159,11 @@ fn structure(
             GenericParam::Const(_) => {}
         }
     }
+    // A bound of `T` is none of `T::Name`.
+    for ty in types.iter().filter(|ty| is_associated(ty, &input.generics)) {
+        let clause = generics.make_where_clause();
+        clause.predicates.push(syn::parse_quote!(#ty: #library::device::Device));
+    }
     let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
     let ident = &input.ident;
     let Common { name, links, fallback } = common(input, library);
@@ -229,6 +234,13 @@ fn structure(
             }
         };
     })
+}
+
+/// Returns whether a type is an associated type of a generic parameter: `T::Name`.
+fn is_associated(ty: &Type, generics: &Generics) -> bool {
+    let Type::Path(path) = ty else { return false };
+    let first = path.path.segments.first().filter(|_| path.path.segments.len() > 1);
+    first.is_some_and(|first| generics.type_params().any(|param| param.ident == first.ident))
 }
 
 fn cpp_field(field: &Field, at: usize) -> String {

@@ -14,6 +14,7 @@
 //! assert_eq!(near, [0, 1]);
 //! # Ok::<(), cuda_safe::Error>(())
 //! ```
+#![cfg_attr(feature = "rust-kernels", doc = include_str!("in_kernels.md"))]
 
 pub mod bvh;
 pub(crate) mod exact;

@@ -195,13 +195,20 @@ __device__ __forceinline__ vec3<T> position_of(const P* points, unsigned i) {
     return vec3<T>(point.x, point.y, point.z);
 }
 
+#ifdef GEOM_AD
+// `value` with the derivative of x.
+template <class T>
+__device__ __forceinline__ vec3<T> joined(const vec3<T>& value, const vec3<T>& x) {
+    return vec3<T>(ad::rule(value.x, x.x, T(1)), ad::rule(value.y, x.y, T(1)), ad::rule(value.z, x.z, T(1)));
+}
+#endif
+
 // A position wrapped into the box. Its derivative is 1, also where rounding moves it to the border.
 template <class T>
 __device__ __forceinline__ vec3<T> wrapped_position(const GridHeader<T>& header, const vec3<T>& x) {
     if (__ldg(&header.periodic) == 0) return x;
 #ifdef GEOM_AD
-    const vec3<T> image = wrapped(header, ad::stop(x));
-    return vec3<T>(ad::rule(image.x, x.x, T(1)), ad::rule(image.y, x.y, T(1)), ad::rule(image.z, x.z, T(1)));
+    return joined(wrapped(header, ad::stop(x)), x);
 #else
     return wrapped(header, x);
 #endif
@@ -223,9 +230,7 @@ template <class T, class P> struct Moving {
         Neighbor<T> n =
             seen_from(constant(p), NearestImages<T>{header}, found.slot, {seen.x, seen.y, seen.z, found.index});
 #ifdef GEOM_AD
-        const vec3<T> d = exact::sub(p, at);
-        n.delta = vec3<T>(ad::rule(n.delta.x, d.x, T(1)), ad::rule(n.delta.y, d.y, T(1)),
-                          ad::rule(n.delta.z, d.z, T(1)));
+        n.delta = joined(n.delta, exact::sub(p, at));
         n.distance_squared = squared(n.delta);
         n.position = at;
 #endif
@@ -298,6 +303,17 @@ template <class T>
 __device__ __forceinline__ bool
 any_neighbor(const HashGrid<T>& grid, const vec3<T>& x, T radius, unsigned group = 0) {
     return find_neighbor(grid, x, radius, [](const Neighbor<T>&) { return true; }, group);
+}
+
+// A difference of two positions from the nearest image; without periods, the difference itself. Its derivative is 1.
+template <class T>
+__device__ __forceinline__ vec3<T> nearest_image(const HashGrid<T>& grid, const vec3<T>& delta) {
+    const vec3<T> image = grid::NearestImages<T>{*grid.header}.nearest(grid::constant(delta));
+#ifdef GEOM_AD
+    return grid::joined(image, delta);
+#else
+    return image;
+#endif
 }
 
 // Iterates over the neighbours, where a lambda does not fit:

@@ -112,7 +112,7 @@ impl<'a, T: Exact> Search<'a, T> {
             let delta = self.p[axis] - position[axis];
             match self.shift {
                 Some(shift) => delta - shift[axis],
-                None => self.grid.nearest_image(axis, delta),
+                None => self.grid.image_along(axis, delta),
             }
         })
     }
@@ -211,7 +211,7 @@ impl<T: Exact> Task for Advance<'_, '_, T> {
                 let (grid, run) = (search.grid, (search.at, search.end));
                 search.at = match search.shift {
                     Some(shift) => search.test(run, lanes, |axis, delta| delta - shift[axis]),
-                    None => search.test(run, lanes, |axis, delta| grid.nearest_image(axis, delta)),
+                    None => search.test(run, lanes, |axis, delta| grid.image_along(axis, delta)),
                 };
                 if search.found > ROOM - LANES {
                     return true;
@@ -269,7 +269,7 @@ impl<T: Exact> Iterator for Near<'_, T> {
 impl<T: Exact> HashGrid<T> {
     /// Returns the difference of two coordinates from the nearest image.
     #[inline(always)]
-    fn nearest_image(&self, axis: usize, delta: T) -> T {
+    fn image_along(&self, axis: usize, delta: T) -> T {
         let period = self.header.period[axis];
         if period == T::ZERO {
             return delta;
@@ -315,6 +315,13 @@ impl<T: Exact> HashGrid<T> {
             search.next = search.found;
         }
         count
+    }
+
+    /// Returns a difference of two positions from the nearest image; without periods, the difference itself.
+    #[must_use]
+    #[inline]
+    pub fn nearest_image(&self, delta: [T; 3]) -> [T; 3] {
+        std::array::from_fn(|axis| self.image_along(axis, delta[axis]))
     }
 
     /// Returns whether any point lies within `radius` of `x`.

@@ -46,6 +46,9 @@ template <class C> PHASES_FN u32 m_count(C, line, const grid_REAL& g, point_REAL
     geom::for_each_neighbor(g, geom_vector(x), r.v, [&](const geom::Neighbor<REAL>&) { ++count; });
     return u32(count);
 }
+template <class C> PHASES_FN point_REAL m_nearest_image(C, line, const grid_REAL& g, point_REAL delta) {
+    return from_geom(geom::nearest_image(g, geom_vector(delta)));
+}
 template <class C> PHASES_FN bool m_any_neighbor(C, line, const grid_REAL& g, point_REAL x, num<REAL, 0> r) {
     return geom::any_neighbor(g, geom_vector(x), r.v);
 }

@@ -16,6 +16,8 @@ use crate::volume::{
 
 /// A value and its gradient.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "rust-kernels", derive(cuda_safe::kernel::Device))]
+#[repr(C)]
 pub struct Sample<V: Interpolated> {
     /// The value.
     pub value: V,
@@ -245,6 +247,50 @@ singles! {
     Tricubic: sample_tricubic, sample_tricubic_with_gradient, sample_tricubic_index,
         sample_tricubic_with_gradient_index;
 }
+
+macro_rules! of_indices {
+    ($($index:ident)+) => {$(
+        #[cfg_attr(feature = "rust-kernels", cuda_safe::kernel::device(structure))]
+        impl Volume<$index> {
+            /// Returns the value of the voxel nearest to a position in index space: `values[i - 1]` for index i, and
+            /// the background for index 0 and indices that `values` does not have.
+            #[must_use]
+            pub fn sample_nearest_of<P: Real, V: Interpolated + Real>(
+                &self,
+                p: [P; 3],
+                values: &[V],
+                background: V,
+            ) -> V {
+                self.sample_nearest_index(p, &IndexedValues::new(values, background))
+            }
+
+            /// Interpolates between the eight voxels around a position in index space, with values as those of
+            /// [`sample_nearest_of`](Self::sample_nearest_of).
+            #[must_use]
+            pub fn sample_trilinear_of<P: Real, V: Interpolated + Real>(
+                &self,
+                p: [P; 3],
+                values: &[V],
+                background: V,
+            ) -> V {
+                self.sample_trilinear_index(p, &IndexedValues::new(values, background))
+            }
+
+            /// Interpolates between the 4^3 voxels around a position in index space, by Catmull-Rom splines, with
+            /// values as those of [`sample_nearest_of`](Self::sample_nearest_of).
+            #[must_use]
+            pub fn sample_tricubic_of<P: Real, V: Interpolated + Real>(
+                &self,
+                p: [P; 3],
+                values: &[V],
+                background: V,
+            ) -> V {
+                self.sample_tricubic_index(p, &IndexedValues::new(values, background))
+            }
+        }
+    )+};
+}
+of_indices!(Index OnIndex);
 
 impl<V: Interpolated> Volume<V> {
     /// Samples the value at each position.

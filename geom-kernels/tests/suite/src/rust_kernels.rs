@@ -7,7 +7,8 @@ use geom_kernels::Ray;
 use geom_kernels::hash_grid::{GridOptions, HashGrid};
 use geom_kernels::mesh::{Mesh, MeshOptions, shapes};
 use geom_kernels::structures;
-use geom_kernels::volume::{Volume, nanovdb::Builder};
+use geom_kernels::volume::nanovdb::{Builder, ValueIndex, ValueOnIndex};
+use geom_kernels::volume::{Index, OnIndex, Volume};
 use test_harness::{Case, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -15,7 +16,9 @@ pub(crate) fn cases() -> Vec<Case> {
         "rust_kernels",
         device(grids_in_kernels),
         device(meshes_in_kernels),
-        device(volumes_in_kernels)
+        device(volumes_in_kernels),
+        device(images_in_kernels),
+        device(indices_in_kernels),
     ]
 }
 
@@ -192,10 +195,12 @@ fn meshes_in_kernels(device: &TestDevice) -> TestResult {
 }
 
 #[kernel]
-fn sample(volume: &structures::Volume<f32>, x: &[[f32; 3]], out: &mut [[f32; 7]]) {
+fn sample(volume: &structures::Volume<f32>, x: &[[f32; 3]], out: &mut [[f32; 13]]) {
     assert!(x.len() == out.len());
     each(out, |i, out| {
         let p = volume.world_to_index(x[i]);
+        let linear = volume.sample_trilinear_with_gradient(p);
+        let cubic = volume.sample_tricubic_with_gradient([p[0] as f64, p[1] as f64, p[2] as f64]);
         let voxel = [p[0].floor() as i32, p[1].floor() as i32, p[2].floor() as i32];
         let active = if volume.is_active(voxel) { 1.0 } else { 0.0 };
         let wide = [p[0] as f64, p[1] as f64, p[2] as f64];
@@ -207,6 +212,12 @@ fn sample(volume: &structures::Volume<f32>, x: &[[f32; 3]], out: &mut [[f32; 7]]
             volume.sample_tricubic(p),
             volume.sample_trilinear(wide),
             volume.index_to_world_direction(p)[1],
+            linear.value,
+            linear.gradient[0],
+            linear.gradient[2],
+            cubic.value,
+            cubic.gradient[0],
+            cubic.gradient[1],
         ];
     });
 }
@@ -229,18 +240,137 @@ fn volumes_in_kernels(device: &TestDevice) -> TestResult {
     let points: Vec<[f32; 3]> = (0..300).map(|_| [one(), one(), one()]).collect();
     let points: Vec<_> = points.into_iter().chain([[f32::NAN, 0.0, 0.0], [1e30; 3]]).collect();
     let x = DeviceBuffer::from_slice(&stream, &points)?;
-    let mut found = vec![[0.0; 7]; points.len()];
+    let mut found = vec![[0.0; 13]; points.len()];
     sample::cpu(&here, &points, &mut found)?;
-    let mut other = DeviceBuffer::<[f32; 7]>::zeroed(&stream, points.len())?;
+    let mut other = DeviceBuffer::<[f32; 13]>::zeroed(&stream, points.len())?;
     sample::launch(&stream, &there, &x, &mut other)?;
-    let bits = |x: &[[f32; 7]]| x.iter().map(|x| x.map(f32::to_bits)).collect::<Vec<_>>();
+    let bits = |x: &[[f32; 13]]| x.iter().map(|x| x.map(f32::to_bits)).collect::<Vec<_>>();
     ensure_eq!(bits(&found[..300]), bits(&other.to_vec(&stream)?[..300]));
     for (p, found) in points.iter().zip(&found).filter(|(p, _)| p.iter().all(|x| x.abs() < 4.0)) {
         let wanted = p[0] + 2.0 * p[1] - 3.0 * p[2];
         for value in [found[3], found[4], found[5]] {
             ensure!((value - wanted).abs() < 1e-4, "{p:?}: {found:?}");
         }
-        ensure_eq!((found[1], found[6]), (1.0, p[1]));
+        ensure_eq!((found[1], found[6], found[7]), (1.0, p[1], found[3]));
+        for (slope, wanted) in found[8..].iter().zip([1.0, -3.0, found[4], 1.0, 2.0]) {
+            ensure!((slope - wanted).abs() < 1e-4, "{p:?}: {found:?}");
+        }
+    }
+    Ok(())
+}
+
+/// The sum of differences from the nearest images of neighbours.
+#[kernel]
+fn pull(grid: &structures::HashGrid<f32>, x: &[[f32; 3]], radius: f32, out: &mut [[f32; 3]]) {
+    assert!(x.len() == out.len());
+    each(out, |i, out| {
+        for j in grid.neighbors(x[i], radius) {
+            let y = x[j as usize];
+            let d = grid.nearest_image([x[i][0] - y[0], x[i][1] - y[1], x[i][2] - y[2]]);
+            for axis in 0..3 {
+                out[axis] += d[axis];
+            }
+        }
+    });
+}
+
+fn images_in_kernels(device: &TestDevice) -> TestResult {
+    let (stream, mut rng) = (device.stream()?, Rng::new(8));
+    let mut one = || (rng.below(4096) as f32 - 2048.0) / 2048.0;
+    let points: Vec<[f32; 3]> = (0..300).map(|_| [one(), one(), one()]).collect();
+    let x = DeviceBuffer::from_slice(&stream, &points)?;
+    let bits = |x: &[[f32; 3]]| x.iter().map(|x| x.map(f32::to_bits)).collect::<Vec<_>>();
+    for options in [
+        GridOptions::default(),
+        GridOptions::default().periodic([-1.0; 3], [1.0; 3]),
+        GridOptions::default().periodic_in([true, false, false], [-1.0; 3], [1.0; 3]),
+    ] {
+        let there = HashGrid::build(&stream, &device.geometry(), &x, 0.4, options)?;
+        let here = structures::HashGrid::build(&points, 0.4, options)?;
+        let mut sums = vec![[0.0; 3]; points.len()];
+        pull::cpu(&here, &points, 0.4, &mut sums)?;
+        let mut other = DeviceBuffer::<[f32; 3]>::zeroed(&stream, points.len())?;
+        pull::launch(&stream, &there, &x, 0.4, &mut other)?;
+        ensure_eq!(bits(&sums), bits(&other.to_vec(&stream)?));
+        let sum = |axis: usize| sums.iter().map(|sum| f64::from(sum[axis])).sum::<f64>();
+        ensure!((0..3).all(|axis| sum(axis).abs() < 1e-3), "each pair counts twice");
+        // In the middle of the box no image but the point itself is near.
+        for (p, sum) in points.iter().zip(&sums).filter(|(p, _)| p.iter().all(|x| x.abs() < 0.5)) {
+            let near = points.iter().filter_map(|q| {
+                let d: [f64; 3] = std::array::from_fn(|k| f64::from(p[k]) - f64::from(q[k]));
+                (d.iter().map(|d| d * d).sum::<f64>() <= f64::from(0.4f32 * 0.4)).then_some(d)
+            });
+            let wanted = near.fold([0.0; 3], |sum, d| [0, 1, 2].map(|k| sum[k] + d[k]));
+            let is_near = |k: usize| (wanted[k] - f64::from(sum[k])).abs() < 1e-4;
+            ensure!((0..3).all(is_near), "{p:?}: {sum:?} instead of {wanted:?}");
+        }
+    }
+    Ok(())
+}
+
+#[kernel]
+fn take(
+    dense: &structures::Volume<Index>,
+    active: &structures::Volume<OnIndex>,
+    values: &[f32],
+    wide: &[f64],
+    x: &[[f32; 3]],
+    out: &mut [[f64; 6]],
+) {
+    assert!(x.len() == out.len());
+    each(out, |i, out| {
+        let p = active.world_to_index(x[i]);
+        let half = &values[..values.len() / 2];
+        *out = [
+            dense.sample_nearest_of(p, values, 0.5) as f64,
+            dense.sample_trilinear_of(p, wide, 0.25),
+            dense.sample_tricubic_of(p, half, 2.0) as f64,
+            active.sample_nearest_of([p[0] as f64, p[1] as f64, p[2] as f64], half, 0.5) as f64,
+            active.sample_trilinear_of(p, values, -1.0) as f64,
+            active.sample_tricubic_of(p, wide, 0.0),
+        ];
+    });
+}
+
+/// Volumes of indices, whose values are in slices; parts of these are shorter than there are indices.
+fn indices_in_kernels(device: &TestDevice) -> TestResult {
+    let (stream, mut rng) = (device.stream()?, Rng::new(9));
+    let (mut dense, mut active) =
+        (Builder::<ValueIndex>::new(()), Builder::<ValueOnIndex>::new(()));
+    for voxel in (0..12i32.pow(3)).map(|i| [i / 144, i / 12 % 12, i % 12]) {
+        dense.set(voxel, ());
+        active.set(voxel, ());
+    }
+    let here = (
+        structures::Volume::<Index>::new(dense.build()?)?,
+        structures::Volume::<OnIndex>::new(active.build()?)?,
+    );
+    let geometry = device.geometry();
+    let there = (
+        Volume::upload(&stream, &geometry, here.0.grid())?,
+        Volume::upload(&stream, &geometry, here.1.grid())?,
+    );
+    let mut one = || (rng.below(4096) as f32 - 2048.0) / 1024.0;
+    // As many as the larger volume has.
+    let values: Vec<f32> = (0..8 * 512).map(|_| one()).collect();
+    let wide: Vec<f64> = values.iter().map(|x| f64::from(*x) / 3.0).collect();
+    let points: Vec<[f32; 3]> =
+        (0..300).map(|_| [one(), one(), one()].map(|x| 4.0 * x + 5.5)).collect();
+    let mut found = vec![[0.0; 6]; points.len()];
+    take::cpu(&here.0, &here.1, &values, &wide, &points, &mut found)?;
+    let on_device = DeviceBuffer::from_slice(&stream, &values)?;
+    let wide = DeviceBuffer::from_slice(&stream, &wide)?;
+    let x = DeviceBuffer::from_slice(&stream, &points)?;
+    let mut other = DeviceBuffer::<[f64; 6]>::zeroed(&stream, points.len())?;
+    let (dense, active) = (there.0.view::<Index>()?, there.1.view::<OnIndex>()?);
+    take::launch(&stream, &dense, &active, &on_device, &wide, &x, &mut other)?;
+    let bits = |x: &[[f64; 6]]| x.iter().map(|x| x.map(f64::to_bits)).collect::<Vec<_>>();
+    ensure_eq!(bits(&found), bits(&other.to_vec(&stream)?));
+    for (p, found) in points.iter().zip(&found) {
+        let voxel = p.map(|x| (x + 0.5).floor() as i32);
+        let index = here.0.lookup(voxel).0 as usize;
+        let wanted = if index == 0 { 0.5 } else { values[index - 1] };
+        ensure_eq!(found[0], f64::from(wanted));
     }
     Ok(())
 }
