@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::device::{Device, Float};
 use crate::fault::Fault;
-use crate::structure::Structure;
+use crate::structure::{Source, Structure};
 use crate::text::Text;
 use crate::trust::{EmbeddedPack, Trusted};
 
@@ -42,7 +42,10 @@ pub struct Param {
     pub type_name: fn() -> String,
     /// Passes the offset in bytes, plus the first argument, and the type of each float in the value, or in an element.
     pub floats: fn(usize, &mut dyn FnMut(usize, Float)),
-    /// Whether the floats in it have a gradient, in a kernel with `#[kernel(gradient)]`.
+    /// As [`Structure::SOURCES`].
+    pub sources: &'static [Source],
+    /// Whether the floats in it, or those of a structure's sources, have a gradient, in a kernel with
+    /// `#[kernel(gradient)]`.
     pub active: bool,
     /// Whether its length is the extent of a loop of one dimension: it is an output, or a condition says so.
     pub whole: bool,
@@ -68,6 +71,7 @@ impl Param {
             length: T::LENGTH.is_some() && matches!(kind, ParamKind::Value),
             type_name: T::rust_name,
             floats: T::floats,
+            sources: &[],
             active: false,
             whole: false,
         }
@@ -111,9 +115,24 @@ impl Param {
             length: false,
             type_name: S::rust_name,
             floats: |_, _| {},
+            sources: S::SOURCES,
             active: false,
             whole: false,
         }
+    }
+
+    /// Says that a structure's sources have a gradient.
+    ///
+    /// # Panics
+    /// `marked`, and the structure has none. In a constant, this is an error of the compiler.
+    #[must_use]
+    pub const fn active_sources(mut self, marked: bool) -> Self {
+        assert!(
+            !marked || !self.sources.is_empty(),
+            "this structure has no gradient: leave out `#[active]`"
+        );
+        self.active = !self.sources.is_empty();
+        self
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use crate::device::Device;
+use crate::device::{Device, Float};
 use crate::probe::Probe;
 use crate::text::Text;
 
@@ -27,6 +27,9 @@ pub unsafe trait Structure: Any + Send + Sync {
     const SIZE: usize;
     /// Its alignment in bytes.
     const ALIGN: usize;
+    /// The members of the C++ parameter that point to what the structure was made of, such as the points of a mesh, if
+    /// queries have gradients with respect to it. A structure's own copies have none.
+    const SOURCES: &'static [Source] = &[];
 
     /// Returns the type's name in Rust, with its path.
     fn rust_name() -> String;
@@ -37,6 +40,17 @@ pub unsafe trait Structure: Any + Send + Sync {
     /// Writes the definition of the C++ type and its functions, once per [`Text`]: see [`Text::define`] and
     /// [`Text::header`].
     fn write(text: &mut Text);
+}
+
+/// A member of a structure's C++ parameter that points to elements of floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Source {
+    /// Where it is in the parameter, in bytes.
+    pub offset: usize,
+    /// The type of the floats.
+    pub float: Float,
+    /// How many floats an element has.
+    pub floats: usize,
 }
 
 /// What a structure's method returns for `for item in structure.method(…)`.

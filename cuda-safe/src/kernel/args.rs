@@ -29,12 +29,15 @@ const WORDS: usize = 128;
 /// Bytes of an allocation, how the kernel uses them, and the number of the parameter that leads there.
 type Use<'a> = (&'a Arc<Allocation>, Range<usize>, Access, usize);
 
+/// A structure, and the number of its parameter.
+type Queried<'a> = (&'a dyn Reaches, usize);
+
 /// The place of a launch's parameters on the stack. Nothing is written before the parameters are.
 pub(super) struct Store<'a> {
     words: [MaybeUninit<u64>; WORDS],
     pointers: [MaybeUninit<*mut c_void>; PARAMETERS],
     uses: [MaybeUninit<Use<'a>>; ARGUMENTS],
-    structures: [MaybeUninit<&'a dyn Reaches>; STRUCTURES],
+    structures: [MaybeUninit<Queried<'a>>; STRUCTURES],
 }
 
 impl Store<'_> {
@@ -55,7 +58,7 @@ pub(super) struct Params<'a, 's> {
     words: *mut MaybeUninit<u64>,
     pointers: *mut MaybeUninit<*mut c_void>,
     uses: *mut MaybeUninit<Use<'a>>,
-    structures: *mut MaybeUninit<&'a dyn Reaches>,
+    structures: *mut MaybeUninit<Queried<'a>>,
     /// How many words, parameters, arguments with elements and structures there are.
     used: usize,
     parameters: usize,
@@ -206,7 +209,7 @@ impl<'a, 's> Params<'a, 's> {
         // SAFETY: the store has one pointer more, and one structure.
         unsafe {
             self.pointers.add(self.parameters).write(MaybeUninit::new(place.cast()));
-            self.structures.add(self.queried).write(MaybeUninit::new(structure));
+            self.structures.add(self.queried).write(MaybeUninit::new((structure, self.parameters)));
         }
         self.parameters += 1;
         self.queried += 1;
@@ -217,6 +220,12 @@ impl<'a, 's> Params<'a, 's> {
     pub(super) fn memories(&self) -> impl Iterator<Item = &Use<'a>> {
         // SAFETY: as many were written as there are arguments, and nothing else refers to them.
         (0..self.arguments).map(|at| unsafe { (*self.uses.add(at)).assume_init_ref() })
+    }
+
+    /// Returns the structures, in the order of the parameters.
+    pub(super) fn structures(&self) -> impl Iterator<Item = &Queried<'a>> {
+        // SAFETY: as many were written as there are structures, and nothing else refers to them.
+        (0..self.queried).map(|at| unsafe { (*self.structures.add(at)).assume_init_ref() })
     }
 
     /// Returns the first `size` bytes of a parameter's value.
@@ -261,12 +270,9 @@ unsafe impl KernelArgs for &Params<'_, '_> {
         self.memories().try_for_each(|(allocation, range, access, _)| {
             visitor.visit(allocation, range.clone(), *access)
         })?;
-        for at in 0..self.queried {
-            // SAFETY: as many were written.
-            let structure = unsafe { *(*self.structures.add(at)).assume_init_ref() };
-            structure.reaches(&mut |memory, range, access| visitor.visit(memory, range, access))?;
-        }
-        Ok(())
+        self.structures().try_for_each(|(structure, _)| {
+            structure.reaches(&mut |memory, range, access| visitor.visit(memory, range, access))
+        })
     }
 
     #[inline]

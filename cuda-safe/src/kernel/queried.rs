@@ -23,6 +23,16 @@ pub unsafe trait Reaches {
     /// # Errors
     /// Whatever the visitor returns, or why the structure can't be used.
     fn reaches(&self, visitor: UseOf<'_>) -> Result<()>;
+
+    /// Fails if queries use other values than [`Structure::SOURCES`] lead to: those of points before they changed.
+    /// Launches that are recorded for gradients by the sources call it.
+    ///
+    /// # Errors
+    /// What to do before the launch.
+    fn is_current(&self, stream: &Stream) -> Result<()> {
+        let _ = stream;
+        Ok(())
+    }
 }
 
 /// A library's structure on a device, for kernels whose parameter is `&S`: launches take a reference to it.

@@ -13,6 +13,7 @@ use nvrtc::Program;
 use super::args::{Params, Store};
 use super::load::Source;
 use super::loaded::Entry;
+use super::queried::Reaches;
 use super::stream::{enqueue, prepare};
 use crate::error::{Error, Result};
 use crate::function;
@@ -65,16 +66,6 @@ pub fn collect<'a, 'q, A: Args<'a, &'q Stream>>(
     _checked: Checked,
     then: impl FnOnce(Collected<'a, '_, 'q>) -> Result<()>,
 ) -> Result<()> {
-    let queried = kernel.params.iter().find(|param| param.kind == ParamKind::Structure);
-    if let Some(param) = queried {
-        let (kernel, name) = (kernel.name, param.name);
-        return Err(Error::invalid(format!(
-            "no tape records kernel `{kernel}`: `{name}` is a structure"
-        ))
-        .with_hint(
-            "record the query as an operation of geom-kernels, and pass its results to the kernel",
-        ));
-    }
     if kernel.carries > 0 {
         let kernel = kernel.name;
         return Err(Error::invalid(format!(
@@ -85,6 +76,12 @@ pub fn collect<'a, 'q, A: Args<'a, &'q Stream>>(
     let mut store = Store::new();
     let mut params = Params::new(&mut store);
     args.visit(&mut params)?;
+    let structures = kernel.params.iter().filter(|param| param.kind == ParamKind::Structure);
+    for (param, (structure, _)) in structures.zip(params.structures()) {
+        if param.active {
+            structure.is_current(stream)?;
+        }
+    }
     let (entry, config, len64) = prepare(stream, kernel, &extent, &mut params)?;
     let loaded = Loaded { stream, kernel, entry, len64 };
     then(Collected { loaded, params, extent, config })
@@ -190,6 +187,12 @@ impl<'a, 'q> Collected<'a, '_, 'q> {
     ) -> impl Iterator<Item = (&'a Arc<Allocation>, Range<usize>, Access, usize)> {
         let each = self.params.memories();
         each.map(|(allocation, range, access, at)| (*allocation, range.clone(), *access, *at))
+    }
+
+    /// Returns the structures, in the order of the parameters, and the numbers of these.
+    #[inline]
+    pub fn structures(&self) -> impl Iterator<Item = (&'a dyn Reaches, usize)> {
+        self.params.structures().copied()
     }
 
     /// Enqueues the launch.

@@ -70,7 +70,7 @@ pub(super) struct TopologyMemory {
 }
 
 /// A change of the hierarchy that a graph has recorded: until its first launch the hierarchy is unchanged.
-#[cfg(feature = "tape")]
+#[cfg(any(feature = "rust-kernels", feature = "tape"))]
 #[derive(Debug, Clone, Copy)]
 struct Recorded {
     before: u64,
@@ -90,7 +90,7 @@ pub struct Mesh<'a> {
     pub(super) topology: Option<TopologyMemory>,
     pub(super) winding: Option<Moments>,
     options: MeshOptions,
-    #[cfg(feature = "tape")]
+    #[cfg(any(feature = "rust-kernels", feature = "tape"))]
     recorded: Option<Recorded>,
 }
 
@@ -164,7 +164,7 @@ impl<'a> Mesh<'a> {
             topology,
             winding,
             options,
-            #[cfg(feature = "tape")]
+            #[cfg(any(feature = "rust-kernels", feature = "tape"))]
             recorded: None,
         };
         mesh.rebuild(stream)?;
@@ -200,10 +200,10 @@ impl<'a> Mesh<'a> {
     ) -> Result<()> {
         self.enqueues(stream).run(|| {
             let surface = Surface::new(self.points.as_slice(), self.faces.as_slice())?;
-            #[cfg(feature = "tape")]
+            #[cfg(any(feature = "rust-kernels", feature = "tape"))]
             let before = self.made();
             make(&mut self.tree, stream, surface)?;
-            #[cfg(feature = "tape")]
+            #[cfg(any(feature = "rust-kernels", feature = "tape"))]
             self.note_made(stream, before);
             let updated = self.update_parts(stream, faces_changed);
             if updated.is_err() {
@@ -237,14 +237,14 @@ impl<'a> Mesh<'a> {
     }
 
     /// Returns the version of the hierarchy that work recorded now will find.
-    #[cfg(feature = "tape")]
+    #[cfg(any(feature = "rust-kernels", feature = "tape"))]
     fn tree_version(&self) -> u64 {
         let tree = self.tree.tree().memory.buffer();
         tree.allocation().version(tree.byte_range())
     }
 
     /// Returns the version of the current hierarchy, which does not count a build in a graph that was never launched.
-    #[cfg(feature = "tape")]
+    #[cfg(any(feature = "rust-kernels", feature = "tape"))]
     fn made(&self) -> u64 {
         let version = self.tree_version();
         match self.recorded {
@@ -253,7 +253,7 @@ impl<'a> Mesh<'a> {
         }
     }
 
-    #[cfg(feature = "tape")]
+    #[cfg(any(feature = "rust-kernels", feature = "tape"))]
     fn note_made(&mut self, stream: &Stream, before: u64) {
         let version = self.tree_version();
         self.recorded = stream.is_recording().then_some(Recorded { before, version });
@@ -261,7 +261,7 @@ impl<'a> Mesh<'a> {
 
     /// Fails if the points were changed after the hierarchy was built or refitted. Builds and refits read the points
     /// before they write the hierarchy, so its version is the greater one until the points change.
-    #[cfg(feature = "tape")]
+    #[cfg(any(feature = "rust-kernels", feature = "tape"))]
     pub(crate) fn check_current(&self, stream: &Stream) -> Result<()> {
         let points = self.points();
         let changed = points.allocation().version(points.byte_range());

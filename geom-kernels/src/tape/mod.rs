@@ -82,7 +82,8 @@
 //! | several numbers have the maximum norm | the sign of the first of them; 0 if all are zero |
 //!
 //! # Queries in your own kernels
-//! `OpSpec::differentiate` generates the adjoint of a kernel that calls the device headers. Closest points, signed
+//! Kernels in Rust query the [structures](crate::structures), and are recorded as they are. For kernels in C++,
+//! `OpSpec::differentiate` generates the adjoint of one that calls the device headers. Closest points, signed
 //! distances, hits of rays, positions and normals of faces have the gradients of the calls above, with respect to the
 //! query and, if the mesh is a [`RecordedMesh`], to the mesh's points. Samples of volumes have gradients with respect to
 //! positions and, for the functions whose names end in `_index`, to the array of values.

@@ -339,7 +339,14 @@ impl Param {
     pub(super) fn description(&self, library: &TokenStream, gradient: Option<bool>) -> TokenStream {
         let (name, element) = (self.name.to_string(), &self.element);
         if self.kind == Kind::Structure {
-            return quote!(#library::kernel::Param::structure::<#element>(#name));
+            let plain = quote!(#library::kernel::Param::structure::<#element>(#name));
+            return match (gradient, self.marked) {
+                (None, _) | (Some(_), Some(false)) => plain,
+                (Some(_), marked) => {
+                    let marked = marked.is_some();
+                    quote!(#plain.active_sources(#marked))
+                }
+            };
         }
         let kind = format_ident!("{}", format!("{:?}", self.kind));
         let plain = quote!(#library::kernel::Param::new::<#element>(#name, #library::kernel::ParamKind::#kind));
@@ -392,9 +399,6 @@ fn marker(attrs: &[Attribute], kind: Kind, has_gradient: bool) -> Result<Option<
                 "the kernel has no gradients",
                 "write `#[kernel(gradient)]`, or leave the marker out",
             );
-        }
-        if kind == Kind::Structure {
-            return refused(&attr.path(), "a structure has no gradient", "leave the marker out");
         }
         if marked.is_some() {
             return refused(&attr.path(), "the parameter is marked twice", "leave one marker");

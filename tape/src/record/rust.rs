@@ -62,12 +62,18 @@ impl Launch for Rust<'_, '_, '_> {
     #[inline]
     fn collect(&self, to: &mut Collect<'_>) -> Result<()> {
         let mut memories = self.0.memories().peekable();
+        let mut structures = self.0.structures().peekable();
         self.0.each_parameter(|index, bytes| {
             let first = to.recording.found.len();
             let mut leads = false;
             while let Some((allocation, range, access, _)) = memories.next_if(|it| it.3 == index) {
                 leads = true;
                 to.found(index, allocation, range, access)?;
+            }
+            if let Some((structure, _)) = structures.next_if(|(_, at)| *at == index) {
+                structure.reaches(&mut |allocation, range, access| {
+                    to.found(index, allocation, range, access)
+                })?;
             }
             to.argument(index, bytes, first, leads, false)
         })

@@ -166,6 +166,15 @@ impl Param {
         this
     }
 
+    /// Creates a parameter: a structure that a Rust kernel queries.
+    #[cfg(feature = "rust-kernels")]
+    pub(crate) fn queried(name: impl Into<Cow<'static, str>>, size: usize) -> Self {
+        let mut this = Self::new(name, Shape::Argument, size);
+        // The type was checked by rustc.
+        this.argument = Some(Argument { name: type_name::<()>, id: TypeId::of::<()> });
+        this
+    }
+
     /// Creates a parameter: a structure of `size` bytes passed by value. Declare its members with
     /// [`pointer`](Self::pointer) and [`scalar_at`](Self::scalar_at). Launches take *any* argument of that size for
     /// it, and check that the declared pointers point to memory: kernels must not rely on other members, nor follow

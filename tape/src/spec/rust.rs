@@ -66,12 +66,25 @@ fn make(loaded: &Loaded<'_>) -> Result<Op, DifferentiateError> {
                 refusal.user.iter_mut().for_each(|place| as_in_rust(place, &files));
                 // Lines of the C++ that the kernel became say nothing to its author.
                 refusal.inner.take_if(|place| !files.iter().any(|file| place.file.ends_with(file)));
+                for (cpp, rust) in WORDS {
+                    refusal.message = refusal.message.replace(cpp, rust);
+                }
             }
             DifferentiateError::NotDifferentiable(error)
         }
         other => other,
     })
 }
+
+/// What messages name in C++, and what kernels in Rust have.
+const WORDS: [(&str, &str); 3] = [
+    (
+        "give the array that the grid was built from",
+        "compute it from the slice that the grid was built from, by the indices of neighbours",
+    ),
+    ("say `geom::ad::rule` if you know it, or `geom::ad::stop`", "say `stop_gradient`"),
+    ("`geom::ad::stop`", "`stop_gradient`"),
+];
 
 /// Names a file as rustc does. NVRTC puts the current folder before names.
 fn as_in_rust(place: &mut Place, files: &[&'static str]) {
@@ -85,9 +98,16 @@ fn spec(kernel: &Kernel) -> Result<OpSpec, DifferentiateError> {
     const EXTENT: [&str; 3] = ["extent.x", "extent.y", "extent.z"];
     let mut spec = OpSpec::new(kernel.name).param(Param::value("faults"));
     for param in kernel.params {
-        if param.kind == ParamKind::Value {
-            spec = spec.param(value(param));
-            continue;
+        match param.kind {
+            ParamKind::Value => {
+                spec = spec.param(value(param));
+                continue;
+            }
+            ParamKind::Structure => {
+                spec = spec.param(structure(param));
+                continue;
+            }
+            _ => {}
         }
         let len = format!("{}.len()", param.name);
         let count = if param.whole { EXTENT[0] } else { &len };
@@ -101,16 +121,26 @@ fn spec(kernel: &Kernel) -> Result<OpSpec, DifferentiateError> {
 /// Returns the offset and the type of each float in a value, or in an element.
 fn floats(param: &Described) -> Vec<(usize, FloatType)> {
     let mut found = Vec::new();
-    (param.floats)(0, &mut |at, float| {
-        let float = match float {
-            Float::F16 => FloatType::F16,
-            Float::Bf16 => FloatType::Bf16,
-            Float::F32 => FloatType::F32,
-            Float::F64 => FloatType::F64,
-        };
-        found.push((at, float));
-    });
+    (param.floats)(0, &mut |at, float| found.push((at, float_type(float))));
     found
+}
+
+fn float_type(float: Float) -> FloatType {
+    match float {
+        Float::F16 => FloatType::F16,
+        Float::Bf16 => FloatType::Bf16,
+        Float::F32 => FloatType::F32,
+        Float::F64 => FloatType::F64,
+    }
+}
+
+/// Returns the parameter of a structure. What it was made of has a gradient if the parameter has one.
+fn structure(param: &Described) -> Param {
+    let sources = param.sources.iter().filter(|_| param.active);
+    sources.fold(Param::queried(param.name, param.size), |made, source| {
+        let element = Element::vector(float_type(source.float), source.floats);
+        made.pointer(source.offset, element).active()
+    })
 }
 
 fn value(param: &Described) -> Param {

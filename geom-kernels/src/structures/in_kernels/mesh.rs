@@ -1,6 +1,9 @@
 //! Meshes in kernels.
 
-use cuda_safe::kernel::structure::Structure;
+use std::mem::offset_of;
+
+use cuda_safe::kernel::device::Float;
+use cuda_safe::kernel::structure::{Source, Structure};
 use cuda_safe::kernel::text::Text;
 
 use super::on_device;
@@ -60,6 +63,8 @@ template <class C> PHASES_FN u32 m_count_hits(C, line, const geom::Mesh& m, ref<
 unsafe impl Structure for Mesh {
     const SIZE: usize = size_of::<RawMesh>();
     const ALIGN: usize = align_of::<RawMesh>();
+    const SOURCES: &'static [Source] =
+        &[Source { offset: offset_of!(RawMesh, points), float: Float::F32, floats: 3 }];
 
     fn rust_name() -> String {
         "geom_kernels::structures::Mesh".to_owned()
@@ -79,4 +84,4 @@ unsafe impl Structure for Mesh {
     }
 }
 
-on_device!([] mesh::Mesh<'_> => Mesh);
+on_device!([] mesh::Mesh<'_> => Mesh, check_current);

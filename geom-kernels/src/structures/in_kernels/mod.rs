@@ -44,7 +44,7 @@ fn copy<S: Structure, A: KernelArg<Abi: bytemuck::NoUninit>>(arg: &A, bytes: &mu
 
 /// Implements what launches need of a structure on a device, whose `view` is a [`KernelArg`].
 macro_rules! on_device {
-    ([$($generic:ident: $bound:path)?] $device:ty => $structure:ty) => {
+    ([$($generic:ident: $bound:path)?] $device:ty => $structure:ty $(, $is_current:ident)?) => {
         // SAFETY: the view reports all memory that its pointers lead to, and keeps what they lead to as it is.
         unsafe impl $(<$generic: $bound>)? cuda_safe::kernel::Reaches for $device {
             fn reaches(&self, visitor: cuda_safe::kernel::UseOf<'_>) -> cuda_safe::Result<()> {
@@ -53,6 +53,10 @@ macro_rules! on_device {
                 };
                 cuda_safe::KernelArg::uses(&self.view(), &mut visit)
             }
+
+            $(fn is_current(&self, stream: &cuda_safe::Stream) -> cuda_safe::Result<()> {
+                self.$is_current(stream)
+            })?
         }
 
         // SAFETY: the value of the view is that of the C++ type.

@@ -2,6 +2,7 @@
 
 mod kernels;
 mod outputs;
+mod structures;
 
 use cuda_safe::{DeviceBuffer, Result, Stream};
 use gpu_phases::kernel::CpuError;
@@ -21,7 +22,7 @@ pub(super) fn cases() -> Vec<Case> {
         device(of_blocks),
         device(of_elementary_functions),
     ];
-    [jacobians, outputs::cases()].concat()
+    [jacobians, outputs::cases(), structures::cases()].concat()
 }
 
 /// Integers that kernels read.

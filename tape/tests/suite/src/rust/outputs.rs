@@ -47,7 +47,7 @@ fn ones(stream: &Stream, n: usize) -> Result<DeviceBuffer<f32>> {
 }
 
 #[track_caller]
-fn refused(recorded: Result<Tape>, parts: &[&str]) -> TestResult {
+pub(super) fn refused(recorded: Result<Tape>, parts: &[&str]) -> TestResult {
     match recorded {
         Ok(_) => Err(Failure::new(format!("recorded, and not refused with {parts:?}"))),
         Err(error) => {
@@ -274,12 +274,15 @@ fn inputs_without_a_gradient(device: &TestDevice) -> TestResult {
     refused(unequal, &["it needs", "kernel.len() = 0"])
 }
 
-/// Returns the place of the comment `refused: NAME` in the kernels.
+/// Returns the place of a part of a file of kernels.
+pub(super) fn line_in(file: &str, text: &str, part: &str) -> String {
+    let before = text.find(part).map_or("", |at| &text[..at]);
+    format!("src/rust/{file}:{}  ", before.lines().count())
+}
+
+/// Returns the place of the comment `refused: NAME`.
 fn line_of(name: &str) -> String {
-    let marker = format!("refused: {name}\n");
-    let text = include_str!("kernels.rs");
-    let before = text.find(&marker).map_or("", |at| &text[..at]);
-    format!("src/rust/kernels.rs:{}  ", before.lines().count())
+    line_in("kernels.rs", include_str!("kernels.rs"), &format!("refused: {name}\n"))
 }
 
 fn what_has_no_adjoint_is_named(device: &TestDevice) -> TestResult {
