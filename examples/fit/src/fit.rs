@@ -1,10 +1,13 @@
 //! The mesh on the device: its loss with the gradient, and steps that make it smaller, each a graph.
 
-use cuda_safe::{Context, DeviceBuffer, Error, GraphExec, LaunchConfig, Result, Stream, kernels};
+use cuda_safe::kernel::attributes;
+use cuda_safe::{Context, DeviceBuffer, Error, GraphExec, Result, Stream};
 use geom_kernels::GeometryKernels;
 use geom_kernels::mesh::TriangleMesh;
 use geom_kernels::volume::{Interpolation, Samples, Volume};
 use tape::Tape;
+
+use crate::kernels;
 
 /// Where distances change by one per length, no second derivative of the loss is greater than 6: 2 by what a
 /// vertex is off itself, and 4 by the middles of the six faces around it, which it moves by a third of its way.
@@ -20,32 +23,6 @@ fn stiffness(points: usize) -> f32 {
 /// changes its sign from point to point might have the wrong one.
 fn sweeps(stiffness: f32) -> usize {
     2 * (0.75 * stiffness).ceil() as usize
-}
-
-kernels! {
-    struct Descent;
-    // SAFETY: thread i writes element i if i < n; indices that come from memory are bounded first.
-    unsafe in geom_kernels::program(include_str!("descent.cu")).name("descent.cu") {
-        safe fn smooth(
-            gradient: &[[f32; 3]], first: &[u32], neighbours: &[u32], edges: u32, stiffness: f32,
-            from: &[[f32; 3]], to: &mut [[f32; 3]], n: u32
-        ) where n <= gradient.len(), n < first.len(), edges <= neighbours.len(), n <= from.len(),
-            n <= to.len();
-        safe fn descend(direction: &[[f32; 3]], rate: f32, points: &mut [[f32; 3]], n: u32)
-            where n <= direction.len(), n <= points.len();
-    }
-}
-
-kernels! {
-    struct Fitting;
-    // SAFETY: thread i reads face i and writes middle i if i < n, and reads points below m.
-    unsafe in geom_kernels::program(include_str!("fit.cu")).name("fit.cu") {
-        #[gradient(crate = tape)]
-        safe fn middles(
-            points: &[[f32; 3]], m: u32 = points.len(), faces: &[[u32; 3]], middles: &mut [[f32; 3]],
-            n: u32 = faces.len()
-        ) over n by 128 where n <= middles.len();
-    }
 }
 
 /// The data of both graphs.
@@ -82,19 +59,13 @@ impl State {
     }
 
     /// Records the loss, which is the sum of the squares of distances, and the way back to its gradient.
-    fn look(
-        &mut self,
-        stream: &Stream,
-        geometry: &GeometryKernels,
-        fitting: &Fitting,
-        volume: &Volume,
-    ) -> Result<()> {
+    fn look(&mut self, stream: &Stream, geometry: &GeometryKernels, volume: &Volume) -> Result<()> {
         let Self { points, faces, places, distances, loss, tape, .. } = self;
         let m = points.len();
         tape.record_again(stream, |t| {
             t.watch(&*points)?;
             t.copy(&*points, places.slice_mut(..m)?)?;
-            fitting.record_middles(t, &*points, &*faces, places.slice_mut(m..)?)?;
+            kernels::middles::record(t, &*points, &*faces, places.slice_mut(m..)?)?;
             let samples = Samples::world(&*places);
             volume.record_sample(t, &samples, Interpolation::Trilinear, &mut *distances)?;
             geometry.record_squared_norm(t, &*distances, &mut *loss)
@@ -103,20 +74,24 @@ impl State {
     }
 
     /// Smooths the gradient, and goes a step against it.
-    fn step(&mut self, stream: &Stream, descent: &Descent) -> Result<()> {
+    fn step(&mut self, stream: &Stream) -> Result<()> {
         let Self { points, smooth: [from, to], first, neighbours, tape, .. } = self;
         let gradient = tape.gradient(&*points)?;
-        let (n, edges) = (points.len() as u32, neighbours.len() as u32);
-        let (launch, stiffness) = (LaunchConfig::cover(points.len(), 128), stiffness(points.len()));
+        let stiffness = stiffness(points.len());
         from.copy_from(stream, gradient)?;
         for _ in 0..sweeps(stiffness) {
-            let (first, neighbours) = (&*first, &*neighbours);
-            descent.smooth(
-                stream, launch, gradient, first, neighbours, edges, stiffness, &*from, &mut *to, n,
+            kernels::smooth::launch(
+                stream,
+                gradient,
+                &*first,
+                &*neighbours,
+                stiffness,
+                &*from,
+                &mut *to,
             )?;
             std::mem::swap(from, to);
         }
-        descent.descend(stream, launch, &*from, RATE, &mut *points, n)
+        kernels::descend::launch(stream, &*from, RATE, points)
     }
 }
 
@@ -156,19 +131,18 @@ impl<'a> Fit<'a> {
         mesh: &TriangleMesh,
     ) -> Result<Self> {
         let stream = context.stream()?;
-        let (fitting, descent) = (Fitting::load(context)?, Descent::load(context)?);
-        // A capture can't load the adjoint.
-        fitting.derive_middles()?;
-
+        // A capture can't load kernels.
+        tape::derivation(&stream, kernels::middles::kernel())?;
+        attributes(&stream, kernels::smooth::kernel())?;
+        attributes(&stream, kernels::descend::kernel())?;
         let state = Some(State::new(&stream, mesh)?);
         let mut look = context.capture(state, move |stream, state: &mut Option<State>| {
             let state = state.as_mut();
-            state.map_or(Ok(()), |state| state.look(stream, geometry, &fitting, volume))
+            state.map_or(Ok(()), |state| state.look(stream, geometry, volume))
         })?;
         let state = look.state_mut().take();
         let state = state.ok_or_else(|| Error::invalid("nothing was recorded"))?;
-        let step = context
-            .capture(state, move |stream, state: &mut State| state.step(stream, &descent))?;
+        let step = context.capture(state, |stream, state: &mut State| state.step(stream))?;
         Ok(Self { stream, look, step })
     }
 

@@ -11,7 +11,9 @@ use geom_kernels::mesh::{Mesh, MeshOptions, shapes};
 
 mod check;
 mod fit;
+mod kernels;
 mod picture;
+mod render;
 mod shape;
 
 use fit::Fit;
@@ -90,7 +92,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => [640, 720],
     };
     let scene = Scene { volume: &volume, radius: RADIUS, size: [width, height], software };
-    let picture = picture::draw(&context, &stream, &scene, &panels)?;
+    let picture = picture::draw(&stream, &scene, &panels)?;
     save(&arguments.output, [3 * width, height], &picture)?;
 
     let apart = check::compare(&stream, &after, &surface)?;

@@ -1,22 +1,11 @@
-//! The picture: meshes side by side, by rays of a user's kernel.
+//! The picture: meshes side by side, by rays.
 
-use cuda_safe::vector::UChar4;
-use cuda_safe::{Context, DeviceBuffer, LaunchConfig, Result, Stream, kernels};
+use cuda_safe::{DeviceBuffer, Error, Result, Stream};
 use example_common::vector::{cross, scaled, unit};
-use geom_kernels::mesh::{Mesh, MeshView};
-use geom_kernels::volume::{Volume, VolumeView};
+use geom_kernels::mesh::Mesh;
+use geom_kernels::volume::Volume;
 
-kernels! {
-    struct Kernels;
-    // SAFETY: thread i reads the mesh and the volume, and writes pixel i if i < n.
-    unsafe in geom_kernels::program(include_str!("render.cu")).name("render.cu") {
-        safe fn render(
-            mesh: MeshView<'_>, volume: VolumeView<'_, f32>, camera: [[f32; 3]; 4], ground: f32,
-            farthest: f32, pixel: f32, width: u32, #[any] height: u32, #[any] samples: u32, #[any] first: u32,
-            image: &mut [UChar4], n: u32
-        ) where n <= image.len(), 1 <= width;
-    }
-}
+use crate::render::{View, render};
 
 /// Distances from the volume's surface have their last colour from this on.
 const FARTHEST: f32 = 0.6;
@@ -41,53 +30,25 @@ pub(crate) struct Scene<'a> {
 }
 
 /// Draws the panels side by side: four bytes for each pixel.
-pub(crate) fn draw(
-    context: &Context,
-    stream: &Stream,
-    scene: &Scene<'_>,
-    panels: &[Panel<'_>],
-) -> Result<Vec<u8>> {
-    let (kernels, [width, height]) = (Kernels::load(context)?, scene.size);
-    let (rows, samples) = if scene.software { (16, 6) } else { (180, 64) };
-    let (camera, pixel) = camera(scene);
-    let mut band = DeviceBuffer::<UChar4>::zeroed(stream, (rows * width) as usize)?;
+pub(crate) fn draw(stream: &Stream, scene: &Scene<'_>, panels: &[Panel<'_>]) -> Result<Vec<u8>> {
+    let [width, height] = scene.size.map(|size| size as usize);
+    let mut pixels = DeviceBuffer::<[u8; 4]>::zeroed(stream, width * height)?;
     let mut images = Vec::new();
-    for panel in panels {
-        let mut image = Vec::new();
-        for row in (0..height).step_by(rows as usize) {
-            let n = rows.min(height - row) * width;
-            kernels.render(
-                stream,
-                LaunchConfig::cover(n as usize, 128),
-                panel.mesh.view(),
-                scene.volume.view::<f32>()?,
-                camera,
-                panel.ground,
-                FARTHEST,
-                if panel.edges { pixel } else { 0.0 },
-                width,
-                height,
-                samples,
-                row * width,
-                &mut band,
-                n,
-            )?;
-            let pixels = band.slice(..n as usize)?.to_vec(stream)?;
-            image.extend(pixels.into_iter().map(<[u8; 4]>::from));
-        }
-        images.push(image);
+    for Panel { mesh, ground, edges } in panels {
+        let normals = mesh.vertex_normals().ok_or_else(|| Error::invalid("no topology"))?;
+        let (volume, view) = (scene.volume.view::<f32>()?, view(scene, *ground, *edges));
+        let (faces, points) = (mesh.faces(), mesh.points());
+        render::launch(stream, *mesh, faces, points, normals, &volume, view, &mut pixels)?;
+        images.push(pixels.to_vec(stream)?);
     }
-    let width = width as usize;
-    let rows = (0..height as usize).flat_map(|row| {
+    let rows = (0..height).flat_map(|row| {
         images.iter().filter_map(move |image| image.get(row * width..(row + 1) * width))
     });
     Ok(rows.flatten().flatten().copied().collect())
 }
 
-/// `Camera` of render.cu: from in front and above, so near that the ball around everything just fits; y is up.
-/// And how wide an edge is
-/// drawn, at a distance of 1.
-fn camera(scene: &Scene<'_>) -> ([[f32; 3]; 4], f32) {
+/// From in front and above, so near that the ball around everything just fits; y is up.
+fn view(scene: &Scene<'_>, ground: f32, edges: bool) -> View {
     let [width, height] = scene.size.map(|size| size as f32);
     // The tangent of half the angle of view upwards, and to the right.
     let (high, wide) = (0.25 * (height / width).max(1.0), 0.25 * (width / height).max(1.0));
@@ -95,6 +56,16 @@ fn camera(scene: &Scene<'_>) -> ([[f32; 3]; 4], f32) {
     let right = unit(cross(forward, [0.0, 1.0, 0.0]));
     let up = cross(right, forward);
     let distance = scene.radius * (1.0f32 + 1.0 / (0.25 * 0.25)).sqrt() * 1.04;
-    let pixel = 1.4 * high / height;
-    ([scaled(forward, -distance), forward, scaled(right, wide), scaled(up, high)], pixel)
+    View {
+        eye: scaled(forward, -distance).into(),
+        forward: forward.into(),
+        right: scaled(right, wide).into(),
+        up: scaled(up, high).into(),
+        ground,
+        farthest: FARTHEST,
+        edge: if edges { 1.4 * high / height } else { 0.0 },
+        width: scene.size[0],
+        height: scene.size[1],
+        samples: if scene.software { 6 } else { 64 },
+    }
 }

@@ -104,7 +104,7 @@ mod tests {
     use cuda_safe::Driver;
 
     use super::*;
-    use crate::flight::World;
+    use crate::ball::World;
 
     /// A room without air.
     fn setting() -> Setting {

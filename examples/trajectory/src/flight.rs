@@ -1,22 +1,9 @@
 //! Flights of the ball on the device: forwards, and backwards for the gradient, each a graph.
 
-use cuda_safe::vector::{Float2, Float4};
-use cuda_safe::{Context, DeviceBuffer, DeviceRepr, GraphExec, Result, Stream, kernels};
+use cuda_safe::{Context, DeviceBuffer, GraphExec, Result, Stream};
 use tape::Tape;
 
-/// `World` of flight.cu.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct World {
-    pub(crate) gravity: f32,
-    pub(crate) drag: f32,
-    pub(crate) radius: f32,
-    pub(crate) wall: f32,
-    pub(crate) bounce: f32,
-    pub(crate) slide: f32,
-}
-// SAFETY: repr(C), and the fields of `World` in flight.cu.
-unsafe impl DeviceRepr for World {}
+use crate::ball::{self, World};
 
 /// The parameters of a flight, except the throw.
 #[derive(Debug, Clone, Copy)]
@@ -39,37 +26,23 @@ impl Setting {
 /// The data of both graphs.
 struct State {
     /// Place and velocity before the first step, and after each.
-    path: DeviceBuffer<Float4>,
+    path: DeviceBuffer<[[f32; 2]; 2]>,
     loss: DeviceBuffer<f32>,
     tape: Tape,
 }
 
-kernels! {
-    struct Kernels;
-    // SAFETY: thread i of `step` touches element i of each buffer, and only if i < n; the one of `miss` the first ones.
-    unsafe in geom_kernels::program(include_str!("flight.cu")).name("flight.cu") {
-        #[gradient(crate = tape)]
-        safe fn step(world: World, dt: f32, from: &[Float4], to: &mut [Float4], n: u32 = from.len())
-            over n by 32 where n <= to.len();
-        #[gradient(crate = tape)]
-        safe fn miss(ball: &[Float4], target: Float2, loss: &mut [f32])
-            over 1 by 1 where ball.len() == 1, loss.len() == 1;
-    }
-}
-
 impl State {
     /// Records a flight, from what is first on the path, and by how much it misses.
-    fn forward(&mut self, stream: &Stream, kernels: &Kernels, setting: &Setting) -> Result<()> {
+    fn forward(&mut self, stream: &Stream, setting: &Setting) -> Result<()> {
         let Self { path, loss, tape } = self;
-        let target = Float2::from(setting.target);
         tape.record_again(stream, |t| {
             t.watch(path.slice(..1)?)?;
             for number in 0..setting.steps {
-                let (from, to) = path.split_at_mut(number + 1)?;
-                let (from, to) = (from.as_slice().slice(number..)?, to);
-                kernels.record_step(t, setting.world, setting.time_step(), from, to)?;
+                let (from, mut to) = path.split_at_mut(number + 1)?;
+                let (from, to) = (from.as_slice().slice(number..)?, to.slice_mut(..1)?);
+                ball::step::record(t, setting.world, setting.time_step(), from, to)?;
             }
-            kernels.record_miss(t, path.slice(setting.steps..)?, target, &mut *loss)
+            ball::miss::record(t, path.slice(setting.steps..)?, setting.target, &mut *loss)
         })
     }
 }
@@ -90,10 +63,10 @@ impl Flight {
     /// # Errors
     /// Whatever hinders that.
     pub(crate) fn new(context: &Context, setting: &Setting) -> Result<Self> {
-        let (stream, kernels, setting) = (context.stream()?, Kernels::load(context)?, *setting);
+        let (stream, setting) = (context.stream()?, *setting);
         // A capture can't load the adjoints.
-        kernels.derive_step()?;
-        kernels.derive_miss()?;
+        tape::derivation(&stream, ball::step::kernel())?;
+        tape::derivation(&stream, ball::miss::kernel())?;
         let state = State {
             path: DeviceBuffer::zeroed(&stream, setting.steps + 1)?,
             loss: DeviceBuffer::zeroed(&stream, 1)?,
@@ -101,7 +74,7 @@ impl Flight {
         };
         let mut forward =
             context.capture(Some(state), move |stream, state: &mut Option<State>| {
-                state.as_mut().map_or(Ok(()), |state| state.forward(stream, &kernels, &setting))
+                state.as_mut().map_or(Ok(()), |state| state.forward(stream, &setting))
             })?;
         let state = forward.state_mut().take();
         let state = state.ok_or_else(|| cuda_safe::Error::invalid("nothing was recorded"))?;
@@ -113,9 +86,9 @@ impl Flight {
     /// Throws the ball, unless it was thrown so last.
     fn throw(&mut self, velocity: [f64; 2]) -> Result<()> {
         if self.thrown != Some(velocity) {
-            let ([x, y], [vx, vy]) = (self.setting.start, velocity.map(|v| v as f32));
             let path = &mut self.backward.state_mut().path;
-            path.slice_mut(..1)?.upload(&self.stream, &[Float4::new(x, y, vx, vy)])?;
+            path.slice_mut(..1)?
+                .upload(&self.stream, &[[self.setting.start, velocity.map(|v| v as f32)]])?;
             self.forward.launch(&self.stream)?;
             self.thrown = Some(velocity);
         }
@@ -141,7 +114,7 @@ impl Flight {
         self.backward.launch(&self.stream)?;
         let State { path, tape, .. } = self.backward.state();
         let gradient = tape.gradient(path.slice(..1)?)?.to_vec(&self.stream)?;
-        Ok(gradient.first().map_or([f64::NAN; 2], |g| [g.z.into(), g.w.into()]))
+        Ok(gradient.first().map_or([f64::NAN; 2], |[_, g]| g.map(f64::from)))
     }
 
     /// Where the ball is before the first step, and after each.
@@ -151,6 +124,6 @@ impl Flight {
     pub(crate) fn path(&mut self, velocity: [f64; 2]) -> Result<Vec<[f32; 2]>> {
         self.throw(velocity)?;
         let path = self.backward.state().path.to_vec(&self.stream)?;
-        Ok(path.iter().map(|ball| [ball.x, ball.y]).collect())
+        Ok(path.iter().map(|[place, _]| *place).collect())
     }
 }

@@ -8,12 +8,14 @@ use std::time::Instant;
 use clap::Parser;
 use example_common::save;
 
+mod ball;
 mod check;
 mod flight;
 mod picture;
 mod search;
 
-use flight::{Flight, Setting, World};
+use ball::World;
+use flight::{Flight, Setting};
 
 /// Searches for the throw by which a ball hits a target, by way of a wall.
 #[derive(Parser)]

@@ -1,17 +1,18 @@
 //! One step of the example `trajectory`, for a million balls: the kernel, and its generated adjoint.
 
-use cuda_safe::vector::Float4;
-use cuda_safe::{DeviceBuffer, LaunchConfig, Stream};
-use tape::{Element, FloatType, Op, Param, Seeds, Tape};
+use cuda_safe::{DeviceBuffer, Stream};
+use tape::{Seeds, Tape};
 
 use super::oracle::{check_states, chosen, slopes};
-use super::{BLOCK, spec};
 use crate::data::random;
 use crate::gpu::Gpu;
 use crate::replay::{Replays, SETS};
 use crate::report::{Row, Unit};
 use crate::rows::Bench;
 use crate::stop::Stop;
+
+#[path = "../../../../examples/trajectory/src/ball.rs"]
+mod ball;
 
 pub(super) const NAMES: [&str; 2] =
     ["tape_forward_flight_step/1000000", "tape_backward_flight_step/1000000"];
@@ -50,7 +51,7 @@ fn hit(gap: f64, v: f64, a: f64, t: f64) -> Option<f64> {
     }
 }
 
-/// Where a ball is after a step: `step` of flight.cu.
+/// Where a ball is after a step: `step` of ball.rs.
 fn step(s: State) -> State {
     let [_, _, radius, wall, bounce, slide] = WORLD.map(f64::from);
     let (t, [a, b]) = (f64::from(DT), acceleration([s[2], s[3]]));
@@ -67,16 +68,19 @@ fn step(s: State) -> State {
     fly(s, t - time)
 }
 
-fn numbers(v: Float4) -> [f32; 4] {
-    [v.x, v.y, v.z, v.w]
+/// Place and velocity.
+type Ball = [[f32; 2]; 2];
+
+fn numbers([[x, y], [u, v]]: Ball) -> [f32; 4] {
+    [x, y, u, v]
 }
 
 struct Set {
     host: Vec<[f32; 4]>,
     host_g: Vec<[f32; 4]>,
-    from: DeviceBuffer<Float4>,
-    to: DeviceBuffer<Float4>,
-    g: DeviceBuffer<Float4>,
+    from: DeviceBuffer<Ball>,
+    to: DeviceBuffer<Ball>,
+    g: DeviceBuffer<Ball>,
     tape: Tape,
 }
 
@@ -89,7 +93,7 @@ impl Set {
         let host: Vec<_> = random(4 * n, 660 + seed).chunks_exact(4).map(ball).collect();
         let host_g: Vec<_> = random(4 * n, 670 + seed).chunks_exact(4).map(four).collect();
         let upload = |all: &[[f32; 4]]| {
-            let all: Vec<_> = all.iter().map(|v| Float4::from(*v)).collect();
+            let all: Vec<Ball> = all.iter().map(|&[x, y, u, v]| [[x, y], [u, v]]).collect();
             DeviceBuffer::from_slice(stream, &all)
         };
         Ok(Self {
@@ -102,12 +106,13 @@ impl Set {
         })
     }
 
-    fn forward(&mut self, stream: &Stream, op: &Op) -> cuda_safe::Result<()> {
+    fn forward(&mut self, stream: &Stream) -> cuda_safe::Result<()> {
+        let [gravity, drag, radius, wall, bounce, slide] = WORLD;
+        let world = ball::World { gravity, drag, radius, wall, bounce, slide };
         let Self { from, to, tape, .. } = self;
         tape.record_again(stream, |t| {
             t.watch(&*from)?;
-            let (launch, n) = (LaunchConfig::cover(from.len(), BLOCK), from.len() as u32);
-            t.launch(op, launch, (WORLD, DT, &*from, &mut *to, n))
+            ball::step::record(t, world, DT, &*from, &mut *to)
         })
     }
 
@@ -137,34 +142,26 @@ impl Set {
     }
 }
 
-fn operation(gpu: &Gpu) -> Result<Op, Stop> {
-    let source = include_str!("../../../../examples/trajectory/src/flight.cu");
-    let source = geom_kernels::program(source).name("flight.cu");
-    let ball = |name| Param::buffer(name, Element::vector(FloatType::F32, 4)).len("n").active();
-    let values = ["world", "dt"].map(Param::value);
-    let params = values.into_iter().chain([ball("from"), ball("to"), Param::value("n")]);
-    // SAFETY: thread i touches element i of each buffer, and only if i < n.
-    Ok(unsafe { spec("step", params).differentiate(&gpu.context, &source) }?)
-}
-
 pub(super) fn rows(bench: &Bench) -> Result<Vec<Row>, Stop> {
     measure(bench.gpu()?, bench.samples, N)
 }
 
 pub(super) fn measure(gpu: &Gpu, samples: usize, n: usize) -> Result<Vec<Row>, Stop> {
-    let (stream, op, replays) = (&gpu.stream, operation(gpu)?, Replays::new(gpu, samples)?);
+    let (stream, replays) = (&gpu.stream, Replays::new(gpu, samples)?);
+    // A capture can't load the adjoint.
+    tape::derivation(stream, ball::step::kernel())?;
     let sets =
         (0..SETS as u64).map(|seed| Set::new(gpu, n, seed)).collect::<Result<Vec<_>, _>>()?;
     let row = |name, times: &[f64], what: &str, right: usize| {
         let check = format!("{what} of {right} balls equal f64 to 1e-4, over {SETS} inputs");
         Row::new(name, Unit::Ms, times).check(check).device(&gpu.name)
     };
-    let (times, mut sets) = replays
-        .run(sets, |stream, sets: &mut Vec<Set>, number| sets[number].forward(stream, &op))?;
+    let (times, mut sets) =
+        replays.run(sets, |stream, sets: &mut Vec<Set>, number| sets[number].forward(stream))?;
     let right = sets.iter().map(|set| set.check_ends(stream)).sum::<Result<usize, _>>()?;
     let forward = row(NAMES[0], &times, "states", right);
     for set in &mut sets {
-        set.forward(stream, &op)?;
+        set.forward(stream)?;
     }
     let (times, sets) =
         replays.run(sets, |stream, sets: &mut Vec<Set>, number| sets[number].backward(stream))?;

@@ -37,22 +37,8 @@ impl File {
                     .into(),
             ),
             Self::Bench => ("tape.cu", include_str!("../../../../../bench/src/tape.cu").into()),
-            Self::Flight => (
-                "flight.cu",
-                [
-                    include_str!("../../../../../examples/trajectory/src/flight.cu"),
-                    include_str!("../../kernels/flight_adjoint.cu"),
-                ]
-                .concat(),
-            ),
-            Self::Fit => (
-                "fit.cu",
-                [
-                    include_str!("../../../../../examples/fit/src/fit.cu"),
-                    include_str!("../../kernels/fit_adjoint.cu"),
-                ]
-                .concat(),
-            ),
+            Self::Flight => ("flight.cu", include_str!("../../kernels/flight.cu").into()),
+            Self::Fit => ("fit.cu", include_str!("../../kernels/fit.cu").into()),
         };
         geom_kernels::program(source).name(name)
     }
