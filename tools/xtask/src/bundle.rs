@@ -31,7 +31,7 @@ struct Program {
 }
 
 /// Everything that is packed. A new example needs a line here and nothing else.
-const PROGRAMS: [Program; 14] = [
+const PROGRAMS: [Program; 15] = [
     Program { package: INTEGRATION, folder: "tests/integration", place: "bin", test: true },
     Program { package: "bench", folder: "bench", place: "bin", test: false },
     Program { package: "saxpy", folder: "examples/saxpy", place: "examples", test: false },
@@ -39,6 +39,7 @@ const PROGRAMS: [Program; 14] = [
     Program { package: "dem", folder: "examples/dem", place: "examples", test: false },
     Program { package: "domains", folder: "examples/domains", place: "examples", test: false },
     Program { package: "mesh", folder: "examples/mesh", place: "examples", test: false },
+    Program { package: "mpm88", folder: "examples/mpm88", place: "examples", test: false },
     Program { package: "project", folder: "examples/project", place: "examples", test: false },
     Program { package: "volume", folder: "examples/volume", place: "examples", test: false },
     Program {

@@ -18,11 +18,12 @@ const DRIVER_VARIABLE: &str = "CUDA_DRIVER";
 
 /// The libraries and programs that follow the first result. Each name is a package's.
 const LIBRARIES: [&str; 2] = ["hello", "torch-op"];
-const PROGRAMS: [(&str, &str); 10] = [
+const PROGRAMS: [(&str, &str); 11] = [
     ("hashgrid", "sums over the neighbours of points, by a kernel of its own over a hash grid"),
     ("project", "points moved onto the surface of a mesh, by a kernel of its own"),
     ("domains", "particles in slabs on all devices, compared with one device and with brute force"),
     ("trajectory", "how to throw a ball that bounces, by gradients through its flight"),
+    ("mpm88", "how to throw a block of fluid, by gradients through a simulation"),
     ("mesh", "a picture of a triangle mesh by rays, and a slice of its signed distance"),
     ("volume", "a picture of a sparse volume by rays"),
     ("isosurface", "the surface in a sparse volume as a mesh, checked, saved and drawn"),
