@@ -49,7 +49,7 @@ const ANY_ORDER: [&str; 5] = [
 ];
 
 /// Tests that took more than 0.9 s without a fault, on one core of an AMD EPYC on 2026-11-28.
-const SLOW: [&str; 30] = [
+const SLOW: [&str; 39] = [
     "tape::chains::against_differences_and_doubles",
     "tape::chains::of_generated_adjoints",
     "tape::gradcheck::kinks_are_not_blamed_f32",
@@ -70,11 +70,20 @@ const SLOW: [&str; 30] = [
     "tape::loops::that_are_left_in_the_middle",
     "tape::loops::that_end_by_their_condition",
     "tape::loops::that_store",
+    "tape::rust::closest_points",
+    "tape::rust::hits_of_rays",
+    "tape::rust::meshes_that_change",
+    "tape::rust::neighbors_in_periodic_boxes",
+    "tape::rust::neighbors_over_blocks",
     "tape::rust::of_elements",
     "tape::rust::of_functions",
     "tape::rust::of_gathers",
     "tape::rust::of_images",
     "tape::rust::of_loops",
+    "tape::rust::queries_without_a_gradient",
+    "tape::rust::samples_of_arrays",
+    "tape::rust::samples_of_volumes",
+    "tape::rust::sums_over_neighbors",
     "tape::twins::of_files_f32",
     "tape::unseen::kernels",
     "tape::withheld::deterministic_bits_of_a_hundred_passes",
