@@ -132,6 +132,10 @@ fn structure(
     if fields.is_empty() {
         return refused(&input.ident, "kernels have no empty types", "add a field, or use `()`");
     }
+    let align = match representation.iter().any(|repr| repr == "align") {
+        true => quote!(::core::option::Option::Some(::core::mem::align_of::<Self>())),
+        false => quote!(::core::option::Option::None),
+    };
     let names: Vec<String> =
         fields.iter().enumerate().map(|(at, field)| cpp_field(field, at)).collect();
     for field in fields {
@@ -180,14 +184,18 @@ fn structure(
             #[diagnostic::do_not_recommend]
             impl #impl_generics #library::blocks::Element for #ident #ty_generics #where_clause {}
 
-            // SAFETY: the C++ structure has the same fields in the same order, whose types are those of Rust. Neither has
-            // padding, and the C++ asserts the sizes.
+            // SAFETY: the C++ structure has the same fields in the same order, whose types are those of Rust, and the same
+            // alignment. Neither has padding, and the C++ asserts the sizes.
             #[diagnostic::do_not_recommend]
             unsafe impl #impl_generics #library::device::Device for #ident #ty_generics #where_clause {
                 const STORED: bool = {
                     ::core::assert!(
                         ::core::mem::size_of::<Self>() == 0 #(+ ::core::mem::size_of::<#types>())*,
                         "the type has padding: add fields, such as `_pad: u32`, that fill it"
+                    );
+                    ::core::assert!(
+                        ::core::mem::align_of::<Self>() <= 16,
+                        "kernels align types to at most 16 bytes: write `#[repr(C, align(16))]`"
                     );
                     true #(&& <#types as #library::device::Device>::STORED)*
                 };
@@ -210,7 +218,7 @@ fn structure(
                     let name = Self::cpp_name();
                     t.define(&name, |t| {
                         let fields = [#((#names, t.ty::<#types>(), ::core::mem::size_of::<#types>())),*];
-                        #library::__private::structure(&name, &fields, ::core::mem::size_of::<Self>())
+                        #library::__private::structure(&name, &fields, ::core::mem::size_of::<Self>(), #align)
                     });
                     #links
                 }

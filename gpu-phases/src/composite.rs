@@ -268,13 +268,20 @@ pub fn type_name(ident: &str, rust_name: &str) -> String {
     format!("T_{}_{hash:016x}", ident.strip_prefix("r#").unwrap_or(ident))
 }
 
-/// Returns the definition of a structure from the name, type and size of each field.
+/// Returns the definition of a structure from the name, type and size of each field. `align` is its alignment, if that may
+/// be more than the fields'.
 ///
 /// The structure of Rust has no padding, so its offsets are sums of sizes; those of C++ are the same if the total
 /// size is equal.
 #[must_use]
-pub fn structure(name: &str, fields: &[(&str, String, usize)], size: usize) -> String {
-    let mut text = format!("struct {name} {{");
+pub fn structure(
+    name: &str,
+    fields: &[(&str, String, usize)],
+    size: usize,
+    align: Option<usize>,
+) -> String {
+    let align = align.map(|align| format!("alignas({align}) ")).unwrap_or_default();
+    let mut text = format!("struct {align}{name} {{");
     for (field, ty, _) in fields {
         let _ = write!(text, " {ty} {field};");
     }

@@ -1,7 +1,8 @@
 //! Vectors and matrices of `f32`, for kernels and for the code around them.
 //!
 //! They are written in the language of kernels, so they have the same bits on all targets, with `a * b + c` as one
-//! operation. Memory of `Vec3` is memory of `[f32; 3]`; other libraries' vectors convert through arrays.
+//! operation. Memory of `Vec3` is memory of `[f32; 3]`, and that of `Vec4` is memory of CUDA's `float4`. Other libraries'
+//! vectors convert through arrays.
 //!
 //! ```
 //! use gpu_phases::kernel;
@@ -27,10 +28,13 @@ use bytemuck::{Pod, Zeroable};
 use crate::{Device, device};
 
 macro_rules! vector {
-    ($doc:literal $name:ident $n:literal { $($field:ident $doc_field:literal),+ } $first:ident $($rest:ident)+) => {
+    (
+        $doc:literal $name:ident $n:literal $(align($align:literal))?
+        { $($field:ident $doc_field:literal),+ } $first:ident $($rest:ident)+
+    ) => {
         #[doc = $doc]
         #[derive(Debug, Clone, Copy, PartialEq, Default, Device)]
-        #[repr(C)]
+        #[repr(C $(, align($align))?)]
         pub struct $name {
             $(#[doc = $doc_field] pub $field: f32,)+
         }
@@ -208,7 +212,8 @@ vector! {
     { x "The first coordinate.", y "The second coordinate.", z "The third coordinate." } x y z
 }
 vector! {
-    "A point in homogeneous coordinates, or a colour with its opacity." Vec4 4
+    "A point with one more number, or a colour with its opacity. It is aligned to 16 bytes, so a device loads it at once."
+    Vec4 4 align(16)
     {
         x "The first coordinate.", y "The second coordinate.", z "The third coordinate.",
         w "The fourth coordinate."
@@ -246,6 +251,12 @@ impl Vec3 {
             y: self.z * other.x - self.x * other.z,
             z: self.x * other.y - self.y * other.x,
         }
+    }
+
+    /// Returns the vector of these coordinates and a fourth one.
+    #[must_use]
+    pub fn extend(self, w: f32) -> Vec4 {
+        Vec4 { x: self.x, y: self.y, z: self.z, w }
     }
 
     /// Returns the direction mirrored at a plane with this unit normal.

@@ -1,7 +1,9 @@
 //! The library's vectors and matrices.
 
-use gpu_phases::kernel;
+use bytemuck::{Pod, Zeroable};
+use cuda_safe::nvrtc::Arch;
 use gpu_phases::vector::{Mat2, Mat3, Vec2, Vec3, Vec4};
+use gpu_phases::{Device, kernel};
 
 use crate::both;
 
@@ -45,7 +47,8 @@ fn of_two_and_four(x: &[Vec4], out: &mut [[Vec2; 4]], four: &mut [Vec4]) {
         let (a, b) = (Vec2::new(v.x, v.y), Vec2::new(v.z, v.w));
         let m = Mat2::from_cols(a, b);
         *out = [m * b, (m * m.transpose()) * a, m.inverse() * (m * a), Vec2::splat(a.cross(b))];
-        *four = v.normalize() + Vec4::new(v.xyz().length(), m.determinant(), m.trace(), 1.0);
+        *four = v.normalize()
+            + Vec4::new(v.xyz().length(), m.determinant(), m.trace(), v.xyz().extend(1.0).w);
     });
 }
 
@@ -172,5 +175,40 @@ fn vectors_of_two_and_four_are_right() {
                 "{i}: {got} {wanted}"
             );
         }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Device, Pod, Zeroable)]
+#[repr(C, align(16))]
+struct Cell {
+    index: u32,
+    at: [f32; 2],
+    size: f32,
+}
+
+/// The first parameter leaves the next one unaligned, unless C++ aligns it.
+#[kernel]
+fn moved(flag: bool, by: Cell, cells: &[Cell], out: &mut [Cell]) {
+    assert!(cells.len() == out.len());
+    each(out, |i, out| {
+        let cell = cells[i];
+        let size = if flag { by.size } else { 0.0 };
+        *out = Cell { index: cell.index + by.index, at: [cell.at[1], by.at[0]], size };
+    });
+}
+
+#[test]
+fn structures_have_the_alignment_of_rust() {
+    let by = Cell { index: 7, at: [0.5, 0.0], size: -2.0 };
+    let cells: Vec<Cell> =
+        (0..70).map(|i| Cell { index: i, at: [0.0, i as f32], size: 1.0 }).collect();
+    let out = both!(moved(value true, value by, read cells, write cells.clone())).unwrap();
+    for (i, out) in out.iter().enumerate() {
+        assert_eq!(*out, Cell { index: i as u32 + 7, at: [i as f32, 0.5], size: -2.0 });
+    }
+    for kernel in [moved::kernel(), of_two_and_four::kernel()] {
+        let ptx = cuda_safe::kernel::ptx(kernel, Arch::compute(7, 5)).unwrap();
+        assert!(ptx.contains("ld.global.nc.v4"), "{ptx}");
+        assert!(ptx.contains("st.global.v4"), "{ptx}");
     }
 }
