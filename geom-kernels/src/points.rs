@@ -21,7 +21,8 @@ pub const MAX_POINTS: usize = 1 << 30;
 /// Points in device memory, from which grids are built and at which they are queried.
 ///
 /// Buffers and views of `[f32; 3]`, `[f64; 3]`, `Float3`, `Float4` (whose w is ignored) and `Double3` convert by
-/// `into()`. [`Points::flat`] takes an array of numbers, and [`Points::strided`] every other layout.
+/// `into()`; with the feature `rust-kernels` also those of the `Vec3` and `Vec4` of kernels. [`Points::flat`] takes an
+/// array of numbers, and [`Points::strided`] every other layout.
 #[derive(Debug, Clone, Copy)]
 pub struct Points<'a, T: Real> {
     /// The memory of the points, as bytes of an allocation, and its address.
@@ -218,6 +219,11 @@ from_elements! {
     [] Float3: f32, 3;
     [] Float4: f32, 4;
     [] Double3: f64, 3;
+}
+#[cfg(feature = "rust-kernels")]
+from_elements! {
+    [] cuda_safe::kernel::vector::Vec3: f32, 3;
+    [] cuda_safe::kernel::vector::Vec4: f32, 4;
 }
 
 /// `geom::grid::Points<T>`.

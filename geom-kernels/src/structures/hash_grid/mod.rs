@@ -67,11 +67,15 @@ pub struct HashGrid<T: Exact> {
 
 /// A point of a grid.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "rust-kernels", derive(cuda_safe::kernel::Device))]
+#[repr(C)]
 pub struct GridPoint<T> {
-    /// The position; in a periodic box that of its image. NaN if the point was left out.
+    /// The position; in a periodic box that of its image.
     pub position: [T; 3],
     /// The index in the array that the grid was built from.
     pub index: u32,
+    /// The index in cell order.
+    pub slot: u32,
 }
 
 impl<T: Exact> HashGrid<T> {
@@ -206,19 +210,6 @@ impl<T: Exact> HashGrid<T> {
                 _ => Lookup::HashedRows,
             },
         }
-    }
-
-    /// Returns the number of points in the grid.
-    #[must_use]
-    pub fn point_count(&self) -> u32 {
-        self.header.points
-    }
-
-    /// Returns the point at a place in cell order; `None` from [`point_count`](Self::point_count) on.
-    #[must_use]
-    pub fn point_at(&self, slot: u32) -> Option<GridPoint<T>> {
-        let index = *self.indices.get(slot as usize).filter(|_| slot < self.header.points)?;
-        Some(GridPoint { position: self.position(slot as usize), index })
     }
 
     /// Returns the position of a slot; NaN beyond the last one.

@@ -1,9 +1,9 @@
 //! Neighbours of a point within a radius: `geom/hash_grid/query.cuh`.
 
-use super::HashGrid;
 use super::cells::wrapped;
 use super::dense_runs::DenseRuns;
 use super::row_runs::RowRuns;
+use super::{GridPoint, HashGrid};
 use crate::hash_grid::layout::DENSE;
 use crate::structures::exact::{Exact, length_squared};
 use crate::structures::lanes::{LANES, Lanes, Task, vectorized};
@@ -275,6 +275,21 @@ impl<T: Exact> HashGrid<T> {
             return delta;
         }
         delta - (delta * self.header.inverse_period[axis]).round() * period
+    }
+
+    /// Returns the number of points in the grid.
+    #[must_use]
+    pub fn point_count(&self) -> u32 {
+        self.header.points
+    }
+
+    /// Returns the point at an index in cell order; `None` from [`point_count`](Self::point_count) on.
+    ///
+    /// Threads of a kernel that take the points in cell order read the same cells.
+    #[must_use]
+    pub fn point_at(&self, slot: u32) -> Option<GridPoint<T>> {
+        let index = *self.indices.get(slot as usize).filter(|_| slot < self.header.points)?;
+        Some(GridPoint { position: self.position(slot as usize), index, slot })
     }
 
     /// Returns the indices of the points within `radius` of `x`, in the order of [`hash_grid`](crate::hash_grid): in

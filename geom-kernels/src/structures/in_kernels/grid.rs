@@ -8,9 +8,9 @@ use crate::hash_grid;
 use crate::hash_grid::layout::RawHashGrid;
 use crate::structures::Exact;
 use crate::structures::HashGrid;
-use crate::structures::hash_grid::{Near, Neighbor, Neighbors};
+use crate::structures::hash_grid::{GridPoint, Near, Neighbor, Neighbors};
 
-/// The C++ of the methods. `REAL` is `float` or `double`, `NEIGHBOR` the kernel's type of a neighbour.
+/// The C++ of the methods. `REAL` is `float` or `double`, `NEIGHBOR` and `POINT` the kernel's types.
 const METHODS: &str = "
 PHASES_FN NEIGHBOR neighbor_of(const geom::Neighbor<REAL>& n) {
     return NEIGHBOR{u32(n.index), u32(n.slot), from_geom(n.delta), num<REAL, 0>(n.distance_squared), from_geom(n.position)};
@@ -29,6 +29,12 @@ struct near_REAL {
 };
 using grid_REAL = geom::HashGrid<REAL>;
 using point_REAL = array<num<REAL, 0>, 3>;
+template <class C> PHASES_FN u32 m_point_count(C, line, const grid_REAL& g) { return u32(geom::point_count(g)); }
+template <class C> PHASES_FN option<POINT> m_point_at(C, line, const grid_REAL& g, u32 slot) {
+    if (slot.v >= geom::point_count(g)) return option<POINT>();
+    const geom::GridPoint<REAL> p = geom::point_at(g, slot.v);
+    return some(POINT{from_geom(geom::vec3<REAL>(p.x, p.y, p.z)), u32(p.index), slot});
+}
 template <class C> PHASES_FN indices_REAL m_neighbors_in_group(C, line, const grid_REAL& g, point_REAL x, num<REAL, 0> r, u32 group) {
     return indices_REAL{geom::NeighborIterator<REAL>(g, geom_vector(x), r.v, group.v)};
 }
@@ -71,8 +77,10 @@ macro_rules! grids {
 
             fn write(text: &mut Text) {
                 super::begin(text, "geom/hash_grid.cuh");
-                let neighbor = text.ty::<Neighbor<$real>>();
-                let methods = || METHODS.replace("NEIGHBOR", &neighbor).replace("REAL", $cpp);
+                let (neighbor, point) = (text.ty::<Neighbor<$real>>(), text.ty::<GridPoint<$real>>());
+                let methods = || {
+                    METHODS.replace("NEIGHBOR", &neighbor).replace("POINT", &point).replace("REAL", $cpp)
+                };
                 text.define(concat!("geom grid ", $cpp), |_| methods());
             }
         }

@@ -1,8 +1,8 @@
 //! Kernels in Rust that query structures: the same bits on the CPU as on the device, and right ones.
 
 use crate::Geometry;
-use cuda_safe::DeviceBuffer;
 use cuda_safe::kernel::{device, kernel};
+use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::Ray;
 use geom_kernels::hash_grid::{GridOptions, HashGrid};
 use geom_kernels::mesh::{Mesh, MeshOptions, shapes};
@@ -53,7 +53,48 @@ fn weigh(grid: &structures::HashGrid<f64>, x: &[[f64; 3]], radius: f64, sums: &m
         for near in grid.near_in_group(x[i], radius, 0) {
             *sum += near.distance_squared * near.delta[1];
         }
+        *sum += grid.point_at(i as u32).map_or(0.0, |point| point.position[2]);
     });
+}
+
+/// The points in cell order, and what belongs to them.
+#[kernel]
+fn listed(grid: &structures::HashGrid<f32>, positions: &mut [[f32; 3]], numbers: &mut [[u32; 3]]) {
+    each((positions, numbers), |slot, (position, number)| {
+        if let Some(point) = grid.point_at(slot as u32) {
+            *position = point.position;
+            *number = [point.index, point.slot, grid.point_count()];
+        }
+    });
+}
+
+/// Both grids list the points alike: each point once, at its position.
+fn points_in_kernels(
+    stream: &Stream,
+    points: &[[f32; 3]],
+    here: &structures::HashGrid<f32>,
+    there: &HashGrid<f32>,
+) -> TestResult {
+    let n = points.len() + 3;
+    let (mut positions, mut numbers) = (vec![[9.0; 3]; n], vec![[u32::MAX; 3]; n]);
+    let mut other_positions = DeviceBuffer::from_slice(stream, &positions)?;
+    let mut other_numbers = DeviceBuffer::from_slice(stream, &numbers)?;
+    listed::cpu(here, &mut positions, &mut numbers)?;
+    listed::launch(stream, there, &mut other_positions, &mut other_numbers)?;
+    ensure_eq!(positions, other_positions.to_vec(stream)?);
+    ensure_eq!(numbers, other_numbers.to_vec(stream)?);
+    let mut seen = vec![0; points.len()];
+    for (slot, (position, [index, own, count])) in positions.iter().zip(&numbers).enumerate() {
+        if slot >= points.len() {
+            ensure_eq!((*position, *index), ([9.0; 3], u32::MAX));
+            continue;
+        }
+        ensure_eq!((*own, *count), (slot as u32, points.len() as u32));
+        ensure_eq!(*position, points[*index as usize]);
+        seen[*index as usize] += 1;
+    }
+    ensure!(seen.iter().all(|times| *times == 1), "{seen:?}");
+    Ok(())
 }
 
 fn grids_in_kernels(device: &TestDevice) -> TestResult {
@@ -70,6 +111,7 @@ fn grids_in_kernels(device: &TestDevice) -> TestResult {
         let options = GridOptions::default();
         let there = HashGrid::build(&stream, &device.geometry(), &at, 0.4, options)?;
         let here = structures::HashGrid::build(&points, 0.4, options)?;
+        points_in_kernels(&stream, &points, &here, &there)?;
         for radius in [0.0f32, 0.3, 0.9] {
             let mut sums = vec![0.0; queries.len()];
             let mut counts = vec![[0; 3]; queries.len()];
