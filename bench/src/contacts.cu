@@ -1,5 +1,5 @@
 // Contacts between grains by comparing all pairs, to check the row of examples/dem. `grains` are positions; the
-// distance and the gap are those of its `step`.
+// distance and the gap are those of its `step`, to the bit.
 #include <geom/math/vec.cuh>
 
 extern "C" __global__ void contacts(const float4* grains, unsigned n, unsigned* counts) {
@@ -16,7 +16,8 @@ extern "C" __global__ void contacts(const float4* grains, unsigned n, unsigned* 
         __syncthreads();
         for (unsigned k = 0; k < 128 && begin + k < n; ++k) {
             geom::vec3<float> apart = x - geom::vec3<float>(others[k].x, others[k].y, others[k].z);
-            float gap = geom::exact::length(apart) - 2 * radius;
+            float square = fmaf(apart.z, apart.z, fmaf(apart.x, apart.x, __fmul_rn(apart.y, apart.y)));
+            float gap = sqrtf(square) - 2 * radius;
             count += gap <= cohesion && begin + k != i;
         }
     }

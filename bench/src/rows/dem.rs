@@ -1,11 +1,15 @@
-//! The frame of examples/dem: its kernel, on the grains that the peers move.
+//! The frame of examples/dem: its kernel, on the grains that the peers move, and beside it the same kernel in C++.
 
 use std::mem::swap;
 
+use cuda_safe::kernel::vector::Vec4;
 use cuda_safe::vector::Float4;
 use cuda_safe::{DeviceBuffer, GraphExec, LaunchConfig, Stream, kernels};
 use geom_kernels::GeometryKernels;
 use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, Pairs};
+
+#[path = "../../../examples/dem/src/step.rs"]
+mod step;
 
 use super::{Bench, Work};
 use crate::data::random;
@@ -28,14 +32,14 @@ const FIRST: usize = 6;
 const CHECKED: usize = 8;
 /// As in the example: how often neighbours are listed, and how far.
 const INTERVAL: usize = 8;
-const REACH: f32 = 0.2075 + 2.0 * 0.065;
+const REACH: f32 = step::REACH;
 const ROOM: usize = 32 * N;
 
 kernels! {
-    struct Dem;
-    // SAFETY: as in examples/dem: thread i writes what belongs to grain i, or by atomics; what comes from
+    struct Twin;
+    // SAFETY: thread i writes what belongs to grain i, or by atomics; what comes from
     // memory is bounded by n, or by the room for lists, before it is an index.
-    unsafe in geom_kernels::program(include_str!("../../../examples/dem/src/dem.cu")).name("dem.cu") {
+    unsafe in geom_kernels::program(include_str!("../../../examples/dem/tests/step.cu")).name("step.cu") {
         safe fn step(
             now: &[Float4], old: &[Float4], offsets: &[u64], lists: &[u32], next: &mut [Float4],
             trouble: &mut [u32], n: u32,
@@ -54,7 +58,7 @@ kernels! {
     }
 }
 
-/// The grains, and what is known of their neighbours.
+/// The grains, positions and then velocities, and what is known of their neighbours.
 struct State {
     grid: HashGrid<f32>,
     now: DeviceBuffer<Float4>,
@@ -95,7 +99,13 @@ impl State {
         })
     }
 
-    fn substep(&mut self, dem: &Dem, stream: &Stream, number: usize) -> cuda_safe::Result<()> {
+    /// Moves the grains, by the kernel in Rust unless there is a twin.
+    fn substep(
+        &mut self,
+        twin: Option<&Twin>,
+        stream: &Stream,
+        number: usize,
+    ) -> cuda_safe::Result<()> {
         let Self { grid, now, next, old, offsets, lists, trouble } = self;
         if number.is_multiple_of(INTERVAL) {
             old.copy_from(stream, &*now)?;
@@ -103,23 +113,21 @@ impl State {
             let others = GridQueries::at_grid_points(REACH).pairs(Pairs::Others);
             grid.neighbor_lists_into(stream, &others, &mut *offsets, &mut *lists)?;
         }
-        let each = LaunchConfig::cover(N, 128);
-        dem.step(
-            stream,
-            each,
-            &*now,
-            &*old,
-            &*offsets,
-            &*lists,
-            &mut *next,
-            &mut *trouble,
-            N as u32,
-        )?;
+        if let Some(twin) = twin {
+            let (each, n) = (LaunchConfig::cover(N, 128), N as u32);
+            let (trouble, next) = (&mut *trouble, &mut *next);
+            twin.step(stream, each, &*now, &*old, &*offsets, &*lists, next, trouble, n)?;
+        } else {
+            let (now, old) = (now.as_slice().cast::<Vec4>()?, old.as_slice().cast::<Vec4>()?);
+            let (x, v, old) = (now.slice(..N)?, now.slice(N..)?, old.slice(..N)?);
+            let (next_x, next_v) = next.as_slice_mut().cast_mut::<Vec4>()?.split_at_mut(N)?;
+            step::step::launch(stream, x, v, old, &*offsets, &*lists, next_x, next_v)?;
+        }
         swap(now, next);
         Ok(())
     }
 
-    /// The kernel says whether its lists were good enough.
+    /// The kernels say whether their lists were good enough, the one in Rust by a fault.
     fn no_trouble(&self, stream: &Stream) -> Result<(), Stop> {
         match self.trouble.to_vec(stream)?.as_slice() {
             [0] => Ok(()),
@@ -131,14 +139,28 @@ impl State {
 /// The mean of frames 6 to 25, of a new block each time.
 fn frames(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let gpu = bench.gpu()?;
-    let stream = &gpu.stream;
-    let dem = Dem::load(&gpu.context)?;
     let grains = block();
-    let check = check(gpu, &dem, &grains)?;
-    let mut graph = capture(gpu, &dem, &grains)?;
+    let check = check(gpu, &grains)?;
+    let samples = measure(bench, &mut capture(gpu, None, &grains)?, &grains)?;
+    let twin = Twin::load(&gpu.context)?;
+    let others = measure(bench, &mut capture(gpu, Some(twin), &grains)?, &grains)?;
+    let row = Row::new(NAME, Unit::Ms, &samples).check(check).device(&gpu.name);
+    let median = row.stats.median;
+    let ratio = median / Row::new(NAME, Unit::Ms, &others).stats.median;
+    let row = row.note(format!("{ratio:.2} of the kernel in C++")).figure("of_cpp", ratio);
+    Ok(vec![row.at_most("ms", median, 3.0)])
+}
+
+/// Returns the mean milliseconds of the measured frames, for each sample.
+fn measure(
+    bench: &Bench,
+    graph: &mut GraphExec<'static, State>,
+    grains: &[Float4],
+) -> Result<Vec<f64>, Stop> {
+    let stream = &bench.gpu()?.stream;
     let mut samples = Vec::with_capacity(bench.samples);
     for _ in 0..bench.samples {
-        graph.state_mut().now.upload(stream, &grains)?;
+        graph.state_mut().now.upload(stream, grains)?;
         stream.synchronize()?;
         let mut total = 0.0;
         for frame in 1..=FRAMES {
@@ -152,25 +174,23 @@ fn frames(bench: &Bench) -> Result<Vec<Row>, Stop> {
         }
         samples.push(total / (FRAMES + 1 - FIRST) as f64);
     }
-    let row = Row::new(NAME, Unit::Ms, &samples)
-        .check(check)
-        .image(gpu.image_of(dem.step_kernel())?)
-        .device(&gpu.name);
-    let median = row.stats.median;
-    Ok(vec![row.at_most("ms", median, 3.0)])
+    Ok(samples)
 }
 
 /// One frame as one graph.
-fn capture(gpu: &Gpu, dem: &Dem, grains: &[Float4]) -> Result<GraphExec<'static, State>, Stop> {
-    let dem = dem.clone();
+fn capture(
+    gpu: &Gpu,
+    twin: Option<Twin>,
+    grains: &[Float4],
+) -> Result<GraphExec<'static, State>, Stop> {
     Ok(gpu.context.capture(State::new(gpu, grains)?, move |stream, state| {
-        (0..SUBSTEPS).try_for_each(|number| state.substep(&dem, stream, number))
+        (0..SUBSTEPS).try_for_each(|number| state.substep(twin.as_ref(), stream, number))
     })?)
 }
 
 /// Compares the contacts of every grain in every substep of one frame with those that comparing all
 /// grains finds.
-fn check(gpu: &Gpu, dem: &Dem, grains: &[Float4]) -> Result<String, Stop> {
+fn check(gpu: &Gpu, grains: &[Float4]) -> Result<String, Stop> {
     let stream = &gpu.stream;
     let brute = Brute::load(&gpu.context)?;
     let mut counts = DeviceBuffer::<u32>::zeroed(stream, N)?;
@@ -185,7 +205,7 @@ fn check(gpu: &Gpu, dem: &Dem, grains: &[Float4]) -> Result<String, Stop> {
                     brute.contacts(stream, launch, &state.now, N as u32, &mut counts)
                 }?;
             }
-            state.substep(dem, stream, number)?;
+            state.substep(None, stream, number)?;
             if frame == CHECKED {
                 contacts += compare(number, &counts.to_vec(stream)?, &state.now.to_vec(stream)?)?;
             }

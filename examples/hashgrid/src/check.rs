@@ -1,6 +1,6 @@
 //! The same sums by brute force, in f64.
 
-use cuda_safe::vector::{Float3, Float4};
+use cuda_safe::kernel::vector::Vec4;
 use rayon::prelude::*;
 
 /// How many sums are checked.
@@ -25,10 +25,10 @@ struct Expected {
 ///
 /// # Errors
 /// The first sum that is wrong, with what it should be; or too many that differ by rounding.
-pub(crate) fn check(points: &[Float3], radius: f32, sums: &[Float4]) -> Result<String, String> {
+pub(crate) fn check(points: &[[f32; 3]], radius: f32, sums: &[Vec4]) -> Result<String, String> {
     // Along x, so that all that can be near a point lies between two places.
     let mut sorted = points.to_vec();
-    sorted.par_sort_unstable_by(|a, b| a.x.total_cmp(&b.x));
+    sorted.par_sort_unstable_by(|a, b| a[0].total_cmp(&b[0]));
     let step = points.len().div_ceil(SAMPLE).max(1);
     let sample: Vec<usize> = (0..points.len()).step_by(step).collect();
     let compared = sample.par_iter().map(|&i| {
@@ -47,16 +47,16 @@ pub(crate) fn check(points: &[Float3], radius: f32, sums: &[Float4]) -> Result<S
 }
 
 /// Everything within the radius, of points sorted along x.
-fn brute_force(sorted: &[Float3], at: Float3, radius: f32) -> Expected {
-    let (at, radius) = (wide(at), f64::from(radius));
+fn brute_force(sorted: &[[f32; 3]], at: [f32; 3], radius: f32) -> Expected {
+    let (at, radius) = (at.map(f64::from), f64::from(radius));
     let length = at.iter().map(|x| x * x).sum::<f64>().sqrt();
     let blurred = 4.0 * f64::from(f32::EPSILON) * (length + radius);
-    let first = sorted.partition_point(|p| f64::from(p.x) < at[0] - radius - blurred);
-    let last = sorted.partition_point(|p| f64::from(p.x) <= at[0] + radius + blurred);
+    let first = sorted.partition_point(|p| f64::from(p[0]) < at[0] - radius - blurred);
+    let last = sorted.partition_point(|p| f64::from(p[0]) <= at[0] + radius + blurred);
 
     let mut expected = Expected::default();
     for &point in &sorted[first..last] {
-        let point = wide(point);
+        let point = point.map(f64::from);
         let distance = (0..3).map(|c| (point[c] - at[c]).powi(2)).sum::<f64>().sqrt();
         let may_differ = f64::from((distance - radius).abs() <= blurred);
         if distance > radius {
@@ -72,14 +72,10 @@ fn brute_force(sorted: &[Float3], at: Float3, radius: f32) -> Expected {
     expected
 }
 
-fn wide(p: Float3) -> [f64; 3] {
-    [p.x, p.y, p.z].map(f64::from)
-}
-
 /// Whether a sum is as expected; if so, by how many neighbours it differs.
-fn compare(expected: &Expected, found: Float4) -> Result<f64, String> {
+fn compare(expected: &Expected, found: Vec4) -> Result<f64, String> {
     let Expected { sum, count, may_be_out, may_be_in } = *expected;
-    let [x, y, z, found] = [found.x, found.y, found.z, found.w].map(f64::from);
+    let [x, y, z, found] = found.to_array().map(f64::from);
     if !(count - may_be_out..=count + may_be_in).contains(&found) {
         return Err(format!("{found} neighbours, not {count}"));
     }
@@ -102,20 +98,20 @@ mod tests {
 
     #[test]
     fn a_wrong_sum_is_found() {
-        let points = [0.0f32, 0.1, 0.2, 0.5].map(|x| Float3::new(x, 0.5, 0.25));
+        let points = [0.0f32, 0.1, 0.2, 0.5].map(|x| [x, 0.5, 0.25]);
         let right = [
-            Float4::new(0.1, 1.0, 0.5, 2.0),
-            Float4::new(0.3, 1.5, 0.75, 3.0),
-            Float4::new(0.3, 1.0, 0.5, 2.0),
-            Float4::new(0.5, 0.5, 0.25, 1.0),
+            Vec4::new(0.1, 1.0, 0.5, 2.0),
+            Vec4::new(0.3, 1.5, 0.75, 3.0),
+            Vec4::new(0.3, 1.0, 0.5, 2.0),
+            Vec4::new(0.5, 0.5, 0.25, 1.0),
         ];
         check(&points, 0.15, &right).unwrap();
         for i in 0..4 {
             for spoil in [
-                |sum: &mut Float4| sum.x += 1e-5,
-                |sum: &mut Float4| sum.y = f32::NAN,
-                |sum: &mut Float4| sum.w += 1.0,
-                |sum: &mut Float4| sum.w -= 1.0,
+                |sum: &mut Vec4| sum.x += 1e-5,
+                |sum: &mut Vec4| sum.y = f32::NAN,
+                |sum: &mut Vec4| sum.w += 1.0,
+                |sum: &mut Vec4| sum.w -= 1.0,
             ] {
                 let mut sums = right;
                 spoil(&mut sums[i]);

@@ -1,13 +1,16 @@
-//! For each of many points the sum of the positions of its neighbours: a user's kernel over a
-//! hash grid, checked against brute force, and timed.
+//! For each of many points the sum of the positions of its neighbours: kernels in Rust over a hash grid, checked against
+//! brute force, and timed.
 
 use std::error::Error;
 
 use clap::Parser;
-use cuda_safe::vector::{Float3, Float4};
-use cuda_safe::{Context, DeviceBuffer, Event, LaunchConfig, Stream, kernels};
+use cuda_safe::kernel::vector::{Vec3, Vec4};
+use cuda_safe::kernel::{device, kernel};
+use cuda_safe::{Context, DeviceBuffer};
+use example_common::{random_points, time};
 use geom_kernels::GeometryKernels;
-use geom_kernels::hash_grid::{GridOptions, GridView, HashGrid};
+use geom_kernels::hash_grid::{self, GridOptions};
+use geom_kernels::structures::HashGrid;
 
 mod check;
 
@@ -19,25 +22,38 @@ struct Arguments {
     points: Vec<u32>,
 }
 
-kernels! {
-    struct Kernels;
-    // SAFETY: a thread reads the grid, and its own point if i < n; it writes the sum of its own point,
-    // whose index is below n. No two slots of a grid hold the same point.
-    unsafe in geom_kernels::program(include_str!("sum.cu")).name("sum.cu") {
-        safe fn sum_as_given(
-            grid: GridView<'_, f32>, radius: f32, points: &[Float3], sums: &mut [Float4], n: u32
-        ) where n <= points.len(), n <= sums.len();
-        safe fn sum_by_cells(grid: GridView<'_, f32>, radius: f32, sums: &mut [Float4], n: u32)
-            where n <= sums.len();
+/// Returns the sum of the neighbours of a point, itself included, and their number as the fourth coordinate.
+#[device]
+fn sum_around(grid: &HashGrid<f32>, x: [f32; 3], radius: f32) -> Vec4 {
+    let mut sum = Vec4::ZERO;
+    for near in grid.near(x, radius) {
+        sum += Vec3::from_array(near.position).extend(1.0);
     }
+    sum
+}
+
+/// A thread for each point, in the order of the caller's array.
+#[kernel]
+fn sum_as_given(grid: &HashGrid<f32>, radius: f32, points: &[[f32; 3]], sums: &mut [Vec4]) {
+    assert!(points.len() == sums.len());
+    each(sums, |i, sum| *sum = sum_around(grid, points[i], radius));
+}
+
+/// A thread for each point, in the order of the grid: neighbouring threads read the same cells. Sum i is that of point
+/// `indices[i]`.
+#[kernel]
+fn sum_by_cells(grid: &HashGrid<f32>, radius: f32, sums: &mut [Vec4], indices: &mut [u32]) {
+    each((sums, indices), |slot, (sum, index)| {
+        if let Some(point) = grid.point_at(slot as u32) {
+            *sum = sum_around(grid, point.position, radius);
+            *index = point.index;
+        }
+    });
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let Arguments { mut points } = Arguments::parse();
-    let context = Context::new(0).unwrap_or_else(|error| {
-        eprintln!("no device to run on: {error}");
-        std::process::exit(3)
-    });
+    let context = example_common::context();
     let device = context.device().name()?;
     println!("device: {device}");
     let software = device.contains("software");
@@ -65,29 +81,29 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn run(context: &Context, count: u32, software: bool) -> Result<(), Box<dyn Error>> {
     let (stream, n) = (context.stream()?, count as usize);
     let runs = if software { 1 } else { 20 };
-    let kernels = Kernels::load(context)?;
     // 32 points in the sphere around a point, but for those at the faces of the cube.
     let radius = (32.0 / n as f32 * 0.75 / std::f32::consts::PI).cbrt();
-    let host = random_points(n);
+    let host = random_points(n, [[0.0; 3], [1.0; 3]]);
     let points = DeviceBuffer::from_slice(&stream, &host)?;
-    let mut sums = DeviceBuffer::<Float4>::zeroed(&stream, n)?;
-    let launch = LaunchConfig::cover(n, 256);
+    let mut sums = DeviceBuffer::<Vec4>::zeroed(&stream, n)?;
+    let mut indices = DeviceBuffer::<u32>::zeroed(&stream, n)?;
 
     let cube = GridOptions::default().bounds([0.0; 3], [1.0; 3]);
     let geometry = GeometryKernels::new(context);
-    let mut grid = HashGrid::build(&stream, &geometry, &points, radius, cube)?;
-    let build = time(&stream, runs, || grid.rebuild(&stream, &points, radius))?;
+    let mut grid = hash_grid::HashGrid::build(&stream, &geometry, &points, radius, cube)?;
+    let (build, ()) = time(&stream, runs, || grid.rebuild(&stream, &points, radius))?;
 
-    let as_given = time(&stream, runs, || {
-        kernels.sum_as_given(&stream, launch, grid.view(), radius, &points, &mut sums, count)
-    })?;
+    let (as_given, ()) =
+        time(&stream, runs, || sum_as_given::launch(&stream, &grid, radius, &points, &mut sums))?;
     let given_sums = sums.to_vec(&stream)?;
 
-    sums.fill(&stream, Float4::default())?;
-    let by_cells = time(&stream, runs, || {
-        kernels.sum_by_cells(&stream, launch, grid.view(), radius, &mut sums, count)
+    sums.fill(&stream, Vec4::ZERO)?;
+    let (by_cells, ()) = time(&stream, runs, || {
+        sum_by_cells::launch(&stream, &grid, radius, &mut sums, &mut indices)
     })?;
-    let sums = sums.to_vec(&stream)?;
+    let by_slot = indices.to_vec(&stream)?.into_iter().zip(sums.to_vec(&stream)?);
+    let mut sums = vec![Vec4::splat(f32::NAN); n];
+    by_slot.for_each(|(index, sum)| sums[index as usize] = sum);
 
     let checked = check::check(&host, radius, &sums)?;
     // Neighbours come in the same order, so it is not just about the same.
@@ -105,39 +121,4 @@ fn run(context: &Context, count: u32, software: bool) -> Result<(), Box<dyn Erro
          {checked}"
     );
     Ok(())
-}
-
-/// Milliseconds of a run: the median of several, each between two events, after one to warm up.
-fn time(
-    stream: &Stream,
-    runs: usize,
-    mut run: impl FnMut() -> cuda_safe::Result<()>,
-) -> cuda_safe::Result<f32> {
-    let context = stream.context();
-    let (start, end) = (Event::timing(&context)?, Event::timing(&context)?);
-    if runs > 1 {
-        run()?;
-    }
-    let mut times = Vec::new();
-    for _ in 0..runs {
-        start.record(stream)?;
-        run()?;
-        end.record(stream)?;
-        times.push(start.elapsed_ms(&end)?);
-    }
-    times.sort_by(f32::total_cmp);
-    Ok(times[runs / 2])
-}
-
-/// Points in the unit cube, the same in every run.
-fn random_points(n: usize) -> Vec<Float3> {
-    // Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014.
-    let mut state = 0u64;
-    let mut next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 40) as f32 / (1u32 << 24) as f32
-    };
-    (0..n).map(|_| Float3::new(next(), next(), next())).collect()
 }

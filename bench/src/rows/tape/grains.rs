@@ -1,4 +1,4 @@
-//! One step of the example `dem`, for a block of grains that touch: the kernel, and its generated adjoint.
+//! One step of the example `dem` in C++, for a block of grains that touch: the kernel, and its generated adjoint.
 
 use cuda_safe::vector::Float4;
 use cuda_safe::{DeviceBuffer, LaunchConfig, Stream};
@@ -37,7 +37,7 @@ fn minus(a: Vector, b: Vector) -> Vector {
     std::array::from_fn(|axis| a[axis] - b[axis])
 }
 
-/// `contact_force` of dem.cu: the normal, the velocity from the other, the gap.
+/// `contact_force` of step.cu: the normal, the velocity from the other, the gap.
 fn force(n: Vector, v: Vector, gap: f64, friction: f64, mu: f64) -> Vector {
     let vn = dot(n, v);
     let normal = gap * 8000.0 + vn.min(0.0) * 2.0;
@@ -234,8 +234,8 @@ impl Set {
 }
 
 fn operation(gpu: &Gpu) -> Result<Op, Stop> {
-    let source = include_str!("../../../../examples/dem/src/dem.cu");
-    let source = geom_kernels::program(source).name("dem.cu");
+    let source = include_str!("../../../../examples/dem/tests/step.cu");
+    let source = geom_kernels::program(source).name("step.cu");
     let grains = |name| {
         let element = Element::vector(FloatType::F32, 4);
         Param::buffer(name, element).len_times(2, "n").active()
@@ -250,7 +250,7 @@ fn operation(gpu: &Gpu) -> Result<Op, Stop> {
         raw("trouble", 4).len_fixed(1),
         Param::value("n"),
     ];
-    // SAFETY: as in the example `push`: thread i reads what belongs to grain i and to those in its list, which are
+    // SAFETY: thread i reads what belongs to grain i and to those in its list, which are
     // below n, and writes what belongs to grain i, or by atomics.
     Ok(unsafe { spec("step", params).differentiate(&gpu.context, &source) }?)
 }

@@ -1,4 +1,4 @@
-//! The step of the example `dem`: differentiated as it is, with the friction of the ground as a parameter, and with a
+//! The step of the example `dem`, in C++: differentiated as it is, with the friction of the ground as a parameter, and with a
 //! parameter that is only compared.
 
 use cuda_safe::{DeviceBuffer, LaunchConfig, Module, Stream, nvrtc::Program};
@@ -13,7 +13,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases!["tape::loops", device(dem_is_differentiated), device(dem_has_no_path_from_cohesion),]
 }
 
-const SOURCE: &str = include_str!("../../../../../examples/dem/src/dem.cu");
+const SOURCE: &str = include_str!("../../../../../examples/dem/tests/step.cu");
 /// 6 × 4 × 6 grains.
 const N: usize = 144;
 
@@ -27,11 +27,10 @@ fn edited(edits: &[(&str, &str)]) -> Result<String, Failure> {
     Ok(source)
 }
 
-/// The program, or what belongs to the step of it in doubles.
+/// The program, or the same in doubles.
 fn program<T: Number>(source: &str) -> Program {
     let mut source = source.to_owned();
     if T::SUFFIX == "f64" {
-        source.truncate(source.find("// The axes of").unwrap_or(source.len()));
         for (from, to) in [
             ("float4", "geom::vec4<float>"),
             ("float", "double"),
@@ -42,7 +41,7 @@ fn program<T: Number>(source: &str) -> Program {
             source = source.replace(from, to);
         }
     }
-    geom_kernels::program(source).name("dem.cu")
+    geom_kernels::program(source).name("step.cu")
 }
 
 fn spec<T: Number>(first: Option<Param>) -> OpSpec {
@@ -229,7 +228,7 @@ fn dem_has_no_path_from_cohesion(device: &TestDevice) -> TestResult {
     let source =
         edited(&[(head, &format!("{head}float cohesion, ")), (", cohesion = 0.0075f", "")])?;
     let line = source.lines().position(|line| line.contains("gap > cohesion"));
-    let line = line.ok_or_else(|| Failure::new("dem.cu has no such line"))? as u32 + 1;
+    let line = line.ok_or_else(|| Failure::new("step.cu has no such line"))? as u32 + 1;
     let number = Param::scalar("cohesion", Element::F32).active();
     let found = differentiate(device, spec::<f32>(Some(number)), &program::<f32>(&source));
     let error = match found {
@@ -242,6 +241,6 @@ fn dem_has_no_path_from_cohesion(device: &TestDevice) -> TestResult {
     ensure_eq!(refusal.reason, Reason::NoPath, "{error}");
     ensure!(refusal.message.contains("`cohesion`"), "{refusal}");
     let at = refusal.user.as_ref();
-    ensure!(at.is_some_and(|at| at.line == line && at.file.ends_with("dem.cu")), "{refusal}");
+    ensure!(at.is_some_and(|at| at.line == line && at.file.ends_with("step.cu")), "{refusal}");
     Ok(())
 }
