@@ -72,6 +72,11 @@ struct PortingDoctests;
 #[doc = include_str!("../../../docs/the-promise.md")]
 struct PromiseDoctests;
 
+/// Compiles the examples of the page for users of NVIDIA Warp.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/from-warp.md")]
+struct FromWarpDoctests;
+
 /// Compiles the examples of the page on common tasks.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/common-tasks.md")]
