@@ -145,7 +145,7 @@ impl Choices {
             origin @ (Origin::Pointer(_) | Origin::Local(_) | Origin::Variable(_)) => {
                 self.leaf(origin)
             }
-            Origin::Number | Origin::Param(_) => UNKNOWN,
+            Origin::Number | Origin::Param(_) | Origin::Distance(..) => UNKNOWN,
             Origin::Choice(_) | Origin::Unknown => match operand {
                 Operand::Reg(reg) => self.sets.get(reg.index()).copied().unwrap_or(UNKNOWN),
                 _ => UNKNOWN,

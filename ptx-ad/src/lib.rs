@@ -111,6 +111,7 @@ mod refusal;
 mod replay;
 mod spec;
 mod text;
+mod twice;
 
 use std::fmt;
 
@@ -118,6 +119,7 @@ use ptx::ir::Module;
 
 pub use refusal::{Place, Reason, Refusal};
 pub use spec::{Access, Effect, Param, Pointer, Real, Reals, Spec};
+pub use twice::{Twice, differentiate_twice};
 
 /// Reads a PTX text for [`differentiate`].
 pub use ptx::parse;
@@ -224,7 +226,7 @@ impl std::error::Error for NotDifferentiable {}
 /// # Errors
 /// Returns the reasons why the gradient would be wrong.
 pub fn differentiate(module: &Module, spec: &Spec) -> Result<Adjoint, NotDifferentiable> {
-    pipeline::adjoint(module, spec)
+    pipeline::adjoint(module, spec, false)
         .map_err(|refusals| NotDifferentiable { kernel: spec.kernel.clone(), refusals })
 }
 

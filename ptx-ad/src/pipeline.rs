@@ -12,9 +12,9 @@ use crate::spec::{Access, Spec};
 use crate::{Adjoint, Deterministic, Kept};
 use crate::{bytes, chosen, doubles, emit, f16, globals, integral, prepare, text};
 
-/// Returns the adjoint of a kernel, or why it has none.
-pub(crate) fn adjoint(module: &Module, spec: &Spec) -> Result<Adjoint, Vec<Refusal>> {
-    let mut pipeline = Pipeline::new(module, spec)?;
+/// Returns the adjoint of a kernel, or why it has none. `again`: the kernel is an adjoint.
+pub(crate) fn adjoint(module: &Module, spec: &Spec, again: bool) -> Result<Adjoint, Vec<Refusal>> {
+    let mut pipeline = Pipeline::new(module, spec, again)?;
     pipeline.widen_doubles();
     pipeline.replay_atomics()?;
     pipeline.check()?;
@@ -32,19 +32,21 @@ struct Pipeline<'a> {
     replay: Replay,
     /// Results of [`check`](Self::check); empty before.
     checked: Checked,
+    /// Whether the kernel is an adjoint. Its active inputs need no path to an output: their second derivatives are zero.
+    again: bool,
 }
 
 impl<'a> Pipeline<'a> {
     /// Prepares the body by the rewrites that need no analysis, and analyses it.
-    fn new(module: &'a Module, spec: &'a Spec) -> Result<Self, Vec<Refusal>> {
-        let mut body = prepare::prepare(module, spec)?;
+    fn new(module: &'a Module, spec: &'a Spec, again: bool) -> Result<Self, Vec<Refusal>> {
+        let mut body = prepare::prepare(module, spec, again)?;
         bytes::join(&mut body, spec);
         chosen::split(&mut body, spec);
         integral::mark(&mut body);
         f16::widen(&mut body, spec);
         let analysis = Analysis::new(&body, spec);
         let (replay, checked) = (Replay::default(), Checked::default());
-        Ok(Self { module, spec, body, analysis, replay, checked })
+        Ok(Self { module, spec, body, analysis, replay, checked, again })
     }
 
     /// Moves doubles as 64 bits. Invalidates the analysis, but for the effects: registers change.
@@ -68,7 +70,7 @@ impl<'a> Pipeline<'a> {
     fn check(&mut self) -> Result<(), Vec<Refusal>> {
         let (module, body, analysis) = (self.module, &self.body, &self.analysis);
         let (mut refusals, apart) = replay::check(module, body, analysis, &self.replay);
-        self.checked = legal::check(module, self.spec, body, analysis);
+        self.checked = legal::check(module, self.spec, body, analysis, self.again);
         refusals.extend(std::mem::take(&mut self.checked.refusals));
         self.checked.apart.extend(apart);
         if refusals.is_empty() { Ok(()) } else { Err(refusals) }

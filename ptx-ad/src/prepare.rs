@@ -15,12 +15,13 @@ use crate::body::{Block, Body, End, Phi, Region};
 use crate::lcssa;
 use crate::refusal::{Reason, Refusal, Refusals};
 use crate::spec::{Reals, Spec};
+use crate::twice::without_status;
 
 /// The deepest nest of loops: each level repeats the code in it.
 const MOST_NESTED: u32 = 12;
 
-/// Returns the kernel as blocks in topological order.
-pub(crate) fn prepare(module: &Module, spec: &Spec) -> Result<Body, Vec<Refusal>> {
+/// Returns the kernel as blocks in topological order. `again`: the kernel is an adjoint.
+pub(crate) fn prepare(module: &Module, spec: &Spec, again: bool) -> Result<Body, Vec<Refusal>> {
     let name = &spec.kernel;
     let is_kernel = |function: &Function| {
         function.name == *name && function.kind == FunctionKind::Entry && function.body.is_some()
@@ -44,6 +45,9 @@ pub(crate) fn prepare(module: &Module, spec: &Spec) -> Result<Body, Vec<Refusal>
         if matches!(&instr.op, Op::Other { opcode, .. } if opcode.starts_with("ad.")) {
             instr.op.set_results(1);
         }
+    }
+    if again {
+        without_status(&mut kernel);
     }
     refuse(module, &kernel, unknown(module, &kernel))?;
     let kernel = own_shared(module, kernel);

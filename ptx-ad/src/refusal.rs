@@ -66,6 +66,8 @@ pub enum Reason {
     Texture,
     /// A value whose derivative is not known.
     Lost,
+    /// The adjoint can't be differentiated again.
+    Second,
     /// The module was compiled for debugging (`-G`).
     Debug,
     /// The generated adjoint contradicts the analysis of its kernel: a fault of this crate.

@@ -408,7 +408,7 @@ impl Activity {
                         self.set(slot, all.into_iter().any(active), None);
                     }
                     Origin::Variable(_) | Origin::Local(_) => {}
-                    Origin::Number | Origin::Unknown => {
+                    Origin::Number | Origin::Unknown | Origin::Distance(..) => {
                         // An unknown address may lead to active memory, unless no pointer is active.
                         if !matches!(access.space, Space::Const)
                             && pointers.iter().any(|p| p.slot.is_some())

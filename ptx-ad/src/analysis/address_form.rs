@@ -7,7 +7,7 @@ use ptx::ir::{
     Special, Symbol, Type, VarId,
 };
 
-use super::Pointers;
+use super::{Pointers, gcd};
 use crate::body::Body;
 
 /// The origin of an address.
@@ -26,6 +26,8 @@ pub(crate) enum Origin {
     Local(VarId),
     /// A variable of the module or the function, or the stack.
     Variable(Space),
+    /// The distance from the second of these pointers to the first: no address. Adjoints add it to addresses.
+    Distance(usize, usize),
     /// Another origin: a loaded address, or one of several of these.
     Unknown,
 }
@@ -161,6 +163,13 @@ impl Form {
             (Origin::Number, origin) if !negate => origin,
             // The distance of two addresses is a number.
             (a, b) if negate && a == b => return Self::UNKNOWN,
+            (Origin::Pointer(to), Origin::Pointer(from)) if negate => Origin::Distance(to, from),
+            (Origin::Pointer(at), Origin::Distance(to, from))
+            | (Origin::Distance(to, from), Origin::Pointer(at))
+                if at == from && !negate =>
+            {
+                Origin::Pointer(to)
+            }
             _ => Origin::Unknown,
         };
         let sign = if negate { -1 } else { 1 };
@@ -281,15 +290,6 @@ fn residue(modulus: u64, value: i128, bits: u32) -> Form {
     Form { modulus, residue, ..Form::UNKNOWN }
 }
 
-/// Returns the greatest common divisor; of 0 and another number, that.
-pub(super) fn gcd(a: u64, b: u64) -> u64 {
-    let (mut a, mut b) = (a, b);
-    while b > 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
 /// Returns whether it is one number of 32 or 64 bits.
 fn is_integer(ty: Type) -> bool {
     use Type::{B32, B64, S32, S64, U32, U64};
@@ -394,7 +394,11 @@ impl Forms {
             AddressBase::Symbol(symbol) => symbol_form(body, symbol),
             AddressBase::Absolute => Form { origin: Origin::Unknown, ..Form::UNKNOWN },
         };
-        base.add(Form::constant(address.offset), false, 64)
+        let form = base.add(Form::constant(address.offset), false, 64);
+        match form.origin {
+            Origin::Distance(..) => Form { origin: Origin::Unknown, ..Form::UNKNOWN },
+            _ => form,
+        }
     }
 
     /// Returns the pointers that an address may come from.

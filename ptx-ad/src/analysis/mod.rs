@@ -335,7 +335,10 @@ impl Analysis {
             let may_be = match origin {
                 Origin::Pointer(_) | Origin::Choice(_) => self.forms.may_be(origin, pointer),
                 Origin::Unknown | Origin::Number => true,
-                Origin::Param(_) | Origin::Local(_) | Origin::Variable(_) => false,
+                Origin::Param(_)
+                | Origin::Local(_)
+                | Origin::Variable(_)
+                | Origin::Distance(..) => false,
             };
             may_be
                 && access.registers().any(|reg| depends(Slot::low(reg)) || depends(Slot::high(reg)))
@@ -384,4 +387,13 @@ fn effects(body: &Body, pointers: &Pointers, forms: &Forms) -> Vec<Used> {
         }
     }
     used
+}
+
+/// Returns the greatest common divisor; of 0 and another number, that.
+fn gcd(a: u64, b: u64) -> u64 {
+    let (mut a, mut b) = (a, b);
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }

@@ -55,8 +55,14 @@ pub(crate) struct Checked {
     pub(crate) barriers: Barriers,
 }
 
-/// Checks whether the adjoint of a kernel would be right.
-pub(crate) fn check(module: &Module, spec: &Spec, body: &Body, analysis: &Analysis) -> Checked {
+/// Checks whether the adjoint of a kernel would be right. `again`: the kernel is an adjoint.
+pub(crate) fn check(
+    module: &Module,
+    spec: &Spec,
+    body: &Body,
+    analysis: &Analysis,
+    again: bool,
+) -> Checked {
     let private = vec![false; analysis.pointers.iter().count()];
     let mut check =
         Check { module, body, analysis, found: Refusals::default(), apart: Vec::new(), private };
@@ -68,7 +74,7 @@ pub(crate) fn check(module: &Module, spec: &Spec, body: &Body, analysis: &Analys
     let barriers = check.barriers();
     check.shared_size();
     check.atomics();
-    if check.found.is_empty() {
+    if check.found.is_empty() && !again {
         check.paths(spec);
     }
     let Check { found, apart, private, .. } = check;

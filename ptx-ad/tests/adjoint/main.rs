@@ -21,3 +21,4 @@ mod shared;
 mod smooth;
 mod sums;
 mod table;
+mod twice;
