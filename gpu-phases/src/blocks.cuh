@@ -16,8 +16,28 @@ template <bool O> struct block_now : thread {
 template <bool O, bool P> PHASES_FN block_now<O> in(block_now<P> c, unsigned file) { return block_now<O>{c, file}; }
 template <bool F, bool O> PHASES_FN block_now<O> defer(block_now<O> c, bool&) { return c; }
 template <bool O> PHASES_FN block_now<false> sure(block_now<O> c, yes) { return block_now<false>{c, c.file}; }
-// A thread in a phase.
-template <bool O> PHASES_FN now<O> threads_of(block_now<O> c) { return now<O>{c, c.file}; }
+// A thread in a phase. `failed` is the thread's, of this phase.
+#ifdef PHASES_GRADIENT
+// All threads come to each barrier and exchange, so that their reverse does: a check that fails, which the launch has
+// reported, lets the thread go on with zeros, without effects.
+template <bool O> struct flagged : thread {
+    static constexpr bool overflow = O, deferred = true, block = false;
+    unsigned file;
+    bool* failed;
+    PHASES_FN bool stop() const { return *failed; }
+    PHASES_FN bool effects() const { return !*failed; }
+    PHASES_FN void fail(line, kind, u64_raw = 0, u64_raw = 0) const { *failed = true; }
+    PHASES_FN void end(line at, kind k, u64_raw index = 0, u64_raw length = 0) const {
+        thread::fail(file, at, k, index, length);
+    }
+};
+template <bool O, bool P> PHASES_FN flagged<O> in(flagged<P> c, unsigned file) { return flagged<O>{c, file, c.failed}; }
+template <bool F, bool O> PHASES_FN flagged<O> defer(flagged<O> c, bool&) { return c; }
+template <bool O> PHASES_FN flagged<false> sure(flagged<O> c, yes) { return flagged<false>{c, c.file, c.failed}; }
+template <bool O> PHASES_FN flagged<O> threads_of(block_now<O> c, bool& failed) { return flagged<O>{c, c.file, &failed}; }
+#else
+template <bool O> PHASES_FN now<O> threads_of(block_now<O> c, bool&) { return now<O>{c, c.file}; }
+#endif
 
 // A block of N threads, or of N rows of M.
 template <u64_raw N, u64_raw M> struct block {
@@ -38,7 +58,7 @@ template <u64_raw N, u64_raw M> struct block {
     // wait for no result: gradients after a fault are any numbers.
     PHASES_FN static void meet() {
 #ifdef PHASES_GRADIENT
-        __syncthreads();
+        sync();
 #else
         if (__syncthreads_count(1) != int(threads)) asm volatile("exit;");
 #endif
@@ -46,7 +66,9 @@ template <u64_raw N, u64_raw M> struct block {
     // The same for the threads of a warp.
     PHASES_FN static void meet_warp() {
         static_assert(threads % 32 == 0, "functions of warps need a multiple of 32 threads");
+#ifndef PHASES_GRADIENT
         if (__ballot_sync(~0u, 1) != ~0u) asm volatile("exit;");
+#endif
     }
     len count;
     // Its index.
@@ -107,6 +129,14 @@ template <class T> struct lane {
 };
 template <class T> PHASES_FN usize length(lane<T> x) { return usize(x.n); }
 template <class C, class T> PHASES_FN T& at(C c, line l, lane<T> x, usize i) {
+#ifdef PHASES_GRADIENT
+    // As in `element`.
+    if constexpr (C::deferred) {
+        if (x.n == 0) c.end(l, Index, i.v, x.n);
+        if (i.v >= x.n) c.fail(l, Index, i.v, x.n);
+        return x.p[i.v < x.n ? u64_raw(len(i.v)) * 32 : 0];
+    }
+#endif
     if (i.v >= x.n) {
         c.fail(l, Index, i.v, x.n);
         if constexpr (C::deferred) return *none<T>();
@@ -359,7 +389,8 @@ template <class C, class G, class F> PHASES_FN void at_item(C in, const G& g, le
     after(g, i);
 }
 template <class B, class C, class G, class F> PHASES_FN void each_item(C c, const G& g, const F& f) {
-    const auto in = threads_of(c);
+    bool failed = false;
+    const auto in = threads_of(c, failed);
     const len t = B::thread();
     if constexpr (G::fixed > 0) {
         constexpr len n = len(G::fixed), times = (n + B::threads - 1) / B::threads;
@@ -385,7 +416,8 @@ template <class B, class C, class G, class F> PHASES_FN void each_item(C c, cons
     }
 }
 template <class B, class C, class F> PHASES_FN void run_items(C c, usize count, const F& f) {
-    const auto in = threads_of(c);
+    bool failed = false;
+    const auto in = threads_of(c, failed);
     const len t = B::thread();
     const u64_raw times = count.v > t ? (count.v - t - 1) / B::threads + 1 : 0;
     for (u64_raw k = 0; k < times; ++k) f(in, usize(t + k * B::threads));
@@ -483,13 +515,15 @@ template <class T> struct alignas(sizeof(T) < 16 ? alignof(T) : 16) bytes_of {
     unsigned char b[sizeof(T)];
 };
 template <class B, class C, class F> PHASES_FN auto one_thread(C c, const F& f) {
-    using T = plain<decltype(f(threads_of(c)))>;
+    bool failed = false;
+    const auto in = threads_of(c, failed);
+    using T = plain<decltype(f(in))>;
     if constexpr (same<T, unit>) {
-        if (threadIdx.x == 0) f(threads_of(c));
+        if (threadIdx.x == 0) f(in);
         return unit{};
     } else {
         __shared__ bytes_of<T> room;
-        if (threadIdx.x == 0) *(T*)&room = f(threads_of(c));
+        if (threadIdx.x == 0) *(T*)&room = f(in);
         B::meet();
         return T(*(T*)&room);
     }

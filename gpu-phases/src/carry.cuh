@@ -111,7 +111,8 @@ PHASES_FN T b_carry(C c, const B& b, carry_memory* m, T own, T first, const F& o
             for (unsigned n = unsigned(b.count); n > 0; n /= 32) all += n;
             nodes += K * 4 * all;
         }
-        const T before = before_block<B>(threads_of(c), nodes, b.at, unsigned(b.count), own, first, op);
+        bool failed = false;
+        const T before = before_block<B>(threads_of(c, failed), nodes, b.at, unsigned(b.count), own, first, op);
         if (threadIdx.x == 0) *(T*)&room = before;
     }
     B::meet();

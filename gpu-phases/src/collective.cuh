@@ -43,7 +43,13 @@ template <class B, class T> PHASES_FN T inclusive(T x) {
 #pragma unroll
     for (len distance = 1; distance < 32; distance *= 2) {
         const T before = exchange(x, lane_number() - distance);
+#ifdef PHASES_GRADIENT
+        // Without a branch, in which a compiler would take doubles apart.
+        const T sum = plus_{}(before, x);
+        x = lane_number() >= distance ? sum : x;
+#else
         if (lane_number() >= distance) x = plus_{}(before, x);
+#endif
     }
     return x;
 }

@@ -323,6 +323,14 @@ template <class T> PHASES_FN T* none() {
 // `i < n`, where `n` is a length. As a comparison of signed numbers, which NVVM folds for a sum of an index and a constant.
 PHASES_FN bool below(u64_raw i, u64_raw n) { return (long long)i >= 0 && (long long)i < (long long)n; }
 template <class C, class T, class N> PHASES_FN T& element(C c, line l, T* p, N n, usize i) {
+#ifdef PHASES_GRADIENT
+    // What another variable takes would be lost: a thread that goes on uses the first element, if there is one.
+    if constexpr (C::deferred && !points<plain<T>>) {
+        if (n == 0) c.end(l, Index, i.v, n);
+        if (!below(i.v, n)) c.fail(l, Index, i.v, n);
+        return p[below(i.v, n) ? N(i.v) : N(0)];
+    }
+#endif
     if (!below(i.v, n)) {
         if constexpr (C::deferred && points<plain<T>>) c.end(l, Index, i.v, n);
         c.fail(l, Index, i.v, n);
