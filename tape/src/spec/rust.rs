@@ -5,7 +5,7 @@ use cuda_safe::kernel::kernel::{Kernel, Param as Described, ParamKind};
 use cuda_safe::kernel::recording::{self, Loaded};
 use cuda_safe::{Error, Result, Stream, nvrtc::Arch};
 
-use ptx_ad::Place;
+use ptx_ad::{Place, Reason, Refusal};
 
 use super::{Derivation, DifferentiateError, Op, OpSpec, Param};
 use crate::element::{Element, FloatType};
@@ -63,12 +63,20 @@ fn make(loaded: &Loaded<'_>) -> Result<Op, DifferentiateError> {
     made.map_err(|error| match error {
         DifferentiateError::NotDifferentiable(mut error) => {
             for refusal in &mut error.refusals {
+                say_for_rust(refusal);
                 refusal.user.iter_mut().for_each(|place| as_in_rust(place, &files));
                 // Lines of the C++ that the kernel became say nothing to its author.
                 refusal.inner.take_if(|place| !files.iter().any(|file| place.file.ends_with(file)));
                 for (cpp, rust) in WORDS {
                     refusal.message = refusal.message.replace(cpp, rust);
                 }
+            }
+            let in_rust = |refusal: &Refusal| {
+                let place = refusal.user.as_ref();
+                place.is_some_and(|place| files.iter().any(|file| place.file == **file))
+            };
+            if error.refusals.iter().any(in_rust) {
+                error.refusals.retain(in_rust);
             }
             DifferentiateError::NotDifferentiable(error)
         }
@@ -85,6 +93,26 @@ const WORDS: [(&str, &str); 3] = [
     ("say `geom::ad::rule` if you know it, or `geom::ad::stop`", "say `stop_gradient`"),
     ("`geom::ad::stop`", "`stop_gradient`"),
 ];
+
+/// Replaces the ways out of C++ by those of Rust.
+fn say_for_rust(refusal: &mut Refusal) {
+    let text = match refusal.reason {
+        Reason::SharedMemory if refusal.message.contains("comes with the launch") => {
+            "shared memory whose length comes with the launch can't be differentiated: use `block.shared`, whose length is \
+             a constant, or an output"
+        }
+        Reason::Bits => {
+            "integer instructions change the bits of a number that depends on active inputs: compute with the number, \
+             without `to_bits` and `from_bits`, or make it a constant by `stop_gradient`"
+        }
+        Reason::AtomicResult => {
+            "the result of an atomic operation is used, so an adjoint can't repeat it: compute indices in a kernel of their \
+             own, without a gradient, and read sums in a second one"
+        }
+        _ => return,
+    };
+    text.clone_into(&mut refusal.message);
+}
 
 /// Names a file as rustc does. NVRTC puts the current folder before names.
 fn as_in_rust(place: &mut Place, files: &[&'static str]) {

@@ -2,6 +2,7 @@
 
 mod kernels;
 mod outputs;
+mod programs;
 mod structures;
 
 use cuda_safe::{DeviceBuffer, Result, Stream};
@@ -22,7 +23,7 @@ pub(super) fn cases() -> Vec<Case> {
         device(of_blocks),
         device(of_elementary_functions),
     ];
-    [jacobians, outputs::cases(), structures::cases()].concat()
+    [jacobians, programs::cases(), outputs::cases(), structures::cases()].concat()
 }
 
 /// Integers that kernels read.

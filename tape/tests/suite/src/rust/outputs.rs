@@ -280,12 +280,13 @@ pub(super) fn line_in(file: &str, text: &str, part: &str) -> String {
     format!("src/rust/{file}:{}  ", before.lines().count())
 }
 
-/// Returns the place of the comment `refused: NAME`.
-fn line_of(name: &str) -> String {
-    line_in("kernels.rs", include_str!("kernels.rs"), &format!("refused: {name}\n"))
+/// Returns the place of the comment `refused: NAME` in the text of a file.
+pub(super) fn line_of(text: &str, file: &str, name: &str) -> String {
+    line_in(file, text, &format!("refused: {name}\n"))
 }
 
 fn what_has_no_adjoint_is_named(device: &TestDevice) -> TestResult {
+    let line_of = |name: &str| line_of(include_str!("kernels.rs"), "kernels.rs", name);
     let stream = device.stream()?;
     let x = ones(&stream, 4)?;
     let (mut out, mut slots) = (ones(&stream, 4)?, DeviceBuffer::<u32>::zeroed(&stream, 4)?);
