@@ -67,9 +67,6 @@ fn make(loaded: &Loaded<'_>) -> Result<Op, DifferentiateError> {
                 refusal.user.iter_mut().for_each(|place| as_in_rust(place, &files));
                 // Lines of the C++ that the kernel became say nothing to its author.
                 refusal.inner.take_if(|place| !files.iter().any(|file| place.file.ends_with(file)));
-                for (cpp, rust) in WORDS {
-                    refusal.message = refusal.message.replace(cpp, rust);
-                }
             }
             let in_rust = |refusal: &Refusal| {
                 let place = refusal.user.as_ref();
@@ -109,7 +106,12 @@ fn say_for_rust(refusal: &mut Refusal) {
             "the result of an atomic operation is used, so an adjoint can't repeat it: compute indices in a kernel of their \
              own, without a gradient, and read sums in a second one"
         }
-        _ => return,
+        _ => {
+            for (cpp, rust) in WORDS {
+                refusal.message = refusal.message.replace(cpp, rust);
+            }
+            return;
+        }
     };
     text.clone_into(&mut refusal.message);
 }

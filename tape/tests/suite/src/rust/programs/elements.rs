@@ -227,6 +227,7 @@ fn sigmoid(x: F) -> F {
 
 /// A step of a cell of long short-term memory. `weights` has four gates of `units` rows, each of `inputs + units + 1`
 /// numbers.
+#[allow(clippy::too_many_arguments, reason = "a cell has them")]
 #[kernel(gradient)]
 pub(in crate::rust) fn lstm(
     inputs: usize,
