@@ -22,9 +22,9 @@ pub struct Twice {
 
 /// Generates the adjoint of a kernel, and the adjoint of that, for second derivatives.
 ///
-/// The first adjoint must be a kernel over elements: without loops that keep values, shared memory, warps that sum, numbers by
-/// value with a gradient, and 16-bit floats. The second adjoint assumes that the first one has run: that the status of its
-/// pass was 0.
+/// The first adjoint must be a kernel over elements: without loops that keep values, shared memory, warps that sum,
+/// numbers by value with a gradient, and 16-bit floats. The second adjoint assumes that the first one has run: that the
+/// status of its pass was 0.
 ///
 /// # Errors
 /// Returns the reasons why one of the two would be wrong, of the second derivatives as [`Reason::Second`].

@@ -136,8 +136,8 @@ fn refused_by_name() {
     }
     let text = kernel(
         ".param .u64 x, .param .f32 y",
-        "ld.param.u64 %w1, [x]; ld.param.f32 %f2, [y]; mov.u32 %r1, %tid.x; mul.wide.u32 %w4, %r1, 4; add.s64 %w5, %w1, %w4; \
-         ld.global.f32 %f1, [%w5]; mul.f32 %f1, %f1, %f2; st.global.f32 [%w5], %f1; ret;",
+        "ld.param.u64 %w1, [x]; ld.param.f32 %f2, [y]; mov.u32 %r1, %tid.x; mul.wide.u32 %w4, %r1, 4; \
+         add.s64 %w5, %w1, %w4; ld.global.f32 %f1, [%w5]; mul.f32 %f1, %f1, %f2; st.global.f32 [%w5], %f1; ret;",
     );
     refused(&text, &[floats(&numbers(48)), scalar(0.5)], "passed by value");
 }

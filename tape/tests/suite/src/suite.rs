@@ -49,7 +49,7 @@ const ANY_ORDER: [&str; 5] = [
 ];
 
 /// Tests that took more than 0.9 s without a fault, on one core of an AMD EPYC on 2026-11-28.
-const SLOW: [&str; 39] = [
+const SLOW: [&str; 52] = [
     "tape::chains::against_differences_and_doubles",
     "tape::chains::of_generated_adjoints",
     "tape::gradcheck::kinks_are_not_blamed_f32",
@@ -75,11 +75,24 @@ const SLOW: [&str; 39] = [
     "tape::rust::meshes_that_change",
     "tape::rust::neighbors_in_periodic_boxes",
     "tape::rust::neighbors_over_blocks",
+    "tape::rust::of_a_cell_with_memory",
+    "tape::rust::of_a_network_in_shared_memory",
+    "tape::rust::of_attention",
+    "tape::rust::of_cloth",
     "tape::rust::of_elements",
     "tape::rust::of_functions",
     "tape::rust::of_gathers",
     "tape::rust::of_images",
+    "tape::rust::of_implicit_steps",
+    "tape::rust::of_layer_norm",
     "tape::rust::of_loops",
+    "tape::rust::of_rays_through_a_field",
+    "tape::rust::of_rigid_bodies",
+    "tape::rust::of_smoothed_particles",
+    "tape::rust::of_softmax",
+    "tape::rust::of_splats",
+    "tape::rust::of_splines",
+    "tape::rust::of_tridiagonal_systems",
     "tape::rust::queries_without_a_gradient",
     "tape::rust::samples_of_arrays",
     "tape::rust::samples_of_volumes",

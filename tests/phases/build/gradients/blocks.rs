@@ -62,11 +62,13 @@ impl Program {
         let _ = writeln!(body, "block.each(&mut out, |i, o| {{\n{adds}}});");
         let name = &self.name;
         let text = format!(
-            "{helpers}#[kernel(gradient)]\npub(super) fn {name}(#[active] a: F, x: &[F], y: &[F], index: &[u32], out: &mut [F]{sums}) {{\n\
-             blocks(Threads::<{threads}>, chunks(out, {chunk}), |block, mut out| {{\nlet (first, bi) = (out.start(), block.index());\n{body}}});\n}}\n"
+            "{helpers}#[kernel(gradient)]\npub(super) fn {name}(\
+             #[active] a: F, x: &[F], y: &[F], index: &[u32], out: &mut [F]{sums}) {{\n\
+             blocks(Threads::<{threads}>, chunks(out, {chunk}), |block, mut out| {{\n\
+             let (first, bi) = (out.start(), block.index());\n{body}}});\n}}\n"
         );
         let launch = format!(
-            "Launch {{ threads: {threads}, grid: {grid}, outputs: {outputs}, extent: {grid}, is_blocks: true }}"
+            "Launch {{ threads: {threads}, grid: {grid}, outputs: {outputs}, extent: {grid} }}"
         );
         (text, launch)
     }
@@ -95,7 +97,8 @@ impl Program {
                 ];
                 let update = self.pick(&update);
                 format!(
-                    "let mut {half} = {len}usize / 2;\nwhile {half} > 0 {{\nlet (mut low, high) = {name}.split_at_mut({half});\n\
+                    "let mut {half} = {len}usize / 2;\nwhile {half} > 0 {{\n\
+                     let (mut low, high) = {name}.split_at_mut({half});\n\
                      block.each(&mut low, |i, a| *a = {update});\n{half} /= 2;\n}}\n"
                 )
             }
@@ -190,8 +193,8 @@ impl Program {
         }
     }
 
-    /// Returns a condition that does not depend on what threads have computed: exchanges between the threads of warps are in
-    /// no other branch.
+    /// Returns a condition that does not depend on what threads have computed: exchanges between the threads of warps are
+    /// in no other branch.
     fn known_condition(&mut self) -> String {
         if self.indices.is_empty() {
             return "many".to_owned();
@@ -317,7 +320,8 @@ impl Program {
             4 => {
                 let (from, by) = (self.fresh("z"), 1 + self.below(11));
                 let text = format!(
-                    "let mut {from} = block.per_thread(0u32);\nblock.each(&mut {from}, |i, f| *f = (i as u32 * {by}) % 32);\n\
+                    "let mut {from} = block.per_thread(0u32);\n\
+                     block.each(&mut {from}, |i, f| *f = (i as u32 * {by}) % 32);\n\
                      block.warp_broadcast({of_own}, &{from});\n"
                 );
                 (None, text)
@@ -359,7 +363,8 @@ impl Program {
         self.phases.push(name.clone());
         self.in_thread = true;
         format!(
-            "#[device]\nfn {name}(block: &mut Block<{threads}>, ptile: &mut Shared<[F; {threads}]>, pown: &mut PerThread<F, {threads}>, \
+            "#[device]\nfn {name}(block: &mut Block<{threads}>, ptile: &mut Shared<[F; {threads}]>, \
+             pown: &mut PerThread<F, {threads}>, \
              by: F, many: bool, x: &[F]) -> F {{\n{body}}}\n"
         )
     }

@@ -1,7 +1,7 @@
 //! Generates differentiable kernels, over elements and over blocks, each for `f32` and for `f64`.
 //!
-//! All have the parameters `a: F, x: &[F], y: &[F], index: &[u32], out: &mut [F]`, and some `sums: &Atomic<[F]>`. Each active
-//! input has a path to an output, no check fails, and values stay small: what is assigned is bounded. `F` stands for the
+//! All have the parameters `a: F, x: &[F], y: &[F], index: &[u32], out: &mut [F]`, and some `sums: &Atomic<[F]>`. Each
+//! active input has a path to an output, no check fails, and values stay small: what is assigned is bounded. `F` stands for the
 //! type, also in literals (`0.5F`).
 
 mod blocks;
@@ -71,12 +71,14 @@ pub(crate) fn programs(count: u64, seed: u64) -> String {
         let sums = if program.sums { ", Atomic::from_mut(sums)" } else { "" };
         let _ = writeln!(
             text,
-            "pub(super) fn run_{name}(a: F, x: &[F], y: &[F], index: &[u32], out: &mut [F], sums: &mut [F]) -> Result<(), CpuError> {{\n\
+            "pub(super) fn run_{name}(a: F, x: &[F], y: &[F], index: &[u32], out: &mut [F], sums: &mut [F]) \
+             -> Result<(), CpuError> {{\n\
              let _ = &sums;\n{name}::cpu(a, x, y, index, out{sums})\n}}"
         );
         let _ = writeln!(
             list,
-            "    Drawn {{ name: {name:?}, wide: wide::{name}::kernel, narrow: narrow::{name}::kernel, cpu: wide::run_{name}, \
+            "    Drawn {{ name: {name:?}, wide: wide::{name}::kernel, narrow: narrow::{name}::kernel, \
+             cpu: wide::run_{name}, \
              launch: {launch}, is_smooth: {smooth} }},"
         );
     }
@@ -197,14 +199,14 @@ impl Program {
         let contract = if self.random.once_in(4) { ", contract" } else { "" };
         let name = &self.name;
         let text = format!(
-            "{helpers}#[kernel(gradient{contract})]\npub(super) fn {name}(#[active] a: F, x: &[F], y: &[F], index: &[u32], out: &mut [F]{sums}) {{\n\
+            "{helpers}#[kernel(gradient{contract})]\npub(super) fn {name}(\
+             #[active] a: F, x: &[F], y: &[F], index: &[u32], out: &mut [F]{sums}) {{\n\
              each(out, |i, out| {{\n{body}}});\n}}\n"
         );
         let threads = [24, 32, 64][self.below(3)];
         let grid = n.div_ceil(threads);
-        let launch = format!(
-            "Launch {{ threads: {threads}, grid: {grid}, outputs: {n}, extent: {n}, is_blocks: false }}"
-        );
+        let launch =
+            format!("Launch {{ threads: {threads}, grid: {grid}, outputs: {n}, extent: {n} }}");
         (text, launch)
     }
 

@@ -10,6 +10,7 @@ mod args;
 #[allow(dead_code, unused_imports, reason = "the tests of ptx-ad need more of a device")]
 #[path = "../../../../ptx-ad/tests/adjoint/common.rs"]
 mod common;
+#[allow(dead_code, reason = "as above")]
 #[path = "../../../../ptx-ad/tests/adjoint/half.rs"]
 mod half;
 
@@ -33,7 +34,6 @@ struct Launch {
     grid: u32,
     outputs: usize,
     extent: u32,
-    is_blocks: bool,
 }
 
 type OnCpu = fn(f64, &[f64], &[f64], &[u32], &mut [f64], &mut [f64]) -> Result<(), CpuError>;
