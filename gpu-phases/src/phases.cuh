@@ -309,16 +309,10 @@ template <class T> PHASES_FN mut<T> mut_at(T* p, u64_raw at) { return mut<T>(p +
 
 // ---- Indices.
 
-// The element that a failed, deferred check reads: its value is thrown away with the thread. An adjoint does not see
-// the variables of its kernel's module.
+// The element that a failed, deferred check reads: its value is thrown away with the thread.
 template <class T> PHASES_FN T* none() {
-#ifdef PHASES_GRADIENT
-    asm volatile("exit;");
-    __builtin_unreachable();
-#else
     static __device__ unsigned long long zero[(sizeof(T) + 15) / 16 * 2];
     return (T*)zero;
-#endif
 }
 // `i < n`, where `n` is a length. As a comparison of signed numbers, which NVVM folds for a sum of an index and a constant.
 PHASES_FN bool below(u64_raw i, u64_raw n) { return (long long)i >= 0 && (long long)i < (long long)n; }

@@ -5,10 +5,13 @@
 //! device: the same fault, the same NaN, for the whole launch or for one element, in a debugger, under Miri, or in a
 //! test.
 //! ```no_run
-//! # fn kernel() -> &'static gpu_phases::kernel::Kernel { unimplemented!() }
+//! # #[gpu_phases::kernel]
+//! # fn scale(x: &[f32], out: &mut [f32]) {
+//! #     each(out, |i, out| *out = 2.0 * x[i]);
+//! # }
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let launch = gpu_phases::replay::SavedLaunch::load("fault.replay")?;
-//! let run = launch.run(kernel())?;
+//! let run = launch.run(scale::kernel())?;
 //! println!("{launch}: {:?}", run.result);
 //! # Ok(())
 //! # }
