@@ -155,7 +155,8 @@ impl Tape {
         self.scratch_bytes = bytes.into();
     }
 
-    /// Sets the log size of a deterministic tape, instead of the operations' declarations.
+    /// Sets how much memory a deterministic tape has for the summands of an adjoint, instead of the operations'
+    /// declarations.
     pub fn set_summand_bytes(&mut self, bytes: impl Into<Option<usize>>) {
         self.log_bytes = bytes.into();
     }

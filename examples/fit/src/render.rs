@@ -129,7 +129,7 @@ pub(crate) fn render(
             let direction = view.forward.along(view.right, x).along(view.up, y).normalize();
             let hit = mesh.nearest_hit(&ray(view.eye, direction, f32::INFINITY));
 
-            // Behind the mesh is one colour, which the ground has too where nothing shades it.
+            // The background has one colour. The ground has the same colour where nothing shades it.
             let middle = Vec3::new(0.84, 0.85, 0.87);
             let backdrop = middle.lerp(Vec3::new(0.66, 0.69, 0.73), 0.5 * (x * x + y * y));
             let t = match hit {

@@ -56,7 +56,7 @@ extern "C" __global__ void render(geom::Mesh mesh, Camera camera, float ground, 
             geom::nearest_hit(mesh, {camera.eye, 0.0f, direction, geom::exact::infinity()});
         bool is_mesh = hit.face != geom::no_index;
 
-        // Behind the mesh is one colour, which the ground has too where nothing shades it.
+        // The background has one colour. The ground has the same colour where nothing shades it.
         vec3 backdrop = lerp(vec3(0.80f, 0.82f, 0.85f), vec3(0.61f, 0.65f, 0.70f), 0.5f * (x * x + y * y));
         float t = is_mesh ? hit.t : (ground - camera.eye.y) / direction.y;
         if (!(t > 0)) {

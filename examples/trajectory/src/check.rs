@@ -132,10 +132,6 @@ mod tests {
 
     #[test]
     fn the_device_agrees_with_f64_through_bounces_and_wrong_answers_are_found() {
-        if nvrtc::Nvrtc::find().is_err() {
-            eprintln!("not run: there is no NVRTC; `cargo xtask setup` first");
-            return;
-        }
         let context = Driver::from_sys(cuda_emu::driver()).unwrap().device(0).unwrap();
         let context = context.context().unwrap();
         let setting = Setting { world: crate::WORLD, seconds: 1.6, steps: 100, ..setting() };

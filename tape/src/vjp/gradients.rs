@@ -102,7 +102,8 @@ impl<'a> Gradients<'a> {
         self.want(Name { param, member: Member::Only }, gradient.write_view())
     }
 
-    /// Works like [`into_buffer`](Self::into_buffer), for the pointer `offset` bytes into a structure that has several, or numbers too.
+    /// Works like [`into_buffer`](Self::into_buffer), for the pointer `offset` bytes into a structure that has several, or
+    /// numbers too.
     #[must_use]
     pub fn into_member<T: Differentiable<Gradient = T> + Pod>(
         self,
@@ -113,8 +114,8 @@ impl<'a> Gradients<'a> {
         self.want(Name { param, member: Member::At(offset) }, gradient.write_view())
     }
 
-    /// Works like [`into_buffer`](Self::into_buffer), for the numbers in a structure that also has pointers: one structure with their
-    /// gradients.
+    /// Works like [`into_buffer`](Self::into_buffer), for the numbers in a structure that also has pointers: one
+    /// structure with their gradients.
     #[must_use]
     pub fn into_values<T: Differentiable<Gradient = T> + Pod>(
         self,

@@ -17,7 +17,6 @@ pub fn conv3d(
         let inside = i > 0 && j > 0 && k > 0 && i + 1 < width && j + 1 < height && k + 1 < depth;
         let mut sum = 0.0;
         if inside {
-            // One product for all rows: each has 64 bits.
             let plane = width * height;
             let first = (k - 1) * plane + (j - 1) * width + i - 1;
             for c in 0..3 {

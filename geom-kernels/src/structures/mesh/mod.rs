@@ -52,7 +52,7 @@ impl Mesh {
     ///
     /// # Errors
     /// A face with an index that is out of range, unless the options are
-    /// [unchecked](MeshOptions::skip_validation): the first one is named. More than 2^31 - 1 points or 2^28 - 1 faces.
+    /// [not validated](MeshOptions::skip_validation): the first one is named. More than 2^31 - 1 points or 2^28 - 1 faces.
     pub fn new(mesh: &TriangleMesh, options: MeshOptions) -> Result<Self> {
         Self::from_parts(mesh.points.clone(), mesh.faces.clone(), options)
     }

@@ -85,7 +85,7 @@ pub(super) fn gates_in_a_storm(lab: &Lab) -> TestResult {
         match lab.variant() {
             "opened" => gates.iter().for_each(Gate::open),
             "leaked" => {
-                // Behind a gate that nobody opens memory is held as long as it is closed; this one is open.
+                // A gate that is leaked while it is open holds no memory.
                 std::mem::forget(gates);
                 context.free_deferred()?;
             }
