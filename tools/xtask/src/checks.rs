@@ -13,17 +13,17 @@ const MOST_LINES: usize = 600;
 /// The extensions of the files whose length is checked.
 const CODE: [&str; 7] = ["rs", "cu", "cuh", "c", "h", "sh", "py"];
 
-/// Prints every offender.
+/// Prints and returns all offences.
 ///
 /// # Errors
 /// A file or folder could not be read.
-pub(crate) fn sources() -> Result<bool, Error> {
+pub(crate) fn sources() -> Result<Vec<String>, Error> {
     let root = root();
     let homes = machine_paths(&root);
     let mut files = Vec::new();
     collect(&root, &mut files)?;
     files.sort();
-    let mut clean = true;
+    let mut found = Vec::new();
     for path in files {
         let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         // Files that are not text contain no path that a person would follow.
@@ -33,10 +33,10 @@ pub(crate) fn sources() -> Result<bool, Error> {
         let shown = path.strip_prefix(&root).unwrap_or(&path);
         for offence in offences(shown, &text, &homes) {
             println!("{}{offence}", shown.display());
-            clean = false;
+            found.push(format!("{}{offence}", shown.display()));
         }
     }
-    Ok(clean)
+    Ok(found)
 }
 
 /// Returns the faults of a file: each entry continues the file's name.

@@ -13,7 +13,7 @@ use crate::attributes;
 use crate::checks;
 use crate::headers;
 use crate::layouts;
-use crate::process::{cargo, output, program, succeeds};
+use crate::process::{cargo, last_errors, output, program, succeeds};
 use crate::tally::Tally;
 use crate::test;
 
@@ -21,7 +21,8 @@ use crate::test;
 #[derive(Debug)]
 enum Outcome {
     Passed,
-    Failed,
+    /// With the last lines of its output, if they are known: the step's own stand far above the result.
+    Failed(Vec<String>),
     NotRun(&'static str),
     Tested(Tally),
 }
@@ -32,7 +33,7 @@ impl Outcome {
     fn tally(&self) -> Tally {
         match self {
             Self::Passed | Self::NotRun(_) => Tally::default(),
-            Self::Failed => Tally::FAILURE,
+            Self::Failed(_) => Tally::FAILURE,
             Self::Tested(tally) => *tally,
         }
     }
@@ -40,7 +41,7 @@ impl Outcome {
     fn words(&self) -> String {
         match self {
             Self::Passed => "passed".to_owned(),
-            Self::Failed => "FAILED".to_owned(),
+            Self::Failed(_) => "FAILED".to_owned(),
             Self::NotRun(reason) => format!("not run: {reason}"),
             Self::Tested(tally) => tally.to_string(),
         }
@@ -49,7 +50,7 @@ impl Outcome {
 
 impl From<bool> for Outcome {
     fn from(passed: bool) -> Self {
-        if passed { Self::Passed } else { Self::Failed }
+        if passed { Self::Passed } else { Self::Failed(Vec::new()) }
     }
 }
 
@@ -57,7 +58,10 @@ type Step = (&'static str, fn() -> Result<Outcome, Error>);
 
 const STEPS: [Step; 17] = [
     ("fmt", fmt),
-    ("sources", || checks::sources().map(Outcome::from)),
+    ("sources", || {
+        let offences = checks::sources()?;
+        Ok(if offences.is_empty() { Outcome::Passed } else { Outcome::Failed(offences) })
+    }),
     ("deny", deny),
     ("clippy", clippy),
     ("clippy, no features", clippy_without_features),
@@ -88,7 +92,7 @@ pub(crate) fn ci() -> bool {
         let start = Instant::now();
         let outcome = step().unwrap_or_else(|error| {
             eprintln!("xtask: {name}: {error}");
-            Outcome::Failed
+            Outcome::Failed(vec![error.to_string()])
         });
         done.push((name, outcome, start.elapsed()));
     }
@@ -97,6 +101,12 @@ pub(crate) fn ci() -> bool {
     for (name, outcome, time) in &done {
         println!("{}", line(name, outcome, *time));
         sum += outcome.tally();
+    }
+    for (name, outcome, _) in &done {
+        if let Outcome::Failed(lines) = outcome {
+            println!("\n{name}:");
+            lines.iter().for_each(|line| println!("{line}"));
+        }
     }
     println!("\n{sum}");
     sum.failed == 0
@@ -117,7 +127,8 @@ fn fmt() -> Result<Outcome, Error> {
 }
 
 fn check(command: &mut Command) -> Result<Outcome, Error> {
-    succeeds(command).map(Outcome::from)
+    let (passed, lines) = last_errors(command)?;
+    Ok(if passed { Outcome::Passed } else { Outcome::Failed(lines) })
 }
 
 /// All targets, with all features.
@@ -181,11 +192,24 @@ fn ptx() -> Result<Outcome, Error> {
 }
 
 /// Packs the published crates and builds each from the archives of the others, with the versions in the registry's copy
-/// on this machine.
+/// on this machine, so that no release of others fails the build. If that fails, the network is asked, as the copy may
+/// lack a crate.
 fn package() -> Result<Outcome, Error> {
-    let mut pack = cargo();
-    pack.args(["package", "--quiet", "--offline", "--allow-dirty"]);
-    check(pack.args(api::PRODUCTS.map(|product| ["--package", product]).as_flattened()))
+    let pack = |network: &[&str]| {
+        let mut pack = cargo();
+        pack.args(["package", "--quiet", "--allow-dirty"]).args(network);
+        check(pack.args(api::PRODUCTS.map(|product| ["--package", product]).as_flattened()))
+    };
+    match pack(&["--offline"])? {
+        Outcome::Failed(lines) => {
+            eprintln!("xtask: package: once more, with the network");
+            Ok(match pack(&[])? {
+                Outcome::Failed(again) => Outcome::Failed([lines, again].concat()),
+                passed => passed,
+            })
+        }
+        passed => Ok(passed),
+    }
 }
 
 /// `cargo deny` is a tool of its own; who does not have it is not asked to build it.
@@ -208,7 +232,7 @@ mod tests {
     fn no_failure_hides_behind_a_count_of_zero() {
         let outcomes = [
             Outcome::Passed,
-            Outcome::Failed,
+            Outcome::Failed(Vec::new()),
             Outcome::NotRun("no such tool"),
             Outcome::Tested(Tally { passed: 7, failed: 0 }),
         ];

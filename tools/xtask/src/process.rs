@@ -1,5 +1,6 @@
 //! Runs other programs: shows their output, and describes a failure in a sentence.
 
+use std::collections::VecDeque;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
@@ -53,6 +54,32 @@ pub(crate) fn status(command: &mut Command) -> Result<ExitStatus, Error> {
 /// It could not be started.
 pub(crate) fn succeeds(command: &mut Command) -> Result<bool, Error> {
     Ok(status(command)?.success())
+}
+
+/// The most lines that [`last_errors`] returns.
+const LAST_LINES: usize = 30;
+
+/// Runs `command` to its end, its output shown, and returns whether it ended well, and the last lines of its error output.
+///
+/// # Errors
+/// It could not be started, or its output not be read.
+pub(crate) fn last_errors(command: &mut Command) -> Result<(bool, Vec<String>), Error> {
+    let mut child =
+        command.stderr(Stdio::piped()).spawn().map_err(|error| cannot_start(command, &error))?;
+    let mut last = VecDeque::new();
+    if let Some(stderr) = child.stderr.take() {
+        for line in BufReader::new(stderr).split(b'\n') {
+            let line = line.map_err(|error| format!("{}: {error}", shown(command)))?;
+            let line = String::from_utf8_lossy(&line).into_owned();
+            eprintln!("{line}");
+            if last.len() == LAST_LINES {
+                last.pop_front();
+            }
+            last.push_back(line);
+        }
+    }
+    let status = child.wait().map_err(|error| format!("{}: {error}", shown(command)))?;
+    Ok((status.success(), last.into()))
 }
 
 /// Runs `command`, its error output shown, and returns its standard output.
@@ -132,6 +159,20 @@ mod tests {
         };
         assert_eq!(named(&cargo()), wanted);
         assert_eq!(named(&program("any")), wanted);
+    }
+
+    #[test]
+    fn the_last_errors_are_those_at_the_end() -> Result<(), Error> {
+        let shell = |text: &str| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", text]);
+            last_errors(&mut shell)
+        };
+        assert_eq!(shell("echo out; echo one >&2")?, (true, vec!["one".to_owned()]));
+        let (passed, lines) = shell("seq 100 >&2; exit 3")?;
+        assert!(!passed);
+        assert_eq!(lines, (71..=100).map(|line| line.to_string()).collect::<Vec<_>>());
+        Ok(())
     }
 
     #[test]
