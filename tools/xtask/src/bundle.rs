@@ -130,7 +130,9 @@ fn build(program: &Program, strip: bool) -> Result<PathBuf, Error> {
     } else {
         cargo.arg("build");
     }
-    cargo.args(["--release", "--package", program.package]);
+    // The release profile does not optimise the benchmarks; see the workspace's `Cargo.toml`.
+    let profile = if program.package == "bench" { "bench" } else { "release" };
+    cargo.args(["--profile", profile, "--package", program.package]);
     cargo.arg("--message-format=json-render-diagnostics");
     if !strip {
         // A machine without binutils: the linker strips, at the price of a build of its own.

@@ -72,7 +72,7 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
         Some(("ci", _)) => Ok(ci::ci()),
         Some(("bench", given)) => {
             let mut bench = process::cargo();
-            bench.args(["run", "--release", "--package", "bench", "--"]);
+            bench.args(["run", "--profile", "bench", "--package", "bench", "--"]);
             bench.args(strings(given, "args"));
             setup::name_nvrtc(&mut bench)?;
             process::succeeds(&mut bench)
