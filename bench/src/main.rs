@@ -95,7 +95,9 @@ fn run(options: &ArgMatches) -> Result<ExitCode, Stop> {
         return Ok(ExitCode::SUCCESS);
     }
     if env!("BENCH_OPT_LEVEL") == "0" {
-        return Err(Stop::new("this build is not optimised: use `cargo xtask bench`, or cargo's `--profile bench`"));
+        return Err(Stop::new(
+            "this build is not optimised: use `cargo xtask bench`, or cargo's `--profile bench`",
+        ));
     }
     let peers = match options.get_one::<String>("compare") {
         Some(path) => peers::read(&std::fs::read_to_string(path)?)?,

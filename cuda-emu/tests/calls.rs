@@ -487,3 +487,39 @@ fn modules_and_libraries_have_kernels_and_variables() {
     let gone = fill(kernel.cast(), stream, target, 4, 8);
     assert_eq!(gone, CUresult::CUDA_ERROR_INVALID_HANDLE);
 }
+
+#[test]
+fn errors_have_the_drivers_texts() {
+    for (code, text) in [
+        (CUresult::CUDA_SUCCESS, "no error"),
+        (CUresult::CUDA_ERROR_INVALID_VALUE, "invalid argument"),
+        (CUresult::CUDA_ERROR_OUT_OF_MEMORY, "out of memory"),
+        (CUresult::CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"),
+        (CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"),
+        (CUresult::CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure"),
+    ] {
+        let mut found = ptr::null();
+        ok!(cuGetErrorString(code, &raw mut found));
+        // SAFETY: the text is static.
+        assert_eq!(unsafe { core::ffi::CStr::from_ptr(found) }.to_str(), Ok(text));
+    }
+    let mut found = ptr::dangling();
+    fails!(CUDA_ERROR_INVALID_VALUE, cuGetErrorString(CUresult(12_345), &raw mut found));
+    assert!(found.is_null());
+    for code in CUresult::ALL {
+        let mut found = ptr::null();
+        ok!(cuGetErrorString(*code, &raw mut found));
+        assert!(!found.is_null());
+    }
+}
+
+#[test]
+fn no_kernel_has_no_name() {
+    context();
+    let mut name = ptr::null();
+    fails!(CUDA_ERROR_INVALID_VALUE, cuFuncGetName(&raw mut name, ptr::null_mut()));
+    fails!(CUDA_ERROR_INVALID_VALUE, cuKernelGetName(&raw mut name, ptr::null_mut()));
+    ok!(cuFuncGetName(&raw mut name, function(module(), "fill")));
+    // SAFETY: the name lives as long as the module.
+    assert_eq!(unsafe { core::ffi::CStr::from_ptr(name) }, c"fill");
+}

@@ -334,6 +334,31 @@ fn an_update_takes_the_other_graphs_conditions() {
 }
 
 #[test]
+fn an_update_takes_the_other_graphs_default_values() {
+    context();
+    let (kernels, one) = (kernels(), stream(1));
+    let (then, other) = (counter(0), counter(0));
+    let by_default = |value| {
+        let graph = graph();
+        let handle = condition(graph, value);
+        let (_, bodies) = add(graph, &[], handle, IF, 2);
+        into(one, bodies[0], || kernels.up(one, then));
+        into(one, bodies[1], || kernels.up(one, other));
+        graph
+    };
+    let exec = instantiate(by_default(Some(1)));
+    run(exec, one);
+    let mut info = CUgraphExecUpdateResultInfo::default();
+    ok!(cuGraphExecUpdate_v2(exec, by_default(Some(0)), &raw mut info));
+    run(exec, one);
+    run(exec, one);
+    assert_eq!((words(then, 1), words(other, 1)), (vec![1], vec![2]));
+    ok!(cuGraphExecUpdate_v2(exec, by_default(Some(1)), &raw mut info));
+    run(exec, one);
+    assert_eq!((words(then, 1), words(other, 1)), (vec![2], vec![2]));
+}
+
+#[test]
 fn what_is_wrong_is_refused() {
     context();
     let (whole, mut node, mut handle) = (graph(), ptr::null_mut(), 0);

@@ -200,9 +200,80 @@ fn nodes_of_memory_are_made_by_hand() {
         bytes
     };
     assert!(attribute(CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_USED_MEM_HIGH) >= 16);
+    // The memory that the graph has freed stays reserved until it is trimmed, and others may use some meanwhile.
+    let reserved = CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT;
+    let reserved_high = CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+    assert!(attribute(reserved_high) >= 16);
+    let mut wrong = 1_u64;
+    fails!(
+        CUDA_ERROR_INVALID_VALUE,
+        cuDeviceSetGraphMemAttribute(0, reserved_high, (&raw mut wrong).cast())
+    );
+    let mut zero = 0_u64;
+    fails!(
+        CUDA_ERROR_INVALID_VALUE,
+        cuDeviceSetGraphMemAttribute(0, reserved, (&raw mut zero).cast())
+    );
+    ok!(cuDeviceSetGraphMemAttribute(0, reserved_high, (&raw mut zero).cast()));
     ok!(cuDeviceGraphMemTrim(0));
     ok!(cuGraphExecDestroy(exec));
     ok!(cuGraphDestroy(graph));
+}
+
+/// In a process of its own, where no other test's graphs have memory.
+#[test]
+fn freed_memory_stays_reserved_until_it_is_trimmed() {
+    let mut test = std::process::Command::new(std::env::current_exe().expect("a path"));
+    test.args(["--exact", "reserved_alone", "--nocapture"]).env("EMU_TEST_RESERVED", "1");
+    let output = test.output().expect("the child runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn reserved_alone() {
+    if std::env::var_os("EMU_TEST_RESERVED").is_none() {
+        return;
+    }
+    context();
+    let one = stream(1);
+    let [used, used_high, reserved, reserved_high] = [
+        CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT,
+        CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_USED_MEM_HIGH,
+        CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT,
+        CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH,
+    ];
+    let all = || {
+        [used, used_high, reserved, reserved_high].map(|which| {
+            let mut bytes = u64::MAX;
+            ok!(cuDeviceGetGraphMemAttribute(0, which, (&raw mut bytes).cast()));
+            bytes
+        })
+    };
+    assert_eq!(all(), [0; 4]);
+    begin(one);
+    let mut inside = 0;
+    ok!(cuMemAllocAsync(&raw mut inside, 4096, one));
+    ok!(cuMemFreeAsync(inside, one));
+    let freed = instantiate(end(one));
+    assert_eq!(all(), [0; 4]);
+    run(freed, one);
+    let [now, high, kept, kept_high] = all();
+    assert!(now == 0 && high >= 4096 && kept == high && kept_high == high);
+    ok!(cuDeviceGraphMemTrim(0));
+    assert_eq!(all(), [0, high, 0, high]);
+    let mut zero = 0_u64;
+    for which in [used_high, reserved_high] {
+        ok!(cuDeviceSetGraphMemAttribute(0, which, (&raw mut zero).cast()));
+    }
+    assert_eq!(all(), [0; 4]);
+
+    // Memory in use is not trimmed.
+    begin(one);
+    ok!(cuMemAllocAsync(&raw mut inside, 4096, one));
+    let left = instantiate(end(one));
+    run(left, one);
+    ok!(cuDeviceGraphMemTrim(0));
+    assert_eq!(all(), [high; 4]);
 }
 
 /// The child process that uses memory behind its free node.

@@ -28,8 +28,28 @@ pub(super) struct Process {
     /// Output that kernels have printed since the last synchronisation.
     printed: Mutex<Vec<u8>>,
     report: Mutex<Option<String>>,
-    /// The most bytes that graphs have had of each device's memory.
-    pub(super) graph_high: Vec<AtomicU64>,
+    /// What graphs have had of each device's memory.
+    pub(super) graph_bytes: Vec<GraphBytes>,
+}
+
+/// The bytes of a device's memory that graphs have had.
+#[derive(Debug, Default)]
+pub(super) struct GraphBytes {
+    /// The most that were in use since this was reset.
+    pub(super) used_high: AtomicU64,
+    /// The most that were in use since the memory was trimmed: a driver keeps what a graph has freed.
+    pub(super) reserved: AtomicU64,
+    /// The most that were reserved since this was reset.
+    pub(super) reserved_high: AtomicU64,
+}
+
+impl GraphBytes {
+    /// Notes what is in use now.
+    pub(super) fn note(&self, used: u64) {
+        for bytes in [&self.used_high, &self.reserved, &self.reserved_high] {
+            bytes.fetch_max(used, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The state behind the lock.
@@ -89,7 +109,7 @@ impl Process {
         if config.tangents {
             space.track_tangents();
         }
-        let graph_high = devices.iter().map(|_| AtomicU64::new(0)).collect();
+        let graph_bytes = devices.iter().map(|_| GraphBytes::default()).collect();
         let state = State { objects: Objects::new(devices.len()), engine: Engine::new(config) };
         Ok(Self {
             config,
@@ -101,7 +121,7 @@ impl Process {
             lost: AtomicI32::new(0),
             printed: Mutex::new(Vec::new()),
             report: Mutex::new(None),
-            graph_high,
+            graph_bytes,
         })
     }
 

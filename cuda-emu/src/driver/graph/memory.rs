@@ -15,7 +15,7 @@ use crate::driver::call::{Answer, functions, process, put};
 use crate::driver::memory::ALIGN;
 use crate::driver::memory::pool::located;
 use crate::driver::objects::{handle, number};
-use crate::driver::process::{Process, State};
+use crate::driver::process::{GraphBytes, Process, State};
 use crate::driver::stream::work::{Outcome, Work};
 use crate::space::{Kind, Region, Space};
 
@@ -47,8 +47,8 @@ impl GraphMemory {
     pub(in crate::driver) fn map(&self, process: &Process) -> Outcome {
         if self.space.map(&self.region) {
             let used = process.lock().graph_memory_used(self.region.device);
-            if let Some(high) = process.graph_high.get(self.region.device as usize) {
-                high.fetch_max(used, Ordering::Relaxed);
+            if let Some(bytes) = process.graph_bytes.get(self.region.device as usize) {
+                bytes.note(used);
             }
             return Outcome::Done;
         }
@@ -292,22 +292,26 @@ functions! {
             _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
         }
     }
-    Init fn cuDeviceGraphMemTrim(device: CUdevice) { process()?.device(device).map(drop) }
+    Init fn cuDeviceGraphMemTrim(device: CUdevice) {
+        let process = process()?;
+        let (device, _) = process.device(device)?;
+        let used = process.lock().graph_memory_used(device);
+        let bytes = graph_bytes(process, device)?;
+        bytes.reserved.store(used, Ordering::Relaxed);
+        Ok(())
+    }
     Init fn cuDeviceGetGraphMemAttribute(
         device: CUdevice, which: CUgraphMem_attribute, value: *mut core::ffi::c_void
     ) {
         use CUgraphMem_attribute as A;
         let process = process()?;
         let (device, _) = process.device(device)?;
-        // Free memory is not kept, so all reserved memory is in use.
+        let bytes = graph_bytes(process, device)?;
         let bytes = match which {
-            A::CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT | A::CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT => {
-                process.lock().graph_memory_used(device)
-            }
-            A::CU_GRAPH_MEM_ATTR_USED_MEM_HIGH | A::CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH => {
-                let high = process.graph_high.get(device as usize);
-                high.map_or(0, |high| high.load(Ordering::Relaxed))
-            }
+            A::CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT => process.lock().graph_memory_used(device),
+            A::CU_GRAPH_MEM_ATTR_USED_MEM_HIGH => bytes.used_high.load(Ordering::Relaxed),
+            A::CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT => bytes.reserved.load(Ordering::Relaxed),
+            A::CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH => bytes.reserved_high.load(Ordering::Relaxed),
             _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
         };
         put(value.cast::<cuuint64_t>(), bytes)
@@ -318,17 +322,26 @@ functions! {
         use CUgraphMem_attribute as A;
         let process = process()?;
         let (device, _) = process.device(device)?;
-        let high = [A::CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, A::CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH];
         // The high marks can only be reset.
-        if !high.contains(&which) || value.is_null() || value.cast::<cuuint64_t>().read() != 0 {
+        if value.is_null() || value.cast::<cuuint64_t>().read() != 0 {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         let used = process.lock().graph_memory_used(device);
-        if let Some(high) = process.graph_high.get(device as usize) {
-            high.store(used, Ordering::Relaxed);
+        let bytes = graph_bytes(process, device)?;
+        match which {
+            A::CU_GRAPH_MEM_ATTR_USED_MEM_HIGH => bytes.used_high.store(used, Ordering::Relaxed),
+            A::CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH => {
+                let reserved = bytes.reserved.load(Ordering::Relaxed);
+                bytes.reserved_high.store(reserved, Ordering::Relaxed);
+            }
+            _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
         }
         Ok(())
     }
+}
+
+fn graph_bytes(process: &Process, device: u32) -> Answer<&GraphBytes> {
+    process.graph_bytes.get(device as usize).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)
 }
 
 impl State {

@@ -263,6 +263,9 @@ functions! {
         put(module, handle(state.function(process, function)?.module))
     }
     Device fn cuFuncGetName(name: *mut *const c_char, function: CUfunction) {
+        if function.is_null() {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
         let process = process()?;
         let mut state = process.lock();
         put(name, state.function(process, function)?.name.as_ptr())

@@ -196,6 +196,9 @@ functions! {
         put(library, handle(process()?.lock().objects.kernels.get(number(kernel))?.library))
     }
     Device fn cuKernelGetName(name: *mut *const c_char, kernel: CUkernel) {
+        if kernel.is_null() {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
         put(name, process()?.lock().objects.kernels.get(number(kernel))?.name.as_ptr())
     }
     Device fn cuKernelGetParamInfo(
