@@ -54,6 +54,7 @@ pub(crate) fn hint(diagnostics: &[Diagnostic], source: Source<'_>) -> Option<Str
         errors().find_map(|error| hint(error, source))
     };
     let named = first(headers::missing).or_else(|| first(library_of_the_host));
+    let named = named.or_else(|| first(integer_of_stdint));
     let named = named.or_else(|| first(removed::hint));
     if named.is_some() {
         return named;
@@ -166,6 +167,20 @@ fn library_of_the_host(error: &Diagnostic, source: Source<'_>) -> Option<String>
     ))
 }
 
+/// Returns what to do about an integer type of `<stdint.h>`, which nvcc includes by itself. NVRTC's later messages, such as
+/// that of a kernel whose parameters it could not read, follow from it.
+fn integer_of_stdint(error: &Diagnostic, source: Source<'_>) -> Option<String> {
+    let undefined = error.message.strip_prefix("identifier ")?.contains("is undefined");
+    let name = quoted(&error.message);
+    let bits = name.strip_suffix("_t")?;
+    let bits = bits.strip_prefix('u').unwrap_or(bits).strip_prefix("int")?;
+    let bits = bits.strip_prefix("_fast").or(bits.strip_prefix("_least")).unwrap_or(bits);
+    (undefined && ["8", "16", "32", "64", "ptr", "max"].contains(&bits)).then(|| {
+        let place = place(error, source);
+        format!("`{name}` in {place} is of <cstdint>, which nvcc includes and NVRTC does not: add `#include <cstdint>`")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,6 +193,25 @@ mod tests {
 
     const FUNCTION: &str = "error: A function without execution space annotations (__host__/__device__/__global__) is \
         considered a host function, and host functions are not allowed in JIT mode. Consider";
+
+    #[test]
+    fn integers_of_stdint_name_their_header() {
+        let log =
+            format!("a.cu(2): error: identifier \"uint8_t\" is undefined\n\na.cu(3): {FUNCTION}\n");
+        let hint = of(&log);
+        assert!(
+            hint.contains("`uint8_t` in line 2 of a.cu") && hint.contains("<cstdint>"),
+            "{hint}"
+        );
+        for name in ["int64_t", "uintptr_t", "int_fast16_t", "uint_least32_t", "intmax_t"] {
+            let hint = of(&format!("a.cu(2): error: identifier \"{name}\" is undefined\n"));
+            assert!(hint.contains(&format!("`{name}`")), "{hint}");
+        }
+        for name in ["uint_t", "int128_t", "uint8", "print_t", "hint8_t"] {
+            let hint = of(&format!("a.cu(2): error: identifier \"{name}\" is undefined\n"));
+            assert!(!hint.contains("cstdint"), "{name}: {hint}");
+        }
+    }
 
     #[test]
     fn host_code_names_its_lines_and_the_guard() {
