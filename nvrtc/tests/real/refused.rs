@@ -9,6 +9,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("constructs_of_kernels_compile", constructs_of_kernels_compile),
     ("headers_of_cuda_compile", headers_of_cuda_compile),
     ("what_nvrtc_lacks_is_named", what_nvrtc_lacks_is_named),
+    ("with_cstdint_its_types_compile", with_cstdint_its_types_compile),
 ];
 
 /// Kernels of the constructs that the CUDA C++ programming guide lists for device code.
@@ -131,7 +132,7 @@ fn headers_of_cuda_compile(c: &Compiler) -> Outcome {
 }
 
 /// What is refused: a text of several lines, the line that the error names, and the construct by its name.
-const REFUSED: [(&str, usize, &str); 33] = [
+const REFUSED: [(&str, usize, &str); 35] = [
     // Launches by kernels, and CUDA's runtime on the device.
     ("__global__ void c() {}\n__global__ void k() { c<<<1, 1>>>(); }", 2, "`<<<…>>>`"),
     ("__global__ void k() {\n  cudaDeviceSynchronize(); }", 2, "`cudaDeviceSynchronize`"),
@@ -191,7 +192,20 @@ const REFUSED: [(&str, usize, &str); 33] = [
         2,
         "is host code",
     ),
+    (
+        "__global__ void k(float *x) { x[0] = 1; }\n__global__ void l(uint8_t *x) { *x = 1; }",
+        2,
+        "#include <cstdint>",
+    ),
+    ("__global__ void k(int *x) { *x = int64_t(*x) / 3; }", 1, "#include <cstdint>"),
 ];
+
+fn with_cstdint_its_types_compile(c: &Compiler) -> Outcome {
+    let source =
+        "#include <cstdint>\n__global__ void k(uint8_t *x, int64_t n) { *x = uint8_t(n); }";
+    c.program(source).cuda_headers(false).compile(Arch::compute(8, 0))?;
+    Ok(())
+}
 
 fn what_nvrtc_lacks_is_named(c: &Compiler) -> Outcome {
     // NVRTC 12.0 compiles calls of the device runtime, the first rows, and the driver refuses the image, by the name of the function.
