@@ -5,12 +5,9 @@
 //! builds all that its package depends on.
 
 #[test]
-fn what_compiles_and_what_does_not() {
-    let cases = trybuild::TestCases::new();
-    cases.compile_fail("tests/ui/*.rs");
-    // Named after the others, it is expected to compile.
-    cases.pass("tests/ui/kernels_pass.rs");
-    cases.pass("tests/ui/kernels_pass_names.rs");
+fn what_does_not_compile() {
+    // With a program that has to run, trybuild would build all libraries instead of checking them.
+    trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }
 
 #[test]

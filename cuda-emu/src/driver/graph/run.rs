@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cuda_sys::{CUgraphExecUpdateResult, CUgraphInstantiateResult, CUgraphNodeType, CUresult};
 
-use super::conditional::{Condition, Conditions};
+use super::conditional::Conditions;
 use super::{GraphExec, Step};
 use crate::driver::call::{Answer, process};
 use crate::driver::process::State;

@@ -1,6 +1,8 @@
 //! What `kernels!` takes.
 
 #![deny(warnings)]
+// Paths are among what the macro takes.
+#![allow(unused_qualifications)]
 
 use cuda_safe::arg::{ArgType, UseVisitor};
 use cuda_safe::{
@@ -239,7 +241,15 @@ fn ported(
     // SAFETY: never run.
     unsafe {
         kernels.pointers(
-            stream, (1, 1), None, x, None, x.device_ptr(), params, None, std::ptr::null(),
+            stream,
+            (1, 1),
+            None,
+            x,
+            None,
+            x.device_ptr(),
+            params,
+            None,
+            std::ptr::null(),
         )?;
         kernels.pointers(
             stream,
@@ -262,7 +272,7 @@ mod reexport {
 kernels! {
     struct Included;
     // SAFETY: as above.
-    unsafe in include_str!("kernels_pass.rs") { safe fn nothing(); }
+    unsafe in include_str!("declarations.rs") { safe fn nothing(); }
 }
 
 kernels! {
@@ -338,7 +348,8 @@ fn every_kind_of_slice(
     kernels.by_expression(stream, launch, 1.0)
 }
 
-fn main() {
+#[test]
+fn what_the_macro_makes_has_these_types() {
     let _ = (every_kind_of_slice, generic::<f32>, derived, ported);
     let _ = (generic_loading::<Query<f64>>, generic_loading::<Closest>, Closest::any_kernel);
     let _ = (globals, Globals::<f32>::load);

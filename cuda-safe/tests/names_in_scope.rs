@@ -1,6 +1,7 @@
 //! What `kernels!` makes does not depend on the names that are in scope.
 
-#![allow(dead_code, non_camel_case_types, unused_macros, unused_imports)]
+#![allow(dead_code, deprecated, non_camel_case_types, unreachable_pub)]
+#![allow(unused_imports, unused_macros, unused_qualifications)]
 
 /// Everything that the macro's code uses, under names that mean something else here.
 mod names {
@@ -159,6 +160,7 @@ fn in_a_function(context: &::cuda_safe::Context) -> ::cuda_safe::Result<()> {
     ::core::result::Result::Ok(())
 }
 
-fn main() {
+#[test]
+fn what_the_macro_makes_has_no_names_of_the_scope() {
     let _ = (means_the_primitives, in_a_function, Instances::<::core::primitive::f64>::load);
 }
