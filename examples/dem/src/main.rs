@@ -1,36 +1,41 @@
 //! A block of grains that falls, slides and breaks, in pictures: `dem [layers [frames [side]]]`.
 
+mod cpu;
 mod picture;
 mod step;
 
-use cuda_safe::DeviceBuffer;
 use cuda_safe::kernel::{random::Random, vector::Vec4};
+use cuda_safe::{Context, DeviceBuffer};
 use geom_kernels::GeometryKernels;
 use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, Pairs};
 use std::{error::Error, mem::swap, time::Instant};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let context = example_common::context();
-    let (device, stream) = (context.device().name()?, context.stream()?);
-    let on = |gpu, software| if device.contains("software") { software } else { gpu };
+    let context = Context::new(0).ok();
+    let device = context.as_ref().map_or(Ok("the CPU".to_owned()), |it| it.device().name())?;
+    let software = device.contains("software");
+    let on = |gpu, slow| if software || context.is_none() { slow } else { gpu };
     let mut given = std::env::args().skip(1).map(|text| text.parse::<usize>());
     let layers = given.next().transpose()?.unwrap_or(on(128, 24));
     let frames = given.next().transpose()?.unwrap_or(on(240, 40));
-    let side = given.next().transpose()?.unwrap_or(on(32, 6)).max(1);
+    let side = given.next().transpose()?.unwrap_or(on(32, if software { 6 } else { 12 })).max(1);
     let (layer, n) = (side * side, side * side * layers);
-    println!("device: {device}: {n} grains, {frames} frames (fewer by default in software)");
+    println!("{device}: {n} grains, {frames} frames (fewer by default without a GPU)");
 
     // Layers of `side` × `side` grains, moved a little at random.
     let mut random = Random::new(42, 0);
     let mut place = |i: usize| 0.2 * i as f32 + 0.01 * random.uniform();
     let x = |i| Vec4::new(place(i % side), 0.5 + place(i / layer), place(i / side % side), 0.0);
     let v = |i| Vec4::new(0.0, 0.0, 15.0, (i / layer) as f32 / layers as f32);
-    let x = DeviceBuffer::from_slice(&stream, &(0..n).map(x).collect::<Vec<_>>())?;
-    let v = DeviceBuffer::from_slice(&stream, &(0..n).map(v).collect::<Vec<_>>())?;
+    let (x, v): (Vec<_>, Vec<_>) = ((0..n).map(x).collect(), (0..n).map(v).collect());
+    let Some(context) = &context else { return cpu::run([layers, frames, side], (x, v)) };
+    let stream = context.stream()?;
+    let x = DeviceBuffer::from_slice(&stream, &x)?;
+    let v = DeviceBuffer::from_slice(&stream, &v)?;
     let (old, next) = (x.try_clone(&stream)?, (x.try_clone(&stream)?, v.try_clone(&stream)?));
     let offsets = DeviceBuffer::<u64>::zeroed(&stream, n + 1)?;
     let lists = DeviceBuffer::<u32>::zeroed(&stream, 32 * n)?;
-    let mut grid = HashGrid::new(&stream, &GeometryKernels::new(&context), GridOptions::default())?;
+    let mut grid = HashGrid::new(&stream, &GeometryKernels::new(context), GridOptions::default())?;
     grid.reserve(&stream, n)?;
 
     // A frame is one graph. Neighbours are listed in every fourth step.
@@ -50,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         Ok(())
     })?;
-    let mut camera = picture::Camera::new(&stream, [layers, side], on(1080, 480))?;
+    let camera = picture::Camera::new([layers, side], on(1080, 480));
     let mut seconds = 0.0;
     for number in indicatif::ProgressIterator::progress(0..frames) {
         let start = Instant::now();
@@ -61,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         camera.take(&stream, grid, [x, v], number)?;
     }
     // How fast a software device is says nothing about a GPU.
-    if !device.contains("software") {
+    if !software {
         println!("{:.2} ms a frame", seconds * 1e3 / frames as f64);
     }
     println!("pictures in target/dem");

@@ -122,48 +122,66 @@ pub(crate) struct Camera {
     wide: f32,
     size: usize,
     axes: [Mat3; 2],
-    pixels: DeviceBuffer<u64>,
-    image: DeviceBuffer<[u8; 4]>,
 }
 
 impl Camera {
     /// Sees so much that the block may fall over.
-    pub(crate) fn new(
-        stream: &Stream,
-        [layers, side]: [usize; 2],
-        size: usize,
-    ) -> cuda_safe::Result<Self> {
-        Ok(Self {
+    pub(crate) fn new([layers, side]: [usize; 2], size: usize) -> Self {
+        Self {
             middle: (layers / 2 * side + side / 2) * side + side / 2,
             wide: 0.375 * side as f32 + 0.3 * layers as f32,
             size,
             axes: [axes(Vec3::new(-0.75, -0.5, -0.6)), axes(Vec3::new(-0.35, -0.8, 0.5))],
-            pixels: DeviceBuffer::zeroed(stream, 2 * size * size)?,
-            image: DeviceBuffer::zeroed(stream, size * size)?,
-        })
+        }
+    }
+
+    /// Returns the views of grains whose middle one is at `at`.
+    fn views(&self, at: Vec4) -> Views {
+        let centre = Vec3::new(at.x, self.wide / 7.0, at.z);
+        Views { axes: self.axes, centre, pixel: self.wide / self.size as f32 }
     }
 
     /// Writes a picture to `target/dem`. The grid is rebuilt.
     pub(crate) fn take(
-        &mut self,
+        &self,
         stream: &Stream,
         grid: &mut hash_grid::HashGrid<f32>,
         [x, v]: [&DeviceBuffer<Vec4>; 2],
         number: usize,
     ) -> Result<(), Box<dyn Error>> {
-        let Self { middle, wide, size, axes, pixels, image } = self;
-        let (at, size) = (x.slice(*middle..=*middle)?.to_vec(stream)?[0], *size);
-        let centre = Vec3::new(at.x, *wide / 7.0, at.z);
-        let views = Views { axes: *axes, centre, pixel: *wide / size as f32 };
+        let size = self.size;
+        let views = self.views(x.slice(self.middle..=self.middle)?.to_vec(stream)?[0]);
+        let mut pixels = DeviceBuffer::<u64>::zeroed(stream, 2 * size * size)?;
+        let mut image = DeviceBuffer::<[u8; 4]>::zeroed(stream, size * size)?;
         grid.rebuild(stream, x, REACH)?;
         pixels.fill(stream, u64::MAX)?;
-        splat::launch(stream, x, views, size, &mut *pixels)?;
-        shade::launch(stream, &*grid, x, v, views, size, &*pixels, &mut *image)?;
+        splat::launch(stream, x, views, size, &mut pixels)?;
+        shade::launch(stream, &*grid, x, v, views, size, &pixels, &mut image)?;
+        self.write(&image.to_vec(stream)?, number)
+    }
+
+    /// Writes a picture to `target/dem`, with a grid of the grains.
+    pub(crate) fn take_on_cpu(
+        &self,
+        grid: &HashGrid<f32>,
+        [x, v]: [&[Vec4]; 2],
+        number: usize,
+    ) -> Result<(), Box<dyn Error>> {
+        let at = x.get(self.middle).ok_or("a picture needs grains")?;
+        let (views, size) = (self.views(*at), self.size);
+        let mut pixels = vec![u64::MAX; 2 * size * size];
+        let mut image = vec![[0; 4]; size * size];
+        splat::cpu(x, views, size, Atomic::from_mut(&mut pixels))?;
+        shade::cpu(grid, x, v, views, size, &pixels, &mut image)?;
+        self.write(&image, number)
+    }
+
+    fn write(&self, image: &[[u8; 4]], number: usize) -> Result<(), Box<dyn Error>> {
         fs::create_dir_all("target/dem")?;
         let file = BufWriter::new(fs::File::create(format!("target/dem/{number:04}.png"))?);
-        let mut png = png::Encoder::new(file, size as u32, size as u32);
+        let mut png = png::Encoder::new(file, self.size as u32, self.size as u32);
         png.set_color(png::ColorType::Rgba);
-        png.write_header()?.write_image_data(image.to_vec(stream)?.as_flattened())?;
+        png.write_header()?.write_image_data(image.as_flattened())?;
         Ok(())
     }
 }

@@ -1,7 +1,8 @@
-//! For each of many points the sum of the positions of its neighbours: kernels in Rust over a hash grid, checked against
-//! brute force, and timed.
+//! For each of many points the sum of the positions of its neighbours: kernels in Rust over a hash grid, on a GPU if there is
+//! one, else on all cores, checked against brute force, and timed.
 
 use std::error::Error;
+use std::time::Instant;
 
 use clap::Parser;
 use cuda_safe::kernel::vector::{Vec3, Vec4};
@@ -53,7 +54,11 @@ fn sum_by_cells(grid: &HashGrid<f32>, radius: f32, sums: &mut [Vec4], indices: &
 
 fn main() -> Result<(), Box<dyn Error>> {
     let Arguments { mut points } = Arguments::parse();
-    let context = example_common::context();
+    let Ok(context) = Context::new(0) else {
+        println!("the CPU (this machine has no CUDA device)");
+        let points = if points.is_empty() { vec![100_000] } else { points };
+        return points.into_iter().try_for_each(run_on_cpu);
+    };
     let device = context.device().name()?;
     println!("device: {device}");
     let software = device.contains("software");
@@ -81,9 +86,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn run(context: &Context, count: u32, software: bool) -> Result<(), Box<dyn Error>> {
     let (stream, n) = (context.stream()?, count as usize);
     let runs = if software { 1 } else { 20 };
-    // 32 points in the sphere around a point, but for those at the faces of the cube.
-    let radius = (32.0 / n as f32 * 0.75 / std::f32::consts::PI).cbrt();
-    let host = random_points(n, [[0.0; 3], [1.0; 3]]);
+    let (host, radius) = input(n);
     let points = DeviceBuffer::from_slice(&stream, &host)?;
     let mut sums = DeviceBuffer::<Vec4>::zeroed(&stream, n)?;
     let mut indices = DeviceBuffer::<u32>::zeroed(&stream, n)?;
@@ -101,16 +104,8 @@ fn run(context: &Context, count: u32, software: bool) -> Result<(), Box<dyn Erro
     let (by_cells, ()) = time(&stream, runs, || {
         sum_by_cells::launch(&stream, &grid, radius, &mut sums, &mut indices)
     })?;
-    let by_slot = indices.to_vec(&stream)?.into_iter().zip(sums.to_vec(&stream)?);
-    let mut sums = vec![Vec4::splat(f32::NAN); n];
-    by_slot.for_each(|(index, sum)| sums[index as usize] = sum);
-
-    let checked = check::check(&host, radius, &sums)?;
-    // Neighbours come in the same order, so it is not just about the same.
-    if let Some(i) = (0..n).find(|&i| sums[i] != given_sums[i]) {
-        return Err(format!("sum {i} is {:?} or {:?}", sums[i], given_sums[i]).into());
-    }
-    let neighbours = sums.iter().map(|sum| f64::from(sum.w)).sum::<f64>() / n as f64;
+    let (neighbours, checked) =
+        compare(&host, radius, &given_sums, &indices.to_vec(&stream)?, &sums.to_vec(&stream)?)?;
     if software {
         println!("{n} points with {neighbours:.2} neighbours each; {checked}");
         return Ok(());
@@ -121,4 +116,52 @@ fn run(context: &Context, count: u32, software: bool) -> Result<(), Box<dyn Erro
          {checked}"
     );
     Ok(())
+}
+
+/// Does the same on the CPU.
+fn run_on_cpu(count: u32) -> Result<(), Box<dyn Error>> {
+    let n = count as usize;
+    let (points, radius) = input(n);
+    let cube = GridOptions::default().bounds([0.0; 3], [1.0; 3]);
+    let start = Instant::now();
+    let grid = HashGrid::build(&points, radius, cube)?;
+    let built = start.elapsed();
+    let (mut given_sums, mut sums) = (vec![Vec4::ZERO; n], vec![Vec4::ZERO; n]);
+    let mut indices = vec![0; n];
+    sum_as_given::cpu(&grid, radius, &points, &mut given_sums)?;
+    let start = Instant::now();
+    sum_by_cells::cpu(&grid, radius, &mut sums, &mut indices)?;
+    let summed = start.elapsed();
+    let (neighbours, checked) = compare(&points, radius, &given_sums, &indices, &sums)?;
+    let [built, summed] = [built, summed].map(|took| took.as_secs_f64() * 1e3);
+    println!(
+        "{n} points with {neighbours:.2} neighbours each: built in {built:.1} ms, summed in {summed:.1} ms; {checked}"
+    );
+    Ok(())
+}
+
+/// Returns random points, and a radius with 32 points in the sphere around a point, but for those at the faces of the cube.
+fn input(n: usize) -> (Vec<[f32; 3]>, f32) {
+    let radius = (32.0 / n as f32 * 0.75 / std::f32::consts::PI).cbrt();
+    (random_points(n, [[0.0; 3], [1.0; 3]]), radius)
+}
+
+/// Compares the sums of both kernels with each other and with brute force. Sum i by cells is that of point `indices[i]`.
+/// Returns the mean number of neighbours, and what was checked.
+fn compare(
+    points: &[[f32; 3]],
+    radius: f32,
+    as_given: &[Vec4],
+    indices: &[u32],
+    by_cells: &[Vec4],
+) -> Result<(f64, String), Box<dyn Error>> {
+    let mut sums = vec![Vec4::splat(f32::NAN); points.len()];
+    indices.iter().zip(by_cells).for_each(|(index, sum)| sums[*index as usize] = *sum);
+    let checked = check::check(points, radius, &sums)?;
+    // Neighbours come in the same order, so it is not just about the same.
+    if let Some(i) = (0..sums.len()).find(|&i| sums[i] != as_given[i]) {
+        return Err(format!("sum {i} is {:?} or {:?}", sums[i], as_given[i]).into());
+    }
+    let neighbours = sums.iter().map(|sum| f64::from(sum.w)).sum::<f64>();
+    Ok((neighbours / sums.len() as f64, checked))
 }

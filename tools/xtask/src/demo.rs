@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: the project's main jobs, on a GPU if there is one, else on the software device.
+//! `cargo xtask demo`: the project's main jobs, on a GPU if there is one, else on the CPU or on the software device.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -32,26 +32,35 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("fit", "a ball that becomes a bear, by gradients through a volume of distances"),
 ];
 
-/// Runs saxpy as soon as it is built, then the other examples.
+/// Those that need no device: kernels in Rust without a tape.
+const ON_CPU: [&str; 3] = ["hashgrid", "project", "dem"];
+
+/// Where the examples run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    Gpu,
+    Cpu,
+    /// On the software device, which is this library.
+    Software(PathBuf),
+}
+
+/// Runs saxpy as soon as it is built, then the other examples: without a GPU those that run on the CPU, or with
+/// `software` all of them, on the software device.
 ///
 /// # Errors
 /// The setup failed, or cargo could not be run.
-pub(crate) fn demo() -> Result<bool, Error> {
+pub(crate) fn demo(software: bool) -> Result<bool, Error> {
     let start = SystemTime::now();
-    let mut demo = Demo { begin: Instant::now(), step: 0, driver: None };
-    let gpu = machine::has_gpu();
-    if gpu {
-        println!("The demo runs {} examples on the GPU.", demo.steps());
+    let place = if software {
+        Place::Software(release(&library("cuda_emu")))
+    } else if machine::has_gpu() {
+        Place::Gpu
     } else {
-        println!(
-            "The demo runs {} examples on the software device: this machine has no GPU.",
-            demo.steps()
-        );
-    }
-    println!(
-        "On two cores it takes about five minutes in a fresh clone, most of them to build, and a minute once built."
-    );
-    let finished = demo.run(gpu)?;
+        Place::Cpu
+    };
+    let mut demo = Demo { begin: Instant::now(), step: 0, place };
+    println!("{}", demo.place.heading(demo.steps()));
+    let finished = demo.run()?;
     if finished {
         let pictures = pictures(start);
         println!(
@@ -59,21 +68,58 @@ pub(crate) fn demo() -> Result<bool, Error> {
             demo.begin.elapsed().as_secs(),
             pictures.join(" ")
         );
+        if demo.place == Place::Cpu {
+            println!(
+                "`cargo xtask demo --software` also runs the examples that need a device, on one in software."
+            );
+        }
     }
     Ok(finished)
+}
+
+impl Place {
+    /// Returns whether an example runs here.
+    fn has(&self, name: &str) -> bool {
+        *self != Self::Cpu || ON_CPU.contains(&name)
+    }
+
+    /// Returns the programs that run here.
+    fn programs(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<'_> {
+        PROGRAMS.into_iter().filter(|(name, _)| self.has(name))
+    }
+
+    /// Returns the libraries that run here.
+    fn libraries(&self) -> impl Iterator<Item = &'static str> + use<'_> {
+        LIBRARIES.into_iter().filter(|name| self.has(name))
+    }
+
+    /// Returns the first lines of output.
+    fn heading(&self, steps: usize) -> String {
+        let (at, time) = match self {
+            Self::Gpu => ("the GPU", "five minutes in a fresh clone, most of them to build"),
+            Self::Cpu => (
+                "the CPU: this machine has no GPU",
+                "at most three minutes in a fresh clone, nearly all of them to build",
+            ),
+            Self::Software(_) => (
+                "the software device",
+                "five minutes in a fresh clone, most of them to build, and a minute once built",
+            ),
+        };
+        format!("The demo runs {steps} examples on {at}.\nOn two cores it takes about {time}.")
+    }
 }
 
 /// How far the demo is.
 struct Demo {
     begin: Instant,
     step: usize,
-    /// The software device, if the examples use it.
-    driver: Option<PathBuf>,
+    place: Place,
 }
 
 impl Demo {
-    const fn steps(&self) -> usize {
-        1 + LIBRARIES.len() + PROGRAMS.len()
+    fn steps(&self) -> usize {
+        1 + self.place.libraries().count() + self.place.programs().count()
     }
 
     /// Prints the heading of the next example.
@@ -83,29 +129,18 @@ impl Demo {
         println!("\n[{}/{}, {seconds} s] {name}: {what}", self.step, self.steps());
     }
 
-    fn run(&mut self, gpu: bool) -> Result<bool, Error> {
-        if !build(&["--bin", "saxpy"], "saxpy")? {
+    fn run(&mut self) -> Result<bool, Error> {
+        if !self.first()? {
             return Ok(false);
         }
-        if !gpu {
-            self.driver = Some(software_device()?);
+        if self.place != Place::Cpu {
+            setup::setup(Major::choose(None))?;
         }
-        self.heading("saxpy", "CUDA C++ compiled at run time, launched, checked");
-        if !self.saxpy(gpu)? {
+        if !self.build(&[], "the other examples")? || !self.run_libraries()? {
             return Ok(false);
         }
-        setup::setup(Major::choose(None))?;
-        if !build(&[], "the other examples, which takes minutes in a fresh clone")? {
-            return Ok(false);
-        }
-        let python = xtask::wheels::python()?;
-        self.heading("hello", "the same from Python, through a shared library");
-        let mut hello = self.example(&python)?;
-        hello.arg("examples/hello/hello.py").arg(release(&library("hello")));
-        if !process::succeeds(&mut hello)? || !self.torch_op(&python)? {
-            return Ok(false);
-        }
-        for (name, what) in PROGRAMS {
+        let programs: Vec<_> = self.place.programs().collect();
+        for (name, what) in programs {
             self.heading(name, what);
             let mut example = self.example(program(name))?;
             if name == "domains" {
@@ -119,21 +154,45 @@ impl Demo {
         Ok(true)
     }
 
-    /// Runs saxpy; on the software device if the driver finds no GPU after all.
-    fn saxpy(&mut self, gpu: bool) -> Result<bool, Error> {
-        let mut saxpy = self.example(program("saxpy"))?;
-        if !gpu {
-            return process::succeeds(&mut saxpy);
+    /// Builds and runs saxpy; on the CPU if the driver finds no GPU after all.
+    fn first(&mut self) -> Result<bool, Error> {
+        if self.place == Place::Cpu {
+            let built = self.build(&["--example", "saxpy"], "saxpy")?;
+            self.heading("saxpy", "a kernel in Rust, launched, checked");
+            let saxpy = release("examples").join(executable("saxpy"));
+            return Ok(built && process::succeeds(&mut self.example(saxpy)?)?);
         }
+        let built = match self.place {
+            // Its library is not a target of saxpy's.
+            Place::Software(_) => self.build(&[], "the examples and the software device")?,
+            _ => self.build(&["--bin", "saxpy"], "saxpy")?,
+        };
+        if !built {
+            return Ok(false);
+        }
+        self.heading("saxpy", "CUDA C++ compiled at run time, launched, checked");
+        let mut saxpy = self.example(program("saxpy"))?;
         let output = saxpy.output().map_err(|error| format!("cannot run saxpy: {error}"))?;
-        if output.status.code() == Some(NO_DEVICE) {
-            println!("The driver finds no GPU. The examples run on the software device.");
-            self.driver = Some(software_device()?);
-            return process::succeeds(&mut self.example(program("saxpy"))?);
+        if self.place == Place::Gpu && output.status.code() == Some(NO_DEVICE) {
+            println!("The driver finds no GPU. The examples run on the CPU.");
+            (self.place, self.step) = (Place::Cpu, 0);
+            return self.first();
         }
         print!("{}", String::from_utf8_lossy(&output.stdout));
         eprint!("{}", String::from_utf8_lossy(&output.stderr));
         Ok(output.status.success())
+    }
+
+    /// Calls the examples that are shared libraries, if there are any here.
+    fn run_libraries(&mut self) -> Result<bool, Error> {
+        if self.place.libraries().next().is_none() {
+            return Ok(true);
+        }
+        let python = xtask::wheels::python()?;
+        self.heading("hello", "the same from Python, through a shared library");
+        let mut hello = self.example(&python)?;
+        hello.arg("examples/hello/hello.py").arg(release(&library("hello")));
+        Ok(process::succeeds(&mut hello)? && self.torch_op(&python)?)
     }
 
     /// Tests the operators for PyTorch, if there is a PyTorch that sees a GPU.
@@ -142,7 +201,7 @@ impl Demo {
         let mut finds = process::program(python);
         finds.args(["-c", "import sys, torch, numpy; sys.exit(not torch.cuda.is_available())"]);
         let finds = finds.stdout(Stdio::null()).stderr(Stdio::null());
-        if self.driver.is_some() || !finds.status().is_ok_and(|status| status.success()) {
+        if self.place != Place::Gpu || !finds.status().is_ok_and(|status| status.success()) {
             println!("built; to run it, PyTorch must see a GPU: examples/torch-op/README.md");
             return Ok(true);
         }
@@ -151,37 +210,37 @@ impl Demo {
         process::succeeds(test.env("TORCH_OP_LIBRARY", release(&library("torch_op"))))
     }
 
-    /// Returns a program that gets the path of NVRTC, and the software device if it is used.
+    /// Returns a program that finds the device, or none on the CPU, and NVRTC.
     fn example(&self, program: impl AsRef<std::ffi::OsStr>) -> Result<Command, Error> {
         let mut example = process::program(program);
-        setup::name_nvrtc(example.current_dir(root()))?;
-        if let Some(driver) = &self.driver {
-            example.env(DRIVER_VARIABLE, driver);
+        example.current_dir(root());
+        match &self.place {
+            Place::Gpu => setup::name_nvrtc(&mut example)?,
+            Place::Cpu => {
+                // Another driver's device may be what the variable names.
+                example.env_remove(DRIVER_VARIABLE);
+            }
+            Place::Software(driver) => {
+                setup::name_nvrtc(example.env(DRIVER_VARIABLE, driver))?;
+            }
         }
         Ok(example)
     }
-}
 
-/// Builds targets of the examples. Every package is named each time: other packages would mean other features of the
-/// libraries, which cargo would compile twice.
-fn build(targets: &[&str], what: &str) -> Result<bool, Error> {
-    println!("Building {what} …");
-    let mut cargo = process::cargo();
-    cargo.args(["build", "--release", "--package", "saxpy"]).args(targets);
-    for package in LIBRARIES.into_iter().chain(PROGRAMS.map(|(name, _)| name)) {
-        cargo.args(["--package", package]);
+    /// Builds targets of the examples. Every package is named each time, the software device if it is used: other packages
+    /// would mean other features of the libraries, which cargo would compile twice.
+    fn build(&self, targets: &[&str], what: &str) -> Result<bool, Error> {
+        println!("Building {what} …");
+        let mut cargo = process::cargo();
+        cargo.args(["build", "--release", "--package", "saxpy"]).args(targets);
+        for package in self.place.libraries().chain(self.place.programs().map(|(name, _)| name)) {
+            cargo.args(["--package", package]);
+        }
+        if let Place::Software(_) = self.place {
+            cargo.args(["--package", "cuda-emu"]);
+        }
+        process::succeeds(&mut cargo)
     }
-    process::succeeds(&mut cargo)
-}
-
-/// Builds the software device and returns its path.
-fn software_device() -> Result<PathBuf, Error> {
-    println!("Building the software device, about a minute of one core …");
-    let mut build = process::cargo();
-    if !process::succeeds(build.args(["build", "--release", "--package", "cuda-emu"]))? {
-        return Err("the software device does not build".into());
-    }
-    Ok(release(&library("cuda_emu")))
 }
 
 /// Returns the pictures that were written since `start`, relative to the root: of a series its last.
@@ -213,8 +272,12 @@ fn library(name: &str) -> String {
     format!("{}{name}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX)
 }
 
+fn executable(name: &str) -> String {
+    format!("{name}{}", std::env::consts::EXE_SUFFIX)
+}
+
 fn program(name: &str) -> PathBuf {
-    release(&format!("{name}{}", std::env::consts::EXE_SUFFIX))
+    release(&executable(name))
 }
 
 fn release(name: &str) -> PathBuf {
@@ -229,6 +292,19 @@ mod tests {
     fn every_example_is_a_package() {
         for name in LIBRARIES.into_iter().chain(PROGRAMS.map(|(name, _)| name)) {
             assert!(root().join("examples").join(name).join("Cargo.toml").is_file(), "{name}");
+        }
+    }
+
+    #[test]
+    fn examples_on_the_cpu_are_programs_and_need_no_device() {
+        let names: Vec<_> = Place::Cpu.programs().map(|(name, _)| name).collect();
+        assert_eq!(names, ON_CPU);
+        assert_eq!(Place::Cpu.libraries().count(), 0);
+        assert_eq!(Place::Gpu.programs().count(), PROGRAMS.len());
+        for name in ON_CPU {
+            let main = root().join("examples").join(name).join("src/main.rs");
+            let main = std::fs::read_to_string(main).unwrap();
+            assert!(!main.contains("example_common::context()"), "{name} ends without a device");
         }
     }
 

@@ -54,7 +54,7 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
         Some(("layouts", given)) => layouts::layouts(given.get_flag("check")),
         Some(("headers", given)) => headers::headers(given.get_flag("check")),
         Some(("api", given)) => api::api(given.get_flag("check")),
-        Some(("demo", _)) => demo::demo(),
+        Some(("demo", given)) => demo::demo(given.get_flag("software")),
         Some(("env", _)) => env::env(),
         Some(("test", given)) => {
             let effort = if given.get_flag("deep") { Effort::Deep } else { Effort::Quick };
@@ -190,7 +190,13 @@ fn command_line() -> Command {
         ))
         .subcommand(
             Command::new("demo")
-                .about("Set up, and run the examples, on a GPU or else on the software device"),
+                .about("Run the examples on a GPU, or else those that run on the CPU")
+                .arg(
+                    Arg::new("software")
+                        .long("software")
+                        .action(ArgAction::SetTrue)
+                        .help("Run all examples on the software device"),
+                ),
         )
         .subcommand(
             Command::new("test")
