@@ -1,5 +1,6 @@
 //! The kernel of the simulation, on the software device, against all pairs of grains in f64: in every
-//! substep of a frame the same contacts, and what they do to each grain. Its twin in CUDA C++ does the same.
+//! substep of a frame the same contacts, and what they do to each grain. Its twin in CUDA C++ does the same, and the CPU
+//! has the same bits.
 //!
 //! Without NVRTC the test is reported as ignored, with the reason in its name.
 
@@ -68,6 +69,11 @@ fn test() -> Result<(), Box<dyn Error>> {
         let after = [next_x.to_vec(&stream)?, next_v.to_vec(&stream)?].concat();
         contacts += compare(&before, &after).map_err(what)?;
         if substep % 8 == 7 {
+            let on_cpu = on_cpu(&stream, &before, (&old, &offsets, &lists))?;
+            let bits = |grains: &[Vec4]| bytemuck::cast_slice::<Vec4, u32>(grains).to_vec();
+            if bits(&on_cpu) != bits(&after) {
+                return Err(what("the CPU has other bits".to_owned()).into());
+            }
             let other = by_twin(&twin, &stream, &before, (&old, &offsets, &lists))?;
             compare(&before, &other).map_err(what)?;
             same(&after, &other).map_err(what)?;
@@ -87,6 +93,20 @@ fn test() -> Result<(), Box<dyn Error>> {
         return Err("grains that moved far made no fault".into());
     }
     Ok(())
+}
+
+/// Returns the grains after a step on the CPU.
+fn on_cpu(
+    stream: &Stream,
+    before: &[Vec4],
+    (old, offsets, lists): (&DeviceBuffer<Vec4>, &DeviceBuffer<u64>, &DeviceBuffer<u32>),
+) -> Result<Vec<Vec4>, Box<dyn Error>> {
+    let (x, v) = before.split_at(N);
+    let (old, mut next) = (old.to_vec(stream)?, before.to_vec());
+    let (next_x, next_v) = next.split_at_mut(N);
+    let (offsets, lists) = (offsets.to_vec(stream)?, lists.to_vec(stream)?);
+    step::step::cpu(x, v, &old, &offsets, &lists, next_x, next_v)?;
+    Ok(next)
 }
 
 /// Returns the grains after a step by the kernel in C++.
