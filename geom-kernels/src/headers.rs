@@ -23,7 +23,7 @@ use generated::HEADERS;
 /// | `geom/math/ray.cuh` | `ray<T>`, and whether it meets a box: never missed |
 /// | `geom/math/predicates.cuh` | signs of determinants without rounding errors: `orient2d`, `orient3d`, `edge_side` |
 /// | `geom/mesh/triangle.cuh` | `Triangle`: closest point, watertight rays, inside or outside, overlap; parts of it in `geom/mesh/triangle/` |
-/// | `geom/bvh.cuh` | `Bvh`: `for_each_overlap`, `for_each_within`, `for_each_along`, `nearest`, `first_along`; parts of it in `geom/bvh/` |
+/// | `geom/bvh.cuh` | `Bvh`: `for_each_overlap`, `for_each_within`, `for_each_along`, `nearest`, `first_along`, `bvh::Ascending`; parts of it in `geom/bvh/` |
 /// | `geom/mesh.cuh` | `Mesh`: `closest_point`, `signed_distance`, `nearest_hit`, `for_each_hit`, `for_each_overlap`, `winding_number`, `position_at` and the like; parts of it in `geom/mesh/` |
 /// | `geom/hash_grid.cuh` | `HashGrid<T>`: `for_each_neighbor`, `find_neighbor`, `NeighborIterator`, `nearest_neighbors`; parts of it in `geom/hash_grid/` |
 /// | `geom/volume.cuh` | `Volume<T>`: `lookup`, `sample_nearest`, `sample_trilinear`, `sample_tricubic`, with gradients and of indices, `world_to_index` and the like, `is_active`, `store`; parts of it in `geom/volume/` |

@@ -11,6 +11,7 @@ use bytemuck::{Pod, Zeroable};
 
 /// A box along the axes, closed: its faces belong to it. `geom::aabb<T>` of `geom/math/box.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[cfg_attr(feature = "rust-kernels", derive(cuda_safe::kernel::Device))]
 #[repr(C)]
 pub struct Aabb<T> {
     /// The lower bounds.

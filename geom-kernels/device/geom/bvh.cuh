@@ -17,5 +17,6 @@
 //     }
 #pragma once
 
+#include <geom/bvh/ascending.cuh>
 #include <geom/bvh/nearest.cuh>
 #include <geom/bvh/query.cuh>

@@ -8,6 +8,7 @@ pub(super) const HEADERS: &[(&str, &str)] = &[
     #[cfg(feature = "tape")]
     tape::HEADER,
     ("geom/bvh.cuh", include_str!("../../device/geom/bvh.cuh")),
+    ("geom/bvh/ascending.cuh", include_str!("../../device/geom/bvh/ascending.cuh")),
     ("geom/bvh/batch.cuh", include_str!("../../device/geom/bvh/batch.cuh")),
     ("geom/bvh/build_cluster.cuh", include_str!("../../device/geom/bvh/build_cluster.cuh")),
     ("geom/bvh/build_collapse.cuh", include_str!("../../device/geom/bvh/build_collapse.cuh")),

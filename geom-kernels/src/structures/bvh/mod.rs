@@ -3,6 +3,7 @@
 //! The tree is another one than the device's: nodes have eight children, and leaves eight items, that are tested
 //! together. Results do not depend on the tree, except for the order of items.
 
+mod ascending;
 mod batch;
 mod build;
 mod nearest;
@@ -10,6 +11,7 @@ mod query;
 
 use cuda_safe::{Error, Result};
 
+pub use ascending::Ascending;
 pub use batch::BvhQueries;
 pub use nearest::{FirstItem, NearestItem};
 pub use query::{Along, Overlaps, Within};

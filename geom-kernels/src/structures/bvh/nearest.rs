@@ -8,6 +8,8 @@ use crate::structures::lanes::{LANES, Lanes, Task, vectorized};
 
 /// The nearest item of a hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "rust-kernels", derive(cuda_safe::kernel::Device))]
+#[repr(C)]
 pub struct NearestItem {
     /// The item.
     pub item: u32,
@@ -17,6 +19,8 @@ pub struct NearestItem {
 
 /// The first item along a ray.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "rust-kernels", derive(cuda_safe::kernel::Device))]
+#[repr(C)]
 pub struct FirstItem {
     /// The item.
     pub item: u32,

@@ -1,6 +1,7 @@
 //! The structures in kernels that are written in Rust: their C++ over the device headers, and the structures on a device
 //! that launches take.
 
+mod bvh;
 mod grid;
 mod mesh;
 mod volume;

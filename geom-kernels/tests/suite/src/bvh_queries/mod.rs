@@ -8,6 +8,7 @@ pub(super) mod inputs;
 mod kernels;
 mod lists;
 pub(super) mod oracle;
+mod rust;
 
 use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::bvh::{BuildMode, Bvh, OverlapLists};
@@ -26,6 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
         kernels::cases(),
         deep::cases(),
         cpu::cases(),
+        rust::cases(),
     ]
     .concat()
 }
