@@ -94,6 +94,24 @@ impl<T: Copy + 'static> Memory<T> {
         }
     }
 
+    /// Writes `value` to every element, after the work on them.
+    ///
+    /// # Errors
+    /// As [`DeviceBuffer::fill`]; [`ErrorKind::Invalid`] if the memory is on a device and the place is the CPU.
+    pub fn fill(&mut self, place: Place<'_>, value: T) -> Result<()>
+    where
+        T: NoUninit,
+    {
+        match (self, place) {
+            (Self::Device(buffer), Place::Gpu(stream)) => buffer.fill(stream, value),
+            (Self::Host(elements), _) => {
+                elements.fill(value);
+                Ok(())
+            }
+            (Self::Device(_), Place::Cpu) => Err(on_device()),
+        }
+    }
+
     /// Returns a copy of the elements, after the work on them.
     ///
     /// # Errors

@@ -162,7 +162,7 @@ impl<'s> Simulation<'s> {
 
     pub(crate) fn step(&mut self) -> Result<()> {
         let Self { place, nodes, particles, threads, sums, velocities, .. } = self;
-        *sums = Memory::zeroed(*place, sums.len())?;
+        sums.fill(*place, 0.0)?;
         scatter::launch(*place, *nodes, &*particles, threads, &mut *sums)?;
         advance::launch(*place, *nodes, &*sums, &mut *velocities)?;
         gather::launch(*place, *nodes, &*velocities, particles)

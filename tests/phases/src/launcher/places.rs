@@ -57,5 +57,11 @@ fn arguments_that_are_refused() -> Result<()> {
     assert!(there.to_vec(Place::Cpu).is_err());
     assert_eq!(here.to_vec(gpu)?, [0.0; 2]);
     assert_eq!((here.len(), here.is_empty()), (2, false));
+    let (mut here, mut there) = (here, there);
+    assert!(there.fill(Place::Cpu, 1.0).is_err());
+    there.fill(gpu, 2.5)?;
+    here.fill(Place::Cpu, 3.5)?;
+    assert_eq!((there.to_vec(gpu)?, here.to_vec(Place::Cpu)?), (vec![2.5; 2], vec![3.5; 2]));
+    Memory::<f32>::zeroed(Place::Cpu, 0)?.fill(Place::Cpu, 1.0)?;
     Ok(())
 }
