@@ -1,10 +1,12 @@
 //! The knobs of the software device: by this builder, or by environment variables.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use cuda_sys::CUresult;
+
+use crate::profile::Profile;
 
 /// The n-th call of a function fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +82,8 @@ pub struct Checks {
 #[derive(Debug, Clone)]
 pub struct Config {
     pub(crate) devices: u32,
+    pub(crate) profile: Option<Profile>,
+    pub(crate) ptx_isa: (u16, u16),
     pub(crate) compute_capability: (u32, u32),
     pub(crate) multiprocessors: u32,
     pub(crate) workers: usize,
@@ -93,6 +97,9 @@ pub struct Config {
     pub(crate) contraction: Contraction,
     pub(crate) checks: Checks,
     pub(crate) tangents: bool,
+    pub(crate) report: bool,
+    pub(crate) report_folder: Option<PathBuf>,
+    pub(crate) taint: bool,
 }
 
 static INSTALLED: Mutex<Option<Config>> = Mutex::new(None);
@@ -102,6 +109,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             devices: 1,
+            profile: None,
+            ptx_isa: (9, 0),
             compute_capability: (9, 0),
             multiprocessors: 132,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
@@ -115,6 +124,9 @@ impl Default for Config {
             contraction: Contraction::Never,
             checks: Checks::default(),
             tangents: false,
+            report: false,
+            report_folder: None,
+            taint: false,
         }
     }
 }
@@ -126,28 +138,40 @@ impl Config {
         Self::default()
     }
 
-    /// Returns the defaults, changed by the variables `CUDA_EMU_DEVICES`, `_CC` (`9.0`),
-    /// `_MULTIPROCESSORS`, `_WORKERS`, `_TIMEOUT_MS`, `_SEED`, `_FAIL` (`name:n:code`, several
+    /// Returns the defaults, changed by the variables `CUDA_EMU_DEVICE` (a [`Profile`]'s name), `_DEVICES`, `_CC` (`9.0`),
+    /// `_PTX` (`9.0`), `_MULTIPROCESSORS`, `_WORKERS`, `_TIMEOUT_MS`, `_SEED`, `_FAIL` (`name:n:code`, several
     /// with commas), `_LOG` (a file), `_CONTRACT` (`never` or `always`), `_CHECK` (`race`, `init`,
-    /// `leak`, or several with commas), `_TANGENTS` (`0` or `1`), `_MEMORY`, `_HEAP` and `_STACK` (bytes; `K`, `M` and `G`
+    /// `leak`, or several with commas), `_TANGENTS` (`0` or `1`), `_REPORT` (a folder), `_TAINT` (`0` or `1`), `_MEMORY`, `_HEAP` and `_STACK` (bytes; `K`, `M` and `G`
     /// multiply by powers of 1024). A value that cannot be read is reported on standard error and
     /// changes nothing.
     #[must_use]
     pub fn from_env() -> Self {
         let mut config = Self::default();
+        let profiles = format!("; known are {}", Profile::ALL.map(Profile::name).join(", "));
         let mut read = |name: &str, apply: &mut dyn FnMut(&mut Self, &str) -> Option<()>| {
             let Some(value) = cuda_sys::environment(name) else { return };
             let value = value.to_string_lossy();
             if !value.is_empty() && apply(&mut config, value.trim()).is_none() {
                 let known = match name {
+                    "CUDA_EMU_DEVICE" => &profiles,
                     "CUDA_EMU_CHECK" => "; known are race, init and leak, several with commas",
                     "CUDA_EMU_CONTRACT" => "; known are never and always",
-                    "CUDA_EMU_TANGENTS" => "; known are 0 and 1",
+                    "CUDA_EMU_TANGENTS" | "CUDA_EMU_TAINT" => "; known are 0 and 1",
                     _ => "",
                 };
                 eprintln!("cuda-emu: {name}={value} is not understood and is ignored{known}");
             }
         };
+        // Before the variables that change parts of a profile.
+        read("CUDA_EMU_DEVICE", &mut |config, text| {
+            *config = config.clone().device(Profile::by_name(text)?);
+            Some(())
+        });
+        read("CUDA_EMU_PTX", &mut |config, text| {
+            let (major, minor) = text.split_once('.')?;
+            config.ptx_isa = (major.parse().ok()?, minor.parse().ok()?);
+            Some(())
+        });
         read("CUDA_EMU_DEVICES", &mut |config, text| {
             config.devices = text.parse().ok().filter(|count| *count <= MAX_DEVICES)?;
             Some(())
@@ -207,6 +231,14 @@ impl Config {
             config.tangents = switch(text)?;
             Some(())
         });
+        read("CUDA_EMU_REPORT", &mut |config, text| {
+            *config = config.clone().report_to(text);
+            Some(())
+        });
+        read("CUDA_EMU_TAINT", &mut |config, text| {
+            *config = config.clone().taint(switch(text)?);
+            Some(())
+        });
         config
     }
 
@@ -230,6 +262,27 @@ impl Config {
     #[must_use]
     pub fn devices(mut self, count: u32) -> Self {
         self.devices = count.min(MAX_DEVICES);
+        self
+    }
+
+    /// Makes the devices like a GPU: their name, compute capability, limits, multiprocessors, and what they say of their
+    /// speed. Their memory is the GPU's, but at most half of the machine's. Later calls of
+    /// [`compute_capability`](Self::compute_capability), [`multiprocessors`](Self::multiprocessors) and
+    /// [`memory`](Self::memory) change it. Unless this is called, a device has the limits of an H200.
+    #[must_use]
+    pub fn device(mut self, profile: Profile) -> Self {
+        self.profile = Some(profile);
+        self.compute_capability = profile.compute_capability();
+        self.multiprocessors = profile.multiprocessors();
+        self.memory = profile.memory().min(default_memory());
+        self
+    }
+
+    /// Sets the newest version of the PTX ISA that the devices take; 9.0 unless set, as a driver of CUDA 13.0. Texts of a
+    /// newer version load then, but the device knows no instruction that is newer than 9.0.
+    #[must_use]
+    pub fn ptx_isa(mut self, major: u16, minor: u16) -> Self {
+        self.ptx_isa = (major, minor);
         self
     }
 
@@ -320,6 +373,44 @@ impl Config {
     pub fn tangents(mut self, track: bool) -> Self {
         self.tangents = track;
         self
+    }
+
+    /// Sets whether the process records what it does ([`run_report`](crate::run_report)): launches and their time,
+    /// instructions by kind, findings, faults, and calls that fail; not unless set. Kernels are a little slower then.
+    #[must_use]
+    pub fn report(mut self, report: bool) -> Self {
+        self.report = report;
+        self
+    }
+
+    /// Records as [`report`](Self::report) does, and writes the report into a file of the folder, which must exist, as it
+    /// comes: it is there however the process ends. [`RunReport::read`](crate::RunReport::read) reads the reports of all
+    /// processes that wrote into the folder.
+    #[must_use]
+    pub fn report_to(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.report = true;
+        self.report_folder = Some(folder.into());
+        self
+    }
+
+    /// Sets whether kernels follow values that depend on approximate instructions: the report says where one decides a
+    /// branch, an address or an integer. Not unless set, and not together with [`tangents`](Self::tangents). It turns
+    /// [`report`](Self::report) on, and makes kernels some ten times slower. The host's own arithmetic is not followed.
+    #[must_use]
+    pub fn taint(mut self, follow: bool) -> Self {
+        self.taint = follow;
+        self.report |= follow;
+        self
+    }
+
+    /// Returns whether a report is asked for.
+    pub(crate) fn reports(&self) -> bool {
+        self.report
+    }
+
+    /// Returns the folder for the report.
+    pub(crate) fn report_folder(&self) -> Option<&Path> {
+        self.report_folder.as_deref()
     }
 
     /// Sets the checks; none unless set. [`findings`](crate::findings) returns what they find.

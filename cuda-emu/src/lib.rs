@@ -39,7 +39,9 @@ mod config;
 mod driver;
 pub mod exec;
 mod matrix;
+mod profile;
 mod report;
+mod run;
 pub mod space;
 mod tangents;
 
@@ -52,6 +54,8 @@ pub use driver::{
     ledger, observe, reseed, resolve, support, tangents, watch,
 };
 pub use exec::check::finding::{Check, Finding, checked_kernels, findings};
+pub use profile::Profile;
+pub use run::{Found, KernelRun, ReachedAt, RunReport, run_report};
 pub use space::tangent::lost::Lost;
 pub use tangents::{Real, TangentError, Tangents};
 

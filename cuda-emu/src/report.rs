@@ -24,6 +24,16 @@ pub struct Report {
     pub source: Option<(String, u32, u32)>,
 }
 
+impl Report {
+    /// Returns the line of the source, or of the PTX.
+    pub(crate) fn line(&self) -> String {
+        match (&self.source, self.ptx_line) {
+            (Some((file, line, column)), _) => format!("{file}:{line}:{column}"),
+            (None, line) => format!("PTX line {line}"),
+        }
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);

@@ -1,6 +1,7 @@
 //! The one place where the driver meets the executor.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use cuda_sys::CUresult;
 
@@ -9,21 +10,33 @@ use super::stream::engine::Turn;
 use crate::config::{Config, Contraction};
 use crate::exec::{Around, Env, ExecConfig};
 pub(super) use crate::exec::{DeviceInfo, EntryAttributes, EntryId, Heap, Launch, Program};
+use crate::run::{Launched, note_launch};
 
 /// Returns the properties of a device.
 pub(super) fn device_info(config: &Config, ordinal: u32) -> DeviceInfo {
     let (major, minor) = config.compute_capability;
-    DeviceInfo {
+    let like = match config.profile {
+        Some(profile) => profile.title().to_owned(),
+        None => format!("sm_{major}{minor}"),
+    };
+    let mut info = DeviceInfo {
         ordinal,
-        name: format!("CUDA emulator (software), sm_{major}{minor}"),
+        name: format!("CUDA emulator (software), {like}"),
         cc: (major, minor),
         multiprocessors: config.multiprocessors,
         total_memory: config.memory,
         contract: config.contraction == Contraction::Always,
         checks: config.checks,
         tangents: config.tangents,
+        counts: config.reports(),
+        taint: config.taint && !config.tangents,
+        isa: config.ptx_isa,
         ..DeviceInfo::default()
+    };
+    if let Some(profile) = config.profile {
+        profile.apply(&mut info);
     }
+    info
 }
 
 /// Loads a program. The log says what is wrong, if something is.
@@ -84,8 +97,22 @@ pub(super) fn run(
         },
         reach: &|region| process.lock().reach(work.context, work.device, region),
     };
-    match crate::exec::run_around(&work.program, &work.launch, &env, &around) {
-        Ok(_) => Ok(()),
-        Err(fault) => Err((fault.code, fault.report.to_string())),
+    let started = Instant::now();
+    let (stats, fault) = crate::exec::run_stats(&work.program, &work.launch, &env, &around);
+    if device.counts {
+        let product = |of: [u32; 3]| of.iter().map(|&each| u64::from(each)).product::<u64>();
+        let blocks = product(work.launch.grid);
+        note_launch(&Launched {
+            kernel: work.program.name(work.launch.entry),
+            blocks,
+            threads: blocks * product(work.launch.block),
+            time: started.elapsed(),
+            executed: &stats.executed,
+            reached: &stats.reached,
+        });
+    }
+    match fault {
+        None => Ok(()),
+        Some(fault) => Err((fault.code, fault.report.to_string())),
     }
 }

@@ -15,6 +15,7 @@ use cuda_sys::CUresult;
 use super::process::{Process, initialised};
 use super::watch::{self, Moment, Planted};
 use crate::config::Config;
+use crate::run;
 
 /// The outcome of a call.
 pub(super) type Answer<T = ()> = Result<T, CUresult>;
@@ -145,12 +146,16 @@ pub(super) fn enter(
         Err(CUresult::CUDA_ERROR_UNKNOWN)
     });
     let code = result.err().unwrap_or(CUresult::CUDA_SUCCESS);
+    if code != CUresult::CUDA_SUCCESS && run::is_on() {
+        run::note_failure(call.name, code);
+    }
     log(call.name, arguments, code);
     code
 }
 
 /// Returns that a function is not supported.
 pub(super) fn refuse(call: &Call) -> CUresult {
+    run::note_unsupported(call.name);
     enter(call, Needs::Nothing, &|_| {}, &|| Err(CUresult::CUDA_ERROR_NOT_SUPPORTED))
 }
 

@@ -37,7 +37,11 @@ fn find(
     version: c_int,
     flags: cuuint64_t,
 ) -> Result<*mut c_void, CUdriverProcAddressQueryResult> {
-    table::by_version(symbol, version, flags & PER_THREAD != 0).map(<*const c_void>::cast_mut)
+    let found = table::by_version(symbol, version, flags & PER_THREAD != 0);
+    if found.is_err() {
+        crate::run::note_unsupported(symbol);
+    }
+    found.map(<*const c_void>::cast_mut)
 }
 
 functions! {
@@ -54,6 +58,7 @@ functions! {
     Nothing fn cuGetExportTable(table: *mut *const c_void, _id: *const CUuuid) {
         // The runtime's private tables are missing: this device serves programs that use only the driver.
         put_if_wanted(table, core::ptr::null());
+        crate::run::note_unsupported("cuGetExportTable");
         Err(CUresult::CUDA_ERROR_NOT_SUPPORTED)
     }
     Nothing fn cuGetProcAddress(

@@ -106,7 +106,8 @@ impl Process {
         if config.checks.init {
             space.note_writes();
         }
-        if config.tangents {
+        crate::run::note_process(config.taint && !config.tangents);
+        if config.tangents || config.taint {
             space.track_tangents();
         }
         let graph_bytes = devices.iter().map(|_| GraphBytes::default()).collect();
@@ -152,6 +153,7 @@ impl Process {
         if first.is_none() {
             self.flush();
             eprintln!("cuda-emu: {code}: {report}");
+            crate::run::note_fault(&format!("{code}: {report}"));
             *first = Some(report);
             // Last, so that a thread that sees the code finds the report.
             self.lost.store(code.0 as _, Ordering::Release);

@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use super::builtins::heap::Heap;
+use super::count::Executed;
 use super::program::EntryId;
+use super::taint::Reached;
 use crate::config::Checks;
 use crate::space::Space;
 
@@ -30,6 +32,14 @@ pub struct DeviceInfo {
     pub shared_per_block: u32,
     /// The same for kernels that ask for more.
     pub shared_optin: u32,
+    /// Bytes of shared memory that occupancy counts for the system in each block.
+    pub shared_reserved: u32,
+    /// Threads of a multiprocessor at most.
+    pub threads_per_multiprocessor: u32,
+    /// Blocks of a multiprocessor at most.
+    pub blocks_per_multiprocessor: u32,
+    /// What the device says of its speed.
+    pub speeds: Speeds,
     /// Bytes of its memory.
     pub total_memory: u64,
     /// Whether bare float `mul` and `add` are fused when a program is loaded.
@@ -38,6 +48,34 @@ pub struct DeviceInfo {
     pub checks: Checks,
     /// Whether loaded kernels propagate tangents.
     pub tangents: bool,
+    /// Whether loaded kernels count their instructions.
+    pub counts: bool,
+    /// Whether loaded kernels follow approximate values; not together with tangents.
+    pub taint: bool,
+}
+
+/// What a device says of its speed. Nothing here depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Speeds {
+    /// kHz.
+    pub clock: u32,
+    /// kHz.
+    pub memory_clock: u32,
+    /// Bits of the bus to its memory.
+    pub bus_bits: u32,
+    /// Bytes of its second cache.
+    pub l2: u32,
+    /// How many times more instructions it does in f32 than in f64.
+    pub double_ratio: u32,
+}
+
+impl Speeds {
+    /// Of the clocks in MHz, the bits of the bus, the MiB of the second cache, and the ratio of f32 to f64.
+    pub(crate) const fn new(clock: u32, memory: u32, bus_bits: u32, l2: u32, ratio: u32) -> Self {
+        let (clock, memory_clock) = (clock * 1000, memory * 1000);
+        Self { clock, memory_clock, bus_bits, l2: l2 << 20, double_ratio: ratio }
+    }
 }
 
 impl Default for DeviceInfo {
@@ -51,10 +89,17 @@ impl Default for DeviceInfo {
             max_threads: 1024,
             shared_per_block: 48 << 10,
             shared_optin: 227 << 10,
+            shared_reserved: SHARED_RESERVED,
+            threads_per_multiprocessor: 2048,
+            blocks_per_multiprocessor: 32,
+            // A device without a profile says what is true of software.
+            speeds: Speeds::new(1000, 1000, 64, 4, 2),
             total_memory: 16 << 30,
             contract: false,
             checks: Checks::default(),
             tangents: false,
+            counts: false,
+            taint: false,
         }
     }
 }
@@ -126,9 +171,13 @@ impl fmt::Debug for Env<'_> {
 }
 
 /// The results of a launch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Stats {
     /// Instructions, each counted once for each active lane.
     pub lane_instructions: u64,
+    /// Instructions of the program, if they are counted.
+    pub executed: Executed,
+    /// Where approximate values decided something, if they are followed.
+    pub reached: Vec<Reached>,
 }

@@ -101,6 +101,10 @@ pub(crate) struct Machine<'a> {
     pub(crate) global: Option<Box<super::check::GlobalCheck>>,
     /// Instructions, counted once for each active lane.
     pub(crate) lane_instructions: u64,
+    /// Lanes that came to each [`Count`](super::count::Count); none unless instructions are counted.
+    pub(crate) counts: Vec<u64>,
+    /// What approximate values decided.
+    pub(crate) reached: super::taint::Places,
     /// Registers of frames that are not in use, by function.
     pub(crate) spare: Vec<Vec<super::control::frame::Registers>>,
 }

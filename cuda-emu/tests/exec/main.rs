@@ -3,6 +3,7 @@
 mod approximate;
 mod checks;
 mod control;
+mod count;
 mod data;
 mod deterministic;
 mod device;
@@ -17,6 +18,7 @@ mod passed;
 mod progress;
 mod ptxas;
 mod strict;
+mod taint;
 mod tangents;
 mod tensor;
 mod untyped;

@@ -1,5 +1,5 @@
-//! The attributes of a device: those of a compute capability 9.0 GPU where they bound what a
-//! program may do, and the truth about the software device where they say what it can.
+//! The attributes of a device: those of a GPU of its compute capability where they bound what a program may do, those of
+//! its profile, and the truth about the software device where they say what it can.
 
 use core::ffi::c_int;
 
@@ -7,7 +7,6 @@ use cuda_sys::{CUdevice_attribute, CUresult};
 
 use crate::driver::bridge::DeviceInfo;
 use crate::driver::call::Answer;
-pub(in crate::driver) use crate::exec::SHARED_RESERVED;
 
 /// The newest attribute that a driver of 13.0 knows.
 const LAST: u32 = 147;
@@ -31,26 +30,30 @@ pub(in crate::driver) fn value(
         A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z => 64,
         A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X => c_int::MAX,
         A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y | A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z => 65_535,
-        A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR => int(THREADS_PER_MULTIPROCESSOR),
-        A::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR => 32,
+        A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR => {
+            int(info.threads_per_multiprocessor)
+        }
+        A::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR => int(info.blocks_per_multiprocessor),
         A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK => int(info.shared_per_block),
         A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => int(info.shared_optin),
         A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR => {
-            int(info.shared_optin + SHARED_RESERVED)
+            int(info.shared_optin + info.shared_reserved)
         }
-        A::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK => int(SHARED_RESERVED),
+        A::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK => int(info.shared_reserved),
         A::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK
         | A::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR
         | A::CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY => 65_536,
         A::CU_DEVICE_ATTRIBUTE_MAX_PITCH => c_int::MAX,
         A::CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT | A::CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT => 512,
         A::CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT => 32,
-        A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE => 1_000_000,
-        A::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE => 1_000_000,
-        A::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH => 64,
-        A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE => 4 << 20,
+        A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE => int(info.speeds.clock),
+        A::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE => int(info.speeds.memory_clock),
+        A::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH => int(info.speeds.bus_bits),
+        A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE => int(info.speeds.l2),
         A::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT => 3,
-        A::CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO => 2,
+        A::CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO => {
+            int(info.speeds.double_ratio)
+        }
         A::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID => int(0xe0 + ordinal / 32 * 16),
         A::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID => int(ordinal % 32),
         A::CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID => int(ordinal),
@@ -85,6 +88,3 @@ pub(in crate::driver) fn value(
         _ => 0,
     })
 }
-
-/// Threads that a multiprocessor holds at most.
-pub(in crate::driver) const THREADS_PER_MULTIPROCESSOR: u32 = 2048;

@@ -10,12 +10,10 @@ use cuda_sys::{
 use super::launch::check_attributes;
 use crate::driver::bridge::{DeviceInfo, EntryAttributes, EntryId, Program};
 use crate::driver::call::{Answer, functions, process, put, put_if_wanted};
-use crate::driver::device::attributes::{SHARED_RESERVED, THREADS_PER_MULTIPROCESSOR};
 use crate::driver::objects::{Function, Settings, handle, number};
 use crate::driver::process::{Process, State};
 
-/// Blocks that a multiprocessor takes at most, and its registers.
-const MAX_BLOCKS: u32 = 32;
+/// Registers of a multiprocessor.
 const REGISTERS: u32 = 65_536;
 
 /// Returns the offset and size of a parameter; fails past the end.
@@ -134,11 +132,11 @@ pub(in crate::driver) fn resident(
         return 0;
     }
     let threads = threads.next_multiple_of(32);
-    let shared = attributes.static_shared + dynamic + SHARED_RESERVED;
-    let by_shared = (info.shared_optin + SHARED_RESERVED) / shared;
+    let shared = attributes.static_shared + dynamic + info.shared_reserved;
+    let by_shared = (info.shared_optin + info.shared_reserved) / shared.max(1);
     let by_registers = REGISTERS / (attributes.registers.max(1) * threads).max(1);
-    let by_threads = THREADS_PER_MULTIPROCESSOR / threads.max(1);
-    by_threads.min(by_shared).min(by_registers.max(1)).min(MAX_BLOCKS)
+    let by_threads = info.threads_per_multiprocessor / threads.max(1);
+    by_threads.min(by_shared).min(by_registers.max(1)).min(info.blocks_per_multiprocessor)
 }
 
 impl State {
@@ -314,8 +312,8 @@ functions! {
         let (_, info) = process.device(device as c_int)?;
         let found = state.function(process, function)?;
         let attributes = found.program.attributes(found.entry);
-        let each = (info.shared_optin + SHARED_RESERVED) / blocks as u32;
-        let room = each.saturating_sub(attributes.static_shared + SHARED_RESERVED);
+        let each = (info.shared_optin + info.shared_reserved) / blocks as u32;
+        let room = each.saturating_sub(attributes.static_shared + info.shared_reserved);
         put(bytes, room.min(max_dynamic(&attributes, &found.settings, info)) as usize)
     }
     Device fn cuOccupancyMaxActiveClusters(

@@ -70,6 +70,7 @@ impl State {
         let entry = known.program.entry(name).ok_or(CUresult::CUDA_ERROR_NOT_FOUND)?;
         if let Some(reason) = known.program.refused(entry) {
             eprintln!("cuda-emu: the kernel {name} is refused: {reason}");
+            crate::run::note_refused(&format!("{name}: {reason}"));
             return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
         }
         let c_name = CString::new(name).map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;

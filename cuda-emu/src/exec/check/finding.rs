@@ -77,6 +77,7 @@ pub(crate) fn note(finding: Finding) {
 
 /// Notes a finding, which `complete` changes if it is a new one.
 pub(crate) fn note_with(mut finding: Finding, complete: impl FnOnce(&mut Finding)) {
+    crate::run::note_finding(&finding);
     let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
     let line = |report: &Option<Report>| report.as_ref().map(|report| report.ptx_line);
     let same = |known: &&mut Finding| {

@@ -8,6 +8,7 @@ mod matrix;
 mod memory;
 mod operand;
 mod sync;
+mod taint;
 mod tangent;
 
 pub(in crate::exec) use tangent::marker_type;
@@ -18,8 +19,10 @@ use ptx::cfg::Cfg;
 use ptx::ir::{Formal, Function, Instr, LocId, Module, Op, Space, Type};
 
 use super::control::branch::{Exit, Meet, Ret};
+use super::count::{Count, Counted, approximate};
 use super::inst::{Inst, Isa, Run, SLOT_FIRST, SLOT_TRUE};
 use super::ops::convert::Closure;
+use super::taint::TaintRule;
 use super::tangent::Rule;
 
 /// A value that a frame holds from its beginning.
@@ -133,6 +136,8 @@ pub(crate) struct Code {
     pub(crate) reads_reserved: bool,
     /// The rules of its instructions for tangents; empty unless they are tracked.
     pub(crate) rules: Vec<Rule>,
+    /// The rules of its instructions for taint; empty unless it is followed.
+    pub(crate) taints: Vec<TaintRule>,
     /// Where the tangents of the frame begin: 8 bytes for each 2 of the values before; 0 without.
     pub(crate) shadow: u32,
 }
@@ -157,8 +162,19 @@ pub(crate) struct Context<'a> {
     pub(crate) watched: bool,
     /// Whether tangents are tracked.
     pub(crate) tangents: bool,
+    /// Whether approximate values are followed.
+    pub(crate) taint: bool,
+    /// What the counters so far stand for; `None` unless instructions are counted.
+    pub(crate) counted: Option<Vec<Counted>>,
     /// Memory instructions so far.
     pub(crate) sites: u32,
+}
+
+impl Context<'_> {
+    /// Returns whether registers have tangents or marks.
+    fn follows(&self) -> bool {
+        self.tangents || self.taint
+    }
 }
 
 /// Where a variable of a function is.
@@ -260,7 +276,7 @@ pub(crate) fn decode<'a>(cx: &mut Context<'a>, function: &'a Function, number: u
         list.dedup();
     }
     let values = decoder.next;
-    let tracked = decoder.cx.tangents;
+    let tracked = decoder.cx.follows();
     let mut code = decoder.code;
     code.frame_bytes = values;
     if tracked {
@@ -371,6 +387,7 @@ impl Decoder<'_, '_> {
                 self.guard = (SLOT_TRUE, 0);
                 self.emit(self.inst(self.pick::<Meet>()));
             }
+            self.count_block(at, instrs);
             self.guard = match instr.guard {
                 Some(pred) => {
                     let slot = self.pred_slot(pred.reg)?;
@@ -378,7 +395,9 @@ impl Decoder<'_, '_> {
                 }
                 None => (SLOT_TRUE, 0),
             };
-            self.tangent(instr).and_then(|()| self.instr(instr)).map_err(|why| {
+            self.count_guarded(instr);
+            let prepared = if self.cx.taint { self.taint(instr) } else { self.tangent(instr) };
+            prepared.and_then(|()| self.instr(instr)).map_err(|why| {
                 format!("{} (PTX line {}, function {})", why, instr.line, self.function.name)
             })?;
             let after = std::mem::take(&mut self.after);
@@ -407,6 +426,36 @@ impl Decoder<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Counts the instructions without a guard of the basic block that begins at `at`, if one does.
+    fn count_block(&mut self, at: usize, instrs: &[Instr]) {
+        let block =
+            self.cfg.block_of.get(at).and_then(|&block| self.cfg.blocks.get(block as usize));
+        let Some(block) = block.filter(|block| block.start as usize == at) else { return };
+        let all = instrs.get(at..block.end as usize).unwrap_or_default();
+        let all: Vec<&Instr> = all.iter().filter(|instr| instr.guard.is_none()).collect();
+        self.guard = (SLOT_TRUE, 0);
+        self.count(&all);
+    }
+
+    /// Counts an instruction with a guard.
+    fn count_guarded(&mut self, instr: &Instr) {
+        if instr.guard.is_some() {
+            self.count(&[instr]);
+        }
+    }
+
+    /// Counts instructions under the current guard.
+    fn count(&mut self, instrs: &[&Instr]) {
+        let Some(counted) = self.cx.counted.as_mut().filter(|_| !instrs.is_empty()) else { return };
+        let number = counted.len() as u64;
+        counted.push(Counted {
+            all: instrs.len() as u32,
+            approximate: instrs.iter().filter_map(|instr| approximate(&instr.op)).collect(),
+        });
+        let inst = self.inst(self.pick::<Count>());
+        self.emit(Inst { imm: number, ..inst });
     }
 
     /// Returns the instructions at which the paths of a branch may meet.

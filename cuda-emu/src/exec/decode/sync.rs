@@ -54,10 +54,10 @@ impl Decoder<'_, '_> {
                 let e = self.members(mask.as_ref())?;
                 let (d, f) = (self.dst(*d, narrow)?, self.dst(*p, Class::Pred)?);
                 let run = match mode {
-                    ShflMode::Up if self.cx.tangents => self.pick::<Shfl<0, true>>(),
-                    ShflMode::Down if self.cx.tangents => self.pick::<Shfl<1, true>>(),
-                    ShflMode::Bfly if self.cx.tangents => self.pick::<Shfl<2, true>>(),
-                    ShflMode::Idx if self.cx.tangents => self.pick::<Shfl<3, true>>(),
+                    ShflMode::Up if self.cx.follows() => self.pick::<Shfl<0, true>>(),
+                    ShflMode::Down if self.cx.follows() => self.pick::<Shfl<1, true>>(),
+                    ShflMode::Bfly if self.cx.follows() => self.pick::<Shfl<2, true>>(),
+                    ShflMode::Idx if self.cx.follows() => self.pick::<Shfl<3, true>>(),
                     ShflMode::Up => self.vector::<Shfl<0, false>>(),
                     ShflMode::Down => self.vector::<Shfl<1, false>>(),
                     ShflMode::Bfly => self.vector::<Shfl<2, false>>(),

@@ -115,7 +115,7 @@ impl Decoder<'_, '_> {
 
     /// Puts the rule of an instruction in front of it, if tangents are tracked.
     pub(super) fn tangent(&mut self, instr: &Instr) -> Result<(), Refusal> {
-        if !self.cx.tangents {
+        if !self.cx.follows() {
             return Ok(());
         }
         for what in self.rules(&instr.op)? {
@@ -141,12 +141,12 @@ impl Decoder<'_, '_> {
         (self.code.rules.len() as u64).wrapping_sub(1)
     }
 
-    fn register(&self, d: Dst) -> Option<Register> {
+    pub(super) fn register(&self, d: Dst) -> Option<Register> {
         let (slot, class) = self.reg(d?).ok()?;
         (class != Class::Pred).then_some(Register { slot, class })
     }
 
-    fn source(&self, operand: &Operand) -> Source {
+    pub(super) fn source(&self, operand: &Operand) -> Source {
         match operand {
             Operand::Reg(register) => {
                 self.register(Some(*register)).map_or(Source::Bits(0), Source::Register)
@@ -358,7 +358,9 @@ impl Decoder<'_, '_> {
                 vec![self.register(*d).map_or(What::Constant { d: Vec::new() }, rule)]
             }
             Op::Redux { op, d, a, .. } => {
-                let (chooses, a) = (matches!(op, ReduxOp::Min | ReduxOp::Max), self.source(a));
+                // Which lane is the least depends on all of them.
+                let chooses = matches!(op, ReduxOp::Min | ReduxOp::Max) && !self.cx.taint;
+                let a = self.source(a);
                 let rule = |d| What::Reduce { chooses, d, a };
                 vec![self.register(*d).map_or(What::Constant { d: Vec::new() }, rule)]
             }
@@ -460,7 +462,11 @@ impl Decoder<'_, '_> {
     }
 
     /// Returns where an access finds its elements.
-    fn place_of(&mut self, addr: &Address, space: ptx::ir::Space) -> Result<Place, Refusal> {
+    pub(super) fn place_of(
+        &mut self,
+        addr: &Address,
+        space: ptx::ir::Space,
+    ) -> Result<Place, Refusal> {
         let outside = || "an access outside a parameter".to_owned();
         let offset = || u32::try_from(addr.offset).map_err(|_| outside());
         Ok(match self.param_place(addr) {

@@ -15,14 +15,10 @@ use super::inst::{Isa, LANES};
 use super::machine::{Apart, Around, Job, Machine};
 use super::memory::site::Sites;
 use super::program::Program;
+use super::taint::Places;
 use super::{Env, Launch, Stats};
 use crate::report::Report;
 pub(crate) use workspace::Workspace;
-
-/// Threads that are resident on a multiprocessor.
-const RESIDENT_THREADS: u64 = 2048;
-/// Block slots of a multiprocessor.
-const RESIDENT_BLOCKS: u64 = 32;
 
 /// Numbers the launches of the process.
 static LAUNCHES: AtomicU64 = AtomicU64::new(1);
@@ -45,16 +41,39 @@ pub(crate) fn run_around(
     env: &Env<'_>,
     around: &Around<'_>,
 ) -> Result<Stats, Fault> {
+    let (stats, fault) = run_stats(program, launch, env, around);
+    fault.map_or(Ok(stats), Err)
+}
+
+/// Runs a launch like [`run_around`]. What was counted before a fault is returned, too.
+pub(crate) fn run_stats(
+    program: &Program,
+    launch: &Launch,
+    env: &Env<'_>,
+    around: &Around<'_>,
+) -> (Stats, Option<Fault>) {
+    let mut stats = Stats::default();
+    let fault = run_into(&mut stats, program, launch, env, around).err();
+    (stats, fault)
+}
+
+fn run_into(
+    stats: &mut Stats,
+    program: &Program,
+    launch: &Launch,
+    env: &Env<'_>,
+    around: &Around<'_>,
+) -> Result<(), Fault> {
     let job = Job::new(program, launch, env, around)?;
     if env.device.checks.race || env.device.checks.init {
         note_checked(&program.code(program.function_of(launch.entry)).name);
     }
     job.place_tangents()?;
     let found: Mutex<Option<Fault>> = Mutex::new(None);
-    let count = AtomicU64::new(0);
+    let all = Mutex::new(stats);
     let worker = || {
-        let (instructions, fault) = work(&job);
-        count.fetch_add(instructions, Ordering::Relaxed);
+        let (done, fault) = work(&job);
+        all.lock().unwrap_or_else(PoisonError::into_inner).add(done);
         if let Some(fault) = fault {
             job.stop.store(true, Ordering::Relaxed);
             found.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
@@ -62,7 +81,7 @@ pub(crate) fn run_around(
     };
     // One worker sees the accesses of all blocks, in an order that is the same each time.
     // Lanes on several workers would also mix the loads and stores of tangents.
-    let alone = env.device.checks.race || env.device.tangents;
+    let alone = env.device.checks.race || env.device.tangents || env.device.taint;
     let workers = if alone { 1 } else { env.config.workers.max(1) as u64 };
     let workers = workers.min(job.blocks);
     if workers == 1 {
@@ -78,7 +97,19 @@ pub(crate) fn run_around(
     }
     match found.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(fault) => Err(fault),
-        None => Ok(Stats { lane_instructions: count.into_inner() }),
+        None => Ok(()),
+    }
+}
+
+impl Stats {
+    /// Adds another worker's.
+    fn add(&mut self, other: Self) {
+        self.lane_instructions = self.lane_instructions.wrapping_add(other.lane_instructions);
+        self.executed.all += other.executed.all;
+        for (name, count) in other.executed.approximate {
+            *self.executed.approximate.entry(name).or_default() += count;
+        }
+        self.reached.extend(other.reached);
     }
 }
 
@@ -203,8 +234,10 @@ impl<'a> Job<'a> {
         if self.launch.cooperative {
             return usize::MAX;
         }
-        let each = (RESIDENT_THREADS / u64::from(self.threads)).clamp(1, RESIDENT_BLOCKS);
-        let all = each * u64::from(self.env.device.multiprocessors.max(1));
+        let device = self.env.device;
+        let each = device.threads_per_multiprocessor / self.threads.max(1);
+        let each = each.min(device.blocks_per_multiprocessor).max(1);
+        let all = u64::from(each) * u64::from(device.multiprocessors.max(1));
         usize::try_from(all).unwrap_or(usize::MAX)
     }
 }
@@ -251,7 +284,7 @@ fn permute(seed: u64, at: u64, count: u64) -> u64 {
 }
 
 /// Runs blocks until none is left.
-fn work(job: &Job<'_>) -> (u64, Option<Fault>) {
+fn work(job: &Job<'_>) -> (Stats, Option<Fault>) {
     let code = job.program.code(job.program.function_of(job.entry));
     let isa = Isa::detect();
     let mut m = Machine {
@@ -276,6 +309,8 @@ fn work(job: &Job<'_>) -> (u64, Option<Fault>) {
         fault: None,
         global: job.env.device.checks.race.then(Box::default),
         lane_instructions: 0,
+        counts: vec![0; job.program.counted().len()],
+        reached: Places::default(),
         spare: std::iter::repeat_with(Vec::new).take(job.program.functions()).collect(),
     };
     let mut resident: VecDeque<Block> = VecDeque::new();
@@ -330,7 +365,10 @@ fn work(job: &Job<'_>) -> (u64, Option<Fault>) {
             BlockTurn::Fault => break,
         }
     }
-    (m.lane_instructions, m.fault)
+    let mut stats = Stats { lane_instructions: m.lane_instructions, ..Stats::default() };
+    stats.executed.add(job.program.counted(), &m.counts);
+    stats.reached = m.reached.take();
+    (stats, m.fault)
 }
 
 impl Machine<'_> {

@@ -13,6 +13,7 @@ use ptx::ir::{FunctionKind, Init, Loc, LocId, Module, Space as StateSpace, Symbo
 
 use super::config::DeviceInfo;
 use super::contract::contract;
+use super::count::Counted;
 use super::decode::{self, Code, Context};
 use super::inst::Isa;
 use super::memory::CODE_BASE;
@@ -88,6 +89,8 @@ pub struct Program {
     locs: Vec<Vec<Loc>>,
     files: HashMap<u32, String>,
     sites: usize,
+    /// The instructions that each counter stands for.
+    counted: Vec<Counted>,
     /// The shared variables of the text.
     shared: Vec<SharedVariable>,
     /// Functions whose addresses variables have.
@@ -154,7 +157,7 @@ impl Program {
                 }
             }
         }
-        if device.tangents {
+        if device.tangents || device.taint {
             space.track_tangents();
         }
         let mut program = Self {
@@ -167,6 +170,7 @@ impl Program {
             locs: Vec::new(),
             files: module.files.iter().map(|f| (f.index, f.name.clone())).collect(),
             sites: 0,
+            counted: Vec::new(),
             shared: Vec::new(),
             pointed: pointed(&module),
         };
@@ -182,6 +186,8 @@ impl Program {
             called: &called,
             watched: device.checks.race || device.checks.init,
             tangents: device.tangents,
+            taint: device.taint && !device.tangents,
+            counted: device.counts.then(Vec::new),
             sites: 0,
         };
         for (number, function) in module.functions.iter().enumerate() {
@@ -193,6 +199,7 @@ impl Program {
             program.locs.push(function.locs.clone());
         }
         program.sites = context.sites as usize;
+        program.counted = context.counted.unwrap_or_default();
         program.find_entries(&module, target.number);
         Ok(program)
     }
@@ -388,12 +395,21 @@ impl Program {
         &self.codes[function as usize]
     }
 
+    /// Returns the name of a kernel in the image.
+    pub(crate) fn name(&self, entry: EntryId) -> &str {
+        &self.code(self.function_of(entry)).name
+    }
+
     pub(crate) fn functions(&self) -> usize {
         self.codes.len()
     }
 
     pub(crate) fn sites(&self) -> usize {
         self.sites
+    }
+
+    pub(crate) fn counted(&self) -> &[Counted] {
+        &self.counted
     }
 
     /// Returns the function at an address, if it can be called.

@@ -17,14 +17,14 @@ use crate::space::tangent::unit::{self, Unit, WIDEST};
 
 /// An element: in memory, or in the current frame.
 #[derive(Debug, Clone, Copy)]
-enum At {
+pub(in crate::exec) enum At {
     Host(u64),
     Frame(u32),
 }
 
 impl At {
     /// The place some bytes on.
-    fn plus(self, bytes: u32) -> Self {
+    pub(in crate::exec) fn plus(self, bytes: u32) -> Self {
         match self {
             Self::Host(at) => Self::Host(at.wrapping_add(bytes.into())),
             Self::Frame(at) => Self::Frame(at.saturating_add(bytes)),
@@ -62,7 +62,7 @@ impl Machine<'_> {
     ///
     /// # Safety
     /// The address is in a register of the current frame.
-    unsafe fn at(&self, place: Place, lane: usize) -> Option<At> {
+    pub(in crate::exec) unsafe fn at(&self, place: Place, lane: usize) -> Option<At> {
         Some(match place {
             Place::Memory { slot, narrow, offset, space } => {
                 // SAFETY: the caller's promise.
@@ -85,7 +85,7 @@ impl Machine<'_> {
         })
     }
 
-    fn memory_unit(&self, held: &Held, at: At) -> Unit {
+    pub(in crate::exec) fn memory_unit(&self, held: &Held, at: At) -> Unit {
         match at {
             At::Host(at) => held.get(at),
             // SAFETY: the decoder has checked that the element lies in a variable of the frame.
@@ -93,7 +93,7 @@ impl Machine<'_> {
         }
     }
 
-    fn put_memory_unit(&mut self, held: &mut Held, at: At, unit: Unit) {
+    pub(in crate::exec) fn put_memory_unit(&mut self, held: &mut Held, at: At, unit: Unit) {
         match at {
             At::Host(at) => held.put(at, unit),
             // SAFETY: as in `memory_unit`.

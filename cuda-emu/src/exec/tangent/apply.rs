@@ -24,7 +24,7 @@ impl Class {
 
 impl Machine<'_> {
     /// Returns where the tangent lies of 2 bytes at a place of the current frame.
-    pub(super) fn shadow(&self, at: u32) -> *mut Unit {
+    pub(in crate::exec) fn shadow(&self, at: u32) -> *mut Unit {
         let offset = self.code.shadow as usize + 4 * at as usize;
         self.regs.wrapping_add(offset).cast()
     }
@@ -43,7 +43,7 @@ impl Machine<'_> {
     ///
     /// # Safety
     /// A register is one of the current frame.
-    pub(super) unsafe fn units(&self, source: Source, lane: usize) -> [Unit; WIDEST] {
+    pub(in crate::exec) unsafe fn units(&self, source: Source, lane: usize) -> [Unit; WIDEST] {
         let mut units = [0; WIDEST];
         if let Source::Register(register) = source {
             for (at, unit) in units.iter_mut().enumerate().take(register.class.units()) {
@@ -58,7 +58,12 @@ impl Machine<'_> {
     ///
     /// # Safety
     /// As for [`Machine::units`].
-    pub(super) unsafe fn put_units(&mut self, register: Register, lane: usize, units: &[Unit]) {
+    pub(in crate::exec) unsafe fn put_units(
+        &mut self,
+        register: Register,
+        lane: usize,
+        units: &[Unit],
+    ) {
         for at in 0..register.class.units() {
             let unit = units.get(at).copied().unwrap_or(0);
             // SAFETY: as in `units`.
