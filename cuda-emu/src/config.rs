@@ -258,6 +258,11 @@ impl Config {
         })
     }
 
+    /// Returns the configuration that counts, if a call of the driver has fixed it.
+    pub(crate) fn fixed() -> Option<&'static Self> {
+        ACTIVE.get()
+    }
+
     /// Sets the number of devices, at most 64; 1 unless set.
     #[must_use]
     pub fn devices(mut self, count: u32) -> Self {
@@ -395,7 +400,8 @@ impl Config {
 
     /// Sets whether kernels follow values that depend on approximate instructions: the report says where one decides a
     /// branch, an address or an integer. Not unless set, and not together with [`tangents`](Self::tangents). It turns
-    /// [`report`](Self::report) on, and makes kernels some ten times slower. The host's own arithmetic is not followed.
+    /// [`report`](Self::report) on, and makes kernels that have approximate
+    /// instructions some twenty times slower on one core, and one core runs them. The host's own arithmetic is not followed.
     #[must_use]
     pub fn taint(mut self, follow: bool) -> Self {
         self.taint = follow;

@@ -6,7 +6,8 @@ use crate::exec::{DeviceInfo, Speeds};
 ///
 /// A profile sets what a program reads of a device and what bounds its launches. Kernels compute the same results under
 /// all profiles. The numbers are those that NVIDIA publishes: the technical specifications of compute capabilities in the
-/// CUDA C++ Programming Guide, and the data sheets. Clocks are the maximal ones.
+/// CUDA C++ Programming Guide, and the data sheets. Clocks are the maximal ones, those of the memory follow from its
+/// bandwidth; a card may report others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {
@@ -88,7 +89,7 @@ impl Profile {
                 cc: (9, 0),
                 multiprocessors: 132,
                 memory: 141,
-                speeds: Speeds::new(1_980, 3_201, 6_144, 60, 2),
+                speeds: Speeds::new(1_980, 3_201, 6_144, 50, 2),
             },
             Self::H100 => Limits {
                 title: "H100 SXM",

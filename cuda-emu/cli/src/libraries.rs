@@ -71,10 +71,11 @@ impl Libraries {
     }
 }
 
-/// Returns the folders that may have the libraries: the command's own, as cargo builds them, and `../lib/cuda-emu`, as
-/// the wheel installs them.
-fn places(beside: &Path) -> [PathBuf; 2] {
-    [beside.to_path_buf(), beside.join("../lib/cuda-emu")]
+/// Returns the folders that may have the libraries: those of cargo, and `../lib/cuda-emu`, as the wheel installs them.
+/// Cargo links a library from `deps` beside the command only if the library's package is built by name, so that what is
+/// in `deps` is never older.
+fn places(beside: &Path) -> [PathBuf; 3] {
+    [beside.join("deps"), beside.to_path_buf(), beside.join("../lib/cuda-emu")]
 }
 
 /// Returns the folder, then the earlier ones. An empty earlier list adds nothing: an empty path would mean the current

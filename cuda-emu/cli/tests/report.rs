@@ -21,7 +21,8 @@ impl Stage {
     fn new() -> Self {
         let folder = Folder::new();
         // The device is in a folder that the loader does not search: the program finds it by `cuda-emu run` alone.
-        let device = Path::new(env!("CARGO_BIN_EXE_cuda-emu")).with_file_name("libcuda_emu.so");
+        let command = Path::new(env!("CARGO_BIN_EXE_cuda-emu"));
+        let device = command.with_file_name("deps/libcuda_emu.so");
         assert!(device.exists(), "cargo builds the device with the command: {}", device.display());
         let link = folder.path().join("link");
         std::fs::create_dir(&link).unwrap();

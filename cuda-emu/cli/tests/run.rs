@@ -226,3 +226,29 @@ fn wrong_command_lines_are_125() {
     assert_eq!(output(&["--help"]).status.code(), Some(0));
     assert!(text(&output(&["run", "--help"]).stdout).contains("Exit status"));
 }
+
+/// Returns the names in the folder that a program finds first, by the command in `bin` of a folder.
+fn found(folder: &Path) -> (Option<i32>, String) {
+    let mut run = Command::new(folder.join("bin/cuda-emu"));
+    let ran =
+        run.args(["run", "-q", "--", "sh", "-c", "ls ${LD_LIBRARY_PATH%%:*}"]).output().unwrap();
+    (ran.status.code(), text(&ran.stdout) + &text(&ran.stderr))
+}
+
+#[test]
+fn libraries_are_found_where_they_are_installed() {
+    let folder = Folder::new();
+    let (bin, lib) = (folder.path().join("bin"), folder.path().join("lib/cuda-emu"));
+    fs::create_dir_all(&bin).unwrap();
+    fs::create_dir_all(&lib).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_cuda-emu"), bin.join("cuda-emu")).unwrap();
+    let (status, message) = found(folder.path());
+    assert_eq!(status, Some(125), "{message}");
+    assert!(message.contains("no libcuda_emu.so beside"), "{message}");
+    fs::write(lib.join("libcuda_emu.so"), "").unwrap();
+    assert_eq!(found(folder.path()), (Some(0), "libcuda.so\nlibcuda.so.1\n".to_owned()));
+    // The runtime library is optional.
+    fs::write(lib.join("libcudart.so"), "").unwrap();
+    let all = "libcuda.so\nlibcuda.so.1\nlibcudart.so.12\nlibcudart.so.13\n";
+    assert_eq!(found(folder.path()), (Some(0), all.to_owned()));
+}

@@ -6,6 +6,7 @@ use core::ffi::{c_char, c_int, c_uint};
 use cuda_sys::{CUdeviceptr, CUresult};
 
 use super::call::{Answer, functions_of_other_headers, put, put_text, text};
+use crate::config::Config;
 use crate::tangents::{Real, TangentError, Tangents};
 
 /// Returns the type of numbers with this index.
@@ -38,7 +39,9 @@ fn given<T>(place: *const T, count: usize) -> Answer {
 /// # Errors
 /// [`TangentError::Off`] if they are not tracked, or `cuInit` was not called.
 pub fn tangents() -> Result<Tangents<'static>, TangentError> {
-    super::space().and_then(Tangents::of).ok_or(TangentError::Off)
+    // Marks of taint lie in the same place.
+    let space = super::space().filter(|_| Config::active().tangents);
+    space.and_then(Tangents::of).ok_or(TangentError::Off)
 }
 
 functions_of_other_headers! {

@@ -14,7 +14,7 @@
 use std::collections::HashMap;
 
 use super::decode::Class;
-use super::inst::{Flow, Inst, LANES, Lanes, lanes};
+use super::inst::{FULL, Flow, Inst, LANES, Lanes, lanes};
 use super::machine::Machine;
 use super::tangent::{Place, Register, Source};
 use crate::report::Report;
@@ -60,11 +60,23 @@ pub struct Reached {
 /// The places so far, in the order in which they were first found.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
+    /// Whether a mark may be anywhere: until then, rules have nothing to do.
+    live: bool,
     known: HashMap<(Decided, u32, u32), usize>,
     all: Vec<Reached>,
 }
 
 impl Places {
+    /// Returns none, for a launch that finds marks in memory (`live`) or not.
+    pub(crate) fn new(live: bool) -> Self {
+        Self { live, ..Self::default() }
+    }
+
+    /// Returns whether a mark may be anywhere.
+    pub(crate) fn live(&self) -> bool {
+        self.live
+    }
+
     /// Takes the places.
     pub(crate) fn take(&mut self) -> Vec<Reached> {
         self.known.clear();
@@ -123,7 +135,9 @@ pub(crate) struct Taint;
 impl Lanes for Taint {
     unsafe fn go(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
         let code = m.code;
-        if let Some(rule) = code.taints.get(i.imm as usize) {
+        let rule = code.taints.get(i.imm as usize);
+        if let Some(rule) = rule.filter(|rule| m.reached.live || rule.seeds) {
+            m.reached.live = true;
             // SAFETY: the decoder has made the rule of registers of this function.
             unsafe { m.follow(rule, mask) };
         }
@@ -175,6 +189,12 @@ impl Machine<'_> {
     /// # Safety
     /// The register is one of the current frame.
     unsafe fn mark_register(&mut self, register: Register, marks: u32, mask: u32) {
+        if mask == FULL && marks == 0 && register.class != Class::Double {
+            let start = self.shadow(register.slot);
+            // SAFETY: a register is 32 values one after the other, and so are their units.
+            unsafe { start.write_bytes(0, LANES * register.class.units()) };
+            return;
+        }
         for lane in lanes(mask) {
             let units = if marks >> lane & 1 != 0 { [marked(); WIDEST] } else { [0; WIDEST] };
             // SAFETY: the caller's promise.

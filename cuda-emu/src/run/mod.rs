@@ -218,7 +218,7 @@ pub(crate) struct Launched<'a> {
     pub(crate) reached: &'a [Reached],
 }
 
-/// Notes that the process uses the device.
+/// Notes that the process uses the device, and whether values are followed.
 pub(crate) fn note_process(traced: bool) {
     if is_on() {
         let number = std::process::id().to_string();

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::EXTENSION;
 use super::facts::{Facts, Numbers, line};
-use super::{EXTENSION, kind};
 use crate::config::Config;
 
 /// A file of so many bytes is written anew, with one line for each row.
@@ -38,9 +38,9 @@ fn recorder() -> Option<&'static Recorder> {
     RECORDER.get_or_init(|| Recorder::new(Config::active())).as_ref()
 }
 
-/// Returns whether a report is asked for.
+/// Returns whether a report is asked for. The executor by itself has no configuration, and fixes none.
 pub(crate) fn is_on() -> bool {
-    Config::active().reports()
+    Config::fixed().is_some_and(Config::reports)
 }
 
 /// Adds numbers to the row of a key.
@@ -50,6 +50,9 @@ pub(super) fn add(key: &[&str], numbers: Numbers) {
 
 /// Adds rows by one write of the file.
 pub(super) fn add_all(rows: &[(&[&str], Numbers)]) {
+    if !is_on() {
+        return;
+    }
     let Some(mut recorded) = recorder().and_then(Recorder::lock) else { return };
     let recorded = &mut *recorded;
     for (key, numbers) in rows {
@@ -67,6 +70,9 @@ pub(super) fn add_all(rows: &[(&[&str], Numbers)]) {
 
 /// Returns a copy of what was recorded.
 pub(super) fn recorded() -> Facts {
+    if !is_on() {
+        return Facts::default();
+    }
     recorder().and_then(Recorder::lock).map(|recorded| recorded.facts.clone()).unwrap_or_default()
 }
 
@@ -76,22 +82,14 @@ impl Recorder {
             return None;
         }
         let process = std::process::id();
-        let mut facts = Facts::default();
-        let program = std::env::current_exe().unwrap_or_default();
-        let key = [kind::PROCESS, &process.to_string(), &program.to_string_lossy()];
-        facts.add(&key, [1, 0, 0, 0]);
         let log = config.report_folder().and_then(|folder| {
-            let created = Log::create(folder, process).and_then(|mut log| {
-                log.append(&line(&key, [1, 0, 0, 0]), &facts)?;
-                Ok(log)
-            });
-            created
+            Log::create(folder, process)
                 .inspect_err(|error| {
                     eprintln!("cuda-emu: no report in {}: {error}", folder.display());
                 })
                 .ok()
         });
-        Some(Self { process, recorded: Mutex::new(Recorded { facts, log }) })
+        Some(Self { process, recorded: Mutex::new(Recorded { facts: Facts::default(), log }) })
     }
 
     fn lock(&self) -> Option<MutexGuard<'_, Recorded>> {

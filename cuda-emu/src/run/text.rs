@@ -12,7 +12,11 @@ fn source_name(symbol: &str) -> String {
 
 /// Returns a number with its noun.
 fn count(number: u64, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
+    let plural = match noun {
+        _ if number == 1 => "",
+        "launch" => "es",
+        _ => "s",
+    };
     format!("{number} {noun}{plural}")
 }
 
@@ -31,12 +35,7 @@ pub(super) fn write(report: &RunReport, f: &mut fmt::Formatter<'_>) -> fmt::Resu
     let launches = report.kernels.iter().map(|kernel| kernel.launches).sum();
     let kernels = count(report.kernels.len() as u64, "kernel");
     let all = report.kernels.iter().map(|kernel| kernel.time).sum();
-    writeln!(
-        f,
-        "{kernels}, {}, {}",
-        count(launches, "launch").replace("launchs", "launches"),
-        time(all)
-    )?;
+    writeln!(f, "{kernels}, {}, {}", count(launches, "launch"), time(all))?;
     let mut sorted: Vec<&KernelRun> = report.kernels.iter().collect();
     sorted.sort_by_key(|kernel| std::cmp::Reverse(kernel.time));
     for kernel in sorted {
@@ -44,7 +43,7 @@ pub(super) fn write(report: &RunReport, f: &mut fmt::Formatter<'_>) -> fmt::Resu
             f,
             "  {}: {} of {} and {}, {}; {}: {} exact, {} approximate",
             source_name(&kernel.name),
-            count(kernel.launches, "launch").replace("launchs", "launches"),
+            count(kernel.launches, "launch"),
             count(kernel.blocks, "block"),
             count(kernel.threads, "thread"),
             time(kernel.time),

@@ -1,9 +1,10 @@
 //! Shared parts of the workspace's tools: the workspace's path, and NVIDIA's files, pinned by hash.
 //!
-//! The commands themselves are in the binary (`main.rs`). This library depends on nothing but
-//! `std`, so that `xtask-bindgen` can use it without cost.
+//! The commands themselves are in the binary (`main.rs`). This library depends on nothing but `std` and a reader of ELF
+//! files, so that `xtask-bindgen` can use it without cost.
 
 pub mod mutant;
+pub mod wheel;
 pub mod wheels;
 
 use std::env;

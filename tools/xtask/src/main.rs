@@ -77,6 +77,7 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
             setup::name_nvrtc(&mut bench)?;
             process::succeeds(&mut bench)
         }
+        Some(("wheel", _)) => make_wheel(),
         Some(("gpu-bundle", _)) => {
             bundle::bundle()?;
             Ok(true)
@@ -94,6 +95,34 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
         // clap refuses a command line without one of the above.
         _ => Ok(false),
     }
+}
+
+/// Builds the software device and its command, and packs them as a wheel in `target/wheel`.
+fn make_wheel() -> Result<bool, Error> {
+    let mut build = process::cargo();
+    // A profile of its own: without debug information.
+    build.args([
+        "build",
+        "--profile",
+        "wheel",
+        "--package",
+        "cuda-emu",
+        "--package",
+        "cuda-emu-cli",
+    ]);
+    if !process::succeeds(&mut build)? {
+        return Ok(false);
+    }
+    let folder = process::target().join("wheel");
+    let libraries = ["libcuda_emu.so", "libcudart.so"].map(|name| folder.join(name));
+    let wheel = xtask::wheel::Contents {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: folder.join("cuda-emu"),
+        libraries: libraries.into_iter().filter(|path| path.exists()).collect(),
+    };
+    let path = wheel.pack(&folder)?;
+    println!("{}: {} bytes", path.display(), std::fs::metadata(&path)?.len());
+    Ok(true)
 }
 
 /// Runs a package that writes generated files.
@@ -188,6 +217,10 @@ fn command_line() -> Command {
         .subcommand(Command::new("env").about(
             "Print the variables that run any program on the software device: eval \"$(cargo xtask env)\"",
         ))
+        .subcommand(
+            Command::new("wheel")
+                .about("Pack the software device and the command cuda-emu as a wheel in target/wheel"),
+        )
         .subcommand(
             Command::new("demo")
                 .about("Run the examples on a GPU, or else those that run on the CPU")

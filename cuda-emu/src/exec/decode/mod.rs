@@ -3,6 +3,7 @@
 mod arith;
 mod asynchronous;
 mod control;
+mod count;
 mod data;
 mod matrix;
 mod memory;
@@ -19,7 +20,7 @@ use ptx::cfg::Cfg;
 use ptx::ir::{Formal, Function, Instr, LocId, Module, Op, Space, Type};
 
 use super::control::branch::{Exit, Meet, Ret};
-use super::count::{Count, Counted, approximate};
+use super::count::Counted;
 use super::inst::{Inst, Isa, Run, SLOT_FIRST, SLOT_TRUE};
 use super::ops::convert::Closure;
 use super::taint::TaintRule;
@@ -426,36 +427,6 @@ impl Decoder<'_, '_> {
             }
         }
         Ok(())
-    }
-
-    /// Counts the instructions without a guard of the basic block that begins at `at`, if one does.
-    fn count_block(&mut self, at: usize, instrs: &[Instr]) {
-        let block =
-            self.cfg.block_of.get(at).and_then(|&block| self.cfg.blocks.get(block as usize));
-        let Some(block) = block.filter(|block| block.start as usize == at) else { return };
-        let all = instrs.get(at..block.end as usize).unwrap_or_default();
-        let all: Vec<&Instr> = all.iter().filter(|instr| instr.guard.is_none()).collect();
-        self.guard = (SLOT_TRUE, 0);
-        self.count(&all);
-    }
-
-    /// Counts an instruction with a guard.
-    fn count_guarded(&mut self, instr: &Instr) {
-        if instr.guard.is_some() {
-            self.count(&[instr]);
-        }
-    }
-
-    /// Counts instructions under the current guard.
-    fn count(&mut self, instrs: &[&Instr]) {
-        let Some(counted) = self.cx.counted.as_mut().filter(|_| !instrs.is_empty()) else { return };
-        let number = counted.len() as u64;
-        counted.push(Counted {
-            all: instrs.len() as u32,
-            approximate: instrs.iter().filter_map(|instr| approximate(&instr.op)).collect(),
-        });
-        let inst = self.inst(self.pick::<Count>());
-        self.emit(Inst { imm: number, ..inst });
     }
 
     /// Returns the instructions at which the paths of a branch may meet.

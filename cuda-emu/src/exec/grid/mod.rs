@@ -283,6 +283,12 @@ fn permute(seed: u64, at: u64, count: u64) -> u64 {
     ((u128::from(at) * u128::from(step) + u128::from(start)) % u128::from(count)) as u64
 }
 
+/// Returns whether memory has marks of taint, or tangents.
+fn is_marked(job: &Job<'_>) -> bool {
+    let store = job.env.space.tangent_store();
+    store.is_some_and(|store| !store.lock().is_empty())
+}
+
 /// Runs blocks until none is left.
 fn work(job: &Job<'_>) -> (Stats, Option<Fault>) {
     let code = job.program.code(job.program.function_of(job.entry));
@@ -310,7 +316,7 @@ fn work(job: &Job<'_>) -> (Stats, Option<Fault>) {
         global: job.env.device.checks.race.then(Box::default),
         lane_instructions: 0,
         counts: vec![0; job.program.counted().len()],
-        reached: Places::default(),
+        reached: Places::new(is_marked(job)),
         spare: std::iter::repeat_with(Vec::new).take(job.program.functions()).collect(),
     };
     let mut resident: VecDeque<Block> = VecDeque::new();

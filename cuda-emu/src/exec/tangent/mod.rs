@@ -238,6 +238,10 @@ pub(crate) struct Tangent;
 impl Lanes for Tangent {
     unsafe fn go(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
         let (code, space) = (m.code, m.space);
+        // Before there is a mark, there is nothing to move.
+        if m.job.env.device.taint && !m.reached.live() {
+            return Flow::Next;
+        }
         if let (Some(rule), Some(store)) = (code.rules.get(i.imm as usize), space.tangent_store()) {
             // SAFETY: the decoder has made the rule of registers of this function.
             unsafe { m.apply(rule, &mut store.lock(), mask) };

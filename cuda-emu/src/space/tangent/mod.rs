@@ -34,6 +34,11 @@ impl TangentStore {
 }
 
 impl Held {
+    /// Returns whether all memory is constant, as far as no entry says otherwise.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
     /// Returns the unit of the 2 bytes that hold the byte at an address.
     pub(crate) fn get(&self, at: u64) -> Unit {
         self.pages.get(&(at / PAGE)).map_or(0, |page| page[(at % PAGE / 2) as usize])
