@@ -159,6 +159,11 @@ fn devices_are_like_the_gpu_that_is_asked_for() {
     }
     let (output, _) = stage.run(&[], "return");
     assert!(text(&output.stdout).starts_with("CUDA emulator (software), sm_90: 132 "));
+    let mut wrong = cuda_emu(&["run", "-q", "--"]);
+    wrong.arg(&stage.program).arg(&stage.kernels).env("CUDA_EMU_DEVICE", "h1000");
+    let shown = text(&wrong.output().unwrap().stderr);
+    assert!(shown.contains("CUDA_EMU_DEVICE=h1000 is not understood"), "{shown}");
+    assert!(shown.contains("known are h200, h100, a100, l4, t4, rtx4090"), "{shown}");
 }
 
 #[test]

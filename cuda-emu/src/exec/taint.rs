@@ -14,7 +14,7 @@
 use std::collections::HashMap;
 
 use super::decode::Class;
-use super::inst::{FULL, Flow, Inst, LANES, Lanes, lanes};
+use super::inst::{Flow, Inst, LANES, Lanes, lanes};
 use super::machine::Machine;
 use super::tangent::{Place, Register, Source};
 use crate::report::Report;
@@ -130,6 +130,14 @@ fn marked() -> Unit {
     unit::lost(u32::MAX)
 }
 
+/// Returns in how many parts the units of a register lie, and how many a lane has in each.
+fn parts(register: Register) -> (u32, usize) {
+    match register.class {
+        Class::Double => (2, 4),
+        class => (1, class.units()),
+    }
+}
+
 /// Applies the rule whose number is imm.
 pub(crate) struct Taint;
 impl Lanes for Taint {
@@ -167,10 +175,7 @@ impl Machine<'_> {
     /// # Safety
     /// The register is one of the current frame.
     unsafe fn marked_lanes(&self, register: Register) -> u32 {
-        let (parts, units) = match register.class {
-            Class::Double => (2, 4),
-            class => (1, class.units()),
-        };
+        let (parts, units) = parts(register);
         let mut found = 0;
         for part in 0..parts {
             let start = self.shadow(register.slot + 256 * part);
@@ -189,16 +194,16 @@ impl Machine<'_> {
     /// # Safety
     /// The register is one of the current frame.
     unsafe fn mark_register(&mut self, register: Register, marks: u32, mask: u32) {
-        if mask == FULL && marks == 0 && register.class != Class::Double {
-            let start = self.shadow(register.slot);
-            // SAFETY: a register is 32 values one after the other, and so are their units.
-            unsafe { start.write_bytes(0, LANES * register.class.units()) };
-            return;
-        }
-        for lane in lanes(mask) {
-            let units = if marks >> lane & 1 != 0 { [marked(); WIDEST] } else { [0; WIDEST] };
-            // SAFETY: the caller's promise.
-            unsafe { self.put_units(register, lane, &units) };
+        let (parts, units) = parts(register);
+        for part in 0..parts {
+            let start = self.shadow(register.slot + 256 * part);
+            // SAFETY: a register is 32 values one after the other, and so are their units, which nothing else refers to.
+            let all = unsafe { std::slice::from_raw_parts_mut(start, units * LANES) };
+            for (lane, units) in all.chunks_exact_mut(units.max(1)).enumerate() {
+                if mask >> lane & 1 != 0 {
+                    units.fill(if marks >> lane & 1 != 0 { marked() } else { 0 });
+                }
+            }
         }
     }
 

@@ -4,6 +4,7 @@ pub(crate) mod lost;
 pub(crate) mod unit;
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lost::Origins;
@@ -21,7 +22,7 @@ pub(crate) struct TangentStore(Mutex<Held>);
 /// The state behind the lock.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    pages: HashMap<u64, Box<[Unit; UNITS]>>,
+    pages: HashMap<u64, Box<[Unit; UNITS]>, BuildHasherDefault<PageHasher>>,
     /// The units of arguments, by kernel and offset.
     pub(crate) arguments: HashMap<String, HashMap<u64, Vec<Unit>>>,
     pub(crate) origins: Origins,
@@ -30,6 +31,25 @@ pub(crate) struct Held {
 impl TangentStore {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Held> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Hashes numbers of pages, which nobody chooses to collide: each 2 bytes of an access look one up.
+#[derive(Debug, Default)]
+struct PageHasher(u64);
+
+impl Hasher for PageHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 
