@@ -95,7 +95,7 @@ fn run(options: &ArgMatches) -> Result<ExitCode, Stop> {
         return Ok(ExitCode::SUCCESS);
     }
     if env!("BENCH_OPT_LEVEL") == "0" {
-        return Err(Stop::new(
+        return Err(Stop::failed(
             "this build is not optimised: use `cargo xtask bench`, or cargo's `--profile bench`",
         ));
     }

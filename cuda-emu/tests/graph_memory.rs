@@ -223,7 +223,7 @@ fn nodes_of_memory_are_made_by_hand() {
 /// In a process of its own, where no other test's graphs have memory.
 #[test]
 fn freed_memory_stays_reserved_until_it_is_trimmed() {
-    let mut test = std::process::Command::new(std::env::current_exe().expect("a path"));
+    let mut test = Command::new(std::env::current_exe().expect("a path"));
     test.args(["--exact", "reserved_alone", "--nocapture"]).env("EMU_TEST_RESERVED", "1");
     let output = test.output().expect("the child runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

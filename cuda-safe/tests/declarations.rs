@@ -1,8 +1,8 @@
 //! What `kernels!` takes.
 
 #![deny(warnings)]
-// Paths are among what the macro takes.
-#![allow(unused_qualifications)]
+#![allow(unused_qualifications, reason = "paths are among what the macro takes")]
+#![allow(clippy::needless_borrows_for_generic_args, reason = "so are references to views")]
 
 use cuda_safe::arg::{ArgType, UseVisitor};
 use cuda_safe::{
@@ -277,6 +277,7 @@ kernels! {
 
 kernels! {
     #![crate = crate::reexport::cuda]
+    // SAFETY: never loaded, so no kernel ever runs.
     unsafe in concat!("a", "b") { safe fn scale(a: f32); }
 }
 
@@ -284,6 +285,7 @@ macro_rules! filled {
     ($name:ident, $integer:ty, $slice:ty, $limit:expr, $source:expr, $visibility:vis) => {
         kernels! {
             $visibility struct $name;
+            // SAFETY: never loaded, so no kernel ever runs.
             unsafe in $source {
                 safe fn fill(out: $slice, n: $integer) where n <= out.len(), $limit <= n;
             }

@@ -1,7 +1,16 @@
 //! What `kernels!` makes does not depend on the names that are in scope.
 
-#![allow(dead_code, deprecated, non_camel_case_types, unreachable_pub)]
-#![allow(unused_imports, unused_macros, unused_qualifications)]
+#![allow(
+    dead_code,
+    deprecated,
+    non_camel_case_types,
+    unreachable_pub,
+    unused_imports,
+    unused_macros,
+    unused_qualifications,
+    clippy::empty_loop,
+    reason = "names are declared to be in the way"
+)]
 
 /// Everything that the macro's code uses, under names that mean something else here.
 mod names {
@@ -150,7 +159,10 @@ fn in_a_function(context: &::cuda_safe::Context) -> ::cuda_safe::Result<()> {
         #[derive(Debug)]
         struct Inner;
         // SAFETY: as above.
-        unsafe in "" { pub(self) safe fn module_of(n: u64); safe fn kernel(); }
+        unsafe in "" {
+            pub(self) safe fn module_of(n: u64);
+            safe fn kernel();
+        }
     }
     let inner = Inner::load(context)?;
     // What was loaded under one promise is as good as another.

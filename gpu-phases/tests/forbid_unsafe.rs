@@ -1,8 +1,7 @@
 //! Expansions have no `unsafe` that a crate's `forbid` refuses, no warnings, and names that C++ reserves.
 #![forbid(unsafe_code)]
 #![deny(warnings)]
-// Kernels in modules are public.
-#![allow(unreachable_pub)]
+#![allow(unreachable_pub, reason = "kernels in modules are public")]
 
 use gpu_phases::{Device, device, each, kernel};
 
