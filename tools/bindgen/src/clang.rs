@@ -52,6 +52,28 @@ pub(crate) fn parse_library(
     generate(builder)
 }
 
+/// The types of the driver that the runtime's header declares again, under the driver's names.
+const OF_THE_DRIVER: &str = "CU(stream|event|graph|graphNode|graphExec|graphDeviceUpdatableNode|userObject|func|kern|lib|\
+                             memPoolHandle|uuid|logIterator_?|devResourceDesc)_st";
+
+/// Parses a header of the runtime, which includes headers in other folders. Handles have the driver's types. `only` limits
+/// the result to one type.
+pub(crate) fn parse_runtime(
+    header: &Path,
+    headers: &Headers,
+    included: &[PathBuf],
+    only: Option<&str>,
+) -> Result<Parsed, Failure> {
+    let mut builder = builder(header, headers)?.blocklist_type(OF_THE_DRIVER);
+    for folder in included {
+        builder = builder.clang_arg(format!("-I{}", path(folder)?));
+    }
+    if let Some(only) = only {
+        builder = builder.allowlist_type(only);
+    }
+    generate(builder)
+}
+
 fn builder(header: &Path, headers: &Headers) -> Result<bindgen::Builder, Failure> {
     let file_name = header.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let folder = header.parent().unwrap_or(Path::new("."));

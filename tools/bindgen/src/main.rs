@@ -1,4 +1,5 @@
-//! `cargo xtask bindgen [--libraries] [--check]`: writes cuda-sys/src/bindings from the pinned CUDA headers.
+//! `cargo xtask bindgen [--libraries] [--check]`: writes cuda-sys/src/bindings and cudart/src/bindings from the pinned CUDA
+//! headers.
 //!
 //! `--check` writes nothing and fails if what is checked in differs from what would be written. The headers of cuBLAS
 //! and cuFFT are in wheels of 606 MB: without `--libraries` their files are not written, and only the release that they
@@ -9,6 +10,7 @@ mod emit;
 mod headers;
 mod libraries;
 mod merge;
+mod runtime;
 mod versions;
 
 use std::error::Error;
@@ -47,6 +49,7 @@ fn run(check: bool, all: bool) -> Result<(), Failure> {
     let headers = Headers::fetch()?;
     let folder = xtask::root().join("cuda-sys/src/bindings");
     let mut files = vec![("driver.rs", driver(&headers)?), ("nvrtc.rs", nvrtc(&headers)?)];
+    files.extend(runtime::files(&headers)?);
     if all {
         files.extend(libraries::files(&headers)?);
     } else {

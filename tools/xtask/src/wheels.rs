@@ -168,6 +168,27 @@ pub const RUNTIME_13_5: Wheel = Wheel {
     ],
 };
 
+/// The CUDA runtime 12.9: the bindings' layout of `cudaDeviceProp` before CUDA 13.
+pub const RUNTIME_12_9: Wheel = Wheel {
+    name: "nvidia-cuda-runtime-cu12",
+    version: "12.9.79",
+    title: "CUDA headers 12.9",
+    python: "",
+    content: "nvidia/cuda_runtime/include",
+    files: &[
+        WheelFile {
+            arch: "x86_64",
+            name: "nvidia_cuda_runtime_cu12-12.9.79-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
+            sha256: "25bba2dfb01d48a9b59ca474a1ac43c6ebf7011f1b0b8cc44f54eb6ac48a96c3",
+        },
+        WheelFile {
+            arch: "aarch64",
+            name: "nvidia_cuda_runtime_cu12-12.9.79-py3-none-manylinux2014_aarch64.manylinux_2_17_aarch64.whl",
+            sha256: "83469a846206f2a733db0c42e223589ab62fd2fabac4432d2f8802de4bded0a4",
+        },
+    ],
+};
+
 /// The compiler's own headers (`crt/`), which those of the runtime include.
 pub const CRT_13: Wheel = Wheel {
     name: "nvidia-cuda-crt",
@@ -464,7 +485,9 @@ mod tests {
     use std::collections::HashSet;
 
     fn all() -> Vec<Wheel> {
-        let mut all = vec![NVRTC_13_0, NVRTC_12_0, NVRTC_12_9, NVRTC_13_5, RUNTIME_13_5, CRT_13];
+        let mut all =
+            vec![NVRTC_13_0, NVRTC_12_0, NVRTC_12_9, NVRTC_13_5, RUNTIME_13_5, RUNTIME_12_9];
+        all.push(CRT_13);
         all.extend([CCCL_13, LIBCLANG, CUDA_PATHFINDER, NVJITLINK_13_0, CUBLAS, CUFFT]);
         all.push(CYTHON);
         all.extend(CUDA_BINDINGS);
