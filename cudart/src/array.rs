@@ -7,12 +7,12 @@ use cuda_sys::{CUDA_ARRAY3D_DESCRIPTOR, CUarray_format};
 
 use crate::bindings::runtime::{
     cudaArray_const_t, cudaArray_t, cudaChannelFormatDesc, cudaChannelFormatKind, cudaError,
-    cudaExtent,
+    cudaExtent, cudaMipmappedArray_const_t, cudaMipmappedArray_t,
 };
 use crate::call::{Answer, check, put, ready};
 
-/// Returns the bytes of a component, the driver's format and the number of components.
-fn format(description: &cudaChannelFormatDesc) -> Answer<(CUarray_format, c_uint)> {
+/// Returns the driver's format of a component, and the number of components.
+pub(crate) fn format(description: &cudaChannelFormatDesc) -> Answer<(CUarray_format, c_uint)> {
     use CUarray_format as To;
     use cudaChannelFormatKind as Of;
     let &cudaChannelFormatDesc { x, y, z, w, f } = description;
@@ -75,6 +75,28 @@ pub(crate) fn element(array: cudaArray_const_t) -> Answer<usize> {
     Ok((bits.unsigned_abs() * found.NumChannels / 8) as usize)
 }
 
+/// Returns the description of an array for the driver.
+///
+/// # Safety
+/// `description` is null or valid for reads.
+unsafe fn wanted(
+    description: *const cudaChannelFormatDesc,
+    extent: cudaExtent,
+    flags: c_uint,
+) -> Answer<CUDA_ARRAY3D_DESCRIPTOR> {
+    // SAFETY: the caller's promise.
+    let description = unsafe { description.as_ref() }.ok_or(cudaError::cudaErrorInvalidValue)?;
+    let (format, channels) = format(description)?;
+    Ok(CUDA_ARRAY3D_DESCRIPTOR {
+        Width: extent.width,
+        Height: extent.height,
+        Depth: extent.depth,
+        Format: format,
+        NumChannels: channels,
+        Flags: flags,
+    })
+}
+
 /// Makes an array.
 ///
 /// # Safety
@@ -86,16 +108,7 @@ unsafe fn make(
 ) -> Answer<cudaArray_t> {
     let driver = ready()?;
     // SAFETY: the caller's promise.
-    let description = unsafe { description.as_ref() }.ok_or(cudaError::cudaErrorInvalidValue)?;
-    let (format, channels) = format(description)?;
-    let wanted = CUDA_ARRAY3D_DESCRIPTOR {
-        Width: extent.width,
-        Height: extent.height,
-        Depth: extent.depth,
-        Format: format,
-        NumChannels: channels,
-        Flags: flags,
-    };
+    let wanted = unsafe { wanted(description, extent, flags) }?;
     let mut new = ptr::null_mut();
     // SAFETY: the places are valid.
     check(unsafe { driver.cuArray3DCreate_v2(&raw mut new, &raw const wanted) })?;
@@ -110,6 +123,29 @@ crate::functions! {
     fn cudaMalloc3DArray(
         place: *mut cudaArray_t, description: *const cudaChannelFormatDesc, extent: cudaExtent, flags: c_uint,
     ) { put(place, make(description, extent, flags)?) }
+    fn cudaMallocMipmappedArray(
+        place: *mut cudaMipmappedArray_t, description: *const cudaChannelFormatDesc, extent: cudaExtent,
+        levels: c_uint, flags: c_uint,
+    ) {
+        let wanted = wanted(description, extent, flags)?;
+        let mut new = ptr::null_mut();
+        check(ready()?.cuMipmappedArrayCreate(&raw mut new, &raw const wanted, levels))?;
+        put(place, new.cast())
+    }
+    fn cudaGetMipmappedArrayLevel(
+        place: *mut cudaArray_t, array: cudaMipmappedArray_const_t, level: c_uint,
+    ) {
+        let mut found = ptr::null_mut();
+        check(ready()?.cuMipmappedArrayGetLevel(&raw mut found, array.cast_mut().cast(), level))?;
+        put(place, found.cast())
+    }
+    fn cudaFreeMipmappedArray(array: cudaMipmappedArray_t) {
+        let driver = ready()?;
+        if array.is_null() {
+            return Ok(());
+        }
+        check(driver.cuMipmappedArrayDestroy(array.cast()))
+    }
     fn cudaFreeArray(array: cudaArray_t) {
         let driver = ready()?;
         if array.is_null() {

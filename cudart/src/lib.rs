@@ -12,6 +12,7 @@ pub mod error;
 pub mod function;
 pub mod graph;
 pub mod graph_params;
+pub mod ipc;
 pub mod launch;
 mod link;
 pub mod memory;
@@ -19,6 +20,7 @@ pub mod pool;
 mod properties;
 mod registry;
 pub mod stream;
+pub mod texture;
 pub mod unsupported;
 
 #[doc(hidden)]
@@ -48,5 +50,7 @@ pub const TABLES: &[(&str, &[&str])] = &[
     ("Parameters of graph nodes", graph_params::TABLE),
     ("Arrays", array::TABLE),
     ("Arrays", array::OTHERS),
+    ("Textures and surfaces", texture::TABLE),
+    ("Memory of other processes", ipc::TABLE),
     ("Not supported", unsupported::TABLE),
 ];

@@ -1,10 +1,11 @@
 //! Programs whose device code is in several objects (`nvcc -rdc=true`): their parts are linked before they are loaded.
 
-use core::ffi::{c_char, c_uint, c_void};
+use core::ffi::c_void;
 use core::ptr;
 
-use cuda_sys::{CUjit_option, CUjitInputType, CUlibrary, Driver};
+use cuda_sys::{CUjit_option, CUjitInputType, CUlibrary, CUlinkState, Driver};
 
+use crate::bindings::runtime::{cudaError, cudaError_t};
 use crate::call::{Answer, check};
 use crate::registry::load_image;
 
@@ -57,35 +58,45 @@ pub(crate) unsafe fn load(
     let none: *mut CUjit_option = ptr::null_mut();
     // SAFETY: the place is valid for the write, and there are no options.
     check(unsafe { driver.cuLinkCreate_v2(0, none, ptr::null_mut(), &raw mut state) })?;
-    let linked = all.iter().try_for_each(|&part| {
-        // SAFETY: the part is a fat binary.
-        let bytes = unsafe { size(part) };
-        let (kind, name) =
-            (CUjitInputType::CU_JIT_INPUT_FATBINARY, c"part".as_ptr().cast::<c_char>());
-        let count: c_uint = 0;
-        // SAFETY: the linker is alive, the part has this many bytes, the name ends in NUL, and there are no options.
-        check(unsafe {
-            driver.cuLinkAddData_v2(
-                state,
-                kind,
-                part.cast_mut(),
-                bytes,
-                name,
-                count,
-                none,
-                ptr::null_mut(),
-            )
-        })
-    });
-    let loaded = linked.and_then(|()| {
+    let linked = add(driver, state, &all).and_then(|left_out| {
         let (mut image, mut bytes) = (ptr::null_mut(), 0);
         // SAFETY: the places are valid for the writes, and the linker is alive.
-        check(unsafe { driver.cuLinkComplete(state, &raw mut image, &raw mut bytes) })?;
+        check(unsafe { driver.cuLinkComplete(state, &raw mut image, &raw mut bytes) })
+            .map_err(|code| left_out.unwrap_or(code))?;
         // SAFETY: the image is what the driver has linked, and is alive while the linker is.
         unsafe { load_image(driver, image) }
     });
     // SAFETY: the linker is alive, and nobody uses it from here on.
     let destroyed = check(unsafe { driver.cuLinkDestroy(state) });
-    let library = loaded?;
+    let library = linked?;
     destroyed.map(|()| library)
+}
+
+/// Adds parts to a linker. A part without an image for the device is left out: nvcc adds its library of the device
+/// runtime to each program, and few programs use it. Returns the code of such a part, which is the reason if a name is
+/// missing then.
+fn add(
+    driver: &Driver,
+    state: CUlinkState,
+    parts: &[*const c_void],
+) -> Answer<Option<cudaError_t>> {
+    let none: *mut CUjit_option = ptr::null_mut();
+    let mut left_out = None;
+    for &part in parts {
+        // SAFETY: the part is a fat binary.
+        let bytes = unsafe { size(part) };
+        let (kind, name) = (CUjitInputType::CU_JIT_INPUT_FATBINARY, c"part".as_ptr());
+        // SAFETY: the linker is alive, the part has this many bytes, the name ends in NUL, and there are no options.
+        let added = check(unsafe {
+            let part = part.cast_mut();
+            driver.cuLinkAddData_v2(state, kind, part, bytes, name, 0, none, ptr::null_mut())
+        });
+        match added {
+            Err(code) if code == cudaError::cudaErrorNoKernelImageForDevice => {
+                left_out = Some(code);
+            }
+            other => other?,
+        }
+    }
+    Ok(left_out)
 }

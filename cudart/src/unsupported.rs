@@ -48,12 +48,8 @@ crate::refused! {
     cudaArrayGetPlane
     cudaArrayGetSparseProperties
     cudaChooseDevice
-    cudaCreateSurfaceObject
-    cudaCreateTextureObject
     cudaDestroyExternalMemory
     cudaDestroyExternalSemaphore
-    cudaDestroySurfaceObject
-    cudaDestroyTextureObject
     cudaDeviceFlushGPUDirectRDMAWrites
     cudaDeviceGetNvSciSyncAttributes
     cudaDeviceGetTexture1DLinearMaxWidth
@@ -71,7 +67,6 @@ crate::refused! {
     cudaEventCreateFromEGLSync
     cudaExternalMemoryGetMappedBuffer
     cudaExternalMemoryGetMappedMipmappedArray
-    cudaFreeMipmappedArray
     cudaGLGetDevices
     cudaGLMapBufferObject
     cudaGLMapBufferObjectAsync
@@ -82,7 +77,6 @@ crate::refused! {
     cudaGLUnmapBufferObjectAsync
     cudaGLUnregisterBufferObject
     cudaGetExportTable
-    cudaGetMipmappedArrayLevel
     cudaGetSurfaceObjectResourceDesc
     cudaGetTextureObjectResourceDesc
     cudaGetTextureObjectResourceViewDesc
@@ -110,19 +104,11 @@ crate::refused! {
     cudaGraphicsVDPAURegisterVideoSurface
     cudaImportExternalMemory
     cudaImportExternalSemaphore
-    cudaIpcCloseMemHandle
-    cudaIpcGetEventHandle
-    cudaIpcGetMemHandle
-    cudaIpcOpenEventHandle
-    cudaIpcOpenMemHandle
     cudaKernelSetAttributeForDevice
-    cudaMallocMipmappedArray
     cudaMemcpy3DBatchAsync
     cudaMemcpy3DBatchAsync_ptsz
     cudaMemcpyArrayToArray
     cudaMemcpyArrayToArray_ptds
-    cudaMemcpyBatchAsync
-    cudaMemcpyBatchAsync_ptsz
     cudaMemcpyFromArray
     cudaMemcpyFromArrayAsync
     cudaMemcpyFromArrayAsync_ptsz

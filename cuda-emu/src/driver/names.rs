@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 use cuda_sys::{CUdriverProcAddressQueryResult, CUresult, CUuuid, cuuint64_t};
 
@@ -56,7 +56,14 @@ functions! {
         description.map(drop)
     }
     Nothing fn cuGetExportTable(table: *mut *const c_void, _id: *const CUuuid) {
-        // The runtime's private tables are missing: this device serves programs that use only the driver.
+        // NVIDIA's runtime asks for private tables, which this device does not have.
+        static SAID: Once = Once::new();
+        SAID.call_once(|| {
+            eprintln!(
+                "cuda-emu: NVIDIA's CUDA runtime does not run on the software device: link the program with \
+                 `-cudart shared` and load this project's libcudart.so (docs/nvcc-programs.md)"
+            );
+        });
         put_if_wanted(table, core::ptr::null());
         crate::run::note_unsupported("cuGetExportTable");
         Err(CUresult::CUDA_ERROR_NOT_SUPPORTED)

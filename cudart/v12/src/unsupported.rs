@@ -3,6 +3,8 @@
 cudart::refused! {
     cudaGetDeviceProperties
     cudaLaunchCooperativeKernelMultiDevice
+    cudaMemcpyBatchAsync
+    cudaMemcpyBatchAsync_ptsz
     cudaSetDoubleForDevice
     cudaSetDoubleForHost
     cudaSignalExternalSemaphoresAsync_v2

@@ -7,7 +7,7 @@ use core::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use cudart::bindings::runtime::{
     cudaDeviceProp, cudaDriverEntryPointQueryResult, cudaError, cudaGraph_t, cudaGraphEdgeData,
     cudaGraphNode_t, cudaGraphNodeParams, cudaMemAllocationType, cudaMemLocation, cudaMemPool_t,
-    cudaMemoryAdvise, cudaStream_t, cudaStreamCaptureStatus,
+    cudaMemcpyAttributes, cudaMemoryAdvise, cudaStream_t, cudaStreamCaptureStatus,
 };
 use cudart::{add_any, entry_point, of_13, own_stream, put};
 
@@ -34,6 +34,15 @@ cudart::functions! {
     fn cudaMemPrefetchAsync, cudaMemPrefetchAsync_ptsz [stream] (
         memory: *const c_void, count: usize, location: cudaMemLocation, flags: c_uint, stream: cudaStream_t,
     ) = cuMemPrefetchAsync_v2;
+    fn cudaMemcpyBatchAsync, cudaMemcpyBatchAsync_ptsz [stream] (
+        to: *const *mut c_void, from: *const *const c_void, sizes: *const usize, count: usize,
+        attributes: *mut cudaMemcpyAttributes, indices: *mut usize, attribute_count: usize,
+        stream: cudaStream_t,
+    ) = cuMemcpyBatchAsync_v2;
+    fn cudaMemPrefetchBatchAsync, cudaMemPrefetchBatchAsync_ptsz [stream] (
+        memory: *mut *mut c_void, sizes: *mut usize, count: usize, locations: *mut cudaMemLocation,
+        indices: *mut usize, location_count: usize, flags: c_ulonglong, stream: cudaStream_t,
+    ) = cuMemPrefetchBatchAsync;
     fn cudaMemGetDefaultMemPool(
         pool: *mut cudaMemPool_t, location: *mut cudaMemLocation, kind: cudaMemAllocationType,
     ) = cuMemGetDefaultMemPool;

@@ -13,6 +13,4 @@ cudart::refused! {
     cudaMemDiscardAndPrefetchBatchAsync_ptsz
     cudaMemDiscardBatchAsync
     cudaMemDiscardBatchAsync_ptsz
-    cudaMemPrefetchBatchAsync
-    cudaMemPrefetchBatchAsync_ptsz
 }

@@ -1,0 +1,105 @@
+//! Textures and surfaces of a program: their descriptions are translated to the driver's.
+
+use core::ffi::{c_int, c_uint};
+
+use cuda_sys::{
+    CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION, CU_TRSF_NORMALIZED_COORDINATES,
+    CU_TRSF_READ_AS_INTEGER, CU_TRSF_SEAMLESS_CUBEMAP, CU_TRSF_SRGB, CUDA_RESOURCE_DESC,
+    CUDA_TEXTURE_DESC, CUaddress_mode, CUfilter_mode, CUresourcetype,
+};
+
+use crate::array::format;
+use crate::bindings::runtime::{
+    cudaError, cudaResourceDesc, cudaResourceType, cudaResourceViewDesc, cudaSurfaceObject_t,
+    cudaTextureDesc, cudaTextureObject_t, cudaTextureReadMode,
+};
+use crate::call::{Answer, check, ready};
+use crate::memory::address;
+
+/// Returns the description of a texture's memory for the driver.
+///
+/// # Safety
+/// `resource` is null or valid for reads.
+unsafe fn resource(resource: *const cudaResourceDesc) -> Answer<CUDA_RESOURCE_DESC> {
+    use cudaResourceType as Of;
+    // SAFETY: the caller's promise.
+    let given = unsafe { resource.as_ref() }.ok_or(cudaError::cudaErrorInvalidValue)?;
+    let mut new =
+        CUDA_RESOURCE_DESC { resType: CUresourcetype(given.resType.0), ..Default::default() };
+    let (from, to) = (&given.res, &mut new.res);
+    // SAFETY: the type says which member is set.
+    unsafe {
+        match given.resType {
+            Of::cudaResourceTypeArray => to.array.hArray = from.array.array.cast(),
+            Of::cudaResourceTypeMipmappedArray => {
+                to.mipmap.hMipmappedArray = from.mipmap.mipmap.cast();
+            }
+            Of::cudaResourceTypeLinear => {
+                let (format, channels) = format(&from.linear.desc)?;
+                to.linear.devPtr = address(from.linear.devPtr);
+                to.linear.format = format;
+                to.linear.numChannels = channels;
+                to.linear.sizeInBytes = from.linear.sizeInBytes;
+            }
+            Of::cudaResourceTypePitch2D => {
+                let (format, channels) = format(&from.pitch2D.desc)?;
+                to.pitch2D.devPtr = address(from.pitch2D.devPtr);
+                to.pitch2D.format = format;
+                to.pitch2D.numChannels = channels;
+                to.pitch2D.width = from.pitch2D.width;
+                to.pitch2D.height = from.pitch2D.height;
+                to.pitch2D.pitchInBytes = from.pitch2D.pitchInBytes;
+            }
+            _ => return Err(cudaError::cudaErrorInvalidValue),
+        }
+    }
+    Ok(new)
+}
+
+/// Returns how a texture is read, for the driver.
+///
+/// # Safety
+/// `texture` is null or valid for reads.
+unsafe fn reading(texture: *const cudaTextureDesc) -> Answer<CUDA_TEXTURE_DESC> {
+    // SAFETY: the caller's promise.
+    let given = unsafe { texture.as_ref() }.ok_or(cudaError::cudaErrorInvalidValue)?;
+    let flag = |set: bool, flag: c_uint| if set { flag } else { 0 };
+    let given_flag = |value: c_int, of: c_uint| flag(value != 0, of);
+    let elements = given.readMode == cudaTextureReadMode::cudaReadModeElementType;
+    Ok(CUDA_TEXTURE_DESC {
+        addressMode: given.addressMode.map(|mode| CUaddress_mode(mode.0)),
+        filterMode: CUfilter_mode(given.filterMode.0),
+        flags: flag(elements, CU_TRSF_READ_AS_INTEGER)
+            | given_flag(given.normalizedCoords, CU_TRSF_NORMALIZED_COORDINATES)
+            | given_flag(given.sRGB, CU_TRSF_SRGB)
+            | given_flag(
+                given.disableTrilinearOptimization,
+                CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION,
+            )
+            | given_flag(given.seamlessCubemap, CU_TRSF_SEAMLESS_CUBEMAP),
+        maxAnisotropy: given.maxAnisotropy,
+        mipmapFilterMode: CUfilter_mode(given.mipmapFilterMode.0),
+        mipmapLevelBias: given.mipmapLevelBias,
+        minMipmapLevelClamp: given.minMipmapLevelClamp,
+        maxMipmapLevelClamp: given.maxMipmapLevelClamp,
+        borderColor: given.borderColor,
+        ..Default::default()
+    })
+}
+
+crate::functions! {
+    fn cudaCreateTextureObject(
+        place: *mut cudaTextureObject_t, memory: *const cudaResourceDesc, texture: *const cudaTextureDesc,
+        view: *const cudaResourceViewDesc,
+    ) {
+        let (memory, texture) = (resource(memory)?, reading(texture)?);
+        // A view has the same layout and formats.
+        check(ready()?.cuTexObjectCreate(place, &raw const memory, &raw const texture, view.cast()))
+    }
+    fn cudaDestroyTextureObject(texture: cudaTextureObject_t) = cuTexObjectDestroy;
+    fn cudaCreateSurfaceObject(place: *mut cudaSurfaceObject_t, memory: *const cudaResourceDesc) {
+        let memory = resource(memory)?;
+        check(ready()?.cuSurfObjectCreate(place, &raw const memory))
+    }
+    fn cudaDestroySurfaceObject(surface: cudaSurfaceObject_t) = cuSurfObjectDestroy;
+}
