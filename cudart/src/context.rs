@@ -10,6 +10,7 @@ use cuda_sys::{CUcontext, Driver};
 
 use crate::bindings::runtime::cudaError;
 use crate::call::{Answer, check};
+use crate::registry;
 
 /// The oldest driver that this library runs on: libraries and kernels as handles came with 12.0.
 const OLDEST_DRIVER: i32 = 12000;
@@ -29,6 +30,8 @@ unsafe impl Send for Retained {}
 static RETAINED: Mutex<Vec<Option<Retained>>> = Mutex::new(Vec::new());
 /// The number of resets of any device.
 static RESETS: AtomicU64 = AtomicU64::new(0);
+/// The number of resets after which the addresses of managed variables were written.
+static REFRESHED: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     /// The device that this thread has set.
@@ -123,6 +126,9 @@ fn bind(driver: &Driver, device: c_int) -> Answer {
     // SAFETY: the context is retained.
     check(unsafe { driver.cuCtxSetCurrent(context) })?;
     BOUND.set((context, resets));
+    if REFRESHED.swap(resets, Ordering::AcqRel) != resets {
+        registry::refresh(driver)?;
+    }
     Ok(())
 }
 

@@ -127,8 +127,10 @@ pub(crate) unsafe fn remove_binary(handle: *mut *mut c_void) {
     let Some(binary) = removed else { return };
     // SAFETY: the handle was registered, so it came from `add_binary`, and it is registered no longer.
     drop(unsafe { Box::from_raw(handle) });
-    // At the end of the process the driver may be gone: the code says nothing new.
-    if let (Some(Ok(library)), Ok(driver)) = (binary.library, driver()) {
+    // A program that has not used the binary does not load the driver for this.
+    let Some(Ok(library)) = binary.library else { return };
+    if let Ok(driver) = driver() {
+        // At the end of the process the driver may be gone: the code says nothing new.
         // SAFETY: the library was loaded for this binary alone.
         let _ = unsafe { driver.cuLibraryUnload(library) };
     }
@@ -208,17 +210,47 @@ fn library(binary: usize) -> Answer<CUlibrary> {
     });
     let library = loaded?;
     for (place, name) in managed.unwrap_or_default() {
-        let (address, _) = address_of(driver, library, &name)?;
-        // SAFETY: the place is valid for writes while the binary is registered.
-        unsafe { place.write(address) };
-        // In the program, the symbol of a managed variable is its address.
-        change(|registry| {
-            if let Some(variable) = registry.variables.get(&place.addr()).cloned() {
-                registry.variables.insert(address.addr(), variable);
-            }
-        });
+        // SAFETY: the binary is registered, so the place is valid for writes.
+        unsafe { resolve(driver, library, place, &name) }?;
     }
     Ok(library)
+}
+
+/// Writes the address of a managed variable to its place.
+///
+/// # Safety
+/// `place` is valid for writes.
+unsafe fn resolve(
+    driver: &Driver,
+    library: CUlibrary,
+    place: *mut *mut c_void,
+    name: &CStr,
+) -> Answer {
+    let (address, _) = address_of(driver, library, name)?;
+    // SAFETY: the caller's promise.
+    unsafe { place.write(address) };
+    // In the program, the symbol of a managed variable is its address.
+    change(|registry| {
+        if let Some(variable) = registry.variables.get(&place.addr()).cloned() {
+            registry.variables.insert(address.addr(), variable);
+        }
+    });
+    Ok(())
+}
+
+/// Writes the addresses of managed variables again, in the context that follows a reset.
+pub(crate) fn refresh(driver: &Driver) -> Answer {
+    let mut known = Vec::new();
+    for binary in read().iter().flat_map(|registry| registry.binaries.values()) {
+        if let Some(Ok(library)) = binary.library {
+            known
+                .extend(binary.managed.iter().map(|(place, name)| (library, *place, name.clone())));
+        }
+    }
+    known.into_iter().try_for_each(|(library, place, name)| {
+        // SAFETY: the binary is registered, so the place is valid for writes.
+        unsafe { resolve(driver, library, place, &name) }
+    })
 }
 
 /// Runs `act` in a mode in which captures of streams on this thread do not forbid loading.
