@@ -9,6 +9,8 @@ use super::Failure;
 /// The variables that name a Python and, like `PATH`, the folders of the packages that its programs need.
 const PYTHON: &str = "TEST_PYTHON";
 const PACKAGES: &str = "TEST_PYTHONPATH";
+/// The variable that names the folder of a toolkit with nvcc.
+const TOOLKIT: &str = "TEST_NVCC";
 
 /// What foreign programs are written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,10 +18,12 @@ pub enum Language {
     C,
     Rust,
     Python,
+    /// C++ with kernels, by nvcc.
+    Cuda,
 }
 
 impl Language {
-    pub(super) const ALL: [Self; 3] = [Self::C, Self::Rust, Self::Python];
+    pub(super) const ALL: [Self; 4] = [Self::C, Self::Rust, Self::Python, Self::Cuda];
 
     /// The name of its tier.
     pub(super) const fn tier(self) -> &'static str {
@@ -27,6 +31,7 @@ impl Language {
             Self::C => "foreign-c",
             Self::Rust => "foreign-rust",
             Self::Python => "foreign-python",
+            Self::Cuda => "foreign-cuda",
         }
     }
 
@@ -47,6 +52,11 @@ impl Language {
                 "{PACKAGES} names no packages; `cargo xtask test` does, on a Python for which there are any"
             )),
             Self::Python => missing(python(), "--version"),
+            Self::Cuda => match toolkit() {
+                Err(failure) => Some(failure.to_string()),
+                // nvcc compiles the host's part with it.
+                Ok(_) => missing(command("g++".into()), "--version"),
+            },
         }
     }
 }
@@ -58,6 +68,16 @@ pub fn device_library() -> Result<PathBuf, Failure> {
     match library.exists() {
         true => Ok(library),
         false => Err(Failure::new(format!("there is no {}", library.display()))),
+    }
+}
+
+/// The folder of the toolkit with nvcc.
+pub fn toolkit() -> Result<PathBuf, Failure> {
+    match std::env::var_os(TOOLKIT) {
+        Some(folder) => Ok(folder.into()),
+        None => Err(Failure::new(format!(
+            "{TOOLKIT} names no toolkit with nvcc; `cargo xtask test` fetches one"
+        ))),
     }
 }
 

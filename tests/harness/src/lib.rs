@@ -43,7 +43,7 @@ pub use child::{PASSED as CHILD_PASSED, limited, spawn_self, tell};
 pub use compiler::{Compiler, compilers};
 pub use device::{TestDevice, nothing_found};
 pub use drops::{note_failure, take_failures};
-pub use language::{Language, built, cargo, cc, device_library, python, sources};
+pub use language::{Language, built, cargo, cc, device_library, python, sources, toolkit};
 pub use numbers::{note_numbers, take_numbers};
 pub use report::count_launches;
 pub use run::main;

@@ -15,7 +15,7 @@ use xtask::{Error, root};
 use crate::process::{cargo, output, succeeds};
 
 /// The published crates: those whose manifests do not forbid it.
-pub(crate) const PRODUCTS: [&str; 14] = [
+pub(crate) const PRODUCTS: [&str; 15] = [
     "cuda-safe-sys",
     "cuda-safe-nvrtc",
     "ptx",
@@ -30,6 +30,7 @@ pub(crate) const PRODUCTS: [&str; 14] = [
     "cuda-tape",
     "cuda-emu",
     "nccl-emu",
+    "cuda-safe-runtime",
 ];
 
 /// The packages whose items are listed, and the name of the listing.

@@ -149,8 +149,9 @@ fn clippy_without_features() -> Result<Outcome, Error> {
     Ok(Outcome::from(passed))
 }
 
-/// The products that are written for Unix alone: the software device maps memory by `mmap`.
-const UNIX: [&str; 2] = ["cuda-emu", "nccl-emu"];
+/// The products that are written for Unix alone: the software device maps memory by `mmap`, and the runtime's structs are
+/// those of a C whose `long` has 64 bits.
+const UNIX: [&str; 3] = ["cuda-emu", "nccl-emu", "cuda-safe-runtime"];
 
 /// The products for systems on which CUDA has never run.
 const EVERYWHERE: [&str; 2] = ["gpu-phases", "gpu-phases-macros"];

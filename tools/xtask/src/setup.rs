@@ -6,7 +6,7 @@ use std::process::Command;
 
 use xtask::wheels::{
     CCCL_13, CRT_13, CUDA_PATHFINDER, CYTHON, NVJITLINK_13_0, NVRTC_12_0, NVRTC_12_9, NVRTC_13_0,
-    RUNTIME_13_5, Wheel, cuda_bindings, fetch, numpy_beside, python,
+    RUNTIME_13_5, Wheel, cuda_bindings, fetch, numpy_beside, python, toolkit,
 };
 use xtask::{Error, root};
 
@@ -19,6 +19,8 @@ const NVRTC_VARIABLE: &str = "CUDA_NVRTC";
 /// must exercise.
 const TESTED_VARIABLE: &str = "TEST_NVRTC";
 
+/// The variable that names the toolkit whose nvcc compiles foreign programs.
+const NVCC_VARIABLE: &str = "TEST_NVCC";
 /// The variables that name the Python of foreign programs and, like `PATH`, the folders of its packages.
 const PYTHON_VARIABLE: &str = "TEST_PYTHON";
 const PACKAGES_VARIABLE: &str = "TEST_PYTHONPATH";
@@ -143,6 +145,23 @@ pub(crate) fn name_python(command: &mut Command) -> Result<bool, Error> {
     let folders = wheels.iter().flatten().map(fetch).collect::<Result<Vec<PathBuf>, Error>>()?;
     command.env(PYTHON_VARIABLE, python).env(PACKAGES_VARIABLE, env::join_paths(folders)?);
     Ok(true)
+}
+
+/// Names a toolkit with nvcc, for tests that compile programs of the runtime API, and returns whether there is one.
+pub(crate) fn name_nvcc(command: &mut Command) -> bool {
+    // nvcc compiles the host's part with it.
+    let host = Command::new("g++").arg("--version").output();
+    let host = host.map_err(|error| Error::from(format!("g++ is not installed ({error})")));
+    match host.and_then(|_| toolkit()) {
+        Ok(folder) => {
+            command.env(NVCC_VARIABLE, folder);
+            true
+        }
+        Err(error) => {
+            eprintln!("xtask: no program of nvcc is tested: {error}");
+            false
+        }
+    }
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ const APART_VARIABLE: &str = "TEST_APART";
 
 /// The budget of each phase in CI, in seconds of the processors: some twice its time on two cores of an AMD EPYC on
 /// 2026-11-28. A phase over its budget is printed and fails nothing, since other processors take twice as long.
-const BUDGETS: [(&str, u64); 10] = [
+const BUDGETS: [(&str, u64); 11] = [
     ("build", 1800),
     ("libraries", 1100),
     ("xtask", 100),
@@ -52,6 +52,7 @@ const BUDGETS: [(&str, u64); 10] = [
     ("foreign-c", 60),
     ("foreign-rust", 240),
     ("foreign-python", 120),
+    ("foreign-cuda", 130),
     ("emu", 1600),
 ];
 
@@ -120,7 +121,7 @@ pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
     })?;
     phases.push(Phase::tested("xtask", began, tools));
 
-    let (report, mut problems, python) = device_tests(request, &seed, &programs)?;
+    let (report, mut problems, found) = device_tests(request, &seed, &programs)?;
     let tiers = &report.tiers;
     let mut sum = libraries;
     sum += tools;
@@ -133,7 +134,7 @@ pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
         println!("{phase}");
     }
     let filtered = !request.filters.is_empty();
-    problems.extend(tally::problems(tiers, &required_tiers(machine::has_gpu(), python), filtered));
+    problems.extend(tally::problems(tiers, &required_tiers(machine::has_gpu(), found), filtered));
     if !filtered {
         problems.extend(report.sums.below(&Sums::wanted(request.effort)));
     }
@@ -181,11 +182,23 @@ fn executable(message: &str, folder: &str, target: &str) -> Option<PathBuf> {
     ours.then(|| message["executable"].as_str().map(PathBuf::from))?
 }
 
-/// The tiers that can run on a machine; `python` says whether there are packages for its Python.
-fn required_tiers(gpu: bool, python: bool) -> Vec<&'static str> {
+/// What could be fetched for foreign programs.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    /// Packages for the machine's Python.
+    python: bool,
+    /// nvcc, and a compiler of the host that it can call.
+    nvcc: bool,
+}
+
+/// The tiers that can run on a machine.
+fn required_tiers(gpu: bool, found: Found) -> Vec<&'static str> {
     let mut tiers = vec!["host", "compile", "sweep", "foreign-c", "foreign-rust", "emu"];
-    if python {
+    if found.python {
         tiers.push("foreign-python");
+    }
+    if found.nvcc {
+        tiers.push("foreign-cuda");
     }
     if gpu {
         tiers.push("gpu");
@@ -231,17 +244,18 @@ fn counted(request: &Request, cargo: impl Fn() -> Result<Command, Error>) -> Res
 }
 
 /// Runs the programs of device tests: their results as one report, what is wrong beside failed tests, and whether
-/// programs in Python could be tested.
+/// which foreign programs could be tested.
 fn device_tests(
     request: &Request,
     seed: &str,
     programs: &[PathBuf],
-) -> Result<(Report, Vec<String>, bool), Error> {
+) -> Result<(Report, Vec<String>, Found), Error> {
     let (mut all, mut problems) = (Report::default(), Vec::new());
     // Named once: each look at what was downloaded takes a while.
     let mut named = Command::new("");
     given(&mut named, request, seed)?;
     let python = setup::name_python(&mut named)?;
+    let found = Found { python, nvcc: setup::name_nvcc(&mut named) };
     for ((folder, _), path) in PROGRAMS.iter().zip(programs) {
         if path.as_os_str().is_empty() {
             problems.push(format!("the device tests of {folder} were not built"));
@@ -266,7 +280,7 @@ fn device_tests(
             Err(error) => problems.push(format!("the tests of {folder}: {error}")),
         }
     }
-    Ok((all, problems, python))
+    Ok((all, problems, found))
 }
 
 /// Runs a program of device tests, and returns its report.
@@ -331,7 +345,9 @@ mod tests {
     #[test]
     fn what_is_there_makes_its_tier_required() {
         let always = ["host", "compile", "sweep", "foreign-c", "foreign-rust", "emu"];
-        assert_eq!(required_tiers(false, false), always);
-        assert_eq!(required_tiers(true, true), [&always[..], &["foreign-python", "gpu"]].concat());
+        let of = |python, nvcc| Found { python, nvcc };
+        assert_eq!(required_tiers(false, of(false, false)), always);
+        let all = [&always[..], &["foreign-python", "foreign-cuda", "gpu"]].concat();
+        assert_eq!(required_tiers(true, of(true, true)), all);
     }
 }

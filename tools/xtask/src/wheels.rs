@@ -16,9 +16,11 @@ use crate::Error;
 
 mod cuda_bindings;
 mod numpy;
+mod nvcc;
 
 pub use cuda_bindings::{CUDA_BINDINGS, CUDA_PATHFINDER, cuda_bindings};
 pub use numpy::{CYTHON, NUMPY, numpy_beside};
+pub use nvcc::{CRT_13_0, NVCC_13_0, NVVM_13_0, RUNTIME_13_0, toolkit};
 
 /// A package on PyPI, pinned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -487,7 +489,7 @@ mod tests {
     fn all() -> Vec<Wheel> {
         let mut all =
             vec![NVRTC_13_0, NVRTC_12_0, NVRTC_12_9, NVRTC_13_5, RUNTIME_13_5, RUNTIME_12_9];
-        all.push(CRT_13);
+        all.extend([CRT_13, NVCC_13_0, NVVM_13_0, CRT_13_0, RUNTIME_13_0]);
         all.extend([CCCL_13, LIBCLANG, CUDA_PATHFINDER, NVJITLINK_13_0, CUBLAS, CUFFT]);
         all.push(CYTHON);
         all.extend(CUDA_BINDINGS);

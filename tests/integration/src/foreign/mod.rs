@@ -7,6 +7,7 @@ mod calls;
 mod cudarc;
 mod frameworks;
 mod libraries;
+mod nvcc;
 mod stage;
 
 use std::process::Command;
@@ -33,6 +34,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::foreign(Python, "hello::from_cython", libraries::hello_from_cython),
         Case::foreign(Rust, "frameworks::cudarc", frameworks::cudarc),
     ];
+    cases.extend(nvcc::cases());
     // Their builds take minutes.
     if deep() {
         cases.push(Case::foreign(Rust, "frameworks::candle", frameworks::candle));

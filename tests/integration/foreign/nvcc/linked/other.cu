@@ -1,0 +1,2 @@
+__device__ int scale = 3;
+__device__ int apply(int value) { return value * scale; }

@@ -1,0 +1,40 @@
+// Managed memory and managed variables, which the host and the device use in turn.
+#include "common.h"
+
+__managed__ int counter = 5;
+__managed__ double table[3] = {1, 2, 3};
+struct Node { int value; Node *next; };
+
+__global__ void walk(Node *first, int *sum, int mistake) {
+    for (Node *node = first; node != nullptr; node = node->next) *sum += node->value;
+    counter += 10 + mistake;
+    table[1] *= 4;
+}
+
+int main() {
+    // The first use is the host's.
+    EXPECT(counter == 5 && table[2] == 3);
+    counter = 7;
+    Node *nodes;
+    int *sum;
+    CHECK(cudaMallocManaged(&nodes, 3 * sizeof(Node)));
+    CHECK(cudaMallocManaged(&sum, sizeof(int), cudaMemAttachGlobal));
+    RETURNS(cudaErrorInvalidValue, cudaMallocManaged(&sum, 0));
+    for (int i = 0; i < 3; i++) nodes[i] = {10 * i + 1, i < 2 ? &nodes[i + 1] : nullptr};
+    *sum = 0;
+    walk<<<1, 1>>>(nodes, sum, mistake());
+    CHECK(cudaDeviceSynchronize());
+    EXPECT(*sum == 33 && counter == 17 && table[1] == 8);
+    cudaPointerAttributes of;
+    CHECK(cudaPointerGetAttributes(&of, sum));
+    EXPECT(of.type == cudaMemoryTypeManaged && of.devicePointer == sum && of.hostPointer == sum);
+    int *address = nullptr;
+    CHECK(cudaGetSymbolAddress((void **)&address, counter));
+    EXPECT(address == &counter);
+    int copied = 0;
+    CHECK(cudaMemcpyFromSymbol(&copied, counter, sizeof copied));
+    EXPECT(copied == 17);
+    CHECK(cudaFree(nodes));
+    CHECK(cudaFree(sum));
+    std::puts("all right");
+}
