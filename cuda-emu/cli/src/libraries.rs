@@ -12,8 +12,9 @@ use crate::error::Error;
 
 /// The device, and the names under which programs load it.
 const DRIVER: (&str, &[&str]) = ("libcuda_emu.so", &["libcuda.so.1", "libcuda.so"]);
-/// The runtime library, which is optional.
-const RUNTIME: (&str, &[&str]) = ("libcudart.so", &["libcudart.so.13", "libcudart.so.12"]);
+/// The runtime libraries, and the names under which programs of nvcc load them. A build may be without them.
+const RUNTIMES: [(&str, &str); 2] =
+    [("libcudart_13.so", "libcudart.so.13"), ("libcudart_12.so", "libcudart.so.12")];
 
 /// A private folder with links to the libraries. It is removed when this is dropped.
 #[derive(Debug)]
@@ -45,8 +46,8 @@ impl Libraries {
         for name in DRIVER.1 {
             libraries.add(&driver, name)?;
         }
-        if let Some(runtime) = find(RUNTIME.0) {
-            for name in RUNTIME.1 {
+        for (library, name) in RUNTIMES {
+            if let Some(runtime) = find(library) {
                 libraries.add(&runtime, name)?;
             }
         }

@@ -247,8 +247,11 @@ fn libraries_are_found_where_they_are_installed() {
     assert!(message.contains("no libcuda_emu.so beside"), "{message}");
     fs::write(lib.join("libcuda_emu.so"), "").unwrap();
     assert_eq!(found(folder.path()), (Some(0), "libcuda.so\nlibcuda.so.1\n".to_owned()));
-    // The runtime library is optional.
-    fs::write(lib.join("libcudart.so"), "").unwrap();
+    // The runtime libraries are optional.
+    fs::write(lib.join("libcudart_13.so"), "").unwrap();
+    let newer = "libcuda.so\nlibcuda.so.1\nlibcudart.so.13\n";
+    assert_eq!(found(folder.path()), (Some(0), newer.to_owned()));
+    fs::write(lib.join("libcudart_12.so"), "").unwrap();
     let all = "libcuda.so\nlibcuda.so.1\nlibcudart.so.12\nlibcudart.so.13\n";
     assert_eq!(found(folder.path()), (Some(0), all.to_owned()));
 }

@@ -101,24 +101,18 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
 fn make_wheel() -> Result<bool, Error> {
     let mut build = process::cargo();
     // A profile of its own: without debug information.
-    build.args([
-        "build",
-        "--profile",
-        "wheel",
-        "--package",
-        "cuda-emu",
-        "--package",
-        "cuda-emu-cli",
-    ]);
+    build.args(["build", "--profile", "wheel"]);
+    let packages = ["cuda-emu", "cuda-emu-cli", "cudart-12", "cudart-13"];
+    build.args(packages.map(|package| ["--package", package]).as_flattened());
     if !process::succeeds(&mut build)? {
         return Ok(false);
     }
     let folder = process::target().join("wheel");
-    let libraries = ["libcuda_emu.so", "libcudart.so"].map(|name| folder.join(name));
+    let libraries = ["libcuda_emu.so", "libcudart_12.so", "libcudart_13.so"];
     let wheel = xtask::wheel::Contents {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command: folder.join("cuda-emu"),
-        libraries: libraries.into_iter().filter(|path| path.exists()).collect(),
+        libraries: libraries.iter().map(|name| folder.join(name)).collect(),
     };
     let path = wheel.pack(&folder)?;
     println!("{}: {} bytes", path.display(), std::fs::metadata(&path)?.len());

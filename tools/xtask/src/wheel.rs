@@ -43,7 +43,7 @@ pub struct Contents {
     pub version: String,
     /// The command `cuda-emu`.
     pub command: PathBuf,
-    /// `libcuda_emu.so`, and `libcudart.so` if there is one.
+    /// The driver's library and the runtime's.
     pub libraries: Vec<PathBuf>,
 }
 
