@@ -99,7 +99,7 @@ impl Place {
             Self::Gpu => ("the GPU", "five minutes in a fresh clone, most of them to build"),
             Self::Cpu => (
                 "the CPU: this machine has no GPU",
-                "at most three minutes in a fresh clone, nearly all of them to build",
+                "three minutes in a fresh clone, nearly all of them to build",
             ),
             Self::Software(_) => (
                 "the software device",
