@@ -1,4 +1,3 @@
-//! The CUDA runtime API over the public functions of the CUDA driver.
 #![doc = include_str!("../README.md")]
 #![allow(non_snake_case, reason = "the header's names")]
 
