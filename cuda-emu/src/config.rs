@@ -168,10 +168,10 @@ impl Config {
         self
     }
 
-    /// Makes the devices like a GPU: their name, compute capability, limits, multiprocessors, and what they say of their
-    /// speed. Their memory is the GPU's, but at most half of the machine's. Later calls of
-    /// [`compute_capability`](Self::compute_capability), [`multiprocessors`](Self::multiprocessors) and
-    /// [`memory`](Self::memory) change it. Unless this is called, a device has the limits of an H200.
+    /// Gives the devices the name, compute capability, limits, multiprocessors and clocks of a GPU. Their memory is the
+    /// GPU's, but at most half of the machine's. Later calls of [`compute_capability`](Self::compute_capability),
+    /// [`multiprocessors`](Self::multiprocessors) and [`memory`](Self::memory) replace these values. Unless this is called,
+    /// a device has the limits of an H200, and half of the machine's memory.
     #[must_use]
     pub fn device(mut self, profile: Profile) -> Self {
         self.profile = Some(profile);
@@ -297,9 +297,9 @@ impl Config {
     }
 
     /// Sets whether kernels follow values that depend on approximate instructions: the report says where one decides a
-    /// branch, an address or an integer. Not unless set, and not together with [`tangents`](Self::tangents). It turns
-    /// [`report`](Self::report) on. One core runs each kernel then, some thirty times slower if it has approximate
-    /// instructions. The host's own arithmetic is not followed.
+    /// branch, an address or an integer; not unless set. It turns [`report`](Self::report) on, and is ignored if
+    /// [`tangents`](Self::tangents) is set. One worker then runs each kernel, some thirty times slower if the kernel has
+    /// approximate instructions. Values that pass through the host's arithmetic are not followed.
     #[must_use]
     pub fn taint(mut self, follow: bool) -> Self {
         self.taint = follow;

@@ -5,9 +5,9 @@ use crate::exec::{DeviceInfo, Speeds};
 /// A GPU whose limits the software device may have: [`Config::device`](crate::Config::device).
 ///
 /// A profile sets what a program reads of a device and what bounds its launches. Kernels compute the same results under
-/// all profiles. The numbers are those that NVIDIA publishes: the technical specifications of compute capabilities in the
-/// CUDA C++ Programming Guide, and the data sheets. Clocks are the maximal ones, those of the memory follow from its
-/// bandwidth; a card may report others.
+/// all profiles; a kernel for a newer `.target` does not load. The numbers are those that NVIDIA publishes: the technical
+/// specifications of compute capabilities in the CUDA C++ Programming Guide, and the data sheets. The core clock is the
+/// maximum; the memory clock is calculated from the bandwidth. A card may report others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {

@@ -122,6 +122,7 @@ fn to_json(report: &RunReport, ended: Ended) -> Value {
         "kernels": report.kernels.iter().map(kernel).collect::<Vec<_>>(),
         "refused": refused.collect::<Vec<_>>(),
         "approximate_values": {"followed": report.traced, "decided": decided.collect::<Vec<_>>()},
+        "checkers": {"race": report.checks.race, "init": report.checks.init, "leak": report.checks.leak},
         "findings": findings.collect::<Vec<_>>(),
         "faults": report.faults,
         "failed_calls": failed.collect::<Vec<_>>(),

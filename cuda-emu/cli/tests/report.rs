@@ -138,8 +138,13 @@ fn findings_are_in_the_report() {
     assert_eq!(findings.len(), 1, "{shown}");
     assert_eq!(findings[0]["check"], "leak");
     assert!(findings[0]["text"].as_str().unwrap().contains("call 1 of cuMemAlloc_v2"), "{shown}");
-    let (_, report) = Stage::new().run(&["--check", "race,init,leak"], "return");
+    let (output, report) = Stage::new().run(&["--check", "race,leak"], "return");
     assert_eq!(report["findings"], json!([]));
+    assert_eq!(report["checkers"], json!({"race": true, "init": false, "leak": true}));
+    assert!(text(&output.stderr).contains("0 findings of the checkers race, leak"));
+    let (output, report) = Stage::new().run(&[], "return");
+    assert_eq!(report["checkers"], json!({"race": false, "init": false, "leak": false}));
+    assert!(text(&output.stderr).contains("no checker was on"));
 }
 
 #[test]

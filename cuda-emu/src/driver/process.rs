@@ -106,7 +106,7 @@ impl Process {
         if config.checks.init {
             space.note_writes();
         }
-        crate::run::note_process(config.taint && !config.tangents);
+        crate::run::note_process(config.taint && !config.tangents, config.checks);
         if config.tangents || config.taint {
             space.track_tangents();
         }

@@ -1,15 +1,15 @@
 //! Taint: which values depend on an approximate instruction, and what they decide.
 //!
-//! The decoder puts an instruction ([`Taint`]) in front of each other one, with a rule of its sources and results. A result
-//! depends on an approximate instruction if a source does, if the address or the guard does by which it was got, or if the
+//! The decoder puts an instruction ([`Taint`]) in front of each instruction of the program, with a rule of its sources and
+//! results. A result depends on an approximate instruction if a source, its address or its guard does, or if the
 //! instruction itself is approximate. The marks lie where those of tangents do ([`tangent`](super::tangent)): those of a
 //! register in its frame, those of memory in a table. Moves, exchanges between lanes, calls, matrix instructions and copies
 //! of the driver carry them in the same way. A predicate has a mask of lanes.
 //!
-//! Noted is where such a value decides a branch or whether a thread does something that others see, an address, or the
-//! result of an integer instruction or of a conversion to an integer ([`Decided`]). Not followed are values that pass
-//! through the host's own arithmetic, the predicate of `shfl`, and what a thread learns from whether others have come
-//! to a barrier or a lock.
+//! The report has the places where such a value decides one of these ([`Decided`]): a branch, or whether a thread does
+//! something that others see; an address; the result of an integer instruction or of a conversion to an integer. Taint
+//! does not follow values through the host's arithmetic or the predicate of `shfl`, nor the arrival of other threads at a
+//! barrier or a lock.
 
 use std::collections::HashMap;
 

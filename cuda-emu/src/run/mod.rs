@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use cuda_sys::CUresult;
 
+use crate::Checks;
 use crate::exec::check::finding::{Check, Finding};
 use crate::exec::{Executed, Reached, bound};
 use facts::Facts;
@@ -24,6 +25,7 @@ const EXTENSION: &str = "run";
 /// The first words of keys.
 mod kind {
     pub(super) const PROCESS: &str = "process";
+    pub(super) const CHECKER: &str = "checker";
     pub(super) const KERNEL: &str = "kernel";
     pub(super) const APPROXIMATE: &str = "approximate";
     pub(super) const REFUSED: &str = "refused";
@@ -44,13 +46,14 @@ pub struct RunReport {
     pub processes: Vec<(u32, String)>,
     /// The kernels, in the order in which they first ran.
     pub kernels: Vec<KernelRun>,
-    /// Functions that were asked for and have instructions which the device does not execute, with the reason, and how
-    /// often.
+    /// Kernels that the device refused, with the instruction that it does not execute, and how often.
     pub refused: Vec<(String, u64)>,
     /// Whether values that depend on an approximate instruction were followed ([`Config::taint`](crate::Config::taint)).
     pub traced: bool,
     /// Where approximate values decided something, in the order in which it first happened.
     pub reached: Vec<ReachedAt>,
+    /// The checkers that were on, in any of the processes.
+    pub checks: Checks,
     /// The checkers' findings.
     pub findings: Vec<Found>,
     /// The faults of kernels.
@@ -76,14 +79,17 @@ pub struct KernelRun {
     /// How long they took here.
     pub time: Duration,
     /// The instructions that they executed, each counted once for each thread that executed it. A thread whose guard is
-    /// false does not execute the instruction. Of a launch that a fault ends, basic blocks count that had begun.
+    /// false does not execute the instruction. If a fault ends a launch, each basic block that had begun counts
+    /// in full.
     pub instructions: u64,
     /// The approximate ones of them, by name without `.ftz`: how many, and the bound of their error.
     pub approximate: BTreeMap<String, (u64, String)>,
 }
 
 impl KernelRun {
-    /// Returns the number of executed instructions whose results are those of a GPU to the bit.
+    /// Returns the number of executed instructions that are not approximate. Their results are those of a GPU to the bit,
+    /// except where ptxas fuses a multiplication and an addition ([`Contraction`](crate::Contraction)), and except products
+    /// of float matrices, which are an H200's.
     #[must_use]
     pub fn exact(&self) -> u64 {
         self.instructions - self.approximate().min(self.instructions)
@@ -159,6 +165,9 @@ impl RunReport {
                     report.processes.push((number.parse().unwrap_or(0), program.to_owned()));
                     report.traced |= a != 0;
                 }
+                [kind::CHECKER, "race"] => report.checks.race = true,
+                [kind::CHECKER, "init"] => report.checks.init = true,
+                [kind::CHECKER, "leak"] => report.checks.leak = true,
                 [kind::KERNEL, name, "launches"] => {
                     let kernel = report.kernel(name);
                     (kernel.launches, kernel.blocks, kernel.threads) = (count, a, b);
@@ -218,13 +227,19 @@ pub(crate) struct Launched<'a> {
     pub(crate) reached: &'a [Reached],
 }
 
-/// Notes that the process uses the device, and whether values are followed.
-pub(crate) fn note_process(traced: bool) {
+/// Notes that the process uses the device, whether values are followed, and which checkers are on.
+pub(crate) fn note_process(traced: bool, checks: Checks) {
     if is_on() {
         let number = std::process::id().to_string();
         let program = std::env::current_exe().unwrap_or_default();
         let key = [kind::PROCESS, &number, &program.to_string_lossy()];
         recorder::add(&key, [1, u64::from(traced), 0, 0]);
+        let Checks { race, init, leak } = checks;
+        for (on, name) in [(race, "race"), (init, "init"), (leak, "leak")] {
+            if on {
+                recorder::add(&[kind::CHECKER, name], [1, 0, 0, 0]);
+            }
+        }
     }
 }
 

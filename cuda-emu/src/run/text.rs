@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{KernelRun, RunReport};
+use crate::Checks;
 
 /// Returns the name of a kernel in its source.
 fn source_name(symbol: &str) -> String {
@@ -60,7 +61,14 @@ pub(super) fn write(report: &RunReport, f: &mut fmt::Formatter<'_>) -> fmt::Resu
         writeln!(f, "  {number} x {why}")?;
     }
     reached(report, f)?;
-    writeln!(f, "{}", count(report.findings.len() as u64, "finding"))?;
+    let Checks { race, init, leak } = report.checks;
+    let on = [(race, "race"), (init, "init"), (leak, "leak")];
+    let on: Vec<&str> = on.into_iter().filter_map(|(on, name)| on.then_some(name)).collect();
+    let findings = count(report.findings.len() as u64, "finding");
+    match on[..] {
+        [] => writeln!(f, "no checker was on")?,
+        _ => writeln!(f, "{findings} of the checkers {}", on.join(", "))?,
+    }
     for found in &report.findings {
         writeln!(f, "  {}, {} x: {}", found.check, found.count, found.text.replace('\n', "\n  "))?;
     }
@@ -91,7 +99,10 @@ fn reached(report: &RunReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if !report.traced {
         return match approximate {
             true => {
-                writeln!(f, "approximate values were not followed: --taint says what they decide")
+                writeln!(
+                    f,
+                    "approximate values were not followed: --taint or CUDA_EMU_TAINT=1 does that"
+                )
             }
             false => Ok(()),
         };

@@ -50,8 +50,8 @@ impl Bvh {
         Ascending::new(found, |found| found.item)
     }
 
-    /// Returns the items whose boxes the ray meets, in ascending order, and the t that is not after that. Otherwise it
-    /// is as [`along`](Self::along).
+    /// Returns the items whose boxes the ray meets, in ascending order, each with a t that is not after the one at which the
+    /// ray meets the box. Otherwise it is as [`along`](Self::along).
     #[must_use]
     pub fn along_ascending(&self, ray: &Ray) -> Ascending<FirstItem> {
         Ascending::new(self.along(ray).map(|(item, t)| FirstItem { item, t }), |found| found.item)
