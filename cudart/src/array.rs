@@ -9,7 +9,7 @@ use crate::bindings::runtime::{
     cudaArray_const_t, cudaArray_t, cudaChannelFormatDesc, cudaChannelFormatKind, cudaError,
     cudaExtent, cudaMipmappedArray_const_t, cudaMipmappedArray_t,
 };
-use crate::call::{Answer, check, put, ready};
+use crate::call::{Answer, check, given, put, ready};
 
 /// Returns the driver's format of a component, and the number of components.
 pub(crate) fn format(description: &cudaChannelFormatDesc) -> Answer<(CUarray_format, c_uint)> {
@@ -119,14 +119,21 @@ crate::functions! {
     fn cudaMallocArray(
         place: *mut cudaArray_t, description: *const cudaChannelFormatDesc, width: usize, height: usize,
         flags: c_uint,
-    ) { put(place, make(description, cudaExtent { width, height, depth: 0 }, flags)?) }
+    ) {
+        given(place)?;
+        put(place, make(description, cudaExtent { width, height, depth: 0 }, flags)?)
+    }
     fn cudaMalloc3DArray(
         place: *mut cudaArray_t, description: *const cudaChannelFormatDesc, extent: cudaExtent, flags: c_uint,
-    ) { put(place, make(description, extent, flags)?) }
+    ) {
+        given(place)?;
+        put(place, make(description, extent, flags)?)
+    }
     fn cudaMallocMipmappedArray(
         place: *mut cudaMipmappedArray_t, description: *const cudaChannelFormatDesc, extent: cudaExtent,
         levels: c_uint, flags: c_uint,
     ) {
+        given(place)?;
         let wanted = wanted(description, extent, flags)?;
         let mut new = ptr::null_mut();
         check(ready()?.cuMipmappedArrayCreate(&raw mut new, &raw const wanted, levels))?;

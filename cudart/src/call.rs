@@ -26,7 +26,10 @@ pub fn guard(body: impl FnOnce() -> Answer) -> cudaError_t {
     match result {
         Ok(()) => cudaError::cudaSuccess,
         Err(code) => {
-            LAST.set(code);
+            // Unfinished work is no error: `cudaGetLastError` does not return it.
+            if code != cudaError::cudaErrorNotReady {
+                LAST.set(code);
+            }
             code
         }
     }
@@ -99,6 +102,15 @@ pub unsafe fn put<T>(place: *mut T, value: T) -> Answer {
     // SAFETY: not null, and the caller's promise.
     unsafe { place.write(value) };
     Ok(())
+}
+
+/// Returns an error for a null place, before anything is allocated for it.
+///
+/// # Errors
+/// 1 if the place is null.
+#[inline]
+pub(crate) fn given<T>(place: *mut T) -> Answer {
+    if place.is_null() { Err(cudaError::cudaErrorInvalidValue) } else { Ok(()) }
 }
 
 /// Defines exported functions: `fn NAME(arguments) { body }`, where the body returns an [`Answer`].

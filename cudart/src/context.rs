@@ -126,8 +126,10 @@ fn bind(driver: &Driver, device: c_int) -> Answer {
     // SAFETY: the context is retained.
     check(unsafe { driver.cuCtxSetCurrent(context) })?;
     BOUND.set((context, resets));
-    if REFRESHED.swap(resets, Ordering::AcqRel) != resets {
+    if REFRESHED.load(Ordering::Acquire) != resets {
+        // Each thread that binds meanwhile refreshes, too: none returns before the addresses are written.
         registry::refresh(driver)?;
+        REFRESHED.store(resets, Ordering::Release);
     }
     Ok(())
 }
@@ -163,21 +165,30 @@ pub(crate) fn primary(device: c_int) -> Answer<CUcontext> {
 pub(crate) fn reset() -> Answer {
     let device = device()?;
     let driver = driver()?;
-    let mut all = RETAINED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(place) = usize::try_from(device).ok().and_then(|at| all.get_mut(at))
-        && place.take().is_some()
-    {
-        // SAFETY: the runtime has retained the context, and forgets it here.
-        check(unsafe { driver.cuDevicePrimaryCtxRelease_v2(device) })?;
+    let mut current = ptr::null_mut();
+    // SAFETY: the place is valid for the write.
+    check(unsafe { driver.cuCtxGetCurrent(&raw mut current) })?;
+    // A context of the program's is not the runtime's to destroy.
+    let bound = BOUND.get().0;
+    if !current.is_null() && current != bound && current != retained(driver, device)?.context {
+        return Ok(());
     }
+    let mut all = RETAINED.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = usize::try_from(device).ok().and_then(|at| all.get_mut(at)).and_then(Option::take);
+    // No error ends the function early: the driver returns those of earlier launches here, and destroys the context.
+    let released = match known {
+        // SAFETY: the runtime has retained the context, and forgets it here.
+        Some(_) => check(unsafe { driver.cuDevicePrimaryCtxRelease_v2(device) }),
+        None => Ok(()),
+    };
     RESETS.fetch_add(1, Ordering::Release);
     // SAFETY: the function has no preconditions. Handles of the context are invalid from here on, by the rules of
     // `cudaDeviceReset`.
-    check(unsafe { driver.cuDevicePrimaryCtxReset_v2(device) })?;
+    let reset = check(unsafe { driver.cuDevicePrimaryCtxReset_v2(device) });
     // SAFETY: null is allowed.
-    check(unsafe { driver.cuCtxSetCurrent(ptr::null_mut()) })?;
+    let unset = check(unsafe { driver.cuCtxSetCurrent(ptr::null_mut()) });
     BOUND.set((ptr::null_mut(), 0));
-    Ok(())
+    released.and(reset).and(unset)
 }
 
 /// Sets the flags of the primary context of the thread's device.
@@ -209,9 +220,11 @@ pub(crate) fn count(driver: &Driver) -> Answer<c_int> {
     Ok(count)
 }
 
-/// Makes a device the one that this thread uses, without a context.
+/// Makes a device the one that this thread uses, unless the thread has the context of one.
 pub(crate) fn prefer(device: c_int) {
-    DEVICE.set(device);
+    if BOUND.get().0.is_null() {
+        DEVICE.set(device);
+    }
 }
 
 /// Returns the context that is current on this thread.

@@ -159,8 +159,15 @@ pub(crate) fn cuboid(parameters: &cudaMemcpy3DParms) -> Answer<CUDA_MEMCPY3D> {
     // With an array, widths and offsets are in its elements. Offsets in memory are in bytes.
     let element = match (p.srcArray.is_null(), p.dstArray.is_null()) {
         (true, true) => 1,
-        (false, _) => array::element(p.srcArray)?,
+        (false, true) => array::element(p.srcArray)?,
         (true, false) => array::element(p.dstArray)?,
+        (false, false) => {
+            let element = array::element(p.srcArray)?;
+            if element != array::element(p.dstArray)? {
+                return Err(cudaError::cudaErrorInvalidValue);
+            }
+            element
+        }
     };
     let one_place =
         |array: cudaArray_t, pointer: &cudaPitchedPtr| array.is_null() != pointer.ptr.is_null();

@@ -88,9 +88,11 @@ crate::functions! {
         let driver = driver()?;
         let count = usize::try_from(count).map_err(|_| cudaError::cudaErrorInvalidValue)?;
         if count == 0 {
+            context::prefer(0);
             return Ok(());
         }
-        if devices.is_null() {
+        let most = usize::try_from(context::count(driver)?).unwrap_or(0);
+        if devices.is_null() || count > most {
             return Err(cudaError::cudaErrorInvalidValue);
         }
         let devices = core::slice::from_raw_parts(devices, count);

@@ -163,9 +163,13 @@ crate::functions! {
     fn cudaLibraryGetUnifiedFunction(place: *mut *mut c_void, library: cudaLibrary_t, symbol: *const c_char) = cuLibraryGetUnifiedFunction;
     fn cudaLibraryGetKernelCount(count: *mut c_uint, library: cudaLibrary_t) = cuLibraryGetKernelCount;
     fn cudaLibraryEnumerateKernels(kernels: *mut cudaKernel_t, count: c_uint, library: cudaLibrary_t) {
-        check(ready()?.cuLibraryEnumerateKernels(kernels, count, library))?;
+        let driver = ready()?;
+        check(driver.cuLibraryEnumerateKernels(kernels, count, library))?;
         if !kernels.is_null() {
-            let kernels = core::slice::from_raw_parts(kernels, count as usize);
+            let mut all = 0;
+            check(driver.cuLibraryGetKernelCount(&raw mut all, library))?;
+            // The driver writes no more handles than there are kernels.
+            let kernels = core::slice::from_raw_parts(kernels, count.min(all) as usize);
             kernels.iter().for_each(|&kernel| registry::remember(kernel));
         }
         Ok(())

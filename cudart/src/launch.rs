@@ -30,7 +30,11 @@ thread_local! {
 fn push(new: Configuration) -> Answer {
     if let Some(outer) = NEWEST.replace(Some(new)) {
         let kept = OUTER.try_with(|stack| stack.borrow_mut().push(outer));
-        kept.map_err(|_| cudaError::cudaErrorCudartUnloading)?;
+        if kept.is_err() {
+            // The launch around it still has its configuration.
+            NEWEST.set(Some(outer));
+            return Err(cudaError::cudaErrorCudartUnloading);
+        }
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::bindings::runtime::{
     cudaError, cudaExtent, cudaMemRangeAttribute, cudaMemoryType, cudaPitchedPtr,
     cudaPointerAttributes, cudaStream_t,
 };
-use crate::call::{Answer, check, put, ready};
+use crate::call::{Answer, check, given, put, ready};
 use crate::{context, registry};
 
 /// The alignment of the rows that the driver is asked for: the largest element that it knows.
@@ -113,7 +113,10 @@ fn attributes(of: *const c_void) -> Answer<cudaPointerAttributes> {
 }
 
 crate::functions! {
-    fn cudaMalloc(place: *mut *mut c_void, bytes: usize) { put(place, allocate(bytes)?) }
+    fn cudaMalloc(place: *mut *mut c_void, bytes: usize) {
+        given(place)?;
+        put(place, allocate(bytes)?)
+    }
     fn cudaFree(memory: *mut c_void) {
         let driver = ready()?;
         if memory.is_null() {
@@ -121,8 +124,12 @@ crate::functions! {
         }
         check(driver.cuMemFree_v2(address(memory)))
     }
-    fn cudaMallocHost(place: *mut *mut c_void, bytes: usize) { put(place, allocate_host(bytes, 0)?) }
+    fn cudaMallocHost(place: *mut *mut c_void, bytes: usize) {
+        given(place)?;
+        put(place, allocate_host(bytes, 0)?)
+    }
     fn cudaHostAlloc(place: *mut *mut c_void, bytes: usize, flags: c_uint) {
+        given(place)?;
         put(place, allocate_host(bytes, flags)?)
     }
     fn cudaFreeHost(memory: *mut c_void) {
@@ -142,6 +149,7 @@ crate::functions! {
     fn cudaHostGetFlags(flags: *mut c_uint, memory: *mut c_void) = cuMemHostGetFlags;
     fn cudaMallocManaged(place: *mut *mut c_void, bytes: usize, flags: c_uint) {
         let driver = ready()?;
+        given(place)?;
         if bytes == 0 {
             return Err(cudaError::cudaErrorInvalidValue);
         }
@@ -151,11 +159,14 @@ crate::functions! {
         put(place, pointer(new))
     }
     fn cudaMallocPitch(place: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize) {
+        given(place)?;
+        given(pitch)?;
         let (new, distance) = allocate_rows(width, height)?;
         put(place, new)?;
         put(pitch, distance)
     }
     fn cudaMalloc3D(place: *mut cudaPitchedPtr, extent: cudaExtent) {
+        given(place)?;
         let rows = extent.height.checked_mul(extent.depth);
         let rows = rows.ok_or(cudaError::cudaErrorMemoryAllocation)?;
         let (new, pitch) = allocate_rows(extent.width, rows)?;
@@ -163,7 +174,14 @@ crate::functions! {
     }
     fn cudaMemGetInfo(free: *mut usize, total: *mut usize) = cuMemGetInfo_v2;
     fn cudaPointerGetAttributes(place: *mut cudaPointerAttributes, memory: *const c_void) {
-        put(place, attributes(memory)?)
+        given(place)?;
+        let found = attributes(memory)?;
+        // CUDA 12's struct ends after these members, and CUDA 13 has reserved ones after them.
+        (&raw mut (*place).type_).write(found.type_);
+        (&raw mut (*place).device).write(found.device);
+        (&raw mut (*place).devicePointer).write(found.devicePointer);
+        (&raw mut (*place).hostPointer).write(found.hostPointer);
+        Ok(())
     }
     fn cudaGetSymbolAddress(place: *mut *mut c_void, symbol: *const c_void) {
         put(place, registry::variable(symbol)?.0)

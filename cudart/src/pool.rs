@@ -7,7 +7,7 @@ use crate::bindings::runtime::{
     cudaMemLocation, cudaMemPool_t, cudaMemPoolAttr, cudaMemPoolProps, cudaMemPoolPtrExportData,
     cudaStream_t,
 };
-use crate::call::{check, pass, put, ready};
+use crate::call::{check, given, pass, put, ready};
 use crate::context;
 use crate::memory::{address, pointer};
 
@@ -15,6 +15,7 @@ crate::functions! {
     fn cudaMallocAsync, cudaMallocAsync_ptsz [stream] (
         place: *mut *mut c_void, bytes: usize, stream: cudaStream_t,
     ) {
+        given(place)?;
         let mut new = 0;
         check(ready()?.cuMemAllocAsync(&raw mut new, bytes, stream))?;
         put(place, pointer(new))
@@ -25,6 +26,7 @@ crate::functions! {
     fn cudaMallocFromPoolAsync, cudaMallocFromPoolAsync_ptsz [stream] (
         place: *mut *mut c_void, bytes: usize, pool: cudaMemPool_t, stream: cudaStream_t,
     ) {
+        given(place)?;
         let mut new = 0;
         check(ready()?.cuMemAllocFromPoolAsync(&raw mut new, bytes, pool, stream))?;
         put(place, pointer(new))

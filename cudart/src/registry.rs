@@ -198,40 +198,59 @@ fn library(binary: usize) -> Answer<CUlibrary> {
         return loaded;
     }
     // SAFETY: the wrapper is a constant of the program, and the binary is registered.
-    let loaded = relaxed(driver, || unsafe { load(driver, wrapper) });
-    let managed = change(|registry| {
-        let binary = registry.binaries.get_mut(&binary)?;
-        // An error of the image stays; others, such as no memory, may be gone at the next try.
-        binary.library = loaded.map_or_else(
-            |code| (code.0 >= cudaError::cudaErrorInvalidKernelImage.0).then_some(Err(code)),
-            |library| Some(Ok(library)),
-        );
-        Some(binary.managed.clone())
+    let loaded = relaxed(driver, || unsafe { load(driver, wrapper) }).and_then(|library| {
+        // The addresses are written before the library is known: from then on other threads do not wait.
+        let managed = read()
+            .as_ref()
+            .and_then(|registry| registry.binaries.get(&binary))
+            .map_or_else(Vec::new, |binary| binary.managed.clone());
+        let resolved = managed
+            .into_iter()
+            .try_for_each(|(place, name)| resolve(driver, library, place, &name));
+        if resolved.is_err() {
+            // SAFETY: nothing else knows the library.
+            let _ = unsafe { driver.cuLibraryUnload(library) };
+        }
+        resolved.map(|()| library)
     });
-    let library = loaded?;
-    for (place, name) in managed.unwrap_or_default() {
-        // SAFETY: the binary is registered, so the place is valid for writes.
-        unsafe { resolve(driver, library, place, &name) }?;
-    }
-    Ok(library)
+    change(|registry| {
+        if let Some(binary) = registry.binaries.get_mut(&binary) {
+            // An error of the image stays; others, such as no memory, may be gone at the next try.
+            binary.library = match loaded {
+                Ok(library) => Some(Ok(library)),
+                Err(code) => of_image(code).then_some(Err(code)),
+            };
+        }
+    });
+    loaded
+}
+
+/// Returns whether a code is about the image, so that loading it again fails, too.
+fn of_image(code: cudaError_t) -> bool {
+    matches!(
+        code,
+        cudaError::cudaErrorInvalidKernelImage
+            | cudaError::cudaErrorNoKernelImageForDevice
+            | cudaError::cudaErrorInvalidPtx
+            | cudaError::cudaErrorJitCompilerNotFound
+            | cudaError::cudaErrorUnsupportedPtxVersion
+            | cudaError::cudaErrorJitCompilationDisabled
+            | cudaError::cudaErrorUnsupportedDevSideSync
+            | cudaError::cudaErrorInvalidSource
+            | cudaError::cudaErrorSymbolNotFound
+            | cudaError::cudaErrorNotSupported
+    )
 }
 
 /// Writes the address of a managed variable to its place.
-///
-/// # Safety
-/// `place` is valid for writes.
-unsafe fn resolve(
-    driver: &Driver,
-    library: CUlibrary,
-    place: *mut *mut c_void,
-    name: &CStr,
-) -> Answer {
+fn resolve(driver: &Driver, library: CUlibrary, place: *mut *mut c_void, name: &CStr) -> Answer {
     let (address, _) = address_of(driver, library, name)?;
-    // SAFETY: the caller's promise.
-    unsafe { place.write(address) };
     // In the program, the symbol of a managed variable is its address.
     change(|registry| {
+        // A binary that is unregistered meanwhile takes its places with it.
         if let Some(variable) = registry.variables.get(&place.addr()).cloned() {
+            // SAFETY: the binary is registered, so the place is valid for writes.
+            unsafe { place.write(address) };
             registry.variables.insert(address.addr(), variable);
         }
     });
@@ -247,10 +266,7 @@ pub(crate) fn refresh(driver: &Driver) -> Answer {
                 .extend(binary.managed.iter().map(|(place, name)| (library, *place, name.clone())));
         }
     }
-    known.into_iter().try_for_each(|(library, place, name)| {
-        // SAFETY: the binary is registered, so the place is valid for writes.
-        unsafe { resolve(driver, library, place, &name) }
-    })
+    known.into_iter().try_for_each(|(library, place, name)| resolve(driver, library, place, &name))
 }
 
 /// Runs `act` in a mode in which captures of streams on this thread do not forbid loading.

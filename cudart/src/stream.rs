@@ -7,7 +7,7 @@ use crate::bindings::runtime::{
     cudaLaunchAttributeValue, cudaStream_t, cudaStreamCallback_t, cudaStreamCaptureMode,
     cudaStreamCaptureStatus,
 };
-use crate::call::{check, put, ready};
+use crate::call::{check, own, put, ready};
 use crate::context;
 
 crate::functions! {
@@ -42,9 +42,10 @@ crate::functions! {
         check(driver.cuStreamGetCtx(stream, &raw mut context))?;
         put(device, context::device_of(driver, context)?)
     }
-    fn cudaStreamCopyAttributes, cudaStreamCopyAttributes_ptsz [to] (
-        to: cudaStream_t, from: cudaStream_t,
-    ) = cuStreamCopyAttributes;
+    fn cudaStreamCopyAttributes(to: cudaStream_t, from: cudaStream_t) = cuStreamCopyAttributes;
+    fn cudaStreamCopyAttributes_ptsz(to: cudaStream_t, from: cudaStream_t) {
+        check(ready()?.cuStreamCopyAttributes(own(to.cast()), own(from.cast())))
+    }
     fn cudaStreamGetAttribute, cudaStreamGetAttribute_ptsz [stream] (
         stream: cudaStream_t, attribute: cudaLaunchAttributeID, value: *mut cudaLaunchAttributeValue,
     ) = cuStreamGetAttribute;

@@ -1,11 +1,13 @@
 //! Textures and surfaces of a program: their descriptions are translated to the driver's.
 
 use core::ffi::{c_int, c_uint};
+use core::mem::offset_of;
+use core::ptr;
 
 use cuda_sys::{
     CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION, CU_TRSF_NORMALIZED_COORDINATES,
     CU_TRSF_READ_AS_INTEGER, CU_TRSF_SEAMLESS_CUBEMAP, CU_TRSF_SRGB, CUDA_RESOURCE_DESC,
-    CUDA_TEXTURE_DESC, CUaddress_mode, CUfilter_mode, CUresourcetype,
+    CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC, CUaddress_mode, CUfilter_mode, CUresourcetype,
 };
 
 use crate::array::format;
@@ -22,33 +24,35 @@ use crate::memory::address;
 /// `resource` is null or valid for reads.
 unsafe fn resource(resource: *const cudaResourceDesc) -> Answer<CUDA_RESOURCE_DESC> {
     use cudaResourceType as Of;
-    // SAFETY: the caller's promise.
-    let given = unsafe { resource.as_ref() }.ok_or(cudaError::cudaErrorInvalidValue)?;
-    let mut new =
-        CUDA_RESOURCE_DESC { resType: CUresourcetype(given.resType.0), ..Default::default() };
-    let (from, to) = (&given.res, &mut new.res);
-    // SAFETY: the type says which member is set.
+    if resource.is_null() {
+        return Err(cudaError::cudaErrorInvalidValue);
+    }
+    // SAFETY: the caller's promise. The struct of CUDA 12 is shorter, so there is no reference to the whole.
+    let (kind, from) = unsafe { ((*resource).resType, &raw const (*resource).res) };
+    let mut new = CUDA_RESOURCE_DESC { resType: CUresourcetype(kind.0), ..Default::default() };
+    let to = &mut new.res;
+    // SAFETY: the type says which member is set, and the caller's promise.
     unsafe {
-        match given.resType {
-            Of::cudaResourceTypeArray => to.array.hArray = from.array.array.cast(),
+        match kind {
+            Of::cudaResourceTypeArray => to.array.hArray = (*from).array.array.cast(),
             Of::cudaResourceTypeMipmappedArray => {
-                to.mipmap.hMipmappedArray = from.mipmap.mipmap.cast();
+                to.mipmap.hMipmappedArray = (*from).mipmap.mipmap.cast();
             }
             Of::cudaResourceTypeLinear => {
-                let (format, channels) = format(&from.linear.desc)?;
-                to.linear.devPtr = address(from.linear.devPtr);
+                let (format, channels) = format(&(*from).linear.desc)?;
+                to.linear.devPtr = address((*from).linear.devPtr);
                 to.linear.format = format;
                 to.linear.numChannels = channels;
-                to.linear.sizeInBytes = from.linear.sizeInBytes;
+                to.linear.sizeInBytes = (*from).linear.sizeInBytes;
             }
             Of::cudaResourceTypePitch2D => {
-                let (format, channels) = format(&from.pitch2D.desc)?;
-                to.pitch2D.devPtr = address(from.pitch2D.devPtr);
+                let (format, channels) = format(&(*from).pitch2D.desc)?;
+                to.pitch2D.devPtr = address((*from).pitch2D.devPtr);
                 to.pitch2D.format = format;
                 to.pitch2D.numChannels = channels;
-                to.pitch2D.width = from.pitch2D.width;
-                to.pitch2D.height = from.pitch2D.height;
-                to.pitch2D.pitchInBytes = from.pitch2D.pitchInBytes;
+                to.pitch2D.width = (*from).pitch2D.width;
+                to.pitch2D.height = (*from).pitch2D.height;
+                to.pitch2D.pitchInBytes = (*from).pitch2D.pitchInBytes;
             }
             _ => return Err(cudaError::cudaErrorInvalidValue),
         }
@@ -87,14 +91,27 @@ unsafe fn reading(texture: *const cudaTextureDesc) -> Answer<CUDA_TEXTURE_DESC> 
     })
 }
 
+/// Returns a view for the driver. The reserved members stay zero: CUDA 12's struct ends before them.
+///
+/// # Safety
+/// `view` is valid for reads of a struct of CUDA 12.
+unsafe fn viewing(view: *const cudaResourceViewDesc) -> CUDA_RESOURCE_VIEW_DESC {
+    let mut new = CUDA_RESOURCE_VIEW_DESC::default();
+    let bytes = offset_of!(CUDA_RESOURCE_VIEW_DESC, reserved);
+    // SAFETY: both structs have the same members in these bytes, and the caller's promise.
+    unsafe { ptr::copy_nonoverlapping(view.cast::<u8>(), (&raw mut new).cast::<u8>(), bytes) };
+    new
+}
+
 crate::functions! {
     fn cudaCreateTextureObject(
         place: *mut cudaTextureObject_t, memory: *const cudaResourceDesc, texture: *const cudaTextureDesc,
         view: *const cudaResourceViewDesc,
     ) {
         let (memory, texture) = (resource(memory)?, reading(texture)?);
-        // A view has the same layout and formats.
-        check(ready()?.cuTexObjectCreate(place, &raw const memory, &raw const texture, view.cast()))
+        let view = (!view.is_null()).then(|| viewing(view));
+        let view = view.as_ref().map_or(ptr::null(), ptr::from_ref);
+        check(ready()?.cuTexObjectCreate(place, &raw const memory, &raw const texture, view))
     }
     fn cudaDestroyTextureObject(texture: cudaTextureObject_t) = cuTexObjectDestroy;
     fn cudaCreateSurfaceObject(place: *mut cudaSurfaceObject_t, memory: *const cudaResourceDesc) {

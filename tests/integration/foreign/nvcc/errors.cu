@@ -7,7 +7,7 @@ __global__ void store(int *out, int mistake) { *out = 41 + mistake; }
 static void no_kernel(int *) {}
 
 int main() {
-    int *out, got = 0;
+    int *out, got = 0, device = 0;
     CHECK(cudaMalloc(&out, sizeof(int)));
     void *arguments[] = {&out};
     RETURNS(cudaErrorInvalidDeviceFunction, cudaLaunchKernel((void *)no_kernel, dim3(1), dim3(1), arguments, 0, 0));
@@ -27,6 +27,9 @@ int main() {
     store<<<1, dim3(1, 1, 65)>>>(out, 0);
     EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration);
     RETURNS(cudaErrorInvalidValue, cudaMalloc(nullptr, 4));
+    RETURNS(cudaErrorInvalidValue, cudaMallocHost((void **)nullptr, 4));
+    RETURNS(cudaErrorInvalidValue, cudaSetValidDevices(&device, 1000));
+    RETURNS(cudaSuccess, cudaSetValidDevices(nullptr, 0));
     RETURNS(cudaErrorMemoryAllocation, cudaMalloc(&arguments[0], (size_t)1 << 60));
     RETURNS(cudaErrorInvalidValue, cudaMemcpy(&got, out, 1 << 20, cudaMemcpyDeviceToHost));
     RETURNS(cudaErrorInvalidMemcpyDirection, cudaMemcpy(&got, out, 4, (cudaMemcpyKind)9));

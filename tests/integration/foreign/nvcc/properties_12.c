@@ -25,6 +25,12 @@ int main(void) {
     EXPECT(of.clockRate == clock && of.memoryBusWidth == bus && of.warpSize == 32 && of.major >= 7);
     unsigned char *memory, got[64];
     CHECK(cudaMallocManaged((void **)&memory, sizeof got, cudaMemAttachGlobal));
+    // The struct is longer in CUDA 13: nothing behind it may be written.
+    struct { struct cudaPointerAttributes of; unsigned char after[128]; } pointer;
+    memset(&pointer, 0xee, sizeof pointer);
+    CHECK(cudaPointerGetAttributes(&pointer.of, memory));
+    EXPECT(pointer.of.type == cudaMemoryTypeManaged && pointer.of.devicePointer == memory);
+    for (size_t i = 0; i < sizeof pointer.after; i++) EXPECT(pointer.after[i] == 0xee);
     CHECK(cudaMemAdvise(memory, sizeof got, cudaMemAdviseSetPreferredLocation, 0));
     CHECK(cudaMemPrefetchAsync(memory, sizeof got, 0, 0));
     CHECK(cudaMemPrefetchAsync(memory, sizeof got, cudaCpuDeviceId, 0));

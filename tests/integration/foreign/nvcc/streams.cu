@@ -34,6 +34,10 @@ int main() {
     // The first stream waits for the others, and copies all back.
     for (int p = 1; p < parts; p++) CHECK(cudaStreamWaitEvent(streams[0], done[p], 0));
     CHECK(cudaMemcpyAsync(host, device, parts * n * sizeof(int), cudaMemcpyDeviceToHost, streams[0]));
+    // Unfinished work is no error of the thread.
+    cudaError_t query = cudaStreamQuery(streams[0]);
+    EXPECT(query == cudaSuccess || query == cudaErrorNotReady);
+    EXPECT(cudaPeekAtLastError() == cudaSuccess);
     CHECK(cudaStreamSynchronize(streams[0]));
     CHECK(cudaStreamQuery(streams[0]));
     for (int i = 0; i < parts * n; i++) EXPECT(host[i] == i * (i / n + 2));
