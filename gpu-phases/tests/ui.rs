@@ -1,4 +1,4 @@
-//! Kernels that must not compile, with their errors.
+//! Kernels that must not compile, with their errors, and one file of kernels that must.
 //!
 //! `TRYBUILD=overwrite cargo test -p gpu-phases --test ui` writes the errors anew. Each file is one run of rustc, so kernels
 //! that fail in the same pass of it stand together.
@@ -7,9 +7,11 @@ use std::fs;
 use std::io;
 
 #[test]
-fn what_does_not_compile() {
-    // With a program that has to run, trybuild would build all libraries instead of checking them.
-    trybuild::TestCases::new().compile_fail("tests/ui/refused_*.rs");
+fn what_compiles_and_what_does_not() {
+    let cases = trybuild::TestCases::new();
+    cases.compile_fail("tests/ui/refused_*.rs");
+    // With a program that has to run, trybuild builds instead of checking: rustc reports some errors of constants only then.
+    cases.pass("tests/ui/pass_*.rs");
 }
 
 /// A kernel over blocks that begins to compile is missed, also when the errors are written anew. Errors of the sizes of
