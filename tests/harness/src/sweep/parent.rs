@@ -10,7 +10,7 @@ use crate::{Effort, Failure, SEVERAL, SEVERAL_DEVICES, TestResult, limited, samp
 
 /// The milliseconds of a core for the faults of a test, beside the first one.
 const QUICK_SHARE: u64 = 10;
-const CI_SHARE: u64 = 20;
+const CI_SHARE: u64 = 50;
 /// That of a test with a planted bug, which is to be found.
 const PLANTED_SHARE: u64 = 100;
 /// A deep sweep tries all faults, and this is for one process of several.
