@@ -135,8 +135,11 @@ impl Demo {
         }
         if self.place != Place::Cpu {
             setup::setup(Major::choose(None))?;
+            if !self.build(&[], "the other examples")? {
+                return Ok(false);
+            }
         }
-        if !self.build(&[], "the other examples")? || !self.run_libraries()? {
+        if !self.run_libraries()? {
             return Ok(false);
         }
         let programs: Vec<_> = self.place.programs().collect();
@@ -157,7 +160,10 @@ impl Demo {
     /// Builds and runs saxpy; on the CPU if the driver finds no GPU after all.
     fn first(&mut self) -> Result<bool, Error> {
         if self.place == Place::Cpu {
-            let built = self.build(&["--example", "saxpy"], "saxpy")?;
+            // In one call: two cores wait for one crate at a time, and have the others to build meanwhile.
+            let mut targets = vec!["--example", "saxpy"];
+            targets.extend(self.place.programs().flat_map(|(name, _)| ["--bin", name]));
+            let built = self.build(&targets, "the examples")?;
             self.heading("saxpy", "a kernel in Rust, launched, checked");
             let saxpy = release("examples").join(executable("saxpy"));
             return Ok(built && process::succeeds(&mut self.example(saxpy)?)?);
