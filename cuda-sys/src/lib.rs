@@ -17,6 +17,7 @@ pub mod noop;
 mod nvjitlink;
 mod nvrtc;
 mod table;
+mod texts;
 
 pub use bindings::driver::*;
 pub use bindings::nvrtc::*;

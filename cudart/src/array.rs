@@ -9,10 +9,10 @@ use crate::bindings::runtime::{
     cudaArray_const_t, cudaArray_t, cudaChannelFormatDesc, cudaChannelFormatKind, cudaError,
     cudaExtent, cudaMipmappedArray_const_t, cudaMipmappedArray_t,
 };
-use crate::call::{Answer, check, given, put, ready};
+use crate::call::{CudaResult, check, given, put, ready};
 
 /// Returns the driver's format of a component, and the number of components.
-pub(crate) fn format(description: &cudaChannelFormatDesc) -> Answer<(CUarray_format, c_uint)> {
+pub(crate) fn format(description: &cudaChannelFormatDesc) -> CudaResult<(CUarray_format, c_uint)> {
     use CUarray_format as To;
     use cudaChannelFormatKind as Of;
     let &cudaChannelFormatDesc { x, y, z, w, f } = description;
@@ -38,7 +38,7 @@ pub(crate) fn format(description: &cudaChannelFormatDesc) -> Answer<(CUarray_for
 }
 
 /// Returns the bits of a component of a format, and its kind.
-fn component(format: CUarray_format) -> Answer<(c_int, cudaChannelFormatKind)> {
+fn component(format: CUarray_format) -> CudaResult<(c_int, cudaChannelFormatKind)> {
     use CUarray_format as Of;
     use cudaChannelFormatKind as To;
     Ok(match format {
@@ -55,21 +55,21 @@ fn component(format: CUarray_format) -> Answer<(c_int, cudaChannelFormatKind)> {
 }
 
 /// Returns the description of an array.
-fn describe(array: cudaArray_const_t) -> Answer<CUDA_ARRAY3D_DESCRIPTOR> {
+fn describe(array: cudaArray_const_t) -> CudaResult<CUDA_ARRAY3D_DESCRIPTOR> {
     let mut found = CUDA_ARRAY3D_DESCRIPTOR::default();
     // SAFETY: the place is valid for the write; a handle that is none is an error of the driver.
     check(unsafe { ready()?.cuArray3DGetDescriptor_v2(&raw mut found, array.cast_mut().cast()) })?;
     Ok(found)
 }
 
-fn channels(found: &CUDA_ARRAY3D_DESCRIPTOR) -> Answer<cudaChannelFormatDesc> {
+fn channels(found: &CUDA_ARRAY3D_DESCRIPTOR) -> CudaResult<cudaChannelFormatDesc> {
     let (bits, f) = component(found.Format)?;
     let size = |at| if found.NumChannels > at { bits } else { 0 };
     Ok(cudaChannelFormatDesc { x: size(0), y: size(1), z: size(2), w: size(3), f })
 }
 
 /// Returns the bytes of an element of an array.
-pub(crate) fn element(array: cudaArray_const_t) -> Answer<usize> {
+pub(crate) fn element(array: cudaArray_const_t) -> CudaResult<usize> {
     let found = describe(array)?;
     let (bits, _) = component(found.Format)?;
     Ok((bits.unsigned_abs() * found.NumChannels / 8) as usize)
@@ -83,7 +83,7 @@ unsafe fn wanted(
     description: *const cudaChannelFormatDesc,
     extent: cudaExtent,
     flags: c_uint,
-) -> Answer<CUDA_ARRAY3D_DESCRIPTOR> {
+) -> CudaResult<CUDA_ARRAY3D_DESCRIPTOR> {
     // SAFETY: the caller's promise.
     let description = unsafe { description.as_ref() }.ok_or(cudaError::cudaErrorInvalidValue)?;
     let (format, channels) = format(description)?;
@@ -105,7 +105,7 @@ unsafe fn make(
     description: *const cudaChannelFormatDesc,
     extent: cudaExtent,
     flags: c_uint,
-) -> Answer<cudaArray_t> {
+) -> CudaResult<cudaArray_t> {
     let driver = ready()?;
     // SAFETY: the caller's promise.
     let wanted = unsafe { wanted(description, extent, flags) }?;

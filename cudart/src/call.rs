@@ -8,7 +8,7 @@ use cuda_sys::{CU_STREAM_PER_THREAD, CUresult, CUstream, Driver, MissingSymbol};
 use crate::bindings::runtime::{cudaError, cudaError_t};
 
 /// The outcome of a call.
-pub type Answer<T = ()> = Result<T, cudaError_t>;
+pub type CudaResult<T = ()> = Result<T, cudaError_t>;
 
 thread_local! {
     /// The last error of this thread. It has no destructor, so static destructors of programs can use it.
@@ -17,7 +17,7 @@ thread_local! {
 
 /// Runs the body of a function, and remembers its error. No panic leaves it.
 #[inline]
-pub fn guard(body: impl FnOnce() -> Answer) -> cudaError_t {
+pub fn guard(body: impl FnOnce() -> CudaResult) -> cudaError_t {
     // The state of the bodies is behind locks that ignore the poison of a panic.
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
         eprintln!("cudart: a function panicked, which is a mistake in this library");
@@ -50,7 +50,7 @@ pub(crate) fn last() -> cudaError_t {
 /// # Errors
 /// The driver's code, or 36 if the driver lacks the function.
 #[inline]
-pub fn check(result: Result<CUresult, MissingSymbol>) -> Answer {
+pub fn check(result: Result<CUresult, MissingSymbol>) -> CudaResult {
     match result {
         Ok(CUresult::CUDA_SUCCESS) => Ok(()),
         Ok(code) => Err(cudaError_t(code.0)),
@@ -64,7 +64,7 @@ pub fn check(result: Result<CUresult, MissingSymbol>) -> Answer {
 /// # Errors
 /// The reasons for which there is no driver, no device or no context.
 #[inline]
-pub fn ready() -> Answer<&'static Driver> {
+pub fn ready() -> CudaResult<&'static Driver> {
     crate::context::ready()
 }
 
@@ -95,7 +95,7 @@ pub unsafe fn pass<A: Copy, B: Copy>(value: A) -> B {
 /// # Safety
 /// `place` is null or valid for the write.
 #[inline]
-pub unsafe fn put<T>(place: *mut T, value: T) -> Answer {
+pub unsafe fn put<T>(place: *mut T, value: T) -> CudaResult {
     if place.is_null() {
         return Err(cudaError::cudaErrorInvalidValue);
     }
@@ -109,11 +109,11 @@ pub unsafe fn put<T>(place: *mut T, value: T) -> Answer {
 /// # Errors
 /// 1 if the place is null.
 #[inline]
-pub(crate) fn given<T>(place: *mut T) -> Answer {
+pub(crate) fn given<T>(place: *mut T) -> CudaResult {
     if place.is_null() { Err(cudaError::cudaErrorInvalidValue) } else { Ok(()) }
 }
 
-/// Defines exported functions: `fn NAME(arguments) { body }`, where the body returns an [`Answer`].
+/// Defines exported functions: `fn NAME(arguments) { body }`, where the body returns an [`CudaResult`].
 ///
 /// - `fn NAME, NAME_ptsz [stream] (arguments)` defines a second function, for which a null `stream` is the stream of the
 ///   calling thread.
@@ -236,9 +236,9 @@ impl Sync {
     /// The driver's.
     pub fn run(
         self,
-        wait: impl FnOnce(&'static Driver) -> Answer,
-        enqueue: impl FnOnce(&'static Driver, CUstream) -> Answer,
-    ) -> Answer {
+        wait: impl FnOnce(&'static Driver) -> CudaResult,
+        enqueue: impl FnOnce(&'static Driver, CUstream) -> CudaResult,
+    ) -> CudaResult {
         let driver = ready()?;
         match self {
             Self::Driver => wait(driver),

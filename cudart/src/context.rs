@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use cuda_sys::{CUcontext, Driver};
 
 use crate::bindings::runtime::cudaError;
-use crate::call::{Answer, check};
+use crate::call::{CudaResult, check};
 use crate::registry;
 
 /// The oldest driver that this library runs on: libraries and kernels as handles came with 12.0.
@@ -46,7 +46,7 @@ pub(crate) fn loaded() -> Option<&'static Driver> {
 }
 
 /// Returns the driver after `cuInit`.
-pub(crate) fn driver() -> Answer<&'static Driver> {
+pub(crate) fn driver() -> CudaResult<&'static Driver> {
     static READY: OnceLock<&'static Driver> = OnceLock::new();
     if let Some(driver) = READY.get() {
         return Ok(driver);
@@ -69,7 +69,7 @@ pub(crate) fn driver() -> Answer<&'static Driver> {
 }
 
 /// Returns the device that calls of this thread use.
-pub(crate) fn device() -> Answer<c_int> {
+pub(crate) fn device() -> CudaResult<c_int> {
     let driver = driver()?;
     let mut context = ptr::null_mut();
     // SAFETY: the place is valid for the write.
@@ -85,7 +85,7 @@ pub(crate) fn device() -> Answer<c_int> {
 
 /// Returns the driver with a context that is current on this thread.
 #[inline]
-pub(crate) fn ready() -> Answer<&'static Driver> {
+pub(crate) fn ready() -> CudaResult<&'static Driver> {
     let driver = driver()?;
     let mut context = ptr::null_mut();
     // SAFETY: the place is valid for the write.
@@ -99,7 +99,7 @@ pub(crate) fn ready() -> Answer<&'static Driver> {
 }
 
 /// Makes a device the thread's, and its primary context current.
-pub(crate) fn set_device(device: c_int) -> Answer {
+pub(crate) fn set_device(device: c_int) -> CudaResult {
     let driver = driver()?;
     known(driver, device)?;
     bind(driver, device)?;
@@ -108,7 +108,7 @@ pub(crate) fn set_device(device: c_int) -> Answer {
 }
 
 /// Returns an error for a device that does not exist.
-pub(crate) fn known(driver: &Driver, device: c_int) -> Answer {
+pub(crate) fn known(driver: &Driver, device: c_int) -> CudaResult {
     let mut count = 0;
     // SAFETY: the place is valid for the write.
     check(unsafe { driver.cuDeviceGetCount(&raw mut count) })?;
@@ -120,7 +120,7 @@ pub(crate) fn known(driver: &Driver, device: c_int) -> Answer {
 }
 
 /// Makes the primary context of a device current.
-fn bind(driver: &Driver, device: c_int) -> Answer {
+fn bind(driver: &Driver, device: c_int) -> CudaResult {
     known(driver, device)?;
     let Retained { context, resets } = retained(driver, device)?;
     // SAFETY: the context is retained.
@@ -135,7 +135,7 @@ fn bind(driver: &Driver, device: c_int) -> Answer {
 }
 
 /// Returns the primary context of a device, retained once for the process.
-fn retained(driver: &Driver, device: c_int) -> Answer<Retained> {
+fn retained(driver: &Driver, device: c_int) -> CudaResult<Retained> {
     let mut all = RETAINED.lock().unwrap_or_else(PoisonError::into_inner);
     let at = usize::try_from(device).map_err(|_| cudaError::cudaErrorInvalidDevice)?;
     if all.len() <= at {
@@ -155,22 +155,21 @@ fn retained(driver: &Driver, device: c_int) -> Answer<Retained> {
 }
 
 /// Returns the primary context of a device.
-pub(crate) fn primary(device: c_int) -> Answer<CUcontext> {
+pub(crate) fn primary(device: c_int) -> CudaResult<CUcontext> {
     let driver = driver()?;
     known(driver, device)?;
     Ok(retained(driver, device)?.context)
 }
 
 /// Destroys everything in the primary context of the thread's device. The next call makes a new one.
-pub(crate) fn reset() -> Answer {
+pub(crate) fn reset() -> CudaResult {
     let device = device()?;
     let driver = driver()?;
     let mut current = ptr::null_mut();
     // SAFETY: the place is valid for the write.
     check(unsafe { driver.cuCtxGetCurrent(&raw mut current) })?;
     // A context of the program's is not the runtime's to destroy.
-    let bound = BOUND.get().0;
-    if !current.is_null() && current != bound && current != retained(driver, device)?.context {
+    if !current.is_null() && current != BOUND.get().0 && !is_primary(driver, current, device)? {
         return Ok(());
     }
     let mut all = RETAINED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -191,15 +190,23 @@ pub(crate) fn reset() -> Answer {
     released.and(reset).and(unset)
 }
 
+/// Returns whether a context is the primary one of a device, without making one.
+fn is_primary(driver: &Driver, context: CUcontext, device: c_int) -> CudaResult<bool> {
+    let (mut flags, mut active) = (0, 0);
+    // SAFETY: the places are valid for the writes.
+    check(unsafe { driver.cuDevicePrimaryCtxGetState(device, &raw mut flags, &raw mut active) })?;
+    Ok(active != 0 && retained(driver, device)?.context == context)
+}
+
 /// Sets the flags of the primary context of the thread's device.
-pub(crate) fn set_flags(flags: c_uint) -> Answer {
+pub(crate) fn set_flags(flags: c_uint) -> CudaResult {
     let driver = driver()?;
     // SAFETY: the function has no preconditions.
     check(unsafe { driver.cuDevicePrimaryCtxSetFlags_v2(device()?, flags) })
 }
 
 /// Returns the device of a context.
-pub(crate) fn device_of(driver: &Driver, context: CUcontext) -> Answer<c_int> {
+pub(crate) fn device_of(driver: &Driver, context: CUcontext) -> CudaResult<c_int> {
     let mut device = 0;
     // SAFETY: the context is one of the driver's, which is pushed and popped on this thread.
     unsafe {
@@ -213,7 +220,7 @@ pub(crate) fn device_of(driver: &Driver, context: CUcontext) -> Answer<c_int> {
 }
 
 /// Returns the number of devices, without an error for none.
-pub(crate) fn count(driver: &Driver) -> Answer<c_int> {
+pub(crate) fn count(driver: &Driver) -> CudaResult<c_int> {
     let mut count = 0;
     // SAFETY: the place is valid for the write.
     check(unsafe { driver.cuDeviceGetCount(&raw mut count) })?;
@@ -228,7 +235,7 @@ pub(crate) fn prefer(device: c_int) {
 }
 
 /// Returns the context that is current on this thread.
-pub(crate) fn current() -> Answer<CUcontext> {
+pub(crate) fn current() -> CudaResult<CUcontext> {
     let driver = ready()?;
     let mut context = ptr::null_mut();
     // SAFETY: the place is valid for the write.

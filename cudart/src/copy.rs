@@ -10,7 +10,7 @@ use crate::bindings::runtime::{
     cudaArray_const_t, cudaArray_t, cudaError, cudaExtent, cudaMemcpy3DParms,
     cudaMemcpy3DPeerParms, cudaMemcpyKind, cudaPitchedPtr, cudaPos, cudaStream_t,
 };
-use crate::call::{Answer, Sync, check, ready};
+use crate::call::{CudaResult, Sync, check, ready};
 use crate::context::primary;
 use crate::memory::address;
 use crate::{array, registry};
@@ -25,7 +25,7 @@ pub(crate) enum When {
 }
 
 /// Returns the memory types of source and destination.
-fn types(kind: cudaMemcpyKind) -> Answer<[CUmemorytype; 2]> {
+fn types(kind: cudaMemcpyKind) -> CudaResult<[CUmemorytype; 2]> {
     use CUmemorytype as Of;
     let (host, device) = (Of::CU_MEMORYTYPE_HOST, Of::CU_MEMORYTYPE_DEVICE);
     Ok(match kind {
@@ -48,7 +48,7 @@ pub(crate) unsafe fn bytes(
     count: usize,
     kind: cudaMemcpyKind,
     when: When,
-) -> Answer {
+) -> CudaResult {
     types(kind)?;
     if count == 0 {
         return Ok(());
@@ -112,7 +112,7 @@ unsafe fn plane(
     [width, height]: [usize; 2],
     kind: cudaMemcpyKind,
     when: When,
-) -> Answer {
+) -> CudaResult {
     let [source, destination] = types(kind)?;
     if width == 0 || height == 0 {
         return Ok(());
@@ -153,7 +153,7 @@ unsafe fn plane(
 }
 
 /// Returns a copy of a box as the driver describes it.
-pub(crate) fn cuboid(parameters: &cudaMemcpy3DParms) -> Answer<CUDA_MEMCPY3D> {
+pub(crate) fn cuboid(parameters: &cudaMemcpy3DParms) -> CudaResult<CUDA_MEMCPY3D> {
     let p = parameters;
     let [source, destination] = types(p.kind)?;
     // With an array, widths and offsets are in its elements. Offsets in memory are in bytes.
@@ -215,7 +215,7 @@ pub(crate) fn cuboid(parameters: &cudaMemcpy3DParms) -> Answer<CUDA_MEMCPY3D> {
 ///
 /// # Safety
 /// `parameters` is null or valid for reads; the memory is valid for the copy.
-unsafe fn copy_box(parameters: *const cudaMemcpy3DParms, when: When) -> Answer {
+unsafe fn copy_box(parameters: *const cudaMemcpy3DParms, when: When) -> CudaResult {
     let driver = ready()?;
     // SAFETY: the caller's promise.
     let parameters = unsafe { parameters.as_ref() }.ok_or(cudaError::cudaErrorInvalidValue)?;
@@ -236,7 +236,7 @@ unsafe fn copy_box(parameters: *const cudaMemcpy3DParms, when: When) -> Answer {
 ///
 /// # Safety
 /// As for [`copy_box`].
-unsafe fn copy_box_peer(parameters: *const cudaMemcpy3DPeerParms, when: When) -> Answer {
+unsafe fn copy_box_peer(parameters: *const cudaMemcpy3DPeerParms, when: When) -> CudaResult {
     let driver = ready()?;
     // SAFETY: the caller's promise.
     let p = unsafe { parameters.as_ref() }.ok_or(cudaError::cudaErrorInvalidValue)?;
@@ -287,7 +287,11 @@ unsafe fn copy_box_peer(parameters: *const cudaMemcpy3DPeerParms, when: When) ->
 }
 
 /// Returns the part of a variable that a copy uses.
-pub(crate) fn part(symbol: *const c_void, count: usize, offset: usize) -> Answer<*const c_void> {
+pub(crate) fn part(
+    symbol: *const c_void,
+    count: usize,
+    offset: usize,
+) -> CudaResult<*const c_void> {
     let (at, size) = registry::variable(symbol)?;
     match offset.checked_add(count) {
         Some(end) if end <= size => Ok(at.wrapping_byte_add(offset)),
@@ -296,7 +300,7 @@ pub(crate) fn part(symbol: *const c_void, count: usize, offset: usize) -> Answer
 }
 
 /// A copy to a variable comes from the host or a device, one from a variable goes to them.
-fn to_symbol(kind: cudaMemcpyKind) -> Answer {
+fn to_symbol(kind: cudaMemcpyKind) -> CudaResult {
     match kind {
         cudaMemcpyKind::cudaMemcpyHostToDevice
         | cudaMemcpyKind::cudaMemcpyDeviceToDevice
@@ -305,7 +309,7 @@ fn to_symbol(kind: cudaMemcpyKind) -> Answer {
     }
 }
 
-fn from_symbol(kind: cudaMemcpyKind) -> Answer {
+fn from_symbol(kind: cudaMemcpyKind) -> CudaResult {
     match kind {
         cudaMemcpyKind::cudaMemcpyDeviceToHost
         | cudaMemcpyKind::cudaMemcpyDeviceToDevice
@@ -329,7 +333,7 @@ unsafe fn fill_box(
     value: c_int,
     extent: cudaExtent,
     stream: Option<CUstream>,
-) -> Answer {
+) -> CudaResult {
     if extent.width > to.pitch || (extent.depth > 1 && extent.height > to.ysize) {
         return Err(cudaError::cudaErrorInvalidValue);
     }
@@ -354,7 +358,7 @@ unsafe fn fill_box(
 }
 
 /// Runs a copy during the call.
-fn now(sync: Sync, copy: impl Fn(&'static Driver, When) -> Answer) -> Answer {
+fn now(sync: Sync, copy: impl Fn(&'static Driver, When) -> CudaResult) -> CudaResult {
     sync.run(|driver| copy(driver, When::Now), |driver, stream| copy(driver, When::In(stream)))
 }
 

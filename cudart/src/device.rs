@@ -9,7 +9,7 @@ use crate::bindings::runtime::{
     cudaDeviceAttr, cudaDeviceP2PAttr, cudaDriverEntryPointQueryResult, cudaError, cudaFuncCache,
     cudaLimit, cudaSharedMemConfig,
 };
-use crate::call::{Answer, check, pass, put, ready};
+use crate::call::{CudaResult, check, pass, put, ready};
 use crate::context::{self, driver, known};
 
 /// Flags that `cudaSetDeviceFlags` takes.
@@ -32,7 +32,7 @@ pub unsafe fn entry_point(
     version: c_uint,
     flags: c_ulonglong,
     status: *mut cudaDriverEntryPointQueryResult,
-) -> Answer {
+) -> CudaResult {
     if symbol.is_null() || place.is_null() {
         return Err(cudaError::cudaErrorInvalidValue);
     }
@@ -182,7 +182,7 @@ pub fn own_stream(flags: c_ulonglong) -> c_ulonglong {
 }
 
 /// Calls a function of `cudaProfiler.h`, which has no arguments.
-fn profiler(name: &CStr) -> Answer {
+fn profiler(name: &CStr) -> CudaResult {
     /// The release whose ABI is asked for.
     const RELEASE: c_int = 12000;
     let driver = ready()?;

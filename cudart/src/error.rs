@@ -1,10 +1,9 @@
 //! Errors: the last one of each thread, names, and texts.
 
 use core::ffi::{CStr, c_char};
-use core::ptr;
 
 use crate::bindings::runtime::{cudaError, cudaError_t};
-use crate::{call, context};
+use crate::call;
 
 /// The functions of this file.
 pub const OTHERS: &[&str] =
@@ -48,76 +47,53 @@ pub unsafe extern "C" fn cudaGetErrorName(code: cudaError_t) -> *const c_char {
 #[unsafe(no_mangle)]
 #[allow(non_snake_case, reason = "the header's name")]
 pub unsafe extern "C" fn cudaGetErrorString(code: cudaError_t) -> *const c_char {
-    if let Some(text) = text(code) {
+    let shared = || cuda_sys::CUresult(code.0).driver_text();
+    if let Some(text) = text(code).or_else(shared) {
         return text.as_ptr();
-    }
-    if !cudaError_t::ALL.iter().any(|(known, _)| *known == code) {
-        return c"unrecognized error code".as_ptr();
-    }
-    // Codes that are the driver's, too.
-    let mut found = ptr::null();
-    let asked = context::loaded().map(|driver| {
-        // SAFETY: the place is valid for the write.
-        call::check(unsafe { driver.cuGetErrorString(cuda_sys::CUresult(code.0), &raw mut found) })
-    });
-    if asked == Some(Ok(())) && !found.is_null() {
-        return found;
     }
     // SAFETY: any code may be passed.
     unsafe { cudaGetErrorName(code) }
 }
 
-/// Returns the text of a code that the driver lacks, or that is needed where there is no driver.
+/// Returns the text of a code that the driver lacks.
 fn text(code: cudaError_t) -> Option<&'static CStr> {
     use cudaError as Of;
     Some(match code {
-        Of::cudaSuccess => c"no error",
-        Of::cudaErrorInvalidValue => c"invalid argument",
-        Of::cudaErrorMemoryAllocation => c"out of memory",
-        Of::cudaErrorInitializationError => c"initialization error",
-        Of::cudaErrorCudartUnloading => c"driver shutting down",
         Of::cudaErrorInvalidConfiguration => c"invalid configuration argument",
+        Of::cudaErrorVersionTranslation => c"Driver is newer than runtime and returned parameters the runtime cannot process",
         Of::cudaErrorInvalidPitchValue => c"invalid pitch argument",
         Of::cudaErrorInvalidSymbol => c"invalid device symbol",
+        Of::cudaErrorInvalidHostPointer => c"invalid host pointer",
+        Of::cudaErrorInvalidDevicePointer => c"invalid device pointer",
+        Of::cudaErrorInvalidTexture => c"invalid texture reference",
+        Of::cudaErrorInvalidTextureBinding => c"texture is not bound to a pointer",
         Of::cudaErrorInvalidChannelDescriptor => c"invalid channel descriptor",
         Of::cudaErrorInvalidMemcpyDirection => c"invalid copy direction for memcpy",
-        Of::cudaErrorInsufficientDriver => {
-            c"CUDA driver version is insufficient for CUDA runtime version"
-        }
-        Of::cudaErrorCallRequiresNewerDriver => {
-            c"API call is not supported in the installed CUDA driver"
-        }
+        Of::cudaErrorAddressOfConstant => c"invalid address of constant",
+        Of::cudaErrorTextureFetchFailed => c"fetch from texture failed",
+        Of::cudaErrorTextureNotBound => c"cannot fetch from a texture that is not bound",
+        Of::cudaErrorSynchronizationError => c"incorrect use of __syncthreads()",
+        Of::cudaErrorInvalidFilterSetting => c"linear filtering not supported for non-float type",
+        Of::cudaErrorInvalidNormSetting => c"read as normalized float not supported for data type",
+        Of::cudaErrorMixedDeviceExecution => c"device emulation mode and device execution mode cannot be mixed",
+        Of::cudaErrorNotYetImplemented => c"feature not yet implemented",
+        Of::cudaErrorMemoryValueTooLarge => c"memory size or pointer value too large to fit in 32 bit",
+        Of::cudaErrorInsufficientDriver => c"CUDA driver version is insufficient for CUDA runtime version",
+        Of::cudaErrorInvalidSurface => c"invalid surface reference",
+        Of::cudaErrorDuplicateVariableName => c"duplicate global variable looked up by string name",
+        Of::cudaErrorDuplicateTextureName => c"duplicate texture looked up by string name",
+        Of::cudaErrorDuplicateSurfaceName => c"duplicate surface looked up by string name",
+        Of::cudaErrorIncompatibleDriverContext => c"incompatible driver context",
         Of::cudaErrorMissingConfiguration => c"__global__ function call is not configured",
+        Of::cudaErrorPriorLaunchFailure => c"unspecified launch failure in prior launch",
+        Of::cudaErrorLaunchMaxDepthExceeded => c"launch would exceed maximum depth of nested launches",
+        Of::cudaErrorLaunchFileScopedTex => c"launch failed because kernel uses unsupported, file-scoped textures (texture objects are supported)",
+        Of::cudaErrorLaunchFileScopedSurf => c"launch failed because kernel uses unsupported, file-scoped surfaces (surface objects are supported)",
+        Of::cudaErrorSyncDepthExceeded => c"cudaDeviceSynchronize failed because caller's grid depth exceeds cudaLimitDevRuntimeSyncDepth",
+        Of::cudaErrorLaunchPendingCountExceeded => c"launch failed because launch would exceed cudaLimitDevRuntimePendingLaunchCount",
         Of::cudaErrorInvalidDeviceFunction => c"invalid device function",
-        Of::cudaErrorNoDevice => c"no CUDA-capable device is detected",
-        Of::cudaErrorInvalidDevice => c"invalid device ordinal",
-        Of::cudaErrorInvalidKernelImage => c"device kernel image is invalid",
-        Of::cudaErrorDeviceUninitialized => c"invalid device context",
-        Of::cudaErrorNoKernelImageForDevice => {
-            c"no kernel image is available for execution on the device"
-        }
-        Of::cudaErrorInvalidPtx => c"a PTX JIT compilation failed",
-        Of::cudaErrorUnsupportedPtxVersion => {
-            c"the provided PTX was compiled with an unsupported toolchain."
-        }
-        Of::cudaErrorInvalidResourceHandle => c"invalid resource handle",
-        Of::cudaErrorSymbolNotFound => c"named symbol not found",
-        Of::cudaErrorNotReady => c"device not ready",
-        Of::cudaErrorIllegalAddress => c"an illegal memory access was encountered",
-        Of::cudaErrorLaunchOutOfResources => c"too many resources requested for launch",
-        Of::cudaErrorAssert => c"device-side assert triggered",
-        Of::cudaErrorMisalignedAddress => c"misaligned address",
-        Of::cudaErrorLaunchFailure => c"unspecified launch failure",
-        Of::cudaErrorCooperativeLaunchTooLarge => c"too many blocks in cooperative launch",
-        Of::cudaErrorNotPermitted => c"operation not permitted",
-        Of::cudaErrorNotSupported => c"operation not supported",
-        Of::cudaErrorStreamCaptureUnsupported => {
-            c"operation not permitted when stream is capturing"
-        }
-        Of::cudaErrorStreamCaptureInvalidated => {
-            c"operation failed due to a previous error during capture"
-        }
-        Of::cudaErrorUnknown => c"unknown error",
+        Of::cudaErrorSoftwareValidityNotEstablished => c"integrity checks failed",
+        Of::cudaErrorStartupFailure => c"startup failure in cuda runtime",
         _ => return None,
     })
 }

@@ -9,12 +9,12 @@ use crate::bindings::runtime::{
     cudaError, cudaFuncAttribute, cudaFuncAttributes, cudaFuncCache, cudaJitOption, cudaKernel_t,
     cudaLaunchConfig_t, cudaLibrary_t, cudaLibraryOption, cudaSharedMemConfig,
 };
-use crate::call::{Answer, check, pass, put, ready};
+use crate::call::{CudaResult, check, pass, put, ready};
 use crate::launch::driver_config;
 use crate::{context, memory, registry};
 
 /// Returns a kernel with its function in the current context.
-pub(crate) fn function(of: *const c_void) -> Answer<(&'static Driver, CUkernel, CUfunction)> {
+pub(crate) fn function(of: *const c_void) -> CudaResult<(&'static Driver, CUkernel, CUfunction)> {
     let kernel = registry::kernel(of)?;
     let driver = ready()?;
     let mut function = ptr::null_mut();
@@ -24,7 +24,7 @@ pub(crate) fn function(of: *const c_void) -> Answer<(&'static Driver, CUkernel, 
 }
 
 /// Returns the attributes of a kernel.
-fn attributes(of: *const c_void) -> Answer<cudaFuncAttributes> {
+fn attributes(of: *const c_void) -> CudaResult<cudaFuncAttributes> {
     use CUfunction_attribute as Of;
     let (driver, _, function) = function(of)?;
     let get = |attribute| {
@@ -66,7 +66,7 @@ unsafe fn clusters(
     of: *const c_void,
     config: *const cudaLaunchConfig_t,
     most_active: bool,
-) -> Answer {
+) -> CudaResult {
     // SAFETY: the caller's promise.
     let config = unsafe { config.as_ref() }.ok_or(cudaError::cudaErrorInvalidValue)?;
     let (driver, _, function) = function(of)?;

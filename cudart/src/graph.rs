@@ -8,7 +8,7 @@ use crate::bindings::runtime::{
     cudaHostFn_t, cudaHostNodeParams, cudaLaunchAttributeID, cudaLaunchAttributeValue,
     cudaMemAllocNodeParams, cudaStream_t, cudaUserObject_t,
 };
-use crate::call::{Answer, check, own, ready};
+use crate::call::{CudaResult, check, own, ready};
 use crate::context;
 use crate::memory::address;
 
@@ -20,7 +20,7 @@ unsafe fn instantiate(
     place: *mut cudaGraphExec_t,
     graph: cudaGraph_t,
     flags: c_ulonglong,
-) -> Answer {
+) -> CudaResult {
     // SAFETY: the caller's promise.
     check(unsafe { ready()?.cuGraphInstantiateWithFlags(place, graph, flags) })
 }

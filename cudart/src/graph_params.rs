@@ -14,7 +14,7 @@ use crate::bindings::runtime::{
     cudaKernelNodeParams, cudaMemcpy3DParms, cudaMemcpyKind, cudaMemsetParams, cudaPitchedPtr,
     cudaPos, dim3,
 };
-use crate::call::{Answer, check, pass, put, ready};
+use crate::call::{CudaResult, check, pass, put, ready};
 use crate::copy::{cuboid, part};
 use crate::function::function;
 use crate::memory::{address, pointer};
@@ -24,7 +24,7 @@ use crate::{array, context, registry};
 ///
 /// # Safety
 /// `parameters` is null or valid for reads.
-unsafe fn kernel(parameters: *const cudaKernelNodeParams) -> Answer<CUDA_KERNEL_NODE_PARAMS> {
+unsafe fn kernel(parameters: *const cudaKernelNodeParams) -> CudaResult<CUDA_KERNEL_NODE_PARAMS> {
     // SAFETY: the caller's promise.
     let p = unsafe { parameters.as_ref() }.ok_or(cudaError::cudaErrorInvalidValue)?;
     let (_, _, func) = function(p.func)?;
@@ -49,7 +49,7 @@ fn line(
     from: *const c_void,
     count: usize,
     kind: cudaMemcpyKind,
-) -> Answer<CUDA_MEMCPY3D> {
+) -> CudaResult<CUDA_MEMCPY3D> {
     let side = |pointer: *const c_void| cudaPitchedPtr {
         ptr: pointer.cast_mut(),
         pitch: count,
@@ -69,13 +69,13 @@ fn line(
 ///
 /// # Safety
 /// `parameters` is null or valid for reads.
-unsafe fn copy(parameters: *const cudaMemcpy3DParms) -> Answer<CUDA_MEMCPY3D> {
+unsafe fn copy(parameters: *const cudaMemcpy3DParms) -> CudaResult<CUDA_MEMCPY3D> {
     // SAFETY: the caller's promise.
     cuboid(unsafe { parameters.as_ref() }.ok_or(cudaError::cudaErrorInvalidValue)?)
 }
 
 /// Returns a copy as the runtime describes it.
-fn copy_back(what: &CUDA_MEMCPY3D) -> Answer<cudaMemcpy3DParms> {
+fn copy_back(what: &CUDA_MEMCPY3D) -> CudaResult<cudaMemcpy3DParms> {
     use CUmemorytype as Of;
     let array_of = |kind, array: CUarray| -> cudaArray_t {
         match kind {
@@ -139,7 +139,7 @@ fn copy_back(what: &CUDA_MEMCPY3D) -> Answer<cudaMemcpy3DParms> {
 ///
 /// # Safety
 /// `parameters` is null or valid for reads.
-unsafe fn fill(parameters: *const cudaMemsetParams) -> Answer<CUDA_MEMSET_NODE_PARAMS> {
+unsafe fn fill(parameters: *const cudaMemsetParams) -> CudaResult<CUDA_MEMSET_NODE_PARAMS> {
     // SAFETY: the caller's promise.
     let p = unsafe { parameters.as_ref() }.ok_or(cudaError::cudaErrorInvalidValue)?;
     Ok(CUDA_MEMSET_NODE_PARAMS {
@@ -158,8 +158,8 @@ unsafe fn fill(parameters: *const cudaMemsetParams) -> Answer<CUDA_MEMSET_NODE_P
 /// `parameters` is null or valid for reads and writes.
 unsafe fn with_any(
     parameters: *mut cudaGraphNodeParams,
-    call: impl FnOnce(*mut CUgraphNodeParams) -> Answer,
-) -> Answer {
+    call: impl FnOnce(*mut CUgraphNodeParams) -> CudaResult,
+) -> CudaResult {
     use cudaGraphNodeType as Of;
     // SAFETY: the caller's promise.
     let given = unsafe { parameters.as_mut() }.ok_or(cudaError::cudaErrorInvalidValue)?;
@@ -237,7 +237,7 @@ pub unsafe fn add_any(
     edges: *const cudaGraphEdgeData,
     count: usize,
     parameters: *mut cudaGraphNodeParams,
-) -> Answer {
+) -> CudaResult {
     let driver = ready()?;
     // SAFETY: the caller's promise; edges have the driver's layout.
     unsafe {

@@ -8,7 +8,7 @@ use cuda_sys::{CUdevice_attribute, CUfunction, CUkernel, CUlaunchConfig, CUstrea
 use crate::bindings::runtime::{
     cudaError, cudaFunction_t, cudaHostFn_t, cudaKernel_t, cudaLaunchConfig_t, cudaStream_t, dim3,
 };
-use crate::call::{Answer, check, guard, own, put, ready};
+use crate::call::{CudaResult, check, guard, own, put, ready};
 use crate::{context, registry};
 
 /// The configuration between `<<<` and `>>>`.
@@ -27,7 +27,7 @@ thread_local! {
     static OUTER: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
 }
 
-fn push(new: Configuration) -> Answer {
+fn push(new: Configuration) -> CudaResult {
     if let Some(outer) = NEWEST.replace(Some(new)) {
         let kept = OUTER.try_with(|stack| stack.borrow_mut().push(outer));
         if kept.is_err() {
@@ -39,7 +39,7 @@ fn push(new: Configuration) -> Answer {
     Ok(())
 }
 
-fn pop() -> Answer<Configuration> {
+fn pop() -> CudaResult<Configuration> {
     let popped = NEWEST.take().ok_or(cudaError::cudaErrorMissingConfiguration)?;
     // Without a stack there is no outer launch.
     NEWEST.set(OUTER.try_with(|stack| stack.borrow_mut().pop()).ok().flatten());
@@ -57,7 +57,7 @@ unsafe fn launch(
     shared: usize,
     stream: CUstream,
     cooperative: bool,
-) -> Answer {
+) -> CudaResult {
     let driver = ready()?;
     let bytes = c_uint::try_from(shared).map_err(|_| cudaError::cudaErrorInvalidValue)?;
     // The driver takes kernels in place of functions.
@@ -125,7 +125,7 @@ unsafe fn launch_function(
     shared: usize,
     stream: CUstream,
     cooperative: bool,
-) -> Answer {
+) -> CudaResult {
     let kernel = registry::kernel(function)?;
     // SAFETY: the caller's promise.
     unsafe { launch(kernel, sizes, arguments, shared, stream, cooperative) }
@@ -141,7 +141,7 @@ unsafe fn launch_kernel(
     arguments: *mut *mut c_void,
     shared: usize,
     stream: CUstream,
-) -> Answer {
+) -> CudaResult {
     if kernel.is_null() {
         return Err(registry::failure());
     }
@@ -158,7 +158,7 @@ unsafe fn launch_config(
     function: *const c_void,
     arguments: *mut *mut c_void,
     stream: impl Fn(CUstream) -> CUstream,
-) -> Answer {
+) -> CudaResult {
     // SAFETY: the caller's promise.
     let config = unsafe { config.as_ref() }.ok_or(cudaError::cudaErrorInvalidConfiguration)?;
     let kernel = registry::kernel(function)?;
@@ -184,7 +184,7 @@ unsafe fn launch_config(
 pub(crate) fn driver_config(
     config: &cudaLaunchConfig_t,
     stream: CUstream,
-) -> Answer<CUlaunchConfig> {
+) -> CudaResult<CUlaunchConfig> {
     let bytes = c_uint::try_from(config.dynamicSmemBytes);
     Ok(CUlaunchConfig {
         gridDimX: config.gridDim.x,

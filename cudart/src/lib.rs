@@ -23,7 +23,7 @@ pub mod texture;
 pub mod unsupported;
 
 #[doc(hidden)]
-pub use call::{Answer, Sync, check, guard, own, pass, put, ready};
+pub use call::{CudaResult, Sync, check, guard, own, pass, put, ready};
 #[doc(hidden)]
 pub use device::{entry_point, own_stream};
 #[doc(hidden)]

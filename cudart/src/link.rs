@@ -6,7 +6,7 @@ use core::ptr;
 use cuda_sys::{CUjit_option, CUjitInputType, CUlibrary, CUlinkState, Driver};
 
 use crate::bindings::runtime::{cudaError, cudaError_t};
-use crate::call::{Answer, check};
+use crate::call::{CudaResult, check};
 use crate::registry::load_image;
 
 /// The bytes of the header of a fat binary that give its size: a number of 2 bytes at 6, one of 8 bytes at 8.
@@ -37,7 +37,7 @@ pub(crate) unsafe fn load(
     driver: &Driver,
     image: *const c_void,
     parts: *const *const c_void,
-) -> Answer<CUlibrary> {
+) -> CudaResult<CUlibrary> {
     let mut all = Vec::new();
     if !parts.is_null() {
         let mut at = parts;
@@ -79,7 +79,7 @@ fn add(
     driver: &Driver,
     state: CUlinkState,
     parts: &[*const c_void],
-) -> Answer<Option<cudaError_t>> {
+) -> CudaResult<Option<cudaError_t>> {
     let none: *mut CUjit_option = ptr::null_mut();
     let mut left_out = None;
     for &part in parts {

@@ -9,7 +9,7 @@ use crate::bindings::runtime::{
     cudaError, cudaExtent, cudaMemRangeAttribute, cudaMemoryType, cudaPitchedPtr,
     cudaPointerAttributes, cudaStream_t,
 };
-use crate::call::{Answer, check, given, put, ready};
+use crate::call::{CudaResult, check, given, put, ready};
 use crate::{context, registry};
 
 /// The alignment of the rows that the driver is asked for: the largest element that it knows.
@@ -28,7 +28,7 @@ pub(crate) fn address(pointer: *const c_void) -> CUdeviceptr {
 }
 
 /// Allocates memory of the device. No bytes are a null pointer.
-fn allocate(bytes: usize) -> Answer<*mut c_void> {
+fn allocate(bytes: usize) -> CudaResult<*mut c_void> {
     let driver = ready()?;
     if bytes == 0 {
         return Ok(ptr::null_mut());
@@ -40,7 +40,7 @@ fn allocate(bytes: usize) -> Answer<*mut c_void> {
 }
 
 /// Allocates rows, and returns their distance in bytes.
-fn allocate_rows(width: usize, height: usize) -> Answer<(*mut c_void, usize)> {
+fn allocate_rows(width: usize, height: usize) -> CudaResult<(*mut c_void, usize)> {
     let driver = ready()?;
     if width == 0 || height == 0 {
         return Ok((ptr::null_mut(), 0));
@@ -54,7 +54,7 @@ fn allocate_rows(width: usize, height: usize) -> Answer<(*mut c_void, usize)> {
 }
 
 /// Allocates memory of the host that the device can use.
-fn allocate_host(bytes: usize, flags: c_uint) -> Answer<*mut c_void> {
+fn allocate_host(bytes: usize, flags: c_uint) -> CudaResult<*mut c_void> {
     let driver = ready()?;
     if bytes == 0 {
         return Ok(ptr::null_mut());
@@ -66,7 +66,7 @@ fn allocate_host(bytes: usize, flags: c_uint) -> Answer<*mut c_void> {
 }
 
 /// Returns what the driver knows of an address.
-fn attributes(of: *const c_void) -> Answer<cudaPointerAttributes> {
+fn attributes(of: *const c_void) -> CudaResult<cudaPointerAttributes> {
     use CUpointer_attribute as Of;
     let driver = ready()?;
     let (mut kind, mut managed, mut device) = (0_u32, 0_u32, NO_DEVICE);

@@ -5,11 +5,11 @@ use core::ffi::c_int;
 use cuda_sys::{CUdevice_attribute as Of, Driver};
 
 use crate::bindings::{runtime, runtime_12};
-use crate::call::{Answer, check};
+use crate::call::{CudaResult, check};
 use crate::context::{driver, known};
 
 /// Returns an attribute of a device; 0 if the driver does not know it.
-fn attribute(driver: &Driver, device: c_int, of: Of) -> Answer<c_int> {
+fn attribute(driver: &Driver, device: c_int, of: Of) -> CudaResult<c_int> {
     let mut value = 0;
     // SAFETY: the place is valid for the write.
     match check(unsafe { driver.cuDeviceGetAttribute(&raw mut value, of, device) }) {
@@ -188,7 +188,7 @@ macro_rules! fill {
 ///
 /// # Errors
 /// The driver's, and 101 for a device that does not exist.
-pub fn of_13(device: c_int) -> Answer<runtime::cudaDeviceProp> {
+pub fn of_13(device: c_int) -> CudaResult<runtime::cudaDeviceProp> {
     let driver = driver()?;
     known(driver, device)?;
     let mut properties = runtime::cudaDeviceProp::default();
@@ -210,7 +210,7 @@ pub fn of_13(device: c_int) -> Answer<runtime::cudaDeviceProp> {
 ///
 /// # Errors
 /// As for [`of_13`].
-pub fn of_12(device: c_int) -> Answer<runtime_12::cudaDeviceProp> {
+pub fn of_12(device: c_int) -> CudaResult<runtime_12::cudaDeviceProp> {
     let driver = driver()?;
     known(driver, device)?;
     let mut properties = runtime_12::cudaDeviceProp::default();

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use cuda_sys::{CUfunction, CUkernel, CUlibrary, CUstreamCaptureMode, Driver};
 
 use crate::bindings::runtime::{cudaError, cudaError_t};
-use crate::call::{Answer, check};
+use crate::call::{CudaResult, check};
 use crate::context::{driver, ready};
 use crate::link;
 
@@ -183,7 +183,7 @@ pub(crate) unsafe fn add_managed(
 }
 
 /// Loads a fat binary, unless that is done, and returns its library.
-fn library(binary: usize) -> Answer<CUlibrary> {
+fn library(binary: usize) -> CudaResult<CUlibrary> {
     let known = |registry: &Option<Registry>| {
         let binary = registry.as_ref().and_then(|registry| registry.binaries.get(&binary));
         binary.map(|binary| (binary.wrapper, binary.library)).ok_or(cudaError::cudaErrorUnknown)
@@ -243,7 +243,12 @@ fn of_image(code: cudaError_t) -> bool {
 }
 
 /// Writes the address of a managed variable to its place.
-fn resolve(driver: &Driver, library: CUlibrary, place: *mut *mut c_void, name: &CStr) -> Answer {
+fn resolve(
+    driver: &Driver,
+    library: CUlibrary,
+    place: *mut *mut c_void,
+    name: &CStr,
+) -> CudaResult {
     let (address, _) = address_of(driver, library, name)?;
     // In the program, the symbol of a managed variable is its address.
     change(|registry| {
@@ -258,7 +263,7 @@ fn resolve(driver: &Driver, library: CUlibrary, place: *mut *mut c_void, name: &
 }
 
 /// Writes the addresses of managed variables again, in the context that follows a reset.
-pub(crate) fn refresh(driver: &Driver) -> Answer {
+pub(crate) fn refresh(driver: &Driver) -> CudaResult {
     let mut known = Vec::new();
     for binary in read().iter().flat_map(|registry| registry.binaries.values()) {
         if let Some(Ok(library)) = binary.library {
@@ -284,7 +289,7 @@ fn relaxed<T>(driver: &Driver, act: impl FnOnce() -> T) -> T {
 
 /// # Safety
 /// `wrapper` is null or points to what a compiler passes to `__cudaRegisterFatBinary`.
-unsafe fn load(driver: &Driver, wrapper: *const Wrapper) -> Answer<CUlibrary> {
+unsafe fn load(driver: &Driver, wrapper: *const Wrapper) -> CudaResult<CUlibrary> {
     // SAFETY: the caller's promise.
     let Some(wrapper) = (unsafe { wrapper.as_ref() }) else {
         return Err(cudaError::cudaErrorInvalidKernelImage);
@@ -304,7 +309,7 @@ unsafe fn load(driver: &Driver, wrapper: *const Wrapper) -> Answer<CUlibrary> {
 ///
 /// # Safety
 /// `image` points to an image that the driver can load.
-pub(crate) unsafe fn load_image(driver: &Driver, image: *const c_void) -> Answer<CUlibrary> {
+pub(crate) unsafe fn load_image(driver: &Driver, image: *const c_void) -> CudaResult<CUlibrary> {
     let mut library = ptr::null_mut();
     let none = ptr::null_mut();
     // SAFETY: the place is valid for the write, the image by the caller's promise, and there are no options.
@@ -324,7 +329,11 @@ pub(crate) unsafe fn load_image(driver: &Driver, image: *const c_void) -> Answer
 }
 
 /// Returns the address and the size of a variable in the current context.
-fn address_of(driver: &Driver, library: CUlibrary, name: &CStr) -> Answer<(*mut c_void, usize)> {
+fn address_of(
+    driver: &Driver,
+    library: CUlibrary,
+    name: &CStr,
+) -> CudaResult<(*mut c_void, usize)> {
     let (mut address, mut size) = (0, 0);
     let (to_address, to_size) = (&raw mut address, &raw mut size);
     relaxed(driver, || {
@@ -341,12 +350,12 @@ fn absent(code: cudaError_t) -> impl Fn(cudaError_t) -> cudaError_t {
 }
 
 /// Loads the binary of a handle, so that its managed variables have addresses.
-pub(crate) fn initialise(handle: *mut *mut c_void) -> Answer {
+pub(crate) fn initialise(handle: *mut *mut c_void) -> CudaResult {
     library(handle.addr()).map(|_| ())
 }
 
 /// Returns the kernel of a function of the program, or the kernel itself.
-pub(crate) fn kernel(function: *const c_void) -> Answer<CUkernel> {
+pub(crate) fn kernel(function: *const c_void) -> CudaResult<CUkernel> {
     let (binary, name) = {
         let registry = read();
         let registry = registry.as_ref().ok_or(cudaError::cudaErrorInvalidDeviceFunction)?;
@@ -375,7 +384,7 @@ pub(crate) fn kernel(function: *const c_void) -> Answer<CUkernel> {
 }
 
 /// As [`kernel`], for the code that a compiler writes: a failure is what the launch of a null kernel then returns.
-pub(crate) fn kernel_for_launch(function: *const c_void) -> Answer<CUkernel> {
+pub(crate) fn kernel_for_launch(function: *const c_void) -> CudaResult<CUkernel> {
     kernel(function).inspect_err(|code| FAILURE.store(code.0, Ordering::Relaxed))
 }
 
@@ -390,7 +399,7 @@ pub(crate) fn remember(kernel: CUkernel) {
 }
 
 /// Returns the address and the size of a variable of the program.
-pub(crate) fn variable(symbol: *const c_void) -> Answer<(*mut c_void, usize)> {
+pub(crate) fn variable(symbol: *const c_void) -> CudaResult<(*mut c_void, usize)> {
     let known =
         read().as_ref().and_then(|registry| registry.variables.get(&symbol.addr()).cloned());
     let Variable { binary, name, size } = known.ok_or(cudaError::cudaErrorInvalidSymbol)?;

@@ -15,14 +15,14 @@ use crate::bindings::runtime::{
     cudaError, cudaResourceDesc, cudaResourceType, cudaResourceViewDesc, cudaSurfaceObject_t,
     cudaTextureDesc, cudaTextureObject_t, cudaTextureReadMode,
 };
-use crate::call::{Answer, check, ready};
+use crate::call::{CudaResult, check, ready};
 use crate::memory::address;
 
 /// Returns the description of a texture's memory for the driver.
 ///
 /// # Safety
 /// `resource` is null or valid for reads.
-unsafe fn resource(resource: *const cudaResourceDesc) -> Answer<CUDA_RESOURCE_DESC> {
+unsafe fn resource(resource: *const cudaResourceDesc) -> CudaResult<CUDA_RESOURCE_DESC> {
     use cudaResourceType as Of;
     if resource.is_null() {
         return Err(cudaError::cudaErrorInvalidValue);
@@ -64,7 +64,7 @@ unsafe fn resource(resource: *const cudaResourceDesc) -> Answer<CUDA_RESOURCE_DE
 ///
 /// # Safety
 /// `texture` is null or valid for reads.
-unsafe fn reading(texture: *const cudaTextureDesc) -> Answer<CUDA_TEXTURE_DESC> {
+unsafe fn reading(texture: *const cudaTextureDesc) -> CudaResult<CUDA_TEXTURE_DESC> {
     // SAFETY: the caller's promise.
     let given = unsafe { texture.as_ref() }.ok_or(cudaError::cudaErrorInvalidValue)?;
     let flag = |set: bool, flag: c_uint| if set { flag } else { 0 };

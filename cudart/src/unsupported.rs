@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use crate::bindings::runtime::{cudaError, cudaError_t};
-use crate::call::{Answer, guard};
+use crate::call::{CudaResult, guard};
 
 /// Returns 801. The first call of each function says so.
 pub fn refuse(name: &'static str) -> cudaError_t {
     guard(|| said(name))
 }
 
-fn said(name: &'static str) -> Answer {
+fn said(name: &'static str) -> CudaResult {
     static SAID: Mutex<Option<HashSet<&str>>> = Mutex::new(None);
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
     if said.get_or_insert_default().insert(name) {

@@ -21,7 +21,6 @@ mod profiler;
 mod stream;
 mod table;
 mod tangents;
-mod texts;
 mod thread;
 mod unsupported;
 mod watch;

@@ -8,7 +8,7 @@ use std::sync::{Once, OnceLock};
 use cuda_sys::{CUdriverProcAddressQueryResult, CUresult, CUuuid, cuuint64_t};
 
 use super::call::{Answer, functions, put, put_if_wanted, text};
-use super::{table, texts};
+use super::table;
 
 /// Returns a static C string of a code's name or description.
 fn told(code: CUresult, name: bool) -> Answer<*const c_char> {
@@ -17,7 +17,7 @@ fn told(code: CUresult, name: bool) -> Answer<*const c_char> {
     let texts = TEXTS.get_or_init(|| {
         let of = |code: &CUresult| {
             let name = CString::new(code.name()?).ok()?;
-            let known = texts::text(*code).map(CStr::to_owned);
+            let known = code.driver_text().map(CStr::to_owned);
             let own = || CString::new(code.description().unwrap_or("unknown")).ok();
             let description = known.or_else(own)?;
             Some((i64::from(code.0), (name, description)))

@@ -160,7 +160,7 @@ impl Demo {
     /// Builds and runs saxpy; on the CPU if the driver finds no GPU after all.
     fn first(&mut self) -> Result<bool, Error> {
         if self.place == Place::Cpu {
-            // In one call: two cores wait for one crate at a time, and have the others to build meanwhile.
+            // One call for all: cargo builds the other crates while one core compiles the largest.
             let mut targets = vec!["--example", "saxpy"];
             targets.extend(self.place.programs().flat_map(|(name, _)| ["--bin", name]));
             let built = self.build(&targets, "the examples")?;

@@ -40,6 +40,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::foreign(Language::Cuda, "nvcc::of_cuda_12", of_cuda_12),
         Case::foreign(Language::Cuda, "nvcc::statically_linked", statically_linked),
         Case::foreign(Language::Cuda, "nvcc::names", names),
+        Case::foreign(Language::Cuda, "nvcc::texts", texts),
         Case::host("foreign::nvcc_programs_are_tested", all_are_cases),
     ]);
     cases
@@ -208,6 +209,31 @@ fn names() -> TestResult {
         let more: Vec<_> = ours.difference(&theirs).collect();
         ensure!(more.is_empty(), "not NVIDIA's: {more:?}");
     }
+    Ok(())
+}
+
+/// The names and texts of codes are those of NVIDIA's library, which needs no driver for them.
+fn texts() -> TestResult {
+    let folder = Folder::new()?;
+    let program = folder.path().join("texts");
+    let library = folder.toolkit.join("lib64");
+    let mut compiler = cc();
+    compiler.args(["-std=c11", "-Wall", "-o"]).arg(&program);
+    compiler.arg(sources()?.join("nvcc/texts.c")).arg("-isystem");
+    compiler.arg(folder.toolkit.join("include")).arg(library.join("libcudart.so.13"));
+    built(compiler)?;
+    let ours = folder.run(&program, "0", &[])?;
+    let mut theirs = Command::new(&program);
+    theirs.env("LD_LIBRARY_PATH", &library);
+    let theirs = limited(theirs)?;
+    ensure!(ours.status.success() && theirs.status.success(), "{}{}", ours.stderr, theirs.stderr);
+    // Ours also knows codes that are newer than NVIDIA's library.
+    let known = theirs.stdout.lines().filter(|line| !line.contains("unrecognized error code"));
+    let ours: BTreeSet<&str> = ours.stdout.lines().collect();
+    let known: Vec<_> = known.collect();
+    ensure!(known.len() > 100, "only {} codes", known.len());
+    let other: Vec<_> = known.iter().filter(|line| !ours.contains(*line)).collect();
+    ensure!(other.is_empty(), "NVIDIA's library has other texts: {other:?}");
     Ok(())
 }
 
