@@ -7,6 +7,7 @@ mod checks;
 mod ci;
 mod demo;
 mod env;
+mod failures;
 mod fuzz;
 mod generated;
 mod headers;

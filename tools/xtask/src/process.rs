@@ -8,6 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use xtask::{Error, root};
 
+use crate::failures::Failures;
 use crate::tally::Tally;
 
 /// The environment variable that names the folder that setup filled.
@@ -106,11 +107,14 @@ pub(crate) fn printed(command: &mut Command) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs test programs, their output shown, and sums up the results that they print.
+/// Runs test programs, their output shown, sums up the results that they print, and adds what they say of failed tests.
 ///
 /// # Errors
 /// The command could not be started, or its output not be read.
-pub(crate) fn counting(command: &mut Command) -> Result<(ExitStatus, Tally), Error> {
+pub(crate) fn counting(
+    command: &mut Command,
+    failures: &mut Failures,
+) -> Result<(ExitStatus, Tally), Error> {
     let mut child =
         command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(command, &error))?;
     let mut tally = Tally::default();
@@ -120,11 +124,13 @@ pub(crate) fn counting(command: &mut Command) -> Result<(ExitStatus, Tally), Err
             let line = line.map_err(|error| format!("{}: {error}", shown(command)))?;
             let line = String::from_utf8_lossy(&line);
             println!("{line}");
+            failures.read(&line);
             if let Some(counted) = Tally::of_libtest_line(&line) {
                 tally += counted;
             }
         }
     }
+    failures.end();
     let status = child.wait().map_err(|error| format!("{}: {error}", shown(command)))?;
     Ok((status, tally))
 }

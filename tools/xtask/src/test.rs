@@ -9,6 +9,7 @@ use test_support::sample::{self, Effort};
 use test_support::time::Began;
 use xtask::{Error, root};
 
+use crate::failures::Failures;
 use crate::machine;
 use crate::phase::Phase;
 use crate::process;
@@ -106,7 +107,8 @@ pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
     phases.push(phase);
 
     let began = Began::now();
-    let libraries = counted(request, || {
+    let mut failures = Failures::default();
+    let libraries = counted(request, &mut failures, || {
         let mut cargo = cargo_test(request, &seed)?;
         cargo.args(LIBRARIES).args(EXCEPT_TOOLS.as_flattened()).env(APART_VARIABLE, "1");
         Ok(cargo)
@@ -114,14 +116,14 @@ pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
     phases.push(Phase::tested("libraries", began, libraries));
 
     let began = Began::now();
-    let tools = counted(request, || {
+    let tools = counted(request, &mut failures, || {
         let mut cargo = cargo_test(request, &seed)?;
         cargo.args(TOOLS.map(|tool| ["--package", tool]).as_flattened());
         Ok(cargo)
     })?;
     phases.push(Phase::tested("xtask", began, tools));
 
-    let (report, mut problems, found) = device_tests(request, &seed, &programs)?;
+    let (report, mut problems, found) = device_tests(request, &seed, &programs, &mut failures)?;
     let tiers = &report.tiers;
     let mut sum = libraries;
     sum += tools;
@@ -142,6 +144,9 @@ pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
         for over in phases.iter().filter_map(|phase| phase.over(&BUDGETS)) {
             println!("slow: {over}");
         }
+    }
+    for line in failures.lines() {
+        println!("{line}");
     }
     for problem in problems {
         println!("FAILED: {problem}");
@@ -227,14 +232,18 @@ fn given(program: &mut Command, request: &Request, seed: &str) -> Result<(), Err
 
 /// Runs tests under Rust's own harness, once for each filter: some test programs take only one. A run that fails without
 /// a failed test (it did not build, say) counts as one failure.
-fn counted(request: &Request, cargo: impl Fn() -> Result<Command, Error>) -> Result<Tally, Error> {
+fn counted(
+    request: &Request,
+    failures: &mut Failures,
+    cargo: impl Fn() -> Result<Command, Error>,
+) -> Result<Tally, Error> {
     let mut sum = Tally::default();
     let all: &[&[String]] = &[&[]];
     let each: Vec<&[String]> = request.filters.chunks(1).collect();
     for filters in if each.is_empty() { all } else { &each } {
         let mut cargo = cargo()?;
         cargo.arg("--").args(*filters);
-        let (status, tally) = process::counting(&mut cargo)?;
+        let (status, tally) = process::counting(&mut cargo, failures)?;
         sum += tally;
         if !status.success() && tally.failed == 0 {
             sum += Tally::FAILURE;
@@ -249,6 +258,7 @@ fn device_tests(
     request: &Request,
     seed: &str,
     programs: &[PathBuf],
+    failures: &mut Failures,
 ) -> Result<(Report, Vec<String>, Found), Error> {
     let (mut all, mut problems) = (Report::default(), Vec::new());
     // Named once: each look at what was downloaded takes a while.
@@ -265,7 +275,7 @@ fn device_tests(
         let mut program = process::program(path);
         let variables = named.get_envs();
         program.envs(variables.filter_map(|(name, value)| Some((name, value?))));
-        match device_tests_of(request, folder, &mut program) {
+        match device_tests_of(request, folder, &mut program, failures) {
             Ok((report, status)) => {
                 if !status.success() && report.tiers.iter().all(|tier| tier.tally.failed == 0) {
                     problems.push(format!("the tests of {folder} report no failure: {status}"));
@@ -288,6 +298,7 @@ fn device_tests_of(
     request: &Request,
     folder: &str,
     program: &mut Command,
+    failures: &mut Failures,
 ) -> Result<(Report, ExitStatus), Error> {
     let target = root().join("target");
     fs::create_dir_all(&target)?;
@@ -299,7 +310,7 @@ fn device_tests_of(
         .env("CARGO_MANIFEST_DIR", &package)
         .current_dir(package)
         .stdin(Stdio::null());
-    let status = process::status(program)?;
+    let (status, _) = process::counting(program, failures)?;
     let read = fs::read_to_string(&report);
     // Without a report there is no file to remove; `read` says that already.
     let _ = fs::remove_file(&report);
