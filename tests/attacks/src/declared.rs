@@ -26,7 +26,7 @@ pub(crate) struct Declared {
 /// Reads the comments of all programs, and of all programs that must not compile.
 pub(crate) fn attacks() -> Result<Vec<Declared>, Failure> {
     let mut all = Vec::new();
-    for folder in ["src/attacks", "refused"] {
+    for folder in ["src/attacks", "refused/programs"] {
         for file in files(&package().join(folder))? {
             of_text(&fs::read_to_string(&file)?, &file, &mut all)?;
         }

@@ -242,7 +242,7 @@ fn command_line() -> Command {
                         .help("Only mutants whose names begin so [default: all]"),
                 )
                 .arg(Arg::new("package").long("package").help(
-                    "Only mutants for the tests of this package: `attacks`, `cuda-safe`, `geom-kernels`, `ptx-ad`, `nccl-emu`, `phases-tests`, `gpu-phases`",
+                    "Only mutants for the tests of this package: `attacks`, `attacks-refused`, `cuda-safe`, `geom-kernels`, `ptx-ad`, `nccl-emu`, `phases-tests`, `gpu-phases`",
                 ))
                 .arg(
                     Arg::new("quick")

@@ -61,7 +61,12 @@ const ATTACKS: Suite = Suite {
 
 const SUITES: [Suite; 10] = [
     ATTACKS,
-    Suite { test: "refused", folder: "tests/attacks/mutants/refused", ..ATTACKS },
+    Suite {
+        package: "attacks-refused",
+        test: "refused",
+        folder: "tests/attacks/mutants/refused",
+        ..ATTACKS
+    },
     Suite {
         package: "cuda-safe",
         test: "linear",

@@ -1,4 +1,4 @@
-//! Attacks that must not compile. `TRYBUILD=overwrite cargo test -p attacks --test refused` writes the compiler's errors
+//! Attacks that must not compile. `TRYBUILD=overwrite cargo test -p attacks-refused` writes the compiler's errors
 //! anew.
 
 use std::collections::BTreeSet;
@@ -8,14 +8,14 @@ use std::path::Path;
 
 #[test]
 fn the_compiler_refuses() {
-    trybuild::TestCases::new().compile_fail("refused/*.rs");
+    trybuild::TestCases::new().compile_fail("programs/*.rs");
 }
 
 /// So an error that rustc no longer reaches is missed, also when the texts are written anew.
 #[test]
 fn errors_are_in_the_marked_lines() -> io::Result<()> {
     let mut count = 0;
-    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("refused"))? {
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("programs"))? {
         let path = entry?.path();
         if path.extension().is_none_or(|extension| extension != "rs") {
             continue;
