@@ -523,3 +523,34 @@ fn no_kernel_has_no_name() {
     // SAFETY: the name lives as long as the module.
     assert_eq!(unsafe { core::ffi::CStr::from_ptr(name) }, c"fill");
 }
+
+/// As an H200's driver, 580, returned them.
+#[test]
+fn unusual_arguments() {
+    let own = context();
+    let function = function(module(), "fill");
+    fails!(CUDA_ERROR_INVALID_VALUE, cuCtxSetCacheConfig(CUfunc_cache(9)));
+    fails!(CUDA_ERROR_INVALID_VALUE, cuFuncSetCacheConfig(function, CUfunc_cache(9)));
+    ok!(cuFuncSetCacheConfig(function, CUfunc_cache::CU_FUNC_CACHE_PREFER_EQUAL));
+    let mut blocks = -1;
+    ok!(cuOccupancyMaxActiveBlocksPerMultiprocessor(&raw mut blocks, function, 1025, 0));
+    assert_eq!(blocks, 0);
+    fails!(
+        CUDA_ERROR_INVALID_VALUE,
+        cuOccupancyMaxActiveBlocksPerMultiprocessor(&raw mut blocks, function, 0, 0)
+    );
+    fails!(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, cuCtxEnablePeerAccess(own, 0));
+    let mut device = -1;
+    for (id, code) in [
+        (c"nonsense", CUresult::CUDA_ERROR_INVALID_VALUE),
+        (c"", CUresult::CUDA_ERROR_INVALID_VALUE),
+        (c"0000:7F:00.0", CUresult::CUDA_ERROR_INVALID_DEVICE),
+    ] {
+        // SAFETY: the place is valid for the write, and the text ends with 0.
+        let got = unsafe { driver().cuDeviceGetByPCIBusId(&raw mut device, id.as_ptr()) };
+        assert_eq!(got.ok(), Some(code), "{id:?}");
+    }
+    let (stream, mut none) = (stream(1), 1);
+    ok!(cuMemAllocAsync(&raw mut none, 0, stream));
+    ok!(cuMemFreeAsync(0, stream));
+}

@@ -458,7 +458,7 @@ functions! {
     Device fn cuCtxSetCacheConfig(config: CUfunc_cache) {
         let mut state = process()?.lock();
         let current = state.current()?;
-        state.objects.contexts.get_mut(current)?.cache = config.0;
+        state.objects.contexts.get_mut(current)?.cache = preference(config)?;
         Ok(())
     }
     Device fn cuCtxGetSharedMemConfig(config: *mut CUsharedconfig) {
@@ -469,6 +469,14 @@ functions! {
         process()?.lock().current().map(drop)
     }
     Device fn cuCtxResetPersistingL2Cache() { process()?.lock().current().map(drop) }
+}
+
+/// Checks a preference between shared memory and cache. The device has no cache.
+pub(super) fn preference(config: CUfunc_cache) -> Answer<u32> {
+    match config.0 {
+        known @ 0..=3 => Ok(known),
+        _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+    }
 }
 
 fn synchronize(process: &Process, mut state: Locked<'_>, context: u64) -> Answer {

@@ -20,6 +20,14 @@ fn bus_id(ordinal: u32) -> String {
     format!("0000:E{:X}:{:02X}.0", ordinal / 32, ordinal % 32)
 }
 
+/// Returns whether a text is an address on a bus: `[domain:]bus:device[.function]` in hexadecimal.
+fn is_bus_id(text: &str) -> bool {
+    let (address, function) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |part: &str| u32::from_str_radix(part, 16).is_ok();
+    let parts = address.split(':');
+    is_number(function) && matches!(parts.clone().count(), 2 | 3) && parts.clone().all(is_number)
+}
+
 functions! {
     Nothing fn cuInit(flags: c_uint) {
         if flags != 0 {
@@ -57,7 +65,8 @@ functions! {
         };
         match (0..count).find(fits) {
             Some(ordinal) => put(device, ordinal as CUdevice),
-            None => Err(CUresult::CUDA_ERROR_INVALID_DEVICE),
+            None if is_bus_id(&asked) => Err(CUresult::CUDA_ERROR_INVALID_DEVICE),
+            None => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
         }
     }
     Init fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice) {

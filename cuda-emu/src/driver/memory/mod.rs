@@ -283,7 +283,7 @@ functions! {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         if state.objects.contexts.get(peer)?.device == device {
-            return Err(CUresult::CUDA_ERROR_INVALID_DEVICE);
+            return Err(CUresult::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
         }
         match state.objects.contexts.get_mut(context)?.peers.insert(peer) {
             true => Ok(()),

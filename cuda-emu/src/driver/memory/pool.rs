@@ -62,13 +62,14 @@ impl State {
         };
         let known = self.objects.pools.get(pool)?;
         let (device, bytes) = (known.device, bytes as u64);
+        let capture = self.objects.streams.get(stream)?.capture.clone();
         if bytes == 0 {
-            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+            // Outside of a capture, a driver returns success.
+            return if capture.is_none() { Ok(0) } else { Err(CUresult::CUDA_ERROR_INVALID_VALUE) };
         }
         if known.limit != 0 && known.used.saturating_add(bytes) > known.limit {
             return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
         }
-        let capture = self.objects.streams.get(stream)?.capture.clone();
         let graph = capture.as_ref().map(|(capture, _)| self.capturing(*capture)).transpose()?;
         if let (Some(graph), Some((capture, tail))) = (graph, capture) {
             let (node, start) = self.add_allocation(process, graph, bytes, device, &tail)?;
@@ -100,6 +101,9 @@ impl State {
             // A capture can't free memory that no graph has allocated; the capture goes on.
             let node = self.add_free(graph, address, &tail)?;
             self.objects.streams.get_mut(stream)?.capture = Some((capture, vec![node]));
+            return Ok(());
+        }
+        if address == 0 {
             return Ok(());
         }
         if let Some(memory) = self.objects.outstanding.get(&address).cloned() {

@@ -10,6 +10,7 @@ use cuda_sys::{
 use super::launch::check_attributes;
 use crate::driver::bridge::{DeviceInfo, EntryAttributes, EntryId, Program};
 use crate::driver::call::{Answer, functions, process, put, put_if_wanted};
+use crate::driver::context::preference;
 use crate::driver::objects::{Function, Settings, handle, number};
 use crate::driver::process::{Process, State};
 
@@ -165,8 +166,12 @@ fn occupancy(function: CUfunction, threads: c_int, dynamic: usize) -> Answer<u32
     let function = state.function(process, function)?;
     let attributes = function.program.attributes(function.entry);
     let threads = u32::try_from(threads).map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
-    if threads == 0 || threads > info.max_threads {
+    if threads == 0 {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    // So an H200's driver answers.
+    if threads > info.max_threads {
+        return Ok(0);
     }
     Ok(resident(&attributes, &function.settings, info, threads, dynamic))
 }
@@ -230,8 +235,9 @@ functions! {
         let found = state.objects.functions.get_mut(number(function))?;
         found.settings.set(which, value, &attributes, info)
     }
-    Device fn cuFuncSetCacheConfig(function: CUfunction, _config: CUfunc_cache) {
+    Device fn cuFuncSetCacheConfig(function: CUfunction, config: CUfunc_cache) {
         let process = process()?;
+        preference(config)?;
         process.lock().function(process, function).map(drop)
     }
     Device fn cuFuncSetSharedMemConfig(function: CUfunction, _config: CUsharedconfig) {

@@ -15,6 +15,7 @@ use super::jit::{Options, Source};
 use super::{file, kernel_names, load_image};
 use crate::driver::bridge::load;
 use crate::driver::call::{Answer, functions, process, put, put_if_wanted, text};
+use crate::driver::context::preference;
 use crate::driver::objects::{Kernel, Library, Settings, handle, number};
 use crate::driver::process::{Process, State};
 
@@ -256,7 +257,8 @@ functions! {
         }
         Ok(())
     }
-    Device fn cuKernelSetCacheConfig(kernel: CUkernel, _config: CUfunc_cache, device: CUdevice) {
+    Device fn cuKernelSetCacheConfig(kernel: CUkernel, config: CUfunc_cache, device: CUdevice) {
+        preference(config)?;
         process()?.device(device)?;
         process()?.lock().objects.kernels.get(number(kernel)).map(drop)
     }
