@@ -98,6 +98,15 @@ pub(crate) fn ready() -> CudaResult<&'static Driver> {
     Ok(driver)
 }
 
+/// Returns the driver if this thread has had its device's primary context made current since the last reset. The program may
+/// have made another context current since, or none.
+#[inline]
+pub(crate) fn used() -> CudaResult<Option<&'static Driver>> {
+    let (bound, resets) = BOUND.get();
+    let used = !bound.is_null() && resets == RESETS.load(Ordering::Acquire);
+    if used { driver().map(Some) } else { Ok(None) }
+}
+
 /// Makes a device the thread's, and its primary context current.
 pub(crate) fn set_device(device: c_int) -> CudaResult {
     let driver = driver()?;

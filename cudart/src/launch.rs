@@ -18,6 +18,8 @@ struct Configuration {
     block: dim3,
     shared: usize,
     stream: CUstream,
+    /// Whether the arguments of another launch are being computed.
+    inner: bool,
 }
 
 thread_local! {
@@ -28,7 +30,9 @@ thread_local! {
 }
 
 fn push(new: Configuration) -> CudaResult {
-    if let Some(outer) = NEWEST.replace(Some(new)) {
+    let outer = NEWEST.take();
+    NEWEST.set(Some(Configuration { inner: outer.is_some(), ..new }));
+    if let Some(outer) = outer {
         let kept = OUTER.try_with(|stack| stack.borrow_mut().push(outer));
         if kept.is_err() {
             // The launch around it still has its configuration.
@@ -41,8 +45,10 @@ fn push(new: Configuration) -> CudaResult {
 
 fn pop() -> CudaResult<Configuration> {
     let popped = NEWEST.take().ok_or(cudaError::cudaErrorMissingConfiguration)?;
-    // Without a stack there is no outer launch.
-    NEWEST.set(OUTER.try_with(|stack| stack.borrow_mut().pop()).ok().flatten());
+    if popped.inner {
+        // Without a stack there is no outer launch.
+        NEWEST.set(OUTER.try_with(|stack| stack.borrow_mut().pop()).ok().flatten());
+    }
     Ok(popped)
 }
 
@@ -58,33 +64,45 @@ unsafe fn launch(
     stream: CUstream,
     cooperative: bool,
 ) -> CudaResult {
-    let driver = ready()?;
     let bytes = c_uint::try_from(shared).map_err(|_| cudaError::cudaErrorInvalidValue)?;
     // The driver takes kernels in place of functions.
     let function: CUfunction = kernel.cast();
-    // SAFETY: the caller's promise.
-    let launched = check(unsafe {
-        if cooperative {
-            driver.cuLaunchCooperativeKernel(
-                function, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes, stream,
-                arguments,
-            )
-        } else {
-            driver.cuLaunchKernel(
-                function,
-                grid.x,
-                grid.y,
-                grid.z,
-                block.x,
-                block.y,
-                block.z,
-                bytes,
-                stream,
-                arguments,
-                core::ptr::null_mut(),
-            )
+    let call = |driver: &Driver| {
+        // SAFETY: the caller's promise.
+        check(unsafe {
+            if cooperative {
+                driver.cuLaunchCooperativeKernel(
+                    function, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes, stream,
+                    arguments,
+                )
+            } else {
+                driver.cuLaunchKernel(
+                    function,
+                    grid.x,
+                    grid.y,
+                    grid.z,
+                    block.x,
+                    block.y,
+                    block.z,
+                    bytes,
+                    stream,
+                    arguments,
+                    core::ptr::null_mut(),
+                )
+            }
+        })
+    };
+    // A thread that has used the device has a context, unless the program took it away: the launch itself finds out.
+    let (driver, launched) = match context::used()? {
+        Some(driver) => match call(driver) {
+            Err(cudaError::cudaErrorDeviceUninitialized) => (driver, call(ready()?)),
+            launched => (driver, launched),
+        },
+        None => {
+            let driver = ready()?;
+            (driver, call(driver))
         }
-    });
+    };
     launched.map_err(|code| {
         let invalid = code == cudaError::cudaErrorInvalidValue && !fits(driver, grid, block);
         if invalid { cudaError::cudaErrorInvalidConfiguration } else { code }
@@ -377,5 +395,5 @@ pub unsafe extern "C" fn __cudaPushCallConfiguration(
     shared: usize,
     stream: *mut c_void,
 ) -> c_uint {
-    guard(|| push(Configuration { grid, block, shared, stream: stream.cast() })).0
+    guard(|| push(Configuration { grid, block, shared, stream: stream.cast(), inner: false })).0
 }

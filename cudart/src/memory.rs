@@ -150,12 +150,14 @@ crate::functions! {
     fn cudaMallocManaged(place: *mut *mut c_void, bytes: usize, flags: c_uint) {
         let driver = ready()?;
         given(place)?;
-        if bytes == 0 {
+        let known = [CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL, CUmemAttach_flags::CU_MEM_ATTACH_HOST];
+        if !known.iter().any(|flag| flag.0 == flags) {
             return Err(cudaError::cudaErrorInvalidValue);
         }
-        let flags = if flags == 0 { CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL.0 } else { flags };
         let mut new = 0;
-        check(driver.cuMemAllocManaged(&raw mut new, bytes, flags))?;
+        if bytes > 0 {
+            check(driver.cuMemAllocManaged(&raw mut new, bytes, flags))?;
+        }
         put(place, pointer(new))
     }
     fn cudaMallocPitch(place: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize) {

@@ -7,7 +7,7 @@ use crate::bindings::runtime::{
     cudaLaunchAttributeValue, cudaStream_t, cudaStreamCallback_t, cudaStreamCaptureMode,
     cudaStreamCaptureStatus,
 };
-use crate::call::{check, own, put, ready};
+use crate::call::{check, given, own, put, ready};
 use crate::context;
 
 crate::functions! {
@@ -75,5 +75,9 @@ crate::functions! {
     ) = cuEventRecordWithFlags;
     fn cudaEventSynchronize(event: cudaEvent_t) = cuEventSynchronize;
     fn cudaEventQuery(event: cudaEvent_t) = cuEventQuery;
-    fn cudaEventElapsedTime(milliseconds: *mut f32, start: cudaEvent_t, end: cudaEvent_t) = cuEventElapsedTime;
+    fn cudaEventElapsedTime(milliseconds: *mut f32, start: cudaEvent_t, end: cudaEvent_t) {
+        let driver = ready()?;
+        given(milliseconds)?;
+        check(driver.cuEventElapsedTime(milliseconds, start.cast(), end.cast()))
+    }
 }

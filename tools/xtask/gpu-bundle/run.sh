@@ -6,6 +6,7 @@
 #                                 the GPU tests under compute-sanitizer's four tools; goes on from the
 #                                 results that an earlier run has left in FOLDER
 #   ./run.sh examples [name...]   the examples
+#   ./run.sh runtime              programs of nvcc with NVIDIA's runtime and with ours: needs nvcc
 #   ./run.sh bench    [args...]   the benchmarks: JSON lines on standard output
 #   ./run.sh generated [N]        N generated programs, 100,000 unless said otherwise, on the GPU and on
 #                                 the software device
@@ -133,6 +134,7 @@ case $mode in
 tests) run_tests "$@" ;;
 sanitize) "$tests" --sanitize "${@:-$here/sanitize}" ;;
 examples) run_examples "$@" ;;
+runtime) "$here/runtime.sh" ;;
 bench) "$here/bin/bench" "$@" ;;
 generated) "$tests" --generated "${@:-100000}" ;;
 *)

@@ -16,8 +16,17 @@ use crate::test::INTEGRATION;
 /// The most bytes that the archive may have.
 const MOST_BYTES: u64 = 45 << 20;
 
-/// The script that runs what is in the archive.
-const SCRIPT: &str = include_str!("../gpu-bundle/run.sh");
+/// The scripts that run what is in the archive.
+const SCRIPTS: [(&str, &str); 2] = [
+    ("run.sh", include_str!("../gpu-bundle/run.sh")),
+    ("runtime.sh", include_str!("../gpu-bundle/runtime.sh")),
+];
+
+/// The runtime libraries: the package, what cargo builds, and the name that programs load.
+const RUNTIMES: [[&str; 3]; 2] = [
+    ["cudart-13", "libcudart_13.so", "libcudart.so.13"],
+    ["cudart-12", "libcudart_12.so", "libcudart.so.12"],
+];
 
 /// A program of the bundle.
 struct Program {
@@ -101,9 +110,20 @@ pub(crate) fn bundle() -> Result<(), Error> {
     for (wheel, from, to) in HEADERS {
         copy_folder(&fetch(&wheel)?.join(from), &bundle.join(to))?;
     }
-    let script = bundle.join("run.sh");
-    fs::write(&script, SCRIPT)?;
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    for [package, built, name] in RUNTIMES {
+        if !process::succeeds(process::cargo().args(["build", "--release", "--package", package]))?
+        {
+            return Err(format!("{package} does not build").into());
+        }
+        copy_file(&process::target().join("release").join(built), &bundle.join("lib").join(name))?;
+    }
+    copy_folder(&root().join("tests/integration/foreign/nvcc"), &bundle.join("nvcc"))?;
+    copy_file(&root().join("cudart/tests/overhead.cu"), &bundle.join("overhead.cu"))?;
+    for (name, text) in SCRIPTS {
+        let script = bundle.join(name);
+        fs::write(&script, text)?;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    }
 
     let archive = target.join("gpu-bundle.tar.xz");
     let mut tar = Command::new("tar");

@@ -31,3 +31,10 @@ static inline int mistake() {
     } while (0)
 
 #define CHECK(call) RETURNS(cudaSuccess, call)
+
+// A configuration that no device can run: 9 by the documentation, which NVIDIA's runtime 13.0 returns as 1.
+#define REFUSED(call)                                                                  \
+    do {                                                                               \
+        cudaError_t code_ = (call);                                                    \
+        EXPECT(code_ == cudaErrorInvalidConfiguration || code_ == cudaErrorInvalidValue); \
+    } while (0)

@@ -10,22 +10,24 @@ int main() {
     int *out, got = 0, device = 0;
     CHECK(cudaMalloc(&out, sizeof(int)));
     void *arguments[] = {&out};
-    RETURNS(cudaErrorInvalidDeviceFunction, cudaLaunchKernel((void *)no_kernel, dim3(1), dim3(1), arguments, 0, 0));
-    EXPECT(cudaPeekAtLastError() == cudaErrorInvalidDeviceFunction);
+    // No kernel: 98. NVIDIA's runtime 13.0 takes every address that it does not know for a kernel's handle: 400.
+    cudaError_t unknown = cudaLaunchKernel((void *)no_kernel, dim3(1), dim3(1), arguments, 0, 0);
+    EXPECT(unknown == cudaErrorInvalidDeviceFunction || unknown == cudaErrorInvalidResourceHandle);
+    EXPECT(cudaPeekAtLastError() == unknown);
     // Errors are a thread's own.
     std::thread([] { EXPECT(cudaGetLastError() == cudaSuccess); }).join();
-    EXPECT(cudaGetLastError() == cudaErrorInvalidDeviceFunction);
+    EXPECT(cudaGetLastError() == unknown);
     EXPECT(cudaGetLastError() == cudaSuccess);
     store<<<0, 1>>>(out, 0);
-    EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration);
+    REFUSED(cudaGetLastError());
     store<<<1, 0>>>(out, 0);
-    EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration);
+    REFUSED(cudaGetLastError());
     store<<<1, 2000>>>(out, 0);
-    EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration);
+    REFUSED(cudaGetLastError());
     store<<<dim3(1, 70000), 1>>>(out, 0);
-    EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration);
+    REFUSED(cudaGetLastError());
     store<<<1, dim3(1, 1, 65)>>>(out, 0);
-    EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration);
+    REFUSED(cudaGetLastError());
     RETURNS(cudaErrorInvalidValue, cudaMalloc(nullptr, 4));
     RETURNS(cudaErrorInvalidValue, cudaMallocHost((void **)nullptr, 4));
     RETURNS(cudaErrorInvalidValue, cudaSetValidDevices(&device, 1000));

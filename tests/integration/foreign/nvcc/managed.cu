@@ -19,7 +19,10 @@ int main() {
     int *sum;
     CHECK(cudaMallocManaged(&nodes, 3 * sizeof(Node)));
     CHECK(cudaMallocManaged(&sum, sizeof(int), cudaMemAttachGlobal));
-    RETURNS(cudaErrorInvalidValue, cudaMallocManaged(&sum, 0));
+    int *none = sum;
+    CHECK(cudaMallocManaged(&none, 0));
+    EXPECT(none == nullptr);
+    RETURNS(cudaErrorInvalidValue, cudaMallocManaged(&none, 4, 0));
     for (int i = 0; i < 3; i++) nodes[i] = {10 * i + 1, i < 2 ? &nodes[i + 1] : nullptr};
     *sum = 0;
     walk<<<1, 1>>>(nodes, sum, mistake());
