@@ -19,6 +19,12 @@ pub fn suite() -> Suite {
                 why: "the pass had failed before, and its caller gets the first error",
             },
             Absorbed {
+                calls: &["cuEventQuery", "cuEventRecord", "cuMemcpyDtoHAsync_v2"],
+                codes: Codes::All,
+                tests: "tape::rust::volumes_that_change",
+                why: "the pass had failed before, and its caller gets the first error",
+            },
+            Absorbed {
                 calls: &["cuMemHostRegister_v2", "cuMemHostGetDevicePointer_v2"],
                 codes: Codes::All,
                 tests: "tape::rust::",
