@@ -45,7 +45,12 @@ fn a_fresh_environment_runs_programs_in_c_and_python() {
     done(pip.arg(&wheel));
     // The command and the library are there, and pip knows all files.
     let (files, _) = done(Command::new(&own).args(["-m", "pip", "show", "--files", "cuda-emu"]));
-    for file in ["bin/cuda-emu", "cuda-emu/libcuda_emu.so", "licenses/LICENSE-MIT"] {
+    for file in [
+        "bin/cuda-emu",
+        "cuda-emu/libcuda_emu.so",
+        "licenses/LICENSE-MIT",
+        "licenses/third-party/crates.txt",
+    ] {
         assert!(files.contains(file), "{files}");
     }
     for (file, wanted) in [("bin/cuda-emu", command), ("lib/cuda-emu/libcuda_emu.so", &device)] {

@@ -1,6 +1,9 @@
 //! The wheel of the software device: the command, the libraries, and what pip wants to know.
 
+mod licences;
+
 use std::env;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -86,6 +89,20 @@ impl Contents {
         for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
             files.push((format!("{information}/licenses/{licence}"), root().join(licence), "644"));
         }
+        let mut list =
+            "The files contain these crates, and Rust's standard library (MIT OR Apache-2.0):\n"
+                .to_owned();
+        for crates in licences::all()? {
+            writeln!(list, "{}: {}", crates.of, crates.expression)?;
+            for file in crates.files {
+                let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let place = format!("{information}/licenses/third-party/{}/{name}", crates.of);
+                files.push((place, file, "644"));
+            }
+        }
+        let crates = own.join("third-party");
+        fs::write(&crates, list)?;
+        files.push((format!("{information}/licenses/third-party/crates.txt"), crates, "644"));
         files.push((format!("{information}/WHEEL"), kind, "644"));
         files.push((format!("{information}/METADATA"), metadata, "644"));
 
@@ -118,6 +135,7 @@ fn metadata_text(version: &str) -> Result<String, Error> {
          License-Expression: MIT OR Apache-2.0\n\
          License-File: LICENSE-MIT\n\
          License-File: LICENSE-APACHE\n\
+         License-File: third-party/crates.txt\n\
          Keywords: cuda,gpu,ptx,emulator,testing\n\
          Classifier: Operating System :: POSIX :: Linux\n\
          Requires-Python: >=3.8\n\
