@@ -402,8 +402,8 @@ mod launch_ex {
     }
 
     #[test]
-    fn attributes_are_taken_and_clusters_refused_by_name() {
-        crate::common::apart!(attributes_are_taken_and_clusters_refused_by_name);
+    fn attributes_are_taken() {
+        crate::common::apart!(attributes_are_taken);
         context();
         let (one, kernel) = (stream(1), function(module(), "nothing"));
         let mut list = [
@@ -436,15 +436,5 @@ mod launch_ex {
         let mut clusters = 0;
         ok!(cuOccupancyMaxActiveClusters(&raw mut clusters, kernel, &raw const launch));
         assert!(clusters >= 132, "{clusters}");
-        let mut list = [cluster(2)];
-        let launch = config(one, &mut list);
-        fails!(
-            CUDA_ERROR_NOT_SUPPORTED,
-            cuLaunchKernelEx(&raw const launch, kernel, ptr::null_mut(), ptr::null_mut())
-        );
-        fails!(
-            CUDA_ERROR_NOT_SUPPORTED,
-            cuOccupancyMaxActiveClusters(&raw mut clusters, kernel, &raw const launch)
-        );
     }
 }

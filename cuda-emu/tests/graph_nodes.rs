@@ -87,8 +87,9 @@ fn a_kernels_node_tells_its_arguments_and_attributes() {
     value.clusterDim = CUlaunchAttributeValue_union__bindgen_ty_1 { x: 1, y: 1, z: 1 };
     ok!(cuGraphKernelNodeSetAttribute(node, cluster, &raw const value));
     value.clusterDim.x = 2;
+    // The grid has one block.
     fails!(
-        CUDA_ERROR_NOT_SUPPORTED,
+        CUDA_ERROR_INVALID_CLUSTER_SIZE,
         cuGraphKernelNodeSetAttribute(node, cluster, &raw const value)
     );
     // New parameters leave the attributes; another node can have them, too.

@@ -116,7 +116,15 @@ fn launch(program: &Program, entry: EntryId, device: &Device, info: &DeviceInfo)
     config.timeout = Some(Duration::from_millis(10));
     let env =
         Env { space: &device.space, device: info, config: &config, heap: &heap, printf: &|_| {} };
-    let launch = Launch { entry, grid: [2, 1, 1], block, shared: 1024, params, cooperative: false };
+    let launch = Launch {
+        entry,
+        grid: [2, 1, 1],
+        block,
+        shared: 1024,
+        params,
+        cooperative: false,
+        cluster: None,
+    };
     if let Err(fault) = run(program, &launch, &env) {
         assert!(!fault.to_string().is_empty());
     }

@@ -222,6 +222,13 @@ fn unknown<'f>(module: &Module, kernel: &'f Function) -> Vec<(Reason, String, &'
             | Op::MbarrierWait { .. }
             | Op::MbarrierTx { .. }
             | Op::MbarrierPending { .. } => (Reason::Async, "an asynchronous barrier".to_owned()),
+            Op::Mapa { .. } | Op::Getctarank { .. } | Op::ClusterBarrier { .. } => {
+                let text = "an instruction of clusters";
+                (Reason::Unknown(text.to_owned()), text.to_owned())
+            }
+            Op::StAsync { .. } | Op::RedAsync { .. } => {
+                (Reason::Async, "an asynchronous store".to_owned())
+            }
             Op::Mma(_)
             | Op::WmmaLoad { .. }
             | Op::WmmaStore { .. }

@@ -65,7 +65,8 @@ impl Machine {
             params[offset..offset + bytes].copy_from_slice(&argument.to_le_bytes()[..bytes]);
         }
         let (grid, block) = ([grid, 1, 1], [256, 1, 1]);
-        let launch = Launch { entry, grid, block, shared: 0, params, cooperative: false };
+        let launch =
+            Launch { entry, grid, block, shared: 0, params, cooperative: false, cluster: None };
         let mut config = ExecConfig::default();
         config.workers = workers;
         let heap = Heap::new(0, 8 << 20);

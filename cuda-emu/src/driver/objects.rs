@@ -169,6 +169,8 @@ pub(super) struct Settings {
     pub(super) carveout: i32,
     pub(super) non_portable_cluster: i32,
     pub(super) cluster_policy: i32,
+    /// The clusters that the kernel requires at run time; zeros for none.
+    pub(super) required_cluster: [u32; 3],
 }
 
 /// A kernel of a module.

@@ -18,6 +18,7 @@ static FILES: &[(&str, &[Entry])] = &[
     ("Libraries", super::module::library::TABLE),
     ("Linking", super::module::link::TABLE),
     ("Functions and occupancy", super::module::function::TABLE),
+    ("Occupancy of clusters", super::module::cluster::TABLE),
     ("Launches", super::module::launch::TABLE),
     ("Memory", super::memory::TABLE),
     ("Stream-ordered memory", super::memory::pool::TABLE),
@@ -105,7 +106,7 @@ pub fn support() -> String {
          it write this file again.\n\n\
          Every function of `cuda.h` of CUDA 13.5 has an address, as have those of `cudaProfiler.h` and the first of `cudaGL.h`. Those under *Not supported* return \
          `CUDA_ERROR_NOT_SUPPORTED`, as do supported functions for unsupported features: \
-         arrays, textures, clusters larger than a block, device-side launches, sharing with other \
+         arrays, textures, device-side launches, sharing with other \
          processes. Loading machine code returns `CUDA_ERROR_NO_BINARY_FOR_GPU`.\n",
     );
     let count = |supported| entries().values().filter(|entry| entry.supported == supported).count();

@@ -145,6 +145,8 @@ pub struct Launch {
     pub params: Vec<u8>,
     /// Whether all blocks are resident at once.
     pub cooperative: bool,
+    /// Blocks of a cluster in each dimension, which divide the grid; without, each block is a cluster.
+    pub cluster: Option<[u32; 3]>,
 }
 
 /// The environment of a launch.

@@ -7,7 +7,7 @@ use cuda_sys::CUresult;
 use super::inst::Flow;
 use super::machine::Machine;
 use super::memory::resolve::Wanted;
-use super::memory::{GENERIC, GLOBAL, LOCAL, PARAM, SHARED};
+use super::memory::{CLUSTER, GENERIC, GLOBAL, LOCAL, PARAM, SHARED};
 use crate::report::Report;
 
 /// The kinds of faults.
@@ -121,7 +121,7 @@ impl Machine<'_> {
         let verb = if want.write { "write" } else { "read" };
         let memory = match space {
             GENERIC | GLOBAL => "global",
-            SHARED => "shared",
+            SHARED | CLUSTER => "shared",
             LOCAL => "local",
             PARAM => "parameter",
             _ => "device",

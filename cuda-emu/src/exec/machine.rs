@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::block::Block;
+use super::cluster::Cluster;
 use super::control::warp::Warp;
 use super::decode::Code;
 use super::fault::Fault;
@@ -57,8 +58,13 @@ pub(crate) struct Job<'a> {
     pub(crate) tids: Vec<[[u32; LANES]; 3]>,
     /// The parameters, padded so that 16 bytes can be read at each offset.
     pub(crate) params: super::grid::Params,
-    /// Blocks of the grid, and the next one to start.
+    /// Blocks of the grid.
     pub(crate) blocks: u64,
+    /// Blocks of a cluster in each dimension, and all of them.
+    pub(crate) cluster: [u32; 3],
+    pub(crate) cluster_blocks: u32,
+    /// Clusters of the grid, and the next one to start.
+    pub(crate) clusters: u64,
     pub(crate) next: Apart<AtomicU64>,
     /// Another worker has met a fault.
     pub(crate) stop: AtomicBool,
@@ -88,6 +94,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) frame: u32,
     pub(crate) join: u32,
     pub(crate) shared: *mut u8,
+    /// The address of the start of the block's shared memory.
+    pub(crate) shared_start: u64,
     pub(crate) local: *mut u8,
     pub(crate) sites: Sites,
     pub(crate) space: &'a crate::space::Space,
@@ -95,6 +103,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) wide: bool,
     pub(crate) warp: Warp,
     pub(crate) block: Block,
+    /// The other blocks of the running block's cluster.
+    pub(crate) cluster: Cluster,
     pub(crate) job: &'a Job<'a>,
     pub(crate) fault: Option<Fault>,
     /// Racecheck's state of device memory; `None` while nothing is checked.

@@ -9,6 +9,7 @@
 mod block;
 mod builtins;
 pub(crate) mod check;
+mod cluster;
 mod config;
 mod contract;
 mod control;

@@ -79,7 +79,13 @@ fn zeros(n: usize) -> Vec<u32> {
 fn cases() -> Vec<Case> {
     let of = |text, kernel, shape, args| Case { text, kernel, shape, args };
     let new = |kernel, shape, args| Case { text: TEXT, kernel, shape, args };
-    let tiles = |x, y| Shape { grid: [x, y, 1], block: [16, 16, 1], shared: 0, cooperative: false };
+    let tiles = |x, y| Shape {
+        grid: [x, y, 1],
+        block: [16, 16, 1],
+        shared: 0,
+        cooperative: false,
+        cluster: None,
+    };
     let n = 10_000;
     let count = || Value(n as u64);
     let blocks = |threads: u32| shape((n as u32).div_ceil(threads), threads);

@@ -24,11 +24,12 @@ pub(crate) struct Shape {
     pub(crate) block: [u32; 3],
     pub(crate) shared: u32,
     pub(crate) cooperative: bool,
+    pub(crate) cluster: Option<[u32; 3]>,
 }
 
 /// A one-dimensional launch.
 pub(crate) fn shape(grid: u32, block: u32) -> Shape {
-    Shape { grid: [grid, 1, 1], block: [block, 1, 1], shared: 0, cooperative: false }
+    Shape { grid: [grid, 1, 1], block: [block, 1, 1], shared: 0, cooperative: false, cluster: None }
 }
 
 impl Device {
@@ -79,8 +80,8 @@ impl Device {
         for (&(offset, bytes), arg) in program.params(entry).iter().zip(args) {
             params[offset..offset + bytes].copy_from_slice(&arg.to_le_bytes()[..bytes]);
         }
-        let Shape { grid, block, shared, cooperative } = shape;
-        let launch = Launch { entry, grid, block, shared, params, cooperative };
+        let Shape { grid, block, shared, cooperative, cluster } = shape;
+        let launch = Launch { entry, grid, block, shared, params, cooperative, cluster };
         let printf = |text: &[u8]| self.printed.lock().expect("printed").extend_from_slice(text);
         let env = Env {
             space: &self.space,

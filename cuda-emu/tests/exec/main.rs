@@ -2,6 +2,8 @@
 
 mod approximate;
 mod checks;
+mod clusters;
+mod clusters_checked;
 mod control;
 mod count;
 mod data;

@@ -493,6 +493,9 @@ fn is_written(op: &Op) -> bool {
             | Op::Bar { .. }
             | Op::BarWarp { .. }
             | Op::Fence { .. }
+            | Op::ClusterBarrier { .. }
+            | Op::StAsync { .. }
+            | Op::RedAsync { .. }
             | Op::Other { .. }
     )
 }

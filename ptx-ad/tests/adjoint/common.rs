@@ -140,7 +140,8 @@ impl Device {
             params[offset..offset + bytes].copy_from_slice(&value[..bytes]);
         }
         let Shape { grid, block } = shape;
-        let launch = Launch { entry, grid, block, shared: 0, params, cooperative: false };
+        let launch =
+            Launch { entry, grid, block, shared: 0, params, cooperative: false, cluster: None };
         let env = Env {
             space: &self.space,
             device: &self.info,

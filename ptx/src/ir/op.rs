@@ -476,6 +476,16 @@ pub enum Op {
     Stmatrix { shape: Shape, trans: bool, space: Space, ty: Type, addr: Address, a: Box<[Operand]> },
     /// `movmatrix.sync.aligned.m8n8.trans.b16`
     Movmatrix { d: Dst, a: Operand },
+    /// `mapa`: the address in block `b` of the cluster that corresponds to `a`. `space` is `Generic` or `SharedCluster`.
+    Mapa { space: Space, ty: Type, d: Dst, a: Operand, b: Operand },
+    /// `getctarank`: the rank of the block in whose shared memory `a` lies; `ty` is the address's type.
+    Getctarank { space: Space, ty: Type, d: Dst, a: Operand },
+    /// `barrier.cluster.arrive`, and `barrier.cluster.wait` (`wait`). The order of an arrival is `Release` or `Relaxed`.
+    ClusterBarrier { wait: bool, order: Order, aligned: bool },
+    /// `st.async`: the stored bytes complete at the `mbarrier`. `space` is that of both addresses.
+    StAsync { space: Space, ty: Type, addr: Address, a: Box<[Operand]>, mbarrier: Address },
+    /// `red.async`: the combined bytes complete at the `mbarrier`. `space` is that of both addresses.
+    RedAsync { op: AtomOp, space: Space, ty: Type, addr: Address, a: Operand, mbarrier: Address },
     /// `griddepcontrol.{launch_dependents,wait}`
     GridDependency { wait: bool },
     /// `createpolicy…`: `d` takes an opaque cache policy; the rest is a hint.

@@ -116,6 +116,7 @@ macro_rules! visitors {
                     | Op::Cvta { d, a, to: _, space: _, ty: _ }
                     | Op::Isspacep { d, a, space: _ }
                     | Op::MbarrierPending { d, a }
+                    | Op::Getctarank { d, a, space: _, ty: _ }
                     | Op::Movmatrix { d, a } => {
                         self.dst([d]);
                         self.src([a]);
@@ -124,7 +125,8 @@ macro_rules! visitors {
                     | Op::Mul { d, a, b, ty: _, part: _, mode: _ }
                     | Op::Mul24 { d, a, b, ty: _, part: _ }
                     | Op::Bmsk { d, a, b, mode: _ }
-                    | Op::Szext { d, a, b, ty: _, mode: _ } => {
+                    | Op::Szext { d, a, b, ty: _, mode: _ }
+                    | Op::Mapa { d, a, b, space: _, ty: _ } => {
                         self.dst([d]);
                         self.src([a, b]);
                     }
@@ -304,6 +306,16 @@ macro_rules! visitors {
                         self.src([a]);
                         self.src(limit);
                     }
+                    Op::StAsync { addr, a, mbarrier, space: _, ty: _ } => {
+                        self.address(addr);
+                        self.src(a);
+                        self.address(mbarrier);
+                    }
+                    Op::RedAsync { addr, a, mbarrier, op: _, space: _, ty: _ } => {
+                        self.address(addr);
+                        self.src([a]);
+                        self.address(mbarrier);
+                    }
                     Op::Mma(mma) => {
                         let Mma {
                             d, a, b, c, wmma: _, shape: _, a_layout: _, b_layout: _, d_ty: _, a_ty: _, b_ty: _,
@@ -343,6 +355,7 @@ macro_rules! visitors {
                     | Op::Trap
                     | Op::Brkpt
                     | Op::CpAsyncCommit
+                    | Op::ClusterBarrier { wait: _, order: _, aligned: _ }
                     | Op::CpAsyncWait { pending: _ }
                     | Op::GridDependency { wait: _ } => {}
                 }

@@ -160,6 +160,27 @@ impl Printer<'_> {
                     }
                 }
             }
+            Op::ClusterBarrier { wait, order, aligned } => self.put(
+                code(if wait { "barrier.cluster.wait" } else { "barrier.cluster.arrive" })
+                    .flag(order == Order::Relaxed, "relaxed")
+                    .flag(aligned, "aligned"),
+                &[],
+            ),
+            Op::StAsync { space, ty, addr, ref a, mbarrier } => self.put(
+                code("st.async")
+                    .space(space)
+                    .word("mbarrier::complete_tx::bytes")
+                    .vector(a.len(), ty),
+                &[Addr(addr), Ops(a, ty), Addr(mbarrier)],
+            ),
+            Op::RedAsync { op, space, ty, addr, a, mbarrier } => self.put(
+                code("red.async.relaxed.cluster")
+                    .space(space)
+                    .word("mbarrier::complete_tx::bytes")
+                    .word(op.name())
+                    .ty(ty),
+                &[Addr(addr), Src(a, ty), Addr(mbarrier)],
+            ),
             Op::BarWarp { mask } => self.put(code("bar.warp.sync"), &[Src(mask, B32)]),
             Op::Shfl { mode, d, p, a, b, c, mask } => self.put_with(
                 code("shfl").flag(mask.is_some(), "sync").word(mode.name()).ty(B32),

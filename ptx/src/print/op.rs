@@ -134,6 +134,12 @@ impl Printer<'_> {
             Op::Unpack { ty, ref d, a } => self.put(code("mov").ty(ty), &[Group(d), Src(a, ty)]),
             Op::Cvta { to, space, ty, d, a } => self
                 .put(code("cvta").flag(to, "to").word(space.name()).ty(ty), &[Dst(d), Src(a, ty)]),
+            Op::Mapa { space, ty, d, a, b } => {
+                self.put(code("mapa").space(space).ty(ty), &[Dst(d), Src(a, ty), Src(b, Type::U32)])
+            }
+            Op::Getctarank { space, ty, d, a } => {
+                self.put(code("getctarank").space(space).ty(ty), &[Dst(d), Src(a, ty)])
+            }
             Op::Isspacep { space, d, a } => {
                 self.put(code("isspacep").word(space.name()), &[Dst(d), Src(a, Type::B64)])
             }

@@ -49,6 +49,7 @@ impl<'o> Effect<'o> {
             | Op::Mul { d, a, b, .. }
             | Op::Mul24 { d, a, b, .. }
             | Op::Szext { d, a, b, .. }
+            | Op::Mapa { d, a, b, .. }
             | Op::Selp { d, a, b, .. } => compute([d], [a, b]),
             Op::MinMax3 { d, a, b, c, .. }
             | Op::Mad { d, a, b, c, .. }
@@ -91,6 +92,8 @@ impl<'o> Effect<'o> {
                 Self::Update { at: addr, values: a.iter().chain(c).collect(), old: d }
             }
             Op::CpAsync { dst, src, .. } => Self::Copy { from: src, to: dst },
+            Op::StAsync { space, addr, a, .. } => Self::Store { space: *space, to: addr, values: a },
+            Op::RedAsync { addr, a, .. } => Self::Update { at: addr, values: vec![a], old: &[] },
             Op::CpAsyncArrive { addr, .. }
             | Op::MbarrierInval { addr, .. }
             | Op::MbarrierInit { addr, .. }
@@ -111,6 +114,8 @@ impl<'o> Effect<'o> {
             | Op::Isspacep { .. }
             | Op::Bar { .. }
             | Op::BarWarp { .. }
+            | Op::ClusterBarrier { .. }
+            | Op::Getctarank { .. }
             | Op::Vote { .. }
             | Op::Match { .. }
             | Op::Activemask { .. }

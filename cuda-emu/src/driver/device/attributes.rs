@@ -7,6 +7,7 @@ use cuda_sys::{CUdevice_attribute, CUresult};
 
 use crate::driver::bridge::DeviceInfo;
 use crate::driver::call::Answer;
+use crate::driver::module::cluster::available;
 
 /// The newest attribute that a driver of 13.0 knows.
 const LAST: u32 = 147;
@@ -59,6 +60,7 @@ pub(in crate::driver) fn value(
         A::CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID => int(ordinal),
         A::CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT => 1,
         A::CU_DEVICE_ATTRIBUTE_NUMA_ID | A::CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID => -1,
+        A::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH => c_int::from(available(info)),
         // No handle can be shared with another process, except a file descriptor of nothing.
         A::CU_DEVICE_ATTRIBUTE_GPU_OVERLAP
         | A::CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY

@@ -1,6 +1,6 @@
 //! The parameters of a graph's nodes.
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use cuda_sys::{
@@ -9,11 +9,12 @@ use cuda_sys::{
     CUgraphNodeType, CUkernelNodeAttrID, CUkernelNodeAttrValue, CUmemorytype, CUresult,
 };
 
-use crate::driver::bridge::{KernelWork, Launch};
+use crate::driver::bridge::{DeviceInfo, KernelWork, Launch};
 use crate::driver::call::{Answer, functions, process, put};
 use crate::driver::memory::copy_shaped::cuboid;
+use crate::driver::module::cluster::of_launch;
 use crate::driver::module::launch::Shape;
-use crate::driver::objects::{handle, number};
+use crate::driver::objects::{Settings, handle, number};
 use crate::driver::process::{Process, State};
 use crate::driver::stream::GREATEST_PRIORITY;
 use crate::driver::stream::work::{Copy, Fill, Source, UserData, Work, host};
@@ -68,13 +69,11 @@ pub(in crate::driver) unsafe fn kernel_work(
         Err(_) if !params.ctx.is_null() => number(params.ctx),
         Err(_) => state.current()?,
     };
-    let shape = Shape {
-        grid: [params.gridDimX, params.gridDimY, params.gridDimZ],
-        block: [params.blockDimX, params.blockDimY, params.blockDimZ],
-        shared: params.sharedMemBytes,
-        cooperative: false,
-        priority: None,
-    };
+    let shape = Shape::new(
+        [params.gridDimX, params.gridDimY, params.gridDimZ],
+        [params.blockDimX, params.blockDimY, params.blockDimZ],
+        params.sharedMemBytes,
+    );
     // SAFETY: the caller's promise.
     unsafe { state.kernel(process, function, context, &shape, params.kernelParams, params.extra) }
 }
@@ -214,6 +213,12 @@ fn keep_attributes(new: &mut Work, old: &Work) {
     if let (Work::Kernel(new), Work::Kernel(old)) = (new, old) {
         let new = Arc::make_mut(new);
         (new.priority, new.launch.cooperative) = (old.priority, old.launch.cooperative);
+        let fits =
+            |size: &[u32; 3]| size.iter().zip(new.launch.grid).all(|(size, grid)| grid % size == 0);
+        // A kernel that requires another cluster has it already.
+        if new.launch.cluster.is_none() {
+            new.launch.cluster = old.launch.cluster.filter(fits);
+        }
     }
 }
 
@@ -224,9 +229,9 @@ fn attribute(kernel: &KernelWork, which: CUkernelNodeAttrID) -> Answer<CUkernelN
     match which {
         A::CU_LAUNCH_ATTRIBUTE_COOPERATIVE => value.cooperative = kernel.launch.cooperative.into(),
         A::CU_LAUNCH_ATTRIBUTE_PRIORITY => value.priority = kernel.priority,
-        // Every block is one cluster.
         A::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
-            (value.clusterDim.x, value.clusterDim.y, value.clusterDim.z) = (1, 1, 1);
+            let [x, y, z] = kernel.launch.cluster.unwrap_or([1; 3]);
+            (value.clusterDim.x, value.clusterDim.y, value.clusterDim.z) = (x, y, z);
         }
         A::CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
         | A::CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
@@ -246,6 +251,7 @@ unsafe fn set_attribute(
     kernel: &mut KernelWork,
     which: CUkernelNodeAttrID,
     value: &CUkernelNodeAttrValue,
+    (settings, info): (&Settings, &DeviceInfo),
 ) -> Answer {
     use CUkernelNodeAttrID as A;
     attribute(kernel, which)?;
@@ -261,9 +267,9 @@ unsafe fn set_attribute(
         A::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
             // SAFETY: the caller's promise.
             let size = unsafe { value.clusterDim };
-            if [size.x, size.y, size.z].iter().any(|&size| size > 1) {
-                return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
-            }
+            let (launch, asked) = (&mut kernel.launch, Some([size.x, size.y, size.z]));
+            let attributes = kernel.program.attributes(launch.entry);
+            launch.cluster = of_launch(asked, launch.grid, &attributes, settings, info)?;
         }
         // Hints about caches and domains, which this device does not have.
         _ => {}
@@ -388,9 +394,14 @@ functions! {
     Device fn cuGraphKernelNodeSetAttribute(
         node: CUgraphNode, which: CUkernelNodeAttrID, value: *const CUkernelNodeAttrValue
     ) {
-        match &mut process()?.lock().objects.nodes.get_mut(number(node))?.work {
+        let process = process()?;
+        let mut state = process.lock();
+        let function = state.objects.nodes.get(number(node))?.function;
+        let settings = state.objects.functions.get(function).map(|known| known.settings);
+        match &mut state.objects.nodes.get_mut(number(node))?.work {
             Work::Kernel(kernel) if !value.is_null() => {
-                set_attribute(Arc::make_mut(kernel), which, &*value)
+                let (_, info) = process.device(kernel.device as c_int)?;
+                set_attribute(Arc::make_mut(kernel), which, &*value, (&settings?, info))
             }
             _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
         }

@@ -3,11 +3,11 @@
 use core::ffi::{c_char, c_int, c_uint};
 
 use cuda_sys::{
-    CUfunc_cache, CUfunction, CUfunction_attribute, CUfunctionLoadingState, CUlaunchConfig,
-    CUmodule, CUoccupancyB2DSize, CUresult, CUsharedconfig,
+    CUfunc_cache, CUfunction, CUfunction_attribute, CUfunctionLoadingState, CUmodule,
+    CUoccupancyB2DSize, CUresult, CUsharedconfig,
 };
 
-use super::launch::check_attributes;
+use super::cluster::available;
 use crate::driver::bridge::{DeviceInfo, EntryAttributes, EntryId, Program};
 use crate::driver::call::{Answer, functions, process, put, put_if_wanted};
 use crate::driver::context::preference;
@@ -73,11 +73,16 @@ pub(in crate::driver) fn attribute(
         A::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT => settings.carveout,
         A::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED => settings.non_portable_cluster,
         A::CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE => settings.cluster_policy,
-        A::CU_FUNC_ATTRIBUTE_CACHE_MODE_CA
-        | A::CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET
-        | A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH
+        A::CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET => {
+            c_int::from(attributes.explicit_cluster && attributes.cluster.is_none())
+        }
+        A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH
         | A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT
-        | A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH => 0,
+        | A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH => {
+            let size = attributes.cluster.unwrap_or(settings.required_cluster);
+            int(direction(which).and_then(|at| size.get(at)).copied().unwrap_or(0))
+        }
+        A::CU_FUNC_ATTRIBUTE_CACHE_MODE_CA => 0,
         _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
     })
 }
@@ -113,9 +118,33 @@ impl Settings {
             {
                 self.cluster_policy = value;
             }
+            A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH
+            | A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT
+            | A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH => {
+                if attributes.cluster.is_some() {
+                    return Err(CUresult::CUDA_ERROR_NOT_PERMITTED);
+                }
+                if !available(info) {
+                    return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+                }
+                let size = u32::try_from(value).map_err(|_| invalid)?;
+                let place = direction(which).and_then(|at| self.required_cluster.get_mut(at));
+                *place.ok_or(invalid)? = size;
+            }
             _ => return Err(invalid),
         }
         Ok(())
+    }
+}
+
+/// Returns the direction of a size of required clusters.
+fn direction(which: CUfunction_attribute) -> Option<usize> {
+    use CUfunction_attribute as A;
+    match which {
+        A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH => Some(0),
+        A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT => Some(1),
+        A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH => Some(2),
+        _ => None,
     }
 }
 
@@ -321,31 +350,5 @@ functions! {
         let each = (info.shared_optin + info.shared_reserved) / blocks as u32;
         let room = each.saturating_sub(attributes.static_shared + info.shared_reserved);
         put(bytes, room.min(max_dynamic(&attributes, &found.settings, info)) as usize)
-    }
-    Device fn cuOccupancyMaxActiveClusters(
-        clusters: *mut c_int, function: CUfunction, config: *const CUlaunchConfig
-    ) {
-        if config.is_null() {
-            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-        }
-        let config = &*config;
-        // Every block is one cluster; larger ones are refused by name.
-        check_attributes(config)?;
-        let threads = [config.blockDimX, config.blockDimY, config.blockDimZ];
-        let threads = threads.iter().try_fold(1_u32, |all, &size| all.checked_mul(size));
-        let threads = threads.and_then(|threads| c_int::try_from(threads).ok());
-        let threads = threads.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        let each = occupancy(function, threads, config.sharedMemBytes as usize)?;
-        let process = process()?;
-        let (_, device) = process.lock().current_device()?;
-        let (_, info) = process.device(device as c_int)?;
-        put(clusters, each.saturating_mul(info.multiprocessors) as c_int)
-    }
-    Device fn cuOccupancyMaxPotentialClusterSize(
-        size: *mut c_int, function: CUfunction, _config: *const CUlaunchConfig
-    ) {
-        let process = process()?;
-        process.lock().function(process, function)?;
-        put(size, 1)
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cuda_sys::{CUfunction, CUlaunchAttributeID, CUlaunchConfig, CUresult, CUstream};
 
+use super::cluster::{active, of_launch};
 use super::function::{max_dynamic, max_threads, resident};
 use crate::driver::bridge::{KernelWork, Launch, new_heap};
 use crate::driver::call::{Answer, functions, process};
@@ -23,6 +24,15 @@ pub(in crate::driver) struct Shape {
     pub(in crate::driver) cooperative: bool,
     /// The launch's priority; by default it is the stream's.
     pub(in crate::driver) priority: Option<i32>,
+    /// The clusters that it asks for.
+    pub(in crate::driver) cluster: Option<[u32; 3]>,
+}
+
+impl Shape {
+    /// Returns a launch without attributes.
+    pub(in crate::driver) fn new(grid: [u32; 3], block: [u32; 3], shared: u32) -> Self {
+        Self { grid, block, shared, cooperative: false, priority: None, cluster: None }
+    }
 }
 
 /// Returns the bytes of a kernel's parameters.
@@ -120,7 +130,11 @@ impl State {
         let device = self.objects.contexts.get(context)?.device;
         let (_, info) = process.device(device as i32)?;
         let attributes = program.attributes(entry);
-        let Shape { grid, block, shared, cooperative, priority } = *shape;
+        let Shape { mut grid, block, shared, cooperative, priority, cluster } = *shape;
+        if let (true, Some(size)) = (attributes.blocks_are_clusters, attributes.cluster) {
+            // The launch counts clusters.
+            grid = core::array::from_fn(|at| grid[at].saturating_mul(size[at]));
+        }
         let priority = priority.unwrap_or(0).clamp(GREATEST_PRIORITY, 0);
         let threads = block.iter().map(|&size| u64::from(size)).product::<u64>();
         let bounds = [info.max_threads, info.max_threads, 64];
@@ -135,10 +149,15 @@ impl State {
         {
             return Err(invalid);
         }
+        let cluster = of_launch(cluster, grid, &attributes, &settings, info)?;
         if cooperative {
             let blocks = grid.iter().map(|&size| u64::from(size)).product::<u64>();
             let each = resident(&attributes, &settings, info, threads as u32, shared as usize);
-            if blocks > u64::from(each) * u64::from(info.multiprocessors) {
+            let most = match cluster.map(|size| size.iter().product()) {
+                None | Some(1) => u64::from(each) * u64::from(info.multiprocessors),
+                Some(size) => u64::from(active(info, each, size)) * u64::from(size),
+            };
+            if blocks > most {
                 return Err(CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
             }
         }
@@ -150,7 +169,7 @@ impl State {
             None => known.heap.insert(new_heap(known.limits.heap, device)).clone(),
         };
         let stack = u32::try_from(known.limits.stack).unwrap_or(u32::MAX);
-        let launch = Launch { entry, grid, block, shared, params, cooperative };
+        let launch = Launch { entry, grid, block, shared, params, cooperative, cluster };
         let work = KernelWork { program, launch, device, context, stack, heap, priority };
         Ok((Work::Kernel(Arc::new(work)), found))
     }
@@ -183,7 +202,10 @@ unsafe fn launch(
 ///
 /// # Safety
 /// The list has as many attributes as it says.
-unsafe fn attributes(config: &CUlaunchConfig, shape: &mut Shape) -> Answer<Vec<cuda_sys::CUevent>> {
+pub(super) unsafe fn attributes(
+    config: &CUlaunchConfig,
+    shape: &mut Shape,
+) -> Answer<Vec<cuda_sys::CUevent>> {
     use CUlaunchAttributeID as A;
     let mut events = Vec::new();
     if config.numAttrs > 0 && config.attrs.is_null() {
@@ -201,10 +223,7 @@ unsafe fn attributes(config: &CUlaunchConfig, shape: &mut Shape) -> Answer<Vec<c
                 A::CU_LAUNCH_ATTRIBUTE_PRIORITY => shape.priority = Some(attribute.value.priority),
                 A::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
                     let size = attribute.value.clusterDim;
-                    // Every block is one cluster.
-                    if [size.x, size.y, size.z].iter().any(|&size| size > 1) {
-                        return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
-                    }
+                    shape.cluster = Some([size.x, size.y, size.z]);
                 }
                 A::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT => {
                     events.push(attribute.value.programmaticEvent.event);
@@ -224,30 +243,13 @@ unsafe fn attributes(config: &CUlaunchConfig, shape: &mut Shape) -> Answer<Vec<c
     Ok(events)
 }
 
-/// Fails if a launch has an attribute that the device does not have.
-///
-/// # Safety
-/// As [`attributes`].
-pub(in crate::driver) unsafe fn check_attributes(config: &CUlaunchConfig) -> Answer {
-    let (grid, block) = ([1; 3], [1; 3]);
-    let mut shape = Shape { grid, block, shared: 0, cooperative: false, priority: None };
-    // SAFETY: the caller's promise.
-    unsafe { attributes(config, &mut shape) }.map(drop)
-}
-
 functions! {
     Device fn cuLaunchKernel(
         function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
         block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream,
         arguments: *mut *mut c_void, extra: *mut *mut c_void
     ) {
-        let shape = Shape {
-            grid: [grid_x, grid_y, grid_z],
-            block: [block_x, block_y, block_z],
-            shared,
-            cooperative: false,
-            priority: None,
-        };
+        let shape = Shape::new([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared);
         launch(function, &shape, stream, arguments, extra)
     }
     Device fn cuLaunchCooperativeKernel(
@@ -255,13 +257,8 @@ functions! {
         block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream,
         arguments: *mut *mut c_void
     ) {
-        let shape = Shape {
-            grid: [grid_x, grid_y, grid_z],
-            block: [block_x, block_y, block_z],
-            shared,
-            cooperative: true,
-            priority: None,
-        };
+        let shape = Shape::new([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared);
+        let shape = Shape { cooperative: true, ..shape };
         launch(function, &shape, stream, arguments, core::ptr::null_mut())
     }
     Device fn cuLaunchKernelEx(
@@ -272,13 +269,11 @@ functions! {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         let config = &*config;
-        let mut shape = Shape {
-            grid: [config.gridDimX, config.gridDimY, config.gridDimZ],
-            block: [config.blockDimX, config.blockDimY, config.blockDimZ],
-            shared: config.sharedMemBytes,
-            cooperative: false,
-            priority: None,
-        };
+        let mut shape = Shape::new(
+            [config.gridDimX, config.gridDimY, config.gridDimZ],
+            [config.blockDimX, config.blockDimY, config.blockDimZ],
+            config.sharedMemBytes,
+        );
         let events = attributes(config, &mut shape)?;
         launch(function, &shape, config.hStream, arguments, extra)?;
         for event in events {

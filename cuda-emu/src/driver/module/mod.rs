@@ -1,5 +1,6 @@
 //! Modules: PTX, also from a fat binary, in a context.
 
+pub(super) mod cluster;
 pub(super) mod function;
 pub(super) mod jit;
 pub(super) mod launch;

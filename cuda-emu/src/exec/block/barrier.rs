@@ -136,7 +136,7 @@ unsafe fn write_result(to: *mut u8, op: u64, mask: u32, yes: u32, all: u32) {
 }
 
 /// Splits that are at the same place of the same frame and join become one.
-fn merge(splits: &mut Vec<Split>) {
+pub(crate) fn merge(splits: &mut Vec<Split>) {
     let mut at = 0;
     while at < splits.len() {
         let split = splits[at];

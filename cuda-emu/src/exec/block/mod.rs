@@ -5,6 +5,7 @@ pub(crate) mod barrier;
 use barrier::Barrier;
 
 use super::check::BlockCheck;
+use super::cluster::address::start_of;
 use super::control::frame::{Frame, Registers};
 use super::control::warp::{NONE, State, Turn, Warp};
 use super::fault::Code;
@@ -20,6 +21,11 @@ pub(crate) struct Block {
     /// `%ctaid`, and the same as one number.
     pub(crate) index: [u32; 3],
     pub(crate) linear: u64,
+    /// `%cluster_ctaid`, and the same as one number.
+    pub(crate) place: [u32; 3],
+    pub(crate) rank: u32,
+    /// Whether all its threads have ended.
+    pub(crate) done: bool,
     pub(crate) warps: Vec<Warp>,
     pub(crate) shared: Option<Registers>,
     pub(crate) barriers: Vec<Barrier>,
@@ -59,11 +65,14 @@ impl Block {
         Self { warps, shared, barriers: vec![Barrier::default(); 16], ..Self::default() }
     }
 
-    /// Restarts as the block of this number.
-    pub(crate) fn restart(&mut self, job: &Job<'_>, linear: u64) {
-        self.linear = linear;
-        self.index = job.block_index(linear);
-        self.next = 0;
+    /// Restarts as the block of this rank in a cluster.
+    pub(crate) fn restart(&mut self, job: &Job<'_>, cluster: [u32; 3], rank: u32) {
+        let [x, y, _] = job.cluster;
+        self.place = [rank % x, rank / x % y, rank / x / y];
+        self.index = std::array::from_fn(|at| cluster[at] * job.cluster[at] + self.place[at]);
+        self.linear = job.block_number(self.index);
+        (self.rank, self.done, self.next) = (rank, false, 0);
+        let linear = self.linear;
         self.check = BlockCheck::new(
             self.check.take(),
             job.env.device.checks,
@@ -94,8 +103,24 @@ impl Block {
         for (at, warp) in self.warps.iter_mut().enumerate() {
             let first = at as u32 * LANES as u32;
             let lanes = (job.threads - first).min(LANES as u32);
+            if job.cluster_blocks > 1
+                && let Some(frame) = warp.frame(0)
+            {
+                // The addresses of shared variables differ by the rank.
+                let code = job.program.code(frame.function);
+                let offsets = job.program.shared_offsets(job.entry);
+                frame.registers.place_shared(code, offsets, start_of(rank));
+            }
             warp.restart(u32::MAX >> (LANES as u32 - lanes), local);
         }
+    }
+}
+
+impl Block {
+    /// Returns whether threads wait at the barrier of the cluster.
+    fn waits_for_cluster(&self) -> bool {
+        let waits = |warp: &Warp| warp.splits.iter().any(|split| split.state == State::Cluster);
+        self.warps.iter().any(waits)
     }
 }
 
@@ -103,7 +128,8 @@ impl Machine<'_> {
     /// Runs the current block until it is done, a warp's slice ends, or all warps have had a number of rounds.
     pub(crate) fn run_block(&mut self) -> BlockTurn {
         self.shared = self.block.shared.as_ref().map_or(std::ptr::null_mut(), Registers::start);
-        self.polled = false;
+        self.shared_start = start_of(self.block.rank);
+        let mut moved = false;
         for _ in 0..ROUNDS {
             let (mut progress, mut expired, mut live) = (false, false, false);
             for turn in 0..self.block.warps.len() {
@@ -133,7 +159,11 @@ impl Machine<'_> {
             if !live {
                 return BlockTurn::Done;
             }
+            moved |= progress;
             if !progress {
+                if self.block.waits_for_cluster() {
+                    return BlockTurn::Waits { moved };
+                }
                 self.deadlock();
                 return BlockTurn::Fault;
             }
@@ -147,16 +177,20 @@ impl Machine<'_> {
     }
 
     /// Every live thread of the block waits for a thread that never arrives.
-    fn deadlock(&mut self) {
+    pub(crate) fn deadlock(&mut self) {
         let mut text = String::from("every thread of the block that is left waits:");
         let mut first = None;
-        let (mut at_barrier, mut at_sync) = (0, 0);
+        let (mut at_barrier, mut at_cluster, mut at_sync) = (0, 0, 0);
         for warp in &self.block.warps {
             for split in &warp.splits {
                 match split.state {
                     State::Barrier(id) => {
                         at_barrier += split.mask.count_ones();
                         first.get_or_insert((warp.index, *split, Some(id)));
+                    }
+                    State::Cluster => {
+                        at_cluster += split.mask.count_ones();
+                        first.get_or_insert((warp.index, *split, None));
                     }
                     _ => {
                         at_sync += split.mask.count_ones();
@@ -168,6 +202,9 @@ impl Machine<'_> {
         if at_barrier != 0 {
             text.push_str(&format!(" {at_barrier} at a barrier,"));
         }
+        if at_cluster != 0 {
+            text.push_str(&format!(" {at_cluster} at the cluster's barrier,"));
+        }
         if at_sync != 0 {
             text.push_str(&format!(" {at_sync} for lanes that a .sync instruction names,"));
         }
@@ -177,7 +214,7 @@ impl Machine<'_> {
         std::mem::swap(&mut self.warp, &mut self.block.warps[at]);
         self.enter(split);
         // The `pc` of a split at a barrier is after it.
-        if matches!(split.state, State::Barrier(_)) {
+        if matches!(split.state, State::Barrier(_) | State::Cluster) {
             self.pc = self.pc.saturating_sub(1);
         }
         self.fail(Code::LaunchFailed, split.mask.trailing_zeros() as usize, text);
@@ -196,5 +233,9 @@ const ROUNDS: u32 = 1 << 12;
 pub(crate) enum BlockTurn {
     Done,
     Expired,
+    /// Its threads wait for other blocks of the cluster; whether one has moved before that.
+    Waits {
+        moved: bool,
+    },
     Fault,
 }

@@ -32,7 +32,7 @@ use std::collections::HashMap;
 use crate::config::Checks;
 use crate::space::written::Written;
 use clock::Clock;
-use shadow::Word;
+use shadow::{Access, Word};
 use threads::{Clocks, Published};
 
 /// The checkers' state of a block.
@@ -41,12 +41,18 @@ pub(crate) struct BlockCheck {
     pub(crate) clocks: Clocks,
     /// The clocks of threads that have ended: barriers include them.
     ended: Clock,
-    /// By address in shared memory, and of `mbarrier`s by that on the host.
-    published: Published,
-    /// The words of shared memory; none without racecheck.
+    shared: SharedCheck,
+}
+
+/// The checkers' state of a block's shared memory.
+#[derive(Debug, Default)]
+struct SharedCheck {
+    /// Its words; none without racecheck.
     words: Vec<Word>,
-    /// The bytes of shared memory; `None` without initcheck.
+    /// Its bytes; `None` without initcheck.
     written: Option<Written>,
+    /// Whether another block of the cluster has used it.
+    reached: bool,
 }
 
 impl BlockCheck {
@@ -60,8 +66,8 @@ impl BlockCheck {
         if !checks.race && !checks.init {
             return None;
         }
-        let (mut words, written) =
-            last.map_or_else(Default::default, |last| (last.words, last.written));
+        let SharedCheck { mut words, written, .. } =
+            last.map_or_else(Default::default, |last| last.shared);
         words.iter_mut().for_each(Word::forget);
         words.resize(if checks.race { shared.div_ceil(4) as usize } else { 0 }, Word::default());
         let written = checks.init.then(|| {
@@ -72,15 +78,13 @@ impl BlockCheck {
         Some(Box::new(Self {
             clocks: Clocks::new((block, blocks), warps),
             ended: Clock::default(),
-            published: HashMap::new(),
-            words,
-            written,
+            shared: SharedCheck { words, written, reached: false },
         }))
     }
 
     /// The first bytes of shared memory have a value before the block starts.
     pub(crate) fn wrote_shared(&self, bytes: u32) {
-        if let Some(written) = &self.written {
+        if let Some(written) = &self.shared.written {
             written.mark(0, bytes.into());
         }
     }
@@ -97,20 +101,37 @@ impl BlockCheck {
     }
 
     /// A lane comes to an `mbarrier`.
-    pub(crate) fn arrive(&mut self, at: u64, warp: u32, lane: usize) {
-        self.clocks.release(self.published.entry(at).or_default(), warp, 1 << lane);
+    pub(crate) fn arrive(&mut self, gates: &mut Published, at: u64, warp: u32, lane: usize) {
+        self.clocks.release(gates.entry(at).or_default(), warp, 1 << lane);
     }
 
     /// The asynchronous copies of a lane come to an `mbarrier`.
-    pub(crate) fn arrive_copies(&mut self, at: u64, warp: u32, lane: usize) {
-        self.clocks.publish_copies(self.published.entry(at).or_default(), warp, lane);
+    pub(crate) fn arrive_copies(&mut self, gates: &mut Published, at: u64, warp: u32, lane: usize) {
+        self.clocks.publish_copies(gates.entry(at).or_default(), warp, lane);
     }
 
     /// A lane has waited for an `mbarrier`.
-    pub(crate) fn wait(&mut self, at: u64, warp: u32, lane: usize) {
-        if let Some(published) = self.published.get(&at) {
+    pub(crate) fn wait(&mut self, gates: &Published, at: u64, warp: u32, lane: usize) {
+        if let Some(published) = gates.get(&at) {
             self.clocks.acquire(published, warp, 1 << lane);
         }
+    }
+
+    /// Returns the accesses of the ended block's shared memory by other blocks that no thread of the block knew of when it
+    /// ended, with their addresses.
+    pub(crate) fn unordered_at_end(&self, block: u64) -> Vec<(u64, Access)> {
+        if !self.shared.reached {
+            return Vec::new();
+        }
+        let words = (0..).zip(&self.shared.words);
+        let late = words.flat_map(|(number, word)| {
+            let accesses = word.accesses().iter().filter(|access| access.block != block);
+            accesses.filter_map(move |access| {
+                let late = self.clocks.unknown(&self.ended, access);
+                (late != 0).then_some((4 * number, Access { lanes: late, ..*access }))
+            })
+        });
+        late.collect()
     }
 }
 

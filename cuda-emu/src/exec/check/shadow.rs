@@ -55,6 +55,11 @@ pub(crate) struct Word {
 }
 
 impl Word {
+    /// Returns the accesses that are remembered.
+    pub(crate) fn accesses(&self) -> &[Access] {
+        &self.accesses
+    }
+
     /// Forgets all accesses.
     pub(crate) fn forget(&mut self) {
         self.accesses.clear();

@@ -102,6 +102,13 @@ impl Clocks {
         known(&thread.clock) || new.how.strong && thread.seen.as_ref().is_some_and(known)
     }
 
+    /// Returns the lanes of an access that a clock does not know of.
+    pub(crate) fn unknown(&self, clock: &Clock, access: &Access) -> u32 {
+        let place = self.place(access.block, access.warp);
+        let unknown = |&lane: &usize| clock.known(place, lane as u32) < access.counter;
+        lanes(access.lanes).filter(unknown).fold(0, |all, lane| all | 1 << lane)
+    }
+
     /// Publishes the lanes' accesses and clocks. Their next accesses are not included.
     pub(crate) fn release(&mut self, into: &mut Clock, warp: u32, mask: u32) {
         for lane in lanes(mask) {

@@ -2,13 +2,14 @@
 
 use super::finding::{Check, Finding, note, note_with};
 use super::shadow::{Access, How};
-use super::{BlockCheck, GlobalCheck};
+use super::{BlockCheck, GlobalCheck, SharedCheck};
+use crate::exec::cluster::address::Target;
 use crate::exec::inst::{Flow, Inst, LANES, Lanes, lanes};
 use crate::exec::machine::Machine;
 use crate::exec::memory::copy::Copies;
 use crate::exec::memory::element::{Mem, U8};
 use crate::exec::memory::resolve::addresses;
-use crate::exec::memory::{GENERIC, GLOBAL, SHARED, SHARED_WINDOW};
+use crate::exec::memory::{GENERIC, GLOBAL, SHARED};
 use crate::report::Report;
 
 /// The access, in slot d of [`Watch`].
@@ -106,13 +107,14 @@ impl Lanes for CopiesArrive {
     unsafe fn go(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
         // SAFETY: the decoder has set slot c by slot a.
         let at = unsafe { addresses(m, i) };
-        let (warp, shared) = (m.warp.index, m.shared.expose_provenance() as u64);
-        let Some(check) = &mut m.block.check else { return Flow::Next };
+        let (warp, space) = (m.warp.index, (i.c >> 16) as u8);
         for lane in lanes(mask) {
-            // The offset is computed as by `mbarrier`, which reports its own faults.
-            let offset =
-                if at[lane] >= SHARED_WINDOW { at[lane] - SHARED_WINDOW } else { at[lane] };
-            check.arrive_copies(shared.wrapping_add(offset), warp, lane);
+            // `mbarrier` reports its own faults.
+            let target = m.target(space, at[lane]);
+            let host = target.and_then(|target| m.locate_shared(target, 8).ok());
+            if let (Some(host), Some(check)) = (host, &mut m.block.check) {
+                check.arrive_copies(&mut m.cluster.gates, host, warp, lane);
+            }
         }
         Flow::Next
     }
@@ -156,9 +158,11 @@ impl Machine<'_> {
         let mut global = self.global.take();
         for lane in lanes(seen.mask) {
             let at = seen.at[lane];
+            if let Some(target) = self.target(space, at) {
+                self.watch_shared(&mut check, seen, lane, target);
+                continue;
+            }
             match (space, at >> 48) {
-                (SHARED, _) => self.watch_shared(&mut check, seen, lane, at),
-                (GENERIC, 1) => self.watch_shared(&mut check, seen, lane, at - SHARED_WINDOW),
                 (GLOBAL, _) | (GENERIC, 0) => {
                     self.watch_written(seen, lane, at);
                     if let Some(global) = &mut global {
@@ -172,27 +176,61 @@ impl Machine<'_> {
         self.block.check = Some(check);
     }
 
-    fn watch_shared(&self, check: &mut BlockCheck, seen: &Seen<'_>, lane: usize, at: u64) {
-        // An access out of bounds reports its own fault.
-        let size = u64::from(self.job.shared_bytes);
-        if at > size || seen.bytes > size - at {
-            return;
+    fn watch_shared(
+        &mut self,
+        check: &mut BlockCheck,
+        seen: &Seen<'_>,
+        lane: usize,
+        target: Target,
+    ) {
+        // An access out of bounds, or of a block that has ended, reports its own fault.
+        let Ok(host) = self.locate_shared(target, seen.bytes) else { return };
+        let mut published = std::mem::take(&mut self.cluster.published);
+        let rank = target.rank as usize;
+        let BlockCheck { clocks, shared, .. } = check;
+        let at = (target.offset, host);
+        if rank == self.block.rank as usize {
+            self.watch_block(clocks, shared, &mut published, seen, lane, at, "");
+        } else if let Some(mut other) =
+            self.cluster.blocks.get_mut(rank).and_then(|b| b.check.take())
+        {
+            other.shared.reached = true;
+            let of = format!(" of block {rank} of the cluster");
+            self.watch_block(clocks, &mut other.shared, &mut published, seen, lane, at, &of);
+            if let Some(block) = self.cluster.blocks.get_mut(rank) {
+                block.check = Some(other);
+            }
         }
-        if let Some(written) = &check.written {
+        self.cluster.published = published;
+    }
+
+    /// An access of a block's shared memory: its offset, and the host's address.
+    #[allow(clippy::too_many_arguments, reason = "they are parts of the machine, taken out of it")]
+    fn watch_block(
+        &self,
+        clocks: &mut super::Clocks,
+        shared: &mut SharedCheck,
+        published: &mut super::Published,
+        seen: &Seen<'_>,
+        lane: usize,
+        (at, host): (u64, u64),
+        of: &str,
+    ) {
+        let SharedCheck { words, written, .. } = shared;
+        if let Some(written) = written {
             if seen.what & READ != 0 && written.first_unwritten(at, seen.bytes).is_some() {
-                self.unwritten(lane, at, seen.bytes, "shared memory");
+                self.unwritten(lane, at, seen.bytes, &format!("shared memory{of}"));
             }
             if seen.what & WRITE != 0 {
                 written.mark(at, seen.bytes);
             }
         }
-        if check.words.is_empty() {
+        if words.is_empty() {
             return;
         }
-        let BlockCheck { clocks, published, words, .. } = check;
         let warp = (self.warp.index, lane);
-        self.order_before(clocks, published, seen, warp, at);
-        let base = self.shared.expose_provenance() as u64;
+        self.order_before(clocks, published, seen, warp, host);
+        let base = host - at;
         // In the system's part `cooperative_groups.h` relies on lanes that execute together, which orders nothing by
         // the manual. No program can change that, so only what its barriers order counts.
         let system = at < u64::from(self.job.shared_reserved);
@@ -200,10 +238,11 @@ impl Machine<'_> {
             let Some(word) = words.get_mut(number as usize) else { continue };
             let same = |old: &Access| self.same(seen, lane, &new, old, number * 4, Some(base));
             if let Some(old) = word.access(clocks, new, same) {
-                self.race(lane, seen.how(), at.max(number * 4), "shared memory", &old);
+                let what = format!("shared memory{of}");
+                self.race(lane, seen.how(), at.max(number * 4), &what, &old);
             }
         }
-        self.order_after(clocks, published, seen, warp, at);
+        self.order_after(clocks, published, seen, warp, host);
     }
 
     /// Initcheck of an access of device memory. An access outside of all regions reports its own fault.
@@ -315,8 +354,10 @@ impl Machine<'_> {
         if seen.slots.is_empty() {
             return false;
         }
+        // Without the window, and in shared memory without the rank of the block.
+        let bits = if shared.is_some() { 24 } else { 48 };
         let value = |lane: usize, at: u64| -> Option<u8> {
-            let offset = at.checked_sub(seen.at[lane] & !(0xffff << 48))?;
+            let offset = at.checked_sub(seen.at[lane] & ((1 << bits) - 1))?;
             if offset >= seen.bytes {
                 return None;
             }

@@ -102,8 +102,11 @@ impl Machine<'_> {
             return false;
         }
         let spare = self.spare.get_mut(function as usize).and_then(Vec::pop);
-        let registers =
-            spare.unwrap_or_else(|| Registers::of(code, program.shared_offsets(self.job.entry)));
+        let offsets = program.shared_offsets(self.job.entry);
+        let registers = spare.unwrap_or_else(|| Registers::of(code, offsets));
+        if self.job.cluster_blocks > 1 {
+            registers.place_shared(code, offsets, self.shared_start);
+        }
         for (from, to) in site.args.iter().zip(&code.params) {
             // SAFETY: arguments lie in the caller's frame, parameters in the callee's.
             unsafe {

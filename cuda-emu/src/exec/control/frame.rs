@@ -55,25 +55,33 @@ impl Registers {
                     // SAFETY: the slot was laid out within `frame_bytes`, 4 bytes.
                     unsafe { start.add(slot as usize).cast::<u32>().write(bits) };
                 }
-                Constant::Shared { slot, variable, addend, wide, generic } => {
-                    let offset = shared.get(variable as usize).copied().unwrap_or(0);
-                    let mut value = u64::from(offset).wrapping_add_signed(addend);
-                    if generic {
-                        value = value.wrapping_add(crate::exec::memory::SHARED_WINDOW);
-                    }
-                    if wide {
-                        let lanes = [value; LANES];
-                        // SAFETY: as above, of 8 bytes.
-                        unsafe { start.add(slot as usize).cast::<[u64; LANES]>().write(lanes) };
-                    } else {
-                        let lanes = [value as u32; LANES];
-                        // SAFETY: as above, of 4 bytes.
-                        unsafe { start.add(slot as usize).cast::<[u32; LANES]>().write(lanes) };
-                    }
-                }
+                Constant::Shared { .. } => {}
             }
         }
+        registers.place_shared(code, shared, 0);
         registers
+    }
+
+    /// Writes the addresses of shared variables, in a block whose shared memory begins at the address `base`.
+    pub(crate) fn place_shared(&self, code: &Code, shared: &[u32], base: u64) {
+        for constant in &code.constants {
+            let Constant::Shared { slot, variable, addend, wide, generic } = *constant else {
+                continue;
+            };
+            let offset = shared.get(variable as usize).copied().unwrap_or(0);
+            let mut value = (base + u64::from(offset)).wrapping_add_signed(addend);
+            if generic {
+                value = value.wrapping_add(crate::exec::memory::SHARED_WINDOW);
+            }
+            let at = self.start().wrapping_add(slot as usize);
+            if wide {
+                // SAFETY: the slot was laid out within the function's frame, 32 values of 8 bytes.
+                unsafe { at.cast::<[u64; LANES]>().write([value; LANES]) };
+            } else {
+                // SAFETY: as above, of 4 bytes.
+                unsafe { at.cast::<[u32; LANES]>().write([value as u32; LANES]) };
+            }
+        }
     }
 }
 

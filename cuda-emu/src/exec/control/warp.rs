@@ -15,6 +15,8 @@ pub(crate) enum State {
     Ready,
     /// A barrier of the block.
     Barrier(u8),
+    /// The barrier of the cluster.
+    Cluster,
     /// The lanes that a `.sync` instruction names, to execute it together.
     Sync(u32),
     /// The lanes that a `bar.warp.sync` with this mask names, wherever they are.
@@ -284,6 +286,7 @@ impl Machine<'_> {
             check.exit(self.warp.index, lanes);
         }
         self.recheck_barriers();
+        self.check_cluster_barrier();
         if self.mask != 0 { Flow::Next } else { Flow::Leave }
     }
 

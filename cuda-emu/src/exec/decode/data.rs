@@ -1,13 +1,14 @@
 //! Moves, selections, packing, conversions, addresses.
 
-use ptx::ir::{Op, Operand, Space, Type};
+use ptx::ir::{Op, Operand, Space, Special, Type};
 
 use super::{Class, Decoder, Refusal};
+use crate::exec::cluster::address::{IsExplicit, IsOwnShared};
 use crate::exec::inst::Inst;
 use crate::exec::memory::space::{
     Cvta32To64, Cvta64, Cvta64To32, IsGlobalOrConst, IsSpace, window,
 };
-use crate::exec::memory::{GLOBAL, LOCAL, PARAM, SHARED};
+use crate::exec::memory::{CLUSTER, GLOBAL, LOCAL, PARAM, SHARED};
 use crate::exec::ops::convert::{self, How, Spec};
 use crate::exec::ops::moves::{
     Join2, Join2Wide, Join4, Join4Wide, Move32, Move64, MovePred, Narrow, Part32, Part64, Selp,
@@ -67,7 +68,9 @@ impl Decoder<'_, '_> {
             }
             Op::Isspacep { space, d, a } => {
                 let (a, d) = (self.src(a, Class::Wide)?, self.dst(*d, Class::Pred)?);
-                let (imm, inst) = match window(space_code(*space)?) {
+                let code = space_code(*space)?;
+                let (imm, inst) = match window(code) {
+                    _ if code == SHARED => (0, self.inst(self.pick::<IsOwnShared>())),
                     0 => {
                         let constant = u64::from(*space == Space::Const);
                         (constant, self.inst(self.pick::<IsGlobalOrConst>()))
@@ -97,7 +100,16 @@ impl Decoder<'_, '_> {
 
     fn mov(&mut self, ty: Type, d: ptx::ir::Dst, a: &Operand) -> Result<(), Refusal> {
         let class = Class::of(ty);
+        if let (Operand::Special(Special::IsExplicitCluster), Class::Pred) = (a, class) {
+            let d = self.dst(d, class)?;
+            let inst = self.inst(self.pick::<IsExplicit>());
+            self.emit(Inst { d, ..inst });
+            return Ok(());
+        }
         if let Operand::Special(register) = a {
+            if class == Class::Pred {
+                return Err(format!("mov.pred of {register}"));
+            }
             let number = self.special(*register)?;
             let d = self.dst(d, class)?;
             let e = u32::from(class == Class::Wide);
@@ -297,7 +309,8 @@ pub(super) fn space_code(space: Space) -> Result<u8, Refusal> {
     Ok(match space {
         Space::Generic => crate::exec::memory::GENERIC,
         Space::Global | Space::Const => GLOBAL,
-        Space::Shared | Space::SharedCta | Space::SharedCluster => SHARED,
+        Space::Shared | Space::SharedCta => SHARED,
+        Space::SharedCluster => CLUSTER,
         Space::Local => LOCAL,
         Space::Param | Space::ParamEntry => PARAM,
         other => return Err(format!("the state space {other}")),

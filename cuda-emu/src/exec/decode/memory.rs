@@ -14,7 +14,7 @@ use crate::exec::memory::load::{Load, LoadVector};
 use crate::exec::memory::param::{LoadFrame, LoadKernel, StoreFrame};
 use crate::exec::memory::store::{StoreOne, StoreVector};
 use crate::exec::memory::{
-    ACQUIRE, BLOCK, GENERIC, GLOBAL, NARROW, OTHER, PLAIN, POLL, RELEASE, SHARED,
+    ACQUIRE, BLOCK, CLUSTER, GENERIC, GLOBAL, NARROW, OTHER, PLAIN, POLL, RELEASE, SHARED,
 };
 use crate::exec::ops::moves::WidenSigned;
 
@@ -167,7 +167,13 @@ fn order(access: &Access) -> u32 {
 impl Decoder<'_, '_> {
     /// Has an access watched, if anything is: its operands, its bytes, what it does, and the registers
     /// that it writes.
-    fn watch(&mut self, (a, c, imm): (u32, u32, u64), bytes: u32, what: u32, slots: &[u32]) {
+    pub(super) fn watch(
+        &mut self,
+        (a, c, imm): (u32, u32, u64),
+        bytes: u32,
+        what: u32,
+        slots: &[u32],
+    ) {
         if self.cx.watched {
             let b = if slots.is_empty() { u32::MAX } else { self.list(slots) };
             let f = bytes / slots.len().max(1) as u32;
@@ -361,7 +367,7 @@ impl Decoder<'_, '_> {
     ) -> Result<(), Refusal> {
         let refusal = || format!("atom.{}.{op}.{ty}", access.space);
         let space = space_code(access.space)?;
-        if !matches!(space, GENERIC | GLOBAL | SHARED) {
+        if !matches!(space, GENERIC | GLOBAL | SHARED | CLUSTER) {
             return Err(refusal());
         }
         let class = Class::of(ty);
@@ -369,7 +375,7 @@ impl Decoder<'_, '_> {
         if !matches!(bytes, 2 | 4 | 8) {
             return Err(refusal());
         }
-        let rmw = atomics::rmw(op, ty, space == SHARED).ok_or_else(refusal)?;
+        let rmw = atomics::rmw(op, ty, matches!(space, SHARED | CLUSTER)).ok_or_else(refusal)?;
         let (base, narrow, imm) = self.address(addr, access.space)?;
         for (at, operand) in a.iter().enumerate() {
             let b = self.src(operand, class)?;

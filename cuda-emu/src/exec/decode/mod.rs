@@ -2,6 +2,7 @@
 
 mod arith;
 mod asynchronous;
+mod cluster;
 mod control;
 mod count;
 mod data;
@@ -508,6 +509,7 @@ impl Decoder<'_, '_> {
             || self.memory(&instr.op)?
             || self.sync(&instr.op)?
             || self.asynchronous(&instr.op)?
+            || self.cluster(&instr.op)?
             || self.matrix(&instr.op)?
             || self.marker(&instr.op)?
             || self.control(instr)?

@@ -111,6 +111,9 @@ impl Decoder<'_, '_> {
                 }
             }
             Operand::Imm(bits) => Ok(self.constant(class, bits)),
+            Operand::Special(register) if class == Class::Pred => {
+                Err(format!("{register} as a predicate"))
+            }
             Operand::Special(register) => {
                 let number = self.special(register)?;
                 let d = self.temp(class);
@@ -195,7 +198,9 @@ impl Decoder<'_, '_> {
             Base::Reg(r) => match self.reg(r)? {
                 (slot, Class::Wide) => Ok((slot, false, offset)),
                 (slot, Class::Narrow) => match space {
-                    Space::Shared | Space::SharedCta | Space::Local => Ok((slot, true, offset)),
+                    Space::Shared | Space::SharedCta | Space::SharedCluster | Space::Local => {
+                        Ok((slot, true, offset))
+                    }
                     _ => Ok((self.src(&Operand::Reg(r), Class::Wide)?, false, offset)),
                 },
                 _ => Err("an address in a predicate".to_owned()),

@@ -63,6 +63,8 @@ fn decides(op: &Op) -> Option<(Decided, bool)> {
         | Op::Video { .. }
         | Op::CvtPack { .. }
         | Op::Cvta { .. }
+        | Op::Mapa { .. }
+        | Op::Getctarank { .. }
         | Op::Match { .. } => Some((Decided::Integer, false)),
         Op::Vote { .. } | Op::Bar { .. } => Some((Decided::Integer, true)),
         Op::BrxIdx { .. } | Op::Call { callee: Callee::Indirect(..), .. } => {
@@ -88,6 +90,7 @@ fn controls(op: &Op) -> bool {
             | Op::Bar { .. }
             | Op::BarWarp { .. }
             | Op::Fence { .. }
+            | Op::ClusterBarrier { .. }
             | Op::Shfl { .. }
             | Op::Vote { .. }
             | Op::Match { .. }

@@ -9,7 +9,7 @@ use super::data::space_code;
 use super::{Class, Decoder, Place as Variable, Refusal};
 use crate::arith::atomics;
 use crate::exec::inst::Inst;
-use crate::exec::memory::SHARED;
+use crate::exec::memory::{CLUSTER, SHARED};
 use crate::exec::ops::moves::{Move32, Move64};
 use crate::exec::tangent::derivative::{self, Function, layout};
 use crate::exec::tangent::{Choice, Conversion, Place, Register, Rule, Source, Tangent, What};
@@ -291,7 +291,9 @@ impl Decoder<'_, '_> {
             }
             Op::Bfind { d, a, .. } | Op::Cvta { d, a, .. } => self.integer(*d, &[a]),
             Op::Bfi { d, a, b, c, e, .. } => self.integer(*d, &[a, b, c, e]),
-            Op::Bmsk { d, a, b, .. } | Op::Szext { d, a, b, .. } => self.integer(*d, &[a, b]),
+            Op::Bmsk { d, a, b, .. } | Op::Szext { d, a, b, .. } | Op::Mapa { d, a, b, .. } => {
+                self.integer(*d, &[a, b])
+            }
             Op::Shf { right, mode, d, a, b, c } => {
                 let sources = self.sources([a, b, c]);
                 let (right, clamp) = (*right, *mode == ptx::ir::Clamp::Clamp);
@@ -349,6 +351,7 @@ impl Decoder<'_, '_> {
             | Op::Stacksave { d, .. }
             | Op::CreatePolicy { d, .. }
             | Op::MbarrierArrive { d, .. }
+            | Op::Getctarank { d, .. }
             | Op::MbarrierPending { d, .. } => self.constants(&[*d]),
             Op::Cvt { .. } => self.conversion(op),
             Op::Shfl { d, a, .. } => {
@@ -440,7 +443,7 @@ impl Decoder<'_, '_> {
                 vec![What::Store { place, bytes: ty.bytes(), a }]
             }
             Op::Atom { op, access, ty, d, addr, a, c, .. } => {
-                let shared = space_code(access.space)? == SHARED;
+                let shared = matches!(space_code(access.space)?, SHARED | CLUSTER);
                 let rmw = atomics::rmw(*op, *ty, shared);
                 let rmw = rmw.ok_or_else(|| format!("atom.{}.{op}.{ty}", access.space))?;
                 let mut rules = Vec::new();

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use super::block::{Block, BlockTurn};
 use super::check::finding::note_checked;
+use super::cluster::{Cluster, MOST_BLOCKS};
 use super::control::warp::{NONE, Warp};
 use super::fault::{Code, Fault};
 use super::inst::{Isa, LANES};
@@ -83,7 +84,7 @@ fn run_into(
     // Lanes on several workers would also mix the loads and stores of tangents.
     let alone = env.device.checks.race || env.device.tangents || env.device.taint;
     let workers = if alone { 1 } else { env.config.workers.max(1) as u64 };
-    let workers = workers.min(job.blocks);
+    let workers = workers.min(job.clusters);
     if workers == 1 {
         worker();
     } else {
@@ -135,6 +136,14 @@ impl<'a> Job<'a> {
         let (Some(threads @ 1..=1024), Some(blocks @ 1..)) = (threads, blocks) else {
             return Err(no(R::CUDA_ERROR_INVALID_VALUE, "the launch's dimensions".to_owned()));
         };
+        let cluster = launch.cluster.unwrap_or([1; 3]);
+        let cluster_blocks = product(cluster).filter(|count| *count <= MOST_BLOCKS.into());
+        let divides = |(&grid, &cluster): (&u32, &u32)| cluster != 0 && grid % cluster == 0;
+        let fits = launch.grid.iter().zip(&cluster).all(divides);
+        let (Some(cluster_blocks), true) = (cluster_blocks, fits) else {
+            let what = format!("clusters of {cluster:?} in a grid of {:?}", launch.grid);
+            return Err(no(R::CUDA_ERROR_INVALID_CLUSTER_SIZE, what));
+        };
         let attributes = program.attributes(launch.entry);
         let needed = program.param_bytes(launch.entry);
         if launch.params.len() < needed {
@@ -182,6 +191,9 @@ impl<'a> Job<'a> {
             tids,
             params: Params::new(&params),
             blocks,
+            cluster,
+            cluster_blocks: cluster_blocks as u32,
+            clusters: blocks / cluster_blocks,
             next: Apart(AtomicU64::new(0)),
             stop: AtomicBool::new(false),
             started,
@@ -211,16 +223,33 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Returns the next block that no worker has begun.
+    /// Returns the next cluster that no worker has begun.
     fn take(&self) -> Option<u64> {
         let at = self.next.0.fetch_add(1, Ordering::Relaxed);
-        if at >= self.blocks {
+        if at >= self.clusters {
             return None;
         }
         Some(match self.env.config.block_order_seed {
             None => at,
-            Some(seed) => permute(seed, at, self.blocks),
+            Some(seed) => permute(seed, at, self.clusters),
         })
+    }
+
+    /// `%nclusterid`
+    pub(crate) fn cluster_counts(&self) -> [u32; 3] {
+        std::array::from_fn(|at| self.launch.grid[at] / self.cluster[at].max(1))
+    }
+
+    /// `%clusterid` of the cluster of this number.
+    pub(crate) fn cluster_index(&self, number: u64) -> [u32; 3] {
+        let [x, y, _] = self.cluster_counts().map(u64::from);
+        [(number % x) as u32, (number / x % y) as u32, (number / (x * y)) as u32]
+    }
+
+    /// Returns the number of the block with this `%ctaid`.
+    pub(crate) fn block_number(&self, [x, y, z]: [u32; 3]) -> u64 {
+        let [width, height, _] = self.launch.grid.map(u64::from);
+        u64::from(x) + width * (u64::from(y) + height * u64::from(z))
     }
 
     /// `%ctaid` of the block of this number.
@@ -229,7 +258,7 @@ impl<'a> Job<'a> {
         [(linear % x) as u32, (linear / x % y) as u32, (linear / (x * y)) as u32]
     }
 
-    /// Blocks that one worker keeps resident at most.
+    /// Clusters that one worker keeps resident at most.
     fn resident(&self) -> usize {
         if self.launch.cooperative {
             return usize::MAX;
@@ -238,6 +267,7 @@ impl<'a> Job<'a> {
         let each = device.threads_per_multiprocessor / self.threads.max(1);
         let each = each.min(device.blocks_per_multiprocessor).max(1);
         let all = u64::from(each) * u64::from(device.multiprocessors.max(1));
+        let all = (all / u64::from(self.cluster_blocks.max(1))).max(1);
         usize::try_from(all).unwrap_or(usize::MAX)
     }
 }
@@ -263,7 +293,7 @@ impl Params {
 }
 
 /// Returns a permutation of `0..count`, another one for each seed.
-fn permute(seed: u64, at: u64, count: u64) -> u64 {
+pub(crate) fn permute(seed: u64, at: u64, count: u64) -> u64 {
     let mix = |x: u64| {
         let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -289,7 +319,7 @@ fn is_marked(job: &Job<'_>) -> bool {
     store.is_some_and(|store| !store.lock().is_empty())
 }
 
-/// Runs blocks until none is left.
+/// Runs clusters until none is left.
 fn work(job: &Job<'_>) -> (Stats, Option<Fault>) {
     let code = job.program.code(job.program.function_of(job.entry));
     let isa = Isa::detect();
@@ -305,12 +335,14 @@ fn work(job: &Job<'_>) -> (Stats, Option<Fault>) {
         frame: 0,
         join: NONE,
         shared: std::ptr::null_mut(),
+        shared_start: 0,
         local: std::ptr::null_mut(),
         sites: Sites::new(job.program.sites()),
         space: job.env.space,
         wide: isa != Isa::Base,
         warp: Warp::default(),
         block: Block::default(),
+        cluster: Cluster::default(),
         job,
         fault: None,
         global: job.env.device.checks.race.then(Box::default),
@@ -319,45 +351,45 @@ fn work(job: &Job<'_>) -> (Stats, Option<Fault>) {
         reached: Places::new(is_marked(job)),
         spare: std::iter::repeat_with(Vec::new).take(job.program.functions()).collect(),
     };
-    let mut resident: VecDeque<Block> = VecDeque::new();
-    let mut spare: Option<Block> = None;
+    let mut resident: VecDeque<Cluster> = VecDeque::new();
+    let mut spare: Option<Cluster> = None;
     let (limit, mut expired) = (job.resident(), 0u32);
-    // Consecutive slices in which a block only waited.
+    // Consecutive slices in which a cluster only waited.
     let mut waited = 0;
-    let begin = |spare: &mut Option<Block>| -> Option<Block> {
-        let linear = job.take()?;
-        let mut block = spare.take().unwrap_or_else(|| Block::new(job));
-        block.restart(job, linear);
-        Some(block)
+    let begin = |spare: &mut Option<Cluster>| -> Option<Cluster> {
+        let number = job.take()?;
+        let mut cluster = spare.take().unwrap_or_else(|| Cluster::new(job));
+        cluster.restart(job, number);
+        Some(cluster)
     };
     loop {
         if m.stopped() {
             break;
         }
-        let Some(mut block) = resident.pop_front().or_else(|| begin(&mut spare)) else { break };
-        std::mem::swap(&mut m.block, &mut block);
-        let turn = m.run_block();
-        std::mem::swap(&mut m.block, &mut block);
+        let Some(mut cluster) = resident.pop_front().or_else(|| begin(&mut spare)) else { break };
+        std::mem::swap(&mut m.cluster, &mut cluster);
+        let turn = m.run_cluster();
+        std::mem::swap(&mut m.cluster, &mut cluster);
         match turn {
-            BlockTurn::Done => spare = Some(block),
-            BlockTurn::Expired => {
+            BlockTurn::Done => spare = Some(cluster),
+            BlockTurn::Expired | BlockTurn::Waits { .. } => {
                 expired = expired.wrapping_add(1);
                 if job.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                    m.block = block;
+                    m.cluster = cluster;
                     let limit = job.env.config.timeout.unwrap_or_default();
                     m.time_out(limit);
                     break;
                 }
                 let waits = m.polled || expired % 16 == 0;
                 waited = if m.polled { waited + 1 } else { 0 };
-                resident.push_back(block);
-                // The block may be waiting for a block that has not begun.
+                resident.push_back(cluster);
+                // The cluster may be waiting for a block that has not begun.
                 let mut begun = false;
                 if waits
                     && resident.len() < limit
-                    && let Some(block) = begin(&mut spare)
+                    && let Some(cluster) = begin(&mut spare)
                 {
-                    resident.push_front(block);
+                    resident.push_front(cluster);
                     begun = true;
                 }
                 // The blocks may wait for a block of another worker on the same core. Once all have begun, the worker
@@ -380,6 +412,10 @@ fn work(job: &Job<'_>) -> (Stats, Option<Fault>) {
 impl Machine<'_> {
     /// The launch has taken too long: the report names a thread that still ran.
     fn time_out(&mut self, limit: std::time::Duration) {
+        let running = |block: &Block| block.warps.iter().any(|warp| !warp.splits.is_empty());
+        if let Some(at) = self.cluster.blocks.iter().position(running) {
+            std::mem::swap(&mut self.block, &mut self.cluster.blocks[at]);
+        }
         let found = self.block.warps.iter().position(|warp| !warp.splits.is_empty());
         let lane = match found {
             Some(at) => {

@@ -133,11 +133,12 @@ impl Lanes for Mbarrier {
                 }
             }
             if let Some(check) = &mut m.block.check {
+                let (gates, warp) = (&mut m.cluster.gates, m.warp.index);
                 let waits = matches!(i.e, action::WAIT | action::WAIT_PARITY);
                 match (waits, done[lane]) {
-                    (true, true) => check.wait(host, m.warp.index, lane),
+                    (true, true) => check.wait(gates, host, warp, lane),
                     (true, false) => {}
-                    (false, _) => check.arrive(host, m.warp.index, lane),
+                    (false, _) => check.arrive(gates, host, warp, lane),
                 }
             }
         }
@@ -150,6 +151,35 @@ impl Lanes for Mbarrier {
             }
         }
         Flow::Next
+    }
+}
+
+impl Machine<'_> {
+    /// Completes bytes of a lane's asynchronous store at the `mbarrier` at `at`. Returns the fault, if there is one.
+    pub(crate) fn complete_bytes(
+        &mut self,
+        i: &Inst,
+        space: u8,
+        lane: usize,
+        at: u64,
+        bytes: u64,
+    ) -> Option<Flow> {
+        let want = Wanted { bytes: 8, align: 8, write: true };
+        let host = match self.locate(i, space, lane, at, want) {
+            Ok(host) => host,
+            Err((code, why)) => {
+                return Some(self.fail_access(code, lane, at, space, want, &why));
+            }
+        };
+        // SAFETY: the element was checked, for writing.
+        unsafe {
+            let state = State::of(U64::load(host)).apply(action::COMPLETE, bytes);
+            U64::store(host, state.bits());
+        }
+        if let Some(check) = &mut self.block.check {
+            check.arrive(&mut self.cluster.gates, host, self.warp.index, lane);
+        }
+        None
     }
 }
 

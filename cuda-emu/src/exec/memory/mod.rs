@@ -32,6 +32,9 @@ pub(crate) const LOCAL: u8 = 3;
 /// The parameters of the kernel.
 pub(crate) const PARAM: u8 = 4;
 
+/// The shared memory of all blocks of the cluster.
+pub(crate) const CLUSTER: u8 = 5;
+
 /// How an access is checked, a constant of its instruction: as one of memory, in which the window
 /// of another space is the exception,
 pub(crate) const PLAIN: u8 = 0;

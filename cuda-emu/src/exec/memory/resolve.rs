@@ -2,8 +2,7 @@
 
 use super::site::Site;
 use super::{
-    BLOCK, GENERIC, GLOBAL, LOCAL, LOCAL_WINDOW, NARROW, OTHER, PARAM, PARAM_WINDOW, PLAIN, SHARED,
-    SHARED_WINDOW,
+    BLOCK, GENERIC, GLOBAL, LOCAL, LOCAL_WINDOW, NARROW, OTHER, PARAM, PARAM_WINDOW, PLAIN,
 };
 use crate::exec::fault::Code;
 use crate::exec::inst::{FULL, Inst, LANES, lanes};
@@ -97,20 +96,22 @@ pub(crate) fn resolve<const HOW: u8>(
         let limit = u64::from(m.job.shared_bytes).wrapping_sub(want.bytes);
         let (mut outside, mut low) = (limit, 0);
         let base = m.shared.expose_provenance() as u64;
+        let own = m.shared_start;
         let first = at[0];
         let mut differs = 0;
         for (lane, &address) in at.iter().enumerate() {
             let active = if mask & (1 << lane) != 0 { u64::MAX } else { 0 };
-            outside |= (address | limit.wrapping_sub(address)) & active;
+            let offset = address.wrapping_sub(own);
+            outside |= (offset | limit.wrapping_sub(offset)) & active;
             low |= address & active;
             differs |= address ^ first.wrapping_add(lane as u64 * want.bytes);
         }
         if outside >> 63 == 0 && low & (want.align - 1) == 0 {
             if differs == 0 && mask == FULL {
-                return Some(Place::Row(base + first));
+                return Some(Place::Row(base + (first - own)));
             }
             for address in at.iter_mut() {
-                *address = address.wrapping_add(base);
+                *address = address.wrapping_sub(own).wrapping_add(base);
             }
             return Some(Place::Each);
         }
@@ -167,8 +168,8 @@ impl Machine<'_> {
         address: u64,
         want: Wanted,
     ) -> Result<u64, (Code, String)> {
+        let target = self.target(space, address);
         let window = match (space, address >> 48) {
-            (GENERIC, 1) => (SHARED, address - SHARED_WINDOW),
             (GENERIC, 2) => (LOCAL, address - LOCAL_WINDOW),
             (GENERIC, 3) => (PARAM, address - PARAM_WINDOW),
             (GENERIC, _) => (GLOBAL, address),
@@ -178,9 +179,11 @@ impl Machine<'_> {
             let why = format!("not a multiple of {}", want.align);
             return Err((Code::Misaligned, why));
         }
+        if let Some(target) = target {
+            return self.locate_shared(target, want.bytes);
+        }
         let (size, base) = match window.0 {
             GLOBAL => return self.locate_global(i, address, want),
-            SHARED => (u64::from(self.job.shared_bytes), self.shared.expose_provenance() as u64),
             LOCAL => {
                 let offset = lane * self.job.local_bytes as usize;
                 let base = self.local.wrapping_add(offset).expose_provenance() as u64;
@@ -197,7 +200,6 @@ impl Machine<'_> {
         let offset = window.1;
         if offset > size || want.bytes > size - offset {
             let name = match window.0 {
-                SHARED => "shared memory of the block",
                 LOCAL => "local memory in use by the thread",
                 _ => "kernel's parameters",
             };

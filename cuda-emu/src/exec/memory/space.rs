@@ -1,6 +1,6 @@
 //! Addresses: `cvta`, `isspacep`, addresses of local variables.
 
-use super::{GENERIC, LOCAL, LOCAL_WINDOW, PARAM, PARAM_WINDOW, SHARED, SHARED_WINDOW};
+use super::{CLUSTER, GENERIC, LOCAL, LOCAL_WINDOW, PARAM, PARAM_WINDOW, SHARED, SHARED_WINDOW};
 use crate::exec::inst::{Flow, Inst, Lanes, lanes};
 use crate::exec::machine::Machine;
 use crate::exec::ops::lane::ops;
@@ -9,7 +9,7 @@ use crate::space::Kind;
 /// Returns where a space's window begins; 0 for global and constant memory.
 pub(crate) const fn window(space: u8) -> u64 {
     match space {
-        SHARED => SHARED_WINDOW,
+        SHARED | CLUSTER => SHARED_WINDOW,
         LOCAL => LOCAL_WINDOW,
         PARAM => PARAM_WINDOW,
         _ => 0,

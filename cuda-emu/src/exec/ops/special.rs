@@ -31,7 +31,7 @@ pub(crate) mod number {
     pub(crate) const TIMER: u64 = 29;
     pub(crate) const TIMER_HI: u64 = 30;
     pub(crate) const ZERO: u64 = 31;
-    pub(crate) const ONE: u64 = 32;
+    pub(crate) const SHARED_START: u64 = 32;
     pub(crate) const SMEM: u64 = 33;
     pub(crate) const DYNAMIC_SMEM: u64 = 34;
     pub(crate) const AGGREGATED_SMEM: u64 = 35;
@@ -39,6 +39,13 @@ pub(crate) mod number {
     pub(crate) const SECOND_OFFSET: u64 = 37;
     pub(crate) const WORKSPACE: u64 = 38;
     pub(crate) const WORKSPACE_HI: u64 = 39;
+    pub(crate) const CLUSTERID: u64 = 40;
+    pub(crate) const NCLUSTERID: u64 = 44;
+    pub(crate) const CLUSTER_CTAID: u64 = 48;
+    pub(crate) const CLUSTER_NCTAID: u64 = 52;
+    pub(crate) const CLUSTER_CTARANK: u64 = 56;
+    pub(crate) const CLUSTER_NCTARANK: u64 = 57;
+    pub(crate) const RESERVED_END: u64 = 58;
 }
 
 /// Where the second of the two parts that the system has of its shared memory begins (`%reserved_smem_offset_1`):
@@ -59,12 +66,12 @@ pub(crate) fn of(special: Special) -> Option<u64> {
         Special::Ntid(d) => n::NTID + dim(d),
         Special::Ctaid(d) => n::CTAID + dim(d),
         Special::Nctaid(d) => n::NCTAID + dim(d),
-        // A launch without clusters: each block is a cluster of one.
-        Special::Clusterid(d) => n::CTAID + dim(d),
-        Special::Nclusterid(d) => n::NCTAID + dim(d),
-        Special::ClusterCtaid(_) | Special::ClusterCtarank => n::ZERO,
-        Special::ClusterNctaid(Dim::W) => n::ZERO,
-        Special::ClusterNctaid(_) | Special::ClusterNctarank => n::ONE,
+        Special::Clusterid(d) => n::CLUSTERID + dim(d),
+        Special::Nclusterid(d) => n::NCLUSTERID + dim(d),
+        Special::ClusterCtaid(d) => n::CLUSTER_CTAID + dim(d),
+        Special::ClusterNctaid(d) => n::CLUSTER_NCTAID + dim(d),
+        Special::ClusterCtarank => n::CLUSTER_CTARANK,
+        Special::ClusterNctarank => n::CLUSTER_NCTARANK,
         Special::Laneid => n::LANEID,
         Special::Warpid => n::WARPID,
         Special::Nwarpid => n::NWARPID,
@@ -86,8 +93,9 @@ pub(crate) fn of(special: Special) -> Option<u64> {
         Special::AggrSmemSize => n::AGGREGATED_SMEM,
         Special::DynamicSmemSize => n::DYNAMIC_SMEM,
         // The system's shared memory lies before the block's own.
-        Special::ReservedSmemBegin | Special::ReservedSmem0 => n::ZERO,
-        Special::ReservedSmemEnd | Special::ReservedSmemCap => n::RESERVED_SMEM,
+        Special::ReservedSmemBegin | Special::ReservedSmem0 => n::SHARED_START,
+        Special::ReservedSmemEnd => n::RESERVED_END,
+        Special::ReservedSmemCap => n::RESERVED_SMEM,
         Special::ReservedSmem1 => n::SECOND_OFFSET,
         Special::Envreg(1) => n::WORKSPACE_HI,
         Special::Envreg(2) => n::WORKSPACE,
@@ -132,13 +140,26 @@ impl Lanes for Read {
             n::SMID => m.block.linear % u64::from(m.job.env.device.multiprocessors.max(1)),
             n::NSMID => m.job.env.device.multiprocessors.into(),
             n::GRIDID => m.job.number,
-            n::ONE => 1,
+            n::SHARED_START => m.shared_start,
+            n::RESERVED_END => m.shared_start + u64::from(SHARED_RESERVED),
+            at @ n::CLUSTERID..n::NCLUSTERID => three(&m.cluster.index, at - n::CLUSTERID).into(),
+            at @ n::NCLUSTERID..n::CLUSTER_CTAID => {
+                three(&m.job.cluster_counts(), at - n::NCLUSTERID).into()
+            }
+            at @ n::CLUSTER_CTAID..n::CLUSTER_NCTAID => {
+                three(&m.block.place, at - n::CLUSTER_CTAID).into()
+            }
+            at @ n::CLUSTER_NCTAID..n::CLUSTER_CTARANK => {
+                three(&m.job.cluster, at - n::CLUSTER_NCTAID).into()
+            }
+            n::CLUSTER_CTARANK => m.block.rank.into(),
+            n::CLUSTER_NCTARANK => m.job.cluster_blocks.into(),
             n::SMEM => (m.job.shared_bytes - m.job.shared_reserved).into(),
             n::AGGREGATED_SMEM => {
                 (m.job.shared_bytes - m.job.shared_reserved + SHARED_RESERVED).into()
             }
             n::RESERVED_SMEM => SHARED_RESERVED.into(),
-            n::SECOND_OFFSET => SECOND_OFFSET.into(),
+            n::SECOND_OFFSET => m.shared_start + u64::from(SECOND_OFFSET),
             n::WORKSPACE => workspace & u64::from(u32::MAX),
             n::WORKSPACE_HI => workspace >> 32,
             n::DYNAMIC_SMEM => launch.shared.into(),

@@ -61,6 +61,14 @@ pub struct EntryAttributes {
     pub registers: u32,
     /// The virtual architecture of the text, from its `.target`: 75 for `sm_75`, 90 for `sm_90a`.
     pub ptx_version: u32,
+    /// The cluster that the kernel must be launched in (`.reqnctapercluster`).
+    pub cluster: Option<[u32; 3]>,
+    /// Blocks of a cluster at most (`.maxclusterrank`); 0 if nothing is said.
+    pub max_cluster_rank: u32,
+    /// Whether a launch must name its clusters (`.explicitcluster`).
+    pub explicit_cluster: bool,
+    /// Whether launches count clusters instead of blocks (`.blocksareclusters`).
+    pub blocks_are_clusters: bool,
 }
 
 #[derive(Debug)]
@@ -283,6 +291,10 @@ impl Program {
                 const_bytes: u32::try_from(const_bytes).unwrap_or(u32::MAX),
                 registers: (function.registers.len() as u32 / 4).clamp(8, 32),
                 ptx_version: target,
+                cluster: d.reqnctapercluster.map(|size| size.map(|size| size.max(1))),
+                max_cluster_rank: d.maxclusterrank.unwrap_or(0),
+                explicit_cluster: d.explicitcluster,
+                blocks_are_clusters: d.blocksareclusters && d.reqnctapercluster.is_some(),
             };
             self.names.insert(function.name.clone(), EntryId(self.entries.len() as u32));
             self.entries.push(Entry {

@@ -9,9 +9,7 @@ use super::{Place, Register, Rule, Source, What};
 use crate::exec::inst::lanes;
 use crate::exec::machine::Machine;
 use crate::exec::memory::element::{Mem, U8};
-use crate::exec::memory::{
-    GENERIC, GLOBAL, LOCAL, LOCAL_WINDOW, PARAM_WINDOW, SHARED, SHARED_WINDOW,
-};
+use crate::exec::memory::{GENERIC, GLOBAL, LOCAL, LOCAL_WINDOW, PARAM_WINDOW};
 use crate::space::tangent::Held;
 use crate::space::tangent::unit::{self, Unit, WIDEST};
 
@@ -36,8 +34,10 @@ impl Machine<'_> {
     /// Returns the host address behind an address of a space. Whether the access is allowed is for the access itself to
     /// say: tangents of addresses where nothing is do no harm.
     pub(super) fn tangent_address(&self, space: u8, lane: usize, address: u64) -> Option<u64> {
+        if let Some(target) = self.target(space, address) {
+            return self.locate_shared(target, 1).ok();
+        }
         let (space, offset) = match (space, address >> 48) {
-            (GENERIC, 1) => (SHARED, address - SHARED_WINDOW),
             (GENERIC, 2) => (LOCAL, address - LOCAL_WINDOW),
             (GENERIC, 3) => (u8::MAX, address - PARAM_WINDOW),
             (GENERIC, _) => (GLOBAL, address),
@@ -45,7 +45,6 @@ impl Machine<'_> {
         };
         let (base, size) = match space {
             GLOBAL => return Some(address),
-            SHARED => (self.shared.expose_provenance() as u64, self.job.shared_bytes.into()),
             LOCAL => {
                 let bytes = u64::from(self.job.local_bytes);
                 (self.local.expose_provenance() as u64 + lane as u64 * bytes, bytes)
@@ -243,15 +242,12 @@ impl Machine<'_> {
     /// Returns a value in memory, zero where no memory is.
     fn value_at(&self, at: u64, bytes: u32) -> u64 {
         let bytes = u64::from(bytes);
-        let shared = self.shared.expose_provenance() as u64;
-        let in_shared = at
-            .checked_sub(shared)
-            .is_some_and(|offset| offset + bytes <= self.job.shared_bytes.into());
+        let in_shared = self.cluster.holds(at, bytes, self.job.shared_bytes.into());
         if !in_shared && self.space.find_range(at, bytes).is_none() {
             return 0;
         }
         (0..bytes).fold(0, |all, offset| {
-            // SAFETY: the byte lies in the block's shared memory, or in a region that was just found.
+            // SAFETY: the byte lies in the shared memory of a block of the cluster, or in a region that was just found.
             all | unsafe { U8::load(at + offset) } << (8 * offset)
         })
     }

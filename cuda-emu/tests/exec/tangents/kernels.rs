@@ -177,6 +177,7 @@ fn vectors_and_members_of_arguments_have_tangents() {
         shared: 0,
         params,
         cooperative: false,
+        cluster: None,
     };
     let device = &tracked.device;
     let env = cuda_emu::exec::Env {

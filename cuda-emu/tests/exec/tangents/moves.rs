@@ -152,6 +152,7 @@ fn parameters_and_constants_have_tangents() {
             shared: 0,
             params,
             cooperative: false,
+            cluster: None,
         };
         let device = &tracked.device;
         let env = cuda_emu::exec::Env {

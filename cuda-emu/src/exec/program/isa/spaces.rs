@@ -68,6 +68,10 @@ pub(super) fn wrong(module: &Module, function: &Function, op: &Op) -> Option<Str
         | Op::WmmaStore { space, addr, .. }
         | Op::Ldmatrix { space, addr, .. }
         | Op::Stmatrix { space, addr, .. } => addresses[0] = Some((*space, addr)),
+        Op::StAsync { space, addr, mbarrier, .. } | Op::RedAsync { space, addr, mbarrier, .. } => {
+            addresses = [Some((*space, addr)), Some((*space, mbarrier))];
+        }
+        Op::Mapa { a: Operand::Symbol(of, _), .. } => symbol = Some((Space::Shared, *of)),
         Op::Cvta { to: false, space, a: Operand::Symbol(of, _), .. } => {
             symbol = Some((*space, *of));
         }
