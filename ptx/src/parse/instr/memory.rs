@@ -116,6 +116,9 @@ impl<'a> Body<'_, 'a> {
     }
 
     pub(super) fn st(&mut self, w: &mut Words<'_, 'a>) -> Family {
+        if w.flag("async") {
+            return self.st_async(w);
+        }
         let mut found = need!(modifiers(w, false));
         if found.nc {
             return Ok(None);
@@ -130,6 +133,9 @@ impl<'a> Body<'_, 'a> {
     }
 
     pub(super) fn atom(&mut self, red: bool, w: &mut Words<'_, 'a>) -> Family {
+        if red && w.flag("async") {
+            return self.red_async(w);
+        }
         let mut found = need!(modifiers(w, true));
         let op = need!(found.op);
         let mut d = Box::default();

@@ -176,10 +176,7 @@ impl<'a> Body<'_, 'a> {
         match name {
             "mov" => self.mov(w),
             "ld" | "ldu" => self.ld(name == "ldu", w),
-            "st" if w.flag("async") => self.st_async(w),
-            "red" if w.flag("async") => self.red_async(w),
             "mapa" | "getctarank" => self.cluster_address(name == "mapa", w),
-            "barrier" if w.flag("cluster") => self.cluster_barrier(w),
             "st" => self.st(w),
             "setp" => self.setp(w),
             "set" => self.set(w),

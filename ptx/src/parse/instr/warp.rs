@@ -11,6 +11,9 @@ impl<'a> Body<'_, 'a> {
             let mask = self.operand(Type::B32)?;
             return Ok(Some(Op::BarWarp { mask }));
         }
+        if !short && w.flag("cluster") {
+            return self.cluster_barrier(w);
+        }
         w.flag("cta");
         let op = if w.flag("sync") {
             BarOp::Sync

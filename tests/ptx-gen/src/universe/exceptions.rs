@@ -34,6 +34,17 @@ pub const EXCEPTIONS: &[(&str, &[&str])] = &[
             "rsqrt.approx{|.ftz}.f64",
         ],
     ),
+    (
+        "programs have no clusters of several blocks: tests/exec/clusters.rs of cuda-emu has them",
+        &[
+            "mapa{|.shared::cluster}.{u32|u64}",
+            "getctarank{|.shared::cluster}.{u32|u64}",
+            "barrier.cluster.arrive{|.release|.relaxed}{|.aligned}",
+            "barrier.cluster.wait{|.acquire}{|.aligned}",
+            "st.async{|.weak}.shared::cluster.mbarrier::complete_tx::bytes.{u32|s32|f32|b32|u64|s64|f64|b64}",
+            "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.{add|inc|dec|min|max}.u32",
+        ],
+    ),
     ("without a rounding ptxas may fuse them: `Pairs` draws them", BARE),
     (
         "the order in which a tensor core sums up floats is its own",
