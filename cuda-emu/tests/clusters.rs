@@ -113,7 +113,7 @@ fn launches_have_the_clusters_that_they_name() {
         ([16, 2], [1, 1, 2], MISCONFIGURED),
         ([16, 2], [16, 1, 1], MISCONFIGURED),
         ([16, 2], [u32::MAX, u32::MAX, 7], MISCONFIGURED),
-        ([16, 2], [0, 1, 1], CUresult::CUDA_ERROR_INVALID_VALUE),
+        ([16, 2], [0, 1, 1], CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE),
     ] {
         assert_eq!(launch(kernel, grid, Some(cluster), 32), Err(code), "{cluster:?} in {grid:?}");
     }

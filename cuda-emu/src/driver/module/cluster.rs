@@ -44,7 +44,7 @@ pub(in crate::driver) fn of_launch(
     let misconfigured = CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE;
     let required = required(attributes, settings);
     let cluster = match (asked, required) {
-        (Some(asked), _) if asked.contains(&0) => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+        (Some(asked), _) if asked.contains(&0) => return Err(misconfigured),
         (Some(asked), Some(required)) if asked != required => return Err(misconfigured),
         (None, None) if attributes.explicit_cluster => return Err(misconfigured),
         (None, None) => return Ok(None),

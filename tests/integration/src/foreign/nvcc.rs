@@ -39,6 +39,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::foreign(Language::Cuda, "nvcc::linked", linked),
         Case::foreign(Language::Cuda, "nvcc::of_cuda_12", of_cuda_12),
         Case::foreign(Language::Cuda, "nvcc::statically_linked", statically_linked),
+        Case::foreign(Language::Cuda, "nvcc::codes", codes),
         Case::foreign(Language::Cuda, "nvcc::names", names),
         Case::foreign(Language::Cuda, "nvcc::texts", texts),
         Case::host("foreign::nvcc_programs_are_tested", all_are_cases),
@@ -195,6 +196,21 @@ fn statically_linked() -> TestResult {
     Ok(())
 }
 
+/// Calls return the codes that NVIDIA's runtime returned on an H200, but for those of which the list says so.
+fn codes() -> TestResult {
+    let folder = Folder::new()?;
+    let program = folder.build(&["codes.cu"], "codes", &["-cudart", "shared"])?;
+    folder.tested(&program)?;
+    let Outcome { stdout, .. } = folder.run(&program, "0", &[])?;
+    let listed = std::fs::read_to_string(sources()?.join("nvcc/codes.txt"))?;
+    let ours = |line: &str| line.split("  (NVIDIA: ").next().unwrap_or_default().to_owned();
+    let wanted: Vec<String> = listed.lines().map(ours).collect();
+    let got: Vec<String> = stdout.lines().map(str::to_owned).collect();
+    let other: Vec<_> = wanted.iter().zip(&got).filter(|(wanted, got)| wanted != got).collect();
+    ensure!(other.is_empty() && wanted.len() == got.len(), "wanted, got: {other:#?}");
+    Ok(())
+}
+
 /// The libraries export what NVIDIA's export, under the same versions.
 fn names() -> TestResult {
     let toolkit = toolkit()?;
@@ -256,7 +272,8 @@ fn all_are_cases() -> TestResult {
             files.insert(format!("nvcc::{stem}"));
         }
     }
-    let cases: BTreeSet<String> = PROGRAMS.iter().map(|case| case.name.to_owned()).collect();
+    let mut cases: BTreeSet<String> = PROGRAMS.iter().map(|case| case.name.to_owned()).collect();
+    cases.insert("nvcc::codes".to_owned());
     ensure!(files == cases, "files {files:?}, cases {cases:?}");
     Ok(())
 }
