@@ -7,7 +7,7 @@ use cuda_sys::CUresult;
 use super::inst::Flow;
 use super::machine::Machine;
 use super::memory::resolve::Wanted;
-use super::memory::{CLUSTER, GENERIC, GLOBAL, LOCAL, PARAM, SHARED};
+use super::memory::{CLUSTER, GENERIC, GLOBAL, LOCAL, PARAM, SHARED, SHARED_WINDOW};
 use crate::report::Report;
 
 /// The kinds of faults.
@@ -120,6 +120,7 @@ impl Machine<'_> {
     ) -> Flow {
         let verb = if want.write { "write" } else { "read" };
         let memory = match space {
+            GENERIC if address >> 48 == SHARED_WINDOW >> 48 => "shared",
             GENERIC | GLOBAL => "global",
             SHARED | CLUSTER => "shared",
             LOCAL => "local",

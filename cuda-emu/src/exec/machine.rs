@@ -86,6 +86,10 @@ pub(crate) struct Machine<'a> {
     pub(crate) fuel: i64,
     /// Whether memory was polled in this slice: somebody else may have to make progress.
     pub(crate) polled: bool,
+    /// When the first lane that sleeps goes on, of those that the worker has seen asleep.
+    pub(crate) earliest: u64,
+    /// Whether a warp of the cluster has moved a lane since it runs.
+    pub(crate) awake: bool,
     /// Whether the current warp has moved a lane in this slice.
     pub(crate) moved: bool,
     /// Time slices that have ended.

@@ -132,12 +132,14 @@ impl Machine<'_> {
         let mut moved = false;
         for _ in 0..ROUNDS {
             let (mut progress, mut expired, mut live) = (false, false, false);
+            let mut asleep = false;
             for turn in 0..self.block.warps.len() {
                 let at = (self.block.next + turn) % self.block.warps.len();
                 if self.block.warps[at].splits.is_empty() && self.block.warps[at].live == 0 {
                     continue;
                 }
                 live = true;
+                asleep |= self.wake_sleepers(at);
                 let ready = self.block.warps[at].ready();
                 if !ready && !self.block.warps[at].waits_inside() {
                     continue;
@@ -160,7 +162,11 @@ impl Machine<'_> {
                 return BlockTurn::Done;
             }
             moved |= progress;
+            self.awake |= progress;
             if !progress {
+                if asleep {
+                    return BlockTurn::Expired;
+                }
                 if self.block.waits_for_cluster() {
                     return BlockTurn::Waits { moved };
                 }

@@ -87,7 +87,7 @@ impl Cluster {
 impl Machine<'_> {
     /// Runs the blocks of the current cluster until all are done, or each has had some turns.
     pub(crate) fn run_cluster(&mut self) -> BlockTurn {
-        self.polled = false;
+        (self.polled, self.awake) = (false, false);
         for _ in 0..ROUNDS {
             let (mut live, mut progress, mut expired) = (false, false, false);
             for at in 0..self.cluster.order.len() {

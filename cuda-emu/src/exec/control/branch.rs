@@ -168,13 +168,3 @@ impl Lanes for Nop {
         Flow::Next
     }
 }
-
-/// `nanosleep`: others first.
-pub(crate) struct Nanosleep;
-impl Lanes for Nanosleep {
-    unsafe fn go(m: &mut Machine<'_>, _i: &Inst, _mask: u32) -> Flow {
-        m.fuel = 0;
-        m.polled = true;
-        Flow::Next
-    }
-}

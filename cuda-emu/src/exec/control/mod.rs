@@ -8,5 +8,6 @@ pub(crate) mod branch;
 pub(crate) mod call;
 pub(crate) mod collective;
 pub(crate) mod frame;
+pub(crate) mod sleep;
 pub(crate) mod sync;
 pub(crate) mod warp;

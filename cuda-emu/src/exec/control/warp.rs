@@ -17,6 +17,8 @@ pub(crate) enum State {
     Barrier(u8),
     /// The barrier of the cluster.
     Cluster,
+    /// The time since the launch, in nanoseconds.
+    Asleep(u64),
     /// The lanes that a `.sync` instruction names, to execute it together.
     Sync(u32),
     /// The lanes that a `bar.warp.sync` with this mask names, wherever they are.

@@ -4,8 +4,9 @@ use ptx::ir::{Callee, Instr, Op, Operand, Symbol, Type};
 
 use super::{Call, Class, Decoder, Fixup, Place, Refusal, Spot};
 use crate::exec::builtins::{self, Builtin};
-use crate::exec::control::branch::{Bra, BrxIdx, Exit, Meet, Nanosleep, Ret, Trap};
+use crate::exec::control::branch::{Bra, BrxIdx, Exit, Meet, Ret, Trap};
 use crate::exec::control::call::{Alloca, CallDirect, CallIndirect, StackRestore, StackSave};
+use crate::exec::control::sleep::Nanosleep;
 use crate::exec::control::warp::NONE;
 use crate::exec::inst::Inst;
 
@@ -50,8 +51,9 @@ impl Decoder<'_, '_> {
                 let inst = self.inst(self.pick::<Trap>());
                 self.emit(Inst { imm, ..inst });
             }
-            Op::Nanosleep { .. } => {
-                let inst = self.inst(self.pick::<Nanosleep>());
+            Op::Nanosleep { a } => {
+                let a = self.src(a, Class::Narrow)?;
+                let inst = Inst { a, ..self.inst(self.pick::<Nanosleep>()) };
                 self.emit(inst);
             }
             Op::Alloca { ty, d, size, align } => {

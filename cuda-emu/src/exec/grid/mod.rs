@@ -330,6 +330,8 @@ fn work(job: &Job<'_>) -> (Stats, Option<Fault>) {
         code,
         fuel: 0,
         polled: false,
+        earliest: u64::MAX,
+        awake: false,
         moved: false,
         slices: 0,
         frame: 0,
@@ -356,6 +358,8 @@ fn work(job: &Job<'_>) -> (Stats, Option<Fault>) {
     let (limit, mut expired) = (job.resident(), 0u32);
     // Consecutive slices in which a cluster only waited.
     let mut waited = 0;
+    // Consecutive slices in which all of a cluster slept.
+    let mut idle = 0;
     let begin = |spare: &mut Option<Cluster>| -> Option<Cluster> {
         let number = job.take()?;
         let mut cluster = spare.take().unwrap_or_else(|| Cluster::new(job));
@@ -383,6 +387,7 @@ fn work(job: &Job<'_>) -> (Stats, Option<Fault>) {
                 let waits = m.polled || expired % 16 == 0;
                 waited = if m.polled { waited + 1 } else { 0 };
                 resident.push_back(cluster);
+                idle = if m.awake { 0 } else { idle + 1 };
                 // The cluster may be waiting for a block that has not begun.
                 let mut begun = false;
                 if waits
@@ -391,6 +396,10 @@ fn work(job: &Job<'_>) -> (Stats, Option<Fault>) {
                 {
                     resident.push_front(cluster);
                     begun = true;
+                }
+                if idle >= resident.len() {
+                    idle = 0;
+                    m.sleep();
                 }
                 // The blocks may wait for a block of another worker on the same core. Once all have begun, the worker
                 // yields once for all of them: each yield may cost a time slice of the system if other processes want
