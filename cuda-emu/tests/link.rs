@@ -197,3 +197,71 @@ fn handles_are_checked() {
     let (no_image, no_size) = (ptr::null_mut(), ptr::null_mut());
     fails!(CUDA_ERROR_INVALID_VALUE, cuLinkComplete(link.state, no_image, no_size));
 }
+
+/// `meet(counts, rounds)`: each block adds to its count, and to those of all blocks what they had before.
+const GRID: &str = ".extern .func (.param .b64 h) cudaCGGetIntrinsicHandle (.param .b32 scope);
+.extern .func (.param .b32 c) cudaCGSynchronize (.param .b64 h, .param .b32 flags);
+.visible .entry meet(.param .u64 counts, .param .u64 codes) {
+.reg .b32 %r<12>; .reg .b64 %rd<8>; .reg .pred %p<4>;
+ld.param.u64 %rd1, [counts]; ld.param.u64 %rd5, [codes];
+{ .param .b32 a; st.param.b32 [a], 1; .param .b64 h;
+call.uni (h), cudaCGGetIntrinsicHandle, (a); ld.param.b64 %rd2, [h]; }
+mov.u32 %r1, %ctaid.x; mov.u32 %r2, %nctaid.x; mov.u32 %r8, %tid.x;
+setp.eq.u32 %p1, %r8, 0;
+mad.wide.u32 %rd3, %r1, 4, %rd1;
+@%p1 st.global.u32 [%rd3], 7;
+{ .param .b64 a; st.param.b64 [a], %rd2; .param .b32 f; st.param.b32 [f], 0; .param .b32 c;
+call.uni (c), cudaCGSynchronize, (a, f); ld.param.b32 %r3, [c]; }
+add.u32 %r4, %r1, 1; rem.u32 %r4, %r4, %r2;
+mad.wide.u32 %rd4, %r4, 4, %rd1;
+ld.global.u32 %r5, [%rd4];
+add.u32 %r5, %r5, %r3;
+mad.wide.u32 %rd6, %r1, 4, %rd5;
+@%p1 st.global.u32 [%rd6], %r5;
+ret; }";
+
+#[test]
+fn the_device_runtime_is_linked_by_the_device() {
+    context();
+    let library = CUjitInputType::CU_JIT_INPUT_LIBRARY;
+    let archive = b"!<arch>\n...\0cudaCGGetIntrinsicHandle\0...";
+    for with in
+        [None, Some((&archive[..], c"libother.a")), Some((b"!<arch>\n", c"/x/libcudadevrt.a"))]
+    {
+        let link = Link::new();
+        assert_eq!(link.ptx(GRID, c"grid"), SUCCESS);
+        if let Some((bytes, name)) = with {
+            assert_eq!(link.add(library, bytes, name), SUCCESS, "{name:?}");
+        }
+        let (code, image) = link.complete();
+        assert_eq!(code, SUCCESS, "{}", link.log());
+        let text = String::from_utf8(image).expect("a text");
+        let kernel = function(load(text.trim_end_matches('\0')), "meet");
+        for (blocks, cooperative, wanted) in [(1_u32, true, 7), (33, true, 7), (1, false, 8)] {
+            let (mut counts, mut codes) = (allocate(4 * 33), allocate(4 * 33));
+            let mut arguments = [(&raw mut counts).cast::<c_void>(), (&raw mut codes).cast()];
+            let (list, none) = (arguments.as_mut_ptr(), ptr::null_mut());
+            if cooperative {
+                ok!(cuLaunchCooperativeKernel(kernel, blocks, 1, 1, 64, 1, 1, 0, none, list));
+            } else {
+                // Only a cooperative launch has a handle.
+                let nothing = ptr::null_mut();
+                ok!(cuLaunchKernel(kernel, blocks, 1, 1, 64, 1, 1, 0, none, list, nothing));
+            }
+            ok!(cuCtxSynchronize());
+            assert_eq!(words(codes, blocks as usize), vec![wanted; blocks as usize]);
+        }
+    }
+    // Other libraries are machine code.
+    let link = Link::new();
+    let code = link.add(library, b"!<arch>\nother", c"libother.a");
+    assert_eq!(code, CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU);
+    // A text that has the functions itself keeps them.
+    let link = Link::new();
+    let own = ".visible .func (.param .b64 h) cudaCGGetIntrinsicHandle (.param .b32 s) { st.param.b64 [h], 0; ret; }
+        .visible .func (.param .b32 c) cudaCGSynchronize (.param .b64 h, .param .b32 f) { st.param.b32 [c], 5; ret; }";
+    assert_eq!((link.ptx(GRID, c"grid"), link.ptx(own, c"own")), (SUCCESS, SUCCESS));
+    let (code, image) = link.complete();
+    assert_eq!(code, SUCCESS, "{}", link.log());
+    assert!(!String::from_utf8(image).expect("a text").contains("%envreg1"));
+}

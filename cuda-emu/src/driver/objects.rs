@@ -11,6 +11,7 @@ use super::bridge::{EntryId, Heap, Program};
 use super::call::{self, Answer, Made};
 use super::graph::memory::GraphMemory;
 use super::graph::{Capture, Graph, GraphExec, Node};
+use super::memory::pool_location::Place;
 use super::module::link::Link;
 use crate::space::Kind;
 
@@ -205,6 +206,8 @@ pub(super) struct Kernel {
 
 /// A memory pool.
 pub(super) struct Pool {
+    /// Where its memory lies, and the device that counts it.
+    pub(super) place: Place,
     pub(super) device: u32,
     pub(super) default: bool,
     pub(super) threshold: u64,
@@ -216,6 +219,25 @@ pub(super) struct Pool {
     pub(super) limit: u64,
     pub(super) reuse: [i32; 3],
     pub(super) access: HashMap<u32, u32>,
+}
+
+impl Pool {
+    /// Returns a pool of nothing. A limit of 0 is none.
+    pub(super) fn new(place: Place, device: u32, default: bool, limit: u64) -> Self {
+        Self {
+            place,
+            device,
+            default,
+            threshold: 0,
+            used: 0,
+            reserved: 0,
+            high: 0,
+            reserved_high: 0,
+            limit,
+            reuse: [1; 3],
+            access: HashMap::new(),
+        }
+    }
 }
 
 /// Memory that was allocated or registered through the driver.
@@ -265,6 +287,8 @@ pub(super) struct Objects {
     pub(super) primaries: Vec<Primary>,
     /// Each device's default pool and the one in use.
     pub(super) device_pools: Vec<(u64, u64)>,
+    /// The same of other places.
+    pub(super) place_pools: HashMap<Place, (u64, u64)>,
     next_id: u64,
 }
 
@@ -297,21 +321,12 @@ impl Objects {
             outstanding: HashMap::new(),
             primaries: vec![Primary::default(); devices],
             device_pools: Vec::new(),
+            place_pools: HashMap::new(),
             next_id: 0,
         };
         for device in 0..devices as u32 {
-            let pool = objects.pools.insert(Pool {
-                device,
-                default: true,
-                threshold: 0,
-                used: 0,
-                reserved: 0,
-                high: 0,
-                reserved_high: 0,
-                limit: 0,
-                reuse: [1; 3],
-                access: HashMap::new(),
-            });
+            let pool = Pool::new(Place::device(device), device, true, 0);
+            let pool = objects.pools.insert(pool);
             objects.device_pools.push((pool, pool));
         }
         objects

@@ -22,6 +22,7 @@ static FILES: &[(&str, &[Entry])] = &[
     ("Launches", super::module::launch::TABLE),
     ("Memory", super::memory::TABLE),
     ("Stream-ordered memory", super::memory::pool::TABLE),
+    ("Pools of devices and other places", super::memory::pool_location::TABLE),
     ("Addresses", super::memory::pointer::TABLE),
     ("Copies", super::memory::copy::TABLE),
     ("Copies of boxes", super::memory::copy_shaped::TABLE),

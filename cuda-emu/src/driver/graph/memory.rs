@@ -6,14 +6,13 @@ use std::sync::{Arc, Weak};
 
 use cuda_sys::{
     CUDA_MEM_ALLOC_NODE_PARAMS, CUdevice, CUdeviceptr, CUgraph, CUgraphMem_attribute, CUgraphNode,
-    CUgraphNodeType, CUmemAccessDesc, CUmemLocation, CUmemLocationType, CUmemPoolProps, CUresult,
-    cuuint64_t,
+    CUgraphNodeType, CUmemAccessDesc, CUmemAllocationType, CUmemPoolProps, CUresult, cuuint64_t,
 };
 
 use super::{Step, list};
 use crate::driver::call::{Answer, functions, process, put};
 use crate::driver::memory::ALIGN;
-use crate::driver::memory::pool::located;
+use crate::driver::memory::pool_location::Place;
 use crate::driver::objects::{handle, number};
 use crate::driver::process::{GraphBytes, Process, State};
 use crate::driver::stream::work::{Outcome, Work};
@@ -23,6 +22,9 @@ use crate::space::{Kind, Region, Space};
 pub(in crate::driver) struct GraphMemory {
     space: Arc<Space>,
     region: Region,
+    /// Where it lies, and the bytes that were asked for.
+    place: Place,
+    bytes: u64,
 }
 
 impl GraphMemory {
@@ -31,7 +33,7 @@ impl GraphMemory {
     }
 
     pub(in crate::driver) fn bytes(&self) -> u64 {
-        self.region.bytes()
+        self.bytes
     }
 
     pub(in crate::driver) fn device(&self) -> u32 {
@@ -87,7 +89,7 @@ impl State {
         process: &Process,
         graph: u64,
         bytes: u64,
-        device: u32,
+        (place, device): (Place, u32),
         before: &[u64],
     ) -> Answer<(u64, u64)> {
         if self.objects.graphs.get(graph)?.body {
@@ -98,8 +100,8 @@ impl State {
             return Err(full);
         }
         let space = process.space.clone();
-        let region = space.set_aside(bytes, ALIGN, Kind::Pool, device).map_err(|_| full)?;
-        let memory = Arc::new(GraphMemory { space, region });
+        let region = space.set_aside(bytes, ALIGN, place.memory(), device).map_err(|_| full)?;
+        let memory = Arc::new(GraphMemory { space, region, place, bytes });
         self.objects.graph_memory.retain(|_, known| known.strong_count() > 0);
         self.objects.graph_memory.insert(region.start, Arc::downgrade(&memory));
         let node = self.add_node(graph, Work::Map(memory), before)?;
@@ -182,7 +184,7 @@ impl State {
     }
 }
 
-/// Returns the device of an allocation's properties.
+/// Returns where an allocation with these properties lies, and the device that counts it.
 ///
 /// # Safety
 /// `access` is null or valid for the read of `count` entries.
@@ -191,22 +193,31 @@ unsafe fn device_of(
     properties: &CUmemPoolProps,
     access: *const CUmemAccessDesc,
     count: usize,
-) -> Answer<u32> {
-    let kind = properties.allocType;
+) -> Answer<(Place, u32)> {
     if properties.handleTypes.0 != 0 {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
     // SAFETY: a reference is valid for the read.
-    let device = unsafe { located(&raw const properties.location, kind) }?;
+    let place = unsafe { Place::of(&raw const properties.location, properties.allocType) }?;
+    // A graph has no memory of the host alone.
+    if place.memory() == Kind::Pinned {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
     if count > 0 && access.is_null() {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
     for index in 0..count {
         // SAFETY: the caller's promise.
-        let other = unsafe { located(&raw const (*access.add(index)).location, kind) }?;
-        process.device(other)?;
+        let other = unsafe {
+            let location = &raw const (*access.add(index)).location;
+            Place::of(location, CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED)
+        }?;
+        if other.memory() != Kind::Pool {
+            return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+        }
+        other.counted(process)?;
     }
-    Ok(process.device(device)?.0)
+    Ok((place, place.counted(process)?))
 }
 
 /// Adds an allocation node as its parameters describe it, and writes the address to them.
@@ -223,7 +234,7 @@ pub(in crate::driver) unsafe fn add_described(
     }
     let process = process()?;
     // SAFETY: not null, and the caller's promise.
-    let (bytes, device) = unsafe {
+    let (bytes, place) = unsafe {
         let params = &*params;
         let (access, count) = (params.accessDescs, params.accessDescCount);
         (params.bytesize, device_of(process, &params.poolProps, access, count)?)
@@ -232,7 +243,7 @@ pub(in crate::driver) unsafe fn add_described(
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
     let mut state = process.lock();
-    let (node, address) = state.add_allocation(process, graph, bytes as u64, device, before)?;
+    let (node, address) = state.add_allocation(process, graph, bytes as u64, place, before)?;
     // SAFETY: as above.
     unsafe { (*params).dptr = address };
     Ok(node)
@@ -240,15 +251,10 @@ pub(in crate::driver) unsafe fn add_described(
 
 /// Returns the parameters of an allocation node.
 pub(in crate::driver) fn describe(memory: &GraphMemory) -> CUDA_MEM_ALLOC_NODE_PARAMS {
-    let mut location = CUmemLocation {
-        type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-        ..CUmemLocation::default()
-    };
-    location.__bindgen_anon_1.id = memory.device() as CUdevice;
     CUDA_MEM_ALLOC_NODE_PARAMS {
         poolProps: CUmemPoolProps {
-            allocType: cuda_sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
-            location,
+            allocType: memory.place.kind(),
+            location: memory.place.location(),
             ..CUmemPoolProps::default()
         },
         accessDescs: core::ptr::null(),

@@ -5,6 +5,7 @@ pub(super) mod copy_shaped;
 pub(super) mod fill;
 pub(super) mod pointer;
 pub(super) mod pool;
+pub(super) mod pool_location;
 
 use core::ffi::{c_uint, c_void};
 

@@ -6,12 +6,12 @@
 use core::ffi::{c_int, c_void};
 
 use cuda_sys::{
-    CUdevice, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationType, CUmemLocation,
-    CUmemLocationType, CUmemPool_attribute, CUmemPoolProps, CUmemoryPool, CUresult, CUstream,
-    cuuint64_t,
+    CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationType, CUmemLocation,
+    CUmemPool_attribute, CUmemPoolProps, CUmemoryPool, CUresult, CUstream, cuuint64_t,
 };
 
 use super::ALIGN;
+use super::pool_location::Place;
 use crate::driver::call::{Answer, functions, process, put};
 use crate::driver::objects::{Allocation, Pool, handle, number};
 use crate::driver::process::{Process, State};
@@ -61,18 +61,21 @@ impl State {
             pool => pool,
         };
         let known = self.objects.pools.get(pool)?;
-        let (device, bytes) = (known.device, bytes as u64);
+        let (place, bytes) = (known.place, bytes as u64);
+        // Memory of the host is counted by the device of the stream.
+        let device = if place.memory() == Kind::Pool { known.device } else { device };
         let capture = self.objects.streams.get(stream)?.capture.clone();
-        if bytes == 0 {
-            // Outside of a capture, a driver returns success.
-            return if capture.is_none() { Ok(0) } else { Err(CUresult::CUDA_ERROR_INVALID_VALUE) };
+        if bytes == 0 && capture.is_none() {
+            // As an H200's driver answers.
+            return Ok(0);
         }
         if known.limit != 0 && known.used.saturating_add(bytes) > known.limit {
             return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
         }
         let graph = capture.as_ref().map(|(capture, _)| self.capturing(*capture)).transpose()?;
         if let (Some(graph), Some((capture, tail))) = (graph, capture) {
-            let (node, start) = self.add_allocation(process, graph, bytes, device, &tail)?;
+            let (node, start) =
+                self.add_allocation(process, graph, bytes, (place, device), &tail)?;
             self.objects.streams.get_mut(stream)?.capture = Some((capture, vec![node]));
             return Ok(start);
         }
@@ -82,11 +85,12 @@ impl State {
         {
             return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
         }
+        let kind = place.memory();
         let start = process
             .space
-            .allocate(bytes, ALIGN, Kind::Pool, device)
+            .allocate(bytes, ALIGN, kind, device)
             .map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
-        let mut allocation = Allocation::new(context, Kind::Pool, bytes, 0);
+        let mut allocation = Allocation::new(context, kind, bytes, 0);
         allocation.pool = pool;
         self.objects.allocations.insert(start, allocation);
         self.count_pool(pool, bytes, true);
@@ -113,7 +117,7 @@ impl State {
             return Ok(());
         }
         let known = self.objects.allocations.get(&address);
-        let known = known.filter(|known| known.kind == Kind::Pool && !known.freed).copied();
+        let known = known.filter(|known| known.pool != 0 && !known.freed).copied();
         let allocation = known.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         self.implicit_in_capture(stream)?;
         self.enqueue(stream, Work::Free(address))?;
@@ -145,49 +149,16 @@ unsafe fn allocate(address: *mut CUdeviceptr, bytes: usize, pool: u64, stream: C
     unsafe { put(address, start?) }
 }
 
-/// Returns the device's pool: its default one, or the one in use.
-fn device_pool(device: CUdevice, default: bool) -> Answer<u64> {
-    let process = process()?;
-    let (ordinal, _) = process.device(device)?;
-    let state = process.lock();
-    let pools = state.objects.device_pools.get(ordinal as usize);
-    let (own, used) = *pools.ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
-    Ok(if default { own } else { used })
-}
-
-fn set_device_pool(device: CUdevice, pool: CUmemoryPool) -> Answer {
-    let process = process()?;
-    let (ordinal, _) = process.device(device)?;
-    let mut state = process.lock();
-    if state.objects.pools.get(number(pool))?.device != ordinal {
-        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-    }
-    if let Some(pools) = state.objects.device_pools.get_mut(ordinal as usize) {
-        pools.1 = number(pool);
-    }
-    Ok(())
-}
-
-/// Returns the device of a location.
+/// Returns the device of a location that is given access to a pool; `None` for the host.
 ///
 /// # Safety
 /// `location` is null or valid for the read.
-pub(in crate::driver) unsafe fn located(
-    location: *const CUmemLocation,
-    kind: CUmemAllocationType,
-) -> Answer<CUdevice> {
-    if location.is_null() || kind != CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED {
-        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-    }
-    // SAFETY: not null, and the caller's promise.
-    let location = unsafe { location.read() };
-    match location.type_ {
-        CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE => {
-            // SAFETY: every bit pattern of the union is an int.
-            Ok(unsafe { location.__bindgen_anon_1.id })
-        }
-        _ => Err(CUresult::CUDA_ERROR_NOT_SUPPORTED),
-    }
+unsafe fn accessing(process: &Process, location: *const CUmemLocation) -> Answer<Option<u32>> {
+    let kind = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+    // SAFETY: the caller's promise.
+    let place = unsafe { Place::of(location, kind) }?;
+    let device = place.counted(process)?;
+    Ok((place.memory() == Kind::Pool).then_some(device))
 }
 
 functions! {
@@ -209,48 +180,19 @@ functions! {
         Ok(())
     }
 
-    Device fn cuDeviceGetDefaultMemPool(pool: *mut CUmemoryPool, device: CUdevice) {
-        put(pool, handle(device_pool(device, true)?))
-    }
-    Device fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, device: CUdevice) {
-        put(pool, handle(device_pool(device, false)?))
-    }
-    Device fn cuDeviceSetMemPool(device: CUdevice, pool: CUmemoryPool) {
-        set_device_pool(device, pool)
-    }
-    Device fn cuMemGetDefaultMemPool(
-        pool: *mut CUmemoryPool, location: *mut CUmemLocation, kind: CUmemAllocationType
-    ) { put(pool, handle(device_pool(located(location, kind)?, true)?)) }
-    Device fn cuMemGetMemPool(
-        pool: *mut CUmemoryPool, location: *mut CUmemLocation, kind: CUmemAllocationType
-    ) { put(pool, handle(device_pool(located(location, kind)?, false)?)) }
-    Device fn cuMemSetMemPool(
-        location: *mut CUmemLocation, kind: CUmemAllocationType, pool: CUmemoryPool
-    ) { set_device_pool(located(location, kind)?, pool) }
-
     Device fn cuMemPoolCreate(pool: *mut CUmemoryPool, properties: *const CUmemPoolProps) {
         if properties.is_null() || pool.is_null() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         let properties = &*properties;
-        let device = located(&raw const properties.location, properties.allocType)?;
+        let place = Place::of(&raw const properties.location, properties.allocType)?;
         let process = process()?;
-        let (device, _) = process.device(device)?;
+        let device = place.counted(process)?;
         if properties.handleTypes.0 != 0 {
             return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
         }
-        let new = process.lock().objects.pools.insert(Pool {
-            device,
-            default: false,
-            threshold: 0,
-            used: 0,
-            reserved: 0,
-            high: 0,
-            reserved_high: 0,
-            limit: properties.maxSize as u64,
-            reuse: [1; 3],
-            access: std::collections::HashMap::new(),
-        });
+        let new = Pool::new(place, device, false, properties.maxSize as u64);
+        let new = process.lock().objects.pools.insert(new);
         put(pool, handle(new))
     }
     Device fn cuMemPoolDestroy(pool: CUmemoryPool) {
@@ -259,7 +201,8 @@ functions! {
         if known.default {
             return Err(CUresult::CUDA_ERROR_NOT_PERMITTED);
         }
-        for pools in &mut state.objects.device_pools {
+        let objects = &mut state.objects;
+        for pools in objects.device_pools.iter_mut().chain(objects.place_pools.values_mut()) {
             if pools.1 == number(pool) {
                 pools.1 = pools.0;
             }
@@ -312,7 +255,14 @@ functions! {
             CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH => pool.high,
             CUmemPool_attribute::CU_MEMPOOL_ATTR_MAX_POOL_SIZE => pool.limit,
             CUmemPool_attribute::CU_MEMPOOL_ATTR_LOCATION_ID => {
-                return put(value.cast::<c_int>(), pool.device as c_int);
+                let location = pool.place.location();
+                return put(value.cast::<c_int>(), location.__bindgen_anon_1.id);
+            }
+            CUmemPool_attribute::CU_MEMPOOL_ATTR_LOCATION_TYPE => {
+                return put(value.cast(), pool.place.location().type_);
+            }
+            CUmemPool_attribute::CU_MEMPOOL_ATTR_ALLOCATION_TYPE => {
+                return put(value.cast(), pool.place.kind());
             }
             _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
         };
@@ -327,8 +277,7 @@ functions! {
         let pool = state.objects.pools.get_mut(number(pool))?;
         for index in 0..count {
             let entry = map.add(index).read();
-            let kind = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
-            let (device, _) = process.device(located(&raw const entry.location, kind)?)?;
+            let Some(device) = accessing(process, &raw const entry.location)? else { continue };
             // A pool's own device always has access.
             if device == pool.device && entry.flags.0 != 3 {
                 return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -341,11 +290,13 @@ functions! {
         flags: *mut CUmemAccess_flags, pool: CUmemoryPool, location: *mut CUmemLocation
     ) {
         let process = process()?;
-        let kind = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
-        let (device, _) = process.device(located(location.cast_const(), kind)?)?;
+        let device = accessing(process, location.cast_const())?;
         let state = process.lock();
         let pool = state.objects.pools.get(number(pool))?;
-        let own = if device == pool.device { 3 } else { 0 };
-        put(flags, CUmemAccess_flags(pool.access.get(&device).copied().unwrap_or(own)))
+        // Memory of the host and managed memory can be used everywhere, and the host cannot use that of a device.
+        let everywhere = pool.place.memory() != Kind::Pool;
+        let own = if everywhere || device == Some(pool.device) { 3 } else { 0 };
+        let given = device.and_then(|device| pool.access.get(&device).copied());
+        put(flags, CUmemAccess_flags(given.unwrap_or(own)))
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cuda_sys::{CUjit_option, CUjitInputType, CUlinkState, CUresult};
 use ptx::link::{Input, link};
 
+use super::device_runtime;
 use super::file;
 use super::jit::{Options, Refusal, Source};
 use crate::driver::bridge::load;
@@ -69,6 +70,9 @@ unsafe fn add(
         CUjitInputType::CU_JIT_INPUT_PTX | CUjitInputType::CU_JIT_INPUT_FATBINARY => {
             // SAFETY: the image is not in unknown memory: its length is known.
             unsafe { Source::Bytes(bytes).ptx(major * 10 + minor) }
+        }
+        CUjitInputType::CU_JIT_INPUT_LIBRARY if device_runtime::is_archive(bytes, &name) => {
+            return Ok(());
         }
         CUjitInputType::CU_JIT_INPUT_CUBIN
         | CUjitInputType::CU_JIT_INPUT_OBJECT
@@ -146,7 +150,9 @@ unsafe fn add_file(
 
 /// Links the inputs, and tries whether the device can load the result.
 fn complete(inputs: &[(String, Arc<str>)], device: u32) -> Result<(Box<[u8]>, usize), Refusal> {
-    let inputs: Vec<_> = inputs.iter().map(|(name, text)| Input { name, text }).collect();
+    let runtime = device_runtime::needed(inputs);
+    let inputs = inputs.iter().chain(&runtime);
+    let inputs: Vec<_> = inputs.map(|(name, text)| Input { name, text }).collect();
     let linked = link(&inputs, is_system_function);
     let linked = linked.map_err(|error| {
         let lines = error.to_string().replace('\n', "\nerror   : ");

@@ -1,6 +1,7 @@
 //! Modules: PTX, also from a fat binary, in a context.
 
 pub(super) mod cluster;
+mod device_runtime;
 pub(super) mod function;
 pub(super) mod jit;
 pub(super) mod launch;
