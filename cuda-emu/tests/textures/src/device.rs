@@ -13,7 +13,7 @@ use cuda_sys::{
     CUmipmappedArray, CUmodule, CUresourcetype, CUresult, Driver,
 };
 
-use crate::inputs::{FETCHES, inputs, texels};
+use crate::inputs::{FETCHES, INPUTS, inputs, texels};
 use crate::kernel::{NAME, ptx};
 use crate::modes::{Coordinates, Format, Geometry, Memory, Mode, Operation};
 
@@ -301,18 +301,47 @@ fn sampler(mode: &Mode) -> CUDA_TEXTURE_DESC {
     sampler
 }
 
+/// A mistake of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mistake {
+    /// The kernel gets 0 for an object.
+    Null,
+    /// The object is destroyed before the launch.
+    Destroyed,
+    /// The array is destroyed before the launch.
+    Freed,
+    /// Coordinates are increased by a byte or a texel.
+    Shifted,
+}
+
+/// Runs a mode with a mistake.
+///
+/// # Errors
+/// The call that failed, as it should.
+pub fn run_wrong(device: &Device, mode: &Mode, mistake: Mistake) -> Result<Vec<u32>, Call> {
+    let mut made = Made::default();
+    let result = run_into(device, mode, &mut made, Some(mistake));
+    device.clean(made);
+    result
+}
+
 /// Runs a mode. Returns four words of each fetch, or the words of the array for a store.
 ///
 /// # Errors
 /// The call that failed.
 pub fn run(device: &Device, mode: &Mode) -> Result<Vec<u32>, Call> {
     let mut made = Made::default();
-    let result = run_into(device, mode, &mut made);
+    let result = run_into(device, mode, &mut made, None);
     device.clean(made);
     result
 }
 
-fn run_into(device: &Device, mode: &Mode, made: &mut Made) -> Result<Vec<u32>, Call> {
+fn run_into(
+    device: &Device,
+    mode: &Mode,
+    made: &mut Made,
+    mistake: Option<Mistake>,
+) -> Result<Vec<u32>, Call> {
     let driver = device.driver;
     let resource = resource(device, mode, made)?;
     let mut object = 0;
@@ -341,7 +370,36 @@ fn run_into(device: &Device, mode: &Mode, made: &mut Made) -> Result<Vec<u32>, C
     let mut function = ptr::null_mut();
     call!(driver, cuModuleGetFunction(&raw mut function, module, name.as_ptr()))?;
 
-    let inputs: Vec<u8> = inputs(mode).into_iter().flat_map(u32::to_le_bytes).collect();
+    match mistake {
+        None | Some(Mistake::Shifted) => {}
+        Some(Mistake::Null) => object = 0,
+        Some(Mistake::Destroyed) => {
+            if let Some(texture) = made.texture.take() {
+                call!(driver, cuTexObjectDestroy(texture))?;
+            }
+            if let Some(surface) = made.surface.take() {
+                call!(driver, cuSurfObjectDestroy(surface))?;
+            }
+        }
+        Some(Mistake::Freed) => {
+            if let Some(array) = made.array.take() {
+                call!(driver, cuArrayDestroy(array))?;
+            }
+            if let Some(array) = made.mipmapped.take() {
+                call!(driver, cuMipmappedArrayDestroy(array))?;
+            }
+            for memory in std::mem::take(&mut made.memory) {
+                call!(driver, cuMemFree_v2(memory))?;
+            }
+        }
+    }
+    let mut inputs = inputs(mode);
+    if mistake == Some(Mistake::Shifted) {
+        for words in inputs.chunks_exact_mut(INPUTS) {
+            words[1] = words[1].wrapping_add(1);
+        }
+    }
+    let inputs: Vec<u8> = inputs.into_iter().flat_map(u32::to_le_bytes).collect();
     let mut given = device.allocate(made, inputs.len())?;
     device.upload(given, &inputs)?;
     let mut results = device.allocate(made, FETCHES * 16)?;

@@ -14,10 +14,10 @@ mod modes;
 mod probes;
 mod random;
 
-pub use device::{Call, Device, run};
+pub use device::{Call, Device, Mistake, run, run_wrong};
 pub use goldens::{Golden, hash, pack, unpack};
 pub use inputs::{FETCHES, INPUTS, inputs, texels};
 pub use kernel::ptx;
-pub use list::modes;
+pub use list::{mistakes, modes};
 pub use modes::{Access, Content, Coordinates, Format, Geometry, Memory, Mode, Operation};
 pub use probes::probes;

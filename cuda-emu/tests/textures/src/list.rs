@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::device::Mistake;
 use crate::modes::{Access, Content, Coordinates, Format, Geometry, Memory, Mode, Operation};
 
 /// A size of each shape that is no power of two, and one that is.
@@ -35,6 +36,33 @@ pub fn modes() -> Vec<Mode> {
     surfaces(&mut all);
     let mut names = HashSet::new();
     all.into_iter().map(Mode::named).filter(|mode| names.insert(mode.name.clone())).collect()
+}
+
+/// Modes with mistakes, each with a name.
+pub fn mistakes() -> Vec<(&'static str, Mode, Mistake)> {
+    let texture = Mode::new(Geometry::D2, [37, 29, 0]).named();
+    let linear = Mode::new(Geometry::D1, [1000, 0, 0]).memory(Memory::Linear).named();
+    let load = |access| {
+        let mode = Mode::new(Geometry::D2, [37, 29, 0]).of(Format::U32, 1);
+        mode.operation(Operation::SurfaceLoad(4, access)).named()
+    };
+    let square = Mode::new(Geometry::D2, [64, 80, 0]).of(Format::U32, 1);
+    let store = square.operation(Operation::SurfaceStore(4, Access::Trap)).named();
+    let query = texture.clone().operation(Operation::Query).named();
+    vec![
+        ("a texture of handle 0", texture.clone(), Mistake::Null),
+        ("a query of handle 0", query, Mistake::Null),
+        ("a destroyed texture", texture.clone(), Mistake::Destroyed),
+        ("a texture of a freed array", texture, Mistake::Freed),
+        ("a texture of freed memory", linear, Mistake::Freed),
+        ("a surface of handle 0", load(Access::Zero), Mistake::Null),
+        ("a destroyed surface", load(Access::Zero), Mistake::Destroyed),
+        ("a surface of a freed array", load(Access::Zero), Mistake::Freed),
+        ("a misaligned load, clamp", load(Access::Clamp), Mistake::Shifted),
+        ("a misaligned load, zero", load(Access::Zero), Mistake::Shifted),
+        ("a misaligned store", store, Mistake::Shifted),
+        ("loads outside that trap", load(Access::Trap), Mistake::Shifted),
+    ]
 }
 
 fn geometries(all: &mut Vec<Mode>) {

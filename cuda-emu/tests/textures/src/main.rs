@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use cuda_sys::Driver;
-use texture_goldens::{Device, Golden, hash, modes, pack, probes, ptx, run};
+use texture_goldens::{Device, Golden, hash, mistakes, modes, pack, probes, ptx, run, run_wrong};
 
 /// The option of a child: the first mode follows.
 const CHILD: &str = "--from";
@@ -23,6 +23,7 @@ fn main() -> ExitCode {
     let done = match arguments.as_slice() {
         ["ptx", folder] => texts(Path::new(folder)),
         [CHILD, from, folder] => child(from, Path::new(folder)),
+        ["mistake", number, folder] => mistaken(number, Path::new(folder)),
         ["probes", folder] => probed(Path::new(folder)),
         [folder] => capture(Path::new(folder)),
         _ => Err("usage: texture-capture FOLDER".into()),
@@ -57,6 +58,13 @@ fn capture(folder: &Path) -> Result<(), Box<dyn Error>> {
     }
     let status = Command::new(&program).arg("probes").arg(folder).status()?;
     println!("probes: {status}");
+    for number in 0..mistakes().len() {
+        let mut command = Command::new(&program);
+        let status = command.args(["mistake", &number.to_string()]).arg(folder).status()?;
+        if !status.success() {
+            println!("mistake {number}: {status}");
+        }
+    }
     std::fs::remove_file(&place)?;
     for part in 0..PARTS {
         packed(folder, part)?;
@@ -118,6 +126,23 @@ fn probed(folder: &Path) -> Result<(), Box<dyn Error>> {
         }
     });
     Ok(written?)
+}
+
+/// Makes a mistake, which loses the device of this process.
+fn mistaken(number: &str, folder: &Path) -> Result<(), Box<dyn Error>> {
+    let (name, mode, mistake) =
+        mistakes().into_iter().nth(number.parse()?).ok_or("no such mistake")?;
+    let device = Device::new(Driver::load()?)?;
+    let mut file =
+        OpenOptions::new().create(true).append(true).open(folder.join("mistakes.txt"))?;
+    match run_wrong(&device, &mode, mistake) {
+        Ok(words) => {
+            let first = &words[..words.len().min(8)];
+            writeln!(file, "{name}: 0, {first:x?}")?;
+        }
+        Err(call) => writeln!(file, "{name}: {call}")?,
+    }
+    Ok(())
 }
 
 fn file(folder: &Path, name: &str, ending: &str) -> PathBuf {
