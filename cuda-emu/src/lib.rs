@@ -44,6 +44,7 @@ mod report;
 mod run;
 pub mod space;
 mod tangents;
+mod texture;
 
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;

@@ -116,8 +116,8 @@ fn there_is_no_opengl() {
 
 #[test]
 fn what_is_missing_says_so() {
-    let mut array = ptr::null_mut();
-    fails!(CUDA_ERROR_NOT_SUPPORTED, cuArrayCreate_v2(&raw mut array, ptr::null()));
+    let mut reference = ptr::null_mut();
+    fails!(CUDA_ERROR_NOT_SUPPORTED, cuTexRefCreate(&raw mut reference));
     let mut table = ptr::null();
     fails!(CUDA_ERROR_NOT_SUPPORTED, cuGetExportTable(&raw mut table, ptr::null()));
 }

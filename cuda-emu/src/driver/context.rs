@@ -115,6 +115,7 @@ impl State {
             }
             context.peers.clear();
         }
+        process.images.forget(context);
     }
 }
 

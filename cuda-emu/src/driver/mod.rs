@@ -21,6 +21,7 @@ mod profiler;
 mod stream;
 mod table;
 mod tangents;
+mod texture;
 mod thread;
 mod unsupported;
 mod watch;

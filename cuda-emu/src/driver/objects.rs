@@ -27,7 +27,7 @@ pub(super) struct Handles<T> {
 
 impl<T> Handles<T> {
     /// Handles of a kind, whose number makes them differ from those of others.
-    fn new(kind: u64, unknown: CUresult) -> Self {
+    pub(super) fn new(kind: u64, unknown: CUresult) -> Self {
         Self { next: (0x5e0 + kind) << 32, map: HashMap::new(), made: HashMap::new(), unknown }
     }
 

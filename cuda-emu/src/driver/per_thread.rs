@@ -6,11 +6,11 @@
 use core::ffi::{c_int, c_uchar, c_uint, c_ulonglong, c_ushort, c_void};
 
 use cuda_sys::{
-    CUDA_GRAPH_INSTANTIATE_PARAMS, CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUcontext,
-    CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphEdgeData, CUgraphExec, CUgraphNode,
-    CUgreenCtx, CUhostFn, CUlaunchConfig, CUmemLocation, CUmemcpyAttributes, CUmemoryPool,
-    CUstream, CUstreamAttrID, CUstreamAttrValue, CUstreamBatchMemOpParams, CUstreamCallback,
-    CUstreamCaptureMode, CUstreamCaptureStatus, cuuint32_t, cuuint64_t,
+    CUDA_GRAPH_INSTANTIATE_PARAMS, CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUarray,
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphEdgeData, CUgraphExec,
+    CUgraphNode, CUgreenCtx, CUhostFn, CUlaunchConfig, CUmemLocation, CUmemcpyAttributes,
+    CUmemoryPool, CUstream, CUstreamAttrID, CUstreamAttrValue, CUstreamBatchMemOpParams,
+    CUstreamCallback, CUstreamCaptureMode, CUstreamCaptureStatus, cuuint32_t, cuuint64_t,
 };
 
 use super::call::{Entry, with_per_thread};
@@ -18,6 +18,7 @@ use super::graph::{capture, exec as graph_exec};
 use super::memory::{self, copy, copy_shaped, fill, pool};
 use super::module::launch;
 use super::stream::{self, event};
+use super::texture::copy as array_copy;
 
 /// Defines variants: `file { variant as function(types); }`.
 macro_rules! variants {
@@ -115,6 +116,15 @@ variants! {
         cuMemcpy3DPeerAsync_ptsz as cuMemcpy3DPeerAsync(*const CUDA_MEMCPY3D_PEER, CUstream);
         cuMemcpy3DPeer_ptds as cuMemcpy3DPeer(*const CUDA_MEMCPY3D_PEER);
         cuMemcpy3D_v2_ptds as cuMemcpy3D_v2(*const CUDA_MEMCPY3D);
+    }
+    array_copy {
+        cuMemcpyAtoA_v2_ptds as cuMemcpyAtoA_v2(CUarray, usize, CUarray, usize, usize);
+        cuMemcpyAtoD_v2_ptds as cuMemcpyAtoD_v2(CUdeviceptr, CUarray, usize, usize);
+        cuMemcpyAtoHAsync_v2_ptsz as cuMemcpyAtoHAsync_v2(*mut c_void, CUarray, usize, usize, CUstream);
+        cuMemcpyAtoH_v2_ptds as cuMemcpyAtoH_v2(*mut c_void, CUarray, usize, usize);
+        cuMemcpyDtoA_v2_ptds as cuMemcpyDtoA_v2(CUarray, usize, CUdeviceptr, usize);
+        cuMemcpyHtoAAsync_v2_ptsz as cuMemcpyHtoAAsync_v2(CUarray, usize, *const c_void, usize, CUstream);
+        cuMemcpyHtoA_v2_ptds as cuMemcpyHtoA_v2(CUarray, usize, *const c_void, usize);
     }
     copy {
         cuMemcpyAsync_ptsz as cuMemcpyAsync(CUdeviceptr, CUdeviceptr, usize, CUstream);

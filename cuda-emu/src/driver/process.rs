@@ -30,6 +30,8 @@ pub(super) struct Process {
     report: Mutex<Option<String>>,
     /// What graphs have had of each device's memory.
     pub(super) graph_bytes: Vec<GraphBytes>,
+    /// Arrays, textures and surfaces.
+    pub(super) images: super::texture::Images,
 }
 
 /// The bytes of a device's memory that graphs have had.
@@ -123,6 +125,7 @@ impl Process {
             printed: Mutex::new(Vec::new()),
             report: Mutex::new(None),
             graph_bytes,
+            images: super::texture::Images::default(),
         })
     }
 

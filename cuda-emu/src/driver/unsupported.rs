@@ -5,15 +5,13 @@
 use core::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use cuda_sys::{
-    CU_DEV_SM_RESOURCE_GROUP_PARAMS, CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY_MEMORY_REQUIREMENTS,
-    CUDA_ARRAY_SPARSE_PROPERTIES, CUDA_ARRAY3D_DESCRIPTOR, CUDA_BATCH_MEM_OP_NODE_PARAMS,
+    CU_DEV_SM_RESOURCE_GROUP_PARAMS, CUDA_ARRAY_DESCRIPTOR, CUDA_BATCH_MEM_OP_NODE_PARAMS,
     CUDA_EXT_SEM_SIGNAL_NODE_PARAMS, CUDA_EXT_SEM_WAIT_NODE_PARAMS,
     CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUDA_EXTERNAL_MEMORY_HANDLE_DESC,
     CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC, CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC,
     CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS,
-    CUDA_FABRIC_COPY_BATCH_OP, CUDA_LAUNCH_PARAMS, CUDA_MEMCPY3D_BATCH_OP, CUDA_RESOURCE_DESC,
-    CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC, CUaddress_mode, CUarray, CUarray_format,
-    CUarrayMapInfo, CUasyncCallback, CUasyncCallbackHandle, CUatomicOperation,
+    CUDA_FABRIC_COPY_BATCH_OP, CUDA_LAUNCH_PARAMS, CUDA_MEMCPY3D_BATCH_OP, CUaddress_mode, CUarray,
+    CUarray_format, CUarrayMapInfo, CUasyncCallback, CUasyncCallbackHandle, CUatomicOperation,
     CUcheckpointCheckpointArgs, CUcheckpointLockArgs, CUcheckpointOperationHandle,
     CUcheckpointRestoreArgs, CUcheckpointUnlockArgs, CUcliqueInfo, CUcontext,
     CUcoredumpCallbackHandle, CUcoredumpSettings, CUcoredumpStatusCallback, CUdevResource,
@@ -27,44 +25,19 @@ use cuda_sys::{
     CUmemGenericAllocationHandle, CUmemLocation, CUmemPoolPtrExportData, CUmemRangeHandleType,
     CUmemcpyAttributes, CUmemoryPool, CUmipmappedArray, CUmodule, CUmulticastGranularity_flags,
     CUmulticastObjectProp, CUprocessState, CUstream, CUstreamCaptureMode, CUstreamCigCaptureParams,
-    CUsurfObject, CUsurfref, CUtensorMap, CUtensorMapAllocClass, CUtensorMapDataType,
-    CUtensorMapFloatOOBfill, CUtensorMapIm2ColWideMode, CUtensorMapInterleave,
-    CUtensorMapL2promotion, CUtensorMapSwizzle, CUtexObject, CUtexref, CUuuid, cuuint32_t,
-    cuuint64_t,
+    CUsurfref, CUtensorMap, CUtensorMapAllocClass, CUtensorMapDataType, CUtensorMapFloatOOBfill,
+    CUtensorMapIm2ColWideMode, CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapSwizzle,
+    CUtexref, CUuuid, cuuint32_t, cuuint64_t,
 };
 
 use crate::driver::call::refused;
 
 refused! {
     // Arrays, textures, surfaces and tensor maps.
-    fn cuArray3DCreate_v2(*mut CUarray, *const CUDA_ARRAY3D_DESCRIPTOR);
-    fn cuArray3DGetDescriptor_v2(*mut CUDA_ARRAY3D_DESCRIPTOR, CUarray);
-    fn cuArrayCreate_v2(*mut CUarray, *const CUDA_ARRAY_DESCRIPTOR);
-    fn cuArrayDestroy(CUarray);
-    fn cuArrayGetDescriptor_v2(*mut CUDA_ARRAY_DESCRIPTOR, CUarray);
-    fn cuArrayGetMemoryRequirements(*mut CUDA_ARRAY_MEMORY_REQUIREMENTS, CUarray, CUdevice);
-    fn cuArrayGetPlane(*mut CUarray, CUarray, c_uint);
-    fn cuArrayGetSparseProperties(*mut CUDA_ARRAY_SPARSE_PROPERTIES, CUarray);
-    fn cuDeviceGetTexture1DLinearMaxWidth(*mut usize, CUarray_format, c_uint, CUdevice);
     fn cuMemMapArrayAsync(*mut CUarrayMapInfo, c_uint, CUstream);
-    fn cuMemcpyAtoA_v2(CUarray, usize, CUarray, usize, usize);
-    fn cuMemcpyAtoD_v2(CUdeviceptr, CUarray, usize, usize);
-    fn cuMemcpyAtoHAsync_v2(*mut c_void, CUarray, usize, usize, CUstream);
-    fn cuMemcpyAtoH_v2(*mut c_void, CUarray, usize, usize);
-    fn cuMemcpyDtoA_v2(CUarray, usize, CUdeviceptr, usize);
-    fn cuMemcpyHtoAAsync_v2(CUarray, usize, *const c_void, usize, CUstream);
-    fn cuMemcpyHtoA_v2(CUarray, usize, *const c_void, usize);
-    fn cuMipmappedArrayCreate(*mut CUmipmappedArray, *const CUDA_ARRAY3D_DESCRIPTOR, c_uint);
-    fn cuMipmappedArrayDestroy(CUmipmappedArray);
-    fn cuMipmappedArrayGetLevel(*mut CUarray, CUmipmappedArray, c_uint);
-    fn cuMipmappedArrayGetMemoryRequirements(*mut CUDA_ARRAY_MEMORY_REQUIREMENTS, CUmipmappedArray, CUdevice);
-    fn cuMipmappedArrayGetSparseProperties(*mut CUDA_ARRAY_SPARSE_PROPERTIES, CUmipmappedArray);
     fn cuModuleGetSurfRef(*mut CUsurfref, CUmodule, *const c_char);
     fn cuModuleGetTexRef(*mut CUtexref, CUmodule, *const c_char);
     fn cuParamSetTexRef(CUfunction, c_int, CUtexref);
-    fn cuSurfObjectCreate(*mut CUsurfObject, *const CUDA_RESOURCE_DESC);
-    fn cuSurfObjectDestroy(CUsurfObject);
-    fn cuSurfObjectGetResourceDesc(*mut CUDA_RESOURCE_DESC, CUsurfObject);
     fn cuSurfRefGetArray(*mut CUarray, CUsurfref);
     fn cuSurfRefSetArray(CUsurfref, CUarray, c_uint);
     fn cuTensorMapEncodeIm2col(*mut CUtensorMap, CUtensorMapDataType, cuuint32_t, *mut c_void, *const cuuint64_t, *const cuuint64_t, *const c_int, *const c_int, cuuint32_t, cuuint32_t, *const cuuint32_t, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
@@ -72,11 +45,6 @@ refused! {
     fn cuTensorMapEncodeTiled(*mut CUtensorMap, CUtensorMapDataType, cuuint32_t, *mut c_void, *const cuuint64_t, *const cuuint64_t, *const cuuint32_t, *const cuuint32_t, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
     fn cuTensorMapReplaceAddress(*mut CUtensorMap, *mut c_void);
     fn cuTensorMapSetAllocationClass(*mut CUtensorMap, CUtensorMapAllocClass, *mut CUtensorMapAllocClass);
-    fn cuTexObjectCreate(*mut CUtexObject, *const CUDA_RESOURCE_DESC, *const CUDA_TEXTURE_DESC, *const CUDA_RESOURCE_VIEW_DESC);
-    fn cuTexObjectDestroy(CUtexObject);
-    fn cuTexObjectGetResourceDesc(*mut CUDA_RESOURCE_DESC, CUtexObject);
-    fn cuTexObjectGetResourceViewDesc(*mut CUDA_RESOURCE_VIEW_DESC, CUtexObject);
-    fn cuTexObjectGetTextureDesc(*mut CUDA_TEXTURE_DESC, CUtexObject);
     fn cuTexRefCreate(*mut CUtexref);
     fn cuTexRefDestroy(CUtexref);
     fn cuTexRefGetAddressMode(*mut CUaddress_mode, CUtexref, c_int);

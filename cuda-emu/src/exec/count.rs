@@ -58,7 +58,7 @@ impl Lanes for Count {
 
 /// Names of the approximate instructions, and the bounds of their errors in the manual of the PTX ISA. The values that
 /// the device computes are within them, as `APPROXIMATE.md` says; so are a GPU's, which are other ones.
-const APPROXIMATE: [(&str, &str); 20] = [
+const APPROXIMATE: [(&str, &str); 21] = [
     ("ex2.approx.f32", "2 ulp"),
     ("lg2.approx.f32", "2^-22, absolute from 0.5 to 2, else relative"),
     ("sin.approx.f32", "2^-20.5 absolute up to 2 pi, 2^-14.7 up to 100 pi, else none"),
@@ -79,6 +79,8 @@ const APPROXIMATE: [(&str, &str); 20] = [
     ("tanh.approx.f16x2", "2^-10.987 absolute"),
     ("tanh.approx.bf16", "2^-8 absolute"),
     ("tanh.approx.bf16x2", "2^-8 absolute"),
+    // Counted as it runs: most fetches are exact.
+    ("tex", "by the texture: `SUPPORT.md`"),
 ];
 
 /// Returns the bound of the error of an approximate instruction, by its name without `.ftz`.

@@ -24,6 +24,7 @@ mod ops;
 mod program;
 mod taint;
 pub(crate) mod tangent;
+mod texture;
 
 pub use crate::report::Report;
 pub use builtins::heap::Heap;
@@ -36,5 +37,6 @@ pub use fault::Fault;
 pub use grid::run;
 pub(crate) use grid::run_stats;
 pub(crate) use machine::Around;
+pub(crate) use memory::element::load_bytes;
 pub use program::{EntryAttributes, EntryId, LoadError, Program};
 pub use taint::{Decided, Reached};

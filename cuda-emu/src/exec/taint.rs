@@ -207,6 +207,21 @@ impl Machine<'_> {
         }
     }
 
+    /// Marks results that an instruction found to be approximate as it ran.
+    ///
+    /// # Safety
+    /// The registers are of the current frame.
+    pub(crate) unsafe fn seed(&mut self, registers: &[Register], lanes: u32) {
+        if registers.is_empty() {
+            return;
+        }
+        self.reached.live = true;
+        for &register in registers {
+            // SAFETY: the caller's promise.
+            unsafe { self.mark_register(register, lanes, lanes) };
+        }
+    }
+
     /// The same for a predicate.
     ///
     /// # Safety

@@ -51,6 +51,8 @@ pub enum Kind {
     Heap,
     /// The workspace of a cooperative launch.
     Workspace,
+    /// An array: texels for textures and surfaces.
+    Array,
 }
 
 impl Kind {
@@ -79,6 +81,7 @@ impl Kind {
             Self::Constant => "a module's constant",
             Self::Heap => "the device's heap",
             Self::Workspace => "the workspace of a cooperative launch",
+            Self::Array => "an array",
         }
     }
 }
@@ -157,6 +160,8 @@ pub struct Space {
     written: OnceLock<Written>,
     /// The tangents of memory, while they are tracked.
     tangents: OnceLock<TangentStore>,
+    /// Textures and surfaces.
+    objects: crate::texture::Objects,
 }
 
 impl Space {
@@ -174,7 +179,13 @@ impl Space {
             limit: AtomicU64::new(u64::MAX),
             written: OnceLock::new(),
             tangents: OnceLock::new(),
+            objects: crate::texture::Objects::default(),
         }))
+    }
+
+    /// Returns the textures and surfaces.
+    pub(crate) fn objects(&self) -> &crate::texture::Objects {
+        &self.objects
     }
 
     /// Sets how much memory each device has, in bytes. Allocations stay.
@@ -234,7 +245,9 @@ impl Space {
         }
         let Some(written) = self.written() else { return };
         match region.kind {
-            Kind::Device | Kind::Pool | Kind::Heap => written.clear(region.start, region.bytes()),
+            Kind::Device | Kind::Pool | Kind::Heap | Kind::Array => {
+                written.clear(region.start, region.bytes());
+            }
             _ => written.mark(region.start, region.bytes()),
         }
     }

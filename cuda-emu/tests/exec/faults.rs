@@ -155,12 +155,12 @@ fn a_vector_that_reaches_out_is_found() {
 fn what_is_missing_is_refused_by_name() {
     let device = Device::new(1);
     let text = ".version 8.0\n.target sm_80\n.address_size 64\n\
-        .visible .entry textures(.param .u64 t) {\n .reg .f32 %f<5>; .reg .b64 %r<2>;\n\
-        ld.param.u64 %r1, [t];\n tex.1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%r1, {%f1}];\n ret;\n}\n\
+        .visible .entry textures(.param .u64 t) {\n .reg .b32 %f<5>; .reg .b64 %r<2>;\n\
+        ld.param.u64 %r1, [t];\n txq.width.b32 %f1, [%r1];\n ret;\n}\n\
         .visible .entry fine() { ret; }\n";
     let program = device.load(text).expect("text");
     let why = |name| program.refused(program.entry(name).expect(name));
-    assert!(why("textures").is_some_and(|w| w.contains("tex.1d") && w.contains("line 7")));
+    assert!(why("textures").is_some_and(|w| w.contains("txq.width") && w.contains("line 7")));
     assert_eq!(why("fine"), None);
     let f = device.launch(&program, "textures", shape(1, 1), &[0]).expect_err("refused");
     assert_eq!(f.code, CUresult::CUDA_ERROR_NOT_SUPPORTED);

@@ -18,6 +18,7 @@ use crate::driver::objects::{Settings, handle, number};
 use crate::driver::process::{Process, State};
 use crate::driver::stream::GREATEST_PRIORITY;
 use crate::driver::stream::work::{Copy, Fill, Source, UserData, Work, host};
+use crate::driver::texture::corner_of;
 
 /// A kernel's description in another version of its structure: the fields that all versions have, and `more`.
 macro_rules! kernel_node {
@@ -178,7 +179,7 @@ pub(in crate::driver) fn told_copy(process: &Process, copy: &Copy) -> CUDA_MEMCP
         Source::Bytes(bytes) => bytes.as_ptr().expose_provenance() as u64,
     };
     let rows = |(pitch, slice): (usize, usize)| slice.checked_div(pitch).unwrap_or(copy.rows);
-    CUDA_MEMCPY3D {
+    let mut told = CUDA_MEMCPY3D {
         srcMemoryType: kind(from),
         srcHost: host::<c_void>(from).cast_const(),
         srcDevice: from,
@@ -193,7 +194,20 @@ pub(in crate::driver) fn told_copy(process: &Process, copy: &Copy) -> CUDA_MEMCP
         Height: copy.rows,
         Depth: copy.slices,
         ..CUDA_MEMCPY3D::default()
+    };
+    if let Some((array, at)) = corner_of(process, from) {
+        told.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_ARRAY;
+        (told.srcHost, told.srcDevice, told.srcArray) = (core::ptr::null(), 0, handle(array));
+        (told.srcXInBytes, told.srcY, told.srcZ) = (at.x, at.y, at.z);
+        (told.srcPitch, told.srcHeight) = (0, 0);
     }
+    if let Some((array, at)) = corner_of(process, copy.to) {
+        told.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_ARRAY;
+        (told.dstHost, told.dstDevice, told.dstArray) = (core::ptr::null_mut(), 0, handle(array));
+        (told.dstXInBytes, told.dstY, told.dstZ) = (at.x, at.y, at.z);
+        (told.dstPitch, told.dstHeight) = (0, 0);
+    }
+    told
 }
 
 /// Returns the parameters of a memset's node.

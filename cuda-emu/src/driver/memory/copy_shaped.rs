@@ -1,18 +1,22 @@
-//! Copies of rectangles and boxes, and from one device to another. Arrays are not there.
+//! Copies of rectangles and boxes, of arrays too, and from one device to another.
 
 use cuda_sys::{
     CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUmemorytype, CUresult, CUstream,
 };
 
 use super::copy::{Side, copy, copy_between, not_captured};
-use crate::driver::call::{Answer, functions};
+use crate::driver::call::{Answer, functions, process};
+use crate::driver::objects::number;
 use crate::driver::stream::work::{Copy, Source};
+use crate::driver::texture;
 
 /// Where one side of a copy begins: memory type, addresses, and the offset in it.
 struct Corner {
     kind: CUmemorytype,
     host: u64,
     device: u64,
+    array: u64,
+    lod: usize,
     x: usize,
     y: usize,
     z: usize,
@@ -30,7 +34,11 @@ impl Corner {
             CUmemorytype::CU_MEMORYTYPE_HOST => (self.host, Side::Host),
             CUmemorytype::CU_MEMORYTYPE_DEVICE => (self.device, Side::Device),
             CUmemorytype::CU_MEMORYTYPE_UNIFIED => (self.device, Side::Host),
-            CUmemorytype::CU_MEMORYTYPE_ARRAY => return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED),
+            CUmemorytype::CU_MEMORYTYPE_ARRAY => {
+                let at = texture::Corner { x: self.x, y: self.y, z: self.z, lod: self.lod };
+                let (start, pitch) = texture::corner(process()?, self.array, at, shape)?;
+                return Ok((start, Side::Device, pitch));
+            }
             _ => return Err(invalid),
         };
         let row = self.x.checked_add(width).ok_or(invalid)?;
@@ -79,6 +87,8 @@ unsafe fn plane(what: *const CUDA_MEMCPY2D, stream: Option<CUstream>) -> Answer 
         kind: what.srcMemoryType,
         host: what.srcHost.expose_provenance() as u64,
         device: what.srcDevice,
+        array: number(what.srcArray),
+        lod: 0,
         x: what.srcXInBytes,
         y: what.srcY,
         z: 0,
@@ -89,6 +99,8 @@ unsafe fn plane(what: *const CUDA_MEMCPY2D, stream: Option<CUstream>) -> Answer 
         kind: what.dstMemoryType,
         host: what.dstHost.expose_provenance() as u64,
         device: what.dstDevice,
+        array: number(what.dstArray),
+        lod: 0,
         x: what.dstXInBytes,
         y: what.dstY,
         z: 0,
@@ -113,6 +125,8 @@ pub(in crate::driver) unsafe fn cuboid(what: *const CUDA_MEMCPY3D) -> Answer<(Co
         kind: what.srcMemoryType,
         host: what.srcHost.expose_provenance() as u64,
         device: what.srcDevice,
+        array: number(what.srcArray),
+        lod: what.srcLOD,
         x: what.srcXInBytes,
         y: what.srcY,
         z: what.srcZ,
@@ -123,6 +137,8 @@ pub(in crate::driver) unsafe fn cuboid(what: *const CUDA_MEMCPY3D) -> Answer<(Co
         kind: what.dstMemoryType,
         host: what.dstHost.expose_provenance() as u64,
         device: what.dstDevice,
+        array: number(what.dstArray),
+        lod: what.dstLOD,
         x: what.dstXInBytes,
         y: what.dstY,
         z: what.dstZ,
@@ -147,6 +163,8 @@ unsafe fn peer(what: *const CUDA_MEMCPY3D_PEER, stream: Option<CUstream>) -> Ans
         srcMemoryType: what.srcMemoryType,
         srcHost: what.srcHost,
         srcDevice: what.srcDevice,
+        srcArray: what.srcArray,
+        srcLOD: what.srcLOD,
         srcPitch: what.srcPitch,
         srcHeight: what.srcHeight,
         dstXInBytes: what.dstXInBytes,
@@ -155,6 +173,8 @@ unsafe fn peer(what: *const CUDA_MEMCPY3D_PEER, stream: Option<CUstream>) -> Ans
         dstMemoryType: what.dstMemoryType,
         dstHost: what.dstHost,
         dstDevice: what.dstDevice,
+        dstArray: what.dstArray,
+        dstLOD: what.dstLOD,
         dstPitch: what.dstPitch,
         dstHeight: what.dstHeight,
         WidthInBytes: what.WidthInBytes,

@@ -21,8 +21,8 @@ use super::stream::submit;
 use super::stream::work::{Work, host};
 use crate::space::Kind;
 
-/// The alignment of the driver's allocations.
-pub(super) const ALIGN: u64 = 256;
+/// The alignment of the driver's allocations: that of textures of linear memory.
+pub(super) const ALIGN: u64 = 512;
 const PAGE: u64 = 4096;
 /// Allocations from this size on begin at a page. Drivers give large ones whole pages, and some programs rely on it.
 const LARGE: u64 = 2 << 20;

@@ -12,8 +12,10 @@ mod operand;
 mod sync;
 mod taint;
 mod tangent;
+mod texture;
 
 pub(in crate::exec) use tangent::marker_type;
+pub(in crate::exec) use texture::state_results as state_texture_results;
 
 use std::collections::HashMap;
 
@@ -117,6 +119,8 @@ pub(crate) struct Code {
     pub(crate) folds: Vec<fn(u64, u64) -> u64>,
     pub(crate) matrices: Vec<crate::exec::ops::matrix::Constants>,
     pub(crate) calls: Vec<Call>,
+    /// Instructions of textures and surfaces.
+    pub(crate) textures: Vec<crate::exec::texture::Access>,
     pub(crate) params: Vec<Spot>,
     pub(crate) returns: Vec<Spot>,
     pub(crate) local_bytes: u32,
@@ -511,6 +515,7 @@ impl Decoder<'_, '_> {
             || self.asynchronous(&instr.op)?
             || self.cluster(&instr.op)?
             || self.matrix(&instr.op)?
+            || self.texture(&instr.op)?
             || self.marker(&instr.op)?
             || self.control(instr)?
         {

@@ -76,6 +76,20 @@ cell! {
     U64: u64, AtomicU64;
 }
 
+/// Changes an element of 4 or 8 bytes by an operation.
+///
+/// # Safety
+/// As for [`Cell::update`].
+pub(crate) unsafe fn update(address: u64, bytes: u64, rmw: Rmw, a: u64) {
+    // SAFETY: the caller's promise is the same.
+    unsafe {
+        match bytes {
+            4 => U32::update(address, 0, rmw, a, 0),
+            _ => U64::update(address, 0, rmw, a, 0),
+        };
+    }
+}
+
 /// An atomic: address in slot a, operand in slot b, the third and the function by the list at `e`, old value to slot d.
 pub(crate) struct Atomic<M, D, const HOW: u8>(PhantomData<(M, D)>);
 

@@ -47,6 +47,38 @@ mem! {
     S16: u16, AtomicU16, i16;
 }
 
+/// Loads an element of 1, 2, 4 or 8 bytes, zero-extended.
+///
+/// # Safety
+/// As for [`Mem::load`].
+pub(crate) unsafe fn load_bytes(address: u64, bytes: u64) -> u64 {
+    // SAFETY: the caller's promise is the same.
+    unsafe {
+        match bytes {
+            1 => U8::load(address),
+            2 => U16::load(address),
+            4 => U32::load(address),
+            _ => U64::load(address),
+        }
+    }
+}
+
+/// Stores the lower bits to an element of 1, 2, 4 or 8 bytes.
+///
+/// # Safety
+/// As for [`Mem::load`].
+pub(crate) unsafe fn store_bytes(address: u64, bytes: u64, value: u64) {
+    // SAFETY: the caller's promise is the same.
+    unsafe {
+        match bytes {
+            1 => U8::store(address, value),
+            2 => U16::store(address, value),
+            4 => U32::store(address, value),
+            _ => U64::store(address, value),
+        }
+    }
+}
+
 /// Copies 128 (`N` = 1) or 256 (`N` = 2) bytes between device memory and registers.
 ///
 /// # Safety

@@ -156,6 +156,7 @@ impl Program {
             .map_err(|e| error(CUresult::CUDA_ERROR_INVALID_PTX, e.to_string()))?;
         let target = check(&module, device)?;
         check_opcodes(&module)?;
+        decode::state_texture_results(&mut module);
         check_sizes(&module)?;
         isa::check(&module, &opcodes, target)?;
         if device.contract {

@@ -310,6 +310,8 @@ pub enum Mistake {
     Destroyed,
     /// The array is destroyed before the launch.
     Freed,
+    /// The mode's own coordinates are outside.
+    Outside,
     /// Coordinates are increased by a byte or a texel.
     Shifted,
 }
@@ -371,7 +373,7 @@ fn run_into(
     call!(driver, cuModuleGetFunction(&raw mut function, module, name.as_ptr()))?;
 
     match mistake {
-        None | Some(Mistake::Shifted) => {}
+        None | Some(Mistake::Outside | Mistake::Shifted) => {}
         Some(Mistake::Null) => object = 0,
         Some(Mistake::Destroyed) => {
             if let Some(texture) = made.texture.take() {

@@ -5,6 +5,7 @@
 //! words on a GPU; a test of `cuda-emu` compares the software device with the recording. Both use the same modes, texels
 //! and coordinates.
 
+mod compare;
 mod device;
 mod goldens;
 mod inputs;
@@ -14,6 +15,7 @@ mod modes;
 mod probes;
 mod random;
 
+pub use compare::{Difference, describe, difference};
 pub use device::{Call, Device, Mistake, run, run_wrong};
 pub use goldens::{Golden, hash, pack, unpack};
 pub use inputs::{FETCHES, INPUTS, inputs, texels};

@@ -61,7 +61,7 @@ pub fn mistakes() -> Vec<(&'static str, Mode, Mistake)> {
         ("a misaligned load, clamp", load(Access::Clamp), Mistake::Shifted),
         ("a misaligned load, zero", load(Access::Zero), Mistake::Shifted),
         ("a misaligned store", store, Mistake::Shifted),
-        ("loads outside that trap", load(Access::Trap), Mistake::Shifted),
+        ("loads outside that trap", load(Access::Trap), Mistake::Outside),
     ]
 }
 

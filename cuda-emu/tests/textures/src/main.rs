@@ -3,6 +3,7 @@
 //! Each mode leaves a file of its words in the folder, and a line on the screen. A child process runs the modes: when a
 //! mode ends it or loses the device, another child goes on with the next mode. At the end the files `all*.z` have all words.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -10,7 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use cuda_sys::Driver;
-use texture_goldens::{Device, Golden, hash, mistakes, modes, pack, probes, ptx, run, run_wrong};
+use texture_goldens::{
+    Device, Golden, describe, difference, hash, mistakes, modes, pack, probes, ptx, run, run_wrong,
+    unpack,
+};
 
 /// The option of a child: the first mode follows.
 const CHILD: &str = "--from";
@@ -23,6 +27,10 @@ fn main() -> ExitCode {
     let done = match arguments.as_slice() {
         ["ptx", folder] => texts(Path::new(folder)),
         [CHILD, from, folder] => child(from, Path::new(folder)),
+        ["compare", folder] => compared(Path::new(folder), "", 0),
+        ["compare", folder, part, count] => {
+            compared(Path::new(folder), part, count.parse().unwrap_or(3))
+        }
         ["mistake", number, folder] => mistaken(number, Path::new(folder)),
         ["probes", folder] => probed(Path::new(folder)),
         [folder] => capture(Path::new(folder)),
@@ -126,6 +134,41 @@ fn probed(folder: &Path) -> Result<(), Box<dyn Error>> {
         }
     });
     Ok(written?)
+}
+
+/// Runs the modes whose names have `part` and compares with a recording.
+fn compared(folder: &Path, part: &str, count: usize) -> Result<(), Box<dyn Error>> {
+    let mut recorded = HashMap::new();
+    for number in 0..PARTS {
+        let (_, goldens) = unpack(&std::fs::read(folder.join(format!("all{number}.z")))?)?;
+        recorded.extend(goldens.into_iter().map(|golden| (golden.name.clone(), golden)));
+    }
+    let device = Device::new(Driver::load()?)?;
+    let (mut same, mut all) = (0, 0);
+    for mode in modes().iter().filter(|mode| mode.name.contains(part)) {
+        all += 1;
+        let Some(golden) = recorded.get(&mode.name) else {
+            println!("{}: not recorded", mode.name);
+            continue;
+        };
+        match run(&device, mode) {
+            Err(call) => println!("{}: {call}", mode.name),
+            Ok(words) => {
+                let found = difference(mode, &words, &golden.words);
+                if found.differing == 0 {
+                    same += 1;
+                    continue;
+                }
+                println!(
+                    "{}: {} of {} differ, largest {:e}",
+                    mode.name, found.differing, found.compared, found.largest
+                );
+                print!("{}", describe(mode, &words, &golden.words, count));
+            }
+        }
+    }
+    println!("{same} of {all} modes are the same");
+    Ok(())
 }
 
 /// Makes a mistake, which loses the device of this process.
