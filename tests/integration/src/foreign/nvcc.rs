@@ -28,8 +28,8 @@ macro_rules! programs {
 
 /// One case for each file of `foreign/nvcc`.
 const PROGRAMS: &[Case] = programs! {
-    clusters cub thrust device_query errors fork graph_capture graph_nodes grid_sync host_functions launch_ex managed occupancy
-    per_thread pitched pools printf_assert reduction reset sticky streams symbols templates threads vector_add
+    clusters cub thrust device_query errors fork graph_capture graph_nodes grid_sync host_functions launch_ex managed
+    occupancy per_thread pitched pools printf_assert reduction reset sticky streams surface symbols templates texture threads vector_add
 };
 
 pub(super) fn cases() -> Vec<Case> {
