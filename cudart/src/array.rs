@@ -75,6 +75,15 @@ pub(crate) fn element(array: cudaArray_const_t) -> CudaResult<usize> {
     Ok((bits.unsigned_abs() * found.NumChannels / 8) as usize)
 }
 
+/// Returns the bytes of a row of an array, and the number of rows.
+pub(crate) fn row(array: cudaArray_const_t) -> CudaResult<(usize, usize)> {
+    let found = describe(array)?;
+    let (bits, _) = component(found.Format)?;
+    let element = (bits.unsigned_abs() * found.NumChannels / 8) as usize;
+    let width = found.Width.checked_mul(element).ok_or(cudaError::cudaErrorInvalidValue)?;
+    Ok((width, found.Height.max(1)))
+}
+
 /// Returns the description of an array for the driver.
 ///
 /// # Safety

@@ -84,7 +84,7 @@ pub(crate) unsafe fn bytes(
 
 /// A rectangle of bytes in memory, or of elements in an array.
 #[derive(Clone, Copy)]
-struct Plane {
+pub(crate) struct Plane {
     pointer: *const c_void,
     pitch: usize,
     array: CUarray,
@@ -93,11 +93,11 @@ struct Plane {
 }
 
 impl Plane {
-    fn memory(pointer: *const c_void, pitch: usize) -> Self {
+    pub(crate) fn memory(pointer: *const c_void, pitch: usize) -> Self {
         Self { pointer, pitch, array: core::ptr::null_mut(), at: [0; 2] }
     }
 
-    fn array(array: cudaArray_const_t, x: usize, y: usize) -> Self {
+    pub(crate) fn array(array: cudaArray_const_t, x: usize, y: usize) -> Self {
         Self { pointer: core::ptr::null(), pitch: 0, array: array.cast_mut().cast(), at: [x, y] }
     }
 }
@@ -106,7 +106,7 @@ impl Plane {
 ///
 /// # Safety
 /// The memory is valid for the copy.
-unsafe fn plane(
+pub(crate) unsafe fn plane(
     driver: &Driver,
     [to, from]: [Plane; 2],
     [width, height]: [usize; 2],
@@ -358,7 +358,7 @@ unsafe fn fill_box(
 }
 
 /// Runs a copy during the call.
-fn now(sync: Sync, copy: impl Fn(&'static Driver, When) -> CudaResult) -> CudaResult {
+pub(crate) fn now(sync: Sync, copy: impl Fn(&'static Driver, When) -> CudaResult) -> CudaResult {
     sync.run(|driver| copy(driver, When::Now), |driver, stream| copy(driver, When::In(stream)))
 }
 

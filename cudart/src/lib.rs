@@ -13,6 +13,7 @@ pub mod graph;
 pub mod graph_params;
 pub mod ipc;
 pub mod launch;
+pub mod linear;
 mod link;
 pub mod memory;
 pub mod pool;
@@ -42,6 +43,7 @@ pub const TABLES: &[(&str, &[&str])] = &[
     ("Devices", device::TABLE),
     ("Memory", memory::TABLE),
     ("Copies and fills", copy::TABLE),
+    ("Copies and fills", linear::TABLE),
     ("Stream-ordered memory", pool::TABLE),
     ("Streams, events and captures", stream::TABLE),
     ("Kernels, occupancy and libraries", function::TABLE),
