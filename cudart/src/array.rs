@@ -63,8 +63,16 @@ fn describe(array: cudaArray_const_t) -> CudaResult<CUDA_ARRAY3D_DESCRIPTOR> {
 }
 
 fn channels(found: &CUDA_ARRAY3D_DESCRIPTOR) -> CudaResult<cudaChannelFormatDesc> {
-    let (bits, f) = component(found.Format)?;
-    let size = |at| if found.NumChannels > at { bits } else { 0 };
+    channels_of(found.Format, found.NumChannels)
+}
+
+/// Returns the description of elements with so many components of a format.
+pub(crate) fn channels_of(
+    format: CUarray_format,
+    count: c_uint,
+) -> CudaResult<cudaChannelFormatDesc> {
+    let (bits, f) = component(format)?;
+    let size = |at| if count > at { bits } else { 0 };
     Ok(cudaChannelFormatDesc { x: size(0), y: size(1), z: size(2), w: size(3), f })
 }
 

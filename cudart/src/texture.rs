@@ -10,13 +10,14 @@ use cuda_sys::{
     CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC, CUaddress_mode, CUfilter_mode, CUresourcetype,
 };
 
-use crate::array::format;
+use crate::array::{channels_of, format};
 use crate::bindings::runtime::{
     cudaError, cudaResourceDesc, cudaResourceType, cudaResourceViewDesc, cudaSurfaceObject_t,
-    cudaTextureDesc, cudaTextureObject_t, cudaTextureReadMode,
+    cudaTextureAddressMode, cudaTextureDesc, cudaTextureFilterMode, cudaTextureObject_t,
+    cudaTextureReadMode,
 };
-use crate::call::{CudaResult, check, ready};
-use crate::memory::address;
+use crate::call::{CudaResult, check, given, put, ready};
+use crate::memory::{address, pointer};
 
 /// Returns the description of a texture's memory for the driver.
 ///
@@ -103,7 +104,87 @@ unsafe fn viewing(view: *const cudaResourceViewDesc) -> CUDA_RESOURCE_VIEW_DESC 
     new
 }
 
+/// Writes the description of a texture's memory.
+///
+/// # Safety
+/// `to` is null or valid for the write of a struct of CUDA 12.
+unsafe fn put_resource(to: *mut cudaResourceDesc, from: &CUDA_RESOURCE_DESC) -> CudaResult {
+    given(to)?;
+    // SAFETY: not null, and the caller's promise. The struct of CUDA 12 is shorter, so there is no reference to the whole. The
+    // type says which member of the driver's union is set.
+    unsafe {
+        (*to).resType = cudaResourceType(from.resType.0);
+        let res = &raw mut (*to).res;
+        match from.resType {
+            CUresourcetype::CU_RESOURCE_TYPE_ARRAY => {
+                (*res).array.array = from.res.array.hArray.cast();
+            }
+            CUresourcetype::CU_RESOURCE_TYPE_MIPMAPPED_ARRAY => {
+                (*res).mipmap.mipmap = from.res.mipmap.hMipmappedArray.cast();
+            }
+            CUresourcetype::CU_RESOURCE_TYPE_LINEAR => {
+                let linear = from.res.linear;
+                (*res).linear.devPtr = pointer(linear.devPtr);
+                (*res).linear.desc = channels_of(linear.format, linear.numChannels)?;
+                (*res).linear.sizeInBytes = linear.sizeInBytes;
+            }
+            CUresourcetype::CU_RESOURCE_TYPE_PITCH2D => {
+                let pitched = from.res.pitch2D;
+                (*res).pitch2D.devPtr = pointer(pitched.devPtr);
+                (*res).pitch2D.desc = channels_of(pitched.format, pitched.numChannels)?;
+                (*res).pitch2D.width = pitched.width;
+                (*res).pitch2D.height = pitched.height;
+                (*res).pitch2D.pitchInBytes = pitched.pitchInBytes;
+            }
+            _ => return Err(cudaError::cudaErrorUnknown),
+        }
+    }
+    Ok(())
+}
+
 crate::functions! {
+    fn cudaGetTextureObjectResourceDesc(place: *mut cudaResourceDesc, texture: cudaTextureObject_t) {
+        let mut found = CUDA_RESOURCE_DESC::default();
+        check(ready()?.cuTexObjectGetResourceDesc(&raw mut found, texture))?;
+        put_resource(place, &found)
+    }
+    fn cudaGetSurfaceObjectResourceDesc(place: *mut cudaResourceDesc, surface: cudaSurfaceObject_t) {
+        let mut found = CUDA_RESOURCE_DESC::default();
+        check(ready()?.cuSurfObjectGetResourceDesc(&raw mut found, surface))?;
+        put_resource(place, &found)
+    }
+    fn cudaGetTextureObjectResourceViewDesc(place: *mut cudaResourceViewDesc, texture: cudaTextureObject_t) {
+        given(place)?;
+        let mut found = CUDA_RESOURCE_VIEW_DESC::default();
+        check(ready()?.cuTexObjectGetResourceViewDesc(&raw mut found, texture))?;
+        // Both structs have the same members in these bytes. CUDA 12's ends there.
+        let bytes = offset_of!(CUDA_RESOURCE_VIEW_DESC, reserved);
+        ptr::copy_nonoverlapping((&raw const found).cast::<u8>(), place.cast::<u8>(), bytes);
+        Ok(())
+    }
+    fn cudaGetTextureObjectTextureDesc(place: *mut cudaTextureDesc, texture: cudaTextureObject_t) {
+        let mut found = CUDA_TEXTURE_DESC::default();
+        check(ready()?.cuTexObjectGetTextureDesc(&raw mut found, texture))?;
+        let flag = |flag: c_uint| c_int::from(found.flags & flag != 0);
+        put(place, cudaTextureDesc {
+            addressMode: found.addressMode.map(|mode| cudaTextureAddressMode(mode.0)),
+            filterMode: cudaTextureFilterMode(found.filterMode.0),
+            readMode: match flag(CU_TRSF_READ_AS_INTEGER) {
+                0 => cudaTextureReadMode::cudaReadModeNormalizedFloat,
+                _ => cudaTextureReadMode::cudaReadModeElementType,
+            },
+            sRGB: flag(CU_TRSF_SRGB),
+            borderColor: found.borderColor,
+            normalizedCoords: flag(CU_TRSF_NORMALIZED_COORDINATES),
+            maxAnisotropy: found.maxAnisotropy,
+            mipmapFilterMode: cudaTextureFilterMode(found.mipmapFilterMode.0),
+            mipmapLevelBias: found.mipmapLevelBias,
+            minMipmapLevelClamp: found.minMipmapLevelClamp,
+            maxMipmapLevelClamp: found.maxMipmapLevelClamp,
+            disableTrilinearOptimization: flag(CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION),
+            seamlessCubemap: flag(CU_TRSF_SEAMLESS_CUBEMAP),
+        })
+    }
     fn cudaCreateTextureObject(
         place: *mut cudaTextureObject_t, memory: *const cudaResourceDesc, texture: *const cudaTextureDesc,
         view: *const cudaResourceViewDesc,

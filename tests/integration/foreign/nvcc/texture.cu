@@ -52,6 +52,13 @@ int main() {
     how.normalizedCoords = 1;
     cudaTextureObject_t texture = 0;
     CHECK(cudaCreateTextureObject(&texture, &resource, &how, nullptr));
+    cudaResourceDesc known;
+    CHECK(cudaGetTextureObjectResourceDesc(&known, texture));
+    EXPECT(known.resType == cudaResourceTypeArray && known.res.array.array == array);
+    cudaTextureDesc described;
+    CHECK(cudaGetTextureObjectTextureDesc(&described, texture));
+    EXPECT(described.filterMode == cudaFilterModeLinear && described.normalizedCoords == 1);
+    EXPECT(described.readMode == cudaReadModeElementType && described.addressMode[1] == cudaAddressModeWrap);
     float *out;
     CHECK(cudaMalloc(&out, count * 4 * sizeof(float)));
     const float angle = 0.5f;
