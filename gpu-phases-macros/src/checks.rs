@@ -178,8 +178,8 @@ impl Translator<'_> {
             text + body
         };
         if !hoists && !defers {
-            // A function that the loop calls may have loops.
-            let unroll = if entry.calls { "" } else { &entry.unroll };
+            // A function that the loop calls may have loops. Those of phases are counted.
+            let unroll = if entry.calls && !entry.phases { "" } else { &entry.unroll };
             let head = head.replacen("for (", &format!("{unroll}for ("), 1);
             self.emit(&format!("if (!c.stop()) {{ {head}\n{}{tail} }}", plain("no", stops)));
             self.finish_loop(entry);
@@ -207,7 +207,7 @@ impl Translator<'_> {
         }
         self.emit(&format!("if (!c.stop() && {some}) {{"));
         if hoists {
-            self.emit(&format!("const auto {} = {last};", entry.last));
+            self.emit(&format!("const auto {} = lower({last});", entry.last));
             self.emit(&format!("if (fits({range}) && {})", entry.hoisted.join(" && ")));
         }
         if defers {

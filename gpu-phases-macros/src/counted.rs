@@ -103,7 +103,18 @@ impl Translator<'_> {
         reversed: bool,
     ) -> Result<Value> {
         let private = self.private();
-        if let Some(counts) = iterations(each, &private) {
+        // The counters of outer loops of block level, which bound what this loop counts.
+        let mut outer: Vec<(String, TokenStream)> = Vec::new();
+        if self.level.is_some() {
+            let known = |entry: &Loop| Some((entry.name.clone()?, entry.most.clone()?));
+            outer.extend(self.loops.iter().filter_map(known));
+        }
+        entry.name = single_name(&each.pat).map(|(name, _)| name);
+        entry.most = ends_of(&each.expr).and_then(|(_, end)| bound(end, &outer));
+        if self.straight && !reversed {
+            return self.inspected_range(each);
+        }
+        if let Some(counts) = iterations(each, &outer, &private) {
             entry.unroll = self.hole(quote!(#private::unroll(#counts, 16, "")));
             entry.unroll_fast = self.hole(quote!(#private::unroll(#counts, 64, "")));
             entry.unroll_exact =
@@ -156,6 +167,30 @@ impl Translator<'_> {
             }
         };
         self.counted(&entry, &shape, &body);
+        Ok(Value::unit())
+    }
+
+    /// Translates `a..b` with constant ends, in a body whose indices are inspected. The inspection runs the last iteration.
+    fn inspected_range(&mut self, each: &mut ExprForLoop) -> Result<Value> {
+        let private = self.private();
+        let unroll = match iterations(each, &[], &private) {
+            Some(counts) => self.hole(quote!(#private::unroll(#counts, 16, ""))),
+            None => String::new(),
+        };
+        let (range, _) = self.range_object(&mut each.expr)?;
+        let (counter, outer, ends) = (self.name("j"), self.name("c"), self.name("r"));
+        let ExprForLoop { pat, body, .. } = each;
+        let (text, ()) = self.captured(|s| {
+            s.scoped(|s| {
+                s.bind_pattern(pat, &format!("{ends}.number({counter})"))?;
+                s.block_statements(body)
+            })
+        })?;
+        self.emit(&format!(
+            "{{ const auto {outer} = c; const auto {ends} = corner({outer}, {range});\n\
+             {unroll}for (auto {counter} = {ends}.start.v; {counter} < {ends}.end.v; ++{counter}) {{\n\
+             const auto c = strictly({outer});\n{text}}} }}"
+        ));
         Ok(Value::unit())
     }
 
@@ -258,39 +293,72 @@ impl Translator<'_> {
     }
 }
 
-/// Returns the number of iterations of a loop, and that of the loops in it together, as Rust, if constants give them.
-fn iterations(each: &ExprForLoop, private: &TokenStream) -> Option<TokenStream> {
-    struct Inner<'p>(Option<Vec<TokenStream>>, &'p TokenStream);
+/// Returns the ends of a range, also of one with `.rev()`.
+fn ends_of(e: &Expr) -> Option<(&Expr, &Expr)> {
+    match e {
+        Expr::Paren(inner) => ends_of(&inner.expr),
+        Expr::MethodCall(call) if call.method == "rev" && call.args.is_empty() => {
+            ends_of(&call.receiver)
+        }
+        Expr::Range(range) => Some((range.start.as_deref()?, range.end.as_deref()?)),
+        _ => None,
+    }
+}
+
+/// Returns a bound of an end of a range, as Rust: a constant, or that of the counter of an outer loop.
+fn bound(e: &Expr, outer: &[(String, TokenStream)]) -> Option<TokenStream> {
+    if is_constant(e) {
+        return Some(quote!(#e));
+    }
+    let Expr::Path(path) = e else { return None };
+    let name = path.path.get_ident()?.to_string();
+    outer.iter().rev().find(|(counter, _)| *counter == name).map(|(_, most)| most.clone())
+}
+
+/// Returns the most iterations of a loop, and that of the loops in it together, as Rust, if constants give them. The
+/// counters of `outer` loops are bounded.
+fn iterations(
+    each: &ExprForLoop,
+    outer: &[(String, TokenStream)],
+    private: &TokenStream,
+) -> Option<TokenStream> {
+    struct Inner<'p> {
+        counts: Option<Vec<TokenStream>>,
+        outer: &'p [(String, TokenStream)],
+        private: &'p TokenStream,
+    }
     impl<'a> Visit<'a> for Inner<'_> {
         fn visit_expr(&mut self, e: &'a Expr) {
-            let private = self.1;
-            match (e, &mut self.0) {
-                (Expr::ForLoop(inner), Some(counts)) => match iterations(inner, private) {
-                    Some(inner) => counts.push(quote!(#private::iterations(#inner))),
-                    None => self.0 = None,
-                },
-                (Expr::While(_) | Expr::Loop(_), _) => self.0 = None,
+            let private = self.private;
+            match (e, &mut self.counts) {
+                (Expr::ForLoop(inner), Some(counts)) => {
+                    match iterations(inner, self.outer, private) {
+                        Some(inner) => counts.push(quote!(#private::iterations(#inner))),
+                        None => self.counts = None,
+                    }
+                }
+                (Expr::While(_) | Expr::Loop(_), _) => self.counts = None,
                 _ => syn::visit::visit_expr(self, e),
             }
         }
     }
-    let mut range = &*each.expr;
-    while let Expr::Paren(inner) = range {
-        range = &inner.expr;
-    }
-    let Expr::Range(range) = range else { return None };
-    let (start, end) = (range.start.as_deref()?, range.end.as_deref()?);
-    if !is_constant(start) || !is_constant(end) {
+    let (start, end) = ends_of(&each.expr)?;
+    let end = bound(end, outer)?;
+    if !is_constant(start) {
         return None;
     }
-    let mut inner = Inner(Some(Vec::new()), private);
+    let mut outer = outer.to_vec();
+    if let Some((name, _)) = single_name(&each.pat) {
+        outer.push((name, end.clone()));
+    }
+    let mut inner = Inner { counts: Some(Vec::new()), outer: &outer, private };
     inner.visit_block(&each.body);
-    let inner = inner.0?;
+    let inner = inner.counts?;
     Some(quote!(#start as u64, #end as u64, &[#(#inner),*]))
 }
 
 /// Returns whether an expression is a literal, or has the name of a constant.
-fn is_constant(e: &Expr) -> bool {
+pub(crate) fn is_constant(e: &Expr) -> bool {
     match e {
         Expr::Lit(_) => true,
         Expr::Path(path) => path

@@ -1,5 +1,6 @@
 //! Loops, and jumps out of them.
 
+use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Expr, ExprForLoop, Label, Lifetime};
 
@@ -26,6 +27,12 @@ pub(crate) struct Loop {
     pub(crate) pure: bool,
     /// Whether the body calls device functions, which may have loops.
     pub(crate) calls: bool,
+    /// Whether the body has phases.
+    pub(crate) phases: bool,
+    /// The name of its variable.
+    pub(crate) name: Option<String>,
+    /// What bounds the counter, as Rust, if it is a constant.
+    pub(crate) most: Option<TokenStream>,
     /// The C++ conditions under which the indices that grow with the counter are in bounds.
     pub(crate) hoisted: Vec<String>,
     /// The C++ variable whose type tells whether these conditions hold.
@@ -62,6 +69,9 @@ impl Loop {
             closure,
             pure: true,
             calls: false,
+            phases: false,
+            name: None,
+            most: None,
             hoisted: Vec::new(),
             known: String::new(),
             last: String::new(),

@@ -126,6 +126,8 @@ pub(crate) struct Translator<'o> {
     pub(crate) of_block: bool,
     /// How many values the blocks pass on.
     pub(crate) carries: u32,
+    /// Whether this is a body whose indices are inspected before it runs.
+    pub(crate) straight: bool,
 }
 
 impl<'o> Translator<'o> {
@@ -154,6 +156,7 @@ impl<'o> Translator<'o> {
             branches: 0,
             reads_ahead: false,
             mentioned: Vec::new(),
+            straight: false,
             level: None,
             of_block: false,
             carries: 0,

@@ -98,6 +98,10 @@ template <class T, u64_raw MOST = 0> struct piece : slice<T> {
 };
 template <class T, u64_raw M> constexpr bool leads<piece<T, M>> = points<T>;
 template <class C, class T, u64_raw M> PHASES_FN usize b_start(C, line, piece<T, M> x) { return usize(x.first); }
+template <class T, u64_raw K> PHASES_FN piece<T, K> all_of(shared<array<T, K>> x) { return piece<T, K>(x.p->a, len(K), 0); }
+template <class T, u64_raw M> PHASES_FN piece<T, M> all_of(const piece<T, M>& x) { return x; }
+template <class X> constexpr u64_raw most_of = 0;
+template <class T, u64_raw M> constexpr u64_raw most_of<piece<T, M>> = M;
 template <class T, u64_raw H, u64_raw W> struct tile {
     T* p;
     len pitch, row, column, height, width;
@@ -163,7 +167,7 @@ PHASES_FN tile<T, H, W> tile_of(unsigned at, slice<T> x, array<usize, 2> size) {
     const len row = at / across * len(H), column = at % across * len(W);
     const len height = len(rows.v) - row < H ? len(rows.v) - row : len(H);
     const len width = len(columns.v) - column < W ? len(columns.v) - column : len(W);
-    return tile<T, H, W>{x.p + u64_raw(row) * columns.v + column, len(columns.v), row, column, height, width};
+    return tile<T, H, W>{x.p + (row * len(columns.v) + column), len(columns.v), row, column, height, width};
 }
 template <class T> PHASES_FN warp_elements<T> warps_of(unsigned at, slice<T> x, usize count) {
     const piece<T> p = chunk_of(at, x, count);
@@ -227,17 +231,20 @@ template <class T, u64_raw MOST> struct any_items {
 template <class B, class T, u64_raw M> PHASES_FN any_items<T, M> target(const piece<T, M>& x) {
     return any_items<T, M>{slice<T>{x.p, x.n}};
 }
+constexpr u64_raw bits_below(u64_raw n, u64_raw all = 0) { return all >= n ? all : bits_below(n, 2 * all + 1); }
 template <class T, u64_raw MOST> struct pairs {
     static constexpr u64_raw fixed = 0, most = MOST / 2;
     slice<T> of;
+    // A power of two. The bits that it cannot have are cleared, so that compilers see which indices are in bounds.
     len distance;
     // Of a last group that is cut off, the first pairs are whole, so that positions without a pair come last.
-    PHASES_FN len count() const { return of.n / 2; }
-    PHASES_FN bool has(len i) const { return first(i) + distance < of.n; }
-    PHASES_FN len first(len i) const { return 2 * i - (i & (distance - 1)); }
+    PHASES_FN len count() const { return distance < of.n ? of.n / 2 : 0; }
+    PHASES_FN len apart() const { return MOST > 0 ? distance & len(bits_below(MOST - 1)) : distance; }
+    PHASES_FN bool has(len i) const { return (first(i) | apart()) < of.n; }
+    PHASES_FN len first(len i) const { return (i & (0 - apart())) << 1 | (i & (apart() - 1)); }
     PHASES_FN usize index(len i) const { return usize(first(i)); }
     PHASES_FN tuple<mut<T>, mut<T>> item(len i) const {
-        return tup(mut<T>(of.p + first(i)), mut<T>(of.p + first(i) + distance));
+        return tup(mut<T>(of.p + first(i)), mut<T>(of.p + (first(i) | apart())));
     }
 };
 template <class T> struct row_items {
@@ -258,46 +265,13 @@ template <class B, class T, u64_raw H, u64_raw W> struct tile_items {
     PHASES_FN len count() const { return len(H * W); }
     PHASES_FN bool has(len i) const { return i / len(W) < of.height && i % len(W) < of.width; }
     PHASES_FN array<usize, 2> index(len i) const { return arr(usize(i / len(W)), usize(i % len(W))); }
-    PHASES_FN mut<T> item(len i) const { return mut<T>(of.p + (u64_raw(i / len(W)) * of.pitch + i % len(W))); }
+    PHASES_FN mut<T> item(len i) const { return mut<T>(of.p + (i / len(W) * of.pitch + i % len(W))); }
 };
 template <class B, class T, u64_raw H, u64_raw W> PHASES_FN tile_items<B, T, H, W> target(const tile<T, H, W>& x) {
     return tile_items<B, T, H, W>{x};
 }
-// Patches of a tile. A thread has one as an array in registers while its closure runs.
-template <class T, u64_raw H, u64_raw W, u64_raw R, u64_raw K> struct patches {
-    static constexpr len across = len((W + (K - 1)) / K);
-    static constexpr u64_raw fixed = (H + (R - 1)) / R * across, most = fixed;
-    tile<T, H, W> of;
-    mutable array<array<T, K>, R> values;
-    PHASES_FN len count() const { return len(fixed); }
-    PHASES_FN len row(len i) const { return i / across * len(R); }
-    PHASES_FN len column(len i) const { return i % across * len(K); }
-    PHASES_FN bool has(len i) const { return row(i) < of.height && column(i) < of.width; }
-    PHASES_FN array<usize, 2> index(len i) const { return arr(usize(row(i)), usize(column(i))); }
-    // Calls `f` for each element, with whether it is inside.
-    template <class F> PHASES_FN void visit(len i, const F& f) const {
-        T* const p = of.p + (u64_raw(row(i)) * of.pitch + column(i));
-        const len height = of.height - row(i), width = of.width - column(i);
-        const bool whole = height >= R && width >= K;
-#pragma unroll
-        for (len y = 0; y < R; ++y)
-#pragma unroll
-            for (len x = 0; x < K; ++x) f(p, u64_raw(y) * of.pitch + x, values.a[y].a[x], whole || (y < height && x < width));
-    }
-    PHASES_FN mut<array<array<T, K>, R>> item(len i) const {
-        visit(i, [](const T* p, u64_raw at, T& x, bool inside) { x = p[inside ? at : 0]; });
-        return mut<array<array<T, K>, R>>(&values);
-    }
-};
-template <u64_raw R, u64_raw K, class C, class T, u64_raw H, u64_raw W>
-PHASES_FN patches<T, H, W, R, K> b_patches(C, line, tile<T, H, W> x) {
-    return patches<T, H, W, R, K>{x};
-}
 // What follows the closure of an item.
 template <class G> PHASES_FN void after(const G&, len) {}
-template <class T, u64_raw H, u64_raw W, u64_raw R, u64_raw K> PHASES_FN void after(const patches<T, H, W, R, K>& g, len i) {
-    g.visit(i, [](T* p, u64_raw at, const T& x, bool inside) { if (inside) p[at] = x; });
-}
 template <class B, class T> struct own_item {
     static constexpr u64_raw fixed = B::threads, most = fixed;
     T* p;
@@ -489,8 +463,8 @@ PHASES_FN void load_matrix(
     const bool small = ((rows | columns) >> 32) == 0;
     if (small ? rows * columns > x.n : columns != 0 && rows > x.n / columns) c.fail(l, Index, rows * columns, x.n);
     const u64_raw row = u64_raw(origin.a[0].v), column = u64_raw(origin.a[1].v);
-    const auto of = sides(g);
     const len pitch = len(columns);
+    const auto of = sides(g);
     const bool near = small && ((row | column) >> 32) == 0 && len(row) < len(rows) && len(column) < pitch;
     if (near && len(rows) - len(row) >= of.f0 && pitch - len(column) >= of.f1) {
         const T* const from = x.p + (len(row) * pitch + len(column));
@@ -531,8 +505,6 @@ template <class B, class C, class F> PHASES_FN auto one_thread(C c, const F& f) 
 
 // ---- Splits.
 
-template <class T, u64_raw K> PHASES_FN piece<T, K> all_of(shared<array<T, K>> x) { return piece<T, K>(x.p->a, len(K), 0); }
-template <class T, u64_raw M> PHASES_FN piece<T, M> all_of(const piece<T, M>& x) { return x; }
 template <class T, u64_raw M> PHASES_FN piece<T, M> piece_of(piece<T, M> x, len from, len to) {
     return piece<T, M>(x.p + from, to - from, x.first + from);
 }

@@ -38,12 +38,12 @@ pub use parts::{
     grid, rows, tiles, warps,
 };
 pub(crate) use parts::{check_chunks, check_tiles, check_warps};
-pub use patches::{Patch, Patches};
+pub use patches::{LinePatch, LinePatches, Patch, Patches};
 pub use shared::{PerThread, Shared, SharedArray, SharedLine};
 pub use splits::{Cells, Pairs, RowItems};
-#[doc(hidden)]
-pub use target::Slices;
 pub use target::{Dim, Dims, Target};
+#[doc(hidden)]
+pub use target::{Line, Slices};
 
 thread_local! {
     /// The thread of a block whose item runs. It is reported if the item unwinds.
@@ -172,15 +172,16 @@ impl<const N: usize, const M: usize> Block<N, M> {
     }
 
     /// A phase that copies `source[start + i]` to item `i` of the target, or `fill` where the source has no such element.
+    ///
+    /// If the items are arrays of threads, `&mut block.per_thread([0.0f32; K])`, thread `t` has the `K` elements from
+    /// `source[start + t * K]` on.
     #[inline(always)]
     pub fn load<'t, T, G>(&mut self, target: G, source: &[T], start: isize, fill: T)
     where
         T: Element,
-        G: Target<Index = usize> + Slices<'t, T>,
+        G: Line<'t, T>,
     {
-        for items in target.slices() {
-            copy_from(items, source, start, fill);
-        }
+        target.copy(source, start, fill);
     }
 
     /// A phase that copies a window of a matrix, which `source` has row by row: item `[i, j]` of the target becomes the
@@ -215,7 +216,7 @@ impl<const N: usize, const M: usize> Block<N, M> {
 
 /// Copies `source[start + i]` to item `i`, or `fill` where the source has no such element.
 #[inline(always)]
-fn copy_from<T: Copy>(items: &mut [T], source: &[T], start: isize, fill: T) {
+pub(crate) fn copy_from<T: Copy>(items: &mut [T], source: &[T], start: isize, fill: T) {
     // Most of the copies are whole, and their length is often a constant.
     let inside =
         usize::try_from(start).ok().and_then(|start| source.get(start..)?.get(..items.len()));

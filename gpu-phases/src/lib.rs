@@ -54,8 +54,12 @@ pub use raw::{Atomic, AtomicElement};
 pub use trust::EmbeddedPack;
 
 /// The header of blocks of threads, after [`HEADER`].
-pub const BLOCKS: &str =
-    concat!(include_str!("blocks.cuh"), include_str!("collective.cuh"), include_str!("carry.cuh"));
+pub const BLOCKS: &str = concat!(
+    include_str!("blocks.cuh"),
+    include_str!("patches.cuh"),
+    include_str!("collective.cuh"),
+    include_str!("carry.cuh")
+);
 
 /// The header of Rust's semantics in CUDA C++.
 pub const HEADER: &str =

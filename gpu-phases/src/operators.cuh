@@ -70,6 +70,9 @@ template <class C, class R, int K> PHASES_FN num<R, K> add_nums(C c, line l, num
         return num<R, K>(add_(a.v, b.v));
     } else {
         using W = typename raw<R>::wide;
+        if constexpr (C::strict && K == 1) {
+            if (((a.v | b.v) >> 63) != 0) c.fail(l, Overflow);
+        }
         if (C::overflow && add_overflows(a.v, b.v)) c.fail(l, Overflow);
         return num<R, K>(R(W(a.v) + W(b.v)));
     }
@@ -88,6 +91,9 @@ template <class C, class R, int K> PHASES_FN num<R, K> mul_nums(C c, line l, num
         return num<R, K>(mul_(a.v, b.v));
     } else {
         using W = typename raw<R>::wide;
+        if constexpr (C::strict && K == 1) {
+            if (((a.v | b.v) >> 32) != 0) c.fail(l, Overflow);
+        }
         if (C::overflow && mul_overflows(a.v, b.v)) c.fail(l, Overflow);
         return num<R, K>(R(W(a.v) * W(b.v)));
     }
@@ -232,21 +238,25 @@ template <class R, int K, class L> PHASES_FN bool below(num<R, K> a, L b) { retu
 
 // ---- `as`.
 
-// The smallest float above all values of an integer type: 2^bits, or 2^(bits - 1).
-template <class F, class R> constexpr F above() {
-    F x = F(1);
-    for (int i = 0; i < raw<R>::bits - (raw<R>::is_signed ? 1 : 0); ++i) x = x * F(2);
-    return x;
-}
+// Devices convert a float to the nearest integer of the type, and a NaN to 0, but for 64 bits on either side. As assembly,
+// since C++ leaves the values outside of the type open.
+PHASES_FN void truncated(int& r, float a) { asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(r) : "f"(a)); }
+PHASES_FN void truncated(unsigned& r, float a) { asm("cvt.rzi.u32.f32 %0, %1;" : "=r"(r) : "f"(a)); }
+PHASES_FN void truncated(long long& r, float a) { asm("cvt.rzi.s64.f32 %0, %1;" : "=l"(r) : "f"(a)); }
+PHASES_FN void truncated(unsigned long long& r, float a) { asm("cvt.rzi.u64.f32 %0, %1;" : "=l"(r) : "f"(a)); }
+PHASES_FN void truncated(int& r, double a) { asm("cvt.rzi.s32.f64 %0, %1;" : "=r"(r) : "d"(a)); }
+PHASES_FN void truncated(unsigned& r, double a) { asm("cvt.rzi.u32.f64 %0, %1;" : "=r"(r) : "d"(a)); }
+PHASES_FN void truncated(long long& r, double a) { asm("cvt.rzi.s64.f64 %0, %1;" : "=l"(r) : "d"(a)); }
+PHASES_FN void truncated(unsigned long long& r, double a) { asm("cvt.rzi.u64.f64 %0, %1;" : "=l"(r) : "d"(a)); }
 template <class T> struct cast_;
 template <class R, int K> struct cast_<num<R, K>> {
     template <class S, int J> static PHASES_FN num<R, K> from(num<S, J> a) {
         if constexpr (raw<S>::floating && !raw<R>::floating) {
-            constexpr S top = above<S, R>();
-            if (!(a.v == a.v)) return num<R, K>(R(0));
-            if (a.v >= top) return num<R, K>(raw<R>::max);
-            if (raw<R>::is_signed ? a.v <= -top : a.v <= S(0)) return num<R, K>(raw<R>::min);
-            return num<R, K>(R(a.v));
+            pick<sizeof(R) == 8, R, pick<raw<R>::is_signed, int, unsigned>> x;
+            truncated(x, a.v);
+            if constexpr (sizeof(R) < 4) x = x < raw<R>::min ? raw<R>::min : x > raw<R>::max ? raw<R>::max : x;
+            if constexpr (sizeof(R) == 8 || sizeof(S) == 8) x = a.v == a.v ? x : 0;
+            return num<R, K>(R(x));
         } else {
             return num<R, K>(R(a.v));
         }
@@ -283,6 +293,8 @@ template <class R, int K> PHASES_FN bool fits(range<num<R, K>> r) {
     }
     return u64_raw(r.end.v) <= len(-1);
 }
+// The last value of a counter whose range fits: then its upper half is zero, which compilers see by this.
+template <class R, int K> PHASES_FN num<R, K> lower(num<R, K> x) { return num<R, K>(R(len(x.v))); }
 template <class R, int K> PHASES_FN range<num<R, K>> upto(num<R, K> a, num<R, K> b) { return range<num<R, K>>{a, b}; }
 template <class R> PHASES_FN R next(R x) { return R(typename raw<R>::wide(x) + 1); }
 template <class R> PHASES_FN R before(R x) { return R(typename raw<R>::wide(x) - 1); }

@@ -59,6 +59,10 @@ using f32 = num<float, 0>;
 using f64 = num<double, 0>;
 struct unit {};
 
+// Says that a number is a length that the launch has computed from it.
+PHASES_FN void same_length(const usize&, u64_raw) {}
+PHASES_FN void same_length(usize& x, u64_raw n) { x.v = n; }
+
 // A parameter by value. A `usize` has the bits of a length.
 template <class T> struct passed_ { using type = T; };
 template <> struct passed_<usize> { using type = len; };
@@ -93,6 +97,8 @@ struct thread {
     static constexpr unsigned blocks_of = 4;
     // Whether elements are loaded, and whether their indices are inspected before.
     static constexpr bool loads = true, inspects = false;
+    // Whether lengths that may overflow fail a check.
+    static constexpr bool strict = false;
     unsigned kernel, dims;
     // 1 more than the block, of a kernel over blocks.
     unsigned position = 0;
@@ -164,6 +170,19 @@ template <bool O> struct later : thread {
 template <bool O> struct inspection : later<O> {
     static constexpr bool inspects = true, loads = false;
 };
+// A loop with constant ends in it. Its indices grow with the counters, so that those of the last iteration are the largest,
+// if nothing overflows.
+template <bool O> struct strict_inspection : inspection<O> {
+    static constexpr bool strict = true;
+};
+template <class C> PHASES_FN C strictly(C c) { return c; }
+template <bool O> PHASES_FN strict_inspection<O> strictly(inspection<O> c) { return strict_inspection<O>{c}; }
+template <class C, class R> PHASES_FN R corner(C, R r) {
+    if constexpr (!C::loads) {
+        if (r.start.v < r.end.v) r.start.v = decltype(r.start.v)(r.end.v - 1);
+    }
+    return r;
+}
 // The same body, if no check has failed: all indices are in bounds.
 template <bool O> struct proven : later<O> {
     static constexpr bool inspects = true;
@@ -314,15 +333,22 @@ template <class T> PHASES_FN T* none() {
     static __device__ unsigned long long zero[(sizeof(T) + 15) / 16 * 2];
     return (T*)zero;
 }
-// `i < n`, where `n` is a length. As a comparison of signed numbers, which NVVM folds for a sum of an index and a constant.
-PHASES_FN bool below(u64_raw i, u64_raw n) { return (long long)i >= 0 && (long long)i < (long long)n; }
+// `i < n`, where `n` is a length. In 32 bits where compilers know that the upper half is zero.
+PHASES_FN bool below(u64_raw i, len n) {
+    return sizeof(len) == 4 ? unsigned(i >> 32) == 0 && unsigned(i) < unsigned(n) : i < n;
+}
+// The length of an array. The comparison of signed numbers is one that NVVM folds for a sum of an index and a constant.
+template <u64_raw N> struct length_of {
+    PHASES_FN constexpr operator u64_raw() const { return N; }
+};
+template <u64_raw N> PHASES_FN bool below(u64_raw i, length_of<N>) { return (long long)i >= 0 && (long long)i < (long long)N; }
 template <class C, class T, class N> PHASES_FN T& element(C c, line l, T* p, N n, usize i) {
 #ifdef PHASES_GRADIENT
     // What another variable takes would be lost: a thread that goes on uses the first element, if there is one.
     if constexpr (C::deferred && !points<plain<T>>) {
         if (n == 0) c.end(l, Index, i.v, n);
         if (!below(i.v, n)) c.fail(l, Index, i.v, n);
-        return p[below(i.v, n) ? N(i.v) : N(0)];
+        return p[below(i.v, n) ? len(i.v) : 0];
     }
 #endif
     if (!below(i.v, n)) {
@@ -330,17 +356,17 @@ template <class C, class T, class N> PHASES_FN T& element(C c, line l, T* p, N n
         c.fail(l, Index, i.v, n);
         if constexpr (C::deferred) return *none<plain<T>>();
     }
-    return p[N(i.v)];
+    return p[len(i.v)];
 }
 template <class C, class T> PHASES_FN T& at(C c, line l, slice<T> x, usize i) { return element(c, l, x.p, x.n, i); }
 // An index in bounds, for an element of an array that a deferred check may throw away: another place instead would hide from
 // loads that the array is in shared memory.
 template <class C, class T, u64_raw N> PHASES_FN T& array_element(C c, line l, T (&a)[N], usize i) {
     if constexpr (C::deferred && !points<plain<T>>) {
-        if (!below(i.v, N)) c.fail(l, Index, i.v, N);
-        return a[below(i.v, N) ? i.v : 0];
+        if (!below(i.v, length_of<N>{})) c.fail(l, Index, i.v, N);
+        return a[below(i.v, length_of<N>{}) ? i.v : 0];
     } else {
-        return element(c, l, a, (unsigned)N, i);
+        return element(c, l, a, length_of<N>{}, i);
     }
 }
 template <class C, class T, u64_raw N> PHASES_FN T& at(C c, line l, array<T, N>& x, usize i) {
@@ -364,7 +390,7 @@ template <class C, class T, class N> PHASES_FN T value(C c, line l, const T* p, 
         return T{};
     } else if constexpr (C::deferred && !points<T>) {
         T x{};
-        if (below(i.v, n)) x = p[N(i.v)];
+        if (below(i.v, n)) x = p[len(i.v)];
         else c.fail(l, Index, i.v, n);
         return x;
     } else {
@@ -375,7 +401,7 @@ template <class C, class T> PHASES_FN plain<T> read(C c, line l, slice<T> x, usi
     return value<C, plain<T>>(c, l, x.p, x.n, i);
 }
 template <class C, class T, u64_raw N> PHASES_FN T read(C c, line l, const array<T, N>& x, usize i) {
-    return value(c, l, x.a, (unsigned)N, i);
+    return value(c, l, x.a, length_of<N>{}, i);
 }
 template <class C, class X> PHASES_FN auto read(C c, line l, const X& x, usize i, no) { return read(c, l, x, i); }
 template <class C, class T> PHASES_FN plain<T> read(C, line, slice<T> x, usize i, yes) { return x.p[i.v]; }

@@ -1,11 +1,11 @@
 //! Methods of a block and of its memory.
 
+use quote::quote;
 use syn::{Expr, ExprMethodCall, Local, Pat, Type};
 
 use super::barriers::{Access, Kind};
 use super::{NUMBERS, OF_MEMORY, Role, SPLITS, phases};
 use crate::exprs::line_of;
-use crate::kernel::parts::sizes_of;
 use crate::refuse::{Result, refused};
 use crate::translate::{Effect, Translator, Value};
 
@@ -70,15 +70,16 @@ impl Translator<'_> {
         let values: String = values.iter().map(|value| format!(", {}", value.code)).collect();
         let mut sizes = String::new();
         if name == "patches" {
-            let Some((height, width)) = call.turbofish.as_ref().and_then(sizes_of) else {
+            let Some(written) = &call.turbofish else {
                 return refused(
                     &call.method,
                     "the size of the patches is not written here",
-                    "write `tile.patches::<8, 8>()`",
+                    "write `tile.patches::<8, 8>()`, or `part.patches::<4>()`",
                 );
             };
-            let [height, width] = self.sizes([height, width]);
-            sizes = format!("<{height}, {width}>");
+            let written: Vec<_> =
+                written.args.iter().map(|arg| self.sizes([quote!(#arg)]).concat()).collect();
+            sizes = format!("<{}>", written.join(", "));
         }
         Ok(Value::new(format!("b_{name}{sizes}(c, {line}, {handle}{values})"), Effect::Faults))
     }

@@ -19,6 +19,7 @@ impl Translator<'_> {
         for outer in &mut self.loops {
             outer.pure = false;
             outer.calls = true;
+            outer.phases = true;
             outer.counter = None;
         }
         self.level.iter_mut().for_each(|level| level.phases = true);

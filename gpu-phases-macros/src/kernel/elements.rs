@@ -79,8 +79,14 @@ fn output(
                     "write `image(out, [width, height])`",
                 );
             };
-            let (emitted, _) = s.captured(|s| s.operands(&mut sizes.elems))?;
+            let (emitted, values) = s.captured(|s| s.operands(&mut sizes.elems))?;
             s.out.push_str(&emitted);
+            // The launch has the extent from these values: then compilers see that they are equal.
+            for ((size, value), extent) in sizes.elems.iter().zip(values).zip(["sx", "sy", "sz"]) {
+                if matches!(size, Expr::Path(_)) {
+                    s.emit(&format!("same_length({}, {extent});", value.code));
+                }
+            }
             match call.args.first_mut() {
                 Some(first) => (found, first),
                 None => return wrong_output(&whole),

@@ -174,7 +174,7 @@ pub(super) fn translate(
 
 impl Translator<'_> {
     /// Returns constants of Rust in C++.
-    pub(crate) fn sizes(&mut self, sizes: [TokenStream; 2]) -> [String; 2] {
+    pub(crate) fn sizes<const N: usize>(&mut self, sizes: [TokenStream; N]) -> [String; N] {
         sizes.map(|n| self.hole(quote!({ let n: usize = #n; n.to_string() })))
     }
 }
@@ -240,7 +240,7 @@ fn part(s: &mut Translator<'_>, parts: &mut Expr, signature: &Signature) -> Resu
                             "write `tiles::<16, 16, _>(out, [rows, columns])`",
                         );
                     };
-                    let [height, width] = s.sizes(sizes.into());
+                    let [height, width] = s.sizes([sizes.0, sizes.1]);
                     let out = output(s, out, signature)?;
                     let size = match size {
                         Expr::Array(size) => {

@@ -1,12 +1,16 @@
-//! Closures of `each` without loops whose indices follow from no element, and that end by writing theirs: `*out = value;`.
+//! Closures of `each` whose indices follow from no element, and that end by writing theirs: `*out = value;`.
 //!
 //! A check before each load keeps a thread from having several loads under way. So the C++ has such a body three times. The
 //! first copy loads nothing and only checks the indices, which leaves little of it. If all are in bounds, the second copy
 //! runs, which checks no index; if another of its checks fails, it does not write. The third one runs if a check has failed,
 //! and finds the first failure.
+//!
+//! Such a body may have loops with constant ends. Their indices are sums and products that grow with the counters, so the
+//! first copy checks the last iteration alone.
 
-use syn::{BinOp, Block, Expr, ExprAssign, Pat, Stmt, UnOp};
+use syn::{BinOp, Block, Expr, ExprAssign, ExprForLoop, Pat, Stmt, UnOp};
 
+use crate::counted::is_constant;
 use crate::names::is_pure;
 use crate::places::is_assigning;
 use crate::refuse::Result;
@@ -38,20 +42,24 @@ pub(super) fn parts<'b>(body: &'b mut Expr, item: &Pat) -> Option<Straight<'b>> 
     let Expr::Unary(to) = &*last.left else { return None };
     let is_item = matches!(to.op, UnOp::Deref(_))
         && matches!(&*to.expr, Expr::Path(path) if path.path.is_ident(&item.ident));
-    let mut flow =
-        Flow { item: item.ident.to_string(), loaded: Vec::new(), indices: 0, conditional: false };
+    let mut flow = Flow { item: item.ident.to_string(), ..Flow::default() };
     flow.statements(statements)?;
     flow.value(&last.right)?;
     (is_item && flow.indices > 1).then_some(Straight { statements, last })
 }
 
 /// Which variables have values that follow from elements.
+#[derive(Default)]
 struct Flow {
     item: String,
     loaded: Vec<String>,
     indices: usize,
     /// Whether an element decides if this code runs.
     conditional: bool,
+    /// The depth of loops.
+    depth: usize,
+    /// The variables that loops assign or declare, but for sums and products that grow with the counters.
+    changed: Vec<String>,
 }
 
 impl Flow {
@@ -63,6 +71,9 @@ impl Flow {
                 Stmt::Local(local) => {
                     let init = local.init.as_ref().filter(|init| init.diverge.is_none())?;
                     let loaded = self.value(&init.expr)?;
+                    if self.depth > 0 && !self.grows(&init.expr) {
+                        names_of(&local.pat, &mut self.changed);
+                    }
                     let pat = match &local.pat {
                         Pat::Type(typed) => &*typed.pat,
                         pat => pat,
@@ -124,6 +135,13 @@ impl Flow {
             Expr::Binary(binary) if is_assigning(&binary.op) => {
                 self.assigns(&binary.left, &binary.right)
             }
+            // Each iteration reaches each index.
+            Expr::If(_) if self.depth > 0 => None,
+            Expr::Binary(lazy)
+                if self.depth > 0 && matches!(lazy.op, BinOp::And(_) | BinOp::Or(_)) =>
+            {
+                None
+            }
             Expr::Binary(binary) => {
                 let left = self.value(&binary.left)?;
                 let lazy = matches!(binary.op, BinOp::And(_) | BinOp::Or(_));
@@ -145,11 +163,15 @@ impl Flow {
                 if self.conditional || self.value(&index.index)? {
                     return None;
                 }
+                if self.depth > 0 && !self.grows(&index.index) {
+                    return None;
+                }
                 self.indices += 1;
                 self.value(&index.expr)?;
                 Some(true)
             }
             Expr::Block(block) if block.label.is_none() => self.block(&block.block),
+            Expr::ForLoop(each) if each.label.is_none() => self.repeated(each),
             Expr::If(branch) => {
                 let loaded = self.value(&branch.cond)?;
                 let then = self.under(loaded, |flow| flow.block(&branch.then_branch))?;
@@ -176,10 +198,47 @@ impl Flow {
         self.statements(&block.stmts)
     }
 
+    fn repeated(&mut self, each: &ExprForLoop) -> Option<bool> {
+        let (Pat::Ident(_), Expr::Range(range)) = (&*each.pat, &*each.expr) else { return None };
+        let (start, end) = (range.start.as_deref()?, range.end.as_deref()?);
+        let until = matches!(range.limits, syn::RangeLimits::HalfOpen(_));
+        if !until || !is_constant(start) || !is_constant(end) || self.conditional {
+            return None;
+        }
+        self.depth += 1;
+        // What an iteration assigns, the next one reads.
+        for _ in 0..2 {
+            self.block(&each.body)?;
+        }
+        self.depth -= 1;
+        Some(false)
+    }
+
+    /// Returns whether an expression is a sum of products of counters and of values from before the loops.
+    fn grows(&self, e: &Expr) -> bool {
+        match e {
+            Expr::Lit(_) => true,
+            Expr::Paren(inner) => self.grows(&inner.expr),
+            Expr::Group(inner) => self.grows(&inner.expr),
+            Expr::Path(path) => {
+                path.path.get_ident().is_none_or(|name| !self.changed.contains(&name.to_string()))
+            }
+            Expr::Binary(binary) => {
+                matches!(binary.op, BinOp::Add(_) | BinOp::Mul(_))
+                    && self.grows(&binary.left)
+                    && self.grows(&binary.right)
+            }
+            _ => false,
+        }
+    }
+
     fn assigns(&mut self, place: &Expr, value: &Expr) -> Option<bool> {
         let loaded = self.value(value)?;
         let Expr::Path(path) = place else { return None };
         let name = path.path.get_ident()?.to_string();
+        if self.depth > 0 && !self.changed.contains(&name) {
+            self.changed.push(name.clone());
+        }
         if name == self.item {
             return None;
         }
@@ -190,18 +249,32 @@ impl Flow {
     }
 }
 
+/// Collects the names that a pattern binds.
+fn names_of(pat: &Pat, names: &mut Vec<String>) {
+    match pat {
+        Pat::Ident(ident) => names.push(ident.ident.to_string()),
+        Pat::Type(typed) => names_of(&typed.pat, names),
+        Pat::Slice(parts) => parts.elems.iter().for_each(|part| names_of(part, names)),
+        Pat::Tuple(parts) => parts.elems.iter().for_each(|part| names_of(part, names)),
+        _ => {}
+    }
+}
+
 /// Translates such a body.
 pub(super) fn translate(s: &mut Translator<'_>, body: Straight<'_>) -> Result<()> {
     let Straight { statements, last } = body;
     let value = s.name("value");
     let entry = s.new_body();
-    let (text, entry) = s.body(entry, |s| {
+    s.straight = true;
+    let translated = s.body(entry, |s| {
         s.statements(statements)?;
         s.line_marker(syn::spanned::Spanned::span(&*last));
         let result = s.operand(&mut last.right)?;
         s.emit(&format!("auto {value} = {};", result.code));
         Ok(())
-    })?;
+    });
+    s.straight = false;
+    let (text, entry) = translated?;
     let place = s.place(&mut last.left)?.code;
     let store = format!("{place} = {value};");
     if !entry.pure || entry.calls || text.contains("goto ") || text.len() > LONG {

@@ -6,7 +6,7 @@ use std::{fmt, iter};
 use super::Element;
 use super::Part;
 use super::splits::{Cells, Pairs, RowItems, pairs, rows, split};
-use super::target::{Dim, Dims, IntoItems, Slices, Target, sealed, slices, target};
+use super::target::{Dim, Dims, IntoItems, Line, Slices, Target, sealed, slices, target};
 use crate::atomic::SharedAtomic;
 use crate::device::Device;
 use crate::raw::AtomicElement;
@@ -251,5 +251,14 @@ where
     #[inline(always)]
     fn slices(self) -> impl Iterator<Item = &'t mut [T]> {
         self.values_mut().chunks_exact_mut(if M == 0 { N } else { M })
+    }
+}
+
+impl<'t, T: Element, const K: usize, const N: usize> Line<'t, T>
+    for &'t mut PerThread<[T; K], N, 0>
+{
+    #[inline(always)]
+    fn copy(self, source: &[T], start: isize, fill: T) {
+        super::copy_from(self.values_mut().as_flattened_mut(), source, start, fill);
     }
 }

@@ -1,5 +1,7 @@
 //! What a phase runs over.
 
+use super::Element;
+
 /// The second number of a block's dimensions, as a type.
 #[derive(Debug, Clone, Copy)]
 pub struct Dims<const M: usize>;
@@ -137,6 +139,26 @@ pub trait Target: sealed::Sealed {
 pub trait Slices<'t, T: 't>: Target<Item = &'t mut T> {
     #[doc(hidden)]
     fn slices(self) -> impl Iterator<Item = &'t mut [T]>;
+}
+
+/// What [`Block::load`](super::Block::load) copies to: elements with the indices 0, 1, ….
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a load does not copy to `{Self}`",
+    note = "give it `&mut tile` of a shared array, a part of the output or `&mut value` of each thread"
+)]
+pub trait Line<'t, T: 't> {
+    #[doc(hidden)]
+    fn copy(self, source: &[T], start: isize, fill: T);
+}
+
+impl<'t, T: Element, G: Target<Index = usize> + Slices<'t, T>> Line<'t, T> for G {
+    #[inline(always)]
+    fn copy(self, source: &[T], start: isize, fill: T) {
+        for items in self.slices() {
+            super::copy_from(items, source, start, fill);
+        }
+    }
 }
 
 /// [`Target::visit`] where a row has `across` positions, of which those after its last element have no item.

@@ -5,6 +5,7 @@ mod carry;
 mod code;
 mod drawn;
 mod found;
+mod lines;
 mod order;
 mod sizes;
 

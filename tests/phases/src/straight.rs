@@ -223,3 +223,109 @@ fn names_that_are_used_again() {
     both!(shadowed(read x, read vec![7u32; 70], write vec![0i64; 70])).unwrap();
     assert!(both!(shadowed(read x, read vec![7u32; 70], write vec![0i64; 80])).is_err());
 }
+
+/// Loops with constant ends: all indices grow with the counters.
+#[kernel]
+fn window(width: usize, at: usize, weights: [i64; 6], x: &[i64], out: &mut [i64]) {
+    each(out, |i, out| {
+        let mut sum = 0;
+        if at != 5 {
+            let first = i * width + at;
+            for b in 0..2 {
+                let row = first + b * width;
+                for a in 0..3 {
+                    sum += weights[3 * b + a] * x[row + a];
+                }
+            }
+        }
+        for k in 3..3 {
+            sum += x[1000 + k];
+        }
+        *out = sum + x[i];
+    });
+}
+
+#[test]
+fn the_last_iteration_of_loops_is_inspected() {
+    assert!(is_inspected(&window::source()));
+    let x: Vec<i64> = (0..150).map(|i| (i * 37) % 11).collect();
+    let (mut fine, mut faults) = (0, 0);
+    let far = [1 << 31, 1 << 32, (1 << 32) - 70, 1 << 62, 1 << 63, usize::MAX / 2 - 1, usize::MAX];
+    for width in [0usize, 1, 2, 70, 140, 144, 145, 146, 147, 148].into_iter().chain(far) {
+        for at in [0usize, 1, 2, 5, 77, 147, 148, 149].into_iter().chain(far) {
+            match run!(window(value width, value at, value [4, 3, -2, 9, 5, 1], read x)) {
+                false => fine += 1,
+                true => faults += 1,
+            }
+        }
+    }
+    assert!(fine > 20 && faults > 50, "{fine} without a fault, {faults} with one");
+}
+
+/// Indices that do not grow with the counters.
+#[kernel]
+fn zigzag(at: usize, x: &[i64], out: &mut [i64]) {
+    each(out, |i, out| {
+        let (mut sum, mut next) = (0, at);
+        for k in 0..4 {
+            sum += x[3 - k] + x[next];
+            next += 40;
+            if k == 2 {
+                next = i;
+            }
+        }
+        *out = sum;
+    });
+}
+
+#[kernel]
+fn twice(at: usize, x: &[i64], out: &mut [i64]) {
+    each(out, |i, out| {
+        let mut sum = 0;
+        for k in 0..4 {
+            let k = 8 - 2 * k;
+            sum += x[at + k] + x[i];
+        }
+        *out = sum;
+    });
+}
+
+#[kernel]
+fn carried(at: usize, x: &[i64], out: &mut [i64]) {
+    each(out, |i, out| {
+        let (mut sum, mut from) = (0, at);
+        for k in 0..4 {
+            sum += x[from] + x[i];
+            from = (sum & 7) as usize + k;
+        }
+        *out = sum;
+    });
+}
+
+#[kernel]
+fn repeated(at: usize, x: &[i64], out: &mut [i64]) {
+    each(out, |i, out| {
+        let (mut sum, mut from) = (0, at);
+        for k in 0..4 {
+            sum += x[from] + x[i];
+            from += 38 + k;
+        }
+        *out = sum;
+    });
+}
+
+#[test]
+fn indices_that_do_not_grow_are_checked_where_they_are_used() {
+    for source in [zigzag::source(), twice::source(), carried::source(), repeated::source()] {
+        assert!(!is_inspected(&source));
+    }
+    let x: Vec<i64> = (0..150).map(|i| (i * 37) % 11).collect();
+    let mut faults = 0;
+    for at in [0usize, 1, 29, 30, 69, 70, 141, 142, 143, 149, 150, usize::MAX - 100] {
+        faults += usize::from(run!(zigzag(value at, read x)));
+        faults += usize::from(run!(twice(value at, read x)));
+        faults += usize::from(run!(carried(value at, read x)));
+        faults += usize::from(run!(repeated(value at, read x)));
+    }
+    assert!(faults > 8, "{faults}");
+}
