@@ -39,9 +39,12 @@ kernels! {
         pub(crate) safe fn sort_chunks(x: &[u32], n: u32 = x.len(), out: &mut [u32])
             over (n + 1023) / 1024 * 512 by 512 where n < 2147483648, out.len() == n;
         /// # Safety
-        /// `ends` has the sums of the counts of `x` and `limit` by `count_less`, of which the last one is `kept.len()`.
-        pub(crate) unsafe fn keep_less(limit: u32, x: &[u32], n: u32 = x.len(), ends: &[u32], kept: &mut [u32])
-            over ends.len() * 256 by 256 where n < 2147483648, ends.len() == (n + 2047) / 2048;
+        /// `state` is all zero, and `kept` has as many elements as `x` has that are less than `limit`.
+        pub(crate) unsafe fn keep_less(
+            limit: u32, x: &[u32], n: u32 = x.len(), kept: &mut [u32], count: &mut [u32], state: &mut [u64]
+        )
+            over (n + 4095) / 4096 * 256 by 256
+            where n < 2147483648, count.len() == 1, state.len() == (n + 4095) / 4096 + 1;
         pub(crate) safe fn tiled(m: u32, n: u32, k: u32, a: &[f32], b: &[f32], c: &mut [f32])
             over [n, m] by [32, 32]
             where m < 65536, n < 65536, k < 65536, a.len() == m * k, b.len() == k * n, c.len() == m * n;

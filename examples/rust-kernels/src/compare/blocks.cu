@@ -33,9 +33,41 @@ __global__ void reduction(const float *__restrict__ x, unsigned n, float *__rest
     }
 }
 
-// One pass by decoupled look-back (Merrill and Garland). `state[0]` counts the blocks that have begun. The others have,
-// for each block, 1 and its sum, or 2 and the sum of all up to it, in the upper and the lower half. All are zero
-// before.
+// The sum of the blocks before `at`, by all threads of a warp. `blocks` has, for each block, 1 and its sum, or 2 and the
+// sum of all up to it, in the upper and the lower half.
+__device__ unsigned look_back(volatile unsigned long long *blocks, unsigned at, unsigned total) {
+    unsigned lane = threadIdx.x % 32, sums = 0;
+    if (lane == 0) {
+        blocks[at] = (at == 0 ? 2ull : 1ull) << 32 | total;
+    }
+    for (int window = int(at); window > 0; window -= 32) {
+        int from = window - 1 - int(lane);
+        unsigned long long found = 2ull << 32;
+        do {
+            if (from >= 0) {
+                found = blocks[from];
+            }
+        } while (__any_sync(~0u, found >> 32 == 0));
+        unsigned whole = __ballot_sync(~0u, found >> 32 == 2);
+        // What is before the nearest whole sum is in it.
+        unsigned part = whole == 0 || lane <= __ffs(whole) - 1 ? unsigned(found) : 0;
+#pragma unroll
+        for (int distance = 16; distance > 0; distance /= 2) {
+            part += __shfl_xor_sync(~0u, part, distance);
+        }
+        sums += part;
+        if (whole != 0) {
+            break;
+        }
+    }
+    if (lane == 0) {
+        blocks[at] = 2ull << 32 | (sums + total);
+    }
+    return sums;
+}
+
+// One pass by decoupled look-back (Merrill and Garland). `state[0]` counts the blocks that have begun; the others are those
+// of `look_back`. All are zero before.
 __global__ void __launch_bounds__(256) scan(const unsigned *__restrict__ x, unsigned n, unsigned *__restrict__ out,
                                             unsigned long long *state) {
     __shared__ unsigned of_warps[8], block, before_block;
@@ -45,7 +77,6 @@ __global__ void __launch_bounds__(256) scan(const unsigned *__restrict__ x, unsi
     }
     __syncthreads();
     unsigned at = block, first = at * 4096 + threadIdx.x * 16;
-    volatile unsigned long long *blocks = state + 1;
     unsigned own[16] = {};
     if (first + 16 <= n) {
 #pragma unroll
@@ -82,32 +113,8 @@ __global__ void __launch_bounds__(256) scan(const unsigned *__restrict__ x, unsi
         total += of_warps[w];
     }
     if (warp == 0) {
+        unsigned sums = look_back(state + 1, at, total);
         if (lane == 0) {
-            blocks[at] = (at == 0 ? 2ull : 1ull) << 32 | total;
-        }
-        unsigned sums = 0;
-        for (int window = int(at); window > 0; window -= 32) {
-            int from = window - 1 - int(lane);
-            unsigned long long found = 2ull << 32;
-            do {
-                if (from >= 0) {
-                    found = blocks[from];
-                }
-            } while (__any_sync(~0u, found >> 32 == 0));
-            unsigned whole = __ballot_sync(~0u, found >> 32 == 2);
-            // What is before the nearest whole sum is in it.
-            unsigned part = whole == 0 || lane <= __ffs(whole) - 1 ? unsigned(found) : 0;
-#pragma unroll
-            for (int distance = 16; distance > 0; distance /= 2) {
-                part += __shfl_xor_sync(~0u, part, distance);
-            }
-            sums += part;
-            if (whole != 0) {
-                break;
-            }
-        }
-        if (lane == 0) {
-            blocks[at] = 2ull << 32 | (sums + total);
             before_block = sums;
         }
     }
@@ -338,30 +345,70 @@ __global__ void sort_chunks(const unsigned *__restrict__ x, unsigned n, unsigned
     }
 }
 
-__global__ void keep_less(unsigned limit, const unsigned *__restrict__ x, unsigned n, const unsigned *__restrict__ ends,
-                          unsigned *__restrict__ kept) {
-    __shared__ unsigned of_warps[8];
+// As `scan`, with the same state. A block collects what it keeps in shared memory, so that neighbours write neighbours.
+__global__ void __launch_bounds__(256) keep_less(unsigned limit, const unsigned *__restrict__ x, unsigned n,
+                                                 unsigned *__restrict__ kept, unsigned *__restrict__ count,
+                                                 unsigned long long *state) {
+    __shared__ unsigned collected[4096], of_warps[8], block, before_block;
     unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    unsigned next = blockIdx.x > 0 ? ends[blockIdx.x - 1] : 0;
+    if (threadIdx.x == 0) {
+        block = unsigned(atomicAdd(state, 1ull));
+    }
+    __syncthreads();
+    unsigned at = block, first = at * 4096 + threadIdx.x * 16;
+    unsigned own[16];
+    if (first + 16 <= n) {
 #pragma unroll
-    for (unsigned k = 0; k < 8; k++) {
-        unsigned i = blockIdx.x * 2048 + k * 256 + threadIdx.x;
-        unsigned own = i < n ? x[i] : ~0u;
-        unsigned bits = __ballot_sync(~0u, own < limit);
+        for (unsigned k = 0; k < 16; k += 4) {
+            uint4 four = *reinterpret_cast<const uint4 *>(x + first + k);
+            own[k] = four.x, own[k + 1] = four.y, own[k + 2] = four.z, own[k + 3] = four.w;
+        }
+    } else {
+#pragma unroll
+        for (unsigned k = 0; k < 16; k++) {
+            own[k] = first + k < n ? x[first + k] : ~0u;
+        }
+    }
+    unsigned keeps = 0;
+#pragma unroll
+    for (unsigned k = 0; k < 16; k++) {
+        keeps += own[k] < limit;
+    }
+    unsigned sum = keeps;
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+        unsigned before = __shfl_up_sync(~0u, sum, distance);
+        if (lane >= distance) {
+            sum += before;
+        }
+    }
+    if (lane == 31) {
+        of_warps[warp] = sum;
+    }
+    __syncthreads();
+    unsigned to = sum - keeps, total = 0;
+#pragma unroll
+    for (unsigned w = 0; w < 8; w++) {
+        to += w < warp ? of_warps[w] : 0;
+        total += of_warps[w];
+    }
+    if (warp == 0) {
+        unsigned before = look_back(state + 1, at, total);
         if (lane == 0) {
-            of_warps[warp] = __popc(bits);
+            before_block = before;
         }
-        __syncthreads();
-        unsigned before = 0, total = 0;
+    }
 #pragma unroll
-        for (unsigned w = 0; w < 8; w++) {
-            before += w < warp ? of_warps[w] : 0;
-            total += of_warps[w];
+    for (unsigned k = 0; k < 16; k++) {
+        if (own[k] < limit) {
+            collected[to++] = own[k];
         }
-        if (own < limit) {
-            kept[next + before + __popc(bits & ((1u << lane) - 1))] = own;
-        }
-        next += total;
-        __syncthreads();
+    }
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < total; i += 256) {
+        kept[before_block + i] = collected[i];
+    }
+    if (at + 1 == gridDim.x && threadIdx.x == 0) {
+        count[0] = before_block + total;
     }
 }

@@ -248,32 +248,31 @@ pub(super) fn sorts(bench: &Bench<'_>) -> Rows {
     Ok(vec![row])
 }
 
-/// Without the counts and their sums.
+/// The twin with a fill of its state before each launch.
 pub(super) fn compaction(bench: &Bench<'_>) -> Rows {
     let on = bench.stream;
     let (n, limit) = (bench.size(1 << 26, 1 << 16), 1 << 31);
     let x = words(13, n);
-    let ends: Vec<u32> = x
-        .chunks(compact::CHUNK)
-        .scan(0, |end, chunk| {
-            *end += chunk.iter().filter(|x| **x < limit).count() as u32;
-            Some(*end)
-        })
-        .collect();
-    let count = ends.last().map_or(0, |end| *end as usize);
-    let (x, ends) = (DeviceBuffer::from_slice(on, &x)?, DeviceBuffer::from_slice(on, &ends)?);
-    let row = Case::new(bench, "compact", count)
+    let kept = x.iter().filter(|x| **x < limit).count();
+    let x = DeviceBuffer::from_slice(on, &x)?;
+    let count = RefCell::new(DeviceBuffer::<u32>::zeroed(on, 1)?);
+    let state = RefCell::new(DeviceBuffer::<u64>::zeroed(on, 1 + n.div_ceil(compact::CHUNK))?);
+    let row = Case::new(bench, "compact", kept)
         .uncontracted()
         .rust(Variant::Rust, compact::keep_less::kernel(), |out| {
-            compact::keep_less::launch(on, limit, &x, &ends, out)
+            compact::keep_less::launch(on, limit, &x, out, &mut *count.borrow_mut())
         })?
         .rust(Variant::Checked, checked::compact::keep_less::kernel(), |out| {
-            checked::compact::keep_less::launch(on, limit, &x, &ends, out)
+            checked::compact::keep_less::launch(on, limit, &x, out, &mut *count.borrow_mut())
         })?
         .block_twins(
             |twins| twins.keep_less_kernel(),
-            // SAFETY: the ends are the sums of the counts, and the output has as many elements as the last one says.
-            |twins, out| unsafe { twins.keep_less(on, limit, &x, &ends, out) },
+            |twins, out| {
+                let state = &mut *state.borrow_mut();
+                state.fill(on, 0)?;
+                // SAFETY: the state is all zero, and the output has as many elements as are kept.
+                unsafe { twins.keep_less(on, limit, &x, out, &mut *count.borrow_mut(), state) }
+            },
         )?
         .measure()?;
     Ok(vec![row])

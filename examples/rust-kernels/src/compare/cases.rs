@@ -4,7 +4,7 @@ use cuda_safe::DeviceBuffer;
 use rust_kernels::{integrate, mandelbrot, matmul, nbody, plain, saxpy, spmv, stream};
 use rust_kernels_checked as checked;
 
-use super::table::Row;
+use super::table::{self, Row};
 use super::{Bench, Case, Variant, blocks};
 use crate::Failure;
 use crate::arguments::Arguments;
@@ -46,7 +46,12 @@ pub(crate) fn all(bench: &Bench<'_>, arguments: &Arguments) -> Rows {
     let mut rows = Vec::new();
     for (name, case) in cases {
         if arguments.wants(name) {
-            rows.extend(case(bench)?);
+            if rows.is_empty() {
+                table::print_head();
+            }
+            let measured = case(bench)?;
+            table::print(&measured);
+            rows.extend(measured);
         }
     }
     Ok(rows)

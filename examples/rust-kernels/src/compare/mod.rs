@@ -251,7 +251,6 @@ pub(crate) fn run(
     };
     let rows = cases::all(&bench, arguments)?;
     let device = context.device().name()?;
-    table::print(&rows);
     let mut lines = table::lines(&rows, &device);
     if arguments.wants("launch") {
         lines.extend(launches::run(&bench, &device)?);

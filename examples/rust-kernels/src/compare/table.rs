@@ -100,12 +100,8 @@ impl Row {
     }
 }
 
-/// Prints the table.
-pub(crate) fn print(rows: &[Row]) {
-    if rows.is_empty() {
-        return;
-    }
-    let number = |of: Option<f64>, digits| of.map_or("-".to_owned(), |x| format!("{x:.digits$}"));
+/// Prints the names of the columns.
+pub(crate) fn print_head() {
     println!(
         "{:<11} {:>11} | {:>9} {:>9} {:>9} {:>9} {:>9} | {:>6} {:>6} {:>6} {:>6} | {:>9} {:>9} | results",
         "",
@@ -138,6 +134,11 @@ pub(crate) fn print(rows: &[Row]) {
         "rust/twin",
         "rust/twin"
     );
+}
+
+/// Prints rows of the table.
+pub(crate) fn print(rows: &[Row]) {
+    let number = |of: Option<f64>, digits| of.map_or("-".to_owned(), |x| format!("{x:.digits$}"));
     for row in rows {
         let both = |get: fn(&KernelAttributes) -> u32| {
             let of = |variant| {

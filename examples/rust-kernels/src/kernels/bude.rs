@@ -107,7 +107,7 @@ impl Pair {
         } else {
             p + l
         };
-        let solvation_reach = if l < 0.0 && p < 0.0 { 5.5 } else { 1.0 };
+        let both = l < 0.0 && p < 0.0;
         Self {
             radius,
             by_radius: 1.0 / radius,
@@ -115,20 +115,23 @@ impl Pair {
             charge_reach,
             by_charge_reach: if formal { 0.25 } else { 0.5 },
             solvation: if some { signs } else { 0.0 },
-            solvation_reach,
-            by_solvation_reach: 1.0 / solvation_reach,
+            solvation_reach: if both { 5.5 } else { 1.0 },
+            by_solvation_reach: if both { 1.0 / 5.5 } else { 1.0 },
         }
     }
 
     fn energy(self, distance: f32) -> f32 {
         let gap = distance - self.radius;
-        if gap < 0.0 {
-            return HARDNESS * (1.0 - distance * self.by_radius) + self.charge + self.solvation;
-        }
-        let charge = if gap < self.charge_reach { 1.0 - gap * self.by_charge_reach } else { 0.0 };
-        let solvation =
-            if gap < self.solvation_reach { 1.0 - gap * self.by_solvation_reach } else { 0.0 };
-        self.charge * charge + self.solvation * solvation
+        // Both sides of each `if` are short: without branches, in which the threads of a warp would part.
+        let inside = gap < 0.0;
+        let repulsion = if inside { HARDNESS * (1.0 - distance * self.by_radius) } else { 0.0 };
+        let near_charge = 1.0 - gap * self.by_charge_reach;
+        let near_solvation = 1.0 - gap * self.by_solvation_reach;
+        let charge = if gap < self.charge_reach { near_charge } else { 0.0 };
+        let solvation = if gap < self.solvation_reach { near_solvation } else { 0.0 };
+        let charge = self.charge * if inside { 1.0 } else { charge };
+        let solvation = self.solvation * if inside { 1.0 } else { solvation };
+        repulsion + charge + solvation
     }
 }
 
