@@ -5,8 +5,9 @@ mod common;
 use core::ptr;
 
 use cuda_sys::{
-    CUDA_ARRAY_DESCRIPTOR, CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_RESOURCE_DESC, CUarray,
-    CUarray_format, CUmemorytype, CUresourcetype, CUresult,
+    CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY3D_DESCRIPTOR, CUDA_MEMCPY2D, CUDA_MEMCPY3D,
+    CUDA_RESOURCE_DESC, CUDA_TEXTURE_DESC, CUarray, CUarray_format, CUmemorytype, CUresourcetype,
+    CUresult,
 };
 use texture_goldens::{
     Content, Coordinates, Device, Format, Geometry, INPUTS, Mode, Operation, describe, difference,
@@ -306,4 +307,205 @@ fn getters_return_what_was_set() {
     ok!(cuSurfObjectDestroy(surface));
     fails!(CUDA_ERROR_INVALID_VALUE, cuSurfObjectGetResourceDesc(&raw mut got, surface));
     ok!(cuArrayDestroy(array));
+}
+
+const SURFACES: &str = "
+.version 7.8
+.target sm_70
+.address_size 64
+
+.visible .entry words(.param .u64 surface, .param .u64 out)
+{
+    .reg .b32 %r<8>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [surface];
+    ld.param.u64 %rd2, [out];
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, %ctaid.x;
+    shl.b32 %r3, %r1, 2;
+    suld.b.2d.b32.clamp %r4, [%rd1, {%r3, %r2}];
+    mov.u32 %r5, %ntid.x;
+    mad.lo.u32 %r6, %r2, %r5, %r1;
+    mul.wide.u32 %rd3, %r6, 4;
+    add.u64 %rd2, %rd2, %rd3;
+    st.global.u32 [%rd2], %r4;
+    not.b32 %r4, %r4;
+    setp.ge.u32 %p1, %r3, 36;
+    @!%p1 sust.b.2d.b32.trap [%rd1, {%r3, %r2}], %r4;
+    ret;
+}
+
+.visible .entry formatted(.param .u64 surface)
+{
+    .reg .b32 %r<4>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [surface];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd2, %r1, 10;
+    sust.p.1d.b32.trap [%rd1, {%r1}], %rd2;
+    mov.u32 %r2, -5;
+    sured.p.min.1d.b32.trap [%rd1, {%r1}], %r2;
+    mov.u32 %r3, 7;
+    and.b32 %r2, %r1, 3;
+    sured.p.add.1d.b32.trap [%rd1, {%r2}], %r3;
+    ret;
+}
+
+.visible .entry table(.param .u64 texture, .param .u64 out)
+{
+    .reg .b32 %r<8>;
+    .reg .f32 %f<2>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [texture];
+    ld.param.u64 %rd2, [out];
+    mov.u32 %r1, %tid.x;
+    cvt.rn.f32.u32 %f1, %r1;
+    tex.1d.v4.u32.f32 {%r4, %r5, %r6, %r7}, [%rd1, {%f1}];
+    mul.wide.u32 %rd3, %r1, 4;
+    add.u64 %rd2, %rd2, %rd3;
+    st.global.u32 [%rd2], %r4;
+    ret;
+}
+";
+
+/// A kernel of `SURFACES` that ran to its end.
+fn ran(name: &core::ffi::CStr, blocks: u32, threads: u32, mut arguments: [u64; 2]) {
+    let text = std::ffi::CString::new(
+        SURFACES.replace(".reg .b32 %r<8>;", ".reg .pred %p<2>;\n    .reg .b32 %r<8>;"),
+    );
+    let text = text.expect("no zero");
+    let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
+    ok!(cuModuleLoadData(&raw mut module, text.as_ptr().cast()));
+    ok!(cuModuleGetFunction(&raw mut function, module, name.as_ptr()));
+    let [first, second] = &mut arguments;
+    let mut pointers = [ptr::from_mut(first).cast(), ptr::from_mut(second).cast()];
+    ok!(cuLaunchKernel(
+        function,
+        blocks,
+        1,
+        1,
+        threads,
+        1,
+        1,
+        0,
+        ptr::null_mut(),
+        pointers.as_mut_ptr(),
+        ptr::null_mut()
+    ));
+    ok!(cuCtxSynchronize());
+    ok!(cuModuleUnload(module));
+}
+
+/// An array of one channel, and the object of a surface of it.
+fn surface(width: usize, height: usize, format: CUarray_format) -> (CUarray, u64) {
+    let wanted = CUDA_ARRAY3D_DESCRIPTOR {
+        Width: width,
+        Height: height,
+        Depth: 0,
+        Format: format,
+        NumChannels: 1,
+        Flags: cuda_sys::CUDA_ARRAY3D_SURFACE_LDST,
+    };
+    let mut array = ptr::null_mut();
+    ok!(cuArray3DCreate_v2(&raw mut array, &raw const wanted));
+    let mut resource = CUDA_RESOURCE_DESC {
+        resType: CUresourcetype::CU_RESOURCE_TYPE_ARRAY,
+        ..CUDA_RESOURCE_DESC::default()
+    };
+    resource.res.array.hArray = array;
+    let mut surface = 0;
+    ok!(cuSurfObjectCreate(&raw mut surface, &raw const resource));
+    (array, surface)
+}
+
+fn bytes_of(array: CUarray, width: usize, host: &mut [u8], up: bool) {
+    let mut copy = CUDA_MEMCPY2D {
+        WidthInBytes: width,
+        Height: host.len() / width,
+        ..CUDA_MEMCPY2D::default()
+    };
+    let (of_host, of_array) = (CUmemorytype::CU_MEMORYTYPE_HOST, CUmemorytype::CU_MEMORYTYPE_ARRAY);
+    if up {
+        (copy.srcMemoryType, copy.dstMemoryType) = (of_host, of_array);
+        (copy.srcHost, copy.srcPitch, copy.dstArray) = (host.as_ptr().cast(), width, array);
+    } else {
+        (copy.srcMemoryType, copy.dstMemoryType) = (of_array, of_host);
+        (copy.dstHost, copy.dstPitch, copy.srcArray) = (host.as_mut_ptr().cast(), width, array);
+    }
+    ok!(cuMemcpy2D_v2(&raw const copy));
+}
+
+#[test]
+fn accesses_are_longer_than_texels_of_odd_rows() {
+    context();
+    let (array, object) = surface(37, 29, CUarray_format::CU_AD_FORMAT_UNSIGNED_INT8);
+    let mut given: Vec<u8> = (0..37 * 29).map(|at| (at * 7 % 251) as u8).collect();
+    bytes_of(array, 37, &mut given, true);
+    let mut out = 0;
+    ok!(cuMemAlloc_v2(&raw mut out, 29 * 10 * 4));
+    ran(c"words", 29, 10, [object, out]);
+    let mut got = vec![0_u32; 29 * 10];
+    ok!(cuMemcpyDtoH_v2(got.as_mut_ptr().cast(), out, 29 * 10 * 4));
+    for (row, words) in given.chunks(37).zip(got.chunks(10)) {
+        for (at, word) in words.iter().enumerate() {
+            // The last word begins at byte 36, of which there is one byte: it is clamped.
+            let from = (at * 4).min(32);
+            let wanted = [row[from], row[from + 1], row[from + 2], row[from + 3]];
+            assert_eq!(word.to_le_bytes(), wanted, "{at}");
+        }
+    }
+    let mut after = vec![0; given.len()];
+    bytes_of(array, 37, &mut after, false);
+    for (before, after) in given.chunks(37).zip(after.chunks(37)) {
+        let wanted: Vec<u8> = before[..36].iter().map(|byte| !byte).collect();
+        assert_eq!((&after[..36], after[36]), (&wanted[..], before[36]));
+    }
+}
+
+#[test]
+fn reductions_have_the_signs_of_the_surface() {
+    context();
+    for (format, wanted) in [
+        (
+            CUarray_format::CU_AD_FORMAT_SIGNED_INT32,
+            [-5 + 7 * 8, -5 + 7 * 8, -5 + 7 * 8, -5 + 7 * 8, -5],
+        ),
+        (
+            CUarray_format::CU_AD_FORMAT_UNSIGNED_INT32,
+            [7 * 8, 10 + 7 * 8, 20 + 7 * 8, 30 + 7 * 8, 40],
+        ),
+    ] {
+        let (array, object) = surface(32, 0, format);
+        ran(c"formatted", 1, 32, [object, 0]);
+        let mut got = [0_i32; 32];
+        ok!(cuMemcpyAtoH_v2(got.as_mut_ptr().cast(), array, 0, 128));
+        assert_eq!(got[..5], wanted, "{format:?}");
+        ok!(cuSurfObjectDestroy(object));
+        ok!(cuArrayDestroy(array));
+    }
+}
+
+/// Programs make tables of one row as arrays of two dimensions.
+#[test]
+fn a_row_is_fetched_as_a_line() {
+    context();
+    let (array, object) = surface(33, 1, CUarray_format::CU_AD_FORMAT_UNSIGNED_INT32);
+    ok!(cuSurfObjectDestroy(object));
+    let given: Vec<u32> = (0..33).map(|at| at * at).collect();
+    ok!(cuMemcpyHtoA_v2(array, 0, given.as_ptr().cast(), 33 * 4));
+    let mut resource = CUDA_RESOURCE_DESC {
+        resType: CUresourcetype::CU_RESOURCE_TYPE_ARRAY,
+        ..CUDA_RESOURCE_DESC::default()
+    };
+    resource.res.array.hArray = array;
+    // Integers as they are, by coordinates in texels, the nearest.
+    let sampler = CUDA_TEXTURE_DESC { flags: 1, ..CUDA_TEXTURE_DESC::default() };
+    let mut texture = 0;
+    ok!(cuTexObjectCreate(&raw mut texture, &raw const resource, &raw const sampler, ptr::null()));
+    let mut out = 0;
+    ok!(cuMemAlloc_v2(&raw mut out, 33 * 4));
+    ran(c"table", 1, 33, [texture, out]);
+    let mut got = vec![0_u32; 33];
+    ok!(cuMemcpyDtoH_v2(got.as_mut_ptr().cast(), out, 33 * 4));
+    assert_eq!(got, given);
 }

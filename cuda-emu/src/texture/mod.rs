@@ -1,6 +1,6 @@
 //! Textures and surfaces: what an object refers to, and what a fetch from it computes.
 //!
-//! An image is memory of the address space, as levels of rows of texels without padding, or memory of the program with a
+//! An image is memory of the address space, as levels of rows of texels that begin at multiples of 32 bytes, or memory of the program with a
 //! pitch. The objects are in a table of the space, by the handle that kernels get. A fetch turns coordinates into texels
 //! with weights (`locate`), reads them (`texel`) and adds them up (`filter`).
 //!

@@ -90,7 +90,8 @@ pub(crate) unsafe fn sample(
         if let Lod::Gather(component) = fetch.lod {
             // SAFETY: the caller's promise.
             let words = unsafe { gather(texture, level, fetch, layer, component, seen) };
-            return Sample { words, approximate: false };
+            let approximate = is_srgb(texture, 0) || image.cube;
+            return Sample { words, approximate };
         }
         let footprint = footprint(texture, level, &at, layer, dimensions);
         let four = taps.all.iter_mut().skip(part * 8);

@@ -17,6 +17,9 @@ use crate::driver::objects::{handle, number};
 use crate::space::Kind;
 use crate::texture::{Format, Level};
 
+/// The bytes at whose multiples rows begin: the longest access of a surface has 16.
+const ROW_ALIGN: usize = 32;
+
 /// An array, or a level of a mipmapped one.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::driver) struct Array {
@@ -157,7 +160,9 @@ fn create(
     let mut end = 0_usize;
     for level in 0..levels {
         let size = level_size(wanted, level);
+        // Accesses of surfaces may be longer than a texel, and are aligned in a row.
         let row = size[0].checked_mul(format.bytes() as usize).ok_or(invalid)?;
+        let row = row.checked_next_multiple_of(ROW_ALIGN).ok_or(invalid)?;
         let slice = row.checked_mul(size[1].max(1)).ok_or(invalid)?;
         let bytes = slice.checked_mul(size[2].max(1)).ok_or(invalid)?;
         parts.push((end, size, row, slice));
@@ -192,13 +197,16 @@ fn create(
 }
 
 /// Frees the memory of an array after waiting for the device.
-fn free(context: u64, start: u64) -> Answer {
+fn free(context: u64, (start, region): (u64, u64)) -> Answer {
     let process = process()?;
     let state = process.lock();
     let mut state = wait_for_device(process, state, context)?;
-    state.objects.allocations.remove(&start);
-    drop(state);
-    process.space.free(start);
+    // Meanwhile the context may have been destroyed, and its memory been given to others.
+    let own = process.space.find(start).is_some_and(|found| found.id == region);
+    if own && state.objects.allocations.remove(&start).is_some() {
+        drop(state);
+        process.space.free(start);
+    }
     Ok(())
 }
 
@@ -279,7 +287,7 @@ functions! {
         }
         process.lock().forbidden_in_capture()?;
         process.images.lock().arrays.remove(number(of))?;
-        free(found.context, found.region.0)
+        free(found.context, found.region)
     }
     Device fn cuMipmappedArrayCreate(
         out: *mut CUmipmappedArray, wanted: *const CUDA_ARRAY3D_DESCRIPTOR, levels: c_uint
@@ -325,10 +333,12 @@ functions! {
         process.lock().forbidden_in_capture()?;
         let mut known = process.images.lock();
         let found = known.mipmapped.remove(number(of))?;
+        let mut region = (found.start, 0);
         for &level in &found.levels {
+            region = known.arrays.get(level)?.region;
             known.arrays.remove(level)?;
         }
         drop(known);
-        free(found.context, found.start)
+        free(found.context, region)
     }
 }

@@ -75,6 +75,9 @@ impl Images {
 /// Returns the format of texels. 801 for formats that this device does not have.
 pub(super) fn format_of(format: CUarray_format, channels: u32) -> Answer<Format> {
     use CUarray_format as F;
+    if !matches!(channels, 1 | 2 | 4) {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
     let channel = match format {
         F::CU_AD_FORMAT_UNSIGNED_INT8 => Channel::U8,
         F::CU_AD_FORMAT_UNSIGNED_INT16 => Channel::U16,
@@ -88,10 +91,7 @@ pub(super) fn format_of(format: CUarray_format, channels: u32) -> Answer<Format>
         CUarray_format(80..=94 | 145..=203) => return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED),
         _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
     };
-    match channels {
-        1 | 2 | 4 => Ok(Format { channel, channels }),
-        _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
-    }
+    Ok(Format { channel, channels })
 }
 
 /// The box of an array's level that a copy accesses.
@@ -114,11 +114,12 @@ pub(super) fn corner(
     let known = process.images.lock();
     let array = known.arrays.get(array).map_err(|_| invalid)?;
     let Level { start, size, pitch, slice } = array.level;
+    let row = u64::from(size[0]) * array.format.bytes();
     let inside = |at: usize, count: usize, has: u64| {
         at.checked_add(count).is_some_and(|end| end as u64 <= has)
     };
     let depth = u64::from(array.slices());
-    if !inside(at.x, width, pitch)
+    if !inside(at.x, width, row)
         || !inside(at.y, rows, size[1].into())
         || !inside(at.z, slices, depth)
         || at.lod != 0

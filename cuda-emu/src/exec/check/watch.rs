@@ -152,6 +152,27 @@ impl Machine<'_> {
         }
     }
 
+    /// Notes an access to texels of a surface, as one of memory.
+    pub(crate) fn watch_texels(
+        &mut self,
+        lane: usize,
+        at: u64,
+        bytes: u64,
+        write: bool,
+        atomic: bool,
+    ) {
+        if self.block.check.is_some() {
+            let what = match (write, atomic) {
+                (_, true) => READ | WRITE | STRONG,
+                (true, _) => WRITE,
+                (false, _) => READ,
+            };
+            let at = [at; LANES];
+            let seen = Seen { mask: 1 << (lane % LANES), ..Seen::new(what, bytes, &at) };
+            self.watch(GLOBAL, &seen);
+        }
+    }
+
     fn watch(&mut self, space: u8, seen: &Seen<'_>) {
         // The check is taken out so that the machine can make a report meanwhile.
         let Some(mut check) = self.block.check.take() else { return };

@@ -460,6 +460,15 @@ impl Decoder<'_, '_> {
                 }
                 rules
             }
+            // Texels have no tangents.
+            Op::Other { opcode, .. }
+                if !self.cx.taint
+                    && ["tex.", "tld4.", "suld.", "sust.", "sured."]
+                        .iter()
+                        .any(|name| opcode.starts_with(name)) =>
+            {
+                return Err(opcode.to_string());
+            }
             _ => Vec::new(),
         })
     }

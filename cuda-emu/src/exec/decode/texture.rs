@@ -189,7 +189,7 @@ fn operands(pieces: &[Piece]) -> Option<Operands> {
 
 fn dims(word: &str) -> Option<Dims> {
     let (layered, cube) = (word.starts_with('a'), word.ends_with("cube"));
-    let coordinates = match word.trim_start_matches('a') {
+    let coordinates = match word.strip_prefix('a').unwrap_or(word) {
         "1d" => 1,
         "2d" => 2,
         "3d" | "cube" => 3,
@@ -450,13 +450,14 @@ impl Decoder<'_, '_> {
                     (AtomOp::And | AtomOp::Or, Type::B32) => true,
                     _ => *form == "p" && kind == Type::B32,
                 };
-                // The type of the formatted one is the surface's; without signs it is u32.
-                let kind = match (operation, kind) {
-                    (AtomOp::Add | AtomOp::Min | AtomOp::Max, Type::B32) => Type::U32,
-                    _ => kind,
+                // The type of the formatted one is the surface's, with or without signs.
+                let kinds = match (operation, kind) {
+                    (AtomOp::Add | AtomOp::Min | AtomOp::Max, Type::B32) => [Type::U32, Type::S32],
+                    _ => [kind; 2],
                 };
-                let rmw = atomics::rmw(operation, kind, false).filter(|_| fits);
-                What::Reduce(bytes, rmw.ok_or_else(refusal)?, outside, *form == "p")
+                let rmw = |kind| atomics::rmw(operation, kind, false).filter(|_| fits);
+                let both = [rmw(kinds[0]).ok_or_else(refusal)?, rmw(kinds[1]).ok_or_else(refusal)?];
+                What::Reduce(bytes, both, outside, *form == "p")
             }
             _ => return Err(refusal()),
         };
@@ -474,7 +475,7 @@ impl Decoder<'_, '_> {
         }
         for value in values {
             let known = match value {
-                Token::Sink => (SLOT_NONE, class),
+                Token::Sink if name == "suld" => (SLOT_NONE, class),
                 Token::Register(register) => self.reg(*register)?,
                 Token::Constant(_) if name != "suld" && class == Class::Narrow => {
                     (self.narrow(*value)?, class)

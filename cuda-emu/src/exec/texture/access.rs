@@ -47,8 +47,9 @@ pub(crate) enum What {
     Store(u64, Outside),
     /// A store in the surface's format.
     Pack(Outside),
-    /// Bytes of the element, the operation, and whether the coordinate is in texels.
-    Reduce(u64, Rmw, Outside, bool),
+    /// Bytes of the element, the operation for a surface without signs and for one with signs, and whether the coordinate is
+    /// in texels.
+    Reduce(u64, [Rmw; 2], Outside, bool),
     /// Whether the handle is a texture's, or else a surface's.
     Is(bool),
 }
@@ -157,7 +158,11 @@ impl Machine<'_> {
             layered: image.layered || faces,
             cube: image.cube && !faces,
         };
-        if has == (Dims { coordinates, layered, cube }) {
+        // A missing coordinate is 0, and of an axis of one texel every coordinate is. Programs fetch so from tables.
+        let flat = |axis: usize| image.levels.first().is_some_and(|level| level.size[axis] == 1);
+        let shorter = coordinates < has.coordinates && (coordinates..has.coordinates).all(flat);
+        let plain = !has.layered && !has.cube && !layered && !cube;
+        if has == (Dims { coordinates, layered, cube }) || plain && shorter {
             return true;
         }
         let shape = |dims: Dims| {

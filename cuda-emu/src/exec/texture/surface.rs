@@ -7,10 +7,9 @@ use crate::exec::decode::Class;
 use crate::exec::fault::Code;
 use crate::exec::inst::{Flow, lanes};
 use crate::exec::machine::Machine;
-use crate::exec::memory::GLOBAL;
 use crate::exec::memory::atomic::update;
 use crate::exec::memory::element::{load_bytes, store_bytes};
-use crate::texture::{Image, Object, pack};
+use crate::texture::{Channel, Image, Object, pack};
 
 /// Where an access of a surface is.
 enum Spot {
@@ -40,7 +39,7 @@ fn spot(
     // Along an axis: the coordinate, how many there are, and whether the image has the axis.
     let bytes = bytes as i64;
     let mut place = [
-        (x, row - bytes, true),
+        (x, (row - bytes).max(0) & !(bytes - 1), true),
         (at[1], height - 1, image.dimensions > 1),
         (at[2], depth - 1, image.dimensions > 2),
         (i64::from(layer), layers - 1, image.layered || image.cube),
@@ -75,7 +74,7 @@ impl Machine<'_> {
     /// The access is of registers of the current function.
     pub(super) unsafe fn surface(&mut self, access: &Access, mask: u32) -> Flow {
         // SAFETY: the caller's promise.
-        let handles = unsafe { self.lanes::<u64>(access.object) };
+        let handles = *unsafe { self.lanes::<u64>(access.object) };
         let mut known: Option<(u64, Arc<Object>)> = None;
         let writes = !matches!(access.what, What::Load(..));
         for lane in lanes(mask) {
@@ -126,6 +125,10 @@ impl Machine<'_> {
             What::Reduce(bytes, _, outside, in_texels) => (bytes, outside, in_texels, true),
             _ => return Ok(()),
         };
+        if in_texels && bytes != format.bytes() {
+            let why = format!("it is for {bytes} bytes, and a texel has {}", format.bytes());
+            return Err((Code::IllegalAddress, why));
+        }
         if !in_texels && u64::from(at[0]) & (bytes - 1) != 0 {
             let why = format!("byte {} is no multiple of {bytes}", at[0] as i32);
             return Err((Code::Misaligned, why));
@@ -137,13 +140,14 @@ impl Machine<'_> {
             Spot::Wrong(why) => return Err((Code::IllegalAddress, why)),
         };
         if let Some(address) = address {
-            self.watch_one(GLOBAL, lane, address, bytes, writes);
+            let atomic = matches!(access.what, What::Reduce(..));
+            self.watch_texels(lane, address, bytes, writes, atomic);
         }
         match access.what {
             What::Load(element, _) => {
                 for (number, &(slot, class)) in (0..).zip(&access.values) {
                     let value = match address {
-                        // SAFETY: the bytes lie in the image.
+                        // SAFETY: the bytes lie in the image, aligned: rows begin at multiples of 32 bytes, x at one of the access's size.
                         Some(address) => unsafe { load_bytes(address + number * element, element) },
                         None => 0,
                     };
@@ -159,7 +163,7 @@ impl Machine<'_> {
             What::Store(element, _) => {
                 let Some(address) = address else { return Ok(()) };
                 for (number, &(slot, class)) in (0..).zip(&access.values) {
-                    // SAFETY: the slot is a register of its class, and the bytes lie in the image.
+                    // SAFETY: the slot is a register of its class, and the bytes lie in the image, aligned as above.
                     unsafe {
                         let value = match class {
                             Class::Wide => self.lanes::<u64>(slot)[lane],
@@ -173,17 +177,24 @@ impl Machine<'_> {
                 let Some(address) = address else { return Ok(()) };
                 let element = format.channel.bytes();
                 let channels = format.channels as usize;
-                for (number, &(slot, _)) in (0..).zip(access.values.iter().take(channels)) {
-                    let value = pack(format.channel, word(self, slot));
-                    // SAFETY: the bytes lie in the image.
+                for (number, &(slot, class)) in (0..).zip(access.values.iter().take(channels)) {
+                    let value = match class {
+                        // SAFETY: the slot is a register of its class.
+                        Class::Wide => unsafe { self.lanes::<u64>(slot)[lane] as u32 },
+                        _ => word(self, slot),
+                    };
+                    let value = pack(format.channel, value);
+                    // SAFETY: the bytes lie in the image, aligned: rows begin at multiples of 32 bytes, x at one of the access's size.
                     unsafe { store_bytes(address + number * element, element, value.into()) };
                 }
             }
-            What::Reduce(element, operation, ..) => {
+            What::Reduce(element, [operation, of_signed], ..) => {
+                let signed = matches!(format.channel, Channel::S8 | Channel::S16 | Channel::S32);
+                let operation = if signed { of_signed } else { operation };
                 let (Some(address), Some(&(slot, class))) = (address, access.values.first()) else {
                     return Ok(());
                 };
-                // SAFETY: the slot is a register of its class, and the bytes lie in the image.
+                // SAFETY: the slot is a register of its class, and the bytes lie in the image, aligned as above.
                 unsafe {
                     let value = match class {
                         Class::Wide => self.lanes::<u64>(slot)[lane],
