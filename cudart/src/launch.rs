@@ -92,7 +92,8 @@ unsafe fn launch(
             }
         })
     };
-    // A thread that has used the device has a context, unless the program took it away: the launch itself finds out.
+    // A thread that has used the device has a context, unless the program took it away. Then a launch on the null stream
+    // returns 201, and one on another stream is of the stream's context.
     let (driver, launched) = match context::used()? {
         Some(driver) => match call(driver) {
             Err(cudaError::cudaErrorDeviceUninitialized) => (driver, call(ready()?)),

@@ -28,7 +28,6 @@ int main() {
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
     std::signal(SIGSEGV, crashed);
     int *out, *host, got = 0;
-    int planted = mistake() ? -1 : 0;
     CHECK(cudaMalloc(&out, 64));
     CHECK(cudaMallocHost(&host, 64));
     int value = 1;
@@ -38,7 +37,8 @@ int main() {
 
     std::puts("launches");
     SAY(cudaLaunchKernel((void *)store, dim3(1), dim3(1), arguments, 0, 0));
-    SAY(cudaLaunchKernel((void *)store, dim3(0), dim3(1), arguments, 0, 0));
+    const int nothing = mistake();
+    SAY(cudaLaunchKernel((void *)store, dim3(nothing), dim3(1), arguments, 0, 0));
     SAY(cudaLaunchKernel((void *)store, dim3(1), dim3(0), arguments, 0, 0));
     SAY(cudaLaunchKernel((void *)store, dim3(1), dim3(1025), arguments, 0, 0));
     SAY(cudaLaunchKernel((void *)store, dim3(1), dim3(1, 1, 65), arguments, 0, 0));
@@ -275,9 +275,5 @@ int main() {
     SAY(cudaMemcpyFromSymbol(&got, variable, 4));
     std::printf("variable %d\n", got);
     SAY(cudaLaunchKernel((void *)no_kernel, dim3(1), dim3(1), arguments, 0, 0));
-    if (planted != 0) {
-        std::puts("what was planted is not in the list");
-        return 1;
-    }
     std::puts("all right");
 }

@@ -200,14 +200,17 @@ fn statically_linked() -> TestResult {
 fn codes() -> TestResult {
     let folder = Folder::new()?;
     let program = folder.build(&["codes.cu"], "codes", &["-cudart", "shared"])?;
-    folder.tested(&program)?;
-    let Outcome { stdout, .. } = folder.run(&program, "0", &[])?;
     let listed = std::fs::read_to_string(sources()?.join("nvcc/codes.txt"))?;
     let ours = |line: &str| line.split("  (NVIDIA: ").next().unwrap_or_default().to_owned();
     let wanted: Vec<String> = listed.lines().map(ours).collect();
-    let got: Vec<String> = stdout.lines().map(str::to_owned).collect();
-    let other: Vec<_> = wanted.iter().zip(&got).filter(|(wanted, got)| wanted != got).collect();
-    ensure!(other.is_empty() && wanted.len() == got.len(), "wanted, got: {other:#?}");
+    // The planted mistake is a launch of one block where there were none.
+    for (planted, differences) in [("0", 0), ("1", 1)] {
+        let Outcome { stdout, .. } = folder.run(&program, planted, &[])?;
+        let got: Vec<&str> = stdout.lines().collect();
+        let other: Vec<_> = wanted.iter().zip(&got).filter(|(wanted, got)| wanted != got).collect();
+        let same = other.len() == differences && wanted.len() == got.len();
+        ensure!(same, "mistake {planted}: wanted, got: {other:#?}");
+    }
     Ok(())
 }
 
