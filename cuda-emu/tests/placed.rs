@@ -175,13 +175,11 @@ fn a_capture_may_allocate_nothing() {
     ok!(cuMemAllocAsync(&raw mut address, 0, one));
     assert_eq!(address, 0);
     begin(one);
+    address = 1;
     ok!(cuMemAllocAsync(&raw mut address, 0, one));
-    assert_ne!(address, 0);
+    assert_eq!(address, 0);
     ok!(cuMemFreeAsync(address, one));
     let graph = end(one);
-    let mut told = CUDA_MEM_ALLOC_NODE_PARAMS::default();
-    ok!(cuGraphMemAllocNodeGetParams(nodes(graph)[0], &raw mut told));
-    assert_eq!((told.bytesize, told.dptr), (0, address));
     let exec = instantiate(graph);
     run(exec, one);
     run(exec, one);

@@ -65,8 +65,8 @@ impl State {
         // Memory of the host is counted by the device of the stream.
         let device = if place.memory() == Kind::Pool { known.device } else { device };
         let capture = self.objects.streams.get(stream)?.capture.clone();
-        if bytes == 0 && capture.is_none() {
-            // As an H200's driver answers.
+        if bytes == 0 {
+            // As an H200's driver answers, also in a capture.
             return Ok(0);
         }
         if known.limit != 0 && known.used.saturating_add(bytes) > known.limit {
@@ -100,14 +100,14 @@ impl State {
     /// Frees in a stream's order.
     fn free_ordered(&mut self, address: u64, stream: CUstream) -> Answer {
         let stream = self.stream(stream)?;
+        if address == 0 {
+            return Ok(());
+        }
         if let Some((capture, tail)) = self.objects.streams.get(stream)?.capture.clone() {
             let graph = self.capturing(capture)?;
             // A capture can't free memory that no graph has allocated; the capture goes on.
             let node = self.add_free(graph, address, &tail)?;
             self.objects.streams.get_mut(stream)?.capture = Some((capture, vec![node]));
-            return Ok(());
-        }
-        if address == 0 {
             return Ok(());
         }
         if let Some(memory) = self.objects.outstanding.get(&address).cloned() {

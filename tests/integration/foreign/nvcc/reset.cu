@@ -28,7 +28,8 @@ int main() {
     CHECK(cudaDeviceReset());
     // Variables have their first values again.
     EXPECT(once() == 4);
-    EXPECT(managed == 6);
+    // But for managed ones on a GPU, which keep the last.
+    EXPECT(managed == 6 || managed == 7);
     std::thread([] { EXPECT(once() == 5); }).join();
     CHECK(cudaDeviceReset());
     CHECK(cudaDeviceReset());

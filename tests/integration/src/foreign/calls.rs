@@ -98,7 +98,7 @@ pub(super) fn are_counted() -> TestResult {
         "ThreadId(1) cuInit(flags=0) -> 0 CUDA_SUCCESS\n\
          ThreadId(1) cuInit(flags=1) -> 1 CUDA_ERROR_INVALID_VALUE\n\
          ThreadId(2) cuModuleGetFunction(function=0x1, name=0x2) -> 500 CUDA_ERROR_NOT_FOUND\n\
-         ThreadId(2) cuArrayCreate_v2() -> 801 CUDA_ERROR_NOT_SUPPORTED\n\
+         ThreadId(2) cuTexRefCreate() -> 801 CUDA_ERROR_NOT_SUPPORTED\n\
          ThreadId(2) cuGetExportTable(table=0x1, id=0x2) -> 801 CUDA_ERROR_NOT_SUPPORTED\n\
          ThreadId(2) cuCtxSynchronize() -> 0 CUDA_SUCCESS\n\
          ThreadId(3) cuCtxSynchronize() -> 0 CUDA_SUCCESS\n",
