@@ -86,6 +86,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) fuel: i64,
     /// Whether memory was polled in this slice: somebody else may have to make progress.
     pub(crate) polled: bool,
+    /// Whether lanes of the block have begun to sleep in this round.
+    pub(crate) slept: bool,
     /// When the first lane that sleeps goes on, of those that the worker has seen asleep.
     pub(crate) earliest: u64,
     /// Whether a warp of the cluster has moved a lane since it runs.

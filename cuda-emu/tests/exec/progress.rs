@@ -222,3 +222,70 @@ fn barriers_of_a_warp_with_other_masks_are_others() {
         assert_eq!(device.download::<u32>(out, 32), [0xaaaa_5555; 32]);
     }
 }
+
+/// `polls`: block 0 sleeps for no time until block 1 has set the first word, and writes how often to the second.
+/// `sleeps`: block 0 sleeps for a millisecond, and writes how many of the other blocks have ended.
+const SLEEPS: &str = "
+    .version 8.0
+    .target sm_75
+    .address_size 64
+    .visible .entry polls(.param .u64 word) {
+        .reg .pred %p<3>;
+        .reg .b32 %r<4>;
+        .reg .b64 %rd<2>;
+        ld.param.u64 %rd1, [word];
+        mov.u32 %r1, %ctaid.x;
+        setp.ne.u32 %p1, %r1, 0;
+        @%p1 bra set;
+        mov.u32 %r3, 0;
+    again:
+        nanosleep.u32 0;
+        add.u32 %r3, %r3, 1;
+        ld.relaxed.gpu.u32 %r2, [%rd1];
+        setp.eq.u32 %p2, %r2, 0;
+        @%p2 bra again;
+        st.global.u32 [%rd1+4], %r3;
+        ret;
+    set:
+        st.relaxed.gpu.u32 [%rd1], 1;
+        ret;
+    }
+    .visible .entry sleeps(.param .u64 word) {
+        .reg .pred %p<2>;
+        .reg .b32 %r<3>;
+        .reg .b64 %rd<2>;
+        ld.param.u64 %rd1, [word];
+        mov.u32 %r1, %ctaid.x;
+        setp.ne.u32 %p1, %r1, 0;
+        @%p1 bra count;
+        nanosleep.u32 1000000;
+        ld.relaxed.gpu.u32 %r2, [%rd1];
+        st.global.u32 [%rd1+4], %r2;
+        ret;
+    count:
+        red.relaxed.gpu.global.add.u32 [%rd1], 1;
+        ret;
+    }";
+
+#[test]
+fn a_block_that_sleeps_again_and_again_lets_others_run() {
+    let device = Device::new(1);
+    let program = device.load(SLEEPS).unwrap_or_else(|e| panic!("{e}"));
+    let word = device.upload(&[0u32; 2]);
+    device.launch(&program, "polls", shape(2, 1), &[word]).unwrap_or_else(|e| panic!("{e}"));
+    let polls = device.download::<u32>(word, 2)[1];
+    assert!((1..16).contains(&polls), "{polls}");
+}
+
+#[test]
+fn other_blocks_begin_and_end_while_one_sleeps() {
+    let device = Device::new(1);
+    let program = device.load(SLEEPS).unwrap_or_else(|e| panic!("{e}"));
+    // The system may let the worker wait for as long as the block sleeps, but not each time.
+    let seen = || {
+        let word = device.upload(&[0u32; 2]);
+        device.launch(&program, "sleeps", shape(9, 1), &[word]).unwrap_or_else(|e| panic!("{e}"));
+        device.download::<u32>(word, 2)[1]
+    };
+    assert!((0..20).any(|_| seen() == 8));
+}

@@ -133,6 +133,7 @@ impl Machine<'_> {
         for _ in 0..ROUNDS {
             let (mut progress, mut expired, mut live) = (false, false, false);
             let mut asleep = false;
+            self.slept = false;
             for turn in 0..self.block.warps.len() {
                 let at = (self.block.next + turn) % self.block.warps.len();
                 if self.block.warps[at].splits.is_empty() && self.block.warps[at].live == 0 {
@@ -173,7 +174,8 @@ impl Machine<'_> {
                 self.deadlock();
                 return BlockTurn::Fault;
             }
-            if expired {
+            // Whoever sleeps may wait for another block, however short the sleep is.
+            if expired || self.slept {
                 return BlockTurn::Expired;
             }
         }

@@ -17,7 +17,7 @@ impl Lanes for Nanosleep {
         let longest = lanes(mask).map(|lane| times[lane]).max().unwrap_or(0).min(LONGEST);
         let until = m.nanoseconds().saturating_add(longest.into());
         // Others may have to run meanwhile, also blocks that have not begun.
-        m.polled = true;
+        (m.polled, m.slept) = (true, true);
         let (rest, pc) = (m.mask & !mask, m.pc + 1);
         let split = Split { mask, ..m.current(pc, State::Asleep(until)) };
         m.warp.splits.push(split);

@@ -330,6 +330,7 @@ fn work(job: &Job<'_>) -> (Stats, Option<Fault>) {
         code,
         fuel: 0,
         polled: false,
+        slept: false,
         earliest: u64::MAX,
         awake: false,
         moved: false,
@@ -375,7 +376,10 @@ fn work(job: &Job<'_>) -> (Stats, Option<Fault>) {
         let turn = m.run_cluster();
         std::mem::swap(&mut m.cluster, &mut cluster);
         match turn {
-            BlockTurn::Done => spare = Some(cluster),
+            BlockTurn::Done => {
+                spare = Some(cluster);
+                idle = 0;
+            }
             BlockTurn::Expired | BlockTurn::Waits { .. } => {
                 expired = expired.wrapping_add(1);
                 if job.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -388,18 +392,22 @@ fn work(job: &Job<'_>) -> (Stats, Option<Fault>) {
                 waited = if m.polled { waited + 1 } else { 0 };
                 resident.push_back(cluster);
                 idle = if m.awake { 0 } else { idle + 1 };
+                // Sleepers leave the worker to clusters that have not begun.
+                let asleep = idle >= resident.len();
                 // The cluster may be waiting for a block that has not begun.
                 let mut begun = false;
-                if waits
+                if (waits || asleep)
                     && resident.len() < limit
                     && let Some(cluster) = begin(&mut spare)
                 {
                     resident.push_front(cluster);
                     begun = true;
                 }
-                if idle >= resident.len() {
+                if asleep {
                     idle = 0;
-                    m.sleep();
+                    if !begun {
+                        m.sleep();
+                    }
                 }
                 // The blocks may wait for a block of another worker on the same core. Once all have begun, the worker
                 // yields once for all of them: each yield may cost a time slice of the system if other processes want
