@@ -2,7 +2,7 @@
 
 use cuda_sys::CUresult;
 
-use crate::device::{Device, shape};
+use crate::device::{Device, Shape, shape};
 
 fn text(before: &str, params: &str, body: &str) -> String {
     format!(
@@ -88,5 +88,18 @@ fn two_sources_are_for_conversions_that_make_two() {
             Err(_) => true,
         };
         assert_eq!(refused, !taken, "{words}");
+    }
+}
+
+#[test]
+fn shared_memory_is_what_an_address_can_name() {
+    let mut device = Device::new(1);
+    device.info.shared_optin = u32::MAX;
+    let program = device.load(&text("", "", "")).unwrap_or_else(|e| panic!("{e}"));
+    let launch = |shared| device.launch(&program, "k", Shape { shared, ..shape(1, 1) }, &[]);
+    launch(1 << 24).unwrap_or_else(|e| panic!("{e}"));
+    for shared in [(1 << 24) + 1, u32::MAX] {
+        let fault = launch(shared).expect_err("it is too large");
+        assert_eq!(fault.code, CUresult::CUDA_ERROR_INVALID_VALUE, "{fault}");
     }
 }

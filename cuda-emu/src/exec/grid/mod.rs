@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use super::block::{Block, BlockTurn};
 use super::check::finding::note_checked;
+use super::cluster::address::start_of;
 use super::cluster::{Cluster, MOST_BLOCKS};
 use super::control::warp::{NONE, Warp};
 use super::fault::{Code, Fault};
@@ -156,7 +157,8 @@ impl<'a> Job<'a> {
             .saturating_add(launch.shared)
             .max(reserved.saturating_add(attributes.static_shared));
         let shared_own = shared_bytes - reserved;
-        if shared_own > env.device.shared_optin {
+        // Offsets are the bits of an address below the rank of its block.
+        if shared_own > env.device.shared_optin || u64::from(shared_bytes) > start_of(1) {
             let what = format!("{shared_own} bytes of shared memory");
             return Err(no(R::CUDA_ERROR_INVALID_VALUE, what));
         }
