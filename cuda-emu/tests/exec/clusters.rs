@@ -450,10 +450,22 @@ again:
 #[test]
 fn what_a_cluster_may_not_do_is_a_fault() {
     let next = "mapa.shared::cluster.u32 %r13, %r8, %r7;";
+    let remote = |action| {
+        format!(
+            "mov.u64 %rd3, other; cvta.shared.u64 %rd3, %rd3; mbarrier.init.b64 [%rd3], 32; {MEET}
+             mapa.u64 %rd3, %rd3, %r7; {action}"
+        )
+    };
     let cases = [
         ("again without waiting", "barrier.cluster.arrive; barrier.cluster.arrive;".to_owned()),
         ("without having arrived", "barrier.cluster.wait;".to_owned()),
         ("rank 4 in a cluster of 4", "mapa.shared::cluster.u32 %r13, %r8, 4; ld.shared::cluster.u32 %r9, [%r13];".to_owned()),
+        ("rank 255 in a cluster of 4", "mapa.shared::cluster.u32 %r13, %r8, 256; ld.shared::cluster.u32 %r9, [%r13];".to_owned()),
+        ("of another block", remote("mbarrier.init.b64 [%rd3], 1;")),
+        ("of another block", remote("mbarrier.inval.b64 [%rd3];")),
+        ("of another block", remote("mbarrier.test_wait.parity.b64 %p1, [%rd3], 0;")),
+        ("of another block", remote("mov.u64 %rd4, 0; mbarrier.try_wait.b64 %p1, [%rd3], %rd4;")),
+        ("of another block", remote("mbarrier.arrive.b64 %rd4, [%rd3];")),
         ("name .shared::cluster", format!("{next} ld.shared.u32 %r9, [%r13];")),
         ("of shared memory of block", format!("{next} ld.shared::cluster.u32 %r9, [%r13+512];")),
         ("no address of shared memory", "mapa.u64 %rd3, %rd1, %r7;".to_owned()),

@@ -11,6 +11,8 @@ use crate::exec::ops::lane::Store;
 
 /// The lowest bit of the rank in an address.
 const RANK: u32 = 24;
+/// The highest rank that an address can have, which no block has.
+const NO_RANK: u32 = 0xff;
 /// The bits of the offset.
 const OFFSET: u64 = (1 << RANK) - 1;
 
@@ -101,8 +103,9 @@ impl Lanes for Address {
         }
         // SAFETY: slot b has 32 bits.
         let ranks = unsafe { m.lanes::<u32>(i.b) };
-        let mapped: [u64; LANES] =
-            std::array::from_fn(|lane| window | start_of(ranks[lane] & 0xff) | at[lane] & OFFSET);
+        let mapped: [u64; LANES] = std::array::from_fn(|lane| {
+            window | start_of(ranks[lane].min(NO_RANK)) | at[lane] & OFFSET
+        });
         // SAFETY: slot d has the width that `e` says.
         unsafe {
             if wide {

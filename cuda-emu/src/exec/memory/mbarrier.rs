@@ -6,7 +6,8 @@
 use super::element::{Mem, U64};
 use super::load::POLL_COST;
 use super::resolve::{Wanted, addresses};
-use crate::exec::inst::{Flow, Inst, Lanes, lanes};
+use crate::exec::fault::Code;
+use crate::exec::inst::{Flow, Inst, Lanes, SLOT_NONE, lanes};
 use crate::exec::machine::Machine;
 use crate::exec::ops::lane::gather_bits;
 
@@ -91,6 +92,16 @@ impl State {
     }
 }
 
+/// Returns whether an action is only for an `mbarrier` of the thread's own block: it sets the state, or tells of it.
+fn needs_own(i: &Inst) -> bool {
+    use action::{ARRIVE, ARRIVE_DROP, ARRIVE_EXPECT, INIT, INVALIDATE, WAIT, WAIT_PARITY};
+    match i.e {
+        INIT | INVALIDATE | WAIT | WAIT_PARITY => true,
+        ARRIVE | ARRIVE_DROP | ARRIVE_EXPECT => i.d != SLOT_NONE,
+        _ => false,
+    }
+}
+
 /// An action: the address in slot a, a count or parity (32 bits) or a state (64) in slot b, the
 /// state before or the result to slot d.
 pub(crate) struct Mbarrier;
@@ -108,6 +119,12 @@ impl Lanes for Mbarrier {
                     return m.fail_access(code, lane, at[lane], space, want, &why);
                 }
             };
+            let other =
+                m.target(space, at[lane]).is_some_and(|of| of.rank != u64::from(m.block.rank));
+            if other && needs_own(i) {
+                let why = "of an mbarrier of another block the state can neither be set nor read";
+                return m.fail_access(Code::IllegalAddress, lane, at[lane], space, want, why);
+            }
             // SAFETY: the element was checked.
             let old = unsafe { U64::load(host) };
             let state = State::of(old);
