@@ -1,6 +1,7 @@
 //! The barrier of a cluster.
 
 use crate::exec::block::Block;
+use crate::exec::block::barrier::merge;
 use crate::exec::check::clock::Clock;
 use crate::exec::control::warp::{Split, State, Warp};
 use crate::exec::fault::Code;
@@ -42,11 +43,16 @@ impl ClusterBarrier {
 
 /// Lets the lanes of a warp that wait at the barrier go on.
 fn wake(warp: &mut Warp, mut woken: impl FnMut(u32, u32)) {
+    let mut any = false;
     for split in &mut warp.splits {
         if split.state == State::Cluster {
             split.state = State::Ready;
+            any = true;
             woken(warp.index, split.mask);
         }
+    }
+    if any {
+        merge(&mut warp.splits);
     }
 }
 
