@@ -63,7 +63,12 @@ impl Registers {
     }
 
     /// Writes the addresses of shared variables, in a block whose shared memory begins at the address `base`.
+    ///
+    /// Does nothing unless the registers have room for the function's frame.
     pub(crate) fn place_shared(&self, code: &Code, shared: &[u32], base: u64) {
+        if code.frame_bytes as usize > self.bytes() {
+            return;
+        }
         for constant in &code.constants {
             let Constant::Shared { slot, variable, addend, wide, generic } = *constant else {
                 continue;
@@ -75,7 +80,7 @@ impl Registers {
             }
             let at = self.start().wrapping_add(slot as usize);
             if wide {
-                // SAFETY: the slot was laid out within the function's frame, 32 values of 8 bytes.
+                // SAFETY: the slot was laid out within `frame_bytes`, 32 values of 8 bytes, which the registers have.
                 unsafe { at.cast::<[u64; LANES]>().write([value; LANES]) };
             } else {
                 // SAFETY: as above, of 4 bytes.
