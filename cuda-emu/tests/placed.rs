@@ -223,3 +223,37 @@ again:
     // A thread sleeps for a millisecond at most.
     assert!((1.0..900.0).contains(&taken(1, 1, u32::MAX)));
 }
+
+#[test]
+fn memory_of_a_host_pool_is_the_pools() {
+    apart!(memory_of_a_host_pool_is_the_pools);
+    context();
+    let (pool, one) = (pool(HOST, 0, PINNED, true).expect("a pool"), stream(1));
+    let mut threshold = u64::MAX;
+    let which = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+    ok!(cuMemPoolSetAttribute(pool, which, (&raw mut threshold).cast()));
+    let free = || {
+        let mut free = 0;
+        ok!(cuMemGetInfo_v2(&raw mut free, ptr::null_mut()));
+        free
+    };
+    let before = free();
+    let mut address = 0;
+    ok!(cuMemAllocFromPoolAsync(&raw mut address, 1 << 20, pool, one));
+    ok!(cuStreamSynchronize(one));
+    assert_eq!(free(), before);
+    fails!(CUDA_ERROR_INVALID_VALUE, cuMemFreeHost(address as *mut _));
+    ok!(cuMemFree_v2(address));
+    fails!(CUDA_ERROR_INVALID_VALUE, cuMemFree_v2(address));
+    let mut current = u64::MAX;
+    let which = CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT;
+    ok!(cuMemPoolGetAttribute(pool, which, (&raw mut current).cast()));
+    assert_eq!(current, 0);
+    // What the pool keeps is memory of the host.
+    assert_eq!(free(), before);
+    // Other memory of the host is no pool's.
+    let mut pinned = ptr::null_mut();
+    ok!(cuMemAllocHost_v2(&raw mut pinned, 64));
+    fails!(CUDA_ERROR_INVALID_VALUE, cuMemFree_v2(pinned as u64));
+    ok!(cuMemFreeHost(pinned));
+}

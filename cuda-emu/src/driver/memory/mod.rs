@@ -96,8 +96,10 @@ fn free(address: u64, kinds: &[Kind], unknown: CUresult) -> Answer {
         return Ok(());
     }
     let known = state.objects.allocations.get(&address).copied();
+    // Memory of a pool is the pool's, wherever it lies.
+    let kind = |known: &Allocation| if known.pool == 0 { known.kind } else { Kind::Pool };
     let allocation =
-        known.filter(|known| kinds.contains(&known.kind) && !known.freed).ok_or(unknown)?;
+        known.filter(|known| kinds.contains(&kind(known)) && !known.freed).ok_or(unknown)?;
     state.forbidden_in_capture()?;
     if allocation.kind != Kind::Pool {
         state = wait_for_device(process, state, allocation.context)?;

@@ -33,7 +33,8 @@ impl State {
     pub(in crate::driver) fn kept(&self, device: u32, but: u64) -> u64 {
         let pools = self.objects.pools.iter().filter(|(pool, _)| *pool != but);
         pools
-            .filter(|(_, pool)| pool.device == device)
+            // Memory of the host takes none of a device.
+            .filter(|(_, pool)| pool.device == device && pool.place.memory() == Kind::Pool)
             .map(|(_, pool)| pool.reserved - pool.used)
             .sum()
     }
