@@ -264,4 +264,14 @@ fn the_device_runtime_is_linked_by_the_device() {
     let (code, image) = link.complete();
     assert_eq!(code, SUCCESS, "{}", link.log());
     assert!(!String::from_utf8(image).expect("a text").contains("%envreg1"));
+    // One that has a function itself gets the other.
+    let (handle, meet) = own.split_once('\n').expect("two lines");
+    for (own, runtime) in [(handle, [false, true]), (meet, [true, false])] {
+        let link = Link::new();
+        assert_eq!((link.ptx(GRID, c"grid"), link.ptx(own, c"own")), (SUCCESS, SUCCESS));
+        let (code, image) = link.complete();
+        assert_eq!(code, SUCCESS, "{}", link.log());
+        let text = String::from_utf8(image).expect("a text");
+        assert_eq!(["%envreg1", "membar.gl"].map(|part| text.contains(part)), runtime);
+    }
 }

@@ -11,11 +11,9 @@ const NAME: &str = "<device runtime>";
 /// The first bytes of an archive.
 const ARCHIVE: &[u8] = b"!<arch>\n";
 
-/// The functions, for every target.
-///
-/// The handle of the grid is the address of the launch's workspace, which is null unless the launch is cooperative. Blocks
-/// meet as in `cooperative_groups.h`: the first block adds what makes the sum of all additions the highest bit.
-const TEXT: &str = "
+/// Returns the handle of the grid: the address of the launch's workspace, which is null unless the launch is cooperative.
+/// For every target.
+const HANDLE: &str = "
 .version 6.0
 .target sm_30
 .address_size 64
@@ -34,6 +32,13 @@ const TEXT: &str = "
     st.param.b64 [handle], %rd2;
     ret;
 }
+";
+
+/// Blocks meet as in `cooperative_groups.h`: the first block adds what makes the sum of all additions the highest bit.
+const SYNCHRONIZE: &str = "
+.version 6.0
+.target sm_30
+.address_size 64
 
 .visible .func (.param .b32 code) cudaCGSynchronize(.param .b64 handle, .param .b32 flags)
 {
@@ -82,29 +87,31 @@ invalid:
 }
 ";
 
-/// The names of the functions.
-const FUNCTIONS: [&str; 2] = ["cudaCGGetIntrinsicHandle", "cudaCGSynchronize"];
+/// The functions: their names and texts.
+const FUNCTIONS: [(&str, &str); 2] =
+    [("cudaCGGetIntrinsicHandle", HANDLE), ("cudaCGSynchronize", SYNCHRONIZE)];
 
 /// Returns whether bytes are the archive of the device runtime, whose functions the device has itself: by the name of the
 /// file, or by a function.
 pub(super) fn is_archive(bytes: &[u8], name: &str) -> bool {
     let file = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let named = file.contains("cudadevrt");
-    let has = || bytes.windows(FUNCTIONS[0].len()).any(|window| window == FUNCTIONS[0].as_bytes());
+    let first = FUNCTIONS[0].0.as_bytes();
+    let has = || bytes.windows(first.len()).any(|window| window == first);
     bytes.starts_with(ARCHIVE) && (named || has())
 }
 
-/// Returns the functions as an input, if a text declares one that no text defines.
-pub(super) fn needed(inputs: &[(String, Arc<str>)]) -> Option<(String, Arc<str>)> {
+/// Returns the functions that a text declares and no text defines, as inputs.
+pub(super) fn needed(inputs: &[(String, Arc<str>)]) -> Vec<(String, Arc<str>)> {
     let texts = inputs.iter().map(|(_, text)| text);
-    let mentions = |text: &&Arc<str>| FUNCTIONS.iter().any(|name| text.contains(name));
+    let mentions = |text: &&Arc<str>| FUNCTIONS.iter().any(|(name, _)| text.contains(name));
     let modules: Vec<Module> =
         texts.filter(mentions).filter_map(|text| ptx::parse(text).ok()).collect();
     let functions = || modules.iter().flat_map(|module| &module.functions);
-    let is_missing = |name: &&str| {
-        let mut found = functions().filter(|function| function.name == **name).peekable();
+    let is_missing = |(name, _): &&(&str, &str)| {
+        let mut found = functions().filter(|function| function.name == *name).peekable();
         found.peek().is_some() && found.all(|function| function.body.is_none())
     };
-    // A text of the program's with one of the functions has the others, too.
-    FUNCTIONS.iter().any(is_missing).then(|| (NAME.to_owned(), Arc::from(TEXT)))
+    let missing = FUNCTIONS.iter().filter(is_missing);
+    missing.map(|(_, text)| (NAME.to_owned(), Arc::from(*text))).collect()
 }
