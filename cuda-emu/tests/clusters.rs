@@ -174,9 +174,25 @@ fn kernels_have_the_clusters_that_they_are_compiled_for() {
     let none = [u32::MAX; 2];
     assert_eq!(counted, [[0, 2], [1, 2], [0, 2], [1, 2], [0, 2], [1, 2], none, none]);
 
-    // A cluster that is required at run time.
+    // A cluster that is required at run time, in all directions.
     let kernel = function(module, "sizes");
     fails!(CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute(kernel, directions[0], -1));
+    for direction in directions {
+        ok!(cuFuncSetAttribute(kernel, direction, 1));
+        assert_eq!(launch(kernel, [8, 1], None, 8), Err(MISCONFIGURED));
+        assert_eq!(launch(kernel, [8, 1], Some([1, 1, 1]), 8), Err(MISCONFIGURED));
+        ok!(cuFuncSetAttribute(kernel, direction, 0));
+    }
+    assert!(launch(kernel, [8, 1], None, 8).is_ok());
+    // More blocks than an int counts.
+    for (which, size) in directions.into_iter().zip([1 << 16, 1 << 15, 1]) {
+        ok!(cuFuncSetAttribute(kernel, which, size));
+    }
+    let (large, mut size) = (config([64, 1], 32, &mut []), 0);
+    fails!(
+        CUDA_ERROR_INVALID_CLUSTER_SIZE,
+        cuOccupancyMaxPotentialClusterSize(&raw mut size, kernel, &raw const large)
+    );
     for (which, size) in directions.into_iter().zip([2, 1, 1]) {
         ok!(cuFuncSetAttribute(kernel, which, size));
     }
@@ -275,6 +291,98 @@ fn nodes_of_graphs_keep_their_clusters() {
         CUDA_ERROR_INVALID_CLUSTER_SIZE,
         cuGraphKernelNodeSetAttribute(node, which, &raw const value)
     );
+}
+
+/// The ranks and sizes that the only node of a graph writes.
+fn written(graph: CUgraph, out: u64, blocks: usize, stream: CUstream) -> Vec<[u32; 2]> {
+    ok!(cuMemsetD32_v2(out, u32::MAX, 2 * blocks));
+    ok!(cuCtxSynchronize());
+    run(instantiate(graph), stream);
+    words(out, 2 * blocks).chunks(2).map(|pair| [pair[0], pair[1]]).collect()
+}
+
+fn in_clusters(size: u32, blocks: u32) -> Vec<[u32; 2]> {
+    (0..blocks).map(|block| [block % size, size]).collect()
+}
+
+#[test]
+fn clusters_of_nodes_are_checked_against_their_grids() {
+    apart!(clusters_of_nodes_are_checked_against_their_grids);
+    context();
+    let (module, stream) = (load(&text()), stream(1));
+    let mut out = allocate(128);
+    let mut arguments = [(&raw mut out).cast::<c_void>()];
+    let list = arguments.as_mut_ptr();
+    let params = |name, blocks| CUDA_KERNEL_NODE_PARAMS {
+        func: function(module, name),
+        gridDimX: blocks,
+        gridDimY: 1,
+        gridDimZ: 1,
+        blockDimX: 32,
+        blockDimY: 1,
+        blockDimZ: 1,
+        kernelParams: list,
+        ..CUDA_KERNEL_NODE_PARAMS::default()
+    };
+    let add = |params: CUDA_KERNEL_NODE_PARAMS| {
+        let (mut graph, mut node) = (ptr::null_mut(), ptr::null_mut());
+        ok!(cuGraphCreate(&raw mut graph, 0));
+        ok!(cuGraphAddKernelNode_v2(&raw mut node, graph, ptr::null(), 0, &raw const params));
+        (graph, node)
+    };
+    let set = |node, params: CUDA_KERNEL_NODE_PARAMS| {
+        call!(cuGraphKernelNodeSetParams_v2(node, &raw const params))
+    };
+    let which = Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    let give = |node, size| {
+        let value = attribute(size).value;
+        call!(cuGraphKernelNodeSetAttribute(node, which, &raw const value))
+    };
+
+    let (graph, node) = add(params("sizes", 8));
+    assert_eq!(give(node, [4, 1, 1]), SUCCESS);
+    let mut exec = instantiate(graph);
+    for blocks in [6, 1] {
+        let params = params("sizes", blocks);
+        assert_eq!(set(node, params), MISCONFIGURED);
+        let code = call!(cuGraphExecKernelNodeSetParams_v2(exec, node, &raw const params));
+        assert_eq!(code, MISCONFIGURED);
+        let (_, other) = add(params);
+        fails!(CUDA_ERROR_INVALID_CLUSTER_SIZE, cuGraphKernelNodeCopyAttributes(other, node));
+    }
+    assert_eq!(set(node, params("at_most_two", 8)), MISCONFIGURED);
+    assert_eq!(written(graph, out, 8, stream), in_clusters(4, 8));
+    assert_eq!(set(node, params("sizes", 4)), SUCCESS);
+    assert_eq!(written(graph, out, 4, stream), in_clusters(4, 4));
+    let (other_graph, other) = add(params("sizes", 8));
+    ok!(cuGraphKernelNodeCopyAttributes(other, node));
+    assert_eq!(written(other_graph, out, 8, stream), in_clusters(4, 8));
+
+    // What a kernel requires is the kernel's, not the node's.
+    let (graph, node) = add(params("in_fours", 8));
+    assert_eq!(set(node, params("sizes", 6)), SUCCESS);
+    assert_eq!(written(graph, out, 6, stream), in_clusters(1, 6));
+
+    // A kernel that must have clusters gets them after it was added.
+    let (graph, node) = add(params("explicit", 8));
+    let none = call!(cuGraphInstantiateWithFlags(&raw mut exec, graph, 0));
+    assert_eq!(none, MISCONFIGURED);
+    assert_eq!(give(node, [2, 1, 1]), SUCCESS);
+    assert_eq!(written(graph, out, 8, stream), in_clusters(2, 8));
+    assert_eq!(set(node, params("explicit", 6)), SUCCESS);
+    assert_eq!(written(graph, out, 6, stream), in_clusters(2, 6));
+
+    // The grid of this one counts clusters.
+    let (graph, node) = add(params("counted", 3));
+    for _ in 0..2 {
+        let mut told = CUDA_KERNEL_NODE_PARAMS::default();
+        ok!(cuGraphKernelNodeGetParams_v2(node, &raw mut told));
+        assert_eq!([told.gridDimX, told.gridDimY, told.gridDimZ], [3, 1, 1]);
+        assert_eq!(set(node, told), SUCCESS);
+    }
+    let mut wanted = in_clusters(2, 6);
+    wanted.extend([[u32::MAX; 2]; 2]);
+    assert_eq!(written(graph, out, 8, stream), wanted);
 }
 
 #[test]

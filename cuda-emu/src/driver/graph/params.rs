@@ -9,10 +9,11 @@ use cuda_sys::{
     CUgraphNodeType, CUkernelNodeAttrID, CUkernelNodeAttrValue, CUmemorytype, CUresult,
 };
 
+use super::run::find_list;
 use crate::driver::bridge::{DeviceInfo, KernelWork, Launch};
 use crate::driver::call::{Answer, functions, process, put};
 use crate::driver::memory::copy_shaped::cuboid;
-use crate::driver::module::cluster::of_launch;
+use crate::driver::module::cluster::{of_launch, of_node, required};
 use crate::driver::module::launch::Shape;
 use crate::driver::objects::{Settings, handle, number};
 use crate::driver::process::{Process, State};
@@ -55,13 +56,51 @@ pub(in crate::driver) unsafe fn kernel_params(
     Ok(kernel_node!(CUDA_KERNEL_NODE_PARAMS from params, ..CUDA_KERNEL_NODE_PARAMS::default()))
 }
 
-/// Returns the work of a kernel node, and the function's handle. The arguments are copied now.
+/// The attributes of a kernel's node, which stay when its parameters change.
+#[derive(Debug, Clone, Copy, Default)]
+struct Kept {
+    cooperative: bool,
+    priority: Option<i32>,
+    /// The clusters that the node was given, not those that its kernel requires.
+    cluster: Option<[u32; 3]>,
+}
+
+impl Kept {
+    /// Returns the attributes of a node's work.
+    fn of(state: &State, work: &Work, function: u64) -> Self {
+        let Work::Kernel(kernel) = work else { return Self::default() };
+        let launch = &kernel.launch;
+        let settings = state.objects.functions.get(function).map(|known| known.settings);
+        let attributes = kernel.program.attributes(launch.entry);
+        let cluster = match required(&attributes, &settings.unwrap_or_default()) {
+            Ok(None) => launch.cluster,
+            _ => None,
+        };
+        Self { cooperative: launch.cooperative, priority: Some(kernel.priority), cluster }
+    }
+}
+
+/// Returns the work of a new kernel node, and the function's handle. The arguments are copied now.
 ///
 /// # Safety
 /// The description's arguments are as a launch takes them.
 pub(in crate::driver) unsafe fn kernel_work(
     state: &mut State,
     params: &CUDA_KERNEL_NODE_PARAMS,
+) -> Answer<(Work, u64)> {
+    // SAFETY: the caller's promise.
+    unsafe { changed_work(state, params, Kept::default(), true) }
+}
+
+/// Returns the work like [`kernel_work`], with a node's attributes; `node` says whether the node may get clusters later.
+///
+/// # Safety
+/// As [`kernel_work`].
+unsafe fn changed_work(
+    state: &mut State,
+    params: &CUDA_KERNEL_NODE_PARAMS,
+    Kept { cooperative, priority, cluster }: Kept,
+    node: bool,
 ) -> Answer<(Work, u64)> {
     let process = process()?;
     let function = if params.func.is_null() { params.kern.cast() } else { params.func };
@@ -75,6 +114,7 @@ pub(in crate::driver) unsafe fn kernel_work(
         [params.blockDimX, params.blockDimY, params.blockDimZ],
         params.sharedMemBytes,
     );
+    let shape = Shape { cooperative, priority, cluster, node, ..shape };
     // SAFETY: the caller's promise.
     unsafe { state.kernel(process, function, context, &shape, params.kernelParams, params.extra) }
 }
@@ -149,7 +189,13 @@ pub(in crate::driver) fn told_kernel(
         let arguments = layout.iter().map(place).collect();
         Arc::new(Told { kernel: kernel.clone(), arguments })
     });
-    let Launch { grid, block, shared, .. } = &told.kernel.launch;
+    let Launch { entry, grid, block, shared, .. } = &told.kernel.launch;
+    let attributes = told.kernel.program.attributes(*entry);
+    let grid = match attributes.cluster.filter(|_| attributes.blocks_are_clusters) {
+        // The parameters count clusters.
+        Some(size) => core::array::from_fn(|at| grid[at] / size[at].max(1)),
+        None => *grid,
+    };
     let arguments = match told.arguments.as_slice() {
         [] => core::ptr::null_mut(),
         list => list.as_ptr().cast::<*mut c_void>().cast_mut(),
@@ -222,18 +268,23 @@ pub(in crate::driver) fn told_fill(fill: &Fill) -> CUDA_MEMSET_NODE_PARAMS {
     }
 }
 
-/// A kernel keeps the attributes of the kernel that it replaces.
-fn keep_attributes(new: &mut Work, old: &Work) {
-    if let (Work::Kernel(new), Work::Kernel(old)) = (new, old) {
-        let new = Arc::make_mut(new);
-        (new.priority, new.launch.cooperative) = (old.priority, old.launch.cooperative);
-        let fits =
-            |size: &[u32; 3]| size.iter().zip(new.launch.grid).all(|(size, grid)| grid % size == 0);
-        // A kernel that requires another cluster has it already.
-        if new.launch.cluster.is_none() {
-            new.launch.cluster = old.launch.cluster.filter(fits);
-        }
-    }
+/// Gives a kernel's node the attributes of another.
+fn copy_attributes(state: &mut State, process: &Process, to: u64, from: u64) -> Answer {
+    let from = state.objects.nodes.get(from)?;
+    let Work::Kernel(_) = &from.work else { return Err(CUresult::CUDA_ERROR_INVALID_VALUE) };
+    let kept = Kept::of(state, &from.work, from.function);
+    let function = state.objects.nodes.get(to)?.function;
+    let settings = state.objects.functions.get(function).map(|known| known.settings);
+    let Work::Kernel(kernel) = &mut state.objects.nodes.get_mut(to)?.work else {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    };
+    let (_, info) = process.device(kernel.device as c_int)?;
+    let attributes = kernel.program.attributes(kernel.launch.entry);
+    let cluster = of_node(kept.cluster, kernel.launch.grid, &attributes, &settings?, info)?;
+    let kernel = Arc::make_mut(kernel);
+    kernel.priority = kept.priority.unwrap_or(0);
+    (kernel.launch.cooperative, kernel.launch.cluster) = (kept.cooperative, cluster);
+    Ok(())
 }
 
 /// Returns an attribute of a kernel's node, to be read.
@@ -295,7 +346,7 @@ unsafe fn set_attribute(
 pub(in crate::driver) fn set(
     node: CUgraphNode,
     kind: CUgraphNodeType,
-    mut work: Work,
+    work: Work,
     function: u64,
 ) -> Answer {
     let mut state = process()?.lock();
@@ -303,7 +354,6 @@ pub(in crate::driver) fn set(
     if node.kind != kind {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
-    keep_attributes(&mut work, &node.work);
     (node.work, node.function, node.told) = (work, function, None);
     Ok(())
 }
@@ -365,8 +415,10 @@ pub(in crate::driver) unsafe fn set_kernel(
     params: &CUDA_KERNEL_NODE_PARAMS,
 ) -> Answer {
     let mut state = process()?.lock();
+    let known = state.objects.nodes.get(number(node))?;
+    let kept = Kept::of(&state, &known.work, known.function);
     // SAFETY: the caller's promise.
-    let (work, function) = unsafe { kernel_work(&mut state, params) }?;
+    let (work, function) = unsafe { changed_work(&mut state, params, kept, true) }?;
     drop(state);
     set(node, KERNEL, work, function)
 }
@@ -379,10 +431,13 @@ pub(in crate::driver) unsafe fn set_exec_kernel(
     params: &CUDA_KERNEL_NODE_PARAMS,
 ) -> Answer {
     let mut state = process()?.lock();
+    let steps = &state.objects.execs.get(number(exec))?.steps;
+    let found = find_list(steps, number(node)).map(|(steps, at)| &steps[at]);
+    let kept = found.map(|step| Kept::of(&state, &step.work, step.function));
+    let kept = kept.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the caller's promise.
-    let (mut work, function) = unsafe { kernel_work(&mut state, params) }?;
+    let (work, function) = unsafe { changed_work(&mut state, params, kept, false) }?;
     state.set_step(number(exec), number(node), KERNEL, |step| {
-        keep_attributes(&mut work, &step.work);
         (step.work, step.function) = (work, function);
     })
 }
@@ -421,14 +476,8 @@ functions! {
         }
     }
     Device fn cuGraphKernelNodeCopyAttributes(to: CUgraphNode, from: CUgraphNode) {
-        let mut state = process()?.lock();
-        let from = state.objects.nodes.get(number(from))?.work.clone();
-        let to = &mut state.objects.nodes.get_mut(number(to))?.work;
-        if !matches!((&*to, &from), (Work::Kernel(_), Work::Kernel(_))) {
-            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-        }
-        keep_attributes(to, &from);
-        Ok(())
+        let process = process()?;
+        copy_attributes(&mut process.lock(), process, number(to), number(from))
     }
     Device fn cuGraphKernelNodeSetParams(
         node: CUgraphNode, params: *const CUDA_KERNEL_NODE_PARAMS_v1

@@ -41,6 +41,10 @@ impl State {
                 self.copy_is_possible(process, copy).map_err(wrong)?;
             }
         }
+        if let Some(node) = without_cluster(&steps) {
+            let why = CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_ERROR;
+            return Err((CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE, why, node));
+        }
         if let Some(node) = unfit_in_body(&steps, false) {
             let why = CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED;
             return Err((CUresult::CUDA_ERROR_NOT_SUPPORTED, why, node));
@@ -136,6 +140,10 @@ impl State {
         if let Err(why) = compare(&exec.steps, &steps) {
             return Ok(Err(why));
         }
+        if let Some(node) = without_cluster(&steps) {
+            let why = CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+            return Ok(Err((why, node)));
+        }
         // Conditions of the two graphs correspond by the order of their creation; their default values may change.
         if exec.conditions.len() != conditions.len() {
             let why = CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
@@ -167,6 +175,9 @@ impl State {
         if new.len() != at || compare(&inside[..at], &new).is_err() {
             return Err(invalid);
         }
+        if without_cluster(&new).is_some() {
+            return Err(CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE);
+        }
         let steps = Arc::make_mut(&mut self.objects.execs.get_mut(exec)?.steps);
         let (inside, _) = find_list_mut(steps, node).ok_or(invalid)?;
         for (old, new) in inside[first + 1..at].iter_mut().zip(new.drain(first + 1..)) {
@@ -194,6 +205,18 @@ impl State {
         change(&mut steps[at]);
         Ok(())
     }
+}
+
+/// Returns the first node whose kernel needs clusters that the node has not got.
+fn without_cluster(steps: &[Step]) -> Option<u64> {
+    steps.iter().find_map(|step| match &step.work {
+        Work::Kernel(kernel) if kernel.launch.cluster.is_none() => {
+            let attributes = kernel.program.attributes(kernel.launch.entry);
+            attributes.explicit_cluster.then_some(step.node)
+        }
+        Work::Conditional(choice) => choice.bodies.iter().find_map(|body| without_cluster(body)),
+        _ => None,
+    })
 }
 
 /// Returns the list of steps with a node's step (the graph's or a body's), and the step's place in it.

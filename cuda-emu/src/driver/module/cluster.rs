@@ -27,10 +27,32 @@ fn count(cluster: [u32; 3]) -> Option<u32> {
     cluster.iter().try_fold(1_u32, |all, &size| all.checked_mul(size))
 }
 
-/// Returns the cluster that a kernel is compiled for or was given by `cuFuncSetAttribute`.
-fn required(attributes: &EntryAttributes, settings: &Settings) -> Option<[u32; 3]> {
-    let set = settings.required_cluster;
-    attributes.cluster.or_else(|| (set[0] != 0).then(|| set.map(|size| size.max(1))))
+/// Returns the cluster that a kernel is compiled for or was given by `cuFuncSetAttribute`. A cluster of which only some
+/// directions were given is an error.
+pub(in crate::driver) fn required(
+    attributes: &EntryAttributes,
+    settings: &Settings,
+) -> Answer<Option<[u32; 3]>> {
+    match (attributes.cluster, settings.required_cluster) {
+        (Some(cluster), _) => Ok(Some(cluster)),
+        (None, [0, 0, 0]) => Ok(None),
+        (None, set) if set.contains(&0) => Err(CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE),
+        (None, set) => Ok(Some(set)),
+    }
+}
+
+/// Returns the clusters of a graph's node as [`of_launch`]; none for a kernel that needs them, but may get them later.
+pub(in crate::driver) fn of_node(
+    asked: Option<[u32; 3]>,
+    grid: [u32; 3],
+    attributes: &EntryAttributes,
+    settings: &Settings,
+    info: &DeviceInfo,
+) -> Answer<Option<[u32; 3]>> {
+    if asked.is_none() && attributes.explicit_cluster && required(attributes, settings)?.is_none() {
+        return Ok(None);
+    }
+    of_launch(asked, grid, attributes, settings, info)
 }
 
 /// Returns the clusters of a launch of this grid: those that it asks for, or that the kernel requires.
@@ -42,7 +64,7 @@ pub(in crate::driver) fn of_launch(
     info: &DeviceInfo,
 ) -> Answer<Option<[u32; 3]>> {
     let misconfigured = CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE;
-    let required = required(attributes, settings);
+    let required = required(attributes, settings)?;
     let cluster = match (asked, required) {
         (Some(asked), _) if asked.contains(&0) => return Err(misconfigured),
         (Some(asked), Some(required)) if asked != required => return Err(misconfigured),
@@ -124,7 +146,7 @@ unsafe fn asked(function: CUfunction, config: *const CUlaunchConfig) -> Answer<A
     let cluster = of_launch(shape.cluster, grid, &attributes, &settings, info);
     Ok(Asked {
         cluster,
-        required: required(&attributes, &settings),
+        required: required(&attributes, &settings)?,
         each: resident(&attributes, &settings, info, threads, shape.shared as usize),
         settings,
         info: info.clone(),
@@ -158,8 +180,9 @@ functions! {
         if !available(&info) {
             return put(size, 1);
         }
-        if let Some(blocks) = required.and_then(count) {
-            return put(size, blocks as c_int);
+        if let Some(required) = required {
+            let blocks = count(required).and_then(|blocks| c_int::try_from(blocks).ok());
+            return put(size, blocks.ok_or(CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE)?);
         }
         let most = if settings.non_portable_cluster != 0 { MOST } else { PORTABLE };
         let most = if max_rank == 0 { most } else { most.min(max_rank) };

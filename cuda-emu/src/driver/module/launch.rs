@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cuda_sys::{CUfunction, CUlaunchAttributeID, CUlaunchConfig, CUresult, CUstream};
 
-use super::cluster::{active, of_launch};
+use super::cluster::{active, of_launch, of_node};
 use super::function::{max_dynamic, max_threads, resident};
 use crate::driver::bridge::{KernelWork, Launch, new_heap};
 use crate::driver::call::{Answer, functions, process};
@@ -26,12 +26,14 @@ pub(in crate::driver) struct Shape {
     pub(in crate::driver) priority: Option<i32>,
     /// The clusters that it asks for.
     pub(in crate::driver) cluster: Option<[u32; 3]>,
+    /// Whether it is a graph's node, which may get its clusters later.
+    pub(in crate::driver) node: bool,
 }
 
 impl Shape {
     /// Returns a launch without attributes.
     pub(in crate::driver) fn new(grid: [u32; 3], block: [u32; 3], shared: u32) -> Self {
-        Self { grid, block, shared, cooperative: false, priority: None, cluster: None }
+        Self { grid, block, shared, cooperative: false, priority: None, cluster: None, node: false }
     }
 }
 
@@ -130,7 +132,7 @@ impl State {
         let device = self.objects.contexts.get(context)?.device;
         let (_, info) = process.device(device as i32)?;
         let attributes = program.attributes(entry);
-        let Shape { mut grid, block, shared, cooperative, priority, cluster } = *shape;
+        let Shape { mut grid, block, shared, cooperative, priority, cluster, node } = *shape;
         if let (true, Some(size)) = (attributes.blocks_are_clusters, attributes.cluster) {
             // The launch counts clusters.
             grid = core::array::from_fn(|at| grid[at].saturating_mul(size[at]));
@@ -149,7 +151,8 @@ impl State {
         {
             return Err(invalid);
         }
-        let cluster = of_launch(cluster, grid, &attributes, &settings, info)?;
+        let decide = if node { of_node } else { of_launch };
+        let cluster = decide(cluster, grid, &attributes, &settings, info)?;
         if cooperative {
             let blocks = grid.iter().map(|&size| u64::from(size)).product::<u64>();
             let each = resident(&attributes, &settings, info, threads as u32, shared as usize);
