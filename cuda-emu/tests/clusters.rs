@@ -140,8 +140,8 @@ fn kernels_have_the_clusters_that_they_are_compiled_for() {
     let must = F::CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET;
     for (name, required, needs) in [
         ("sizes", [0, 0, 0], 0),
-        ("in_fours", [4, 1, 1], 0),
-        ("in_boxes", [2, 2, 1], 0),
+        ("in_fours", [4, 1, 1], 1),
+        ("in_boxes", [2, 2, 1], 1),
         ("explicit", [0, 0, 0], 1),
     ] {
         let kernel = function(module, name);
@@ -233,10 +233,19 @@ fn occupancy_counts_clusters_within_groups_of_multiprocessors() {
         ok!(cuOccupancyMaxPotentialClusterSize(&raw mut size, kernel, &raw const config));
         size
     };
-    assert_eq!((potential(kernel), potential(fours)), (8, 4));
-    assert_eq!(potential(function(module, "at_most_two")), 2);
+    assert_eq!((potential(kernel), potential(fours)), (8, 8));
+    assert_eq!(potential(function(module, "at_most_two")), 8);
     ok!(cuFuncSetAttribute(kernel, F::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
     assert_eq!((potential(kernel), active(kernel, 1024, Some([16, 1, 1]))), (16, Ok(16)));
+    // More blocks than any cluster has are no mistake then, but for a launch: so an H200's driver answers.
+    assert_eq!(active(kernel, 1024, Some([32, 1, 1])), Ok(0));
+    let mut list = [attribute([3, 1, 1])];
+    let config_of_threes = config([64, 1], 1024, &mut list);
+    let mut size = -1;
+    fails!(
+        CUDA_ERROR_INVALID_CLUSTER_SIZE,
+        cuOccupancyMaxPotentialClusterSize(&raw mut size, kernel, &raw const config_of_threes)
+    );
     fails!(
         CUDA_ERROR_INVALID_VALUE,
         cuOccupancyMaxPotentialClusterSize(ptr::null_mut(), kernel, ptr::null())

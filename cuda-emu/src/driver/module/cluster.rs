@@ -106,14 +106,14 @@ pub(in crate::driver) fn active(info: &DeviceInfo, each: u32, blocks: u32) -> u3
 
 /// A launch whose clusters are asked about.
 struct Asked {
-    /// The clusters, and those that the kernel requires.
     cluster: Answer<Option<[u32; 3]>>,
-    required: Option<[u32; 3]>,
+    /// Whether they have more blocks than any, where sizes that are not portable are allowed: of those none fits, which is
+    /// no error.
+    unheard_of: bool,
     /// Blocks of a multiprocessor.
     each: u32,
     settings: Settings,
     info: DeviceInfo,
-    max_rank: u32,
 }
 
 /// # Safety
@@ -144,13 +144,13 @@ unsafe fn asked(function: CUfunction, config: *const CUlaunchConfig) -> Answer<A
     let (attributes, settings) = (function.program.attributes(function.entry), function.settings);
     let grid = if attributes.blocks_are_clusters { [0; 3] } else { shape.grid };
     let cluster = of_launch(shape.cluster, grid, &attributes, &settings, info);
+    let larger = shape.cluster.and_then(count).is_some_and(|blocks| blocks > MOST);
     Ok(Asked {
         cluster,
-        required: required(&attributes, &settings)?,
+        unheard_of: larger && settings.non_portable_cluster != 0,
         each: resident(&attributes, &settings, info, threads, shape.shared as usize),
         settings,
         info: info.clone(),
-        max_rank: attributes.max_cluster_rank,
     })
 }
 
@@ -159,6 +159,9 @@ functions! {
         clusters: *mut c_int, function: CUfunction, config: *const CUlaunchConfig
     ) {
         let asked = asked(function, config)?;
+        if asked.unheard_of {
+            return put(clusters, 0);
+        }
         let cluster = match asked.cluster? {
             Some(cluster) => cluster,
             // A device without clusters has those of one block.
@@ -176,16 +179,15 @@ functions! {
     Device fn cuOccupancyMaxPotentialClusterSize(
         size: *mut c_int, function: CUfunction, config: *const CUlaunchConfig
     ) {
-        let Asked { required, each, settings, info, max_rank, .. } = asked(function, config)?;
+        let Asked { cluster, unheard_of, each, settings, info } = asked(function, config)?;
         if !available(&info) {
             return put(size, 1);
         }
-        if let Some(required) = required {
-            let blocks = count(required).and_then(|blocks| c_int::try_from(blocks).ok());
-            return put(size, blocks.ok_or(CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE)?);
+        if !unheard_of {
+            cluster?;
         }
+        // What the kernel requires or allows does not matter, as an H200's driver answers.
         let most = if settings.non_portable_cluster != 0 { MOST } else { PORTABLE };
-        let most = if max_rank == 0 { most } else { most.min(max_rank) };
         let fits = |blocks: &u32| active(&info, each, *blocks) > 0;
         put(size, (1..=most).rev().find(fits).unwrap_or(0) as c_int)
     }

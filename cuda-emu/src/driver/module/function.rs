@@ -74,7 +74,7 @@ pub(in crate::driver) fn attribute(
         A::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED => settings.non_portable_cluster,
         A::CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE => settings.cluster_policy,
         A::CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET => {
-            c_int::from(attributes.explicit_cluster && attributes.cluster.is_none())
+            c_int::from(attributes.explicit_cluster || attributes.cluster.is_some())
         }
         A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH
         | A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT
