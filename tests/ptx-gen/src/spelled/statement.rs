@@ -258,7 +258,8 @@ impl Writer {
                 self.store("s", value);
                 self.store("r", value.wrapping_add(5));
             }
-            1 => {
+            // Atomics are of global and shared memory: on local memory an H200 does nothing.
+            1 if space != "local" => {
                 self.put(&format!(
                     "red.xor.b32 [{name}+{}], 7; ld.u32 r, [{name}+(1?{at}<<2:0)];",
                     at * 4
