@@ -27,7 +27,7 @@ pub(crate) enum Coordinate {
 const NORMALIZED: u32 = 21;
 /// Fraction bits of a coordinate in texels.
 const TEXELS: u32 = 21;
-/// The largest magnitude of a coordinate that is told apart from larger ones.
+/// Coordinates of larger magnitude are read as this one.
 const FAR: f64 = 1_099_511_627_776.0;
 
 /// Returns a coordinate in fixed point. NaN is zero.

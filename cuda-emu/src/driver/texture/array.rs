@@ -166,11 +166,7 @@ fn create(
         let slice = row.checked_mul(size[1].max(1)).ok_or(invalid)?;
         let bytes = slice.checked_mul(size[2].max(1)).ok_or(invalid)?;
         parts.push((end, size, row, slice));
-        // Each level begins at a multiple of 16 bytes: no texel is longer.
-        end = end
-            .checked_add(bytes)
-            .and_then(|end| end.checked_next_multiple_of(16))
-            .ok_or(invalid)?;
+        end = end.checked_add(bytes).ok_or(invalid)?;
     }
     let start = state.allocate(process, context, end, Kind::Array, 0)?;
     let id = process.space.find(start).map_or(0, |region| region.id);

@@ -1,6 +1,6 @@
 //! Arrays, textures and surfaces.
 //!
-//! An array is a region of the address space, with the texels of each level in rows without padding. A texture object has
+//! An array is a region of the address space, with the texels of each level in rows that begin at multiples of 32 bytes. A texture object has
 //! the addresses of its texels and the number of the region, so that a fetch notices when the array is gone.
 
 pub(super) mod array;

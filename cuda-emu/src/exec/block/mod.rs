@@ -174,7 +174,7 @@ impl Machine<'_> {
                 self.deadlock();
                 return BlockTurn::Fault;
             }
-            // Whoever sleeps may wait for another block, however short the sleep is.
+            // A lane that sleeps may wait for another block, also if the sleep is short.
             if expired || self.slept {
                 return BlockTurn::Expired;
             }

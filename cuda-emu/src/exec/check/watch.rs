@@ -142,34 +142,12 @@ fn name(how: How) -> &'static str {
 
 impl Machine<'_> {
     /// An access that an instruction makes for one lane, while something is checked.
-    pub(crate) fn watch_one(&mut self, space: u8, lane: usize, at: u64, bytes: u64, write: bool) {
+    pub(crate) fn watch_one(&mut self, space: u8, lane: usize, at: u64, bytes: u64, what: u32) {
         if self.block.check.is_some() {
-            let what = if write { WRITE } else { READ };
             self.watch(
                 space,
                 &Seen { mask: 1 << (lane % LANES), ..Seen::new(what, bytes, &[at; LANES]) },
             );
-        }
-    }
-
-    /// Notes an access to texels of a surface, as one of memory.
-    pub(crate) fn watch_texels(
-        &mut self,
-        lane: usize,
-        at: u64,
-        bytes: u64,
-        write: bool,
-        atomic: bool,
-    ) {
-        if self.block.check.is_some() {
-            let what = match (write, atomic) {
-                (_, true) => READ | WRITE | STRONG,
-                (true, _) => WRITE,
-                (false, _) => READ,
-            };
-            let at = [at; LANES];
-            let seen = Seen { mask: 1 << (lane % LANES), ..Seen::new(what, bytes, &at) };
-            self.watch(GLOBAL, &seen);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use ptx::ir::Layout;
 
+use crate::exec::check::watch::{READ, WRITE};
 use crate::exec::control::sync::Meeting;
 use crate::exec::inst::{FULL, Flow, Inst, LANES, Lanes};
 use crate::exec::machine::Machine;
@@ -141,7 +142,7 @@ impl Lanes for Fragment {
                             return m.fail_access(code, lane, address, space, want, &why);
                         }
                     };
-                    m.watch_one(space, lane, address, bytes, store);
+                    m.watch_one(space, lane, address, bytes, if store { WRITE } else { READ });
                     if code.shadow != 0 {
                         // SAFETY: the list holds registers of this width.
                         unsafe {
@@ -203,7 +204,7 @@ impl Lanes for Rows {
                         return m.fail_access(code, lane, base[lane & 31], space, want, &why);
                     }
                 };
-                m.watch_one(space, lane, base[lane & 31], 16, store);
+                m.watch_one(space, lane, base[lane & 31], 16, if store { WRITE } else { READ });
                 hosts[row] = host;
                 for (at, byte) in data.iter_mut().enumerate() {
                     // SAFETY: the bytes were checked.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::access::{Access, Result, What};
 use crate::arith::{F16, RN};
+use crate::exec::check::watch::READ;
 use crate::exec::decode::Class;
 use crate::exec::fault::Code;
 use crate::exec::inst::{Flow, Inst, Lanes, lanes};
@@ -126,7 +127,7 @@ impl Machine<'_> {
                 return self.fail_access(Code::IllegalAddress, lane, address, GLOBAL, want, &why);
             }
             for &(address, bytes) in &seen {
-                self.watch_one(GLOBAL, lane, address, bytes, false);
+                self.watch_one(GLOBAL, lane, address, bytes, READ);
             }
             words[lane] = sample.words;
             approximate |= u32::from(sample.approximate) << lane;

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::access::{Access, Outside, What};
+use crate::exec::check::watch::{READ, STRONG, WRITE};
 use crate::exec::decode::Class;
 use crate::exec::fault::Code;
 use crate::exec::inst::{Flow, lanes};
 use crate::exec::machine::Machine;
+use crate::exec::memory::GLOBAL;
 use crate::exec::memory::atomic::update;
 use crate::exec::memory::element::{load_bytes, store_bytes};
 use crate::texture::{Channel, Image, Object, pack};
@@ -118,11 +120,12 @@ impl Machine<'_> {
         let layer = word(self, access.layer);
         let format = image.format;
         let count = access.values.len() as u64;
-        let (bytes, outside, in_texels, writes) = match access.what {
-            What::Load(bytes, outside) => (bytes * count, outside, false, false),
-            What::Store(bytes, outside) => (bytes * count, outside, false, true),
-            What::Pack(outside) => (format.bytes(), outside, true, true),
-            What::Reduce(bytes, _, outside, in_texels) => (bytes, outside, in_texels, true),
+        let (bytes, outside, in_texels) = match access.what {
+            What::Load(bytes, outside) | What::Store(bytes, outside) => {
+                (bytes * count, outside, false)
+            }
+            What::Pack(outside) => (format.bytes(), outside, true),
+            What::Reduce(bytes, _, outside, in_texels) => (bytes, outside, in_texels),
             _ => return Ok(()),
         };
         if in_texels && bytes != format.bytes() {
@@ -140,8 +143,12 @@ impl Machine<'_> {
             Spot::Wrong(why) => return Err((Code::IllegalAddress, why)),
         };
         if let Some(address) = address {
-            let atomic = matches!(access.what, What::Reduce(..));
-            self.watch_texels(lane, address, bytes, writes, atomic);
+            let how = match access.what {
+                What::Reduce(..) => READ | WRITE | STRONG,
+                What::Load(..) => READ,
+                _ => WRITE,
+            };
+            self.watch_one(GLOBAL, lane, address, bytes, how);
         }
         match access.what {
             What::Load(element, _) => {
