@@ -76,19 +76,21 @@ pub(crate) fn channels_of(
     Ok(cudaChannelFormatDesc { x: size(0), y: size(1), z: size(2), w: size(3), f })
 }
 
-/// Returns the bytes of an element of an array.
-pub(crate) fn element(array: cudaArray_const_t) -> CudaResult<usize> {
-    let found = describe(array)?;
+fn bytes(found: &CUDA_ARRAY3D_DESCRIPTOR) -> CudaResult<usize> {
     let (bits, _) = component(found.Format)?;
     Ok((bits.unsigned_abs() * found.NumChannels / 8) as usize)
+}
+
+/// Returns the bytes of an element of an array.
+pub(crate) fn element(array: cudaArray_const_t) -> CudaResult<usize> {
+    bytes(&describe(array)?)
 }
 
 /// Returns the bytes of a row of an array, and the number of rows.
 pub(crate) fn row(array: cudaArray_const_t) -> CudaResult<(usize, usize)> {
     let found = describe(array)?;
-    let (bits, _) = component(found.Format)?;
-    let element = (bits.unsigned_abs() * found.NumChannels / 8) as usize;
-    let width = found.Width.checked_mul(element).ok_or(cudaError::cudaErrorInvalidValue)?;
+    let width = found.Width.checked_mul(bytes(&found)?);
+    let width = width.ok_or(cudaError::cudaErrorInvalidValue)?;
     Ok((width, found.Height.max(1)))
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the programs of nvcc on a machine that has an NVIDIA GPU and nvcc: each program, as one binary, with NVIDIA's runtime
-# and with this project's. Both must pass and print the same; with a planted mistake both must fail.
+# and with this project's. Both must pass and print the same; with this project's, a planted mistake must be noticed.
 # Then the cost of a launch with each. The programs lie in `nvcc`, the libraries in `lib`.
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) || exit 1

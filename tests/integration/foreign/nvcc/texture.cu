@@ -43,6 +43,16 @@ int main() {
     cudaChannelFormatDesc has;
     CHECK(cudaGetChannelDesc(&has, array));
     EXPECT(has.x == 32 && has.y == 0 && has.f == cudaChannelFormatKindFloat);
+    // Bytes from the middle of a row on, over rows, to another array, and back.
+    cudaArray_t second;
+    CHECK(cudaMallocArray(&second, &format, width, height));
+    CHECK(cudaMemcpyToArray(second, 0, 0, image.data(), count * 4, cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpyArrayToArray(second, 8, 3, array, 20, 1, 70 * 4));
+    CHECK(cudaMemcpyFromArray(got.data(), second, 8, 3, 70 * 4, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < 70; i++) EXPECT(got[i] == image[width + 5 + i]);
+    RETURNS(cudaErrorInvalidValue, cudaMemcpyFromArray(got.data(), second, 8, height - 1, width * 4, cudaMemcpyDeviceToHost));
+    EXPECT(cudaGetLastError() == cudaErrorInvalidValue);
+    CHECK(cudaFreeArray(second));
     cudaResourceDesc resource = {};
     resource.resType = cudaResourceTypeArray;
     resource.res.array.array = array;
