@@ -1,6 +1,7 @@
 //! Code at block level, and the phases that it starts.
 
 pub(crate) mod barriers;
+pub(crate) mod loads;
 pub(crate) mod methods;
 mod phases;
 pub(crate) mod reads;

@@ -8,7 +8,7 @@ use syn::{
 };
 
 use crate::blocks::barriers::Plan;
-use crate::blocks::{Level, Role, role_of};
+use crate::blocks::{Level, Role, loads, role_of};
 use crate::options::Options;
 use crate::patterns::single_name;
 use crate::refuse::{Result, refused};
@@ -184,7 +184,7 @@ pub(crate) fn translate(
     }
     let mut body = std::mem::take(&mut s.out);
     if let Some(level) = s.level.take() {
-        body = level.plan.place(&body, "B::sync();\n");
+        body = loads::gathered(&level.plan.place(&body, "B::sync();\n"));
     }
     let name = match head {
         Head::Function => s.hole(quote!(name.to_owned())),

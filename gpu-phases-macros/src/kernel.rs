@@ -137,10 +137,11 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
             String::new()
         }));
         let (memory, index, failures) = match s.carries {
+            0 if text.contains("tile_of<") => ("", "const plane_index block_index{};", ""),
             0 => ("", "const unsigned block_index = blockIdx.x;", ""),
             _ => (
                 ", carry_memory* carried",
-                "const turn block_turn = take_turn(carried, unsigned(sx));\n\
+                "const turn block_turn = take_turn(carried, unsigned(sx * sy));\n\
                  const unsigned block_index = block_turn.at;",
                 ", &carried->ended, block_turn.tag",
             ),

@@ -160,11 +160,20 @@ template <class T> PHASES_FN piece<T> chunk_of(unsigned at, slice<T> x, usize si
     const u64_raw first = at * size.v;
     return piece<T>(x.p + first, len(x.n - first < size.v ? x.n - first : size.v), len(first));
 }
-template <u64_raw H, u64_raw W, class T>
-PHASES_FN tile<T, H, W> tile_of(unsigned at, slice<T> x, array<usize, 2> size) {
+// The index of a block whose grid has the shape of the tiles of an output, unless they are too many.
+struct plane_index {
+    PHASES_FN operator unsigned() const { return blockIdx.y * gridDim.x + blockIdx.x; }
+};
+PHASES_FN tuple<unsigned, unsigned> tile_at(unsigned at, len across) { return tup(unsigned(at / across), unsigned(at % across)); }
+// A division takes as long as a fifth of a small kernel.
+PHASES_FN tuple<unsigned, unsigned> tile_at(plane_index at, len across) {
+    return gridDim.x == across ? tup(blockIdx.y, blockIdx.x) : tile_at(unsigned(at), across);
+}
+template <u64_raw H, u64_raw W, class A, class T>
+PHASES_FN tile<T, H, W> tile_of(A at, slice<T> x, array<usize, 2> size) {
     const usize rows = size.a[0], columns = size.a[1];
-    const len across = len((columns.v + (W - 1)) / W);
-    const len row = at / across * len(H), column = at % across * len(W);
+    const auto place = tile_at(at, len((columns.v + (W - 1)) / W));
+    const len row = place.f0 * len(H), column = place.f1 * len(W);
     const len height = len(rows.v) - row < H ? len(rows.v) - row : len(H);
     const len width = len(columns.v) - column < W ? len(columns.v) - column : len(W);
     return tile<T, H, W>{x.p + (row * len(columns.v) + column), len(columns.v), row, column, height, width};
@@ -427,23 +436,109 @@ template <class B, class T, class C> PHASES_FN piece<T> shared_slice(C c, line l
 template <class B, class A> PHASES_FN void set_all(shared<A> x, const A& v) {
     if (threadIdx.x == 0) *x.p = v;
 }
-// Most loads are inside of the source: their elements have no conditions, so that all are under way together.
-template <class B, class C, class G, class T>
-PHASES_FN void load_items(C c, line, const G& g, slice<const T> x, isize start, T rest) {
-    const u64_raw first = u64_raw(start.v);
-    if (first < x.n && x.n - len(first) >= g.count()) {
-        const T* const from = x.p + first;
-        each_item<B>(c, g, [&](auto, usize i, mut<T> to) { *to.p = from[len(i.v)]; });
+// ---- Loads. Most are inside of the source: then their elements have no conditions. Memory of the block is written after all
+// elements were read, also those of the loads that follow without a barrier, so that all are under way together.
+
+// The most elements that a thread reads ahead for one load.
+constexpr len most_ahead = 8;
+// A load that is done.
+struct loaded {
+    static constexpr len ahead = 0;
+    static constexpr bool whole = true;
+};
+template <class B, class G> constexpr len ahead_of = 0;
+template <class B, u64_raw N> constexpr len each_of = len((N + B::threads - 1) / B::threads) <= most_ahead
+    ? len((N + B::threads - 1) / B::threads)
+    : 0;
+template <class B, class T, u64_raw K> constexpr len ahead_of<B, items<T, K>> = each_of<B, K>;
+template <class B, class T, u64_raw C, u64_raw R> constexpr len ahead_of<B, matrix<T, C, R>> = each_of<B, C * R>;
+template <class B, class T, u64_raw C, u64_raw R> constexpr len ahead_of<B, cells<T, C, R>> = each_of<B, C * R>;
+template <class B, class T> constexpr len ahead_of<B, own_item<B, T>> = 1;
+
+template <class B, class G, class T> struct items_load {
+    static constexpr len ahead = ahead_of<B, G>;
+    using value = T;
+    G to;
+    slice<const T> x;
+    u64_raw first;
+    T rest;
+    bool whole;
+    PHASES_FN T inside(usize i) const { return x.p[len(first) + len(i.v)]; }
+    PHASES_FN T any(usize i) const {
+        const u64_raw at = first + i.v;
+        return at < x.n ? x.p[at] : rest;
+    }
+};
+template <class B, class G, class T> struct matrix_load {
+    static constexpr len ahead = ahead_of<B, G>;
+    using value = T;
+    G to;
+    const T *p, *from;
+    u64_raw rows, columns, row, column;
+    T rest;
+    bool whole;
+    PHASES_FN T inside(array<usize, 2> i) const { return from[len(i.a[0].v) * len(columns) + len(i.a[1].v)]; }
+    PHASES_FN T any(array<usize, 2> i) const {
+        const u64_raw y = row + i.a[0].v, z = column + i.a[1].v;
+        T value = rest;
+        if (y < rows && z < columns) value = p[len(y) * len(columns) + len(z)];
+        return value;
+    }
+};
+template <class B, class C, class L> PHASES_FN void load_now(C c, const L& load) {
+    if (load.whole) {
+        each_item<B>(c, load.to, [&](auto, auto i, auto to) { *to.p = load.inside(i); });
     } else {
-        each_item<B>(c, g, [&](auto, usize i, mut<T> to) {
-            const u64_raw at = first + i.v;
-            *to.p = at < x.n ? x.p[at] : rest;
-        });
+        each_item<B>(c, load.to, [&](auto, auto i, auto to) { *to.p = load.any(i); });
     }
 }
+template <class B, class C> PHASES_FN void load_any(C, loaded) {}
+template <class B, class C, class L> PHASES_FN void load_any(C c, const L& load) {
+    each_item<B>(c, load.to, [&](auto, auto i, auto to) { *to.p = load.any(i); });
+}
+template <class B> PHASES_FN void load_ahead() {}
+template <class B, class... M> PHASES_FN void load_ahead(loaded, const M&... more) { load_ahead<B>(more...); }
+template <class B, class L, class... M> PHASES_FN void load_ahead(const L& load, const M&... more) {
+    typename L::value read[L::ahead];
+    const len n = load.to.count(), t = B::thread();
+#pragma unroll
+    for (len k = 0; k < L::ahead; ++k) {
+        const len i = t + k * B::threads;
+        if (i < n) read[k] = load.inside(load.to.index(i));
+    }
+    load_ahead<B>(more...);
+#pragma unroll
+    for (len k = 0; k < L::ahead; ++k) {
+        const len i = t + k * B::threads;
+        if (i < n) *load.to.item(i).p = read[k];
+    }
+}
+// Loads between which no barrier stands.
+template <class B, class C, class... L> PHASES_FN void load_all(C c, const L&... loads) {
+    if ((loads.whole && ...)) {
+        load_ahead<B>(loads...);
+    } else {
+        (load_any<B>(c, loads), ...);
+    }
+}
+// A load that waits for `load_all`, unless it is of memory that others see or of many elements.
+template <class B, class C, class L> PHASES_FN auto begun(C c, const L& load) {
+    if constexpr (L::ahead > 0) {
+        return load;
+    } else {
+        load_now<B>(c, load);
+        return loaded{};
+    }
+}
+template <class B, class C, class G, class T>
+PHASES_FN auto load_items(C c, line, const G& g, slice<const T> x, isize start, T rest) {
+    const u64_raw first = u64_raw(start.v);
+    const bool whole = first < x.n && x.n - len(first) >= g.count();
+    return begun<B>(c, items_load<B, G, T>{g, x, first, rest, whole});
+}
 template <class B, class C, class G, class T, u64_raw K>
-PHASES_FN void load_items(C c, line l, const G& g, ref<array<T, K>> x, isize start, T rest) {
-    load_items<B>(c, l, g, slice<const T>(x.p->a, len(K)), start, rest);
+PHASES_FN auto load_items(C c, line l, const G& g, ref<array<T, K>> x, isize start, T rest) {
+    return load_items<B>(c, l, g, slice<const T>(x.p->a, len(K)), start, rest);
 }
 // The rows and columns of a target.
 template <class T, u64_raw C, u64_raw R> PHASES_FN tuple<len, len> sides(const matrix<T, C, R>&) { return tup(len(R), len(C)); }
@@ -455,7 +550,7 @@ template <u64_raw N, u64_raw M, class T> PHASES_FN tuple<len, len> sides(const o
     return tup(len(N), len(M));
 }
 template <class B, class C, class G, class T>
-PHASES_FN void load_matrix(
+PHASES_FN auto load_matrix(
     C c, line l, const G& g, slice<const T> x, array<usize, 2> size, array<isize, 2> origin, T rest
 ) {
     const u64_raw rows = size.a[0].v, columns = size.a[1].v;
@@ -466,23 +561,15 @@ PHASES_FN void load_matrix(
     const len pitch = len(columns);
     const auto of = sides(g);
     const bool near = small && ((row | column) >> 32) == 0 && len(row) < len(rows) && len(column) < pitch;
-    if (near && len(rows) - len(row) >= of.f0 && pitch - len(column) >= of.f1) {
-        const T* const from = x.p + (len(row) * pitch + len(column));
-        each_item<B>(c, g, [&](auto, array<usize, 2> i, mut<T> to) { *to.p = from[len(i.a[0].v) * pitch + len(i.a[1].v)]; });
-    } else {
-        each_item<B>(c, g, [&](auto, array<usize, 2> i, mut<T> to) {
-            const u64_raw y = row + i.a[0].v, z = column + i.a[1].v;
-            T value = rest;
-            if (y < rows && z < columns) value = x.p[len(y) * len(columns) + len(z)];
-            *to.p = value;
-        });
-    }
+    const bool whole = near && len(rows) - len(row) >= of.f0 && pitch - len(column) >= of.f1;
+    const T* const from = x.p + (len(row) * pitch + len(column));
+    return begun<B>(c, matrix_load<B, G, T>{g, x.p, from, rows, columns, row, column, rest, whole});
 }
 template <class B, class C, class G, class T, u64_raw K>
-PHASES_FN void load_matrix(
+PHASES_FN auto load_matrix(
     C c, line l, const G& g, ref<array<T, K>> x, array<usize, 2> size, array<isize, 2> origin, T rest
 ) {
-    load_matrix<B>(c, l, g, slice<const T>(x.p->a, len(K)), size, origin, rest);
+    return load_matrix<B>(c, l, g, slice<const T>(x.p->a, len(K)), size, origin, rest);
 }
 // The value that one thread computes, in all threads.
 template <class T> struct alignas(sizeof(T) < 16 ? alignof(T) : 16) bytes_of {

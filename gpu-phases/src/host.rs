@@ -149,7 +149,12 @@ pub mod parts {
     /// Parts, as their number.
     pub trait PartsShape {
         /// Returns the number of blocks. `threads`: those of a block.
-        fn blocks(self, threads: usize) -> usize;
+        fn blocks(&self, threads: usize) -> usize;
+
+        /// Returns the tiles in a row, of a matrix in tiles.
+        fn across(&self) -> Option<usize> {
+            None
+        }
     }
 
     fn or_refuse<T>(checked: Result<T, String>) -> T {
@@ -157,7 +162,7 @@ pub mod parts {
     }
 
     impl PartsShape for Len {
-        fn blocks(self, _: usize) -> usize {
+        fn blocks(&self, _: usize) -> usize {
             self.0
         }
     }
@@ -167,8 +172,22 @@ pub mod parts {
     pub struct Blocks(usize);
 
     impl PartsShape for Blocks {
-        fn blocks(self, _: usize) -> usize {
+        fn blocks(&self, _: usize) -> usize {
             self.0
+        }
+    }
+
+    /// The tiles along each side of a matrix.
+    #[derive(Debug)]
+    pub struct Tiled([usize; 2]);
+
+    impl PartsShape for Tiled {
+        fn blocks(&self, _: usize) -> usize {
+            self.0[0] * self.0[1]
+        }
+
+        fn across(&self) -> Option<usize> {
+            Some(self.0[1])
         }
     }
 
@@ -180,9 +199,8 @@ pub mod parts {
 
     /// Stands for the function of this name.
     #[must_use]
-    pub fn tiles<const H: usize, const W: usize>(out: Len, size: [usize; 2]) -> Blocks {
-        let [down, across] = or_refuse(check_tiles(out.0, size, [H, W]));
-        Blocks(down * across)
+    pub fn tiles<const H: usize, const W: usize>(out: Len, size: [usize; 2]) -> Tiled {
+        Tiled(or_refuse(check_tiles(out.0, size, [H, W])))
     }
 
     /// Stands for the function of this name.
@@ -208,7 +226,7 @@ pub mod parts {
     }
 
     impl PartsShape for Warps {
-        fn blocks(self, threads: usize) -> usize {
+        fn blocks(&self, threads: usize) -> usize {
             or_refuse(check_warps(self.1, threads));
             self.0.0.div_ceil(self.1)
         }
@@ -217,13 +235,17 @@ pub mod parts {
     macro_rules! tuples {
         ($($name:ident $at:tt),+) => {
             impl<$($name: PartsShape),+> PartsShape for ($($name,)+) {
-                fn blocks(self, threads: usize) -> usize {
+                fn blocks(&self, threads: usize) -> usize {
                     let counts = [$(self.$at.blocks(threads)),+];
                     if let Some(at) = counts.iter().position(|count| *count != counts[0]) {
                         let (first, other, number) = (counts[0], counts[at], at + 1);
                         refuse(format!("the outputs have {first} parts, but {other} of number {number}"));
                     }
                     counts[0]
+                }
+
+                fn across(&self) -> Option<usize> {
+                    None$(.or(self.$at.across()))+
                 }
             }
         };
@@ -247,7 +269,15 @@ pub fn blocks_of<const N: usize, const M: usize>(
         refuse(format!("{count} blocks, and a launch has at most {MOST_BLOCKS}"));
     }
     let threads = u32::try_from(threads).unwrap_or(u32::MAX);
-    Extent { dimensions: 1, size: [count as u64, 1, 1], threads, shared: 0 }
+    let count = count as u64;
+    // With the shape of the tiles no block divides to find its own.
+    let (dimensions, size) = match parts.across() {
+        Some(across @ 1..) if count / across as u64 <= MOST_DOWN => {
+            (2, [across as u64, count / across as u64, 1])
+        }
+        _ => (1, [count, 1, 1]),
+    };
+    Extent { dimensions, size, threads, shared: 0 }
 }
 
 /// The most shared memory that a block can have, of all devices.
@@ -282,6 +312,9 @@ pub fn columns<const N: usize, const M: usize>(_: Threads<N, M>) -> usize {
 
 /// The most blocks of a launch in x.
 const MOST_BLOCKS: u64 = (1 << 31) - 1;
+
+/// The most blocks in the second dimension of a grid.
+const MOST_DOWN: u64 = (1 << 16) - 1;
 
 /// Returns the text of a value of a condition.
 pub fn shown(value: &impl Debug) -> String {

@@ -148,7 +148,7 @@ pub struct Extent {
     /// The number of dimensions: 1, 2 or 3.
     pub dimensions: u32,
     /// The elements in each dimension, the first one varies fastest; 1 in those beyond `dimensions`. Of a kernel over
-    /// blocks, the number of blocks, in one dimension.
+    /// blocks, the number of blocks: in two dimensions of one with tiles, unless there are more than 65,535 rows of them.
     pub size: [u64; 3],
     /// The threads of a block, of a kernel over blocks; else 0.
     pub threads: u32,

@@ -100,7 +100,7 @@ template <class T, u64_raw H, u64_raw W, u64_raw R, u64_raw K> PHASES_FN void af
 }
 // Arrays of threads.
 template <class B, class C, class D, class T, u64_raw K>
-PHASES_FN void load_items(C c, line, const own_item<D, array<T, K>>& g, slice<const T> x, isize start, T rest) {
+PHASES_FN loaded load_items(C c, line, const own_item<D, array<T, K>>& g, slice<const T> x, isize start, T rest) {
     const u64_raw first = u64_raw(start.v), at = first + u64_raw(B::thread()) * K;
     array<T, K>& to = *g.p;
     if (first < x.n && x.n - len(first) >= B::threads * len(K)) {
@@ -109,7 +109,7 @@ PHASES_FN void load_items(C c, line, const own_item<D, array<T, K>>& g, slice<co
         if constexpr (in_vectors<T, K>) {
             if (aligned(x.p + first)) {
                 load_vectors(to, from);
-                return;
+                return loaded{};
             }
         }
 #endif
@@ -119,5 +119,6 @@ PHASES_FN void load_items(C c, line, const own_item<D, array<T, K>>& g, slice<co
 #pragma unroll
         for (u64_raw k = 0; k < K; ++k) to.a[k] = at + k < x.n ? x.p[at + k] : rest;
     }
+    return loaded{};
 }
 } // namespace phases

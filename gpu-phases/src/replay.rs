@@ -496,7 +496,7 @@ impl fmt::Display for SavedLaunch {
         write!(f, "kernel `{kernel}`, {file}:{line}, ")?;
         match extent.threads {
             0 => write!(f, "{x} x {y} x {z} elements")?,
-            threads => write!(f, "{x} blocks of {threads} threads")?,
+            threads => write!(f, "{} blocks of {threads} threads", x.saturating_mul(y))?,
         }
         write!(f, ", {} arguments", args.len())?;
         match &self.fault {

@@ -96,7 +96,8 @@ pub(super) fn prepare<'q>(
     // Each with constants to divide by: three divisions take longer than the rest of a launch.
     let mut config = match extent.dimensions {
         _ if extent.threads > 0 => {
-            LaunchConfig::new(u32::try_from(extent.size[0]).unwrap_or(u32::MAX), extent.threads)
+            let blocks = |axis: usize| u32::try_from(extent.size[axis]).unwrap_or(u32::MAX);
+            LaunchConfig::new((blocks(0), blocks(1)), extent.threads)
         }
         1 => LaunchConfig::cover(size(0), LINE),
         _ => LaunchConfig::cover_3d([size(0), size(1), size(2)], PLANE),

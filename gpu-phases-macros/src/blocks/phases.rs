@@ -5,6 +5,7 @@ use syn::{Expr, ExprClosure, ExprMethodCall};
 
 use super::Role;
 use super::barriers::{Access, Kind};
+use super::loads;
 use crate::exprs::line_of;
 use crate::refuse::{Result, refused};
 use crate::translate::{Translator, Value};
@@ -73,7 +74,11 @@ impl Translator<'_> {
                 self.note(accesses);
                 let values = crate::exprs::codes(&values);
                 let function = if name == "load" { "load_items" } else { "load_matrix" };
-                self.emit(&format!("{function}<B>(c, {line}, {target}, {values});"));
+                let load = self.name("load");
+                self.emit(&format!(
+                    "const auto {load} = {function}<B>(c, {line}, {target}, {values});\n{}",
+                    loads::statement(&load)
+                ));
                 Ok(Value::unit())
             }
             ("each" | "run" | "one", ..) => refused(

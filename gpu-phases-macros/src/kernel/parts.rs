@@ -6,7 +6,7 @@ use syn::{Expr, ExprCall, ExprClosure, Pat, Stmt};
 
 use super::signature::{Kind, Signature};
 use crate::blocks::methods::element_of_shared;
-use crate::blocks::{Level, Role, barriers::Plan};
+use crate::blocks::{Level, Role, barriers::Plan, loads};
 use crate::refuse::{Result, refused};
 use crate::translate::Translator;
 
@@ -135,7 +135,7 @@ pub(super) fn translate(
             }
         }
         let cpp = s.declare(&name, false);
-        s.emit(&format!("[[maybe_unused]] const B {cpp}{{sx, block_index}};"));
+        s.emit(&format!("[[maybe_unused]] const B {cpp}{{sx * sy, block_index}};"));
         let [own, pattern] = [0, 1].map(|at| blocks.closure.inputs[at].clone());
         s.give_role(&own, Role::Block, &[]);
         let mut pattern = pattern;
@@ -167,7 +167,7 @@ pub(super) fn translate(
         Ok(())
     })?;
     if let Some(level) = s.level.take() {
-        s.out = level.plan.place(&s.out, "B::sync();\n");
+        s.out = loads::gathered(&level.plan.place(&s.out, "B::sync();\n"));
     }
     Ok((block, columns))
 }

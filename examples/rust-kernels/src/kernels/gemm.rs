@@ -10,17 +10,17 @@ pub fn gemm(m: usize, n: usize, k: usize, a: &[f32], b: &[f32], c: &mut [f32]) {
     assert!(a.len() == m * k && b.len() == k * n && c.len() == m * n);
     blocks(Threads::<16, 16>, tiles::<128, 128, _>(c, [m, n]), |block, mut c| {
         let [row, column] = c.origin();
-        // Rows of 9 elements, of which the last is not used, are in different banks.
-        let mut rows = block.shared([[0.0f32; 9]; 128]);
-        let mut left = block.shared([[0.0f32; 128]; 8]);
-        let mut right = block.shared([[0.0f32; 128]; 8]);
+        // Rows of 17 elements, of which the last is not used, are in different banks.
+        let mut rows = block.shared([[0.0f32; 17]; 128]);
+        let mut left = block.shared([[0.0f32; 128]; 16]);
+        let mut right = block.shared([[0.0f32; 128]; 16]);
         let mut sum = block.per_thread([[0.0f32; 8]; 8]);
-        for start in (0..k).step_by(8) {
-            block.load_matrix(rows.cells(8), a, [m, k], [row as isize, start as isize], 0.0);
+        for start in (0..k).step_by(16) {
+            block.load_matrix(rows.cells(16), a, [m, k], [row as isize, start as isize], 0.0);
             block.load_matrix(&mut right, b, [k, n], [start as isize, column as isize], 0.0);
             block.each(&mut left, |[t, i], left| *left = rows[i][t]);
             block.each(&mut sum, |[i, j], s| {
-                for t in 0..8 {
+                for t in 0..16 {
                     for y in 0..8 {
                         for x in 0..8 {
                             s[y][x] += left[t][8 * i + y] * right[t][8 * j + x];

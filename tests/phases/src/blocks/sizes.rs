@@ -134,3 +134,44 @@ fn arrays_are_sources_of_loads() {
         assert_eq!(*out, tile + square + (2 * (i % 20)) as f32);
     }
 }
+
+#[kernel]
+fn tiles_of_two(
+    rows: usize,
+    columns: usize,
+    by: usize,
+    across: usize,
+    a: &mut [u32],
+    b: &mut [u32],
+) {
+    blocks(
+        Threads::<32>,
+        (tiles::<1, 2, _>(a, [rows, columns]), tiles::<2, 1, _>(b, [by, across])),
+        |block, (a, b)| {
+            let ([y, x], [v, u]) = (a.origin(), b.origin());
+            let number = block.index() as u32 * 8;
+            block.each(a, |[i, j], a| *a = number + ((y + i) * 3 + x + j) as u32);
+            block.each(b, |[i, j], b| *b = number + ((v + i) * 5 + u + j) as u32);
+        },
+    );
+}
+
+#[test]
+fn a_grid_has_the_shape_of_tiles_or_one_row() {
+    // Outputs with tiles of different shapes, and more rows of tiles than a grid can have.
+    for [rows, columns, by] in [[6, 8, 12], [1, 2, 2], [65_535, 2, 2], [65_536, 2, 131_072]] {
+        let len = rows * columns;
+        let (a, b) = both!(tiles_of_two(
+            value rows, value columns, value by, value len / by, write vec![0u32; len], write vec![0u32; len]
+        ))
+        .unwrap();
+        for at in 0..len {
+            let (y, x) = (at / columns, at % columns);
+            let block = y * columns.div_ceil(2) + x / 2;
+            assert_eq!(a[at] as usize, block * 8 + y * 3 + x);
+            let (v, u) = (at / (len / by), at % (len / by));
+            let block = v / 2 * (len / by) + u;
+            assert_eq!(b[at] as usize, block * 8 + v / 2 * 2 * 5 + v % 2 * 5 + u);
+        }
+    }
+}
