@@ -1,5 +1,6 @@
 //! Rust kernels that query structures: against differences of the same kernels on the CPU, and recorded queries.
 
+mod boxes;
 mod kernels;
 mod wrong;
 
@@ -27,7 +28,7 @@ pub(super) fn cases() -> Vec<Case> {
         device(closest_points),
         device(hits_of_rays),
     ];
-    [right, wrong::cases()].concat()
+    [right, boxes::cases(), wrong::cases()].concat()
 }
 
 /// The step of differences: exact for numbers of a few thousand.
