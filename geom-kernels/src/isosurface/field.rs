@@ -12,7 +12,7 @@ use super::passes::Kind;
 use crate::part::read;
 
 /// The most values of a field: their indices have 32 bits.
-pub(super) const MOST_VALUES: usize = 1 << 32;
+pub(crate) const MOST_VALUES: usize = 1 << 32;
 
 /// The corners per word: `device/geom/isosurface/types.cuh`.
 const WORD: usize = 32;
@@ -20,7 +20,7 @@ const WORD: usize = 32;
 /// The affine map from a field's indices to the world.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct IndexToWorld {
-    pub(super) raw: RawIndexMap,
+    pub(crate) raw: RawIndexMap,
 }
 
 impl Default for IndexToWorld {

@@ -80,11 +80,13 @@ mod volume;
 
 pub use blocks::BlockField;
 pub use extract::MarchingCubes;
+pub(crate) use field::MOST_VALUES;
 #[cfg(feature = "tape")]
 pub(crate) use field::Parts;
 pub use field::{DenseField, Field, IndexToWorld};
+pub(crate) use layout::RawIndexMap;
 #[cfg(feature = "tape")]
-pub(crate) use layout::{RawBlockField, RawDenseField, RawIndexMap};
+pub(crate) use layout::{RawBlockField, RawDenseField};
 pub use output::{Counts, Output, TriangleBuffers};
 #[cfg(feature = "tape")]
 pub(crate) use passes::{Kind as FieldKind, Search};

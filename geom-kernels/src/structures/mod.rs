@@ -14,6 +14,9 @@
 //! assert_eq!(near, [0, 1]);
 //! # Ok::<(), cuda_safe::Error>(())
 //! ```
+//! What devices have and the CPU has not, because the standard library or `nanovdb` has it on the host: sorts, sums and
+//! selections ([`crate::algorithms`]), builds of volumes, stores to them and dense copies (`nanovdb::Builder`), and
+//! reports of meshes. Recorded calls with gradients run on devices.
 #![cfg_attr(feature = "rust-kernels", doc = include_str!("in_kernels.md"))]
 
 pub mod bvh;
@@ -21,6 +24,7 @@ pub(crate) mod exact;
 pub mod hash_grid;
 #[cfg(feature = "rust-kernels")]
 mod in_kernels;
+pub mod isosurface;
 mod lanes;
 mod mesh;
 mod rows;

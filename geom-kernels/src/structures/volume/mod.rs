@@ -33,6 +33,7 @@ mod map;
 mod march;
 mod numbers;
 mod read;
+mod regions;
 mod sample;
 mod tree;
 
@@ -50,7 +51,9 @@ use interpolate::View;
 use map::{Map, To};
 use tree::Tree;
 
+pub(crate) use regions::Region;
 pub use sample::{IndexedValues, Sample, Samples};
+pub(crate) use tree::{lower_place, upper_place};
 
 #[doc(hidden)]
 pub use {map::MapOf, numbers::Numbers, read::Read};
@@ -98,6 +101,12 @@ impl<T: VolumeValue> Volume<T> {
     #[must_use]
     pub fn grid(&self) -> &Grid {
         &self.grid
+    }
+
+    /// Returns the map's matrix, three rows of four; the last column is the translation.
+    pub(crate) fn map_rows(&self) -> [[f64; 4]; 3] {
+        let RawMap { m64: [a, b, c, d, e, f, g, h, i], v64: [x, y, z], .. } = self.map;
+        [[a, b, c, x], [d, e, f, y], [g, h, i, z]]
     }
 
     /// Returns the grid.

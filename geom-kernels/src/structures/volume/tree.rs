@@ -64,12 +64,12 @@ fn root_key(voxel: [i32; 3]) -> u64 {
 }
 
 /// Returns the index of a voxel's entry in an upper node.
-fn upper_place([x, y, z]: [i32; 3]) -> usize {
+pub(crate) fn upper_place([x, y, z]: [i32; 3]) -> usize {
     ((x >> 7 & 31) << 10 | (y >> 7 & 31) << 5 | (z >> 7 & 31)) as usize
 }
 
 /// Returns the index of a voxel's entry in a lower node.
-fn lower_place([x, y, z]: [i32; 3]) -> usize {
+pub(crate) fn lower_place([x, y, z]: [i32; 3]) -> usize {
     ((x >> 3 & 15) << 8 | (y >> 3 & 15) << 4 | (z >> 3 & 15)) as usize
 }
 
@@ -137,16 +137,21 @@ impl Tree {
         self.roots.get(n).copied().filter(|root| root.key == key)
     }
 
+    /// Returns the upper node of a voxel, or the tile or background instead.
+    pub(super) fn in_root(&self, voxel: [i32; 3]) -> Found {
+        match self.root(voxel) {
+            None => Found { node: 0, value: self.background },
+            Some(root) => Found { node: root.child, value: root.at.wrapping_add(self.tile_value) },
+        }
+    }
+
     /// Returns the lower node of a voxel, or the tile or background instead.
     pub(super) fn lower(&self, bytes: &[u8], voxel: [i32; 3]) -> Region {
-        let Some(root) = self.root(voxel) else {
-            return Region { found: Found { node: 0, value: self.background }, bits: 12 };
-        };
-        if root.child == 0 {
-            let value = root.at.wrapping_add(self.tile_value);
-            return Region { found: Found { node: 0, value }, bits: 12 };
+        let found = self.in_root(voxel);
+        if found.node == 0 {
+            return Region { found, bits: 12 };
         }
-        Region { found: self.child(bytes, root.child, true, upper_place(voxel)), bits: 7 }
+        Region { found: self.child(bytes, found.node, true, upper_place(voxel)), bits: 7 }
     }
 
     /// Returns the leaf of a voxel, or the tile or background instead.

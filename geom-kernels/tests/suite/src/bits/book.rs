@@ -148,6 +148,14 @@ impl Book {
         }
     }
 
+    /// Compares the elements that the CPU computes with a result of the device.
+    pub(super) fn compare<T: NoUninit>(&self, name: impl AsRef<str>, cpu: &[T]) -> TestResult {
+        let name = format!("{}/{}", self.topic, name.as_ref());
+        let found = Some(Entry::of(bytemuck::cast_slice(cpu)));
+        ensure_eq!(found, self.found.get(&name).copied(), "{name} on the CPU");
+        Ok(())
+    }
+
     /// Compares all results with the recording, or writes them to it.
     pub(super) fn finish(self, device: &TestDevice) -> TestResult {
         if let Some(name) = self.twice {

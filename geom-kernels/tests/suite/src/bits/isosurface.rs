@@ -1,11 +1,13 @@
 //! Surfaces in fields of numbers: dense ones, blocks, volumes.
 
-use geom_kernels::isosurface::Field;
+use geom_kernels::Real;
+use geom_kernels::isosurface::{Counts, Field};
+use geom_kernels::structures::{self, isosurface as cpu};
 
 use super::book::Book;
 use super::calls::{self, Got, Lab};
 use super::inputs::{self, Kind, grid_with, map, rng};
-use test_harness::{Rng, TestDevice, TestResult};
+use test_harness::{Rng, TestDevice, TestResult, ensure_eq};
 
 /// A map that is sheared, so that all rows matter.
 pub(super) const ROWS: [[f64; 4]; 3] =
@@ -29,6 +31,37 @@ fn surface<F: Field>(lab: &Lab, book: &mut Book, name: &str, field: &F, iso: f32
     }
     book.put(format!("{name}/count"), &calls::surface_counts(lab, field, iso)?);
     Ok(())
+}
+
+/// Memory full of what is no result, as before a call of the device.
+fn garbage<T: bytemuck::AnyBitPattern>(n: usize) -> Vec<T> {
+    vec![bytemuck::pod_read_unaligned(&vec![0xa5; size_of::<T>()]); n]
+}
+
+/// The same on the CPU: the same bits as `surface` has put.
+fn surface_on_cpu<F: cpu::Field>(book: &Book, name: &str, field: &F, iso: f32) -> TestResult {
+    let same = |how: &str, (vertices, faces, normals, counts): calls::Found| {
+        book.compare(format!("{name}/{how}/vertices"), &vertices)?;
+        book.compare(format!("{name}/{how}/faces"), &faces)?;
+        book.compare(format!("{name}/{how}/normals"), &normals)?;
+        book.compare(format!("{name}/{how}/counts"), &counts)
+    };
+    let found =
+        |of: cpu::Surface| (of.vertices, of.faces, of.normals.unwrap_or_default(), vec![of.counts]);
+    let plain = cpu::extract(field, iso)?;
+    let (n, m) = (plain.vertices.len(), plain.faces.len());
+    same("plain", found(plain))?;
+    same("with_normals", found(cpu::extract_with_normals(field, iso)?))?;
+    for (which, [n, m]) in
+        [("into_more", [n + 3, m + 5]), ("into_less", [n / 2, m / 3]), ("into_none", [0, 0])]
+    {
+        let (mut vertices, mut faces, mut normals) = (garbage(n), garbage(m), garbage(n));
+        let output = cpu::Output::new(&mut vertices, &mut faces).normals(&mut normals);
+        let counts = cpu::extract_into(field, iso, output)?;
+        same(which, (vertices, faces, normals, vec![counts]))?;
+    }
+    let counts: [Counts; 1] = [cpu::count(field, iso)?];
+    book.compare(format!("{name}/count"), &counts)
 }
 
 fn mesh<F: Field>(lab: &Lab, book: &mut Book, name: &str, field: &F) -> TestResult {
@@ -68,12 +101,16 @@ pub(super) fn dense(device: &TestDevice, book: &mut Book) -> TestResult {
         ("flat", [1, 30, 30]),
         ("thin", [2, 3, 70]),
     ] {
-        let values = lab.up(&numbers(&mut rng, kind, dims))?;
-        let field = calls::dense_field(&values, dims, calls::index_map(ROWS)?)?;
+        let host = numbers(&mut rng, kind, dims);
+        let (values, map) = (lab.up(&host)?, calls::index_map(ROWS)?);
+        let field = calls::dense_field(&values, dims, map)?;
         surface(&lab, book, kind, &field, 0.05)?;
+        let on_cpu = cpu::DenseField::new(&host, dims, map)?;
+        surface_on_cpu(book, kind, &on_cpu, 0.05)?;
         // Elsewhere it is not a surface that can become a mesh.
         if kind == "sphere" {
             surface(&lab, book, "larger_sphere", &field, 1.25)?;
+            surface_on_cpu(book, "larger_sphere", &on_cpu, 1.25)?;
             mesh(&lab, book, kind, &field)?;
         }
     }
@@ -94,28 +131,37 @@ pub(super) fn some_blocks() -> Blocks {
 
 pub(super) fn blocks(device: &TestDevice, book: &mut Book) -> TestResult {
     let lab = Lab::new(device)?;
-    let (values, stride, origins, neighbors) = some_blocks();
-    let (values, origins) = (lab.up(&values)?, lab.up(&origins)?);
-    let neighbors = lab.up(&neighbors)?;
-    let map = calls::index_map(ROWS)?;
-    let field = calls::block_field((&values, stride), &origins, &neighbors, map)?;
-    surface(&lab, book, "three", &field, 0.05)?;
-    let (origins, neighbors) = (lab.up::<[i32; 3]>(&[])?, lab.up::<[u32; 27]>(&[])?);
-    let field = calls::block_field((&values, stride), &origins, &neighbors, map)?;
-    surface(&lab, book, "none", &field, 0.05)
+    let (host, stride, all_origins, all_neighbors) = some_blocks();
+    let (values, map) = (lab.up(&host)?, calls::index_map(ROWS)?);
+    for (name, n) in [("three", 3), ("none", 0)] {
+        let (origins, neighbors) = (&all_origins[..n], &all_neighbors[..n]);
+        let on_cpu = cpu::BlockField::new(&host, stride, origins, neighbors, map)?;
+        let (origins, neighbors) = (lab.up(origins)?, lab.up(neighbors)?);
+        let field = calls::block_field((&values, stride), &origins, &neighbors, map)?;
+        surface(&lab, book, name, &field, 0.05)?;
+        surface_on_cpu(book, name, &on_cpu, 0.05)?;
+    }
+    Ok(())
 }
 
 pub(super) fn volumes(device: &TestDevice, book: &mut Book) -> TestResult {
-    fn of<K: Kind>(lab: &Lab, book: &mut Book) -> TestResult {
-        let mut volume = calls::upload_volume(lab, &grid_with::<K>(inputs::middle::<K>(), 1)?)?;
+    fn of<K: Kind<Value: Real>>(lab: &Lab, book: &mut Book) -> TestResult {
+        let grid = grid_with::<K>(inputs::middle::<K>(), 1)?;
+        let mut volume = calls::upload_volume(lab, &grid)?;
         let mut field = calls::volume_field(lab, &volume)?;
-        let mut put = |name: &str, field: &geom_kernels::isosurface::VolumeField| -> Got<()> {
+        let on_cpu = structures::Volume::<K::Value>::new(grid)?;
+        let mut on_cpu = cpu::VolumeField::build(&on_cpu)?;
+        type Fields<'a> = (&'a geom_kernels::isosurface::VolumeField, &'a cpu::VolumeField);
+        let mut put = |name: &str, (field, on_cpu): Fields<'_>| -> Got<()> {
             let (values, complete) = calls::field_values(lab, field)?;
             book.put(format!("{}/{name}/field", K::NAME), &values);
+            book.compare(format!("{}/{name}/field", K::NAME), on_cpu.values())?;
             book.put(format!("{}/{name}/complete", K::NAME), &[u8::from(complete)]);
-            surface(lab, book, &format!("{}/{name}", K::NAME), field, 0.05)
+            ensure_eq!(on_cpu.is_complete(), complete, "{} {name}", K::NAME);
+            surface(lab, book, &format!("{}/{name}", K::NAME), field, 0.05)?;
+            surface_on_cpu(book, &format!("{}/{name}", K::NAME), on_cpu, 0.05)
         };
-        put("first", &field)?;
+        put("first", (&field, &on_cpu))?;
         let mut rng = rng(610);
         let once: Vec<[i32; 3]> = (0..125)
             .map(|i| [i / 25, i / 5 % 5, i % 5].map(|x| x + inputs::middle::<K>()))
@@ -123,7 +169,8 @@ pub(super) fn volumes(device: &TestDevice, book: &mut Book) -> TestResult {
         let values: Vec<K::Value> = once.iter().map(|_| K::value(&mut rng)).collect();
         calls::store(lab, &mut volume, &lab.up(&once)?, &lab.up(&values)?)?;
         calls::update_field(lab, &mut field, &volume)?;
-        put("updated", &field)
+        on_cpu.update(&structures::Volume::<K::Value>::new(volume.download(&lab.stream)?)?);
+        put("updated", (&field, &on_cpu))
     }
     let lab = Lab::new(device)?;
     of::<inputs::F32>(&lab, book)?;
@@ -136,5 +183,7 @@ pub(super) fn volumes(device: &TestDevice, book: &mut Book) -> TestResult {
     let [volume, ..] = calls::dense_volumes(&lab, (dims, &host), &options, ([-3; 3], band))?;
     let field = calls::volume_field(&lab, &volume)?;
     surface(&lab, book, "band", &field, 0.05)?;
+    let on_cpu = structures::Volume::<f32>::new(volume.download(&lab.stream)?)?;
+    surface_on_cpu(book, "band", &cpu::VolumeField::build(&on_cpu)?, 0.05)?;
     mesh(&lab, book, "band", &field)
 }
