@@ -15,9 +15,9 @@ use crate::preparation::Operation;
 /// Options of a mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MeshOptions {
-    build_mode: BuildMode,
+    pub(crate) build_mode: BuildMode,
     pub(crate) topology: bool,
-    winding: bool,
+    pub(crate) winding: bool,
     pub(crate) check: bool,
 }
 

@@ -4,17 +4,19 @@ use cuda_safe::{Error, Result};
 use rayon::prelude::*;
 
 use super::Mesh;
-use super::closest::{ByNormal, ByParity, Closest, NOTHING, PointQuery, Within};
+use super::closest::{ByNormal, ByParity, Closest, NOTHING, Within};
 use super::exact::NAN;
+use super::ordered::{Points, for_points};
 use super::rays::{Any, Count, NO_HIT, Nearest, RayQuery};
 use super::sides::side_of;
 use super::simd::{Simd, Task, with_simd};
+use super::winding::{ByWinding, Number, Winding};
 use crate::lengths::{has_length, same_length};
 use crate::mesh::{ClosestPoint, FacePoint, Overlap, RayHit, Sign};
 use crate::{Aabb, Ray};
 
 /// Queries that a thread computes at once.
-const CHUNK: usize = 64;
+pub(super) const CHUNK: usize = 64;
 
 /// The distance within which queries of points search.
 ///
@@ -31,7 +33,7 @@ pub enum Limit<'a> {
 }
 
 impl Limit<'_> {
-    fn at(&self, i: usize) -> f32 {
+    pub(super) fn at(&self, i: usize) -> f32 {
         match self {
             Self::None => f32::INFINITY,
             Self::All(distance) => *distance,
@@ -88,22 +90,6 @@ fn for_all<T: Sync, R: Send>(
     Ok(())
 }
 
-/// Queries of points, whose results are converted.
-#[derive(Clone, Copy)]
-struct Points<'a, Q, C> {
-    mesh: &'a Mesh,
-    limit: Limit<'a>,
-    query: Q,
-    convert: C,
-}
-
-impl<Q: PointQuery, C: Fn(Q::Found) -> R + Copy + Sync, R> Find<[f32; 3], R> for Points<'_, Q, C> {
-    #[inline(always)]
-    fn find<S: Simd>(self, simd: S, i: usize, q: &[f32; 3]) -> R {
-        (self.convert)(self.query.find(simd, self.mesh, *q, self.limit.at(i)))
-    }
-}
-
 /// Queries of rays, whose results are converted.
 #[derive(Clone, Copy)]
 struct Rays<'a, Q, C> {
@@ -147,7 +133,7 @@ impl Mesh {
     ) -> Result<()> {
         limit.check(points.len())?;
         let convert = |found: Option<_>| found.unwrap_or(NOTHING);
-        for_all(
+        for_points(
             "closest points",
             points,
             closest,
@@ -166,7 +152,7 @@ impl Mesh {
         within: &mut [u8],
     ) -> Result<()> {
         limit.check(points.len())?;
-        for_all(
+        for_points(
             "flags",
             points,
             within,
@@ -177,8 +163,8 @@ impl Mesh {
     /// Computes the signed distance of each point: negative inside, 0 on the mesh, infinite where nothing is found.
     ///
     /// # Errors
-    /// `distances` or the limit's distances have another length than `points`;
-    /// [`Sign::Winding`], for which there is no query on the CPU.
+    /// `distances` or the limit's distances have another length than `points`; [`Sign::Winding`] for a mesh that was
+    /// made without [`MeshOptions::winding`](crate::mesh::MeshOptions::winding).
     pub fn signed_distances(
         &self,
         points: &[[f32; 3]],
@@ -203,7 +189,7 @@ impl Mesh {
         self.signed(points, limit, sign, found, |found| found.unwrap_or((f32::INFINITY, NOTHING)))
     }
 
-    fn signed<R: Send>(
+    fn signed<R: Send + Copy>(
         &self,
         points: &[[f32; 3]],
         limit: Limit<'_>,
@@ -213,21 +199,52 @@ impl Mesh {
     ) -> Result<()> {
         limit.check(points.len())?;
         match sign {
-            Sign::Normal => for_all(
+            Sign::Normal => for_points(
                 "distances",
                 points,
                 results,
                 Points { mesh: self, limit, query: ByNormal, convert },
             ),
-            Sign::Parity => for_all(
+            Sign::Parity => for_points(
                 "distances",
                 points,
                 results,
                 Points { mesh: self, limit, query: ByParity, convert },
             ),
-            Sign::Winding => Err(Error::invalid("there are no winding numbers on the CPU")
-                .with_hint("use `Sign::Normal` or `Sign::Parity`")),
+            Sign::Winding => for_points(
+                "distances",
+                points,
+                results,
+                Points { mesh: self, limit, query: ByWinding(self.moments()?), convert },
+            ),
         }
+    }
+
+    fn moments(&self) -> Result<&Winding> {
+        let missing = || Error::invalid("a mesh without winding numbers: MeshOptions::winding");
+        self.winding.as_ref().ok_or_else(missing)
+    }
+
+    /// Computes how often the mesh winds around each point: see
+    /// [`mesh::Mesh::winding_numbers`](crate::mesh::Mesh::winding_numbers). The bits are those of a device's mesh that was
+    /// built with the same options, and refitted as often.
+    ///
+    /// # Errors
+    /// The mesh was made without [`MeshOptions::winding`](crate::mesh::MeshOptions::winding); `beta` is less than 1
+    /// or not a number; `numbers` has another length than `points`.
+    pub fn winding_numbers(
+        &self,
+        points: &[[f32; 3]],
+        beta: f32,
+        numbers: &mut [f32],
+    ) -> Result<()> {
+        let query = Number(self.moments()?, beta);
+        if beta.is_nan() || beta < 1.0 {
+            return Err(Error::invalid(format!("a beta of {beta}; it is at least 1")));
+        }
+        let convert = |number: f32| number;
+        let queries = Points { mesh: self, limit: Limit::None, query, convert };
+        for_points("winding numbers", points, numbers, queries)
     }
 
     /// Finds on which side of a closed mesh each point is: see [`side_of`](Self::side_of).

@@ -171,16 +171,23 @@ impl<const SIDES: bool> Search<SIDES> {
         }
     }
 
-    /// Searches the tree; returns early once anything is found if `ANY`.
+    /// Searches the tree; returns early once anything is found if `ANY`. The block `first` is searched before all others.
     #[inline(always)]
-    fn run<S: Simd, const ANY: bool>(&mut self, simd: S, mesh: &Mesh) {
+    fn run<S: Simd, const ANY: bool>(&mut self, simd: S, mesh: &Mesh, first: Option<u32>) {
         let q = splat(simd, self.q);
+        if let Some(number) = first
+            && let Some(block) = mesh.tree.blocks.get(number as usize)
+        {
+            self.visit(simd, q, number, block);
+        }
         let mut stack = Stack::new();
         let mut next = Some(0);
         while let Some(child) = next {
             if child & LEAF != 0 {
                 let number = child & !LEAF;
-                if let Some(block) = mesh.tree.blocks.get(number as usize) {
+                if first != Some(number)
+                    && let Some(block) = mesh.tree.blocks.get(number as usize)
+                {
                     self.visit(simd, q, number, block);
                 }
                 if ANY && self.place.is_some() {
@@ -227,6 +234,20 @@ pub(super) trait PointQuery: Copy + Sync {
     type Found;
     /// Computes it, within a distance.
     fn find<S: Simd>(self, simd: S, mesh: &Mesh, q: [f32; 3], distance: f32) -> Self::Found;
+
+    /// Computes the same. `near` is a block that was found for a point nearby, and becomes the one of this point: what is
+    /// in it bounds the distance before the search begins.
+    #[inline(always)]
+    fn find_near<S: Simd>(
+        self,
+        simd: S,
+        mesh: &Mesh,
+        (q, distance): ([f32; 3], f32),
+        near: &mut Option<u32>,
+    ) -> Self::Found {
+        let _ = near;
+        self.find(simd, mesh, q, distance)
+    }
 }
 
 impl<Q: PointQuery> Task for AtPoint<'_, Q> {
@@ -253,11 +274,23 @@ impl PointQuery for Closest {
         q: [f32; 3],
         distance: f32,
     ) -> Option<ClosestPoint> {
+        self.find_near(simd, mesh, (q, distance), &mut None)
+    }
+
+    #[inline(always)]
+    fn find_near<S: Simd>(
+        self,
+        simd: S,
+        mesh: &Mesh,
+        (q, distance): ([f32; 3], f32),
+        near: &mut Option<u32>,
+    ) -> Option<ClosestPoint> {
         if !can_find(q, distance) {
             return None;
         }
         let mut search = Search::<false>::new(mesh, q, distance);
-        search.run::<S, false>(simd, mesh);
+        search.run::<S, false>(simd, mesh, *near);
+        *near = search.place.map(|(number, _)| number).or(*near);
         search.closest(mesh)
     }
 }
@@ -275,7 +308,7 @@ impl PointQuery for Within {
             return false;
         }
         let mut search = Search::<false>::new(mesh, q, distance);
-        search.run::<S, true>(simd, mesh);
+        search.run::<S, true>(simd, mesh, None);
         search.place.is_some()
     }
 }
@@ -293,7 +326,7 @@ impl PointQuery for ByNormal {
             return None;
         }
         let mut search = Search::<true>::new(mesh, q, distance);
-        search.run::<S, false>(simd, mesh);
+        search.run::<S, false>(simd, mesh, None);
         let closest = search.closest(mesh)?;
         let side = match search.sides {
             FRONT => 1,
@@ -313,7 +346,18 @@ impl PointQuery for ByParity {
 
     #[inline(always)]
     fn find<S: Simd>(self, simd: S, mesh: &Mesh, q: [f32; 3], distance: f32) -> Self::Found {
-        let closest = Closest.find(simd, mesh, q, distance)?;
+        self.find_near(simd, mesh, (q, distance), &mut None)
+    }
+
+    #[inline(always)]
+    fn find_near<S: Simd>(
+        self,
+        simd: S,
+        mesh: &Mesh,
+        (q, distance): ([f32; 3], f32),
+        near: &mut Option<u32>,
+    ) -> Self::Found {
+        let closest = Closest.find_near(simd, mesh, (q, distance), near)?;
         Some((signed(&closest, side_of(simd, mesh, q)), closest))
     }
 }

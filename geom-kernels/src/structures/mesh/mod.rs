@@ -5,6 +5,7 @@ mod block;
 mod closest;
 mod evaluate;
 mod exact;
+mod ordered;
 mod overlap;
 mod predicates;
 mod rays;
@@ -16,6 +17,7 @@ mod topology;
 mod traverse;
 mod tree;
 mod triangle;
+mod winding;
 
 use cuda_safe::{Error, Result};
 
@@ -26,6 +28,7 @@ use self::simd::{Simd, Task, with_simd};
 use self::topology::Topology;
 use self::tree::Tree;
 use self::triangle::Triangle;
+use self::winding::Winding;
 use crate::mesh::{
     ClosestPoint, MAX_FACES, MAX_MESH_POINTS, MeshOptions, Overlap, RayHit, TriangleMesh,
 };
@@ -42,13 +45,14 @@ pub use batch::Limit;
 pub struct Mesh {
     tree: Tree,
     topology: Option<Topology>,
+    winding: Option<Winding>,
     points: Vec<[f32; 3]>,
     faces: Vec<[u32; 3]>,
 }
 
 impl Mesh {
     /// Creates a mesh. Faces with a vertex that is not finite, or has a coordinate beyond 2^60, are skipped: no query
-    /// finds them. The hierarchy has one builder, whichever the options name.
+    /// finds them. The hierarchy has one builder; that of the options decides only the bits of winding numbers.
     ///
     /// # Errors
     /// A face with an index that is out of range, unless the options are
@@ -83,7 +87,8 @@ impl Mesh {
         }
         let tree = Tree::new(&points, &faces);
         let topology = options.topology.then(|| Topology::new(&points, &faces));
-        Ok(Self { tree, topology, points, faces })
+        let winding = options.winding.then(|| Winding::new(&points, &faces, options.build_mode));
+        Ok(Self { tree, topology, winding, points, faces })
     }
 
     /// Moves the points, of which there must be as many as before, and updates the hierarchy. The faces that the
@@ -101,6 +106,9 @@ impl Mesh {
         self.tree.refit(&self.points, &self.faces);
         if let Some(topology) = &mut self.topology {
             topology.refit(&self.points, &self.faces);
+        }
+        if let Some(winding) = &mut self.winding {
+            winding.refit(&self.points, &self.faces);
         }
         Ok(())
     }

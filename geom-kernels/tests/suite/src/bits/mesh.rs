@@ -4,8 +4,9 @@ use geom_kernels::mesh::{Mesh, TriangleMesh};
 
 use super::book::Book;
 use super::calls::{self, Lab};
+use super::cpu_mesh as cpu;
 use super::inputs::{self, SIZES, face_points, hills, moved, rays, rng, soup, stone};
-use test_harness::{TestDevice, TestResult};
+use test_harness::{Rng, TestDevice, TestResult};
 
 pub(super) fn closed(device: &TestDevice, book: &mut Book) -> TestResult {
     of(device, book, &stone()?)
@@ -30,20 +31,33 @@ fn of(device: &TestDevice, book: &mut Book, host: &TriangleMesh) -> TestResult {
             let mut mesh = calls::mesh(&lab, host, (how, topology))?;
             arrays(&lab, book, &name, &mesh)?;
             points(&lab, book, &name, &mesh, 130)?;
+            let mut on_cpu = cpu::mesh(host, (how, topology))?;
+            cpu::points(book, &name, &on_cpu, 130)?;
             if !topology {
                 continue;
             }
+            cpu::arrays(book, &name, &on_cpu)?;
             lines(&lab, book, &name, &mesh)?;
+            cpu::lines(book, &name, &on_cpu)?;
             let other = moved(host, 300).points;
             calls::move_points(&lab, &mut mesh, &other)?;
             calls::refit_mesh(&lab, &mut mesh)?;
             arrays(&lab, book, &format!("{name}/refitted"), &mesh)?;
             points(&lab, book, &format!("{name}/refitted"), &mesh, 40)?;
-            calls::refit_mesh_to(&lab, &mut mesh, &moved(host, 301).points)?;
+            on_cpu.refit_to(&other)?;
+            cpu::arrays(book, &format!("{name}/refitted"), &on_cpu)?;
+            cpu::points(book, &format!("{name}/refitted"), &on_cpu, 40)?;
+            let other = moved(host, 301);
+            calls::refit_mesh_to(&lab, &mut mesh, &other.points)?;
             points(&lab, book, &format!("{name}/refitted_to"), &mesh, 40)?;
+            on_cpu.refit_to(&other.points)?;
+            cpu::points(book, &format!("{name}/refitted_to"), &on_cpu, 40)?;
             calls::rebuild_mesh(&lab, &mut mesh)?;
             arrays(&lab, book, &format!("{name}/rebuilt"), &mesh)?;
             points(&lab, book, &format!("{name}/rebuilt"), &mesh, 40)?;
+            let on_cpu = cpu::mesh(&other, (how, topology))?;
+            cpu::arrays(book, &format!("{name}/rebuilt"), &on_cpu)?;
+            cpu::points(book, &format!("{name}/rebuilt"), &on_cpu, 40)?;
         }
         let trees = calls::face_tree_parts(&lab, how, (host, &moved(host, 302)))?;
         for (name, (nodes, items, words, report)) in ["built", "refitted"].into_iter().zip(trees) {
@@ -66,16 +80,20 @@ fn arrays(lab: &Lab, book: &mut Book, name: &str, mesh: &Mesh<'_>) -> TestResult
     Ok(())
 }
 
-/// Queries at points.
-fn points(lab: &Lab, book: &mut Book, name: &str, mesh: &Mesh<'_>, n: usize) -> TestResult {
+/// The points of queries, and limits; and the rest of their numbers.
+pub(super) fn asked_points(n: usize) -> (Rng, Vec<[f32; 3]>, Vec<f32>) {
     let mut rng = rng(310);
     let mut host = inputs::points(&mut rng, n, 1.3);
     host[3] = [f32::NAN, 0.0, 0.0];
     host[4] = [1e30, 0.0, 0.0];
     host[5] = [0.0; 3];
-    let there = lab.up(&host)?;
-    let reach: Vec<f32> = (0..n).map(|i| 0.01 * i as f32 - 0.05).collect();
-    let reach = lab.up(&reach)?;
+    (rng, host, (0..n).map(|i| 0.01 * i as f32 - 0.05).collect())
+}
+
+/// Queries at points.
+fn points(lab: &Lab, book: &mut Book, name: &str, mesh: &Mesh<'_>, n: usize) -> TestResult {
+    let (mut rng, host, reach) = asked_points(n);
+    let (there, reach) = (lab.up(&host)?, lab.up(&reach)?);
     let given = calls::points_at(&there, false);
     let all = [
         ("given", given),

@@ -31,6 +31,9 @@
 //! | `tape_f32`, `tape_f64` | `Tape`, `Recorder`, `Seeds`, `Variable`: chains of all operations of `kernels/tape/ops.cu`, copies, fills, stopped gradients, scopes, custom operations that record again, graphs, `jacobian`, `differences` |
 //! | `adjoint_helpers` | the functions of `adjoint.cuh` for meshes and surfaces, f32 and f64 |
 //!
+//! The CPU gives the same bits: meshes and surfaces in `geom_kernels::structures` compute the same queries, and the books
+//! compare their results with the device's.
+//!
 //! # What is not
 //! - Views (`view`, `view_mut`) and headers: results are those of the kernels of the caller. The batch calls above are
 //!   built on the same headers.
@@ -47,6 +50,7 @@ mod adjoints;
 mod book;
 mod bvh;
 mod calls;
+mod cpu_mesh;
 mod gradients;
 mod hash_grid;
 mod inputs;

@@ -4,7 +4,7 @@ use geom_kernels::mesh::TriangleMesh;
 
 use super::inputs::{inputs, queries, soup};
 use super::{BUILDERS, Fixture, errors, wanted};
-use test_harness::{Case, TestDevice, TestResult, cases, deep, ensure};
+use test_harness::{Case, Rng, TestDevice, TestResult, cases, deep, ensure};
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
@@ -133,9 +133,7 @@ fn inside_and_outside_of_closed_meshes(device: &TestDevice) -> TestResult {
 
 /// Triangles whose centres' keys have one bit each: with every level three of them are left, and many in the
 /// same place at the end.
-fn of_a_tree_too_deep_for_the_stack(device: &TestDevice) -> TestResult {
-    let fixture = Fixture::new(device)?;
-    let mut rng = device.rng(805);
+pub(super) fn nested(rng: &mut Rng) -> TriangleMesh {
     let mut centers = vec![[0.0; 3]; 3000];
     for place in 0..60 {
         let mut center = [0.0; 3];
@@ -153,6 +151,13 @@ fn of_a_tree_too_deep_for_the_stack(device: &TestDevice) -> TestResult {
         }
         mesh.faces.push([first, first + 1, first + 2]);
     }
+    mesh
+}
+
+fn of_a_tree_too_deep_for_the_stack(device: &TestDevice) -> TestResult {
+    let fixture = Fixture::new(device)?;
+    let mut rng = device.rng(805);
+    let mesh = nested(&mut rng);
     let at = queries(&mut rng, &mesh, 30);
     let wanted = wanted(&mesh, &at);
     let mut deepest = 0;

@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod changes;
+mod cpu;
 mod headers;
 mod inputs;
 mod invalid;
@@ -15,7 +16,7 @@ use crate::Geometry;
 use test_harness::{Case, Failure, TestDevice};
 
 pub(crate) fn cases() -> Vec<Case> {
-    [accuracy::cases(), changes::cases(), headers::cases(), invalid::cases()].concat()
+    [accuracy::cases(), changes::cases(), cpu::cases(), headers::cases(), invalid::cases()].concat()
 }
 
 /// Both builders.
