@@ -41,7 +41,7 @@ fn main() {
     }
     let _ = writeln!(text, "const PROGRAMS: usize = {programs};\nfn run_all() {{\n{calls}}}");
     let out = env::var_os("OUT_DIR").unwrap_or_default();
-    let over_blocks = blocks::programs(number("PHASES_BLOCKS", 60), seed);
+    let over_blocks = blocks::programs(number("PHASES_BLOCKS", 500), seed);
     let gradients = gradients::programs(number("PHASES_GRADIENTS", 16), seed);
     for (file, text) in
         [("programs.rs", text), ("blocks.rs", over_blocks), ("gradients.rs", gradients)]

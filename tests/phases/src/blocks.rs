@@ -3,7 +3,6 @@
 mod atomics;
 mod carry;
 mod code;
-mod drawn;
 mod found;
 mod lines;
 mod order;

@@ -3,14 +3,24 @@
 //!
 //! Each program ends, has no race, and has no failing check but a planted one: `site` names it, `at_block` its block, and
 //! `at` its position.
+//!
+//! A kernel is one program, or a set of statements that plans order: `plan` has the numbers of the statements in the order
+//! in which they run, as often as it says, and an argument for each, which decides loops, branches and splits. A plan is a
+//! program, too: barriers have to be right for each order. Compilers take much longer for a kernel than the rest for a plan.
 
+mod functions;
 mod phases;
+mod plans;
 mod statements;
 mod values;
 
 use std::fmt::Write as _;
 
 use crate::random::Random;
+use functions::Helper;
+use plans::Plan;
+
+pub(crate) use plans::programs;
 
 /// A type of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,18 +133,6 @@ struct Local {
     assignable: bool,
 }
 
-/// A function with phases.
-#[derive(Debug, Clone)]
-struct Helper {
-    name: String,
-    memory: Vec<Memory>,
-    own: Vec<Own>,
-    /// Whether it takes a closure.
-    closure: bool,
-    /// Whether it is generic over the size of the block.
-    generic: bool,
-}
-
 /// A part of an output.
 struct Output {
     ty: Ty,
@@ -165,25 +163,11 @@ pub(crate) struct Program {
     index: Vec<(String, usize)>,
     count: usize,
     sites: usize,
+    /// The checks that are planted in the program, or in the function that is being written.
+    planted: Vec<usize>,
     budget: usize,
-}
-
-/// Returns the programs as a module's text.
-pub(crate) fn programs(count: u64, seed: u64) -> String {
-    let mut text = String::new();
-    let mut list = String::new();
-    for number in 0..count {
-        let random = Random::new(seed.wrapping_mul(7_000_003).wrapping_add(number));
-        let mut program = Program::new(random, format!("b{number}"));
-        text.push_str(&program.kernel());
-        let (name, sites) = (&program.name, program.sites);
-        let _ = writeln!(
-            list,
-            "    Drawn {{ name: {name:?}, run: run_{name}, source: {name}::source, sites: {sites} }},"
-        );
-    }
-    let _ = write!(text, "pub(super) const DRAWN: &[Drawn] = &[\n{list}];\n");
-    text
+    /// The number of plans, if it has any.
+    plans: u64,
 }
 
 impl Program {
@@ -205,7 +189,9 @@ impl Program {
             index: Vec::new(),
             count: 0,
             sites: 0,
+            planted: Vec::new(),
             budget: 0,
+            plans: 0,
         }
     }
 
@@ -234,8 +220,15 @@ impl Program {
         self.locals.push(Local { text: text.into(), ty, assignable });
     }
 
-    /// Returns the kernel and the function that runs it.
-    fn kernel(&mut self) -> String {
+    /// Numbers a check that is planted.
+    fn site(&mut self) -> usize {
+        self.sites += 1;
+        self.planted.push(self.sites);
+        self.sites
+    }
+
+    /// Returns a kernel and the function that runs it, and its programs.
+    fn kernel(&mut self) -> (String, Vec<Plan>) {
         let (threads, warps) = (self.threads(), self.threads() / 32);
         let blocks = 2 + self.random.below(2);
         let (mut params, mut parts, mut names) = (String::new(), Vec::new(), Vec::new());
@@ -298,43 +291,45 @@ impl Program {
         for (name, ty) in [("bi", Ty::Usize), ("bc", Ty::Usize), ("hit", Ty::U32)] {
             self.local(name, ty, false);
         }
-        self.budget = 14;
-        let mut body = first;
-        for _ in 0..6 + self.random.below(8) {
-            // Shared arrays may be declared after phases.
-            if self.random.once_in(6)
-                && let Some(text) = lets.pop()
-            {
-                body.push_str(&text);
-                self.reveal(&text);
-            }
-            body.push_str(&self.statement(2));
-            if threads.is_multiple_of(32) && self.random.once_in(12) {
-                body.push_str(&self.carry());
-            }
+        let (mut plans, mut body) = (Vec::new(), first + "let mut mixed = 1u32;\n");
+        if self.plans == 0 {
+            body.push_str(&self.program(&mut lets));
+            plans.push(Plan { plan: Vec::new(), sites: std::mem::take(&mut self.planted) });
         }
         body.extend(lets);
         for memory in &mut self.memory {
             memory.state = State::Free;
         }
+        if self.plans > 0 {
+            body.push_str(&self.planned(&mut plans));
+        }
         body.push_str(&self.finish(&slots));
         let (name, dims) = (&self.name, self.block().replace('<', "::<"));
         let mut text = format!(
-            "{helpers}#[kernel]\nfn {name}(site: u32, at_block: usize, at: usize, x: &[i32], y: &[u32], f: &[f32]{params}, \
+            "{helpers}#[kernel]\nfn {name}(plan: &[u32], site: u32, at_block: usize, at: usize, x: &[i32], y: &[u32], f: &[f32]{params}, \
              bins: &Atomic<[u32]>) {{\nblocks(Threads{dims}, {parts}, |block, {names}| {{\nlet bi = block.index();\n\
              let bc = block.count();\nlet hit = if bi == at_block {{ site }} else {{ 0 }};\n{body}}});\n}}\n"
         );
         let outs: String = outputs
             .iter()
-            .map(|out| format!(", write start::<{}>({})", out.ty.name(), out.len))
+            .enumerate()
+            .map(|(at, out)| format!(", o{at}: {} = {}", out.ty.name(), out.len))
             .collect();
         let _ = write!(
             text,
-            "fn run_{name}(site: u32, at_block: usize, at: usize) -> Ended {{\nlet (x, y, f) = inputs();\n\
-             both!({name}(value site, value at_block, value at, read x, read y, read f{outs}, shared vec![0u32; 64]))\
-             .map(drop)\n}}\n"
+            "fn run_{name}(bench: &Bench, planted: Planted<'_>, orders: &[u64]) -> Ended {{\n\
+             run!({name}, bench, planted, orders{outs})\n}}\n"
         );
-        text
+        (text, plans)
+    }
+
+    /// Mixes the variables of block level from one on into the result, so that none is left out by the compiler.
+    pub(super) fn mixed(&self, from: usize) -> String {
+        let values = self.locals[from..].iter().filter(|local| local.ty != Ty::Bool);
+        let sum = values.fold("mixed".to_owned(), |sum, local| {
+            format!("({sum}).rotate_left(3) ^ {}", Self::bits(&local.ty, &local.text, "u32"))
+        });
+        if sum == "mixed" { String::new() } else { format!("mixed = {sum};\n") }
     }
 
     /// Declares shared arrays and values of threads. Returns the arrays that are declared later, which are gone until then.
@@ -443,7 +438,7 @@ impl Program {
             .fold("0u32".to_owned(), |sum, (_, bits)| format!("({sum}).rotate_left(5) ^ {bits}"));
         let _ = writeln!(
             text,
-            "block.run(320, |k| {{\nbins.fetch_xor(k % 64, ({mixed}).wrapping_mul(2 * k as u32 + 1));\n}});"
+            "block.run(320, |k| {{\nbins.fetch_xor(k % 64, ({mixed} ^ mixed).wrapping_mul(2 * k as u32 + 1));\n}});"
         );
         for out in outputs {
             let ty = out.ty.name();
@@ -462,14 +457,8 @@ impl Program {
             let item = if out.kind == Kind::WarpRows { "mut o" } else { "o" };
             let _ = writeln!(text, "block.each({}, |{index}, {item}| {{ {body} }});", out.target);
         }
-        let sum = self.locals.clone().iter().filter(|local| local.ty != Ty::Bool).fold(
-            "1u32".to_owned(),
-            |sum, local| {
-                format!("({sum}).rotate_left(3) ^ {}", Self::bits(&local.ty, &local.text, "u32"))
-            },
-        );
         for (name, ty) in slots {
-            let _ = writeln!(text, "{name}.set({});", Self::as_type(&sum, *ty));
+            let _ = writeln!(text, "{name}.set({});", Self::as_type("mixed", *ty));
         }
         text
     }
@@ -483,61 +472,5 @@ impl Program {
 
     fn as_type(value: &str, ty: Ty) -> String {
         format!("(({value}) as {})", ty.name())
-    }
-
-    /// Writes a function with phases, and remembers it.
-    fn helper(&mut self) -> String {
-        let name = format!("{}_h{}", self.name, self.helpers.len());
-        let (memory, own) = (std::mem::take(&mut self.memory), std::mem::take(&mut self.own));
-        let locals = std::mem::take(&mut self.locals);
-        let mut params = String::new();
-        let generic = self.size.1 == 0 && self.random.once_in(2);
-        let block = if generic { "<N>".to_owned() } else { self.block() };
-        let mut helper =
-            Helper { name: name.clone(), memory: vec![], own: vec![], closure: false, generic };
-        for at in 0..1 + self.random.below(2) {
-            let fits = |m: &&Memory| m.is_shared() || matches!(m.kind, Kind::Part(_));
-            let known: Vec<&Memory> = memory.iter().filter(fits).collect();
-            if known.is_empty() {
-                break;
-            }
-            let known = known[self.random.below(known.len())];
-            let mut made = Memory::new(format!("m{at}"), known.ty, known.kind);
-            let _ = write!(params, ", {}: &mut {}", made.name, known.parameter());
-            made.target = format!("&mut *{}", made.name);
-            helper.memory.push(known.clone());
-            self.memory.push(made);
-        }
-        if self.random.once_in(2) && !own.is_empty() {
-            let known = &own[self.random.below(own.len())];
-            let args = match self.size {
-                _ if generic => "N".to_owned(),
-                (n, 0) => n.to_string(),
-                (n, m) => format!("{n}, {m}"),
-            };
-            let _ = write!(params, ", w: &mut PerThread<{}, {args}>", known.ty.name());
-            helper.own.push(known.clone());
-            self.own.push(Own { name: "*w".to_owned(), ty: known.ty });
-        }
-        helper.closure = self.random.once_in(3);
-        if helper.closure {
-            params.push_str(", g: impl Fn(usize) -> u32 + Sync");
-            self.closures.push(("g".to_owned(), Ty::U32));
-        }
-        self.local("a0", Ty::U32, false);
-        self.local("hit", Ty::U32, false);
-        (self.returns, self.generic) = (true, generic);
-        self.budget = 5;
-        let body: String = (0..2 + self.random.below(3)).map(|_| self.statement(1)).collect();
-        let value = self.value(Ty::U32, 2);
-        (self.returns, self.generic) = (false, false);
-        (self.memory, self.own, self.locals) = (memory, own, locals);
-        self.closures.clear();
-        self.helpers.push(helper);
-        let generics = if generic { "<const N: usize>" } else { "" };
-        format!(
-            "#[device]\nfn {name}{generics}(block: &mut Block{block}, hit: u32, at: usize, a0: u32, x: &[i32], y: &[u32], \
-             f: &[f32]{params}) -> u32 {{\nlet bi = block.index();\n{body}{value}\n}}\n"
-        )
     }
 }

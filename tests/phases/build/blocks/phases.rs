@@ -123,8 +123,7 @@ impl Program {
         if !self.random.once_in(8) {
             return good.to_string();
         }
-        self.sites += 1;
-        format!("if hit == {} {{ {bad} }} else {{ {good} }}", self.sites)
+        format!("if hit == {} {{ {bad} }} else {{ {good} }}", self.site())
     }
 
     /// `block.each(…)`.
@@ -254,8 +253,7 @@ impl Program {
 
     /// A check that fails in one thread of one block if its site is asked for.
     fn planted(&mut self) -> String {
-        self.sites += 1;
-        let site = self.sites;
+        let site = self.site();
         let position: Vec<String> =
             self.index.iter().map(|(name, factor)| format!("{name} * {factor}")).collect();
         let bad = format!("hit == {site} && {} == at", position.join(" + "));
@@ -291,8 +289,7 @@ impl Program {
         let value = self.value(ty, 2);
         let planted = match self.random.below(6) {
             0 => {
-                self.sites += 1;
-                format!("assert!(hit != {});\n", self.sites)
+                format!("assert!(hit != {});\n", self.site())
             }
             _ => String::new(),
         };
@@ -350,8 +347,7 @@ impl Program {
         let planted = match planted {
             // The first block combines nothing.
             true => {
-                self.sites += 1;
-                format!("assert!(hit != {});\n", self.sites)
+                format!("assert!(hit != {});\n", self.site())
             }
             false => String::new(),
         };
@@ -405,8 +401,7 @@ impl Program {
                 let at = self.below(&threads.to_string(), 1);
                 let at = match self.random.below(6) {
                     0 => {
-                        self.sites += 1;
-                        format!("if hit == {} {{ {threads} }} else {{ {at} }}", self.sites)
+                        format!("if hit == {} {{ {threads} }} else {{ {at} }}", self.site())
                     }
                     _ => at,
                 };

@@ -7,10 +7,14 @@ use super::{Kind, Memory, Own, Program, State, Ty};
 impl Program {
     /// Statements in a scope of their own.
     fn body(&mut self, depth: usize) -> String {
-        self.scope(|s| (0..1 + s.random.below(3)).map(|_| s.statement(depth)).collect())
+        self.scope(|s| {
+            let known = s.locals.len();
+            let text: String = (0..1 + s.random.below(3)).map(|_| s.statement(depth)).collect();
+            text + &s.mixed(known)
+        })
     }
 
-    fn scope<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
+    pub(super) fn scope<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
         let (locals, own, closures) = (self.locals.len(), self.own.len(), self.closures.len());
         let result = f(self);
         self.locals.truncate(locals);
@@ -24,7 +28,7 @@ impl Program {
         let memory = self.memory.len();
         let text = self.held(at, state, |s| {
             s.memory.extend(made);
-            s.scope(|s| (0..1 + s.random.below(3)).map(|_| s.statement(depth)).collect::<String>())
+            s.body(depth)
         });
         self.memory.truncate(memory);
         text
@@ -102,8 +106,7 @@ impl Program {
 
     /// A check of block level, which fails if its site is asked for.
     fn checked(&mut self) -> String {
-        self.sites += 1;
-        let (site, name) = (self.sites, self.fresh("n"));
+        let (site, name) = (self.site(), self.fresh("n"));
         let text = match self.random.below(3) {
             0 => return format!("assert!(hit != {site} || {} > 200);\n", self.value(Ty::U8, 0)),
             1 => format!("let {name} = 9u32 / if hit == {site} {{ 0 }} else {{ 2 }};\n"),
@@ -187,10 +190,16 @@ impl Program {
     fn counted(&mut self, depth: usize) -> String {
         let (name, label) = (self.fresh("k"), self.fresh("'l"));
         let end = 1 + self.random.below(3);
-        let range = match self.random.below(5) {
-            0 => format!("(0..{end}usize).rev()"),
-            1 => format!("0..({} % 4) as usize", self.value(Ty::U32, 1)),
-            2 => format!("(0..{}usize).step_by(2)", 2 * end),
+        // Compilers take long for loops with constant ends, as they are unrolled.
+        let argument = self.argument().filter(|_| !self.random.once_in(5));
+        let range = match (self.random.below(5), argument) {
+            (0 | 2 | 3, Some(arg)) => {
+                let part = self.random.below(14);
+                format!("0..({arg} >> {part}) as usize % {}", end + 1)
+            }
+            (0, _) => format!("(0..{end}usize).rev()"),
+            (1, _) => format!("0..({} % 4) as usize", self.value(Ty::U32, 1)),
+            (2, _) => format!("(0..{}usize).step_by(2)", 2 * end),
             _ => format!("0..{end}usize"),
         };
         self.loops.push(label.clone());
@@ -299,10 +308,9 @@ impl Program {
         let loops = std::mem::take(&mut self.loops);
         let text = self.held(&[at], State::Frozen, |s| s.body(depth));
         self.loops = loops;
-        self.sites += 1;
+        let site = self.site();
         format!(
-            "{text}block.each({target}, |i, c| {{\nassert!(hit != {} || i != at);\n*c -= (*c > 0) as u32;\n}});\n",
-            self.sites
+            "{text}block.each({target}, |i, c| {{\nassert!(hit != {site} || i != at);\n*c -= (*c > 0) as u32;\n}});\n"
         )
     }
 
@@ -483,42 +491,5 @@ impl Program {
             local.assignable = assignable;
         }
         format!("let {name} = |k: usize| {value};\n{text}")
-    }
-
-    /// A call of a function with phases.
-    fn call(&mut self) -> Option<String> {
-        let at = self.random.below(self.helpers.len().max(1));
-        let helper = self.helpers.get(at)?.clone();
-        if self.generic && !helper.generic {
-            return None;
-        }
-        let (mut taken, mut args) = (Vec::new(), String::new());
-        for wanted in &helper.memory {
-            let fits = |m: &Memory| m.ty == wanted.ty && m.kind == wanted.kind;
-            let known = self.free(fits);
-            let at = *known.iter().find(|at| !taken.contains(*at))?;
-            taken.push(at);
-            let _ = write!(args, ", {}", self.memory[at].target);
-        }
-        let mut owned: Vec<String> = Vec::new();
-        for wanted in &helper.own {
-            let own =
-                self.own.iter().find(|own| own.ty == wanted.ty && !owned.contains(&own.name))?;
-            let _ = write!(args, ", &mut {}", own.name);
-            owned.push(own.name.clone());
-        }
-        let (name, value) = (self.fresh("n"), self.value(Ty::U32, 1));
-        let argument = self.fresh("n");
-        if helper.closure {
-            let index = std::mem::replace(&mut self.index, vec![("k".to_owned(), 1)]);
-            let value = self.held(&taken, State::Gone, |s| s.value(Ty::U32, 2));
-            self.index = index;
-            let _ = write!(args, ", |k| {value}");
-        }
-        self.local(name.clone(), Ty::U32, false);
-        Some(format!(
-            "let {argument} = {value};\nlet {name} = {}(block, hit, at, {argument}, x, y, f{args});\n",
-            helper.name
-        ))
     }
 }

@@ -101,7 +101,19 @@ impl Program {
         self.literal(ty)
     }
 
+    /// Returns the variable with the argument of the plan, if there is one.
+    pub(super) fn argument(&self) -> Option<&'static str> {
+        ["arg", "a0"]
+            .into_iter()
+            .find(|name| self.plans > 0 && self.locals.iter().any(|local| local.text == *name))
+    }
+
     pub(super) fn condition(&mut self, depth: usize) -> String {
+        if let Some(arg) = self.argument()
+            && self.random.once_in(3)
+        {
+            return format!("({arg} >> {} & 1 == 1)", self.random.below(16));
+        }
         self.value(Ty::Bool, depth)
     }
 
