@@ -135,6 +135,18 @@ fn planted_bugs_are_found_and_nothing_else() {
         .replace("st.shared.u32 [%rd3], %r1;", "red.shared.add.u32 [%rd3], 1;");
     assert_eq!(found("sum", &ptx, RACE), []);
 
+    // A load of two words, of which a pragma says that the neighbour's is not used.
+    for (name, pragma, races) in
+        [("both_words", "", 1), ("one_word", ".pragma \"used_bytes_mask 15\";", 0)]
+    {
+        let even = ".reg .pred %p<2>; and.b32 %r4, %r1, 1; setp.eq.u32 %p1, %r4, 0;";
+        let load = format!("{even} {pragma} @%p1 ld.shared.v2.u32 {{%r3, %r5}}, [%rd3];");
+        let ptx = neighbours(name, "")
+            .replace(".align 4 .b8 words", ".align 8 .b8 words")
+            .replace("ld.shared.u32 %r3, [%rd4];", &load);
+        assert_eq!(found(name, &ptx, RACE).len(), races, "{name}");
+    }
+
     // Synchronization by a flag needs a release and an acquire, of either kind.
     let fenced = format!("{FENCE} {ADD}");
     for (name, between, races) in [

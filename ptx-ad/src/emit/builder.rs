@@ -32,7 +32,15 @@ pub(super) fn nearest() -> Mode {
 
 /// A plain access to global memory, or to another space.
 pub(super) fn plain(space: Space) -> Access {
-    Access { space, order: Order::Weak, scope: None, cache: None, hints: None, policy: None }
+    Access {
+        space,
+        order: Order::Weak,
+        scope: None,
+        cache: None,
+        hints: None,
+        policy: None,
+        used: None,
+    }
 }
 
 /// A register and an offset in bytes.

@@ -249,6 +249,7 @@ impl<'a> Search<'a> {
             cache: None,
             hints: None,
             policy: None,
+            used: None,
         };
         let op = Op::Ld {
             kind: LdKind::Plain,

@@ -364,7 +364,7 @@ fn scalar(function: &Function, id: VarId) -> Option<Type> {
 
 fn param(variable: VarId) -> (Access, Address) {
     let (order, scope, cache, hints, policy) = (Order::Weak, None, None, None, None);
-    let access = Access { space: Space::Param, order, scope, cache, hints, policy };
+    let access = Access { space: Space::Param, order, scope, cache, hints, policy, used: None };
     (access, Address { base: Base::Symbol(Symbol::Var(variable)), offset: 0 })
 }
 

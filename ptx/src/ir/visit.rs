@@ -83,7 +83,7 @@ macro_rules! visitors {
             }
 
             fn policy(&mut self, access: &$($mutable)? Access) {
-                let Access { policy, space: _, order: _, scope: _, cache: _, hints: _ } = access;
+                let Access { policy, space: _, order: _, scope: _, cache: _, hints: _, used: _ } = access;
                 self.src(policy);
             }
 

@@ -51,6 +51,8 @@ pub(super) struct Body<'p, 'a> {
     /// The place that the next instruction has, when it is a new one.
     next_loc: Option<Loc>,
     loc: Option<LocId>,
+    /// The bytes that the next instruction uses, if it is a load.
+    used: Option<u32>,
 }
 
 impl<'a> Parser<'a> {
@@ -84,6 +86,7 @@ impl<'a> Parser<'a> {
             address_size: self.module.address_size,
             next_loc: None,
             loc: None,
+            used: None,
         }
     }
 
@@ -317,8 +320,13 @@ impl<'a> Body<'_, 'a> {
                 Ok(())
             }
             "pragma" => {
-                let mut texts = pragma(self.cur)?;
-                self.f.directives.pragmas.append(&mut texts);
+                for text in pragma(self.cur)? {
+                    match text.strip_prefix("used_bytes_mask ") {
+                        // It says something of the next instruction alone.
+                        Some(mask) => self.used = number(mask.trim()),
+                        None => self.f.directives.pragmas.push(text),
+                    }
+                }
                 Ok(())
             }
             "maxnreg" | "maxntid" | "minnctapersm" => {
@@ -385,12 +393,23 @@ impl<'a> Body<'_, 'a> {
         self.opcode(word, guard, place, line)
     }
 
-    pub(super) fn emit(&mut self, guard: Option<Pred>, op: Op, line: u32) {
+    pub(super) fn emit(&mut self, guard: Option<Pred>, mut op: Op, line: u32) {
+        if let (Some(used), Op::Ld { access, .. }) = (self.used.take(), &mut op) {
+            access.used = Some(used);
+        }
         if let Some(loc) = self.next_loc.take() {
             self.loc = Some(LocId(index(self.f.locs.len())));
             self.f.locs.push(loc);
         }
         self.instrs.push(Instr { guard, op, line, loc: self.loc });
+    }
+}
+
+/// Returns the number that a text is, in decimal or in hexadecimal.
+fn number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
     }
 }
 

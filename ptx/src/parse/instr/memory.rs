@@ -33,6 +33,7 @@ fn modifiers(w: &mut Words<'_, '_>, atomic: bool) -> Option<Found> {
             cache: None,
             hints: None,
             policy: None,
+            used: None,
         },
         nc: false,
         noftz: false,
