@@ -27,10 +27,11 @@ type Failure = Box<dyn Error + Send + Sync>;
 const CHILD: &str = "--one";
 
 /// The packages that have kernels.
-const PACKAGES: [&str; 2] = ["geom-kernels", "tape"];
+const PACKAGES: [&str; 3] = ["geom-kernels", "tape", "blas-emu"];
 
 /// Below the root: where `#include <geom/...>` is looked for.
-const HEADERS: [&str; 3] = ["geom-kernels/device", "tape/device", "cuda-safe/device"];
+const HEADERS: [&str; 4] =
+    ["geom-kernels/device", "tape/device", "cuda-safe/device", "blas-emu/device"];
 
 /// Folders of packed PTX outside these packages: a text that benchmarks compare over time, compiled once.
 const OTHERS: [&str; 1] = ["bench/src/emu"];
