@@ -26,10 +26,14 @@ impl fmt::Display for MissingSymbol {
             "NVRTC"
         } else if self.name.starts_with("nvJitLink") {
             "nvJitLink"
+        } else if self.name.starts_with("cublasLt") {
+            "cuBLASLt"
         } else if self.name.starts_with("cublas") {
             "cuBLAS"
         } else if self.name.starts_with("cufft") {
             "cuFFT"
+        } else if self.name.starts_with("curand") {
+            "cuRAND"
         } else {
             "CUDA driver"
         };

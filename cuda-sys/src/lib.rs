@@ -25,14 +25,14 @@ pub use driver::Driver;
 pub use environment::environment;
 pub use error::{Attempt, MissingLibrary, MissingSymbol};
 #[cfg(feature = "libraries")]
-pub use libraries::{cublas, cufft};
+pub use libraries::{cublas, cublaslt, cufft, curand};
 pub use nvjitlink::{NvJitLink, nvJitLink, nvJitLinkHandle, nvJitLinkInputType, nvJitLinkResult};
 pub use nvrtc::Nvrtc;
 pub use table::Symbol;
 
 // Where the generated tables look for the types whose methods they are.
 #[cfg(feature = "libraries")]
-use libraries::{cublas::Cublas, cufft::Cufft};
+use libraries::{cublas::Cublas, cublaslt::CublasLt, cufft::Cufft, curand::Curand};
 
 /// The legacy NULL stream, by name (`CU_STREAM_LEGACY`, a cast in C).
 pub const CU_STREAM_LEGACY: CUstream = core::ptr::without_provenance_mut(1);

@@ -1,4 +1,4 @@
-//! Loading cuBLAS and cuFFT. Where to look for them is the business of the crate `nvrtc`.
+//! Loading cuBLAS, cuBLASLt, cuFFT and cuRAND. Where to look for them is the business of the crate `nvrtc`.
 
 /// A library with a table of functions, which is loaded from a path or made of functions.
 macro_rules! library {
@@ -140,6 +140,19 @@ pub mod cublas {
     }
 }
 
+/// cuBLASLt: products of matrices with epilogues.
+pub mod cublaslt {
+    pub use crate::bindings::cublas::{cublasComputeType_t, cublasStatus_t};
+    pub use crate::bindings::cublaslt::*;
+    pub use crate::bindings::library_types::*;
+
+    library! {
+        /// A loaded cuBLASLt.
+        CublasLt CublasLtFns CUBLASLT_SYMBOLS;
+        title "cuBLASLt", header "cublasLt.h", version cublasLtGetProperty, success cublasStatus_t::CUBLAS_STATUS_SUCCESS;
+    }
+}
+
 /// cuFFT: Fourier transforms.
 pub mod cufft {
     pub use crate::bindings::cufft::*;
@@ -149,5 +162,17 @@ pub mod cufft {
         /// A loaded cuFFT.
         Cufft CufftFns CUFFT_SYMBOLS;
         title "cuFFT", header "cufft.h", version cufftGetProperty, success cufftResult::CUFFT_SUCCESS;
+    }
+}
+
+/// cuRAND: random numbers.
+pub mod curand {
+    pub use crate::bindings::curand::*;
+    pub use crate::bindings::library_types::*;
+
+    library! {
+        /// A loaded cuRAND.
+        Curand CurandFns CURAND_SYMBOLS;
+        title "cuRAND", header "curand.h", version curandGetProperty, success curandStatus_t::CURAND_STATUS_SUCCESS;
     }
 }

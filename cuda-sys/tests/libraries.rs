@@ -1,4 +1,4 @@
-//! cuBLAS and cuFFT: their tables, and a stand-in for each that the C compiler makes.
+//! cuBLAS, cuBLASLt, cuFFT and cuRAND: their tables, and a stand-in for each that the C compiler makes.
 #![cfg(feature = "libraries")]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -7,13 +7,22 @@ use std::process::Command;
 use cuda_safe_sys::cublas::{
     CUBLAS_SYMBOLS, Cublas, cublasGemmAlgo_t, cublasOperation_t, cublasStatus_t, cudaDataType,
 };
+use cuda_safe_sys::cublaslt::{
+    CUBLASLT_SYMBOLS, CublasLt, cublasLtEpilogue_t, cublasLtMatmulHeuristicResult_t,
+};
 use cuda_safe_sys::cufft::{CUFFT_SYMBOLS, Cufft, cufftResult, cufftType};
+use cuda_safe_sys::curand::{CURAND_SYMBOLS, Curand, curandRngType_t, curandStatus_t};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
 #[test]
 fn symbols_are_sorted_and_have_the_libraries_names() {
-    for (symbols, prefix) in [(CUBLAS_SYMBOLS, "cublas"), (CUFFT_SYMBOLS, "cufft")] {
+    for (symbols, prefix) in [
+        (CUBLAS_SYMBOLS, "cublas"),
+        (CUBLASLT_SYMBOLS, "cublasLt"),
+        (CUFFT_SYMBOLS, "cufft"),
+        (CURAND_SYMBOLS, "curand"),
+    ] {
         assert!(symbols.windows(2).all(|pair| pair[0].name < pair[1].name));
         assert!(symbols.iter().all(|symbol| symbol.name.starts_with(prefix)));
         assert!(symbols.iter().all(|symbol| symbol.base == symbol.name));
@@ -32,6 +41,11 @@ fn symbols_are_sorted_and_have_the_libraries_names() {
         assert!(has(name), "{name}");
     }
     assert!(CUBLAS_SYMBOLS.len() > 500 && CUFFT_SYMBOLS.len() > 30);
+    let in_lt = |name: &str| CUBLASLT_SYMBOLS.iter().any(|symbol| symbol.name == name);
+    assert!(in_lt("cublasLtMatmul") && in_lt("cublasLtMatmulAlgoGetHeuristic"));
+    let in_rand = |name: &str| CURAND_SYMBOLS.iter().any(|symbol| symbol.name == name);
+    assert!(in_rand("curandGenerateUniformDouble") && in_rand("curandSetGeneratorOffset"));
+    assert!(CUBLASLT_SYMBOLS.len() > 40 && CURAND_SYMBOLS.len() > 25);
 }
 
 /// Values that NVIDIA's documentation prints.
@@ -50,6 +64,13 @@ fn constants_are_those_of_the_headers() {
     assert_eq!(cufftType::CUFFT_C2C.0, 0x29);
     assert_eq!(cufftType::CUFFT_D2Z.0, 0x6a);
     assert_eq!(format!("{:?}", cufftResult::CUFFT_INVALID_SIZE), "CUFFT_INVALID_SIZE (8)");
+    assert_eq!(cublasLtEpilogue_t::CUBLASLT_EPILOGUE_RELU_BIAS.0, 6);
+    assert_eq!(size_of::<cublasLtMatmulHeuristicResult_t>(), 96);
+    assert_eq!(curandRngType_t::CURAND_RNG_PSEUDO_PHILOX4_32_10.0, 161);
+    assert_eq!(
+        curandStatus_t::CURAND_STATUS_OUT_OF_RANGE.name(),
+        Some("CURAND_STATUS_OUT_OF_RANGE")
+    );
     assert!(cublasStatus_t::ALL.len() == 10 && cufftResult::ALL.len() >= 17);
 }
 
@@ -69,6 +90,21 @@ fn a_missing_function_is_an_error() {
     let missing = unsafe { fft.cufftDestroy(1) };
     let message = missing.map_err(|error| error.to_string());
     assert_eq!(message, Err("this cuFFT has no cufftDestroy".to_owned()));
+    // SAFETY: there are no functions.
+    let (lt, rand) = unsafe {
+        (
+            CublasLt::from_resolver(&|_| std::ptr::null()),
+            Curand::from_resolver(&|_| std::ptr::null()),
+        )
+    };
+    // SAFETY: nothing is called.
+    let missing = unsafe { lt.cublasLtDestroy(std::ptr::null_mut()) };
+    let message = missing.map_err(|error| error.to_string());
+    assert_eq!(message, Err("this cuBLASLt has no cublasLtDestroy".to_owned()));
+    // SAFETY: nothing is called.
+    let missing = unsafe { rand.curandDestroyGenerator(std::ptr::null_mut()) };
+    let message = missing.map_err(|error| error.to_string());
+    assert_eq!(message, Err("this cuRAND has no curandDestroyGenerator".to_owned()));
 }
 
 /// Functions with the headers' parameters, which return what they were given.

@@ -127,6 +127,12 @@ pub struct libraryPropertyType(pub c_uint);
 pub type libraryPropertyType_t = libraryPropertyType;
 pub type __half = __half_raw;
 pub type __nv_bfloat16 = __nv_bfloat16_raw;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct _IO_FILE {
+    _unused: [u8; 0],
+}
+pub type FILE = _IO_FILE;
 
 zeroed! {
     float2

@@ -70,3 +70,31 @@ pub(crate) mod cufft;
     reason = "generated: NVIDIA's names and documentation; the policy is on `Cublas`"
 )]
 pub(crate) mod library_types;
+#[cfg(feature = "libraries")]
+#[rustfmt::skip]
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    clippy::missing_errors_doc,
+    clippy::missing_safety_doc,
+    clippy::too_many_arguments,
+    reason = "generated: NVIDIA's names and documentation; the policy is on `CublasLt`"
+)]
+pub(crate) mod cublaslt;
+#[cfg(feature = "libraries")]
+#[rustfmt::skip]
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    clippy::missing_errors_doc,
+    clippy::missing_safety_doc,
+    clippy::too_many_arguments,
+    reason = "generated: NVIDIA's names and documentation; the policy is on `Curand`"
+)]
+pub(crate) mod curand;

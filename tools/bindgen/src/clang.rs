@@ -45,7 +45,10 @@ pub(crate) fn parse_library(
     headers: &Headers,
     included: &[PathBuf],
 ) -> Result<Parsed, Failure> {
-    let mut builder = builder(header, headers)?.blocklist_type("CUstream_st|cudaStream_t");
+    let mut builder = builder(header, headers)?
+        .blocklist_type("CUstream_st|cudaStream_t")
+        // clang compiles each header as a main file, and `cublasLt.h` has the pragma.
+        .clang_arg("-Wno-pragma-once-outside-header");
     for folder in included {
         builder = builder.clang_arg(format!("-I{}", path(folder)?));
     }

@@ -75,7 +75,7 @@ const DRIVER_USES: &str = "use core::mem::offset_of;\n\nuse super::{codes, table
 /// The text of a library's file: its own types, and its functions.
 pub(crate) fn library(parsed: &Parsed, which: &Library<'_>) -> Result<String, Failure> {
     let &Library { header, release, uses, codes, names: [fns, library, symbols] } = which;
-    let mut text = file(header, release, uses, parsed.items.clone(), Some(codes))?;
+    let mut text = file(header, release, uses, parsed.items.clone(), codes)?;
     let entries: Vec<Entry<'_>> = parsed
         .functions
         .iter()
@@ -90,7 +90,8 @@ pub(crate) struct Library<'a> {
     pub(crate) header: &'a Path,
     pub(crate) release: &'a str,
     pub(crate) uses: &'a str,
-    pub(crate) codes: &'a str,
+    /// The type of the result codes; `None` if another file has it.
+    pub(crate) codes: Option<&'a str>,
     /// The table of functions, the type that has them as methods, the list of symbols.
     pub(crate) names: [&'a str; 3],
 }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
-use xtask::wheels::{self, CCCL_13, CRT_13, CUBLAS, CUFFT, LIBCLANG, NVRTC_13_5, RUNTIME_13_5};
+use xtask::wheels::{
+    self, CCCL_13, CRT_13, CUBLAS, CUFFT, CURAND, LIBCLANG, NVRTC_13_5, RUNTIME_13_5,
+};
 
 use crate::Failure;
 
@@ -25,7 +27,9 @@ pub(crate) struct Headers {
 /// The headers of the libraries, which are in large wheels, and the folders of the headers that they include.
 pub(crate) struct LibraryHeaders {
     pub(crate) cublas: PathBuf,
+    pub(crate) cublaslt: PathBuf,
     pub(crate) cufft: PathBuf,
+    pub(crate) curand: PathBuf,
     pub(crate) included: Vec<PathBuf>,
 }
 
@@ -33,9 +37,12 @@ impl LibraryHeaders {
     pub(crate) fn fetch() -> Result<Self, Failure> {
         let included = [&RUNTIME_13_5, &CRT_13, &CCCL_13]
             .map(|wheel| wheels::fetch(wheel).map(|folder| folder.join(wheel.content)));
+        let cublas = wheels::fetch(&CUBLAS)?.join(CUBLAS.content);
         Ok(Self {
-            cublas: wheels::fetch(&CUBLAS)?.join(CUBLAS.content).join("cublas_api.h"),
+            cublas: cublas.join("cublas_api.h"),
+            cublaslt: cublas.join("cublasLt.h"),
             cufft: wheels::fetch(&CUFFT)?.join(CUFFT.content).join("cufft.h"),
+            curand: wheels::fetch(&CURAND)?.join(CURAND.content).join("curand.h"),
             included: included.into_iter().collect::<Result<_, _>>()?,
         })
     }
@@ -76,6 +83,7 @@ fn write_stubs() -> Result<TempDir, Failure> {
     for name in ["limits.h", "stddef.h"] {
         fs::write(folder.path().join(name), "#include <stdlib.h>\n")?;
     }
+    fs::write(folder.path().join("stdio.h"), "#pragma once\ntypedef struct _IO_FILE FILE;\n")?;
     let math =
         "#pragma once\nfloat fabsf(float), sqrtf(float);\ndouble fabs(double), sqrt(double);\n";
     fs::write(folder.path().join("math.h"), math)?;

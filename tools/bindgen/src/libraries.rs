@@ -1,11 +1,11 @@
-//! cuBLAS and cuFFT: a file for each, and one for the types that both take from the runtime's headers.
+//! cuBLAS, cuBLASLt, cuFFT and cuRAND: a file for each, and one for the types that they take from the runtime's headers.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::Path;
 
 use syn::Item;
-use xtask::wheels::{CUBLAS, CUFFT};
+use xtask::wheels::{CUBLAS, CUFFT, CURAND};
 
 use crate::clang::{self, Parsed};
 use crate::emit::{self, Library};
@@ -13,26 +13,40 @@ use crate::headers::{Headers, LibraryHeaders};
 use crate::{Failure, merge};
 
 const SHARED: &str = "library_types.rs";
-const FILES: [(&str, &str, &str); 3] = [
+const FILES: [(&str, &str, &str); 5] = [
     (SHARED, "cublas_api.h", CUBLAS.version),
     ("cublas.rs", "cublas_api.h", CUBLAS.version),
+    ("cublaslt.rs", "cublasLt.h", CUBLAS.version),
     ("cufft.rs", "cufft.h", CUFFT.version),
+    ("curand.rs", "curand.h", CURAND.version),
 ];
 
 /// The files' names and texts.
 pub(crate) fn files(headers: &Headers) -> Result<Vec<(&'static str, String)>, Failure> {
     let library = LibraryHeaders::fetch()?;
-    let in_c = headers.stubs.path().join("cublas_api.h");
-    fs::write(&in_c, halves_in_c(&fs::read_to_string(&library.cublas)?)?)?;
-    let mut cublas = clang::parse_library(&in_c, headers, &library.included)?;
-    let mut cufft = clang::parse_library(&library.cufft, headers, &library.included)?;
-    for (header, parsed, prefix) in
-        [(&library.cublas, &cublas, "cublas"), (&library.cufft, &cufft, "cufft")]
-    {
+    let cublas_in_c = headers.stubs.path().join("cublas_api.h");
+    fs::write(&cublas_in_c, halves_in_c(&fs::read_to_string(&library.cublas)?)?)?;
+    let curand_in_c = headers.stubs.path().join("curand.h");
+    fs::write(&curand_in_c, runtime_in_c(&fs::read_to_string(&library.curand)?)?)?;
+    let parse = |header: &Path| clang::parse_library(header, headers, &library.included);
+    let mut all = [
+        parse(&cublas_in_c)?,
+        parse(&library.cublaslt)?,
+        parse(&library.cufft)?,
+        parse(&curand_in_c)?,
+    ];
+    let sources = [&library.cublas, &library.cublaslt, &library.cufft, &library.curand];
+    let prefixes = ["cublas", "cublasLt", "cufft", "curand"];
+    for ((header, parsed), prefix) in sources.iter().zip(&all).zip(prefixes) {
         complete(&fs::read_to_string(header)?, parsed, prefix)?;
     }
-    let shared = take_shared(&mut cublas, &mut cufft)?;
+    let shared = take_shared(&mut all)?;
+    let [cublas, cublaslt, cufft, curand] = &mut all;
+    take_imported(cublaslt, cublas)?;
     let uses = "use super::library_types::*;\nuse super::{codes, table};\n";
+    let layouts = "use core::mem::offset_of;\n\n";
+    let of_cublas = "use super::cublas::{cublasComputeType_t, cublasStatus_t};\nuse super::library_types::*;\n\
+                     use super::{table, zeroed};\n";
     let texts = [
         emit::types(
             &library.cublas,
@@ -41,23 +55,43 @@ pub(crate) fn files(headers: &Headers) -> Result<Vec<(&'static str, String)>, Fa
             shared,
         )?,
         emit::library(
-            &cublas,
+            cublas,
             &Library {
                 header: &library.cublas,
                 release: CUBLAS.version,
                 uses,
-                codes: "cublasStatus_t",
+                codes: Some("cublasStatus_t"),
                 names: ["CublasFns", "Cublas", "CUBLAS_SYMBOLS"],
             },
         )?,
         emit::library(
-            &cufft,
+            cublaslt,
+            &Library {
+                header: &library.cublaslt,
+                release: CUBLAS.version,
+                uses: &format!("{layouts}{of_cublas}"),
+                codes: None,
+                names: ["CublasLtFns", "CublasLt", "CUBLASLT_SYMBOLS"],
+            },
+        )?,
+        emit::library(
+            cufft,
             &Library {
                 header: &library.cufft,
                 release: CUFFT.version,
                 uses,
-                codes: "cufftResult",
+                codes: Some("cufftResult"),
                 names: ["CufftFns", "Cufft", "CUFFT_SYMBOLS"],
+            },
+        )?,
+        emit::library(
+            curand,
+            &Library {
+                header: &library.curand,
+                release: CURAND.version,
+                uses,
+                codes: Some("curandStatus_t"),
+                names: ["CurandFns", "Curand", "CURAND_SYMBOLS"],
             },
         )?,
     ];
@@ -80,7 +114,7 @@ pub(crate) fn are_of_the_pinned_release(folder: &Path) -> Result<(), Failure> {
         }
     }
     println!(
-        "not compared: cublas.rs, cufft.rs and {SHARED}, whose headers are in wheels of 606 MB; \
+        "not compared: cublas.rs, cublaslt.rs, cufft.rs, curand.rs and {SHARED}, whose headers are in wheels of 667 MB; \
          `cargo xtask bindgen --libraries --check` compares them"
     );
     Ok(())
@@ -111,18 +145,26 @@ fn halves_in_c(header: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Takes out the items that are named for neither library. Both must have them alike, if both have them.
-fn take_shared(cublas: &mut Parsed, cufft: &mut Parsed) -> Result<Vec<Item>, Failure> {
+/// Takes the runtime's types without its header for C++, which needs the standard headers of a host compiler.
+fn runtime_in_c(header: &str) -> Result<String, Failure> {
+    const INCLUDE: &str = "#include <cuda_runtime.h>\n";
+    let (before, after) = header.split_once(INCLUDE).ok_or("curand.h has other includes")?;
+    let types = "#include <cuda_runtime_api.h>\n#include <library_types.h>\n";
+    Ok(format!("{before}{types}{after}"))
+}
+
+/// Takes out the items that are named for no library. All that have an item must have it alike.
+fn take_shared(all: &mut [Parsed]) -> Result<Vec<Item>, Failure> {
     let own = |item: &Item| {
         let named = name_of(item);
         let name = named.unwrap_or_default().to_ascii_lowercase();
-        ["cublas", "cufft", "nvfft", "max_cufft", "max_shim"]
+        ["cublas", "cufft", "curand", "nvfft", "max_cufft", "max_shim"]
             .iter()
             .any(|prefix| name.starts_with(prefix))
     };
     let mut shared: Vec<Item> = Vec::new();
     let mut names = HashSet::new();
-    for parsed in [cublas, cufft] {
+    for parsed in all {
         let mut kept = Vec::new();
         for item in parsed.items.drain(..) {
             if own(&item) {
@@ -131,9 +173,10 @@ fn take_shared(cublas: &mut Parsed, cufft: &mut Parsed) -> Result<Vec<Item>, Fai
                 if let Some(name) = name_of(&item).filter(|_| !matches!(item, Item::Impl(_)))
                     && !names.insert((std::mem::discriminant(&item), name.clone()))
                 {
-                    return Err(
-                        format!("{name} is one type for cuBLAS and another for cuFFT").into()
-                    );
+                    return Err(format!(
+                        "{name} is one type for a library and another for the next"
+                    )
+                    .into());
                 }
                 shared.push(item);
             }
@@ -141,6 +184,19 @@ fn take_shared(cublas: &mut Parsed, cufft: &mut Parsed) -> Result<Vec<Item>, Fai
         parsed.items = kept;
     }
     Ok(shared)
+}
+
+/// Takes out the items of cuBLASLt that are cuBLAS's, which its file imports.
+fn take_imported(cublaslt: &mut Parsed, cublas: &Parsed) -> Result<(), Failure> {
+    let own = |name: &str| name.to_ascii_lowercase().starts_with("cublaslt");
+    for item in &cublaslt.items {
+        let name = name_of(item).unwrap_or_default();
+        if !own(&name) && !cublas.items.contains(item) {
+            return Err(format!("{name} is one type for cuBLASLt and another for cuBLAS").into());
+        }
+    }
+    cublaslt.items.retain(|item| name_of(item).is_some_and(|name| own(&name)));
+    Ok(())
 }
 
 /// The name of an item: the name that it defines, or the type that it is about.
@@ -160,13 +216,20 @@ fn complete(header: &str, parsed: &Parsed, prefix: &str) -> Result<(), Failure> 
         .filter_map(|word| word.split_once('(').map(|(name, _)| name))
         .filter(|name| name.starts_with(prefix))
         .collect();
-    // Inline functions of C++, and a word of a comment.
+    // Inline functions, and words of comments.
     let known = [
         "cublasEx",
         "cublasMigrateComputeType",
         "cublasGemmEx",
         "cublasGemmBatchedEx",
         "cublasGemmStridedBatchedEx",
+        "cublasLtMatrixLayoutInit",
+        "cublasLtGroupedMatrixLayoutInit",
+        "cublasLtMatmulDescInit",
+        "cublasLtMatrixTransformDescInit",
+        "cublasLtEmulationDescInit",
+        "cublasLtMatmulPreferenceInit",
+        "cublasLtMatmulPreference",
     ];
     let missing: Vec<_> = called
         .iter()

@@ -1,8 +1,8 @@
 //! `cargo xtask bindgen [--libraries] [--check]`: writes cuda-sys/src/bindings and cudart/src/bindings from the pinned CUDA
 //! headers.
 //!
-//! `--check` writes nothing and fails if what is checked in differs from what would be written. The headers of cuBLAS
-//! and cuFFT are in wheels of 606 MB: without `--libraries` their files are not written, and only the release that they
+//! `--check` writes nothing and fails if what is checked in differs from what would be written. The headers of cuBLAS,
+//! cuFFT and cuRAND are in wheels of 667 MB: without `--libraries` their files are not written, and only the release that they
 //! name is checked.
 
 mod clang;

@@ -19,7 +19,7 @@ pub(crate) fn files(headers: &Headers) -> Result<Vec<(&'static str, String)>, Fa
     let uses = "use core::mem::offset_of;\n\nuse cuda_sys::*;\n";
     let names = ["RuntimeFns", "Runtime", "RUNTIME_SYMBOLS"];
     let library =
-        Library { header: &header, release: CUDA_RELEASE, uses, codes: "cudaError_t", names };
+        Library { header: &header, release: CUDA_RELEASE, uses, codes: Some("cudaError_t"), names };
     let runtime = emit::library(&parsed, &library)?;
     Ok(vec![
         ("../../../cudart/src/bindings/runtime.rs", runtime),

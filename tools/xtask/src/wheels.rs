@@ -233,7 +233,7 @@ pub const CCCL_13: Wheel = Wheel {
     ],
 };
 
-/// cuBLAS: the bindings' `cublas_api.h`. 444 MB, so only `cargo xtask bindgen --libraries` fetches it.
+/// cuBLAS: the bindings' `cublas_api.h` and `cublasLt.h`. 444 MB, so only `cargo xtask bindgen --libraries` fetches it.
 pub const CUBLAS: Wheel = Wheel {
     name: "nvidia-cublas",
     version: "13.10.0.20",
@@ -258,6 +258,20 @@ pub const CUFFT: Wheel = Wheel {
         arch: "x86_64",
         name: "nvidia_cufft-12.4.0.43-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
         sha256: "0e8385013596b112d29c9ce8c63dc575b308d77636c7169104e18714f03961a8",
+    }],
+};
+
+/// cuRAND: the bindings' `curand.h`. 61 MB, fetched as [`CUBLAS`].
+pub const CURAND: Wheel = Wheel {
+    name: "nvidia-curand",
+    version: "10.4.4.72",
+    title: "cuRAND 10.4",
+    python: "",
+    content: "nvidia/cu13/include",
+    files: &[WheelFile {
+        arch: "x86_64",
+        name: "nvidia_curand-10.4.4.72-py3-none-manylinux_2_27_x86_64.whl",
+        sha256: "25c3457ae7a224fdd484dab90b0fc5dc0e842fab5db3012afa4a5bd2af4eb7e5",
     }],
 };
 
@@ -490,7 +504,7 @@ mod tests {
         let mut all =
             vec![NVRTC_13_0, NVRTC_12_0, NVRTC_12_9, NVRTC_13_5, RUNTIME_13_5, RUNTIME_12_9];
         all.extend([CRT_13, NVCC_13_0, NVVM_13_0, CRT_13_0, RUNTIME_13_0]);
-        all.extend([CCCL_13, LIBCLANG, CUDA_PATHFINDER, NVJITLINK_13_0, CUBLAS, CUFFT]);
+        all.extend([CCCL_13, LIBCLANG, CUDA_PATHFINDER, NVJITLINK_13_0, CUBLAS, CUFFT, CURAND]);
         all.push(CYTHON);
         all.extend(CUDA_BINDINGS);
         all.extend(NUMPY);
