@@ -99,9 +99,11 @@ pub(crate) unsafe fn put<T>(place: *mut T, name: impl Display, value: T) -> Resu
 }
 
 /// Defines exported functions: `fn NAME(arguments) { body }`, where the body returns a [`Result`]. The type of the result
-/// code, and the type of the table in whose field of this name the function must fit, come first.
+/// code, the type of the table in whose field of this name the function must fit, and the name of the constant that lists
+/// the functions come first.
 macro_rules! functions {
-    ($code:ty, $table:ty; $($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {
+    ($code:ty, $table:ty, $list:ident;
+     $($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {
         $(
             $(#[$doc])*
             #[doc = concat!("`", stringify!($name), "` of the library.")]
@@ -122,17 +124,10 @@ macro_rules! functions {
             }
             const _: fn(&mut $table) = |table| table.$name = Some($name);
         )*
-    };
-}
-
-/// Lists functions of this module and of others as `TABLE`, with their addresses.
-macro_rules! names {
-    ($($module:ident: $($name:ident)*;)*) => {
         /// The functions, with their addresses.
-        #[doc(hidden)]
-        pub const TABLE: &[(&str, $crate::Address)] =
-            &[$($((stringify!($name), $crate::Address($module::$name as *const core::ffi::c_void)),)*)*];
+        pub(crate) const $list: &[(&str, $crate::Address)] =
+            &[$((stringify!($name), $crate::Address($name as *const core::ffi::c_void)),)*];
     };
 }
 
-pub(crate) use {functions, names};
+pub(crate) use functions;

@@ -154,27 +154,31 @@ impl Cuda {
         call!(self, cuMemcpyHtoD_v2(to, from.as_ptr().cast(), size_of_val(from)))
     }
 
-    /// Copies parts of rows, in the order of the stream.
+    /// Copies rows between the host and the device, in the order of the stream.
     pub(crate) fn copy_rows(
         self,
         to: Rows,
         from: Rows,
-        width: usize,
-        height: usize,
+        [width, rows]: [usize; 2],
+        to_device: bool,
         stream: CUstream,
     ) -> Result {
-        use cuda_sys::{CUDA_MEMCPY2D_st, CUmemorytype_enum};
-        let all = CUDA_MEMCPY2D_st {
-            srcMemoryType: CUmemorytype_enum::CU_MEMORYTYPE_UNIFIED,
-            srcDevice: from.at,
-            srcPitch: from.pitch,
-            dstMemoryType: CUmemorytype_enum::CU_MEMORYTYPE_UNIFIED,
-            dstDevice: to.at,
-            dstPitch: to.pitch,
-            WidthInBytes: width,
-            Height: height,
-            ..CUDA_MEMCPY2D_st::default()
-        };
+        use cuda_sys::{CUDA_MEMCPY2D_st, CUmemorytype};
+        let mut all =
+            CUDA_MEMCPY2D_st { WidthInBytes: width, Height: rows, ..CUDA_MEMCPY2D_st::default() };
+        let host = |rows: Rows| ptr::with_exposed_provenance_mut::<c_void>(rows.at as usize);
+        (all.srcPitch, all.dstPitch) = (from.pitch, to.pitch);
+        if to_device {
+            all.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
+            all.srcHost = host(from);
+            all.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_DEVICE;
+            all.dstDevice = to.at;
+        } else {
+            all.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_DEVICE;
+            all.srcDevice = from.at;
+            all.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
+            all.dstHost = host(to);
+        }
         call!(self, cuMemcpy2DAsync_v2(&raw const all, stream))
     }
 

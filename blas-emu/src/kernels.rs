@@ -24,6 +24,12 @@ pub(crate) enum Compute {
     I32,
 }
 
+impl Compute {
+    pub(crate) fn is_complex(self) -> bool {
+        matches!(self, Self::C32 | Self::C64)
+    }
+}
+
 /// A text of kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Module {

@@ -28,7 +28,11 @@ pub fn use_driver(driver: &'static Driver) -> bool {
 #[must_use]
 pub fn resolve(name: &CStr) -> *const c_void {
     let Ok(name) = name.to_str() else { return core::ptr::null() };
-    let found = TABLES.iter().flat_map(|(_, table)| *table).find(|(known, _)| *known == name);
+    let found = TABLES
+        .iter()
+        .flat_map(|(_, table)| *table)
+        .flat_map(|list| *list)
+        .find(|(known, _)| *known == name);
     found.map_or(core::ptr::null(), |(_, address)| address.0)
 }
 
@@ -41,7 +45,11 @@ pub fn last_error() -> String {
 
 /// The functions of each library.
 #[doc(hidden)]
-pub const TABLES: &[(&str, &[(&str, Address)])] = &[("cuBLAS", cublas::TABLE)];
+pub const TABLES: &[(&str, &[List])] = &[("cuBLAS", cublas::TABLE)];
+
+/// Functions with their names.
+#[doc(hidden)]
+pub type List = &'static [(&'static str, Address)];
 
 /// The address of a function.
 #[doc(hidden)]

@@ -38,15 +38,19 @@ __device__ __forceinline__ void each_element(const Each& p) {
             break;
         }
         case MODIFIED_ROTATE: {
-            // The list of the kind and h11, h21, h12, h22 is z.
-            T kind = p.z.get<T>(0, 0, 0), one = number<T>(1);
-            T h11 = p.z.get<T>(0, 1, 0), h21 = p.z.get<T>(0, 2, 0), h12 = p.z.get<T>(0, 3, 0), h22 = p.z.get<T>(0, 4, 0);
-            if (real(kind) == -2)
-                break;
-            if (real(kind) == 0)
-                h11 = h22 = one;
-            if (real(kind) == 1)
-                h12 = one, h21 = negative(one);
+            // The matrix is in the factors, or else z is the list of its kind and of h11, h21, h12 and h22.
+            T one = number<T>(1), h11 = number<T>(p.alpha.x), h12 = number<T>(p.alpha.y), h21 = number<T>(p.beta.x),
+              h22 = number<T>(p.beta.y);
+            if (p.z.at) {
+                T kind = p.z.get<T>(0, 0, 0);
+                h11 = p.z.get<T>(0, 1, 0), h21 = p.z.get<T>(0, 2, 0), h12 = p.z.get<T>(0, 3, 0), h22 = p.z.get<T>(0, 4, 0);
+                if (real(kind) == -2)
+                    break;
+                if (real(kind) == 0)
+                    h11 = h22 = one;
+                if (real(kind) == 1)
+                    h12 = one, h21 = negative(one);
+            }
             T x = p.x.get<T>(b, i, j), y = p.y.get<T>(b, i, j);
             p.x.put(b, i, j, fused(h11, x, mul(h12, y)));
             p.y.put(b, i, j, fused(h21, x, mul(h22, y)));

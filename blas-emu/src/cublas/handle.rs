@@ -148,23 +148,24 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// As [`result`](Self::result), of a value that is known.
+    /// As [`result`](Self::result), of the value 0.
     ///
     /// # Safety
-    /// `place` is null or valid for the write of a value of this type where the pointer mode says.
-    pub(crate) unsafe fn known<T: Copy>(&self, place: *mut T, value: T) -> Result {
-        let bytes = size_of::<T>();
-        let Queue { cuda, stream } = self.queue;
+    /// As there.
+    pub(crate) unsafe fn zero(&self, place: *mut c_void, bytes: usize) -> Result {
         if !place.is_null() && !self.state.on_device {
-            // SAFETY: the caller's promise.
-            return unsafe { put(place, "result", value) };
+            // SAFETY: not null, and the caller's promise.
+            unsafe { place.cast::<u8>().write_bytes(0, bytes) };
+            return Ok(());
         }
-        let zero = || {
-            // The value is 0, of whatever type.
-            cuda.clear(place.expose_provenance() as u64, bytes, stream)
-        };
-        // SAFETY: as above.
-        unsafe { self.result(place.cast(), bytes, |_| zero()) }
+        let Queue { cuda, stream } = self.queue;
+        // SAFETY: the caller's promise.
+        unsafe { self.result(place, bytes, |at| cuda.clear(at, bytes, stream)) }
+    }
+
+    /// Returns whether factors and results are on the device.
+    pub(crate) fn on_device(&self) -> bool {
+        self.state.on_device
     }
 }
 
@@ -196,7 +197,7 @@ fn among(name: &str, value: c_uint, most: c_uint) -> Result {
     Err(Error::value(format!("{name} {value}: pass at most {most}")))
 }
 
-functions! { cublasStatus_t, CublasFns;
+functions! { cublasStatus_t, CublasFns, HANDLES_AND_STATE;
     fn cublasCreate_v2(place: *mut cublasHandle_t) {
         if place.is_null() {
             return Err(Error::value("handle is null: pass a place for the handle"));
@@ -315,6 +316,12 @@ const _: fn(&mut CublasFns) = |table| {
     table.cublasGetStatusName = Some(cublasGetStatusName);
     table.cublasGetStatusString = Some(cublasGetStatusString);
 };
+
+/// The functions without a code as their result.
+pub(crate) const TEXTS: &[(&str, crate::Address)] = &[
+    ("cublasGetStatusName", crate::Address(cublasGetStatusName as *const c_void)),
+    ("cublasGetStatusString", crate::Address(cublasGetStatusString as *const c_void)),
+];
 
 fn name(status: cublasStatus_t) -> &'static core::ffi::CStr {
     match status.0 {

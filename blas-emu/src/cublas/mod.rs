@@ -4,15 +4,27 @@
 //! Each function has the rules of the C function. Handles are checked: an invalid one is an error.
 
 mod args;
+mod copies;
+mod grouped;
 mod handle;
+mod level1;
+mod level1_ex;
+mod level2;
+mod level3;
 mod products;
 
+pub use copies::*;
+pub use grouped::*;
 pub use handle::*;
+pub use level1::*;
+pub use level1_ex::*;
+pub use level2::*;
+pub use level3::*;
 pub use products::*;
 
 use cuda_sys::cublas::cublasStatus_t;
 
-use crate::call::{Code, Kind, names};
+use crate::call::{Code, Kind};
 
 impl Code for cublasStatus_t {
     const SUCCESS: Self = Self::CUBLAS_STATUS_SUCCESS;
@@ -29,19 +41,69 @@ impl Code for cublasStatus_t {
     }
 }
 
-names! {
-    handle: cublasCreate_v2 cublasDestroy_v2 cublasGetVersion_v2 cublasGetProperty cublasSetStream_v2 cublasGetStream_v2
-        cublasSetWorkspace_v2 cublasSetPointerMode_v2 cublasGetPointerMode_v2 cublasSetAtomicsMode cublasGetAtomicsMode
-        cublasSetMathMode cublasGetMathMode cublasSetSmCountTarget cublasGetSmCountTarget cublasGetStatusName
-        cublasGetStatusString;
-    products: cublasSgemm_v2 cublasSgemm_v2_64 cublasDgemm_v2 cublasDgemm_v2_64 cublasCgemm_v2 cublasCgemm_v2_64 cublasZgemm_v2
-        cublasZgemm_v2_64 cublasHgemm cublasHgemm_64 cublasCgemm3m cublasCgemm3m_64 cublasZgemm3m cublasZgemm3m_64
-        cublasSgemmStridedBatched cublasSgemmStridedBatched_64 cublasDgemmStridedBatched cublasDgemmStridedBatched_64
-        cublasCgemmStridedBatched cublasCgemmStridedBatched_64 cublasZgemmStridedBatched cublasZgemmStridedBatched_64
-        cublasHgemmStridedBatched cublasHgemmStridedBatched_64 cublasCgemm3mStridedBatched cublasCgemm3mStridedBatched_64
-        cublasSgemmBatched cublasSgemmBatched_64 cublasDgemmBatched cublasDgemmBatched_64 cublasCgemmBatched
-        cublasCgemmBatched_64 cublasZgemmBatched cublasZgemmBatched_64 cublasHgemmBatched cublasHgemmBatched_64
-        cublasCgemm3mBatched cublasCgemm3mBatched_64 cublasGemmEx cublasGemmEx_64 cublasGemmStridedBatchedEx
-        cublasGemmStridedBatchedEx_64 cublasGemmBatchedEx cublasGemmBatchedEx_64 cublasSgemmEx cublasSgemmEx_64 cublasCgemmEx
-        cublasCgemmEx_64;
+/// Defines a function for each of the types `f32`, `f64`, `cuComplex` and `cuDoubleComplex`, by a macro that takes a list of
+/// names with a type and the width of sizes. Each name is followed by that with `_64`.
+macro_rules! each_type {
+    ($define:ident $list:ident: $s:ident $s64:ident $d:ident $d64:ident $c:ident $c64:ident $z:ident $z64:ident) => {
+        $define! { $list: $s f32, c_int; $s64 f32, i64; $d f64, c_int; $d64 f64, i64; $c cuComplex, c_int; $c64 cuComplex, i64;
+            $z cuDoubleComplex, c_int; $z64 cuDoubleComplex, i64; }
+    };
 }
+
+/// Defines functions with two types, of elements and of factors or results. Each name is followed by that with `_64`.
+macro_rules! mixed {
+    ($define:ident $list:ident: $($name:ident $wide:ident $ty:ty, $other:ty;)*) => {
+        $define! { $list: $($name $ty, $other, c_int; $wide $ty, $other, i64;)* }
+    };
+}
+
+pub(crate) use {each_type, mixed};
+
+/// The functions.
+pub(crate) const TABLE: &[crate::List] = &[
+    HANDLES_AND_STATE,
+    TEXTS,
+    COPIES,
+    GROUPED,
+    GEMM,
+    GEMM_STRIDED,
+    GEMM_LISTED,
+    GEMM_EX,
+    GEMM_OF_TYPE,
+    COPY,
+    SWAP,
+    SCAL,
+    AXPY,
+    DOT,
+    NRM2,
+    ASUM,
+    IAMAX,
+    ROT,
+    ROTM,
+    LEVEL1_EX,
+    GEMV,
+    GEMV_STRIDED,
+    GEMV_LISTED,
+    GER,
+    SYMV,
+    HEMV,
+    SYR,
+    HER,
+    SYR2,
+    HER2,
+    TRSV,
+    TRMV,
+    SYMM,
+    HEMM,
+    SYRK,
+    HERK,
+    SYR2K,
+    HER2K,
+    SYRKX,
+    HERKX,
+    TRSM,
+    TRSM_LISTED,
+    TRMM,
+    GEAM,
+    DGMM,
+];

@@ -29,7 +29,11 @@ pub(super) struct Types {
 }
 
 /// Returns the types of a product, if the documentation has the combination.
-fn types(compute: cublasComputeType_t, ab: [cudaDataType; 2], c: cudaDataType) -> Result<Types> {
+pub(super) fn types(
+    compute: cublasComputeType_t,
+    ab: [cudaDataType; 2],
+    c: cudaDataType,
+) -> Result<Types> {
     use cublasComputeType_t as C;
     use cudaDataType as D;
     let [a, b] = ab;
@@ -80,14 +84,14 @@ fn types(compute: cublasComputeType_t, ab: [cudaDataType; 2], c: cudaDataType) -
 
 /// A product of general matrices.
 #[derive(Clone, Copy)]
-struct Gemm {
-    ops: [cublasOperation_t; 2],
-    size: [i64; 3],
-    factors: [*const c_void; 2],
-    a: Matrix,
-    b: Matrix,
-    c: Matrix,
-    batches: i64,
+pub(super) struct Gemm {
+    pub(super) ops: [cublasOperation_t; 2],
+    pub(super) size: [i64; 3],
+    pub(super) factors: [*const c_void; 2],
+    pub(super) a: Matrix,
+    pub(super) b: Matrix,
+    pub(super) c: Matrix,
+    pub(super) batches: i64,
 }
 
 impl Gemm {
@@ -95,7 +99,11 @@ impl Gemm {
     ///
     /// # Safety
     /// The factors are null or lie where the pointer mode says; matrices live until the work is done.
-    unsafe fn run(&self, handle: cublasHandle_t, types: impl FnOnce() -> Result<Types>) -> Result {
+    pub(super) unsafe fn run(
+        &self,
+        handle: cublasHandle_t,
+        types: impl FnOnce() -> Result<Types>,
+    ) -> Result {
         let handle = find(handle)?;
         let call = handle.enter()?;
         let [m, n, k] = self.size;
@@ -148,7 +156,7 @@ impl Gemm {
 
 /// Defines `NAME TYPE, WIDTH` each.
 macro_rules! gemm {
-    ($($name:ident $ty:ty, $int:ty;)*) => { functions! { cublasStatus_t, CublasFns; $(
+    ($($name:ident $ty:ty, $int:ty;)*) => { functions! { cublasStatus_t, CublasFns, GEMM; $(
         fn $name(
             handle: cublasHandle_t, transa: cublasOperation_t, transb: cublasOperation_t, m: $int, n: $int, k: $int,
             alpha: *const $ty, A: *const $ty, lda: $int, B: *const $ty, ldb: $int, beta: *const $ty, C: *mut $ty, ldc: $int,
@@ -174,7 +182,7 @@ gemm! {
 }
 
 macro_rules! strided {
-    ($($name:ident $ty:ty, $int:ty;)*) => { functions! { cublasStatus_t, CublasFns; $(
+    ($($name:ident $ty:ty, $int:ty;)*) => { functions! { cublasStatus_t, CublasFns, GEMM_STRIDED; $(
         fn $name(
             handle: cublasHandle_t, transa: cublasOperation_t, transb: cublasOperation_t, m: $int, n: $int, k: $int,
             alpha: *const $ty, A: *const $ty, lda: $int, strideA: i64, B: *const $ty, ldb: $int, strideB: i64,
@@ -202,7 +210,7 @@ strided! {
 }
 
 macro_rules! listed {
-    ($($name:ident $ty:ty, $int:ty;)*) => { functions! { cublasStatus_t, CublasFns; $(
+    ($($name:ident $ty:ty, $int:ty;)*) => { functions! { cublasStatus_t, CublasFns, GEMM_LISTED; $(
         fn $name(
             handle: cublasHandle_t, transa: cublasOperation_t, transb: cublasOperation_t, m: $int, n: $int, k: $int,
             alpha: *const $ty, Aarray: *const *const $ty, lda: $int, Barray: *const *const $ty, ldb: $int, beta: *const $ty,
@@ -230,7 +238,7 @@ listed! {
 }
 
 macro_rules! ex {
-    ($($single:ident $strided:ident $listed:ident, $int:ty;)*) => { functions! { cublasStatus_t, CublasFns; $(
+    ($($single:ident $strided:ident $listed:ident, $int:ty;)*) => { functions! { cublasStatus_t, CublasFns, GEMM_EX; $(
         fn $single(
             handle: cublasHandle_t, transa: cublasOperation_t, transb: cublasOperation_t, m: $int, n: $int, k: $int,
             alpha: *const c_void, A: *const c_void, Atype: cudaDataType, lda: $int, B: *const c_void, Btype: cudaDataType,
@@ -281,7 +289,7 @@ ex! {
 }
 
 macro_rules! of_type {
-    ($($name:ident $ty:ty, $int:ty, $compute:ident;)*) => { functions! { cublasStatus_t, CublasFns; $(
+    ($($name:ident $ty:ty, $int:ty, $compute:ident;)*) => { functions! { cublasStatus_t, CublasFns, GEMM_OF_TYPE; $(
         fn $name(
             handle: cublasHandle_t, transa: cublasOperation_t, transb: cublasOperation_t, m: $int, n: $int, k: $int,
             alpha: *const $ty, A: *const c_void, Atype: cudaDataType, lda: $int, B: *const c_void, Btype: cudaDataType,
