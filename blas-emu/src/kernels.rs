@@ -34,6 +34,8 @@ impl Compute {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Module {
     Blas(Compute),
+    Rand,
+    Fft(Compute),
 }
 
 impl Module {
@@ -43,6 +45,9 @@ impl Module {
             Self::Blas(Compute::F64) => include_bytes!("../ptx/blas_f64.ptx.gz"),
             Self::Blas(Compute::C32) => include_bytes!("../ptx/blas_c32.ptx.gz"),
             Self::Blas(Compute::C64) => include_bytes!("../ptx/blas_c64.ptx.gz"),
+            Self::Rand => include_bytes!("../ptx/rand.ptx.gz"),
+            Self::Fft(Compute::F64 | Compute::C64) => include_bytes!("../ptx/fft_f64.ptx.gz"),
+            Self::Fft(_) => include_bytes!("../ptx/fft_f32.ptx.gz"),
             Self::Blas(Compute::I32) => include_bytes!("../ptx/blas_i32.ptx.gz"),
         }
     }

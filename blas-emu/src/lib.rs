@@ -10,7 +10,10 @@
 mod call;
 pub mod cublas;
 mod cuda;
+pub mod cufft;
+pub mod curand;
 mod kernels;
+mod xorwow;
 
 use core::ffi::{CStr, c_void};
 
@@ -45,7 +48,8 @@ pub fn last_error() -> String {
 
 /// The functions of each library.
 #[doc(hidden)]
-pub const TABLES: &[(&str, &[List])] = &[("cuBLAS", cublas::TABLE)];
+pub const TABLES: &[(&str, &[List])] =
+    &[("cuBLAS", cublas::TABLE), ("cuFFT", cufft::TABLE), ("cuRAND", curand::TABLE)];
 
 /// Functions with their names.
 #[doc(hidden)]
