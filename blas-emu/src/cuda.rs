@@ -139,11 +139,6 @@ impl Cuda {
         call!(self, cuMemFreeHost(memory))
     }
 
-    /// Copies between any memories, in the order of the stream.
-    pub(crate) fn copy(self, to: u64, from: u64, bytes: usize, stream: CUstream) -> Result {
-        call!(self, cuMemcpyAsync(to, from, bytes, stream))
-    }
-
     /// Writes zero bytes, in the order of the stream.
     pub(crate) fn clear(self, address: u64, bytes: usize, stream: CUstream) -> Result {
         call!(self, cuMemsetD8Async(address, 0, bytes, stream))
@@ -184,10 +179,6 @@ impl Cuda {
 
     pub(crate) fn synchronize_stream(self, stream: CUstream) -> Result {
         call!(self, cuStreamSynchronize(stream))
-    }
-
-    pub(crate) fn synchronize(self) -> Result {
-        call!(self, cuCtxSynchronize())
     }
 
     /// Returns whether the stream takes part in a capture.

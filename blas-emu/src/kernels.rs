@@ -53,9 +53,8 @@ impl Module {
     }
 }
 
-/// Which elements of a matrix are stored.
+/// Which elements of a matrix are stored; 0 is all.
 pub(crate) mod shape {
-    pub(crate) const FULL: i16 = 0;
     pub(crate) const SYMMETRIC: i16 = 1;
     pub(crate) const HERMITIAN: i16 = 2;
     pub(crate) const TRIANGULAR: i16 = 3;

@@ -112,7 +112,7 @@ fn syrk<T: Number>(
     }
     let rows = if op.0 { k } else { n };
     leading("lda", a.1, rows)?;
-    leading("ldb", second.map_or(rows, |(b, _)| b.1), rows)?;
+    leading("ldb", second.map_or(a.1, |(b, _)| b.1), rows)?;
     leading("ldc", c.1, n)?;
     let [alpha, beta] = factors(&call)?;
     if n == 0 {

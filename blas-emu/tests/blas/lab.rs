@@ -42,7 +42,7 @@ macro_rules! fails {
     }};
 }
 
-pub(crate) use {cu, fails, ok};
+pub(crate) use {fails, ok};
 
 pub(crate) fn driver() -> &'static Driver {
     static DRIVER: OnceLock<&'static Driver> = OnceLock::new();
@@ -137,6 +137,9 @@ impl Random {
     }
 }
 
+/// Held while a stream captures: waiting for the device would end the capture.
+static CAPTURES: std::sync::RwLock<()> = std::sync::RwLock::new(());
+
 /// Memory of the device, with a canary after it.
 #[derive(Debug)]
 pub(crate) struct Memory<T> {
@@ -171,6 +174,7 @@ impl<T: Copy> Memory<T> {
     /// Waits for the device, and returns the values.
     pub(crate) fn get(&self) -> Vec<T> {
         enter();
+        let _none = CAPTURES.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         cu!(cuCtxSynchronize());
         let bytes = self.count * size_of::<T>();
         let mut values = Vec::<T>::with_capacity(self.count);
@@ -216,7 +220,8 @@ impl Blas {
 
     /// Captures what the closure enqueues, and returns the graph.
     pub(crate) fn capture(&self, act: impl FnOnce()) -> Graph {
-        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+        let _alone = CAPTURES.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         cu!(cuStreamBeginCapture_v2(self.stream, mode));
         act();
         let (mut graph, mut exec) = (ptr::null_mut(), ptr::null_mut());

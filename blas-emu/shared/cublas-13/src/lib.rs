@@ -1,0 +1,3 @@
+//! `libcublas.so.13`: the functions of cuBLAS. It has those of the other libraries, too, which nothing asks it for.
+
+pub use blas_emu::cublas::*;
