@@ -9,6 +9,7 @@
 
 mod call;
 pub mod cublas;
+pub mod cublaslt;
 mod cuda;
 pub mod cufft;
 pub mod curand;
@@ -48,8 +49,12 @@ pub fn last_error() -> String {
 
 /// The functions of each library.
 #[doc(hidden)]
-pub const TABLES: &[(&str, &[List])] =
-    &[("cuBLAS", cublas::TABLE), ("cuFFT", cufft::TABLE), ("cuRAND", curand::TABLE)];
+pub const TABLES: &[(&str, &[List])] = &[
+    ("cuBLAS", cublas::TABLE),
+    ("cuBLASLt", cublaslt::TABLE),
+    ("cuFFT", cufft::TABLE),
+    ("cuRAND", curand::TABLE),
+];
 
 /// Functions with their names.
 #[doc(hidden)]

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::fmt::Write;
 use std::path::Path;
 
-use cuda_sys::{cublas, cufft, curand};
+use cuda_sys::{cublas, cublaslt, cufft, curand};
 
 fn list(text: &mut String, title: &str, names: &BTreeSet<&str>) {
     let _ = write!(text, "\n## {title}\n\n| | | |\n|---|---|---|\n");
@@ -24,6 +24,7 @@ fn support_is_what_there_is() {
     );
     for (title, header) in [
         ("cuBLAS", cublas::CUBLAS_SYMBOLS),
+        ("cuBLASLt", cublaslt::CUBLASLT_SYMBOLS),
         ("cuFFT", cufft::CUFFT_SYMBOLS),
         ("cuRAND", curand::CURAND_SYMBOLS),
     ] {

@@ -3,7 +3,7 @@
 //! # Safety
 //! Each function has the rules of the C function. Handles are checked: an invalid one is an error.
 
-mod args;
+pub(crate) mod args;
 mod copies;
 mod grouped;
 mod handle;

@@ -5,4 +5,5 @@ mod fft;
 mod gemm;
 mod lab;
 mod levels;
+mod lt;
 mod random;
