@@ -3,6 +3,7 @@
 
 mod fft;
 mod gemm;
+mod goldens;
 mod lab;
 mod levels;
 mod lt;

@@ -30,6 +30,7 @@ pub(crate) const PRODUCTS: [&str; 15] = [
     "cuda-tape",
     "cuda-emu",
     "nccl-emu",
+    "blas-emu",
     "cuda-safe-runtime",
 ];
 

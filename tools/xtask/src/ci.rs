@@ -151,7 +151,7 @@ fn clippy_without_features() -> Result<Outcome, Error> {
 
 /// The products that are written for Unix alone: the software device maps memory by `mmap`, and the runtime's structs are
 /// those of a C whose `long` has 64 bits.
-const UNIX: [&str; 3] = ["cuda-emu", "nccl-emu", "cuda-safe-runtime"];
+const UNIX: [&str; 4] = ["cuda-emu", "nccl-emu", "blas-emu", "cuda-safe-runtime"];
 
 /// The products for systems on which CUDA has never run.
 const EVERYWHERE: [&str; 2] = ["gpu-phases", "gpu-phases-macros"];
