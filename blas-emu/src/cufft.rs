@@ -93,9 +93,12 @@ unsafe fn many<I: Copy + Into<i64>>(
     if !(1..=3).contains(&rank) {
         return Err(Error::value(format!("rank {rank}: pass 1 to 3")));
     }
-    // SAFETY: the caller's promise.
     let list = |from: *const I| {
-        (0..rank as usize).map(|at| unsafe { from.add(at).read_unaligned() }.into()).collect()
+        let element = |at: usize| {
+            // SAFETY: the caller's promise: the list has an element for each dimension.
+            unsafe { from.add(at).read_unaligned() }.into()
+        };
+        (0..rank as usize).map(element).collect()
     };
     if n.is_null() {
         return Err(Error::value("n is null: pass the lengths"));

@@ -183,7 +183,7 @@ fn generate(
 ) -> Result {
     let generator = find(generator)?;
     let pairs = !matches!(kind, Output::Bits | Output::Uniform | Output::UniformDouble);
-    if pairs && count % 2 != 0 {
+    if pairs && !count.is_multiple_of(2) {
         return Err(Error::new(Kind::Size, format!("n {count}: normal numbers are made in pairs")));
     }
     if count == 0 {

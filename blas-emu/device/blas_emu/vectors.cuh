@@ -161,7 +161,7 @@ __device__ __forceinline__ void fold_all(const Fold& p) {
         return;
     }
     // Squares of what is at most 1 do not overflow.
-    bool scaled = best > 0 && best * 0 == 0;
+    bool scaled = best > 0 && mul(best, R(0)) == 0;
     R scale = scaled ? best : R(1);
     R squares = 0;
     for (i64 i = threadIdx.x; i < p.n; i += THREADS) {

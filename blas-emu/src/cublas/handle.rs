@@ -248,7 +248,7 @@ functions! { cublasStatus_t, CublasFns, HANDLES_AND_STATE;
     fn cublasSetWorkspace_v2(handle: cublasHandle_t, workspace: *mut c_void, bytes: usize) {
         // No function here needs memory of the device. The address is checked as by cuBLAS.
         find(handle)?;
-        if workspace.is_null() && bytes > 0 || workspace.addr() % 256 != 0 {
+        if workspace.is_null() && bytes > 0 || !workspace.addr().is_multiple_of(256) {
             return Err(Error::value(format!("workspace {workspace:p}: its address must be a multiple of 256")));
         }
         Ok(())

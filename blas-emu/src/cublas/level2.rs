@@ -254,6 +254,7 @@ symvs! { Hermitian HEMV: cublasChemv_v2 cuComplex, c_int; cublasChemv_v2_64 cuCo
 cublasZhemv_v2 cuDoubleComplex, c_int; cublasZhemv_v2_64 cuDoubleComplex, i64; }
 
 /// `A = alpha x x' + A`, or with a second vector `A = alpha x y' + alpha' y x' + A`, of a triangle.
+#[allow(clippy::too_many_arguments, reason = "those of the functions")]
 fn symmetric_rank<T: Number>(
     handle: cublasHandle_t,
     uplo: cublasFillMode_t,

@@ -40,15 +40,15 @@ pub(super) fn types(
     let float = |compute, scale| Ok(Types { compute, scale });
     match compute {
         _ if a != b => {}
-        C::CUBLAS_COMPUTE_16F | C::CUBLAS_COMPUTE_16F_PEDANTIC => {
-            if (a, c) == (D::CUDA_R_16F, D::CUDA_R_16F) {
-                return float(Compute::F32, D::CUDA_R_16F);
-            }
+        C::CUBLAS_COMPUTE_16F | C::CUBLAS_COMPUTE_16F_PEDANTIC
+            if (a, c) == (D::CUDA_R_16F, D::CUDA_R_16F) =>
+        {
+            return float(Compute::F32, D::CUDA_R_16F);
         }
-        C::CUBLAS_COMPUTE_32I | C::CUBLAS_COMPUTE_32I_PEDANTIC => {
-            if (a, c) == (D::CUDA_R_8I, D::CUDA_R_32I) {
-                return float(Compute::I32, D::CUDA_R_32I);
-            }
+        C::CUBLAS_COMPUTE_32I | C::CUBLAS_COMPUTE_32I_PEDANTIC
+            if (a, c) == (D::CUDA_R_8I, D::CUDA_R_32I) =>
+        {
+            return float(Compute::I32, D::CUDA_R_32I);
         }
         C::CUBLAS_COMPUTE_32F | C::CUBLAS_COMPUTE_32F_PEDANTIC => match (a, c) {
             (D::CUDA_R_16BF, D::CUDA_R_16BF | D::CUDA_R_32F)

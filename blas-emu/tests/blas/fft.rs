@@ -13,10 +13,8 @@ fn transform(x: &[Z], dims: [usize; 3], sign: f64) -> Vec<Z> {
     let strides = [dims[1] * dims[2], dims[2], 1];
     for d in 0..3 {
         let (n, stride) = (dims[d], strides[d]);
-        let roots: Vec<Z> = (0..n)
-            .map(|k| (TAU * k as f64 / n as f64))
-            .map(|a| (a.cos(), sign * a.sin()))
-            .collect();
+        let roots: Vec<Z> =
+            (0..n).map(|k| TAU * k as f64 / n as f64).map(|a| (a.cos(), sign * a.sin())).collect();
         let before = x.clone();
         for (at, out) in x.iter_mut().enumerate() {
             let (k, base) = (at / stride % n, at - at / stride % n * stride);

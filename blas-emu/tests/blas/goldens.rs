@@ -36,11 +36,11 @@ fn made(kind: u32, seed: u64, offset: u64, order: u32, name: &str, counts: &[usi
             "GenerateUniformDouble" => ok!(curandGenerateUniformDouble(raw, at.cast(), count)),
             "GenerateNormal" => ok!(curandGenerateNormal(raw, at.cast(), count, 1.0, 2.0)),
             "GenerateNormalDouble" => {
-                ok!(curandGenerateNormalDouble(raw, at.cast(), count, 1.0, 2.0))
+                ok!(curandGenerateNormalDouble(raw, at.cast(), count, 1.0, 2.0));
             }
             "GenerateLogNormal" => ok!(curandGenerateLogNormal(raw, at.cast(), count, 1.0, 0.5)),
             "GenerateLogNormalDouble" => {
-                ok!(curandGenerateLogNormalDouble(raw, at.cast(), count, 1.0, 0.5))
+                ok!(curandGenerateLogNormalDouble(raw, at.cast(), count, 1.0, 0.5));
             }
             other => panic!("no function {other}"),
         }

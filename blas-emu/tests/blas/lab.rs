@@ -46,7 +46,7 @@ pub(crate) use {fails, ok};
 
 pub(crate) fn driver() -> &'static Driver {
     static DRIVER: OnceLock<&'static Driver> = OnceLock::new();
-    let driver = DRIVER.get_or_init(|| {
+    DRIVER.get_or_init(|| {
         let driver = if std::env::var("BLAS_EMU_DRIVER").is_ok_and(|value| value == "system") {
             Driver::load().expect("a driver")
         } else {
@@ -57,8 +57,7 @@ pub(crate) fn driver() -> &'static Driver {
         assert_eq!(unsafe { driver.cuInit(0) }.expect("there"), cuda_sys::CUresult::CUDA_SUCCESS);
         assert!(blas_emu::use_driver(driver));
         driver
-    });
-    driver
+    })
 }
 
 /// Makes the primary context of device 0 current.

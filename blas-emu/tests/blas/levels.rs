@@ -214,13 +214,11 @@ fn triangular_systems_are_solved_and_multiplied() {
             let order = if side == 0 { m } else { n };
             let mut random = Random(11 + (m + n) as u64);
             let mut a: Vec<double2> = random.many(order * order);
-            for at in 0..order * order {
+            for (at, a) in a.iter_mut().enumerate() {
                 // Solutions stay of about 1.
-                let scale = if at % order == at / order { 1.0 } else { 0.5 / order as f64 };
-                a[at] = double2 {
-                    x: a[at].x * scale + if scale == 1.0 { 2.0 } else { 0.0 },
-                    y: a[at].y * scale,
-                };
+                let diagonal = at % order == at / order;
+                let (scale, more) = if diagonal { (1.0, 2.0) } else { (0.5 / order as f64, 0.0) };
+                *a = double2 { x: a.x * scale + more, y: a.y * scale };
             }
             let b: Vec<double2> = random.many(m * n);
             let (da, db, dx) = (Memory::new(&a), Memory::new(&b), Memory::new(&b));
