@@ -15,7 +15,7 @@ use xtask::{Error, root};
 use crate::process::{cargo, output, succeeds};
 
 /// The published crates: those whose manifests do not forbid it.
-pub(crate) const PRODUCTS: [&str; 15] = [
+pub(crate) const PRODUCTS: [&str; 16] = [
     "cuda-safe-sys",
     "cuda-safe-nvrtc",
     "ptx",
