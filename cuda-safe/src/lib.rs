@@ -61,7 +61,7 @@
 //! None is on by default.
 //! - `dlpack`: tensors of other frameworks, in the module `dlpack`.
 //! - `half`: `f16` and `bf16` as elements and kernel arguments.
-//! - `libraries`: raw bindings to cuBLAS and cuFFT, in `sys::cublas` and `sys::cufft`.
+//! - `libraries`: raw bindings to cuBLAS, cuBLASLt, cuFFT and cuRAND, in modules of `sys` such as `sys::cublas`.
 //! - `ndarray`: buffers from and to arrays of `ndarray`.
 //! - `rust-kernels`: kernels that are Rust functions, in the module `kernel`.
 //! - `packed-ptx`: [`PackedPtx`], PTX that a program embeds compressed.

@@ -60,6 +60,37 @@ pub mod cublas {
     }
 }
 
+/// cuBLASLt: products of matrices with epilogues. With the feature `libraries`.
+#[cfg(feature = "libraries")]
+pub mod cublaslt {
+    #[doc(no_inline)]
+    pub use cuda_sys::cublaslt::*;
+
+    /// Finds and loads cuBLASLt, as [`cublas::load`](super::cublas::load) does cuBLAS, with the variable `CUDA_CUBLASLT`.
+    /// Without it, `CUDA_CUBLAS` names the folder.
+    ///
+    /// # Errors
+    /// As [`cublas::load`](super::cublas::load).
+    pub fn load() -> super::Result<&'static CublasLt> {
+        Ok(nvrtc::libraries::cublaslt(super::cuda_major())?)
+    }
+}
+
+/// cuRAND: random numbers. With the feature `libraries`.
+#[cfg(feature = "libraries")]
+pub mod curand {
+    #[doc(no_inline)]
+    pub use cuda_sys::curand::*;
+
+    /// Finds and loads cuRAND, as [`cublas::load`](super::cublas::load) does cuBLAS, with the variable `CUDA_CURAND`.
+    ///
+    /// # Errors
+    /// As [`cublas::load`](super::cublas::load).
+    pub fn load() -> super::Result<&'static Curand> {
+        Ok(nvrtc::libraries::curand(super::cuda_major())?)
+    }
+}
+
 /// cuFFT: Fourier transforms. With the feature `libraries`.
 ///
 /// A plan is made in the thread whose current context is the stream's, as in the example of [`cublas`], given the stream by

@@ -1,4 +1,4 @@
-//! cuBLAS and cuFFT, found where NVRTC is.
+//! cuBLAS, cuBLASLt, cuFFT and cuRAND, found where NVRTC is.
 #![allow(unsafe_code, reason = "loads libraries")]
 
 use std::path::{Path, PathBuf};
@@ -6,10 +6,13 @@ use std::sync::{Mutex, PoisonError};
 
 use cuda_sys::MissingLibrary;
 use cuda_sys::cublas::Cublas;
+use cuda_sys::cublaslt::CublasLt;
 use cuda_sys::cufft::Cufft;
+use cuda_sys::curand::Curand;
 
 use crate::error::{Error, LibraryError};
 use crate::find::library::{Sought, find};
+use crate::find::variable;
 
 /// Finds and loads cuBLAS: the library or folder that the variable `CUDA_CUBLAS` names, else the newest in the first place
 /// of [`Nvrtc::find`](crate::Nvrtc::find) that has one. Each file is loaded once.
@@ -23,6 +26,35 @@ pub fn cublas(cuda_major: Option<u32>) -> Result<&'static Cublas, Error> {
     static LOADED: Loaded<Cublas> = Mutex::new(Vec::new());
     // SAFETY: the system's loader runs the initialisers of a library that `load` vouches for.
     load(&LOADED, &CUBLAS, cuda_major, |path| unsafe { Cublas::load_from(path) })
+}
+
+/// Finds and loads cuBLASLt, as [`cublas`] does, with the variable `CUDA_CUBLASLT`. Without that variable, `CUDA_CUBLAS`
+/// names its folder, too: the two libraries lie side by side.
+///
+/// # Errors
+/// As [`cublas`].
+pub fn cublaslt(cuda_major: Option<u32>) -> Result<&'static CublasLt, Error> {
+    static LOADED: Loaded<CublasLt> = Mutex::new(Vec::new());
+    let beside = match variable(CUBLASLT.variable) {
+        Some(_) => None,
+        None => variable(CUBLAS.variable).map(|path| match path.is_file() {
+            true => path.parent().map(Path::to_owned).unwrap_or_default(),
+            false => path,
+        }),
+    };
+    // SAFETY: as in `cublas`.
+    let open = |path: &Path| unsafe { CublasLt::load_from(path) };
+    load_named(&LOADED, &CUBLASLT, cuda_major, beside.as_deref(), open)
+}
+
+/// Finds and loads cuRAND, as [`cublas`] does, with the variable `CUDA_CURAND`. Its version is 10 for CUDA 12 and 13.
+///
+/// # Errors
+/// As [`cublas`].
+pub fn curand(cuda_major: Option<u32>) -> Result<&'static Curand, Error> {
+    static LOADED: Loaded<Curand> = Mutex::new(Vec::new());
+    // SAFETY: as in `cublas`.
+    load(&LOADED, &CURAND, cuda_major, |path| unsafe { Curand::load_from(path) })
 }
 
 /// Finds and loads cuFFT, as [`cublas`] does, with the variable `CUDA_CUFFT`. Its versions are 11 for CUDA 12, and 12 for
@@ -41,6 +73,28 @@ const CUBLAS: Sought = Sought {
     variable: "CUDA_CUBLAS",
     package: "cublas",
     files: || files("cublas", 0),
+    preferred: None,
+    most: None,
+};
+
+const CUBLASLT: Sought = Sought {
+    name: "cuBLASLt",
+    variable: "CUDA_CUBLASLT",
+    package: "cublas",
+    files: || files("cublasLt", 0),
+    preferred: None,
+    most: None,
+};
+
+const CURAND: Sought = Sought {
+    name: "cuRAND",
+    variable: "CUDA_CURAND",
+    package: "curand",
+    // One name for both versions of CUDA, which says nothing of the driver that it needs.
+    files: || match cfg!(windows) {
+        true => vec![(0, "curand64_10.dll".to_owned())],
+        false => vec![(0, "libcurand.so.10".to_owned())],
+    },
     preferred: None,
     most: None,
 };
@@ -76,8 +130,19 @@ fn load<L>(
     cuda_major: Option<u32>,
     open: impl FnOnce(&Path) -> Result<&'static L, MissingLibrary>,
 ) -> Result<&'static L, Error> {
+    load_named(loaded, sought, cuda_major, None, open)
+}
+
+/// As [`load`]; `named` is a library or a folder that the user has named.
+fn load_named<L>(
+    loaded: &Loaded<L>,
+    sought: &Sought,
+    cuda_major: Option<u32>,
+    named: Option<&Path>,
+    open: impl FnOnce(&Path) -> Result<&'static L, MissingLibrary>,
+) -> Result<&'static L, Error> {
     let sought = Sought { most: cuda_major, ..*sought };
-    let path = find(&sought, None).map_err(|tried| {
+    let path = find(&sought, named).map_err(|tried| {
         let Sought { name, variable, package, .. } = sought;
         Error::Library(LibraryError::NotFound { name, variable, package, tried })
     })?;
@@ -118,6 +183,13 @@ mod tests {
         let both = ["libcufft.so.11", "libcufft.so.12"];
         assert_eq!(chosen(&CUFFT, Some(12), &both), Ok("libcufft.so.11".to_owned()));
         assert_eq!(chosen(&CUFFT, Some(13), &both), Ok("libcufft.so.12".to_owned()));
+        let beside = ["libcublas.so.13", "libcublasLt.so.12", "libcublasLt.so.13"];
+        assert_eq!(chosen(&CUBLASLT, Some(13), &beside), Ok("libcublasLt.so.13".to_owned()));
+        assert_eq!(chosen(&CUBLASLT, Some(12), &beside), Ok("libcublasLt.so.12".to_owned()));
+        for most in [12, 13] {
+            let found = chosen(&CURAND, Some(most), &["libcurand.so.10"]);
+            assert_eq!(found, Ok("libcurand.so.10".to_owned()));
+        }
     }
 
     #[test]
