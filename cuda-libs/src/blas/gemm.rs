@@ -1,0 +1,277 @@
+//! Products of matrices.
+
+use std::ffi::c_void;
+
+use cuda_safe::Stream;
+use cuda_sys::cublas::{cublasComputeType_t, cublasGemmAlgo_t, cublasOperation_t};
+
+use super::Blas;
+use super::call::{Pointers, Uses, size};
+use super::compute::{Compute, Multiply};
+use super::raw::narrow;
+use super::scalar::{Scalar, sealed::Pointed};
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::mat::{Layout, Mat, MatMut, Order};
+
+/// An operand as cuBLAS takes it: column-major, perhaps to be transposed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Operand {
+    pub(super) op: cublasOperation_t,
+    pub(super) leading: i64,
+    pub(super) stride: i64,
+}
+
+impl Operand {
+    /// Describes a matrix. cuBLAS conjugates only what it transposes.
+    pub(super) fn of(
+        call: &'static str,
+        argument: &'static str,
+        layout: &Layout,
+        conjugate: bool,
+    ) -> Result<Self> {
+        let op = match (layout.order, conjugate) {
+            (Order::ColumnMajor, false) => cublasOperation_t::CUBLAS_OP_N,
+            (Order::RowMajor, false) => cublasOperation_t::CUBLAS_OP_T,
+            (Order::RowMajor, true) => cublasOperation_t::CUBLAS_OP_C,
+            (Order::ColumnMajor, true) => {
+                return Err(Error::invalid(
+                    call,
+                    argument,
+                    "is conjugated, and its order is that of the result: cuBLAS conjugates only what it transposes, so \
+                     give it the other order",
+                ));
+            }
+        };
+        // A matrix without elements has any leading dimension; cuBLAS wants at least 1, and the length of a column.
+        let leading = size(call, argument, layout.leading_dimension())?.max(1);
+        let stride =
+            if layout.batch == 1 { 0 } else { size(call, argument, layout.batch_stride())? };
+        Ok(Self { op, leading, stride })
+    }
+}
+
+/// The sizes of a product, for a column-major result.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Product {
+    pub(super) rows: i64,
+    pub(super) cols: i64,
+    pub(super) inner: i64,
+    pub(super) batch: i64,
+    /// Whether the operands are exchanged: a row-major c is its transpose, which is the product of the transposed b and a.
+    pub(super) exchanged: bool,
+    pub(super) first: Operand,
+    pub(super) second: Operand,
+    pub(super) leading: i64,
+    pub(super) stride: i64,
+}
+
+impl Product {
+    /// Checks the shapes. `None` if the result has no elements.
+    pub(super) fn new(
+        call: &'static str,
+        (a, a_conjugate): (&Layout, bool),
+        (b, b_conjugate): (&Layout, bool),
+        c: &Layout,
+    ) -> Result<Option<Self>> {
+        let invalid = |argument, message: String| Err(Error::invalid(call, argument, message));
+        if b.rows != a.cols {
+            return invalid("b", format!("has {} rows, but a has {} columns", b.rows, a.cols));
+        }
+        if c.rows != a.rows {
+            return invalid("c", format!("has {} rows, but a has {}", c.rows, a.rows));
+        }
+        if c.cols != b.cols {
+            return invalid("c", format!("has {} columns, but b has {}", c.cols, b.cols));
+        }
+        for (argument, batch) in [("a", a.batch), ("b", b.batch)] {
+            if batch != c.batch && batch != 1 {
+                return invalid(
+                    argument,
+                    format!("is a batch of {batch} matrices, but c of {}", c.batch),
+                );
+            }
+        }
+        let exchanged = c.order == Order::RowMajor;
+        let (first, second, of_c) = match exchanged {
+            false => (
+                Operand::of(call, "a", a, a_conjugate)?,
+                Operand::of(call, "b", b, b_conjugate)?,
+                *c,
+            ),
+            true => {
+                let (a, b) = (a.transposed(), b.transposed());
+                let (first, second) = (
+                    Operand::of(call, "b", &b, b_conjugate)?,
+                    Operand::of(call, "a", &a, a_conjugate)?,
+                );
+                (first, second, c.transposed())
+            }
+        };
+        let (rows, cols) = (size(call, "c", of_c.rows)?, size(call, "c", of_c.cols)?);
+        let batch = size(call, "c", of_c.batch)?;
+        if rows == 0 || cols == 0 || batch == 0 {
+            return Ok(None);
+        }
+        let Operand { leading, stride, .. } = Operand::of(call, "c", &of_c, false)?;
+        let inner = size(call, "a", a.cols)?;
+        Ok(Some(Self { rows, cols, inner, batch, exchanged, first, second, leading, stride }))
+    }
+
+    /// Returns the leading dimensions. An operand without elements takes the least that cuBLAS accepts.
+    pub(super) fn leading_dimensions(&self) -> [i64; 3] {
+        let stored = |operand: &Operand, rows: i64, cols: i64| match operand.op {
+            cublasOperation_t::CUBLAS_OP_N => operand.leading.max(rows),
+            _ => operand.leading.max(cols),
+        };
+        [
+            stored(&self.first, self.rows, self.inner).max(1),
+            stored(&self.second, self.inner, self.cols).max(1),
+            self.leading,
+        ]
+    }
+}
+
+impl Blas {
+    /// Multiplies matrices: `c = alpha a b + beta c`, of each matrix of a batch.
+    ///
+    /// `c` is a matrix of as many rows as `a` and columns as `b`. All may be row- or column-major, and views of transposed
+    /// matrices. A single `a` or `b` multiplies all matrices of the other's batch. `alpha` and `beta` are numbers, or both
+    /// [`DeviceScalar`](super::DeviceScalar)s.
+    ///
+    /// If `beta` is 0, the old `c` is not read, and may hold NaN. If the inner dimension is 0, `c` becomes `beta c`. If `c`
+    /// has no elements, nothing is enqueued.
+    ///
+    /// ```no_run
+    /// # use cuda_libs::{Blas, Mat, MatMut, Result};
+    /// # use cuda_safe::{DeviceBuffer, Stream};
+    /// # fn run(blas: &Blas, stream: &Stream, a: &DeviceBuffer<f32>, b: &DeviceBuffer<f32>, c: &mut DeviceBuffer<f32>) -> Result<()> {
+    /// let (a, b, c) = (Mat::new(a, 64, 16)?, Mat::new(b, 16, 32)?, MatMut::new(c, 64, 32)?);
+    /// blas.gemm(stream, 1.0, a, b, 0.0, c)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the shapes do not fit, or memory is of another context. `Err` means that nothing was enqueued,
+    /// except for [`Error::Cublas`], and for errors of the driver as from launches.
+    #[doc(alias = "cublasGemmEx")]
+    #[doc(alias = "cublasGemmStridedBatchedEx")]
+    #[doc(alias = "matmul")]
+    pub fn gemm<T: Multiply<C>, C: Element, P: Scalar<T::Scale>>(
+        &self,
+        stream: &Stream,
+        alpha: P,
+        a: Mat<'_, T>,
+        b: Mat<'_, T>,
+        beta: P,
+        c: MatMut<'_, C>,
+    ) -> Result<()> {
+        let compute = <T::Compute as Compute<T, C>>::TYPE;
+        self.multiply(stream, compute, (&alpha, &beta), a, b, c)
+    }
+
+    /// Multiplies matrices as [`gemm`](Self::gemm) does, in a precision of [`marker`](super::marker).
+    ///
+    /// ```no_run
+    /// # use cuda_libs::{Blas, Mat, MatMut, Result, blas::marker::Tf32};
+    /// # fn run(blas: &Blas, stream: &cuda_safe::Stream, a: Mat<'_, f32>, b: Mat<'_, f32>, c: MatMut<'_, f32>) -> Result<()> {
+    /// blas.gemm_in::<Tf32, _, _, _>(stream, 1.0, a, b, 0.0, c)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`gemm`](Self::gemm).
+    pub fn gemm_in<M: Compute<T, C>, T: Element, C: Element, P: Scalar<M::Scale>>(
+        &self,
+        stream: &Stream,
+        alpha: P,
+        a: Mat<'_, T>,
+        b: Mat<'_, T>,
+        beta: P,
+        c: MatMut<'_, C>,
+    ) -> Result<()> {
+        self.multiply(stream, M::TYPE, (&alpha, &beta), a, b, c)
+    }
+
+    fn multiply<T: Element, C: Element, P: Pointed>(
+        &self,
+        stream: &Stream,
+        compute: cublasComputeType_t,
+        (alpha, beta): (&P, &P),
+        a: Mat<'_, T>,
+        b: Mat<'_, T>,
+        c: MatMut<'_, C>,
+    ) -> Result<()> {
+        let operands = ((&a.layout, a.conjugate), (&b.layout, b.conjugate));
+        let Some(product) = Product::new("gemm", operands.0, operands.1, &c.layout)? else {
+            return Ok(());
+        };
+        let mut uses = Uses::new();
+        uses.reads("a", &a.data);
+        uses.reads("b", &b.data);
+        uses.writes("c", &c.data);
+        alpha.uses("alpha", &mut uses);
+        beta.uses("beta", &mut uses);
+        let target = c.data.device_ptr();
+        // An operand without elements may have no address; none of it is read.
+        let address = |pointer: u64| if pointer == 0 { target } else { pointer } as *const c_void;
+        let (pa, pb) = (address(a.data.device_ptr()), address(b.data.device_ptr()));
+        let (first, second) = if product.exchanged { (pb, pa) } else { (pa, pb) };
+        let target = target as *mut c_void;
+        let (alpha, beta) = (alpha.pointer(), beta.pointer());
+        let [lda, ldb, ldc] = product.leading_dimensions();
+        let Product { rows: m, cols: n, inner: k, batch, first: op_a, second: op_b, .. } = product;
+        let (ty, result) = (T::TYPE.raw, C::TYPE.raw);
+        let algorithm = cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT;
+        let strides = (op_a.stride, op_b.stride, product.stride);
+        // A product of one matrix with another has the function that is tuned for it.
+        let is_narrow = narrow(&[m, n, k, lda, ldb, ldc, batch]);
+        // SAFETY: the shapes fit the matrices, which lie within their slices, and whose memory is in the uses. Factors on
+        // the host live until the call has returned.
+        unsafe {
+            self.enqueue("gemm", stream, Pointers::of::<P>(), uses, |blas, handle| {
+                match (batch, is_narrow) {
+                    (1, true) => blas.cublasGemmEx(
+                        handle, op_a.op, op_b.op, m as i32, n as i32, k as i32, alpha, first, ty,
+                        lda as i32, second, ty, ldb as i32, beta, target, result, ldc as i32,
+                        compute, algorithm,
+                    ),
+                    (1, false) => blas.cublasGemmEx_64(
+                        handle, op_a.op, op_b.op, m, n, k, alpha, first, ty, lda, second, ty, ldb,
+                        beta, target, result, ldc, compute, algorithm,
+                    ),
+                    (_, true) => blas.cublasGemmStridedBatchedEx(
+                        handle,
+                        op_a.op,
+                        op_b.op,
+                        m as i32,
+                        n as i32,
+                        k as i32,
+                        alpha,
+                        first,
+                        ty,
+                        lda as i32,
+                        strides.0,
+                        second,
+                        ty,
+                        ldb as i32,
+                        strides.1,
+                        beta,
+                        target,
+                        result,
+                        ldc as i32,
+                        strides.2,
+                        batch as i32,
+                        compute,
+                        algorithm,
+                    ),
+                    (_, false) => blas.cublasGemmStridedBatchedEx_64(
+                        handle, op_a.op, op_b.op, m, n, k, alpha, first, ty, lda, strides.0,
+                        second, ty, ldb, strides.1, beta, target, result, ldc, strides.2, batch,
+                        compute, algorithm,
+                    ),
+                }
+            })
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Handles and workspaces that wait for the next call.
+
+use std::mem::MaybeUninit;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cuda_safe::sys::{CUresult, CUstream};
+use cuda_safe::{Context, DeviceBuffer, RecordingId, Stream};
+use cuda_sys::cublas::{Cublas, cublasHandle_t, cublasStatus_t};
+
+use super::Inner;
+use super::call::failed as failed_to;
+use super::call::{Pointers, Status};
+use crate::error::{Error, Result};
+use crate::load::CublasLibrary;
+
+/// How many workspaces of graphs are kept for further calls of the same recording. A graph keeps its own in any case.
+const RECORDED: usize = 4;
+
+/// What waits for the next call.
+#[derive(Debug)]
+pub(super) struct Pool {
+    handles: Vec<Handle>,
+    spaces: Vec<Space>,
+    /// The number of workspaces in use by calls, of those that are not a graph's.
+    leased: usize,
+    calls: u64,
+}
+
+/// A handle of cuBLAS, with what it was set to.
+#[derive(Debug)]
+pub(super) struct Handle {
+    raw: cublasHandle_t,
+    stream: Option<u64>,
+    space: Option<(u64, usize)>,
+    pointers: Option<Pointers>,
+}
+
+// SAFETY: cuBLAS allows the use of a handle by any thread, one at a time.
+unsafe impl Send for Handle {}
+
+/// A workspace, and the stream whose calls use it.
+#[derive(Debug)]
+struct Space {
+    stream: u64,
+    recording: Option<RecordingId>,
+    last: u64,
+    buffer: DeviceBuffer<MaybeUninit<u8>>,
+}
+
+/// A handle and a workspace in use by one call. Dropping it returns both.
+pub(super) struct Lease<'a> {
+    inner: &'a Inner,
+    handle: Option<Handle>,
+    space: Option<Space>,
+    /// Whether the stream records.
+    recorded: bool,
+}
+
+/// A handle whose `Blas` was dropped, for the next one of the context.
+struct Parked {
+    context: Identity,
+    library: usize,
+    handle: Handle,
+}
+
+/// Names a context: the driver's table, and the number that the driver never gives to another context.
+type Identity = (usize, u64);
+
+static PARKED: Mutex<Vec<Parked>> = Mutex::new(Vec::new());
+
+impl Handle {
+    pub(super) fn raw(&self) -> cublasHandle_t {
+        self.raw
+    }
+
+    /// Creates a handle.
+    fn create(library: CublasLibrary, context: &Context) -> Result<Self> {
+        let functions = library.as_sys();
+        let mut raw = std::ptr::null_mut();
+        let created = context.with_current(|| {
+            // SAFETY: `raw` is valid for the write.
+            Ok(unsafe { functions.cublasCreate_v2(&raw mut raw) })
+        })?;
+        match created {
+            Ok(cublasStatus_t::CUBLAS_STATUS_SUCCESS) => {
+                Ok(Self { raw, stream: None, space: None, pointers: None })
+            }
+            Ok(status) => Err(failed_to(context, "cublasCreate", status)),
+            Err(missing) => Err(library.lacks("cublasCreate", missing.name)),
+        }
+    }
+
+    /// Sets the stream, the workspace and the kind of pointers, if they are others than before.
+    ///
+    /// # Safety
+    /// The handle is alive and in no other use. The stream is of its context; the workspace lives until the handle's
+    /// work has run.
+    pub(super) unsafe fn bind(
+        &mut self,
+        functions: &Cublas,
+        id: u64,
+        stream: CUstream,
+        space: Option<(u64, usize)>,
+        pointers: Pointers,
+    ) -> Status {
+        const DONE: cublasStatus_t = cublasStatus_t::CUBLAS_STATUS_SUCCESS;
+        if self.stream != Some(id) {
+            // The stream takes the workspace away.
+            (self.stream, self.space) = (None, None);
+            // SAFETY: the caller's promise.
+            let status = unsafe { functions.cublasSetStream_v2(self.raw, stream) }?;
+            if status != DONE {
+                return Ok(status);
+            }
+            self.stream = Some(id);
+        }
+        let wanted = space.unwrap_or((0, 0));
+        if self.space != Some(wanted) {
+            self.space = None;
+            let (address, bytes) = wanted;
+            // SAFETY: the caller's promise.
+            let status =
+                unsafe { functions.cublasSetWorkspace_v2(self.raw, address as *mut _, bytes) }?;
+            if status != DONE {
+                return Ok(status);
+            }
+            self.space = Some(wanted);
+        }
+        if self.pointers != Some(pointers) {
+            self.pointers = None;
+            // SAFETY: the caller's promise.
+            let status = unsafe { functions.cublasSetPointerMode_v2(self.raw, pointers.mode()) }?;
+            if status != DONE {
+                return Ok(status);
+            }
+            self.pointers = Some(pointers);
+        }
+        Ok(DONE)
+    }
+}
+
+impl Pool {
+    /// Creates a pool with one handle: a parked one of the context, or a new one.
+    pub(super) fn new(library: CublasLibrary, context: &Context) -> Result<Self> {
+        let mut handles = unpark(library, context);
+        if handles.is_empty() {
+            handles.push(Handle::create(library, context)?);
+        }
+        Ok(Self { handles, spaces: Vec::new(), leased: 0, calls: 0 })
+    }
+
+    pub(super) fn workspace_bytes(&self) -> usize {
+        let of_streams = self.spaces.iter().filter(|space| space.recording.is_none());
+        of_streams.map(|space| space.buffer.size_bytes()).sum()
+    }
+
+    /// Takes the stream's handle if it waits, or another one.
+    fn handle(&mut self, stream: u64) -> Option<Handle> {
+        let same = self.handles.iter().rposition(|handle| handle.stream == Some(stream));
+        match same {
+            Some(at) => Some(self.handles.swap_remove(at)),
+            None => self.handles.pop(),
+        }
+    }
+
+    /// Takes the stream's workspace, or, if there are `most` already, the one that was not used for the longest time.
+    fn space(&mut self, stream: u64, recording: Option<RecordingId>, most: usize) -> Option<Space> {
+        let own = |space: &Space| space.stream == stream && space.recording == recording;
+        let known = self.spaces.iter().position(own);
+        let of_streams = self.spaces.iter().filter(|space| space.recording.is_none()).count();
+        let full = recording.is_none() && of_streams + self.leased >= most;
+        let at = known.or_else(|| {
+            let oldest = self.spaces.iter().enumerate().filter(|_| full);
+            let idle = oldest.filter(|(_, space)| space.recording.is_none());
+            idle.min_by_key(|(_, space)| space.last).map(|(at, _)| at)
+        });
+        at.map(|at| Space { stream, ..self.spaces.swap_remove(at) })
+    }
+}
+
+impl Inner {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Pool> {
+        // Nothing panics while the lock is held.
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn most(&self) -> usize {
+        self.config.workspaces.unwrap_or(super::WORKSPACES)
+    }
+
+    /// Takes a handle and a workspace for a call on this stream.
+    pub(super) fn lease(&self, call: &'static str, stream: &Stream) -> Result<Lease<'_>> {
+        let (id, recording) = (stream.id(), stream.recording_id());
+        if stream.is_recording() && recording.is_none() {
+            return Err(Error::invalid(call, "stream", "changes a node of a graph"));
+        }
+        let bytes = self.config.workspace_bytes.unwrap_or(0);
+        let mut pool = self.lock();
+        pool.calls += 1;
+        let handle = pool.handle(id);
+        let space = if bytes == 0 { None } else { pool.space(id, recording, self.most()) };
+        if recording.is_none() {
+            pool.leased += 1;
+        }
+        drop(pool);
+        // Returns what it has, whatever fails.
+        let mut lease = Lease { inner: self, handle, space, recorded: recording.is_some() };
+        if lease.handle.is_none() {
+            lease.handle = Some(Handle::create(self.library, &self.context)?);
+        }
+        if bytes > 0 && lease.space.is_none() {
+            // Memory of a graph lives outside of it, so that the graph can run many times.
+            let home = if recording.is_some() { &self.helper } else { stream };
+            let buffer = DeviceBuffer::uninit(home, bytes)?;
+            lease.space = Some(Space { stream: id, recording, last: 0, buffer });
+        }
+        Ok(lease)
+    }
+}
+
+impl Lease<'_> {
+    /// Returns the handle and the workspace. A lease that was returned has a handle.
+    pub(super) fn parts(
+        &mut self,
+    ) -> Option<(&mut Handle, Option<&DeviceBuffer<MaybeUninit<u8>>>)> {
+        let space = self.space.as_ref().map(|space| &space.buffer);
+        self.handle.as_mut().map(|handle| (handle, space))
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let mut dropped = None;
+        let mut pool = self.inner.lock();
+        if !self.recorded {
+            pool.leased = pool.leased.saturating_sub(1);
+        }
+        pool.handles.extend(self.handle.take());
+        if let Some(mut space) = self.space.take() {
+            space.last = pool.calls;
+            let recorded = space.recording.is_some();
+            let most = if recorded { RECORDED } else { self.inner.most() };
+            let alike = |other: &Space| other.recording.is_some() == recorded;
+            if pool.spaces.iter().filter(|other| alike(other)).count() >= most {
+                // Of graphs the oldest goes, of streams the one that was too many.
+                let oldest = pool.spaces.iter().enumerate().filter(|(_, other)| alike(other));
+                let oldest = oldest.min_by_key(|(_, other)| other.last).map(|(at, _)| at);
+                match oldest.filter(|_| recorded) {
+                    Some(at) => dropped = Some(std::mem::replace(&mut pool.spaces[at], space)),
+                    None => dropped = Some(space),
+                }
+            } else {
+                pool.spaces.push(space);
+            }
+        }
+        // Freed without the lock.
+        drop(pool);
+        drop(dropped);
+    }
+}
+
+/// Returns what names the context, if the driver can name it.
+fn identity(context: &Context) -> Option<Identity> {
+    let driver = context.driver().as_sys();
+    let mut id = 0;
+    // SAFETY: `id` is valid for the write, and the context is alive.
+    let code = unsafe { driver.cuCtxGetId(context.as_raw(), &raw mut id) };
+    matches!(code, Ok(CUresult::CUDA_SUCCESS)).then_some((std::ptr::from_ref(driver).addr(), id))
+}
+
+fn parked() -> MutexGuard<'static, Vec<Parked>> {
+    PARKED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes the handles that were parked for a context.
+fn unpark(library: CublasLibrary, context: &Context) -> Vec<Handle> {
+    let Some(identity) = identity(context) else { return Vec::new() };
+    let library = std::ptr::from_ref(library.as_sys()).addr();
+    let mut parked = parked();
+    let (own, others) = std::mem::take(&mut *parked)
+        .into_iter()
+        .partition(|one: &Parked| one.context == identity && one.library == library);
+    *parked = others;
+    own.into_iter().map(|one| one.handle).collect()
+}
+
+impl Drop for Inner {
+    /// Parks the handles: cuBLAS waits for the device when it destroys one. Those of a context that is gone, or without a
+    /// name, stay allocated: the driver frees their device memory with the context.
+    fn drop(&mut self) {
+        if cuda_safe::check_caller().is_err() {
+            return;
+        }
+        let Some(identity) = identity(&self.context) else { return };
+        let library = std::ptr::from_ref(self.library.as_sys()).addr();
+        let pool = self.pool.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let handles = std::mem::take(&mut pool.handles);
+        let all = handles.into_iter().map(|handle| Parked { context: identity, library, handle });
+        parked().extend(all);
+    }
+}
+
+/// Destroys the handles of the last clone.
+pub(super) fn close(inner: Arc<Inner>) -> Result<()> {
+    let mut inner = Arc::try_unwrap(inner).map_err(|inner| {
+        let others = Arc::strong_count(&inner);
+        Error::invalid("close", "blas", format!("is used by {others} other clones"))
+    })?;
+    if inner.context.is_recording() {
+        return Err(Error::invalid("close", "blas", "belongs to a context that records"));
+    }
+    inner.context.synchronize()?;
+    let (library, context) = (inner.library, inner.context.clone());
+    let pool = inner.pool.get_mut().unwrap_or_else(PoisonError::into_inner);
+    let functions = library.as_sys();
+    while let Some(handle) = pool.handles.pop() {
+        let destroyed = context.with_current(|| {
+            // SAFETY: the handle is alive, no other thread has it, and its work is done.
+            Ok(unsafe { functions.cublasDestroy_v2(handle.raw) })
+        })?;
+        match destroyed {
+            Ok(cublasStatus_t::CUBLAS_STATUS_SUCCESS) => {}
+            Ok(status) => return Err(failed_to(&context, "cublasDestroy", status)),
+            Err(missing) => return Err(library.lacks("close", missing.name)),
+        }
+    }
+    Ok(())
+}

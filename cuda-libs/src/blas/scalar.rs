@@ -1,0 +1,80 @@
+//! Factors, on the host or on the device.
+
+use std::ffi::c_void;
+
+use cuda_safe::DeviceSlice;
+
+use super::call::Uses;
+use crate::element::Element;
+use crate::error::{Error, Result};
+
+/// A factor of type `S`: a number, or a [`DeviceScalar`]. The trait is sealed.
+///
+/// cuBLAS takes all factors of a call from the host or all from the device, so they have one type.
+pub trait Scalar<S: Element>: sealed::Pointed {}
+
+pub(crate) mod sealed {
+    use super::{Uses, c_void};
+
+    /// What a call passes to cuBLAS.
+    pub trait Pointed {
+        /// Whether the address is one of the device.
+        const ON_DEVICE: bool;
+
+        /// The address of the factor, which is read while the call is made, or on the device when its work runs.
+        fn pointer(&self) -> *const c_void;
+
+        /// Adds the memory of the factor to the uses of a call.
+        fn uses<'u>(&'u self, name: &'static str, uses: &mut Uses<'u>);
+    }
+}
+
+impl<S: Element> Scalar<S> for S {}
+
+impl<S: Element> sealed::Pointed for S {
+    const ON_DEVICE: bool = false;
+
+    #[inline]
+    fn pointer(&self) -> *const c_void {
+        (&raw const *self).cast()
+    }
+
+    #[inline]
+    fn uses<'u>(&'u self, _: &'static str, _: &mut Uses<'u>) {}
+}
+
+/// A factor in device memory, which the work reads when it runs.
+#[derive(Debug, Clone, Copy)]
+pub struct DeviceScalar<'a, S> {
+    data: DeviceSlice<'a, S>,
+}
+
+impl<'a, S: Element> DeviceScalar<'a, S> {
+    /// Takes the first element of `data`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if there is none.
+    pub fn new(data: impl Into<DeviceSlice<'a, S>>) -> Result<Self> {
+        let data = data.into();
+        if data.is_empty() {
+            return Err(Error::invalid("scalar", "data", "has no element"));
+        }
+        Ok(Self { data: data.slice(..1)? })
+    }
+}
+
+impl<S: Element> Scalar<S> for DeviceScalar<'_, S> {}
+
+impl<S: Element> sealed::Pointed for DeviceScalar<'_, S> {
+    const ON_DEVICE: bool = true;
+
+    #[inline]
+    fn pointer(&self) -> *const c_void {
+        self.data.device_ptr() as *const c_void
+    }
+
+    #[inline]
+    fn uses<'u>(&'u self, name: &'static str, uses: &mut Uses<'u>) {
+        uses.reads(name, &self.data);
+    }
+}
