@@ -90,8 +90,8 @@ impl Blas {
         b.iter().for_each(|matrix| uses.reads("b", &matrix.data));
         c.iter().for_each(|matrix| uses.writes("c", &matrix.data));
         uses.reads("addresses", &list.as_slice());
-        alpha.uses("alpha", &mut uses);
-        beta.uses("beta", &mut uses);
+        uses.factor("alpha", &alpha);
+        uses.factor("beta", &beta);
         let part = |index: usize| list.device_ptr() + (index * c.len() * size_of::<u64>()) as u64;
         let first = part(0) as *const *const c_void;
         let second = part(1) as *const *const c_void;

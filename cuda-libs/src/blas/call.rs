@@ -13,6 +13,7 @@ use cuda_sys::cublas::{Cublas, cublasHandle_t, cublasPointerMode_t, cublasStatus
 use smallvec::SmallVec;
 
 use super::Blas;
+use super::scalar::sealed::Pointed;
 use crate::error::{Error, Result};
 
 /// The memory of a call, with the names of the arguments.
@@ -41,6 +42,14 @@ impl<'a> Uses<'a> {
     ) {
         let (allocation, range) = (data.allocation(), data.byte_range());
         self.all.push(Use { name, allocation, range, access: Access::Read });
+    }
+
+    /// Adds the memory of a factor, if it is on the device.
+    #[inline]
+    pub(crate) fn factor<P: Pointed>(&mut self, name: &'static str, factor: &'a P) {
+        if let Some((allocation, range)) = factor.memory() {
+            self.all.push(Use { name, allocation, range, access: Access::Read });
+        }
     }
 
     #[inline]
@@ -92,7 +101,7 @@ pub(crate) enum Pointers {
 
 impl Pointers {
     #[inline]
-    pub(crate) fn of<P: super::scalar::sealed::Pointed>() -> Self {
+    pub(crate) fn of<P: Pointed>() -> Self {
         if P::ON_DEVICE { Self::Device } else { Self::Host }
     }
 

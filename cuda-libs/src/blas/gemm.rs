@@ -210,8 +210,8 @@ impl Blas {
         uses.reads("a", &a.data);
         uses.reads("b", &b.data);
         uses.writes("c", &c.data);
-        alpha.uses("alpha", &mut uses);
-        beta.uses("beta", &mut uses);
+        uses.factor("alpha", alpha);
+        uses.factor("beta", beta);
         let target = c.data.device_ptr();
         // An operand without elements may have no address; none of it is read.
         let address = |pointer: u64| if pointer == 0 { target } else { pointer } as *const c_void;

@@ -185,7 +185,7 @@ impl Blas {
         let mut uses = Uses::new();
         uses.reads("x", &x.data);
         uses.writes("y", &y.data);
-        alpha.uses("alpha", &mut uses);
+        uses.factor("alpha", &alpha);
         let factor = alpha.pointer();
         // SAFETY: the vectors have n elements within their slices, which are in the uses, as is a factor on the device; one
         // on the host lives until the call has returned.
@@ -217,7 +217,7 @@ impl Blas {
         let sx = x.strided(CALL, "x")?;
         let mut uses = Uses::new();
         uses.writes("x", &x.data);
-        alpha.uses("alpha", &mut uses);
+        uses.factor("alpha", &alpha);
         let factor = alpha.pointer();
         // SAFETY: the vector has n elements within its slice, which is in the uses, as is a factor on the device; one on the
         // host lives until the call has returned.

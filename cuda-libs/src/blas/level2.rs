@@ -56,8 +56,8 @@ impl Blas {
         uses.reads("a", &a.data);
         uses.reads("x", &x.data);
         uses.writes("y", &y.data);
-        alpha.uses("alpha", &mut uses);
-        beta.uses("beta", &mut uses);
+        uses.factor("alpha", &alpha);
+        uses.factor("beta", &beta);
         let (alpha, beta) = (alpha.pointer(), beta.pointer());
         // SAFETY: the matrix and the vectors fit each other and lie within their slices, which are in the uses. Factors on
         // the host live until the call has returned.
@@ -110,7 +110,7 @@ impl Blas {
         uses.reads("x", &x.data);
         uses.reads("y", &y.data);
         uses.writes("a", &a.data);
-        alpha.uses("alpha", &mut uses);
+        uses.factor("alpha", &alpha);
         let alpha = alpha.pointer();
         // SAFETY: as in `gemv`.
         unsafe {

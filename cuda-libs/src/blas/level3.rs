@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use cuda_safe::Stream;
-use cuda_sys::cublas::{cublasDiagType_t, cublasFillMode_t, cublasSideMode_t};
+use cuda_sys::cublas::{cublasDiagType_t, cublasFillMode_t, cublasOperation_t, cublasSideMode_t};
 
 use super::Blas;
 use super::call::{Pointers, Uses, one, size};
@@ -108,7 +108,7 @@ impl Blas {
         let mut uses = Uses::new();
         uses.reads("a", &a.data);
         uses.writes("b", &b.data);
-        alpha.uses("alpha", &mut uses);
+        uses.factor("alpha", &alpha);
         let alpha = alpha.pointer();
         // SAFETY: the matrices fit each other and lie within their slices, which are in the uses. A factor on the host lives
         // until the call has returned.
@@ -152,10 +152,11 @@ impl Blas {
         }
         let fill = triangle.stored(c.layout.order);
         let Operand { op, leading, .. } = Operand::of(CALL, "a", &a.layout, false)?;
-        // An operand without elements has any address and any leading dimension.
-        let of_a = if k == 0 { c.data.device_ptr() } else { a.data.device_ptr() };
-        let least = if a.layout.order == Order::ColumnMajor { n } else { k };
-        let leading = leading.max(size(CALL, "a", least)?);
+        // An operand without elements may have no address, and is as good as one of n rows and no columns.
+        let (of_a, op, leading) = match k {
+            0 => (c.data.device_ptr(), cublasOperation_t::CUBLAS_OP_N, size(CALL, "a", n)?),
+            _ => (a.data.device_ptr(), op, leading),
+        };
         let (n, k) = (size(CALL, "a", n)?, size(CALL, "a", k)?);
         let matrix = Stored { address: of_a as *mut c_void, leading };
         let leading = size(CALL, "c", c.layout.leading_dimension())?;
@@ -163,8 +164,8 @@ impl Blas {
         let mut uses = Uses::new();
         uses.reads("a", &a.data);
         uses.writes("c", &c.data);
-        alpha.uses("alpha", &mut uses);
-        beta.uses("beta", &mut uses);
+        uses.factor("alpha", &alpha);
+        uses.factor("beta", &beta);
         let (alpha, beta) = (alpha.pointer(), beta.pointer());
         // SAFETY: as in `trsm`.
         unsafe {

@@ -303,7 +303,7 @@ impl Drop for Inner {
 /// Destroys the handles of the last clone.
 pub(super) fn close(inner: Arc<Inner>) -> Result<()> {
     let mut inner = Arc::try_unwrap(inner).map_err(|inner| {
-        let others = Arc::strong_count(&inner);
+        let others = Arc::strong_count(&inner).saturating_sub(1);
         Error::invalid("close", "blas", format!("is used by {others} other clones"))
     })?;
     if inner.context.is_recording() {

@@ -1,10 +1,11 @@
 //! Factors, on the host or on the device.
 
 use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::Arc;
 
-use cuda_safe::DeviceSlice;
+use cuda_safe::{Allocation, DeviceSlice};
 
-use super::call::Uses;
 use crate::element::Element;
 use crate::error::{Error, Result};
 
@@ -14,7 +15,12 @@ use crate::error::{Error, Result};
 pub trait Scalar<S: Element>: sealed::Pointed {}
 
 pub(crate) mod sealed {
-    use super::{Uses, c_void};
+    use std::ops::Range;
+    use std::sync::Arc;
+
+    use cuda_safe::Allocation;
+
+    use super::c_void;
 
     /// What a call passes to cuBLAS.
     pub trait Pointed {
@@ -24,8 +30,8 @@ pub(crate) mod sealed {
         /// The address of the factor, which is read while the call is made, or on the device when its work runs.
         fn pointer(&self) -> *const c_void;
 
-        /// Adds the memory of the factor to the uses of a call.
-        fn uses<'u>(&'u self, name: &'static str, uses: &mut Uses<'u>);
+        /// Returns the memory of a factor on the device, which the work reads.
+        fn memory(&self) -> Option<(&Arc<Allocation>, Range<usize>)>;
     }
 }
 
@@ -40,7 +46,9 @@ impl<S: Element> sealed::Pointed for S {
     }
 
     #[inline]
-    fn uses<'u>(&'u self, _: &'static str, _: &mut Uses<'u>) {}
+    fn memory(&self) -> Option<(&Arc<Allocation>, Range<usize>)> {
+        None
+    }
 }
 
 /// A factor in device memory, which the work reads when it runs.
@@ -74,7 +82,7 @@ impl<S: Element> sealed::Pointed for DeviceScalar<'_, S> {
     }
 
     #[inline]
-    fn uses<'u>(&'u self, name: &'static str, uses: &mut Uses<'u>) {
-        uses.reads(name, &self.data);
+    fn memory(&self) -> Option<(&Arc<Allocation>, Range<usize>)> {
+        Some((self.data.allocation(), self.data.byte_range()))
     }
 }

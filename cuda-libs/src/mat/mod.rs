@@ -2,7 +2,7 @@
 
 mod layout;
 #[cfg(feature = "ndarray")]
-mod ndarray;
+pub mod ndarray;
 mod vector;
 
 use std::ops::Range;

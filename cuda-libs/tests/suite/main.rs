@@ -1,1 +1,32 @@
-fn main() {}
+//! cuBLAS by this crate, compared with sums of `f64` on the host: on the software device with `blas-emu`, on a GPU with
+//! NVIDIA's library.
+
+mod arrays;
+mod gemm;
+mod gradients;
+mod lab;
+mod order;
+mod refusals;
+mod triangles;
+mod vectors;
+
+fn main() -> std::process::ExitCode {
+    let cases = [
+        arrays::cases(),
+        gemm::cases(),
+        gradients::cases(),
+        order::cases(),
+        refusals::cases(),
+        triangles::cases(),
+        vectors::cases(),
+    ]
+    .concat();
+    let suite = test_harness::Suite {
+        not_swept: vec![(
+            "libs::",
+            "`blas-emu` has one driver for the process, which is not the one that fails",
+        )],
+        ..test_harness::Suite::new("-p cuda-libs --all-features --test suite", cases)
+    };
+    test_harness::main(suite, Vec::new())
+}

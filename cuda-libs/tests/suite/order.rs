@@ -1,0 +1,184 @@
+//! Order between streams, graphs, threads; handles and workspaces.
+
+use cuda_libs::{Blas, Mat, MatMut};
+use cuda_safe::{DeviceBuffer, Stream};
+use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq};
+
+use super::lab::{blas, config};
+
+pub(super) fn cases() -> Vec<Case> {
+    cases![
+        "libs::order",
+        device(products_on_many_streams),
+        device(a_captured_product),
+        device(the_first_call_is_captured),
+        device(branches_of_a_graph),
+        device(threads_at_once),
+        device(workspaces_are_bounded),
+        device(no_workspace),
+        device(the_last_clone_is_dropped_in_a_capture),
+        device(closing),
+    ]
+}
+
+const N: usize = 24;
+
+/// b = a b, where a doubles: the matrix of twos on the diagonal.
+fn doubling(stream: &Stream) -> cuda_safe::Result<DeviceBuffer<f32>> {
+    let host: Vec<f32> = (0..N * N).map(|at| if at % (N + 1) == 0 { 2.0 } else { 0.0 }).collect();
+    DeviceBuffer::from_slice(stream, &host)
+}
+
+fn double(
+    blas: &Blas,
+    stream: &Stream,
+    by: &DeviceBuffer<f32>,
+    from: &DeviceBuffer<f32>,
+    to: &mut DeviceBuffer<f32>,
+) -> cuda_libs::Result<()> {
+    blas.gemm(stream, 1.0, Mat::new(by, N, N)?, Mat::new(from, N, N)?, 0.0, MatMut::new(to, N, N)?)
+}
+
+fn buffers(stream: &Stream) -> cuda_safe::Result<[DeviceBuffer<f32>; 3]> {
+    let one = DeviceBuffer::from_slice(stream, &[1.0f32; N * N])?;
+    Ok([doubling(stream)?, one, DeviceBuffer::zeroed(stream, N * N)?])
+}
+
+/// Each product reads what one on another stream has written.
+fn products_on_many_streams(device: &TestDevice) -> TestResult {
+    let blas = blas(device)?;
+    let streams: Vec<Stream> = (0..7).map(|_| device.stream()).collect::<Result<_, _>>()?;
+    let [by, mut x, mut y] = buffers(&streams[0])?;
+    for round in 0..5 {
+        for pair in streams.chunks(2).filter(|pair| pair.len() == 2) {
+            double(&blas, &pair[0], &by, &x, &mut y)?;
+            double(&blas, &pair[1], &by, &y, &mut x)?;
+        }
+        ensure_eq!(x.to_vec(&streams[6])?, vec![64f32.powi(round + 1); N * N]);
+    }
+    Ok(())
+}
+
+fn a_captured_product(device: &TestDevice) -> TestResult {
+    let (stream, blas) = (device.stream()?, blas(device)?);
+    let state = buffers(&stream)?;
+    let mut graph = device.context().capture(state, |stream, [by, x, y]| {
+        double(&blas, stream, by, x, y)?;
+        double(&blas, stream, by, y, x)?;
+        Ok(())
+    })?;
+    // Work of others between the launches has other workspaces.
+    let [by, x, mut y] = buffers(&stream)?;
+    for _ in 0..3 {
+        graph.launch(&stream)?;
+        double(&blas, &stream, &by, &x, &mut y)?;
+    }
+    ensure_eq!(graph.state()[1].to_vec(&stream)?, vec![64.0; N * N]);
+    Ok(())
+}
+
+/// A new `Blas`, whose handle has never been used.
+fn the_first_call_is_captured(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let blas = Blas::with(device.context(), &config(device))?;
+    let state = buffers(&stream)?;
+    let mut graph = device
+        .context()
+        .capture(state, move |stream, [by, x, y]| Ok(double(&blas, stream, by, x, y)?))?;
+    graph.launch(&stream)?;
+    ensure_eq!(graph.state()[2].to_vec(&stream)?, vec![2.0; N * N]);
+    Ok(())
+}
+
+fn branches_of_a_graph(device: &TestDevice) -> TestResult {
+    let (stream, blas) = (device.stream()?, blas(device)?);
+    let state = (buffers(&stream)?, buffers(&stream)?);
+    let mut graph = device.context().capture(state, |stream, ([by, x, y], [by_2, x_2, y_2])| {
+        let branch = stream.fork()?;
+        double(&blas, stream, by, x, y)?;
+        double(&blas, &branch, by_2, x_2, y_2)?;
+        double(&blas, &branch, by_2, y, x_2)?;
+        Ok(())
+    })?;
+    graph.launch(&stream)?;
+    ensure_eq!(graph.state().1[1].to_vec(&stream)?, vec![4.0; N * N]);
+    Ok(())
+}
+
+fn threads_at_once(device: &TestDevice) -> TestResult {
+    let blas = blas(device)?;
+    let run = || -> cuda_libs::Result<Vec<f32>> {
+        let stream = device.stream()?;
+        let [by, mut x, mut y] = buffers(&stream)?;
+        for _ in 0..10 {
+            double(&blas, &stream, &by, &x, &mut y)?;
+            double(&blas, &stream, &by, &y, &mut x)?;
+        }
+        Ok(x.to_vec(&stream)?)
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..6).map(|_| scope.spawn(run)).collect();
+        for thread in threads {
+            let result =
+                thread.join().map_err(|_| test_harness::Failure::new("a thread panicked"))??;
+            ensure_eq!(result, vec![2f32.powi(20); N * N]);
+        }
+        Ok(())
+    })
+}
+
+fn workspaces_are_bounded(device: &TestDevice) -> TestResult {
+    let config = config(device).workspace_bytes(1 << 16).workspaces(2);
+    let blas = Blas::with(device.context(), &config)?;
+    ensure_eq!(blas.workspace_bytes(), 0);
+    let streams: Vec<Stream> = (0..5).map(|_| device.stream()).collect::<Result<_, _>>()?;
+    let [by, x, mut y] = buffers(&streams[0])?;
+    for (at, stream) in streams.iter().chain(&streams).enumerate() {
+        double(&blas, stream, &by, &x, &mut y)?;
+        ensure_eq!(blas.workspace_bytes(), (at + 1).min(2) << 16);
+    }
+    ensure_eq!(y.to_vec(&streams[0])?, vec![2.0; N * N]);
+    Ok(())
+}
+
+fn no_workspace(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let blas = Blas::with(device.context(), &config(device).workspace_bytes(0))?;
+    let [by, x, mut y] = buffers(&stream)?;
+    double(&blas, &stream, &by, &x, &mut y)?;
+    ensure_eq!(blas.workspace_bytes(), 0);
+    ensure_eq!(y.to_vec(&stream)?, vec![2.0; N * N]);
+    Ok(())
+}
+
+fn the_last_clone_is_dropped_in_a_capture(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let blas = Blas::with(device.context(), &config(device))?;
+    let state = buffers(&stream)?;
+    let mut graph = device.context().capture(state, move |stream, [by, x, y]| {
+        double(&blas, stream, by, x, y)?;
+        drop(blas);
+        Ok(())
+    })?;
+    graph.launch(&stream)?;
+    ensure_eq!(graph.state()[2].to_vec(&stream)?, vec![2.0; N * N]);
+    // The parked handle works for the next one.
+    let blas = Blas::with(device.context(), &config(device))?;
+    let [by, x, mut y] = buffers(&stream)?;
+    double(&blas, &stream, &by, &x, &mut y)?;
+    ensure_eq!(y.to_vec(&stream)?, vec![2.0; N * N]);
+    Ok(())
+}
+
+fn closing(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let blas = Blas::with(device.context(), &config(device))?;
+    let [by, x, mut y] = buffers(&stream)?;
+    double(&blas, &stream, &by, &x, &mut y)?;
+    let clone = blas.clone();
+    let refused = blas.close().map_err(|error| error.to_string());
+    ensure!(refused == Err("close: blas is used by 1 other clones".to_owned()), "{refused:?}");
+    clone.close()?;
+    ensure_eq!(y.to_vec(&stream)?, vec![2.0; N * N]);
+    Ok(())
+}
