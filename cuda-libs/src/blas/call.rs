@@ -153,15 +153,14 @@ impl Blas {
         let run = || {
             // SAFETY: the handle belongs to the context, which is current, and to this call alone; the caller promises
             // the rest. The workspace is among the uses. The closure calls cuBLAS alone.
-            let status = unsafe {
+            unsafe {
                 stream.enqueue(uses, |raw| {
                     match handle.bind(functions, id, raw, space, pointers)? {
                         cublasStatus_t::CUBLAS_STATUS_SUCCESS => function(functions, handle.raw()),
                         failed => Ok(failed),
                     }
                 })
-            };
-            status
+            }
         };
         let status = match inner.is_current()? {
             true => run(),
