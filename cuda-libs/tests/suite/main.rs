@@ -2,6 +2,7 @@
 //! NVIDIA's library.
 
 mod arrays;
+mod cost;
 mod gemm;
 mod gradients;
 mod lab;
@@ -26,6 +27,7 @@ fn main() -> std::process::ExitCode {
     ]
     .concat();
     let suite = test_harness::Suite {
+        commands: vec![cost::command],
         not_swept: vec![("libs::", ONE_DRIVER), ("several::libs::", ONE_DRIVER)],
         ..test_harness::Suite::new("-p cuda-libs --all-features --test suite", cases)
     };
