@@ -206,6 +206,7 @@ impl super::Inner {
 }
 
 /// Fails if a number is beyond the 64-bit interface, which is signed.
+#[inline]
 pub(crate) fn size(call: &'static str, argument: &'static str, value: usize) -> Result<i64> {
     i64::try_from(value)
         .map_err(|_| Error::invalid(call, argument, format!("has {value}, which is above 2^63")))

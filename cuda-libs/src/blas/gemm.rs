@@ -24,6 +24,7 @@ pub(super) struct Operand {
 
 impl Operand {
     /// Describes a matrix. cuBLAS conjugates only what it transposes.
+    #[inline]
     pub(super) fn of(
         call: &'static str,
         argument: &'static str,
@@ -68,6 +69,7 @@ pub(super) struct Product {
 
 impl Product {
     /// Checks the shapes. `None` if the result has no elements.
+    #[inline]
     pub(super) fn new(
         call: &'static str,
         (a, a_conjugate): (&Layout, bool),
@@ -119,6 +121,7 @@ impl Product {
     }
 
     /// Returns the leading dimensions. An operand without elements takes the least that cuBLAS accepts.
+    #[inline]
     pub(super) fn leading_dimensions(&self) -> [i64; 3] {
         let stored = |operand: &Operand, rows: i64, cols: i64| match operand.op {
             cublasOperation_t::CUBLAS_OP_N => operand.leading.max(rows),

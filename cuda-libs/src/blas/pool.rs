@@ -95,6 +95,7 @@ impl Handle {
     /// # Safety
     /// The handle is alive and in no other use. The stream is of its context; the workspace lives until the handle's
     /// work has run.
+    #[inline]
     pub(super) unsafe fn bind(
         &mut self,
         functions: &Cublas,
@@ -189,6 +190,7 @@ impl Inner {
     }
 
     /// Takes a handle and a workspace for a call on this stream.
+    #[inline]
     pub(super) fn lease(&self, call: &'static str, stream: &Stream) -> Result<Lease<'_>> {
         let (id, recording) = (stream.id(), stream.recording_id());
         if stream.is_recording() && recording.is_none() {
@@ -220,6 +222,7 @@ impl Inner {
 
 impl Lease<'_> {
     /// Returns the handle and the workspace. A lease that was returned has a handle.
+    #[inline]
     pub(super) fn parts(
         &mut self,
     ) -> Option<(&mut Handle, Option<&DeviceBuffer<MaybeUninit<u8>>>)> {

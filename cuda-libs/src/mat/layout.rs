@@ -15,6 +15,7 @@ pub enum Order {
 }
 
 impl Order {
+    #[inline]
     pub(crate) fn other(self) -> Self {
         match self {
             Self::RowMajor => Self::ColumnMajor,
@@ -44,6 +45,7 @@ pub struct Layout {
 impl Layout {
     /// A packed, row-major matrix.
     #[must_use]
+    #[inline]
     pub fn new(rows: usize, cols: usize) -> Self {
         Self { rows, cols, order: Order::RowMajor, leading: None, batch: 1, stride: None }
     }
@@ -75,6 +77,7 @@ impl Layout {
     }
 
     /// Returns the length of a row of a row-major matrix, or column of a column-major one, and how many there are.
+    #[inline]
     pub(crate) fn lines(&self) -> (usize, usize) {
         match self.order {
             Order::RowMajor => (self.cols, self.rows),
@@ -84,18 +87,21 @@ impl Layout {
 
     /// Returns the leading dimension.
     #[must_use]
+    #[inline]
     pub fn leading_dimension(&self) -> usize {
         self.leading.unwrap_or(self.lines().0)
     }
 
     /// Returns the distance between the matrices of a batch; 0 if it is not a number of 64 bits.
     #[must_use]
+    #[inline]
     pub fn batch_stride(&self) -> usize {
         self.stride.or_else(|| self.lines().1.checked_mul(self.leading_dimension())).unwrap_or(0)
     }
 
     /// Returns the number of elements from the first to the last one; `None` if that is no number of 64 bits.
     #[must_use]
+    #[inline]
     pub fn span(&self) -> Option<usize> {
         let (line, lines) = self.lines();
         if line == 0 || lines == 0 || self.batch == 0 {
@@ -111,6 +117,7 @@ impl Layout {
 
     /// Returns the layout of the transposed matrices.
     #[must_use]
+    #[inline]
     pub fn transposed(self) -> Self {
         let leading = Some(self.leading_dimension());
         let stride = Some(self.batch_stride());
@@ -140,6 +147,7 @@ impl Layout {
     }
 
     /// Fails unless the matrices lie within `len` elements.
+    #[inline]
     pub(crate) fn within(&self, len: usize) -> Result<()> {
         let (line, _) = self.lines();
         let leading = self.leading_dimension();
@@ -172,6 +180,7 @@ impl Layout {
     }
 
     /// Fails if matrices of the batch overlap.
+    #[inline]
     pub(crate) fn apart(&self) -> Result<()> {
         let (line, lines) = self.lines();
         let (leading, stride) = (self.leading_dimension(), self.batch_stride());
