@@ -96,7 +96,7 @@ fn measure() -> Result<(), Failure> {
     other.synchronize()?;
     println!("the first product on a second stream: {:.3} ms", begin.elapsed().as_secs_f64() * 1e3);
     println!("workspaces: {} bytes", blas.workspace_bytes());
-    context.with_current(|| Ok(interleaved(&context, &blas, &stream, &x, &mut y, "current")?))?;
+    context.with_current(|| interleaved(&context, &blas, &stream, &x, &mut y, "current"))?;
     std::thread::scope(|scope| {
         let run = || interleaved_apart(&blas, &stream, &x, &mut y);
         scope.spawn(run).join().map_err(|_| Failure::new("the thread panicked"))?
