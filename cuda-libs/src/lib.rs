@@ -1,11 +1,13 @@
 //! Safe calls of NVIDIA's libraries for [`cuda_safe`].
 //!
 #![doc = include_str!("../README.md")]
+#![cfg_attr(not(feature = "cublas"), allow(dead_code, reason = "the libraries read the views"))]
 
 #[cfg(feature = "cublas")]
 pub mod blas;
 mod element;
 mod error;
+#[cfg(feature = "cublas")]
 mod load;
 pub mod mat;
 #[cfg(feature = "tape")]
