@@ -15,7 +15,7 @@ use xtask::{Error, root};
 use crate::process::{cargo, output, succeeds};
 
 /// The published crates: those whose manifests do not forbid it.
-pub(crate) const PRODUCTS: [&str; 16] = [
+pub(crate) const PRODUCTS: [&str; 17] = [
     "cuda-safe-sys",
     "cuda-safe-nvrtc",
     "ptx",
@@ -31,6 +31,7 @@ pub(crate) const PRODUCTS: [&str; 16] = [
     "cuda-emu",
     "nccl-emu",
     "blas-emu",
+    "cuda-libs",
     "cuda-safe-runtime",
 ];
 
