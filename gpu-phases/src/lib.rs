@@ -56,6 +56,7 @@ pub use trust::EmbeddedPack;
 /// The header of blocks of threads, after [`HEADER`].
 pub const BLOCKS: &str = concat!(
     include_str!("blocks.cuh"),
+    include_str!("loads.cuh"),
     include_str!("patches.cuh"),
     include_str!("collective.cuh"),
     include_str!("carry.cuh")

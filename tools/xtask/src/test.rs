@@ -20,11 +20,12 @@ use crate::tally::{self, Report, Sums, Tally};
 pub(crate) const INTEGRATION: &str = "integration-tests";
 
 /// The programs of device tests, which run one after the other: the folder of the package, and the target.
-const PROGRAMS: [(&str, &str); 7] = [
+const PROGRAMS: [(&str, &str); 8] = [
     ("tests/harness", "suite"),
     ("cuda-safe", "suite"),
     ("geom-kernels", "suite"),
     ("tape", "suite"),
+    ("cuda-libs", "suite"),
     ("cuda-emu", "suite"),
     ("tests/attacks", "attacks"),
     ("tests/integration", "integration"),

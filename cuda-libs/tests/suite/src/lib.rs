@@ -15,7 +15,9 @@ mod vectors;
 const ONE_DRIVER: &str =
     "`blas-emu` has one driver for the process, which is not the one that fails";
 
-fn main() -> std::process::ExitCode {
+/// Returns the device tests of the crate.
+#[must_use]
+pub fn suite() -> test_harness::Suite {
     let cases = [
         arrays::cases(),
         gemm::cases(),
@@ -26,10 +28,9 @@ fn main() -> std::process::ExitCode {
         vectors::cases(),
     ]
     .concat();
-    let suite = test_harness::Suite {
+    test_harness::Suite {
         commands: vec![cost::command],
         not_swept: vec![("libs::", ONE_DRIVER), ("several::libs::", ONE_DRIVER)],
-        ..test_harness::Suite::new("-p cuda-libs --all-features --test suite", cases)
-    };
-    test_harness::main(suite, Vec::new())
+        ..test_harness::Suite::new("-p cuda-libs --test suite", cases)
+    }
 }

@@ -1,0 +1,5 @@
+//! The device tests, which `suite/` holds.
+
+fn main() -> std::process::ExitCode {
+    test_harness::main(cuda_libs_tests::suite(), Vec::new())
+}
