@@ -30,6 +30,7 @@ fn others() -> Vec<Suite> {
         cuda_safe_tests::suite(),
         geom_kernels_tests::suite(),
         cuda_tape_tests::suite(),
+        cuda_libs_tests::suite(),
         cuda_emu_tests::suite(),
     ]
 }
