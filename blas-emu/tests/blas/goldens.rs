@@ -52,7 +52,6 @@ fn made(kind: u32, seed: u64, offset: u64, order: u32, name: &str, counts: &[usi
 }
 
 #[test]
-#[ignore = "needs tests/goldens/curand.txt, which record.py writes on a machine with a GPU"]
 fn results_are_those_of_a_gpu() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/curand.txt");
     let text = std::fs::read_to_string(path).expect("the recording of a GPU");

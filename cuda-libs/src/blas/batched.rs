@@ -10,7 +10,7 @@ use super::call::{Pointers, Uses, one, size};
 use super::compute::{Compute, Multiply};
 use super::gemm::Product;
 use super::raw::narrow;
-use super::scalar::Scalar;
+use super::scalar::{Aligned, Scalar};
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::mat::{Layout, Mat, MatMut};
@@ -96,7 +96,8 @@ impl Blas {
         let first = part(0) as *const *const c_void;
         let second = part(1) as *const *const c_void;
         let target = part(2) as *const *mut c_void;
-        let (alpha, beta) = (alpha.pointer(), beta.pointer());
+        let factors = (Aligned(alpha), Aligned(beta));
+        let (alpha, beta) = (factors.0.0.pointer(), factors.1.0.pointer());
         let [lda, ldb, ldc] = product.leading_dimensions();
         let Product { rows: m, cols: n, inner: k, first: op_a, second: op_b, .. } = product;
         let (ty, result) = (T::TYPE.raw, C::TYPE.raw);

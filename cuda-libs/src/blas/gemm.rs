@@ -9,7 +9,7 @@ use super::Blas;
 use super::call::{Pointers, Uses, size};
 use super::compute::{Compute, Multiply};
 use super::raw::narrow;
-use super::scalar::{Scalar, sealed::Pointed};
+use super::scalar::{Aligned, Scalar, sealed::Pointed};
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::mat::{Layout, Mat, MatMut, Order};
@@ -221,7 +221,8 @@ impl Blas {
         let (pa, pb) = (address(a.data.device_ptr()), address(b.data.device_ptr()));
         let (first, second) = if product.exchanged { (pb, pa) } else { (pa, pb) };
         let target = target as *mut c_void;
-        let (alpha, beta) = (alpha.pointer(), beta.pointer());
+        let factors = (Aligned(*alpha), Aligned(*beta));
+        let (alpha, beta) = (factors.0.0.pointer(), factors.1.0.pointer());
         let [lda, ldb, ldc] = product.leading_dimensions();
         let Product { rows: m, cols: n, inner: k, batch, first: op_a, second: op_b, .. } = product;
         let (ty, result) = (T::TYPE.raw, C::TYPE.raw);

@@ -7,7 +7,7 @@ use cuda_safe::{DeviceBuffer, DeviceSliceMut, Stream};
 use super::Blas;
 use super::call::{Pointers, Uses, size};
 use super::raw::{Numeric, Strided};
-use super::scalar::Scalar;
+use super::scalar::{Aligned, Scalar};
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::mat::{Vector, VectorMut};
@@ -186,7 +186,8 @@ impl Blas {
         uses.reads("x", &x.data);
         uses.writes("y", &y.data);
         uses.factor("alpha", &alpha);
-        let factor = alpha.pointer();
+        let alpha = Aligned(alpha);
+        let factor = alpha.0.pointer();
         // SAFETY: the vectors have n elements within their slices, which are in the uses, as is a factor on the device; one
         // on the host lives until the call has returned.
         unsafe {
@@ -218,7 +219,8 @@ impl Blas {
         let mut uses = Uses::new();
         uses.writes("x", &x.data);
         uses.factor("alpha", &alpha);
-        let factor = alpha.pointer();
+        let alpha = Aligned(alpha);
+        let factor = alpha.0.pointer();
         // SAFETY: the vector has n elements within its slice, which is in the uses, as is a factor on the device; one on the
         // host lives until the call has returned.
         unsafe {

@@ -9,7 +9,7 @@ use super::Blas;
 use super::call::{Pointers, Uses, one, size};
 use super::gemm::Operand;
 use super::raw::{Float, Stored};
-use super::scalar::Scalar;
+use super::scalar::{Aligned, Scalar};
 use crate::error::{Error, Result};
 use crate::mat::{Mat, MatMut, Order, Vector, VectorMut};
 
@@ -58,7 +58,8 @@ impl Blas {
         uses.writes("y", &y.data);
         uses.factor("alpha", &alpha);
         uses.factor("beta", &beta);
-        let (alpha, beta) = (alpha.pointer(), beta.pointer());
+        let factors = (Aligned(alpha), Aligned(beta));
+        let (alpha, beta) = (factors.0.0.pointer(), factors.1.0.pointer());
         // SAFETY: the matrix and the vectors fit each other and lie within their slices, which are in the uses. Factors on
         // the host live until the call has returned.
         unsafe {
@@ -111,7 +112,8 @@ impl Blas {
         uses.reads("y", &y.data);
         uses.writes("a", &a.data);
         uses.factor("alpha", &alpha);
-        let alpha = alpha.pointer();
+        let factor = Aligned(alpha);
+        let alpha = factor.0.pointer();
         // SAFETY: as in `gemv`.
         unsafe {
             self.enqueue(CALL, stream, Pointers::of::<P>(), uses, |blas, handle| {

@@ -9,7 +9,7 @@ use super::Blas;
 use super::call::{Pointers, Uses, one, size};
 use super::gemm::Operand;
 use super::raw::{Float, Stored};
-use super::scalar::Scalar;
+use super::scalar::{Aligned, Scalar};
 use crate::error::{Error, Result};
 use crate::mat::{Mat, MatMut, Order};
 
@@ -109,7 +109,8 @@ impl Blas {
         uses.reads("a", &a.data);
         uses.writes("b", &b.data);
         uses.factor("alpha", &alpha);
-        let alpha = alpha.pointer();
+        let factor = Aligned(alpha);
+        let alpha = factor.0.pointer();
         // SAFETY: the matrices fit each other and lie within their slices, which are in the uses. A factor on the host lives
         // until the call has returned.
         unsafe {
@@ -166,7 +167,8 @@ impl Blas {
         uses.writes("c", &c.data);
         uses.factor("alpha", &alpha);
         uses.factor("beta", &beta);
-        let (alpha, beta) = (alpha.pointer(), beta.pointer());
+        let factors = (Aligned(alpha), Aligned(beta));
+        let (alpha, beta) = (factors.0.0.pointer(), factors.1.0.pointer());
         // SAFETY: as in `trsm`.
         unsafe {
             self.enqueue(CALL, stream, Pointers::of::<P>(), uses, |blas, handle| {

@@ -23,7 +23,7 @@ pub(crate) mod sealed {
     use super::c_void;
 
     /// What a call passes to cuBLAS.
-    pub trait Pointed {
+    pub trait Pointed: Copy {
         /// Whether the address is one of the device.
         const ON_DEVICE: bool;
 
@@ -34,6 +34,12 @@ pub(crate) mod sealed {
         fn memory(&self) -> Option<(&Arc<Allocation>, Range<usize>)>;
     }
 }
+
+/// A factor where it is read: cuBLAS loads a complex number on the host as one vector, and C aligns it to its 16 bytes. Rust
+/// aligns it to 8.
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+pub(crate) struct Aligned<P>(pub(crate) P);
 
 impl<S: Element> Scalar<S> for S {}
 
