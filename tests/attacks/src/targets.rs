@@ -55,6 +55,8 @@ const NOT_TARGETS: &[(&str, &str)] = &[
     ("Mesh::from_parts", "makes a structure in memory of the host, or options for one"),
     ("Mesh::new", "makes a structure in memory of the host, or options for one"),
     ("Volume::new", "makes a structure in memory of the host, or options for one"),
+    ("extract", "makes a surface in vectors of the host"),
+    ("extract_with_normals", "makes a surface in vectors of the host"),
     ("HashGrid::near", "of a structure in memory of the host, which borrows as any Rust does"),
     (
         "HashGrid::near_in_group",
