@@ -50,7 +50,7 @@ unsafe fn gemv<T: Number>(
     // SAFETY: the caller's promise.
     let (alpha, beta) =
         unsafe { (call.factor("alpha", factors[0])?, call.factor("beta", factors[1])?) };
-    // As BLAS, which leaves y as it is if either is 0.
+    // BLAS leaves y unchanged if m or n is 0.
     if m == 0 || n == 0 || count == 0 {
         return Ok(());
     }

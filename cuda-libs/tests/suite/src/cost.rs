@@ -87,7 +87,7 @@ fn measure() -> Result<(), Failure> {
         println!("{what}: {:.3} ms", begin.elapsed().as_secs_f64() * 1e3);
     }
     let other = context.stream()?;
-    // Other memory: what two streams use costs more, whoever uses it.
+    // Each stream has its own buffers: events order work on buffers that two streams share, which costs time.
     let x_2 = DeviceBuffer::<f32>::zeroed(&other, SIZE * SIZE)?;
     let mut y_2 = DeviceBuffer::<f32>::zeroed(&other, SIZE * SIZE)?;
     other.synchronize()?;

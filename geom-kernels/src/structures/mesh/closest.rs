@@ -232,22 +232,15 @@ pub(super) struct AtPoint<'a, Q> {
 pub(super) trait PointQuery: Copy + Sync {
     /// The result.
     type Found;
-    /// Computes it, within a distance.
-    fn find<S: Simd>(self, simd: S, mesh: &Mesh, q: [f32; 3], distance: f32) -> Self::Found;
-
-    /// Computes the same. `near` is a block that was found for a point nearby, and becomes the one of this point: what is
-    /// in it bounds the distance before the search begins.
-    #[inline(always)]
-    fn find_near<S: Simd>(
+    /// Computes it for a point, within a distance. `near` is a block that was found for a point nearby, and may become the
+    /// one of this point: what is in it bounds the distance before the search begins.
+    fn find<S: Simd>(
         self,
         simd: S,
         mesh: &Mesh,
-        (q, distance): ([f32; 3], f32),
+        point: ([f32; 3], f32),
         near: &mut Option<u32>,
-    ) -> Self::Found {
-        let _ = near;
-        self.find(simd, mesh, q, distance)
-    }
+    ) -> Self::Found;
 }
 
 impl<Q: PointQuery> Task for AtPoint<'_, Q> {
@@ -255,7 +248,7 @@ impl<Q: PointQuery> Task for AtPoint<'_, Q> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) -> Q::Found {
-        self.query.find(simd, self.mesh, self.q, self.distance)
+        self.query.find(simd, self.mesh, (self.q, self.distance), &mut None)
     }
 }
 
@@ -268,17 +261,6 @@ impl PointQuery for Closest {
 
     #[inline(always)]
     fn find<S: Simd>(
-        self,
-        simd: S,
-        mesh: &Mesh,
-        q: [f32; 3],
-        distance: f32,
-    ) -> Option<ClosestPoint> {
-        self.find_near(simd, mesh, (q, distance), &mut None)
-    }
-
-    #[inline(always)]
-    fn find_near<S: Simd>(
         self,
         simd: S,
         mesh: &Mesh,
@@ -303,7 +285,13 @@ impl PointQuery for Within {
     type Found = bool;
 
     #[inline(always)]
-    fn find<S: Simd>(self, simd: S, mesh: &Mesh, q: [f32; 3], distance: f32) -> bool {
+    fn find<S: Simd>(
+        self,
+        simd: S,
+        mesh: &Mesh,
+        (q, distance): ([f32; 3], f32),
+        _: &mut Option<u32>,
+    ) -> bool {
         if !can_find(q, distance) {
             return false;
         }
@@ -321,7 +309,13 @@ impl PointQuery for ByNormal {
     type Found = Option<(f32, ClosestPoint)>;
 
     #[inline(always)]
-    fn find<S: Simd>(self, simd: S, mesh: &Mesh, q: [f32; 3], distance: f32) -> Self::Found {
+    fn find<S: Simd>(
+        self,
+        simd: S,
+        mesh: &Mesh,
+        (q, distance): ([f32; 3], f32),
+        _: &mut Option<u32>,
+    ) -> Self::Found {
         if !can_find(q, distance) {
             return None;
         }
@@ -345,19 +339,14 @@ impl PointQuery for ByParity {
     type Found = Option<(f32, ClosestPoint)>;
 
     #[inline(always)]
-    fn find<S: Simd>(self, simd: S, mesh: &Mesh, q: [f32; 3], distance: f32) -> Self::Found {
-        self.find_near(simd, mesh, (q, distance), &mut None)
-    }
-
-    #[inline(always)]
-    fn find_near<S: Simd>(
+    fn find<S: Simd>(
         self,
         simd: S,
         mesh: &Mesh,
         (q, distance): ([f32; 3], f32),
         near: &mut Option<u32>,
     ) -> Self::Found {
-        let closest = Closest.find_near(simd, mesh, (q, distance), near)?;
+        let closest = Closest.find(simd, mesh, (q, distance), near)?;
         Some((signed(&closest, side_of(simd, mesh, q)), closest))
     }
 }

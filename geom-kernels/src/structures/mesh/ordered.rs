@@ -44,7 +44,7 @@ impl<Q: PointQuery, C: Fn(Q::Found) -> R + Copy + Sync, R> Task for Chunk<'_, Q,
         for (index, result) in self.order.iter().zip(self.results) {
             let index = (*index & self.mask) as usize;
             if let Some(q) = self.points.get(index) {
-                *result = convert(query.find_near(simd, mesh, (*q, limit.at(index)), &mut near));
+                *result = convert(query.find(simd, mesh, (*q, limit.at(index)), &mut near));
             }
         }
     }

@@ -254,7 +254,7 @@ impl PointQuery for Number<'_> {
     type Found = f32;
 
     #[inline(always)]
-    fn find<S: Simd>(self, _: S, _: &Mesh, q: [f32; 3], _: f32) -> f32 {
+    fn find<S: Simd>(self, _: S, _: &Mesh, (q, _): ([f32; 3], f32), _: &mut Option<u32>) -> f32 {
         self.0.number(q, self.1)
     }
 }
@@ -267,19 +267,14 @@ impl PointQuery for ByWinding<'_> {
     type Found = Option<(f32, ClosestPoint)>;
 
     #[inline(always)]
-    fn find<S: Simd>(self, simd: S, mesh: &Mesh, q: [f32; 3], distance: f32) -> Self::Found {
-        self.find_near(simd, mesh, (q, distance), &mut None)
-    }
-
-    #[inline(always)]
-    fn find_near<S: Simd>(
+    fn find<S: Simd>(
         self,
         simd: S,
         mesh: &Mesh,
         (q, distance): ([f32; 3], f32),
         near: &mut Option<u32>,
     ) -> Self::Found {
-        let closest = Closest.find_near(simd, mesh, (q, distance), near)?;
+        let closest = Closest.find(simd, mesh, (q, distance), near)?;
         let size = closest.distance_squared.sqrt();
         Some((if 0.5 < self.0.number(q, BETA) { -size } else { size }, closest))
     }
