@@ -190,8 +190,8 @@ pub enum CpuArg<'a> {
 /// each other one is two C++ parameters: a pointer to the elements, and their number as a `phases::len`. That is `uint32_t`, or `uint64_t` if the macro `PHASES_LEN64` is defined, which a launch needs if a length
 /// or the number of elements is 2^32 or more. The last three are the extent. Blocks have 256 threads: 256 in x if
 /// the extent has one dimension, else 32 in x and 8 in y. The grid covers the extent. Of a kernel over blocks, blocks have
-/// [`Extent::threads`] threads in x and [`Extent::shared`] bytes of dynamic shared memory, and the grid has the extent's number
-/// of blocks.
+/// [`Extent::threads`] threads in x and [`Extent::shared`] bytes of dynamic shared memory, and the grid has the extent's
+/// first two sizes as blocks in x and y.
 /// `fault` is a slot in memory that the host reads: [`FaultSlot`].
 ///
 /// If [`Kernel::carries`] is not 0, another parameter follows the extent, a pointer to [`Kernel::carry_bytes`] bytes of

@@ -74,7 +74,7 @@ pub(super) fn launch(
 ) -> Result<()> {
     let (entry, config, _) = prepare(stream, kernel, &extent, params)?;
     if kernel.carries > 0 {
-        let bytes = kernel.carry_bytes(extent.size[0]);
+        let bytes = kernel.carry_bytes(extent.count().unwrap_or(u64::MAX));
         // SAFETY: as in `enqueue`.
         return unsafe { carry::launch(stream, &entry.kernel, config, params, bytes) };
     }

@@ -350,3 +350,40 @@ fn launches_of_streams_and_graphs_have_memory_of_their_own() {
         assert_eq!(out.to_vec(&streams[0]).unwrap(), expected);
     }
 }
+
+#[kernel]
+fn scan_of_tiles(rows: usize, columns: usize, x: &[u32], out: &mut [u32]) {
+    blocks(Threads::<32>, tiles::<1, 4, _>(out, [rows, columns]), |block, out| {
+        let [y, z] = out.origin();
+        let mut own = block.per_thread(0u32);
+        let first = y * columns + z;
+        let n = (columns - z).min(4);
+        block.each(&mut own, |i, own| {
+            if i < n {
+                *own = x[first + i];
+            }
+        });
+        let total = block.sum(&mut own);
+        let before = block.carry(total, 7, |a, b| a.wrapping_add(b));
+        block.each(out, |_, out| *out = before);
+    });
+}
+
+#[test]
+fn tiles_pass_values_on() {
+    // The memory of the values is for all blocks of the grid, which has the shape of the tiles.
+    for [rows, columns] in [[1, 4], [3000, 3], [40, 70], [2, 4000], [70_000, 1]] {
+        let x = words(rows * columns);
+        let out = both!(scan_of_tiles(
+            value rows, value columns, read x, write vec![0u32; rows * columns]
+        ))
+        .unwrap();
+        let mut before = 7u32;
+        for (x, out) in x.chunks(columns).zip(out.chunks(columns)) {
+            for (x, out) in x.chunks(4).zip(out.chunks(4)) {
+                assert!(out.iter().all(|out| *out == before));
+                before = x.iter().fold(before, |sum, x| sum.wrapping_add(*x));
+            }
+        }
+    }
+}
