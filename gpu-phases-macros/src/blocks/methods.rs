@@ -184,6 +184,8 @@ impl Translator<'_> {
         let filled = if repeated {
             let inner = innermost(&mut call.args[0]);
             let value = self.operand(inner)?;
+            // Its checks stay, also where a load overwrites the array, and no memory is filled.
+            let value = if value.effect == Effect::Faults { self.keep(value) } else { value };
             format!("fill<B>({{}}, {})", value.code)
         } else {
             let value = self.operand(&mut call.args[0])?;

@@ -175,3 +175,23 @@ fn a_grid_has_the_shape_of_tiles_or_one_row() {
         }
     }
 }
+
+#[kernel]
+fn filled_with_an_element(at: usize, x: &[f32], out: &mut [f32]) {
+    blocks(Threads::<32>, chunks(out, 32), |block, mut out| {
+        let mut tile = block.shared([x[at]; 32]);
+        block.load(&mut tile, x, 0, 0.0);
+        block.each(&mut out, |i, out| *out = tile[i]);
+    });
+}
+
+#[test]
+fn an_array_that_a_load_overwrites_fails_as_it_is_made() {
+    let x = floats(40);
+    let out = both!(filled_with_an_element(value 39usize, read x, write vec![0.0f32; 32])).unwrap();
+    assert_eq!(out, x[..32]);
+    let (cpu, fault, failed) =
+        both!(filled_with_an_element(value 40usize, read x, write vec![0.0f32; 32])).unwrap_err();
+    assert!(failed);
+    assert_eq!(cpu.to_string(), fault.unwrap().to_string());
+}
