@@ -15,6 +15,8 @@ pub(crate) const SLOT_NO_PRED: u32 = 4;
 pub(crate) const SLOT_CARRY: u32 = 8;
 /// Slot that is never read, as wide as the widest register.
 pub(crate) const SLOT_NONE: u32 = 64;
+/// In the list of a vector load: the element is not loaded. (`_` takes one that is.)
+pub(crate) const NOT_LOADED: u32 = u32::MAX;
 /// Where the registers of a function begin.
 pub(crate) const SLOT_FIRST: u32 = 64 + 512;
 

@@ -147,6 +147,18 @@ fn planted_bugs_are_found_and_nothing_else() {
         assert_eq!(found(name, &ptx, RACE).len(), races, "{name}");
     }
 
+    // The vector is aligned as a whole, whatever is used of it.
+    let one = ".reg .pred %p<2>; setp.eq.u32 %p1, %r1, 1; .pragma \"used_bytes_mask 15\";";
+    let load = format!("{one} @%p1 ld.shared.v2.u32 {{%r3, %r5}}, [%rd3];");
+    let ptx = neighbours("odd_word", "")
+        .replace(".align 4 .b8 words", ".align 8 .b8 words")
+        .replace("ld.shared.u32 %r3, [%rd4];", &load);
+    let device = Device::new(1);
+    let program = device.load(&ptx).expect("a program");
+    let out = device.upload(&[0u32; 64]);
+    let fault = device.launch(&program, "odd_word", shape(1, 64), &[out]).expect_err("a fault");
+    assert_eq!(fault.code, cuda_sys::CUresult::CUDA_ERROR_MISALIGNED_ADDRESS, "{fault}");
+
     // Synchronization by a flag needs a release and an acquire, of either kind.
     let fenced = format!("{FENCE} {ADD}");
     for (name, between, races) in [

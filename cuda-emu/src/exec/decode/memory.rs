@@ -7,7 +7,7 @@ use super::{Class, Decoder, Place, Refusal};
 use crate::arith::atomics;
 use crate::exec::check::watch::{self, Fenced, READ, STRONG, WRITE, Watch};
 use crate::exec::control::branch::Nop;
-use crate::exec::inst::{Inst, Isa, Lanes, Run};
+use crate::exec::inst::{Inst, Isa, Lanes, NOT_LOADED, Run};
 use crate::exec::memory::atomic::{Atomic, Fence, native};
 use crate::exec::memory::element::{S8, S16, U8, U16, U32, U64};
 use crate::exec::memory::load::{Load, LoadVector};
@@ -275,22 +275,22 @@ impl Decoder<'_, '_> {
         let space = space_code(access.space)?;
         let f = self.site();
         let c = flags(access, false) | place_bits(space, narrow);
-        // Elements that are not used may be those of other threads, or beyond the memory. An element is loaded after the
-        // one before it, so none may be the address.
+        // Elements that are not used may be those of other threads, or beyond the memory.
         let part =
             |at: usize| 1u64.checked_shl(bytes * at as u32).unwrap_or(0) * ((1 << bytes) - 1);
         let is_used = |at: usize| access.used.is_none_or(|used| u64::from(used) & part(at) != 0);
-        if slots.len() > 1 && !(0..slots.len()).all(is_used) && !slots.contains(&a) {
-            for (at, &d) in slots.iter().enumerate().filter(|(at, _)| is_used(*at)) {
+        let used = (0..slots.len()).filter(|at| is_used(*at)).count();
+        if (1..slots.len()).contains(&used) {
+            for at in (0..slots.len()).filter(|at| is_used(*at)) {
                 let imm = imm.wrapping_add(u64::from(bytes) * at as u64);
                 self.watch((a, c, imm), bytes, READ | order(access), &[]);
-                let run = load(self.cx.isa, kind, space).ok_or_else(refusal)?;
-                let inst = self.inst(run);
-                self.emit(Inst { d, a, c, imm, f, ..inst });
             }
-            return Ok(());
+            for (_, slot) in slots.iter_mut().enumerate().filter(|(at, _)| !is_used(*at)) {
+                *slot = NOT_LOADED;
+            }
+        } else {
+            self.watch((a, c, imm), bytes * slots.len() as u32, READ | order(access), &[]);
         }
-        self.watch((a, c, imm), bytes * slots.len() as u32, READ | order(access), &[]);
         let isa = self.cx.isa;
         if let [slot] = slots[..] {
             let run = load(isa, kind, space).ok_or_else(refusal)?;

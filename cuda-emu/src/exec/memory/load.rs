@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, fence};
 use super::element::{Mem, copy_rows};
 use super::resolve::{Place, Wanted, addresses, resolve};
 use super::{ACQUIRE, POLL};
-use crate::exec::inst::{Flow, Inst, LANES, Lanes, lanes};
+use crate::exec::inst::{Flow, Inst, LANES, Lanes, NOT_LOADED, lanes};
 use crate::exec::machine::Machine;
 use crate::exec::ops::lane::Store;
 
@@ -106,17 +106,18 @@ impl<M: Mem, D: Into32, const HOW: u8> Lanes for Load<M, D, HOW> {
     }
 }
 
-/// Loads several elements: to the slots of the list at `e`.
+/// Loads several elements: to the slots of the list at `e`, without those that are [`NOT_LOADED`].
 pub(crate) struct LoadVector<M, D, const HOW: u8>(PhantomData<(M, D)>);
 
 impl<M: Mem, D: Into32, const HOW: u8> Lanes for LoadVector<M, D, HOW> {
     #[inline(always)]
     unsafe fn go(m: &mut Machine<'_>, i: &Inst, mask: u32) -> Flow {
         let list = m.list(i.e);
-        let bytes = M::BYTES * list.len() as u64;
+        let used = list.iter().rposition(|slot| *slot != NOT_LOADED).map_or(0, |last| last + 1);
+        let bytes = M::BYTES * used as u64;
         // SAFETY: the decoder has set slot c by slot a.
         let mut at = unsafe { addresses(m, i) };
-        let want = Wanted { bytes, align: bytes, write: false };
+        let want = Wanted { bytes, align: M::BYTES * list.len() as u64, write: false };
         let Some(place) = resolve::<HOW>(m, i, mask, want, &mut at) else {
             return Flow::Fault;
         };
@@ -125,7 +126,7 @@ impl<M: Mem, D: Into32, const HOW: u8> Lanes for LoadVector<M, D, HOW> {
                 *address = start + lane as u64 * bytes;
             }
         }
-        for (element, &slot) in list.iter().enumerate() {
+        for (element, &slot) in list.iter().enumerate().filter(|(_, slot)| **slot != NOT_LOADED) {
             let offset = element as u64 * M::BYTES;
             // SAFETY: the slots of the list are registers of this width.
             let d = unsafe { m.lanes_mut::<D>(slot) };
