@@ -84,14 +84,17 @@ impl Blas {
         let (a_list, b_list) = (addresses(a), addresses(b));
         let (first, second) = if product.exchanged { (b_list, a_list) } else { (a_list, b_list) };
         self.is_own(CALL, stream)?;
-        let list = DeviceBuffer::from_slice(stream, &[first, second, targets].concat())?;
+        let list;
         let mut uses = Uses::new();
         a.iter().for_each(|matrix| uses.reads("a", &matrix.data));
         b.iter().for_each(|matrix| uses.reads("b", &matrix.data));
         c.iter().for_each(|matrix| uses.writes("c", &matrix.data));
-        uses.reads("addresses", &list.as_slice());
         uses.factor("alpha", &alpha);
         uses.factor("beta", &beta);
+        // Before the addresses are uploaded.
+        self.may_use(CALL, &uses)?;
+        list = DeviceBuffer::from_slice(stream, &[first, second, targets].concat())?;
+        uses.reads("addresses", &list.as_slice());
         let part = |index: usize| list.device_ptr() + (index * c.len() * size_of::<u64>()) as u64;
         let first = part(0) as *const *const c_void;
         let second = part(1) as *const *const c_void;

@@ -26,6 +26,13 @@ struct Use<'a> {
     allocation: &'a Arc<Allocation>,
     range: Range<usize>,
     access: Access,
+    is_aligned: bool,
+}
+
+/// Returns whether the elements are aligned as in C, where a complex number is to its own size. In Rust it is to half of it.
+#[inline]
+pub(super) fn is_aligned<T>(address: u64) -> bool {
+    address.is_multiple_of(size_of::<T>().max(1) as u64)
 }
 
 impl<'a> Uses<'a> {
@@ -41,14 +48,16 @@ impl<'a> Uses<'a> {
         data: &DeviceSlice<'a, T>,
     ) {
         let (allocation, range) = (data.allocation(), data.byte_range());
-        self.all.push(Use { name, allocation, range, access: Access::Read });
+        let is_aligned = is_aligned::<T>(data.device_ptr());
+        self.all.push(Use { name, allocation, range, access: Access::Read, is_aligned });
     }
 
     /// Adds the memory of a factor, if it is on the device.
     #[inline]
     pub(crate) fn factor<P: Pointed>(&mut self, name: &'static str, factor: &'a P) {
         if let Some((allocation, range)) = factor.memory() {
-            self.all.push(Use { name, allocation, range, access: Access::Read });
+            // `DeviceScalar` has checked its address.
+            self.all.push(Use { name, allocation, range, access: Access::Read, is_aligned: true });
         }
     }
 
@@ -59,7 +68,8 @@ impl<'a> Uses<'a> {
         data: &DeviceSliceMut<'a, T>,
     ) {
         let (allocation, range) = (data.allocation(), data.byte_range());
-        self.all.push(Use { name, allocation, range, access: Access::Write });
+        let is_aligned = is_aligned::<T>(data.device_ptr());
+        self.all.push(Use { name, allocation, range, access: Access::Write, is_aligned });
     }
 }
 
@@ -133,15 +143,7 @@ impl Blas {
         let inner = &*self.inner;
         cuda_safe::check_caller()?;
         self.is_own(call, stream)?;
-        for used in &uses.all {
-            if !used.allocation.home_stream().is_of(&inner.context) {
-                return Err(Error::invalid(
-                    call,
-                    used.name,
-                    "lies in memory of another context than that of the `Blas`",
-                ));
-            }
-        }
+        self.may_use(call, &uses)?;
         let mut lease = inner.lease(call, stream)?;
         let functions = inner.library.as_sys();
         let Some((handle, workspace)) = lease.parts() else {
@@ -175,6 +177,22 @@ impl Blas {
 }
 
 impl Blas {
+    /// Fails for memory of another context, and at an address that no call takes.
+    #[inline]
+    pub(crate) fn may_use(&self, call: &'static str, uses: &Uses<'_>) -> Result<()> {
+        for used in &uses.all {
+            let message = if !used.allocation.home_stream().is_of(&self.inner.context) {
+                "lies in memory of another context than that of the `Blas`"
+            } else if !used.is_aligned {
+                "lies at an address that is no multiple of its element's size"
+            } else {
+                continue;
+            };
+            return Err(Error::invalid(call, used.name, message));
+        }
+        Ok(())
+    }
+
     /// Fails for a stream of another context.
     #[inline]
     pub(crate) fn is_own(&self, call: &'static str, stream: &Stream) -> Result<()> {

@@ -141,14 +141,18 @@ impl Blas {
         self.inner.library
     }
 
-    /// Returns how many bytes the workspaces have that wait for the next call. Those of graphs are not counted.
+    /// Returns how many bytes the workspaces have that wait for the next call. Those of graphs are not counted. 0 in a child
+    /// of `fork`, where another thread may have had the lock.
     #[must_use]
     pub fn workspace_bytes(&self) -> usize {
+        if cuda_safe::check_caller().is_err() {
+            return 0;
+        }
         self.inner.lock().workspace_bytes()
     }
 
-    /// Waits for all work of the context, and destroys the handles. Needed only before
-    /// [`Context::close`], to free their memory.
+    /// Waits for all work of the context, and destroys the handles, also those of `Blas` that were dropped. Needed only before
+    /// [`Context::close`], to free their memory. Handles that a graph has recorded stay: the graph may use memory of theirs.
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) if there are other clones or the context records, the error of earlier

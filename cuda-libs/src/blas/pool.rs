@@ -13,7 +13,8 @@ use super::call::{Pointers, Status};
 use crate::error::{Error, Result};
 use crate::load::CublasLibrary;
 
-/// How many workspaces of graphs are kept for further calls of the same recording. A graph keeps its own in any case.
+/// How many workspaces of graphs are kept for further calls of their recordings, or as many as one recording has streams. A
+/// graph keeps its own in any case.
 const RECORDED: usize = 4;
 
 /// What waits for the next call.
@@ -33,6 +34,8 @@ pub(super) struct Handle {
     stream: Option<u64>,
     space: Option<(u64, usize)>,
     pointers: Option<Pointers>,
+    /// Whether a graph may use memory of the handle.
+    recorded: bool,
 }
 
 // SAFETY: cuBLAS allows the use of a handle by any thread, one at a time.
@@ -83,7 +86,7 @@ impl Handle {
         })?;
         match created {
             Ok(cublasStatus_t::CUBLAS_STATUS_SUCCESS) => {
-                Ok(Self { raw, stream: None, space: None, pointers: None })
+                Ok(Self { raw, stream: None, space: None, pointers: None, recorded: false })
             }
             Ok(status) => Err(failed_to(context, "cublasCreate", status)),
             Err(missing) => Err(library.lacks("cublasCreate", missing.name)),
@@ -210,6 +213,9 @@ impl Inner {
         if lease.handle.is_none() {
             lease.handle = Some(Handle::create(self.library, &self.context)?);
         }
+        if let Some(handle) = &mut lease.handle {
+            handle.recorded |= lease.recorded;
+        }
         if bytes > 0 && lease.space.is_none() {
             // Memory of a graph lives outside of it, so that the graph can run many times.
             let home = if recording.is_some() { &self.helper } else { stream };
@@ -245,11 +251,13 @@ impl Drop for Lease<'_> {
             let most = if recorded { RECORDED } else { self.inner.most() };
             let alike = |other: &Space| other.recording.is_some() == recorded;
             if pool.spaces.iter().filter(|other| alike(other)).count() >= most {
-                // Of graphs the oldest goes, of streams the one that was too many.
-                let oldest = pool.spaces.iter().enumerate().filter(|(_, other)| alike(other));
-                let oldest = oldest.min_by_key(|(_, other)| other.last).map(|(at, _)| at);
-                match oldest.filter(|_| recorded) {
-                    Some(at) => dropped = Some(std::mem::replace(&mut pool.spaces[at], space)),
+                // Of other graphs the oldest goes, of streams the one that was too many.
+                let others = pool.spaces.iter_mut().filter(|other| {
+                    recorded && other.recording.is_some() && other.recording != space.recording
+                });
+                match others.min_by_key(|other| other.last) {
+                    Some(oldest) => dropped = Some(std::mem::replace(oldest, space)),
+                    None if recorded => pool.spaces.push(space),
                     None => dropped = Some(space),
                 }
             } else {
@@ -316,7 +324,10 @@ pub(super) fn close(inner: Arc<Inner>) -> Result<()> {
     let (library, context) = (inner.library, inner.context.clone());
     let pool = inner.pool.get_mut().unwrap_or_else(PoisonError::into_inner);
     let functions = library.as_sys();
-    while let Some(handle) = pool.handles.pop() {
+    pool.handles.extend(unpark(library, &context));
+    // The others are parked when this is dropped.
+    while let Some(at) = pool.handles.iter().position(|handle| !handle.recorded) {
+        let handle = pool.handles.swap_remove(at);
         let destroyed = context.with_current(|| {
             // SAFETY: the handle is alive, no other thread has it, and its work is done.
             Ok(unsafe { functions.cublasDestroy_v2(handle.raw) })

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use cuda_safe::{Allocation, DeviceSlice};
 
+use super::call::is_aligned;
 use crate::element::Element;
 use crate::error::{Error, Result};
 
@@ -67,11 +68,15 @@ impl<'a, S: Element> DeviceScalar<'a, S> {
     /// Takes the first element of `data`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there is none.
+    /// [`Error::Invalid`] if there is none, or its address is no multiple of its size.
     pub fn new(data: impl Into<DeviceSlice<'a, S>>) -> Result<Self> {
         let data = data.into();
         if data.is_empty() {
             return Err(Error::invalid("scalar", "data", "has no element"));
+        }
+        if !is_aligned::<S>(data.device_ptr()) {
+            let message = "lies at an address that is no multiple of its element's size";
+            return Err(Error::invalid("scalar", "data", message));
         }
         Ok(Self { data: data.slice(..1)? })
     }

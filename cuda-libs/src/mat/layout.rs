@@ -137,13 +137,14 @@ impl Layout {
             }
         }
         let (leading, stride) = (self.leading_dimension(), self.batch_stride());
-        let first = match self.order {
-            Order::RowMajor => rows.start * leading + cols.start,
-            Order::ColumnMajor => cols.start * leading + rows.start,
+        let (line, at) = match self.order {
+            Order::RowMajor => (rows.start, cols.start),
+            Order::ColumnMajor => (cols.start, rows.start),
         };
-        let (leading, stride) = (Some(leading), Some(stride));
-        let part = Self { rows: rows.len(), cols: cols.len(), leading, stride, ..self };
-        Ok((part, if part.span() == Some(0) { 0 } else { first }))
+        let (rows, cols) = (rows.len(), cols.len());
+        let part = Self { rows, cols, leading: Some(leading), stride: Some(stride), ..self };
+        // An empty part may lie behind all elements, which is beyond 64 bits for some leading dimensions.
+        Ok((part, if part.span() == Some(0) { 0 } else { line * leading + at }))
     }
 
     /// Fails unless the matrices lie within `len` elements.
@@ -275,5 +276,13 @@ mod tests {
         let text = Layout::new(3, 4).leading(3).within(100).map_err(|error| error.to_string());
         let wanted = "layout: leading dimension 3 is less than the 4 columns of a row-major matrix";
         assert_eq!(text, Err(wanted.to_owned()));
+    }
+
+    #[test]
+    fn empty_parts_lie_anywhere() {
+        let far = Layout::new(1, 2).leading(usize::MAX);
+        assert_eq!(far.part(&(1..1), &(1..2)).unwrap().1, 0);
+        let empty = Layout::new(5, 0).leading(usize::MAX);
+        assert_eq!(empty.part(&(2..3), &(0..0)).unwrap().1, 0);
     }
 }

@@ -18,6 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
         device(no_workspace),
         device(the_last_clone_is_dropped_in_a_capture),
         device(closing),
+        device(a_graph_outlives_its_handle),
     ]
 }
 
@@ -179,6 +180,24 @@ fn closing(device: &TestDevice) -> TestResult {
     let refused = blas.close().map_err(|error| error.to_string());
     ensure!(refused == Err("close: blas is used by 1 other clones".to_owned()), "{refused:?}");
     clone.close()?;
+    ensure_eq!(y.to_vec(&stream)?, vec![2.0; N * N]);
+    Ok(())
+}
+
+/// A recorded handle is not destroyed: the graph may use what it owns.
+fn a_graph_outlives_its_handle(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let blas = Blas::with(device.context(), &config(device))?;
+    let (state, clone) = (buffers(&stream)?, blas.clone());
+    let mut graph = device
+        .context()
+        .capture(state, move |stream, [by, x, y]| Ok(double(&clone, stream, by, x, y)?))?;
+    blas.close()?;
+    graph.launch(&stream)?;
+    ensure_eq!(graph.state()[2].to_vec(&stream)?, vec![2.0; N * N]);
+    // The handle waits for the next one of the context.
+    let [by, x, mut y] = buffers(&stream)?;
+    double(&Blas::with(device.context(), &config(device))?, &stream, &by, &x, &mut y)?;
     ensure_eq!(y.to_vec(&stream)?, vec![2.0; N * N]);
     Ok(())
 }

@@ -14,6 +14,7 @@ pub(super) fn cases() -> Vec<Case> {
         device(views),
         device(shapes),
         device(results_in_a_capture),
+        device(addresses),
         device(missing_functions),
         device(sizes_beyond_32_bits),
     ]);
@@ -257,4 +258,46 @@ fn sizes_beyond_32_bits(device: &TestDevice) -> TestResult {
         blas.gemm(&stream, 1.0, huge, Mat::new(&b, 2, 1)?, 0.0, MatMut::new(&mut c, 1, 1)?),
         "gemm: a has 18446744073709551615, which is above 2^63",
     )
+}
+
+/// Complex numbers at addresses that Rust allows and C does not.
+fn addresses(device: &TestDevice) -> TestResult {
+    let (stream, blas) = (device.stream()?, blas(device)?);
+    let numbers = DeviceBuffer::<f64>::zeroed(&stream, 9)?;
+    let odd = numbers.slice(1..9)?.cast::<Complex<f64>>()?;
+    let even = numbers.slice(..8)?.cast::<Complex<f64>>()?;
+    let mut to = DeviceBuffer::<Complex<f64>>::zeroed(&stream, 4)?;
+    let (one, zero) = (Complex::new(1.0, 0.0), Complex::new(0.0, 0.0));
+    let message = "lies at an address that is no multiple of its element's size";
+    refused(
+        blas.gemm(
+            &stream,
+            one,
+            Mat::new(odd, 2, 2)?,
+            Mat::new(even, 2, 2)?,
+            zero,
+            MatMut::new(&mut to, 2, 2)?,
+        ),
+        &format!("gemm: a {message}"),
+    )?;
+    refused(
+        blas.gemm_batched(
+            &stream,
+            one,
+            &[Mat::new(even, 2, 2)?],
+            &[Mat::new(odd, 2, 2)?],
+            zero,
+            &mut [MatMut::new(&mut to, 2, 2)?],
+        ),
+        &format!("gemm_batched: b {message}"),
+    )?;
+    refused(DeviceScalar::new(odd).map(drop), &format!("scalar: data {message}"))?;
+    Ok(blas.gemm(
+        &stream,
+        one,
+        Mat::new(even, 2, 2)?,
+        Mat::new(even, 2, 2)?,
+        zero,
+        MatMut::new(&mut to, 2, 2)?,
+    )?)
 }
