@@ -2,6 +2,7 @@
 
 use core::cell::RefCell;
 use core::fmt::Display;
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Why a function failed. Each library has a code for each.
@@ -76,7 +77,8 @@ pub(crate) fn guard<C: Code>(name: &str, body: impl FnOnce() -> Result) -> C {
         Err(Error { kind, text }) => {
             let text = format!("{name}: {text}");
             if std::env::var_os("BLAS_EMU_LOG").is_some() {
-                eprintln!("blas-emu: {text}");
+                // Not `eprintln!`, which panics if nobody reads.
+                let _ = writeln!(std::io::stderr(), "blas-emu: {text}");
             }
             // While the thread ends, there is no place for the text.
             let _ = LAST.try_with(|last| last.replace(text));

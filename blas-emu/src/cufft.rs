@@ -130,7 +130,7 @@ fn execute(
     direction: c_int,
 ) -> Result {
     let plan = find(handle)?;
-    if direction.abs() != 1 {
+    if !matches!(direction, -1 | 1) {
         return Err(Error::value(format!(
             "direction {direction}: pass CUFFT_FORWARD (-1) or CUFFT_INVERSE (1)"
         )));

@@ -134,10 +134,7 @@ impl State {
             self.states = cuda.alloc(xorwow::SEQUENCES * size_of::<xorwow::State>())?;
         }
         let states = xorwow::states(self.seed, self.offset);
-        // A capturing stream cannot be waited for. Nothing uses the states if this is the first use of the generator.
-        if !cuda.captures(self.stream)? {
-            cuda.synchronize_stream(self.stream)?;
-        }
+        cuda.synchronize_stream(self.stream)?;
         cuda.upload(self.states, &states)?;
         self.ready = true;
         Ok(())
@@ -151,6 +148,11 @@ impl State {
         kind: Output,
         [mean, deviation]: [f64; 2],
     ) -> Result {
+        // The place in the sequence is a number of the host, which a graph would repeat while the states go on.
+        if !self.philox && cuda.captures(self.stream)? {
+            let text = "XORWOW does not generate while the stream is captured; Philox does";
+            return Err(Error::new(Kind::Launch, text));
+        }
         self.prepare(cuda)?;
         let first = if self.philox { self.offset.wrapping_add(self.done) } else { self.done };
         let (seed, states) = (self.seed, self.states);
@@ -239,7 +241,20 @@ functions! { curandStatus_t, CurandFns, GENERATE;
         let _current = found.cuda.push(found.context)?;
         found.cuda.free(states)
     }
-    fn curandSetStream(generator: curandGenerator_t, stream: cudaStream_t) { set(generator, |state| state.stream = stream) }
+    fn curandSetStream(generator: curandGenerator_t, stream: cudaStream_t) {
+        let found = find(generator)?;
+        let mut state = found.lock();
+        // The states of XORWOW are in the order of one stream.
+        if state.ready && state.stream != stream {
+            let _relaxed = found.cuda.relaxed()?;
+            let _current = found.cuda.push(found.context)?;
+            if !found.cuda.captures(state.stream)? {
+                found.cuda.synchronize_stream(state.stream)?;
+            }
+        }
+        state.stream = stream;
+        Ok(())
+    }
     fn curandSetPseudoRandomGeneratorSeed(generator: curandGenerator_t, seed: c_ulonglong) {
         set(generator, |state| {
             state.seed = seed;

@@ -1,5 +1,9 @@
-//! The device tests, which `suite/` holds.
+//! The device tests, which `suite/` holds, and the cost of a call, which is measured optimised: the tests are not.
+
+mod cost;
 
 fn main() -> std::process::ExitCode {
-    test_harness::main(cuda_libs_tests::suite(), Vec::new())
+    let mut suite = cuda_libs_tests::suite();
+    suite.commands.push(cost::command);
+    test_harness::main(suite, Vec::new())
 }

@@ -55,7 +55,7 @@ impl<I: Copy + Into<i64>> Lists<I> {
                 let count: i64 = get(self.group_size);
                 args::sizes(&[("group_size", count)])?;
                 let of = |at: usize| Matrix {
-                    at: self.matrices[at].wrapping_byte_add(before * size_of::<u64>()),
+                    at: self.matrices[at].wrapping_byte_add(before.wrapping_mul(size_of::<u64>())),
                     ty: self.types[at],
                     ld: get(self.lds[at]),
                     batch: Batch::Listed,
@@ -72,7 +72,7 @@ impl<I: Copy + Into<i64>> Lists<I> {
                 };
                 // SAFETY: the caller's promise.
                 unsafe { gemm.run(handle, &types) }?;
-                before += usize::try_from(count).unwrap_or(0);
+                before = before.wrapping_add(usize::try_from(count).unwrap_or(0));
             }
         }
         Ok(())

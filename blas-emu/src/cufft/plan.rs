@@ -209,8 +209,13 @@ fn factors(mut length: i64) -> Vec<i64> {
 }
 
 /// Returns the n-th roots of unity of a forward transform, as bytes of `f32` or `f64`.
-fn roots(length: i64, double: bool) -> Vec<u8> {
+fn roots(length: i64, double: bool) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
+    let size = if double { 16 } else { 8 };
+    let all = usize::try_from(length).unwrap_or(usize::MAX).saturating_mul(size);
+    bytes.try_reserve_exact(all).map_err(|_| {
+        Error::new(Kind::Memory, format!("there are no {all} bytes for the roots of a length"))
+    })?;
     for number in 0..length {
         // The quarters of the circle are exact.
         let (sin, cos) = (TAU * number as f64 / length as f64).sin_cos();
@@ -226,7 +231,7 @@ fn roots(length: i64, double: bool) -> Vec<u8> {
             bytes.extend((-sin as f32).to_le_bytes());
         }
     }
-    bytes
+    Ok(bytes)
 }
 
 /// A plan.
@@ -304,16 +309,17 @@ impl Plan {
         let cuda = self.cuda;
         let _relaxed = cuda.relaxed()?;
         let _current = cuda.push(self.context)?;
-        for (length, place) in shape.dims.iter().zip(&mut self.roots) {
-            if *length > 1 {
-                let roots = roots(*length, shape.is_double());
-                *place = cuda.alloc(roots.len())?;
-                cuda.upload(*place, &roots)?;
-            }
-        }
+        // First: if the device lacks the memory, no roots are computed.
         if self.auto && self.work == 0 {
             self.work = cuda.alloc(shape.work_size()?)?;
             self.owned = true;
+        }
+        for (length, place) in shape.dims.iter().zip(&mut self.roots) {
+            if *length > 1 {
+                let roots = roots(*length, shape.is_double())?;
+                *place = cuda.alloc(roots.len())?;
+                cuda.upload(*place, &roots)?;
+            }
         }
         Ok(())
     }
@@ -379,7 +385,7 @@ impl Plan {
         let module = Module::Fft(if shape.is_double() { Compute::C64 } else { Compute::C32 });
         let total = shape.total().unwrap_or(0);
         let half = (total * shape.width()).cast_unsigned();
-        let (mut work, mut other) = (self.work, self.work + half);
+        let (mut work, mut other) = (self.work, self.work.wrapping_add(half));
         let grid = [blocks(total, 256), 256];
         queue.launch(module, c"fft_gather", grid, &shape.places(false, from, from == to, work)?)?;
         let mut inner = 1;

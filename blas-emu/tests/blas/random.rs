@@ -2,7 +2,9 @@
 
 use std::ptr;
 
+use blas_emu::cufft::*;
 use blas_emu::curand::*;
+use cuda_sys::cufft::*;
 use cuda_sys::curand::*;
 
 use crate::lab::*;
@@ -140,4 +142,28 @@ fn other_generators_are_refused_by_name() {
         let status = curandStatus_t::CURAND_STATUS_TYPE_ERROR;
         fails!(status, "MRG32K3A", curandCreateGenerator(&raw mut raw, curandRngType_t(kind)));
     }
+}
+
+#[test]
+fn xorwow_keeps_its_order() {
+    let blas = Blas::new();
+    let raw = generator(XORWOW, 5, 0);
+    let memory = Memory::new(&[0u32; 5000]);
+    ok!(curandGenerate(raw, memory.at(), 4500));
+    // What follows on another stream comes after, and a graph would repeat it.
+    ok!(curandSetStream(raw, blas.stream));
+    let failure = curandStatus_t::CURAND_STATUS_LAUNCH_FAILURE;
+    blas.capture(|| fails!(failure, "captured", curandGenerate(raw, memory.at(), 10)));
+    ok!(curandGenerate(raw, memory.at().wrapping_add(4500), 500));
+    assert_eq!(memory.get(), bits(XORWOW, 5, 0, &[5000]));
+    ok!(curandDestroyGenerator(raw));
+}
+
+#[test]
+fn a_length_beyond_the_memory_is_an_error() {
+    enter();
+    let mut plan = 0;
+    let failed = cufftResult::CUFFT_ALLOC_FAILED;
+    let kind = cufftType::CUFFT_Z2Z;
+    fails!(failed, "", cufftPlan1d(&raw mut plan, i32::MAX, kind, 4000));
 }

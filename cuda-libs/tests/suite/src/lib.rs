@@ -2,7 +2,6 @@
 //! NVIDIA's library.
 
 mod arrays;
-mod cost;
 mod gemm;
 mod gradients;
 mod lab;
@@ -29,7 +28,6 @@ pub fn suite() -> test_harness::Suite {
     ]
     .concat();
     test_harness::Suite {
-        commands: vec![cost::command],
         not_swept: vec![("libs::", ONE_DRIVER), ("several::libs::", ONE_DRIVER)],
         ..test_harness::Suite::new("-p cuda-libs --test suite", cases)
     }
