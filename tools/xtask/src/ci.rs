@@ -1,12 +1,14 @@
-//! `cargo xtask ci`: every check, then every test. All steps run, also after one has failed.
+//! `cargo xtask ci`: every check, beside the build of the tests, then every test. All steps run, also after one has failed.
 
 use std::env;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use xtask::Error;
 use xtask::wheels::NVRTC_12_0;
+use xtask::{Error, root};
 
 use crate::api;
 use crate::attributes;
@@ -56,7 +58,7 @@ impl From<bool> for Outcome {
 
 type Step = (&'static str, fn() -> Result<Outcome, Error>);
 
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 16] = [
     ("fmt", fmt),
     ("sources", || {
         let offences = checks::sources()?;
@@ -80,36 +82,77 @@ const STEPS: [Step; 17] = [
     ("headers --check", || headers::headers(true).map(Outcome::from)),
     ("ptx --check", ptx),
     ("package", package),
-    ("test", || test::test(&test::Request::ci()).map(Outcome::Tested)),
 ];
 
-/// Runs all steps and returns whether none failed; a step that could not run its program has failed. The last line
-/// printed is `N passed, N failed`, over all tests.
-pub(crate) fn ci() -> bool {
-    let mut done = Vec::new();
-    for (name, step) in STEPS {
-        eprintln!("\nxtask: {name}");
-        let start = Instant::now();
-        let outcome = step().unwrap_or_else(|error| {
-            eprintln!("xtask: {name}: {error}");
-            Outcome::Failed(vec![error.to_string()])
-        });
-        done.push((name, outcome, start.elapsed()));
+/// Runs the checks, beside them the build of the tests, and then the tests. The last line printed is
+/// `N passed, N failed`, over all tests.
+///
+/// # Errors
+/// The checks could not be started, or their output not be read.
+pub(crate) fn ci() -> Result<bool, Error> {
+    let target = root().join("target");
+    fs::create_dir_all(&target)?;
+    let log = target.join("checks.log");
+    let output = fs::File::create(&log)?;
+    // A process, so that neither its output nor its time mixes with the build's.
+    let mut checks = program(env::current_exe()?);
+    checks.arg("checks").stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output);
+    let mut checks = checks.spawn()?;
+    let request = test::Request::ci();
+    let built = test::build(&request);
+    let passed = checks.wait()?.success();
+    let log = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+    print!("{log}");
+
+    let tested = run("test", || test::run(&request, &built?).map(Outcome::Tested));
+    // The results of the checks again: few read more than the end.
+    let (_, results) = log.rsplit_once(RESULTS).unwrap_or_default();
+    let mut sum = summarize(&[tested], results);
+    if !passed {
+        sum += Tally::FAILURE;
     }
+    println!("\n{sum}");
+    Ok(sum.failed == 0)
+}
+
+/// The line before the results of the checks.
+const RESULTS: &str = "\nxtask: results\n";
+
+/// Runs all checks and returns whether none failed; a check that could not run its program has failed.
+pub(crate) fn checks() -> bool {
+    let done: Vec<_> = STEPS.into_iter().map(|(name, step)| run(name, step)).collect();
+    println!("{RESULTS}");
+    summarize(&done, "").failed == 0
+}
+
+/// A step that has ended.
+type Done = (&'static str, Outcome, Duration);
+
+fn run(name: &'static str, step: impl FnOnce() -> Result<Outcome, Error>) -> Done {
+    eprintln!("\nxtask: {name}");
+    let start = Instant::now();
+    let outcome = step().unwrap_or_else(|error| {
+        eprintln!("xtask: {name}: {error}");
+        Outcome::Failed(vec![error.to_string()])
+    });
+    (name, outcome, start.elapsed())
+}
+
+/// Prints earlier results, then those of steps with the last lines of failed ones, and returns the sum of all tests.
+fn summarize(done: &[Done], earlier: &str) -> Tally {
     let mut sum = Tally::default();
-    println!();
-    for (name, outcome, time) in &done {
+    println!("{earlier}");
+    for (name, outcome, time) in done {
         println!("{}", line(name, outcome, *time));
         sum += outcome.tally();
     }
-    for (name, outcome, _) in &done {
+    for (name, outcome, _) in done {
         if let Outcome::Failed(lines) = outcome {
             println!("\n{name}:");
             lines.iter().for_each(|line| println!("{line}"));
         }
     }
-    println!("\n{sum}");
-    sum.failed == 0
+    sum
 }
 
 fn line(name: &str, outcome: &Outcome, time: Duration) -> String {
@@ -194,10 +237,17 @@ fn ptx() -> Result<Outcome, Error> {
 
 /// Packs the published crates and builds each from the archives of the others, with the versions in the registry's copy
 /// on this machine, so that no release of others fails the build. If that fails, the network is asked, as the copy may
-/// lack a crate.
+/// lack a crate. The folder is new each time: cargo takes a packed crate of one version for unchangeable, and would build
+/// with the packed crates of an earlier run.
 fn package() -> Result<Outcome, Error> {
+    let folder = root().join("target/packed");
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
     let pack = |network: &[&str]| {
         let mut pack = cargo();
+        pack.env("CARGO_TARGET_DIR", &folder);
         pack.args(["package", "--quiet", "--allow-dirty"]).args(network);
         check(pack.args(api::PRODUCTS.map(|product| ["--package", product]).as_flattened()))
     };

@@ -70,7 +70,8 @@ fn run(matches: &ArgMatches) -> Result<bool, Error> {
             package: given.get_one::<String>("package").cloned(),
             quick: given.get_flag("quick"),
         }),
-        Some(("ci", _)) => Ok(ci::ci()),
+        Some(("ci", _)) => ci::ci(),
+        Some(("checks", _)) => Ok(ci::checks()),
         Some(("bench", given)) => {
             let mut bench = process::cargo();
             bench.args(["run", "--profile", "bench", "--package", "bench", "--"]);
@@ -252,6 +253,7 @@ fn command_line() -> Command {
                 ),
         )
         .subcommand(Command::new("ci").about("All checks, then all tests"))
+        .subcommand(Command::new("checks").about("All checks alone"))
         .subcommand(
             Command::new("bench")
                 .about("Run the benchmarks; JSON lines on standard output")

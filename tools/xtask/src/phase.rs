@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use test_support::time::{Began, Took};
 
-use crate::tally::Tally;
-
 /// A part of a run, with its time and, if it ran tests, their result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Phase {
@@ -20,11 +18,6 @@ impl Phase {
     /// The phase that began then and ends now.
     pub(crate) fn ended(name: impl Into<String>, began: Began, result: impl Into<String>) -> Self {
         Self { name: name.into(), took: began.took(), result: result.into() }
-    }
-
-    /// A phase of tests that began then and ends now.
-    pub(crate) fn tested(name: &str, began: Began, tally: Tally) -> Self {
-        Self::ended(name, began, tally.to_string())
     }
 
     /// Returns what is wrong with the time, if it is over the budget.

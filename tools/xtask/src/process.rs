@@ -107,13 +107,15 @@ pub(crate) fn printed(command: &mut Command) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs test programs, their output shown, sums up the results that they print, and adds what they say of failed tests.
+/// Runs test programs, sums up the results that they print, and adds what they say of failed tests. `show` is given each line
+/// of their output.
 ///
 /// # Errors
 /// The command could not be started, or its output not be read.
 pub(crate) fn counting(
     command: &mut Command,
     failures: &mut Failures,
+    mut show: impl FnMut(&str),
 ) -> Result<(ExitStatus, Tally), Error> {
     let mut child =
         command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(command, &error))?;
@@ -123,7 +125,7 @@ pub(crate) fn counting(
         for line in BufReader::new(stdout).split(b'\n') {
             let line = line.map_err(|error| format!("{}: {error}", shown(command)))?;
             let line = String::from_utf8_lossy(&line);
-            println!("{line}");
+            show(&line);
             failures.read(&line);
             if let Some(counted) = Tally::of_libtest_line(&line) {
                 tally += counted;

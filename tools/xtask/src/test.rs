@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
 
 use serde_json::Value;
 use test_support::sample::{self, Effort};
-use test_support::time::Began;
+use test_support::time::{Began, Took};
 use xtask::{Error, root};
 
 use crate::failures::Failures;
@@ -44,10 +45,9 @@ const APART_VARIABLE: &str = "TEST_APART";
 
 /// The budget of each phase in CI, in seconds of the processors: some twice its time on two cores of an AMD EPYC on
 /// 2026-11-28. A phase over its budget is printed and fails nothing, since other processors take twice as long.
-const BUDGETS: [(&str, u64); 11] = [
+const BUDGETS: [(&str, u64); 10] = [
     ("build", 1800),
-    ("libraries", 1100),
-    ("xtask", 100),
+    ("libraries", 1200),
     ("host", 280),
     ("compile", 360),
     ("sweep", 1000),
@@ -101,33 +101,34 @@ fn commit() -> Option<String> {
 /// # Errors
 /// Something that the tests need could not be had.
 pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
-    let seed = request.seed();
-    println!("xtask: samples are drawn from the seed {seed}");
-    let mut phases = Vec::new();
-    let (programs, phase) = build(request, &seed)?;
-    phases.push(phase);
+    run(request, &build(request)?)
+}
 
+/// Runs what was built. The tests of packages run beside the device tests: neither keeps all processors busy.
+///
+/// # Errors
+/// As [`test`].
+pub(crate) fn run(request: &Request, built: &Built) -> Result<Tally, Error> {
+    let Built { seed, programs, phase } = built;
     let began = Began::now();
-    let mut failures = Failures::default();
-    let libraries = counted(request, &mut failures, || {
-        let mut cargo = cargo_test(request, &seed)?;
-        cargo.args(LIBRARIES).args(EXCEPT_TOOLS.as_flattened()).env(APART_VARIABLE, "1");
-        Ok(cargo)
-    })?;
-    phases.push(Phase::tested("libraries", began, libraries));
-
-    let began = Began::now();
-    let tools = counted(request, &mut failures, || {
-        let mut cargo = cargo_test(request, &seed)?;
-        cargo.args(TOOLS.map(|tool| ["--package", tool]).as_flattened());
-        Ok(cargo)
-    })?;
-    phases.push(Phase::tested("xtask", began, tools));
-
-    let (report, mut problems, found) = device_tests(request, &seed, &programs, &mut failures)?;
+    let (packages, devices) = thread::scope(|scope| {
+        // An error as text, since an `Error` stays in its thread.
+        let packages = scope.spawn(|| packages(request, seed).map_err(|error| error.to_string()));
+        let devices = device_tests(request, seed, programs);
+        (packages.join(), devices)
+    });
+    let used = began.took().processor;
+    let mut packages = packages.map_err(|_| "the thread of the packages' tests has panicked")??;
+    println!("\ntests of packages\n{}", packages.output);
+    let Devices { report, mut problems, found, failures } = devices?;
     let tiers = &report.tiers;
-    let mut sum = libraries;
-    sum += tools;
+    // The device tests report their time; the rest is that of the packages.
+    let of_devices = tiers.iter().map(|tier| tier.took.processor).sum();
+    packages.took.processor = used.saturating_sub(of_devices);
+    let result = packages.tally.to_string();
+    let mut phases =
+        vec![phase.clone(), Phase { name: "libraries".to_owned(), took: packages.took, result }];
+    let mut sum = packages.tally;
     for tier in tiers {
         phases.push(tier.phase());
         sum += tier.tally;
@@ -146,7 +147,7 @@ pub(crate) fn test(request: &Request) -> Result<Tally, Error> {
             println!("slow: {over}");
         }
     }
-    for line in failures.lines() {
+    for line in packages.failures.lines().iter().chain(failures.lines()) {
         println!("{line}");
     }
     for problem in problems {
@@ -162,11 +163,25 @@ pub(crate) const LIBRARIES: [&str; 2] = ["--release", "--workspace"];
 pub(crate) const EXCEPT_TOOLS: [[&str; 2]; 3] =
     [["--exclude", TOOLS[0]], ["--exclude", TOOLS[1]], ["--exclude", TOOLS[2]]];
 
-/// Builds all tests, and returns the programs of device tests. A test that does not compile fails again, and is
-/// counted, when it is to run.
-fn build(request: &Request, seed: &str) -> Result<(Vec<PathBuf>, Phase), Error> {
+/// What [`build`] has built.
+#[derive(Debug)]
+pub(crate) struct Built {
+    /// The text from which all samples are drawn.
+    seed: String,
+    /// Those of `PROGRAMS`; empty where one was not built.
+    programs: Vec<PathBuf>,
+    phase: Phase,
+}
+
+/// Builds all tests. A test that does not compile fails again, and is counted, when it is to run.
+///
+/// # Errors
+/// Something that the tests need could not be had.
+pub(crate) fn build(request: &Request) -> Result<Built, Error> {
+    let seed = request.seed();
+    println!("xtask: samples are drawn from the seed {seed}");
     let began = Began::now();
-    let mut cargo = cargo_test(request, seed)?;
+    let mut cargo = cargo_test(request, &seed)?;
     cargo.args(LIBRARIES).args(EXCEPT_TOOLS.as_flattened());
     cargo.args(["--no-run", "--message-format=json-render-diagnostics"]);
     let messages = process::printed(&mut cargo)?;
@@ -174,7 +189,32 @@ fn build(request: &Request, seed: &str) -> Result<(Vec<PathBuf>, Phase), Error> 
         messages.lines().filter_map(|message| executable(message, folder, target)).next_back()
     };
     let programs = PROGRAMS.iter().map(|program| found(program).unwrap_or_default()).collect();
-    Ok((programs, Phase::ended("build", began, "")))
+    Ok(Built { seed, programs, phase: Phase::ended("build", began, "") })
+}
+
+/// The tests of packages under Rust's own harness.
+#[derive(Debug)]
+struct Packages {
+    tally: Tally,
+    failures: Failures,
+    output: String,
+    took: Took,
+}
+
+/// Runs the tests of all packages, then those of the tools, and keeps their output.
+fn packages(request: &Request, seed: &str) -> Result<Packages, Error> {
+    let (began, mut failures, mut output) = (Began::now(), Failures::default(), String::new());
+    let mut tally = counted(request, &mut failures, &mut output, || {
+        let mut cargo = cargo_test(request, seed)?;
+        cargo.args(LIBRARIES).args(EXCEPT_TOOLS.as_flattened()).env(APART_VARIABLE, "1");
+        Ok(cargo)
+    })?;
+    tally += counted(request, &mut failures, &mut output, || {
+        let mut cargo = cargo_test(request, seed)?;
+        cargo.args(TOOLS.map(|tool| ["--package", tool]).as_flattened());
+        Ok(cargo)
+    })?;
+    Ok(Packages { tally, failures, output, took: began.took() })
 }
 
 /// The program that a message of cargo says it built, if it is this target of the package in `folder`.
@@ -236,6 +276,7 @@ fn given(program: &mut Command, request: &Request, seed: &str) -> Result<(), Err
 fn counted(
     request: &Request,
     failures: &mut Failures,
+    output: &mut String,
     cargo: impl Fn() -> Result<Command, Error>,
 ) -> Result<Tally, Error> {
     let mut sum = Tally::default();
@@ -244,7 +285,11 @@ fn counted(
     for filters in if each.is_empty() { all } else { &each } {
         let mut cargo = cargo()?;
         cargo.arg("--").args(*filters);
-        let (status, tally) = process::counting(&mut cargo, failures)?;
+        let keep = |line: &str| {
+            output.push_str(line);
+            output.push('\n');
+        };
+        let (status, tally) = process::counting(&mut cargo, failures, keep)?;
         sum += tally;
         if !status.success() && tally.failed == 0 {
             sum += Tally::FAILURE;
@@ -253,15 +298,21 @@ fn counted(
     Ok(sum)
 }
 
-/// Runs the programs of device tests: their results as one report, what is wrong beside failed tests, and whether
-/// which foreign programs could be tested.
-fn device_tests(
-    request: &Request,
-    seed: &str,
-    programs: &[PathBuf],
-    failures: &mut Failures,
-) -> Result<(Report, Vec<String>, Found), Error> {
+/// The results of the device tests.
+#[derive(Debug)]
+struct Devices {
+    /// Of all programs.
+    report: Report,
+    /// What is wrong beside failed tests.
+    problems: Vec<String>,
+    found: Found,
+    failures: Failures,
+}
+
+/// Runs the programs of device tests, their output shown.
+fn device_tests(request: &Request, seed: &str, programs: &[PathBuf]) -> Result<Devices, Error> {
     let (mut all, mut problems) = (Report::default(), Vec::new());
+    let mut failures = Failures::default();
     // Named once: each look at what was downloaded takes a while.
     let mut named = Command::new("");
     given(&mut named, request, seed)?;
@@ -276,7 +327,7 @@ fn device_tests(
         let mut program = process::program(path);
         let variables = named.get_envs();
         program.envs(variables.filter_map(|(name, value)| Some((name, value?))));
-        match device_tests_of(request, folder, &mut program, failures) {
+        match device_tests_of(request, folder, &mut program, &mut failures) {
             Ok((report, status)) => {
                 if !status.success() && report.tiers.iter().all(|tier| tier.tally.failed == 0) {
                     problems.push(format!("the tests of {folder} report no failure: {status}"));
@@ -291,7 +342,7 @@ fn device_tests(
             Err(error) => problems.push(format!("the tests of {folder}: {error}")),
         }
     }
-    Ok((all, problems, found))
+    Ok(Devices { report: all, problems, found, failures })
 }
 
 /// Runs a program of device tests, and returns its report.
@@ -311,7 +362,7 @@ fn device_tests_of(
         .env("CARGO_MANIFEST_DIR", &package)
         .current_dir(package)
         .stdin(Stdio::null());
-    let (status, _) = process::counting(program, failures)?;
+    let (status, _) = process::counting(program, failures, |line| println!("{line}"))?;
     let read = fs::read_to_string(&report);
     // Without a report there is no file to remove; `read` says that already.
     let _ = fs::remove_file(&report);
