@@ -8,6 +8,8 @@ use std::path::Path;
 use cuda_safe::{Context, Event, Result, Stream};
 use indicatif::{ProgressBar, ProgressStyle};
 
+#[cfg(feature = "libraries")]
+pub mod libraries;
 pub mod vector;
 
 pub use vector::Vector;
