@@ -7,11 +7,11 @@
 pub mod blas;
 mod element;
 mod error;
-#[cfg(feature = "cublas")]
 mod load;
 pub mod mat;
 #[cfg(feature = "tape")]
 pub mod tape;
+mod uses;
 
 #[cfg(feature = "cublas")]
 pub use blas::{Blas, Config};
@@ -19,4 +19,5 @@ pub use element::{Complex, DataType, Element, bf16, f16};
 pub use error::{Error, Result};
 #[cfg(feature = "cublas")]
 pub use load::CublasLibrary;
+pub use load::{Library, Table};
 pub use mat::{Layout, Mat, MatMut, Order, Vector, VectorMut};

@@ -1,104 +1,25 @@
 //! One call of cuBLAS: its memory, its checks, its handle, and its enqueue.
 
-use std::ffi::c_void;
-use std::mem::MaybeUninit;
-use std::ops::Range;
-use std::sync::Arc;
-
-use cuda_safe::arg::{ArgType, KernelArgs, UseVisitor};
 use cuda_safe::sys::CUresult;
-use cuda_safe::{Access, Allocation, Context, DeviceBuffer, DeviceSlice, DeviceSliceMut, Stream};
+use cuda_safe::{Access, Context, Stream};
 use cuda_sys::MissingSymbol;
 use cuda_sys::cublas::{Cublas, cublasHandle_t, cublasPointerMode_t, cublasStatus_t};
-use smallvec::SmallVec;
 
 use super::Blas;
 use super::scalar::sealed::Pointed;
 use crate::error::{Error, Result};
+use crate::uses::{WithWorkspace, is_own};
 
-/// The memory of a call, with the names of the arguments.
-pub(crate) struct Uses<'a> {
-    all: SmallVec<[Use<'a>; 6]>,
-}
-
-struct Use<'a> {
-    name: &'static str,
-    allocation: &'a Arc<Allocation>,
-    range: Range<usize>,
-    access: Access,
-    is_aligned: bool,
-}
-
-/// Returns whether the elements are aligned as in C, where a complex number is to its own size. In Rust it is to half of it.
-#[inline]
-pub(super) fn is_aligned<T>(address: u64) -> bool {
-    address.is_multiple_of(size_of::<T>().max(1) as u64)
-}
+pub(crate) use crate::uses::{Uses, is_aligned, size};
 
 impl<'a> Uses<'a> {
-    #[inline]
-    pub(crate) fn new() -> Self {
-        Self { all: SmallVec::new() }
-    }
-
-    #[inline]
-    pub(crate) fn reads<T: Copy + 'static>(
-        &mut self,
-        name: &'static str,
-        data: &DeviceSlice<'a, T>,
-    ) {
-        let (allocation, range) = (data.allocation(), data.byte_range());
-        let is_aligned = is_aligned::<T>(data.device_ptr());
-        self.all.push(Use { name, allocation, range, access: Access::Read, is_aligned });
-    }
-
     /// Adds the memory of a factor, if it is on the device.
     #[inline]
     pub(crate) fn factor<P: Pointed>(&mut self, name: &'static str, factor: &'a P) {
         if let Some((allocation, range)) = factor.memory() {
             // `DeviceScalar` has checked its address.
-            self.all.push(Use { name, allocation, range, access: Access::Read, is_aligned: true });
+            self.add(name, allocation, range, Access::Read, true);
         }
-    }
-
-    #[inline]
-    pub(crate) fn writes<T: Copy + 'static>(
-        &mut self,
-        name: &'static str,
-        data: &DeviceSliceMut<'a, T>,
-    ) {
-        let (allocation, range) = (data.allocation(), data.byte_range());
-        let is_aligned = is_aligned::<T>(data.device_ptr());
-        self.all.push(Use { name, allocation, range, access: Access::Write, is_aligned });
-    }
-}
-
-/// The memory of a call with its workspace.
-struct WithWorkspace<'a, 'w> {
-    uses: Uses<'a>,
-    workspace: Option<&'w DeviceBuffer<MaybeUninit<u8>>>,
-}
-
-// SAFETY: there are no types, and no pointers are passed.
-unsafe impl KernelArgs for WithWorkspace<'_, '_> {
-    const TYPES: &'static [ArgType] = &[];
-    const TYPED: bool = false;
-
-    #[inline]
-    fn uses<V: UseVisitor>(&self, visitor: &mut V) -> cuda_safe::Result<()> {
-        for used in &self.uses.all {
-            visitor.visit(used.allocation, used.range.clone(), used.access)?;
-        }
-        match self.workspace {
-            Some(buffer) => {
-                visitor.visit(buffer.allocation(), 0..buffer.size_bytes(), Access::Write)
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn with_pointers<Out>(&self, f: impl FnOnce(&mut [*mut c_void]) -> Out) -> Out {
-        f(&mut [])
     }
 }
 
@@ -180,26 +101,13 @@ impl Blas {
     /// Fails for memory of another context, and at an address that no call takes.
     #[inline]
     pub(crate) fn may_use(&self, call: &'static str, uses: &Uses<'_>) -> Result<()> {
-        for used in &uses.all {
-            let message = if !used.allocation.home_stream().is_of(&self.inner.context) {
-                "lies in memory of another context than that of the `Blas`"
-            } else if !used.is_aligned {
-                "lies at an address that is no multiple of its element's size"
-            } else {
-                continue;
-            };
-            return Err(Error::invalid(call, used.name, message));
-        }
-        Ok(())
+        uses.check(call, &self.inner.context, "Blas")
     }
 
     /// Fails for a stream of another context.
     #[inline]
     pub(crate) fn is_own(&self, call: &'static str, stream: &Stream) -> Result<()> {
-        if stream.is_of(&self.inner.context) {
-            return Ok(());
-        }
-        Err(Error::invalid(call, "stream", "belongs to another context than the `Blas`"))
+        is_own(call, stream, &self.inner.context, "Blas")
     }
 }
 
@@ -221,13 +129,6 @@ impl super::Inner {
         let code = unsafe { self.driver.cuCtxGetCurrent(&raw mut current) };
         Ok(matches!(code, Ok(CUresult::CUDA_SUCCESS)) && current == self.context.as_raw())
     }
-}
-
-/// Fails if a number is beyond the 64-bit interface, which is signed.
-#[inline]
-pub(crate) fn size(call: &'static str, argument: &'static str, value: usize) -> Result<i64> {
-    i64::try_from(value)
-        .map_err(|_| Error::invalid(call, argument, format!("has {value}, which is above 2^63")))
 }
 
 /// Fails for a batch, where there is one matrix.

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cuda_safe::sys::{CUresult, CUstream};
+use cuda_safe::sys::CUstream;
 use cuda_safe::{Context, DeviceBuffer, RecordingId, Stream};
 use cuda_sys::cublas::{Cublas, cublasHandle_t, cublasStatus_t};
 
@@ -12,6 +12,7 @@ use super::call::failed as failed_to;
 use super::call::{Pointers, Status};
 use crate::error::{Error, Result};
 use crate::load::CublasLibrary;
+use crate::uses::{Identity, identity};
 
 /// How many workspaces of graphs are kept for further calls of their recordings, or as many as one recording has streams. A
 /// graph keeps its own in any case.
@@ -65,9 +66,6 @@ struct Parked {
     library: usize,
     handle: Handle,
 }
-
-/// Names a context: the driver's table, and the number that the driver never gives to another context.
-type Identity = (usize, u64);
 
 static PARKED: Mutex<Vec<Parked>> = Mutex::new(Vec::new());
 
@@ -268,15 +266,6 @@ impl Drop for Lease<'_> {
         drop(pool);
         drop(dropped);
     }
-}
-
-/// Returns what names the context, if the driver can name it.
-fn identity(context: &Context) -> Option<Identity> {
-    let driver = context.driver().as_sys();
-    let mut id = 0;
-    // SAFETY: `id` is valid for the write, and the context is alive.
-    let code = unsafe { driver.cuCtxGetId(context.as_raw(), &raw mut id) };
-    matches!(code, Ok(CUresult::CUDA_SUCCESS)).then_some((std::ptr::from_ref(driver).addr(), id))
 }
 
 fn parked() -> MutexGuard<'static, Vec<Parked>> {
