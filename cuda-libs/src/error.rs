@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use cuda_sys::cublas::cublasStatus_t;
+use cuda_sys::cufft::cufftResult;
+use cuda_sys::curand::curandStatus_t;
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -53,6 +55,24 @@ pub enum Error {
         /// The code.
         status: cublasStatus_t,
     },
+    /// cuFFT returned an error.
+    #[error("{call}: {}{detail}", cufft_text(*.status))]
+    Cufft {
+        /// The function of this crate.
+        call: &'static str,
+        /// The code.
+        status: cufftResult,
+        /// The shape of a plan that could not be made.
+        detail: String,
+    },
+    /// cuRAND returned an error.
+    #[error("{call}: {}", curand_text(*.status))]
+    Curand {
+        /// The function of this crate.
+        call: &'static str,
+        /// The code.
+        status: curandStatus_t,
+    },
 }
 
 impl fmt::Debug for Error {
@@ -84,7 +104,7 @@ impl From<Error> for cuda_safe::Error {
     }
 }
 
-fn status_text(status: cublasStatus_t) -> Cow<'static, str> {
+fn status_text(status: cublasStatus_t) -> String {
     let meaning = match status {
         cublasStatus_t::CUBLAS_STATUS_NOT_INITIALIZED => "cuBLAS could not be initialised",
         cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => "memory of cuBLAS ran out",
@@ -96,8 +116,39 @@ fn status_text(status: cublasStatus_t) -> Cow<'static, str> {
         cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED => "cuBLAS does not support the request",
         _ => "cuBLAS failed",
     };
-    match status.name() {
-        Some(name) => format!("{meaning} ({name})").into(),
-        None => format!("cuBLAS returned code {}", status.0).into(),
+    text(meaning, status.name(), status.0)
+}
+
+fn cufft_text(status: cufftResult) -> String {
+    let meaning = match status {
+        cufftResult::CUFFT_ALLOC_FAILED => "memory of cuFFT ran out",
+        cufftResult::CUFFT_INVALID_VALUE => "cuFFT refuses an argument",
+        cufftResult::CUFFT_INVALID_SIZE => "cuFFT refuses the size",
+        cufftResult::CUFFT_EXEC_FAILED => "work could not be enqueued",
+        cufftResult::CUFFT_SETUP_FAILED => "cuFFT could not be initialised",
+        cufftResult::CUFFT_INTERNAL_ERROR => "an internal call of cuFFT failed",
+        cufftResult::CUFFT_NOT_SUPPORTED => "cuFFT does not support the request",
+        _ => "cuFFT failed",
+    };
+    text(meaning, status.name(), status.0)
+}
+
+fn curand_text(status: curandStatus_t) -> String {
+    let meaning = match status {
+        curandStatus_t::CURAND_STATUS_ALLOCATION_FAILED => "memory of cuRAND ran out",
+        curandStatus_t::CURAND_STATUS_TYPE_ERROR => "the algorithm of cuRAND lacks the request",
+        curandStatus_t::CURAND_STATUS_OUT_OF_RANGE => "cuRAND refuses an argument",
+        curandStatus_t::CURAND_STATUS_LAUNCH_FAILURE => "work could not be enqueued",
+        curandStatus_t::CURAND_STATUS_INITIALIZATION_FAILED => "cuRAND could not be initialised",
+        curandStatus_t::CURAND_STATUS_INTERNAL_ERROR => "an internal call of cuRAND failed",
+        _ => "cuRAND failed",
+    };
+    text(meaning, status.name(), status.0)
+}
+
+fn text(meaning: &str, name: Option<&str>, code: u32) -> String {
+    match name {
+        Some(name) => format!("{meaning} ({name})"),
+        None => format!("{meaning} with code {code}"),
     }
 }

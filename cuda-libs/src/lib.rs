@@ -1,14 +1,22 @@
 //! Safe calls of NVIDIA's libraries for [`cuda_safe`].
 //!
 #![doc = include_str!("../README.md")]
-#![cfg_attr(not(feature = "cublas"), allow(dead_code, reason = "the libraries read the views"))]
+#![cfg_attr(
+    not(all(feature = "cublas", feature = "cufft", feature = "curand")),
+    allow(dead_code, unused_imports, reason = "each library uses a part of what they share")
+)]
 
 #[cfg(feature = "cublas")]
 pub mod blas;
 mod element;
 mod error;
+#[cfg(feature = "cufft")]
+pub mod fft;
 mod load;
 pub mod mat;
+mod park;
+#[cfg(feature = "curand")]
+pub mod rand;
 #[cfg(feature = "tape")]
 pub mod tape;
 mod uses;
@@ -17,7 +25,15 @@ mod uses;
 pub use blas::{Blas, Config};
 pub use element::{Complex, DataType, Element, bf16, f16};
 pub use error::{Error, Result};
+#[cfg(feature = "cufft")]
+pub use fft::Fft;
 #[cfg(feature = "cublas")]
 pub use load::CublasLibrary;
+#[cfg(feature = "cufft")]
+pub use load::CufftLibrary;
+#[cfg(feature = "curand")]
+pub use load::CurandLibrary;
 pub use load::{Library, Table};
 pub use mat::{Layout, Mat, MatMut, Order, Vector, VectorMut};
+#[cfg(feature = "curand")]
+pub use rand::{Generator, Sequence};

@@ -19,6 +19,14 @@ pub struct Library<T: Table> {
 #[cfg(feature = "cublas")]
 pub type CublasLibrary = Library<cuda_sys::cublas::Cublas>;
 
+/// cuFFT, of version 11 or 12.
+#[cfg(feature = "cufft")]
+pub type CufftLibrary = Library<cuda_sys::cufft::Cufft>;
+
+/// cuRAND, of version 10.
+#[cfg(feature = "curand")]
+pub type CurandLibrary = Library<cuda_sys::curand::Curand>;
+
 /// The functions of a library: `Cublas` of the raw bindings. The trait is sealed.
 pub trait Table: sealed::Functions {}
 
@@ -101,6 +109,12 @@ table! {
         library.fits(cuda_safe::sys::cublaslt::load().ok().and_then(cuda_sys::cublaslt::CublasLt::version))
     }
 }
+
+#[cfg(feature = "cufft")]
+table! { cufft::Cufft, "cuFFT", 11, since: |_| "an earlier cuFFT" }
+
+#[cfg(feature = "curand")]
+table! { curand::Curand, "cuRAND", 10, since: |_| "an earlier cuRAND" }
 
 impl<T: Table> Clone for Library<T> {
     fn clone(&self) -> Self {

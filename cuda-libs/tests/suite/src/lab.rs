@@ -1,7 +1,7 @@
 //! The library under test, numbers, and matrices on host and device.
 
 use cuda_libs::{
-    Blas, Complex, Config, CublasLibrary, Element, Layout, Mat, MatMut, Order, bf16, f16,
+    Blas, Complex, Config, Element, Layout, Library, Mat, MatMut, Order, Table, bf16, f16,
 };
 use cuda_safe::{DeviceBuffer, Stream};
 use test_harness::{Failure, Rng, TestDevice, TestResult, ensure};
@@ -14,19 +14,24 @@ pub(crate) fn blas(device: &TestDevice) -> Result<Blas, Failure> {
 }
 
 pub(crate) fn config(device: &TestDevice) -> Config {
-    let emulated = !device.runs_machine_code()
-        || std::env::var_os("TEST_BLAS").is_some_and(|value| value == "emu");
     let config = Config::new().workspace_bytes(1 << 20);
-    if !emulated {
-        return config;
-    }
-    blas_emu::use_driver(device.context().driver().as_sys());
-    // SAFETY: the stand-in has the functions of `cublas_api.h`, and calls the contexts' driver.
-    match unsafe { CublasLibrary::from_resolver(&blas_emu::resolve) } {
+    match library(device) {
         Ok(library) => config.library(library),
         // `Blas::with` reports what is wrong.
         Err(_) => config,
     }
+}
+
+/// The device's cuBLAS, cuFFT or cuRAND, or the stand-in.
+pub(crate) fn library<T: Table>(device: &TestDevice) -> cuda_libs::Result<Library<T>> {
+    let emulated = !device.runs_machine_code()
+        || std::env::var_os("TEST_BLAS").is_some_and(|value| value == "emu");
+    if !emulated {
+        return Library::load();
+    }
+    blas_emu::use_driver(device.context().driver().as_sys());
+    // SAFETY: the stand-in has the functions of NVIDIA's headers, and calls the contexts' driver.
+    unsafe { Library::from_resolver(&blas_emu::resolve) }
 }
 
 /// A complex number, as all others are compared.

@@ -1,11 +1,14 @@
-//! cuBLAS by this crate, compared with sums of `f64` on the host: on the software device with `blas-emu`, on a GPU with
-//! NVIDIA's library.
+//! cuBLAS, cuFFT and cuRAND by this crate, compared with `f64` on the host: on the software device with `blas-emu`, on a GPU
+//! with NVIDIA's libraries.
 
 mod arrays;
+mod fft;
+mod fft_order;
 mod gemm;
 mod gradients;
 mod lab;
 mod order;
+mod rand;
 mod refusals;
 mod triangles;
 mod vectors;
@@ -19,9 +22,12 @@ const ONE_DRIVER: &str =
 pub fn suite() -> test_harness::Suite {
     let cases = [
         arrays::cases(),
+        fft::cases(),
+        fft_order::cases(),
         gemm::cases(),
         gradients::cases(),
         order::cases(),
+        rand::cases(),
         refusals::cases(),
         triangles::cases(),
         vectors::cases(),

@@ -21,7 +21,7 @@ pub(super) fn cases() -> Vec<Case> {
     all
 }
 
-fn refused<T, E: ToString>(result: Result<T, E>, wanted: &str) -> TestResult {
+pub(crate) fn refused<T, E: ToString>(result: Result<T, E>, wanted: &str) -> TestResult {
     match result {
         Ok(_) => Err(test_harness::Failure::new(format!("accepted; wanted: {wanted}"))),
         Err(error) => {

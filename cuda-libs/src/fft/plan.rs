@@ -1,0 +1,319 @@
+//! Plans of cuFFT: how they are made, given a stream and a work area, run, and parked.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cuda_safe::{Context, DeviceBuffer, RecordingId, Stream};
+use cuda_sys::MissingSymbol;
+use cuda_sys::cufft::{Cufft, cufftHandle, cufftResult, cufftType};
+
+use super::shape::Resolved;
+use crate::error::{Error, Result};
+use crate::load::CufftLibrary;
+use crate::park::{Graphs, Park};
+use crate::uses::{Uses, WithWorkspace, is_own};
+
+/// How many plans of dropped `Fft`s are kept for the next ones of their shape, in each context.
+const PARKED: usize = 16;
+
+static PLANS: Park<Plan> = Park::new();
+
+/// The result of a raw function.
+pub(crate) type Status = Result<cufftResult, MissingSymbol>;
+
+type Area = DeviceBuffer<MaybeUninit<u8>>;
+
+/// What one `Fft` and its clones share.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) library: CufftLibrary,
+    pub(crate) context: Context,
+    pub(crate) shape: Resolved,
+    most_areas: usize,
+    pub(super) area_bytes: usize,
+    /// Locked last of all: within the enqueue, where nothing else is locked.
+    plan: Mutex<Plan>,
+    areas: Mutex<Areas>,
+}
+
+/// Work areas that wait for the next call.
+#[derive(Debug, Default)]
+struct Areas {
+    /// By stream; the one that was used last is the last.
+    of_streams: Vec<(u64, Area)>,
+    /// That of the last recorded call.
+    recorded: Option<(RecordingId, u64, Area)>,
+    graphs: Graphs,
+}
+
+/// A plan of cuFFT, with what it was set to.
+#[derive(Debug)]
+struct Plan {
+    raw: cufftHandle,
+    ty: cufftType,
+    shape: Resolved,
+    area_bytes: usize,
+    stream: Option<u64>,
+    area: u64,
+}
+
+impl Plan {
+    fn create(
+        library: CufftLibrary,
+        context: &Context,
+        ty: cufftType,
+        shape: &Resolved,
+    ) -> Result<Self> {
+        let functions = library.as_sys();
+        let mut plan =
+            Self { raw: 0, ty, shape: shape.clone(), area_bytes: 0, stream: None, area: 0 };
+        let status = context.with_current(|| {
+            // SAFETY: `raw` is valid for the write, and the plan is destroyed if it can't be made.
+            Ok(unsafe {
+                match functions.cufftCreate(&raw mut plan.raw) {
+                    Ok(cufftResult::CUFFT_SUCCESS) => {
+                        let made = plan.make(functions);
+                        if made != Ok(cufftResult::CUFFT_SUCCESS) {
+                            let _ = functions.cufftDestroy(plan.raw);
+                        }
+                        made
+                    }
+                    failed => failed,
+                }
+            })
+        })?;
+        check(library, context, super::NEW, status, || format!(" of {shape}"))?;
+        Ok(plan)
+    }
+
+    /// # Safety
+    /// The plan is alive and empty, and its context is current.
+    unsafe fn make(&mut self, functions: &Cufft) -> Status {
+        let Resolved { rank, mut lengths, batch, mut input, mut output } = self.shape.clone();
+        // SAFETY: the lists have an element for each dimension, and the size is valid for the write.
+        unsafe {
+            match functions.cufftSetAutoAllocation(self.raw, 0)? {
+                cufftResult::CUFFT_SUCCESS => functions.cufftMakePlanMany64(
+                    self.raw,
+                    rank as c_int,
+                    lengths.as_mut_ptr(),
+                    input.dims.as_mut_ptr(),
+                    input.stride,
+                    input.distance,
+                    output.dims.as_mut_ptr(),
+                    output.stride,
+                    output.distance,
+                    self.ty,
+                    batch,
+                    &raw mut self.area_bytes,
+                ),
+                failed => Ok(failed),
+            }
+        }
+    }
+
+    /// Sets the stream and the work area, if they are others than before.
+    ///
+    /// # Safety
+    /// The plan is in no other use. The stream is of its context; the area lives until the plan's work has run.
+    unsafe fn bind(
+        &mut self,
+        functions: &Cufft,
+        (id, stream): (u64, cuda_safe::sys::CUstream),
+        area: Option<u64>,
+    ) -> Status {
+        const DONE: cufftResult = cufftResult::CUFFT_SUCCESS;
+        if self.stream != Some(id) {
+            self.stream = None;
+            // SAFETY: the caller's promise.
+            let status = unsafe { functions.cufftSetStream(self.raw, stream) }?;
+            if status != DONE {
+                return Ok(status);
+            }
+            self.stream = Some(id);
+        }
+        if let Some(area) = area.filter(|area| *area != self.area) {
+            self.area = 0;
+            // SAFETY: the caller's promise.
+            let status = unsafe { functions.cufftSetWorkArea(self.raw, area as *mut c_void) }?;
+            if status != DONE {
+                return Ok(status);
+            }
+            self.area = area;
+        }
+        Ok(DONE)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while the lock is held.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the error of a status: that of the context, if it has lost the device.
+fn check(
+    library: CufftLibrary,
+    context: &Context,
+    call: &'static str,
+    status: Status,
+    detail: impl FnOnce() -> String,
+) -> Result<()> {
+    match status {
+        Ok(cufftResult::CUFFT_SUCCESS) => Ok(()),
+        Ok(status) => match context.check_alive() {
+            Err(error) => Err(error.into()),
+            Ok(()) => Err(Error::Cufft { call, status, detail: detail() }),
+        },
+        Err(missing) => Err(library.lacks(call, missing.name)),
+    }
+}
+
+impl Inner {
+    pub(super) fn new(
+        library: CufftLibrary,
+        context: &Context,
+        ty: cufftType,
+        shape: Resolved,
+        most_areas: usize,
+    ) -> Result<Self> {
+        let parked =
+            PLANS.take(context, library.as_sys(), |plan| plan.ty == ty && plan.shape == shape);
+        let (plan, graphs) = match parked {
+            Some(parked) => parked,
+            None => {
+                for plan in PLANS.excess(context, library.as_sys(), PARKED) {
+                    destroy(library, context, &plan)?;
+                }
+                (Plan::create(library, context, ty, &shape)?, Graphs::default())
+            }
+        };
+        Ok(Self {
+            library,
+            context: context.clone(),
+            shape,
+            most_areas,
+            area_bytes: plan.area_bytes,
+            plan: Mutex::new(plan),
+            areas: Mutex::new(Areas { graphs, ..Areas::default() }),
+        })
+    }
+
+    /// Takes a work area for a call on this stream: its last one, or, if there are enough, that of the stream that did not
+    /// call for the longest time.
+    fn area(&self, call: &'static str, stream: &Stream) -> Result<Option<Area>> {
+        let (id, recording) = (stream.id(), stream.recording_id());
+        if stream.is_recording() && recording.is_none() {
+            return Err(Error::invalid(call, "stream", "changes a node of a graph"));
+        }
+        if let Some(recording) = recording {
+            let kept =
+                lock(&self.areas).recorded.take_if(|(of, by, _)| (*of, *by) == (recording, id));
+            let area = match kept {
+                Some((.., area)) => area,
+                // Memory of a graph lives outside of it, so that the graph can run many times. Without a work area, a byte
+                // shows whether the graph still lives.
+                None => DeviceBuffer::uninit(&self.context.stream()?, self.area_bytes.max(1))?,
+            };
+            lock(&self.areas).graphs.add(Arc::downgrade(area.allocation()));
+            return Ok(Some(area));
+        }
+        if self.area_bytes == 0 {
+            return Ok(None);
+        }
+        let mut areas = lock(&self.areas);
+        let list = &mut areas.of_streams;
+        let own = list.iter().position(|(of, _)| *of == id);
+        if let Some(at) = own.or((list.len() >= self.most_areas).then_some(0)) {
+            return Ok(Some(list.remove(at).1));
+        }
+        drop(areas);
+        Ok(Some(DeviceBuffer::uninit(stream, self.area_bytes)?))
+    }
+
+    /// Keeps a work area for the next call.
+    fn keep(&self, stream: &Stream, area: Option<Area>) {
+        let Some(area) = area else { return };
+        let mut areas = lock(&self.areas);
+        let dropped = match stream.recording_id() {
+            Some(recording) => {
+                areas.recorded.replace((recording, stream.id(), area)).map(|(.., area)| area)
+            }
+            None => {
+                areas.of_streams.push((stream.id(), area));
+                let list = &mut areas.of_streams;
+                (list.len() > self.most_areas).then(|| list.remove(0).1)
+            }
+        };
+        // Freed without the lock.
+        drop(areas);
+        drop(dropped);
+    }
+
+    /// Enqueues a transform that uses this memory.
+    ///
+    /// # Safety
+    /// `function` runs the plan, and does nothing else; the work uses device memory as `uses` says.
+    pub(super) unsafe fn enqueue(
+        &self,
+        call: &'static str,
+        stream: &Stream,
+        uses: Uses<'_>,
+        function: impl FnOnce(&Cufft, cufftHandle) -> Status,
+    ) -> Result<()> {
+        cuda_safe::check_caller()?;
+        is_own(call, stream, &self.context, super::OWNER)?;
+        uses.check(call, &self.context, super::OWNER)?;
+        let area = self.area(call, stream)?;
+        let address = area.as_ref().map(Area::device_ptr);
+        let functions = self.library.as_sys();
+        let (id, uses) = (stream.id(), WithWorkspace { uses, workspace: area.as_ref() });
+        let enqueued = self.context.with_current(|| {
+            // SAFETY: the plan belongs to the context, which is current, and the lock gives it to this call alone; the caller
+            // promises the rest. The work area is among the uses. The closure calls cuFFT alone.
+            unsafe {
+                stream.enqueue(uses, |raw| {
+                    let mut plan = lock(&self.plan);
+                    match plan.bind(functions, (id, raw), address)? {
+                        cufftResult::CUFFT_SUCCESS => function(functions, plan.raw),
+                        failed => Ok(failed),
+                    }
+                })
+            }
+        });
+        self.keep(stream, area);
+        check(self.library, &self.context, call, enqueued?, String::new)
+    }
+}
+
+fn destroy(library: CufftLibrary, context: &Context, plan: &Plan) -> Result<()> {
+    // SAFETY: the plan is alive, no other thread has it, and its work is done.
+    let status = context.with_current(|| Ok(unsafe { library.as_sys().cufftDestroy(plan.raw) }))?;
+    check(library, context, "close", status, String::new)
+}
+
+impl Drop for Inner {
+    /// Parks the plan: cuFFT frees memory when it destroys one, which may wait for the device.
+    fn drop(&mut self) {
+        if cuda_safe::check_caller().is_err() {
+            return;
+        }
+        let plan = self.plan.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let areas = self.areas.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let nothing = Plan { raw: 0, shape: plan.shape.clone(), ..*plan };
+        let (plan, graphs) = (std::mem::replace(plan, nothing), std::mem::take(&mut areas.graphs));
+        PLANS.put(&self.context, self.library.as_sys(), plan, graphs);
+    }
+}
+
+/// Destroys the parked plans of the context that no graph uses, after its work.
+pub(super) fn clear(library: CufftLibrary, context: &Context) -> Result<()> {
+    if context.is_recording() {
+        return Err(Error::invalid("close", "context", "records"));
+    }
+    context.synchronize()?;
+    for plan in PLANS.excess(context, library.as_sys(), 0) {
+        destroy(library, context, &plan)?;
+    }
+    Ok(())
+}

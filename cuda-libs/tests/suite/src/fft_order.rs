@@ -1,0 +1,191 @@
+//! Transforms on several streams, in graphs, by several threads; plans and work areas.
+
+use cuda_libs::Complex;
+use cuda_libs::fft::{Fft, Shape};
+use cuda_safe::{DeviceBuffer, Stream};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure};
+
+use super::fft::config;
+use super::refusals::refused;
+
+pub(super) fn cases() -> Vec<Case> {
+    cases![
+        "libs::fft_order",
+        device(many_streams),
+        device(a_captured_transform),
+        device(the_first_call_is_captured),
+        device(branches_of_a_graph),
+        device(threads_at_once),
+        device(dropped_in_a_capture),
+        device(a_graph_outlives_its_plan),
+        device(plans_are_bounded),
+        device(closing),
+    ]
+}
+
+type C = Complex<f64>;
+type Plan = Fft<C, C>;
+
+const N: usize = 30;
+
+fn plan(device: &TestDevice) -> Result<Plan, Failure> {
+    Ok(Fft::with(device.context(), N, &config(device)?)?)
+}
+
+/// Numbers that a transform and its inverse multiply by `N`.
+fn buffers(stream: &Stream) -> cuda_safe::Result<[DeviceBuffer<C>; 2]> {
+    Ok([DeviceBuffer::from_slice(stream, &host())?, DeviceBuffer::zeroed(stream, N)?])
+}
+
+fn host() -> Vec<C> {
+    (0..N).map(|at| C::new(at as f64, (at * at % 7) as f64)).collect()
+}
+
+/// x = N x, by a transform on one stream and its inverse on another.
+fn turn(
+    fft: &Plan,
+    streams: [&Stream; 2],
+    [x, y]: &mut [DeviceBuffer<C>; 2],
+) -> cuda_libs::Result<()> {
+    fft.forward(streams[0], &*x, &mut *y)?;
+    fft.inverse(streams[1], &*y, &mut *x)
+}
+
+fn check(stream: &Stream, x: &DeviceBuffer<C>, turns: i32) -> TestResult {
+    let factor = (N as f64).powi(turns);
+    for (got, x) in x.to_vec(stream)?.iter().zip(host()) {
+        ensure!((got / factor - x).norm() < 1e-11, "after {turns}: {got} is not {} ", x * factor);
+    }
+    Ok(())
+}
+
+fn many_streams(device: &TestDevice) -> TestResult {
+    let fft = plan(device)?;
+    let streams: Vec<Stream> = (0..7).map(|_| device.stream()).collect::<Result<_, _>>()?;
+    let mut data = buffers(&streams[0])?;
+    for pair in streams.chunks(2).filter(|pair| pair.len() == 2) {
+        turn(&fft, [&pair[0], &pair[1]], &mut data)?;
+    }
+    check(&streams[6], &data[0], 3)
+}
+
+fn a_captured_transform(device: &TestDevice) -> TestResult {
+    let (stream, fft) = (device.stream()?, plan(device)?);
+    let mut others = buffers(&stream)?;
+    let state = buffers(&stream)?;
+    let mut graph = device.context().capture(state, |stream, data| {
+        turn(&fft, [stream, stream], data)?;
+        Ok(turn(&fft, [stream, stream], data)?)
+    })?;
+    // Work of others between the launches has other work areas.
+    for _ in 0..20 {
+        graph.launch(&stream)?;
+        turn(&fft, [&stream, &stream], &mut others)?;
+    }
+    check(&stream, &graph.state()[0], 40)?;
+    check(&stream, &others[0], 20)
+}
+
+/// A new plan, which is made in the capture.
+fn the_first_call_is_captured(device: &TestDevice) -> TestResult {
+    let (stream, config) = (device.stream()?, config(device)?);
+    let state = buffers(&stream)?;
+    let mut graph = device.context().capture(state, |stream, data| {
+        let fft = Fft::with(device.context(), Shape::from(N), &config)?;
+        Ok(turn(&fft, [stream, stream], data)?)
+    })?;
+    graph.launch(&stream)?;
+    check(&stream, &graph.state()[0], 1)
+}
+
+fn branches_of_a_graph(device: &TestDevice) -> TestResult {
+    let (stream, fft) = (device.stream()?, plan(device)?);
+    let state = (buffers(&stream)?, buffers(&stream)?);
+    let mut graph = device.context().capture(state, |stream, (first, second)| {
+        let branch = stream.fork()?;
+        turn(&fft, [stream, stream], first)?;
+        turn(&fft, [&branch, &branch], second)?;
+        Ok(turn(&fft, [stream, &branch], first)?)
+    })?;
+    graph.launch(&stream)?;
+    check(&stream, &graph.state().0[0], 2)?;
+    check(&stream, &graph.state().1[0], 1)
+}
+
+fn threads_at_once(device: &TestDevice) -> TestResult {
+    let fft = plan(device)?;
+    let run = || -> TestResult {
+        let stream = device.stream()?;
+        let mut data = buffers(&stream)?;
+        for _ in 0..10 {
+            turn(&fft, [&stream, &stream], &mut data)?;
+        }
+        check(&stream, &data[0], 10)
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..6).map(|_| scope.spawn(run)).collect();
+        for thread in threads {
+            thread.join().map_err(|_| Failure::new("a thread panicked"))??;
+        }
+        Ok(())
+    })
+}
+
+fn dropped_in_a_capture(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let fft = plan(device)?;
+    let state = buffers(&stream)?;
+    let mut graph = device.context().capture(state, move |stream, data| {
+        turn(&fft, [stream, stream], data)?;
+        drop(fft);
+        Ok(())
+    })?;
+    graph.launch(&stream)?;
+    check(&stream, &graph.state()[0], 1)?;
+    // The kept plan works for the next one.
+    let (fft, mut data) = (plan(device)?, buffers(&stream)?);
+    turn(&fft, [&stream, &stream], &mut data)?;
+    check(&stream, &data[0], 1)
+}
+
+/// A plan that a graph has recorded is not destroyed before the graph.
+fn a_graph_outlives_its_plan(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let (fft, state) = (plan(device)?, buffers(&stream)?);
+    let clone = fft.clone();
+    let mut graph = device
+        .context()
+        .capture(state, move |stream, data| Ok(turn(&clone, [stream, stream], data)?))?;
+    fft.close()?;
+    graph.launch(&stream)?;
+    check(&stream, &graph.state()[0], 1)
+}
+
+/// More plans than are kept; those that a graph has recorded stay.
+fn plans_are_bounded(device: &TestDevice) -> TestResult {
+    let (stream, config) = (device.stream()?, config(device)?);
+    let fft = plan(device)?;
+    let state = buffers(&stream)?;
+    let mut graph = device
+        .context()
+        .capture(state, move |stream, data| Ok(turn(&fft, [stream, stream], data)?))?;
+    for n in 1..40 {
+        let fft = Fft::<C, C>::with(device.context(), n, &config)?;
+        let mut x = DeviceBuffer::from_slice(&stream, &vec![C::new(1.0, 0.0); n])?;
+        fft.forward_in_place(&stream, &mut x)?;
+        ensure!((x.to_vec(&stream)?[0] - n as f64).norm() < 1e-12);
+    }
+    graph.launch(&stream)?;
+    check(&stream, &graph.state()[0], 1)
+}
+
+fn closing(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let fft = plan(device)?;
+    let mut data = buffers(&stream)?;
+    turn(&fft, [&stream, &stream], &mut data)?;
+    let clone = fft.clone();
+    refused(fft.close(), "close: fft is used by 1 other clones")?;
+    clone.close()?;
+    check(&stream, &data[0], 1)
+}

@@ -1,0 +1,318 @@
+//! Random numbers: the bits that a GPU has recorded, moments of distributions, the order of calls.
+
+use std::cell::RefCell;
+
+use cuda_libs::CurandLibrary;
+use cuda_libs::rand::{Float, Generator, Ordering, Sequence};
+use cuda_safe::{DeviceBuffer, DeviceSliceMut, Stream};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
+
+use super::lab::{Number, library};
+use super::refusals::refused;
+
+pub(super) fn cases() -> Vec<Case> {
+    cases![
+        "libs::rand",
+        device(recorded_bits),
+        device(distributions_f32 = distributions::<f32>),
+        device(distributions_f64 = distributions::<f64>),
+        device(poisson),
+        device(parts),
+        device(streams),
+        device(graphs),
+        device(refusals),
+        device(many_generators),
+    ]
+}
+
+/// The generators' results on an H200, which `blas-emu` records.
+const GOLDENS: &str = include_str!("../../../../blas-emu/tests/goldens/curand.txt");
+
+fn generator(
+    device: &TestDevice,
+    stream: &Stream,
+    sequence: Sequence,
+) -> Result<Generator, Failure> {
+    Ok(Generator::with(stream, sequence, library(device)?)?)
+}
+
+/// Generates by the function that cuRAND calls so, in calls of these lengths, and returns the bytes.
+fn made(
+    stream: &Stream,
+    generator: &mut Generator,
+    name: &str,
+    counts: &[usize],
+) -> Result<Vec<u8>, Failure> {
+    let width = if name.ends_with("Double") { 8 } else { 4 };
+    let mut data = DeviceBuffer::<u8>::zeroed(stream, counts.iter().sum::<usize>() * width)?;
+    let mut done = 0;
+    for count in counts {
+        let out = data.slice_mut(done..done + count * width)?;
+        done += count * width;
+        match name {
+            "Generate" => generator.bits(stream, out.cast_mut::<u32>()?)?,
+            "GenerateUniform" => generator.uniform(stream, out.cast_mut::<f32>()?)?,
+            "GenerateUniformDouble" => generator.uniform(stream, out.cast_mut::<f64>()?)?,
+            "GenerateNormal" => generator.normal(stream, 1.0, 2.0, out.cast_mut::<f32>()?)?,
+            "GenerateNormalDouble" => generator.normal(stream, 1.0, 2.0, out.cast_mut::<f64>()?)?,
+            "GenerateLogNormal" => {
+                generator.log_normal(stream, 1.0, 0.5, out.cast_mut::<f32>()?)?
+            }
+            "GenerateLogNormalDouble" => {
+                generator.log_normal(stream, 1.0, 0.5, out.cast_mut::<f64>()?)?
+            }
+            other => return Err(Failure::new(format!("no function {other}"))),
+        }
+    }
+    Ok(data.to_vec(stream)?)
+}
+
+fn recorded_bits(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let mut compared = 0;
+    for line in GOLDENS.lines() {
+        let parts: Vec<&str> = line.split(' ').collect();
+        let [kind, seed, offset, order, name, counts, hash, ..] = parts[..] else {
+            return Err(Failure::new(format!("no recording: {line}")));
+        };
+        let numbers =
+            |text: &str| text.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>();
+        let counts = numbers(counts).map_err(|error| Failure::new(error.to_string()))?;
+        // Normal numbers are those of a GPU only on a GPU, whose sines are approximate.
+        let is_normal = name.contains("Normal");
+        if order != "103"
+            || counts.iter().sum::<usize>() > 10_000
+            || is_normal && !device.runs_machine_code()
+        {
+            continue;
+        }
+        let seed = u64::from_str_radix(seed.trim_start_matches("0x"), 16);
+        let seed = seed.map_err(|error| Failure::new(error.to_string()))?;
+        let sequence = if kind == "161" { Sequence::philox(seed) } else { Sequence::xorwow(seed) };
+        let offset = offset.parse().map_err(|_| Failure::new("no offset"))?;
+        let sequence = sequence.offset(offset).ordering(Ordering::Legacy);
+        let mut generator = generator(device, &stream, sequence)?;
+        ensure_eq!(generator.sequence(), sequence);
+        let bytes = made(&stream, &mut generator, name, &counts)?;
+        // FNV-1a.
+        let got = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |value, byte| {
+            (value ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+        });
+        ensure!(format!("{got:016x}") == hash, "{line}");
+        compared += 1;
+    }
+    ensure!(compared >= 24, "{compared} recordings");
+    Ok(())
+}
+
+/// Fails unless the mean and the variance are near to these: within five standard errors of a normal distribution of this size.
+fn moments(values: &[f64], mean: f64, variance: f64) -> TestResult {
+    let n = values.len() as f64;
+    let got = values.iter().sum::<f64>() / n;
+    let spread = values.iter().map(|x| (x - got) * (x - got)).sum::<f64>() / n;
+    ensure!((got - mean).abs() < 5.0 * (variance / n).sqrt(), "the mean {got} is not {mean}");
+    ensure!(
+        (spread / variance - 1.0).abs() < 5.0 * (2.0 / n).sqrt(),
+        "the variance {spread} is not {variance}"
+    );
+    Ok(())
+}
+
+fn distributions<T: Float + Number>(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let of = |value: f64| T::of(super::lab::Wide::new(value, 0.0));
+    for sequence in [Sequence::philox(4271), Sequence::xorwow(4271)] {
+        let mut generator = generator(device, &stream, sequence)?;
+        let mut out = DeviceBuffer::<T>::zeroed(&stream, 20_000)?;
+        let values = |out: &DeviceBuffer<T>| -> Result<Vec<f64>, Failure> {
+            Ok(out.to_vec(&stream)?.into_iter().map(|x| x.wide().re).collect())
+        };
+        generator.uniform(&stream, &mut out)?;
+        let uniform = values(&out)?;
+        ensure!(uniform.iter().all(|x| *x > 0.0 && *x <= 1.0));
+        moments(&uniform, 0.5, 1.0 / 12.0)?;
+        generator.normal(&stream, of(-3.0), of(2.0), &mut out)?;
+        let normal = values(&out)?;
+        moments(&normal, -3.0, 4.0)?;
+        let within = normal.iter().filter(|x| (**x + 3.0).abs() < 2.0).count() as f64 / 20_000.0;
+        ensure!((within - 0.6827).abs() < 0.02, "{within} lie within a deviation");
+        generator.log_normal(&stream, of(0.5), of(0.25), &mut out)?;
+        let logarithms: Vec<f64> = values(&out)?.into_iter().map(f64::ln).collect();
+        moments(&logarithms, 0.5, 0.0625)?;
+    }
+    Ok(())
+}
+
+fn poisson(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let mut generator = generator(device, &stream, Sequence::philox(4272))?;
+    let mut out = DeviceBuffer::<u32>::zeroed(&stream, 20_000)?;
+    let range = |mean| format!("poisson: mean is {mean}, which is not above 0 and at most 400000");
+    refused(generator.poisson(&stream, 0.0, &mut out), &range("0"))?;
+    refused(generator.poisson(&stream, f64::NAN, &mut out), &range("NaN"))?;
+    let made = generator.poisson(&stream, 7.5, &mut out);
+    if !generator.library().as_sys().supports("curandGeneratePoisson") {
+        let (major, minor, patch) = generator.library().version().unwrap_or_default();
+        let name = "curandGeneratePoisson, which came with an earlier cuRAND";
+        return refused(
+            made,
+            &format!("poisson: this cuRAND {major}.{minor}.{patch} has no {name}"),
+        );
+    }
+    made?;
+    let values: Vec<f64> = out.to_vec(&stream)?.into_iter().map(f64::from).collect();
+    moments(&values, 7.5, 7.5)
+}
+
+/// Several calls continue one sequence; 64-bit numbers are two of 32.
+fn parts(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    for sequence in [Sequence::philox(4273), Sequence::xorwow(4273)] {
+        let all = made(&stream, &mut generator(device, &stream, sequence)?, "Generate", &[9000])?;
+        for counts in [[0, 1, 31, 32, 33, 8903], [4095, 2, 4903, 0, 0, 0]] {
+            let mut generator = generator(device, &stream, sequence)?;
+            ensure!(made(&stream, &mut generator, "Generate", &counts)? == all, "{counts:?}");
+        }
+        let skipped = made(
+            &stream,
+            &mut generator(device, &stream, sequence.offset(4100))?,
+            "Generate",
+            &[4900],
+        )?;
+        ensure!(skipped == all[4 * 4100..], "an offset");
+        let mut words = DeviceBuffer::<u64>::zeroed(&stream, 4500)?;
+        generator(device, &stream, sequence)?.bits(&stream, &mut words)?;
+        ensure!(words.as_slice().cast::<u8>()?.to_vec(&stream)? == all, "64 bits");
+    }
+    let philox =
+        made(&stream, &mut generator(device, &stream, Sequence::philox(1))?, "Generate", &[64])?;
+    ensure!(
+        philox
+            != made(
+                &stream,
+                &mut generator(device, &stream, Sequence::philox(2))?,
+                "Generate",
+                &[64]
+            )?
+    );
+    Ok(())
+}
+
+/// Calls on many streams run in their order.
+fn streams(device: &TestDevice) -> TestResult {
+    let streams: Vec<Stream> = (0..5).map(|_| device.stream()).collect::<Result<_, _>>()?;
+    for sequence in [Sequence::philox(4274), Sequence::xorwow(4274)] {
+        let all =
+            made(&streams[0], &mut generator(device, &streams[0], sequence)?, "Generate", &[5000])?;
+        let mut generator = generator(device, &streams[1], sequence)?;
+        let mut out = DeviceBuffer::<u32>::zeroed(&streams[2], 5000)?;
+        for (at, stream) in streams.iter().enumerate() {
+            generator.bits(stream, out.slice_mut(at * 1000..(at + 1) * 1000)?)?;
+        }
+        ensure!(out.as_slice().cast::<u8>()?.to_vec(&streams[0])? == all);
+    }
+    Ok(())
+}
+
+/// A graph repeats the numbers of Philox, and outlives the generator.
+fn graphs(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let sequence = Sequence::philox(4275);
+    let all = made(
+        &stream,
+        &mut generator(device, &stream, sequence)?,
+        "GenerateUniform",
+        &[100, 100, 100],
+    )?;
+    // The graph's type borrows what its closure borrows.
+    let generator = RefCell::new(Some(generator(device, &stream, sequence)?));
+    let make = |stream: &Stream, out: DeviceSliceMut<'_, f32>| match generator.borrow_mut().as_mut()
+    {
+        Some(generator) => generator.uniform(stream, out),
+        None => Ok(()),
+    };
+    let mut out = DeviceBuffer::<f32>::zeroed(&stream, 200)?;
+    make(&stream, out.slice_mut(..100)?)?;
+    let state = DeviceBuffer::<f32>::zeroed(&stream, 100)?;
+    let mut graph =
+        device.context().capture(state, |stream, out| Ok(make(stream, out.as_slice_mut())?))?;
+    make(&stream, out.slice_mut(100..)?)?;
+    generator.take();
+    for _ in 0..3 {
+        graph.launch(&stream)?;
+    }
+    let bytes = |data: &DeviceBuffer<f32>| -> cuda_safe::Result<Vec<u8>> {
+        data.as_slice().cast::<u8>()?.to_vec(&stream)
+    };
+    ensure!(bytes(graph.state())? == all[400..800]);
+    let outside = bytes(&out)?;
+    ensure!(outside[..400] == all[..400] && outside[400..] == all[800..]);
+    Ok(())
+}
+
+fn refusals(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let mut philox = generator(device, &stream, Sequence::philox(1))?;
+    let mut xorwow = generator(device, &stream, Sequence::xorwow(1))?;
+    let mut out = DeviceBuffer::from_slice(&stream, &[7.0f32; 8])?;
+    let pairs = "normal: out has 3 elements; the numbers are made in pairs";
+    refused(philox.normal(&stream, 0.0, 1.0, out.slice_mut(..3)?), pairs)?;
+    refused(
+        philox.log_normal(&stream, 0.0, 1.0, out.slice_mut(1..3)?),
+        "log_normal: out lies at an address that is no multiple of two elements' size",
+    )?;
+    let found = RefCell::new(Ok(()));
+    let state = DeviceBuffer::<u32>::zeroed(&stream, 8)?;
+    device.context().capture(state, |stream, out| {
+        let all = || -> TestResult {
+            refused(
+                xorwow.bits(stream, &mut *out),
+                "bits: stream records, but XORWOW changes states on the device, so a graph would not repeat it: use Philox",
+            )?;
+            refused(
+                Generator::with(stream, Sequence::philox(1), library(device)?),
+                "generator: stream records; create the generator before",
+            )?;
+            refused(
+                philox.poisson(stream, 1.0, &mut *out),
+                "poisson: stream records, and cuRAND may allocate memory for this distribution",
+            )
+        };
+        let mut all = all;
+        *found.borrow_mut() = all();
+        Ok(philox.bits(stream, out)?)
+    })?;
+    found.replace(Ok(()))?;
+    ensure_eq!(out.to_vec(&stream)?, [7.0; 8]);
+    philox.uniform(&stream, out.slice_mut(..0)?)?;
+    xorwow.uniform(&stream, &mut out)?;
+    ensure!(out.to_vec(&stream)?.iter().all(|x| *x <= 1.0));
+    blas_emu::use_driver(device.context().driver().as_sys());
+    let resolve = |name: &std::ffi::CStr| match name.to_str() {
+        Ok("curandGenerateUniform") => std::ptr::null(),
+        _ => blas_emu::resolve(name),
+    };
+    // SAFETY: the stand-in has the functions of `curand.h`, and calls the contexts' driver.
+    let library = unsafe { CurandLibrary::from_resolver(&resolve) }?;
+    let mut generator = Generator::with(&stream, Sequence::philox(1), library)?;
+    let missing = "uniform: this cuRAND 10.4.0 has no curandGenerateUniform, which came with an earlier cuRAND";
+    refused(generator.uniform(&stream, &mut out), missing)?;
+    // The library's own error: the stand-in has no other orderings.
+    let other = Sequence::philox(1).ordering(Ordering::Dynamic);
+    refused(
+        Generator::with(&stream, other, library),
+        "generator: cuRAND refuses an argument (CURAND_STATUS_OUT_OF_RANGE)",
+    )
+}
+
+/// More generators than wait to be destroyed.
+fn many_generators(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let mut first: Option<Vec<u8>> = None;
+    for _ in 0..40 {
+        let mut generator = generator(device, &stream, Sequence::philox(3))?;
+        let got = made(&stream, &mut generator, "Generate", &[33])?;
+        ensure!(*first.get_or_insert_with(|| got.clone()) == got);
+    }
+    Ok(())
+}
