@@ -3,6 +3,9 @@
 //! Each function runs its operation and records it, if gradients flow through it. The gradients are computed by products of
 //! the same library.
 
+#[cfg(feature = "cufft")]
+pub mod fft;
+
 use cuda_safe::{DeviceSlice, DeviceSliceMut};
 use tape::{Adjoint, CustomOp, Differentiable, Handle, Primal, Recorder};
 
@@ -15,22 +18,28 @@ pub trait Real:
     Float
     + Multiply<Self, Scale = Self, Compute: Compute<Self, Self>>
     + Differentiable<Gradient = Self>
-    + sealed::One
+    + sealed::Constants
 {
 }
 
 mod sealed {
-    pub trait One: Copy + Send {
-        const ONE: Self;
+    pub trait Constants: Copy + Send {
         const ZERO: Self;
+        const HALF: Self;
+        const ONE: Self;
+        const TWO: Self;
     }
-    impl One for f32 {
-        const ONE: Self = 1.0;
+    impl Constants for f32 {
         const ZERO: Self = 0.0;
+        const HALF: Self = 0.5;
+        const ONE: Self = 1.0;
+        const TWO: Self = 2.0;
     }
-    impl One for f64 {
-        const ONE: Self = 1.0;
+    impl Constants for f64 {
         const ZERO: Self = 0.0;
+        const HALF: Self = 0.5;
+        const ONE: Self = 1.0;
+        const TWO: Self = 2.0;
     }
 }
 

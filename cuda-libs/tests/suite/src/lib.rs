@@ -3,6 +3,7 @@
 
 mod arrays;
 mod fft;
+mod fft_gradients;
 mod fft_order;
 mod gemm;
 mod gradients;
@@ -23,6 +24,7 @@ pub fn suite() -> test_harness::Suite {
     let cases = [
         arrays::cases(),
         fft::cases(),
+        fft_gradients::cases(),
         fft_order::cases(),
         gemm::cases(),
         gradients::cases(),
