@@ -61,6 +61,7 @@ pub(crate) mod sealed {
 }
 
 /// Makes a table of the raw bindings one that [`Library`] loads.
+#[cfg(any(feature = "cublas", feature = "cufft", feature = "curand"))]
 macro_rules! table {
     (
         $module:ident::$table:ident, $title:literal, $oldest:literal, since: $since:expr $(, fits: $fits:expr)?
@@ -131,13 +132,13 @@ impl<T: Table> fmt::Debug for Library<T> {
 }
 
 impl<T: Table> Library<T> {
-    /// Finds and loads the library: what its variable names, such as `CUDA_CUBLAS`, or else the newest that is not newer
-    /// than the driver, in the places of NVRTC. `docs/trust.md` of the repository says which files are trusted. The library
-    /// is loaded once. A failure is not remembered: a library that is installed later is found later.
+    /// Finds and loads the library: what its variable names, such as `CUDA_CUBLAS`, or else the newest that is not
+    /// newer than the driver, in the places of NVRTC. `docs/trust.md` of the repository says which files are trusted.
+    /// The library is loaded once. A failure is not remembered: a library that is installed later is found later.
     ///
     /// # Errors
-    /// An error that lists every place that was searched, or [`Error::Unusable`] if the version is too old, or, of cuBLAS,
-    /// if the cuBLASLt beside it has another version.
+    /// An error that lists every place that was searched, or [`Error::Unusable`] if the version is too old, or, of
+    /// cuBLAS, if the cuBLASLt beside it has another version.
     pub fn load() -> Result<Self> {
         let this = Self::checked(T::find()?, true)?;
         T::fits(&this)?;
@@ -173,8 +174,8 @@ impl<T: Table> Library<T> {
     ///
     /// # Safety
     /// Each address is a function with the C ABI that NVIDIA's header declares for the name, which does what NVIDIA's
-    /// does, with the driver of the contexts that it is used with, and can be called from any thread for the rest of the
-    /// process.
+    /// does, with the driver of the contexts that it is used with, and can be called from any thread for the rest of
+    /// the process.
     pub unsafe fn from_resolver(resolve: &dyn Fn(&CStr) -> *const c_void) -> Result<Self> {
         let resolve = |name: &str| match CString::new(name) {
             Ok(name) => resolve(&name),
@@ -232,9 +233,9 @@ impl<T: Table> Library<T> {
         }
     }
 
-    /// Fails if a library of the system's calls another driver than the context's: it would be given handles that it does
-    /// not know. The CUDA runtime in the libraries calls `libcuda.so.1`. The caller of `from_resolver` promises that its
-    /// functions use the right one.
+    /// Fails if a library of the system's calls another driver than the context's: it would be given handles that it
+    /// does not know. The CUDA runtime in the libraries calls `libcuda.so.1`. The caller of `from_resolver` promises
+    /// that its functions use the right one.
     pub(crate) fn is_for(&self, context: &Context) -> Result<()> {
         if !self.is_library {
             return Ok(());

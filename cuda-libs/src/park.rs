@@ -18,7 +18,8 @@ struct Parked<H> {
 /// A context and the table of a library.
 type Owner = (Identity, usize);
 
-/// Memory that the graphs keep which have recorded calls with a handle: while it lives, they may use what the handle owns.
+/// Memory that the graphs keep which have recorded calls with a handle: while it lives, they may use what the handle
+/// owns.
 #[derive(Debug, Default)]
 pub(crate) struct Graphs(Vec<Weak<Allocation>>);
 
@@ -64,16 +65,16 @@ impl<H> Park<H> {
         Some((one.handle, one.graphs))
     }
 
-    /// Parks a handle. That of a context without a name stays allocated: the driver frees its device memory with the context.
+    /// Parks a handle. That of a context without a name stays allocated: the driver frees its device memory with the
+    /// context.
     pub(crate) fn put<T>(&self, context: &Context, library: &'static T, handle: H, graphs: Graphs) {
         if let Some(owner) = owner(context, library) {
             self.lock().push(Parked { owner, handle, graphs });
         }
     }
 
-    /// If the context has more than `most` handles that no graph uses, takes the oldest so that half of these stay, and waits for
-    /// the context's work.
-    /// Takes none while the context records, or if its work has failed.
+    /// If the context has more than `most` handles that no graph uses, takes the oldest so that half of these stay, and
+    /// waits for the context's work. Takes none while the context records, or if its work has failed.
     pub(crate) fn excess<T>(&self, context: &Context, library: &'static T, most: usize) -> Vec<H> {
         let Some(owner) = owner(context, library) else { return Vec::new() };
         let mut taken = Vec::new();

@@ -90,15 +90,16 @@ impl Sequence {
 
 /// A generator of random numbers: a [`Sequence`], and how far it has come.
 ///
-/// Its numbers are a function of the sequence and of the calls before: each call continues where the last one has ended, on
-/// whichever stream. Two calls for n and m numbers give those of one call for n + m, if all are of one distribution and type.
+/// Its numbers are a function of the sequence and of the calls before: each call continues where the last one has
+/// ended, on whichever stream. Two calls for n and m numbers give those of one call for n + m, if all are of one
+/// distribution and type.
 ///
-/// Each call is ordered like a launch: behind the generator's earlier calls and earlier uses of the memory on other streams, and
-/// before later ones. On a stream that records it becomes part of the graph, which writes the same numbers at each launch;
-/// that advances the generator once. Calls of XORWOW can't be recorded.
+/// Each call is ordered like a launch: behind the generator's earlier calls and earlier uses of the memory on other
+/// streams, and before later ones. On a stream that records it becomes part of the graph, which writes the same numbers
+/// at each launch; that advances the generator once. Calls of XORWOW can't be recorded.
 ///
-/// Dropping it never waits: cuRAND may wait for the device when it destroys a generator, so [`new`](Self::new) destroys those of
-/// dropped ones, when there are more than 16 in a context and after its work.
+/// Dropping it never waits: cuRAND may wait for the device when it destroys a generator, so [`new`](Self::new) destroys
+/// those of dropped ones, when there are more than 16 in a context and after its work.
 ///
 /// ```no_run
 /// use cuda_libs::{Generator, Sequence};
@@ -135,7 +136,8 @@ unsafe impl Sync for Raw {}
 /// A type of uniform, normal and log-normal numbers: `f32` and `f64`. The trait is sealed.
 pub trait Float: sealed::Float {}
 
-/// A type of random bits: `u32`, and `u64` of two 32-bit numbers each, the first of which is the lower half. The trait is sealed.
+/// A type of random bits: `u32`, and `u64` of two 32-bit numbers each, the first of which is the lower half. The trait
+/// is sealed.
 pub trait Bits: bytemuck::Pod + sealed::Bits {}
 
 impl Float for f32 {}
@@ -200,8 +202,8 @@ impl Generator {
     /// Finds and loads cuRAND, creates a generator in the stream's context, and enqueues its setup on the stream.
     ///
     /// # Errors
-    /// As [`Library::load`](crate::Library::load). [`Error::Invalid`] if the stream records. [`Error::Curand`] if the library lacks
-    /// the algorithm, the offset or the ordering.
+    /// As [`Library::load`](crate::Library::load). [`Error::Invalid`] if the stream records. [`Error::Curand`] if the
+    /// library lacks the algorithm, the offset or the ordering.
     #[doc(alias = "curandCreateGenerator")]
     pub fn new(stream: &Stream, sequence: Sequence) -> Result<Self> {
         Self::with(stream, sequence, CurandLibrary::load()?)
@@ -278,8 +280,8 @@ impl Generator {
     /// Fills `out` with random bits.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if memory or stream belong to another context, or the stream records and the algorithm is XORWOW; an error
-    /// of cuRAND, or of the enqueue.
+    /// [`Error::Invalid`] if memory or stream belong to another context, or the stream records and the algorithm is
+    /// XORWOW; an error of cuRAND, or of the enqueue.
     #[doc(alias = "curandGenerate")]
     pub fn bits<'x, T: Bits>(
         &mut self,
@@ -313,8 +315,8 @@ impl Generator {
     /// Fills `out` with normal numbers of this mean and standard deviation.
     ///
     /// # Errors
-    /// As [`bits`](Self::bits), and if the number of elements is odd, or the address is no multiple of the size of two elements:
-    /// cuRAND makes the numbers in pairs.
+    /// As [`bits`](Self::bits), and if the number of elements is odd, or the address is no multiple of the size of two
+    /// elements: cuRAND makes the numbers in pairs.
     #[doc(alias = "curandGenerateNormal")]
     #[doc(alias = "curandGenerateNormalDouble")]
     pub fn normal<'x, T: Float>(
@@ -349,7 +351,8 @@ impl Generator {
         })
     }
 
-    /// Fills `out` with numbers of the Poisson distribution of this mean, which is above 0 and at most 400,000. It can't be recorded.
+    /// Fills `out` with numbers of the Poisson distribution of this mean, which is above 0 and at most 400,000. It
+    /// can't be recorded.
     ///
     /// # Errors
     /// As [`bits`](Self::bits), and for another mean.
@@ -381,7 +384,8 @@ impl Generator {
         })
     }
 
-    /// Generates numbers in groups of this size. `function` gets the generator, the address of the elements, and their number.
+    /// Generates numbers in groups of this size. `function` gets the generator, the address of the elements, and their
+    /// number.
     fn fill<T: Copy + 'static>(
         &mut self,
         call: &'static str,
@@ -442,8 +446,8 @@ impl Generator {
         self.stream = None;
         let uses = WithWorkspace { uses, workspace: Some(&self.order) };
         let status = self.context.with_current(|| {
-            // SAFETY: the generator belongs to the context, which is current, and to this call alone; the caller promises the
-            // rest. The generator's states are covered by `order`. The closure calls cuRAND alone.
+            // SAFETY: the generator belongs to the context, which is current, and to this call alone; the caller
+            // promises the rest. The generator's states are covered by `order`. The closure calls cuRAND alone.
             unsafe {
                 stream.enqueue(uses, |of| {
                     let status =

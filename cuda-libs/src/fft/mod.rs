@@ -27,8 +27,8 @@ const NEW: &str = "fft";
 /// The default of [`Config::work_areas`].
 const AREAS: usize = 4;
 
-/// A plan: Fourier transforms of one shape from elements of type `I` to elements of type `O`. Cloning it is cheap; clones share
-/// the plan, and may be used by several threads.
+/// A plan: Fourier transforms of one shape from elements of type `I` to elements of type `O`. Cloning it is cheap;
+/// clones share the plan, and may be used by several threads.
 ///
 /// | `I`, `O` | transforms |
 /// |---|---|
@@ -36,11 +36,11 @@ const AREAS: usize = 4;
 /// | `R`, `Complex<R>` | forward, of real numbers, to half of the spectrum |
 /// | `Complex<R>`, `R` | inverse, of half of a spectrum, to real numbers |
 ///
-/// where `R` is `f32` or `f64`. [`forward`](Fft::forward) computes y(k) = Σ x(j) exp(-2πi jk/n), and `inverse` the same sum with
-/// exp(+2πi jk/n). Neither scales: `inverse` after `forward` multiplies by the product of the lengths. Half of a spectrum are
-/// the frequencies 0 to n/2 of the last dimension, n/2 + 1 numbers; the others are the conjugates of these. The half spectrum that is
-/// transformed back must be that of real numbers: if it is not, the result is unspecified, except that in one dimension the
-/// imaginary parts of the frequencies 0 and, if n is even, n/2 count as 0.
+/// where `R` is `f32` or `f64`. [`forward`](Fft::forward) computes y(k) = Σ x(j) exp(-2πi jk/n), and `inverse` the same
+/// sum with exp(+2πi jk/n). Neither scales: `inverse` after `forward` multiplies by the product of the lengths. Half of
+/// a spectrum are the frequencies 0 to n/2 of the last dimension, n/2 + 1 numbers; the others are the conjugates of
+/// these. The half spectrum that is transformed back must be that of real numbers, so that the imaginary part of the
+/// frequency 0 is 0, for example: if it is not, the result is unspecified.
 ///
 /// Each call is ordered like a launch: behind earlier uses of its memory on other streams, and before later ones. On a
 /// stream that records it becomes part of the graph.
@@ -62,20 +62,22 @@ const AREAS: usize = 4;
 ///
 /// A wrong combination of types does not compile:
 ///
-/// ```compile_fail,E0277
+/// ```compile_fail
 /// # fn run(context: &cuda_safe::Context) {
 /// let fft = cuda_libs::Fft::<f64, cuda_libs::Complex<f32>>::new(context, 4);
 /// # }
 /// ```
 ///
 /// # Plans and work areas
-/// Creating a plan takes the library milliseconds. Each stream has a work area, up to [`Config::work_areas`] of them; further
-/// streams share them, so that transforms of two such streams run one after the other. If at some moment more threads than
-/// that call, each of them has a work area that is freed after its call. A graph keeps the work areas that it has recorded.
+/// Creating a plan takes the library milliseconds. Each stream has a work area, up to [`Config::work_areas`] of them;
+/// further streams share them, so that transforms of two such streams run one after the other. If at some moment more
+/// threads than that call, each of them has a work area that is freed after its call. A graph keeps the work areas that
+/// it has recorded.
 ///
-/// Dropping the last clone frees the work areas in the order of their streams, and keeps the plan for the next `Fft` of its
-/// types and shape in the context; it never waits. If a context has more than 16 such plans, [`new`](Self::new) waits for the
-/// context's work and destroys the oldest ones. Plans that a graph has recorded stay as long as the graph.
+/// Dropping the last clone frees the work areas in the order of their streams, and keeps the plan for the next `Fft` of
+/// its types and shape in the context; it never waits. If a context has more than 16 such plans, [`new`](Self::new)
+/// waits for the context's work and destroys the oldest ones. Plans that a graph has recorded stay as long as the
+/// graph.
 pub struct Fft<I, O> {
     pub(crate) inner: Arc<Inner>,
     types: PhantomData<fn(I) -> O>,
@@ -225,9 +227,9 @@ impl<I: Transform<O>, O: Transform<I, Real = I::Real>> Fft<I, O> {
     /// Finds and loads cuFFT, and makes a plan in the context.
     ///
     /// # Errors
-    /// As [`Library::load`](crate::Library::load). [`Error::Invalid`] if a length, the batch or a stride is 0, memory is smaller
-    /// than a transform, elements that are written overlap, or a number is above 2^63. [`Error::Cufft`] if the library refuses the
-    /// shape, or lacks memory.
+    /// As [`Library::load`](crate::Library::load). [`Error::Invalid`] if a length, the batch or a stride is 0, memory
+    /// is smaller than a transform, elements that are written overlap, or a number is above 2^63. [`Error::Cufft`] if
+    /// the library refuses the shape, or lacks memory.
     #[doc(alias = "cufftPlanMany")]
     #[doc(alias = "cufftPlan1d")]
     #[doc(alias = "cufftPlan2d")]
@@ -269,7 +271,8 @@ impl<I: Transform<O>, O: Transform<I, Real = I::Real>> Fft<I, O> {
         self.inner.library
     }
 
-    /// Returns the number of elements of the input from the first to the last. A call takes memory with at least as many.
+    /// Returns the number of elements of the input from the first to the last. A call takes memory with at least as
+    /// many.
     #[must_use]
     pub fn input_len(&self) -> usize {
         self.inner.shape.input.span
@@ -287,11 +290,12 @@ impl<I: Transform<O>, O: Transform<I, Real = I::Real>> Fft<I, O> {
         self.inner.area_bytes
     }
 
-    /// Waits for all work of the context, and destroys the plan and all kept ones of the context, but for those that a graph has
-    /// recorded. Needed only before [`Context::close`], to free their memory.
+    /// Waits for all work of the context, and destroys the plan and all kept ones of the context, but for those that a
+    /// graph has recorded. Needed only before [`Context::close`], to free their memory.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there are other clones or the context records, the error of earlier work, or that of cuFFT.
+    /// [`Error::Invalid`] if there are other clones or the context records, the error of earlier work, or that of
+    /// cuFFT.
     pub fn close(self) -> Result<()> {
         let (library, context) = (self.inner.library, self.inner.context.clone());
         if let Err(inner) = Arc::try_unwrap(self.inner) {
@@ -308,8 +312,8 @@ impl<I: Transform<O>, O: Transform<I, Real = I::Real>> Fft<I, O> {
     /// Transforms the elements at one address to elements at another, or the same one.
     ///
     /// # Safety
-    /// The elements at both addresses are those of the shape's sides, and among the uses: those of the output, and of a half spectrum,
-    /// as written.
+    /// The elements at both addresses are those of the shape's sides, and among the uses: those of the output, and of a
+    /// half spectrum, as written.
     unsafe fn run(
         &self,
         call: &'static str,
@@ -355,7 +359,8 @@ impl<I: Transform<O>, O: Transform<I, Real = I::Real>> Fft<I, O> {
             Access::Write,
             is_fit,
         );
-        // SAFETY: both slices have the elements of their sides; a half spectrum is a slice that its caller borrows exclusively.
+        // SAFETY: both slices have the elements of their sides; a half spectrum is a slice that its caller borrows
+        // exclusively.
         unsafe { self.run(call, stream, uses, addresses, sign) }
     }
 
@@ -406,8 +411,8 @@ impl<R: Real> Fft<Complex<R>, Complex<R>> {
     /// Transforms, with exp(-2πi jk/n).
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there are not enough elements, an address is no multiple of the size of a complex number, or memory or
-    /// stream belong to another context; an error of cuFFT, or of the enqueue.
+    /// [`Error::Invalid`] if there are not enough elements, an address is no multiple of the size of a complex number,
+    /// or memory or stream belong to another context; an error of cuFFT, or of the enqueue.
     #[doc(alias = "cufftExecC2C")]
     #[doc(alias = "cufftExecZ2Z")]
     pub fn forward<'x>(
@@ -461,8 +466,8 @@ impl<R: Real> Fft<R, Complex<R>> {
     /// Transforms real numbers to half of their spectrum, with exp(-2πi jk/n).
     ///
     /// # Errors
-    /// As [`forward`](Fft::forward) of complex numbers; the real numbers, too, must begin at a multiple of the size of a complex
-    /// number.
+    /// As [`forward`](Fft::forward) of complex numbers; the real numbers, too, must begin at a multiple of the size of
+    /// a complex number.
     #[doc(alias = "cufftExecR2C")]
     #[doc(alias = "cufftExecD2Z")]
     pub fn forward<'x>(
@@ -477,7 +482,8 @@ impl<R: Real> Fft<R, Complex<R>> {
     /// Works like [`forward`](Self::forward), and overwrites the real numbers, which are given as pairs.
     ///
     /// # Errors
-    /// As [`forward`](Self::forward), and if the rows of both sides do not begin at the same places: use [`Shape::padded`].
+    /// As [`forward`](Self::forward), and if the rows of both sides do not begin at the same places: use
+    /// [`Shape::padded`].
     pub fn forward_in_place<'x>(
         &self,
         stream: &Stream,
@@ -488,8 +494,8 @@ impl<R: Real> Fft<R, Complex<R>> {
 }
 
 impl<R: Real> Fft<Complex<R>, R> {
-    /// Transforms half of a spectrum to real numbers, with exp(+2πi jk/n). Does not divide by the number of elements. The input is
-    /// overwritten with unspecified numbers.
+    /// Transforms half of a spectrum to real numbers, with exp(+2πi jk/n). Does not divide by the number of elements.
+    /// The input is overwritten with unspecified numbers.
     ///
     /// # Errors
     /// As [`forward`](Fft::forward) of real numbers.
@@ -508,7 +514,8 @@ impl<R: Real> Fft<Complex<R>, R> {
     /// Works like [`inverse`](Self::inverse), and writes the real numbers over the spectrum, as pairs.
     ///
     /// # Errors
-    /// As [`inverse`](Self::inverse), and if the rows of both sides do not begin at the same places: use [`Shape::padded`].
+    /// As [`inverse`](Self::inverse), and if the rows of both sides do not begin at the same places: use
+    /// [`Shape::padded`].
     pub fn inverse_in_place<'x>(
         &self,
         stream: &Stream,

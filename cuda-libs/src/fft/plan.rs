@@ -199,8 +199,8 @@ impl Inner {
         })
     }
 
-    /// Takes a work area for a call on this stream: its last one, or, if there are enough, that of the stream that did not
-    /// call for the longest time.
+    /// Takes a work area for a call on this stream: its last one, or, if there are enough, that of the stream that did
+    /// not call for the longest time.
     fn area(&self, call: &'static str, stream: &Stream) -> Result<Option<Area>> {
         let (id, recording) = (stream.id(), stream.recording_id());
         if stream.is_recording() && recording.is_none() {
@@ -211,8 +211,8 @@ impl Inner {
                 lock(&self.areas).recorded.take_if(|(of, by, _)| (*of, *by) == (recording, id));
             let area = match kept {
                 Some((.., area)) => area,
-                // Memory of a graph lives outside of it, so that the graph can run many times. Without a work area, a byte
-                // shows whether the graph still lives.
+                // Memory of a graph lives outside of it, so that the graph can run many times. Without a work area, a
+                // byte shows whether the graph still lives.
                 None => DeviceBuffer::uninit(&self.context.stream()?, self.area_bytes.max(1))?,
             };
             lock(&self.areas).graphs.add(Arc::downgrade(area.allocation()));
@@ -269,8 +269,8 @@ impl Inner {
         let functions = self.library.as_sys();
         let (id, uses) = (stream.id(), WithWorkspace { uses, workspace: area.as_ref() });
         let enqueued = self.context.with_current(|| {
-            // SAFETY: the plan belongs to the context, which is current, and the lock gives it to this call alone; the caller
-            // promises the rest. The work area is among the uses. The closure calls cuFFT alone.
+            // SAFETY: the plan belongs to the context, which is current, and the lock gives it to this call alone; the
+            // caller promises the rest. The work area is among the uses. The closure calls cuFFT alone.
             unsafe {
                 stream.enqueue(uses, |raw| {
                     let mut plan = lock(&self.plan);

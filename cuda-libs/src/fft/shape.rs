@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// The lengths of one to three dimensions, the last of which changes fastest. Made of a number, or of an array of one to three
-/// numbers.
+/// The lengths of one to three dimensions, the last of which changes fastest. Made of a number, or of an array of one
+/// to three numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Lengths {
     /// The last `rank` are used.
@@ -51,8 +51,8 @@ pub struct Shape {
 
 /// Where the elements of a batch of transforms lie: cuFFT's advanced data layout.
 ///
-/// The element at x, y, z of transform b has the index `b * distance + ((x * dims[1] + y) * dims[2] + z) * stride`, where `dims`
-/// are the lengths of the memory. The first of them only sets the default distance.
+/// The element at x, y, z of transform b has the index `b * distance + ((x * dims[1] + y) * dims[2] + z) * stride`,
+/// where `dims` are the lengths of the memory. The first of them only sets the default distance.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     dims: Lengths,
@@ -73,8 +73,8 @@ impl Layout {
         Self { stride, ..self }
     }
 
-    /// Sets the distance of the first elements of two transforms of a batch, in elements. The default is the product of the
-    /// lengths of the memory and the stride.
+    /// Sets the distance of the first elements of two transforms of a batch, in elements. The default is the product of
+    /// the lengths of the memory and the stride.
     #[must_use]
     pub fn distance(self, distance: usize) -> Self {
         Self { distance: Some(distance), ..self }
@@ -113,8 +113,8 @@ impl Shape {
         Self { output: Some(layout), ..self }
     }
 
-    /// Pads each row of real numbers to the size of its half spectrum, as transforms in place need: n numbers take the memory
-    /// of n / 2 + 1 complex ones. Complex rows, and a side that has a layout, stay as they are.
+    /// Pads each row of real numbers to the size of its half spectrum, as transforms in place need: n numbers take the
+    /// memory of n / 2 + 1 complex ones. Complex rows, and a side that has a layout, stay as they are.
     #[must_use]
     pub fn padded(self) -> Self {
         Self { is_padded: true, ..self }
@@ -242,8 +242,8 @@ impl Side {
         Ok(side)
     }
 
-    /// Fails if two elements may lie at one place: if the distance in some dimension is less than what the dimensions of smaller
-    /// distances reach.
+    /// Fails if two elements may lie at one place: if the distance in some dimension is less than what the dimensions
+    /// of smaller distances reach.
     fn apart(&self, argument: &'static str, rank: usize) -> Result<()> {
         let mut steps: Vec<(i64, i64)> =
             self.steps(rank).into_iter().flatten().zip(self.counts).collect();

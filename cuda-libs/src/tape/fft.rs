@@ -1,7 +1,7 @@
 //! Gradients of transforms.
 //!
-//! The tape sees complex memory as its real numbers: watch `x.as_slice().cast::<f32>()?`, and read the gradient of that. It has the
-//! derivatives by the real and by the imaginary parts, at their places.
+//! The tape sees complex memory as its real numbers: watch `x.as_slice().cast::<f32>()?`, and read the gradient of
+//! that. It has the derivatives by the real and by the imaginary parts, at their places.
 
 use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, PitchedLayout, Stream};
 use tape::{Adjoint, CustomOp, Handle, Primal, Recorder};
@@ -32,11 +32,12 @@ enum Of<R> {
     ToHalf(Fft<R, Complex<R>>, (usize, usize)),
 }
 
-/// Transforms complex numbers as [`Fft::forward`] does. The gradient is computed by the inverse transform, and added by cuBLAS.
+/// Transforms complex numbers as [`Fft::forward`] does. The gradient is computed by the inverse transform, and added by
+/// cuBLAS.
 ///
 /// # Errors
-/// As [`Fft::forward`], and [`Error::Invalid`] if the output has gaps, where the gradient would not be replaced, or numbers of the
-/// input lie at one place.
+/// As [`Fft::forward`], and [`Error::Invalid`] if the output has gaps, where the gradient would not be replaced, or
+/// numbers of the input lie at one place.
 pub fn forward<'x, R: Real + Transformed>(
     recorder: &mut Recorder<'_>,
     blas: &Blas,
@@ -86,7 +87,8 @@ pub fn forward_real<'x, R: Real + Transformed>(
     record(recorder, blas, fft, adjoint, input, output, run)
 }
 
-/// Transforms half of a spectrum to real numbers, as [`Fft::inverse`] does, but leaves the input as it is: a copy is transformed.
+/// Transforms half of a spectrum to real numbers, as [`Fft::inverse`] does, but leaves the input as it is: a copy is
+/// transformed.
 ///
 /// The gradient counts each frequency with its conjugate, which the half spectrum stands for.
 ///

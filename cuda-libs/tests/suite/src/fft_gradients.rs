@@ -31,8 +31,8 @@ fn parts(x: &[Wide]) -> Vec<f64> {
     x.iter().flat_map(|x| [x.re, x.im]).collect()
 }
 
-/// Compares the gradient of the sum of weighted outputs with the columns of the matrix, to which `transform` maps the unit
-/// vectors.
+/// Compares the gradient of the sum of weighted outputs with the columns of the matrix, to which `transform` maps the
+/// unit vectors.
 fn check(
     got: &[f64],
     before: &[f64],
@@ -142,6 +142,7 @@ fn of_real(device: &TestDevice) -> TestResult {
 }
 
 /// The numbers of half a spectrum are taken as they are, and count once or, if they stand for their conjugates, twice.
+/// Only the gradient is compared: these are not spectra of real numbers, whose transforms are specified.
 fn of_half_spectra(device: &TestDevice) -> TestResult {
     let (stream, config, blas) = (device.stream()?, config(device)?, blas(device)?);
     let mut rng = device.rng(4283);

@@ -59,14 +59,20 @@ fn check(stream: &Stream, x: &DeviceBuffer<C>, turns: i32) -> TestResult {
     Ok(())
 }
 
+/// More streams than work areas.
 fn many_streams(device: &TestDevice) -> TestResult {
-    let fft = plan(device)?;
     let streams: Vec<Stream> = (0..7).map(|_| device.stream()).collect::<Result<_, _>>()?;
-    let mut data = buffers(&streams[0])?;
-    for pair in streams.chunks(2).filter(|pair| pair.len() == 2) {
-        turn(&fft, [&pair[0], &pair[1]], &mut data)?;
+    for areas in [0, 1, 3] {
+        let fft = Fft::with(device.context(), N, &config(device)?.work_areas(areas))?;
+        let (mut data, mut others) = (buffers(&streams[0])?, buffers(&streams[0])?);
+        for pair in streams.chunks(2).filter(|pair| pair.len() == 2) {
+            turn(&fft, [&pair[0], &pair[1]], &mut data)?;
+            turn(&fft, [&pair[1], &pair[1]], &mut others)?;
+        }
+        check(&streams[6], &data[0], 3)?;
+        check(&streams[0], &others[0], 3)?;
     }
-    check(&streams[6], &data[0], 3)
+    Ok(())
 }
 
 fn a_captured_transform(device: &TestDevice) -> TestResult {

@@ -11,7 +11,8 @@ use super::lab::{Number, library};
 use super::refusals::refused;
 
 pub(super) fn cases() -> Vec<Case> {
-    cases![
+    let mut all = cases!["several::libs", several(generators_in_other_contexts)];
+    all.extend(cases![
         "libs::rand",
         device(recorded_bits),
         device(distributions_f32 = distributions::<f32>),
@@ -22,7 +23,8 @@ pub(super) fn cases() -> Vec<Case> {
         device(graphs),
         device(refusals),
         device(many_generators),
-    ]
+    ]);
+    all
 }
 
 /// The generators' results on an H200, which `blas-emu` records.
@@ -56,10 +58,10 @@ fn made(
             "GenerateNormal" => generator.normal(stream, 1.0, 2.0, out.cast_mut::<f32>()?)?,
             "GenerateNormalDouble" => generator.normal(stream, 1.0, 2.0, out.cast_mut::<f64>()?)?,
             "GenerateLogNormal" => {
-                generator.log_normal(stream, 1.0, 0.5, out.cast_mut::<f32>()?)?
+                generator.log_normal(stream, 1.0, 0.5, out.cast_mut::<f32>()?)?;
             }
             "GenerateLogNormalDouble" => {
-                generator.log_normal(stream, 1.0, 0.5, out.cast_mut::<f64>()?)?
+                generator.log_normal(stream, 1.0, 0.5, out.cast_mut::<f64>()?)?;
             }
             other => return Err(Failure::new(format!("no function {other}"))),
         }
@@ -105,7 +107,8 @@ fn recorded_bits(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-/// Fails unless the mean and the variance are near to these: within five standard errors of a normal distribution of this size.
+/// Fails unless the mean and the variance are near to these: within five standard errors of a normal distribution of
+/// this size.
 fn moments(values: &[f64], mean: f64, variance: f64) -> TestResult {
     let n = values.len() as f64;
     let got = values.iter().sum::<f64>() / n;
@@ -315,4 +318,21 @@ fn many_generators(device: &TestDevice) -> TestResult {
         ensure!(*first.get_or_insert_with(|| got.clone()) == got);
     }
     Ok(())
+}
+
+fn generators_in_other_contexts(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let all = device.all_contexts()?;
+    let other = all.get(1).ok_or_else(|| Failure::new("there is one device"))?;
+    let mut generator = generator(device, &stream, Sequence::philox(1))?;
+    let there = other.stream()?;
+    let mut far = DeviceBuffer::<u32>::zeroed(&there, 4)?;
+    refused(
+        generator.bits(&there, &mut far),
+        "bits: stream belongs to another context than the `Generator`",
+    )?;
+    refused(
+        generator.bits(&stream, &mut far),
+        "bits: out lies in memory of another context than that of the `Generator`",
+    )
 }
