@@ -40,7 +40,7 @@ struct Program {
 }
 
 /// Everything that is packed. A new example needs a line here and nothing else.
-const PROGRAMS: [Program; 15] = [
+const PROGRAMS: [Program; 16] = [
     Program { package: INTEGRATION, folder: "tests/integration", place: "bin", test: true },
     Program { package: "bench", folder: "bench", place: "bin", test: false },
     Program { package: "saxpy", folder: "examples/saxpy", place: "examples", test: false },
@@ -64,6 +64,7 @@ const PROGRAMS: [Program; 15] = [
         test: false,
     },
     Program { package: "fit", folder: "examples/fit", place: "examples", test: false },
+    Program { package: "poisson", folder: "examples/poisson", place: "examples", test: false },
     Program { package: "push", folder: "examples/push", place: "examples", test: false },
     Program {
         package: "rust-kernels",

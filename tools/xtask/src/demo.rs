@@ -18,7 +18,7 @@ const DRIVER_VARIABLE: &str = "CUDA_DRIVER";
 
 /// The libraries and programs that follow the first result. Each name is a package's.
 const LIBRARIES: [&str; 2] = ["hello", "torch-op"];
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 12] = [
     ("hashgrid", "sums over the neighbours of points, by a kernel of its own over a hash grid"),
     ("project", "points moved onto the surface of a mesh, by a kernel of its own"),
     ("domains", "particles in slabs on all devices, compared with one device and with brute force"),
@@ -30,6 +30,7 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("push", "how fast grains were pushed, by gradients through the steps of dem"),
     ("dem", "grains that fall, slide and break, in pictures"),
     ("fit", "a ball that becomes a bear, by gradients through a volume of distances"),
+    ("poisson", "Poisson's equation by Fourier transforms and a kernel, in one graph"),
 ];
 
 /// Those that need no device: kernels in Rust without a tape.
