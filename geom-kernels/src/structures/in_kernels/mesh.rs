@@ -43,6 +43,16 @@ template <class C> PHASES_FN option<tuple<f32, CLOSEST>> m_signed_distance_by_pa
     const float distance = geom::signed_distance_by_parity(m, geom_vector(q), &found, d.v);
     return signed_of(distance, found);
 }
+template <class C> PHASES_FN option<tuple<f32, CLOSEST>> m_signed_distance_by_winding(C, line, const geom::Mesh& m, mesh_point q, f32 d) {
+    if (m.moments == nullptr) return option<tuple<f32, CLOSEST>>();
+    geom::ClosestPoint found;
+    const float distance = geom::signed_distance_by_winding(m, geom_vector(q), &found, d.v);
+    return signed_of(distance, found);
+}
+template <class C> PHASES_FN option<f32> m_winding_number(C, line, const geom::Mesh& m, mesh_point q, f32 beta) {
+    if (m.moments == nullptr) return option<f32>();
+    return some(f32(geom::winding_number(m, geom_vector(q), beta.v)));
+}
 template <class C> PHASES_FN i32 m_side_of(C, line, const geom::Mesh& m, mesh_point q) {
     return i32(geom::side_of(m, geom_vector(q)));
 }

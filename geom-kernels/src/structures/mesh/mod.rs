@@ -28,7 +28,7 @@ use self::simd::{Simd, Task, with_simd};
 use self::topology::Topology;
 use self::tree::Tree;
 use self::triangle::Triangle;
-use self::winding::Winding;
+use self::winding::{ByWinding, Number, Winding};
 use crate::mesh::{
     ClosestPoint, MAX_FACES, MAX_MESH_POINTS, MeshOptions, Overlap, RayHit, TriangleMesh,
 };
@@ -190,6 +190,25 @@ impl Mesh {
         distance: f32,
     ) -> Option<(f32, ClosestPoint)> {
         self.at_point(q, distance, ByParity)
+    }
+
+    /// Computes the distance of `q` by [`Sign::Winding`](crate::mesh::Sign::Winding), and the closest point; `None` if
+    /// that is not within `distance`, or the mesh was made without [`MeshOptions::winding`].
+    #[must_use]
+    pub fn signed_distance_by_winding(
+        &self,
+        q: [f32; 3],
+        distance: f32,
+    ) -> Option<(f32, ClosestPoint)> {
+        self.at_point(q, distance, ByWinding(self.winding.as_ref()?))
+    }
+
+    /// Computes how often the mesh winds around `q`: see [`winding_numbers`](Self::winding_numbers). A `beta` of less
+    /// than 1 is 1. `None` if the mesh was made without [`MeshOptions::winding`].
+    #[must_use]
+    pub fn winding_number(&self, q: [f32; 3], beta: f32) -> Option<f32> {
+        let number = Number(self.winding.as_ref()?, if 1.0 < beta { beta } else { 1.0 });
+        Some(self.at_point(q, f32::INFINITY, number))
     }
 
     /// Returns the side of a closed mesh that `q` is on: -1 inside, 1 outside or not valid, 0 on the mesh; without

@@ -4,9 +4,10 @@ use crate::Geometry;
 use cuda_safe::kernel::{device, kernel};
 use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::Ray;
+use geom_kernels::bvh::BuildMode;
 use geom_kernels::hash_grid::{GridOptions, HashGrid};
-use geom_kernels::mesh::{Mesh, MeshOptions, shapes};
-use geom_kernels::structures;
+use geom_kernels::mesh::{Mesh, MeshOptions, Sign, TriangleMesh, shapes};
+use geom_kernels::structures::{self, Limit};
 use geom_kernels::volume::nanovdb::{Builder, ValueIndex, ValueOnIndex};
 use geom_kernels::volume::{Index, OnIndex, Volume};
 use test_harness::{Case, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
@@ -16,6 +17,7 @@ pub(crate) fn cases() -> Vec<Case> {
         "rust_kernels",
         device(grids_in_kernels),
         device(meshes_in_kernels),
+        device(winding_numbers_in_kernels),
         device(volumes_in_kernels),
         device(images_in_kernels),
         device(indices_in_kernels),
@@ -230,6 +232,63 @@ fn meshes_in_kernels(device: &TestDevice) -> TestResult {
                     r > 0.99 || found[7] > 0.0,
                     "a ray from inside of a closed mesh hits it: {p:?}"
                 );
+            }
+        }
+    }
+    Ok(())
+}
+
+#[kernel]
+fn wind(mesh: &structures::Mesh, x: &[[f32; 3]], beta: f32, out: &mut [[f32; 3]]) {
+    assert!(x.len() == out.len());
+    each(out, |i, out| {
+        let number = mesh.winding_number(x[i], beta).unwrap_or(77.0);
+        let (distance, face) = match mesh.signed_distance_by_winding(x[i], beta) {
+            Some((distance, found)) => (distance, found.face as f32),
+            None => (100.0, -1.0),
+        };
+        *out = [number, distance, face];
+    });
+}
+
+/// Kernels give what the batch calls give, with both builders, on both sides; and nothing without moments.
+fn winding_numbers_in_kernels(device: &TestDevice) -> TestResult {
+    let (stream, mut rng) = (device.stream()?, Rng::new(9));
+    let mut one = || (rng.below(4096) as f32 - 2048.0) / 1024.0;
+    let points: Vec<[f32; 3]> = (0..100).map(|_| [one(), one(), one()]).collect();
+    let points = [points, vec![[f32::NAN, 0.0, 0.0], [0.0; 3]]].concat();
+    let (n, x) = (points.len(), DeviceBuffer::from_slice(&stream, &points)?);
+    let empty = TriangleMesh::default();
+    for (host, build) in [
+        (&shapes::icosphere(2, 1.0)?, BuildMode::Fast),
+        (&shapes::knot(40, 8)?, BuildMode::Quality),
+        (&empty, BuildMode::Fast),
+    ] {
+        for has_moments in [true, false] {
+            let options = MeshOptions::default().build_mode(build);
+            let options = if has_moments { options.winding() } else { options };
+            let there = Mesh::upload(&stream, &device.geometry(), host, options)?;
+            let here = structures::Mesh::new(host, options)?;
+            for beta in [2.0, 1.0, 0.25, f32::NAN, f32::INFINITY] {
+                let mut found = vec![[0.0; 3]; n];
+                wind::cpu(&here, &points, beta, &mut found)?;
+                let mut other = DeviceBuffer::<[f32; 3]>::zeroed(&stream, n)?;
+                wind::launch(&stream, &there, &x, beta, &mut other)?;
+                let bits = |x: &[[f32; 3]]| x.as_flattened().iter().map(|x| x.to_bits()).collect();
+                let (bits, others): (Vec<_>, Vec<_>) =
+                    (bits(&found), bits(&other.to_vec(&stream)?));
+                ensure_eq!(bits, others, "beta {beta}, moments: {has_moments}");
+                if !has_moments {
+                    ensure_eq!(found, vec![[77.0, 100.0, -1.0]; n]);
+                    continue;
+                }
+                let (mut numbers, mut distances) = (vec![0.0; n], vec![0.0; n]);
+                here.winding_numbers(&points, beta.max(1.0), &mut numbers)?;
+                here.signed_distances(&points, Limit::All(beta), Sign::Winding, &mut distances)?;
+                for ((found, number), distance) in found.iter().zip(numbers).zip(distances) {
+                    let distance = if distance == f32::INFINITY { 100.0 } else { distance };
+                    ensure_eq!((found[0], found[1]), (number, distance), "beta {beta}");
+                }
             }
         }
     }
