@@ -148,6 +148,17 @@ impl Book {
         }
     }
 
+    /// Adds a result of the device, which the CPU must have computed, too.
+    pub(super) fn put_both<T: NoUninit>(
+        &mut self,
+        name: impl AsRef<str>,
+        device: &[T],
+        cpu: &[T],
+    ) -> TestResult {
+        self.put(&name, device);
+        self.compare(&name, cpu)
+    }
+
     /// Compares the elements that the CPU computes with a result of the device.
     pub(super) fn compare<T: NoUninit>(&self, name: impl AsRef<str>, cpu: &[T]) -> TestResult {
         let name = format!("{}/{}", self.topic, name.as_ref());

@@ -1,11 +1,11 @@
 //! The queries of `mesh` on the CPU, whose bits are those of the device.
 
 use geom_kernels::bvh::BuildMode;
-use geom_kernels::mesh::{ClosestPoint, MeshOptions, RayHit, TriangleMesh};
+use geom_kernels::mesh::{ClosestPoint, MeshOptions, RayHit, Sign, TriangleMesh};
 use geom_kernels::structures::{Limit, Mesh};
 
 use super::book::Book;
-use super::calls::{self, Got};
+use super::calls::{self, Got, filled, garbage};
 use super::inputs::{self, SIZES, face_points, rays, rng};
 use super::mesh::asked_points;
 use test_harness::TestResult;
@@ -13,21 +13,6 @@ use test_harness::TestResult;
 pub(super) fn mesh(of: &TriangleMesh, (builder, topology): (BuildMode, bool)) -> Got<Mesh> {
     let options = MeshOptions::default().build_mode(builder).winding().skip_validation();
     Ok(Mesh::new(of, if topology { options.topology() } else { options })?)
-}
-
-/// Memory full of what is no result.
-fn garbage<T: bytemuck::AnyBitPattern>(n: usize) -> Vec<T> {
-    vec![bytemuck::pod_read_unaligned(&vec![0xa5u8; size_of::<T>()]); n]
-}
-
-/// What a call writes to `n` elements.
-fn filled<T: bytemuck::AnyBitPattern>(
-    n: usize,
-    call: impl FnOnce(&mut [T]) -> cuda_safe::Result<()>,
-) -> Got<Vec<T>> {
-    let mut out = garbage(n);
-    call(&mut out)?;
-    Ok(out)
 }
 
 pub(super) fn arrays(book: &Book, name: &str, mesh: &Mesh) -> TestResult {
@@ -70,11 +55,14 @@ pub(super) fn points(book: &Book, name: &str, mesh: &Mesh, n: usize) -> TestResu
             }
         }
     }
-    for n in SIZES {
+    // Batches of 256 points and more are sorted.
+    for n in SIZES.into_iter().chain([255, 256, 257]) {
         let few = inputs::points(&mut rng, n, 1.1);
         let found =
             filled(n, |out: &mut [ClosestPoint]| mesh.closest_points(&few, Limit::None, out))?;
         book.compare(format!("{name}/closest_{n}"), &found)?;
+        let signed = |out: &mut [f32]| mesh.signed_distances(&few, Limit::None, Sign::Winding, out);
+        book.compare(format!("{name}/signed_{n}"), &filled(n, signed)?)?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use geom_kernels::isosurface::{Counts, Field};
 use geom_kernels::structures::{self, isosurface as cpu};
 
 use super::book::Book;
-use super::calls::{self, Got, Lab};
+use super::calls::{self, Got, Lab, garbage};
 use super::inputs::{self, Kind, grid_with, map, rng};
 use test_harness::{Rng, TestDevice, TestResult, ensure_eq};
 
@@ -31,11 +31,6 @@ fn surface<F: Field>(lab: &Lab, book: &mut Book, name: &str, field: &F, iso: f32
     }
     book.put(format!("{name}/count"), &calls::surface_counts(lab, field, iso)?);
     Ok(())
-}
-
-/// Memory full of what is no result, as before a call of the device.
-fn garbage<T: bytemuck::AnyBitPattern>(n: usize) -> Vec<T> {
-    vec![bytemuck::pod_read_unaligned(&vec![0xa5; size_of::<T>()]); n]
 }
 
 /// The same on the CPU: the same bits as `surface` has put.

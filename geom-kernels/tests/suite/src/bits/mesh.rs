@@ -1,6 +1,6 @@
 //! Meshes: builders, refits and every query; and what topology tells of faulty ones.
 
-use geom_kernels::mesh::{Mesh, TriangleMesh};
+use geom_kernels::mesh::{Mesh, Sign, TriangleMesh};
 
 use super::book::Book;
 use super::calls::{self, Lab};
@@ -119,10 +119,12 @@ fn points(lab: &Lab, book: &mut Book, name: &str, mesh: &Mesh<'_>, n: usize) -> 
             }
         }
     }
-    for n in SIZES {
+    for n in SIZES.into_iter().chain([255, 256, 257]) {
         let few = lab.up(&inputs::points(&mut rng, n, 1.1))?;
-        let found = calls::closest_points(lab, mesh, &calls::points_at(&few, false))?;
-        book.put(format!("{name}/closest_{n}"), &found);
+        let queries = calls::points_at(&few, false);
+        book.put(format!("{name}/closest_{n}"), &calls::closest_points(lab, mesh, &queries)?);
+        let (signed, ..) = calls::signed_distances(lab, mesh, &queries, Sign::Winding)?;
+        book.put(format!("{name}/signed_{n}"), &signed);
     }
     Ok(())
 }

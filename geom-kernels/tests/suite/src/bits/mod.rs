@@ -31,8 +31,8 @@
 //! | `tape_f32`, `tape_f64` | `Tape`, `Recorder`, `Seeds`, `Variable`: chains of all operations of `kernels/tape/ops.cu`, copies, fills, stopped gradients, scopes, custom operations that record again, graphs, `jacobian`, `differences` |
 //! | `adjoint_helpers` | the functions of `adjoint.cuh` for meshes and surfaces, f32 and f64 |
 //!
-//! The CPU gives the same bits: meshes and surfaces in `geom_kernels::structures` compute the same queries, and the books
-//! compare their results with the device's.
+//! The CPU gives the same bits: `geom_kernels::structures` computes the same queries, and the books compare their results
+//! with the device's. `golden::bits::batch_calls_run_on_the_cpu` lists the calls, and why some are missing there.
 //!
 //! # What is not
 //! - Views (`view`, `view_mut`) and headers: results are those of the kernels of the caller. The batch calls above are
@@ -50,6 +50,7 @@ mod adjoints;
 mod book;
 mod bvh;
 mod calls;
+mod cpu_calls;
 mod cpu_mesh;
 mod gradients;
 mod hash_grid;
@@ -119,5 +120,6 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases = of_topics();
     cases.push(Case::host("golden::bits::differences_are_found", book::differences_are_found));
     cases.push(Case::host("golden::bits::the_recording_is_whole", book::the_recording_is_whole));
+    cases.push(Case::host("golden::bits::batch_calls_run_on_the_cpu", cpu_calls::all_run));
     cases
 }

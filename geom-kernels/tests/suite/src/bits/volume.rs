@@ -1,12 +1,15 @@
 //! Sparse volumes that the host makes: lookups, stores, samples, maps, rays. Those that the device makes are in
 //! `volume_build`.
 
-use geom_kernels::Real;
+use geom_kernels::structures::volume::{self as cpu, Samples};
 use geom_kernels::volume::nanovdb::{Build, Builder, write};
-use geom_kernels::volume::{Interpolated, Volume};
+use geom_kernels::volume::{
+    Index, Interpolated, Interpolation, OnIndex, Volume, VolumeHit, VolumeValue,
+};
+use geom_kernels::{Ray, Real};
 
 use super::book::Book;
-use super::calls::{self, Lab, Plain};
+use super::calls::{self, Got, Lab, Plain, filled, filled_both};
 use super::inputs::{self, Kind, SIZES, grid, middle, positions, rays, rng, voxels};
 use test_harness::{TestDevice, TestResult};
 
@@ -65,24 +68,59 @@ fn around<P: Real>(n: usize, middle: i32) -> Vec<[P; 3]> {
     all
 }
 
+/// Positions of samples on the CPU.
+fn samples_of<P: Real>(points: &[[P; 3]], in_world: bool) -> Samples<'_, P> {
+    if in_world { Samples::world(points) } else { Samples::index(points) }
+}
+
+/// The values of voxels and whether they are active, on both sides.
+fn looked_up<T: VolumeValue + Plain>(
+    lab: &Lab,
+    book: &mut Book,
+    name: &str,
+    (there, here): (&Volume, &cpu::Volume<T>),
+    asked: &[[i32; 3]],
+) -> TestResult {
+    let (values, active) = calls::looked_up::<T>(lab, there, &lab.up(asked)?)?;
+    let found = filled(asked.len(), |out| here.lookup_all(asked, out))?;
+    book.put_both(format!("{name}lookup"), &values, &found)?;
+    let found = filled(asked.len(), |out| here.is_active_all(asked, out))?;
+    book.put_both(format!("{name}active"), &active, &found)
+}
+
+/// The nearest samples on both sides.
+fn nearest<P: Real, T: VolumeValue + Plain>(
+    lab: &Lab,
+    book: &mut Book,
+    name: &str,
+    (there, here): (&Volume, &cpu::Volume<T>),
+    (host, in_world): (&[[P; 3]], bool),
+) -> TestResult
+where
+    [P; 3]: Plain,
+{
+    let points = lab.up(host)?;
+    let values: Vec<T> = calls::nearest_samples(lab, there, &calls::samples(&points, in_world))?;
+    let samples = samples_of(host, in_world);
+    let found = filled(host.len(), |out| here.sample_nearest_all(&samples, out))?;
+    book.put_both(name, &values, &found)
+}
+
 pub(super) fn values(device: &TestDevice, book: &mut Book) -> TestResult {
     fn of<K: Kind>(lab: &Lab, book: &mut Book) -> TestResult {
         let middle = middle::<K>();
-        let mut volume = calls::upload_volume(lab, &grid::<K>(middle)?)?;
-        let asked = lab.up(&voxels(&mut rng(410), 600, middle))?;
+        let grid = grid::<K>(middle)?;
+        let mut volume = calls::upload_volume(lab, &grid)?;
+        let on_cpu = cpu::Volume::<K::Value>::new(grid)?;
+        let asked = voxels(&mut rng(410), 600, middle);
         let at = |name: &str| format!("{}/{name}", K::NAME);
-        let (values, active) = calls::looked_up::<K::Value>(lab, &volume, &asked)?;
-        book.put(at("lookup"), &values);
-        book.put(at("active"), &active);
-        let (host32, host64) =
-            (lab.up(&around::<f32>(200, middle))?, lab.up(&around::<f64>(200, middle))?);
+        looked_up(lab, book, &at(""), (&volume, &on_cpu), &asked)?;
+        let (narrow, wide) = (around::<f32>(200, middle), around::<f64>(200, middle));
+        let both = (&volume, &on_cpu);
         for (name, in_world) in [("index", false), ("world", true)] {
-            let narrow = calls::samples(&host32, in_world);
-            let found: Vec<K::Value> = calls::nearest_samples(lab, &volume, &narrow)?;
-            book.put(at(&format!("nearest_{name}_f32")), &found);
-            let wide = calls::samples(&host64, in_world);
-            let found: Vec<K::Value> = calls::nearest_samples(lab, &volume, &wide)?;
-            book.put(at(&format!("nearest_{name}_f64")), &found);
+            let name = at(&format!("nearest_{name}"));
+            nearest(lab, book, &format!("{name}_f32"), both, (&*narrow, in_world))?;
+            nearest(lab, book, &format!("{name}_f64"), both, (&*wide, in_world))?;
         }
         let dense: Vec<K::Value> =
             calls::to_dense(lab, &volume, [-10, -9, -3].map(|x| x + middle), [11, 10, 17])?;
@@ -99,9 +137,9 @@ pub(super) fn values(device: &TestDevice, book: &mut Book) -> TestResult {
         if has_values {
             let refused = calls::store(lab, &mut volume, &once, &there)?;
             book.put(at("store/refused"), &refused);
-            let (values, active) = calls::looked_up::<K::Value>(lab, &volume, &asked)?;
-            book.put(at("store/lookup"), &values);
-            book.put(at("store/active"), &active);
+            // The CPU has no stores, but reads what was stored.
+            let on_cpu = cpu::Volume::<K::Value>::new(volume.download(&lab.stream)?)?;
+            looked_up(lab, book, &at("store/"), (&volume, &on_cpu), &asked)?;
         }
         let (bytes, count) = calls::volume_grid(lab, &volume)?;
         book.put(at("grid"), &bytes);
@@ -123,14 +161,16 @@ pub(super) fn values(device: &TestDevice, book: &mut Book) -> TestResult {
 
 pub(super) fn samples(device: &TestDevice, book: &mut Book) -> TestResult {
     fn of<K: Kind<Value: Interpolated>>(lab: &Lab, book: &mut Book) -> TestResult {
-        let volume = calls::upload_volume(lab, &grid::<K>(middle::<K>())?)?;
-        at::<K, f32>(lab, book, &volume, "f32")?;
-        at::<K, f64>(lab, book, &volume, "f64")
+        let grid = grid::<K>(middle::<K>())?;
+        let volume = calls::upload_volume(lab, &grid)?;
+        let on_cpu = cpu::Volume::<K::Value>::new(grid)?;
+        at::<K, f32>(lab, book, (&volume, &on_cpu), "f32")?;
+        at::<K, f64>(lab, book, (&volume, &on_cpu), "f64")
     }
     fn at<K: Kind<Value: Interpolated>, P: Real>(
         lab: &Lab,
         book: &mut Book,
-        volume: &Volume,
+        (there, here): (&Volume, &cpu::Volume<K::Value>),
         real: &str,
     ) -> TestResult
     where
@@ -140,14 +180,20 @@ pub(super) fn samples(device: &TestDevice, book: &mut Book) -> TestResult {
             let all = [("index", false, 150), ("world", true, 150)];
             let few = SIZES.map(|n| ("size", false, n));
             for (space, in_world, n) in all.into_iter().chain(few) {
-                let there = lab.up(&around::<P>(n, middle::<K>()))?;
-                let asked = calls::samples(&there, in_world);
+                let host = around::<P>(n, middle::<K>());
+                let points = lab.up(&host)?;
+                let asked = calls::samples(&points, in_world);
                 let (alone, values, gradients) =
-                    calls::sampled::<P, K::Value>(lab, volume, &asked, interpolation)?;
+                    calls::sampled::<P, K::Value>(lab, there, &asked, interpolation)?;
+                let asked = samples_of(&host, in_world);
                 let name = format!("{}/{how}/{real}/{space}_{n}", K::NAME);
-                book.put(format!("{name}/alone"), &alone);
-                book.put(format!("{name}/values"), &values);
-                book.put(format!("{name}/gradients"), &gradients);
+                let found = filled(n, |out| here.sample(&asked, interpolation, out))?;
+                book.put_both(format!("{name}/alone"), &alone, &found)?;
+                let (found, slopes) = filled_both((n, n), |values, gradients| {
+                    here.sample_with_gradient(&asked, interpolation, values, gradients)
+                })?;
+                book.put_both(format!("{name}/values"), &values, &found)?;
+                book.put_both(format!("{name}/gradients"), &gradients, &slopes)?;
             }
         }
         Ok(())
@@ -157,69 +203,123 @@ pub(super) fn samples(device: &TestDevice, book: &mut Book) -> TestResult {
     Ok(())
 }
 
+/// A volume of indices on the CPU.
+enum OnCpu {
+    All(cpu::Volume<Index>),
+    Active(cpu::Volume<OnIndex>),
+}
+
+impl OnCpu {
+    /// The nearest values, the interpolated ones, and these with gradients.
+    fn sampled<P: Real, V: Interpolated + Plain>(
+        &self,
+        (host, in_world): (&[[P; 3]], bool),
+        interpolation: Interpolation,
+        (values, background): (&[V], V),
+    ) -> Got<([Vec<V>; 3], Vec<V::Gradient>)> {
+        let (n, asked) = (host.len(), samples_of(host, in_world));
+        let array = cpu::IndexedValues::new(values, background);
+        let sample = |how, out: &mut [V]| match self {
+            Self::All(of) => of.sample_indexed(&asked, how, &array, out),
+            Self::Active(of) => of.sample_indexed(&asked, how, &array, out),
+        };
+        let nearest = filled(n, |out| sample(Interpolation::Nearest, out))?;
+        let alone = filled(n, |out| sample(interpolation, out))?;
+        let (values, gradients) = filled_both((n, n), |out, to| match self {
+            Self::All(of) => {
+                of.sample_indexed_with_gradient(&asked, interpolation, &array, out, to)
+            }
+            Self::Active(of) => {
+                of.sample_indexed_with_gradient(&asked, interpolation, &array, out, to)
+            }
+        })?;
+        Ok(([nearest, alone, values], gradients))
+    }
+}
+
 pub(super) fn indexed(device: &TestDevice, book: &mut Book) -> TestResult {
+    type Both<'a> = (&'a Volume, &'a OnCpu);
     fn of<K: Kind<Value: Interpolated>>(
         lab: &Lab,
         book: &mut Book,
-        (name, volume): (&str, &Volume),
+        (name, both): (&str, Both<'_>),
     ) -> TestResult {
-        at::<K, f32>(lab, book, (name, volume), "f32")?;
-        at::<K, f64>(lab, book, (name, volume), "f64")
+        at::<K, f32>(lab, book, (name, both), "f32")?;
+        at::<K, f64>(lab, book, (name, both), "f64")
     }
     fn at<K: Kind<Value: Interpolated>, P: Real>(
         lab: &Lab,
         book: &mut Book,
-        (name, volume): (&str, &Volume),
+        (name, (there, here)): (&str, Both<'_>),
         real: &str,
     ) -> TestResult
     where
         [P; 3]: Plain,
     {
         let mut rng = rng(420);
-        let (_, count) = calls::volume_grid(lab, volume)?;
+        let (_, count) = calls::volume_grid(lab, there)?;
         let background = K::value(&mut rng);
         let host: Vec<K::Value> = (1..count).map(|_| K::value(&mut rng)).collect();
-        let (values, there) = (lab.up(&host)?, lab.up(&around::<P>(90, 128))?);
+        let positions = around::<P>(90, 128);
+        let (values, points) = (lab.up(&host)?, lab.up(&positions)?);
         for (how, interpolation) in calls::SMOOTH {
-            let asked = calls::samples(&there, how == "tricubic");
+            let in_world = how == "tricubic";
+            let asked = calls::samples(&points, in_world);
             let given = (&asked, interpolation);
             let name = format!("{name}/{}/{how}/{real}", K::NAME);
-            let all = calls::indexed::<P, K::Value>(lab, volume, given, (&values, background))?;
-            for (which, found) in ["nearest", "alone", "values"].into_iter().zip(all) {
-                book.put(format!("{name}/{which}"), &found);
+            let all = calls::indexed::<P, K::Value>(lab, there, given, (&values, background))?;
+            let (found, slopes) =
+                here.sampled((&*positions, in_world), interpolation, (&*host, background))?;
+            for (which, (all, found)) in
+                ["nearest", "alone", "values"].into_iter().zip(all.iter().zip(&found))
+            {
+                book.put_both(format!("{name}/{which}"), all, found)?;
             }
             let gradients =
-                calls::indexed_gradients::<P, K::Value>(lab, volume, given, (&values, background))?;
-            book.put(format!("{name}/gradients"), &gradients);
+                calls::indexed_gradients::<P, K::Value>(lab, there, given, (&values, background))?;
+            book.put_both(format!("{name}/gradients"), &gradients, &slopes)?;
         }
         Ok(())
     }
     let lab = Lab::new(device)?;
-    let every = calls::upload_volume(&lab, &grid::<inputs::Indexed>(128)?)?;
-    let active = calls::upload_volume(&lab, &grid::<inputs::OnIndexed>(128)?)?;
-    for of_indices in [("index", &every), ("on_index", &active)] {
-        of_smooth_kinds!(of(&lab, book, of_indices));
+    let (every, active) = (grid::<inputs::Indexed>(128)?, grid::<inputs::OnIndexed>(128)?);
+    let there = [calls::upload_volume(&lab, &every)?, calls::upload_volume(&lab, &active)?];
+    let here = [OnCpu::All(cpu::Volume::new(every)?), OnCpu::Active(cpu::Volume::new(active)?)];
+    for (name, both) in ["index", "on_index"].into_iter().zip(there.iter().zip(&here)) {
+        of_smooth_kinds!(of(&lab, book, (name, both)));
     }
     Ok(())
 }
 
 pub(super) fn maps(device: &TestDevice, book: &mut Book) -> TestResult {
-    fn of<P: Real>(lab: &Lab, book: &mut Book, volume: &Volume, real: &str) -> TestResult
+    type Both<'a> = (&'a Volume, &'a cpu::Volume<f32>);
+    fn of<P: Real>(lab: &Lab, book: &mut Book, (there, here): Both<'_>, real: &str) -> TestResult
     where
         [P; 3]: Plain,
     {
         for n in SIZES.into_iter().chain([300]) {
-            let from = lab.up(&positions::<P>(&mut rng(430), n, 100.0))?;
-            for (i, found) in calls::mapped(lab, volume, &from)?.iter().enumerate() {
-                book.put(format!("{real}/{n}/{i}"), found);
+            let host = positions::<P>(&mut rng(430), n, 100.0);
+            let found = [
+                filled(n, |to| here.index_to_world_all(&host, to))?,
+                filled(n, |to| here.world_to_index_all(&host, to))?,
+                filled(n, |to| here.index_to_world_directions(&host, to))?,
+                filled(n, |to| here.world_to_index_directions(&host, to))?,
+                filled(n, |to| here.index_to_world_gradients(&host, to))?,
+                filled(n, |to| here.world_to_index_gradients(&host, to))?,
+            ];
+            let mapped = calls::mapped(lab, there, &lab.up(&host)?)?;
+            for (i, (mapped, found)) in mapped.iter().zip(&found).enumerate() {
+                book.put_both(format!("{real}/{n}/{i}"), mapped, found.as_flattened())?;
             }
         }
         Ok(())
     }
     let lab = Lab::new(device)?;
-    let volume = calls::upload_volume(&lab, &grid::<inputs::F32>(0)?)?;
-    of::<f32>(&lab, book, &volume, "f32")?;
-    of::<f64>(&lab, book, &volume, "f64")
+    let grid = grid::<inputs::F32>(0)?;
+    let volume = calls::upload_volume(&lab, &grid)?;
+    let both = (&volume, &cpu::Volume::new(grid)?);
+    of::<f32>(&lab, book, both, "f32")?;
+    of::<f64>(&lab, book, both, "f64")
 }
 
 /// Noise, and the distance from a sphere with a tile inside.
@@ -243,7 +343,7 @@ pub(super) fn marches(device: &TestDevice, book: &mut Book) -> TestResult {
         }
         [noise, sphere]
     }
-    fn of<T: Build>(
+    fn of<T: Build<Value: Real + VolumeValue>>(
         lab: &Lab,
         book: &mut Book,
         real: &str,
@@ -251,12 +351,17 @@ pub(super) fn marches(device: &TestDevice, book: &mut Book) -> TestResult {
     ) -> TestResult {
         for (name, mut field) in ["noise", "sphere"].into_iter().zip(fields::<T>(number)) {
             for (space, map) in [("index", Default::default()), ("world", inputs::map()?)] {
-                let volume = calls::upload_volume(lab, &field.map(map).build()?)?;
+                let grid = field.map(map).build()?;
+                let volume = calls::upload_volume(lab, &grid)?;
+                let here = cpu::Volume::<T::Value>::new(grid)?;
                 for n in SIZES.into_iter().chain([150]) {
-                    let there = lab.up(&rays(&mut rng(441), n, 9.0))?;
-                    let (hits, integrals) = calls::marched(lab, &volume, &there, -0.05)?;
-                    book.put(format!("{real}/{name}/{space}/{n}/crossings"), &hits);
-                    book.put(format!("{real}/{name}/{space}/{n}/integrals"), &integrals);
+                    let host: Vec<Ray> = rays(&mut rng(441), n, 9.0);
+                    let (hits, integrals) = calls::marched(lab, &volume, &lab.up(&host)?, -0.05)?;
+                    let crossings = |out: &mut [VolumeHit]| here.first_crossings(&host, -0.05, out);
+                    let name = format!("{real}/{name}/{space}/{n}");
+                    book.put_both(format!("{name}/crossings"), &hits, &filled(n, crossings)?)?;
+                    let found = filled(n, |out| here.integrals(&host, out))?;
+                    book.put_both(format!("{name}/integrals"), &integrals, &found)?;
                 }
             }
         }

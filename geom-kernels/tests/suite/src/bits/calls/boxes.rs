@@ -47,10 +47,6 @@ pub(in super::super) fn report_words(report: &BvhReport) -> Vec<u64> {
     words
 }
 
-pub(in super::super) fn bvh_report(lab: &Lab, bvh: &Bvh) -> Got<Vec<u64>> {
-    Ok(report_words(&bvh.report(&lab.stream)?))
-}
-
 /// The nodes' boxes, items and kinds, sorted: their numbers depend on the order in which blocks take them.
 pub(in super::super) fn sorted_nodes(nodes: &[BvhNode]) -> Vec<u8> {
     let one = |node: &BvhNode| {

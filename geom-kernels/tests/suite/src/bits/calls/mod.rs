@@ -56,8 +56,7 @@ impl Lab {
 
     /// Room for results.
     pub(super) fn room<T: Plain>(&self, n: usize) -> Got<DeviceBuffer<T>> {
-        let garbage: T = bytemuck::pod_read_unaligned(&vec![0xa5u8; size_of::<T>()]);
-        self.up(&vec![garbage; n])
+        self.up(&garbage(n))
     }
 
     pub(super) fn down<'a, T: Plain>(&self, from: impl Into<DeviceSlice<'a, T>>) -> Got<Vec<T>> {
@@ -85,6 +84,31 @@ impl Lab {
         call(&mut one, &mut other)?;
         Ok((self.down(&one)?, self.down(&other)?))
     }
+}
+
+/// Memory of the host full of what is no result.
+pub(super) fn garbage<T: AnyBitPattern>(n: usize) -> Vec<T> {
+    vec![bytemuck::pod_read_unaligned(&vec![0xa5u8; size_of::<T>()]); n]
+}
+
+/// What a call on the CPU writes to `n` elements.
+pub(super) fn filled<T: AnyBitPattern>(
+    n: usize,
+    call: impl FnOnce(&mut [T]) -> cuda_safe::Result<()>,
+) -> Got<Vec<T>> {
+    let mut out = garbage(n);
+    call(&mut out)?;
+    Ok(out)
+}
+
+/// What a call on the CPU writes to `n` elements of one type and `m` of another.
+pub(super) fn filled_both<T: AnyBitPattern, U: AnyBitPattern>(
+    (n, m): (usize, usize),
+    call: impl FnOnce(&mut [T], &mut [U]) -> cuda_safe::Result<()>,
+) -> Got<(Vec<T>, Vec<U>)> {
+    let (mut one, mut other) = (garbage(n), garbage(m));
+    call(&mut one, &mut other)?;
+    Ok((one, other))
 }
 
 /// A number of anything as it is recorded.

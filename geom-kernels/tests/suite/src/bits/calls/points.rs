@@ -1,7 +1,9 @@
 //! `geom_kernels::hash_grid`.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid, Lookup, NeighborSum, Pairs};
+use geom_kernels::hash_grid::{
+    GridOptions, GridQueries, GridReport, HashGrid, Lookup, NeighborSum, Pairs,
+};
 use geom_kernels::{Points, QueryOrder, Real};
 
 use super::{Got, Lab, Plain, word};
@@ -88,15 +90,14 @@ pub(in super::super) fn reserve_grid<T: Real>(
 }
 
 /// Points, points left out, the kind of lookup, and the cells of a table.
-pub(in super::super) fn grid_report<T: Real>(lab: &Lab, grid: &HashGrid<T>) -> Got<Vec<u64>> {
-    let report = grid.report(&lab.stream)?;
+pub(in super::super) fn grid_report(report: &GridReport) -> Vec<u64> {
     let lookup = match report.lookup {
         Lookup::Table(cells) => [0, cells[0].into(), cells[1].into(), cells[2].into()],
         Lookup::Rows => [1, 0, 0, 0],
         Lookup::HashedRows => [2, 0, 0, 0],
         _ => [3, 0, 0, 0],
     };
-    Ok([&[word(report.points), word(report.left_out)], &lookup[..]].concat())
+    [&[word(report.points), word(report.left_out)], &lookup[..]].concat()
 }
 
 /// Queries at the grid's own points.
