@@ -162,7 +162,11 @@ fn line(name: &str, outcome: &Outcome, time: Duration) -> String {
 /// The workspace, and the programs that are none of it.
 fn fmt() -> Result<Outcome, Error> {
     let mut formatted = succeeds(cargo().args(["fmt", "--all", "--check"]))?;
-    for other in ["tests/integration/foreign/cudarc/Cargo.toml", "fuzz/fuzzers/Cargo.toml"] {
+    for other in [
+        "tests/integration/foreign/cudarc/Cargo.toml",
+        "fuzz/fuzzers/Cargo.toml",
+        "bench/cpu/Cargo.toml",
+    ] {
         let format = ["fmt", "--check", "--manifest-path", other];
         formatted &= succeeds(cargo().args(format))?;
     }
