@@ -4,12 +4,9 @@ use cuda_safe::{Error, Result};
 use rayon::prelude::*;
 
 use super::cases::{Triangles, lower_corner};
-use super::field::{Field, Place, Signs, Source};
+use super::field::{AllSigns, Field, Place, Signs, Source, TILE, reserved, words_of};
 use crate::isosurface::{Counts, RawIndexMap};
 use crate::mesh::TriangleMesh;
-
-/// The words that a thread processes at once: a tile of the device.
-const TILE: usize = 256;
 
 /// The bits of corners that own a crossed edge along each axis, and the number of the first one's vertex.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,8 +16,8 @@ struct Edges {
 }
 
 impl Edges {
-    fn count(&self) -> u64 {
-        self.along.iter().map(|bits| u64::from(bits.count_ones())).sum()
+    fn count(&self) -> u32 {
+        self.along.iter().map(|bits| bits.count_ones()).sum()
     }
 
     /// Returns the number of the vertex on the edge of a lane along an axis.
@@ -55,24 +52,29 @@ fn cells_of(corners: [Signs; 8]) -> impl Iterator<Item = (u32, Triangles)> {
 }
 
 /// A tile after the count.
+#[derive(Debug, Default)]
 struct Tile {
-    edges: Vec<Edges>,
-    vertices: u64,
-    faces: u64,
+    /// Of each word; empty without vertices.
+    edges: Box<[Edges]>,
+    vertices: u32,
+    faces: u32,
     /// Whether a value is not finite.
     broken: bool,
 }
 
-/// A search after the count.
+/// A search after the count. Its memory is that of tiles with corners on both sides of the surface, and some 70 bytes for
+/// each other tile.
 struct Search<'a, F> {
     field: &'a F,
     iso: f32,
-    signs: Vec<Signs>,
-    edges: Vec<Edges>,
-    /// The number of vertices before each tile.
-    before: Vec<u64>,
+    words: u32,
+    signs: AllSigns,
+    tiles: Vec<Tile>,
     counts: Counts,
 }
+
+/// A tile with the vertices, or faces, that it writes.
+type Part<'a, T> = (usize, &'a mut [T]);
 
 impl<'a, F: Source> Search<'a, F> {
     fn new(field: &'a F, iso: f32) -> Result<Self> {
@@ -81,37 +83,27 @@ impl<'a, F: Source> Search<'a, F> {
         }
         let words = u32::try_from(field.words())
             .map_err(|_| Error::invalid("a field of too many words"))?;
-        let sign = |word: u32| {
-            let mut signs = Signs::default();
-            for (lane, value) in field.values_of(word).iter().enumerate() {
-                let (known, less) = (value.is_finite(), *value < iso);
-                signs.known |= u32::from(known) << lane;
-                signs.inside |= u32::from(known && less) << lane;
-            }
-            signs
-        };
-        let signs: Vec<Signs> = (0..words).into_par_iter().with_min_len(TILE).map(sign).collect();
-        let starts = (0..words).into_par_iter().step_by(TILE);
-        let mut tiles: Vec<Tile> = starts
-            .map(|start| tile(field, &signs, start..start.saturating_add(TILE as u32).min(words)))
-            .collect();
-        let (mut counts, mut before) = (Counts::default(), Vec::with_capacity(tiles.len()));
+        let signs = AllSigns::new(field, words, iso)?;
+        let mut tiles = reserved(signs.0.len(), "tiles of a field")?;
+        tiles.resize_with(signs.0.len(), Tile::default);
+        tiles.par_iter_mut().enumerate().try_for_each(|(n, tile)| {
+            *tile = Tile::new(field, &signs, words_of(n, words))?;
+            Ok::<(), Error>(())
+        })?;
+        let mut counts = Counts::default();
         for tile in &mut tiles {
-            before.push(counts.vertices);
-            // A tile without vertices has none that faces could name.
             let mut first = counts.vertices as u32;
-            for edges in tile.edges.iter_mut().filter(|_| tile.vertices > 0) {
+            for edges in &mut tile.edges {
                 edges.first = first;
-                first = first.wrapping_add(edges.count() as u32);
+                first = first.wrapping_add(edges.count());
             }
-            counts.vertices += tile.vertices;
-            counts.faces += tile.faces;
+            counts.vertices += u64::from(tile.vertices);
+            counts.faces += u64::from(tile.faces);
             if tile.broken {
                 counts.status |= Counts::NOT_FINITE;
             }
         }
-        let edges = tiles.into_par_iter().flat_map_iter(|tile| tile.edges).collect();
-        Ok(Self { field, iso, signs, edges, before, counts })
+        Ok(Self { field, iso, words, signs, tiles, counts })
     }
 
     /// Returns the counts, and whether there is room for so many vertices and faces, whose numbers have 32 bits.
@@ -127,67 +119,75 @@ impl<'a, F: Source> Search<'a, F> {
         counts
     }
 
-    /// Returns the words of each tile.
-    fn tiles(&self) -> impl IndexedParallelIterator<Item = (u32, &[Edges])> {
-        self.edges.par_chunks(TILE).enumerate().map(|(n, edges)| ((n * TILE) as u32, edges))
+    /// Divides an output among the tiles, as far as it reaches.
+    fn parts<'o, T>(
+        &self,
+        mut output: &'o mut [T],
+        size: impl Fn(&Tile) -> u32,
+    ) -> Result<Vec<Part<'o, T>>> {
+        let with_any = || self.tiles.iter().enumerate().filter(|(_, tile)| size(tile) > 0);
+        let mut parts = reserved(with_any().count(), "parts of a surface")?;
+        for (n, tile) in with_any() {
+            let room = output.len().min(size(tile) as usize);
+            let (part, rest) = output.split_at_mut(room);
+            parts.push((n, part));
+            output = rest;
+        }
+        Ok(parts)
     }
 
     /// Writes as many vertices, and normals, as fit.
-    fn write_vertices(&self, vertices: &mut [[f32; 3]], mut normals: Option<&mut [[f32; 3]]>) {
-        let room = vertices.len();
+    fn write_vertices(
+        &self,
+        vertices: &mut [[f32; 3]],
+        normals: Option<&mut [[f32; 3]]>,
+    ) -> Result<()> {
         let with_normals = normals.is_some();
-        let of_tile = |(start, edges): (u32, &[Edges])| {
-            let mut found = Vec::new();
-            for (word, edges) in (start..).zip(edges) {
-                for (axis, bits) in edges.along.into_iter().enumerate() {
-                    for lane in lanes_of(bits) {
-                        found.push(self.vertex_on(Place { word, lane }, axis, with_normals));
-                    }
+        let vertices = self.parts(vertices, |tile| tile.vertices)?;
+        let normals = self.parts(normals.unwrap_or_default(), |tile| tile.vertices)?;
+        vertices.into_par_iter().zip(normals).for_each(|((n, vertices), (_, normals))| {
+            let edges = self.tiles.get(n).map_or(&[][..], |tile| &tile.edges);
+            let corners = words_of(n, self.words).zip(edges).flat_map(|(word, edges)| {
+                let of_axis = move |axis| lanes_of(edges.along[axis]).map(move |lane| (axis, lane));
+                (0..3).flat_map(of_axis).map(move |(axis, lane)| (axis, Place { word, lane }))
+            });
+            let mut normals = normals.iter_mut();
+            for (to, (axis, corner)) in vertices.iter_mut().zip(corners) {
+                let (vertex, normal) = self.vertex_on(corner, axis, with_normals);
+                *to = vertex;
+                if let Some(to) = normals.next() {
+                    *to = normal;
                 }
             }
-            found
-        };
-        // Vertices of tiles beyond the room are not computed.
-        let computed = self.before.partition_point(|before| *before < room as u64);
-        let tiles: Vec<Vec<([f32; 3], [f32; 3])>> =
-            self.tiles().take(computed).map(of_tile).collect();
-        for (n, (vertex, normal)) in tiles.into_iter().flatten().take(room).enumerate() {
-            if let Some(to) = vertices.get_mut(n) {
-                *to = vertex;
-            }
-            if let Some(to) = normals.as_mut().and_then(|normals| normals.get_mut(n)) {
-                *to = normal;
-            }
-        }
+        });
+        Ok(())
     }
 
     /// Writes as many faces as fit.
-    fn write_faces(&self, faces: &mut [[u32; 3]]) {
+    fn write_faces(&self, faces: &mut [[u32; 3]]) -> Result<()> {
         let mirrored = self.field.map().raw.mirrored != 0;
-        let of_tile = |(start, edges): (u32, &[Edges])| {
-            let mut found = Vec::new();
-            for word in (start..).take(edges.len()) {
-                for (lane, triangles) in cells_of(self.field.around(&self.signs, word)) {
-                    let cell = Place { word, lane };
-                    for n in 0..triangles.count() {
-                        let [a, b, c] = triangles.edges(n).map(|edge| self.vertex_of(cell, edge));
-                        found.push(if mirrored { [a, c, b] } else { [a, b, c] });
-                    }
-                }
+        self.parts(faces, |tile| tile.faces)?.into_par_iter().for_each(|(n, faces)| {
+            let cells = words_of(n, self.words).flat_map(|word| {
+                let cells = cells_of(self.field.around(&self.signs, word));
+                cells.map(move |(lane, triangles)| (Place { word, lane }, triangles))
+            });
+            let triangles = cells.flat_map(|(cell, triangles)| {
+                (0..triangles.count()).map(move |n| (cell, triangles.edges(n)))
+            });
+            for (to, (cell, edges)) in faces.iter_mut().zip(triangles) {
+                let [a, b, c] = edges.map(|edge| self.vertex_of(cell, edge));
+                *to = if mirrored { [a, c, b] } else { [a, b, c] };
             }
-            found
-        };
-        let tiles: Vec<Vec<[u32; 3]>> = self.tiles().map(of_tile).collect();
-        for (to, face) in faces.iter_mut().zip(tiles.into_iter().flatten()) {
-            *to = face;
-        }
+        });
+        Ok(())
     }
 
     /// Returns the number of the vertex on an edge of a cell.
     fn vertex_of(&self, cell: Place, edge: u32) -> u32 {
         let owner = self.field.corner(cell, lower_corner(edge));
-        let edges = self.edges.get(owner.word as usize).copied().unwrap_or_default();
-        edges.vertex((edge >> 2) as usize % 3, owner.lane)
+        let tile = self.tiles.get(owner.word as usize / TILE);
+        let edges = tile.and_then(|tile| tile.edges.get(owner.word as usize % TILE));
+        edges.copied().unwrap_or_default().vertex((edge >> 2) as usize % 3, owner.lane)
     }
 
     /// Returns the vertex on the edge along `axis` from this corner on, and its normal if that is wanted.
@@ -214,21 +214,27 @@ impl<'a, F: Source> Search<'a, F> {
     }
 }
 
-/// Counts the vertices and faces of a tile.
-fn tile<F: Source>(field: &F, signs: &[Signs], words: std::ops::Range<u32>) -> Tile {
-    let mut tile = Tile { edges: Vec::with_capacity(TILE), vertices: 0, faces: 0, broken: false };
-    for word in words {
-        let corners = field.around(signs, word);
-        let own = corners[0];
-        let crossed = |other: Signs| (own.inside ^ other.inside) & own.known & other.known;
-        let along = [crossed(corners[4]), crossed(corners[2]), crossed(corners[1])];
-        let edges = Edges { along, first: 0 };
-        tile.vertices += edges.count();
-        tile.faces += cells_of(corners).map(|(_, triangles)| triangles.count()).sum::<u64>();
-        tile.broken |= own.known.count_ones() as usize != field.values_of(word).len();
-        tile.edges.push(edges);
+impl Tile {
+    /// Counts the vertices and faces of a tile.
+    fn new<F: Source>(field: &F, signs: &AllSigns, words: std::ops::Range<u32>) -> Result<Self> {
+        let mut tile = Self::default();
+        let (mut found, n) = ([Edges::default(); TILE], words.len());
+        for (edges, word) in found.iter_mut().zip(words) {
+            let corners = field.around(signs, word);
+            let own = corners[0];
+            let crossed = |other: Signs| (own.inside ^ other.inside) & own.known & other.known;
+            edges.along = [crossed(corners[4]), crossed(corners[2]), crossed(corners[1])];
+            tile.vertices += edges.count();
+            tile.faces += cells_of(corners).map(|(_, all)| all.count() as u32).sum::<u32>();
+            tile.broken |= own.known.count_ones() as usize != field.values_of(word).len();
+        }
+        if tile.vertices > 0 {
+            let mut edges = reserved(n, "the edges of a tile")?;
+            edges.extend_from_slice(&found[..n]);
+            tile.edges = edges.into_boxed_slice();
+        }
+        Ok(tile)
     }
-    tile
 }
 
 /// Returns the field's gradient at a corner, in the field's indices.
@@ -301,7 +307,7 @@ impl<'a> Output<'a> {
 /// Returns the surface where the field is `iso`.
 ///
 /// # Errors
-/// `iso` is not finite; more than 2^32 - 1 vertices or faces.
+/// `iso` is not finite; more than 2^32 - 1 vertices or faces; no memory.
 pub fn extract<F: Field>(field: &F, iso: f32) -> Result<Surface> {
     exactly(field, iso, false)
 }
@@ -317,10 +323,14 @@ pub fn extract_with_normals<F: Field>(field: &F, iso: f32) -> Result<Surface> {
 fn exactly<F: Field>(field: &F, iso: f32, with_normals: bool) -> Result<Surface> {
     let search = Search::new(field, iso)?;
     let [n, m] = search.counts.sizes()?;
-    let (mut vertices, mut faces) = (vec![[0.0; 3]; n], vec![[0; 3]; m]);
-    let mut normals = with_normals.then(|| vec![[0.0; 3]; n]);
-    search.write_vertices(&mut vertices, normals.as_deref_mut());
-    search.write_faces(&mut faces);
+    let what = "a surface";
+    let (mut vertices, mut faces) = (reserved(n, what)?, reserved(m, what)?);
+    vertices.resize(n, [0.0; 3]);
+    faces.resize(m, [0; 3]);
+    let mut normals = if with_normals { Some(reserved(n, what)?) } else { None };
+    normals.iter_mut().for_each(|normals| normals.resize(n, [0.0; 3]));
+    search.write_vertices(&mut vertices, normals.as_deref_mut())?;
+    search.write_faces(&mut faces)?;
     Ok(Surface { vertices, faces, normals, counts: search.counts })
 }
 
@@ -331,7 +341,7 @@ fn exactly<F: Field>(field: &F, iso: f32, with_normals: bool) -> Result<Surface>
 /// needed, the rest is not written.
 ///
 /// # Errors
-/// `iso` is not finite; the output's `normals` and `vertices` differ in length.
+/// `iso` is not finite; the output's `normals` and `vertices` differ in length; no memory.
 pub fn extract_into<F: Field>(field: &F, iso: f32, output: Output<'_>) -> Result<Counts> {
     let Output { vertices, faces, normals } = output;
     if let Some(normals) = &normals
@@ -342,15 +352,73 @@ pub fn extract_into<F: Field>(field: &F, iso: f32, output: Output<'_>) -> Result
     }
     let search = Search::new(field, iso)?;
     let counts = search.counts_within([vertices.len(), faces.len()]);
-    search.write_vertices(vertices, normals);
-    search.write_faces(faces);
+    search.write_vertices(vertices, normals)?;
+    search.write_faces(faces)?;
     Ok(counts)
 }
 
 /// Counts the vertices and faces that [`extract`] would find.
 ///
 /// # Errors
-/// `iso` is not finite.
+/// `iso` is not finite; no memory.
 pub fn count<F: Field>(field: &F, iso: f32) -> Result<Counts> {
     Search::new(field, iso).map(|search| search.counts_within([usize::MAX; 2]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::isosurface::IndexToWorld;
+    use crate::structures::isosurface::field::{DenseField, TileSigns};
+
+    /// The bytes of a search.
+    fn bytes<F>(search: &Search<'_, F>) -> usize {
+        let of_signs = |signs: &TileSigns| match signs {
+            TileSigns::Same(_) => size_of::<TileSigns>(),
+            TileSigns::Each(each) => size_of::<TileSigns>() + size_of_val(&**each),
+        };
+        let of_tile = |tile: &Tile| size_of::<Tile>() + size_of_val(&*tile.edges);
+        search.signs.0.iter().map(of_signs).sum::<usize>()
+            + search.tiles.iter().map(of_tile).sum::<usize>()
+    }
+
+    /// A ball at `center` in a field of these dimensions, with `outside` beyond twice its radius.
+    fn ball([nx, ny, nz]: [usize; 3], center: [usize; 3], outside: f32) -> Vec<f32> {
+        let at = |i: usize| [i / (ny * nz), i / nz % ny, i % nz];
+        let value = |i: usize| {
+            let squares = (0..3).map(|axis| (at(i)[axis] as f32 - center[axis] as f32).powi(2));
+            let distance = squares.sum::<f32>().sqrt() - 15.3;
+            if distance < 15.0 { distance } else { outside }
+        };
+        (0..nx * ny * nz).map(value).collect()
+    }
+
+    /// Memory follows the surface, whatever the extent and the shape of the field; and the surface is that of a field
+    /// which is cut to it.
+    #[test]
+    fn memory_of_thin_and_large_fields() {
+        for (dims, outside) in
+            [([1500, 1500, 2], 99.0), ([1500, 1500, 2], f32::NAN), ([3, 700, 1001], 99.0)]
+        {
+            let center = dims.map(|n| n / 2);
+            let values = ball(dims, center, outside);
+            let field = DenseField::new(&values, dims, IndexToWorld::default()).unwrap();
+            let search = Search::new(&field, 0.0).unwrap();
+            let (used, all) = (bytes(&search), size_of_val(&*values));
+            assert!(used * 12 < all, "{used} bytes for a field of {all}");
+
+            let cut = dims.map(|n| n.min(81));
+            let values = ball(cut, cut.map(|n| n / 2), outside);
+            let field = DenseField::new(&values, cut, IndexToWorld::default()).unwrap();
+            let wanted = Search::new(&field, 0.0).unwrap().counts;
+            assert!(wanted.faces > 100);
+            assert_eq!(search.counts, wanted, "{dims:?}");
+        }
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_an_error() {
+        let error = reserved::<[f32; 3]>(1 << 58, "a surface").unwrap_err();
+        assert!(error.to_string().contains("no memory for a surface: 3458764513820540928 bytes"));
+    }
 }

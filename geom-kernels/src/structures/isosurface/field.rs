@@ -1,11 +1,12 @@
 //! Fields: their corners in words of 32, as in `geom/isosurface/field.cuh` and `blocks.cuh`.
 
 use cuda_safe::{Error, Result};
+use rayon::prelude::*;
 
 use crate::isosurface::{IndexToWorld, MOST_VALUES};
 
 /// For the 32 corners of a word: which are finite, and which of those are less than the surface's value.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Signs {
     pub(super) inside: u32,
     pub(super) known: u32,
@@ -18,6 +19,98 @@ impl Signs {
         let part = |own: u32, next: u32| own >> low | next << (32 - low);
         Self { inside: part(self.inside, next.inside), known: part(self.known, next.known) }
     }
+}
+
+impl Signs {
+    /// Returns those of a word with `lanes` corners, if all are as these.
+    #[inline(always)]
+    fn of_lanes(self, lanes: usize) -> Self {
+        let lanes = u32::MAX.unbounded_shr(32u32.saturating_sub(lanes as u32));
+        Self { inside: self.inside & lanes, known: self.known & lanes }
+    }
+}
+
+/// The words that a thread processes at once: a tile of the device.
+pub(super) const TILE: usize = 256;
+
+/// The signs of a tile's words.
+#[derive(Debug, Clone)]
+pub(super) enum TileSigns {
+    /// All corners have the same.
+    Same(Signs),
+    /// Those of each word.
+    Each(Box<[Signs]>),
+}
+
+/// The signs of all words. Only tiles with several kinds of corners take memory for each word.
+#[derive(Debug, Default)]
+pub struct AllSigns(pub(super) Vec<TileSigns>);
+
+impl AllSigns {
+    /// Finds the signs of all words, for a surface where the field is `iso`.
+    pub(super) fn new<F: Source>(field: &F, words: u32, iso: f32) -> Result<Self> {
+        let mut tiles = reserved((words as usize).div_ceil(TILE), "tiles of a field")?;
+        tiles.resize((words as usize).div_ceil(TILE), TileSigns::NONE);
+        tiles.par_iter_mut().enumerate().try_for_each(|(tile, signs)| {
+            let words = words_of(tile, words);
+            *signs = TileSigns::new(field, words, iso)?;
+            Ok::<(), Error>(())
+        })?;
+        Ok(Self(tiles))
+    }
+
+    /// Returns those of a word, which has `lanes` corners.
+    #[inline(always)]
+    fn at(&self, word: usize, lanes: usize) -> Signs {
+        match self.0.get(word / TILE) {
+            Some(TileSigns::Same(signs)) => signs.of_lanes(lanes),
+            Some(TileSigns::Each(signs)) => signs.get(word % TILE).copied().unwrap_or_default(),
+            None => Signs::default(),
+        }
+    }
+}
+
+impl TileSigns {
+    const NONE: Self = Self::Same(Signs { inside: 0, known: 0 });
+
+    fn new<F: Source>(field: &F, words: std::ops::Range<u32>, iso: f32) -> Result<Self> {
+        let (mut found, mut is_same) = ([Signs::default(); TILE], [true; 3]);
+        let all =
+            [[0, 0], [0, u32::MAX], [u32::MAX; 2]].map(|[inside, known]| Signs { inside, known });
+        let n = words.len();
+        for (signs, word) in found.iter_mut().zip(words) {
+            let values = field.values_of(word);
+            for (lane, value) in values.iter().enumerate() {
+                let (known, less) = (value.is_finite(), *value < iso);
+                signs.known |= u32::from(known) << lane;
+                signs.inside |= u32::from(known && less) << lane;
+            }
+            for (is_same, all) in is_same.iter_mut().zip(all) {
+                *is_same &= *signs == all.of_lanes(values.len());
+            }
+        }
+        if let Some(which) = is_same.iter().position(|is_same| *is_same) {
+            return Ok(Self::Same(all[which]));
+        }
+        let mut each = reserved(n, "the corners of a tile")?;
+        each.extend_from_slice(&found[..n]);
+        Ok(Self::Each(each.into_boxed_slice()))
+    }
+}
+
+/// Returns the words of a tile.
+pub(super) fn words_of(tile: usize, words: u32) -> std::ops::Range<u32> {
+    let start = tile.saturating_mul(TILE) as u32;
+    start..start.saturating_add(TILE as u32).min(words)
+}
+
+/// Returns an empty vector with room for `n` elements.
+pub(super) fn reserved<T>(n: usize, what: &str) -> Result<Vec<T>> {
+    let mut all = Vec::new();
+    let bytes = n.saturating_mul(size_of::<T>());
+    all.try_reserve_exact(n)
+        .map_err(|_| Error::invalid(format!("no memory for {what}: {bytes} bytes")))?;
+    Ok(all)
 }
 
 /// A corner: a lane of a word.
@@ -36,7 +129,7 @@ pub trait Source: Sync {
     /// Returns the values of a word's corners, in the order of lanes.
     fn values_of(&self, word: u32) -> &[f32];
     /// Returns, of each lane's cell, the signs of its corners. What has no corner is not known.
-    fn around(&self, signs: &[Signs], word: u32) -> [Signs; 8];
+    fn around(&self, signs: &AllSigns, word: u32) -> [Signs; 8];
     /// Returns another corner of the cell at `cell`, which exists.
     fn corner(&self, cell: Place, corner: u32) -> Place;
     /// Returns the position in the field's indices.
@@ -120,20 +213,20 @@ impl Source for DenseField<'_> {
     }
 
     #[inline(always)]
-    fn around(&self, signs: &[Signs], word: u32) -> [Signs; 8] {
+    fn around(&self, signs: &AllSigns, word: u32) -> [Signs; 8] {
         let [nx, ny, _] = self.dims;
         let (row, z) = self.row(word);
         let (x, y) = (row / ny, row % ny);
-        let is_last = z / 32 + 1 == self.row_words;
+        let lanes = self.dims[2] as usize - z as usize;
         let mut corners = [Signs::default(); 8];
         for i in 0..4 {
             let (dx, dy) = (i / 2, i % 2);
             if x + dx < nx && y + dy < ny {
                 let at = word as usize + (dx * ny + dy) as usize * self.row_words as usize;
-                let sign = |at: usize| signs.get(at).copied().unwrap_or_default();
-                let low = sign(at);
+                let low = signs.at(at, lanes);
                 corners[2 * i as usize] = low;
-                let high = if is_last { Signs::default() } else { sign(at + 1) };
+                let is_last = lanes <= 32;
+                let high = if is_last { Signs::default() } else { signs.at(at + 1, lanes - 32) };
                 corners[2 * i as usize + 1] = low.from(1, high);
             }
         }
@@ -252,15 +345,15 @@ impl<'a> BlockField<'a> {
 
     /// Returns the signs of the half plane of p, in this block or an adjacent one.
     #[inline(always)]
-    fn signs_at(&self, signs: &[Signs], block: u32, p: [i32; 3]) -> Signs {
+    fn signs_at(&self, signs: &AllSigns, block: u32, p: [i32; 3]) -> Signs {
         let word = |at: u32| at * BLOCK_WORDS + offset(p) / 32;
         let at = self.block_at(block, p).map(word);
-        at.and_then(|at| signs.get(at as usize)).copied().unwrap_or_default()
+        at.map_or_else(Signs::default, |at| signs.at(at as usize, 32))
     }
 
     /// Returns the signs of 4 rows from row y on: half a plane, or one row less.
     #[inline(always)]
-    fn rows_at(&self, signs: &[Signs], block: u32, p: [i32; 3]) -> Signs {
+    fn rows_at(&self, signs: &AllSigns, block: u32, p: [i32; 3]) -> Signs {
         let low = self.signs_at(signs, block, p);
         if p[1] % 4 == 0 {
             return low;
@@ -300,7 +393,7 @@ impl Source for BlockField<'_> {
     }
 
     #[inline(always)]
-    fn around(&self, signs: &[Signs], word: u32) -> [Signs; 8] {
+    fn around(&self, signs: &AllSigns, word: u32) -> [Signs; 8] {
         let block = word / BLOCK_WORDS;
         let [x, y, _] = local(Place { word, lane: 0 });
         // One step along z in each row of 8; the last bit comes from the block after.

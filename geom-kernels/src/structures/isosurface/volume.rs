@@ -3,7 +3,7 @@
 use cuda_safe::{Error, Result};
 use rayon::prelude::*;
 
-use super::field::{BLOCK, BlockField, Field, Place, Signs, Source};
+use super::field::{AllSigns, BLOCK, BlockField, Field, Place, Signs, Source, reserved};
 use crate::Real;
 use crate::isosurface::IndexToWorld;
 use crate::structures::volume::{Region, Volume, lower_place, upper_place};
@@ -11,6 +11,10 @@ use crate::volume::VolumeValue;
 
 /// The most blocks: their values number at most 2^32.
 const MOST_BLOCKS: usize = 1 << 23;
+/// The leaves whose neighbours are found at once.
+const AT_ONCE: usize = 1 << 12;
+/// What memory is for.
+const WHAT: &str = "a field of blocks";
 /// Voxels have coordinates from minus this to below it.
 const LIMIT: i32 = 1 << 23;
 
@@ -32,7 +36,7 @@ impl VolumeField {
     /// A map without inverse; more than 2^23 blocks; 2^31 or more block positions, of which each leaf contributes 27.
     pub fn build<T: Real + VolumeValue>(volume: &Volume<T>) -> Result<Self> {
         let map = IndexToWorld::affine(volume.map_rows())?;
-        let (mut places, borders) = (Vec::new(), borders(volume));
+        let borders = borders(volume);
         let leaves: Vec<[i32; 3]> = volume.grid().leaves().map(|leaf| leaf.origin()).collect();
         let (of_leaves, of_tiles) = (27 * leaves.len(), 27 * borders.places.len());
         if of_leaves.saturating_add(of_tiles) >= 1 << 31 {
@@ -40,11 +44,19 @@ impl VolumeField {
             return Err(Error::invalid(message));
         }
         let mut is_complete = !borders.in_root;
-        for place in leaves.into_iter().chain(borders.places) {
-            for place in (0..27).map(|i| beside(place, i, 8)) {
-                is_complete &= is_voxel(place);
-                places.extend(is_voxel(place).then(|| (leaf_key(place), place)));
-            }
+        let mut places: Vec<(u64, [i32; 3])> = Vec::new();
+        // Leaves that follow each other have most of the places around them in common.
+        for some in leaves.chunks(AT_ONCE).chain(borders.places.chunks(AT_ONCE)) {
+            let around = some.iter().flat_map(|place| (0..27).map(|i| beside(*place, i, 8)));
+            let mut found: Vec<_> = around.map(|place| (leaf_key(place), place)).collect();
+            found.sort_unstable();
+            found.dedup();
+            is_complete &= found.iter().all(|(_, place)| is_voxel(*place));
+            found.retain(|(_, place)| is_voxel(*place));
+            let bytes = size_of_val(&*found);
+            let error = |_| Error::invalid(format!("no memory for {WHAT}: {bytes} bytes more"));
+            places.try_reserve(found.len()).map_err(error)?;
+            places.append(&mut found);
         }
         places.par_sort_unstable();
         places.dedup();
@@ -52,14 +64,18 @@ impl VolumeField {
         if blocks > MOST_BLOCKS {
             return Err(Error::invalid(format!("a field of {blocks} blocks of 8^3 numbers")));
         }
-        let (keys, origins): (Vec<u64>, Vec<[i32; 3]>) = places.into_iter().unzip();
         let number = |place: [i32; 3]| {
-            let at = is_voxel(place).then(|| keys.binary_search(&leaf_key(place)).ok()).flatten();
-            at.map_or(u32::MAX, |at| at as u32)
+            let key = leaf_key(place);
+            let find = || places.binary_search_by_key(&key, |(key, _)| *key).ok();
+            is_voxel(place).then(find).flatten().map_or(u32::MAX, |at| at as u32)
         };
-        let link = |origin: &[i32; 3]| std::array::from_fn(|i| number(beside(*origin, i, 8)));
-        let neighbors = origins.par_iter().map(link).collect();
-        let values = vec![0.0; BLOCK * blocks];
+        let link = |(_, at): &(u64, [i32; 3])| std::array::from_fn(|i| number(beside(*at, i, 8)));
+        let mut neighbors = reserved(blocks, WHAT)?;
+        places.par_iter().map(link).collect_into_vec(&mut neighbors);
+        let mut origins = reserved(blocks, WHAT)?;
+        origins.extend(places.into_iter().map(|(_, origin)| origin));
+        let mut values = reserved(BLOCK * blocks, WHAT)?;
+        values.resize(BLOCK * blocks, 0.0);
         let mut field = Self { values, origins, neighbors, map, is_complete };
         field.update(volume);
         Ok(field)
@@ -127,7 +143,7 @@ impl Source for VolumeField {
     }
 
     #[inline(always)]
-    fn around(&self, signs: &[Signs], word: u32) -> [Signs; 8] {
+    fn around(&self, signs: &AllSigns, word: u32) -> [Signs; 8] {
         self.as_blocks().around(signs, word)
     }
 
