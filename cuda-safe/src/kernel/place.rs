@@ -274,7 +274,7 @@ impl<'a> Visit<'a, Place<'_>> for Params<'a, '_> {
     fn structure<S: Structure>(&mut self, structure: StructureAt<'a, S>) -> Result<()> {
         match structure {
             StructureAt::Device(structure) => self.queries(structure),
-            StructureAt::Host(_) => Err(on_host()),
+            StructureAt::Host(_) => Err(elsewhere("the host", "a stream")),
         }
     }
 }
@@ -327,7 +327,7 @@ impl<'a, V: Visit<'a, Cpu>> Visit<'a, Place<'_>> for Forward<'_, V> {
     fn structure<S: Structure>(&mut self, structure: StructureAt<'a, S>) -> Result<()> {
         match structure {
             StructureAt::Host(structure) => Ok(self.0.structure(structure)?),
-            StructureAt::Device(_) => Err(on_device()),
+            StructureAt::Device(_) => Err(elsewhere("a device", "the CPU")),
         }
     }
 }
@@ -335,13 +335,20 @@ impl<'a, V: Visit<'a, Cpu>> Visit<'a, Place<'_>> for Forward<'_, V> {
 #[cold]
 fn on_host() -> Error {
     Error::invalid("the memory is on the host, and the place of the launch is a stream")
-        .with_hint("make it with the place of the launch")
+        .with_hint("copy it: `Memory::from_slice(place, &memory.to_vec(Place::Cpu)?)`")
 }
 
 #[cold]
 fn on_device() -> Error {
     Error::invalid("the memory is on a device, and the place is the CPU")
-        .with_hint("make it with the place of the launch")
+        .with_hint("copy it: `Memory::from_slice(place, &memory.to_vec(Place::Gpu(&stream))?)`")
+}
+
+/// The error of a structure that is elsewhere than the launch.
+#[cold]
+fn elsewhere(there: &str, place: &str) -> Error {
+    Error::invalid(format!("the structure is on {there}, and the place of the launch is {place}"))
+        .with_hint("build it from its data at the place of the launch, too")
 }
 
 impl From<CpuError> for Error {

@@ -253,7 +253,8 @@ fn a_place_takes_a_structure_of_its_own_memory() {
         let mut found = Memory::<f32>::zeroed(place, x.len()).unwrap();
         let mut sums = Memory::<f32>::zeroed(place, x.len()).unwrap();
         let error = query::launch(place, other, &points, &mut found, &mut sums).unwrap_err();
-        assert!(error.to_string().contains("is on"), "{error}");
+        assert!(error.to_string().contains("the structure is on"), "{error}");
+        assert!(error.to_string().contains("build it"), "{error}");
         query::launch(place, own, &points, &mut found, &mut sums).unwrap();
         results.push((found.to_vec(place).unwrap(), sums.to_vec(place).unwrap()));
     }

@@ -49,6 +49,7 @@ fn arguments_that_are_refused() -> Result<()> {
         let mut out = Memory::<f32>::zeroed(place, 2)?;
         let error = scale::launch(place, 1.0, x, &at, &mut out).expect_err("another place");
         assert!(error.to_string().contains("the memory is on"), "{error}");
+        assert!(error.to_string().contains("copy it: `Memory::from_slice("), "{error}");
         let mut short = Memory::<f32>::zeroed(place, 1)?;
         let error = scale::launch(place, 1.0, x, &at, &mut short).expect_err("another length");
         assert!(matches!(error.kind(), ErrorKind::Argument { .. }), "{error}");
