@@ -1,6 +1,8 @@
 //! Random numbers: the bits that a GPU has recorded, moments of distributions, the order of calls.
 
 use std::cell::RefCell;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use cuda_libs::CurandLibrary;
 use cuda_libs::rand::{Float, Generator, Ordering, Sequence};
@@ -20,6 +22,7 @@ pub(super) fn cases() -> Vec<Case> {
         device(poisson),
         device(parts),
         device(streams),
+        device(calls_wait),
         device(graphs),
         device(refusals),
         device(many_generators),
@@ -214,6 +217,29 @@ fn streams(device: &TestDevice) -> TestResult {
         }
         ensure!(out.as_slice().cast::<u8>()?.to_vec(&streams[0])? == all);
     }
+    Ok(())
+}
+
+/// A call on a stream waits for the one before on another stream.
+fn calls_wait(device: &TestDevice) -> TestResult {
+    let (first, second) = (device.stream()?, device.stream()?);
+    let mut generator = generator(device, &first, Sequence::philox(4276))?;
+    let mut before = DeviceBuffer::<u32>::zeroed(&first, 64)?;
+    let mut after = DeviceBuffer::<u32>::zeroed(&second, 64)?;
+    // The kernel is loaded.
+    generator.bits(&second, &mut after)?;
+    second.synchronize()?;
+    let (opens, opened) = mpsc::channel();
+    first.host_function(move || {
+        let _ = opened.recv_timeout(Duration::from_secs(5));
+    })?;
+    generator.bits(&first, &mut before)?;
+    generator.bits(&second, &mut after)?;
+    std::thread::sleep(Duration::from_millis(20));
+    let is_early = second.is_done()?;
+    let _ = opens.send(());
+    second.synchronize()?;
+    ensure!(!is_early || device.is_instrumented(), "the second call has not waited");
     Ok(())
 }
 
