@@ -225,7 +225,7 @@ impl Side {
             distance =
                 layout.distance.map(|one| number("a distance", argument, one)).transpose()?;
         } else if form == Form::Real && is_padded {
-            dims[rank - 1] = 2 * half;
+            dims[rank - 1] = half.saturating_mul(2);
         }
         let too_large = || Error::invalid(super::NEW, argument, "has more than 2^63 bytes");
         let whole = dims.iter().try_fold(stride, |all, length| all.checked_mul(*length));

@@ -299,6 +299,9 @@ fn shapes(device: &TestDevice) -> TestResult {
         "fft: shape has a length of 18446744073709551615, which is above 2^63",
     )?;
     refused(plan(Shape::new([1 << 31, 1 << 31, 4])), "fft: input has more than 2^63 bytes")?;
+    let longest = Shape::new(i64::MAX as usize).padded();
+    let longest = Fft::<f32, Complex<f32>>::with(device.context(), longest, &config);
+    refused(longest, "fft: input has more than 2^63 bytes")?;
     let layout = |layout: Layout| plan(Shape::new([3, 5]).batch(2).output(layout));
     refused(
         layout(Layout::new(15)),
