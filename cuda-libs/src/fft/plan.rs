@@ -265,7 +265,9 @@ impl Inner {
         is_own(call, stream, &self.context, super::OWNER)?;
         uses.check(call, &self.context, super::OWNER)?;
         let area = self.area(call, stream)?;
-        let address = area.as_ref().map(Area::device_ptr);
+        // The byte that stands for an area is never given to cuFFT, which would keep its address: a transform of memory that
+        // lies there later fails.
+        let address = area.as_ref().filter(|_| self.area_bytes > 0).map(Area::device_ptr);
         let functions = self.library.as_sys();
         let (id, uses) = (stream.id(), WithWorkspace { uses, workspace: area.as_ref() });
         let enqueued = self.context.with_current(|| {
