@@ -1,4 +1,4 @@
-//! What the examples that draw pictures share: the device, a camera, pictures as files, times and random points.
+//! What the examples share: the device, libraries, a camera, pictures as files, times and random points.
 
 use std::error::Error;
 use std::fs::File;
@@ -10,6 +10,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 #[cfg(feature = "libraries")]
 pub mod libraries;
+#[cfg(feature = "places")]
+pub mod places;
 pub mod vector;
 
 pub use vector::Vector;

@@ -3,9 +3,9 @@
 use std::{error::Error, fs, io::BufWriter};
 
 use cuda_safe::kernel::vector::{Mat3, Vec3, Vec4};
-use cuda_safe::kernel::{Atomic, Device, kernel};
-use cuda_safe::{DeviceBuffer, Stream};
-use geom_kernels::{hash_grid, structures::HashGrid};
+use cuda_safe::kernel::{Atomic, Device, Memory, Place, kernel};
+use example_common::places::Grid;
+use geom_kernels::structures::HashGrid;
 
 use crate::step::{RADIUS, REACH};
 
@@ -144,36 +144,24 @@ impl Camera {
     /// Writes a picture to `target/dem`. The grid is rebuilt.
     pub(crate) fn take(
         &self,
-        stream: &Stream,
-        grid: &mut hash_grid::HashGrid<f32>,
-        [x, v]: [&DeviceBuffer<Vec4>; 2],
+        place: Place<'_>,
+        grid: &mut Grid,
+        [x, v]: [&Memory<Vec4>; 2],
         number: usize,
     ) -> Result<(), Box<dyn Error>> {
-        let size = self.size;
-        let views = self.views(x.slice(self.middle..=self.middle)?.to_vec(stream)?[0]);
-        let mut pixels = DeviceBuffer::<u64>::zeroed(stream, 2 * size * size)?;
-        let mut image = DeviceBuffer::<[u8; 4]>::zeroed(stream, size * size)?;
-        grid.rebuild(stream, x, REACH)?;
-        pixels.fill(stream, u64::MAX)?;
-        splat::launch(stream, x, views, size, &mut pixels)?;
-        shade::launch(stream, &*grid, x, v, views, size, &pixels, &mut image)?;
-        self.write(&image.to_vec(stream)?, number)
-    }
-
-    /// Writes a picture to `target/dem`, with a grid of the grains.
-    pub(crate) fn take_on_cpu(
-        &self,
-        grid: &HashGrid<f32>,
-        [x, v]: [&[Vec4]; 2],
-        number: usize,
-    ) -> Result<(), Box<dyn Error>> {
-        let at = x.get(self.middle).ok_or("a picture needs grains")?;
-        let (views, size) = (self.views(*at), self.size);
-        let mut pixels = vec![u64::MAX; 2 * size * size];
-        let mut image = vec![[0; 4]; size * size];
-        splat::cpu(x, views, size, Atomic::from_mut(&mut pixels))?;
-        shade::cpu(grid, x, v, views, size, &pixels, &mut image)?;
-        self.write(&image, number)
+        let (size, middle) = (self.size, self.middle..=self.middle);
+        let middle = match (place, x) {
+            (Place::Gpu(stream), Memory::Device(x)) => x.slice(middle)?.to_vec(stream)?,
+            _ => x.to_vec(place)?.get(middle).unwrap_or_default().to_vec(),
+        };
+        let views = self.views(*middle.first().ok_or("a picture needs grains")?);
+        let mut pixels = Memory::<u64>::zeroed(place, 2 * size * size)?;
+        let mut image = Memory::<[u8; 4]>::zeroed(place, size * size)?;
+        grid.rebuild(place, x, REACH)?;
+        pixels.fill(place, u64::MAX)?;
+        splat::launch(place, x, views, size, &mut pixels)?;
+        shade::launch(place, grid.view(), x, v, views, size, &pixels, &mut image)?;
+        self.write(&image.to_vec(place)?, number)
     }
 
     fn write(&self, image: &[[u8; 4]], number: usize) -> Result<(), Box<dyn Error>> {
