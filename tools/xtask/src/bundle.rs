@@ -49,6 +49,7 @@ const PROGRAMS: [Program; 16] = [
     Program { package: "domains", folder: "examples/domains", place: "examples", test: false },
     Program { package: "mesh", folder: "examples/mesh", place: "examples", test: false },
     Program { package: "mpm88", folder: "examples/mpm88", place: "examples", test: false },
+    Program { package: "network", folder: "examples/network", place: "examples", test: false },
     Program { package: "project", folder: "examples/project", place: "examples", test: false },
     Program { package: "volume", folder: "examples/volume", place: "examples", test: false },
     Program {

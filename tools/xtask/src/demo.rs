@@ -24,6 +24,7 @@ const PROGRAMS: [(&str, &str); 12] = [
     ("domains", "particles in slabs on all devices, compared with one device and with brute force"),
     ("trajectory", "how to throw a ball that bounces, by gradients through its flight"),
     ("mpm88", "how to throw a block of fluid, by gradients through a simulation"),
+    ("network", "a network that learns two spirals, by cuBLAS and gradients in one graph"),
     ("mesh", "a picture of a triangle mesh by rays, and a slice of its signed distance"),
     ("volume", "a picture of a sparse volume by rays"),
     ("isosurface", "the surface in a sparse volume as a mesh, checked, saved and drawn"),
