@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::cudarc::target;
-use super::stage::{Ran, Stage};
-use test_harness::{Failure, TestResult, built, cargo, cc, deep, device_library, ensure, sources};
+use super::stage::{LIBRARIES, Ran, Stage, library};
+use test_harness::{Failure, TestResult, built, cargo, deep, device_library, ensure, sources};
 
 /// The frameworks with a page.
 const FRAMEWORKS: [&str; 3] = ["cudarc", "candle", "burn"];
@@ -83,31 +83,23 @@ pub(super) fn cudarc() -> TestResult {
     passes(&Stage::new()?, &built_program("cudarc", &[])?, &[])
 }
 
-/// candle, whose own kernels are built by a stand-in for nvcc, so that there are none, and which gets handles of cuBLAS and
-/// cuRAND from stand-ins for both.
+/// candle, whose own kernels are built by a stand-in for nvcc, so that there are none. `blas-emu` is its cuBLAS and cuRAND.
 pub(super) fn candle() -> TestResult {
-    let stage = Stage::new()?;
-    let sources = program("candle")?.join("toolkit");
+    let stage = Stage::with_libraries()?;
     let toolkit = target()?.join("candle-toolkit");
     let (programs, libraries) = (toolkit.join("bin"), toolkit.join("lib64"));
     for folder in [&programs, &libraries] {
         std::fs::create_dir_all(folder)?;
     }
-    std::fs::copy(sources.join("nvcc"), programs.join("nvcc"))?;
+    std::fs::copy(program("candle")?.join("toolkit/nvcc"), programs.join("nvcc"))?;
     let link = |to: &Path, name: &str| {
         let _ = std::fs::remove_file(libraries.join(name));
         symlink(to, libraries.join(name))
     };
     link(&device_library()?, "libcuda.so")?;
     link(Path::new(&stage.nvrtc()?), "libnvrtc.so")?;
-    for name in ["cudart", "cublas", "cublasLt", "curand"] {
-        let name = format!("lib{name}.so");
-        let mut compiler = cc();
-        compiler.args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o"]);
-        compiler.arg(libraries.join(&name)).arg(sources.join("libraries.c"));
-        compiler.arg(format!("-Wl,-soname,{name}"));
-        built(compiler)?;
-        symlink(libraries.join(&name), stage.folder().join(&name))?;
+    for [file, name, _] in LIBRARIES {
+        link(&library(file)?, name)?;
     }
     let inherited = std::env::var_os("PATH").unwrap_or_default();
     let path = [programs].into_iter().chain(std::env::split_paths(&inherited));

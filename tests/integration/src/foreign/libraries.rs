@@ -3,17 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::stage::Stage;
+use super::stage::{Stage, library};
 use test_harness::{Failure, TestResult, built, cc, deep, ensure, python, sources};
-
-/// Returns a library that cargo builds beside this program, because the tests depend on its package.
-fn library(name: &str) -> Result<PathBuf, Failure> {
-    let path = std::env::current_exe()?.with_file_name(name);
-    match path.exists() {
-        true => Ok(path),
-        false => Err(Failure::new(format!("there is no {}", path.display()))),
-    }
-}
 
 /// Returns the folder of an example.
 fn example(name: &str) -> PathBuf {

@@ -24,6 +24,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::foreign(C, "mistakes", || noticed(c_program, ["5 * i", "0.5f", "N / 2"])),
         Case::foreign(Rust, "cudarc::program", || right(cudarc::program)),
         Case::foreign(Rust, "cudarc::mistakes", || noticed(cudarc::program, KERNELS)),
+        Case::foreign(Rust, "cudarc::blas", cudarc::blas),
         Case::foreign(Rust, "cudarc::own_tests", cudarc::own_tests),
         Case::foreign(Rust, "cudarc::own_examples", cudarc::own_examples),
         Case::foreign(Python, "cuda_bindings::program", || right(python_program)),

@@ -24,6 +24,14 @@ const RIGHT: &str = "all right";
 /// The names that programs look for.
 const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
+/// What is built beside this program, and the names that stand for it: of linkers and of programs that run.
+pub(super) const LIBRARIES: [[&str; 3]; 4] = [
+    ["libcublas_13.so", "libcublas.so", "libcublas.so.13"],
+    ["libcublaslt_13.so", "libcublasLt.so", "libcublasLt.so.13"],
+    ["libcurand_10.so", "libcurand.so", "libcurand.so.10"],
+    ["libcudart_13.so", "libcudart.so", "libcudart.so.13"],
+];
+
 /// Where the dynamic linker looks first.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
@@ -57,6 +65,17 @@ impl Stage {
         let folders = [Some(folder.path()), nvrtc].into_iter().flatten().map(Path::to_path_buf);
         let library_path = std::env::join_paths(folders.chain(std::env::split_paths(&inherited)))?;
         Ok(Self { folder, compiler, library_path })
+    }
+
+    /// A stage with `blas-emu` under the names of NVIDIA's libraries, and this project's runtime.
+    pub(super) fn with_libraries() -> Result<Self, Failure> {
+        let stage = Self::new()?;
+        for [file, names @ ..] in LIBRARIES {
+            for name in names {
+                std::os::unix::fs::symlink(library(file)?, stage.folder().join(name))?;
+            }
+        }
+        Ok(stage)
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -121,6 +140,15 @@ impl Stage {
             std::fs::remove_file(&log)?;
         }
         Ok(Ran { outcome, calls })
+    }
+}
+
+/// Returns a library that cargo builds beside this program, because the tests depend on its package.
+pub(super) fn library(name: &str) -> Result<PathBuf, Failure> {
+    let path = std::env::current_exe()?.with_file_name(name);
+    match path.exists() {
+        true => Ok(path),
+        false => Err(Failure::new(format!("there is no {}", path.display()))),
     }
 }
 
