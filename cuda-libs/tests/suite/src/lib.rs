@@ -2,6 +2,7 @@
 //! with NVIDIA's libraries.
 
 mod arrays;
+mod candle;
 mod fft;
 mod fft_gradients;
 mod fft_order;
@@ -23,6 +24,7 @@ const ONE_DRIVER: &str =
 pub fn suite() -> test_harness::Suite {
     let cases = [
         arrays::cases(),
+        candle::cases(),
         fft::cases(),
         fft_gradients::cases(),
         fft_order::cases(),
