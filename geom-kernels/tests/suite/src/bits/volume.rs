@@ -203,6 +203,9 @@ pub(super) fn samples(device: &TestDevice, book: &mut Book) -> TestResult {
     Ok(())
 }
 
+/// The nearest values, the interpolated ones, and these with gradients.
+type Indexed<V> = ([Vec<V>; 3], Vec<<V as Interpolated>::Gradient>);
+
 /// A volume of indices on the CPU.
 enum OnCpu {
     All(cpu::Volume<Index>),
@@ -210,13 +213,13 @@ enum OnCpu {
 }
 
 impl OnCpu {
-    /// The nearest values, the interpolated ones, and these with gradients.
+    /// Samples at these places.
     fn sampled<P: Real, V: Interpolated + Plain>(
         &self,
         (host, in_world): (&[[P; 3]], bool),
         interpolation: Interpolation,
         (values, background): (&[V], V),
-    ) -> Got<([Vec<V>; 3], Vec<V::Gradient>)> {
+    ) -> Got<Indexed<V>> {
         let (n, asked) = (host.len(), samples_of(host, in_world));
         let array = cpu::IndexedValues::new(values, background);
         let sample = |how, out: &mut [V]| match self {
