@@ -71,8 +71,8 @@ pub struct Access {
     /// The operand of `.L2::cache_hint`: a hint.
     pub policy: Option<Operand>,
     /// The bytes of a load whose values are used, one bit each, from `.pragma "used_bytes_mask"` before it. What the others
-    /// hold does not matter, and they may be outside of what is loaded from. It is a hint for compilers, which is not
-    /// printed: a pass may change the instruction.
+    /// hold does not matter, and they may be outside of what is loaded from. A pass that changes which bytes are loaded
+    /// must change it, too.
     pub used: Option<u32>,
 }
 

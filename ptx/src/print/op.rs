@@ -5,10 +5,13 @@ use std::fmt::{self, Write};
 use super::Printer;
 use super::opcode::Opcode;
 use super::operand::Arg::{self, Dst, Group, GroupOps, Number, Op as Src, Pair, Pred};
-use crate::ir::{CarryOp, DotOp, Instr, Op, Type};
+use crate::ir::{Access, CarryOp, DotOp, Instr, Op, Type};
 
 impl Printer<'_> {
     pub(super) fn instr(&mut self, instr: &Instr) -> fmt::Result {
+        if let Op::Ld { access: Access { used: Some(used), .. }, .. } = instr.op {
+            writeln!(self.out, "    .pragma \"used_bytes_mask {used:#x}\";")?;
+        }
         self.out.push_str("    ");
         if let Some(guard) = instr.guard {
             self.out.push('@');
