@@ -155,23 +155,44 @@ fn the_log_says_what_is_wrong() {
         link.log()
     };
     let defines = callee(1, 2);
-    assert_eq!(failure(&[]), "error   : there is no input to link\n");
+    assert_eq!(failure(&[]), "error   : there is no input to link");
     assert_eq!(
         failure(&[CALLER]),
-        "error   : `counter` is used in a.ptx and defined in no input\n\
-         error   : `f` is used in a.ptx and defined in no input\n"
+        "error   : Undefined reference to 'counter' in 'a.ptx'\n\
+         error   : Undefined reference to 'f' in 'a.ptx'"
     );
     assert_eq!(
         failure(&[&defines, CALLER, &defines]),
-        "error   : `f` is defined in a.ptx and in <input 3>\n\
-         error   : `counter` is defined in a.ptx and in <input 3>\n"
+        "error   : Multiple definition of 'f' in '<input 3>', first defined in 'a.ptx'\n\
+         error   : Multiple definition of 'counter' in '<input 3>', first defined in 'a.ptx'"
     );
-    let other = defines.replace(".b32 counter", ".b16 counter");
-    assert!(failure(&[CALLER, &other]).contains("a variable of 2 bytes in .global in b.ptx, but"));
+    for (what, one, two) in [
+        (
+            "Size doesn't match for 'counter' in 'a.ptx', first specified",
+            ".b32 counter",
+            ".b16 counter",
+        ),
+        (
+            "Memory space doesn't match for 'counter' in 'a.ptx', first specified",
+            ".global",
+            ".const",
+        ),
+        (
+            "Prototype doesn't match for 'f' in 'a.ptx', first defined",
+            "(.param .b32 a)",
+            "(.param .b64 a)",
+        ),
+    ] {
+        assert!(defines.contains(one), "{one}");
+        let log = failure(&[CALLER, &defines.replace(one, two)]);
+        assert!(log.contains(&format!("error   : {what} in 'b.ptx' (")), "{log}");
+    }
 
     let link = Link::new();
     assert_eq!(link.ptx("nonsense", c"bad.ptx"), CUresult::CUDA_ERROR_INVALID_PTX);
-    assert!(link.log().starts_with("bad.ptx: PTX line 4"), "{}", link.log());
+    let log = link.log();
+    assert!(log.starts_with("ptxas application ptx input, line 4; error   : "), "{log}");
+    assert!(log.ends_with("\nptxas fatal   : Ptx assembly aborted due to errors"), "{log}");
     let cubin = CUjitInputType::CU_JIT_INPUT_CUBIN;
     let no_binary = CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU;
     assert_eq!(link.add(cubin, b"\x7fELF\x02\x01\x01\0", c"a.cubin"), no_binary);

@@ -4,7 +4,7 @@ use core::ffi::{c_char, c_uint, c_void};
 use std::sync::Arc;
 
 use cuda_sys::{CUjit_option, CUjitInputType, CUlinkState, CUresult};
-use ptx::link::{Input, link};
+use ptx::link::{Input, Problem, link};
 
 use super::device_runtime;
 use super::file;
@@ -85,7 +85,13 @@ unsafe fn add(
     };
     let parsed = read.and_then(|text| match ptx::parse(&text) {
         Ok(_) => Ok(text),
-        Err(error) => Err((CUresult::CUDA_ERROR_INVALID_PTX, format!("{error}\n"))),
+        Err(ptx::Error { line, message, .. }) => {
+            let log = format!(
+                "ptxas application ptx input, line {line}; error   : {message}\n\
+                 ptxas fatal   : Ptx assembly aborted due to errors"
+            );
+            Err((CUresult::CUDA_ERROR_INVALID_PTX, log))
+        }
     });
     match parsed {
         Ok(text) => {
@@ -93,8 +99,9 @@ unsafe fn add(
             Ok(())
         }
         Err((code, log)) => {
+            let log = if log.starts_with("ptxas ") { log } else { format!("{name}: {log}") };
             // SAFETY: the caller's promise.
-            unsafe { link.options.tell(Err(&format!("{name}: {log}"))) };
+            unsafe { link.options.tell(Err(&log)) };
             Err(code)
         }
     }
@@ -148,6 +155,30 @@ unsafe fn add_file(
     unsafe { add(state, kind, &file(path)?, Some(path)) }
 }
 
+/// Returns a problem in the words of NVIDIA's linker, as nvJitLink 13.0 writes them.
+fn line(problem: &Problem) -> String {
+    match problem {
+        Problem::Undefined { name, input } => {
+            format!("Undefined reference to '{name}' in '{input}'")
+        }
+        Problem::DefinedTwice { name, first, second } => {
+            format!("Multiple definition of '{name}' in '{second}', first defined in '{first}'")
+        }
+        Problem::Clash { name, first, has, second, other } => {
+            let space = |text: &'_ str| text.rsplit_once(" in ").map(|(_, space)| space.to_owned());
+            let (what, how) = match (space(has), space(other)) {
+                (None, None) => ("Prototype", "defined"),
+                (one, two) if one == two => ("Size", "specified"),
+                _ => ("Memory space", "specified"),
+            };
+            format!(
+                "{what} doesn't match for '{name}' in '{second}', first {how} in '{first}' ({other}, not {has})"
+            )
+        }
+        other => other.to_string(),
+    }
+}
+
 /// Links the inputs, and tries whether the device can load the result.
 fn complete(inputs: &[(String, Arc<str>)], device: u32) -> Result<(Box<[u8]>, usize), Refusal> {
     let runtime = device_runtime::needed(inputs);
@@ -155,9 +186,10 @@ fn complete(inputs: &[(String, Arc<str>)], device: u32) -> Result<(Box<[u8]>, us
     let inputs: Vec<_> = inputs.map(|(name, text)| Input { name, text }).collect();
     let linked = link(&inputs, is_system_function);
     let linked = linked.map_err(|error| {
-        let lines = error.to_string().replace('\n', "\nerror   : ");
+        let lines = error.problems.iter().map(|problem| format!("error   : {}", line(problem)));
+        let lines: Vec<_> = lines.collect();
         // The code that a GPU's driver returns when symbols are missing.
-        (CUresult::CUDA_ERROR_UNKNOWN, format!("error   : {lines}\n"))
+        (CUresult::CUDA_ERROR_UNKNOWN, lines.join("\n"))
     })?;
     let process = process().map_err(|code| (code, String::new()))?;
     let kernels = load(process, &linked, device)?.entries().count();
