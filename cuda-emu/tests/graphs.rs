@@ -1,6 +1,9 @@
 //! Capture and graphs.
 
+use core::ffi::c_void;
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use cuda_sys::*;
 
@@ -93,7 +96,7 @@ fn what_spoils_a_capture() {
     ok!(cuStreamSynchronize(outside));
 }
 
-extern "C" fn nothing(_: *mut core::ffi::c_void) {}
+extern "C" fn nothing(_: *mut c_void) {}
 
 #[test]
 fn thread_local_captures_forbid_their_own_thread() {
@@ -246,7 +249,7 @@ fn a_graph_of_a_thousand_kernels_costs_little_to_launch() {
     }
     let exec = instantiate(end(one));
     run(exec, one);
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     for _ in 0..10 {
         run(exec, one);
     }
@@ -255,4 +258,61 @@ fn a_graph_of_a_thousand_kernels_costs_little_to_launch() {
     assert_eq!(words(target, 1), [999]);
     // A bound for a busy machine without optimisation; it is some tens of milliseconds.
     assert!(each.as_secs() < 2, "{each:?}");
+}
+
+/// Bits of the user objects that were destroyed.
+static GONE: AtomicUsize = AtomicUsize::new(0);
+
+unsafe extern "C" fn gone(data: *mut c_void) {
+    GONE.fetch_or(data.addr(), Ordering::SeqCst);
+}
+
+/// Returns a graph that alone has a user object, whose destructor sets the bit.
+fn with_user(bit: usize) -> CUgraph {
+    let (mut graph, mut user) = (ptr::null_mut(), ptr::null_mut());
+    ok!(cuGraphCreate(&raw mut graph, 0));
+    let data = ptr::without_provenance_mut(bit);
+    ok!(cuUserObjectCreate(&raw mut user, data, Some(gone), 1, 1));
+    ok!(cuGraphRetainUserObject(graph, user, 1, 1));
+    graph
+}
+
+#[test]
+fn user_objects_live_as_long_as_what_uses_them() {
+    context();
+    let until = |wanted: usize| {
+        let begun = Instant::now();
+        while GONE.load(Ordering::SeqCst) != wanted {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{wanted}");
+            std::thread::yield_now();
+        }
+    };
+    let around = |inner: CUgraph| {
+        let (mut whole, mut node) = (ptr::null_mut(), ptr::null_mut());
+        ok!(cuGraphCreate(&raw mut whole, 0));
+        ok!(cuGraphAddChildGraphNode(&raw mut node, whole, ptr::null(), 0, inner));
+        ok!(cuGraphDestroy(inner));
+        (whole, node)
+    };
+    // A node that is destroyed lets go of the graph inside.
+    let (whole, node) = around(with_user(1));
+    ok!(cuGraphDestroyNode(node));
+    until(1);
+    ok!(cuGraphDestroy(whole));
+    // An executable graph has those of the graphs inside, until an update replaces them.
+    let (first, _) = around(with_user(2));
+    let exec = instantiate(first);
+    ok!(cuGraphDestroy(first));
+    let (second, _) = around(with_user(4));
+    ok!(cuCtxSynchronize());
+    std::thread::sleep(Duration::from_millis(20));
+    until(1);
+    let mut info = CUgraphExecUpdateResultInfo::default();
+    ok!(cuGraphExecUpdate_v2(exec, second, &raw mut info));
+    until(3);
+    ok!(cuGraphDestroy(second));
+    std::thread::sleep(Duration::from_millis(20));
+    until(3);
+    ok!(cuGraphExecDestroy(exec));
+    until(7);
 }

@@ -157,21 +157,23 @@ impl State {
             || known.parent != 0 && self.has_condition(known.parent, handle)?)
     }
 
-    /// Returns the conditions of a graph and of those inside it.
+    /// Adds the conditions and the user objects of a graph and of those inside it.
     pub(in crate::driver) fn all_conditions(
         &self,
         graph: u64,
         found: &mut Vec<Condition>,
+        users: &mut Vec<(u64, u32)>,
     ) -> Answer {
         let known = self.objects.graphs.get(graph)?;
         found.extend(&known.conditions);
+        users.extend(&known.users);
         for &node in &known.nodes {
             let node = self.objects.nodes.get(node)?;
             if node.kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH {
-                self.all_conditions(node.subject, found)?;
+                self.all_conditions(node.subject, found, users)?;
             }
             for &body in &*node.bodies {
-                self.all_conditions(body, found)?;
+                self.all_conditions(body, found, users)?;
             }
         }
         Ok(())

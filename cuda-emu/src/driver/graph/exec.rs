@@ -9,7 +9,7 @@ use cuda_sys::{
 };
 
 use super::Step;
-use super::run::{AUTO_FREE, find_list};
+use super::run::{AUTO_FREE, Mismatch, find_list};
 use crate::driver::call::{Answer, functions, process, put, put_if_wanted};
 use crate::driver::objects::{handle, number};
 use crate::driver::process::{Process, State};
@@ -19,6 +19,14 @@ use crate::driver::stream::work::Work;
 const DEVICE_LAUNCH: u64 = 4;
 
 const UPDATED: CUgraphExecUpdateResult = CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_SUCCESS;
+
+/// Updates an executable graph, and lets go of what only the old one used.
+fn update(exec: u64, graph: u64) -> Answer<Result<(), Mismatch>> {
+    let process = process()?;
+    let updated = process.lock().update(exec, graph);
+    process.kick();
+    updated
+}
 
 fn check_flags(flags: u64) -> Answer {
     match flags {
@@ -169,7 +177,7 @@ functions! {
         exec: CUgraphExec, graph: CUgraph, node: *mut CUgraphNode,
         result: *mut CUgraphExecUpdateResult
     ) {
-        let updated = process()?.lock().update(number(exec), number(graph))?;
+        let updated = update(number(exec), number(graph))?;
         let (why, at) = updated.err().unwrap_or((UPDATED, 0));
         put_if_wanted(node, handle(at));
         put_if_wanted(result, why);
@@ -178,7 +186,7 @@ functions! {
     Device fn cuGraphExecUpdate_v2(
         exec: CUgraphExec, graph: CUgraph, info: *mut CUgraphExecUpdateResultInfo
     ) {
-        let updated = process()?.lock().update(number(exec), number(graph))?;
+        let updated = update(number(exec), number(graph))?;
         let (result, at) = updated.err().unwrap_or((UPDATED, 0));
         put_if_wanted(info, CUgraphExecUpdateResultInfo {
             result,

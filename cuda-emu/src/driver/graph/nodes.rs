@@ -328,7 +328,8 @@ functions! {
         _data: *const CUgraphEdgeData, count: usize
     ) { connect(graph, from, to, count, false) }
     Device fn cuGraphDestroyNode(node: CUgraphNode) {
-        let mut state = process()?.lock();
+        let process = process()?;
+        let mut state = process.lock();
         let node = number(node);
         let graph = state.objects.nodes.get(node)?.graph;
         if state.has_memory(graph)? {
@@ -340,6 +341,8 @@ functions! {
         let gone = state.objects.nodes.remove(node)?;
         state.remove_inside(&gone);
         state.objects.graphs.get_mut(gone.graph)?.nodes.retain(|&other| other != node);
+        // The user objects of graphs inside are released.
+        process.kick();
         Ok(())
     }
     Device fn cuGraphGetNodes(graph: CUgraph, nodes: *mut CUgraphNode, count: *mut usize) {

@@ -24,8 +24,8 @@ impl State {
     pub(in crate::driver) fn instantiate(&mut self, graph: u64, flags: u64) -> Result<u64, Unfit> {
         let wrong =
             |code| (code, CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, 0);
-        let mut conditions = Vec::new();
-        self.all_conditions(graph, &mut conditions).map_err(wrong)?;
+        let (mut conditions, mut users) = (Vec::new(), Vec::new());
+        self.all_conditions(graph, &mut conditions, &mut users).map_err(wrong)?;
         // Memory has one address, so that one executable graph has it.
         if self.has_memory(graph).map_err(wrong)?
             && self.objects.execs.iter().any(|(_, exec)| exec.graph == graph)
@@ -56,7 +56,6 @@ impl State {
         let id = self.objects.fresh_id();
         let values = Arc::new(Conditions::new(&conditions));
         let (steps, conditions) = (steps.into(), conditions.into());
-        let users = self.objects.graphs.get(graph).map_err(wrong)?.users.clone();
         for &(user, count) in &users {
             self.retain_user(user, count);
         }
@@ -134,8 +133,8 @@ impl State {
     ) -> Answer<Result<(), Mismatch>> {
         let mut steps = Vec::new();
         self.flatten(graph, &[], &mut steps)?;
-        let mut conditions = Vec::new();
-        self.all_conditions(graph, &mut conditions)?;
+        let (mut conditions, mut users) = (Vec::new(), Vec::new());
+        self.all_conditions(graph, &mut conditions, &mut users)?;
         let exec = self.objects.execs.get_mut(exec)?;
         if let Err(why) = compare(&exec.steps, &steps) {
             return Ok(Err(why));
@@ -151,6 +150,13 @@ impl State {
         }
         exec.conditions = conditions.into();
         replace(Arc::make_mut(&mut exec.steps), steps);
+        let before = std::mem::replace(&mut exec.users, users.clone());
+        for (user, count) in users {
+            self.retain_user(user, count);
+        }
+        for (user, count) in before {
+            self.release_user(user, count);
+        }
         Ok(Ok(()))
     }
 
@@ -158,8 +164,8 @@ impl State {
     pub(in crate::driver) fn update_child(&mut self, exec: u64, node: u64, child: u64) -> Answer {
         let steps = self.objects.execs.get(exec)?.steps.clone();
         let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
-        let mut conditions = Vec::new();
-        self.all_conditions(child, &mut conditions)?;
+        let (mut conditions, mut users) = (Vec::new(), Vec::new());
+        self.all_conditions(child, &mut conditions, &mut users)?;
         if !conditions.is_empty() {
             return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
         }
@@ -178,10 +184,16 @@ impl State {
         if without_cluster(&new).is_some() {
             return Err(CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE);
         }
-        let steps = Arc::make_mut(&mut self.objects.execs.get_mut(exec)?.steps);
+        let known = self.objects.execs.get_mut(exec)?;
+        // Those of the old child stay as long as the graph.
+        known.users.extend(&users);
+        let steps = Arc::make_mut(&mut known.steps);
         let (inside, _) = find_list_mut(steps, node).ok_or(invalid)?;
         for (old, new) in inside[first + 1..at].iter_mut().zip(new.drain(first + 1..)) {
             put_step(old, new);
+        }
+        for (user, count) in users {
+            self.retain_user(user, count);
         }
         Ok(())
     }
