@@ -479,6 +479,16 @@ fn modules_and_libraries_have_kernels_and_variables() {
         0
     ));
     ok!(cuLibraryGetKernel(&raw mut kernel, library, c"fill".as_ptr()));
+    let (mut current, mut at, mut bytes) = (ptr::null_mut(), 0, 0);
+    ok!(cuCtxGetCurrent(&raw mut current));
+    ok!(cuKernelGetParamInfo(kernel, 1, &raw mut at, &raw mut bytes));
+    assert_eq!((at, bytes), (8, 4));
+    ok!(cuCtxSetCurrent(ptr::null_mut()));
+    fails!(
+        CUDA_ERROR_INVALID_CONTEXT,
+        cuKernelGetParamInfo(kernel, 0, &raw mut at, ptr::null_mut())
+    );
+    ok!(cuCtxSetCurrent(current));
     let target = allocate(16);
     let stream = stream(1);
     assert_eq!(fill(kernel.cast(), stream, target, 4, 8), SUCCESS);

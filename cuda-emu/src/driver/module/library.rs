@@ -207,6 +207,7 @@ functions! {
         kernel: CUkernel, index: usize, offset: *mut usize, size: *mut usize
     ) {
         let state = process()?.lock();
+        state.current()?;
         let kernel = state.objects.kernels.get(number(kernel))?;
         let program = &state.objects.libraries.get(kernel.library)?.program;
         let name = kernel.name.to_str().map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
