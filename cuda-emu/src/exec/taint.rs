@@ -130,6 +130,11 @@ fn marked() -> Unit {
     unit::lost(u32::MAX)
 }
 
+/// Returns where the units of a value in memory are.
+fn units_of(address: u64, bytes: u64) -> impl Iterator<Item = u64> {
+    (0..bytes.max(2)).step_by(2).map(move |offset| address + offset)
+}
+
 /// Returns in how many parts the units of a register lie, and how many a lane has in each.
 fn parts(register: Register) -> (u32, usize) {
     match register.class {
@@ -219,6 +224,40 @@ impl Machine<'_> {
         for &register in registers {
             // SAFETY: the caller's promise.
             unsafe { self.mark_register(register, lanes, lanes) };
+        }
+    }
+
+    /// Returns whether a value of some bytes in memory is marked.
+    pub(crate) fn is_marked(&self, address: u64, bytes: u64) -> bool {
+        let store = self.space.tangent_store().filter(|_| self.reached.live);
+        store.is_some_and(|store| {
+            let held = store.lock();
+            units_of(address, bytes).any(|at| held.get(at) != 0)
+        })
+    }
+
+    /// Carries the mark of a lane of a register into memory; with `adds`, that of the old value stays.
+    ///
+    /// # Safety
+    /// The register is one of the current frame.
+    pub(crate) unsafe fn mark_memory(
+        &mut self,
+        register: Register,
+        lane: usize,
+        (address, bytes): (u64, u64),
+        adds: bool,
+    ) {
+        let Some(store) = self.space.tangent_store().filter(|_| self.reached.live) else { return };
+        // SAFETY: the caller's promise.
+        let unit = match unsafe { self.marked_lanes(register) } >> lane & 1 {
+            // A byte shares its unit with its neighbour.
+            0 if adds || bytes == 1 => return,
+            0 => 0,
+            _ => marked(),
+        };
+        let mut held = store.lock();
+        for at in units_of(address, bytes) {
+            held.put(at, unit);
         }
     }
 

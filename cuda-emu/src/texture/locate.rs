@@ -27,19 +27,20 @@ pub(crate) enum Coordinate {
 const NORMALIZED: u32 = 21;
 /// Fraction bits of a coordinate in texels.
 const TEXELS: u32 = 21;
-/// Coordinates of larger magnitude are read as this one.
+/// Coordinates in texels of larger magnitude are read as this one.
 const FAR: f64 = 1_099_511_627_776.0;
+/// The same of normalized ones, which are all even integers from there on. Times an extent it fits in 64 bits.
+const FAR_NORMALIZED: f64 = 16_777_216.0;
 
-/// Returns a coordinate in fixed point. NaN is zero.
-fn fixed(value: f64, bits: u32) -> i128 {
-    if value.is_nan() {
-        return 0;
-    }
-    let scaled = value.clamp(-FAR, FAR) * f64::from(1_u32 << bits);
-    scaled.floor() as i128
+/// Returns a coordinate in fixed point, rounded down. NaN is zero.
+fn fixed(value: f64, far: f64, bits: u32) -> i64 {
+    let scaled = value.clamp(-far, far) * f64::from(1_u32 << bits);
+    let cut = scaled as i64;
+    cut - i64::from(cut as f64 > scaled)
 }
 
 /// Returns the texels of a coordinate along an axis of `extent` texels.
+#[inline]
 pub(crate) fn locate(at: Coordinate, extent: u32, address: Address, linear: bool) -> Taps {
     let (texels, bits) = match at {
         Coordinate::Integer(index) => {
@@ -47,10 +48,10 @@ pub(crate) fn locate(at: Coordinate, extent: u32, address: Address, linear: bool
             let first = u32::try_from(index).ok().filter(|index| *index < extent);
             return Taps { first, second: first, fraction: 0 };
         }
-        Coordinate::Texels(value) => (fixed(value, TEXELS), TEXELS),
+        Coordinate::Texels(value) => (fixed(value, FAR, TEXELS), TEXELS),
         Coordinate::Normalized(value) => {
-            let value = fixed(value, NORMALIZED);
-            (value * i128::from(extent), NORMALIZED)
+            let value = fixed(value, FAR_NORMALIZED, NORMALIZED);
+            (value.wrapping_mul(extent.into()), NORMALIZED)
         }
     };
     if linear {
@@ -70,8 +71,9 @@ pub(crate) fn locate(at: Coordinate, extent: u32, address: Address, linear: bool
 }
 
 /// Returns the texel of an index; `None` for the border.
-fn index_of(index: i128, extent: u32, address: Address) -> Option<u32> {
-    let size = i128::from(extent.max(1));
+#[inline]
+fn index_of(index: i64, extent: u32, address: Address) -> Option<u32> {
+    let size = i64::from(extent.max(1));
     let inside = match address {
         Address::Wrap => index.rem_euclid(size),
         Address::Clamp => index.clamp(0, size - 1),

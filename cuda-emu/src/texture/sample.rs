@@ -80,8 +80,24 @@ pub(crate) unsafe fn sample(
             lod::levels(Some(lod::of_gradient(dx, dy, size, dimensions)), sampler, count)
         }
     };
-    let mut taps = Taps16 { all: [([0; 4], 0); 16], count: 0 };
     let mixes = levels.fraction != 0 && levels.second != levels.first && is_float(texture);
+    if let Some(level) = image.level(levels.first).filter(|_| !mixes)
+        && !matches!(fetch.lod, Lod::Gather(_))
+        && !is_wide(texture)
+    {
+        let Footprint { axes, layer, integers } = footprint(texture, level, &at, layer, dimensions);
+        if axes.iter().all(|taps| taps.fraction == 0) {
+            let [x, y, z] = axes;
+            let at = [x.first, y.first, z.first];
+            // SAFETY: the caller's promise.
+            let bits = unsafe { read(texture, level, at, layer, integers, seen) };
+            return Sample {
+                words: words(texture, bits),
+                approximate: approximate(texture, fetch),
+            };
+        }
+    }
+    let mut taps = Taps16 { all: [([0; 4], 0); 16], count: 0 };
     let second = if mixes { levels.fraction } else { 0 };
     for (part, (number, whole)) in
         [(levels.first, WHOLE - second), (levels.second, second)].into_iter().enumerate()
@@ -129,6 +145,7 @@ fn is_float(texture: &Texture) -> bool {
 }
 
 /// Returns the coordinates on the image or face, and the layer.
+#[inline]
 fn place(texture: &Texture, fetch: &Fetch) -> ([Coordinate; 3], u64) {
     let Texture { image, sampler } = texture;
     // Subnormal coordinates are zeros.
@@ -153,9 +170,11 @@ fn place(texture: &Texture, fetch: &Fetch) -> ([Coordinate; 3], u64) {
         return (at, cube * 6 + u64::from(face));
     }
     let layer = if image.layered { last(image.layers) } else { 0 };
-    (fetch.at.map(number), layer)
+    let [x, y, z] = fetch.at;
+    ([number(x), number(y), number(z)], layer)
 }
 
+#[inline]
 fn footprint(
     texture: &Texture,
     level: &Level,
@@ -166,7 +185,7 @@ fn footprint(
     let Texture { image, sampler } = texture;
     let linear = sampler.linear && is_float(texture) && !image.linear;
     let none = Taps { first: Some(0), second: Some(0), fraction: 0 };
-    let axes = std::array::from_fn(|axis| {
+    let taps = |axis: usize| {
         // A GPU has a second axis for one-dimensional images without layers; the coordinate there is 0.
         if axis == 1 && dimensions == 1 && !image.layered && linear {
             return locate(Coordinate::Texels(0.0), 1, address(texture, axis), linear);
@@ -175,12 +194,14 @@ fn footprint(
             return none;
         }
         locate(at[axis], level.size[axis], address(texture, axis), linear)
-    });
+    };
+    let axes = [taps(0), taps(1), taps(2)];
     let integers = matches!(at[0], Coordinate::Integer(_));
     Footprint { axes, layer, integers }
 }
 
 /// Returns what a coordinate outside along an axis means.
+#[inline]
 fn address(texture: &Texture, axis: usize) -> Address {
     let Texture { image, sampler } = texture;
     match sampler.address[axis] {
@@ -226,6 +247,9 @@ unsafe fn read(
     }
     // SAFETY: the caller's promise: `seen` said that the texel is live.
     let bits = unsafe { image.format.read(address) };
+    if !sampler.srgb {
+        return bits;
+    }
     std::array::from_fn(|at| match is_srgb(texture, at) {
         true => linear_of_srgb(number(image.format.channel, bits[at])).to_bits(),
         false => bits[at],
@@ -240,17 +264,23 @@ fn is_srgb(texture: &Texture, channel: usize) -> bool {
 
 /// Returns the words of a texel's channels; those of the missing ones are zeros.
 fn words(texture: &Texture, bits: [u32; 4]) -> [u32; 4] {
-    let Format { channel, channels } = texture.image.format;
-    std::array::from_fn(|at| {
-        if at >= channels as usize {
-            0
-        } else if !is_float(texture) {
-            bits[at]
-        } else {
-            let of = if is_srgb(texture, at) { Channel::F32 } else { channel };
-            number(of, bits[at]).to_bits()
-        }
-    })
+    let (mut words, floats) = ([0; 4], is_float(texture));
+    for (at, word) in words.iter_mut().enumerate().take(texture.image.format.channels as usize) {
+        *word = if floats { float(texture, bits, at).to_bits() } else { bits[at] };
+    }
+    words
+}
+
+/// Returns the number of a texel's channel.
+fn float(texture: &Texture, bits: [u32; 4], at: usize) -> f32 {
+    let of = if is_srgb(texture, at) { Channel::F32 } else { texture.image.format.channel };
+    number(of, bits[at])
+}
+
+/// Returns whether a linear filter widens even a texel that it reads alone.
+fn is_wide(texture: &Texture) -> bool {
+    let channel = texture.image.format.channel;
+    texture.sampler.linear && channel == Channel::S8 && is_float(texture)
 }
 
 /// Reads the texels of a footprint, whose weights add up to `whole`. Returns how many there are.
@@ -289,10 +319,9 @@ unsafe fn collect<'t>(
 /// Returns the weighted sum of texels.
 fn add(texture: &Texture, taps: &Taps16) -> [u32; 4] {
     let Format { channel, channels } = texture.image.format;
-    let wide = texture.sampler.linear && channel == Channel::S8 && is_float(texture);
     if taps.count == 1
         && let Some((bits, _)) = taps.all.iter().find(|(_, weight)| *weight != 0)
-        && !wide
+        && !is_wide(texture)
     {
         return words(texture, *bits);
     }
@@ -300,16 +329,21 @@ fn add(texture: &Texture, taps: &Taps16) -> [u32; 4] {
         if at >= channels as usize {
             return 0;
         }
-        let floats =
-            taps.all.map(|(bits, weight)| (f32::from_bits(words(texture, bits)[at]), weight));
+        // Places without a texel have the weight 0.
+        let floats = || {
+            taps.all.map(|(bits, weight)| match weight {
+                0 => (0.0, 0),
+                _ => (float(texture, bits, at), weight),
+            })
+        };
         let integers = taps.all.iter().map(|(bits, weight)| (widened(channel, bits[at]), *weight));
         match channel {
-            Channel::F16 => sum(floats, Precision::HALF),
-            Channel::U8 if is_srgb(texture, at) => sum(floats, Precision::SINGLE),
+            Channel::F16 => sum(floats(), Precision::HALF),
+            Channel::U8 if is_srgb(texture, at) => sum(floats(), Precision::SINGLE),
             Channel::U8 | Channel::U16 | Channel::S8 | Channel::S16 => {
                 narrowed(channel, sum_integers(integers))
             }
-            Channel::F32 | Channel::U32 | Channel::S32 => sum(floats, Precision::SINGLE),
+            Channel::F32 | Channel::U32 | Channel::S32 => sum(floats(), Precision::SINGLE),
         }
         .to_bits()
     })

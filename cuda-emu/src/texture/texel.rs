@@ -53,6 +53,7 @@ impl Format {
     ///
     /// # Safety
     /// The address is of a texel in live device memory.
+    #[inline]
     pub(crate) unsafe fn read(self, address: u64) -> [u32; 4] {
         let bytes = self.channel.bytes();
         let mut words = [0; 4];
@@ -70,6 +71,7 @@ impl Format {
 }
 
 /// Returns a channel's number: floats as they are, integers of 8 and 16 bits in [0, 1] or [-1, 1].
+#[inline]
 pub(crate) fn number(channel: Channel, bits: u32) -> f32 {
     match channel {
         Channel::U8 => (bits & 0xff) as f32 / 255.0,

@@ -67,7 +67,7 @@ impl Machine<'_> {
         // SAFETY: as above.
         let handles = unsafe { self.lanes::<u64>(access.object) };
         let mut known: Option<(u64, Arc<Object>)> = None;
-        let (mut approximate, mut words) = (0_u32, [[0_u32; 4]; 32]);
+        let (mut approximate, mut marked, mut words) = (0_u32, 0_u32, [[0_u32; 4]; 32]);
         let mut seen = Vec::new();
         for lane in lanes(mask) {
             let handle = handles[lane];
@@ -94,14 +94,15 @@ impl Machine<'_> {
                 (_, _, Some([dx, dy])) => Lod::Gradient(dx.map(float), dy.map(float)),
                 _ => Lod::Base,
             };
+            let [x, y, z] = access.at;
             let fetch = Fetch {
-                at: access.at.map(|slot| word(self, slot, lane)),
+                at: [word(self, x, lane), word(self, y, lane), word(self, z, lane)],
                 integers: access.integers,
                 layer: word(self, access.layer, lane),
                 lod,
             };
             seen.clear();
-            let watched = self.block.check.is_some();
+            let watched = self.block.check.is_some() || self.reached.live();
             let mut outside = None;
             let (start, end) = (texture.image.region.0, texture.image.end);
             let mut see = |address: u64, bytes: u64| {
@@ -128,6 +129,7 @@ impl Machine<'_> {
             }
             for &(address, bytes) in &seen {
                 self.watch_one(GLOBAL, lane, address, bytes, READ);
+                marked |= u32::from(self.is_marked(address, bytes)) << lane;
             }
             words[lane] = sample.words;
             approximate |= u32::from(sample.approximate) << lane;
@@ -153,12 +155,12 @@ impl Machine<'_> {
                 }
             }
         }
-        if approximate != 0 {
-            if let Some(count) = access.counter.and_then(|at| self.counts.get_mut(at as usize)) {
-                *count += u64::from(approximate.count_ones());
-            }
+        if let Some(count) = access.counter.and_then(|at| self.counts.get_mut(at as usize)) {
+            *count += u64::from(approximate.count_ones());
+        }
+        if approximate | marked != 0 {
             // SAFETY: the registers are of the current function.
-            unsafe { self.seed(&access.marked, approximate) };
+            unsafe { self.seed(&access.marked, approximate | marked) };
         }
         Flow::Next
     }

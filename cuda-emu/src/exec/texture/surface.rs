@@ -6,12 +6,13 @@ use super::access::{Access, Outside, What};
 use crate::exec::check::watch::{READ, STRONG, WRITE};
 use crate::exec::decode::Class;
 use crate::exec::fault::Code;
-use crate::exec::inst::{Flow, lanes};
+use crate::exec::inst::{Flow, SLOT_NONE, lanes};
 use crate::exec::machine::Machine;
 use crate::exec::memory::GLOBAL;
 use crate::exec::memory::atomic::update;
 use crate::exec::memory::element::{load_bytes, store_bytes};
-use crate::texture::{Channel, Image, Object, pack};
+use crate::exec::tangent::Register;
+use crate::texture::{Channel, Format, Image, Object, pack};
 
 /// Where an access of a surface is.
 enum Spot {
@@ -106,6 +107,34 @@ impl Machine<'_> {
         Flow::Next
     }
 
+    /// Carries the marks of approximate values between the registers and the memory.
+    ///
+    /// # Safety
+    /// The access is of registers of the current function.
+    unsafe fn carry_marks(&mut self, access: &Access, format: Format, lane: usize, address: u64) {
+        if !self.reached.live() {
+            return;
+        }
+        let (bytes, count) = match access.what {
+            What::Load(bytes, _) | What::Store(bytes, _) | What::Reduce(bytes, ..) => {
+                (bytes, access.values.len())
+            }
+            _ => (format.channel.bytes(), format.channels as usize),
+        };
+        for (number, &(slot, class)) in (0..).zip(access.values.iter().take(count)) {
+            let (register, address) = (Register { slot, class }, address + number * bytes);
+            // SAFETY: the caller's promise; the sink is no register.
+            unsafe {
+                match access.what {
+                    What::Load(..) if slot == SLOT_NONE || !self.is_marked(address, bytes) => {}
+                    What::Load(..) => self.seed(&[register], 1 << lane),
+                    What::Reduce(..) => self.mark_memory(register, lane, (address, bytes), true),
+                    _ => self.mark_memory(register, lane, (address, bytes), false),
+                }
+            }
+        }
+    }
+
     /// # Safety
     /// The access is of registers of the current function, and the image's memory is live.
     unsafe fn surface_lane(
@@ -149,6 +178,8 @@ impl Machine<'_> {
                 _ => WRITE,
             };
             self.watch_one(GLOBAL, lane, address, bytes, how);
+            // SAFETY: the caller's promise.
+            unsafe { self.carry_marks(access, format, lane, address) };
         }
         match access.what {
             What::Load(element, _) => {
