@@ -2,6 +2,7 @@
 
 mod common;
 
+use core::ffi::CStr;
 use core::ptr;
 
 use cuda_sys::{
@@ -309,6 +310,26 @@ fn getters_return_what_was_set() {
     ok!(cuArrayDestroy(array));
 }
 
+#[test]
+fn objects_end_with_their_context() {
+    let home = context();
+    let mut own = ptr::null_mut();
+    ok!(cuCtxCreate_v2(&raw mut own, 0, 0));
+    let (array, surface) = surface(4, 4, CUarray_format::CU_AD_FORMAT_UNSIGNED_INT8);
+    let mut resource = CUDA_RESOURCE_DESC::default();
+    resource.res.array.hArray = array;
+    let mut texture = 0;
+    let how = CUDA_TEXTURE_DESC::default();
+    ok!(cuTexObjectCreate(&raw mut texture, &raw const resource, &raw const how, ptr::null()));
+    ok!(cuCtxDestroy_v2(own));
+    ok!(cuCtxSetCurrent(home));
+    let mut got = CUDA_RESOURCE_DESC::default();
+    fails!(CUDA_ERROR_INVALID_VALUE, cuSurfObjectGetResourceDesc(&raw mut got, surface));
+    fails!(CUDA_ERROR_INVALID_VALUE, cuTexObjectGetResourceDesc(&raw mut got, texture));
+    fails!(CUDA_ERROR_INVALID_VALUE, cuSurfObjectDestroy(surface));
+    fails!(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(texture));
+}
+
 const SURFACES: &str = "
 .version 7.8
 .target sm_70
@@ -369,11 +390,14 @@ const SURFACES: &str = "
 ";
 
 /// A kernel of `SURFACES` that ran to its end.
-fn ran(name: &core::ffi::CStr, blocks: u32, threads: u32, mut arguments: [u64; 2]) {
-    let text = std::ffi::CString::new(
-        SURFACES.replace(".reg .b32 %r<8>;", ".reg .pred %p<2>;\n    .reg .b32 %r<8>;"),
-    );
-    let text = text.expect("no zero");
+fn ran(name: &CStr, blocks: u32, threads: u32, arguments: [u64; 2]) {
+    let text = SURFACES.replace(".reg .b32 %r<8>;", ".reg .pred %p<2>;\n    .reg .b32 %r<8>;");
+    launched(&text, name, blocks, threads, arguments);
+}
+
+/// A kernel of a text that ran to its end.
+fn launched(text: &str, name: &CStr, blocks: u32, threads: u32, mut arguments: [u64; 2]) {
+    let text = std::ffi::CString::new(text).expect("no zero");
     let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
     ok!(cuModuleLoadData(&raw mut module, text.as_ptr().cast()));
     ok!(cuModuleGetFunction(&raw mut function, module, name.as_ptr()));
@@ -508,4 +532,68 @@ fn a_row_is_fetched_as_a_line() {
     let mut got = vec![0_u32; 33];
     ok!(cuMemcpyDtoH_v2(got.as_mut_ptr().cast(), out, 33 * 4));
     assert_eq!(got, given);
+}
+
+const FOLLOWED: &str = "
+.version 7.8
+.target sm_70
+.address_size 64
+.visible .entry put(.param .u64 surface, .param .u64 approximate)
+{
+    .reg .pred %p<2>; .reg .b32 %r<4>; .reg .f32 %f<2>; .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [surface]; ld.param.u64 %rd2, [approximate];
+    setp.ne.u64 %p1, %rd2, 0;
+    mov.u32 %r1, %tid.x;
+    cvt.rn.f32.u32 %f1, %r1;
+    @%p1 ex2.approx.f32 %f1, %f1;
+    mov.b32 %r2, %f1;
+    shl.b32 %r3, %r1, 2;
+    sust.b.1d.b32.trap [%rd1, {%r3}], %r2;
+    ret;
+}
+
+.visible .entry get(.param .u64 object, .param .u64 of_texture)
+{
+    .reg .pred %p<3>; .reg .b32 %r<8>; .reg .f32 %f<2>; .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [object]; ld.param.u64 %rd2, [of_texture];
+    setp.ne.u64 %p1, %rd2, 0;
+    mov.u32 %r1, %tid.x;
+    shl.b32 %r2, %r1, 2;
+    cvt.rn.f32.u32 %f1, %r1;
+    @%p1 bra fetch;
+    suld.b.1d.b32.trap %r3, [%rd1, {%r2}];
+    setp.gt.u32 %p2, %r3, 5;
+    @%p2 bra done;
+    ret;
+fetch:
+    tex.1d.v4.u32.f32 {%r4, %r5, %r6, %r7}, [%rd1, {%f1}];
+    setp.gt.u32 %p2, %r4, 5;
+    @%p2 bra done;
+done: ret;
+}
+";
+
+#[test]
+fn approximate_values_are_followed_through_surfaces() {
+    apart!(approximate_values_are_followed_through_surfaces);
+    assert!(cuda_emu::Config::new().taint(true).install());
+    context();
+    let (array, surface) = surface(8, 0, CUarray_format::CU_AD_FORMAT_UNSIGNED_INT32);
+    let mut resource = CUDA_RESOURCE_DESC::default();
+    resource.res.array.hArray = array;
+    let (mut texture, mut how) = (0, CUDA_TEXTURE_DESC::default());
+    how.flags = cuda_sys::CU_TRSF_READ_AS_INTEGER;
+    ok!(cuTexObjectCreate(&raw mut texture, &raw const resource, &raw const how, ptr::null()));
+    let reached = |kernel: &str| {
+        let report = cuda_emu::run_report();
+        let found = report.reached.iter().filter(|at| at.kernel == kernel && at.what == "a branch");
+        found.map(|at| at.count).collect::<Vec<_>>()
+    };
+    // Exact values decide nothing; then approximate ones do, and exact ones take their place again.
+    for (approximate, wanted) in [(0, vec![]), (1, vec![8, 8]), (0, vec![8, 8])] {
+        launched(FOLLOWED, c"put", 1, 8, [surface, approximate]);
+        launched(FOLLOWED, c"get", 1, 8, [surface, 0]);
+        launched(FOLLOWED, c"get", 1, 8, [texture, 1]);
+        assert_eq!(reached("get"), wanted, "{approximate}");
+    }
 }

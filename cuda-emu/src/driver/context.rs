@@ -109,13 +109,14 @@ impl State {
             }
             !goes
         });
+        objects.opened.retain(|opened| opened.context != context);
         if let Ok(context) = objects.contexts.get_mut(context) {
             if let Some(heap) = context.heap.take() {
                 heap.clear(&process.space);
             }
             context.peers.clear();
         }
-        process.images.forget(context);
+        process.images.forget(context, process.space.objects());
     }
 }
 
@@ -390,6 +391,9 @@ functions! {
         let record = state.engine.insert(context, legacy, marker, &pending, None);
         let event = state.objects.events.get_mut(number(event))?;
         (event.record, event.time, event.captured) = (record, None, None);
+        if event.is_interprocess() {
+            return process.wait_for(state, &[record]).map(drop);
+        }
         process.kick();
         Ok(())
     }

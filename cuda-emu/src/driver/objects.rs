@@ -5,12 +5,13 @@ use std::ffi::CString;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use cuda_sys::CUresult;
+use cuda_sys::{CUevent_flags, CUresult};
 
 use super::bridge::{EntryId, Heap, Program};
 use super::call::{self, Answer, Made};
 use super::graph::memory::GraphMemory;
 use super::graph::{Capture, Graph, GraphExec, Node};
+use super::memory::ipc::Opened;
 use super::memory::pool_location::Place;
 use super::module::link::Link;
 use crate::space::Kind;
@@ -153,6 +154,13 @@ pub(super) struct Event {
     pub(super) captured: Option<(u64, Vec<u64>)>,
 }
 
+impl Event {
+    /// Returns whether other processes may open it.
+    pub(super) fn is_interprocess(&self) -> bool {
+        self.flags & CUevent_flags::CU_EVENT_INTERPROCESS.0 != 0
+    }
+}
+
 /// A loaded program in a context.
 pub(super) struct Module {
     pub(super) context: u64,
@@ -280,6 +288,8 @@ pub(super) struct Objects {
     pub(super) captures: Handles<Capture>,
     pub(super) users: Handles<super::graph::userobject::UserObject>,
     pub(super) allocations: HashMap<u64, Allocation>,
+    /// Memory of other processes.
+    pub(super) opened: Vec<Opened>,
     /// The memory of graphs' allocation nodes, by address.
     pub(super) graph_memory: HashMap<u64, Weak<GraphMemory>>,
     /// Memory that enqueued launches of graphs allocate and that no enqueued work frees.
@@ -317,6 +327,7 @@ impl Objects {
             users: Handles::new(13, CUresult::CUDA_ERROR_INVALID_VALUE),
             links: Handles::new(14, bad),
             allocations: HashMap::new(),
+            opened: Vec::new(),
             graph_memory: HashMap::new(),
             outstanding: HashMap::new(),
             primaries: vec![Primary::default(); devices],

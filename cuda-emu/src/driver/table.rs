@@ -24,6 +24,7 @@ static FILES: &[(&str, &[Entry])] = &[
     ("Stream-ordered memory", super::memory::pool::TABLE),
     ("Pools of devices and other places", super::memory::pool_location::TABLE),
     ("Addresses", super::memory::pointer::TABLE),
+    ("Memory and events of other processes", super::memory::ipc::TABLE),
     ("Copies", super::memory::copy::TABLE),
     ("Copies of boxes", super::memory::copy_shaped::TABLE),
     ("Arrays", super::texture::array::TABLE),
@@ -128,7 +129,7 @@ pub fn support() -> String {
          Every function of `cuda.h` of CUDA 13.5 has an address, as have those of `cudaProfiler.h` and the first of `cudaGL.h`. Those under *Not supported* return \
          `CUDA_ERROR_NOT_SUPPORTED`, as do supported functions for unsupported features: \
          arrays of block-compressed, video and normalized-integer formats, sparse arrays, texture and surface references, \
-         device-side launches, sharing with other processes. Loading machine code returns `CUDA_ERROR_NO_BINARY_FOR_GPU`.\n",
+         device-side launches, pools and file handles of other processes. Loading machine code returns `CUDA_ERROR_NO_BINARY_FOR_GPU`.\n",
     );
     text.push_str(TEXTURES);
     let count = |supported| entries().values().filter(|entry| entry.supported == supported).count();

@@ -17,17 +17,16 @@ use cuda_sys::{
     CUcoredumpCallbackHandle, CUcoredumpSettings, CUcoredumpStatusCallback, CUdevResource,
     CUdevResourceDesc, CUdevResourceType, CUdevice, CUdeviceptr, CUevent, CUexecAffinityParam,
     CUexecAffinityType, CUexternalMemory, CUexternalSemaphore, CUfilter_mode, CUfunction, CUgraph,
-    CUgraphExec, CUgraphNode, CUgraphRecaptureCallback, CUgraphicsResource, CUgreenCtx,
-    CUipcEventHandle, CUipcMemHandle, CUlibrary, CUlogIterator, CUlogicalEndpointId,
-    CUlogicalEndpointIpcHandleType, CUlogicalEndpointProp, CUlogsCallback, CUlogsCallbackHandle,
-    CUmem_range_attribute, CUmemAccessDesc, CUmemAllocationGranularity_flags,
-    CUmemAllocationHandleType, CUmemAllocationProp, CUmemDecompressParams,
-    CUmemGenericAllocationHandle, CUmemLocation, CUmemPoolPtrExportData, CUmemRangeHandleType,
-    CUmemcpyAttributes, CUmemoryPool, CUmipmappedArray, CUmodule, CUmulticastGranularity_flags,
-    CUmulticastObjectProp, CUprocessState, CUstream, CUstreamCaptureMode, CUstreamCigCaptureParams,
-    CUsurfref, CUtensorMap, CUtensorMapAllocClass, CUtensorMapDataType, CUtensorMapFloatOOBfill,
-    CUtensorMapIm2ColWideMode, CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapSwizzle,
-    CUtexref, CUuuid, cuuint32_t, cuuint64_t,
+    CUgraphExec, CUgraphNode, CUgraphRecaptureCallback, CUgraphicsResource, CUgreenCtx, CUlibrary,
+    CUlogIterator, CUlogicalEndpointId, CUlogicalEndpointIpcHandleType, CUlogicalEndpointProp,
+    CUlogsCallback, CUlogsCallbackHandle, CUmem_range_attribute, CUmemAccessDesc,
+    CUmemAllocationGranularity_flags, CUmemAllocationHandleType, CUmemAllocationProp,
+    CUmemDecompressParams, CUmemGenericAllocationHandle, CUmemLocation, CUmemPoolPtrExportData,
+    CUmemRangeHandleType, CUmemcpyAttributes, CUmemoryPool, CUmipmappedArray, CUmodule,
+    CUmulticastGranularity_flags, CUmulticastObjectProp, CUprocessState, CUstream,
+    CUstreamCaptureMode, CUstreamCigCaptureParams, CUsurfref, CUtensorMap, CUtensorMapAllocClass,
+    CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapIm2ColWideMode, CUtensorMapInterleave,
+    CUtensorMapL2promotion, CUtensorMapSwizzle, CUtexref, CUuuid, cuuint32_t, cuuint64_t,
 };
 
 use crate::driver::call::refused;
@@ -213,12 +212,6 @@ refused! {
     fn cuGraphicsUnregisterResource(CUgraphicsResource);
     fn cuImportExternalMemory(*mut CUexternalMemory, *const CUDA_EXTERNAL_MEMORY_HANDLE_DESC);
     fn cuImportExternalSemaphore(*mut CUexternalSemaphore, *const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC);
-    fn cuIpcCloseMemHandle(CUdeviceptr);
-    fn cuIpcGetEventHandle(*mut CUipcEventHandle, CUevent);
-    fn cuIpcGetMemHandle(*mut CUipcMemHandle, CUdeviceptr);
-    fn cuIpcOpenEventHandle(*mut CUevent, CUipcEventHandle);
-    fn cuIpcOpenMemHandle(*mut CUdeviceptr, CUipcMemHandle, c_uint);
-    fn cuIpcOpenMemHandle_v2(*mut CUdeviceptr, CUipcMemHandle, c_uint);
     fn cuLogicalEndpointAddDevice(CUlogicalEndpointId, CUdevice);
     fn cuLogicalEndpointBindAddr(CUlogicalEndpointId, CUdevice, cuuint64_t, *mut c_void, cuuint64_t, c_ulonglong);
     fn cuLogicalEndpointBindMem(CUlogicalEndpointId, CUdevice, cuuint64_t, CUmemGenericAllocationHandle, cuuint64_t, cuuint64_t, c_ulonglong);

@@ -5,6 +5,7 @@
 //! memory in the gaps is committed, but belongs to nothing.
 
 mod reserve;
+mod shared;
 mod table;
 pub(crate) mod tangent;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use reserve::{PAGE, Reserve};
+pub(crate) use shared::Shared;
 use table::Table;
 use tangent::{Held, TangentStore};
 use written::Written;
@@ -43,6 +45,8 @@ pub enum Kind {
     Registered,
     /// `cuMemAllocManaged`.
     Managed,
+    /// Memory of another process.
+    Opened,
     /// A `.global` variable of a module.
     Module,
     /// A `.const` variable of a module: kernels don't write it.
@@ -59,7 +63,7 @@ impl Kind {
     /// Returns whether it takes memory of the device. The system's own memory is not counted.
     #[must_use]
     pub const fn on_device(self) -> bool {
-        !matches!(self, Self::Pinned | Self::Registered | Self::Workspace)
+        !matches!(self, Self::Pinned | Self::Registered | Self::Opened | Self::Workspace)
     }
 
     /// Returns whether the host may use the memory as its own.
@@ -77,6 +81,7 @@ impl Kind {
             Self::Pinned => "pinned host memory",
             Self::Registered => "registered host memory",
             Self::Managed => "managed memory",
+            Self::Opened => "memory of another process",
             Self::Module => "a module's variable",
             Self::Constant => "a module's constant",
             Self::Heap => "the device's heap",
@@ -289,11 +294,26 @@ impl Space {
         let region = table.remove(start)?;
         self.epoch.fetch_add(1, Ordering::Release);
         drop(table);
-        if region.kind != Kind::Registered {
+        if !matches!(region.kind, Kind::Registered | Kind::Opened) {
             let mut reserve = self.reserve.lock().unwrap_or_else(PoisonError::into_inner);
             reserve.give_back(&region);
         }
         Some(region)
+    }
+
+    /// Moves a region into a file for other processes, unless it is in one. Returns the file's number and the region's place
+    /// in it. What other processes write is not seen, so all of it counts as written.
+    ///
+    /// # Errors
+    /// If the region is gone, or the system gives no file.
+    pub(crate) fn share(&self, region: &Region) -> io::Result<(u64, u64)> {
+        let mut reserve = self.reserve.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = reserve.share(region)?;
+        drop(reserve);
+        if let Some(written) = self.written() {
+            written.mark(region.start, region.bytes());
+        }
+        Ok(shared)
     }
 
     /// Fills a region that nothing uses yet with zeros. Large ones take no memory by that.

@@ -1,9 +1,12 @@
 //! The reserved range of addresses: the parts that are free, committed, or in quarantine.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::io;
-use std::ptr;
+use std::collections::hash_map::{Entry, HashMap};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::{io, ptr};
 
+use super::shared::{share, unshare};
 use super::{GAP, POISON, POISON_LIMIT, Region};
 
 /// The unit in which memory is laid out: the system's page size, or a multiple.
@@ -41,6 +44,8 @@ pub(super) struct Reserve {
     holes: BTreeMap<u64, u64>,
     /// The slot of each region in use, by the region's start.
     slots: HashMap<u64, Slot>,
+    /// The files of the regions that lie in one, and their places there.
+    files: HashMap<u64, (File, u64)>,
     quarantine: VecDeque<Slot>,
     quarantined: u64,
     random: u64,
@@ -72,6 +77,7 @@ impl Reserve {
                     top: base,
                     holes: BTreeMap::new(),
                     slots: HashMap::new(),
+                    files: HashMap::new(),
                     quarantine: VecDeque::new(),
                     quarantined: 0,
                     random: 0x9e37_79b9_7f4a_7c15,
@@ -156,6 +162,19 @@ impl Reserve {
         result == 0
     }
 
+    /// Moves a region into a file, unless it is in one. Returns the file's number and the region's place in it.
+    pub(super) fn share(&mut self, region: &Region) -> io::Result<(u64, u64)> {
+        // With larger pages, another region may be in the same one.
+        if system_page() > PAGE || !self.slots.contains_key(&region.start) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let (file, offset) = match self.files.entry(region.start) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(share(region, PAGE)?),
+        };
+        Ok((u64::try_from(file.as_raw_fd()).unwrap_or(0), *offset))
+    }
+
     /// Fills a region that must not be used with poison, unless it is very large. Returns whether it did.
     pub(super) fn poison(region: &Region) -> bool {
         let small = region.bytes() <= POISON_LIMIT;
@@ -189,6 +208,9 @@ impl Reserve {
     /// Takes a freed region's memory back: poisoned, and not to be reused at once.
     pub(super) fn give_back(&mut self, region: &Region) {
         let Some(mut slot) = self.slots.remove(&region.start) else { return };
+        if self.files.remove(&region.start).is_some() {
+            unshare(region, PAGE);
+        }
         if Self::poison(region) {
             slot.resident = region.bytes();
         } else {

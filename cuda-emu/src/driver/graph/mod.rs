@@ -176,6 +176,14 @@ impl State {
         Ok(number)
     }
 
+    /// Fails for an event that no node may have: a process that opened it would not see when the node runs.
+    pub(super) fn node_event(&self, event: u64) -> Answer {
+        match self.objects.events.get(event)?.is_interprocess() {
+            true => Err(CUresult::CUDA_ERROR_NOT_SUPPORTED),
+            false => Ok(()),
+        }
+    }
+
     pub(super) fn add_event_node(
         &mut self,
         graph: u64,
@@ -183,7 +191,7 @@ impl State {
         record: bool,
         before: &[u64],
     ) -> Answer<u64> {
-        self.objects.events.get(event)?;
+        self.node_event(event)?;
         let kind = match record {
             true => CUgraphNodeType::CU_GRAPH_NODE_TYPE_EVENT_RECORD,
             false => CUgraphNodeType::CU_GRAPH_NODE_TYPE_WAIT_EVENT,

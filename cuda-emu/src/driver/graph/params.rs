@@ -377,7 +377,7 @@ pub(in crate::driver) fn event_of(
 ) -> Answer<CUevent> {
     let mut state = process()?.lock();
     if let Some(new) = new {
-        state.objects.events.get(number(new))?;
+        state.node_event(number(new))?;
     }
     let node = state.objects.nodes.get_mut(number(node))?;
     if node.kind != kind {
@@ -396,7 +396,7 @@ pub(in crate::driver) fn set_exec_event(
     event: CUevent,
 ) -> Answer {
     let mut state = process()?.lock();
-    state.objects.events.get(number(event))?;
+    state.node_event(number(event))?;
     state.set_step(number(exec), number(node), kind, |step| step.subject = number(event))
 }
 

@@ -3,6 +3,7 @@
 pub(super) mod copy;
 pub(super) mod copy_shaped;
 pub(super) mod fill;
+pub(super) mod ipc;
 pub(super) mod pointer;
 pub(super) mod pool;
 pub(super) mod pool_location;

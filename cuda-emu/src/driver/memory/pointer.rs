@@ -86,8 +86,10 @@ unsafe fn attribute(data: *mut c_void, which: CUpointer_attribute, address: u64)
                 put::<usize>(data.cast(), region.bytes() as usize)
             }
             A::CU_POINTER_ATTRIBUTE_MAPPED => put::<c_uint>(data.cast(), 1),
-            A::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
-            | A::CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE
+            A::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE => {
+                put::<c_uint>(data.cast(), (region.kind == Kind::Device).into())
+            }
+            A::CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE
             | A::CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE => put::<c_uint>(data.cast(), 0),
             A::CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES => put::<c_ulonglong>(data.cast(), 0),
             A::CU_POINTER_ATTRIBUTE_ACCESS_FLAGS => {

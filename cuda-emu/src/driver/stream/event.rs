@@ -96,6 +96,12 @@ pub(in crate::driver) fn record(event: CUevent, stream: CUstream, flags: c_uint)
     let mut state = process.lock();
     let stream = state.stream(stream)?;
     state.record_event(stream, number(event), flags == EXTERNAL)?;
+    let event = state.objects.events.get(number(event))?;
+    let record = event.record;
+    if event.is_interprocess() && event.captured.is_none() {
+        // Another process cannot see whether the work is done.
+        return process.wait_for(state, &[record]).map(drop);
+    }
     process.kick();
     Ok(())
 }
@@ -139,9 +145,6 @@ functions! {
         let interprocess = CUevent_flags::CU_EVENT_INTERPROCESS.0;
         if flags > 7 || event.is_null() || flags & interprocess != 0 && flags & 2 == 0 {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-        }
-        if flags & interprocess != 0 {
-            return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
         }
         let new = Event { context, flags, record: 0, time: None, captured: None };
         put(event, handle(state.objects.events.insert(new)))

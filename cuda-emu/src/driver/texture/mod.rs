@@ -15,7 +15,7 @@ use cuda_sys::{CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC, CUarray_format, CUres
 use super::call::Answer;
 use super::objects::Handles;
 use super::process::Process;
-use crate::texture::{Channel, Format, Level};
+use crate::texture::{Channel, Format, Level, Objects};
 
 pub(super) use array::{Array, Mipmapped};
 
@@ -31,6 +31,7 @@ pub(super) enum Resource {
 /// The descriptors of a texture object.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Described {
+    pub(super) context: u64,
     pub(super) resource: Resource,
     pub(super) texture: CUDA_TEXTURE_DESC,
     pub(super) view: CUDA_RESOURCE_VIEW_DESC,
@@ -41,7 +42,8 @@ pub(super) struct Known {
     pub(super) arrays: Handles<Array>,
     pub(super) mipmapped: Handles<Mipmapped>,
     pub(super) textures: std::collections::HashMap<u64, Described>,
-    pub(super) surfaces: std::collections::HashMap<u64, Resource>,
+    /// The contexts of surface objects, and what they were made of.
+    pub(super) surfaces: std::collections::HashMap<u64, (u64, Resource)>,
 }
 
 /// The same behind a lock of its own, which is taken after that of the state.
@@ -64,9 +66,18 @@ impl Images {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets the arrays of a context, whose memory is freed.
-    pub(super) fn forget(&self, context: u64) {
+    /// Forgets the arrays of a context, whose memory is freed, and the objects.
+    pub(super) fn forget(&self, context: u64, objects: &Objects) {
         let mut known = self.lock();
+        let stays = |object: u64, of: u64| {
+            let stays = of != context;
+            if !stays {
+                objects.remove(object);
+            }
+            stays
+        };
+        known.textures.retain(|&object, described| stays(object, described.context));
+        known.surfaces.retain(|&object, (of, _)| stays(object, *of));
         known.arrays.retain(|_, array| array.context != context);
         known.mipmapped.retain(|_, mipmapped| mipmapped.context != context);
     }

@@ -248,7 +248,7 @@ functions! {
         seen_as: *const CUDA_RESOURCE_VIEW_DESC
     ) {
         let process = process()?;
-        process.lock().current()?;
+        let context = process.lock().current()?;
         if out.is_null() || how.is_null() {
             return Err(INVALID);
         }
@@ -264,7 +264,7 @@ functions! {
         let sampler = sampler(&wanted, &image)?;
         let texture = Object::Texture(Texture { image, sampler });
         let object = process.space.objects().insert(texture);
-        known.textures.insert(object, Described { resource, texture: wanted, view });
+        known.textures.insert(object, Described { context, resource, texture: wanted, view });
         put(out, object)
     }
     Device fn cuTexObjectDestroy(object: CUtexObject) {
@@ -289,7 +289,7 @@ functions! {
     ) { put(out, texture(object)?.view) }
     Device fn cuSurfObjectCreate(out: *mut CUsurfObject, of: *const CUDA_RESOURCE_DESC) {
         let process = process()?;
-        process.lock().current()?;
+        let context = process.lock().current()?;
         if out.is_null() {
             return Err(INVALID);
         }
@@ -300,7 +300,7 @@ functions! {
         let mut known = process.images.lock();
         let image = image(process, &known, resource)?;
         let object = process.space.objects().insert(Object::Surface(image));
-        known.surfaces.insert(object, resource);
+        known.surfaces.insert(object, (context, resource));
         put(out, object)
     }
     Device fn cuSurfObjectDestroy(object: CUsurfObject) {
@@ -315,7 +315,7 @@ functions! {
     }
     Device fn cuSurfObjectGetResourceDesc(out: *mut CUDA_RESOURCE_DESC, object: CUsurfObject) {
         let known = process()?.images.lock();
-        let resource = known.surfaces.get(&object).copied().ok_or(INVALID)?;
+        let &(_, resource) = known.surfaces.get(&object).ok_or(INVALID)?;
         put(out, described(resource))
     }
     Init fn cuDeviceGetTexture1DLinearMaxWidth(

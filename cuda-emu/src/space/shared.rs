@@ -1,0 +1,101 @@
+//! Memory that processes share.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
+use std::{io, ptr};
+
+use super::Region;
+
+/// A mapping of a file: memory that other processes can map, too.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    start: *mut libc::c_void,
+    bytes: usize,
+}
+
+// SAFETY: the mapping belongs to the value, and no thread in particular.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    /// Returns the name of the file of a process's region. No other file of the machine has it.
+    pub(crate) fn name(process: u64, region: u64) -> CString {
+        CString::new(format!("cuda-emu-{process}-{region}")).unwrap_or_default()
+    }
+
+    /// Maps all of a file of another process.
+    pub(crate) fn map(file: &File) -> io::Result<Self> {
+        let bytes = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+        map(file, ptr::null_mut(), bytes, 0).map(|start| Self { start, bytes })
+    }
+
+    /// Returns the address.
+    pub(crate) fn start(&self) -> u64 {
+        self.start.expose_provenance() as u64
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's, and the region in it is out of the space's table.
+        unsafe { libc::munmap(self.start, self.bytes) };
+    }
+}
+
+/// Maps a file, or with `MAP_FIXED` in `flags` puts it over the pages at an address.
+fn map(
+    file: &File,
+    at: *mut libc::c_void,
+    bytes: usize,
+    flags: i32,
+) -> io::Result<*mut libc::c_void> {
+    let (both, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | flags);
+    // SAFETY: a mapping at an address of the system's choice changes no memory that exists; with `MAP_FIXED` the caller
+    // owns the pages.
+    let start = unsafe { libc::mmap(at, bytes, both, flags, file.as_raw_fd(), 0) };
+    if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(start) }
+}
+
+/// Returns the whole pages that a region touches.
+fn pages(region: &Region, page: u64) -> (*mut libc::c_void, usize, u64) {
+    let start = region.start / page * page;
+    let bytes = region.end.next_multiple_of(page) - start;
+    (ptr::with_exposed_provenance_mut(start as usize), bytes as usize, region.start - start)
+}
+
+/// Moves the pages of a region of the reserve, which no other region touches, into a file. Returns it and the region's
+/// place in it.
+pub(super) fn share(region: &Region, page: u64) -> io::Result<(File, u64)> {
+    let (start, bytes, offset) = pages(region, page);
+    let name = Shared::name(std::process::id().into(), region.id);
+    let file = create(&name)?;
+    file.set_len(bytes as u64)?;
+    // SAFETY: the pages are committed memory of the region and of the gaps around it, and nothing writes them now.
+    let contents = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), bytes) };
+    file.write_all_at(contents, 0)?;
+    // SAFETY: the call changes a property of the file. Without the seal, other processes do not map it.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK) };
+    map(&file, start, bytes, libc::MAP_FIXED)?;
+    Ok((file, offset))
+}
+
+/// Gives a region pages of its own again.
+pub(super) fn unshare(region: &Region, page: u64) {
+    let (start, bytes, _) = pages(region, page);
+    let both = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    // SAFETY: the pages are of a slot of the reserve whose region is freed. If the call fails, they stay as they are.
+    unsafe { libc::mmap(start, bytes, both, flags, -1, 0) };
+}
+
+fn create(name: &CStr) -> io::Result<File> {
+    // SAFETY: the name is a C string.
+    let file =
+        unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    if file < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new, and nothing else has it.
+    Ok(unsafe { File::from_raw_fd(file) })
+}
